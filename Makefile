@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# What people type. Each target installs what it lacks (scripts/setup.sh); CMake does the building.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench gpu-bundle gpu-test plots format tidy clean
+MAKEFLAGS += --no-print-directory
+
+common := . scripts/common.sh
+data := data/debian-12-depends.el.gz
+sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '*.cuh' '*.cu')
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+demo: ## build and run the demo: a graph in a heap that kernels allocate from; on the GPU if there is one
+	@scripts/setup.sh
+	@$(common); preset=$$(best_preset); build $$preset graph_demo; \
+	step "running build/$$preset/examples/graph_demo $(data)"; \
+	build/$$preset/examples/graph_demo $(data)
+
+test: ## build and run every test that needs no GPU, with sanitizers too; compile the CUDA build if nvcc is here
+	@scripts/setup.sh
+	@scripts/run_tests.sh
+
+bench: ## run the benchmarks and keep the figures in bench/results; on the GPU if there is one
+	@scripts/setup.sh
+	@$(common); preset=$$(best_preset); build $$preset; \
+	QUARRY_COMMIT=$$(commit) scripts/run_bench.sh build/$$preset/bench bench/results
+
+gpu-bundle: ## collect in dist/gpu what another machine with a GPU needs to test and measure
+	@scripts/setup.sh
+	@scripts/gpu_bundle.sh
+
+gpu-test: ## run the tests that need a GPU, on this machine's
+	@$(common); has_gpu || \
+	fail "no GPU here. Run 'make gpu-bundle', copy dist/gpu to a machine with one, and run ./run.sh there"
+	@scripts/setup.sh
+	@scripts/gpu_bundle.sh
+	@dist/gpu/run.sh build/gpu-results tests
+
+plots: ## draw docs/plots and rewrite README's figures from bench/results
+	@scripts/setup.sh plots
+	@.venv/bin/python scripts/plot_bench.py
+	@python3 scripts/readme_table.py
+
+format: ## format every C++ and CUDA source
+	@scripts/setup.sh format
+	@clang-format -i $(sources)
+	@git status --short
+
+tidy: ## look for likely mistakes with clang-tidy
+	@scripts/setup.sh tidy
+	@$(common); build dev; step "running clang-tidy"; \
+	run-clang-tidy -quiet -p build/dev "^$$PWD/(src|tests|bench|examples)/"
+
+clean: ## remove build and dist
+	@rm -rf build dist

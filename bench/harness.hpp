@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every benchmark needs: memory, timing by the machine's own clock, medians, and JSON lines.
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/core/bytes.hpp"
+#include "quarry/simt/atomic.hpp"
+#include "quarry/simt/lane_group.hpp"
+#include "quarry/simt/this_lane.hpp"
+#ifdef __CUDACC__
+#include "quarry/simt/launch.cuh"
+#else
+#include "quarry/simt/launch.hpp"
+#endif
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace bench {
+
+using namespace quarry::literals;
+using quarry::bytes;
+using quarry::simt::grid;
+
+#ifdef __CUDACC__
+inline constexpr bool on_gpu = true;
+#else
+inline constexpr bool on_gpu = false;
+#endif
+
+/// An array that kernels see.
+template <class T>
+class array {
+ public:
+  explicit array(std::size_t count) : count_{count} {
+#ifdef __CUDACC__
+    quarry::simt::check_cuda(cudaMalloc(&data_, count * sizeof(T)), "cudaMalloc");
+    zero();
+#else
+    data_ = static_cast<T*>(std::calloc(count, sizeof(T)));
+#endif
+  }
+  array(array const&) = delete;
+  array& operator=(array const&) = delete;
+  ~array() {
+#ifdef __CUDACC__
+    cudaFree(data_);
+#else
+    std::free(data_);
+#endif
+  }
+
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return count_; }
+
+  void zero() {
+#ifdef __CUDACC__
+    quarry::simt::check_cuda(cudaMemset(data_, 0, count_ * sizeof(T)), "cudaMemset");
+#else
+    std::memset(data_, 0, count_ * sizeof(T));
+#endif
+  }
+  [[nodiscard]] std::vector<T> to_host() const {
+    std::vector<T> copy(count_);
+#ifdef __CUDACC__
+    quarry::simt::check_cuda(cudaMemcpy(copy.data(), data_, count_ * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
+#else
+    std::memcpy(copy.data(), data_, count_ * sizeof(T));
+#endif
+    return copy;
+  }
+  void from_host(std::span<T const> source) {
+#ifdef __CUDACC__
+    quarry::simt::check_cuda(cudaMemcpy(data_, source.data(), source.size_bytes(), cudaMemcpyDefault), "cudaMemcpy");
+#else
+    std::memcpy(data_, source.data(), source.size_bytes());
+#endif
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+#ifdef __CUDACC__
+/// Keeps the device busy while the host queues what is to be timed, so that launch latency is not part of it.
+static __global__ void spin(long long cycles) {
+  auto const begin = clock64();
+  while (clock64() - begin < cycles) {
+  }
+}
+#endif
+
+/// Milliseconds that the kernel runs: by events on CUDA, by the clock on the CPU. Throws if it fails.
+template <class Kernel>
+double time_ms(grid lanes, Kernel const& kernel) {
+#ifdef __CUDACC__
+  cudaEvent_t begin, end;
+  cudaEventCreate(&begin);
+  cudaEventCreate(&end);
+  spin<<<1, 1>>>(40000);
+  cudaEventRecord(begin);
+  quarry::simt::launch_cuda(lanes, kernel);
+  cudaEventRecord(end);
+  quarry::simt::check_cuda(cudaEventSynchronize(end), "kernel");
+  float ms = 0;
+  cudaEventElapsedTime(&ms, begin, end);
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return static_cast<double>(ms);
+#else
+  auto const begin = std::chrono::steady_clock::now();
+  quarry::simt::launch_threads(lanes, std::max(1u, std::thread::hardware_concurrency()), kernel);
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+#endif
+}
+
+/// Runs without being timed.
+template <class Kernel>
+void run(grid lanes, Kernel const& kernel) {
+  (void)time_ms(lanes, kernel);
+}
+
+/// Lanes in blocks of 256.
+inline grid lanes(std::uint64_t count) {
+  return {static_cast<std::uint32_t>((count + 255) / 256), static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 256))};
+}
+
+struct spread {
+  double p10;
+  double median;
+  double p90;
+};
+
+inline spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  auto const at = [&](double share) { return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)]; };
+  return {at(0.1), at(0.5), at(0.9)};
+}
+
+/// `{"key":value,...}`, values that are not numbers quoted.
+class parameters {
+ public:
+  parameters() = default;
+  parameters& add(char const* key, std::string const& value) { return append(key, '"' + value + '"'); }
+  parameters& add(char const* key, char const* value) { return add(key, std::string{value}); }
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  parameters& add(char const* key, Number value) {
+    return append(key, std::to_string(value));
+  }
+  [[nodiscard]] std::string json() const { return '{' + text_ + '}'; }
+
+ private:
+  parameters& append(char const* key, std::string const& value) {
+    text_ += (text_.empty() ? "\"" : ",\"") + std::string{key} + "\":" + value;
+    return *this;
+  }
+  std::string text_;
+};
+
+inline std::string environment(char const* name, std::string const& otherwise) {
+  char const* const value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+inline std::string today() {
+  std::time_t const now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::localtime(&now));
+  return text;
+}
+
+inline void print_record(std::string const& name, parameters const& params, std::string const& value, char const* unit) {
+  std::printf(R"({"bench":"%s","params":%s,"value":%s,"unit":"%s","machine":"%s","date":"%s","commit":"%s"})"
+              "\n",
+              name.c_str(), params.json().c_str(), value.c_str(), unit, environment("QUARRY_MACHINE", "unknown").c_str(),
+              environment("QUARRY_DATE", today()).c_str(), environment("QUARRY_COMMIT", "unknown").c_str());
+  std::fflush(stdout);
+}
+
+/// One line of results.
+inline void record(std::string const& name, parameters const& params, double value, char const* unit) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  print_record(name, params, text, unit);
+}
+
+/// A line that says that this could not be measured, and why.
+inline void record_failure(std::string const& name, parameters params, std::string const& why, char const* unit) {
+  print_record(name, params.add("error", why), "null", unit);
+}
+
+/// Three lines: median, 10th and 90th percentile.
+inline void record_spread(std::string const& name, parameters const& params, spread const& values, char const* unit) {
+  record(name, parameters{params}.add("statistic", "median"), values.median, unit);
+  record(name, parameters{params}.add("statistic", "p10"), values.p10, unit);
+  record(name, parameters{params}.add("statistic", "p90"), values.p90, unit);
+}
+
+/// Runs are repeated this often, after two that do not count.
+inline constexpr int warm_ups = 2;
+inline constexpr int repeats = 10;
+
+inline double mops(std::uint64_t operations, double ms) { return static_cast<double>(operations) / ms / 1e3; }
+
+}  // namespace bench

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# Finds CUDA if it is wanted and there, and CCCL's headers in any case.
+set(QUARRY_WITH_CUDA OFF)
+if(NOT QUARRY_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_ARCHITECTURES ${QUARRY_ARCHITECTURES})
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(QUARRY_WITH_CUDA ON)
+  elseif(QUARRY_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "QUARRY_CUDA=ON, but no CUDA compiler was found. Put nvcc on PATH or set CUDACXX.")
+  endif()
+endif()
+
+find_package(CUDAToolkit QUIET)
+file(GLOB _venv_cccl ${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/cuda/cccl/headers/include
+                     ${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cuda_cccl/include
+                     ${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13/include/cccl)
+find_path(QUARRY_CCCL_INCLUDE cuda/atomic
+  HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include ${_venv_cccl}
+  PATH_SUFFIXES cccl . include/cccl include
+  DOC "The folder that holds cuda/atomic of NVIDIA's CCCL")
+if(NOT QUARRY_CCCL_INCLUDE)
+  message(FATAL_ERROR "CCCL's headers were not found. Install a CUDA toolkit, run scripts/setup.sh, or set QUARRY_CCCL_INCLUDE.")
+endif()
+
+if(QUARRY_WITH_CUDA)
+  message(STATUS "Quarry: for CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}, and for the CPU")
+elseif(QUARRY_CUDA STREQUAL "OFF")
+  message(STATUS "Quarry: for the CPU only (QUARRY_CUDA=OFF)")
+else()
+  message(STATUS "Quarry: for the CPU only (no CUDA compiler was found)")
+endif()

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# Warnings and sanitizers for a target, and one-line declarations of tests and programs.
+
+function(quarry_options target)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow>
+    $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>)
+  if(QUARRY_SANITIZE)
+    target_compile_options(${target} PUBLIC
+      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${QUARRY_SANITIZE} -fno-omit-frame-pointer -g>)
+    target_link_options(${target} PUBLIC -fsanitize=${QUARRY_SANITIZE})
+  endif()
+endfunction()
+
+# quarry_add_test(<path under tests/, without _test.cpp>): one program, each of whose tests ctest knows.
+function(quarry_add_test path)
+  string(REPLACE "/" "." name ${path})
+  add_executable(${name}_test ${path}_test.cpp)
+  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/examples)
+  target_link_libraries(${name}_test PRIVATE quarry GTest::gtest_main ${ARGN})
+  quarry_options(${name}_test)
+  gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT 600)
+endfunction()
+
+# quarry_add_program(<name> <sources...>): compiled by nvcc where there is one, by the C++ compiler otherwise.
+function(quarry_add_program name)
+  add_executable(${name} ${ARGN})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/bench ${CMAKE_SOURCE_DIR}/examples)
+  target_link_libraries(${name} PRIVATE quarry)
+  quarry_options(${name})
+  if(QUARRY_WITH_CUDA)
+    foreach(source ${ARGN})
+      if(source MATCHES "\\.cpp$")
+        set_source_files_properties(${source} PROPERTIES LANGUAGE CUDA)
+      endif()
+    endforeach()
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+endfunction()

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/edge_list.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace quarry::graph_demo {
+namespace {
+
+constexpr bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+void skip_blanks(std::string_view& text) {
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+}
+
+/// Takes the next field off the front of `text`; empty at the end of the line.
+std::string_view take_field(std::string_view& text) {
+  skip_blanks(text);
+  auto const end = std::ranges::find_if(text, is_blank);
+  auto const field = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+  text.remove_prefix(field.size());
+  return field;
+}
+
+/// `text` as a message can show it: in quotes, what does not print as `\xNN`, and no longer than a
+/// line of a terminal.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  std::string result = "\"";
+  for (char const c : text.substr(0, longest)) {
+    if (c >= ' ' && c <= '~') {
+      result += c;
+    } else {
+      std::array<char, 5> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\x%02x",
+                    static_cast<unsigned>(static_cast<unsigned char>(c)));
+      result += escaped.data();
+    }
+  }
+  return result + (text.size() > longest ? "...\"" : "\"");
+}
+
+bool equal_but_for_case(std::string_view a, std::string_view b) {
+  auto const lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+struct close_file {
+  void operator()(gzFile file) const { gzclose(file); }
+};
+
+/// The lines of a file, plain or gzip, one at a time through one buffer.
+class line_source {
+ public:
+  explicit line_source(std::filesystem::path const& path)
+      : path_{path}, buffer_(longest_line), file_{gzopen(path.c_str(), "rb")} {
+    if (!file_) refuse_file("cannot open");
+    gzbuffer(file_.get(), 256 * 1024);
+    refill();
+  }
+
+  /// What the text that `next` has not yet passed starts with, at most `size` bytes of it.
+  [[nodiscard]] std::string_view peek(std::size_t size) const { return text_.substr(0, size); }
+
+  /// The next line without its `\n` or `\r\n`, valid until the next call; nothing at the end.
+  [[nodiscard]] std::optional<std::string_view> next() {
+    auto end = text_.find('\n');
+    for (; end == text_.npos && !at_end_; end = text_.find('\n')) refill();
+    if (end == text_.npos && failure_) throw malformed_input{path_, number_ + 1, failure_};
+    if (text_.empty()) return std::nullopt;
+    ++number_;
+    line_ = text_.substr(0, end);
+    text_.remove_prefix(end == text_.npos ? text_.size() : end + 1);
+    if (line_.ends_with('\r')) line_.remove_suffix(1);
+    return line_;
+  }
+
+  /// The next line that is neither blank nor a comment.
+  [[nodiscard]] std::optional<std::string_view> next_data() {
+    while (auto line = next()) {
+      skip_blanks(*line);
+      if (!line->empty() && line->front() != '#' && line->front() != '%') return line;
+    }
+    return std::nullopt;
+  }
+
+  /// Takes an integer in [low, high] off the front of `rest`, part of the current line; refuses the
+  /// line otherwise.
+  [[nodiscard]] std::uint64_t take_integer(std::string_view& rest, char const* what,
+                                           std::uint64_t low, std::uint64_t high) const {
+    skip_blanks(rest);
+    auto const* const last = rest.data() + rest.size();
+    std::uint64_t value = 0;
+    auto const [end, error] = std::from_chars(rest.data(), last, value);
+    bool const is_whole_field = end == last || is_blank(*end);
+    if (error != std::errc{} || !is_whole_field || value < low || value > high) {
+      auto const field = take_field(rest);
+      if (field.empty()) refuse_missing(what);
+      refuse(what + (' ' + quoted(field)) + " is not an integer from " + std::to_string(low) +
+             " to " + std::to_string(high));
+    }
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    return value;
+  }
+
+  /// Refuses the current line for want of a field.
+  [[noreturn]] void refuse_missing(char const* what) const {
+    refuse(std::string{"no "} + what + " in " + quoted(line_));
+  }
+
+  /// Refuses the current line, or at the end of the file the last.
+  [[noreturn]] void refuse(std::string const& reason) const {
+    throw malformed_input{path_, number_, reason};
+  }
+
+ private:
+  static constexpr std::size_t longest_line = std::size_t{1} << 20;
+
+  /// Moves the unfinished line to the front of the buffer and reads on behind it. Damage is only
+  /// noted, so that the lines ahead of it still count and `next` reports it at its own line.
+  void refill() {
+    auto const kept = text_.size();
+    auto const room = buffer_.size() - kept;
+    if (room == 0) {
+      throw malformed_input{
+          path_, number_ + 1,
+          "longer than " + std::to_string(longest_line) + " bytes: " + quoted(text_)};
+    }
+    if (kept != 0) std::memmove(buffer_.data(), text_.data(), kept);
+    errno = 0;
+    auto const read = gzread(file_.get(), buffer_.data() + kept, static_cast<unsigned>(room));
+    int error = Z_OK;
+    gzerror(file_.get(), &error);
+    if (error == Z_ERRNO) refuse_file("cannot read");
+    if (error == Z_MEM_ERROR) throw std::bad_alloc{};
+    if (error != Z_OK) {
+      failure_ = error == Z_BUF_ERROR ? "the gzip data ends too soon" : "the gzip data is damaged";
+    }
+    auto const added = static_cast<std::size_t>(std::max(read, 0));
+    text_ = {buffer_.data(), kept + added};
+    at_end_ = added < room;
+  }
+
+  [[noreturn]] void refuse_file(char const* what) const {
+    throw std::filesystem::filesystem_error{what, path_,
+                                            std::error_code{errno, std::generic_category()}};
+  }
+
+  std::filesystem::path path_;
+  std::vector<char> buffer_;
+  std::unique_ptr<gzFile_s, close_file> file_;
+  std::string_view text_;  ///< The part of `buffer_` that `next` has not yet passed.
+  std::string_view line_;
+  std::size_t number_ = 0;
+  char const* failure_ = nullptr;
+  bool at_end_ = false;
+};
+
+edge_list read_pairs(line_source& lines) {
+  edge_list result;
+  while (auto rest = lines.next_data()) {
+    auto const source = lines.take_integer(*rest, "source", 0, no_vertex - 1);
+    auto const target = lines.take_integer(*rest, "target", 0, no_vertex - 1);
+    result.edges.push_back(
+        {static_cast<std::uint32_t>(source), static_cast<std::uint32_t>(target)});
+  }
+  return result;
+}
+
+constexpr std::string_view matrix_market = "%%MatrixMarket";
+
+/// Takes a word off the banner and returns its place in `known`; refuses any other word.
+template <std::size_t Size>
+std::size_t take_word(line_source const& lines, std::string_view& banner, char const* what,
+                      std::array<std::string_view, Size> const& known) {
+  auto const word = take_field(banner);
+  auto const found = std::ranges::find_if(
+      known, [word](std::string_view each) { return equal_but_for_case(word, each); });
+  if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+  std::string reason = what + (' ' + quoted(word)) + " is not among:";
+  for (auto const each : known) (reason += ' ') += each;
+  lines.refuse(reason);
+}
+
+edge_list read_matrix_market(line_source& lines) {
+  auto banner = lines.next().value();
+  take_field(banner);
+  take_word<1>(lines, banner, "object", {"matrix"});
+  take_word<1>(lines, banner, "format", {"coordinate"});
+  constexpr std::array<std::size_t, 4> values_of_field{0, 1, 1, 2};
+  auto const values = values_of_field[take_word<4>(lines, banner, "field",
+                                                   {"pattern", "real", "integer", "complex"})];
+  bool const is_symmetric = take_word<2>(lines, banner, "symmetry", {"general", "symmetric"}) == 1;
+
+  auto rest = lines.next_data();
+  if (!rest) lines.refuse("no size line");
+  auto const rows = lines.take_integer(*rest, "number of rows", 0, no_vertex);
+  auto const columns = lines.take_integer(*rest, "number of columns", 0, no_vertex);
+  auto const entries = lines.take_integer(*rest, "number of entries", 0, UINT64_MAX);
+  if (auto const extra = take_field(*rest); !extra.empty()) {
+    lines.refuse("the size line goes on after three numbers: " + quoted(extra));
+  }
+  if (is_symmetric && rows != columns) lines.refuse("a symmetric matrix must be square");
+
+  edge_list result{{}, std::max(rows, columns)};  // No reserve: the file may lie about `entries`.
+  for (std::uint64_t entry = 0; entry != entries; ++entry) {
+    rest = lines.next_data();
+    if (!rest) {
+      lines.refuse("the file ends after " + std::to_string(entry) + " of " +
+                   std::to_string(entries) + " entries");
+    }
+    auto const row = lines.take_integer(*rest, "row", 1, rows);
+    auto const column = lines.take_integer(*rest, "column", 1, columns);
+    for (std::size_t value = 0; value != values; ++value) {
+      if (take_field(*rest).empty()) lines.refuse_missing("value");
+    }
+    edge const direct{static_cast<std::uint32_t>(row - 1), static_cast<std::uint32_t>(column - 1)};
+    result.edges.push_back(direct);
+    if (is_symmetric && row != column) result.edges.push_back({direct.target, direct.source});
+  }
+  if (auto const extra = lines.next_data()) {
+    lines.refuse("more than the " + std::to_string(entries) +
+                 " entries promised: " + quoted(*extra));
+  }
+  return result;
+}
+
+}  // namespace
+
+malformed_input::malformed_input(std::filesystem::path const& file, std::size_t line,
+                                 std::string const& reason)
+    : std::runtime_error{file.string() + ':' + std::to_string(line) + ": " + reason} {}
+
+edge_list read_edge_list(std::filesystem::path const& file) {
+  line_source lines{file};
+  bool const is_matrix = equal_but_for_case(lines.peek(matrix_market.size()), matrix_market);
+  return is_matrix ? read_matrix_market(lines) : read_pairs(lines);
+}
+
+}  // namespace quarry::graph_demo

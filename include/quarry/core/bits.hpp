@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bit tricks on 64-bit words, the same on both machines.
+#pragma once
+
+#include "quarry/core/config.hpp"
+
+#include <bit>
+
+namespace quarry {
+
+using word = std::uint64_t;
+inline constexpr std::uint32_t bits_per_word = 64;
+
+/// The lowest `count` bits, 0 to 64.
+[[nodiscard]] QUARRY_HD constexpr word low_bits(std::uint32_t count) {
+  return count >= bits_per_word ? ~word{0} : (word{1} << count) - 1;
+}
+
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t count_ones(word bits) {
+#ifdef __CUDA_ARCH__
+  return static_cast<std::uint32_t>(__popcll(bits));
+#else
+  return static_cast<std::uint32_t>(std::popcount(bits));
+#endif
+}
+
+/// Position of the lowest one; 64 if there is none.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t lowest_one(word bits) {
+#ifdef __CUDA_ARCH__
+  return bits == 0 ? bits_per_word : static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
+#else
+  return static_cast<std::uint32_t>(std::countr_zero(bits));
+#endif
+}
+
+/// Position of the highest one. Requires `bits` to have one.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t highest_one(word bits) {
+#ifdef __CUDA_ARCH__
+  return 63u - static_cast<std::uint32_t>(__clzll(static_cast<long long>(bits)));
+#else
+  return 63u - static_cast<std::uint32_t>(std::countl_zero(bits));
+#endif
+}
+
+/// The lowest one at or after position `from`, going round; 64 if there is none.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t one_from(word bits, std::uint32_t from) {
+  word const after = bits & ~low_bits(from);
+  return lowest_one(after != 0 ? after : bits);
+}
+
+/// The lowest `count` ones of `bits`, or all of them if there are fewer.
+[[nodiscard]] QUARRY_HD constexpr word lowest_ones(word bits, std::uint32_t count) {
+  if (count_ones(bits) <= count) return bits;
+  word rest = bits;
+  for (std::uint32_t i = 0; i < count; ++i) rest &= rest - 1;
+  return bits & ~rest;
+}
+
+/// Position of the one with `rank` ones below it. Requires more than `rank` ones.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t select_one(word bits, std::uint32_t rank) {
+  for (std::uint32_t i = 0; i < rank; ++i) bits &= bits - 1;
+  return lowest_one(bits);
+}
+
+/// Bit i is one where `count` (1 to 64) consecutive ones begin at i.
+[[nodiscard]] QUARRY_HD constexpr word starts_of_runs(word bits, std::uint32_t count) {
+  for (std::uint32_t have = 1; have < count && bits != 0;) {
+    std::uint32_t const step = have < count - have ? have : count - have;
+    bits &= bits >> step;
+    have += step;
+  }
+  return bits;
+}
+
+/// Spreads consecutive numbers over all 32 bits (the finaliser of MurmurHash3, by A. Appleby).
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t mix(std::uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x85ebca6bu;
+  x ^= x >> 13;
+  x *= 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+
+}  // namespace quarry

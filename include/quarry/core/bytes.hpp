@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes in bytes, and the literals that write them: 64_KiB, 8_GiB.
+#pragma once
+
+#include "quarry/core/config.hpp"
+
+namespace quarry {
+
+using bytes = std::uint64_t;
+
+inline namespace literals {
+constexpr bytes operator""_KiB(unsigned long long n) { return n << 10; }
+constexpr bytes operator""_MiB(unsigned long long n) { return n << 20; }
+constexpr bytes operator""_GiB(unsigned long long n) { return n << 30; }
+}  // namespace literals
+
+}  // namespace quarry

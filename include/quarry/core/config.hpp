@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the compiler at hand can do, and the version that host and kernels must agree on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define QUARRY_HD __host__ __device__
+#define QUARRY_NOINLINE __noinline__
+#else
+#define QUARRY_HD
+#define QUARRY_NOINLINE [[gnu::noinline]]
+#endif
+
+/// Hides a call's body from the caller's register allocation; see heap_ref's slow paths.
+#define QUARRY_SLOW QUARRY_HD QUARRY_NOINLINE
+
+namespace quarry {
+
+/// Layout of the in-kernel heap's shared state. A kernel refuses a heap of another version.
+inline constexpr std::uint32_t layout_version = 1;
+
+}  // namespace quarry

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/simt/atomic.hpp"
+#include "quarry/simt/far_call.hpp"
+
+namespace quarry {
+
+/// A set of numbers below `size`, shared by all lanes: a van Emde Boas tree with nodes of 64 bits and no minimum or maximum
+/// (seed: Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for each number; a bit of level k+1 says that a word of level
+/// k may have a one.
+///
+/// Trivially copyable view of zeroed words that the heap owns. Every operation is lock-free and costs O(log_64 size), save
+/// where noted.
+///
+/// Invariant, at rest: a bit above level 0 is one if its word has a one. (The opposite may be false: a search that meets an
+/// empty word goes on, and puts its parent right.)
+///
+/// Memory order. A number's own bit hands over whatever the number stands for: (I) sets it with release, (C) clears it with
+/// acquire, and between them its word changes by RMWs only, which continue the release sequence. The upper bits keep the
+/// invariant so: whoever makes a word non-zero then sets its parent (U); whoever makes it zero then clears the parent (D) and
+/// looks at the word again (V). (U) and (D) are RMWs of one word, so one reads from a sequence that holds the other. If (U)
+/// comes first, (D), which acquires, sees what (U), which releases, saw: (V) finds the word non-zero and sets the parent again.
+/// If (D) comes first, the parent ends as one. Rejected: clearing a parent by compare-and-swap with the word's value, which
+/// two words cannot be.
+class bit_tree {
+ public:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  struct run {
+    std::uint32_t first;
+    std::uint32_t count;  // 0: nothing was claimed
+  };
+
+  bit_tree() = default;
+  QUARRY_HD bit_tree(word* words, std::uint32_t size) : words_{words}, size_{size} {}
+
+  /// Words that a set of numbers below `size` takes.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t words_for(std::uint32_t size) {
+    std::uint32_t sum = 0;
+    for (std::uint32_t width = size;;) {
+      width = words_of(width);
+      sum += width;
+      if (width <= 1) return sum;
+    }
+  }
+
+  [[nodiscard]] QUARRY_HD std::uint32_t size() const { return size_; }
+
+  /// Adds `number`. False, with nothing changed, if it was there.
+  QUARRY_HD bool insert(std::uint32_t number) const {
+    return insert_bits(number / bits_per_word, word{1} << number % bits_per_word) == 0;
+  }
+
+  /// Adds [first, first + count). Requires that none of them is there.
+  QUARRY_HD void insert_run(std::uint32_t first, std::uint32_t count) const {
+    while (count != 0) {
+      std::uint32_t const bit = first % bits_per_word;
+      std::uint32_t const here = count < bits_per_word - bit ? count : bits_per_word - bit;
+      insert_bits(first / bits_per_word, low_bits(here) << bit);
+      first += here;
+      count -= here;
+    }
+  }
+
+  /// Removes `number`. False if it was not there: somebody else claimed it.
+  QUARRY_HD bool claim(std::uint32_t number) const {
+    return claim_bits(number / bits_per_word, word{1} << number % bits_per_word) != 0;
+  }
+
+  [[nodiscard]] QUARRY_HD bool contains(std::uint32_t number) const {
+    return (leaf(number / bits_per_word) >> number % bits_per_word & 1) != 0;
+  }
+
+  /// Whether it looks empty. Constant time: reads the root.
+  [[nodiscard]] QUARRY_HD bool empty() const {
+    return ref(words_for(size_) - 1).load(simt::relaxed) == 0;  // (L) a hint
+  }
+
+  /// The smallest number not below `from`, or `none`. A number that is inserted meanwhile may be missed.
+  [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t from) const {
+    return simt::far_call(words_, &successor_in, *this, from);
+  }
+
+  /// The smallest number not below `from`, or else the smallest of all, or `none`.
+  [[nodiscard]] QUARRY_HD std::uint32_t successor_round(std::uint32_t from) const {
+    std::uint32_t const after = successor(from);
+    return after != none || from == 0 ? after : successor(0);
+  }
+
+  /// Removes the smallest number and gives it, or `none`.
+  [[nodiscard]] QUARRY_HD std::uint32_t claim_first() const {
+    run const found = claim_front(1);
+    return found.count == 0 ? none : found.first;
+  }
+
+  /// Removes up to `most` (1 to 64) consecutive numbers that begin with the smallest one and lie in one word.
+  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t most) const {
+    return simt::far_call(words_, &claim_front_in, *this, most);
+  }
+
+  /// Removes the last `count` consecutive numbers there are and gives the first of them, or `none`: first fit from the far
+  /// end. O(size / 64). Claims from high to low, word by word, and gives back what it has when a word is short: of lanes that
+  /// get into each other's way, the one that has claimed lowest goes on.
+  [[nodiscard]] QUARRY_HD std::uint32_t claim_back(std::uint32_t count) const {
+    return simt::far_call(words_, &claim_back_in, *this, count);
+  }
+
+  /// How many numbers there are. O(size / 64); exact at rest.
+  [[nodiscard]] QUARRY_HD std::uint32_t count() const {
+    return simt::far_call(words_, &count_in, *this);
+  }
+
+  /// Checks the invariant. At rest only.
+  [[nodiscard]] bool audit() const {
+    for (std::uint32_t level = 0; width_of(level) > bits_per_word; ++level) {
+      for (std::uint32_t i = 0; i < words_of(width_of(level)); ++i) {
+        bool const said = (words_[base_of(level + 1) + i / bits_per_word] >> i % bits_per_word & 1) != 0;
+        if (words_[base_of(level) + i] != 0 && !said) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t words_of(std::uint32_t bits) {
+    return (bits + bits_per_word - 1) / bits_per_word;
+  }
+
+  /// Bits of a level.
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t width_of(std::uint32_t level) const {
+    std::uint32_t width = size_;
+    for (std::uint32_t i = 0; i < level; ++i) width = words_of(width);
+    return width;
+  }
+
+  /// Where a level's words begin.
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t base_of(std::uint32_t level) const {
+    std::uint32_t base = 0;
+    std::uint32_t width = size_;
+    for (std::uint32_t i = 0; i < level; ++i) {
+      width = words_of(width);
+      base += width;
+    }
+    return base;
+  }
+
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> ref(std::uint32_t index) const {
+    return simt::atomic_ref<word>{words_[index]};
+  }
+
+  [[nodiscard]] QUARRY_HD word leaf(std::uint32_t index) const {
+    return ref(index).load(simt::relaxed);  // (L) picks what to try; (C) decides
+  }
+
+  /// Sets bits of leaf word `index`; gives those that were set before.
+  QUARRY_HD word insert_bits(std::uint32_t index, word bits) const {
+    word const before = ref(index).fetch_or(bits, simt::release);  // (I)
+    if (before == 0) raise(0, index);
+    return before & bits;
+  }
+
+  /// Clears bits of leaf word `index`; gives those that this cleared.
+  QUARRY_HD word claim_bits(std::uint32_t index, word bits) const {
+    word const before = ref(index).fetch_and(~bits, simt::acquire);  // (C)
+    if (before != 0 && (before & ~bits) == 0) repair(1, index);
+    return before & bits;
+  }
+
+  /// Word `index` of `level` became non-zero: says so above, as far as needed.
+  QUARRY_HD void raise(std::uint32_t level, std::uint32_t index) const {
+    return simt::far_call(words_, &raise_in, *this, level, index);
+  }
+
+  /// Bit `bit` of `level` (above 0) may stand for an empty word: clears it, and looks again.
+  QUARRY_HD void repair(std::uint32_t level, std::uint32_t bit) const {
+    return simt::far_call(words_, &repair_in, *this, level, bit);
+  }
+
+  /// The last place before `end` at which `count` ones seem to stand.
+  [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end, std::uint32_t count) const {
+    std::uint32_t above = 0;  // ones from the start of the word above, going up
+    for (std::uint32_t index = words_of(end); index-- > 0;) {
+      word ones = leaf(index);
+      if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
+      std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);  // ones at the upper end
+      if (above != 0 && above + top >= count) return (index + 1) * bits_per_word - (count - above);
+      if (count <= bits_per_word) {
+        word const starts = starts_of_runs(ones, count);
+        if (starts != 0) return index * bits_per_word + highest_one(starts);
+      }
+      above = ones == ~word{0} ? above + bits_per_word : lowest_one(~ones);
+    }
+    return none;
+  }
+
+  /// Claims all of [first, first + count), from high to low, or nothing; gives a number that was missing, or `none`.
+  [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
+    std::uint32_t end = first + count;
+    while (end > first) {
+      std::uint32_t const index = (end - 1) / bits_per_word;
+      std::uint32_t const begin = index * bits_per_word > first ? index * bits_per_word : first;
+      word const wanted = low_bits(end - begin) << begin % bits_per_word;
+      word const got = claim_bits(index, wanted);
+      if (got != wanted) {
+        if (got != 0) insert_bits(index, got);
+        insert_run(end, first + count - end);
+        return begin;
+      }
+      end = begin;
+    }
+    return none;
+  }
+
+  QUARRY_SLOW static std::uint32_t successor_in(bit_tree tree, std::uint32_t from) {
+    std::uint32_t level = 0;
+    std::uint32_t position = from;  // a bit of `level`
+    bool descended = false;         // came here because the parent says that this word has a one
+    while (position < tree.width_of(level)) {
+      std::uint32_t const index = position / bits_per_word;
+      word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed) & ~low_bits(position % bits_per_word);  // (L)
+      if (ones != 0) {
+        position = index * bits_per_word + lowest_one(ones);
+        if (level == 0) return position;
+        --level;
+        position *= bits_per_word;
+        descended = true;
+        continue;
+      }
+      if (tree.width_of(level) <= bits_per_word) return none;
+      ++level;
+      if (descended) tree.repair(level, index);
+      descended = false;
+      position = index + 1;
+    }
+    return none;
+  }
+
+  QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t most) {
+    for (std::uint32_t at = tree.successor(0); at != none; at = tree.successor(at)) {
+      std::uint32_t const bit = at % bits_per_word;
+      word const seen = tree.leaf(at / bits_per_word) >> bit;
+      std::uint32_t const length = lowest_one(~seen);
+      if (length == 0) continue;  // taken since: look on from here
+      word const wanted = low_bits(length < most ? length : most) << bit;
+      word const got = tree.claim_bits(at / bits_per_word, wanted);
+      word const first = low_bits(lowest_one(~(got >> bit))) << bit;  // the ones from `bit` on without a gap
+      if ((got & ~first) != 0) tree.insert_bits(at / bits_per_word, got & ~first);
+      if (first != 0) return {at, count_ones(first)};
+    }
+    return {0, 0};
+  }
+
+  QUARRY_SLOW static std::uint32_t claim_back_in(bit_tree tree, std::uint32_t count) {
+    std::uint32_t end = tree.size_;
+    while (end >= count) {
+      std::uint32_t const first = tree.last_run_before(end, count);
+      if (first == none) return none;
+      std::uint32_t const short_at = tree.claim_all(first, count);
+      if (short_at == none) return first;
+      end = first + count;  // look again at the same place: it has changed
+    }
+    return none;
+  }
+
+  QUARRY_SLOW static std::uint32_t count_in(bit_tree tree) {
+    std::uint32_t sum = 0;
+    for (std::uint32_t i = 0; i < words_of(tree.size_); ++i) sum += count_ones(tree.leaf(i));
+    return sum;
+  }
+
+  QUARRY_SLOW static void raise_in(bit_tree tree, std::uint32_t level, std::uint32_t index) {
+    while (tree.width_of(level) > bits_per_word) {
+      ++level;
+      word const bit = word{1} << index % bits_per_word;
+      index /= bits_per_word;
+      if (tree.ref(tree.base_of(level) + index).fetch_or(bit, simt::acq_rel) != 0) return;  // (U)
+    }
+  }
+
+  QUARRY_SLOW static void repair_in(bit_tree tree, std::uint32_t level, std::uint32_t bit) {
+    while (level > 0 && tree.width_of(level - 1) > bits_per_word) {
+      std::uint32_t const below = tree.base_of(level - 1) + bit;
+      if (tree.ref(below).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
+      word const mask = word{1} << bit % bits_per_word;
+      word const before = tree.ref(tree.base_of(level) + bit / bits_per_word).fetch_and(~mask, simt::acq_rel);  // (D)
+      if (tree.ref(below).load(simt::acquire) != 0) {  // (V)
+        tree.raise(level - 1, bit);
+        return;
+      }
+      if (before == 0 || (before & ~mask) != 0) return;
+      bit /= bits_per_word;
+      ++level;
+    }
+  }
+
+  word* words_ = nullptr;
+  std::uint32_t size_ = 0;
+};
+
+}  // namespace quarry

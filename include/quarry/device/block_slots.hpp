@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fresh slices are handed out: one aggregated counter per lane group, spread over a slot for each few multiprocessors.
+#pragma once
+
+#include "quarry/core/size_classes.hpp"
+#include "quarry/device/orders.hpp"
+
+namespace quarry {
+
+QUARRY_ORDER_LABEL(slot_take_order, "T");
+QUARRY_ORDER_LABEL(slot_open_order, "O");
+
+inline constexpr std::uint32_t max_slots = 16;
+
+/// Consecutive segments, formatted for one class, whose fresh slices the class's slots hand out together.
+class segment_run {
+ public:
+  static constexpr std::uint32_t bits = 36;
+  static constexpr std::uint32_t max_segments = 64;
+
+  QUARRY_HD constexpr explicit segment_run(word encoded = 0) : bits_{encoded} {}
+
+  /// The run after this one; `count` 0 for a run of nothing.
+  [[nodiscard]] QUARRY_HD constexpr segment_run next(std::uint32_t first, std::uint32_t count) const {
+    word const tag = (bits_ >> 27) + 1;
+    return segment_run{(tag & 0x1ff) << 27 | word{count} << 20 | first};
+  }
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t first() const { return bits_ & 0xfffff; }
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const { return bits_ >> 20 & 0x7f; }
+  [[nodiscard]] QUARRY_HD constexpr word encoded() const { return bits_; }
+  QUARRY_HD friend constexpr bool operator==(segment_run a, segment_run b) { return a.bits_ == b.bits_; }
+
+ private:
+  word bits_;  // first: 20, count: 7, tag: 9; the tag makes a compare-and-swap see that the run was changed and changed back
+};
+
+/// The numbers of a class that kernels need, computed by the host (`make_class_shape`).
+///
+/// A run's slices are dealt to the slots in units of 2^unit_shift slices, unit u to slot u mod slots. A slot's ticket t is
+/// slice t mod 2^unit_shift of its unit t / 2^unit_shift. So the slots need nothing from each other until the run is used up,
+/// and the addresses handed out stay dense.
+struct alignas(16) class_shape {
+  std::uint32_t size;             // of a slice, in bytes
+  std::uint32_t units;            // per segment
+  std::uint32_t unit_multiplier;  // divider by `units`
+  std::uint8_t unit_divider_shift;
+  std::uint8_t unit_shift;
+  std::uint8_t slots;
+  std::uint8_t run_segments;      // how many to take at once
+  std::uint32_t slices;           // per segment
+  std::uint32_t size_multiplier;  // divider by `size`
+  std::uint32_t size_divider_shift;
+  std::uint32_t slot_scale;       // (processor * slot_scale) >> 16 is a processor's slot
+
+  [[nodiscard]] QUARRY_HD divider by_size() const { return {size_multiplier, size_divider_shift}; }
+  [[nodiscard]] QUARRY_HD divider by_units() const { return {unit_multiplier, unit_divider_shift}; }
+
+  [[nodiscard]] QUARRY_HD std::uint32_t slot_of(std::uint32_t processor) const {
+    std::uint32_t const slot = processor * slot_scale >> 16;
+    return slot < slots ? slot : processor % slots;
+  }
+};
+
+/// Where one ticket leads.
+struct ticket_place {
+  bool valid;     // false: the slot's run is used up
+  bool last;      // this ticket was the slot's last one
+  std::uint32_t segment;
+  std::uint32_t slice;
+};
+
+/// A slot: its run and its next ticket, in one word, so that one addition tells both.
+///
+/// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree) and formatted; (T) takes
+/// tickets with acquire. All changes of a slot between are RMWs, which continue the release sequence. So the taker of a slice
+/// sees its segment's format, and through the claim what earlier owners of the memory did.
+class block_slot {
+ public:
+  static constexpr std::uint32_t ticket_bits = 28;
+  static constexpr std::uint32_t ticket_limit = 1u << 27;  // a slot whose tickets pass this is set back by `rewind`
+
+  QUARRY_HD explicit block_slot(word& state) : state_{state} {}
+
+  [[nodiscard]] QUARRY_HD static constexpr segment_run run_of(word state) { return segment_run{state >> ticket_bits}; }
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t ticket_of(word state) {
+    return static_cast<std::uint32_t>(state) & ((1u << ticket_bits) - 1);
+  }
+
+  [[nodiscard]] QUARRY_HD word take(std::uint32_t count) const {
+    return state_.fetch_add(count, labelled<slot_take_order>(simt::acquire));  // (T)
+  }
+  [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L) a hint
+
+  QUARRY_HD void open(segment_run run) const {
+    state_.store(run.encoded() << ticket_bits, labelled<slot_open_order>(simt::release));  // (O)
+  }
+
+  /// Ends the slot's run; gives the slot as it was. Its tickets from there on are the caller's.
+  [[nodiscard]] QUARRY_HD word close(segment_run next) const {
+    return state_.exchange(next.encoded() << ticket_bits, simt::acq_rel);  // (T)
+  }
+
+  /// Keeps a used-up slot's tickets from running into its run: groups that find it used up still count it up.
+  QUARRY_HD void rewind(word seen) const {
+    if (ticket_of(seen) < ticket_limit) return;
+    word const back = (seen >> ticket_bits << ticket_bits) | ticket_limit / 2;
+    (void)state_.compare_exchange(seen, back, simt::relaxed);  // (L) both words say: used up
+  }
+
+  /// Where ticket `ticket` of slot `slot` of `run` leads.
+  [[nodiscard]] QUARRY_HD static ticket_place place_of(class_shape const& shape, segment_run run, std::uint32_t slot,
+                                                       std::uint32_t ticket) {
+    std::uint32_t const in_unit = ticket & ((1u << shape.unit_shift) - 1);
+    std::uint32_t const unit = (ticket >> shape.unit_shift) * shape.slots + slot;
+    std::uint32_t const units = run.count() * shape.units;
+    std::uint32_t const segment = shape.by_units().quotient(unit);
+    bool const last = unit + shape.slots >= units && in_unit + 1 == 1u << shape.unit_shift;
+    return {unit < units, unit < units && last, run.first() + segment,
+            ((unit - segment * shape.units) << shape.unit_shift) + in_unit};
+  }
+
+ private:
+  simt::atomic_ref<word> state_;
+};
+
+/// A class's run, how many of its slots have used it up, and whether a lane is about to replace it.
+///
+/// Who takes a slot's last ticket counts that slot as used up. When all are, one lane wins the right to replace the run by
+/// setting `busy`, opens the slots anew, and clears it. Nobody waits while holding it; others that find it set go on trying
+/// for a bounded time.
+///
+/// Memory order. `busy` is a lock: set with acquire (B), cleared with release (E), so that one holder sees what the one before
+/// did. The count is advanced by compare-and-swap with the run in the same word (N): a late count for an old run is dropped.
+class class_run {
+ public:
+  static constexpr word busy_bit = 1;
+
+  QUARRY_HD explicit class_run(word& state) : state_{state} {}
+
+  [[nodiscard]] QUARRY_HD static constexpr segment_run run_of(word state) { return segment_run{state >> block_slot::ticket_bits}; }
+  [[nodiscard]] QUARRY_HD static constexpr bool is_busy(word state) { return (state & busy_bit) != 0; }
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t used_up(word state) { return state >> 1 & 0xff; }
+  [[nodiscard]] QUARRY_HD static constexpr word encode(segment_run run, std::uint32_t used_up, bool busy) {
+    return run.encoded() << block_slot::ticket_bits | word{used_up} << 1 | (busy ? busy_bit : 0);
+  }
+
+  [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L)
+
+  /// A slot of `run` is used up. Gives the word after that.
+  QUARRY_HD word count_used_up(segment_run run) const {
+    word seen = peek();
+    while (run_of(seen) == run) {
+      if (state_.compare_exchange(seen, seen + 2, simt::acq_rel)) return seen + 2;  // (N)
+    }
+    return seen;
+  }
+
+  /// Takes the right to replace the run, if the word is still as `seen` and nobody has it.
+  [[nodiscard]] QUARRY_HD bool lock(word seen) const {
+    return !is_busy(seen) && state_.compare_exchange(seen, seen | busy_bit, simt::acquire);  // (B)
+  }
+
+  /// The holder sets the word; `busy` stays set.
+  QUARRY_HD void set(segment_run run, std::uint32_t used) const { state_.store(encode(run, used, true), simt::relaxed); }  // (E) before unlock
+
+  QUARRY_HD void unlock() const { state_.fetch_and(~busy_bit, simt::release); }  // (E)
+
+ private:
+  simt::atomic_ref<word> state_;
+};
+
+}  // namespace quarry

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap as the host owns it: create, hand out refs, look at what kernels did, grow, shrink, reset, destroy.
+#pragma once
+
+#include "quarry/device/heap_ref.hpp"
+
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace quarry {
+
+enum class machine { automatic, cpu, cuda };
+
+struct heap_options {
+  quarry::bytes bytes = 0;                       ///< of memory to begin with; rounded up to whole segments
+  quarry::bytes reserve_bytes = 0;               ///< what it can grow to; 0: no more than `bytes`
+  quarry::bytes segment_bytes = 16 * 1024 * 1024;///< a power of two, 64 KiB to 64 MiB
+  machine where = machine::automatic;            ///< automatic: a CUDA device if there is one
+  std::uint64_t seed = 0;                        ///< hardened mode: of canaries and of the randomised start; 0: by the clock
+};
+
+/// What a heap's memory is used for, in bytes, at a moment when no kernel changes it.
+struct heap_stats {
+  bytes mapped = 0;          ///< has memory
+  bytes live = 0;            ///< in allocations, as rounded to their size classes
+  bytes free_segments = 0;   ///< in segments that any size can have
+  bytes largest_free = 0;    ///< the largest allocation that would succeed
+  bytes free_slices = 0;     ///< free in segments that are bound to a size class
+  std::uint64_t allocations = 0;
+
+  /// Share of the memory that is free, but not for the largest allocation: 0 is none.
+  [[nodiscard]] double fragmentation() const {
+    bytes const all_free = mapped - live;
+    return all_free == 0 ? 0.0 : 1.0 - static_cast<double>(largest_free) / static_cast<double>(all_free);
+  }
+};
+
+/// An allocation that was not freed.
+struct live_allocation {
+  void* address;
+  quarry::bytes bytes;
+};
+
+/// A heap that kernels allocate from (after seed: Gallatin). Owns its memory; `ref()` is what kernels get.
+///
+/// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on CUDA they wait for the
+/// device. They throw std::invalid_argument for bad options, std::runtime_error for failures of the system. Using a ref
+/// after its heap was destroyed is refused with a fault of kind `destroyed`, for the last 64 heaps destroyed.
+class heap {
+ public:
+  explicit heap(heap_options options);
+  ~heap();
+  heap(heap&&) noexcept;
+  heap& operator=(heap&&) noexcept;
+
+  [[nodiscard]] heap_ref ref() const;
+  [[nodiscard]] machine where() const;
+
+  /// Frees everything at once. Refs stay valid, pointers do not.
+  void reset();
+
+  [[nodiscard]] heap_stats stats() const;
+
+  /// Checks every invariant; gives what is wrong, nothing if all is well.
+  [[nodiscard]] std::vector<std::string> audit() const;
+
+  /// All allocations that were not freed, by address.
+  [[nodiscard]] std::vector<live_allocation> live_allocations() const;
+
+  /// The first fault since the last `clear_faults`, if there was one.
+  [[nodiscard]] std::optional<fault> first_fault() const;
+  [[nodiscard]] std::uint64_t fault_count(fault_kind kind) const;
+  void clear_faults();
+
+  /// Gives memory to more segments, until `bytes` have some. Addresses do not change. Throws std::invalid_argument beyond
+  /// what was reserved.
+  void grow(quarry::bytes bytes);
+
+  /// Takes memory from free segments at the far end, until `bytes` are left or a segment is in use. Gives what is left.
+  quarry::bytes shrink(quarry::bytes bytes);
+
+  class implementation;
+
+ private:
+  std::unique_ptr<implementation> implementation_;
+};
+
+[[nodiscard]] char const* name_of(fault_kind kind);
+
+/// What, how much, who, and what was free: one line.
+std::ostream& operator<<(std::ostream& out, fault const& what);
+
+}  // namespace quarry

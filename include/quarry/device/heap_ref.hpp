@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/hardening.hpp"
+#include "quarry/device/slice_supply.hpp"
+#include "quarry/simt/lane_group.hpp"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace quarry {
+
+/// What kernels hold of a heap: 16 bytes, passed by value. Copies are equal; it owns nothing.
+///
+/// Any lane may call anything at any time. Lanes that call together are served together, one atomic for each size class
+/// (seed: Gallatin, algorithm 3); no lane waits for one that is elsewhere. Pointers are aligned to 16 bytes, valid in
+/// later kernels, and may be freed by any lane of any kernel. What a lane wrote before `free` happens before what the next
+/// owner of the memory does after `malloc`.
+///
+/// Every allocating call gives nullptr, at once, when the memory is not there, and leaves a fault that the host can read.
+class heap_ref {
+ public:
+  heap_ref() = default;
+  heap_ref(heap_state* state, std::uint64_t base) : state_{state}, base_and_version_{base | layout_version} {}
+
+  /// At least `size` bytes, or nullptr. Size 0 gives a pointer of its own. O(1) but for the slow paths of slice_supply.
+  [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
+    if (!usable()) return nullptr;
+    bytes const padded = hardening::padded(size);
+    if (padded > largest_slice()) return hardening::prepare(*this, *state_, malloc_large(padded));
+    return hardening::prepare(*this, *state_, malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
+  }
+
+  /// The same for lanes that all want one size: skips finding out which do. Lanes of one call must pass equal sizes.
+  [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
+    if (!usable()) return nullptr;
+    bytes const padded = hardening::padded(size);
+    if (padded > largest_slice()) return hardening::prepare(*this, *state_, malloc_large(padded));
+    auto const id = size_class_of(static_cast<std::uint32_t>(padded));
+    auto const here = simt::lane_group::coalesced<class malloc_all_site>();
+    return hardening::prepare(*this, *state_, take_ticket(here, id));
+  }
+
+  /// `count` objects of `size` bytes, all zero; nullptr also if the product overflows.
+  [[nodiscard]] QUARRY_HD void* calloc(bytes count, bytes size) const {
+    if (size != 0 && count > ~bytes{0} / size) return fail(fault_kind::out_of_memory, ~bytes{0});
+    void* const result = malloc(count * size);
+    if (result != nullptr) std::memset(result, 0, count * size);
+    return result;
+  }
+
+  /// At least `size` bytes at a multiple of `alignment`, a power of two up to the segment size.
+  [[nodiscard]] QUARRY_HD void* aligned_malloc(bytes alignment, bytes size) const {
+    if (!usable()) return nullptr;
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > state_->segment_bytes()) {
+      return fail(fault_kind::bad_alignment, alignment);
+    }
+    if (alignment <= min_alignment) return malloc(size);
+    // Slices of a power-of-two class are aligned to it, and segments to the segment size.
+    bytes const needed = hardening::padded(size) < alignment ? alignment : hardening::padded(size);
+    if (needed > state_->segment_bytes() / 2) return hardening::prepare(*this, *state_, malloc_large(needed));
+    std::uint32_t const power = 1u << (highest_one(needed - 1) + 1);
+    return hardening::prepare(*this, *state_, malloc_slice(size_class_of(power)));
+  }
+
+  /// Moves an allocation to one of `size` bytes, keeping what fits. On failure nullptr, and `pointer` is as it was. A null
+  /// `pointer` allocates; size 0 does not free. Stays in place while the size class stays the same.
+  [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
+    if (pointer == nullptr) return malloc(size);
+    bytes const old = usable_size(pointer);
+    if (old == 0) return nullptr;
+    if (fits_in_place(old, size)) return pointer;
+    void* const result = malloc(size);
+    if (result == nullptr) return nullptr;
+    std::memcpy(result, pointer, old < size ? old : size);
+    free(pointer);
+    return result;
+  }
+
+  /// Gives an allocation back; nullptr is ignored. A double free, and a foreign or interior pointer, leave a fault and change
+  /// nothing. O(1) (seed: Gallatin, algorithm 4).
+  QUARRY_HD void free(void* pointer) const {
+    if (pointer == nullptr || !usable()) return;
+    pointer = hardening::retire(*this, *state_, pointer);
+    if (pointer != nullptr) release(pointer);
+  }
+
+  /// The same, and checks that the allocation may have been one of `size` bytes.
+  QUARRY_HD void free(void* pointer, bytes size) const {
+    if (pointer == nullptr || !usable()) return;
+    bytes const held = usable_size(pointer);
+    if (held == 0) return;
+    if (size > held) {
+      report(fault_kind::size_mismatch, size, pointer);
+      return;
+    }
+    free(pointer);
+  }
+
+  /// Bytes that the allocation can hold; 0, and a fault, if `pointer` is not one.
+  [[nodiscard]] QUARRY_HD bytes usable_size(void const* pointer) const {
+    if (!usable()) return 0;
+    location const at = locate(pointer);
+    if (at.kind != fault_kind::none) {
+      report(at.kind, 0, pointer);
+      return 0;
+    }
+    return hardening::usable(at.large ? bytes{at.use.count()} << state_->segment_shift : state_->shapes[at.use.slices_class()].size);
+  }
+
+  /// Whether the address lies in the heap's region.
+  [[nodiscard]] QUARRY_HD bool owns(void const* pointer) const {
+    return usable() && offset_of(pointer) < region_bytes();
+  }
+
+  /// A new T made of `arguments`, or nullptr.
+  template <class T, class... Arguments>
+  [[nodiscard]] QUARRY_HD T* make(Arguments&&... arguments) const {
+    void* const memory = alignof(T) <= min_alignment ? malloc(sizeof(T)) : aligned_malloc(alignof(T), sizeof(T));
+    return memory == nullptr ? nullptr : ::new (memory) T(std::forward<Arguments>(arguments)...);
+  }
+
+  /// Ends what `make` made; nullptr is ignored.
+  template <class T>
+  QUARRY_HD void destroy(T* object) const {
+    if (object == nullptr) return;
+    object->~T();
+    free(object);
+  }
+
+  /// Gives an allocation back at once, past the hardened mode's checks and quarantine.
+  QUARRY_HD void release(void* pointer) const {
+    location const at = locate(pointer);
+    if (at.kind != fault_kind::none) {
+      report(at.kind, 0, pointer);
+    } else if (at.large) {
+      free_large(at.segment, at.use, pointer);
+    } else {
+      free_slice(at, pointer);
+    }
+  }
+
+  QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer) const {
+    return simt::far_call(state_, &report_in, *this, kind, size, pointer);
+  }
+
+ private:
+  /// Where an address lies, and whether it can be the start of an allocation.
+  struct location {
+    fault_kind kind;
+    bool large;
+    std::uint32_t segment;
+    std::uint32_t slice;
+    segment_use use;
+  };
+
+  [[nodiscard]] QUARRY_HD bool usable() const {
+    if ((base_and_version_ & (min_segment_mask)) != layout_version) {
+      if (state_ != nullptr) report(fault_kind::wrong_version, 0, nullptr);
+      return false;
+    }
+    return true;
+  }
+
+  static constexpr std::uint64_t min_segment_mask = 0xffff;  // regions are aligned to their segments, 64 KiB at least
+
+  [[nodiscard]] QUARRY_HD std::uint64_t base() const { return base_and_version_ & ~min_segment_mask; }
+  [[nodiscard]] QUARRY_HD std::uint64_t offset_of(void const* pointer) const {
+    return reinterpret_cast<std::uint64_t>(pointer) - base();
+  }
+  [[nodiscard]] QUARRY_HD bytes region_bytes() const { return bytes{state_->segments_reserved} << state_->segment_shift; }
+  [[nodiscard]] QUARRY_HD bytes largest_slice() const { return state_->segment_bytes() / 2; }
+
+  [[nodiscard]] QUARRY_HD void* address(std::uint32_t segment, bytes offset) const {
+    return reinterpret_cast<void*>(base() + (std::uint64_t{segment} << state_->segment_shift) + offset);
+  }
+
+  [[nodiscard]] QUARRY_HD void* malloc_slice(size_class id) const {
+    return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(id), id);
+  }
+
+  /// The fast path: one addition for the group, and each member's place is its ticket.
+  [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
+    class_shape const& shape = state_->shapes[id];
+    std::uint32_t const index = group.broadcast(shape.slot_of(simt::processor()));
+    word before = 0;
+    if (group.is_leader()) before = state_->slot(id, index).take(group.size());
+    group.sync();  // the leader's acquire is everybody's
+    before = group.broadcast(before);
+    return redeem(id, index, before, group.rank());
+  }
+
+  /// The slice of the ticket that is `rank` tickets after those of `before`.
+  [[nodiscard]] QUARRY_HD void* redeem(size_class id, std::uint32_t index, word before, std::uint32_t rank) const {
+    class_shape const& shape = state_->shapes[id];
+    segment_run const run = block_slot::run_of(before);
+    ticket_place const place = block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + rank);
+    if (!place.valid) return malloc_slow(id);
+    if (place.last) used_up(id, run);
+    return address(place.segment, bytes{place.slice} * shape.size);
+  }
+
+  QUARRY_HD void used_up(size_class id, segment_run run) const { simt::far_call(state_, &slice_supply::slot_used_up, *state_, id, run); }
+
+  QUARRY_HD void* malloc_slow(size_class id) const {
+    return simt::far_call(state_, &malloc_slow_in, *this, id);
+  }
+
+  /// Whole segments, from the far end of the region (seed: Gallatin, algorithm 1).
+  QUARRY_HD void* malloc_large(bytes size) const {
+    return simt::far_call(state_, &malloc_large_in, *this, size);
+  }
+
+  QUARRY_HD void free_large(std::uint32_t segment, segment_use use, void* pointer) const {
+    return simt::far_call(state_, &free_large_in, *this, segment, use, pointer);
+  }
+
+  /// Lanes that free slices of one word do it with one atomic.
+  QUARRY_HD void free_slice(location const& at, void* pointer) const {
+    size_class const id = at.use.slices_class();
+    std::uint32_t const index = at.slice / bits_per_word;
+    word const own = word{1} << at.slice % bits_per_word;
+    bool const never_out = !state_->handed_out(id, at.segment, at.slice);
+    std::uint64_t const key = std::uint64_t{at.segment} << 32 | index << 1 | (never_out ? 1u : 0u);
+    auto const group = simt::lane_group::coalesced<class free_site>().match(key);
+    if (never_out) {
+      report(fault_kind::double_free, 0, pointer);
+      return;
+    }
+    word const all = group.or_reduce(own);
+    group.sync();  // what every member wrote comes before the leader's release
+    word twice = 0;
+    if (group.is_leader()) twice = slice_supply::release(*state_, id, at.segment, index, all);
+    twice = group.broadcast(twice);
+    bool again = (twice & own) != 0;
+    if (count_ones(all) != group.size()) again = again || !group.match(own).is_leader();
+    if (again) report(fault_kind::double_free, 0, pointer);
+  }
+
+  [[nodiscard]] QUARRY_HD location locate(void const* pointer) const {
+    std::uint64_t const offset = offset_of(pointer);
+    if (state_->magic != heap_state::magic_alive) return {fault_kind::destroyed, false, 0, 0, segment_use{}};
+    if (offset >= region_bytes()) return {fault_kind::foreign_pointer, false, 0, 0, segment_use{}};
+    auto const segment = static_cast<std::uint32_t>(offset >> state_->segment_shift);
+    auto const within = static_cast<std::uint32_t>(offset) & ((1u << state_->segment_shift) - 1);
+    segment_use const use = state_->segments[segment].load();
+    if (use.is_slices()) {
+      class_shape const& shape = state_->shapes[use.slices_class()];
+      std::uint32_t const slice = shape.by_size().quotient(within);
+      bool const starts = slice * shape.size == within && slice < shape.slices;
+      return {starts ? fault_kind::none : fault_kind::interior_pointer, false, segment, slice, use};
+    }
+    if (use.is_head()) {
+      return {within == 0 ? fault_kind::none : fault_kind::interior_pointer, true, segment, 0, use};
+    }
+    return {use.is_tail() ? fault_kind::interior_pointer : fault_kind::foreign_pointer, true, segment, 0, use};
+  }
+
+  [[nodiscard]] QUARRY_HD bool fits_in_place(bytes old, bytes size) const {
+    if (size > old) return false;
+    bytes const padded = hardening::padded(size);
+    bytes const held = hardening::padded(old);
+    if (held > largest_slice()) return padded > largest_slice() && padded + state_->segment_bytes() > held;
+    return size_class_of(static_cast<std::uint32_t>(padded)) == size_class_of(static_cast<std::uint32_t>(held));
+  }
+
+  QUARRY_HD void* fail(fault_kind kind, bytes size) const {
+    return simt::far_call(state_, &fail_in, *this, kind, size);
+  }
+
+  QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id) {
+    if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
+    for (;;) {
+      auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(id);
+      slice_grant grant;
+      if (group.is_leader()) grant = simt::far_call(heap.state_, &slice_supply::acquire, *heap.state_, id, group.size());
+      group.sync();  // the leader's acquire is everybody's
+      grant.from = group.broadcast(grant.from);
+      grant.slot = group.broadcast(grant.slot);
+      grant.value = group.broadcast(grant.value);
+      grant.segment = group.broadcast(grant.segment);
+      grant.index = group.broadcast(grant.index);
+      class_shape const& shape = heap.state_->shapes[id];
+      std::uint32_t const rank = group.rank();
+      if (grant.from == slice_grant::source::bits) {
+        if (rank >= count_ones(grant.value)) continue;
+        std::uint32_t const slice = grant.index * bits_per_word + select_one(grant.value, rank);
+        return heap.address(grant.segment, bytes{slice} * shape.size);
+      }
+      if (grant.from != slice_grant::source::tickets) return heap.fail(fault_kind::out_of_memory, shape.size);
+      segment_run const run = block_slot::run_of(grant.value);
+      ticket_place const place = block_slot::place_of(shape, run, grant.slot, block_slot::ticket_of(grant.value) + rank);
+      if (!place.valid) continue;
+      if (place.last) simt::far_call(heap.state_, &slice_supply::slot_used_up, *heap.state_, id, run);
+      return heap.address(place.segment, bytes{place.slice} * shape.size);
+    }
+  }
+
+  QUARRY_SLOW static void* malloc_large_in(heap_ref heap, bytes size) {
+    if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, size);
+    bytes const count = (size + heap.state_->segment_bytes() - 1) >> heap.state_->segment_shift;
+    if (size > heap.region_bytes() || count == 0) return heap.fail(fault_kind::out_of_memory, size);
+    auto const wanted = static_cast<std::uint32_t>(count);
+    std::uint32_t first = heap.state_->segment_tree().claim_back(wanted);
+    if (first == bit_tree::none && simt::far_call(heap.state_, &slice_supply::take_back_from_others, *heap.state_, ~0u)) {
+      first = heap.state_->segment_tree().claim_back(wanted);
+    }
+    if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
+    for (std::uint32_t i = 1; i < wanted; ++i) {
+      segment_entry& entry = heap.state_->segments[first + i];
+      entry.store(entry.load().next_tail(i));
+    }
+    heap.state_->segments[first].store(heap.state_->segments[first].load().next_head(wanted));
+    return heap.address(first, 0);
+  }
+
+  QUARRY_SLOW static void free_large_in(heap_ref heap, std::uint32_t segment, segment_use use, void* pointer) {
+    segment_entry& head = heap.state_->segments[segment];
+    if (!head.change(use, use.next_free())) {
+      heap.report(fault_kind::double_free, 0, pointer);
+      return;
+    }
+    for (std::uint32_t i = 1; i < use.count(); ++i) {
+      segment_entry& entry = heap.state_->segments[segment + i];
+      entry.store(entry.load().next_free());
+    }
+    heap.state_->segment_tree().insert_run(segment, use.count());
+  }
+
+  QUARRY_SLOW static void* fail_in(heap_ref heap, fault_kind kind, bytes size) {
+    heap.report(kind, size, nullptr);
+    return nullptr;
+  }
+
+  QUARRY_SLOW static void report_in(heap_ref heap, fault_kind kind, bytes size, void const* pointer) {
+    fault what;
+    what.kind = kind;
+    what.size = size;
+    what.address = reinterpret_cast<std::uint64_t>(pointer);
+    if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{heap.state_->segment_tree().count()} << heap.state_->segment_shift;
+    heap.state_->faults.record(what);
+  }
+
+  heap_state* state_ = nullptr;
+  std::uint64_t base_and_version_ = 0;
+};
+
+static_assert(sizeof(heap_ref) <= 16);
+
+}  // namespace quarry

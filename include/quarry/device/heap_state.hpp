@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/bit_tree.hpp"
+#include "quarry/device/block.hpp"
+#include "quarry/device/block_slots.hpp"
+#include "quarry/device/fault.hpp"
+#include "quarry/device/segment_table.hpp"
+
+namespace quarry {
+
+/// Frees that are held back in hardened mode.
+inline constexpr std::uint32_t quarantine_slots = 1024;
+
+/// The shared state of a heap, in memory that kernels see. The host creates it; kernels reach it through a `heap_ref`.
+///
+/// All metadata lies here or behind the pointers here, never in the region. What each part is for:
+///   segment_tree   free segments
+///   segments       what each segment is used for
+///   runs, slots    fresh slices of each class (block_slots.hpp)
+///   bits, blocks   slices that came back (slice_bitmap.hpp, block.hpp)
+///   advertised     a bit for each block: may hold something to claim
+///   class_trees    for each class, the segments with an advertised block
+struct heap_state {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t segment_shift;
+  std::uint64_t base;                 // address of the region
+  std::uint32_t segments_mapped;      // segments that have memory
+  std::uint32_t segments_reserved;    // segments that the region can grow to
+  std::uint32_t classes;              // size classes that the segment size allows
+  std::uint32_t blocks_per_segment;   // entries of `blocks`, not all used by every class
+  std::uint32_t quarantine_next;
+  std::uint32_t secret;               // of canaries
+  word* bits;
+  std::uint32_t* blocks;
+  word* advertised;
+  segment_entry* segments;
+  word* segment_tree_words;
+  word* class_tree_words;
+  std::uint64_t* quarantine;
+  word with_run[2];                   // bit c: class c has a run that another class may take memory back from
+  fault_log faults;
+  class_shape shapes[max_size_classes];
+  struct alignas(64) padded_word {
+    word value;
+  };
+  padded_word runs[max_size_classes];
+  padded_word slots[max_size_classes * max_slots];
+
+  static constexpr std::uint64_t magic_alive = 0x5152524145485131;      // "1QHEARRQ"
+  static constexpr std::uint64_t magic_destroyed = 0x5152524144454144;  // "DAEDARRQ"
+
+  [[nodiscard]] QUARRY_HD bytes segment_bytes() const { return bytes{1} << segment_shift; }
+  [[nodiscard]] QUARRY_HD std::uint32_t words_per_segment() const { return 1u << (segment_shift - 10); }
+  [[nodiscard]] QUARRY_HD std::uint32_t masks_per_segment() const { return (blocks_per_segment + bits_per_word - 1) / bits_per_word; }
+
+  [[nodiscard]] QUARRY_HD bit_tree segment_tree() const { return {segment_tree_words, segments_reserved}; }
+  [[nodiscard]] QUARRY_HD bit_tree class_tree(size_class id) const {
+    return {class_tree_words + std::size_t{id} * bit_tree::words_for(segments_reserved), segments_reserved};
+  }
+
+  [[nodiscard]] QUARRY_HD word& word_at(std::uint32_t segment, std::uint32_t index) const {
+    return bits[(std::size_t{segment} << (segment_shift - 10)) + index];
+  }
+
+  [[nodiscard]] QUARRY_HD std::uint32_t blocks_of(size_class id) const {
+    return (shapes[id].slices + slices_per_block - 1) / slices_per_block;
+  }
+
+  /// Block `index` of `segment`, as class `id` cuts it.
+  [[nodiscard]] QUARRY_HD block block_at(size_class id, std::uint32_t segment, std::uint32_t index) const {
+    std::uint32_t const before = index * slices_per_block;
+    std::uint32_t const rest = shapes[id].slices - before;
+    return {&word_at(segment, index * words_per_block), blocks[std::size_t{segment} * blocks_per_segment + index],
+            rest < slices_per_block ? rest : slices_per_block};
+  }
+
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment, std::uint32_t index) const {
+    return simt::atomic_ref<word>{advertised[std::size_t{segment} * masks_per_segment() + index]};
+  }
+
+  [[nodiscard]] QUARRY_HD block_slot slot(size_class id, std::uint32_t index) {
+    return block_slot{slots[id * max_slots + index].value};
+  }
+  [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
+
+  /// Whether the slice was ever handed out in this use of its segment. Exact for a slice in use; one that is back already is
+  /// found by its bit.
+  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, std::uint32_t segment, std::uint32_t slice) {
+    if (block_at(id, segment, slice / slices_per_block).is_free()) return false;
+    segment_run const current = class_run::run_of(run(id).peek());
+    std::uint32_t const distance = segment - current.first();
+    if (distance >= current.count()) return true;
+    class_shape const& shape = shapes[id];
+    std::uint32_t const unit = distance * shape.units + (slice >> shape.unit_shift);
+    std::uint32_t const ticket = (unit / shape.slots << shape.unit_shift) + (slice & ((1u << shape.unit_shift) - 1));
+    word const taken = slot(id, unit % shape.slots).peek();
+    return block_slot::run_of(taken) != current || ticket < block_slot::ticket_of(taken);
+  }
+};
+
+}  // namespace quarry

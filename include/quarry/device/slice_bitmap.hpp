@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/device/orders.hpp"
+
+namespace quarry {
+
+QUARRY_ORDER_LABEL(slice_release_order, "R");
+QUARRY_ORDER_LABEL(slice_claim_order, "C");
+
+/// 64 slices of a block: bit 1 = came back and may be claimed; bit 0 = in use, or not handed out yet, or its block is free.
+///
+/// Progress: lock-free. A claim fails only because another lane changed the word first.
+///
+/// Memory order. A slice's bytes are plain memory. What keeps its old owner's writes ahead of its new owner's is its bit:
+/// (R) sets it after the old owner's last access, (C) clears it before the new owner's first. Between them the word changes
+/// by RMWs only, which continue the release sequence that (R) heads, so (C) synchronizes with (R) even when other bits changed
+/// in between. (L) orders nothing: it picks bits to try, and (C) decides.
+class slice_word {
+ public:
+  QUARRY_HD explicit slice_word(word& bits) : bits_{bits} {}
+
+  /// Gives slices back; gives the word as it was before. Bits of `slices` that were one before are double frees.
+  QUARRY_HD word release(word slices) const {
+    return bits_.fetch_or(slices, labelled<slice_release_order>(simt::release));  // (R)
+  }
+
+  [[nodiscard]] QUARRY_HD word peek() const { return bits_.load(simt::relaxed); }  // (L)
+
+  /// Takes `slices`, if the word is still as `seen`; otherwise `seen` is what it is now.
+  [[nodiscard]] QUARRY_HD bool claim(word& seen, word slices) const {
+    return bits_.compare_exchange(seen, seen & ~slices, labelled<slice_claim_order>(simt::acquire));  // (C)
+  }
+
+  /// Writes the word. Requires that no other lane claims from it or releases to it.
+  QUARRY_HD void reset(word slices, simt::memory_order order = simt::relaxed) const {  // (E) as the caller says
+    bits_.store(slices, order);
+  }
+
+ private:
+  simt::atomic_ref<word> bits_;
+};
+
+}  // namespace quarry

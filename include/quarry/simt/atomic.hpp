@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device-scope atomics for both machines: libcu++'s atomic_ref, with a place to switch lanes before each access.
+#pragma once
+
+#include "quarry/simt/host_lane.hpp"
+
+#include <cuda/atomic>
+
+namespace quarry::simt {
+
+using memory_order = cuda::std::memory_order;
+inline constexpr memory_order relaxed = cuda::std::memory_order_relaxed;
+inline constexpr memory_order acquire = cuda::std::memory_order_acquire;
+inline constexpr memory_order release = cuda::std::memory_order_release;
+inline constexpr memory_order acq_rel = cuda::std::memory_order_acq_rel;
+
+/// A reference through which several lanes access `T` at once. In fibers each access is a point at which the scheduler may
+/// run another lane, so that a seed decides the interleaving.
+template <class T>
+class atomic_ref {
+ public:
+  QUARRY_HD explicit atomic_ref(T& object) : ref_{object} {}
+
+  [[nodiscard]] QUARRY_HD T load(memory_order order) const {
+    interleave();
+    return ref_.load(order);
+  }
+  QUARRY_HD void store(T value, memory_order order) const {
+    interleave();
+    ref_.store(value, order);
+  }
+  QUARRY_HD T exchange(T value, memory_order order) const {
+    interleave();
+    return ref_.exchange(value, order);
+  }
+  QUARRY_HD T fetch_add(T value, memory_order order) const {
+    interleave();
+    return ref_.fetch_add(value, order);
+  }
+  QUARRY_HD T fetch_sub(T value, memory_order order) const {
+    interleave();
+    return ref_.fetch_sub(value, order);
+  }
+  QUARRY_HD T fetch_or(T value, memory_order order) const {
+    interleave();
+    return ref_.fetch_or(value, order);
+  }
+  QUARRY_HD T fetch_and(T value, memory_order order) const {
+    interleave();
+    return ref_.fetch_and(value, order);
+  }
+  /// On failure `expected` holds what was found, loaded relaxed.
+  QUARRY_HD bool compare_exchange(T& expected, T desired, memory_order order) const {
+    interleave();
+    return ref_.compare_exchange_strong(expected, desired, order, relaxed);
+  }
+
+ private:
+  cuda::atomic_ref<T, cuda::thread_scope_device> ref_;
+};
+
+}  // namespace quarry::simt

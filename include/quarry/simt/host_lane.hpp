@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a lane is on the CPU, and where it stands in its launch on either machine.
+#pragma once
+
+#include "quarry/core/config.hpp"
+
+#include <array>
+
+namespace quarry::simt {
+
+inline constexpr std::uint32_t warp_size = 32;
+using lane_mask = std::uint32_t;
+
+/// A lane's place in its launch.
+struct place {
+  std::uint32_t block;
+  std::uint32_t thread;
+  std::uint32_t blocks;
+  std::uint32_t threads;
+
+  [[nodiscard]] QUARRY_HD constexpr std::uint64_t rank() const { return std::uint64_t{block} * threads + thread; }
+  [[nodiscard]] QUARRY_HD constexpr std::uint64_t count() const { return std::uint64_t{blocks} * threads; }
+};
+
+/// A lane on the CPU, as device code sees the machine that runs it: an OS thread or a fiber.
+///
+/// A machine without warps (threads) has groups of one lane, so that only its barriers and `pause` do anything.
+class host_lane {
+ public:
+  explicit host_lane(place where) : where_{where} {}
+  virtual ~host_lane() = default;
+
+  [[nodiscard]] place where() const { return where_; }
+  [[nodiscard]] std::uint32_t lane() const { return where_.thread % warp_size; }
+
+  /// The lanes of this warp that came to `site` together, this one among them.
+  virtual lane_mask coalesce(void const* site) = 0;
+
+  /// Waits for all lanes of `members`; gives the value of each. `what` names the operation in a deadlock report.
+  virtual std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value,
+                                                                char const* what) = 0;
+  virtual void block_barrier() = 0;
+  virtual void grid_barrier() = 0;
+
+  /// May run another lane first.
+  virtual void interleave() = 0;
+
+  /// Lets others go ahead: this lane waits for something that another lane is about to do.
+  virtual void pause() = 0;
+
+ private:
+  place where_;
+};
+
+/// The lane that this OS thread runs at the moment; null outside a launch.
+inline thread_local host_lane* current_lane = nullptr;
+
+/// A point at which a seeded scheduler may switch lanes. Nothing on CUDA and on threads.
+QUARRY_HD inline void interleave() {
+#ifndef __CUDA_ARCH__
+  if (current_lane != nullptr) current_lane->interleave();
+#endif
+}
+
+}  // namespace quarry::simt

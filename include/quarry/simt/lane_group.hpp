@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/simt/host_lane.hpp"
+
+#include <cstring>
+#include <type_traits>
+
+namespace quarry::simt {
+
+/// Lanes of one warp that do something together.
+///
+/// Every operation but `size`, `rank`, `leader` and `is_leader` must be called by all members, and waits for them; none of
+/// them but `sync` orders memory. On CUDA a group is a mask and its operations are warp intrinsics; in fibers the lanes
+/// exchange values through their warp; on threads a group is one lane. Values are trivially copyable, 8 bytes at most.
+class lane_group {
+ public:
+  /// The lanes that are here: those of this warp that reached this call together, `Site` telling this call from others.
+  /// Opportunistic: it never waits for a lane that is elsewhere.
+  template <class Site>
+  [[nodiscard]] QUARRY_HD static lane_group coalesced() {
+#ifdef __CUDA_ARCH__
+    return lane_group{__activemask()};
+#else
+    static char const site{};
+    return lane_group{current_lane != nullptr ? current_lane->coalesce(&site) : lane_mask{1}};
+#endif
+  }
+
+  [[nodiscard]] QUARRY_HD lane_mask members() const { return members_; }
+  [[nodiscard]] QUARRY_HD std::uint32_t size() const { return count_ones(members_); }
+
+  /// How many members have a lower lane.
+  [[nodiscard]] QUARRY_HD std::uint32_t rank() const { return count_ones(members_ & low_lanes()); }
+
+  /// Lane, not rank, of the member with rank 0.
+  [[nodiscard]] QUARRY_HD std::uint32_t leader() const { return lowest_one(members_); }
+  [[nodiscard]] QUARRY_HD bool is_leader() const { return (members_ & low_lanes()) == 0; }
+
+  /// Waits for all members; what they wrote before is seen by all after.
+  QUARRY_HD void sync() const {
+#ifdef __CUDA_ARCH__
+    __syncwarp(members_);
+#else
+    (void)exchange(0, "sync");
+#endif
+  }
+
+  /// The leader's value.
+  template <class T>
+  [[nodiscard]] QUARRY_HD T broadcast(T value) const {
+    return broadcast(value, leader());
+  }
+
+  /// The value of the member at `lane`.
+  template <class T>
+  [[nodiscard]] QUARRY_HD T broadcast(T value, std::uint32_t lane) const {
+#ifdef __CUDA_ARCH__
+    return from_bits<T>(__shfl_sync(members_, to_bits(value), static_cast<int>(lane)));
+#else
+    return from_bits<T>(static_cast<carrier<T>>(exchange(to_bits(value), "broadcast")[lane]));
+#endif
+  }
+
+  /// Bit i: the predicate of lane i, zero for lanes that are not members.
+  [[nodiscard]] QUARRY_HD lane_mask ballot(bool predicate) const {
+#ifdef __CUDA_ARCH__
+    return __ballot_sync(members_, predicate);
+#else
+    auto const& all = exchange(predicate ? 1 : 0, "ballot");
+    lane_mask result = 0;
+    for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
+      if ((members_ >> lane & 1) != 0 && all[lane] != 0) result |= lane_mask{1} << lane;
+    }
+    return result;
+#endif
+  }
+
+  /// The members whose `key` equals this lane's.
+  template <class T>
+  [[nodiscard]] QUARRY_HD lane_group match(T key) const {
+#ifdef __CUDA_ARCH__
+    return lane_group{__match_any_sync(members_, to_bits(key))};
+#else
+    std::uint64_t const own = to_bits(key);
+    auto const& all = exchange(own, "match");
+    lane_mask result = 0;
+    for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
+      if ((members_ >> lane & 1) != 0 && all[lane] == own) result |= lane_mask{1} << lane;
+    }
+    return lane_group{result};
+#endif
+  }
+
+  /// Bitwise or over the members' values.
+  [[nodiscard]] QUARRY_HD word or_reduce(word value) const {
+#ifdef __CUDA_ARCH__
+    std::uint32_t const low = __reduce_or_sync(members_, static_cast<std::uint32_t>(value));
+    std::uint32_t const high = __reduce_or_sync(members_, static_cast<std::uint32_t>(value >> 32));
+    return word{high} << 32 | low;
+#else
+    auto const& all = exchange(value, "or_reduce");
+    word result = 0;
+    for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
+      if ((members_ >> lane & 1) != 0) result |= all[lane];
+    }
+    return result;
+#endif
+  }
+
+  /// The sum of the values of the members with a lower lane. At most `size` steps.
+  template <class T>
+  [[nodiscard]] QUARRY_HD T exclusive_sum(T value) const {
+#ifdef __CUDA_ARCH__
+    T sum{};
+    for (lane_mask rest = members_; rest != 0; rest &= rest - 1) {
+      auto const source = __ffs(static_cast<int>(rest)) - 1;
+      T const other = __shfl_sync(members_, value, source);
+      if (static_cast<std::uint32_t>(source) < own_lane()) sum += other;
+    }
+    return sum;
+#else
+    auto const& all = exchange(to_bits(value), "exclusive_sum");
+    T sum{};
+    for (std::uint32_t lane = 0; lane < own_lane(); ++lane) {
+      if ((members_ >> lane & 1) != 0) sum = static_cast<T>(sum + from_bits<T>(static_cast<carrier<T>>(all[lane])));
+    }
+    return sum;
+#endif
+  }
+
+  /// This lane's position in its warp.
+  [[nodiscard]] QUARRY_HD static std::uint32_t own_lane() {
+#ifdef __CUDA_ARCH__
+    std::uint32_t lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+#else
+    return current_lane != nullptr ? current_lane->lane() : 0;
+#endif
+  }
+
+ private:
+  QUARRY_HD explicit lane_group(lane_mask members) : members_{members} {}
+
+  [[nodiscard]] QUARRY_HD static lane_mask low_lanes() {
+#ifdef __CUDA_ARCH__
+    lane_mask below;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
+    return below;
+#else
+    return static_cast<lane_mask>(low_bits(own_lane()));
+#endif
+  }
+
+#ifndef __CUDA_ARCH__
+  [[nodiscard]] std::array<std::uint64_t, warp_size> const& exchange(std::uint64_t value, char const* what) const {
+    if (current_lane != nullptr) return current_lane->exchange(members_, value, what);
+    thread_local std::array<std::uint64_t, warp_size> alone{};
+    alone[0] = value;
+    return alone;
+  }
+#endif
+
+  /// A value as the intrinsics take it.
+  template <class T>
+  using carrier = std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>;
+
+  template <class T>
+  [[nodiscard]] QUARRY_HD static carrier<T> to_bits(T value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+    carrier<T> result = 0;
+    std::memcpy(&result, &value, sizeof(T));
+    return result;
+  }
+  template <class T>
+  [[nodiscard]] QUARRY_HD static T from_bits(carrier<T> value) {
+    T result;
+    std::memcpy(&result, &value, sizeof(T));
+    return result;
+  }
+
+  lane_mask members_;
+};
+
+}  // namespace quarry::simt

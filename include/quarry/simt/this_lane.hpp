@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a lane may ask of the machine for itself: where it is, barriers, to wait a moment.
+#pragma once
+
+#include "quarry/simt/host_lane.hpp"
+
+#ifdef __CUDACC__
+#include <cooperative_groups.h>
+#endif
+#ifndef __CUDA_ARCH__
+#include <functional>
+#include <thread>
+#endif
+
+namespace quarry::simt {
+
+/// This lane's place in its launch. Outside a launch on the CPU: lane 0 of 1.
+[[nodiscard]] QUARRY_HD inline place this_place() {
+#ifdef __CUDA_ARCH__
+  return {blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z),
+          threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), gridDim.x * gridDim.y * gridDim.z,
+          blockDim.x * blockDim.y * blockDim.z};
+#else
+  return current_lane != nullptr ? current_lane->where() : place{0, 0, 1, 1};
+#endif
+}
+
+/// A number that spreads lanes running at the same time over shared structures: the multiprocessor's on CUDA, the block's
+/// in fibers, the thread's otherwise. A hint: it may change at any time.
+[[nodiscard]] QUARRY_HD inline std::uint32_t processor() {
+#ifdef __CUDA_ARCH__
+  std::uint32_t id;
+  asm("mov.u32 %0, %%smid;" : "=r"(id));
+  return id;
+#else
+  if (current_lane != nullptr) return current_lane->where().block;
+  thread_local auto const id = static_cast<std::uint32_t>(std::hash<std::thread::id>{}(std::this_thread::get_id()));
+  return id;
+#endif
+}
+
+/// Waits for all lanes of the block.
+QUARRY_HD inline void block_barrier() {
+#ifdef __CUDA_ARCH__
+  __syncthreads();
+#else
+  if (current_lane != nullptr) current_lane->block_barrier();
+#endif
+}
+
+/// Waits for all lanes of the grid. On CUDA the launch must be cooperative.
+QUARRY_HD inline void grid_barrier() {
+#ifdef __CUDA_ARCH__
+  cooperative_groups::this_grid().sync();
+#else
+  if (current_lane != nullptr) current_lane->grid_barrier();
+#endif
+}
+
+/// Lets others go ahead for a moment: for a bounded wait on what another lane is about to do.
+QUARRY_HD inline void pause() {
+#ifdef __CUDA_ARCH__
+  __nanosleep(40);
+#else
+  if (current_lane != nullptr) {
+    current_lane->pause();
+  } else {
+    std::this_thread::yield();
+  }
+#endif
+}
+
+}  // namespace quarry::simt

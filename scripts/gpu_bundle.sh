@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the cuda preset and collects in dist/gpu what a machine with a GPU, a driver and glibc needs
+# to test and measure Quarry, and nothing else: no toolkit, no Python, no libstdc++. There: `./run.sh`.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+readonly bundle=dist/gpu most_mebibytes=60
+readonly data=data/debian-12-depends.el.gz
+
+# The shared libraries that a program may name: glibc's.
+readonly allowed='^(libc|libm|libdl|librt|libpthread)\.so\.[0-9]+$|^ld-linux'
+
+check_program() {
+  local program=$1 foreign missing
+  foreign=$(objdump -p "$program" | awk '$1 == "NEEDED" { print $2 }' | grep -vE "$allowed" || true)
+  [ -z "$foreign" ] || fail "$program needs $(tr '\n' ' ' <<<"$foreign")besides glibc; link it statically"
+  missing=$(ldd "$program" | grep 'not found' || true)
+  [ -z "$missing" ] || fail "$program: $missing"
+}
+
+# The newest version of glibc's symbols that any of the programs asks for.
+glibc_needed() { objdump -T "$@" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | tr _ ' '; }
+
+has_nvcc || fail "nvcc is needed to build for a GPU, and is neither on PATH nor in /usr/local/cuda"
+build cuda
+
+step "collecting $bundle"
+rm -rf "$bundle"
+mkdir -p "$bundle/bench"
+shopt -s nullglob
+benches=(build/cuda/bench/*_bench)
+[ ${#benches[@]} -gt 0 ] || step "no benchmarks were built"
+install -s build/cuda/tests/quarry_gpu_tests build/cuda/examples/graph_demo "$bundle"
+[ ${#benches[@]} -eq 0 ] || install -s "${benches[@]}" "$bundle/bench"
+install -m 644 "$data" "$bundle"
+install scripts/run_bench.sh "$bundle"
+commit >"$bundle/COMMIT"
+
+cat >"$bundle/run.sh" <<'RUN'
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests and measures Quarry on this machine's GPU; written by scripts/gpu_bundle.sh.
+# usage: run.sh [RESULTS_FOLDER] [tests|demo|bench ...]      (results, all three)
+# RESULTS_FOLDER gets steps.jsonl, with {"step","status","seconds"} for each step; the figures as
+# <date>-<machine>.jsonl, for bench/results; and the logs. A step that hangs is ended after
+# TEST_SECONDS, DEMO_SECONDS or BENCH_SECONDS (for each benchmark).
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+results=$(realpath -m "${1:-results}")
+shift || true
+[ $# -gt 0 ] || set -- tests demo bench
+QUARRY_COMMIT=$(cat "$here/COMMIT")
+export QUARRY_COMMIT
+mkdir -p "$results"
+cd "$here" || exit 1
+failed=0
+
+# run_step NAME SECONDS COMMAND...
+run_step() {
+  local name=$1 limit=$2 before=$SECONDS status
+  shift 2
+  echo "== $name (at most $limit s)"
+  timeout --kill-after=10 "$limit" "$@" 2>&1 | tee "$results/$name.log"
+  status=${PIPESTATUS[0]}
+  [ "$status" -eq 0 ] || failed=$((failed + 1))
+  printf '{"step":"%s","status":%d,"seconds":%d}\n' "$name" "$status" $((SECONDS - before)) |
+    tee -a "$results/steps.jsonl"
+}
+
+for part in "$@"; do
+  case $part in
+    tests) run_step tests "${TEST_SECONDS:-300}" ./quarry_gpu_tests --gtest_output="xml:$results/tests.xml" ;;
+    demo) run_step demo "${DEMO_SECONDS:-120}" ./graph_demo debian-12-depends.el.gz ;;
+    bench) run_step bench 3600 ./run_bench.sh bench "$results" "${BENCH_SECONDS:-180}" ;;
+    *) echo "error: unknown part '$part' (tests, demo, bench)" >&2; exit 2 ;;
+  esac
+done
+echo "== $failed steps failed; results in $results"
+[ "$failed" -eq 0 ]
+RUN
+chmod +x "$bundle/run.sh"
+
+step "checking $bundle"
+programs=("$bundle/quarry_gpu_tests" "$bundle/graph_demo" "$bundle"/bench/*_bench)
+for program in "${programs[@]}"; do check_program "$program"; done
+mebibytes=$(du -sm --apparent-size "$bundle" | cut -f1)
+[ "$mebibytes" -lt "$most_mebibytes" ] || fail "$bundle holds $mebibytes MiB; at most $most_mebibytes are wanted"
+step "$bundle: ${#programs[@]} programs, $mebibytes MiB, for $(glibc_needed "${programs[@]}") or later"

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and tests the presets, compiles the CUDA one if nvcc is here, and sums up on the last line:
+# `N passed, N failed`. A build that breaks counts as one failure; skipped tests count as neither.
+# usage: scripts/run_tests.sh [PRESET...]      (dev asan tsan, and cuda's build)
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# GCC's ThreadSanitizer cannot start where the kernel randomises addresses by more than 28 bits: then
+# begin again without that.
+bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)
+if [ "$bits" -gt 28 ] && [ -z "${QUARRY_FIXED_ADDRESSES:-}" ] && setarch -R true 2>/dev/null; then
+  QUARRY_FIXED_ADDRESSES=1 exec setarch -R scripts/run_tests.sh "$@"
+fi
+
+results=build/test-results
+passed=0 failed=0 skipped=0
+rm -rf "$results"
+mkdir -p "$results"
+
+# numbers FILE: the tests that ran or should have, and how many failed, from ctest's summary, if any.
+numbers() {
+  sed 's/\x1b\[[0-9;]*m//g' "$1" 2>/dev/null |
+    sed -n 's/^[0-9]*% tests passed, \([0-9]*\) tests\{0,1\} failed out of \([0-9]*\).*/\2 \1/p' | tail -n 1
+}
+
+failed_step() {
+  failed=$((failed + 1))
+  step "$1: counted as one failure"
+}
+
+test_preset() {
+  local preset=$1 log=$PWD/$results/$1.log status total bad skips
+  if ! build "$preset"; then
+    failed_step "build/$preset does not build"
+    return
+  fi
+  step "testing build/$preset"
+  ctest --preset "$preset" --progress --output-on-failure --no-tests=error \
+    --parallel "${CTEST_PARALLEL_LEVEL:-$(nproc)}" --output-log "$log" --output-junit "${log%.log}.xml"
+  status=$?
+  read -r total bad <<<"$(numbers "$log")"
+  total=${total:-0} bad=${bad:-0}
+  skips=$(grep -c '^[^/]* - .* (Skipped)' "$log" || true)  # ctest counts them as passed
+  passed=$((passed + total - bad - skips)) failed=$((failed + bad)) skipped=$((skipped + skips))
+  if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
+    failed_step "ctest of build/$preset ended with status $status and no failed test"
+  fi
+}
+
+if [ $# -eq 0 ]; then
+  set -- dev asan tsan
+  if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is not checked"; fi
+fi
+for preset in "$@"; do
+  if [ "$preset" = cuda ]; then
+    build cuda || failed_step "build/cuda does not build"
+  else
+    test_preset "$preset"
+  fi
+done
+
+if [ "$skipped" -gt 0 ]; then step "$skipped skipped (see $results)"; fi
+echo "$passed passed, $failed failed" | tee "$results/summary.txt"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing to build Quarry on Debian 12 or Ubuntu 24.04, and says so first.
+# usage: scripts/setup.sh [format] [tidy] [plots]      (each adds what that make target needs)
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+readonly cmake_wanted=3.25 gxx_wanted=12
+readonly cccl_wheel='nvidia-cuda-cccl>=13.0,<14'
+packages=()  # apt packages to install
+reasons=()   # one line for each
+
+need() { packages+=("$1"); reasons+=("$(printf '  %-22s %s' "$1" "$2")"); }
+
+# need_command COMMAND PACKAGE WHY
+need_command() { command -v "$1" >/dev/null || need "$2" "$3"; }
+
+# need_library FILE PACKAGE WHY: asks the linker's search path, so that a library from elsewhere counts too.
+need_library() {
+  if ! command -v g++ >/dev/null || [ "$(g++ -print-file-name="$1")" = "$1" ]; then need "$2" "$3"; fi
+}
+
+# need_header HEADER PACKAGE WHY: the compiler looks, not we.
+need_header() {
+  printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | g++ -E -x c++ - >/dev/null 2>&1 || need "$2" "$3"
+}
+
+look_for_packages() {
+  packages=() reasons=()
+  need_command make make 'runs the targets of the Makefile'
+  need_command g++ g++ 'compiles C++20'
+  need_command cmake cmake 'configures the build'
+  need_command ninja ninja-build 'runs the build'
+  need_command git git 'names the commit in benchmark results'
+  need_library libgtest.a libgtest-dev 'the tests'
+  need_library libbenchmark.so libbenchmark-dev 'the host benchmarks'
+  need_header boost/version.hpp libboost-dev "Boost.Context's headers"
+  need_library libboost_context.so libboost-context-dev 'fibers: emulated warps on the CPU'
+  need_library libz.so zlib1g-dev 'reads the compressed example data'
+  need_library libmimalloc.so libmimalloc-dev 'the peer in host benchmarks'
+  need_command python3 python3 'checks of the source, plots'
+  if ! has_cuda_headers || wants plots; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
+  fi
+  if wants format; then need_command clang-format clang-format 'make format'; fi
+  if wants tidy; then need_command run-clang-tidy clang-tidy 'make tidy'; fi
+}
+
+wants() { [[ " $features " == *" $1 "* ]]; }
+
+# True if some root's include folder, or its cccl folder, holds libcu++.
+has_cuda_headers() {
+  local root nvcc
+  nvcc=$(readlink -f "$(command -v nvcc)" || true)
+  for root in "${nvcc%/bin/nvcc}" "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
+    [ -n "$root" ] || continue
+    [ ! -e "$root/include/cuda/atomic" ] && [ ! -e "$root/include/cccl/cuda/atomic" ] || return 0
+  done
+  return 1
+}
+
+venv_has_cccl() { compgen -G '.venv/lib/python3*/site-packages/nvidia/*/include/cccl/cuda/atomic' >/dev/null; }
+venv_has_matplotlib() { compgen -G '.venv/lib/python3*/site-packages/matplotlib/__init__.py' >/dev/null; }
+
+# at_least WANTED FOUND
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+# apt_with_progress LOG ARGUMENTS...: apt-get, its output in LOG, its percents on one line (a line for
+# each 20% when nobody watches). The status channel is 3 inside only, and stdout outside: sudo closes
+# all but the first three.
+apt_with_progress() {
+  local log=$1 shown='' kind percent what
+  shift
+  # shellcheck disable=SC2016
+  local run='DEBIAN_FRONTEND=noninteractive exec apt-get -y -q -o APT::Status-Fd=3 "$@" 3>&1 1>&2'
+  if ! "${as_root[@]}" sh -c "$run" - "$@" 2>"$log" |
+    while IFS=: read -r kind _ percent what; do
+      case $kind in
+        dlstatus) kind=downloading ;;
+        pmstatus) kind=installing ;;
+        *) continue ;;
+      esac
+      percent=${percent%%.*}
+      if [ -t 1 ]; then
+        printf '\r\033[K   %s: %s%% %.60s' "$kind" "$percent" "$what"
+      elif [ "$kind $((percent / 20))" != "$shown" ]; then
+        shown="$kind $((percent / 20))"
+        printf '   %s: %s%%\n' "$kind" "$percent"
+      fi
+    done; then
+    [ ! -t 1 ] || echo
+    tail -n 20 "$log" >&2
+    fail "apt-get $1 failed; its whole output is in $log"
+  fi
+  [ ! -t 1 ] || printf '\r\033[K'
+}
+
+install_packages() {
+  echo "These are missing:"
+  printf '%s\n' "${reasons[@]}"
+  command -v apt-get >/dev/null ||
+    fail "there is no apt-get here. Install the above, which are Debian's names, and try again"
+  as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "run this as root: apt-get install ${packages[*]}"
+    as_root=(sudo)
+    sudo -v
+  fi
+  local log
+  log=$(mktemp -t quarry-setup.XXXXXX)
+  step "apt-get update"
+  apt_with_progress "$log" update
+  step "apt-get install ${packages[*]}"
+  # With the C library's headers and certificates, which --no-install-recommends would leave out on a bare image.
+  apt_with_progress "$log" install --no-install-recommends libc6-dev ca-certificates "${packages[@]}"
+  rm -f "$log"
+  hash -r
+  look_for_packages
+  [ ${#packages[@]} -eq 0 ] || fail "still missing after the installation: ${packages[*]}"
+}
+
+check_versions() {
+  local found
+  found=$(cmake --version | sed -n '1s/[^0-9]*//p')
+  at_least "$cmake_wanted" "$found" || fail "CMake $found found, $cmake_wanted or later needed"
+  found=$(${CXX:-g++} -dumpfullversion -dumpversion)
+  [ "${CXX:-g++}" != g++ ] || at_least "$gxx_wanted" "$found" || fail "g++ $found found, $gxx_wanted or later needed"
+}
+
+# install_wheel REQUIREMENT WHY: into .venv, made anew if its Python is gone.
+install_wheel() {
+  if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    step "making .venv"
+    python3 -m venv --clear .venv
+  fi
+  step "installing $1 into .venv: $2"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check "$1" || fail "pip could not install $1"
+}
+
+features=$*
+for feature in "$@"; do
+  case $feature in
+    format | tidy | plots) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [format] [tidy] [plots])" ;;
+  esac
+done
+
+changed=no
+look_for_packages
+if [ ${#packages[@]} -gt 0 ]; then install_packages; changed=yes; fi
+check_versions
+if ! has_cuda_headers && ! venv_has_cccl; then
+  install_wheel "$cccl_wheel" 'libcu++, since there is no CUDA toolkit'
+  venv_has_cccl || fail "$cccl_wheel holds no cuda/atomic where CMake looks for it"
+  changed=yes
+fi
+if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
+if [ "$changed" = yes ]; then step "set-up: done"; else step "set-up: nothing to do"; fi

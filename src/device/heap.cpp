@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap_implementation.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <ostream>
+
+namespace quarry {
+namespace {
+
+constexpr std::size_t destroyed_heaps_kept = 64;
+
+/// States of destroyed heaps: kept for a while, so that a stale ref finds a state that refuses it.
+void keep_destroyed(std::shared_ptr<void> state) {
+  static std::mutex mutex;
+  static std::deque<std::shared_ptr<void>> kept;
+  std::lock_guard const lock{mutex};
+  kept.push_back(std::move(state));
+  if (kept.size() > destroyed_heaps_kept) kept.pop_front();
+}
+
+heap_options checked(heap_options options) {
+  auto const refuse = [](std::string const& why) { throw std::invalid_argument{"heap_options: " + why}; };
+  if (options.segment_bytes < 64_KiB || options.segment_bytes > 64_MiB || !std::has_single_bit(options.segment_bytes)) {
+    refuse("segment_bytes is " + std::to_string(options.segment_bytes) + ", not a power of two from 64 KiB to 64 MiB");
+  }
+  if (options.bytes == 0) refuse("bytes is 0");
+  options.reserve_bytes = std::max(options.reserve_bytes, options.bytes);
+  if (options.reserve_bytes > options.segment_bytes << 20) {
+    refuse("reserve_bytes is " + std::to_string(options.reserve_bytes) + ", more than 2^20 segments");
+  }
+  auto const round = [&](bytes size) { return (size + options.segment_bytes - 1) / options.segment_bytes * options.segment_bytes; };
+  options.bytes = round(options.bytes);
+  options.reserve_bytes = round(options.reserve_bytes);
+  if (options.where == machine::automatic) options.where = has_cuda_device() ? machine::cuda : machine::cpu;
+  if (options.seed == 0) {
+    options.seed = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
+  }
+  return options;
+}
+
+/// How many slots: many, so that few lanes meet in one, and such that each serves as many processors as the others.
+std::uint32_t slots_for(std::uint32_t processors) {
+  std::uint32_t best = 1;
+  double best_cost = 1e9;
+  for (std::uint32_t slots = 1; slots <= std::min(max_slots, processors); ++slots) {
+    double const busiest = static_cast<double>((processors + slots - 1) / slots) * slots / processors;  // 1: even
+    double const cost = busiest * (1.0 + 1.0 / slots);
+    if (cost <= best_cost) best = slots, best_cost = cost;
+  }
+  return best;
+}
+
+bytes aligned(bytes size) { return (size + 255) / 256 * 256; }
+
+/// Says which segments can be claimed: all that are mapped.
+std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved) {
+  std::vector<word> words(bit_tree::words_for(reserved));
+  bit_tree{words.data(), reserved}.insert_run(0, mapped);
+  return words;
+}
+
+}  // namespace
+
+class_shape make_class_shape(size_class id, bytes segment_bytes, std::uint32_t segments, std::uint32_t processors) {
+  class_shape shape{};
+  shape.size = size_of_class(id);
+  shape.slices = static_cast<std::uint32_t>(segment_bytes / shape.size);
+  shape.slots = 1;
+  shape.unit_shift = 0;
+  shape.units = shape.slices;
+  std::uint32_t wanted = std::clamp(segments / 64, 1u, 8u);
+  std::uint32_t const slots = slots_for(processors);
+  for (std::uint32_t shift = 10; slots > 1 && shift >= 6; --shift) {
+    std::uint32_t const units = shape.slices >> shift;
+    if (units < 4 * slots || shape.slices - (units << shift) > shape.slices / 128) continue;
+    shape.slots = static_cast<std::uint8_t>(slots);
+    shape.unit_shift = static_cast<std::uint8_t>(shift);
+    shape.units = units;
+    shape.slices = units << shift;
+    wanted = std::clamp((1u << 18) / shape.slices, 1u, std::clamp(segments / 8, 1u, segment_run::max_segments));
+    break;
+  }
+  shape.run_segments = static_cast<std::uint8_t>(wanted);
+  auto const by_units = divider::by(shape.units);
+  shape.unit_multiplier = by_units.multiplier;
+  shape.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
+  auto const by_size = divider::by(shape.size);
+  shape.size_multiplier = by_size.multiplier;
+  shape.size_divider_shift = by_size.shift;
+  shape.slot_scale = (std::uint32_t{shape.slots} << 16) / processors + 1;
+  return shape;
+}
+
+heap::implementation::implementation(heap_options const& unchecked) {
+  auto const options = checked(unchecked);
+  where_ = options.where;
+  memory_ = where_ == machine::cuda ? make_cuda_memory(options.reserve_bytes, options.segment_bytes)
+                                    : make_cpu_memory(options.reserve_bytes, options.segment_bytes);
+  memory_->map(0, options.bytes);
+
+  initial_ = std::make_unique<heap_state>();
+  heap_state& state = *initial_;
+  state.magic = heap_state::magic_alive;
+  state.version = layout_version;
+  state.segment_shift = static_cast<std::uint32_t>(std::countr_zero(options.segment_bytes));
+  state.base = reinterpret_cast<std::uint64_t>(memory_->region());
+  state.segments_mapped = static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
+  state.segments_reserved = static_cast<std::uint32_t>(options.reserve_bytes >> state.segment_shift);
+  state.classes = size_class_of(static_cast<std::uint32_t>(options.segment_bytes / 2)) + 1;
+  state.blocks_per_segment = static_cast<std::uint32_t>(options.segment_bytes / min_alignment / slices_per_block);
+  state.secret = mix(static_cast<std::uint32_t>(options.seed ^ options.seed >> 32));
+  segment_run const nothing;
+  for (size_class id = 0; id < state.classes; ++id) {
+    state.shapes[id] = make_class_shape(id, options.segment_bytes, state.segments_mapped, memory_->processors());
+    state.runs[id].value = class_run::encode(nothing, state.shapes[id].slots, false);
+  }
+
+  lay_out(nullptr);
+  metadata_ = static_cast<std::byte*>(memory_->metadata(metadata_bytes_));
+  lay_out(metadata_);
+  state_memory_ = memory_->detached(sizeof(heap_state));
+  shared_ = static_cast<heap_state*>(state_memory_.get());
+  reset();
+}
+
+heap::implementation::~implementation() {
+  try {
+    auto gone = std::make_unique<heap_state>();
+    gone->magic = heap_state::magic_destroyed;
+    gone->version = layout_version;
+    gone->segment_shift = initial_->segment_shift;
+    std::copy(std::begin(initial_->shapes), std::end(initial_->shapes), gone->shapes);
+    memory_->synchronize();
+    memory_->upload(shared_, gone.get(), sizeof(heap_state));
+    keep_destroyed(std::move(state_memory_));
+  } catch (std::exception const&) {
+    // The device is gone, and its memory with it.
+  }
+}
+
+/// Sets the state's pointers to parts of `metadata`, and `metadata_bytes_` to their sum.
+void heap::implementation::lay_out(std::byte* metadata) {
+  heap_state& state = *initial_;
+  bytes const segments = state.segments_reserved;
+  bytes const tree_words = bit_tree::words_for(state.segments_reserved);
+  bytes offset = 0;
+  auto const place = [&](auto*& pointer, bytes count) {
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(metadata + offset);
+    offset += aligned(count * sizeof(*pointer));
+  };
+  place(state.bits, segments * state.words_per_segment());
+  place(state.blocks, segments * state.blocks_per_segment);
+  place(state.advertised, segments * state.masks_per_segment());
+  place(state.segments, segments);
+  place(state.class_tree_words, tree_words * state.classes);
+  place(state.segment_tree_words, tree_words);
+  place(state.quarantine, is_on(mitigation::quarantine) ? quarantine_slots : 1);
+  metadata_bytes_ = offset;
+}
+
+void heap::implementation::reset() {
+  memory_->synchronize();
+  memory_->zero(metadata_, metadata_bytes_);
+  auto const tree = full_segment_tree(initial_->segments_mapped, initial_->segments_reserved);
+  memory_->upload(initial_->segment_tree_words, tree.data(), tree.size() * sizeof(word));
+  memory_->upload(shared_, initial_.get(), sizeof(heap_state));
+  memory_->synchronize();
+}
+
+heap_snapshot heap::implementation::snapshot() const {
+  memory_->synchronize();
+  heap_snapshot copy;
+  copy.state = std::make_unique<heap_state>();
+  copy.metadata.resize(metadata_bytes_);
+  memory_->download(copy.state.get(), shared_, sizeof(heap_state));
+  memory_->download(copy.metadata.data(), metadata_, metadata_bytes_);
+  auto const move = [&](auto*& pointer) {
+    auto const offset = reinterpret_cast<std::byte*>(pointer) - metadata_;
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(copy.metadata.data() + offset);
+  };
+  heap_state& state = *copy.state;
+  move(state.bits);
+  move(state.blocks);
+  move(state.advertised);
+  move(state.segments);
+  move(state.class_tree_words);
+  move(state.segment_tree_words);
+  move(state.quarantine);
+  return copy;
+}
+
+fault_log heap::implementation::faults() const {
+  memory_->synchronize();
+  fault_log log;
+  memory_->download(&log, &shared_->faults, sizeof(log));
+  return log;
+}
+
+void heap::implementation::clear_faults() {
+  memory_->synchronize();
+  memory_->upload(&shared_->faults, &initial_->faults, sizeof(fault_log));
+}
+
+void heap::implementation::set_mapped(std::uint32_t segments) {
+  initial_->segments_mapped = segments;
+  memory_->upload(&shared_->segments_mapped, &segments, sizeof(segments));
+}
+
+void heap::implementation::grow(quarry::bytes size) {
+  auto const shift = initial_->segment_shift;
+  auto const before = initial_->segments_mapped;
+  bytes const wanted = (size + initial_->segment_bytes() - 1) >> shift;
+  if (wanted > initial_->segments_reserved) {
+    throw std::invalid_argument{"heap::grow: " + std::to_string(size) + " bytes are more than the " +
+                                std::to_string(bytes{initial_->segments_reserved} << shift) + " reserved"};
+  }
+  if (wanted <= before) return;
+  auto const after = static_cast<std::uint32_t>(wanted);
+  memory_->map(bytes{before} << shift, bytes{after} << shift);
+  std::vector<word> words(bit_tree::words_for(initial_->segments_reserved));
+  memory_->synchronize();
+  memory_->download(words.data(), initial_->segment_tree_words, words.size() * sizeof(word));
+  bit_tree{words.data(), initial_->segments_reserved}.insert_run(before, after - before);
+  memory_->upload(initial_->segment_tree_words, words.data(), words.size() * sizeof(word));
+  set_mapped(after);
+}
+
+quarry::bytes heap::implementation::shrink(quarry::bytes size) {
+  auto const shift = initial_->segment_shift;
+  auto const before = initial_->segments_mapped;
+  auto const wanted = static_cast<std::uint32_t>(std::min<bytes>((size + initial_->segment_bytes() - 1) >> shift, before));
+  std::vector<word> words(bit_tree::words_for(initial_->segments_reserved));
+  memory_->synchronize();
+  memory_->download(words.data(), initial_->segment_tree_words, words.size() * sizeof(word));
+  bit_tree const tree{words.data(), initial_->segments_reserved};
+  std::uint32_t after = before;
+  while (after > wanted && tree.contains(after - 1)) (void)tree.claim(--after);
+  auto const kept = static_cast<std::uint32_t>(memory_->unmappable_from(bytes{after} << shift, bytes{before} << shift) >> shift);
+  tree.insert_run(after, kept - after);
+  after = kept;
+  if (after == before) return bytes{before} << shift;
+  memory_->upload(initial_->segment_tree_words, words.data(), words.size() * sizeof(word));
+  memory_->unmap(bytes{after} << shift, bytes{before} << shift);
+  set_mapped(after);
+  return bytes{after} << shift;
+}
+
+heap::heap(heap_options options) : implementation_{std::make_unique<implementation>(options)} {}
+heap::~heap() = default;
+heap::heap(heap&&) noexcept = default;
+heap& heap::operator=(heap&&) noexcept = default;
+
+heap_ref heap::ref() const { return implementation_->ref(); }
+machine heap::where() const { return implementation_->where(); }
+void heap::reset() { implementation_->reset(); }
+void heap::grow(quarry::bytes size) { implementation_->grow(size); }
+quarry::bytes heap::shrink(quarry::bytes size) { return implementation_->shrink(size); }
+void heap::clear_faults() { implementation_->clear_faults(); }
+
+std::optional<fault> heap::first_fault() const {
+  auto const log = implementation_->faults();
+  if (log.ready == 0) return std::nullopt;
+  return log.first;
+}
+
+std::uint64_t heap::fault_count(fault_kind kind) const {
+  return implementation_->faults().counts[static_cast<std::uint32_t>(kind)];
+}
+
+char const* name_of(fault_kind kind) {
+  switch (kind) {
+    case fault_kind::none: return "no fault";
+    case fault_kind::out_of_memory: return "out of memory";
+    case fault_kind::double_free: return "double free";
+    case fault_kind::foreign_pointer: return "free of a foreign pointer";
+    case fault_kind::interior_pointer: return "free of a pointer into an allocation";
+    case fault_kind::size_mismatch: return "sized free with a wrong size";
+    case fault_kind::bad_alignment: return "impossible alignment";
+    case fault_kind::overflow: return "bytes behind an allocation were overwritten";
+    case fault_kind::use_after_free: return "freed memory was written to";
+    case fault_kind::wrong_version: return "kernel built for another heap layout";
+    case fault_kind::destroyed: return "use of a destroyed heap";
+    case fault_kind::count_: break;
+  }
+  return "unknown fault";
+}
+
+std::ostream& operator<<(std::ostream& out, fault const& what) {
+  out << "quarry: " << name_of(what.kind) << " by block " << what.block << " thread " << what.thread;
+  if (what.size != 0) out << ", " << what.size << " bytes";
+  if (what.address != 0) out << ", address 0x" << std::hex << what.address << std::dec;
+  if (what.kind == fault_kind::out_of_memory) out << "; " << what.free_segments_bytes << " bytes of whole segments were free";
+  return out;
+}
+
+}  // namespace quarry

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at a heap at rest: statistics, leaks, and whether every invariant holds.
+#include "heap_implementation.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+
+namespace quarry {
+namespace {
+
+/// Calls `visit(segment, class, slice)` for each slice in use.
+void for_each_live_slice(heap_state& state, std::function<void(std::uint32_t, size_class, std::uint32_t)> const& visit) {
+  for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
+    segment_use const use = state.segments[segment].load();
+    if (!use.is_slices()) continue;
+    size_class const id = use.slices_class();
+    for (std::uint32_t slice = 0; slice < state.shapes[id].slices; ++slice) {
+      bool const is_back = (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
+      if (!is_back && state.handed_out(id, segment, slice)) visit(segment, id, slice);
+    }
+  }
+}
+
+/// Allocations that the quarantine holds back count as freed.
+bool is_held_back(heap_state const& state, std::uint64_t address) {
+  if constexpr (!is_on(mitigation::quarantine)) return false;
+  return std::find(state.quarantine, state.quarantine + quarantine_slots, address) != state.quarantine + quarantine_slots;
+}
+
+class auditor {
+ public:
+  explicit auditor(heap_state& state) : state_{state} {}
+
+  std::vector<std::string> run() {
+    expect(state_.segment_tree().audit(), "the segment tree's inner levels do not cover its leaves");
+    for (size_class id = 0; id < state_.classes; ++id) {
+      expect(state_.class_tree(id).audit(), "a class tree's inner levels do not cover its leaves, class", id);
+      expect(!class_run::is_busy(state_.runs[id].value), "a class's run is locked, class", id);
+    }
+    for (std::uint32_t segment = 0; segment < state_.segments_reserved; ++segment) check_segment(segment);
+    return std::move(problems_);
+  }
+
+ private:
+  void check_segment(std::uint32_t segment) {
+    segment_use const use = state_.segments[segment].load();
+    bool const is_claimable = state_.segment_tree().contains(segment);
+    expect(is_claimable == (use.is_free() && segment < state_.segments_mapped),
+           "the segment tree and the segment's use disagree, segment", segment);
+    if (use.is_slices()) {
+      check_blocks(segment, use.slices_class());
+      return;
+    }
+    bool clean = true;
+    for (std::uint32_t i = 0; i < state_.words_per_segment(); ++i) clean = clean && state_.word_at(segment, i) == 0;
+    expect(clean, "a segment without slices has bits set, segment", segment);
+    if (use.is_head()) {
+      for (std::uint32_t i = 1; i < use.count(); ++i) {
+        segment_use const tail = state_.segments[segment + i].load();
+        expect(tail.is_tail() && tail.count() == i, "a large allocation's tail is marked wrongly, segment", segment + i);
+      }
+    }
+  }
+
+  void check_blocks(std::uint32_t segment, size_class id) {
+    std::uint32_t free_blocks = 0;
+    for (std::uint32_t index = 0; index < state_.blocks_of(id); ++index) {
+      block const one = state_.block_at(id, segment, index);
+      std::uint32_t whole = 0;
+      bool empty = true;
+      for (std::uint32_t i = 0; i < one.words(); ++i) {
+        word const bits = one.at(i).peek();
+        expect((bits & one.empty(i)) == one.empty(i), "bits without slices are not ones, segment", segment);
+        whole += bits == ~word{0} ? 1 : 0;
+        empty = empty && bits == one.empty(i);
+      }
+      std::uint32_t const count = state_.blocks[std::size_t{segment} * state_.blocks_per_segment + index];
+      if (one.is_free()) {
+        ++free_blocks;
+        expect(empty && count == block::free, "a free block has bits set, segment", segment);
+      } else {
+        expect(count == whole && whole < one.words(), "a block counts its whole words wrongly, segment", segment);
+      }
+      bool const advertised =
+          (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >> index % bits_per_word & 1) != 0;
+      expect(advertised || (empty && !one.is_free()), "a block with something to claim is not advertised, segment", segment);
+      expect(!advertised || state_.class_tree(id).contains(segment), "a class tree lacks a segment that advertises, segment", segment);
+    }
+    expect(free_blocks == state_.segments[segment].free_blocks, "a segment counts its free blocks wrongly, segment", segment);
+    expect(free_blocks < state_.blocks_of(id), "a segment with nothing in use was not given back, segment", segment);
+  }
+
+  void expect(bool holds, char const* otherwise) {
+    if (!holds) problems_.emplace_back(otherwise);
+  }
+  void expect(bool holds, char const* otherwise, std::uint32_t number) {
+    if (!holds) problems_.push_back(std::string{otherwise} + ' ' + std::to_string(number));
+  }
+
+  heap_state& state_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> heap::audit() const {
+  auto const copy = implementation_->snapshot();
+  return auditor{*copy.state}.run();
+}
+
+heap_stats heap::stats() const {
+  auto const copy = implementation_->snapshot();
+  heap_state& state = *copy.state;
+  heap_stats result;
+  result.mapped = bytes{state.segments_mapped} << state.segment_shift;
+  bytes bound = 0;
+  bool has_slices_free = false;
+  bytes largest_slice = 0;
+  std::uint32_t run = 0;
+  std::uint32_t longest = 0;
+  for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
+    segment_use const use = state.segments[segment].load();
+    run = use.is_free() ? run + 1 : 0;
+    longest = std::max(longest, run);
+    if (use.is_free()) result.free_segments += state.segment_bytes();
+    if (use.is_slices()) {
+      bound += bytes{state.shapes[use.slices_class()].slices} * state.shapes[use.slices_class()].size;
+    } else if (use.is_head()) {
+      result.live += bytes{use.count()} << state.segment_shift;
+      ++result.allocations;
+    }
+  }
+  bytes live_slices = 0;
+  for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
+    std::uint64_t const address = state.base + (std::uint64_t{segment} << state.segment_shift) + bytes{slice} * state.shapes[id].size;
+    if (is_held_back(state, address)) return;
+    live_slices += state.shapes[id].size;
+    ++result.allocations;
+  });
+  result.live += live_slices;
+  result.free_slices = bound - live_slices;
+  if (longest == 0) {
+    for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
+      segment_use const use = state.segments[segment].load();
+      if (!use.is_slices()) continue;
+      has_slices_free = state.class_tree(use.slices_class()).contains(segment) ||
+                        class_run::used_up(state.runs[use.slices_class()].value) < state.shapes[use.slices_class()].slots;
+      if (has_slices_free) largest_slice = std::max<bytes>(largest_slice, state.shapes[use.slices_class()].size);
+    }
+  }
+  result.largest_free = longest != 0 ? bytes{longest} << state.segment_shift : largest_slice;
+  return result;
+}
+
+std::vector<live_allocation> heap::live_allocations() const {
+  auto const copy = implementation_->snapshot();
+  heap_state& state = *copy.state;
+  std::vector<live_allocation> result;
+  auto const add = [&](std::uint64_t offset, quarry::bytes size) {
+    std::uint64_t const address = state.base + offset;
+    if (!is_held_back(state, address)) result.push_back({reinterpret_cast<void*>(address), size});
+  };
+  for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
+    segment_use const use = state.segments[segment].load();
+    if (use.is_head()) add(std::uint64_t{segment} << state.segment_shift, quarry::bytes{use.count()} << state.segment_shift);
+  }
+  for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
+    add((std::uint64_t{segment} << state.segment_shift) + quarry::bytes{slice} * state.shapes[id].size, state.shapes[id].size);
+  });
+  std::sort(result.begin(), result.end(), [](auto const& a, auto const& b) { return a.address < b.address; });
+  return result;
+}
+
+}  // namespace quarry

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/heap.hpp"
+
+#include "memory.hpp"
+
+#include <vector>
+
+namespace quarry {
+
+/// A heap's shared state as it was at one moment, in host memory; its pointers lead into the copy.
+struct heap_snapshot {
+  std::unique_ptr<heap_state> state;
+  std::vector<std::byte> metadata;
+};
+
+class heap::implementation {
+ public:
+  explicit implementation(heap_options const& options);
+  implementation(implementation const&) = delete;
+  implementation& operator=(implementation const&) = delete;
+  ~implementation();
+
+  void reset();
+  [[nodiscard]] heap_snapshot snapshot() const;
+  [[nodiscard]] fault_log faults() const;
+  void clear_faults();
+  void grow(quarry::bytes bytes);
+  quarry::bytes shrink(quarry::bytes bytes);
+
+  [[nodiscard]] heap_ref ref() const { return {shared_, initial_->base}; }
+  [[nodiscard]] machine where() const { return where_; }
+
+ private:
+  void lay_out(std::byte* metadata);
+  void set_mapped(std::uint32_t segments);
+
+  machine where_;
+  std::unique_ptr<heap_state> initial_;  // what the shared state is after a reset
+  std::shared_ptr<heap_memory> memory_;
+  std::shared_ptr<void> state_memory_;
+  heap_state* shared_ = nullptr;  // in state_memory_; host code only uses its address
+  std::byte* metadata_ = nullptr;
+  bytes metadata_bytes_ = 0;
+};
+
+/// The numbers of class `id` for segments of `segment_bytes`; `processors` is how many lanes may run truly at once.
+[[nodiscard]] class_shape make_class_shape(size_class id, bytes segment_bytes, std::uint32_t segments, std::uint32_t processors);
+
+}  // namespace quarry

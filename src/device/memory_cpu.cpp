@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <system_error>
+#include <thread>
+
+namespace quarry {
+namespace {
+
+[[noreturn]] void throw_errno(char const* call) { throw std::system_error{errno, std::generic_category(), call}; }
+
+/// Anonymous pages: reserved without access, made usable and given back by mprotect and madvise.
+class cpu_memory final : public heap_memory {
+ public:
+  cpu_memory(bytes reserved, bytes alignment) : mapped_bytes_{reserved + alignment} {
+    mapping_ = ::mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping_ == MAP_FAILED) throw_errno("mmap of a heap's region");
+    auto const address = reinterpret_cast<std::uintptr_t>(mapping_);
+    region_ = reinterpret_cast<char*>((address + alignment - 1) / alignment * alignment);
+  }
+  cpu_memory(cpu_memory const&) = delete;
+  cpu_memory& operator=(cpu_memory const&) = delete;
+  ~cpu_memory() override {
+    ::munmap(mapping_, mapped_bytes_);
+    for (auto const& [address, size] : metadata_) ::munmap(address, size);
+  }
+
+  void* region() const override { return region_; }
+
+  void map(bytes begin, bytes end) override {
+    if (::mprotect(region_ + begin, end - begin, PROT_READ | PROT_WRITE) != 0) throw_errno("mprotect of a heap's region");
+  }
+
+  void unmap(bytes begin, bytes end) override {
+    if (::madvise(region_ + begin, end - begin, MADV_DONTNEED) != 0) throw_errno("madvise of a heap's region");
+    if (::mprotect(region_ + begin, end - begin, PROT_NONE) != 0) throw_errno("mprotect of a heap's region");
+  }
+
+  bytes unmappable_from(bytes begin, bytes) const override { return begin; }
+  std::uint32_t processors() const override { return std::max(1u, std::thread::hardware_concurrency()); }
+
+  void* metadata(bytes size) override {
+    void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED) throw_errno("mmap of a heap's metadata");
+    metadata_.emplace(address, size);
+    return address;
+  }
+
+  void release(void* address) override {
+    auto const found = metadata_.find(address);
+    ::munmap(found->first, found->second);
+    metadata_.erase(found);
+  }
+
+  std::shared_ptr<void> detached(bytes size) override {
+    void* const address = std::aligned_alloc(256, (size + 255) / 256 * 256);
+    if (address == nullptr) throw std::bad_alloc{};
+    return {address, &std::free};
+  }
+
+  void zero(void* to, bytes size) override {
+    auto const found = metadata_.find(to);
+    if (found != metadata_.end() && found->second == size) {
+      ::madvise(to, size, MADV_DONTNEED);  // fresh pages are zero, and are made when touched
+    } else {
+      std::memset(to, 0, size);
+    }
+  }
+  void upload(void* to, void const* from, bytes size) override { std::memcpy(to, from, size); }
+  void download(void* to, void const* from, bytes size) override { std::memcpy(to, from, size); }
+  void synchronize() override {}
+
+ private:
+  void* mapping_;
+  bytes mapped_bytes_;
+  char* region_;
+  std::map<void*, bytes> metadata_;
+};
+
+}  // namespace
+
+std::shared_ptr<heap_memory> make_cpu_memory(bytes reserved, bytes alignment) {
+  return std::make_shared<cpu_memory>(reserved, alignment);
+}
+
+}  // namespace quarry

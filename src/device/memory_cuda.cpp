@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory.hpp"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+namespace quarry {
+namespace {
+
+void check(cudaError_t status, char const* call) {
+  if (status != cudaSuccess) throw std::runtime_error{std::string{call} + ": " + cudaGetErrorString(status)};
+}
+
+/// The driver's virtual memory functions, found at run time so that programs link without the driver's library.
+class driver {
+ public:
+  static driver const& instance() {
+    static driver const functions;
+    return functions;
+  }
+
+  decltype(&::cuMemAddressReserve) reserve;
+  decltype(&::cuMemAddressFree) free_range;
+  decltype(&::cuMemCreate) create;
+  decltype(&::cuMemRelease) release;
+  decltype(&::cuMemMap) map;
+  decltype(&::cuMemUnmap) unmap;
+  decltype(&::cuMemSetAccess) set_access;
+  decltype(&::cuMemGetAllocationGranularity) granularity;
+  decltype(&::cuGetErrorString) error_string;
+
+  void check(CUresult status, char const* call) const {
+    if (status == CUDA_SUCCESS) return;
+    char const* text = "unknown error";
+    error_string(status, &text);
+    throw std::runtime_error{std::string{call} + ": " + text};
+  }
+
+ private:
+  driver() {
+    find("cuMemAddressReserve", reserve);
+    find("cuMemAddressFree", free_range);
+    find("cuMemCreate", create);
+    find("cuMemRelease", release);
+    find("cuMemMap", map);
+    find("cuMemUnmap", unmap);
+    find("cuMemSetAccess", set_access);
+    find("cuMemGetAllocationGranularity", granularity);
+    find("cuGetErrorString", error_string);
+  }
+
+  template <class Function>
+  static void find(char const* name, Function& function) {
+    void* address = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    quarry::check(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
+    if (found != cudaDriverEntryPointSuccess) throw std::runtime_error{std::string{"the CUDA driver lacks "} + name};
+    function = reinterpret_cast<Function>(address);
+  }
+};
+
+/// A range of virtual addresses of the current device; each `map` gives it one physical allocation.
+class cuda_memory final : public heap_memory {
+ public:
+  cuda_memory(bytes reserved, bytes alignment) : reserved_{reserved} {
+    check(cudaGetDevice(&device_), "cudaGetDevice");
+    check(cudaFree(nullptr), "CUDA initialisation");
+    auto const& cu = driver::instance();
+    auto const how = properties();
+    cu.check(cu.granularity(&granularity_, &how, CU_MEM_ALLOC_GRANULARITY_MINIMUM), "cuMemGetAllocationGranularity");
+    reserved_ = rounded(reserved);
+    cu.check(cu.reserve(&region_, reserved_, alignment, 0, 0), "cuMemAddressReserve of a heap's region");
+    if (region_ % alignment != 0) {
+      cu.free_range(region_, reserved_);
+      throw std::runtime_error{"cuMemAddressReserve gave a range that is not aligned to a segment"};
+    }
+  }
+  cuda_memory(cuda_memory const&) = delete;
+  cuda_memory& operator=(cuda_memory const&) = delete;
+  ~cuda_memory() override {
+    auto const& cu = driver::instance();
+    for (auto const& [begin, part] : parts_) {
+      cu.unmap(region_ + begin, part.size);
+      cu.release(part.handle);
+    }
+    cu.free_range(region_, reserved_);
+    for (void* const address : metadata_) cudaFree(address);
+  }
+
+  void* region() const override { return reinterpret_cast<void*>(region_); }
+
+  void map(bytes begin, bytes end) override {
+    auto const& cu = driver::instance();
+    for (bytes at = begin; at < end; at += part_bytes) map_part(at, rounded(std::min(end - at, part_bytes)));
+    CUmemAccessDesc access{};
+    access.location = properties().location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    cu.check(cu.set_access(region_ + begin, rounded(end) - begin, &access, 1), "cuMemSetAccess of a heap's memory");
+  }
+
+  void unmap(bytes begin, bytes end) override {
+    auto const& cu = driver::instance();
+    for (auto at = parts_.lower_bound(begin); at != parts_.end() && at->first < end; at = parts_.erase(at)) {
+      cu.check(cu.unmap(region_ + at->first, at->second.size), "cuMemUnmap of a heap's memory");
+      cu.release(at->second.handle);
+    }
+  }
+
+  bytes unmappable_from(bytes begin, bytes end) const override {
+    auto const found = parts_.lower_bound(begin);
+    return found == parts_.end() ? end : std::min(found->first, end);
+  }
+
+  std::uint32_t processors() const override {
+    int count = 1;
+    check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
+    return static_cast<std::uint32_t>(count);
+  }
+
+  void* metadata(bytes size) override {
+    void* address = nullptr;
+    check(cudaMalloc(&address, size), "cudaMalloc of a heap's metadata");
+    metadata_.insert(address);
+    return address;
+  }
+  void release(void* address) override {
+    cudaFree(address);
+    metadata_.erase(address);
+  }
+
+  std::shared_ptr<void> detached(bytes size) override {
+    void* address = nullptr;
+    check(cudaMalloc(&address, size), "cudaMalloc of a heap's state");
+    return {address, [](void* memory) { cudaFree(memory); }};
+  }
+
+  void zero(void* to, bytes size) override { check(cudaMemsetAsync(to, 0, size, nullptr), "cudaMemsetAsync"); }
+  void upload(void* to, void const* from, bytes size) override {
+    check(cudaMemcpy(to, from, size, cudaMemcpyHostToDevice), "cudaMemcpy to a heap's metadata");
+  }
+  void download(void* to, void const* from, bytes size) override {
+    check(cudaMemcpy(to, from, size, cudaMemcpyDeviceToHost), "cudaMemcpy from a heap's metadata");
+  }
+  void synchronize() override { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
+ private:
+  struct part {
+    bytes size;
+    CUmemGenericAllocationHandle handle;
+  };
+
+  static constexpr bytes part_bytes = 256_MiB;  // what shrinking gives back at a time
+
+  void map_part(bytes at, bytes size) {
+    auto const& cu = driver::instance();
+    auto const how = properties();
+    part added{size, {}};
+    cu.check(cu.create(&added.handle, size, &how, 0), "cuMemCreate of a heap's memory");
+    if (auto const status = cu.map(region_ + at, size, 0, added.handle, 0); status != CUDA_SUCCESS) {
+      cu.release(added.handle);
+      cu.check(status, "cuMemMap of a heap's memory");
+    }
+    parts_.emplace(at, added);
+  }
+
+  [[nodiscard]] CUmemAllocationProp properties() const {
+    CUmemAllocationProp how{};
+    how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    how.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    how.location.id = device_;
+    return how;
+  }
+  [[nodiscard]] bytes rounded(bytes size) const { return (size + granularity_ - 1) / granularity_ * granularity_; }
+
+  int device_ = 0;
+  bytes reserved_;
+  std::size_t granularity_ = 1;
+  CUdeviceptr region_ = 0;
+  std::map<bytes, part> parts_;
+  std::set<void*> metadata_;
+};
+
+}  // namespace
+
+std::shared_ptr<heap_memory> make_cuda_memory(bytes reserved, bytes alignment) {
+  if (!has_cuda_device()) throw std::runtime_error{"no CUDA device was found; ask for machine::cpu"};
+  return std::make_shared<cuda_memory>(reserved, alignment);
+}
+
+bool has_cuda_device() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+}  // namespace quarry

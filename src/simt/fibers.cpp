@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/simt/launch.hpp"
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/fixedsize_stack.hpp>
+
+#include <bit>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace quarry::simt {
+namespace {
+
+namespace context = boost::context;
+
+constexpr std::size_t stack_bytes = 128 * 1024;
+
+/// xorshift64*, by G. Marsaglia and S. Vigna: small, and the same everywhere.
+class random_source {
+ public:
+  explicit random_source(std::uint64_t seed) : state_{seed * 0x9e3779b97f4a7c15u + 1} {}
+
+  std::uint32_t below(std::uint64_t bound) { return static_cast<std::uint32_t>((next() >> 32) * bound >> 32); }
+  bool one_of_256(std::uint32_t chances) { return below(256) < chances; }
+
+ private:
+  std::uint64_t next() {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return state_ * 0x2545f4914f6cdd1du;
+  }
+  std::uint64_t state_;
+};
+
+class scheduler;
+
+/// What a lane waits for. `ready` lanes wait for nothing.
+enum class wait : std::uint8_t { ready, coalesce, exchange, block, grid, done };
+
+class fiber_lane final : public host_lane {
+ public:
+  fiber_lane(place where, scheduler& owner) : host_lane{where}, owner_{owner} {}
+
+  lane_mask coalesce(void const* site) override;
+  std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value, char const* what) override;
+  void block_barrier() override;
+  void grid_barrier() override;
+  void interleave() override;
+  void pause() override;
+
+  wait waiting = wait::ready;
+  void const* site = nullptr;                        // coalesce: where it waits; then `members`: with whom it left
+  lane_mask members = 0;                             // exchange: the group
+  char const* what = nullptr;                        // exchange: the operation
+  std::uint64_t value = 0;                           // exchange: what this lane gives
+  std::array<std::uint64_t, warp_size> received{};   // exchange: what it got
+  std::size_t ready_index = 0;                       // position among the scheduler's ready lanes
+  context::fiber fiber;
+  void* fake_stack = nullptr;
+  void const* stack_bottom = nullptr;
+
+ private:
+  scheduler& owner_;
+};
+
+/// Runs all lanes on one thread, always one that is ready and chosen at random, until all are done.
+class scheduler {
+ public:
+  scheduler(grid lanes, fiber_schedule schedule, std::function<void()> const& kernel)
+      : schedule_{schedule}, random_{schedule.seed}, kernel_{kernel}, grid_{lanes} {
+    for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
+      for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
+        lanes_.push_back(std::make_unique<fiber_lane>(place{block, thread, lanes.blocks, lanes.threads}, *this));
+        make_ready(*lanes_.back());
+      }
+    }
+    block_done_.resize(lanes.blocks, 0);
+    block_waiting_.resize(lanes.blocks, 0);
+  }
+
+  void run() {
+    for (auto& lane : lanes_) start(*lane);
+    while (done_ < lanes_.size() && !failure_) {
+      if (!coalescing_.empty() && (ready_.empty() || random_.one_of_256(16))) {
+        release_group();
+      } else if (!ready_.empty()) {
+        resume(*ready_[random_.below(ready_.size())]);
+      } else {
+        failure_ = std::make_exception_ptr(deadlock{report()});
+      }
+    }
+    stopping_ = true;
+    for (auto& lane : lanes_) {
+      if (lane->waiting != wait::done) resume(*lane);  // unwinds its stack
+    }
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  /// Called on a lane's stack: lets another lane run, until this one is ready and chosen.
+  void suspend(fiber_lane& lane) {
+    if (stopping_) throw stop{};
+    switch_to_main(lane);
+    if (stopping_) throw stop{};
+  }
+
+  void block_on(fiber_lane& lane, wait reason) {
+    lane.waiting = reason;
+    remove_ready(lane);
+    if (reason == wait::coalesce) coalescing_.push_back(&lane);
+  }
+
+  void make_ready(fiber_lane& lane) {
+    lane.waiting = wait::ready;
+    lane.ready_index = ready_.size();
+    ready_.push_back(&lane);
+  }
+
+  void arrive_exchange(fiber_lane& lane) {
+    for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
+      auto const* other = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
+      if (other == nullptr || other->waiting != wait::exchange || other->members != lane.members) return;
+      if (other->what != lane.what) {
+        throw std::logic_error{"lanes of one group met in different operations: " + describe(lane) + ", " + describe(*other)};
+      }
+    }
+    for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
+      auto* to = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
+      for (lane_mask from = lane.members; from != 0; from &= from - 1) {
+        auto const index = static_cast<std::uint32_t>(std::countr_zero(from));
+        to->received[index] = peer(lane, index)->value;
+      }
+    }
+    for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
+      make_ready(*peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest))));
+    }
+  }
+
+  void arrive_block(fiber_lane& lane) {
+    ++block_waiting_[lane.where().block];
+    open_block(lane.where().block);
+  }
+
+  void arrive_grid() {
+    ++grid_waiting_;
+    open_grid();
+  }
+
+  bool switch_here() { return random_.one_of_256(schedule_.switches); }
+
+ private:
+  struct stop {};
+
+  void start(fiber_lane& lane) {
+    context::fixedsize_stack allocator{stack_bytes};
+    auto const stack = allocator.allocate();
+    lane.stack_bottom = static_cast<char const*>(stack.sp) - stack.size;
+    context::preallocated const prepared{stack.sp, stack.size, stack};
+    lane.fiber = context::fiber{std::allocator_arg, prepared, allocator, [this, &lane](context::fiber&& main) {
+      finish_switch(lane, true);
+      main_ = std::move(main);
+      try {
+        if (!stopping_) kernel_();
+      } catch (stop const&) {
+      } catch (...) {
+        if (!failure_) failure_ = std::current_exception();
+      }
+      leave(lane);
+      start_switch_to_main(lane, true);
+      return std::move(main_);
+    }};
+  }
+
+  void resume(fiber_lane& lane) {
+    current_lane = &lane;
+#if defined(__SANITIZE_ADDRESS__)
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, lane.stack_bottom, stack_bytes);
+#endif
+    lane.fiber = std::move(lane.fiber).resume();
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+    current_lane = nullptr;
+  }
+
+  void switch_to_main(fiber_lane& lane) {
+    start_switch_to_main(lane, false);
+    main_ = std::move(main_).resume();
+    finish_switch(lane, false);
+  }
+
+  void start_switch_to_main([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool last) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(last ? nullptr : &lane.fake_stack, main_stack_, main_stack_bytes_);
+#endif
+  }
+
+  void finish_switch([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool first) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(first ? nullptr : lane.fake_stack, &main_stack_, &main_stack_bytes_);
+#endif
+  }
+
+  void leave(fiber_lane& lane) {
+    if (lane.waiting == wait::ready) remove_ready(lane);
+    lane.waiting = wait::done;
+    ++done_;
+    ++block_done_[lane.where().block];
+    if (stopping_) return;
+    open_block(lane.where().block);
+    open_grid();
+  }
+
+  void remove_ready(fiber_lane& lane) {
+    ready_[lane.ready_index] = ready_.back();
+    ready_[lane.ready_index]->ready_index = lane.ready_index;
+    ready_.pop_back();
+  }
+
+  /// As on CUDA, lanes that have ended no longer count at a barrier.
+  void open_block(std::uint32_t block) {
+    if (block_waiting_[block] == 0 || block_waiting_[block] + block_done_[block] < grid_.threads) return;
+    block_waiting_[block] = 0;
+    wake(wait::block, block);
+  }
+
+  void open_grid() {
+    if (grid_waiting_ == 0 || grid_waiting_ + done_ < lanes_.size()) return;
+    grid_waiting_ = 0;
+    wake(wait::grid, std::nullopt);
+  }
+
+  void wake(wait reason, std::optional<std::uint32_t> block) {
+    for (auto& lane : lanes_) {
+      if (lane->waiting == reason && (!block || lane->where().block == *block)) make_ready(*lane);
+    }
+  }
+
+  /// Lets lanes that wait at one site of one warp go on as a group: usually all of them, sometimes a part.
+  void release_group() {
+    auto const& first = *coalescing_[random_.below(coalescing_.size())];
+    bool const partial = random_.one_of_256(schedule_.partial_groups);
+    std::vector<fiber_lane*> group;
+    std::erase_if(coalescing_, [&](fiber_lane* lane) {
+      bool const together = lane->site == first.site && lane->where().block == first.where().block &&
+                            lane->where().thread / warp_size == first.where().thread / warp_size;
+      if (!together || (partial && lane != &first && random_.one_of_256(128))) return false;
+      group.push_back(lane);
+      return true;
+    });
+    lane_mask mask = 0;
+    for (auto const* lane : group) mask |= lane_mask{1} << lane->lane();
+    for (auto* lane : group) {
+      lane->members = mask;
+      make_ready(*lane);
+    }
+  }
+
+  fiber_lane* peer(fiber_lane const& lane, std::uint32_t index) {
+    std::uint32_t const thread = lane.where().thread / warp_size * warp_size + index;
+    if (thread >= grid_.threads) return nullptr;
+    return lanes_[std::size_t{lane.where().block} * grid_.threads + thread].get();
+  }
+
+  static std::string describe(fiber_lane const& lane) {
+    std::ostringstream text;
+    text << "block " << lane.where().block << " thread " << lane.where().thread << ' ';
+    switch (lane.waiting) {
+      case wait::exchange:
+        text << "waits in " << lane.what << " for lanes 0x" << std::hex << lane.members;
+        break;
+      case wait::block:
+        text << "waits at the block barrier";
+        break;
+      case wait::grid:
+        text << "waits at the grid barrier";
+        break;
+      default:
+        text << "runs";
+    }
+    return text.str();
+  }
+
+  std::string report() const {
+    std::ostringstream text;
+    text << "deadlock (seed " << schedule_.seed << "), " << done_ << " of " << lanes_.size() << " lanes are done:";
+    for (auto const& lane : lanes_) {
+      if (lane->waiting != wait::done) text << "\n  " << describe(*lane);
+    }
+    return text.str();
+  }
+
+  fiber_schedule schedule_;
+  random_source random_;
+  std::function<void()> const& kernel_;
+  grid grid_;
+  std::vector<std::unique_ptr<fiber_lane>> lanes_;
+  std::vector<fiber_lane*> ready_;
+  std::vector<fiber_lane*> coalescing_;
+  std::vector<std::uint32_t> block_done_;
+  std::vector<std::uint32_t> block_waiting_;
+  std::size_t done_ = 0;
+  std::size_t grid_waiting_ = 0;
+  bool stopping_ = false;
+  std::exception_ptr failure_;
+  context::fiber main_;
+  [[maybe_unused]] void const* main_stack_ = nullptr;
+  [[maybe_unused]] std::size_t main_stack_bytes_ = 0;
+};
+
+lane_mask fiber_lane::coalesce(void const* at) {
+  site = at;
+  owner_.block_on(*this, wait::coalesce);
+  owner_.suspend(*this);
+  return members;
+}
+
+std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group, std::uint64_t own, char const* operation) {
+  members = group;
+  value = own;
+  what = operation;
+  owner_.block_on(*this, wait::exchange);
+  owner_.arrive_exchange(*this);
+  owner_.suspend(*this);
+  return received;
+}
+
+void fiber_lane::block_barrier() {
+  owner_.block_on(*this, wait::block);
+  owner_.arrive_block(*this);
+  owner_.suspend(*this);
+}
+
+void fiber_lane::grid_barrier() {
+  owner_.block_on(*this, wait::grid);
+  owner_.arrive_grid();
+  owner_.suspend(*this);
+}
+
+void fiber_lane::interleave() {
+  if (owner_.switch_here()) owner_.suspend(*this);
+}
+
+void fiber_lane::pause() { owner_.suspend(*this); }
+
+}  // namespace
+
+void launch_fibers(grid lanes, fiber_schedule schedule, std::function<void()> const& kernel) {
+  if (std::uint64_t{lanes.blocks} * lanes.threads > 65536) {
+    throw std::invalid_argument{"launch_fibers: more than 65536 lanes"};
+  }
+  scheduler{lanes, schedule, kernel}.run();
+}
+
+}  // namespace quarry::simt

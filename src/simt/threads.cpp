@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/simt/launch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace quarry::simt {
+namespace {
+
+/// A lane on an OS thread. `block` and `all` are null when lanes share threads.
+class thread_lane final : public host_lane {
+ public:
+  thread_lane(place where, std::barrier<>* block, std::barrier<>* all) : host_lane{where}, block_{block}, all_{all} {}
+
+  lane_mask coalesce(void const*) override { return lane_mask{1} << lane(); }
+
+  std::array<std::uint64_t, warp_size> const& exchange(lane_mask, std::uint64_t value, char const*) override {
+    values_[lane()] = value;
+    return values_;
+  }
+
+  void block_barrier() override { wait(block_, "block_barrier"); }
+  void grid_barrier() override { wait(all_, "grid_barrier"); }
+  void interleave() override {}
+  void pause() override { std::this_thread::yield(); }
+
+ private:
+  static void wait(std::barrier<>* barrier, char const* name) {
+    if (barrier == nullptr) {
+      throw std::logic_error{std::string{name} + ": in launch_threads a barrier needs a thread for each lane; raise max_threads"};
+    }
+    barrier->arrive_and_wait();
+  }
+
+  std::barrier<>* block_;
+  std::barrier<>* all_;
+  std::array<std::uint64_t, warp_size> values_{};
+};
+
+/// Keeps the first exception of several threads.
+class first_exception {
+ public:
+  void keep_current() {
+    std::lock_guard const lock{mutex_};
+    if (!exception_) exception_ = std::current_exception();
+  }
+  void rethrow() const {
+    if (exception_) std::rethrow_exception(exception_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr exception_;
+};
+
+void run_lane(thread_lane& lane, std::function<void()> const& kernel, first_exception& failure) {
+  current_lane = &lane;
+  try {
+    kernel();
+  } catch (...) {
+    failure.keep_current();
+  }
+  current_lane = nullptr;
+}
+
+void run_with_barriers(grid lanes, std::function<void()> const& kernel, first_exception& failure) {
+  std::barrier<> all{static_cast<std::ptrdiff_t>(lanes.blocks) * lanes.threads};
+  std::vector<std::unique_ptr<std::barrier<>>> blocks;
+  std::vector<std::jthread> threads;
+  for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
+    blocks.push_back(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(lanes.threads)));
+  }
+  for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
+    for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
+      threads.emplace_back([&, block, thread] {
+        thread_lane lane{{block, thread, lanes.blocks, lanes.threads}, blocks[block].get(), &all};
+        run_lane(lane, kernel, failure);
+        blocks[block]->arrive_and_drop();
+        all.arrive_and_drop();
+      });
+    }
+  }
+}
+
+void run_shared(grid lanes, std::uint32_t thread_count, std::function<void()> const& kernel, first_exception& failure) {
+  std::uint64_t const count = std::uint64_t{lanes.blocks} * lanes.threads;
+  std::uint64_t const chunk = std::max<std::uint64_t>(1, count / (std::uint64_t{thread_count} * 64));
+  std::atomic<std::uint64_t> next{0};
+  std::vector<std::jthread> threads;
+  for (std::uint32_t i = 0; i < thread_count; ++i) {
+    threads.emplace_back([&] {
+      for (std::uint64_t begin = next.fetch_add(chunk); begin < count; begin = next.fetch_add(chunk)) {
+        for (std::uint64_t rank = begin; rank < std::min(count, begin + chunk); ++rank) {
+          thread_lane lane{{static_cast<std::uint32_t>(rank / lanes.threads), static_cast<std::uint32_t>(rank % lanes.threads),
+                            lanes.blocks, lanes.threads},
+                           nullptr, nullptr};
+          run_lane(lane, kernel, failure);
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+
+void launch_threads(grid lanes, std::uint32_t max_threads, std::function<void()> const& kernel) {
+  if (max_threads == 0) throw std::invalid_argument{"launch_threads: max_threads is 0"};
+  first_exception failure;
+  if (std::uint64_t{lanes.blocks} * lanes.threads <= max_threads) {
+    run_with_barriers(lanes, kernel, failure);
+  } else {
+    run_shared(lanes, max_threads, kernel, failure);
+  }
+  failure.rethrow();
+}
+
+}  // namespace quarry::simt

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the house that a script can check; each has its reason in CONTRIBUTING.md."""
+
+import re
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FOLDERS = [
+    "include",
+    "src",
+    "tests",
+    "bench",
+    "examples",
+    "opencl",
+    "compiler",
+    "python",
+    "scripts",
+    "cmake",
+]
+CODE = {".hpp", ".cuh", ".h", ".cpp", ".cu", ".c", ".cl", ".py"}
+WITH_LICENCE = CODE | {".sh", ".cmake"}
+LONGEST = 500
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+
+# Rule -> path -> why this file is let off. An entry that is not needed is refused too.
+EXCEPTIONS = {
+    "test file": {
+        "include/quarry/core/config.hpp": "macros and one constant: every other test compiles it",
+        "include/quarry/quarry.hpp": "only includes others: tests/install compiles it",
+    },
+    "conditional": {
+        "include/quarry/device/mitigations.hpp": "turns QUARRY_HARDENED into a constant, once",
+        "include/quarry/device/orders.hpp": "turns QUARRY_MUTANT into a constant, once",
+    },
+    "memory order": {"include/quarry/device/orders.hpp": "relaxes whichever label a mutant names"},
+}
+
+CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
+WEAK_ORDER = re.compile(
+    r"\b(?:memory_order_|memory_order::|simt::)(?:relaxed|consume|acquire|release|acq_rel)\b"
+)
+LABEL = re.compile(r"//\s*((?:\([A-Z]\w*\)[,\s]*)+)(.*)")
+ONE_LABEL = re.compile(r"\(([A-Z]\w*)\)")
+
+
+def files(root, suffixes, folders=FOLDERS):
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in suffixes or (path.name == "CMakeLists.txt" and ".cmake" in suffixes):
+                yield path
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def code_of(line):
+    """What stands before a line comment; a // in a string cuts it too short, which hides orders."""
+    return line.split("//", 1)[0]
+
+
+def without_licence(root):
+    for path in files(root, WITH_LICENCE):
+        top = lines_of(path)[:2]
+        if top and top[0].startswith("#!"):
+            top = top[1:]
+        if not top or SPDX not in top[0]:
+            yield path, f"the first line (after #!) must hold '{SPDX}'"
+
+
+def too_long(root):
+    for path in files(root, CODE):
+        count = len(lines_of(path))
+        if count > LONGEST:
+            yield path, f"{count} lines; at most {LONGEST}. What is its second idea?"
+
+
+def conditionals(root):
+    for path in files(root, CODE, ["include/quarry/device"]):
+        for number, line in enumerate(lines_of(path), 1):
+            if CONDITIONAL.match(line):
+                yield path, f"line {number}: '{line.strip()}': use `if constexpr`, or simt/"
+
+
+def without_test(root):
+    for path in files(root, {".hpp"}, ["include/quarry"]):
+        place = path.relative_to(root / "include/quarry").with_suffix("")
+        wanted = root / "tests" / f"{place}_test.cpp"
+        if not wanted.is_file():
+            yield path, f"no {wanted.relative_to(root)}"
+
+
+def label_of_statement(lines, number):
+    """The label at line `number`, or where a formatter that broke the line put it.
+
+    That is at the end of the statement, or at the brace behind it.
+    """
+    ended = False
+    for line in lines[number - 1 :]:
+        label = LABEL.search(line)
+        if ended and code_of(line).strip() != "}":
+            return None
+        if label or ended:
+            return label
+        ended = code_of(line).rstrip().endswith((";", "{", "}"))
+    return None
+
+
+def orders_without_label(root):
+    for path in files(root, CODE, ["include/quarry/device"]):
+        lines = lines_of(path)
+        labels = {
+            n: label_of_statement(lines, n)
+            for n, line in enumerate(lines, 1)
+            if WEAK_ORDER.search(code_of(line))
+        }
+        at_orders = {label.string for label in labels.values() if label}
+        # A label is argued by a comment elsewhere in the file, or by words behind it at its line.
+        argued = set()
+        for line in lines:
+            if line not in at_orders:
+                argued |= set(ONE_LABEL.findall(line.partition("//")[2]))
+            elif LABEL.search(line).group(2).strip():
+                argued |= set(ONE_LABEL.findall(LABEL.search(line).group(1)))
+        for number, label in labels.items():
+            if not label:
+                yield path, f"line {number}: a weak memory order without a label like `// (R)`"
+                continue
+            for name in ONE_LABEL.findall(label.group(1)):
+                if name not in argued:
+                    yield path, f"line {number}: no comment here says what ({name}) pairs with"
+
+
+RULES = {
+    "licence": without_licence,
+    "length": too_long,
+    "conditional": conditionals,
+    "test file": without_test,
+    "memory order": orders_without_label,
+}
+
+
+def violations(root, rule, exceptions=None):
+    """One line for each breach of a rule, and for each exception to it that nothing needs."""
+    allowed = (EXCEPTIONS if exceptions is None else exceptions).get(rule, {})
+    needed = set()
+    found = []
+    for path, what in RULES[rule](root):
+        name = path.relative_to(root).as_posix()
+        if name in allowed:
+            needed.add(name)
+        else:
+            found.append(f"{name}: {what}")
+    for name in sorted(set(allowed) - needed):
+        found.append(
+            f"{name}: is excepted from the rule '{rule}' and need not be; remove the exception"
+        )
+    return found
+
+
+class Hygiene(unittest.TestCase):
+    def check(self, rule):
+        self.assertTrue(any(files(ROOT, {".hpp"})), f"no sources under {ROOT}: nothing was checked")
+        found = violations(ROOT, rule)
+        if found:
+            self.fail("\n" + "\n".join(found))
+
+    def test_each_source_file_begins_with_its_licence(self):
+        self.check("licence")
+
+    def test_no_file_is_longer_than_its_idea(self):
+        self.check("length")
+
+    def test_device_code_has_no_preprocessor_conditionals(self):
+        self.check("conditional")
+
+    def test_each_header_has_a_test_file_at_the_same_path(self):
+        self.check("test file")
+
+    def test_each_weak_memory_order_has_a_label_that_a_comment_argues(self):
+        self.check("memory order")
+
+
+class PlantedViolations(unittest.TestCase):
+    """Each rule, shown one file that breaks it and one that does not."""
+
+    def planted(self, rule, files_, exceptions=None):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve()
+            for name, text in files_.items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return violations(root, rule, exceptions or {})
+
+    def test_a_file_without_licence_is_caught_and_one_with_shebang_passes(self):
+        found = self.planted(
+            "licence",
+            {
+                "src/a.cpp": "#include <b>\n",
+                "scripts/b.sh": f"#!/bin/sh\n# {SPDX}\n",
+                "tests/CMakeLists.txt": "add_test()\n",
+                "src/c.cpp": "",
+            },
+        )
+        self.assertEqual(
+            [line.split(":")[0] for line in found],
+            ["src/a.cpp", "src/c.cpp", "tests/CMakeLists.txt"],
+        )
+
+    def test_a_file_of_501_lines_is_caught_and_one_of_500_passes(self):
+        found = self.planted("length", {"src/a.cpp": "//\n" * 501, "src/b.cpp": "//\n" * 500})
+        self.assertEqual(len(found), 1)
+        self.assertIn("src/a.cpp: 501 lines", found[0])
+
+    def test_a_conditional_in_device_code_is_caught_and_elsewhere_passes(self):
+        found = self.planted(
+            "conditional",
+            {
+                "include/quarry/device/a.hpp": "#pragma once\n# ifdef __CUDA_ARCH__\n#endif\n",
+                "include/quarry/simt/b.hpp": "#ifdef __CUDA_ARCH__\n#endif\n",
+            },
+        )
+        self.assertEqual(len(found), 1)
+        self.assertIn("a.hpp: line 2", found[0])
+
+    def test_a_header_without_a_test_at_its_path_is_caught(self):
+        found = self.planted(
+            "test file",
+            {
+                "include/quarry/device/a.hpp": "",
+                "include/quarry/device/b.hpp": "",
+                "tests/device/a_test.cpp": "",
+                "tests/host/b_test.cpp": "",
+            },
+        )
+        self.assertEqual(found, ["include/quarry/device/b.hpp: no tests/device/b_test.cpp"])
+
+    def test_an_order_without_a_label_is_caught(self):
+        found = self.planted(
+            "memory order",
+            {
+                "include/quarry/device/a.hpp": "x.load(cuda::memory_order_acquire);\n"
+                "x.store(1, simt::release);  // later\n"
+            },
+        )
+        self.assertEqual(len(found), 2)
+
+    def test_a_label_may_stand_at_the_end_of_a_broken_statement_but_not_in_the_next(self):
+        name, argument = "include/quarry/device/a.hpp", "/// (C) pairs with (R).\n"
+        broken = argument + "auto const x = y.load(simt::acquire) &\n               mask;  // (C)\n"
+        self.assertEqual(self.planted("memory order", {name: broken}), [])
+        body = argument + "void f() {\n  y.store(1, simt::release);\n}  // (C)\n"
+        self.assertEqual(self.planted("memory order", {name: body}), [])
+        following = argument + "auto const x = y.load(simt::acquire);\nfoo();  // (C)\n"
+        self.assertEqual(len(self.planted("memory order", {name: following})), 1)
+
+    def test_a_label_that_no_comment_argues_is_caught(self):
+        source = "x.load(cuda::memory_order_acquire);  // (C)\n"
+        name = "include/quarry/device/a.hpp"
+        self.assertEqual(len(self.planted("memory order", {name: source})), 1)
+        self.assertEqual(
+            self.planted("memory order", {name: "/// (C) pairs with (R).\n" + source}), []
+        )
+        self.assertEqual(
+            self.planted(
+                "memory order", {name: "x.load(simt::relaxed);  // (C) a hint\n" + source}
+            ),
+            [],
+        )
+
+    def test_seq_cst_and_orders_in_comments_need_no_label(self):
+        found = self.planted(
+            "memory order",
+            {
+                "include/quarry/device/a.hpp": "x.load();  // memory_order_relaxed would do\n"
+                "x.load(cuda::memory_order_seq_cst);\n"
+            },
+        )
+        self.assertEqual(found, [])
+
+    def test_an_exception_lets_a_file_off_and_is_refused_once_it_is_not_needed(self):
+        exceptions = {"length": {"src/a.cpp": "generated"}}
+        self.assertEqual(self.planted("length", {"src/a.cpp": "//\n" * 501}, exceptions), [])
+        self.assertEqual(len(self.planted("length", {"src/a.cpp": "//\n"}, exceptions)), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

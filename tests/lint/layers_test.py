@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who may include whom: reads the #include lines of include/quarry/ and src/, layer by layer."""
+
+import re
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Layer -> the layers that it may include besides itself.
+MAY_INCLUDE = {
+    "core": set(),
+    "simt": {"core"},
+    "device": {"core", "simt"},
+    "host": {"core"},
+    "trace": {"core", "host"},
+    "opencl": {"core", "simt", "device", "host", "trace"},
+    "mpi": {"core", "simt", "device", "host", "trace"},
+}
+# Files right under include/quarry or src put layers together: they may include every layer, and no
+# layer may include them.
+UMBRELLA = "umbrella"
+SUFFIXES = {".hpp", ".cuh", ".h", ".cpp", ".cu", ".cl"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
+# core/ knows neither CUDA nor an operating system.
+FOREIGN_TO_CORE = re.compile(
+    r"^(cuda\.h|cuda_runtime.*|cooperative_groups.*|sys/.*|unistd\.h|pthread\.h|thread|mutex)$"
+)
+
+
+def layer_of(path):
+    """The layer of a path under include/quarry or src; host.hpp itself is of layer host, too."""
+    name = path.parts[0] if len(path.parts) > 1 else path.stem
+    if name in MAY_INCLUDE:
+        return name
+    return UMBRELLA if len(path.parts) == 1 else None
+
+
+def place_of_include(root, source, quote, target):
+    """The path under include/quarry or src that an #include means, or None if it is not ours."""
+    if target.startswith("quarry/"):
+        return Path(target).relative_to("quarry")
+    if quote == '"':
+        for base in (source.parent, root / "src", root / "include"):
+            found = (base / target).resolve()
+            for tree in (root / "include" / "quarry", root / "src"):
+                if found.is_file() and found.is_relative_to(tree):
+                    return found.relative_to(tree)
+    return None
+
+
+def sources(root):
+    for tree in (root / "include" / "quarry", root / "src"):
+        for path in sorted(tree.rglob("*")):
+            if path.suffix in SUFFIXES:
+                yield path, path.relative_to(tree)
+
+
+def violations(root):
+    """One line for each #include that the layers forbid, and for each file outside of them."""
+    found = []
+    for source, place in sources(root):
+        layer = layer_of(place)
+        shown = source.relative_to(root)
+        if layer is None:
+            found.append(
+                f"{shown}: '{place.parts[0]}' is no layer; a new one goes into MAY_INCLUDE"
+            )
+            continue
+        for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            quote, target = match.groups()
+            if layer == "core" and FOREIGN_TO_CORE.match(target):
+                found.append(
+                    f"{shown}:{number}: core includes {target}; it may know no CUDA and no system"
+                )
+            included = place_of_include(root, source, quote, target)
+            if included is None or layer == UMBRELLA:
+                continue
+            other = layer_of(included)
+            if other != layer and other not in MAY_INCLUDE[layer]:
+                allowed = ", ".join(sorted(MAY_INCLUDE[layer])) or "no other layer"
+                found.append(
+                    f"{shown}:{number}: {layer} includes {target} ({other}); "
+                    f"it may include {allowed}"
+                )
+    return found
+
+
+class Layers(unittest.TestCase):
+    def test_no_file_includes_a_layer_above_its_own(self):
+        self.assertTrue(any(sources(ROOT)), f"no sources under {ROOT}: nothing was checked")
+        found = violations(ROOT)
+        if found:
+            self.fail("\n" + "\n".join(found))
+
+    def test_the_table_has_no_cycle(self):
+        for layer, below in MAY_INCLUDE.items():
+            for other in below:
+                self.assertNotIn(
+                    layer, MAY_INCLUDE[other], f"{layer} and {other} include each other"
+                )
+                self.assertLessEqual(
+                    MAY_INCLUDE[other],
+                    below,
+                    f"{layer} reaches through {other} what it may not include",
+                )
+
+
+class PlantedViolations(unittest.TestCase):
+    """Each plants files in a tree of its own and sees what is reported."""
+
+    def planted(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve()
+            for name, text in files.items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return violations(root)
+
+    def test_an_include_of_a_higher_layer_is_caught_at_its_line(self):
+        found = self.planted(
+            {"include/quarry/simt/a.hpp": "#pragma once\n#include <quarry/device/heap.hpp>\n"}
+        )
+        self.assertEqual(len(found), 1)
+        self.assertIn(
+            "include/quarry/simt/a.hpp:2: simt includes quarry/device/heap.hpp (device)", found[0]
+        )
+
+    def test_host_and_device_are_kept_apart_both_ways(self):
+        found = self.planted(
+            {
+                "include/quarry/host/a.hpp": '#include "quarry/device/b.hpp"\n',
+                "src/device/b.cpp": "  #  include <quarry/host/a.hpp>\n",
+            }
+        )
+        self.assertEqual(len(found), 2)
+
+    def test_a_relative_include_is_followed(self):
+        found = self.planted(
+            {
+                "src/core/a.cpp": '#include "../simt/b.hpp"\n',
+                "src/simt/b.hpp": "#pragma once\n",
+            }
+        )
+        self.assertEqual(len(found), 1)
+
+    def test_an_umbrella_may_include_all_and_is_included_by_none(self):
+        found = self.planted(
+            {
+                "include/quarry/quarry.hpp": "#include <quarry/host/a.hpp>\n"
+                "#include <quarry/device/b.hpp>\n",
+                "include/quarry/host/a.hpp": "#include <quarry/quarry.hpp>\n",
+                "include/quarry/device/b.hpp": "#include <quarry/core/c.hpp>\n"
+                "#include <quarry/simt.hpp>\n",
+            }
+        )
+        self.assertEqual(len(found), 1)
+        self.assertIn("host includes quarry/quarry.hpp", found[0])
+
+    def test_cuda_in_core_is_caught(self):
+        self.assertEqual(
+            len(self.planted({"include/quarry/core/a.hpp": "#include <cuda_runtime.h>\n"})), 1
+        )
+
+    def test_a_folder_that_is_no_layer_is_caught(self):
+        self.assertEqual(len(self.planted({"include/quarry/utils/a.hpp": "#pragma once\n"})), 1)
+
+    def test_what_the_layers_allow_passes(self):
+        found = self.planted(
+            {
+                "include/quarry/device/a.hpp": "#include <quarry/simt/b.hpp>\n#include <vector>\n",
+                "include/quarry/simt/b.hpp": "// #include <quarry/host/c.hpp>\n"
+                "#include <quarry/core/d.hpp>\n",
+                "src/trace/e.cpp": "#include <quarry/host/c.hpp>\n#include <thread>\n",
+            }
+        )
+        self.assertEqual(found, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
