@@ -11,7 +11,10 @@
 namespace quarry {
 namespace {
 
-constexpr std::size_t destroyed_heaps_kept = 64;
+constexpr std::size_t destroyed_heaps_kept = 16;
+
+/// A run should last a while even when every lane of a large GPU allocates, as far as there is memory (slice_supply::open_run).
+constexpr std::uint32_t slices_per_run = 1u << 21;
 
 /// States of destroyed heaps: kept for a while, so that a stale ref finds a state that refuses it.
 void keep_destroyed(std::shared_ptr<void> state) {
@@ -42,19 +45,16 @@ heap_options checked(heap_options options) {
   return options;
 }
 
-/// How many slots: many, so that few lanes meet in one, and such that each serves as many processors as the others.
-std::uint32_t slots_for(std::uint32_t processors) {
-  std::uint32_t best = 1;
-  double best_cost = 1e9;
-  for (std::uint32_t slots = 1; slots <= std::min(max_slots, processors); ++slots) {
-    double const busiest = static_cast<double>((processors + slots - 1) / slots) * slots / processors;  // 1: even
-    double const cost = busiest * (1.0 + 1.0 / slots);
-    if (cost <= best_cost) best = slots, best_cost = cost;
-  }
-  return best;
-}
-
 bytes aligned(bytes size) { return (size + 255) / 256 * 256; }
+
+/// A zeroed state in host memory.
+std::shared_ptr<heap_state> make_state(std::uint32_t reserved) {
+  bytes const size = aligned(heap_state::bytes_for(reserved));
+  void* const memory = std::aligned_alloc(256, size);
+  if (memory == nullptr) throw std::bad_alloc{};
+  std::memset(memory, 0, size);
+  return {static_cast<heap_state*>(memory), &std::free};
+}
 
 /// Says which segments can be claimed: all that are mapped.
 std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved) {
@@ -65,33 +65,26 @@ std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved
 
 }  // namespace
 
-class_shape make_class_shape(size_class id, bytes segment_bytes, std::uint32_t segments, std::uint32_t processors) {
+class_shape make_class_shape(size_class id, bytes segment_bytes) {
   class_shape shape{};
   shape.size = size_of_class(id);
   shape.slices = static_cast<std::uint32_t>(segment_bytes / shape.size);
-  shape.slots = 1;
-  shape.unit_shift = 0;
-  shape.units = shape.slices;
-  std::uint32_t wanted = std::clamp(segments / 64, 1u, 8u);
-  std::uint32_t const slots = slots_for(processors);
-  for (std::uint32_t shift = 10; slots > 1 && shift >= 6; --shift) {
+  // The largest units that still give every slot several of a segment's, and leave less than 1/128 of it unused.
+  shape.unit_shift = 10;
+  auto const fits = [&](std::uint32_t shift) {
     std::uint32_t const units = shape.slices >> shift;
-    if (units < 4 * slots || shape.slices - (units << shift) > shape.slices / 128) continue;
-    shape.slots = static_cast<std::uint8_t>(slots);
-    shape.unit_shift = static_cast<std::uint8_t>(shift);
-    shape.units = units;
-    shape.slices = units << shift;
-    wanted = std::clamp((1u << 18) / shape.slices, 1u, std::clamp(segments / 8, 1u, segment_run::max_segments));
-    break;
-  }
-  shape.run_segments = static_cast<std::uint8_t>(wanted);
+    return shift == 0 || (units >= 4 * slots_per_class && shape.slices - (units << shift) <= shape.slices / 128);
+  };
+  while (!fits(shape.unit_shift)) --shape.unit_shift;
+  shape.units = shape.slices >> shape.unit_shift;
+  shape.slices = shape.units << shape.unit_shift;
+  shape.run_segments = static_cast<std::uint8_t>(std::clamp(slices_per_run / shape.slices, 1u, segment_run::max_segments));
   auto const by_units = divider::by(shape.units);
   shape.unit_multiplier = by_units.multiplier;
   shape.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
   auto const by_size = divider::by(shape.size);
   shape.size_multiplier = by_size.multiplier;
   shape.size_divider_shift = by_size.shift;
-  shape.slot_scale = (std::uint32_t{shape.slots} << 16) / processors + 1;
   return shape;
 }
 
@@ -102,40 +95,40 @@ heap::implementation::implementation(heap_options const& unchecked) {
                                     : make_cpu_memory(options.reserve_bytes, options.segment_bytes);
   memory_->map(0, options.bytes);
 
-  initial_ = std::make_unique<heap_state>();
+  initial_ = make_state(static_cast<std::uint32_t>(options.reserve_bytes / options.segment_bytes));
   heap_state& state = *initial_;
   state.magic = heap_state::magic_alive;
   state.version = layout_version;
   state.segment_shift = static_cast<std::uint32_t>(std::countr_zero(options.segment_bytes));
   state.base = reinterpret_cast<std::uint64_t>(memory_->region());
-  state.segments_mapped = static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
+  state.segments_mapped = state.free_segments = static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
   state.segments_reserved = static_cast<std::uint32_t>(options.reserve_bytes >> state.segment_shift);
   state.classes = size_class_of(static_cast<std::uint32_t>(options.segment_bytes / 2)) + 1;
   state.blocks_per_segment = static_cast<std::uint32_t>(options.segment_bytes / min_alignment / slices_per_block);
   state.secret = mix(static_cast<std::uint32_t>(options.seed ^ options.seed >> 32));
   segment_run const nothing;
   for (size_class id = 0; id < state.classes; ++id) {
-    state.shapes[id] = make_class_shape(id, options.segment_bytes, state.segments_mapped, memory_->processors());
-    state.runs[id].value = class_run::encode(nothing, state.shapes[id].slots, false);
+    state.shapes[id] = make_class_shape(id, options.segment_bytes);
+    state.runs[id].value = class_run::encode(nothing, slots_per_class, false);
   }
 
   lay_out(nullptr);
   metadata_ = static_cast<std::byte*>(memory_->metadata(metadata_bytes_));
   lay_out(metadata_);
-  state_memory_ = memory_->detached(sizeof(heap_state));
+  state_memory_ = memory_->detached(heap_state::bytes_for(state.segments_reserved));
   shared_ = static_cast<heap_state*>(state_memory_.get());
   reset();
 }
 
 heap::implementation::~implementation() {
   try {
-    auto gone = std::make_unique<heap_state>();
+    auto const gone = make_state(initial_->segments_reserved);
     gone->magic = heap_state::magic_destroyed;
     gone->version = layout_version;
     gone->segment_shift = initial_->segment_shift;
     std::copy(std::begin(initial_->shapes), std::end(initial_->shapes), gone->shapes);
     memory_->synchronize();
-    memory_->upload(shared_, gone.get(), sizeof(heap_state));
+    memory_->upload(shared_, gone.get(), heap_state::bytes_for(initial_->segments_reserved));
     keep_destroyed(std::move(state_memory_));
   } catch (std::exception const&) {
     // The device is gone, and its memory with it.
@@ -155,7 +148,6 @@ void heap::implementation::lay_out(std::byte* metadata) {
   place(state.bits, segments * state.words_per_segment());
   place(state.blocks, segments * state.blocks_per_segment);
   place(state.advertised, segments * state.masks_per_segment());
-  place(state.segments, segments);
   place(state.class_tree_words, tree_words * state.classes);
   place(state.segment_tree_words, tree_words);
   place(state.quarantine, is_on(mitigation::quarantine) ? quarantine_slots : 1);
@@ -167,16 +159,16 @@ void heap::implementation::reset() {
   memory_->zero(metadata_, metadata_bytes_);
   auto const tree = full_segment_tree(initial_->segments_mapped, initial_->segments_reserved);
   memory_->upload(initial_->segment_tree_words, tree.data(), tree.size() * sizeof(word));
-  memory_->upload(shared_, initial_.get(), sizeof(heap_state));
+  memory_->upload(shared_, initial_.get(), heap_state::bytes_for(initial_->segments_reserved));
   memory_->synchronize();
 }
 
 heap_snapshot heap::implementation::snapshot() const {
   memory_->synchronize();
   heap_snapshot copy;
-  copy.state = std::make_unique<heap_state>();
+  copy.state = make_state(initial_->segments_reserved);
   copy.metadata.resize(metadata_bytes_);
-  memory_->download(copy.state.get(), shared_, sizeof(heap_state));
+  memory_->download(copy.state.get(), shared_, heap_state::bytes_for(initial_->segments_reserved));
   memory_->download(copy.metadata.data(), metadata_, metadata_bytes_);
   auto const move = [&](auto*& pointer) {
     auto const offset = reinterpret_cast<std::byte*>(pointer) - metadata_;
@@ -186,7 +178,6 @@ heap_snapshot heap::implementation::snapshot() const {
   move(state.bits);
   move(state.blocks);
   move(state.advertised);
-  move(state.segments);
   move(state.class_tree_words);
   move(state.segment_tree_words);
   move(state.quarantine);
@@ -206,8 +197,12 @@ void heap::implementation::clear_faults() {
 }
 
 void heap::implementation::set_mapped(std::uint32_t segments) {
-  initial_->segments_mapped = segments;
+  std::uint32_t free_segments = 0;
+  memory_->download(&free_segments, &shared_->free_segments, sizeof(free_segments));
+  free_segments += segments - initial_->segments_mapped;
+  initial_->segments_mapped = initial_->free_segments = segments;
   memory_->upload(&shared_->segments_mapped, &segments, sizeof(segments));
+  memory_->upload(&shared_->free_segments, &free_segments, sizeof(free_segments));
 }
 
 void heap::implementation::grow(quarry::bytes size) {

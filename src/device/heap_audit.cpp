@@ -17,7 +17,7 @@ void for_each_live_slice(heap_state& state, std::function<void(std::uint32_t, si
     size_class const id = use.slices_class();
     for (std::uint32_t slice = 0; slice < state.shapes[id].slices; ++slice) {
       bool const is_back = (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
-      if (!is_back && state.handed_out(id, segment, slice)) visit(segment, id, slice);
+      if (!is_back && state.handed_out(id, state.segments[segment].load_shape(), segment, slice)) visit(segment, id, slice);
     }
   }
 }
@@ -87,7 +87,7 @@ class auditor {
       expect(advertised || (empty && !one.is_free()), "a block with something to claim is not advertised, segment", segment);
       expect(!advertised || state_.class_tree(id).contains(segment), "a class tree lacks a segment that advertises, segment", segment);
     }
-    expect(free_blocks == state_.segments[segment].free_blocks, "a segment counts its free blocks wrongly, segment", segment);
+    expect(free_blocks == state_.segments[segment].free_blocks() && !state_.segments[segment].has_visitors(), "a segment counts its free blocks wrongly, segment", segment);
     expect(free_blocks < state_.blocks_of(id), "a segment with nothing in use was not given back, segment", segment);
   }
 
@@ -115,7 +115,6 @@ heap_stats heap::stats() const {
   heap_stats result;
   result.mapped = bytes{state.segments_mapped} << state.segment_shift;
   bytes bound = 0;
-  bool has_slices_free = false;
   bytes largest_slice = 0;
   std::uint32_t run = 0;
   std::uint32_t longest = 0;
@@ -144,8 +143,9 @@ heap_stats heap::stats() const {
     for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
       segment_use const use = state.segments[segment].load();
       if (!use.is_slices()) continue;
-      has_slices_free = state.class_tree(use.slices_class()).contains(segment) ||
-                        class_run::used_up(state.runs[use.slices_class()].value) < state.shapes[use.slices_class()].slots;
+      bool const has_slices_free =
+          state.class_tree(use.slices_class()).contains(segment) ||
+                        class_run::used_up(state.runs[use.slices_class()].value) < slots_per_class;
       if (has_slices_free) largest_slice = std::max<bytes>(largest_slice, state.shapes[use.slices_class()].size);
     }
   }

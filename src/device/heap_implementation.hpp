@@ -11,7 +11,7 @@ namespace quarry {
 
 /// A heap's shared state as it was at one moment, in host memory; its pointers lead into the copy.
 struct heap_snapshot {
-  std::unique_ptr<heap_state> state;
+  std::shared_ptr<heap_state> state;
   std::vector<std::byte> metadata;
 };
 
@@ -29,7 +29,7 @@ class heap::implementation {
   void grow(quarry::bytes bytes);
   quarry::bytes shrink(quarry::bytes bytes);
 
-  [[nodiscard]] heap_ref ref() const { return {shared_, initial_->base}; }
+  [[nodiscard]] heap_ref ref() const { return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved}; }
   [[nodiscard]] machine where() const { return where_; }
 
  private:
@@ -37,7 +37,7 @@ class heap::implementation {
   void set_mapped(std::uint32_t segments);
 
   machine where_;
-  std::unique_ptr<heap_state> initial_;  // what the shared state is after a reset
+  std::shared_ptr<heap_state> initial_;  // what the shared state is after a reset
   std::shared_ptr<heap_memory> memory_;
   std::shared_ptr<void> state_memory_;
   heap_state* shared_ = nullptr;  // in state_memory_; host code only uses its address
@@ -45,7 +45,7 @@ class heap::implementation {
   bytes metadata_bytes_ = 0;
 };
 
-/// The numbers of class `id` for segments of `segment_bytes`; `processors` is how many lanes may run truly at once.
-[[nodiscard]] class_shape make_class_shape(size_class id, bytes segment_bytes, std::uint32_t segments, std::uint32_t processors);
+/// The numbers of class `id` for segments of `segment_bytes`.
+[[nodiscard]] class_shape make_class_shape(size_class id, bytes segment_bytes);
 
 }  // namespace quarry

@@ -24,9 +24,6 @@ class heap_memory {
   /// The lowest offset from `begin` to `end` from which on `unmap` works: memory goes back in the parts in which it came.
   [[nodiscard]] virtual bytes unmappable_from(bytes begin, bytes end) const = 0;
 
-  /// How many lanes, or warps of lanes, truly run at once: multiprocessors, or CPU cores.
-  [[nodiscard]] virtual std::uint32_t processors() const = 0;
-
   /// Memory apart from the range, aligned to 256 bytes; freed by `release` or with this object.
   [[nodiscard]] virtual void* metadata(bytes size) = 0;
   virtual void release(void* metadata) = 0;

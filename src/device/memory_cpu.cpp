@@ -3,14 +3,12 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <new>
 #include <system_error>
-#include <thread>
 
 namespace quarry {
 namespace {
@@ -45,7 +43,6 @@ class cpu_memory final : public heap_memory {
   }
 
   bytes unmappable_from(bytes begin, bytes) const override { return begin; }
-  std::uint32_t processors() const override { return std::max(1u, std::thread::hardware_concurrency()); }
 
   void* metadata(bytes size) override {
     void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -85,9 +85,9 @@ class cuda_memory final : public heap_memory {
   cuda_memory& operator=(cuda_memory const&) = delete;
   ~cuda_memory() override {
     auto const& cu = driver::instance();
-    for (auto const& [begin, part] : parts_) {
-      cu.unmap(region_ + begin, part.size);
-      cu.release(part.handle);
+    for (auto const& [begin, mapped] : parts_) {
+      cu.unmap(region_ + begin, mapped.size);
+      cu.release(mapped.handle);
     }
     cu.free_range(region_, reserved_);
     for (void* const address : metadata_) cudaFree(address);
@@ -115,12 +115,6 @@ class cuda_memory final : public heap_memory {
   bytes unmappable_from(bytes begin, bytes end) const override {
     auto const found = parts_.lower_bound(begin);
     return found == parts_.end() ? end : std::min(found->first, end);
-  }
-
-  std::uint32_t processors() const override {
-    int count = 1;
-    check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
-    return static_cast<std::uint32_t>(count);
   }
 
   void* metadata(bytes size) override {

@@ -52,12 +52,14 @@ inline constexpr std::uint32_t bits_per_word = 64;
 [[nodiscard]] QUARRY_HD constexpr word lowest_ones(word bits, std::uint32_t count) {
   if (count_ones(bits) <= count) return bits;
   word rest = bits;
+  QUARRY_NO_UNROLL
   for (std::uint32_t i = 0; i < count; ++i) rest &= rest - 1;
   return bits & ~rest;
 }
 
 /// Position of the one with `rank` ones below it. Requires more than `rank` ones.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t select_one(word bits, std::uint32_t rank) {
+  QUARRY_NO_UNROLL
   for (std::uint32_t i = 0; i < rank; ++i) bits &= bits - 1;
   return lowest_one(bits);
 }

@@ -55,6 +55,7 @@ class bit_tree {
 
   /// Adds [first, first + count). Requires that none of them is there.
   QUARRY_HD void insert_run(std::uint32_t first, std::uint32_t count) const {
+    QUARRY_NO_UNROLL
     while (count != 0) {
       std::uint32_t const bit = first % bits_per_word;
       std::uint32_t const here = count < bits_per_word - bit ? count : bits_per_word - bit;
@@ -156,16 +157,12 @@ class bit_tree {
 
   /// Sets bits of leaf word `index`; gives those that were set before.
   QUARRY_HD word insert_bits(std::uint32_t index, word bits) const {
-    word const before = ref(index).fetch_or(bits, simt::release);  // (I)
-    if (before == 0) raise(0, index);
-    return before & bits;
+    return simt::far_call(words_, &insert_bits_in, *this, index, bits);
   }
 
   /// Clears bits of leaf word `index`; gives those that this cleared.
   QUARRY_HD word claim_bits(std::uint32_t index, word bits) const {
-    word const before = ref(index).fetch_and(~bits, simt::acquire);  // (C)
-    if (before != 0 && (before & ~bits) == 0) repair(1, index);
-    return before & bits;
+    return simt::far_call(words_, &claim_bits_in, *this, index, bits);
   }
 
   /// Word `index` of `level` became non-zero: says so above, as far as needed.
@@ -181,6 +178,7 @@ class bit_tree {
   /// The last place before `end` at which `count` ones seem to stand.
   [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end, std::uint32_t count) const {
     std::uint32_t above = 0;  // ones from the start of the word above, going up
+    QUARRY_NO_UNROLL
     for (std::uint32_t index = words_of(end); index-- > 0;) {
       word ones = leaf(index);
       if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
@@ -198,6 +196,7 @@ class bit_tree {
   /// Claims all of [first, first + count), from high to low, or nothing; gives a number that was missing, or `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
     std::uint32_t end = first + count;
+    QUARRY_NO_UNROLL
     while (end > first) {
       std::uint32_t const index = (end - 1) / bits_per_word;
       std::uint32_t const begin = index * bits_per_word > first ? index * bits_per_word : first;
@@ -217,6 +216,7 @@ class bit_tree {
     std::uint32_t level = 0;
     std::uint32_t position = from;  // a bit of `level`
     bool descended = false;         // came here because the parent says that this word has a one
+    QUARRY_NO_UNROLL
     while (position < tree.width_of(level)) {
       std::uint32_t const index = position / bits_per_word;
       word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed) & ~low_bits(position % bits_per_word);  // (L)
@@ -238,6 +238,7 @@ class bit_tree {
   }
 
   QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t most) {
+    QUARRY_NO_UNROLL
     for (std::uint32_t at = tree.successor(0); at != none; at = tree.successor(at)) {
       std::uint32_t const bit = at % bits_per_word;
       word const seen = tree.leaf(at / bits_per_word) >> bit;
@@ -254,6 +255,7 @@ class bit_tree {
 
   QUARRY_SLOW static std::uint32_t claim_back_in(bit_tree tree, std::uint32_t count) {
     std::uint32_t end = tree.size_;
+    QUARRY_NO_UNROLL
     while (end >= count) {
       std::uint32_t const first = tree.last_run_before(end, count);
       if (first == none) return none;
@@ -266,11 +268,13 @@ class bit_tree {
 
   QUARRY_SLOW static std::uint32_t count_in(bit_tree tree) {
     std::uint32_t sum = 0;
+    QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words_of(tree.size_); ++i) sum += count_ones(tree.leaf(i));
     return sum;
   }
 
   QUARRY_SLOW static void raise_in(bit_tree tree, std::uint32_t level, std::uint32_t index) {
+    QUARRY_NO_UNROLL
     while (tree.width_of(level) > bits_per_word) {
       ++level;
       word const bit = word{1} << index % bits_per_word;
@@ -280,6 +284,7 @@ class bit_tree {
   }
 
   QUARRY_SLOW static void repair_in(bit_tree tree, std::uint32_t level, std::uint32_t bit) {
+    QUARRY_NO_UNROLL
     while (level > 0 && tree.width_of(level - 1) > bits_per_word) {
       std::uint32_t const below = tree.base_of(level - 1) + bit;
       if (tree.ref(below).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
@@ -293,6 +298,18 @@ class bit_tree {
       bit /= bits_per_word;
       ++level;
     }
+  }
+
+  QUARRY_SLOW static word insert_bits_in(bit_tree tree, std::uint32_t index, word bits) {
+    word const before = tree.ref(index).fetch_or(bits, simt::release);  // (I)
+    if (before == 0) tree.raise(0, index);
+    return before & bits;
+  }
+
+  QUARRY_SLOW static word claim_bits_in(bit_tree tree, std::uint32_t index, word bits) {
+    word const before = tree.ref(index).fetch_and(~bits, simt::acquire);  // (C)
+    if (before != 0 && (before & ~bits) == 0) tree.repair(1, index);
+    return before & bits;
   }
 
   word* words_ = nullptr;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "quarry/device/slice_bitmap.hpp"
+#include "quarry/simt/this_lane.hpp"
 
 namespace quarry {
 
-QUARRY_ORDER_LABEL(block_complete_order, "X");
 QUARRY_ORDER_LABEL(block_reserve_order, "P");
 
 /// Slices that a block holds at most: their bits are one cache line.
@@ -26,13 +26,12 @@ inline constexpr std::uint32_t words_per_block = slices_per_block / bits_per_wor
 /// with a value that is not whole, which fails if the word has become so since. Rejected: counting slices, which costs a second
 /// atomic on every release and not on one of two; scanning the words, which cannot see a claimer that is about to claim.
 ///
-/// Memory order. (X) is acquire-release: the lane whose add reaches `words` sees, through the release sequence on the state,
-/// what every earlier releaser did, and hands it on when the block goes to its segment or, revived, to its next claimer,
-/// whose (P) acquires.
+/// Memory order. The count (X) orders nothing. The lane that makes the block free then reads every word with acquire (A): what
+/// it reads was written by a release (R), or by an RMW after it, so that it sees what all releasers did; it hands that on when
+/// the block goes to its segment. A revived block's words are written with release after an acquire (P), which is how the next
+/// claimer sees it. On the GPU this makes a release of slices cost one fence, whether or not it completes a word.
 ///
-/// A view may be of the wrong class, when its segment was freed and formatted anew since the class was read. Then peeks,
-/// reservations and claims do no harm, and pin the block: once one has succeeded the class is stable, and can be read again.
-/// `complete_word` and `revive` require the right class.
+/// Who claims must be a visitor of the segment (segment_table.hpp); who holds a slice need not be.
 class block {
  public:
   static constexpr std::uint32_t free = 0x80000000u;
@@ -51,13 +50,16 @@ class block {
     return state().load(simt::relaxed) >= free;  // (L) exact for a lane that holds a slice; a hint for others
   }
 
-  /// A release made one word all-ones. True if that made the block free: the caller owns it, and must hand it to its segment.
+  /// A release made one word whole. True if that made the block free: the caller owns it, and must hand it to its segment.
   [[nodiscard]] QUARRY_HD bool complete_word() const {
-    std::uint32_t const count = state().fetch_add(1, labelled<block_complete_order>(simt::acq_rel)) + 1;  // (X)
+    std::uint32_t const count = state().fetch_add(1, simt::relaxed) + 1;  // (X)
     if (count != words()) return false;
     std::uint32_t expected = count;
-    if (!state().compare_exchange(expected, free, simt::acq_rel)) return false;  // (X) a claimer was first
-    for (std::uint32_t i = 0; i < words(); ++i) at(i).reset(empty(i));
+    if (!state().compare_exchange(expected, free, simt::relaxed)) return false;  // (X) a claimer was first
+    for (std::uint32_t i = 0; i < words(); ++i) {
+      while (at(i).observe() != ~word{0}) simt::pause();  // whoever counted it has seen it whole
+      at(i).reset(empty(i));
+    }
     return true;
   }
 

@@ -10,7 +10,8 @@ namespace quarry {
 QUARRY_ORDER_LABEL(slot_take_order, "T");
 QUARRY_ORDER_LABEL(slot_open_order, "O");
 
-inline constexpr std::uint32_t max_slots = 16;
+/// Slots of each class. A multiple of 12 multiprocessors is what most GPUs have (H200: 132), so that all slots are used alike.
+inline constexpr std::uint32_t slots_per_class = 12;
 
 /// Consecutive segments, formatted for one class, whose fresh slices the class's slots hand out together.
 class segment_run {
@@ -28,6 +29,12 @@ class segment_run {
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t first() const { return bits_ & 0xfffff; }
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const { return bits_ >> 20 & 0x7f; }
   [[nodiscard]] QUARRY_HD constexpr word encoded() const { return bits_; }
+
+  /// Its first segment and tag: what segments remember of the run that handed them out.
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t key() const {
+    return static_cast<std::uint32_t>(bits_ >> 27) << 20 | first();
+  }
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t first_of_key(std::uint32_t key) { return key & 0xfffff; }
   QUARRY_HD friend constexpr bool operator==(segment_run a, segment_run b) { return a.bits_ == b.bits_; }
 
  private:
@@ -36,29 +43,23 @@ class segment_run {
 
 /// The numbers of a class that kernels need, computed by the host (`make_class_shape`).
 ///
-/// A run's slices are dealt to the slots in units of 2^unit_shift slices, unit u to slot u mod slots. A slot's ticket t is
-/// slice t mod 2^unit_shift of its unit t / 2^unit_shift. So the slots need nothing from each other until the run is used up,
-/// and the addresses handed out stay dense.
+/// A run's slices are dealt to the slots in units of 2^unit_shift slices, unit u to slot u mod slots_per_class. A slot's
+/// ticket t is slice t mod 2^unit_shift of its unit t / 2^unit_shift. So the slots need nothing from each other until the
+/// run is used up, and the addresses handed out stay dense.
 struct alignas(16) class_shape {
   std::uint32_t size;             // of a slice, in bytes
   std::uint32_t units;            // per segment
   std::uint32_t unit_multiplier;  // divider by `units`
   std::uint8_t unit_divider_shift;
   std::uint8_t unit_shift;
-  std::uint8_t slots;
   std::uint8_t run_segments;      // how many to take at once
+  std::uint8_t unused_;
   std::uint32_t slices;           // per segment
   std::uint32_t size_multiplier;  // divider by `size`
   std::uint32_t size_divider_shift;
-  std::uint32_t slot_scale;       // (processor * slot_scale) >> 16 is a processor's slot
+  std::uint32_t unused_too_;
 
-  [[nodiscard]] QUARRY_HD divider by_size() const { return {size_multiplier, size_divider_shift}; }
   [[nodiscard]] QUARRY_HD divider by_units() const { return {unit_multiplier, unit_divider_shift}; }
-
-  [[nodiscard]] QUARRY_HD std::uint32_t slot_of(std::uint32_t processor) const {
-    std::uint32_t const slot = processor * slot_scale >> 16;
-    return slot < slots ? slot : processor % slots;
-  }
 };
 
 /// Where one ticket leads.
@@ -91,8 +92,9 @@ class block_slot {
   }
   [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L) a hint
 
+  /// Requires `simt::fence_before_stores` before the first of several.
   QUARRY_HD void open(segment_run run) const {
-    state_.store(run.encoded() << ticket_bits, labelled<slot_open_order>(simt::release));  // (O)
+    state_.store(run.encoded() << ticket_bits, labelled<slot_open_order>(simt::fenced_release));  // (O)
   }
 
   /// Ends the slot's run; gives the slot as it was. Its tickets from there on are the caller's.
@@ -111,10 +113,10 @@ class block_slot {
   [[nodiscard]] QUARRY_HD static ticket_place place_of(class_shape const& shape, segment_run run, std::uint32_t slot,
                                                        std::uint32_t ticket) {
     std::uint32_t const in_unit = ticket & ((1u << shape.unit_shift) - 1);
-    std::uint32_t const unit = (ticket >> shape.unit_shift) * shape.slots + slot;
+    std::uint32_t const unit = (ticket >> shape.unit_shift) * slots_per_class + slot;
     std::uint32_t const units = run.count() * shape.units;
     std::uint32_t const segment = shape.by_units().quotient(unit);
-    bool const last = unit + shape.slots >= units && in_unit + 1 == 1u << shape.unit_shift;
+    bool const last = unit + slots_per_class >= units && in_unit + 1 == 1u << shape.unit_shift;
     return {unit < units, unit < units && last, run.first() + segment,
             ((unit - segment * shape.units) << shape.unit_shift) + in_unit};
   }

@@ -22,7 +22,10 @@ namespace quarry {
 class heap_ref {
  public:
   heap_ref() = default;
-  heap_ref(heap_state* state, std::uint64_t base) : state_{state}, base_and_version_{base | layout_version} {}
+  heap_ref(heap_state* state, std::uint64_t base, std::uint32_t segment_shift, std::uint32_t reserved)
+      : state_{state},
+        packed_{base | std::uint64_t{std::bit_width(std::bit_ceil(reserved)) - 1u} << 11 | std::uint64_t{segment_shift - 16} << 7 |
+                layout_version} {}
 
   /// At least `size` bytes, or nullptr. Size 0 gives a pointer of its own. O(1) but for the slow paths of slice_supply.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
@@ -53,13 +56,13 @@ class heap_ref {
   /// At least `size` bytes at a multiple of `alignment`, a power of two up to the segment size.
   [[nodiscard]] QUARRY_HD void* aligned_malloc(bytes alignment, bytes size) const {
     if (!usable()) return nullptr;
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > state_->segment_bytes()) {
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > segment_bytes()) {
       return fail(fault_kind::bad_alignment, alignment);
     }
     if (alignment <= min_alignment) return malloc(size);
     // Slices of a power-of-two class are aligned to it, and segments to the segment size.
     bytes const needed = hardening::padded(size) < alignment ? alignment : hardening::padded(size);
-    if (needed > state_->segment_bytes() / 2) return hardening::prepare(*this, *state_, malloc_large(needed));
+    if (needed > segment_bytes() / 2) return hardening::prepare(*this, *state_, malloc_large(needed));
     std::uint32_t const power = 1u << (highest_one(needed - 1) + 1);
     return hardening::prepare(*this, *state_, malloc_slice(size_class_of(power)));
   }
@@ -106,7 +109,7 @@ class heap_ref {
       report(at.kind, 0, pointer);
       return 0;
     }
-    return hardening::usable(at.large ? bytes{at.use.count()} << state_->segment_shift : state_->shapes[at.use.slices_class()].size);
+    return hardening::usable(at.large ? bytes{at.use.count()} << segment_shift() : at.shape.size);
   }
 
   /// Whether the address lies in the heap's region.
@@ -153,49 +156,46 @@ class heap_ref {
     std::uint32_t segment;
     std::uint32_t slice;
     segment_use use;
+    segment_shape shape;  // of slices
   };
 
   [[nodiscard]] QUARRY_HD bool usable() const {
-    if ((base_and_version_ & (min_segment_mask)) != layout_version) {
-      if (state_ != nullptr) report(fault_kind::wrong_version, 0, nullptr);
-      return false;
-    }
-    return true;
+    if ((packed_ & 0x7f) == layout_version) return true;
+    if (state_ != nullptr) report(fault_kind::wrong_version, 0, nullptr);
+    return false;
   }
 
-  static constexpr std::uint64_t min_segment_mask = 0xffff;  // regions are aligned to their segments, 64 KiB at least
+  [[nodiscard]] QUARRY_HD std::uint64_t base() const { return packed_ & ~std::uint64_t{0xffff}; }
+  [[nodiscard]] QUARRY_HD std::uint32_t segment_shift() const { return 16 + (packed_ >> 7 & 0xf); }
+  [[nodiscard]] QUARRY_HD bytes segment_bytes() const { return bytes{1} << segment_shift(); }
+  /// Entries of the segment table: segments reserved, rounded up to a power of two.
+  [[nodiscard]] QUARRY_HD std::uint32_t entries() const { return 1u << (packed_ >> 11 & 0x1f); }
 
-  [[nodiscard]] QUARRY_HD std::uint64_t base() const { return base_and_version_ & ~min_segment_mask; }
   [[nodiscard]] QUARRY_HD std::uint64_t offset_of(void const* pointer) const {
     return reinterpret_cast<std::uint64_t>(pointer) - base();
   }
-  [[nodiscard]] QUARRY_HD bytes region_bytes() const { return bytes{state_->segments_reserved} << state_->segment_shift; }
-  [[nodiscard]] QUARRY_HD bytes largest_slice() const { return state_->segment_bytes() / 2; }
+  [[nodiscard]] QUARRY_HD bytes region_bytes() const { return bytes{state_->segments_reserved} << segment_shift(); }
+  [[nodiscard]] QUARRY_HD bytes largest_slice() const { return segment_bytes() / 2; }
 
   [[nodiscard]] QUARRY_HD void* address(std::uint32_t segment, bytes offset) const {
-    return reinterpret_cast<void*>(base() + (std::uint64_t{segment} << state_->segment_shift) + offset);
+    return reinterpret_cast<void*>(base() + (std::uint64_t{segment} << segment_shift()) + offset);
   }
 
   [[nodiscard]] QUARRY_HD void* malloc_slice(size_class id) const {
     return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(id), id);
   }
 
-  /// The fast path: one addition for the group, and each member's place is its ticket.
+  /// The fast path: one addition for the group, and each member's place is its ticket. The class's numbers are read before it,
+  /// since they are on their way while it is.
   [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
-    class_shape const& shape = state_->shapes[id];
-    std::uint32_t const index = group.broadcast(shape.slot_of(simt::processor()));
+    std::uint32_t const index = group.broadcast(simt::processor() % slots_per_class);
+    class_shape const shape = state_->shapes[id];
     word before = 0;
     if (group.is_leader()) before = state_->slot(id, index).take(group.size());
     group.sync();  // the leader's acquire is everybody's
     before = group.broadcast(before);
-    return redeem(id, index, before, group.rank());
-  }
-
-  /// The slice of the ticket that is `rank` tickets after those of `before`.
-  [[nodiscard]] QUARRY_HD void* redeem(size_class id, std::uint32_t index, word before, std::uint32_t rank) const {
-    class_shape const& shape = state_->shapes[id];
     segment_run const run = block_slot::run_of(before);
-    ticket_place const place = block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + rank);
+    ticket_place const place = block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + group.rank());
     if (!place.valid) return malloc_slow(id);
     if (place.last) used_up(id, run);
     return address(place.segment, bytes{place.slice} * shape.size);
@@ -221,47 +221,51 @@ class heap_ref {
     size_class const id = at.use.slices_class();
     std::uint32_t const index = at.slice / bits_per_word;
     word const own = word{1} << at.slice % bits_per_word;
-    bool const never_out = !state_->handed_out(id, at.segment, at.slice);
-    std::uint64_t const key = std::uint64_t{at.segment} << 32 | index << 1 | (never_out ? 1u : 0u);
-    auto const group = simt::lane_group::coalesced<class free_site>().match(key);
-    if (never_out) {
+    bool const out = state_->handed_out(id, at.shape, at.segment, at.slice);
+    auto const group = simt::lane_group::coalesced<class free_site>().match(std::uint64_t{at.segment} << 32 | index << 1 | (out ? 1u : 0u));
+    if (!out) {
       report(fault_kind::double_free, 0, pointer);
       return;
     }
     word const all = group.or_reduce(own);
     group.sync();  // what every member wrote comes before the leader's release
-    word twice = 0;
-    if (group.is_leader()) twice = slice_supply::release(*state_, id, at.segment, index, all);
-    twice = group.broadcast(twice);
-    bool again = (twice & own) != 0;
+    word before = 0;
+    if (group.is_leader()) {
+      before = slice_word{state_->word_at(at.segment, index)}.release(all);
+      slice_supply::settle_release(*state_, id, at.shape.slices(), at.segment, index, before, all);
+    }
+    before = group.broadcast(before);
+    bool again = (before & own) != 0;
     if (count_ones(all) != group.size()) again = again || !group.match(own).is_leader();
     if (again) report(fault_kind::double_free, 0, pointer);
   }
 
   [[nodiscard]] QUARRY_HD location locate(void const* pointer) const {
     std::uint64_t const offset = offset_of(pointer);
-    if (state_->magic != heap_state::magic_alive) return {fault_kind::destroyed, false, 0, 0, segment_use{}};
-    if (offset >= region_bytes()) return {fault_kind::foreign_pointer, false, 0, 0, segment_use{}};
-    auto const segment = static_cast<std::uint32_t>(offset >> state_->segment_shift);
-    auto const within = static_cast<std::uint32_t>(offset) & ((1u << state_->segment_shift) - 1);
-    segment_use const use = state_->segments[segment].load();
-    if (use.is_slices()) {
-      class_shape const& shape = state_->shapes[use.slices_class()];
-      std::uint32_t const slice = shape.by_size().quotient(within);
-      bool const starts = slice * shape.size == within && slice < shape.slices;
-      return {starts ? fault_kind::none : fault_kind::interior_pointer, false, segment, slice, use};
+    location at{fault_kind::foreign_pointer, true, static_cast<std::uint32_t>(offset >> segment_shift()), 0, segment_use{}, {}};
+    if (offset >> segment_shift() >= entries()) return at;
+    auto const within = static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
+    segment_entry& entry = state_->segments[at.segment];
+    at.use = entry.load();
+    at.shape = entry.load_shape();
+    if (at.use.is_slices()) {
+      at.large = false;
+      at.slice = at.shape.by_size().quotient(within);
+      bool const starts = at.slice * at.shape.size == within && at.slice < at.shape.slices();
+      at.kind = starts ? fault_kind::none : fault_kind::interior_pointer;
+    } else if (at.use.is_head()) {
+      at.kind = within == 0 ? fault_kind::none : fault_kind::interior_pointer;
+    } else if (at.use.is_tail()) {
+      at.kind = fault_kind::interior_pointer;
     }
-    if (use.is_head()) {
-      return {within == 0 ? fault_kind::none : fault_kind::interior_pointer, true, segment, 0, use};
-    }
-    return {use.is_tail() ? fault_kind::interior_pointer : fault_kind::foreign_pointer, true, segment, 0, use};
+    return at;
   }
 
   [[nodiscard]] QUARRY_HD bool fits_in_place(bytes old, bytes size) const {
     if (size > old) return false;
     bytes const padded = hardening::padded(size);
     bytes const held = hardening::padded(old);
-    if (held > largest_slice()) return padded > largest_slice() && padded + state_->segment_bytes() > held;
+    if (held > largest_slice()) return padded > largest_slice() && padded + segment_bytes() > held;
     return size_class_of(static_cast<std::uint32_t>(padded)) == size_class_of(static_cast<std::uint32_t>(held));
   }
 
@@ -299,14 +303,18 @@ class heap_ref {
 
   QUARRY_SLOW static void* malloc_large_in(heap_ref heap, bytes size) {
     if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, size);
-    bytes const count = (size + heap.state_->segment_bytes() - 1) >> heap.state_->segment_shift;
+    bytes const count = (size + heap.segment_bytes() - 1) >> heap.segment_shift();
     if (size > heap.region_bytes() || count == 0) return heap.fail(fault_kind::out_of_memory, size);
     auto const wanted = static_cast<std::uint32_t>(count);
-    std::uint32_t first = heap.state_->segment_tree().claim_back(wanted);
-    if (first == bit_tree::none && simt::far_call(heap.state_, &slice_supply::take_back_from_others, *heap.state_, ~0u)) {
-      first = heap.state_->segment_tree().claim_back(wanted);
+    heap_state& state = *heap.state_;
+    std::uint32_t first = state.segment_tree().claim_back(wanted);
+    // What classes hold and have not handed out is taken back; while they go on taking more, there is hope, but not for ever.
+    for (std::uint32_t tries = 0; first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
+      (void)simt::far_call(&state, &slice_supply::take_back_from_others, state, slice_supply::no_class);
+      first = state.segment_tree().claim_back(wanted);
     }
     if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
+    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(wanted, simt::relaxed);  // (L) a hint
     for (std::uint32_t i = 1; i < wanted; ++i) {
       segment_entry& entry = heap.state_->segments[first + i];
       entry.store(entry.load().next_tail(i));
@@ -326,6 +334,7 @@ class heap_ref {
       entry.store(entry.load().next_free());
     }
     heap.state_->segment_tree().insert_run(segment, use.count());
+    simt::atomic_ref<std::uint32_t>{heap.state_->free_segments}.fetch_add(use.count(), simt::relaxed);  // (L) a hint
   }
 
   QUARRY_SLOW static void* fail_in(heap_ref heap, fault_kind kind, bytes size) {
@@ -335,15 +344,15 @@ class heap_ref {
 
   QUARRY_SLOW static void report_in(heap_ref heap, fault_kind kind, bytes size, void const* pointer) {
     fault what;
-    what.kind = kind;
+    what.kind = heap.state_->magic == heap_state::magic_alive ? kind : fault_kind::destroyed;
     what.size = size;
     what.address = reinterpret_cast<std::uint64_t>(pointer);
-    if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{heap.state_->segment_tree().count()} << heap.state_->segment_shift;
+    if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{heap.state_->free_segments} << heap.segment_shift();
     heap.state_->faults.record(what);
   }
 
   heap_state* state_ = nullptr;
-  std::uint64_t base_and_version_ = 0;
+  std::uint64_t packed_ = 0;  // base of the region: 48, log2 of the table's entries: 5, segment shift - 16: 4, version: 7
 };
 
 static_assert(sizeof(heap_ref) <= 16);

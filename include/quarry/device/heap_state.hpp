@@ -30,12 +30,12 @@ struct heap_state {
   std::uint32_t segments_reserved;    // segments that the region can grow to
   std::uint32_t classes;              // size classes that the segment size allows
   std::uint32_t blocks_per_segment;   // entries of `blocks`, not all used by every class
+  std::uint32_t free_segments;        // in the segment tree; a hint
   std::uint32_t quarantine_next;
   std::uint32_t secret;               // of canaries
   word* bits;
   std::uint32_t* blocks;
   word* advertised;
-  segment_entry* segments;
   word* segment_tree_words;
   word* class_tree_words;
   std::uint64_t* quarantine;
@@ -46,7 +46,13 @@ struct heap_state {
     word value;
   };
   padded_word runs[max_size_classes];
-  padded_word slots[max_size_classes * max_slots];
+  padded_word slots[max_size_classes * slots_per_class];
+  segment_entry segments[1];          // as many as `segments_reserved`, rounded up to a power of two
+
+  /// Bytes of a state for so many segments.
+  [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t reserved) {
+    return sizeof(heap_state) + (std::bit_ceil(reserved) - 1) * sizeof(segment_entry);
+  }
 
   static constexpr std::uint64_t magic_alive = 0x5152524145485131;      // "1QHEARRQ"
   static constexpr std::uint64_t magic_destroyed = 0x5152524144454144;  // "DAEDARRQ"
@@ -81,22 +87,18 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD block_slot slot(size_class id, std::uint32_t index) {
-    return block_slot{slots[id * max_slots + index].value};
+    return block_slot{slots[id * slots_per_class + index].value};
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 
   /// Whether the slice was ever handed out in this use of its segment. Exact for a slice in use; one that is back already is
-  /// found by its bit.
-  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, std::uint32_t segment, std::uint32_t slice) {
-    if (block_at(id, segment, slice / slices_per_block).is_free()) return false;
-    segment_run const current = class_run::run_of(run(id).peek());
-    std::uint32_t const distance = segment - current.first();
-    if (distance >= current.count()) return true;
-    class_shape const& shape = shapes[id];
-    std::uint32_t const unit = distance * shape.units + (slice >> shape.unit_shift);
-    std::uint32_t const ticket = (unit / shape.slots << shape.unit_shift) + (slice & ((1u << shape.unit_shift) - 1));
-    word const taken = slot(id, unit % shape.slots).peek();
-    return block_slot::run_of(taken) != current || ticket < block_slot::ticket_of(taken);
+  /// found by its bit. `shape` is the segment's.
+  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, segment_shape const& shape, std::uint32_t segment, std::uint32_t slice) {
+    std::uint32_t const unit = (segment - segment_run::first_of_key(shape.run)) * shape.units() + (slice >> shape.unit_shift());
+    std::uint32_t const ticket = (unit / slots_per_class << shape.unit_shift()) + (slice & ((1u << shape.unit_shift()) - 1));
+    word const taken = slot(id, unit % slots_per_class).peek();  // both loads are on their way before either is looked at
+    bool const free_block = block_at(id, segment, slice / slices_per_block).is_free();
+    return !free_block && (block_slot::run_of(taken).key() != shape.run || ticket < block_slot::ticket_of(taken));
   }
 };
 

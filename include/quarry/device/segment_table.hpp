@@ -45,22 +45,41 @@ class segment_use {
   word bits_;  // kind: 8, epoch: 24, count: 32
 };
 
+/// What `free` needs to know of a segment of slices, read together with its use.
+struct segment_shape {
+  std::uint32_t run;              // which run handed its slices out: `segment_run::key`
+  std::uint32_t size;             // of a slice
+  std::uint32_t size_multiplier;  // divider by `size`
+  std::uint32_t packed;           // units of the segment: 16, unit shift: 8, shift of the divider: 8
+
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t pack(std::uint32_t units, std::uint32_t unit_shift, std::uint32_t divider_shift) {
+    return units << 16 | unit_shift << 8 | divider_shift;
+  }
+  [[nodiscard]] QUARRY_HD divider by_size() const { return {size_multiplier, packed & 0xff}; }
+  [[nodiscard]] QUARRY_HD std::uint32_t unit_shift() const { return packed >> 8 & 0xff; }
+  [[nodiscard]] QUARRY_HD std::uint32_t units() const { return packed >> 16; }
+  [[nodiscard]] QUARRY_HD std::uint32_t slices() const { return units() << unit_shift(); }
+};
+
 /// One segment's entry.
 ///
-/// `use` is Guarded by: whoever claimed the segment from the segment tree, until it is given back; all read it.
-/// `free_blocks` counts blocks that are free and not reserved, so that the lane whose add reaches the segment's number of
-/// blocks (S) knows that no slice is out and none is about to be revived: it retires the segment by setting `retired`.
+/// `use` and `shape` are Guarded by: whoever claimed the segment from the segment tree, until it is given back; all read them.
 ///
-/// Memory order. (S) is acquire-release: the retiring lane sees what all releasers did and hands it on through the segment
-/// tree. (W) acquires, so that a revived block's claimer sees what the releasers of its slices did. `use` is written before
-/// pointers into the segment are given out (release of the slots, or a claim's acquire chain), so a lane that holds such a
-/// pointer reads its segment's use exactly; any other lane reads a hint (H).
-struct segment_entry {
-  static constexpr std::uint32_t retired = 0x80000000u;
-
+/// `count` holds how many blocks are free and not reserved, how many visitors there are, and whether the segment is being given
+/// back. A visitor is a lane that looks for slices to claim; while there is one the segment keeps its use, so that what it
+/// sees of the bitmaps is of the class that it thinks. Whoever brings the count to "all blocks free, no visitor", by adding a
+/// block (S) or by leaving (S), gives the segment back, and says so first by setting `retired` with compare-and-swap.
+/// Rejected: to let claimers look at a segment that may be formatted anew meanwhile, and check afterwards. It works for words
+/// of 64 slices, but a last word with fewer has bits that only its own class can tell from slices.
+///
+/// Memory order. (S) is acquire-release: the lane that gives the segment back sees what all releasers and visitors did and
+/// hands it on through the segment tree. (W) acquires, so that a revived block's claimer sees what the releasers of its slices
+/// did. `use` and `shape` are written before pointers into the segment are given out (release of the slots, or a claim's acquire
+/// chain), so a lane that holds such a pointer, and a visitor (N), reads them exactly; any other lane reads a hint (H).
+struct alignas(32) segment_entry {
   word use;
-  std::uint32_t free_blocks;
-  std::uint32_t unused_;
+  word count;
+  segment_shape shape;
 
   [[nodiscard]] QUARRY_HD segment_use load() { return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)}; }  // (H)
 
@@ -72,23 +91,64 @@ struct segment_entry {
     return simt::atomic_ref<word>{use}.compare_exchange(bits, next.bits(), simt::acq_rel);  // (S) frees of large allocations
   }
 
-  /// One more block is free. True if that was the last: the segment is the caller's, to give back.
-  [[nodiscard]] QUARRY_HD bool add_free_block(std::uint32_t blocks) {
-    simt::atomic_ref<std::uint32_t> count{free_blocks};
-    std::uint32_t const now = count.fetch_add(1, simt::acq_rel) + 1;  // (S)
-    std::uint32_t expected = blocks;
-    return now == blocks && count.compare_exchange(expected, retired, simt::acq_rel);  // (S)
+  [[nodiscard]] QUARRY_HD segment_shape load_shape() {
+    return {read(shape.run), read(shape.size), read(shape.size_multiplier), read(shape.packed)};
+  }
+  QUARRY_HD void store_shape(segment_shape const& next) {
+    write(shape.run, next.run);
+    write(shape.size, next.size);
+    write(shape.size_multiplier, next.size_multiplier);
+    write(shape.packed, next.packed);
   }
 
-  /// Reserves a free block, so that the segment is not given back before the caller has revived it or added it again.
+  /// Keeps the segment's use, if it is for slices, as it is until `leave`, which must follow in any case. False if it is being
+  /// given back at this moment, and so has no use.
+  [[nodiscard]] QUARRY_HD bool enter() { return (counter().fetch_add(one_visitor, simt::acq_rel) & retired) == 0; }  // (N)
+
+  /// True if the segment, all of whose `blocks` blocks are free, is now the caller's to give back.
+  [[nodiscard]] QUARRY_HD bool leave(std::uint32_t blocks) {
+    return counter().fetch_sub(one_visitor, simt::acq_rel) - one_visitor == blocks && retire(blocks);  // (S)
+  }
+
+  /// `more` of the segment's `blocks` are free now. True as for `leave`.
+  [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
+    return counter().fetch_add(more, simt::acq_rel) + more == blocks && retire(blocks);  // (S)
+  }
+
+  /// Ends what `retire` began, with no block free; visitors that came meanwhile find the new use.
+  QUARRY_HD void end_retirement(std::uint32_t blocks) { counter().fetch_sub(retired | blocks, simt::release); }  // (S)
+
+  /// For a visitor: reserves a free block, to revive it or to add it again.
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
-    simt::atomic_ref<std::uint32_t> count{free_blocks};
-    std::uint32_t now = count.load(simt::relaxed);  // (H)
-    while (now != 0 && now < retired) {
-      if (count.compare_exchange(now, now - 1, simt::acquire)) return true;  // (W)
+    word now = counter().load(simt::relaxed);  // (H)
+    while ((now & (one_visitor - 1)) != 0 && (now & retired) == 0) {
+      if (counter().compare_exchange(now, now - 1, simt::acquire)) return true;  // (W)
     }
     return false;
   }
+
+  [[nodiscard]] std::uint32_t free_blocks() const { return static_cast<std::uint32_t>(count); }
+  [[nodiscard]] bool has_visitors() const { return count >> 32 != 0; }
+
+ private:
+  static constexpr word one_visitor = word{1} << 32;
+  static constexpr word retired = word{1} << 63;
+
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }
+
+  [[nodiscard]] QUARRY_HD bool retire(std::uint32_t blocks) {
+    word expected = blocks;
+    return blocks != 0 && counter().compare_exchange(expected, retired | blocks, simt::acq_rel);  // (S)
+  }
+
+  [[nodiscard]] QUARRY_HD static std::uint32_t read(std::uint32_t& field) {
+    return simt::atomic_ref<std::uint32_t>{field}.load(simt::relaxed);  // (H)
+  }
+  QUARRY_HD static void write(std::uint32_t& field, std::uint32_t value) {
+    simt::atomic_ref<std::uint32_t>{field}.store(value, simt::relaxed);  // (H)
+  }
 };
+
+static_assert(sizeof(segment_entry) == 32);
 
 }  // namespace quarry

@@ -8,6 +8,7 @@ namespace quarry {
 
 QUARRY_ORDER_LABEL(slice_release_order, "R");
 QUARRY_ORDER_LABEL(slice_claim_order, "C");
+QUARRY_ORDER_LABEL(slice_observe_order, "A");
 
 /// 64 slices of a block: bit 1 = came back and may be claimed; bit 0 = in use, or not handed out yet, or its block is free.
 ///
@@ -27,6 +28,9 @@ class slice_word {
   }
 
   [[nodiscard]] QUARRY_HD word peek() const { return bits_.load(simt::relaxed); }  // (L)
+
+  /// The word, and what all releasers of its ones did before.
+  [[nodiscard]] QUARRY_HD word observe() const { return bits_.load(labelled<slice_observe_order>(simt::acquire)); }  // (A)
 
   /// Takes `slices`, if the word is still as `seen`; otherwise `seen` is what it is now.
   [[nodiscard]] QUARRY_HD bool claim(word& seen, word slices) const {

@@ -9,7 +9,7 @@ namespace quarry {
 
 /// Slices granted to a lane group by its leader's work.
 struct slice_grant {
-  enum class source : std::uint32_t { nothing, tickets, bits, contended };
+  enum class source : std::uint32_t { nothing, tickets, bits, run_is_over };
   source from = source::nothing;
   std::uint32_t slot = 0;     // tickets: which slot
   word value = 0;             // tickets: the slot before; bits: which slices of the word
@@ -28,45 +28,36 @@ class slice_supply {
  public:
   /// Up to `count` slices of class `id`; `nothing` if none is to be had. A call takes from one place, so it may give fewer.
   QUARRY_SLOW static slice_grant acquire(heap_state& state, size_class id, std::uint32_t count) {
-    class_run const run = state.run(id);
-    bool gave_up_run = false;
-    for (std::uint32_t waited = 0; waited < wait_limit;) {
-      word const seen = run.peek();
-      if (class_run::is_busy(seen)) {
-        simt::pause();
-        ++waited;
-        continue;
-      }
-      if (class_run::used_up(seen) < state.shapes[id].slots) {
-        slice_grant const grant = simt::far_call(&state, &take_tickets, state, id, count);
-        if (grant.from != slice_grant::source::nothing) return grant;
-        simt::pause();  // the last ticket was taken a moment ago, and is about to be counted
-        ++waited;
-        continue;
-      }
-      slice_grant const reused = simt::far_call(&state, &claim_returned, state, id, count, gave_up_run ? all_tries : few_tries);
-      if (reused.from != slice_grant::source::nothing) return reused;
-      if (gave_up_run) return {};
-      if (state.segment_tree().empty() && !others_have_run(state, id)) {
-        gave_up_run = true;
-        continue;
-      }
-      if (run.lock(seen)) {
-        bool const opened = simt::far_call(&state, &open_run, state, id);
-        run.unlock();
-        if (!opened && !simt::far_call(&state, &take_back_from_others, state, id)) gave_up_run = true;
-      }
+    std::uint32_t tries = few_tries;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t waited = 0; waited < wait_limit; ++waited) {
+      slice_grant const grant = simt::far_call(&state, &acquire_once, state, id, count, tries);
+      if (grant.from == slice_grant::source::tickets || grant.from == slice_grant::source::bits) return grant;
+      if (grant.from == slice_grant::source::nothing) continue;
+      if (tries == all_tries) return grant;
+      if (!simt::far_call(&state, &replace_run, state, id, grant.value)) tries = all_tries;
     }
-    slice_grant contended;
-    contended.from = slice_grant::source::contended;
-    return contended;
+    return {};
+  }
+
+  /// Tickets of the class's run, or slices that came back if it is over; `run_is_over`, with the class's word, if there are
+  /// neither; `nothing` if that may change in a moment.
+  QUARRY_SLOW static slice_grant acquire_once(heap_state& state, size_class id, std::uint32_t count, std::uint32_t tries) {
+    word const seen = state.run(id).peek();
+    if (class_run::is_busy(seen)) return simt::far_call(&state, &wait_for_tickets, state, id, count);
+    if (class_run::used_up(seen) < slots_per_class) return simt::far_call(&state, &take_tickets, state, id, count);
+    slice_grant grant = simt::far_call(&state, &claim_returned, state, id, count, tries);
+    if (grant.from != slice_grant::source::nothing) return grant;
+    grant.from = slice_grant::source::run_is_over;
+    grant.value = seen;
+    return grant;
   }
 
   /// The last ticket of one of the slots of `run` was taken.
   QUARRY_SLOW static void slot_used_up(heap_state& state, size_class id, segment_run run) {
     class_run const of_class = state.run(id);
     word const seen = of_class.count_used_up(run);
-    if (class_run::run_of(seen) != run || class_run::used_up(seen) != state.shapes[id].slots) return;
+    if (class_run::run_of(seen) != run || class_run::used_up(seen) != slots_per_class) return;
     if (!state.class_tree(id).empty() || state.segment_tree().empty()) return;
     if (of_class.lock(seen)) {  // fetch ahead: others will be here in a moment
       (void)simt::far_call(&state, &open_run, state, id);
@@ -77,24 +68,35 @@ class slice_supply {
   /// Gives back `slices` of word `index`. Gives those that were back already: double frees. Requires that the others are
   /// in use, so that the segment's class `id` is stable.
   QUARRY_HD static word release(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index, word slices) {
-    std::uint32_t const block_index = index / words_per_block;
     word const before = slice_word{state.word_at(segment, index)}.release(slices);
-    word const twice = before & slices;
-    if (twice == slices) return twice;
-    bool const partial_word = ~word{0} != (before | slices);
-    bool const first_hole = (before & ~state.block_at(id, segment, block_index).empty(index % words_per_block)) == 0;
-    if (first_hole) simt::far_call(&state, &advertise, state, id, segment, block_index);
-    if (!partial_word) simt::far_call(&state, &complete_word, state, id, segment, block_index);
-    return twice;
+    settle_release(state, id, state.shapes[id].slices, segment, index, before, slices);
+    return before & slices;
   }
 
-  /// Takes back what the runs of other classes have not handed out. True if a segment became free by it.
+  /// What follows from a release of `slices` of word `index`, which was `before`: its first hole is advertised, a whole word
+  /// is counted.
+  QUARRY_HD static void settle_release(heap_state& state, size_class id, std::uint32_t segment_slices, std::uint32_t segment,
+                                       std::uint32_t index, word before, word slices) {
+    if ((before & slices) == slices) return;
+    bool const first_hole = (before & low_bits(segment_slices - index * bits_per_word)) == 0;
+    bool const whole = (before | slices) == ~word{0};
+    if (first_hole) simt::far_call(&state, &advertise, state, id, segment, index / words_per_block);
+    if (whole) simt::far_call(&state, &complete_word, state, id, segment, index / words_per_block);
+  }
+
+  static constexpr size_class no_class = ~size_class{0};
+
+  /// Takes back what the runs of classes other than `id` have not handed out, until a segment is free; with `no_class`, of all
+  /// classes. True if a segment is free after that.
   QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id) {
+    QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
       word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
+      QUARRY_NO_UNROLL
       for (; classes != 0; classes &= classes - 1) {
         size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other != id && simt::far_call(&state, &take_back, state, other) && !state.segment_tree().empty()) return true;
+        if (other == id || !simt::far_call(&state, &take_back, state, other)) continue;
+        if (id != no_class && !state.segment_tree().empty()) return true;
       }
     }
     return !state.segment_tree().empty();
@@ -102,47 +104,72 @@ class slice_supply {
 
   /// Ends the run of class `id` and gives back what it had not handed out. False if the run was being replaced.
   QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {
-    class_run const of_class = state.run(id);
-    word const seen = of_class.peek();
-    if (!of_class.lock(seen)) return false;
-    set_has_run(state, id, false);
-    class_shape const& shape = state.shapes[id];
+    word const seen = state.run(id).peek();
+    if (!state.run(id).lock(seen)) return false;
     segment_run const run = class_run::run_of(seen);
-    segment_run const nothing = run.next(0, 0);
-    of_class.set(nothing, shape.slots);
-    std::uint32_t tickets[max_slots];
-    std::uint32_t units_used = 0;  // of the whole run: none at or above this was touched
-    for (std::uint32_t i = 0; i < shape.slots; ++i) {
-      word const last = state.slot(id, i).close(nothing);
-      tickets[i] = block_slot::run_of(last) == run ? block_slot::ticket_of(last) : ~0u;
-      if (tickets[i] == 0) continue;
-      std::uint32_t const touched = ((tickets[i] - 1) >> shape.unit_shift) * shape.slots + i + 1;
-      if (touched > units_used) units_used = touched;
-    }
-    std::uint32_t const given_out = class_run::used_up(seen) == shape.slots ? run.count() : 0;  // segments to skip
-    for (std::uint32_t i = given_out; i < run.count(); ++i) {
-      std::uint32_t const segment = run.first() + i;
-      if (i * shape.units >= units_used) {
-        simt::far_call(&state, &give_back_segment, state, id, segment);
-      } else {
-        simt::far_call(&state, &give_back_unused, state, id, segment, i * shape.units, tickets);
-      }
-    }
-    of_class.unlock();
+    state.run(id).set(run.next(0, 0), slots_per_class);
+    std::uint32_t tickets[slots_per_class];
+    std::uint32_t const used = simt::far_call(&state, &close_slots, state, id, run, tickets);
+    if (class_run::used_up(seen) != slots_per_class) simt::far_call(&state, &give_back_run, state, id, run.first(), run.count(), used, tickets);
+    set_has_run(state, id, false);  // after the segments are back: who sees none of both has missed nothing
+    state.run(id).unlock();
     return true;
   }
 
+  /// Whether a class other than `id`, or with `no_class` any, may have a run.
+  [[nodiscard]] QUARRY_HD static bool others_have_run(heap_state& state, size_class id) {
+    word found = 0;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t part = 0; part < 2; ++part) {
+      word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
+      if (id != no_class && id / bits_per_word == part) classes &= ~(word{1} << id % bits_per_word);
+      found |= classes;
+    }
+    return found != 0;
+  }
+  [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) { return others_have_run(state, no_class); }
+
  private:
   static constexpr std::uint32_t few_tries = 4;
+  static constexpr std::uint32_t polls = 16;
   static constexpr std::uint32_t all_tries = 1u << 20;
   static constexpr std::uint32_t wait_limit = 1u << 20;
+
+  /// Opens a new run for the class, whose word was `seen`, with memory of other classes if need be. False if there is none.
+  QUARRY_SLOW static bool replace_run(heap_state& state, size_class id, word seen) {
+    if (state.segment_tree().empty() && !others_have_run(state, id)) return false;
+    if (!state.run(id).lock(seen)) return true;
+    bool const opened = simt::far_call(&state, &open_run, state, id);
+    state.run(id).unlock();
+    if (opened || simt::far_call(&state, &take_back_from_others, state, id)) return true;
+    // What was taken back may have gone to another lane at once; as long as there are runs, there may be more.
+    simt::pause();
+    return others_have_run(state, id);
+  }
+
+  /// While another lane replaces the run: looks at this processor's slot from time to time, and not at what that lane needs.
+  QUARRY_SLOW static slice_grant wait_for_tickets(heap_state& state, size_class id, std::uint32_t count) {
+    block_slot const slot = state.slot(id, simt::processor() % slots_per_class);
+    segment_run const old = block_slot::run_of(slot.peek());
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < polls; ++i) {
+      simt::pause();
+      if (!(block_slot::run_of(slot.peek()) == old)) return take_tickets_far(state, id, count);
+    }
+    return {};
+  }
+
+  QUARRY_HD static slice_grant take_tickets_far(heap_state& state, size_class id, std::uint32_t count) {
+    return simt::far_call(&state, &take_tickets, state, id, count);
+  }
 
   /// Tickets of any slot that has some, from this processor's on.
   QUARRY_SLOW static slice_grant take_tickets(heap_state& state, size_class id, std::uint32_t count) {
     class_shape const& shape = state.shapes[id];
-    std::uint32_t const home = shape.slot_of(simt::processor());
-    for (std::uint32_t i = 0; i < shape.slots; ++i) {
-      std::uint32_t const index = home + i < shape.slots ? home + i : home + i - shape.slots;
+    std::uint32_t const home = simt::processor() % slots_per_class;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+      std::uint32_t const index = home + i < slots_per_class ? home + i : home + i - slots_per_class;
       block_slot const slot = state.slot(id, index);
       word const seen = slot.peek();
       if (!block_slot::place_of(shape, block_slot::run_of(seen), index, block_slot::ticket_of(seen)).valid) {
@@ -158,91 +185,127 @@ class slice_supply {
         return grant;
       }
     }
+    simt::pause();  // the last ticket was taken a moment ago, and is about to be counted
     return {};
   }
 
   /// Slices that came back, looking at no more than `tries` blocks that hold none.
   QUARRY_SLOW static slice_grant claim_returned(heap_state& state, size_class id, std::uint32_t count, std::uint32_t tries) {
-    bit_tree const tree = state.class_tree(id);
-    if (tree.empty()) return {};
-    auto const here = simt::this_place();
-    std::uint32_t const random = mix(static_cast<std::uint32_t>(here.rank() / simt::warp_size) + here.thread % simt::warp_size);
-    std::uint32_t from = random % tree.size();
-    for (std::uint32_t failed = 0; failed < tries;) {
-      std::uint32_t const segment = tree.successor_round(from);
+    if (state.class_tree(id).empty()) return {};
+    std::uint32_t const random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
+    std::uint32_t from = random % state.segments_reserved;
+    QUARRY_NO_UNROLL
+    while (tries != 0) {
+      std::uint32_t const segment = state.class_tree(id).successor_round(from);
       if (segment == bit_tree::none) return {};
-      slice_grant const grant = simt::far_call(&state, &claim_in_segment, state, id, segment, count, random, tries - failed, failed);
+      slice_grant const grant = simt::far_call(&state, &claim_in_segment, state, id, segment, count, random);
       if (grant.from != slice_grant::source::nothing) return grant;
-      ++failed;
-      from = segment + 1 < tree.size() ? segment + 1 : 0;
+      --tries;
+      from = segment + 1 < state.segments_reserved ? segment + 1 : 0;
     }
     return {};
   }
 
+  /// Slices of one segment. What is found to hold none is withdrawn.
   QUARRY_SLOW static slice_grant claim_in_segment(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t count,
-                                                       std::uint32_t random, std::uint32_t tries, std::uint32_t& failed) {
+                                                  std::uint32_t random) {
+    bool const entered = state.segments[segment].enter();
+    slice_grant grant;
     segment_use const use = state.segments[segment].load();
-    if (use.is_slices() && use.slices_class() == id) {
-      for (std::uint32_t i = 0; i < state.masks_per_segment(); ++i) {
-        std::uint32_t const mask = (random + i) % state.masks_per_segment();
-        for (std::uint32_t n = 0; n < tries; ++n) {
-          std::uint32_t const bit = one_from(state.advertised_at(segment, mask).load(simt::relaxed), random >> 26);  // (L)
-          if (bit == bits_per_word) break;
-          std::uint32_t const block_index = mask * bits_per_word + bit;
-          slice_grant const grant = simt::far_call(&state, &claim_in_block, state, id, use, segment, block_index, count, random >> 16);
-          if (grant.from != slice_grant::source::nothing) return grant;
-          ++failed;
-          simt::far_call(&state, &withdraw, state, segment, block_index);
-        }
-      }
+    if (entered && use.is_slices() && use.slices_class() == id) {
+      grant = simt::far_call(&state, &claim_by_mask, state, id, segment, count, random);
     }
-    simt::far_call(&state, &withdraw_segment, state, id, segment);
+    if (grant.from == slice_grant::source::nothing) simt::far_call(&state, &withdraw_segment, state, id, segment);
+    simt::far_call(&state, &leave_segment, state, segment);
+    return grant;
+  }
+
+  /// The visitor may be the last that keeps a free segment from being given back.
+  QUARRY_SLOW static void leave_segment(heap_state& state, std::uint32_t segment) {
+    segment_entry& entry = state.segments[segment];
+    QUARRY_NO_UNROLL
+    for (;;) {
+      segment_use const use = entry.load();  // if it is for slices, it stays so until this lane has left
+      std::uint32_t const blocks = use.is_slices() ? state.blocks_of(use.slices_class()) : 0;
+      if (entry.leave(blocks)) simt::far_call(&state, &give_back_segment, state, use.slices_class(), segment);
+      if (entry.load() == use || !entry.load().is_slices()) return;
+      (void)entry.enter();  // it was formatted while this lane looked, and may have become free again
+    }
+  }
+
+  QUARRY_SLOW static slice_grant claim_by_mask(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t count,
+                                               std::uint32_t random) {
+    std::uint32_t mask = random % state.masks_per_segment();
+    QUARRY_NO_UNROLL
+    for (std::uint32_t left = state.masks_per_segment() * 2; left != 0; --left) {
+      std::uint32_t const bit = one_from(state.advertised_at(segment, mask).load(simt::relaxed), random >> 26);  // (L)
+      if (bit == bits_per_word) {
+        if (++mask == state.masks_per_segment()) mask = 0;
+        continue;
+      }
+      slice_grant const grant =
+          simt::far_call(&state, &claim_in_block, state, id, segment, mask * bits_per_word + bit, count, random >> 16);
+      if (grant.from != slice_grant::source::nothing) return grant;
+      simt::far_call(&state, &withdraw, state, segment, mask * bits_per_word + bit);
+    }
     return {};
   }
 
-  QUARRY_SLOW static slice_grant claim_in_block(heap_state& state, size_class id, segment_use use, std::uint32_t segment,
-                                                     std::uint32_t block_index, std::uint32_t count, std::uint32_t random) {
-    block const from = state.block_at(id, segment, block_index);
+  QUARRY_SLOW static slice_grant claim_in_block(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index,
+                                                std::uint32_t count, std::uint32_t random) {
     slice_grant grant;
     grant.segment = segment;
-    if (from.is_free()) {
-      if (!state.segments[segment].reserve_free_block()) return {};
-      if (!(state.segments[segment].load() == use)) {  // reserved in a later use of the segment: stable now, not ours
-        simt::far_call(&state, &add_free_block, state, state.segments[segment].load().slices_class(), segment);
-        return {};
+    grant.index = block_index * words_per_block;
+    if (block_index >= state.blocks_of(id)) return grant;  // a late advertisement of an earlier use
+    if (state.block_at(id, segment, block_index).is_free()) {
+      grant.value = simt::far_call(&state, &revive_block, state, id, segment, block_index, count);
+    } else {
+      std::uint32_t const words = state.block_at(id, segment, block_index).words();
+      std::uint32_t at = random % words;
+      QUARRY_NO_UNROLL
+      for (std::uint32_t i = 0; i < words && grant.value == 0; ++i) {
+        grant.index = block_index * words_per_block + at;
+        grant.value = simt::far_call(&state, &claim_in_word, state, id, segment, grant.index, count);
+        if (++at == words) at = 0;
       }
-      grant.value = from.revive(count);
-      if (grant.value == 0) {
-        simt::far_call(&state, &add_free_block, state, id, segment);
-        return {};
-      }
-      grant.index = block_index * words_per_block;
-      grant.from = slice_grant::source::bits;
+    }
+    if (grant.value != 0) grant.from = slice_grant::source::bits;
+    return grant;
+  }
+
+  /// Up to `count` slices of a free block, which becomes one whose other slices can be claimed. Zero if it cannot be had.
+  QUARRY_SLOW static word revive_block(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index,
+                                       std::uint32_t count) {
+    if (!state.segments[segment].reserve_free_block()) return 0;
+    word const taken = state.block_at(id, segment, block_index).revive(count);
+    if (taken != 0) {
       simt::far_call(&state, &advertise, state, id, segment, block_index);
-      return grant;
+    } else {
+      simt::far_call(&state, &add_free_block, state, id, segment);
     }
-    std::uint32_t const words = from.words();
-    for (std::uint32_t i = 0; i < words; ++i) {
-      std::uint32_t const index = (random + i) % words;
-      word seen = from.at(index).peek();
-      while ((seen & ~from.empty(index)) != 0) {
-        bool const whole = seen == ~word{0};
-        if (whole && !from.reserve_word()) break;
-        word const wanted = lowest_ones(seen & ~from.empty(index), count);
-        if (from.at(index).claim(seen, wanted)) {
-          if (!(state.segments[segment].load() == use)) {  // claimed in a later use of the segment: stable now, not ours
-            release(state, state.segments[segment].load().slices_class(), segment, block_index * words_per_block + index, wanted);
-            return {};
-          }
-          grant.value = wanted;
-          grant.index = block_index * words_per_block + index;
-          grant.from = slice_grant::source::bits;
-          return grant;
-        }
-        if (whole) simt::far_call(&state, &complete_word, state, state.segments[segment].load().slices_class(), segment, block_index);
-      }
+    return taken;
+  }
+
+  /// Up to `count` slices of word `index` of the segment. Zero if it has none.
+  QUARRY_SLOW static word claim_in_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index,
+                                        std::uint32_t count) {
+    block const from = state.block_at(id, segment, index / words_per_block);
+    slice_word const bits = from.at(index % words_per_block);
+    word const unused = from.empty(index % words_per_block);
+    word seen = bits.peek();
+    QUARRY_NO_UNROLL
+    while ((seen & ~unused) != 0) {
+      bool const whole = seen == ~word{0};
+      if (whole && !from.reserve_word()) return 0;
+      word const wanted = lowest_ones(seen & ~unused, count);
+      if (bits.claim(seen, wanted)) return wanted;
+      if (whole) simt::far_call(&state, &complete_word, state, id, segment, index / words_per_block);
     }
-    return {};
+    return 0;
+  }
+
+  QUARRY_SLOW static void release_far(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index, word slices) {
+    release(state, id, segment, index, slices);
   }
 
   QUARRY_SLOW static void complete_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index) {
@@ -252,73 +315,131 @@ class slice_supply {
   }
 
   QUARRY_SLOW static void add_free_block(heap_state& state, size_class id, std::uint32_t segment) {
-    if (state.segments[segment].add_free_block(state.blocks_of(id))) simt::far_call(&state, &give_back_segment, state, id, segment);
+    if (state.segments[segment].add_free_blocks(1, state.blocks_of(id))) simt::far_call(&state, &give_back_segment, state, id, segment);
   }
 
-  /// Requires that no slice of the segment is out and that nobody can hand one out.
+  /// Requires that the caller has retired the segment (segment_entry).
   QUARRY_SLOW static void give_back_segment(heap_state& state, size_class id, std::uint32_t segment) {
     segment_entry& entry = state.segments[segment];
+    std::uint32_t const blocks = state.blocks_of(id);
     entry.store(entry.load().next_free());
+    QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < state.masks_per_segment(); ++i) {
       state.advertised_at(segment, i).exchange(0, simt::acq_rel);  // (D) a late (U) sees the use just stored
     }
-    std::uint32_t const count = state.blocks_of(id);
-    for (std::uint32_t i = 0; i < count; ++i) {
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < blocks; ++i) {
       simt::atomic_ref<std::uint32_t>{state.blocks[std::size_t{segment} * state.blocks_per_segment + i]}.store(0, simt::relaxed);  // (E)
     }
     slice_word{state.word_at(segment, (state.shapes[id].slices - 1) / bits_per_word)}.reset(0);
-    simt::atomic_ref<std::uint32_t>{entry.free_blocks}.store(0, simt::relaxed);  // (E) the tree's insert publishes all of it
+    entry.end_retirement(blocks);  // (E) the tree's insert publishes all of it
     state.class_tree(id).claim(segment);
     state.segment_tree().insert(segment);
+    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(1, simt::relaxed);  // (L) a hint
   }
 
-  /// Gives back those slices of `segment` whose tickets were not taken.
-  QUARRY_SLOW static void give_back_unused(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t first_unit, std::uint32_t const* tickets) {
-    class_shape const& shape = state.shapes[id];
-    std::uint32_t const unit_slices = 1u << shape.unit_shift;
-    for (std::uint32_t i = 0; i < shape.units; ++i) {
-      std::uint32_t const unit = first_unit + i;
-      std::uint32_t const begin_ticket = unit / shape.slots << shape.unit_shift;
-      std::uint32_t const next = tickets[unit % shape.slots];
-      if (next >= begin_ticket + unit_slices) continue;
-      std::uint32_t const used = next > begin_ticket ? next - begin_ticket : 0;
-      give_back_slices(state, id, segment, (i << shape.unit_shift) + used, (i + 1) << shape.unit_shift);
+  /// Closes the slots of a run, notes their next tickets, and gives the number of units up to the last that was touched.
+  QUARRY_SLOW static std::uint32_t close_slots(heap_state& state, size_class id, segment_run run, std::uint32_t* tickets) {
+    std::uint32_t const unit_shift = state.shapes[id].unit_shift;
+    std::uint32_t units = 0;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+      tickets[i] = block_slot::ticket_of(state.slot(id, i).close(run.next(0, 0)));
+      if (tickets[i] == 0) continue;
+      std::uint32_t const touched = ((tickets[i] - 1) >> unit_shift) * slots_per_class + i + 1;
+      if (touched > units) units = touched;
+    }
+    return units;
+  }
+
+  /// Gives back what a closed run of `count` segments, of which `used` units were touched, had not handed out.
+  QUARRY_SLOW static void give_back_run(heap_state& state, size_class id, std::uint32_t first, std::uint32_t count, std::uint32_t used,
+                                        std::uint32_t const* tickets) {
+    std::uint32_t const units = state.shapes[id].units;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = count; i-- > 0;) {
+      if (i * units >= used) {
+        simt::far_call(&state, &give_back_untouched, state, id, first + i);
+      } else {
+        simt::far_call(&state, &give_back_unused, state, id, first + i, i * units, tickets);
+      }
     }
   }
 
-  QUARRY_HD static void give_back_slices(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t begin, std::uint32_t end) {
+  /// Gives back a segment of which no slice was handed out.
+  QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t segment) {
+    std::uint32_t const blocks = state.blocks_of(id);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < blocks; ++i) state.block_at(id, segment, i).retire_unused();
+    if (state.segments[segment].add_free_blocks(blocks, blocks)) {
+      simt::far_call(&state, &give_back_segment, state, id, segment);
+    }
+  }
+
+  /// Gives back those slices of `segment`, whose first unit is `unit` of its run, whose tickets were not taken.
+  QUARRY_SLOW static void give_back_unused(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t unit,
+                                           std::uint32_t const* tickets) {
+    std::uint32_t const shift = state.shapes[id].unit_shift;
+    std::uint32_t const end = state.shapes[id].units << shift;
+    std::uint32_t begin = 0;
+    QUARRY_NO_UNROLL
+    for (; begin < end; begin += 1u << shift, ++unit) {
+      std::uint32_t const first_ticket = unit / slots_per_class << shift;
+      std::uint32_t const next = tickets[unit % slots_per_class];
+      std::uint32_t const used = next > first_ticket ? next - first_ticket : 0;
+      if (used >= 1u << shift) continue;
+      simt::far_call(&state, &give_back_slices, state, id, segment, begin + used, begin + (1u << shift));
+    }
+  }
+
+  QUARRY_SLOW static void give_back_slices(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t begin,
+                                           std::uint32_t end) {
+    QUARRY_NO_UNROLL
     while (begin < end) {
-      if (begin % slices_per_block == 0 && end - begin >= slices_per_block) {
-        std::uint32_t const block_index = begin / slices_per_block;
-        state.block_at(id, segment, block_index).retire_unused();
-        simt::far_call(&state, &advertise, state, id, segment, block_index);
-        simt::far_call(&state, &add_free_block, state, id, segment);
-        begin += slices_per_block;
-        continue;
-      }
       std::uint32_t const bit = begin % bits_per_word;
-      std::uint32_t const here = end - begin < bits_per_word - bit ? end - begin : bits_per_word - bit;
-      release(state, id, segment, begin / bits_per_word, low_bits(here) << bit);
+      std::uint32_t here = end - begin < bits_per_word - bit ? end - begin : bits_per_word - bit;
+      if (begin % slices_per_block == 0 && end - begin >= slices_per_block) {
+        here = slices_per_block;
+        state.block_at(id, segment, begin / slices_per_block).retire_unused();
+        simt::far_call(&state, &advertise, state, id, segment, begin / slices_per_block);
+        simt::far_call(&state, &add_free_block, state, id, segment);
+      } else {
+        simt::far_call(&state, &release_far, state, id, segment, begin / bits_per_word, low_bits(here) << bit);
+      }
       begin += here;
     }
   }
 
   /// Claims segments, formats them for class `id` and opens its slots on them. Requires the class's lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
-    class_shape const& shape = state.shapes[id];
-    bit_tree::run const found = state.segment_tree().claim_front(shape.run_segments);
-    if (found.count == 0) return false;
+    class_shape const shape = state.shapes[id];
+    simt::atomic_ref<std::uint32_t> free_segments{state.free_segments};
+    std::uint32_t const share = free_segments.load(simt::relaxed) / 4;  // (L) leave some to others
+    std::uint32_t const wanted = shape.run_segments < share ? shape.run_segments : share == 0 ? 1 : share;
+    set_has_run(state, id, true);  // before the claim: who finds no segment then sees that we have them
+    bit_tree::run const found = state.segment_tree().claim_front(wanted);
+    if (found.count == 0) {
+      set_has_run(state, id, false);
+      return false;
+    }
+    free_segments.fetch_sub(found.count, simt::relaxed);  // (L) a hint
+    class_run const of_class = state.run(id);
+    segment_run const run = class_run::run_of(of_class.peek()).next(found.first, found.count);
     std::uint32_t const last_word = (shape.slices - 1) / bits_per_word;
+    word const unused_bits = ~low_bits(shape.slices - last_word * bits_per_word);
+    QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < found.count; ++i) {
       segment_entry& entry = state.segments[found.first + i];
       entry.store(entry.load().next_slices(id));
-      slice_word{state.word_at(found.first + i, last_word)}.reset(~low_bits(shape.slices - last_word * bits_per_word));
+      entry.store_shape({run.key(), shape.size, shape.size_multiplier,
+                         segment_shape::pack(shape.units, shape.unit_shift, shape.size_divider_shift)});
+      if (unused_bits != 0) slice_word{state.word_at(found.first + i, last_word)}.reset(unused_bits);
     }
-    class_run const of_class = state.run(id);
-    segment_run const run = class_run::run_of(of_class.peek()).next(found.first, found.count);
-    of_class.set(run, 0);
-    for (std::uint32_t i = 0; i < shape.slots; ++i) state.slot(id, i).open(run);
-    set_has_run(state, id, true);
+    std::uint32_t const units = found.count * shape.units;
+    of_class.set(run, units < slots_per_class ? slots_per_class - units : 0);  // slots without a unit are used up
+    simt::fence_before_stores();
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
     return true;
   }
 
@@ -330,16 +451,6 @@ class slice_supply {
     } else {
       classes.fetch_and(~bit, simt::relaxed);  // (L)
     }
-  }
-
-  [[nodiscard]] QUARRY_HD static bool others_have_run(heap_state& state, size_class id) {
-    word found = 0;
-    for (std::uint32_t part = 0; part < 2; ++part) {
-      word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
-      if (id / bits_per_word == part) classes &= ~(word{1} << id % bits_per_word);
-      found |= classes;
-    }
-    return found != 0;
   }
 
   /// Says that the block may hold something to claim.
@@ -375,6 +486,7 @@ class slice_supply {
     tree.claim(segment);  // (D)
     segment_use const use = state.segments[segment].load();
     if (!use.is_slices() || use.slices_class() != id) return;
+    QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < state.masks_per_segment(); ++i) {
       if (state.advertised_at(segment, i).load(simt::acquire) != 0) {  // (V)
         tree.insert(segment);

@@ -14,6 +14,19 @@ inline constexpr memory_order acquire = cuda::std::memory_order_acquire;
 inline constexpr memory_order release = cuda::std::memory_order_release;
 inline constexpr memory_order acq_rel = cuda::std::memory_order_acq_rel;
 
+/// Several release stores in a row cost one fence on CUDA: `fence_before_stores`, and then stores with `fenced_release`, which
+/// is relaxed there. Elsewhere the fence is nothing and each store releases, since ThreadSanitizer knows no fences.
+#ifdef __CUDA_ARCH__
+inline constexpr memory_order fenced_release = relaxed;
+#else
+inline constexpr memory_order fenced_release = release;
+#endif
+QUARRY_HD inline void fence_before_stores() {
+#ifdef __CUDA_ARCH__
+  __threadfence();
+#endif
+}
+
 /// A reference through which several lanes access `T` at once. In fibers each access is a point at which the scheduler may
 /// run another lane, so that a seed decides the interleaving.
 template <class T>

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake --install, and what find_package(quarry) needs.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS quarry EXPORT quarry-targets)
+install(DIRECTORY include/quarry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT quarry-targets NAMESPACE quarry:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
+configure_package_config_file(cmake/quarry-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/quarry-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/quarry-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/quarry-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/quarry-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
