@@ -17,7 +17,7 @@ void for_each_live_slice(heap_state& state, std::function<void(std::uint32_t, si
     size_class const id = use.slices_class();
     for (std::uint32_t slice = 0; slice < state.shapes[id].slices; ++slice) {
       bool const is_back = (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
-      if (!is_back && state.handed_out(id, state.segments[segment].load_shape(), segment, slice)) visit(segment, id, slice);
+      if (!is_back && state.handed_out(id, state.segments[segment].look().shape, segment, slice)) visit(segment, id, slice);
     }
   }
 }
@@ -68,23 +68,23 @@ class auditor {
     for (std::uint32_t index = 0; index < state_.blocks_of(id); ++index) {
       block const one = state_.block_at(id, segment, index);
       std::uint32_t whole = 0;
-      bool empty = true;
+      std::uint32_t holed = 0;
       for (std::uint32_t i = 0; i < one.words(); ++i) {
         word const bits = one.at(i).peek();
         expect((bits & one.empty(i)) == one.empty(i), "bits without slices are not ones, segment", segment);
         whole += bits == ~word{0} ? 1 : 0;
-        empty = empty && bits == one.empty(i);
+        holed += bits != one.empty(i) ? 1 : 0;
       }
-      std::uint32_t const count = state_.blocks[std::size_t{segment} * state_.blocks_per_segment + index];
+      word const count = state_.blocks[std::size_t{segment} * state_.blocks_per_segment + index];
       if (one.is_free()) {
         ++free_blocks;
-        expect(empty && count == block::free, "a free block has bits set, segment", segment);
+        expect(holed == 0 && count == block::free, "a free block has bits set, segment", segment);
       } else {
-        expect(count == whole && whole < one.words(), "a block counts its whole words wrongly, segment", segment);
+        expect(count == (word{holed} << 32 | whole) && whole < one.words(), "a block counts its words wrongly, segment", segment);
       }
       bool const advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >> index % bits_per_word & 1) != 0;
-      expect(advertised || (empty && !one.is_free()), "a block with something to claim is not advertised, segment", segment);
+      expect(advertised || (holed == 0 && !one.is_free()), "a block with something to claim is not advertised, segment", segment);
       expect(!advertised || state_.class_tree(id).contains(segment), "a class tree lacks a segment that advertises, segment", segment);
     }
     expect(free_blocks == state_.segments[segment].free_blocks() && !state_.segments[segment].has_visitors(), "a segment counts its free blocks wrongly, segment", segment);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
-#include "quarry/simt/atomic.hpp"
+#include "quarry/device/orders.hpp"
 #include "quarry/simt/far_call.hpp"
 
 namespace quarry {
@@ -17,7 +17,7 @@ namespace quarry {
 /// Invariant, at rest: a bit above level 0 is one if its word has a one. (The opposite may be false: a search that meets an
 /// empty word goes on, and puts its parent right.)
 ///
-/// Memory order. A number's own bit hands over whatever the number stands for: (I) sets it with release, (C) clears it with
+/// Memory order. A number's own bit hands over whatever the number stands for: (I) sets it with release, (J) clears it with
 /// acquire, and between them its word changes by RMWs only, which continue the release sequence. The upper bits keep the
 /// invariant so: whoever makes a word non-zero then sets its parent (U); whoever makes it zero then clears the parent (D) and
 /// looks at the word again (V). (U) and (D) are RMWs of one word, so one reads from a sequence that holds the other. If (U)
@@ -152,7 +152,7 @@ class bit_tree {
   }
 
   [[nodiscard]] QUARRY_HD word leaf(std::uint32_t index) const {
-    return ref(index).load(simt::relaxed);  // (L) picks what to try; (C) decides
+    return ref(index).load(simt::relaxed);  // (L) picks what to try; (J) decides
   }
 
   /// Sets bits of leaf word `index`; gives those that were set before.
@@ -177,10 +177,14 @@ class bit_tree {
 
   /// The last place before `end` at which `count` ones seem to stand.
   [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end, std::uint32_t count) const {
+    return simt::far_call(words_, &last_run_before_in, *this, end, count);
+  }
+
+  QUARRY_SLOW static std::uint32_t last_run_before_in(bit_tree tree, std::uint32_t end, std::uint32_t count) {
     std::uint32_t above = 0;  // ones from the start of the word above, going up
     QUARRY_NO_UNROLL
     for (std::uint32_t index = words_of(end); index-- > 0;) {
-      word ones = leaf(index);
+      word ones = tree.leaf(index);
       if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
       std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);  // ones at the upper end
       if (above != 0 && above + top >= count) return (index + 1) * bits_per_word - (count - above);
@@ -195,16 +199,20 @@ class bit_tree {
 
   /// Claims all of [first, first + count), from high to low, or nothing; gives a number that was missing, or `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
+    return simt::far_call(words_, &claim_all_in, *this, first, count);
+  }
+
+  QUARRY_SLOW static std::uint32_t claim_all_in(bit_tree tree, std::uint32_t first, std::uint32_t count) {
     std::uint32_t end = first + count;
     QUARRY_NO_UNROLL
     while (end > first) {
       std::uint32_t const index = (end - 1) / bits_per_word;
       std::uint32_t const begin = index * bits_per_word > first ? index * bits_per_word : first;
       word const wanted = low_bits(end - begin) << begin % bits_per_word;
-      word const got = claim_bits(index, wanted);
+      word const got = tree.claim_bits(index, wanted);
       if (got != wanted) {
-        if (got != 0) insert_bits(index, got);
-        insert_run(end, first + count - end);
+        if (got != 0) tree.insert_bits(index, got);
+        tree.insert_run(end, first + count - end);
         return begin;
       }
       end = begin;
@@ -301,13 +309,13 @@ class bit_tree {
   }
 
   QUARRY_SLOW static word insert_bits_in(bit_tree tree, std::uint32_t index, word bits) {
-    word const before = tree.ref(index).fetch_or(bits, simt::release);  // (I)
+    word const before = tree.ref(index).fetch_or(bits, tree_insert_order);  // (I)
     if (before == 0) tree.raise(0, index);
     return before & bits;
   }
 
   QUARRY_SLOW static word claim_bits_in(bit_tree tree, std::uint32_t index, word bits) {
-    word const before = tree.ref(index).fetch_and(~bits, simt::acquire);  // (C)
+    word const before = tree.ref(index).fetch_and(~bits, tree_claim_order);  // (J)
     if (before != 0 && (before & ~bits) == 0) tree.repair(1, index);
     return before & bits;
   }

@@ -7,8 +7,6 @@
 
 namespace quarry {
 
-QUARRY_ORDER_LABEL(slot_take_order, "T");
-QUARRY_ORDER_LABEL(slot_open_order, "O");
 
 /// Slots of each class. A multiple of 12 multiprocessors is what most GPUs have (H200: 132), so that all slots are used alike.
 inline constexpr std::uint32_t slots_per_class = 12;
@@ -88,13 +86,13 @@ class block_slot {
   }
 
   [[nodiscard]] QUARRY_HD word take(std::uint32_t count) const {
-    return state_.fetch_add(count, labelled<slot_take_order>(simt::acquire));  // (T)
+    return state_.fetch_add(count, slot_take_order);  // (T)
   }
   [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L) a hint
 
   /// Requires `simt::fence_before_stores` before the first of several.
   QUARRY_HD void open(segment_run run) const {
-    state_.store(run.encoded() << ticket_bits, labelled<slot_open_order>(simt::fenced_release));  // (O)
+    state_.store(run.encoded() << ticket_bits, slot_open_order);  // (O)
   }
 
   /// Ends the slot's run; gives the slot as it was. Its tickets from there on are the caller's.
@@ -107,6 +105,12 @@ class block_slot {
     if (ticket_of(seen) < ticket_limit) return;
     word const back = (seen >> ticket_bits << ticket_bits) | ticket_limit / 2;
     (void)state_.compare_exchange(seen, back, simt::relaxed);  // (L) both words say: used up
+  }
+
+  /// Whether the tickets taken when the slot was `before` include the first one that leads nowhere, all before it being good.
+  [[nodiscard]] QUARRY_HD static bool is_first_invalid(class_shape const& shape, std::uint32_t slot, word before) {
+    std::uint32_t const ticket = ticket_of(before);
+    return ticket == 0 || place_of(shape, run_of(before), slot, ticket - 1).valid;
   }
 
   /// Where ticket `ticket` of slot `slot` of `run` leads.

@@ -196,15 +196,15 @@ class heap_ref {
     before = group.broadcast(before);
     segment_run const run = block_slot::run_of(before);
     ticket_place const place = block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + group.rank());
-    if (!place.valid) return malloc_slow(id);
+    if (!place.valid) return malloc_slow(id, index, before);
     if (place.last) used_up(id, run);
     return address(place.segment, bytes{place.slice} * shape.size);
   }
 
   QUARRY_HD void used_up(size_class id, segment_run run) const { simt::far_call(state_, &slice_supply::slot_used_up, *state_, id, run); }
 
-  QUARRY_HD void* malloc_slow(size_class id) const {
-    return simt::far_call(state_, &malloc_slow_in, *this, id);
+  QUARRY_HD void* malloc_slow(size_class id, std::uint32_t index, word before) const {
+    return simt::far_call(state_, &malloc_slow_in, *this, id, index, before);
   }
 
   /// Whole segments, from the far end of the region (seed: Gallatin, algorithm 1).
@@ -245,9 +245,9 @@ class heap_ref {
     location at{fault_kind::foreign_pointer, true, static_cast<std::uint32_t>(offset >> segment_shift()), 0, segment_use{}, {}};
     if (offset >> segment_shift() >= entries()) return at;
     auto const within = static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
-    segment_entry& entry = state_->segments[at.segment];
-    at.use = entry.load();
-    at.shape = entry.load_shape();
+    segment_entry::view const entry = state_->segments[at.segment].look();
+    at.use = entry.use;
+    at.shape = entry.shape;
     if (at.use.is_slices()) {
       at.large = false;
       at.slice = at.shape.by_size().quotient(within);
@@ -273,12 +273,15 @@ class heap_ref {
     return simt::far_call(state_, &fail_in, *this, kind, size);
   }
 
-  QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id) {
+  /// Slot `index` was `before` when this lane's group found it used up.
+  QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id, std::uint32_t index, word before) {
     if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
-    for (;;) {
+    // The group that took a slot's first ticket too many sees to it that there are more; others wait for that a little.
+    bool const first = block_slot::is_first_invalid(heap.state_->shapes[id], index, before);
+    for (bool wait = !first;; wait = false) {
       auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(id);
       slice_grant grant;
-      if (group.is_leader()) grant = simt::far_call(heap.state_, &slice_supply::acquire, *heap.state_, id, group.size());
+      if (group.is_leader()) grant = simt::far_call(heap.state_, &slice_supply::acquire, *heap.state_, id, group.size(), wait);
       group.sync();  // the leader's acquire is everybody's
       grant.from = group.broadcast(grant.from);
       grant.slot = group.broadcast(grant.slot);
@@ -316,22 +319,20 @@ class heap_ref {
     if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
     simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(wanted, simt::relaxed);  // (L) a hint
     for (std::uint32_t i = 1; i < wanted; ++i) {
-      segment_entry& entry = heap.state_->segments[first + i];
-      entry.store(entry.load().next_tail(i));
+      state.segments[first + i].store(segment_use::tail(i));
     }
-    heap.state_->segments[first].store(heap.state_->segments[first].load().next_head(wanted));
+    state.segments[first].store(segment_use::head(wanted));
     return heap.address(first, 0);
   }
 
   QUARRY_SLOW static void free_large_in(heap_ref heap, std::uint32_t segment, segment_use use, void* pointer) {
     segment_entry& head = heap.state_->segments[segment];
-    if (!head.change(use, use.next_free())) {
+    if (!head.change(use, segment_use::nothing())) {
       heap.report(fault_kind::double_free, 0, pointer);
       return;
     }
     for (std::uint32_t i = 1; i < use.count(); ++i) {
-      segment_entry& entry = heap.state_->segments[segment + i];
-      entry.store(entry.load().next_free());
+      heap.state_->segments[segment + i].store(segment_use::nothing());
     }
     heap.state_->segment_tree().insert_run(segment, use.count());
     simt::atomic_ref<std::uint32_t>{heap.state_->free_segments}.fetch_add(use.count(), simt::relaxed);  // (L) a hint

@@ -34,7 +34,7 @@ struct heap_state {
   std::uint32_t quarantine_next;
   std::uint32_t secret;               // of canaries
   word* bits;
-  std::uint32_t* blocks;
+  word* blocks;
   word* advertised;
   word* segment_tree_words;
   word* class_tree_words;
@@ -46,7 +46,7 @@ struct heap_state {
     word value;
   };
   padded_word runs[max_size_classes];
-  padded_word slots[max_size_classes * slots_per_class];
+  padded_word slots[slots_per_class * max_size_classes];  // a class's slots far apart: atomics close by share an L2 slice
   segment_entry segments[1];          // as many as `segments_reserved`, rounded up to a power of two
 
   /// Bytes of a state for so many segments.
@@ -87,7 +87,7 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD block_slot slot(size_class id, std::uint32_t index) {
-    return block_slot{slots[id * slots_per_class + index].value};
+    return block_slot{slots[index * max_size_classes + id].value};
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 

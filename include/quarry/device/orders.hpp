@@ -7,25 +7,27 @@
 
 #include "quarry/simt/atomic.hpp"
 
-#include <string_view>
-
 namespace quarry {
 
-#ifdef QUARRY_MUTANT
-inline constexpr std::string_view mutant = QUARRY_MUTANT;
-#else
-inline constexpr std::string_view mutant = "";
+#ifndef QUARRY_MUTANT
+#define QUARRY_MUTANT ""
 #endif
 
-/// `order`, or relaxed in the build that checks whether anybody would notice.
-template <class Label>
-[[nodiscard]] QUARRY_HD constexpr simt::memory_order labelled(simt::memory_order order) {
-  return Label::name == mutant ? simt::relaxed : order;  // (mutant)
+/// Whether this build relaxes the orders labelled `label`.
+[[nodiscard]] consteval bool is_mutant(char const* label) {
+  char const* chosen = QUARRY_MUTANT;
+  while (*label != 0 && *label == *chosen) ++label, ++chosen;
+  return *label == *chosen;
 }
 
-#define QUARRY_ORDER_LABEL(type, text)               \
-  struct type {                                      \
-    static constexpr std::string_view name = text;   \
-  }
+inline constexpr simt::memory_order slice_release_order = is_mutant("R") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order slice_claim_order = is_mutant("C") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order slice_observe_order = is_mutant("A") ? simt::relaxed : simt::fenced_acquire;
+inline constexpr simt::memory_order slot_take_order = is_mutant("T") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order slot_open_order = is_mutant("O") ? simt::relaxed : simt::fenced_release;
+inline constexpr simt::memory_order tree_insert_order = is_mutant("I") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order tree_claim_order = is_mutant("J") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order segment_count_order = is_mutant("S") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order segment_reserve_order = is_mutant("W") ? simt::relaxed : simt::acquire;
 
 }  // namespace quarry

@@ -8,18 +8,16 @@
 namespace quarry {
 
 /// What a segment is used for, as one word: free, cut into slices of a class, or part of a large allocation.
-///
-/// The epoch tells one use of a segment from another use by the same class.
 class segment_use {
  public:
   QUARRY_HD constexpr explicit segment_use(word bits = 0) : bits_{bits} {}
 
-  [[nodiscard]] QUARRY_HD constexpr segment_use next_free() const { return with(kind_free, 0); }
-  [[nodiscard]] QUARRY_HD constexpr segment_use next_slices(size_class id) const { return with(kind_slices + id, 0); }
+  [[nodiscard]] QUARRY_HD static constexpr segment_use nothing() { return segment_use{kind_free}; }
+  [[nodiscard]] QUARRY_HD static constexpr segment_use slices_of(size_class id) { return segment_use{kind_slices + id}; }
   /// First of `count` segments.
-  [[nodiscard]] QUARRY_HD constexpr segment_use next_head(std::uint32_t count) const { return with(kind_head, count); }
+  [[nodiscard]] QUARRY_HD static constexpr segment_use head(std::uint32_t count) { return segment_use{word{count} << 32 | kind_head}; }
   /// `distance` segments behind its head.
-  [[nodiscard]] QUARRY_HD constexpr segment_use next_tail(std::uint32_t distance) const { return with(kind_tail, distance); }
+  [[nodiscard]] QUARRY_HD static constexpr segment_use tail(std::uint32_t distance) { return segment_use{word{distance} << 32 | kind_tail}; }
 
   [[nodiscard]] QUARRY_HD constexpr bool is_free() const { return kind() == kind_free; }
   [[nodiscard]] QUARRY_HD constexpr bool is_slices() const { return kind() >= kind_slices; }
@@ -36,17 +34,13 @@ class segment_use {
   static constexpr std::uint32_t kind_tail = 2;
   static constexpr std::uint32_t kind_slices = 3;
 
-  [[nodiscard]] QUARRY_HD constexpr std::uint32_t kind() const { return bits_ & 0xff; }
-  [[nodiscard]] QUARRY_HD constexpr segment_use with(std::uint32_t kind, std::uint32_t count) const {
-    word const epoch = (bits_ >> 8) + 1;
-    return segment_use{word{count} << 32 | (epoch & 0xffffff) << 8 | kind};
-  }
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t kind() const { return static_cast<std::uint32_t>(bits_); }
 
-  word bits_;  // kind: 8, epoch: 24, count: 32
+  word bits_;  // kind: 32, count: 32
 };
 
 /// What `free` needs to know of a segment of slices, read together with its use.
-struct segment_shape {
+struct alignas(16) segment_shape {
   std::uint32_t run;              // which run handed its slices out: `segment_run::key`
   std::uint32_t size;             // of a slice
   std::uint32_t size_multiplier;  // divider by `size`
@@ -91,9 +85,13 @@ struct alignas(32) segment_entry {
     return simt::atomic_ref<word>{use}.compare_exchange(bits, next.bits(), simt::acq_rel);  // (S) frees of large allocations
   }
 
-  [[nodiscard]] QUARRY_HD segment_shape load_shape() {
-    return {read(shape.run), read(shape.size), read(shape.size_multiplier), read(shape.packed)};
-  }
+  /// Use and shape for a lane that holds a pointer into the segment: plain reads, which the nearest cache may serve. For any
+  /// other lane they may be out of date or mixed.
+  struct view {
+    segment_use use;
+    segment_shape shape;
+  };
+  [[nodiscard]] QUARRY_HD view look() const { return {segment_use{simt::cached_read(use)}, {simt::cached_read(shape)}}; }
   QUARRY_HD void store_shape(segment_shape const& next) {
     write(shape.run, next.run);
     write(shape.size, next.size);
@@ -107,12 +105,12 @@ struct alignas(32) segment_entry {
 
   /// True if the segment, all of whose `blocks` blocks are free, is now the caller's to give back.
   [[nodiscard]] QUARRY_HD bool leave(std::uint32_t blocks) {
-    return counter().fetch_sub(one_visitor, simt::acq_rel) - one_visitor == blocks && retire(blocks);  // (S)
+    return counter().fetch_sub(one_visitor, segment_count_order) - one_visitor == blocks && retire(blocks);  // (S)
   }
 
   /// `more` of the segment's `blocks` are free now. True as for `leave`.
   [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
-    return counter().fetch_add(more, simt::acq_rel) + more == blocks && retire(blocks);  // (S)
+    return counter().fetch_add(more, segment_count_order) + more == blocks && retire(blocks);  // (S)
   }
 
   /// Ends what `retire` began, with no block free; visitors that came meanwhile find the new use.
@@ -122,7 +120,7 @@ struct alignas(32) segment_entry {
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
     word now = counter().load(simt::relaxed);  // (H)
     while ((now & (one_visitor - 1)) != 0 && (now & retired) == 0) {
-      if (counter().compare_exchange(now, now - 1, simt::acquire)) return true;  // (W)
+      if (counter().compare_exchange(now, now - 1, segment_reserve_order)) return true;  // (W)
     }
     return false;
   }
@@ -141,9 +139,6 @@ struct alignas(32) segment_entry {
     return blocks != 0 && counter().compare_exchange(expected, retired | blocks, simt::acq_rel);  // (S)
   }
 
-  [[nodiscard]] QUARRY_HD static std::uint32_t read(std::uint32_t& field) {
-    return simt::atomic_ref<std::uint32_t>{field}.load(simt::relaxed);  // (H)
-  }
   QUARRY_HD static void write(std::uint32_t& field, std::uint32_t value) {
     simt::atomic_ref<std::uint32_t>{field}.store(value, simt::relaxed);  // (H)
   }

@@ -6,9 +6,6 @@
 
 namespace quarry {
 
-QUARRY_ORDER_LABEL(slice_release_order, "R");
-QUARRY_ORDER_LABEL(slice_claim_order, "C");
-QUARRY_ORDER_LABEL(slice_observe_order, "A");
 
 /// 64 slices of a block: bit 1 = came back and may be claimed; bit 0 = in use, or not handed out yet, or its block is free.
 ///
@@ -24,17 +21,17 @@ class slice_word {
 
   /// Gives slices back; gives the word as it was before. Bits of `slices` that were one before are double frees.
   QUARRY_HD word release(word slices) const {
-    return bits_.fetch_or(slices, labelled<slice_release_order>(simt::release));  // (R)
+    return bits_.fetch_or(slices, slice_release_order);  // (R)
   }
 
   [[nodiscard]] QUARRY_HD word peek() const { return bits_.load(simt::relaxed); }  // (L)
 
-  /// The word, and what all releasers of its ones did before.
-  [[nodiscard]] QUARRY_HD word observe() const { return bits_.load(labelled<slice_observe_order>(simt::acquire)); }  // (A)
+  /// The word, and what all releasers of its ones did before. Requires `simt::fence_after_loads` after the last of several.
+  [[nodiscard]] QUARRY_HD word observe() const { return bits_.load(slice_observe_order); }  // (A)
 
   /// Takes `slices`, if the word is still as `seen`; otherwise `seen` is what it is now.
   [[nodiscard]] QUARRY_HD bool claim(word& seen, word slices) const {
-    return bits_.compare_exchange(seen, seen & ~slices, labelled<slice_claim_order>(simt::acquire));  // (C)
+    return bits_.compare_exchange(seen, seen & ~slices, slice_claim_order);  // (C)
   }
 
   /// Writes the word. Requires that no other lane claims from it or releases to it.

@@ -26,8 +26,13 @@ struct slice_grant {
 /// `advertised` and the class's tree.
 class slice_supply {
  public:
-  /// Up to `count` slices of class `id`; `nothing` if none is to be had. A call takes from one place, so it may give fewer.
-  QUARRY_SLOW static slice_grant acquire(heap_state& state, size_class id, std::uint32_t count) {
+  /// Up to `count` slices of class `id`; `nothing` or `run_is_over` if none is to be had. A call takes from one place, so it
+  /// may give fewer. With `wait` it first looks for a few microseconds whether another lane opens a new run.
+  QUARRY_SLOW static slice_grant acquire(heap_state& state, size_class id, std::uint32_t count, bool wait) {
+    if (wait) {
+      slice_grant const grant = simt::far_call(&state, &wait_for_tickets, state, id, count);
+      if (grant.from == slice_grant::source::tickets) return grant;
+    }
     std::uint32_t tries = few_tries;
     QUARRY_NO_UNROLL
     for (std::uint32_t waited = 0; waited < wait_limit; ++waited) {
@@ -43,10 +48,12 @@ class slice_supply {
   /// Tickets of the class's run, or slices that came back if it is over; `run_is_over`, with the class's word, if there are
   /// neither; `nothing` if that may change in a moment.
   QUARRY_SLOW static slice_grant acquire_once(heap_state& state, size_class id, std::uint32_t count, std::uint32_t tries) {
+    bool const has_returned = !state.class_tree(id).empty();  // on its way with the next
     word const seen = state.run(id).peek();
     if (class_run::is_busy(seen)) return simt::far_call(&state, &wait_for_tickets, state, id, count);
     if (class_run::used_up(seen) < slots_per_class) return simt::far_call(&state, &take_tickets, state, id, count);
-    slice_grant grant = simt::far_call(&state, &claim_returned, state, id, count, tries);
+    slice_grant grant;
+    if (has_returned) grant = simt::far_call(&state, &claim_returned, state, id, count, tries);
     if (grant.from != slice_grant::source::nothing) return grant;
     grant.from = slice_grant::source::run_is_over;
     grant.value = seen;
@@ -80,8 +87,9 @@ class slice_supply {
     if ((before & slices) == slices) return;
     bool const first_hole = (before & low_bits(segment_slices - index * bits_per_word)) == 0;
     bool const whole = (before | slices) == ~word{0};
-    if (first_hole) simt::far_call(&state, &advertise, state, id, segment, index / words_per_block);
-    if (whole) simt::far_call(&state, &complete_word, state, id, segment, index / words_per_block);
+    if (!first_hole && !whole) return;
+    auto const next = state.block_at(id, segment, index / words_per_block).count_release(first_hole, whole);
+    if (next != block::consequence::none) simt::far_call(&state, &follow_up, state, id, segment, index / words_per_block, next);
   }
 
   static constexpr size_class no_class = ~size_class{0};
@@ -131,7 +139,7 @@ class slice_supply {
 
  private:
   static constexpr std::uint32_t few_tries = 4;
-  static constexpr std::uint32_t polls = 16;
+  static constexpr std::uint32_t polls = 6;
   static constexpr std::uint32_t all_tries = 1u << 20;
   static constexpr std::uint32_t wait_limit = 1u << 20;
 
@@ -153,7 +161,7 @@ class slice_supply {
     segment_run const old = block_slot::run_of(slot.peek());
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls; ++i) {
-      simt::pause();
+      simt::pause(i);
       if (!(block_slot::run_of(slot.peek()) == old)) return take_tickets_far(state, id, count);
     }
     return {};
@@ -191,7 +199,6 @@ class slice_supply {
 
   /// Slices that came back, looking at no more than `tries` blocks that hold none.
   QUARRY_SLOW static slice_grant claim_returned(heap_state& state, size_class id, std::uint32_t count, std::uint32_t tries) {
-    if (state.class_tree(id).empty()) return {};
     std::uint32_t const random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
     std::uint32_t from = random % state.segments_reserved;
     QUARRY_NO_UNROLL
@@ -235,12 +242,13 @@ class slice_supply {
 
   QUARRY_SLOW static slice_grant claim_by_mask(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t count,
                                                std::uint32_t random) {
-    std::uint32_t mask = random % state.masks_per_segment();
+    std::uint32_t const masks = (state.blocks_of(id) + bits_per_word - 1) / bits_per_word;
+    std::uint32_t mask = random % masks;
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = state.masks_per_segment() * 2; left != 0; --left) {
+    for (std::uint32_t left = masks * 2; left != 0; --left) {
       std::uint32_t const bit = one_from(state.advertised_at(segment, mask).load(simt::relaxed), random >> 26);  // (L)
       if (bit == bits_per_word) {
-        if (++mask == state.masks_per_segment()) mask = 0;
+        if (++mask == masks) mask = 0;
         continue;
       }
       slice_grant const grant =
@@ -289,29 +297,48 @@ class slice_supply {
   /// Up to `count` slices of word `index` of the segment. Zero if it has none.
   QUARRY_SLOW static word claim_in_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index,
                                         std::uint32_t count) {
-    block const from = state.block_at(id, segment, index / words_per_block);
-    slice_word const bits = from.at(index % words_per_block);
-    word const unused = from.empty(index % words_per_block);
+    slice_word const bits{state.word_at(segment, index)};
+    word const unused = state.block_at(id, segment, index / words_per_block).empty(index % words_per_block);
     word seen = bits.peek();
     QUARRY_NO_UNROLL
-    while ((seen & ~unused) != 0) {
-      bool const whole = seen == ~word{0};
-      if (whole && !from.reserve_word()) return 0;
+    while ((seen & ~unused) != 0 && seen != ~word{0}) {
       word const wanted = lowest_ones(seen & ~unused, count);
-      if (bits.claim(seen, wanted)) return wanted;
-      if (whole) simt::far_call(&state, &complete_word, state, id, segment, index / words_per_block);
+      if (!bits.claim(seen, wanted)) continue;
+      if ((seen & ~wanted & ~unused) == 0) state.block_at(id, segment, index / words_per_block).count_emptied();
+      return wanted;
     }
+    if (seen != ~word{0}) return 0;
+    return simt::far_call(&state, &claim_in_whole_word, state, id, segment, index, lowest_ones(~unused, count));
+  }
+
+  /// `wanted` of a word all of whose slices are back. Zero if that is no longer so, or if nobody may take from it now.
+  QUARRY_SLOW static word claim_in_whole_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index,
+                                              word wanted) {
+    block const from = state.block_at(id, segment, index / words_per_block);
+    if (!from.reserve_word()) return 0;
+    word seen = ~word{0};
+    if (from.at(index % words_per_block).claim(seen, wanted)) {
+      if ((~wanted & ~from.empty(index % words_per_block)) == 0) from.count_emptied();
+      return wanted;
+    }
+    simt::far_call(&state, &return_word, state, id, segment, index / words_per_block);
     return 0;
+  }
+
+  /// Gives up a reservation.
+  QUARRY_SLOW static void return_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index) {
+    auto const next = state.block_at(id, segment, block_index).count_release(false, true);
+    if (next != block::consequence::none) simt::far_call(&state, &follow_up, state, id, segment, block_index, next);
   }
 
   QUARRY_SLOW static void release_far(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index, word slices) {
     release(state, id, segment, index, slices);
   }
 
-  QUARRY_SLOW static void complete_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index) {
-    if (!state.block_at(id, segment, block_index).complete_word()) return;
+  QUARRY_SLOW static void follow_up(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index,
+                                    block::consequence what) {
     simt::far_call(&state, &advertise, state, id, segment, block_index);
-    simt::far_call(&state, &add_free_block, state, id, segment);
+    if (what == block::consequence::hand_over) simt::far_call(&state, &add_free_block, state, id, segment);
   }
 
   QUARRY_SLOW static void add_free_block(heap_state& state, size_class id, std::uint32_t segment) {
@@ -322,14 +349,15 @@ class slice_supply {
   QUARRY_SLOW static void give_back_segment(heap_state& state, size_class id, std::uint32_t segment) {
     segment_entry& entry = state.segments[segment];
     std::uint32_t const blocks = state.blocks_of(id);
-    entry.store(entry.load().next_free());
+    entry.store(segment_use::nothing());
+    simt::fence_before_stores();
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < state.masks_per_segment(); ++i) {
-      state.advertised_at(segment, i).exchange(0, simt::acq_rel);  // (D) a late (U) sees the use just stored
+    for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i) {
+      state.advertised_at(segment, i).fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
     }
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < blocks; ++i) {
-      simt::atomic_ref<std::uint32_t>{state.blocks[std::size_t{segment} * state.blocks_per_segment + i]}.store(0, simt::relaxed);  // (E)
+      simt::atomic_ref<word>{state.blocks[std::size_t{segment} * state.blocks_per_segment + i]}.store(0, simt::relaxed);  // (E)
     }
     slice_word{state.word_at(segment, (state.shapes[id].slices - 1) / bits_per_word)}.reset(0);
     entry.end_retirement(blocks);  // (E) the tree's insert publishes all of it
@@ -414,7 +442,7 @@ class slice_supply {
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
     class_shape const shape = state.shapes[id];
     simt::atomic_ref<std::uint32_t> free_segments{state.free_segments};
-    std::uint32_t const share = free_segments.load(simt::relaxed) / 4;  // (L) leave some to others
+    std::uint32_t const share = free_segments.load(simt::relaxed) / 8;  // (L) leave some to others
     std::uint32_t const wanted = shape.run_segments < share ? shape.run_segments : share == 0 ? 1 : share;
     set_has_run(state, id, true);  // before the claim: who finds no segment then sees that we have them
     bit_tree::run const found = state.segment_tree().claim_front(wanted);
@@ -430,7 +458,7 @@ class slice_supply {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < found.count; ++i) {
       segment_entry& entry = state.segments[found.first + i];
-      entry.store(entry.load().next_slices(id));
+      entry.store(segment_use::slices_of(id));
       entry.store_shape({run.key(), shape.size, shape.size_multiplier,
                          segment_shape::pack(shape.units, shape.unit_shift, shape.size_divider_shift)});
       if (unused_bits != 0) slice_word{state.word_at(found.first + i, last_word)}.reset(unused_bits);

@@ -14,17 +14,28 @@ inline constexpr memory_order acquire = cuda::std::memory_order_acquire;
 inline constexpr memory_order release = cuda::std::memory_order_release;
 inline constexpr memory_order acq_rel = cuda::std::memory_order_acq_rel;
 
-/// Several release stores in a row cost one fence on CUDA: `fence_before_stores`, and then stores with `fenced_release`, which
-/// is relaxed there. Elsewhere the fence is nothing and each store releases, since ThreadSanitizer knows no fences.
+/// Several releases in a row cost one fence on CUDA: `fence_before_stores`, and then stores with `fenced_release`, which is
+/// relaxed there; likewise loads with `fenced_acquire`, and then `fence_after_loads`. Elsewhere the fences are nothing and each
+/// access has its order, since ThreadSanitizer knows no fences.
 #ifdef __CUDA_ARCH__
 inline constexpr memory_order fenced_release = relaxed;
+inline constexpr memory_order fenced_acquire = relaxed;
 #else
 inline constexpr memory_order fenced_release = release;
+inline constexpr memory_order fenced_acquire = acquire;
 #endif
 QUARRY_HD inline void fence_before_stores() {
 #ifdef __CUDA_ARCH__
   __threadfence();
 #endif
+}
+QUARRY_HD inline void fence_after_loads() { fence_before_stores(); }
+
+/// Reads what is written only before this lane may read it. Thousands of lanes that read one atomic queue up at one place of
+/// the L2 cache; this may be served by the multiprocessor's own.
+template <class T>
+[[nodiscard]] QUARRY_HD T cached_read(T const& object) {
+  return object;
 }
 
 /// A reference through which several lanes access `T` at once. In fibers each access is a point at which the scheduler may

@@ -57,10 +57,11 @@ QUARRY_HD inline void grid_barrier() {
 #endif
 }
 
-/// Lets others go ahead for a moment: for a bounded wait on what another lane is about to do.
-QUARRY_HD inline void pause() {
+/// Lets others go ahead for a moment, longer the more often it was `tried`: for a bounded wait on what another lane is about
+/// to do.
+QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t tried = 0) {
 #ifdef __CUDA_ARCH__
-  __nanosleep(40);
+  __nanosleep(100u << (tried < 4 ? tried : 4));
 #else
   if (current_lane != nullptr) {
     current_lane->pause();

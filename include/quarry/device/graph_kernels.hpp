@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that change or read a dynamic_graph in batches. Any number of lanes may run each; they share the work.
+#pragma once
+
+#include "quarry/device/dynamic_graph.hpp"
+
+namespace quarry {
+
+/// Calls `work(i)` for this lane's share of [0, count).
+template <class Work>
+QUARRY_HD void share_work(std::uint64_t count, Work work) {
+  auto const here = simt::this_place();
+  for (std::uint64_t i = here.rank(); i < count; i += here.count()) work(i);
+}
+
+/// Inserts a batch of edges in any order; `Edge` has `source` and `target`. `results[i]`, unless null, is what came of edge i:
+/// of equal edges exactly one is `done`.
+template <class Edge, class Heap = heap_ref>
+struct insert_edges {
+  dynamic_graph_ref<Heap> graph;
+  Edge const* edges;
+  std::uint64_t count;
+  change_result* results;
+
+  QUARRY_HD void operator()() const {
+    share_work(count, [this](std::uint64_t i) {
+      change_result const result = graph.insert_edge(edges[i].source, edges[i].target);
+      if (results != nullptr) results[i] = result;
+    });
+  }
+};
+
+/// Deletes a batch of edges; as insert_edges.
+template <class Edge, class Heap = heap_ref>
+struct delete_edges {
+  dynamic_graph_ref<Heap> graph;
+  Edge const* edges;
+  std::uint64_t count;
+  change_result* results;
+
+  QUARRY_HD void operator()() const {
+    share_work(count, [this](std::uint64_t i) {
+      change_result const result = graph.delete_edge(edges[i].source, edges[i].target);
+      if (results != nullptr) results[i] = result;
+    });
+  }
+};
+
+/// `answers[i]` is 1 if edge i is there, otherwise 0.
+template <class Edge, class Heap = heap_ref>
+struct find_edges {
+  dynamic_graph_ref<Heap> graph;
+  Edge const* edges;
+  std::uint64_t count;
+  std::uint8_t* answers;
+
+  QUARRY_HD void operator()() const {
+    share_work(count, [this](std::uint64_t i) {
+      answers[i] = graph.contains_edge(edges[i].source, edges[i].target) ? 1 : 0;
+    });
+  }
+};
+
+/// First pass of an export to compressed sparse rows: the id (id_set::none if free) and the degree of each place of the table.
+/// The exclusive sum of the degrees is where `fill_rows` begins each row. While the passes run nobody may change the graph.
+template <class Heap = heap_ref>
+struct measure_rows {
+  dynamic_graph_ref<Heap> graph;
+  std::uint32_t* ids;  // graph.capacity() of each
+  std::uint64_t* degrees;
+
+  QUARRY_HD void operator()() const {
+    share_work(graph.capacity(), [this](std::uint64_t i) {
+      auto const place = static_cast<std::uint32_t>(i);
+      ids[i] = graph.id_at(place);
+      degrees[i] = graph.at(place).neighbours.size();
+    });
+  }
+};
+
+/// Second pass: writes the row of each place, unsorted, and leaves in `ends` where it ends.
+///
+/// A row is shared by `lanes_per_row` lanes, next to each other, so that a hub does not keep one lane busy while all others
+/// wait: 32 for a GPU, 1 for a CPU. Memory order: (K) gives out places of a row; they are read after the kernel.
+template <class Heap = heap_ref>
+struct fill_rows {
+  dynamic_graph_ref<Heap> graph;
+  std::uint64_t* ends;     // in: where each row begins
+  std::uint32_t* columns;  // as many as edges
+  std::uint32_t lanes_per_row;
+
+  QUARRY_HD void operator()() const {
+    share_work(std::uint64_t{graph.capacity()} * lanes_per_row, [this](std::uint64_t i) {
+      auto const place = static_cast<std::uint32_t>(i / lanes_per_row);
+      if (graph.id_at(place) == id_set::none) return;
+      simt::atomic_ref<std::uint64_t> const end{ends[place]};
+      graph.at(place).neighbours.for_each(static_cast<std::uint32_t>(i % lanes_per_row),
+                                          lanes_per_row, [&](std::uint32_t id) {
+                                            columns[end.fetch_add(1, simt::relaxed)] = id;  // (K)
+                                          });
+    });
+  }
+};
+
+/// Counts the vertices whose neighbours break an invariant of id_set. Memory order: (K) counts.
+template <class Heap = heap_ref>
+struct audit_graph {
+  dynamic_graph_ref<Heap> graph;
+  std::uint64_t* broken;
+
+  QUARRY_HD void operator()() const {
+    share_work(graph.capacity(), [this](std::uint64_t i) {
+      if (graph.at(static_cast<std::uint32_t>(i)).neighbours.audit()) return;
+      simt::atomic_ref<std::uint64_t>{*broken}.fetch_add(1, simt::relaxed);  // (K)
+    });
+  }
+};
+
+}  // namespace quarry

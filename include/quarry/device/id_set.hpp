@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// A set of 32-bit ids on a heap, and what changing it can come to.
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/core/bytes.hpp"
+#include "quarry/simt/atomic.hpp"
+#include "quarry/simt/this_lane.hpp"
+
+namespace quarry {
+
+/// What came of a change. Anything but `done` changed nothing.
+enum class change_result : std::uint32_t {
+  done,
+  duplicate,      ///< insert: it is there already
+  absent,         ///< erase: it is not there
+  out_of_memory,  ///< insert: the heap has no room for a larger array
+  table_full,     ///< dynamic_graph: no place is left for another vertex
+  reserved_id,    ///< 0xFFFFFFFF is no id
+};
+
+/// A set of 32-bit ids that many lanes change at once: open addressing with linear probing in an array on a heap, whose
+/// capacity, a power of two, doubles when 3/4 of it is used (all of it, up to 16 places) and shrinks when less than 1/4 is.
+/// Zeroed memory is an empty set, without an array. Any id can be a member but `none`.
+///
+/// Invariants, checked by `audit` while nobody changes the set:
+///   1. the array has `capacity_` places, a power of two, or there is none;
+///   2. a place goes from `none` to a member, and from there to `dead`, and back only while the gate is closed;
+///   3. every member is in exactly one place, and between where it hashes to and there is no place `none`: an insertion
+///      cannot pass a free place, so that two of one id meet at the same place, where one of them loses;
+///   4. the counts are those of places that are not `none`, and of members among them. The id that marks dead places cannot
+///      stand in one: that it is a member is a bit of the counts.
+///
+/// Any lane may call anything at any time, but `clear` and `audit`, which need the set for themselves. Members are inserted,
+/// found and erased by lanes side by side, with a compare-and-swap of one place. Only to replace the array a lane closes the
+/// gate, waits for the lanes inside, and keeps others out. A lane inside waits for nobody and does not call the heap; the
+/// lane that closed the gate calls the heap, which waits for nobody. So no wait hangs on another one, also among the lanes
+/// of one warp: with independent thread scheduling all that is needed is that every lane goes on at some time.
+///
+/// Costs: O(1) expected, replacing the array amortised; 24 bytes, and 4 for each place. The scan of an unsorted array was
+/// rejected: under a hub with 10^5 neighbours it costs O(degree) for each edge. Places of erased members are used again only
+/// when the array is replaced, so churn costs a replacement for every quarter of the capacity.
+///
+/// Memory order. `places_` and `capacity_` are plain: (O) opens the gate with release after they were written, (E) enters
+/// with acquire before they are read. (X) leaves with release after the last access, (W) waits with acquire before the array
+/// is replaced or freed. The gate changes by RMWs only, so that (E) and (W) synchronize with every (O) and (X) before them.
+/// (B) asks to close and (L) looks whether it is worth trying to enter; (E) and (W) decide. (D) takes back an entry under
+/// which nothing was accessed. (P) orders nothing: an id says nothing about other memory. (N) is a count; who closed the gate
+/// reads it exactly, by (W).
+class id_set {
+ public:
+  static constexpr std::uint32_t none = 0xFFFF'FFFFu;
+
+  /// Adds `id`. O(1) expected, amortised.
+  template <class Heap>
+  [[nodiscard]] QUARRY_HD change_result insert(Heap const& heap, std::uint32_t id) {
+    if (id == none) return change_result::reserved_id;
+    if (id == dead) return insert_dead();
+    for (;;) {
+      enter();
+      bool const has_room = used(counts().load(simt::relaxed)) < limit(capacity_);  // (N)
+      change_result const result =
+          has_room ? insert_beside_others(id) : change_result::out_of_memory;
+      leave();
+      if (result != change_result::out_of_memory) return result;
+      if (!close()) continue;  // somebody else makes room
+      change_result const alone = insert_alone(heap, id);
+      open();
+      return alone;
+    }
+  }
+
+  /// Removes `id`. O(1) expected, amortised. A smaller array that there is no memory for is not an error.
+  template <class Heap>
+  [[nodiscard]] QUARRY_HD change_result erase(Heap const& heap, std::uint32_t id) {
+    if (id == none) return change_result::reserved_id;
+    if (id == dead) return erase_dead();
+    enter();
+    change_result result = change_result::absent;
+    bool sparse = false;
+    std::uint32_t const at = find(id);
+    std::uint32_t expected = id;
+    if (at != none && place(at).compare_exchange(expected, dead, simt::relaxed)) {  // (P)
+      std::uint64_t const before = counts().fetch_sub(one_member, simt::relaxed);   // (N)
+      sparse = is_sparse(members(before) - 1, capacity_);
+      result = change_result::done;
+    }
+    leave();
+    if (sparse && close()) {
+      shrink(heap);
+      open();
+    }
+    return result;
+  }
+
+  [[nodiscard]] QUARRY_HD bool contains(std::uint32_t id) {
+    if (id == none) return false;
+    if (id == dead) return (counts().load(simt::relaxed) & dead_is_member) != 0;  // (N)
+    enter();
+    bool const result = find(id) != none;
+    leave();
+    return result;
+  }
+
+  /// How many members there were a moment ago.
+  [[nodiscard]] QUARRY_HD std::uint32_t size() {
+    std::uint64_t const now = counts().load(simt::relaxed);  // (N)
+    return members(now) + ((now & dead_is_member) != 0 ? 1 : 0);
+  }
+
+  /// Calls `visit(id)` for the members in every `stride`th place, from place `first` on, so that `stride` lanes see all.
+  /// `visit` must not wait, nor change this set.
+  template <class Visit>
+  QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) {
+    enter();
+    for (std::uint64_t at = first; at < capacity_; at += stride) {
+      std::uint32_t const id = place(static_cast<std::uint32_t>(at)).load(simt::relaxed);  // (P)
+      if (id != none && id != dead) visit(id);
+    }
+    leave();
+    if (first == 0 && contains(dead)) visit(dead);
+  }
+
+  /// Removes all. Requires that no other lane uses the set.
+  template <class Heap>
+  QUARRY_HD void clear(Heap const& heap) {
+    heap.free(places_);
+    *this = id_set{};
+  }
+
+  /// Whether the invariants hold. Requires that no other lane uses the set. O(capacity).
+  [[nodiscard]] QUARRY_HD bool audit() {
+    if (gate_ != 0 || (capacity_ & (capacity_ - 1)) != 0 ||
+        (places_ == nullptr) != (capacity_ == 0))
+      return false;
+    std::uint32_t not_none = 0;
+    std::uint32_t alive = 0;
+    for (std::uint32_t at = 0; at < capacity_; ++at) {
+      std::uint32_t const id = places_[at];
+      not_none += id != none ? 1 : 0;
+      if (id == none || id == dead) continue;
+      ++alive;
+      if (find(id) != at) return false;
+    }
+    return used(counts_) == not_none && members(counts_) == alive;
+  }
+
+ private:
+  static constexpr std::uint32_t dead = 0xFFFF'FFFEu;  // marks the place of an erased member
+  static constexpr std::uint32_t closed = 1u << 31;
+  static constexpr std::uint32_t smallest = 4;  // places: 16 bytes, the heap's smallest size class
+  static constexpr std::uint64_t one_used = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t one_member = 1;
+  static constexpr std::uint64_t dead_is_member = std::uint64_t{1} << 31;
+
+  [[nodiscard]] QUARRY_HD static std::uint32_t used(std::uint64_t counts) {
+    return static_cast<std::uint32_t>(counts >> 32);
+  }
+  [[nodiscard]] QUARRY_HD static std::uint32_t members(std::uint64_t counts) {
+    return static_cast<std::uint32_t>(counts & (dead_is_member - 1));
+  }
+  [[nodiscard]] QUARRY_HD static std::uint32_t limit(std::uint32_t capacity) {
+    return capacity <= 16 ? capacity : capacity / 4 * 3;
+  }
+  [[nodiscard]] QUARRY_HD static bool is_sparse(std::uint32_t members, std::uint32_t capacity) {
+    return members == 0 || (capacity > smallest && members < capacity / 4);
+  }
+  /// Places for so many members and at least one more, at most 2/3 full.
+  [[nodiscard]] QUARRY_HD static std::uint32_t capacity_for(std::uint32_t members) {
+    std::uint32_t const wanted = members + members / 2 + 1;
+    return wanted <= smallest ? smallest : 2u << highest_one(wanted - 1);
+  }
+
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> gate() {
+    return simt::atomic_ref<std::uint32_t>{gate_};
+  }
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint64_t> counts() {
+    return simt::atomic_ref<std::uint64_t>{counts_};
+  }
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> place(std::uint32_t at) {
+    return simt::atomic_ref<std::uint32_t>{places_[at]};
+  }
+
+  QUARRY_HD void enter() {
+    for (;;) {
+      if ((gate().load(simt::relaxed) & closed) == 0) {            // (L)
+        if ((gate().fetch_add(1, simt::acquire) & closed) == 0) {  // (E)
+          return;
+        }
+        gate().fetch_sub(1, simt::relaxed);  // (D)
+      }
+      simt::pause();
+    }
+  }
+  QUARRY_HD void leave() { gate().fetch_sub(1, simt::release); }  // (X)
+
+  /// False if another lane has closed the gate; otherwise nobody is inside any more.
+  [[nodiscard]] QUARRY_HD bool close() {
+    if ((gate().fetch_or(closed, simt::relaxed) & closed) != 0) return false;  // (B)
+    while (gate().load(simt::acquire) != closed) simt::pause();                // (W)
+    return true;
+  }
+  QUARRY_HD void open() { gate().fetch_and(~closed, simt::release); }  // (O)
+
+  /// The place of `id`, or `none`. Requires to be inside or alone.
+  [[nodiscard]] QUARRY_HD std::uint32_t find(std::uint32_t id) {
+    std::uint32_t const last = capacity_ - 1;
+    for (std::uint32_t step = 0; step < capacity_; ++step) {
+      std::uint32_t const at = (mix(id) + step) & last;
+      std::uint32_t const found = place(at).load(simt::relaxed);  // (P)
+      if (found == id) return at;
+      if (found == none) break;
+    }
+    return none;
+  }
+
+  /// `out_of_memory` if every place is used.
+  [[nodiscard]] QUARRY_HD change_result insert_beside_others(std::uint32_t id) {
+    std::uint32_t const last = capacity_ - 1;
+    for (std::uint32_t step = 0; step < capacity_; ++step) {
+      auto const here = place((mix(id) + step) & last);
+      std::uint32_t found = here.load(simt::relaxed);                          // (P)
+      if (found == none && here.compare_exchange(found, id, simt::relaxed)) {  // (P)
+        counts().fetch_add(one_used + one_member, simt::relaxed);              // (N)
+        return change_result::done;
+      }
+      if (found == id) return change_result::duplicate;
+    }
+    return change_result::out_of_memory;
+  }
+
+  /// Requires the gate to be closed by this lane. Without memory for a larger array the places of erased members serve.
+  template <class Heap>
+  QUARRY_SLOW change_result insert_alone(Heap const& heap, std::uint32_t id) {
+    if (find(id) != none) return change_result::duplicate;
+    std::uint64_t const now = counts().load(simt::relaxed);  // (N)
+    if (used(now) >= limit(capacity_)) (void)replace(heap, capacity_for(members(now)));
+    for (std::uint32_t step = 0; step < capacity_; ++step) {
+      std::uint32_t const at = (mix(id) + step) & (capacity_ - 1);
+      if (places_[at] != none && places_[at] != dead) continue;
+      counts().fetch_add(one_member + (places_[at] == none ? one_used : 0), simt::relaxed);  // (N)
+      places_[at] = id;
+      return change_result::done;
+    }
+    return change_result::out_of_memory;
+  }
+
+  /// Requires the gate to be closed by this lane.
+  template <class Heap>
+  QUARRY_SLOW void shrink(Heap const& heap) {
+    std::uint32_t const alive = members(counts().load(simt::relaxed));  // (N)
+    if (places_ == nullptr || !is_sparse(alive, capacity_)) return;
+    if (alive != 0) {
+      (void)replace(heap, capacity_for(alive));
+      return;
+    }
+    heap.free(places_);
+    places_ = nullptr;
+    capacity_ = 0;
+    counts().fetch_and(dead_is_member, simt::relaxed);  // (N)
+  }
+
+  /// Moves the members to a new array. False, with nothing changed, if there is no memory.
+  template <class Heap>
+  [[nodiscard]] QUARRY_HD bool replace(Heap const& heap, std::uint32_t capacity) {
+    auto* const fresh =
+        static_cast<std::uint32_t*>(heap.malloc(bytes{capacity} * sizeof(std::uint32_t)));
+    if (fresh == nullptr) return false;
+    for (std::uint32_t at = 0; at < capacity; ++at) fresh[at] = none;
+    std::uint32_t alive = 0;
+    for (std::uint32_t from = 0; from < capacity_; ++from) {
+      std::uint32_t const id = places_[from];
+      if (id == none || id == dead) continue;
+      std::uint32_t at = mix(id) & (capacity - 1);
+      while (fresh[at] != none) at = (at + 1) & (capacity - 1);
+      fresh[at] = id;
+      ++alive;
+    }
+    heap.free(places_);
+    places_ = fresh;
+    capacity_ = capacity;
+    std::uint64_t const dead_places = used(counts().load(simt::relaxed)) - alive;  // (N)
+    counts().fetch_sub(dead_places * one_used, simt::relaxed);                     // (N)
+    return true;
+  }
+
+  [[nodiscard]] QUARRY_HD change_result insert_dead() {
+    bool const was =
+        (counts().fetch_or(dead_is_member, simt::relaxed) & dead_is_member) != 0;  // (N)
+    return was ? change_result::duplicate : change_result::done;
+  }
+  [[nodiscard]] QUARRY_HD change_result erase_dead() {
+    bool const was =
+        (counts().fetch_and(~dead_is_member, simt::relaxed) & dead_is_member) != 0;  // (N)
+    return was ? change_result::done : change_result::absent;
+  }
+
+  std::uint32_t gate_ = 0;      // lanes inside; top bit: closed
+  std::uint32_t capacity_ = 0;  // Guarded by: the gate
+  std::uint32_t* places_ =
+      nullptr;  // Guarded by: the gate; the places by being atomics while it is open
+  std::uint64_t counts_ =
+      0;  // atomic: places used: 32, whether `dead` is a member: 1, members in places: 31
+};
+
+static_assert(sizeof(id_set) == 24);
+
+}  // namespace quarry

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/id_set.hpp"
+
+#include "quarry/core/bytes.hpp"
+#include "support/machines.hpp"
+
+#include <map>
+#include <set>
+
+namespace quarry {
+namespace {
+
+using namespace test;
+
+struct set_operation {
+  bool is_insert;
+  std::uint32_t id;
+};
+
+/// Lane i does operation i.
+struct change_set {
+  heap_ref heap;
+  id_set* set;
+  set_operation const* operations;
+  std::uint64_t count;
+  change_result* results;
+
+  QUARRY_HD void operator()() const {
+    auto const here = simt::this_place();
+    for (std::uint64_t i = here.rank(); i < count; i += here.count()) {
+      auto const [is_insert, id] = operations[i];
+      results[i] = is_insert ? set->insert(heap, id) : set->erase(heap, id);
+    }
+  }
+};
+
+/// One lane looks up ids, then checks the set.
+struct look_up {
+  id_set* set;
+  std::uint32_t const* ids;
+  std::uint64_t count;
+  std::uint8_t* found;
+  std::uint32_t* size;
+  std::uint8_t* sound;
+
+  QUARRY_HD void operator()() const {
+    for (std::uint64_t i = 0; i < count; ++i) found[i] = set->contains(ids[i]) ? 1 : 0;
+    *size = set->size();
+    *sound = set->audit() ? 1 : 0;
+  }
+};
+
+struct clear_set {
+  heap_ref heap;
+  id_set* set;
+  QUARRY_HD void operator()() const { set->clear(heap); }
+};
+
+/// A set on one machine, and what the host asks of it.
+template <class Machine>
+class tested_set {
+ public:
+  tested_set(Machine const& machine, heap_options options)
+      : machine_{machine}, heap_{machine.make_heap(options)}, set_(1) {}
+  ~tested_set() {
+    machine_.run({}, clear_set{heap_.ref(), set_.data()});
+    EXPECT_TRUE(heap_.live_allocations().empty());
+  }
+
+  std::vector<change_result> change(std::vector<set_operation> const& wanted) {
+    typename Machine::template array<set_operation> operations(wanted.size());
+    std::copy(wanted.begin(), wanted.end(), operations.begin());
+    typename Machine::template array<change_result> results(wanted.size());
+    machine_.run(small_grid, change_set{heap_.ref(), set_.data(), operations.data(), wanted.size(),
+                                        results.data()});
+    return {results.begin(), results.end()};
+  }
+
+  /// Those of `ids` that are members; fails the test if the set breaks an invariant or has others.
+  std::set<std::uint32_t> members_among(std::vector<std::uint32_t> const& ids) {
+    typename Machine::template array<std::uint32_t> asked(ids.size());
+    std::copy(ids.begin(), ids.end(), asked.begin());
+    typename Machine::template array<std::uint8_t> found(ids.size());
+    typename Machine::template array<std::uint32_t> size(1);
+    typename Machine::template array<std::uint8_t> sound(1);
+    machine_.run({}, look_up{set_.data(), asked.data(), ids.size(), found.data(), size.data(),
+                             sound.data()});
+    EXPECT_TRUE(sound[0]);
+    std::set<std::uint32_t> members;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (found[i] != 0) members.insert(ids[i]);
+    }
+    EXPECT_EQ(size[0], members.size());
+    return members;
+  }
+
+  [[nodiscard]] heap const& memory() const { return heap_; }
+
+ private:
+  Machine machine_;
+  heap heap_;
+  typename Machine::template array<id_set> set_;
+};
+
+constexpr heap_options small_heap{.bytes = 1_MiB, .segment_bytes = 64_KiB};
+
+template <class Machine>
+struct IdSet : testing::Test {};
+TYPED_TEST_SUITE(IdSet, machines, machine_names);
+
+TYPED_TEST(IdSet, TakesEachIdOnceHoweverManyLanesInsertIt) {
+  for (auto const seed : TypeParam::seeds()) {
+    tested_set set{TypeParam{seed}, small_heap};
+    std::vector<set_operation> same(128, {true, 7});
+    auto const results = set.change(same);
+    EXPECT_EQ(std::count(results.begin(), results.end(), change_result::done), 1);
+    EXPECT_EQ(std::count(results.begin(), results.end(), change_result::duplicate), 127);
+    EXPECT_EQ(set.members_among({6, 7, 8}), (std::set<std::uint32_t>{7}));
+    expect_sound(set.memory());
+  }
+}
+
+TYPED_TEST(IdSet, HoldsAnyIdButTheReservedOne) {
+  tested_set set{TypeParam{}, small_heap};
+  std::vector<std::uint32_t> const odd{0, 0x8000'0000u, 0xFFFF'FFFDu, 0xFFFF'FFFEu};
+  for (auto const id : odd) EXPECT_EQ(set.change({{true, id}}).front(), change_result::done) << id;
+  for (auto const id : odd)
+    EXPECT_EQ(set.change({{true, id}}).front(), change_result::duplicate) << id;
+  EXPECT_EQ(set.members_among(odd).size(), odd.size());
+  for (auto const id : odd) EXPECT_EQ(set.change({{false, id}}).front(), change_result::done) << id;
+  for (auto const id : odd)
+    EXPECT_EQ(set.change({{false, id}}).front(), change_result::absent) << id;
+  EXPECT_TRUE(set.members_among(odd).empty());
+  EXPECT_TRUE(set.memory().live_allocations().empty()) << "an empty set has no array";
+}
+
+TYPED_TEST(IdSet, RefusesTheReservedId) {
+  tested_set set{TypeParam{}, small_heap};
+  EXPECT_EQ(set.change({{true, id_set::none}}).front(), change_result::reserved_id);
+  EXPECT_EQ(set.change({{false, id_set::none}}).front(), change_result::reserved_id);
+  EXPECT_TRUE(set.members_among({id_set::none}).empty());
+}
+
+TYPED_TEST(IdSet, KeepsItsMembersWhenThereIsNoMemoryToGrow) {
+  for (auto const seed : TypeParam::seeds()) {
+    // One segment serves one size class, so that the second array cannot be had while the first is in use.
+    tested_set set{TypeParam{seed}, {.bytes = 64_KiB, .segment_bytes = 64_KiB}};
+    std::vector<set_operation> wanted;
+    std::vector<std::uint32_t> ids;
+    for (std::uint32_t id = 0; id < 40; ++id) {
+      wanted.push_back({true, id});
+      ids.push_back(id);
+    }
+    auto const results = set.change(wanted);
+    std::set<std::uint32_t> expected;
+    for (std::uint32_t id = 0; id < 40; ++id) {
+      EXPECT_TRUE(results[id] == change_result::done ||
+                  results[id] == change_result::out_of_memory);
+      if (results[id] == change_result::done) expected.insert(id);
+    }
+    EXPECT_EQ(expected.size(), 4u);
+    EXPECT_EQ(set.members_among(ids), expected);
+    // The place of an erased member serves another id although nothing can grow.
+    EXPECT_EQ(set.change({{false, *expected.begin()}}).front(), change_result::done);
+    EXPECT_EQ(set.change({{true, 100}}).front(), change_result::done);
+    expected.erase(expected.begin());
+    expected.insert(100);
+    ids.push_back(100);
+    EXPECT_EQ(set.members_among(ids), expected);
+    expect_sound(set.memory());
+  }
+}
+
+TYPED_TEST(IdSet, AgreesWithANaiveSetUnderMixedChanges) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    dice random{seed};
+    tested_set set{TypeParam{seed}, small_heap};
+    std::vector<std::uint32_t> ids(100);
+    for (auto& id : ids) id = random.below(8) == 0 ? 0xFFFF'FFFEu : random();
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    std::set<std::uint32_t> model;
+    for (int step = 0; step < 12; ++step) {
+      // Growing, shrinking, and mixed steps in turn.
+      unsigned const inserts = step % 3 == 0 ? 100 : step % 3 == 1 ? 50 : 0;
+      std::vector<set_operation> wanted(256);
+      for (auto& each : wanted)
+        each = {random.below(100) < inserts,
+                ids[random.below(static_cast<std::uint32_t>(ids.size()))]};
+      auto const results = set.change(wanted);
+      std::map<std::uint32_t, int> balance;
+      for (auto const id : model) balance[id] = 1;
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        auto const refused = wanted[i].is_insert ? change_result::duplicate : change_result::absent;
+        ASSERT_TRUE(results[i] == change_result::done || results[i] == refused);
+        if (results[i] == change_result::done)
+          balance[wanted[i].id] += wanted[i].is_insert ? 1 : -1;
+        if (inserts == 100) model.insert(wanted[i].id);
+        if (inserts == 0) model.erase(wanted[i].id);
+      }
+      auto const members = set.members_among(ids);
+      for (auto const& [id, count] : balance) {
+        ASSERT_EQ(count, static_cast<int>(members.count(id))) << "id " << id << " at step " << step;
+      }
+      if (inserts != 50) {
+        ASSERT_EQ(members, model) << "at step " << step;
+      }
+      model = members;
+      expect_sound(set.memory());
+    }
+    EXPECT_FALSE(set.memory().first_fault().has_value());
+  }
+}
+
+}  // namespace
+}  // namespace quarry

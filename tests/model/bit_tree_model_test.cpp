@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every interleaving of a few operations of a bit tree with two and three levels.
+#include "support/explore.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include "quarry/device/bit_tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace quarry::test {
+namespace {
+
+constexpr std::uint32_t two_levels = 130;
+constexpr std::uint32_t three_levels = 4096 + 130;
+
+/// A tree, and how often each number ought to be in it by what the operations said.
+class watched_tree {
+ public:
+  watched_tree(std::uint32_t size, std::initializer_list<std::uint32_t> numbers)
+      : words_(bit_tree::words_for(size)), tree_{words_.data(), size} {
+    for (std::uint32_t const number : numbers) insert(number);
+  }
+
+  void insert(std::uint32_t number) {
+    ++owed_[number];  // before: another lane may claim it before `insert` returns
+    if (!tree_.insert(number)) problem_ = "an insert says that a number was there which was not";
+  }
+  void claim(std::uint32_t number) {
+    if (tree_.claim(number)) took(number, 1);
+  }
+  void claim_first() {
+    auto const found = tree_.claim_first();
+    if (found != bit_tree::none) took(found, 1);
+  }
+  void claim_front(std::uint32_t most) {
+    auto const found = tree_.claim_front(most);
+    if (found.count > most) problem_ = "claim_front took more than it was asked for";
+    took(found.first, found.count);
+  }
+  void claim_back(std::uint32_t count) {
+    auto const first = tree_.claim_back(count);
+    if (first != bit_tree::none) took(first, count);
+  }
+  void successor(std::uint32_t from) {
+    auto const found = tree_.successor(from);
+    if (found != bit_tree::none && (found < from || !owed_.contains(found))) {
+      problem_ = "successor gave a number that was never there";
+    }
+  }
+
+  [[nodiscard]] bit_tree const& tree() const { return tree_; }
+
+  /// What is wrong when no operation runs.
+  [[nodiscard]] std::string check() const {
+    if (!problem_.empty()) return problem_;
+    if (!tree_.audit()) return "audit() fails";
+    std::uint32_t expected = 0;
+    for (auto const& [number, times] : owed_) {
+      if (times != (tree_.contains(number) ? 1 : 0)) {
+        return "number " + std::to_string(number) + " was " + (times > 0 ? "lost" : "left behind");
+      }
+      expected += static_cast<std::uint32_t>(times);
+    }
+    if (tree_.count() != expected) return "a number that was never inserted is there";
+    std::uint32_t reached = 0;
+    for (auto at = tree_.successor(0); at != bit_tree::none; at = tree_.successor(at + 1)) ++reached;
+    return reached == expected ? "" : "a search from the root does not reach every number";
+  }
+
+ private:
+  void took(std::uint32_t first, std::uint32_t count) {
+    for (std::uint32_t number = first; number < first + count; ++number) {
+      if (--owed_[number] < 0) problem_ = "number " + std::to_string(number) + " was claimed twice";
+    }
+  }
+
+  std::vector<word> words_;
+  bit_tree tree_;
+  std::map<std::uint32_t, int> owed_;
+  std::string problem_;
+};
+
+using operation = void (*)(watched_tree&);
+
+void expect_all_interleavings_hold(std::uint32_t size, std::initializer_list<std::uint32_t> numbers,
+                                   std::vector<operation> const& operations, std::uint32_t preemptions) {
+  auto const result = explore(
+      [&] {
+        auto const watched = std::make_shared<watched_tree>(size, numbers);
+        scenario run;
+        for (operation const one : operations) run.lanes.emplace_back([watched, one] { one(*watched); });
+        run.check = [watched] { return watched->check(); };
+        return run;
+      },
+      {.preemptions = preemptions});
+  EXPECT_EQ(result.failure, "");
+  EXPECT_TRUE(result.complete);
+  std::cout << "  " << result.schedules << " schedules with at most " << preemptions << " preemptions\n";
+}
+
+TEST(BitTreeModel, AnInsertIntoAWordThatAClaimEmptiesIsNotLost) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(two_levels, {70},
+                                {[](watched_tree& tree) { tree.claim(70); }, [](watched_tree& tree) { tree.insert(71); }}, 100);
+}
+
+TEST(BitTreeModel, TheSameHoldsThroughThreeLevels) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(three_levels, {4100},
+                                {[](watched_tree& tree) { tree.claim(4100); }, [](watched_tree& tree) { tree.insert(4101); }}, 100);
+  expect_all_interleavings_hold(three_levels, {4100},
+                                {[](watched_tree& tree) { tree.claim(4100); }, [](watched_tree& tree) { tree.insert(4200); }}, 100);
+}
+
+TEST(BitTreeModel, TwoClaimsAndAnInsertOfOneWord) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(two_levels, {70, 71},
+                                {[](watched_tree& tree) { tree.claim(70); }, [](watched_tree& tree) { tree.claim(71); },
+                                 [](watched_tree& tree) { tree.insert(72); }},
+                                4);
+}
+
+TEST(BitTreeModel, OneNumberGoesToOneOfThreeThatClaimIt) {
+  QUARRY_TEST_USES_FIBERS();
+  operation const claim = [](watched_tree& tree) { tree.claim_first(); };
+  expect_all_interleavings_hold(two_levels, {100}, {claim, claim, claim}, 3);
+}
+
+TEST(BitTreeModel, ASearchThatRepairsAParentDoesNotHideAnInsert) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(two_levels, {70},
+                                {[](watched_tree& tree) {
+                                   tree.claim(70);
+                                   tree.insert(70);
+                                 },
+                                 [](watched_tree& tree) { tree.successor(0); },
+                                 [](watched_tree& tree) { tree.insert(129); }},
+                                3);
+}
+
+TEST(BitTreeModel, EmptyAndFillWordsOfOneParentAcrossLevels) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(three_levels, {10, 4100},
+                                {[](watched_tree& tree) {
+                                   tree.claim(4100);
+                                   tree.insert(4170);
+                                 },
+                                 [](watched_tree& tree) { tree.claim_first(); },
+                                 [](watched_tree& tree) { tree.claim_first(); }},
+                                3);
+}
+
+TEST(BitTreeModel, ClaimsFromTheFrontTakeRunsApart) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(two_levels, {62, 63, 64, 65},
+                                {[](watched_tree& tree) { tree.claim_front(2); }, [](watched_tree& tree) { tree.claim_front(3); },
+                                 [](watched_tree& tree) { tree.claim(63); }},
+                                3);
+}
+
+TEST(BitTreeModel, ClaimsFromTheBackAcrossAWordTakeAllOrNothing) {
+  QUARRY_TEST_USES_FIBERS();
+  operation const claim_two = [](watched_tree& tree) { tree.claim_back(2); };
+  expect_all_interleavings_hold(two_levels, {62, 63, 64}, {claim_two, claim_two, [](watched_tree& tree) { tree.claim(64); }}, 3);
+}
+
+TEST(BitTreeModel, AClaimFromTheBackGivesBackWhatItCannotComplete) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(three_levels, {127, 128, 129},
+                                {[](watched_tree& tree) { tree.claim_back(3); }, [](watched_tree& tree) { tree.claim_first(); },
+                                 [](watched_tree& tree) { tree.insert(126); }},
+                                3);
+}
+
+}  // namespace
+}  // namespace quarry::test

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// OS threads on a heap that is too small for them, so that memory goes round through slices, blocks, segments and large
+// allocations. They write to it plainly: where a free does not happen before the next malloc, ThreadSanitizer sees a race.
+#include "quarry/device/heap.hpp"
+#include "quarry/simt/launch.hpp"
+#include "quarry/simt/this_lane.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace quarry {
+namespace {
+
+constexpr bytes segment_bytes = 64_KiB;
+constexpr std::uint64_t seed = 20261121;
+
+/// An allocation, and the number that its owner wrote into it.
+struct holding {
+  std::uint64_t* words = nullptr;
+  std::uint32_t count = 0;
+  std::uint64_t stamp = 0;
+};
+
+/// Writes both ends and some places between.
+void write(holding const& own) {
+  for (std::uint32_t i = 0; i < own.count; i += i < 16 ? 1 : 61) own.words[i] = own.stamp + i;
+  own.words[own.count - 1] = own.stamp + own.count - 1;
+}
+
+[[nodiscard]] bool is_intact(holding const& own) {
+  for (std::uint32_t i = 0; i < own.count; i += i < 16 ? 1 : 61) {
+    if (own.words[i] != own.stamp + i) return false;
+  }
+  return own.words[own.count - 1] == own.stamp + own.count - 1;
+}
+
+/// One thread's work: fills up with one kind of size, gives all but a few back, and goes on to another kind.
+class worker {
+ public:
+  /// Where threads leave allocations for others to free.
+  using exchange_place = std::atomic<holding*>;
+
+  worker(heap_ref heap, std::uint32_t id, std::vector<exchange_place>& places)
+      : heap_{heap}, random_{seed + id}, id_{id}, places_{places} {}
+
+  /// A size of one of `kinds`: slices of few classes, so that classes take memory from each other, and whole segments.
+  enum class kind { small, medium, half, large, mixed };
+
+  void round(kind sizes, std::uint32_t allocations) {
+    for (std::uint32_t i = 0; i < allocations; ++i) {
+      allocate(size_of(sizes));
+      if (below(4) == 0) give_back_one();
+      if (!places_.empty() && below(32) == 0) swap_one();
+    }
+    while (held_.size() > 2) give_back_one();
+    if (below(4) == 0) give_back_all();
+  }
+
+  void give_back_all() {
+    while (!held_.empty()) give_back_one();
+  }
+
+  [[nodiscard]] std::uint64_t damaged() const { return damaged_; }
+  [[nodiscard]] std::uint64_t allocated() const { return allocated_; }
+
+ private:
+  std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
+
+  bytes size_of(kind sizes) {
+    switch (sizes) {
+      case kind::small: return 16 + below(4) * 16;
+      case kind::medium: return 512 + below(3) * 512;
+      case kind::half: return 8_KiB + below(2) * 16_KiB;
+      case kind::large: return (1 + below(2)) * segment_bytes;
+      case kind::mixed: break;
+    }
+    return size_of(static_cast<kind>(below(4)));
+  }
+
+  void allocate(bytes size) {
+    holding own;
+    own.words = static_cast<std::uint64_t*>(heap_.malloc(size));
+    if (own.words == nullptr) {
+      give_back_one();
+      return;
+    }
+    own.count = static_cast<std::uint32_t>(size / sizeof(std::uint64_t));
+    own.stamp = random_();
+    write(own);
+    held_.push_back(own);
+    ++allocated_;
+  }
+
+  void give_back_one() {
+    if (held_.empty()) return;
+    std::swap(held_[below(static_cast<std::uint32_t>(held_.size()))], held_.back());
+    give_back(held_.back());
+    held_.pop_back();
+  }
+
+  void give_back(holding const& own) {
+    if (!is_intact(own)) ++damaged_;
+    heap_.free(own.words);
+  }
+
+  /// Leaves an allocation for another thread, and frees what one left here.
+  void swap_one() {
+    if (held_.empty()) return;
+    auto* const given = new holding{held_.back()};
+    held_.pop_back();
+    holding* const got = places_[(id_ + below(2)) % places_.size()].exchange(given, std::memory_order_acq_rel);
+    if (got == nullptr) return;
+    give_back(*got);
+    delete got;
+  }
+
+  heap_ref heap_;
+  std::mt19937_64 random_;
+  std::uint32_t id_;
+  std::vector<exchange_place>& places_;
+  std::vector<holding> held_;
+  std::uint64_t damaged_ = 0;
+  std::uint64_t allocated_ = 0;
+};
+
+void expect_clean(heap const& memory) {
+  for (auto const& problem : memory.audit()) ADD_FAILURE() << problem;
+  EXPECT_EQ(memory.stats().allocations, 0u);
+  for (auto kind = 2u; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind) {
+    EXPECT_EQ(memory.fault_count(static_cast<fault_kind>(kind)), 0u) << name_of(static_cast<fault_kind>(kind));
+  }
+}
+
+struct load {
+  char const* name;
+  bytes size;              ///< of the heap
+  std::uint32_t threads;
+  bool hands_over;
+  std::vector<worker::kind> rounds;
+  std::uint32_t allocations;  ///< each round and thread tries
+  std::uint32_t repeats;
+};
+
+class HeapStress : public ::testing::TestWithParam<load> {};
+
+TEST_P(HeapStress, AFreeHappensBeforeTheNextMallocOfTheSameMemory) {
+  load const& how = GetParam();
+  std::cout << "  seed " << seed << '\n';
+  heap memory{{.bytes = how.size, .segment_bytes = segment_bytes, .where = machine::cpu, .seed = seed}};
+  std::vector<worker::exchange_place> places(how.hands_over ? how.threads : 0);
+  std::atomic<std::uint64_t> damaged{0};
+  std::atomic<std::uint64_t> allocated{0};
+  simt::launch_threads({how.threads, 1}, how.threads, [&, heap = memory.ref()] {
+    std::uint32_t const id = simt::this_place().block;
+    worker own{heap, id, places};
+    for (std::uint32_t repeat = 0; repeat < how.repeats; ++repeat) {
+      for (std::size_t i = 0; i < how.rounds.size(); ++i) own.round(how.rounds[(i + id) % how.rounds.size()], how.allocations);
+    }
+    own.give_back_all();
+    damaged += own.damaged();
+    allocated += own.allocated();
+  });
+  for (auto& place : places) {
+    auto* const left = place.load();
+    if (left == nullptr) continue;
+    memory.ref().free(left->words);
+    delete left;
+  }
+  EXPECT_EQ(damaged, 0u);
+  EXPECT_GT(allocated, 0u);
+  std::cout << "  " << allocated << " allocations, " << memory.fault_count(fault_kind::out_of_memory) << " refused\n";
+  expect_clean(memory);
+}
+
+using enum worker::kind;
+INSTANTIATE_TEST_SUITE_P(
+    Loads, HeapStress,
+    ::testing::Values(load{"SlicesOfOneClass", 1_MiB, 4, false, {half}, 60, 60},
+                      load{"ClassesThatTakeSegmentsFromEachOther", 512_KiB, 4, false, {medium, half, small}, 150, 15},
+                      load{"SlicesAndLargeAllocations", 1_MiB, 6, false, {large, medium}, 100, 15},
+                      load{"LargeAllocationsOnly", 256_KiB, 4, false, {large}, 100, 20},
+                      load{"WholeBlocks", 128_KiB, 4, false, {small}, 3000, 6},
+                      load{"OneSegment", 64_KiB, 4, false, {half, medium}, 60, 40},
+                      load{"HandedOver", 1_MiB, 8, true, {mixed, small, half}, 150, 8}),
+    [](auto const& test) { return std::string{test.param.name}; });
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stateless model checker: runs a few lanes in every order of their atomic accesses, under sequential consistency.
+#pragma once
+
+#include "quarry/simt/host_lane.hpp"
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/stack_context.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quarry::test {
+
+/// What the lanes of one run do, and what must hold when all have ended. Made anew for each schedule.
+struct scenario {
+  std::vector<std::function<void()>> lanes;
+  std::function<std::string()> check;  ///< says what is wrong; empty if nothing is
+};
+
+struct explore_options {
+  /// How often a schedule may leave a lane that could go on (CHESS: Musuvathi and Qadeer, 2007). Leaving a lane that waits
+  /// or has ended is free.
+  std::uint32_t preemptions = 2;
+  std::uint64_t most_schedules = 5'000'000;
+  std::uint32_t most_steps = 20'000;  ///< of one schedule; more is reported as a livelock
+};
+
+struct exploration {
+  std::uint64_t schedules = 0;
+  bool complete = false;  ///< every schedule within the bounds was run
+  std::string failure;    ///< the first one, with its schedule
+};
+
+/// Runs every schedule of a scenario, depth first, until one fails. All lanes run on this thread, as fibers; which one goes
+/// on is chosen before each atomic access.
+///
+/// A lane that calls `pause` waits until each other lane that can run has taken a step, so that bounded waits end (fair
+/// stateless model checking, by the same authors, 2008).
+class explorer {
+ public:
+  explorer(std::function<scenario()> make, explore_options options)
+      : make_{std::move(make)}, options_{options} {}
+
+  exploration run() {
+    exploration result;
+    do {
+      result.failure = run_one();
+      ++result.schedules;
+      if (!result.failure.empty()) return result;
+    } while (next_schedule() && result.schedules < options_.most_schedules);
+    result.complete = choices_.empty();
+    return result;
+  }
+
+ private:
+  static constexpr std::size_t most_lanes = 4;
+  static constexpr std::size_t stack_bytes = 64 * 1024;
+  static constexpr std::uint32_t nobody = ~std::uint32_t{0};
+
+  struct stop {};
+
+  /// Which lanes could go on at one point, the one that need not be preempted first.
+  struct choice {
+    std::array<std::uint8_t, most_lanes> options;
+    std::uint8_t count;
+    std::uint8_t taken;
+  };
+
+  class explored_lane final : public simt::host_lane {
+   public:
+    explored_lane(std::uint32_t index, std::uint32_t count, explorer& owner)
+        : host_lane{{index, 0, count, 1}}, owner_{owner} {}
+
+    simt::lane_mask coalesce(void const*) override { return 1; }
+    std::array<std::uint64_t, simt::warp_size> const& exchange(simt::lane_mask, std::uint64_t value,
+                                                               char const*) override {
+      values_[0] = value;
+      return values_;
+    }
+    void block_barrier() override { throw std::logic_error{"explored lanes have no barriers"}; }
+    void grid_barrier() override { throw std::logic_error{"explored lanes have no barriers"}; }
+    void interleave() override { owner_.step(*this, false); }
+    void pause() override { owner_.step(*this, true); }
+
+    [[nodiscard]] std::uint32_t index() const { return where().block; }
+
+    boost::context::fiber fiber;
+    bool is_done = false;
+    std::uint32_t waits_for = 0;  // lanes that must take a step before this one
+
+   private:
+    explorer& owner_;
+    std::array<std::uint64_t, simt::warp_size> values_{};
+  };
+
+  /// Hands out the same stacks again for each schedule.
+  struct stack_pool {
+    std::vector<void*>* unused;
+
+    boost::context::stack_context allocate() {
+      void* bottom = nullptr;
+      if (unused->empty()) {
+        bottom = std::malloc(stack_bytes);
+        if (bottom == nullptr) throw std::bad_alloc{};
+      } else {
+        bottom = unused->back();
+        unused->pop_back();
+      }
+      boost::context::stack_context stack;
+      stack.size = stack_bytes;
+      stack.sp = static_cast<char*>(bottom) + stack_bytes;
+      return stack;
+    }
+    void deallocate(boost::context::stack_context& stack) {
+      unused->push_back(static_cast<char*>(stack.sp) - stack_bytes);
+    }
+  };
+
+  struct stacks {
+    std::vector<void*> unused;
+    stacks() = default;
+    stacks(stacks const&) = delete;
+    stacks& operator=(stacks const&) = delete;
+    ~stacks() {
+      for (void* const bottom : unused) std::free(bottom);
+    }
+  };
+
+  std::string run_one() {
+    scenario const run = make_();
+    if (run.lanes.size() > most_lanes) throw std::invalid_argument{"explore: too many lanes"};
+    lanes_.clear();
+    depth_ = 0;
+    preemptions_ = 0;
+    failure_.clear();
+    steps_.clear();
+    stopping_ = false;
+    auto const count = static_cast<std::uint32_t>(run.lanes.size());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      lanes_.push_back(std::make_unique<explored_lane>(i, count, *this));
+      start(*lanes_[i], run.lanes[i]);
+    }
+    for (next_ = choose(nobody, false); next_ != nobody;) resume(*lanes_[next_]);
+    stopping_ = true;
+    for (auto& lane : lanes_) {
+      if (!lane->is_done) resume(*lane);  // unwinds its stack
+    }
+    if (failure_.empty()) failure_ = run.check();
+    if (!failure_.empty()) failure_ += "; " + schedule();
+    return failure_;
+  }
+
+  void start(explored_lane& lane, std::function<void()> const& body) {
+    lane.fiber = boost::context::fiber{std::allocator_arg, stack_pool{&stacks_.unused},
+                                       [this, &lane, &body](boost::context::fiber&& main) {
+                                         main_ = std::move(main);
+                                         try {
+                                           if (!stopping_) body();
+                                         } catch (stop const&) {
+                                         } catch (std::exception const& problem) {
+                                           fail(std::string{"a lane threw: "} + problem.what());
+                                         }
+                                         lane.is_done = true;
+                                         if (!stopping_) next_ = choose(lane.index(), true);
+                                         return std::move(main_);
+                                       }};
+  }
+
+  void resume(explored_lane& lane) {
+    simt::current_lane = &lane;
+    lane.fiber = std::move(lane.fiber).resume();
+    simt::current_lane = nullptr;
+  }
+
+  /// Called on a lane's stack, before what it does next.
+  void step(explored_lane& lane, bool waits) {
+    if (stopping_) throw stop{};
+    if (waits) {
+      lane.waits_for = 0;
+      for (auto const& other : lanes_) {
+        if (other.get() != &lane && can_run(*other)) lane.waits_for |= 1u << other->index();
+      }
+    }
+    next_ = choose(lane.index(), waits);
+    if (next_ == lane.index()) return;
+    main_ = std::move(main_).resume();
+    if (stopping_) throw stop{};
+  }
+
+  [[nodiscard]] bool can_run(explored_lane const& lane) const {
+    if (lane.is_done) return false;
+    for (auto const& other : lanes_) {
+      if ((lane.waits_for >> other->index() & 1) != 0 && !other->is_done) return false;
+    }
+    return true;
+  }
+
+  /// Who takes the next step; `nobody` if all lanes have ended or the run has failed.
+  std::uint32_t choose(std::uint32_t current, bool leaves) {
+    if (!failure_.empty()) return nobody;
+    if (steps_.size() >= options_.most_steps) {
+      fail("livelock");
+      return nobody;
+    }
+    bool const goes_on = current != nobody && !leaves;
+    choice now{};
+    if (goes_on) now.options[now.count++] = static_cast<std::uint8_t>(current);
+    if (!goes_on || preemptions_ < options_.preemptions) add_others(now, current);
+    if (now.count == 0) return nobody;
+    std::uint32_t const chosen = now.options[decide(now)];
+    if (goes_on && chosen != current) ++preemptions_;
+    for (auto& lane : lanes_) lane->waits_for &= ~(1u << chosen);
+    lanes_[chosen]->waits_for = 0;
+    steps_.push_back(static_cast<std::uint8_t>(chosen));
+    return chosen;
+  }
+
+  /// Those that can run, beginning behind `current`; if nobody can, those that wait.
+  void add_others(choice& now, std::uint32_t current) const {
+    auto const count = static_cast<std::uint32_t>(lanes_.size());
+    for (bool const despite_waiting : {false, true}) {
+      for (std::uint32_t i = 1; i <= count; ++i) {
+        std::uint32_t const other = (current == nobody ? i - 1 : current + i) % count;
+        if (now.count != 0 && now.options[0] == other) continue;
+        if (can_run(*lanes_[other]) || (despite_waiting && !lanes_[other]->is_done)) {
+          now.options[now.count++] = static_cast<std::uint8_t>(other);
+        }
+      }
+      if (now.count != 0) return;
+    }
+  }
+
+  /// What this schedule says at its next point with more than one possibility.
+  std::uint32_t decide(choice const& now) {
+    if (now.count == 1) return 0;
+    if (depth_ == choices_.size()) choices_.push_back(now);
+    choice const& planned = choices_[depth_++];
+    if (planned.count != now.count)
+      throw std::logic_error{"explore: the scenario is not deterministic"};
+    return planned.taken;
+  }
+
+  bool next_schedule() {
+    while (!choices_.empty() && choices_.back().taken + 1 == choices_.back().count)
+      choices_.pop_back();
+    if (choices_.empty()) return false;
+    ++choices_.back().taken;
+    return true;
+  }
+
+  void fail(std::string what) {
+    if (failure_.empty()) failure_ = std::move(what);
+  }
+
+  /// The lanes in the order of their steps: 0*5 is five steps of lane 0.
+  [[nodiscard]] std::string schedule() const {
+    std::string text = "schedule";
+    for (std::size_t begin = 0; begin < steps_.size() && text.size() < 2000;) {
+      std::size_t end = begin;
+      while (end < steps_.size() && steps_[end] == steps_[begin]) ++end;
+      text += ' ' + std::to_string(steps_[begin]) + '*' + std::to_string(end - begin);
+      begin = end;
+    }
+    return text;
+  }
+
+  std::function<scenario()> make_;
+  explore_options options_;
+  stacks stacks_;
+  std::vector<choice> choices_;
+  std::size_t depth_ = 0;
+  std::vector<std::unique_ptr<explored_lane>> lanes_;
+  std::vector<std::uint8_t> steps_;
+  std::uint32_t preemptions_ = 0;
+  std::uint32_t next_ = nobody;
+  std::string failure_;
+  bool stopping_ = false;
+  boost::context::fiber main_;
+};
+
+inline exploration explore(std::function<scenario()> make, explore_options options = {}) {
+  return explorer{std::move(make), options}.run();
+}
+
+}  // namespace quarry::test

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tests ThreadSanitizer cannot run: it does not understand stack switching.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define QUARRY_TEST_UNDER_THREAD_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define QUARRY_TEST_UNDER_THREAD_SANITIZER 1
+#endif
+
+namespace quarry::test {
+
+#ifdef QUARRY_TEST_UNDER_THREAD_SANITIZER
+inline constexpr bool fibers_are_allowed = false;
+#else
+inline constexpr bool fibers_are_allowed = true;
+#endif
+
+}  // namespace quarry::test
+
+/// First line of a test that switches stacks. A macro, since it returns from the test.
+#define QUARRY_TEST_USES_FIBERS()          \
+  if (!::quarry::test::fibers_are_allowed) \
+  GTEST_SKIP() << "ThreadSanitizer does not understand fibers"

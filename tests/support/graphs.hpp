@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A dynamic_graph on one machine, and what tests ask of it.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+#include "quarry/device/graph_kernels.hpp"
+#include "support/machines.hpp"
+
+#include <set>
+#include <utility>
+
+namespace quarry::test {
+
+struct test_edge {
+  std::uint32_t source;
+  std::uint32_t target;
+};
+
+struct read_degree {
+  dynamic_graph_ref<> graph;
+  std::uint32_t source;
+  std::uint32_t* result;
+  QUARRY_HD void operator()() const { *result = graph.degree(source); }
+};
+
+template <class Machine>
+class tested_graph {
+ public:
+  tested_graph(Machine const& machine, std::uint32_t capacity)
+      : machine_{machine},
+        heap_{machine.make_heap({.bytes = 2_MiB, .segment_bytes = 64_KiB})},
+        table_(std::bit_ceil(capacity)),
+        graph_{run_on{machine}, heap_.ref(),
+               std::as_writable_bytes(std::span{table_.data(), table_.size()})} {}
+
+  std::vector<change_result> insert(std::vector<test_edge> const& edges) {
+    return change<insert_edges<test_edge>>(edges);
+  }
+  std::vector<change_result> erase(std::vector<test_edge> const& edges) {
+    return change<delete_edges<test_edge>>(edges);
+  }
+  void clear() { graph_.clear(); }
+
+  /// All edges, by an export. Fails the test if the graph breaks an invariant, or if its answers differ from the export.
+  std::set<std::pair<std::uint32_t, std::uint32_t>> edges() {
+    std::uint32_t const capacity = graph_.ref().capacity();
+    typename Machine::template array<std::uint64_t> broken(1);
+    machine_.run(small_grid, audit_graph<>{graph_.ref(), broken.data()});
+    EXPECT_EQ(broken[0], 0u);
+
+    typename Machine::template array<std::uint32_t> ids(capacity);
+    typename Machine::template array<std::uint64_t> degrees(capacity);
+    machine_.run(small_grid, measure_rows<>{graph_.ref(), ids.data(), degrees.data()});
+    typename Machine::template array<std::uint64_t> ends(capacity);
+    std::uint64_t sum = 0;
+    for (std::uint32_t i = 0; i < capacity; ++i) {
+      ends[i] = sum;
+      sum += degrees[i];
+    }
+    typename Machine::template array<std::uint32_t> columns(sum);
+    machine_.run(small_grid, fill_rows<>{graph_.ref(), ends.data(), columns.data(), 4});
+    std::set<std::pair<std::uint32_t, std::uint32_t>> result;
+    typename Machine::template array<test_edge> listed(sum);
+    std::uint64_t next = 0;
+    for (std::uint32_t i = 0; i < capacity; ++i) {
+      for (std::uint64_t begin = next; next < begin + degrees[i]; ++next) {
+        listed[next] = {ids[i], columns[next]};
+        EXPECT_TRUE(result.insert({ids[i], columns[next]}).second) << "listed twice";
+      }
+      EXPECT_EQ(ends[i], next);
+    }
+    typename Machine::template array<std::uint8_t> answers(sum);
+    machine_.run(small_grid,
+                 find_edges<test_edge>{graph_.ref(), listed.data(), sum, answers.data()});
+    EXPECT_EQ(std::count(answers.begin(), answers.end(), 1), static_cast<std::ptrdiff_t>(sum));
+    return result;
+  }
+
+  std::uint32_t degree(std::uint32_t source) {
+    typename Machine::template array<std::uint32_t> result(1);
+    machine_.run({}, read_degree{graph_.ref(), source, result.data()});
+    return result[0];
+  }
+
+  [[nodiscard]] heap const& memory() const { return heap_; }
+
+ private:
+  struct run_on {
+    Machine machine;
+    template <class Kernel>
+    void operator()(simt::grid, Kernel const& kernel) const {
+      machine.run(small_grid, kernel);
+    }
+  };
+
+  template <class Kernel>
+  std::vector<change_result> change(std::vector<test_edge> const& edges) {
+    typename Machine::template array<test_edge> batch(edges.size());
+    std::copy(edges.begin(), edges.end(), batch.begin());
+    typename Machine::template array<change_result> results(edges.size());
+    machine_.run(small_grid, Kernel{graph_.ref(), batch.data(), edges.size(), results.data()});
+    return {results.begin(), results.end()};
+  }
+
+  Machine machine_;
+  heap heap_;
+  typename Machine::template array<graph_vertex> table_;
+  dynamic_graph<run_on> graph_;
+};
+
+}  // namespace quarry::test
