@@ -46,46 +46,43 @@ class reference {
     return count;
   }
 
-  /// `done[i]` is whether batch edge i was reported inserted or deleted (`wanted` says which), not refused: exactly one of
-  /// equal edges must be if it was not yet as wanted, and none otherwise. Notes the change.
-  void check_batch(std::span<edge const> batch, std::vector<bool> const& done, bool wanted) {
-    std::vector<std::uint8_t> changed(known_.size(), 0);
+  /// Where each edge stands in `known`. Requires that it does.
+  [[nodiscard]] std::vector<std::size_t> places_of(std::span<edge const> edges) const {
+    std::vector<std::size_t> result;
+    for (auto const& each : edges) result.push_back(index_of(each).value());
+    return result;
+  }
+
+  /// `done[i]` is whether the edge at place `batch[i]` was reported inserted or deleted (`wanted` says which), not refused:
+  /// exactly one of equal edges must be if it was not yet as wanted, and none otherwise. Notes the change. O(batch).
+  void check_batch(std::span<std::size_t const> batch, std::vector<bool> const& done, bool wanted) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      auto const at = index_of(batch[i]);
-      if (!at) {
-        if (done[i]) throw wrong_answer{text_of(batch[i]) + " was deleted, but was never there"};
-        continue;
-      }
       if (!done[i]) continue;
-      if ((present_[*at] != 0) == wanted) {
-        throw wrong_answer{text_of(batch[i]) + (wanted ? " was inserted, but was there"
-                                                       : " was deleted, but was not there")};
+      if ((present_[batch[i]] != 0) == wanted) {
+        throw wrong_answer{text_of(known_[batch[i]]) +
+                           (wanted ? " was inserted though it was there, or twice"
+                                   : " was deleted though it was not there, or twice")};
       }
-      if (changed[*at]++ != 0) {
-        throw wrong_answer{text_of(batch[i]) +
-                           (wanted ? " was inserted twice" : " was deleted twice")};
-      }
+      present_[batch[i]] = wanted ? 1 : 0;
     }
-    for (auto const& each : batch) {
-      auto const at = index_of(each);
-      if (!at) continue;
-      if ((present_[*at] != 0) != wanted && changed[*at] == 0) {
-        throw wrong_answer{text_of(each) + (wanted ? " was not inserted" : " was not deleted")};
-      }
-    }
-    for (std::size_t i = 0; i < known_.size(); ++i) {
-      if (changed[i] != 0) present_[i] = wanted ? 1 : 0;
+    for (auto const place : batch) {
+      if ((present_[place] != 0) == wanted) continue;
+      throw wrong_answer{text_of(known_[place]) +
+                         (wanted ? " was not inserted" : " was not deleted")};
     }
   }
 
-  /// `found[i]` answers whether edge i of `asked` is there.
-  void check_found(std::span<edge const> asked, std::span<std::uint8_t const> found) const {
+  /// `found[i]` answers whether edge i of `known` is there. O(n).
+  void check_known(std::span<std::uint8_t const> found) const {
+    for (std::size_t i = 0; i < known_.size(); ++i)
+      check_answer(known_[i], found[i] != 0, present_[i] != 0);
+  }
+
+  /// `found[i]` answers whether edge i of `asked` is there, whether it is known or not.
+  void check_any(std::span<edge const> asked, std::span<std::uint8_t const> found) const {
     for (std::size_t i = 0; i < asked.size(); ++i) {
       auto const at = index_of(asked[i]);
-      bool const expected = at && present_[*at] != 0;
-      if ((found[i] != 0) != expected)
-        throw wrong_answer{text_of(asked[i]) +
-                           (expected ? " was not found" : " was found, but is not there")};
+      check_answer(asked[i], found[i] != 0, at && present_[*at] != 0);
     }
   }
 
@@ -126,6 +123,11 @@ class reference {
  private:
   static bool before(edge const& a, edge const& b) {
     return a.source != b.source ? a.source < b.source : a.target < b.target;
+  }
+  static void check_answer(edge const& asked, bool found, bool expected) {
+    if (found != expected)
+      throw wrong_answer{text_of(asked) +
+                         (expected ? " was not found" : " was found, but is not there")};
   }
   [[nodiscard]] std::optional<std::size_t> index_of(edge const& each) const {
     auto const found = std::lower_bound(known_.begin(), known_.end(), each, before);

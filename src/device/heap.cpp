@@ -32,8 +32,8 @@ heap_options checked(heap_options options) {
   }
   if (options.bytes == 0) refuse("bytes is 0");
   options.reserve_bytes = std::max(options.reserve_bytes, options.bytes);
-  if (options.reserve_bytes > options.segment_bytes << 20) {
-    refuse("reserve_bytes is " + std::to_string(options.reserve_bytes) + ", more than 2^20 segments");
+  if (options.reserve_bytes > options.segment_bytes << 20 || options.reserve_bytes > bytes{4} << 40) {
+    refuse("reserve_bytes is " + std::to_string(options.reserve_bytes) + ", more than 2^20 segments or 4 TiB");
   }
   auto const round = [&](bytes size) { return (size + options.segment_bytes - 1) / options.segment_bytes * options.segment_bytes; };
   options.bytes = round(options.bytes);
@@ -78,7 +78,7 @@ class_shape make_class_shape(size_class id, bytes segment_bytes) {
   while (!fits(shape.unit_shift)) --shape.unit_shift;
   shape.units = shape.slices >> shape.unit_shift;
   shape.slices = shape.units << shape.unit_shift;
-  shape.run_segments = static_cast<std::uint8_t>(std::clamp(slices_per_run / shape.slices, 1u, segment_run::max_segments));
+  shape.run_segments = static_cast<std::uint8_t>(std::clamp(slices_per_run / shape.slices, 1u, bits_per_word));
   auto const by_units = divider::by(shape.units);
   shape.unit_multiplier = by_units.multiplier;
   shape.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
@@ -156,11 +156,51 @@ void heap::implementation::lay_out(std::byte* metadata) {
 
 void heap::implementation::reset() {
   memory_->synchronize();
+  learn();
   memory_->zero(metadata_, metadata_bytes_);
-  auto const tree = full_segment_tree(initial_->segments_mapped, initial_->segments_reserved);
+  auto tree = full_segment_tree(initial_->segments_mapped, initial_->segments_reserved);
+  auto const fresh = make_state(initial_->segments_reserved);
+  std::memcpy(fresh.get(), initial_.get(), heap_state::bytes_for(initial_->segments_reserved));
+  open_learned_runs(*fresh, {tree.data(), initial_->segments_reserved});
   memory_->upload(initial_->segment_tree_words, tree.data(), tree.size() * sizeof(word));
-  memory_->upload(shared_, initial_.get(), heap_state::bytes_for(initial_->segments_reserved));
+  memory_->upload(shared_, fresh.get(), heap_state::bytes_for(initial_->segments_reserved));
   memory_->synchronize();
+  used_ = true;
+}
+
+/// Notes how many segments each class had, so that after a reset the next round, which is likely to be like the last, finds
+/// them ready.
+void heap::implementation::learn() {
+  if (!used_) return;
+  auto const last = make_state(1);
+  memory_->download(last.get(), shared_, sizeof(heap_state));
+  for (size_class id = 0; id < initial_->classes; ++id) {
+    std::uint32_t used_units = 0;
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+      std::uint32_t const tickets = block_slot::ticket_of(last->slot(id, i).peek());
+      used_units += (tickets >> last->shapes[id].unit_shift) + 1;
+    }
+    bool const still_the_first = learned_[id] != 0 && last->held[id].most == learned_[id];
+    learned_[id] = last->held[id].most;
+    // What was ready and is hardly used is less the next time.
+    if (still_the_first) learned_[id] = std::min(learned_[id], 2 * (used_units / last->shapes[id].units + 1));
+  }
+}
+
+void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& tree) const {
+  std::uint32_t next = 0;
+  for (size_class id = 0; id < state.classes; ++id) {
+    std::uint32_t const wanted = std::min(learned_[id], segment_run::max_segments);
+    bool const fits = wanted != 0 && next + wanted <= state.segments_mapped / 4 * 3;
+    if (!fits || state.shapes[id].slices % bits_per_word != 0) continue;
+    slice_supply::format_run(state, id, segment_run{}.next(next, wanted));
+    state.runs[id].value &= ~class_run::busy_bit;
+    state.with_run[id / bits_per_word] |= word{1} << id % bits_per_word;
+    for (std::uint32_t i = 0; i < wanted; ++i) (void)tree.claim(next + i);
+    state.held[id] = {wanted, wanted};
+    next += wanted;
+  }
+  state.free_segments -= next;
 }
 
 heap_snapshot heap::implementation::snapshot() const {

@@ -35,6 +35,8 @@ class heap::implementation {
  private:
   void lay_out(std::byte* metadata);
   void set_mapped(std::uint32_t segments);
+  void learn();
+  void open_learned_runs(heap_state& state, bit_tree const& tree) const;
 
   machine where_;
   std::shared_ptr<heap_state> initial_;  // what the shared state is after a reset
@@ -43,6 +45,8 @@ class heap::implementation {
   heap_state* shared_ = nullptr;  // in state_memory_; host code only uses its address
   std::byte* metadata_ = nullptr;
   bytes metadata_bytes_ = 0;
+  bool used_ = false;                           // reset before
+  std::uint32_t learned_[max_size_classes] = {};  // most segments of each class before the last reset
 };
 
 /// The numbers of class `id` for segments of `segment_bytes`.

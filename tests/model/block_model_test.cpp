@@ -15,10 +15,12 @@
 namespace quarry::test {
 namespace {
 
-/// A block whose slices are all in use, and who uses them.
+/// A block whose slices are all in use, and who uses them. `neighbours` other blocks of its segment are free, so that a lane
+/// can reserve a free block that is not this one.
 class watched_block {
  public:
-  explicit watched_block(std::uint32_t slices) : block_{words_.data(), state_, slices}, slices_{slices} {
+  explicit watched_block(std::uint32_t slices, std::uint32_t neighbours)
+      : block_{words_.data(), state_, slices}, slices_{slices}, neighbours_{neighbours}, free_blocks_{neighbours} {
     for (std::uint32_t i = 0; i < block_.words(); ++i) words_[i] = block_.empty(i);
     for (std::uint32_t slice = 0; slice < slices; ++slice) in_use_.insert(slice);
   }
@@ -30,17 +32,21 @@ class watched_block {
     }
   }
 
+  /// As slice_supply::release.
   void release(std::uint32_t slice) {
     in_use_.erase(slice);
     std::uint32_t const index = slice / bits_per_word;
     word const bit = word{1} << slice % bits_per_word;
     word const before = block_.at(index).release(bit);
     if ((before & bit) != 0) problem_ = "a slice in use was free";
-    if ((before | bit) == ~word{0}) complete();
+    bool const first_hole = (before & ~block_.empty(index)) == 0;
+    bool const whole = (before | bit) == ~word{0};
+    if (first_hole || whole) count(first_hole, whole);
   }
 
-  /// One slice of a word, or of the block if it is free; `none` if neither has one. As slice_supply::claim_in_block.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  /// One slice of a word, or of the block if it is free; `none` if neither has one. As slice_supply::claim_in_block.
   std::uint32_t claim() {
     if (block_.is_free()) return revive();
     for (std::uint32_t index = 0; index < block_.words(); ++index) {
@@ -61,26 +67,34 @@ class watched_block {
   [[nodiscard]] std::string check() const {
     if (!problem_.empty()) return problem_;
     std::uint32_t whole = 0;
+    std::uint32_t holed = 0;
     std::uint32_t back = 0;
     for (std::uint32_t i = 0; i < block_.words(); ++i) {
       if ((words_[i] & block_.empty(i)) != block_.empty(i)) return "bits without slices are not ones";
       whole += words_[i] == ~word{0} ? 1 : 0;
+      holed += words_[i] != block_.empty(i) ? 1 : 0;
       back += count_ones(words_[i] & ~block_.empty(i));
     }
     if (in_use_.empty()) {
       if (!block_.is_free() || state_ != block::free) return "all slices are back and the block is not free";
       if (back != 0) return "a free block has bits set";
-      return free_blocks_ == 1 ? "" : "the segment counts " + std::to_string(free_blocks_) + " free blocks";
+      return free_blocks_ == 1 + neighbours_ ? "" : "the segment counts " + std::to_string(free_blocks_) + " free blocks";
     }
     if (block_.is_free()) return "the block is free and a slice is in use";
-    if (free_blocks_ != 0) return "the segment counts a free block that is not";
-    if (state_ != whole) return "the count says " + std::to_string(state_) + " of " + std::to_string(whole) + " whole words";
-    return back + in_use_.size() == slices_ ? "" : "a slice was lost";
+    if (free_blocks_ != neighbours_) return "the segment counts a free block that is not";
+    if (back + in_use_.size() != slices_) return "a slice was lost";
+    if (state_ != (word{holed} << 32 | whole)) {
+      return "the state says " + std::to_string(state_ >> 32) + " holed and " + std::to_string(state_ & 0xffffffff) +
+             " whole words of " + std::to_string(holed) + " and " + std::to_string(whole);
+    }
+    return "";
   }
 
  private:
-  void complete() {
-    if (block_.complete_word()) ++free_blocks_;
+  void count(bool first_hole, bool whole) {
+    auto const next = block_.count_release(first_hole, whole);
+    if (next == block::consequence::hand_over) ++free_blocks_;
+    if (next == block::consequence::refused) problem_ = "a release of a slice in use was refused";
   }
 
   /// The segment's count: one access, and then a plain variable, since lanes change only at accesses.
@@ -91,17 +105,25 @@ class watched_block {
     return true;
   }
 
+  /// As slice_supply::claim_in_word and claim_in_whole_word.
   word claim_in_word(std::uint32_t index) {
     auto const bits = block_.at(index);
     word const unused = block_.empty(index);
     word seen = bits.peek();
-    while ((seen & ~unused) != 0) {
-      bool const whole = seen == ~word{0};
-      if (whole && !block_.reserve_word()) return 0;
+    while ((seen & ~unused) != 0 && seen != ~word{0}) {
       word const wanted = lowest_ones(seen & ~unused, 1);
-      if (bits.claim(seen, wanted)) return wanted;
-      if (whole) complete();
+      if (!bits.claim(seen, wanted)) continue;
+      if ((seen & ~wanted & ~unused) == 0) block_.count_emptied();
+      return wanted;
     }
+    if (seen != ~word{0} || !block_.reserve_word()) return 0;
+    word const wanted = lowest_ones(~unused, 1);
+    seen = ~word{0};
+    if (bits.claim(seen, wanted)) {
+      if ((~wanted & ~unused) == 0) block_.count_emptied();
+      return wanted;
+    }
+    count(false, true);
     return 0;
   }
 
@@ -113,10 +135,11 @@ class watched_block {
   }
 
   std::array<word, words_per_block> words_{};
-  std::uint32_t state_ = 0;
+  word state_ = 0;
   block block_;
   std::uint32_t slices_;
-  std::uint32_t free_blocks_ = 0;
+  std::uint32_t neighbours_;
+  std::uint32_t free_blocks_;
   std::set<std::uint32_t> in_use_;
   std::string problem_;
 };
@@ -126,19 +149,21 @@ using operation = void (*)(watched_block&);
 /// Explores `lanes` from a block of which only `in_use` is not back.
 void expect_all_interleavings_hold(std::uint32_t slices, std::set<std::uint32_t> const& in_use,
                                    std::vector<operation> const& lanes, std::uint32_t preemptions) {
-  auto const result = explore(
-      [&] {
-        auto const watched = std::make_shared<watched_block>(slices);
-        watched->release_all_but(in_use);
-        scenario run;
-        for (operation const one : lanes) run.lanes.emplace_back([watched, one] { one(*watched); });
-        run.check = [watched] { return watched->check(); };
-        return run;
-      },
-      {.preemptions = preemptions});
-  EXPECT_EQ(result.failure, "");
-  EXPECT_TRUE(result.complete);
-  std::cout << "  " << result.schedules << " schedules with at most " << preemptions << " preemptions\n";
+  for (std::uint32_t const neighbours : {0u, 1u}) {
+    auto const result = explore(
+        [&] {
+          auto const watched = std::make_shared<watched_block>(slices, neighbours);
+          watched->release_all_but(in_use);
+          scenario run;
+          for (operation const one : lanes) run.lanes.emplace_back([watched, one] { one(*watched); });
+          run.check = [watched] { return watched->check(); };
+          return run;
+        },
+        {.preemptions = preemptions});
+    EXPECT_EQ(result.failure, "") << "with " << neighbours << " other free blocks in its segment";
+    EXPECT_TRUE(result.complete);
+    std::cout << "  " << result.schedules << " schedules with at most " << preemptions << " preemptions\n";
+  }
 }
 
 void release_first(watched_block& block) { block.release(0); }

@@ -60,15 +60,23 @@ class block {
   enum class consequence : std::uint32_t {
     none,
     advertise,  ///< the block has something to claim, and had not
-    hand_over   ///< the block is free, and the caller's: it must go to its segment
+    hand_over,  ///< the block is free, and the caller's: it must go to its segment
+    refused     ///< the block was free before: what was released was not in use. Must be undone: `take_back_count`
   };
 
-  /// A release gave a word its first slice to claim, or made it whole, or both.
+  /// A release gave a word its first slice to claim, or made it whole, or both. Requires `simt::fence_after_loads` before what
+  /// follows from another consequence than `none`.
   [[nodiscard]] QUARRY_HD consequence count_release(bool first_hole, bool whole) const {
     word const more = (first_hole ? one_holed : 0) + (whole ? 1 : 0);
-    word const before = state().fetch_add(more, simt::acquire);  // (G)
+    word const before = state().fetch_add(more, simt::fenced_acquire);  // (G)
+    if ((before & free) != 0) return consequence::refused;
     if (before + more == all_back() && simt::far_call(words_, &become_free, *this)) return consequence::hand_over;
     return first_hole && holed(before) == 0 ? consequence::advertise : consequence::none;
+  }
+
+  /// Undoes a `count_release` that was refused, after the bits are cleared: until then nobody can revive the block.
+  QUARRY_HD void take_back_count(bool first_hole, bool whole) const {
+    state().fetch_sub((first_hole ? one_holed : 0) + (whole ? 1 : 0), simt::release);  // (P) of the next revive
   }
 
   /// A claimer took a word's last slice.

@@ -15,28 +15,28 @@ inline constexpr std::uint32_t slots_per_class = 12;
 class segment_run {
  public:
   static constexpr std::uint32_t bits = 36;
-  static constexpr std::uint32_t max_segments = 64;
+  static constexpr std::uint32_t max_segments = 1023;
 
   QUARRY_HD constexpr explicit segment_run(word encoded = 0) : bits_{encoded} {}
 
   /// The run after this one; `count` 0 for a run of nothing.
   [[nodiscard]] QUARRY_HD constexpr segment_run next(std::uint32_t first, std::uint32_t count) const {
-    word const tag = (bits_ >> 27) + 1;
-    return segment_run{(tag & 0x1ff) << 27 | word{count} << 20 | first};
+    word const tag = (bits_ >> 30) + 1;
+    return segment_run{(tag & 0x3f) << 30 | word{count} << 20 | first};
   }
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t first() const { return bits_ & 0xfffff; }
-  [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const { return bits_ >> 20 & 0x7f; }
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const { return bits_ >> 20 & 0x3ff; }
   [[nodiscard]] QUARRY_HD constexpr word encoded() const { return bits_; }
 
   /// Its first segment and tag: what segments remember of the run that handed them out.
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t key() const {
-    return static_cast<std::uint32_t>(bits_ >> 27) << 20 | first();
+    return static_cast<std::uint32_t>(bits_ >> 30) << 20 | first();
   }
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t first_of_key(std::uint32_t key) { return key & 0xfffff; }
   QUARRY_HD friend constexpr bool operator==(segment_run a, segment_run b) { return a.bits_ == b.bits_; }
 
  private:
-  word bits_;  // first: 20, count: 7, tag: 9; the tag makes a compare-and-swap see that the run was changed and changed back
+  word bits_;  // first: 20, count: 10, tag: 6; the tag makes a compare-and-swap see that the run was changed and changed back
 };
 
 /// The numbers of a class that kernels need, computed by the host (`make_class_shape`).

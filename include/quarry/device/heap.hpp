@@ -60,7 +60,8 @@ class heap {
   [[nodiscard]] heap_ref ref() const;
   [[nodiscard]] machine where() const;
 
-  /// Frees everything at once. Refs stay valid, pointers do not.
+  /// Frees everything at once. Refs stay valid, pointers do not. Size classes that were in use get as many segments again, as
+  /// far as they fit in three quarters of the memory; other classes and large allocations can still have what is not used.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;

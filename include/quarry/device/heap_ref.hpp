@@ -217,25 +217,26 @@ class heap_ref {
   }
 
   /// Lanes that free slices of one word do it with one atomic.
+  ///
+  /// A slice that is back already is found by its bit, and one of a block that is free by the block's state, at no cost. That
+  /// a slice was never handed out since its segment was formatted is looked up in the hardened mode only.
   QUARRY_HD void free_slice(location const& at, void* pointer) const {
     size_class const id = at.use.slices_class();
     std::uint32_t const index = at.slice / bits_per_word;
     word const own = word{1} << at.slice % bits_per_word;
-    bool const out = state_->handed_out(id, at.shape, at.segment, at.slice);
-    auto const group = simt::lane_group::coalesced<class free_site>().match(std::uint64_t{at.segment} << 32 | index << 1 | (out ? 1u : 0u));
-    if (!out) {
-      report(fault_kind::double_free, 0, pointer);
-      return;
+    if constexpr (is_on(mitigation::canary)) {
+      if (!state_->handed_out(id, at.shape, at.segment, at.slice)) {
+        report(fault_kind::double_free, 0, pointer);
+        return;
+      }
     }
+    auto const group = simt::lane_group::coalesced<class free_site>().match((at.segment << (segment_shift() - 10)) + index);
     word const all = group.or_reduce(own);
     group.sync();  // what every member wrote comes before the leader's release
-    word before = 0;
-    if (group.is_leader()) {
-      before = slice_word{state_->word_at(at.segment, index)}.release(all);
-      slice_supply::settle_release(*state_, id, at.shape.slices(), at.segment, index, before, all);
-    }
-    before = group.broadcast(before);
-    bool again = (before & own) != 0;
+    word twice = 0;
+    if (group.is_leader()) twice = slice_supply::release(*state_, id, at.shape.slices(), at.segment, index, all);
+    twice = group.broadcast(twice);
+    bool again = (twice & own) != 0;
     if (count_ones(all) != group.size()) again = again || !group.match(own).is_leader();
     if (again) report(fault_kind::double_free, 0, pointer);
   }
@@ -318,11 +319,14 @@ class heap_ref {
     }
     if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
     simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(wanted, simt::relaxed);  // (L) a hint
-    for (std::uint32_t i = 1; i < wanted; ++i) {
-      state.segments[first + i].store(segment_use::tail(i));
-    }
-    state.segments[first].store(segment_use::head(wanted));
+    simt::far_call(&state, &mark_large, state, first, wanted);
     return heap.address(first, 0);
+  }
+
+  QUARRY_SLOW static void mark_large(heap_state& state, std::uint32_t first, std::uint32_t count) {
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 1; i < count; ++i) state.segments[first + i].store(segment_use::tail(i));
+    state.segments[first].store(segment_use::head(count));
   }
 
   QUARRY_SLOW static void free_large_in(heap_ref heap, std::uint32_t segment, segment_use use, void* pointer) {

@@ -12,6 +12,18 @@ namespace quarry {
 /// Frees that are held back in hardened mode.
 inline constexpr std::uint32_t quarantine_slots = 1024;
 
+/// How many segments a class has, and the most it had since the heap was reset: for `heap::reset`.
+struct segment_count {
+  std::uint32_t now;
+  std::uint32_t most;
+
+  QUARRY_HD void add(std::uint32_t count) {
+    std::uint32_t const sum = simt::atomic_ref<std::uint32_t>{now}.fetch_add(count, simt::relaxed) + count;  // (L) a statistic
+    simt::atomic_ref<std::uint32_t>{most}.fetch_max(sum, simt::relaxed);                                     // (L)
+  }
+  QUARRY_HD void subtract() { simt::atomic_ref<std::uint32_t>{now}.fetch_sub(1, simt::relaxed); }  // (L)
+};
+
 /// The shared state of a heap, in memory that kernels see. The host creates it; kernels reach it through a `heap_ref`.
 ///
 /// All metadata lies here or behind the pointers here, never in the region. What each part is for:
@@ -41,6 +53,7 @@ struct heap_state {
   std::uint64_t* quarantine;
   word with_run[2];                   // bit c: class c has a run that another class may take memory back from
   fault_log faults;
+  segment_count held[max_size_classes];
   class_shape shapes[max_size_classes];
   struct alignas(64) padded_word {
     word value;

@@ -24,6 +24,9 @@ class slice_word {
     return bits_.fetch_or(slices, slice_release_order);  // (R)
   }
 
+  /// Undoes releases of slices that were not in use.
+  QUARRY_HD void take_back(word slices) const { bits_.fetch_and(~slices, simt::relaxed); }  // (L) nothing was published
+
   [[nodiscard]] QUARRY_HD word peek() const { return bits_.load(simt::relaxed); }  // (L)
 
   /// The word, and what all releasers of its ones did before. Requires `simt::fence_after_loads` after the last of several.

@@ -72,24 +72,20 @@ class slice_supply {
     }
   }
 
-  /// Gives back `slices` of word `index`. Gives those that were back already: double frees. Requires that the others are
-  /// in use, so that the segment's class `id` is stable.
-  QUARRY_HD static word release(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index, word slices) {
-    word const before = slice_word{state.word_at(segment, index)}.release(slices);
-    settle_release(state, id, state.shapes[id].slices, segment, index, before, slices);
-    return before & slices;
-  }
-
-  /// What follows from a release of `slices` of word `index`, which was `before`: its first hole is advertised, a whole word
-  /// is counted.
-  QUARRY_HD static void settle_release(heap_state& state, size_class id, std::uint32_t segment_slices, std::uint32_t segment,
-                                       std::uint32_t index, word before, word slices) {
-    if ((before & slices) == slices) return;
-    bool const first_hole = (before & low_bits(segment_slices - index * bits_per_word)) == 0;
-    bool const whole = (before | slices) == ~word{0};
-    if (!first_hole && !whole) return;
+  /// Gives back `slices` of word `index` of a segment of `segment_slices`. Gives those that were back already: double frees.
+  /// Requires that the others are in use, so that the segment's class `id` is stable.
+  QUARRY_HD static word release(heap_state& state, size_class id, std::uint32_t segment_slices, std::uint32_t segment,
+                                std::uint32_t index, word slices) {
+    slice_word const bits{state.word_at(segment, index)};
+    word const before = bits.release(slices);
+    word const valid = low_bits(segment_slices - index * bits_per_word);
+    bool const first_hole = (before & valid) == 0;
+    bool const whole = (before | slices) == ~word{0} && (before & slices) != slices;
+    if (!first_hole && !whole) return before & slices;
     auto const next = state.block_at(id, segment, index / words_per_block).count_release(first_hole, whole);
-    if (next != block::consequence::none) simt::far_call(&state, &follow_up, state, id, segment, index / words_per_block, next);
+    if (next == block::consequence::none) return before & slices;
+    bool const refused = simt::far_call(&state, &follow_up, state, id, segment, index, next, whole);
+    return refused ? slices : before & slices;
   }
 
   static constexpr size_class no_class = ~size_class{0};
@@ -136,6 +132,28 @@ class slice_supply {
     return found != 0;
   }
   [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) { return others_have_run(state, no_class); }
+
+  /// Cuts the segments of `run`, which the caller has claimed, for class `id`, and opens the class's slots on it. Requires the
+  /// class's lock.
+  QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
+    class_shape const shape = state.shapes[id];
+    segment_shape const entry_shape{run.key(), shape.size, shape.size_multiplier,
+                                    segment_shape::pack(shape.units, shape.unit_shift, shape.size_divider_shift)};
+    std::uint32_t const last_word = (shape.slices - 1) / bits_per_word;
+    word const unused_bits = ~low_bits(shape.slices - last_word * bits_per_word);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < run.count(); ++i) {
+      segment_entry& entry = state.segments[run.first() + i];
+      entry.store(segment_use::slices_of(id));
+      entry.store_shape(entry_shape);
+      if (unused_bits != 0) slice_word{state.word_at(run.first() + i, last_word)}.reset(unused_bits);
+    }
+    std::uint32_t const units = run.count() * shape.units;
+    state.run(id).set(run, units < slots_per_class ? slots_per_class - units : 0);  // slots without a unit are used up
+    simt::fence_before_stores();
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
+  }
 
  private:
   static constexpr std::uint32_t few_tries = 4;
@@ -245,12 +263,21 @@ class slice_supply {
     std::uint32_t const masks = (state.blocks_of(id) + bits_per_word - 1) / bits_per_word;
     std::uint32_t mask = random % masks;
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = masks * 2; left != 0; --left) {
+    for (std::uint32_t left = masks; left != 0; --left) {
+      slice_grant const grant = simt::far_call(&state, &claim_in_mask, state, id, segment, mask, count, random);
+      if (grant.from != slice_grant::source::nothing) return grant;
+      if (++mask == masks) mask = 0;
+    }
+    return {};
+  }
+
+  /// Slices of the 64 blocks from `mask` * 64 on.
+  QUARRY_SLOW static slice_grant claim_in_mask(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t mask,
+                                               std::uint32_t count, std::uint32_t random) {
+    QUARRY_NO_UNROLL
+    for (std::uint32_t tries = bits_per_word; tries != 0; --tries) {
       std::uint32_t const bit = one_from(state.advertised_at(segment, mask).load(simt::relaxed), random >> 26);  // (L)
-      if (bit == bits_per_word) {
-        if (++mask == masks) mask = 0;
-        continue;
-      }
+      if (bit == bits_per_word) break;
       slice_grant const grant =
           simt::far_call(&state, &claim_in_block, state, id, segment, mask * bits_per_word + bit, count, random >> 16);
       if (grant.from != slice_grant::source::nothing) return grant;
@@ -328,17 +355,27 @@ class slice_supply {
   /// Gives up a reservation.
   QUARRY_SLOW static void return_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index) {
     auto const next = state.block_at(id, segment, block_index).count_release(false, true);
-    if (next != block::consequence::none) simt::far_call(&state, &follow_up, state, id, segment, block_index, next);
+    if (next != block::consequence::none) simt::far_call(&state, &follow_up, state, id, segment, block_index * words_per_block, next, true);
   }
 
   QUARRY_SLOW static void release_far(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index, word slices) {
-    release(state, id, segment, index, slices);
+    release(state, id, state.shapes[id].slices, segment, index, slices);
   }
 
-  QUARRY_SLOW static void follow_up(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index,
-                                    block::consequence what) {
+  /// What a block asked for when a release of slices of word `index` was counted. True if it was refused, and is undone.
+  QUARRY_SLOW static bool follow_up(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index,
+                                    block::consequence what, bool whole) {
+    std::uint32_t const block_index = index / words_per_block;
+    if (what == block::consequence::refused) {
+      block const of = state.block_at(id, segment, block_index);
+      of.at(index % words_per_block).take_back(~of.empty(index % words_per_block));
+      of.take_back_count(true, whole);
+      return true;
+    }
+    simt::fence_after_loads();
     simt::far_call(&state, &advertise, state, id, segment, block_index);
     if (what == block::consequence::hand_over) simt::far_call(&state, &add_free_block, state, id, segment);
+    return false;
   }
 
   QUARRY_SLOW static void add_free_block(heap_state& state, size_class id, std::uint32_t segment) {
@@ -355,12 +392,10 @@ class slice_supply {
     for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i) {
       state.advertised_at(segment, i).fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
     }
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < blocks; ++i) {
-      simt::atomic_ref<word>{state.blocks[std::size_t{segment} * state.blocks_per_segment + i]}.store(0, simt::relaxed);  // (E)
-    }
+    simt::zero_words(&state.blocks[std::size_t{segment} * state.blocks_per_segment], blocks);
     slice_word{state.word_at(segment, (state.shapes[id].slices - 1) / bits_per_word)}.reset(0);
     entry.end_retirement(blocks);  // (E) the tree's insert publishes all of it
+    state.held[id].subtract();
     state.class_tree(id).claim(segment);
     state.segment_tree().insert(segment);
     simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(1, simt::relaxed);  // (L) a hint
@@ -440,10 +475,10 @@ class slice_supply {
 
   /// Claims segments, formats them for class `id` and opens its slots on them. Requires the class's lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
-    class_shape const shape = state.shapes[id];
     simt::atomic_ref<std::uint32_t> free_segments{state.free_segments};
     std::uint32_t const share = free_segments.load(simt::relaxed) / 8;  // (L) leave some to others
-    std::uint32_t const wanted = shape.run_segments < share ? shape.run_segments : share == 0 ? 1 : share;
+    std::uint32_t const most = state.shapes[id].run_segments;
+    std::uint32_t const wanted = most < share ? most : share == 0 ? 1 : share;
     set_has_run(state, id, true);  // before the claim: who finds no segment then sees that we have them
     bit_tree::run const found = state.segment_tree().claim_front(wanted);
     if (found.count == 0) {
@@ -451,23 +486,8 @@ class slice_supply {
       return false;
     }
     free_segments.fetch_sub(found.count, simt::relaxed);  // (L) a hint
-    class_run const of_class = state.run(id);
-    segment_run const run = class_run::run_of(of_class.peek()).next(found.first, found.count);
-    std::uint32_t const last_word = (shape.slices - 1) / bits_per_word;
-    word const unused_bits = ~low_bits(shape.slices - last_word * bits_per_word);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < found.count; ++i) {
-      segment_entry& entry = state.segments[found.first + i];
-      entry.store(segment_use::slices_of(id));
-      entry.store_shape({run.key(), shape.size, shape.size_multiplier,
-                         segment_shape::pack(shape.units, shape.unit_shift, shape.size_divider_shift)});
-      if (unused_bits != 0) slice_word{state.word_at(found.first + i, last_word)}.reset(unused_bits);
-    }
-    std::uint32_t const units = found.count * shape.units;
-    of_class.set(run, units < slots_per_class ? slots_per_class - units : 0);  // slots without a unit are used up
-    simt::fence_before_stores();
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
+    state.held[id].add(found.count);
+    simt::far_call(&state, &format_run, state, id, class_run::run_of(state.run(id).peek()).next(found.first, found.count));
     return true;
   }
 

@@ -65,6 +65,10 @@ class atomic_ref {
     interleave();
     return ref_.fetch_sub(value, order);
   }
+  QUARRY_HD T fetch_max(T value, memory_order order) const {
+    interleave();
+    return ref_.fetch_max(value, order);
+  }
   QUARRY_HD T fetch_or(T value, memory_order order) const {
     interleave();
     return ref_.fetch_or(value, order);
@@ -82,5 +86,17 @@ class atomic_ref {
  private:
   cuda::atomic_ref<T, cuda::thread_scope_device> ref_;
 };
+
+/// Zeroes `count` words, which begin at a multiple of 16 bytes, while others may look at them.
+QUARRY_HD inline void zero_words(std::uint64_t* words, std::uint32_t count) {
+#ifdef __CUDA_ARCH__
+  auto* const pairs = reinterpret_cast<ulonglong2*>(words);
+#pragma unroll 4
+  for (std::uint32_t i = 0; i < count / 2; ++i) pairs[i] = {0, 0};
+  if (count % 2 != 0) words[count - 1] = 0;
+#else
+  for (std::uint32_t i = 0; i < count; ++i) atomic_ref<std::uint64_t>{words[i]}.store(0, relaxed);
+#endif
+}
 
 }  // namespace quarry::simt
