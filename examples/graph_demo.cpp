@@ -152,23 +152,10 @@ class demo {
       done[i] = results[i] == change_result::done;
       bool const refused =
           results[i] == (inserts ? change_result::duplicate : change_result::absent);
-      if (!done[i] && !refused) throw wrong_answer{text_of(batch[i]) + ": " + reason(results[i])};
+      if (!done[i] && !refused) throw wrong_answer{text_of(batch[i]) + ": " + name_of(results[i])};
     }
     expected_.check_batch(places, done, inserts);
     return ms;
-  }
-
-  static char const* reason(change_result result) {
-    switch (result) {
-      case change_result::out_of_memory:
-        return "the heap is out of memory";
-      case change_result::table_full:
-        return "the table of vertices is full";
-      case change_result::reserved_id:
-        return "refused as a reserved id";
-      default:
-        return "an answer to another question";
-    }
   }
 
   /// Asks for every known edge, and for a tenth as many with random ends.

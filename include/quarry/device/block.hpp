@@ -14,9 +14,11 @@ inline constexpr std::uint32_t words_per_block = slices_per_block / bits_per_wor
 
 /// Up to 1024 slices of one size class, and how many of their words have come back whole.
 ///
-/// Its state is one word of two counts, `whole` below and `holed` above, or `free`.
+/// Its state is one word of two counts, `whole` below and `holed` above, or `emptying`, or `free`.
 ///   in use:    0 <= whole < words. Slices are handed out by the slots, or claimed from the bitmap.
-///   free:      every slice came back; the bitmap is empty; the block counts in its segment.
+///   emptying:  every slice came back, and one lane empties the bitmap. A segment counts how many of its blocks are free, not
+///              which: without this state a reviver could take a block whose bitmap is still being emptied.
+///   free:      the bitmap is empty; the block counts in its segment, or is about to.
 /// A word is whole when all its 64 bits are one. The last word of a segment may have fewer slices; its other bits are one for
 /// as long as the segment has this class, so that a word is seen to be whole without knowing the class. A word is holed when
 /// it has a slice to claim.
@@ -42,6 +44,7 @@ inline constexpr std::uint32_t words_per_block = slices_per_block / bits_per_wor
 class block {
  public:
   static constexpr word free = word{1} << 31;
+  static constexpr word emptying = word{1} << 30;  // about to be free: its bitmap is being emptied
 
   /// `slices` (1 to 1024) says how many the block holds.
   QUARRY_HD block(word* words, word& state, std::uint32_t slices) : words_{words}, state_{state}, slices_{slices} {}
@@ -69,7 +72,7 @@ class block {
   [[nodiscard]] QUARRY_HD consequence count_release(bool first_hole, bool whole) const {
     word const more = (first_hole ? one_holed : 0) + (whole ? 1 : 0);
     word const before = state().fetch_add(more, simt::fenced_acquire);  // (G)
-    if ((before & free) != 0) return consequence::refused;
+    if ((before & (free | emptying)) != 0) return consequence::refused;
     if (before + more == all_back() && simt::far_call(words_, &become_free, *this)) return consequence::hand_over;
     return first_hole && holed(before) == 0 ? consequence::advertise : consequence::none;
   }
@@ -86,7 +89,7 @@ class block {
   /// `count_release(false, true)`. False if none can be had.
   [[nodiscard]] QUARRY_HD bool reserve_word() const {
     word now = state().load(simt::relaxed);  // (L)
-    while (whole(now) != 0 && (now & free) == 0) {
+    while (whole(now) != 0) {
       if (state().compare_exchange(now, now - 1, simt::acquire)) return true;  // (P)
     }
     return false;
@@ -120,7 +123,7 @@ class block {
   static constexpr word one_holed = word{1} << 32;
 
   [[nodiscard]] QUARRY_HD static std::int32_t holed(word state) { return static_cast<std::int32_t>(state >> 32); }
-  [[nodiscard]] QUARRY_HD static std::uint32_t whole(word state) { return static_cast<std::uint32_t>(state) & ~static_cast<std::uint32_t>(free); }
+  [[nodiscard]] QUARRY_HD static std::uint32_t whole(word state) { return static_cast<std::uint32_t>(state & (emptying - 1)); }
 
   /// The state when every slice is back, everybody has counted it, and nobody is about to claim one.
   [[nodiscard]] QUARRY_HD word all_back() const { return words() * one_holed + words(); }
@@ -128,13 +131,14 @@ class block {
   /// False if a claimer was before us.
   QUARRY_SLOW static bool become_free(block self) {
     word expected = self.all_back();
-    if (!self.state().compare_exchange(expected, free, simt::relaxed)) return false;  // (L) `observe` orders
+    if (!self.state().compare_exchange(expected, emptying, simt::relaxed)) return false;  // (L) `observe` orders
     for (word all = 0; all != ~word{0};) {  // whoever counted a word has seen it whole, so this is soon over
       all = ~word{0};
       for (std::uint32_t i = 0; i < self.words(); ++i) all &= self.at(i).observe();
     }
     simt::fence_after_loads();
     for (std::uint32_t i = 0; i < self.words(); ++i) self.at(i).reset(self.empty(i));
+    self.state().fetch_add(free - emptying, simt::release);  // (P) of the next revive
     return true;
   }
 

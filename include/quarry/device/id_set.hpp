@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set of 32-bit ids on a heap, and what changing it can come to.
 #pragma once
 
 #include "quarry/core/bits.hpp"
 #include "quarry/core/bytes.hpp"
+#include "quarry/device/change_result.hpp"
 #include "quarry/simt/atomic.hpp"
 #include "quarry/simt/this_lane.hpp"
 
 namespace quarry {
-
-/// What came of a change. Anything but `done` changed nothing.
-enum class change_result : std::uint32_t {
-  done,
-  duplicate,      ///< insert: it is there already
-  absent,         ///< erase: it is not there
-  out_of_memory,  ///< insert: the heap has no room for a larger array
-  table_full,     ///< dynamic_graph: no place is left for another vertex
-  reserved_id,    ///< 0xFFFFFFFF is no id
-};
 
 /// A set of 32-bit ids that many lanes change at once: open addressing with linear probing in an array on a heap, whose
 /// capacity, a power of two, doubles when 3/4 of it is used (all of it, up to 16 places) and shrinks when less than 1/4 is.
@@ -182,14 +172,14 @@ class id_set {
   }
 
   QUARRY_HD void enter() {
-    for (;;) {
+    for (std::uint32_t tried = 0;; ++tried) {
       if ((gate().load(simt::relaxed) & closed) == 0) {            // (L)
         if ((gate().fetch_add(1, simt::acquire) & closed) == 0) {  // (E)
           return;
         }
         gate().fetch_sub(1, simt::relaxed);  // (D)
       }
-      simt::pause();
+      simt::pause(tried);
     }
   }
   QUARRY_HD void leave() { gate().fetch_sub(1, simt::release); }  // (X)

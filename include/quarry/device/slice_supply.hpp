@@ -241,20 +241,21 @@ class slice_supply {
       grant = simt::far_call(&state, &claim_by_mask, state, id, segment, count, random);
     }
     if (grant.from == slice_grant::source::nothing) simt::far_call(&state, &withdraw_segment, state, id, segment);
-    simt::far_call(&state, &leave_segment, state, segment);
+    simt::far_call(&state, &leave_segment, state, segment, entered);
     return grant;
   }
 
   /// The visitor may be the last that keeps a free segment from being given back.
-  QUARRY_SLOW static void leave_segment(heap_state& state, std::uint32_t segment) {
+  QUARRY_SLOW static void leave_segment(heap_state& state, std::uint32_t segment, bool entered) {
     segment_entry& entry = state.segments[segment];
     QUARRY_NO_UNROLL
     for (;;) {
-      segment_use const use = entry.load();  // if it is for slices, it stays so until this lane has left
+      // If it is for slices, it stays so until this lane has left; unless it was being given back when this lane came.
+      segment_use const use = entered ? entry.load() : segment_use::nothing();
       std::uint32_t const blocks = use.is_slices() ? state.blocks_of(use.slices_class()) : 0;
       if (entry.leave(blocks)) simt::far_call(&state, &give_back_segment, state, use.slices_class(), segment);
-      if (entry.load() == use || !entry.load().is_slices()) return;
-      (void)entry.enter();  // it was formatted while this lane looked, and may have become free again
+      if (use.is_slices() || !entry.load().is_slices()) return;
+      entered = entry.enter();  // it was formatted while this lane looked, and may have become free again
     }
   }
 

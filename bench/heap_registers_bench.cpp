@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many registers does a kernel need that allocates once, or frees once? The CPU has no answer.
+#include "allocators.hpp"
+#include "kernels.hpp"
+
+namespace {
+
+#ifdef __CUDACC__
+template <class Kernel>
+void record_registers(std::string const& name, char const* allocator) {
+  cudaFuncAttributes attributes{};
+  quarry::simt::check_cuda(cudaFuncGetAttributes(&attributes, quarry::simt::run_kernel<Kernel>),
+                           "cudaFuncGetAttributes");
+  bench::record(name, bench::parameters{}.add("allocator", allocator), attributes.numRegs,
+                "registers");
+}
+#endif
+
+}  // namespace
+
+int main([[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
+#ifdef __CUDACC__
+  bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
+    using ref = typename Allocator::ref;
+    record_registers<bench::allocate_kernel<ref, bench::one_size>>("heap/registers/malloc",
+                                                                   Allocator::name);
+    record_registers<bench::free_kernel<ref>>("heap/registers/free", Allocator::name);
+  });
+#endif
+}

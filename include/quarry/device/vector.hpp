@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays on a heap that grow: one for a single lane, one that many lanes append to.
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/core/bytes.hpp"
+#include "quarry/device/heap_ref.hpp"
+#include "quarry/simt/atomic.hpp"
+
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace quarry {
+
+/// A growing array that one lane uses at a time; another may go on with it after a barrier or in a later kernel.
+///
+/// Invariants: the first `size()` of `capacity()` elements exist; `data()` is null exactly if the capacity is 0. Never
+/// blocks. What cannot be had is refused with false, and nothing is lost. It frees its array when it ends; it moves, and is
+/// not copied, since a copy may fail.
+///
+/// Costs: 16 bytes and the heap_ref; appending is O(1) amortised, the capacity doubles.
+template <class T, class Heap = heap_ref>
+class vector {
+  static_assert(std::is_nothrow_move_constructible_v<T>, "elements move when the array grows");
+  static_assert(alignof(T) <= 16, "the heap aligns to 16 bytes");
+
+ public:
+  QUARRY_HD explicit vector(Heap heap) : heap_{heap} {}
+  QUARRY_HD vector(vector&& other) noexcept
+      : heap_{other.heap_},
+        data_{std::exchange(other.data_, nullptr)},
+        size_{std::exchange(other.size_, 0)},
+        capacity_{std::exchange(other.capacity_, 0)} {}
+  QUARRY_HD vector& operator=(vector&& other) noexcept {
+    if (this == &other) return *this;
+    reset();
+    heap_ = other.heap_;
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    capacity_ = std::exchange(other.capacity_, 0);
+    return *this;
+  }
+  QUARRY_HD ~vector() { reset(); }
+
+  /// Appends an element made of `arguments`, which may refer to one of this vector. False if there is no memory.
+  template <class... Arguments>
+  [[nodiscard]] QUARRY_HD bool emplace_back(Arguments&&... arguments) {
+    if (size_ < capacity_) {
+      ::new (static_cast<void*>(data_ + size_++)) T(std::forward<Arguments>(arguments)...);
+      return true;
+    }
+    std::uint32_t const wanted = grown(size_ + 1);
+    T* const fresh = allocate(wanted);
+    if (fresh == nullptr) return false;
+    ::new (static_cast<void*>(fresh + size_))
+        T(std::forward<Arguments>(arguments)...);  // before what they refer to moves
+    move_to(fresh, wanted);
+    ++size_;
+    return true;
+  }
+  [[nodiscard]] QUARRY_HD bool push_back(T const& value) { return emplace_back(value); }
+
+  /// Room for `count` elements. False, with nothing changed, if there is no memory.
+  [[nodiscard]] QUARRY_HD bool reserve(std::uint32_t count) {
+    if (count <= capacity_) return true;
+    std::uint32_t const wanted = grown(count);
+    T* const fresh = allocate(wanted);
+    if (fresh == nullptr) return false;
+    move_to(fresh, wanted);
+    return true;
+  }
+
+  /// Removes the last element. Requires that there is one.
+  QUARRY_HD void pop_back() { data_[--size_].~T(); }
+
+  /// Removes all elements and keeps the array.
+  QUARRY_HD void clear() {
+    while (size_ != 0) pop_back();
+  }
+
+  /// Removes all elements and gives the array back.
+  QUARRY_HD void reset() {
+    clear();
+    heap_.free(data_);
+    data_ = nullptr;
+    capacity_ = 0;
+  }
+
+  [[nodiscard]] QUARRY_HD T& operator[](std::uint32_t i) { return data_[i]; }
+  [[nodiscard]] QUARRY_HD T const& operator[](std::uint32_t i) const { return data_[i]; }
+  [[nodiscard]] QUARRY_HD T* data() { return data_; }
+  [[nodiscard]] QUARRY_HD T const* data() const { return data_; }
+  [[nodiscard]] QUARRY_HD T* begin() { return data_; }
+  [[nodiscard]] QUARRY_HD T* end() { return data_ + size_; }
+  [[nodiscard]] QUARRY_HD T const* begin() const { return data_; }
+  [[nodiscard]] QUARRY_HD T const* end() const { return data_ + size_; }
+  [[nodiscard]] QUARRY_HD std::uint32_t size() const { return size_; }
+  [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] QUARRY_HD bool empty() const { return size_ == 0; }
+
+ private:
+  /// The next capacity for at least `count` elements: twice as many as now, and the heap's smallest size class.
+  [[nodiscard]] QUARRY_HD std::uint32_t grown(std::uint32_t count) const {
+    std::uint64_t wanted = std::uint64_t{capacity_} * 2;
+    if (wanted > 0xFFFF'FFFFu || wanted < count) wanted = count;
+    return wanted * sizeof(T) >= 16 ? static_cast<std::uint32_t>(wanted)
+                                    : static_cast<std::uint32_t>(16 / sizeof(T));
+  }
+  [[nodiscard]] QUARRY_HD T* allocate(std::uint32_t count) const {
+    return static_cast<T*>(heap_.malloc(bytes{count} * sizeof(T)));
+  }
+  QUARRY_HD void move_to(T* fresh, std::uint32_t capacity) {
+    for (std::uint32_t i = 0; i < size_; ++i) {
+      ::new (static_cast<void*>(fresh + i)) T(std::move(data_[i]));
+      data_[i].~T();
+    }
+    heap_.free(data_);
+    data_ = fresh;
+    capacity_ = capacity;
+  }
+
+  Heap heap_;
+  T* data_ = nullptr;
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = 0;
+};
+
+/// An array that many lanes append to at once. Its elements never move: part k holds `first_part` << k of them. Zeroed memory
+/// is an empty one. `T` is trivially copyable.
+///
+/// Invariants, while nobody appends: there are `size()` elements without gaps, and every part that they reach.
+///
+/// Any lane may append at any time; it never waits, and is lock-free: it must try again only if another lane appended.
+/// `size` and elements are for later kernels, or for lanes that a barrier puts behind the appending ones: that an index was
+/// given out does not mean that its element was written. `clear` needs the array for itself.
+///
+/// Costs: 8 bytes for each of 26 parts, and at most as much memory again as there are elements, or `first_part` of them.
+///
+/// Memory order. (I) installs a part with release after it came from the heap, (A) finds it with acquire before it is
+/// written, so that the heap's ordering of its old and new owner reaches every lane. (N) gives out an index; it orders
+/// nothing.
+template <class T>
+class shared_vector {
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
+
+ public:
+  static constexpr std::uint32_t first_part = 64;
+
+  /// Appends. False, with nothing changed, if there is no memory.
+  template <class Heap>
+  [[nodiscard]] QUARRY_HD bool push_back(Heap const& heap, T const& value) {
+    simt::atomic_ref<std::uint32_t> const size{size_};
+    std::uint32_t index = size.load(simt::relaxed);  // (N)
+    for (;;) {
+      T* const part = part_for(heap, index);
+      if (part == nullptr) return false;
+      if (size.compare_exchange(index, index + 1, simt::relaxed)) {  // (N)
+        part[offset_of(index)] = value;
+        return true;
+      }
+    }
+  }
+
+  [[nodiscard]] QUARRY_HD std::uint32_t size() const { return size_; }
+  [[nodiscard]] QUARRY_HD T& operator[](std::uint32_t index) {
+    return parts_[part_of(index)][offset_of(index)];
+  }
+
+  /// Removes all elements and frees the parts. Requires that no other lane uses the array.
+  template <class Heap>
+  QUARRY_HD void clear(Heap const& heap) {
+    for (T*& part : parts_) {
+      heap.free(part);
+      part = nullptr;
+    }
+    size_ = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t part_count = 26;  // 64 * (2^26 - 1) elements: nearly 2^32
+
+  [[nodiscard]] QUARRY_HD static std::uint32_t part_of(std::uint32_t index) {
+    return highest_one(std::uint64_t{index} / first_part + 1);
+  }
+  [[nodiscard]] QUARRY_HD static std::uint32_t offset_of(std::uint32_t index) {
+    return index - first_part * ((1u << part_of(index)) - 1);
+  }
+
+  /// The part that holds `index`, made if it is not there. Of several lanes that make it, one wins; the others free theirs.
+  template <class Heap>
+  [[nodiscard]] QUARRY_HD T* part_for(Heap const& heap, std::uint32_t index) {
+    std::uint32_t const number = part_of(index);
+    if (number >= part_count) return nullptr;
+    simt::atomic_ref<T*> const part{parts_[number]};
+    T* found = part.load(simt::acquire);  // (A)
+    if (found != nullptr) return found;
+    auto* const fresh = static_cast<T*>(heap.malloc((bytes{first_part} << number) * sizeof(T)));
+    if (fresh == nullptr) return part.load(simt::acquire);                 // (A)
+    if (part.compare_exchange(found, fresh, simt::release)) return fresh;  // (I)
+    heap.free(fresh);
+    return part.load(simt::acquire);  // (A)
+  }
+
+  std::uint32_t size_ = 0;     // atomic
+  T* parts_[part_count] = {};  // atomic: null until somebody needs it
+};
+
+}  // namespace quarry

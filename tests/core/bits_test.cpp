@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/core/bits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+namespace quarry {
+namespace {
+
+constexpr word all = ~word{0};
+
+TEST(Bits, LowBitsAreAsManyAsAskedForAndAtMost64) {
+  EXPECT_EQ(low_bits(0), 0u);
+  EXPECT_EQ(low_bits(1), 1u);
+  EXPECT_EQ(low_bits(63), all >> 1);
+  EXPECT_EQ(low_bits(64), all);
+  EXPECT_EQ(low_bits(1000), all);
+}
+
+TEST(Bits, LowestOneOfNothingIs64) {
+  EXPECT_EQ(lowest_one(0), 64u);
+  EXPECT_EQ(lowest_one(word{1} << 63), 63u);
+  EXPECT_EQ(highest_one(1), 0u);
+  EXPECT_EQ(highest_one(all), 63u);
+}
+
+TEST(Bits, OneFromGoesRound) {
+  EXPECT_EQ(one_from(0b0101, 1), 2u);
+  EXPECT_EQ(one_from(0b0101, 3), 0u);
+  EXPECT_EQ(one_from(0, 3), 64u);
+  EXPECT_EQ(one_from(word{1} << 63, 63), 63u);
+  EXPECT_EQ(one_from(1, 64), 0u);
+}
+
+TEST(Bits, RunsStartWhereEnoughOnesFollow) {
+  EXPECT_EQ(starts_of_runs(0b0111'0110, 2), 0b0011'0010u);
+  EXPECT_EQ(starts_of_runs(0b0111'0110, 3), 0b0001'0000u);
+  EXPECT_EQ(starts_of_runs(all, 64), 1u);
+  EXPECT_EQ(starts_of_runs(all - 1, 64), 0u);
+  EXPECT_EQ(starts_of_runs(all, 1), all);
+}
+
+TEST(Bits, MixIsABijectionOnSmallNumbersAndSpreadsThem) {
+  std::set<std::uint32_t> seen;
+  std::set<std::uint32_t> tops;
+  for (std::uint32_t i = 0; i < 4096; ++i) {
+    seen.insert(mix(i));
+    tops.insert(mix(i) >> 26);
+  }
+  EXPECT_EQ(seen.size(), 4096u);
+  EXPECT_EQ(tops.size(), 64u);
+}
+
+/// Each function, bit by bit.
+TEST(Bits, AreWhatANaiveLoopSays) {
+  constexpr std::uint64_t seed = 99;
+  SCOPED_TRACE("seed 99");
+  std::mt19937_64 random{seed};
+  for (int round = 0; round < 20000; ++round) {
+    word bits = random();
+    for (auto thin = random() % 4; thin > 0; --thin) bits &= random();
+    if (random() % 4 == 0) bits = ~bits;
+    auto const number = static_cast<std::uint32_t>(random() % 65);
+    auto const is_one = [&](std::uint32_t at) { return at < 64 && (bits >> at & 1) != 0; };
+
+    std::uint32_t ones = 0;
+    std::uint32_t lowest = 64;
+    std::uint32_t highest = 64;
+    std::uint32_t from = 64;
+    word few = 0;
+    word starts = 0;
+    for (std::uint32_t at = 0; at < 64; ++at) {
+      if (is_one(at)) {
+        if (lowest == 64) lowest = at;
+        highest = at;
+        if (from == 64 && at >= number) from = at;
+        if (ones < number) few |= word{1} << at;
+        ASSERT_EQ(select_one(bits, ones), at);
+        ++ones;
+      }
+      std::uint32_t length = 0;
+      while (is_one(at + length)) ++length;
+      if (number != 0 && length >= number) starts |= word{1} << at;
+    }
+    ASSERT_EQ(count_ones(bits), ones);
+    ASSERT_EQ(lowest_one(bits), lowest);
+    if (bits != 0) {
+      ASSERT_EQ(highest_one(bits), highest);
+    }
+    ASSERT_EQ(one_from(bits, number), from != 64 ? from : lowest) << std::hex << bits << " from " << number;
+    ASSERT_EQ(lowest_ones(bits, number), few);
+    if (number != 0) {
+      ASSERT_EQ(starts_of_runs(bits, number), starts) << std::hex << bits << " runs of " << number;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quarry

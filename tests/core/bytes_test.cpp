@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/core/bytes.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry {
+namespace {
+
+TEST(Bytes, AreWrittenInPowersOf1024) {
+  EXPECT_EQ(1_KiB, bytes{1024});
+  EXPECT_EQ(3_MiB, bytes{3} * 1024 * 1024);
+  EXPECT_EQ(1_GiB, 1024_MiB);
+}
+
+TEST(Bytes, HoldMoreThan32Bits) { EXPECT_EQ(64_GiB, bytes{1} << 36); }
+
+TEST(Bytes, AreConstants) { static_assert(16_KiB == 16384); }
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/bit_tree.hpp"
+
+#include "quarry/simt/launch.hpp"
+#include "quarry/simt/this_lane.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iostream>
+#include <iterator>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace quarry {
+namespace {
+
+constexpr std::uint32_t none = bit_tree::none;
+
+/// A tree and its words.
+struct owned_tree {
+  explicit owned_tree(std::uint32_t size) : words(bit_tree::words_for(size)), tree{words.data(), size} {}
+
+  std::vector<word> words;
+  bit_tree tree;
+};
+
+TEST(BitTree, TakesAWordForEach64NumbersOnEachLevel) {
+  EXPECT_EQ(bit_tree::words_for(1), 1u);
+  EXPECT_EQ(bit_tree::words_for(64), 1u);
+  EXPECT_EQ(bit_tree::words_for(65), 3u);
+  EXPECT_EQ(bit_tree::words_for(4096), 65u);
+  EXPECT_EQ(bit_tree::words_for(4097), 65u + 2 + 1);
+}
+
+TEST(BitTree, IsEmptyAtFirst) {
+  owned_tree const a{4097};
+  EXPECT_TRUE(a.tree.empty());
+  EXPECT_TRUE(a.tree.audit());
+  EXPECT_EQ(a.tree.count(), 0u);
+  EXPECT_EQ(a.tree.successor(0), none);
+  EXPECT_EQ(a.tree.claim_first(), none);
+  EXPECT_EQ(a.tree.claim_back(1), none);
+  EXPECT_EQ(a.tree.claim_front(64).count, 0u);
+}
+
+TEST(BitTree, InsertsANumberOnce) {
+  owned_tree const a{200};
+  EXPECT_TRUE(a.tree.insert(130));
+  EXPECT_FALSE(a.tree.insert(130));
+  EXPECT_EQ(a.tree.count(), 1u);
+  EXPECT_TRUE(a.tree.contains(130));
+}
+
+TEST(BitTree, RefusesToClaimWhatIsNotThere) {
+  owned_tree const a{200};
+  a.tree.insert(130);
+  EXPECT_FALSE(a.tree.claim(131));
+  EXPECT_TRUE(a.tree.claim(130));
+  EXPECT_FALSE(a.tree.claim(130));
+  EXPECT_TRUE(a.tree.empty());
+}
+
+TEST(BitTree, SearchesFromANumberOnAndRound) {
+  owned_tree const a{4200};
+  a.tree.insert(5);
+  a.tree.insert(4100);
+  EXPECT_EQ(a.tree.successor(5), 5u);
+  EXPECT_EQ(a.tree.successor(6), 4100u);
+  EXPECT_EQ(a.tree.successor(4101), none);
+  EXPECT_EQ(a.tree.successor(4200), none) << "just past the end";
+  EXPECT_EQ(a.tree.successor_round(4101), 5u);
+  EXPECT_EQ(a.tree.successor_round(6), 4100u);
+}
+
+TEST(BitTree, ClaimsFromTheFrontARunOfOneWord) {
+  owned_tree const a{130};
+  a.tree.insert_run(60, 8);
+  auto const first = a.tree.claim_front(64);
+  EXPECT_EQ(first.first, 60u);
+  EXPECT_EQ(first.count, 4u) << "the run goes on in the next word, but the claim does not";
+  auto const second = a.tree.claim_front(3);
+  EXPECT_EQ(second.first, 64u);
+  EXPECT_EQ(second.count, 3u);
+  EXPECT_EQ(a.tree.claim_first(), 67u);
+  EXPECT_TRUE(a.tree.empty());
+}
+
+TEST(BitTree, ClaimsTheHighestRunFromTheBack) {
+  owned_tree const a{300};
+  a.tree.insert_run(0, 300);
+  EXPECT_TRUE(a.tree.claim(250));
+  EXPECT_EQ(a.tree.claim_back(49), 251u) << "all above the gap";
+  EXPECT_EQ(a.tree.claim_back(50), 200u) << "below the gap";
+  EXPECT_EQ(a.tree.claim_back(200), 0u) << "over several words";
+  EXPECT_EQ(a.tree.claim_back(1), none);
+  EXPECT_TRUE(a.tree.audit());
+}
+
+TEST(BitTree, ClaimsNothingFromTheBackIfNoRunIsLongEnough) {
+  owned_tree const a{300};
+  a.tree.insert_run(0, 300);
+  EXPECT_TRUE(a.tree.claim(150));
+  EXPECT_EQ(a.tree.claim_back(151), none);
+  EXPECT_EQ(a.tree.claim_back(301), none);
+  EXPECT_EQ(a.tree.count(), 299u);
+}
+
+/// First of the last `count` consecutive numbers of a set.
+std::uint32_t naive_last_run(std::set<std::uint32_t> const& numbers, std::uint32_t count) {
+  std::uint32_t length = 0;
+  std::uint32_t last = none;
+  for (auto at = numbers.rbegin(); at != numbers.rend(); ++at) {
+    length = last != none && *at + 1 == last ? length + 1 : 1;
+    last = *at;
+    if (length == count) return last;
+  }
+  return none;
+}
+
+class BitTreeOfSize : public ::testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(BitTreeOfSize, DoesWhatASetDoes) {
+  std::uint32_t const size = GetParam();
+  std::uint64_t const seed = 7000 + size;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random{seed};
+  owned_tree const a{size};
+  std::set<std::uint32_t> model;
+  auto const below = [&](std::uint32_t bound) { return static_cast<std::uint32_t>(random() % bound); };
+  for (int step = 0; step < 1500 && !HasFailure(); ++step) {
+    std::uint32_t const number = below(size);
+    std::uint32_t const count = 1 + below(std::min(size, 1u << below(8)));
+    switch (below(9)) {
+      case 0:
+        EXPECT_EQ(a.tree.insert(number), model.insert(number).second);
+        break;
+      case 1: {
+        for (std::uint32_t i = number; i < std::min(size, number + count); ++i) {
+          if (model.insert(i).second) a.tree.insert_run(i, 1);
+        }
+        break;
+      }
+      case 2: {
+        auto const begin = model.lower_bound(number);
+        if (begin != model.end() || number + count > size) break;
+        a.tree.insert_run(number, count);
+        for (std::uint32_t i = number; i < number + count; ++i) model.insert(i);
+        break;
+      }
+      case 3:
+        EXPECT_EQ(a.tree.claim(number), model.erase(number) == 1);
+        break;
+      case 4: {
+        auto const expected = model.empty() ? none : *model.begin();
+        EXPECT_EQ(a.tree.claim_first(), expected);
+        model.erase(expected);
+        break;
+      }
+      case 5: {
+        auto const most = std::min(count, 64u);
+        std::uint32_t const first = model.empty() ? 0 : *model.begin();
+        std::uint32_t expected = 0;
+        while (expected < most && model.contains(first + expected) && first % 64 + expected < 64) ++expected;
+        auto const found = a.tree.claim_front(most);
+        EXPECT_EQ(found.count, expected);
+        if (expected != 0) {
+          EXPECT_EQ(found.first, first);
+        }
+        for (std::uint32_t i = 0; i < expected; ++i) model.erase(first + i);
+        break;
+      }
+      case 6: {
+        auto const expected = naive_last_run(model, count);
+        EXPECT_EQ(a.tree.claim_back(count), expected) << "of " << count;
+        if (expected == none) break;
+        for (std::uint32_t i = 0; i < count; ++i) model.erase(expected + i);
+        break;
+      }
+      case 7: {
+        auto const found = model.lower_bound(number);
+        EXPECT_EQ(a.tree.successor(number), found == model.end() ? none : *found);
+        break;
+      }
+      default:
+        EXPECT_EQ(a.tree.contains(number), model.contains(number));
+        EXPECT_EQ(a.tree.empty(), model.empty());
+        EXPECT_EQ(a.tree.count(), model.size());
+    }
+    EXPECT_TRUE(a.tree.audit());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, BitTreeOfSize, ::testing::Values(1, 2, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097, 5000),
+                         ::testing::PrintToStringParamName());
+
+/// Lanes that claim and insert at random, each keeping what it claimed, and what all of them together must hold.
+class contested_tree {
+ public:
+  explicit contested_tree(std::uint32_t size) : owned_{size}, held_(size) {
+    owned_.tree.insert_run(0, size);
+  }
+
+  void work(std::uint64_t seed, int steps) {
+    std::mt19937_64 random{seed};
+    std::vector<std::uint32_t> mine;
+    bit_tree const tree = owned_.tree;
+    for (int step = 0; step < steps; ++step) {
+      auto const some = static_cast<std::uint32_t>(1 + random() % 3);
+      switch (random() % 5) {
+        case 0:
+          keep(mine, tree.claim_first(), 1);
+          break;
+        case 1: {
+          auto const found = tree.claim_front(some);
+          keep(mine, found.first, found.count);
+          break;
+        }
+        case 2:
+          keep(mine, tree.claim_back(some), some);
+          break;
+        case 3: {
+          auto const seen = tree.successor_round(static_cast<std::uint32_t>(random() % tree.size()));
+          if (seen != none && tree.claim(seen)) keep(mine, seen, 1);
+          break;
+        }
+        default:
+          while (mine.size() > random() % 4) give_back(mine);
+      }
+    }
+    while (!mine.empty()) give_back(mine);
+  }
+
+  void expect_whole() const {
+    EXPECT_EQ(claimed_twice_, 0u);
+    EXPECT_EQ(inserted_twice_, 0u);
+    EXPECT_TRUE(owned_.tree.audit());
+    EXPECT_EQ(owned_.tree.count(), owned_.tree.size());
+    for (std::uint32_t number = 0; number < owned_.tree.size(); ++number) {
+      ASSERT_EQ(owned_.tree.successor(number), number);
+    }
+  }
+
+ private:
+  /// `held_` is plain memory: a claim must happen after the insert by whoever held the number before.
+  void keep(std::vector<std::uint32_t>& mine, std::uint32_t first, std::uint32_t count) {
+    if (first == none) return;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (std::exchange(held_[first + i], 1) != 0) ++claimed_twice_;
+      mine.push_back(first + i);
+    }
+  }
+  void give_back(std::vector<std::uint32_t>& mine) {
+    held_[mine.back()] = 0;
+    if (!owned_.tree.insert(mine.back())) ++inserted_twice_;
+    mine.pop_back();
+  }
+
+  owned_tree owned_;
+  std::vector<std::uint32_t> held_;
+  std::atomic<std::uint32_t> claimed_twice_{0};
+  std::atomic<std::uint32_t> inserted_twice_{0};
+};
+
+TEST(BitTree, LosesNoNumberAndGivesNoneTwiceInFibers) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint32_t const size : {3u, 65u, 130u, 4100u}) {
+    for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
+      SCOPED_TRACE("size " + std::to_string(size) + " seed " + std::to_string(seed));
+      contested_tree contested{size};
+      simt::launch_fibers({2, 3}, {.seed = seed, .switches = 96},
+                          [&] { contested.work(seed * 100 + simt::this_place().rank(), 20); });
+      contested.expect_whole();
+    }
+  }
+}
+
+TEST(BitTree, LosesNoNumberAndGivesNoneTwiceOnThreads) {
+  for (std::uint32_t const size : {3u, 65u, 4100u}) {
+    SCOPED_TRACE("size " + std::to_string(size));
+    contested_tree contested{size};
+    simt::launch_threads({4, 1}, 4, [&] { contested.work(simt::this_place().rank(), 1500); });
+    contested.expect_whole();
+  }
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/hash_map.hpp"
+
+#include "support/machines.hpp"
+
+#include <map>
+#include <set>
+
+namespace quarry {
+namespace {
+
+using namespace test;
+
+using map_ref = hash_map_ref<std::uint64_t, std::uint32_t>;
+
+struct map_operation {
+  bool is_insert;
+  std::uint64_t key;
+};
+
+/// Lane i does operation i; what it inserts is i + 1000 * `step`.
+struct change_map {
+  map_ref map;
+  map_operation const* operations;
+  std::uint32_t count;
+  std::uint32_t step;
+  change_result* results;
+  std::uint32_t* values;  // inserted or erased
+
+  QUARRY_HD void operator()() const {
+    auto const here = simt::this_place();
+    for (std::uint64_t i = here.rank(); i < count; i += here.count()) {
+      auto const [is_insert, key] = operations[i];
+      values[i] = static_cast<std::uint32_t>(i) + 1000 * step;
+      results[i] = is_insert ? map.insert(key, values[i]) : map.erase(key, values[i]);
+    }
+  }
+};
+
+/// What a lane finds was inserted under that key, whoever inserts and erases beside it: values hold their key.
+struct find_while_changing {
+  map_ref map;
+  std::uint32_t* strangers;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      std::uint64_t const key = (rank + i) % 4;
+      std::uint32_t value = 0;
+      if (rank % 4 == 0) {
+        if (map.find(key, value) && value % 4 != key)
+          simt::atomic_ref<std::uint32_t>{*strangers}.fetch_add(1, simt::relaxed);
+      } else if (rank % 4 == 1) {
+        if (map.erase(key, value) == change_result::done && value % 4 != key) {
+          simt::atomic_ref<std::uint32_t>{*strangers}.fetch_add(1, simt::relaxed);
+        }
+      } else {
+        (void)map.insert(key, static_cast<std::uint32_t>(key) + 4 * (100 * rank + i));
+      }
+    }
+  }
+};
+
+struct list_map {
+  map_ref map;
+  std::uint64_t* keys;
+  std::uint32_t* values;
+  std::uint32_t* count;
+
+  QUARRY_HD void operator()() const {
+    map.for_each(0, 1, [this](std::uint64_t key, std::uint32_t value) {
+      keys[*count] = key;
+      values[*count] = value;
+      ++*count;
+    });
+  }
+};
+
+struct make_map {
+  heap_ref heap;
+  std::uint32_t capacity;
+  map_ref* result;
+  QUARRY_HD void operator()() const { *result = map_ref::make(heap, capacity); }
+};
+struct destroy_map {
+  heap_ref heap;
+  map_ref* map;
+  QUARRY_HD void operator()() const { map->destroy(heap); }
+};
+
+template <class Machine>
+class tested_map {
+ public:
+  tested_map(Machine const& machine, std::uint32_t capacity)
+      : machine_{machine},
+        heap_{machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB})},
+        map_(1) {
+    machine_.run({}, make_map{heap_.ref(), capacity, map_.data()});
+  }
+  ~tested_map() {
+    machine_.run({}, destroy_map{heap_.ref(), map_.data()});
+    expect_sound_and_empty(heap_);
+  }
+
+  /// What came of each operation, and the value inserted or erased.
+  std::vector<std::pair<change_result, std::uint32_t>> change(
+      std::vector<map_operation> const& wanted, std::uint32_t step = 0) {
+    typename Machine::template array<map_operation> operations(wanted.size());
+    std::copy(wanted.begin(), wanted.end(), operations.begin());
+    typename Machine::template array<change_result> results(wanted.size());
+    typename Machine::template array<std::uint32_t> values(wanted.size());
+    auto const count = static_cast<std::uint32_t>(wanted.size());
+    machine_.run(small_grid, change_map{map_[0], operations.data(), count, step, results.data(),
+                                        values.data()});
+    std::vector<std::pair<change_result, std::uint32_t>> both;
+    for (std::size_t i = 0; i < wanted.size(); ++i) both.push_back({results[i], values[i]});
+    return both;
+  }
+
+  std::map<std::uint64_t, std::uint32_t> content() {
+    typename Machine::template array<std::uint64_t> keys(map_[0].capacity());
+    typename Machine::template array<std::uint32_t> values(map_[0].capacity());
+    typename Machine::template array<std::uint32_t> count(1);
+    machine_.run({}, list_map{map_[0], keys.data(), values.data(), count.data()});
+    std::map<std::uint64_t, std::uint32_t> result;
+    for (std::uint32_t i = 0; i < count[0]; ++i)
+      EXPECT_TRUE(result.insert({keys[i], values[i]}).second) << "listed twice";
+    return result;
+  }
+
+  map_ref ref() { return map_[0]; }
+  [[nodiscard]] heap const& memory() const { return heap_; }
+
+ private:
+  Machine machine_;
+  heap heap_;
+  typename Machine::template array<map_ref> map_;
+};
+
+template <class Machine>
+struct HashMap : testing::Test {};
+TYPED_TEST_SUITE(HashMap, machines, machine_names);
+
+TYPED_TEST(HashMap, TakesTheValueOfOneLaneIfManyInsertAKey) {
+  for (auto const seed : TypeParam::seeds()) {
+    tested_map map{TypeParam{seed}, 16};
+    std::uint32_t winner = 0;
+    int winners = 0;
+    for (auto const& [result, value] :
+         map.change(std::vector<map_operation>(128, {true, ~std::uint64_t{0}}))) {
+      if (result == change_result::done) winner = value, ++winners;
+    }
+    EXPECT_EQ(winners, 1);
+    EXPECT_EQ(map.content(), (std::map<std::uint64_t, std::uint32_t>{{~std::uint64_t{0}, winner}}));
+  }
+}
+
+TYPED_TEST(HashMap, RefusesMoreKeysThanItHasPlacesAndKeepsTheirs) {
+  for (auto const seed : TypeParam::seeds()) {
+    tested_map map{TypeParam{seed}, 8};
+    std::vector<map_operation> wanted;
+    for (std::uint64_t key = 0; key < 32; ++key) wanted.push_back({true, key});
+    auto const results = map.change(wanted);
+    EXPECT_EQ(std::count_if(results.begin(), results.end(),
+                            [](auto const& each) { return each.first == change_result::done; }),
+              8);
+    EXPECT_EQ(
+        std::count_if(results.begin(), results.end(),
+                      [](auto const& each) { return each.first == change_result::table_full; }),
+        24);
+    auto const kept = map.content();
+    ASSERT_EQ(kept.size(), 8u);
+    EXPECT_EQ(map.change({{false, 99}}).front().first, change_result::absent);
+    // An erased key keeps its place: it can come back, another cannot have it.
+    std::uint64_t const known = kept.begin()->first;
+    EXPECT_EQ(map.change({{false, known}}).front().first, change_result::done);
+    EXPECT_EQ(map.change({{true, 99}}).front().first, change_result::table_full);
+    EXPECT_EQ(map.change({{true, known}}).front().first, change_result::done);
+  }
+}
+
+TYPED_TEST(HashMap, HasNoPlacesIfThereIsNoMemory) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
+  typename TypeParam::template array<map_ref> map(1);
+  machine.run({}, make_map{heap.ref(), 1u << 20, map.data()});
+  EXPECT_EQ(map[0].capacity(), 0u);
+  EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 1u);
+}
+
+TYPED_TEST(HashMap, NeverShowsAValueUnderAnotherKey) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam const machine{seed};
+    tested_map map{machine, 8};
+    typename TypeParam::template array<std::uint32_t> strangers(1);
+    machine.run(small_grid, find_while_changing{map.ref(), strangers.data()});
+    EXPECT_EQ(strangers[0], 0u) << "seed " << seed;
+  }
+}
+
+TYPED_TEST(HashMap, AgreesWithANaiveMapAndGivesEachValueToOneEraser) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    dice random{seed};
+    tested_map map{TypeParam{seed}, 64};
+    std::map<std::uint64_t, std::multiset<std::uint32_t>>
+        model;  // under each key: inserted, not yet erased
+    for (std::uint32_t step = 0; step < 8; ++step) {
+      std::vector<map_operation> wanted(200);
+      for (auto& each : wanted)
+        each = {random.below(2) == 0, std::uint64_t{random.below(40)} << 30};
+      auto const results = map.change(wanted, step);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        auto const [result, value] = results[i];
+        if (wanted[i].is_insert && result == change_result::done)
+          model[wanted[i].key].insert(value);
+      }
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        auto const [result, value] = results[i];
+        if (wanted[i].is_insert || result != change_result::done) continue;
+        auto& values = model[wanted[i].key];
+        ASSERT_EQ(values.count(value), 1u) << "erased a value that was never there, or twice";
+        values.erase(value);
+      }
+      std::map<std::uint64_t, std::uint32_t> expected;
+      for (auto const& [key, values] : model) {
+        ASSERT_LE(values.size(), 1u) << "two values under one key";
+        if (!values.empty()) expected[key] = *values.begin();
+      }
+      ASSERT_EQ(map.content(), expected) << "at step " << step;
+      expect_sound(map.memory());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quarry

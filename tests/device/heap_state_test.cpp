@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/heap_state.hpp"
+
+#include "support/state_of.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace quarry {
+namespace {
+
+TEST(HeapState, HasAnEntryForEachSegmentRoundedUpToAPowerOfTwo) {
+  EXPECT_EQ(heap_state::bytes_for(1), sizeof(heap_state));
+  EXPECT_EQ(heap_state::bytes_for(2), sizeof(heap_state) + sizeof(segment_entry));
+  EXPECT_EQ(heap_state::bytes_for(5), heap_state::bytes_for(8));
+}
+
+TEST(HeapState, BeginsWithAllMappedSegmentsFreeAndNoRuns) {
+  auto const owner = test::small_heap(5, 9);
+  auto& state = test::state_of(owner);
+  EXPECT_EQ(state.magic, heap_state::magic_alive);
+  EXPECT_EQ(state.version, layout_version);
+  EXPECT_EQ(state.segments_mapped, 5u);
+  EXPECT_EQ(state.segments_reserved, 9u);
+  EXPECT_EQ(state.segment_bytes(), 64_KiB);
+  EXPECT_EQ(state.segment_tree().count(), 5u);
+  EXPECT_FALSE(state.segment_tree().contains(5));
+  for (std::uint32_t segment = 0; segment < 9; ++segment) EXPECT_TRUE(state.segments[segment].load().is_free());
+  for (size_class id = 0; id < state.classes; ++id) {
+    EXPECT_TRUE(state.class_tree(id).empty());
+    EXPECT_EQ(class_run::used_up(state.run(id).peek()), slots_per_class);
+  }
+}
+
+TEST(HeapState, HasClassesUpToHalfASegment) {
+  auto const owner = test::small_heap(1);
+  auto const& state = test::state_of(owner);
+  EXPECT_EQ(size_of_class(state.classes - 1), 32_KiB);
+}
+
+TEST(HeapState, CutsSegmentsIntoUnitsThatFit) {
+  for (bytes const segment_bytes : {64_KiB, 1_MiB, 64_MiB}) {
+    heap const owner{{.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = machine::cpu}};
+    auto const& state = test::state_of(owner);
+    for (size_class id = 0; id < state.classes; ++id) {
+      SCOPED_TRACE("segment " + std::to_string(segment_bytes) + " class " + std::to_string(id));
+      auto const& shape = state.shapes[id];
+      EXPECT_EQ(shape.size, size_of_class(id));
+      EXPECT_EQ(shape.slices, shape.units << shape.unit_shift);
+      EXPECT_LE(bytes{shape.slices} * shape.size, segment_bytes);
+      auto const possible = static_cast<std::uint32_t>(segment_bytes / shape.size);
+      EXPECT_LE(possible - shape.slices, possible / 128) << "slices that no unit holds";
+      EXPECT_GE(shape.run_segments, 1u);
+      EXPECT_LE(shape.run_segments, segment_run::max_segments);
+      EXPECT_LE(state.blocks_of(id), state.blocks_per_segment);
+    }
+  }
+}
+
+TEST(HeapState, GivesEachWordBlockAndMaskAPlaceOfItsOwn) {
+  auto const owner = test::small_heap(3);
+  auto const& state = test::state_of(owner);
+  std::set<void const*> places;
+  std::size_t count = 0;
+  for (std::uint32_t segment = 0; segment < 3; ++segment) {
+    for (std::uint32_t i = 0; i < state.words_per_segment(); ++i, ++count) places.insert(&state.word_at(segment, i));
+    for (std::uint32_t i = 0; i < state.blocks_per_segment; ++i, ++count) {
+      places.insert(&state.blocks[segment * state.blocks_per_segment + i]);
+    }
+    for (std::uint32_t i = 0; i < state.masks_per_segment(); ++i, ++count) {
+      places.insert(&state.advertised[segment * state.masks_per_segment() + i]);
+    }
+  }
+  EXPECT_EQ(places.size(), count);
+}
+
+TEST(HeapState, EndsASegmentWithAShorterBlock) {
+  auto const owner = test::small_heap(1);
+  auto const& state = test::state_of(owner);
+  for (size_class id = 0; id < state.classes; ++id) {
+    std::uint32_t words = 0;
+    for (std::uint32_t i = 0; i < state.blocks_of(id); ++i) words += state.block_at(id, 0, i).words();
+    EXPECT_EQ(words, (state.shapes[id].slices + bits_per_word - 1) / bits_per_word) << "class " << id;
+  }
+}
+
+/// What `handed_out` says of every slice of every segment of the class that serves `size`.
+std::set<void*> handed_out(heap_state& state, std::uint32_t size) {
+  size_class const id = size_class_of(size);
+  std::set<void*> result;
+  for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
+    if (!(state.segments[segment].load() == segment_use::slices_of(id))) continue;
+    for (std::uint32_t slice = 0; slice < state.shapes[id].slices; ++slice) {
+      if (!state.handed_out(id, state.segments[segment].look().shape, segment, slice)) continue;
+      result.insert(reinterpret_cast<void*>(state.base + segment * state.segment_bytes() + bytes{slice} * state.shapes[id].size));
+    }
+  }
+  return result;
+}
+
+TEST(HeapState, KnowsWhichSlicesWereHandedOut) {
+  for (std::uint32_t const size : {16u, 48u, 1000u, 20000u}) {
+    SCOPED_TRACE("size " + std::to_string(size));
+    auto const owner = test::small_heap(4);
+    auto& state = test::state_of(owner);
+    auto const ref = owner.ref();
+    std::set<void*> live;
+    for (int round = 0; round < 200; ++round) {
+      void* const memory = ref.malloc(size - hardening::padded(0));
+      if (memory == nullptr) break;
+      live.insert(memory);
+      if (round % 20 == 0) {
+        ASSERT_EQ(handed_out(state, size), live);
+      }
+    }
+    EXPECT_GT(live.size(), 1u);
+  }
+}
+
+TEST(HeapState, KnowsOfAFreeBlockThatNoSliceIsHandedOut) {
+  auto const owner = test::small_heap(1);
+  auto& state = test::state_of(owner);
+  std::vector<void*> live;
+  for (void* memory = owner.ref().malloc(32_KiB - hardening::padded(0)); memory != nullptr; memory = owner.ref().malloc(32_KiB - hardening::padded(0))) live.push_back(memory);
+  EXPECT_FALSE(handed_out(state, 32_KiB).empty());
+  for (void* const memory : live) owner.ref().free(memory);
+  EXPECT_TRUE(handed_out(state, 32_KiB).empty());
+}
+
+}  // namespace
+}  // namespace quarry

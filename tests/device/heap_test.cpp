@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/heap.hpp"
+
+#include "support/machines.hpp"
+
+#include <cstring>
+#include <sstream>
+
+namespace quarry {
+namespace {
+
+struct allocate {
+  heap_ref heap;
+  bytes size;
+  void** pointers;
+
+  QUARRY_HD void operator()() const { pointers[simt::this_place().rank()] = heap.malloc(size); }
+};
+
+struct release {
+  heap_ref heap;
+  void** pointers;
+
+  QUARRY_HD void operator()() const { heap.free(pointers[simt::this_place().rank()]); }
+};
+
+constexpr heap_options small{.bytes = 1_MiB, .segment_bytes = 64_KiB};
+
+template <class Machine>
+struct Heap : testing::Test {};
+TYPED_TEST_SUITE(Heap, test::machines, test::machine_names);
+
+TEST(HeapOptions, RefusesWhatCannotBe) {
+  EXPECT_THROW(heap({.bytes = 0, .where = machine::cpu}), std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 96_KiB, .where = machine::cpu}), std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 32_KiB, .where = machine::cpu}), std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 128_MiB, .where = machine::cpu}), std::invalid_argument);
+  try {
+    heap const refused{{.bytes = 1_MiB, .segment_bytes = 100, .where = machine::cpu}};
+    FAIL();
+  } catch (std::invalid_argument const& error) {
+    EXPECT_NE(std::string{error.what()}.find("segment_bytes is 100"), std::string::npos) << error.what();
+  }
+}
+
+TYPED_TEST(Heap, IsEmptyAndSoundWhenItIsNew) {
+  auto const heap = TypeParam{}.make_heap(small);
+  EXPECT_TRUE(heap.audit().empty());
+  EXPECT_TRUE(heap.live_allocations().empty());
+  EXPECT_FALSE(heap.first_fault().has_value());
+  auto const stats = heap.stats();
+  EXPECT_EQ(stats.mapped, 1_MiB);
+  EXPECT_EQ(stats.live, 0u);
+  EXPECT_EQ(stats.largest_free, 1_MiB);
+  EXPECT_EQ(stats.fragmentation(), 0.0);
+}
+
+TYPED_TEST(Heap, ListsWhatWasNotFreed) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  typename TypeParam::template array<void*> pointers(40);
+  machine.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
+  auto const live = heap.live_allocations();
+  ASSERT_EQ(live.size(), 40u);
+  std::vector<void*> expected(pointers.data(), pointers.data() + 40);
+  std::sort(expected.begin(), expected.end());
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    EXPECT_EQ(live[i].address, expected[i]);
+    EXPECT_GE(live[i].bytes, 100u);
+  }
+  EXPECT_EQ(heap.stats().allocations, 40u);
+  machine.run({2, 20}, release{heap.ref(), pointers.data()});
+  EXPECT_TRUE(heap.live_allocations().empty());
+  EXPECT_TRUE(heap.audit().empty());
+}
+
+TYPED_TEST(Heap, ResetFreesEverythingAndKeepsRefsValid) {
+  TypeParam const machine;
+  auto heap = machine.make_heap(small);
+  auto const ref = heap.ref();
+  typename TypeParam::template array<void*> pointers(32);
+  for (int round = 0; round < 4; ++round) {
+    for (bytes const size : {bytes{16}, bytes{300}, 9_KiB}) machine.run({1, 32}, allocate{ref, size, pointers.data()});
+    EXPECT_EQ(heap.live_allocations().size(), 96u) << "round " << round;
+    heap.reset();
+    EXPECT_TRUE(heap.live_allocations().empty());
+    EXPECT_TRUE(heap.audit().empty());
+  }
+}
+
+TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksToWhatIsInUse) {
+  TypeParam const machine;
+  auto heap = machine.make_heap({.bytes = 512_KiB, .reserve_bytes = 2_MiB, .segment_bytes = 64_KiB});
+  typename TypeParam::template array<void*> pointers(12);
+  machine.run({1, 12}, allocate{heap.ref(), 64_KiB - 64, pointers.data()});
+  EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 4u);
+  heap.clear_faults();
+  std::vector<void*> const before(pointers.data(), pointers.data() + 12);
+  heap.grow(1_MiB);
+  EXPECT_EQ(heap.stats().mapped, 1_MiB);
+  typename TypeParam::template array<void*> more(4);
+  machine.run({1, 4}, allocate{heap.ref(), 64_KiB - 64, more.data()});
+  for (int i = 0; i < 4; ++i) EXPECT_NE(more.data()[i], nullptr);
+  EXPECT_EQ(heap.live_allocations().size(), 12u);
+  machine.run({1, 4}, release{heap.ref(), more.data()});
+  EXPECT_TRUE(heap.audit().empty());
+  EXPECT_LE(heap.shrink(256_KiB), 1_MiB);
+  EXPECT_GE(heap.stats().mapped, 512_KiB) << "segments in use were taken away";
+  EXPECT_THROW(heap.grow(4_MiB), std::invalid_argument);
+  machine.run({1, 12}, release{heap.ref(), pointers.data()});
+  EXPECT_TRUE(heap.live_allocations().empty());
+  EXPECT_TRUE(heap.audit().empty());
+}
+
+TYPED_TEST(Heap, SaysWhatFailed) {
+  TypeParam const machine;
+  auto heap = machine.make_heap(small);
+  typename TypeParam::template array<void*> pointers(2);
+  machine.run({2, 1}, allocate{heap.ref(), 8_MiB, pointers.data()});
+  auto const fault = heap.first_fault();
+  ASSERT_TRUE(fault.has_value());
+  EXPECT_EQ(fault->kind, fault_kind::out_of_memory);
+  EXPECT_GE(fault->size, 8_MiB);
+  EXPECT_EQ(fault->free_segments_bytes, 1_MiB);
+  std::ostringstream text;
+  text << *fault;
+  EXPECT_NE(text.str().find("out of memory by block"), std::string::npos) << text.str();
+  EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 2u);
+  heap.clear_faults();
+  EXPECT_FALSE(heap.first_fault().has_value());
+}
+
+TYPED_TEST(Heap, ServesSeveralHeapsAtOnce) {
+  TypeParam const machine;
+  auto const a = machine.make_heap(small);
+  auto const b = machine.make_heap(small);
+  typename TypeParam::template array<void*> pointers(64);
+  machine.run({1, 32}, allocate{a.ref(), 48, pointers.data()});
+  machine.run({1, 32}, allocate{b.ref(), 48, pointers.data() + 32});
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_TRUE(a.ref().owns(pointers.data()[i]) || TypeParam::name == std::string{"cuda"});
+  }
+  machine.run({1, 32}, release{a.ref(), pointers.data() + 32});  // the wrong one
+  EXPECT_EQ(a.fault_count(fault_kind::foreign_pointer), 32u);
+  EXPECT_EQ(b.live_allocations().size(), 32u);
+  machine.run({1, 32}, release{b.ref(), pointers.data() + 32});
+  machine.run({1, 32}, release{a.ref(), pointers.data()});
+  EXPECT_TRUE(a.audit().empty());
+  EXPECT_TRUE(b.live_allocations().empty());
+}
+
+TYPED_TEST(Heap, RefusesUseAfterItWasDestroyed) {
+  TypeParam const machine;
+  typename TypeParam::template array<void*> pointers(4);
+  heap_ref stale;
+  {
+    auto const heap = machine.make_heap(small);
+    stale = heap.ref();
+    machine.run({1, 4}, allocate{stale, 64, pointers.data()});
+    EXPECT_NE(pointers.data()[0], nullptr);
+  }
+  machine.run({1, 4}, release{stale, pointers.data()});
+  machine.run({1, 4}, allocate{stale, 64, pointers.data()});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pointers.data()[i], nullptr);
+  machine.run({1, 4}, allocate{stale, 1_MiB, pointers.data()});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pointers.data()[i], nullptr);
+}
+
+TYPED_TEST(Heap, MovesWithItsOwner) {
+  TypeParam const machine;
+  auto first = machine.make_heap(small);
+  auto const ref = first.ref();
+  heap second = std::move(first);
+  typename TypeParam::template array<void*> pointers(1);
+  machine.run({1, 1}, allocate{ref, 64, pointers.data()});
+  EXPECT_EQ(second.live_allocations().size(), 1u);
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/segment_table.hpp"
+
+#include "quarry/simt/launch.hpp"
+#include "quarry/simt/this_lane.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+
+namespace quarry {
+namespace {
+
+TEST(SegmentUse, IsOneOfFourKinds) {
+  EXPECT_TRUE(segment_use{}.is_free()) << "zeroed memory";
+  EXPECT_TRUE(segment_use::nothing().is_free());
+  EXPECT_EQ(segment_use::nothing().bits(), 0u);
+  for (size_class id = 0; id < max_size_classes; ++id) {
+    auto const use = segment_use::slices_of(id);
+    EXPECT_TRUE(use.is_slices() && !use.is_free() && !use.is_head() && !use.is_tail());
+    EXPECT_EQ(use.slices_class(), id);
+  }
+  auto const head = segment_use::head(1u << 20);
+  EXPECT_TRUE(head.is_head() && !head.is_slices() && !head.is_free() && !head.is_tail());
+  EXPECT_EQ(head.count(), 1u << 20);
+  auto const tail = segment_use::tail(3);
+  EXPECT_TRUE(tail.is_tail() && !tail.is_slices() && !tail.is_free() && !tail.is_head());
+  EXPECT_EQ(tail.count(), 3u);
+}
+
+TEST(SegmentShape, KeepsWhatIsPackedIntoIt) {
+  auto const by = divider::by(48);
+  segment_shape const shape{7, 48, by.multiplier, segment_shape::pack(85, 4, by.shift)};
+  EXPECT_EQ(shape.units(), 85u);
+  EXPECT_EQ(shape.unit_shift(), 4u);
+  EXPECT_EQ(shape.slices(), 85u << 4);
+  for (std::uint32_t n = 0; n < 65536; ++n) ASSERT_EQ(shape.by_size().quotient(n), n / 48);
+}
+
+TEST(SegmentEntry, KeepsItsUseAndShape) {
+  segment_entry entry{};
+  entry.store(segment_use::slices_of(4));
+  entry.store_shape({1, 80, 2, 3});
+  EXPECT_TRUE(entry.load() == segment_use::slices_of(4));
+  auto const seen = entry.look();
+  EXPECT_TRUE(seen.use == entry.load());
+  EXPECT_EQ(seen.shape.run, 1u);
+  EXPECT_EQ(seen.shape.size, 80u);
+  EXPECT_EQ(seen.shape.size_multiplier, 2u);
+  EXPECT_EQ(seen.shape.packed, 3u);
+}
+
+TEST(SegmentEntry, ChangesItsUseOnlyFromWhatIsExpected) {
+  segment_entry entry{};
+  entry.store(segment_use::head(2));
+  EXPECT_FALSE(entry.change(segment_use::head(3), segment_use::nothing()));
+  EXPECT_TRUE(entry.change(segment_use::head(2), segment_use::nothing()));
+  EXPECT_FALSE(entry.change(segment_use::head(2), segment_use::nothing())) << "a second free of the same memory";
+}
+
+TEST(SegmentEntry, GoesToWhoMakesItsLastBlockFree) {
+  segment_entry entry{};
+  EXPECT_FALSE(entry.add_free_blocks(1, 3));
+  EXPECT_FALSE(entry.add_free_blocks(1, 3));
+  EXPECT_EQ(entry.free_blocks(), 2u);
+  EXPECT_TRUE(entry.add_free_blocks(1, 3));
+  entry.end_retirement(3);
+  EXPECT_EQ(entry.free_blocks(), 0u);
+  EXPECT_FALSE(entry.has_visitors());
+}
+
+TEST(SegmentEntry, GoesToTheLastVisitorIfItIsFreeByThen) {
+  segment_entry entry{};
+  EXPECT_TRUE(entry.enter());
+  EXPECT_TRUE(entry.enter());
+  EXPECT_TRUE(entry.has_visitors());
+  EXPECT_FALSE(entry.add_free_blocks(1, 1)) << "visitors keep it";
+  EXPECT_FALSE(entry.leave(1));
+  EXPECT_TRUE(entry.leave(1));
+  entry.end_retirement(1);
+}
+
+TEST(SegmentEntry, TellsAVisitorThatItIsBeingGivenBack) {
+  segment_entry entry{};
+  ASSERT_TRUE(entry.add_free_blocks(1, 1));
+  EXPECT_FALSE(entry.enter());
+  EXPECT_FALSE(entry.reserve_free_block());
+  EXPECT_FALSE(entry.leave(1)) << "it is somebody else's to give back";
+  entry.end_retirement(1);
+  EXPECT_TRUE(entry.enter());
+  EXPECT_FALSE(entry.leave(1));
+}
+
+TEST(SegmentEntry, HasAFreeBlockToReserveForEachThatIsFree) {
+  segment_entry entry{};
+  EXPECT_TRUE(entry.enter());
+  EXPECT_FALSE(entry.reserve_free_block());
+  EXPECT_FALSE(entry.add_free_blocks(2, 5));
+  EXPECT_TRUE(entry.reserve_free_block());
+  EXPECT_TRUE(entry.reserve_free_block());
+  EXPECT_FALSE(entry.reserve_free_block());
+  EXPECT_FALSE(entry.leave(5));
+}
+
+/// One lane for each block: it makes its block free, visits, and waits for the segment's next use, which begins when whoever
+/// was given the segment has ended this one. What lanes wrote before is plain memory.
+class contested_segment {
+ public:
+  static constexpr std::uint32_t blocks = 4;
+
+  void work(std::uint32_t block, std::uint32_t uses) {
+    for (std::uint32_t use = 0; use < uses; ++use) {
+      written_[block] = use + 1;
+      if (entry_.add_free_blocks(1, blocks)) give_back(use);
+      bool const entered = entry_.enter();
+      if (entered && entry_.reserve_free_block() && entry_.add_free_blocks(1, blocks)) ++wrong_;
+      if (entry_.leave(blocks)) give_back(simt::atomic_ref<std::uint32_t>{uses_}.load(simt::relaxed));
+      while (simt::atomic_ref<std::uint32_t>{uses_}.load(simt::acquire) == use) simt::pause();
+    }
+  }
+
+  void expect_uses(std::uint32_t uses) const {
+    EXPECT_EQ(uses_, uses);
+    EXPECT_EQ(wrong_, 0u);
+    EXPECT_EQ(entry_.free_blocks(), 0u);
+    EXPECT_FALSE(entry_.has_visitors());
+  }
+
+ private:
+  void give_back(std::uint32_t use) {
+    for (std::uint32_t const written : written_) wrong_ += written == use + 1 ? 0 : 1;
+    entry_.end_retirement(blocks);
+    simt::atomic_ref<std::uint32_t>{uses_}.fetch_add(1, simt::release);
+  }
+
+  segment_entry entry_{};
+  std::array<std::uint32_t, blocks> written_{};
+  std::uint32_t uses_ = 0;
+  std::atomic<std::uint32_t> wrong_{0};
+};
+
+TEST(SegmentEntry, GoesToOneLaneForEachUseInFibers) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    contested_segment contested;
+    simt::launch_fibers({1, contested_segment::blocks}, {.seed = seed, .switches = 128},
+                        [&] { contested.work(simt::this_place().thread, 8); });
+    contested.expect_uses(8);
+  }
+}
+
+TEST(SegmentEntry, GoesToOneThreadWhichSeesWhatAllDidBefore) {
+  contested_segment contested;
+  simt::launch_threads({1, contested_segment::blocks}, contested_segment::blocks,
+                       [&] { contested.work(simt::this_place().thread, 500); });
+  contested.expect_uses(500);
+}
+
+TEST(SegmentEntry, GoesToTheLastThreadOfSeveralWhichNeverVisit) {
+  for (int round = 0; round < 200; ++round) {
+    segment_entry entry{};
+    std::array<int, 3> written{};
+    simt::launch_threads({1, 3}, 3, [&] {
+      written[simt::this_place().thread] = 1;
+      if (entry.add_free_blocks(1, 3)) {
+        EXPECT_EQ(written[0] + written[1] + written[2], 3);
+      }
+    });
+  }
+}
+
+TEST(SegmentEntry, LetsAVisitorThatReservesABlockSeeWhatItsReleaserDid) {
+  for (int round = 0; round < 200; ++round) {
+    segment_entry entry{};
+    ASSERT_TRUE(entry.enter());  // before the block is free, so that entering orders nothing
+    int written = 0;
+    simt::launch_threads({1, 2}, 2, [&] {
+      if (simt::this_place().thread == 0) {
+        written = 1;
+        EXPECT_FALSE(entry.add_free_blocks(1, 2));
+      } else {
+        while (!entry.reserve_free_block()) simt::pause();
+        EXPECT_EQ(written, 1);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/slice_supply.hpp"
+
+#include "quarry/simt/launch.hpp"
+#include "support/fibers_allowed.hpp"
+#include "support/state_of.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace quarry {
+namespace {
+
+constexpr std::uint32_t half = 32 * 1024;
+
+/// What malloc must be asked for so that it takes a slice of `size` bytes, hardened or not.
+bytes net(std::uint32_t size) { return size - hardening::padded(0); }
+
+/// Allocates until nothing is left.
+std::vector<void*> fill(heap const& owner, std::uint32_t size) {
+  std::vector<void*> result;
+  for (void* memory = owner.ref().malloc(net(size)); memory != nullptr; memory = owner.ref().malloc(net(size))) {
+    result.push_back(memory);
+  }
+  return result;
+}
+
+void release_all(heap const& owner, std::vector<void*> const& memory) {
+  for (void* const one : memory) owner.ref().release(one);
+}
+
+void expect_sound(heap const& owner) {
+  for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
+}
+
+TEST(SliceSupply, HandsOutEverySliceOnceAndThenNone) {
+  for (std::uint32_t const size : {16u, 48u, 80u, 640u, 5120u, half}) {
+    SCOPED_TRACE("size " + std::to_string(size));
+    auto const owner = test::small_heap(3);
+    auto const all = fill(owner, size);
+    EXPECT_EQ(all.size(), 3u * test::state_of(owner).shapes[size_class_of(size)].slices);
+    EXPECT_EQ((std::set<void*>{all.begin(), all.end()}.size()), all.size());
+    expect_sound(owner);
+  }
+}
+
+TEST(SliceSupply, HandsOutWhatCameBack) {
+  auto const owner = test::small_heap(1);
+  auto const all = fill(owner, 640);
+  owner.ref().release(all[17]);
+  EXPECT_EQ(owner.ref().malloc(net(640)), all[17]);
+  EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
+  expect_sound(owner);
+}
+
+TEST(SliceSupply, AdvertisesASegmentFromItsFirstSliceBackUntilItIsClaimed) {
+  auto const owner = test::small_heap(1);
+  auto const& state = test::state_of(owner);
+  size_class const id = size_class_of(640);
+  auto const all = fill(owner, 640);
+  EXPECT_TRUE(state.class_tree(id).empty());
+  owner.ref().release(all[0]);
+  EXPECT_TRUE(state.class_tree(id).contains(0));
+  EXPECT_EQ(owner.ref().malloc(net(640)), all[0]);
+  EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
+  EXPECT_TRUE(state.class_tree(id).empty()) << "who found nothing withdrew it";
+}
+
+TEST(SliceSupply, GivesASegmentBackWithItsLastSlice) {
+  auto const owner = test::small_heap(1);
+  auto const& state = test::state_of(owner);
+  for (std::uint32_t const size : {16u, 80u, half}) {
+    auto const all = fill(owner, size);
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) owner.ref().release(all[i]);
+    EXPECT_TRUE(state.segment_tree().empty());
+    owner.ref().release(all.back());
+    EXPECT_EQ(state.segment_tree().count(), 1u) << "size " << size;
+    expect_sound(owner);
+  }
+}
+
+TEST(SliceSupply, TellsWhichSlicesWereBackAlready) {
+  auto const owner = test::small_heap(1);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(640);
+  auto const slices = state.shapes[id].slices;
+  (void)fill(owner, 640);
+  EXPECT_EQ(slice_supply::release(state, id, slices, 0, 0, 0b0110), 0u);
+  EXPECT_EQ(slice_supply::release(state, id, slices, 0, 0, 0b0011), 0b0010u);
+  expect_sound(owner);
+}
+
+TEST(SliceSupply, TakesBackWhatAClassHasNotHandedOut) {
+  auto const owner = test::small_heap(8);
+  auto& state = test::state_of(owner);
+  EXPECT_FALSE(slice_supply::any_has_run(state));
+  void* const memory = owner.ref().malloc(net(16));
+  size_class const id = size_class_of(16);
+  EXPECT_TRUE(slice_supply::any_has_run(state));
+  EXPECT_FALSE(slice_supply::others_have_run(state, id));
+  EXPECT_TRUE(slice_supply::others_have_run(state, id + 1));
+  auto const before = state.segment_tree().count();
+  EXPECT_TRUE(slice_supply::take_back(state, id));
+  EXPECT_FALSE(slice_supply::any_has_run(state));
+  EXPECT_GE(state.segment_tree().count(), before);
+  EXPECT_EQ(state.segment_tree().count(), 7u) << "all but the segment with a slice in use";
+  expect_sound(owner);
+  owner.ref().release(memory);
+  EXPECT_EQ(state.segment_tree().count(), 8u);
+  expect_sound(owner);
+}
+
+TEST(SliceSupply, TakesNothingBackFromARunThatIsBeingReplaced) {
+  auto const owner = test::small_heap(2);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(16);
+  ASSERT_NE(owner.ref().malloc(net(16)), nullptr);
+  auto const run = state.run(id);
+  ASSERT_TRUE(run.lock(run.peek()));
+  EXPECT_FALSE(slice_supply::take_back(state, id));
+  run.unlock();
+  EXPECT_TRUE(slice_supply::take_back(state, id));
+}
+
+TEST(SliceSupply, MovesMemoryBetweenClassesAsTheyNeedIt) {
+  auto const owner = test::small_heap(2);
+  for (int round = 0; round < 4; ++round) {
+    for (std::uint32_t const size : {16u, 80u, 1024u, 48u, half}) {
+      auto const all = fill(owner, size);
+      EXPECT_EQ(all.size(), 2u * test::state_of(owner).shapes[size_class_of(size)].slices) << "size " << size << " round " << round;
+      release_all(owner, all);
+    }
+  }
+  expect_sound(owner);
+}
+
+TEST(SliceSupply, MovesWhatAnotherClassHasNotHandedOutToOneThatNeedsIt) {
+  auto const owner = test::small_heap(2);
+  void* const small = owner.ref().malloc(net(16));
+  EXPECT_EQ(fill(owner, half).size(), 2u) << "one segment of two";
+  owner.ref().release(small);
+  EXPECT_EQ(fill(owner, half).size(), 2u) << "and now the other";
+}
+
+/// Allocations of random sizes, each a range of its own, against a map.
+TEST(SliceSupply, NeverHandsOutWhatIsInUse) {
+  for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random{seed};
+    auto const owner = test::small_heap(4);
+    std::map<char*, bytes> live;
+    std::uint32_t const limit = 64u << random() % 9;
+    for (int step = 0; step < 3000; ++step) {
+      if (random() % 100 < 55) {
+        bytes const size = 1 + random() % limit;
+        auto* const memory = static_cast<char*>(owner.ref().malloc(size));
+        if (memory == nullptr) continue;
+        auto const after = live.lower_bound(memory);
+        ASSERT_TRUE(after == live.end() || memory + size <= after->first);
+        ASSERT_TRUE(after == live.begin() || std::prev(after)->first + std::prev(after)->second <= memory);
+        live.emplace(memory, size);
+      } else if (!live.empty()) {
+        auto const some = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        owner.ref().release(some->first);
+        live.erase(some);
+      }
+    }
+    expect_sound(owner);
+    for (auto const& [memory, size] : live) owner.ref().release(memory);
+    expect_sound(owner);
+  }
+}
+
+/// Lanes that fill the heap and drain it again; `live` is what all of them hold.
+void fill_and_drain(heap_ref heap, std::uint64_t seed, std::uint32_t smallest, std::set<void*>& live, int& shared) {
+  std::mt19937_64 random{seed};
+  std::vector<void*> mine;
+  for (int step = 0; step < 60; ++step) {
+    if (random() % 100 < (step / 20 % 2 == 0 ? 80u : 20u)) {
+      void* const memory = heap.malloc(net(smallest << random() % 2));
+      if (memory == nullptr) continue;
+      if (!live.insert(memory).second) ++shared;
+      mine.push_back(memory);
+    } else if (!mine.empty()) {
+      live.erase(mine.back());
+      heap.release(mine.back());
+      mine.pop_back();
+    }
+  }
+  for (void* const memory : mine) {
+    live.erase(memory);
+    heap.release(memory);
+  }
+}
+
+TEST(SliceSupply, GivesEachSliceToOneLaneWhateverTheInterleaving) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint32_t const smallest : {2048u, 8192u, 16384u}) {
+    for (std::uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
+      SCOPED_TRACE("smallest " + std::to_string(smallest) + " seed " + std::to_string(seed));
+      auto const owner = test::small_heap(2);
+      std::set<void*> live;
+      int shared = 0;
+      simt::launch_fibers({2, 3}, {.seed = seed}, [&, ref = owner.ref()] {
+        fill_and_drain(ref, seed * 10 + simt::this_place().rank(), smallest, live, shared);
+      });
+      EXPECT_EQ(shared, 0);
+      expect_sound(owner);
+      while (slice_supply::take_back_from_others(test::state_of(owner), slice_supply::no_class) &&
+             slice_supply::any_has_run(test::state_of(owner))) {
+      }
+      EXPECT_EQ(test::state_of(owner).segment_tree().count(), 2u) << "nothing is left behind";
+    }
+  }
+}
+
+/// Few slices of blocks of 1024, so that blocks become free and are revived while other blocks of their segment are.
+TEST(SliceSupply, RevivesBlocksWhileOthersBecomeFree) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 30 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto const owner = test::small_heap(1);
+    auto const all = fill(owner, is_on(mitigation::canary) ? 32 : 16);
+    void* const kept = all.back();
+    for (void* const memory : all) {
+      if (memory != kept) owner.ref().release(memory);
+    }
+    std::set<void*> live{kept};
+    int shared = 0;
+    simt::launch_fibers({1, 4}, {.seed = seed}, [&, ref = owner.ref()] {
+      for (int step = 0; step < 40; ++step) {
+        void* const memory = ref.malloc(net(is_on(mitigation::canary) ? 32 : 16));
+        if (memory == nullptr) continue;
+        if (!live.insert(memory).second) ++shared;
+        simt::interleave();
+        live.erase(memory);
+        ref.release(memory);
+      }
+    });
+    EXPECT_EQ(shared, 0);
+    expect_sound(owner);
+    owner.ref().release(kept);
+    EXPECT_EQ(test::state_of(owner).segment_tree().count(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/vector.hpp"
+
+#include "support/machines.hpp"
+
+namespace quarry {
+namespace {
+
+using namespace test;
+
+/// Each lane does what its own random numbers say to a vector of vectors, and to a plain array beside it.
+struct compare_with_array {
+  heap_ref heap;
+  std::uint32_t seed;
+  std::uint32_t* differences;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t random = mix(seed * 1000 + static_cast<std::uint32_t>(simt::this_place().rank()));
+    vector<vector<std::uint32_t>> rows{heap};
+    std::uint32_t expected[8][40];
+    std::uint32_t sizes[8] = {};
+    std::uint32_t count = 0;
+    std::uint32_t wrong = 0;
+    for (std::uint32_t i = 0; i < 150; ++i) {
+      random = mix(random + i);
+      std::uint32_t const row = count == 0 ? 0 : random / 16 % count;
+      std::uint32_t const action = random % 16;
+      if (action < 2 && count < 8) {
+        sizes[count++] = 0;
+        wrong += rows.emplace_back(heap) ? 0 : 1;
+      } else if (action < 3 && count > 0) {
+        --count;
+        rows.pop_back();
+      } else if (action < 13 && count > 0 && sizes[row] < 40) {
+        expected[row][sizes[row]++] = random;
+        wrong += rows[row].push_back(random) ? 0 : 1;
+      } else if (count > 0 && sizes[row] > 0) {
+        --sizes[row];
+        rows[row].pop_back();
+      }
+    }
+    wrong += rows.size() == count ? 0 : 1;
+    for (std::uint32_t row = 0; row < count; ++row) {
+      wrong += rows[row].size() == sizes[row] ? 0 : 1;
+      for (std::uint32_t i = 0; i < sizes[row]; ++i)
+        wrong += rows[row][i] == expected[row][i] ? 0 : 1;
+    }
+    if (wrong != 0) simt::atomic_ref<std::uint32_t>{*differences}.fetch_add(wrong, simt::relaxed);
+  }
+};
+
+/// Appends until there is no memory, and says what is left then.
+struct fill_until_refused {
+  heap_ref heap;
+  std::uint32_t* size;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    vector<std::uint32_t> numbers{heap};
+    while (numbers.push_back(numbers.size())) {
+    }
+    *size = numbers.size();
+    for (std::uint32_t i = 0; i < numbers.size(); ++i) *wrong += numbers[i] == i ? 0 : 1;
+    vector<std::uint32_t> taken{std::move(numbers)};
+    *wrong += numbers.empty() && taken.size() == *size ? 0 : 1;
+    numbers = std::move(taken);
+    *wrong += numbers.size() == *size ? 0 : 1;
+  }
+};
+
+/// An element of the vector is appended to it while it grows.
+struct append_own_element {
+  heap_ref heap;
+  std::uint32_t* last;
+
+  QUARRY_HD void operator()() const {
+    vector<std::uint32_t> numbers{heap};
+    for (std::uint32_t i = 0; i < 40; ++i) (void)numbers.push_back(i == 0 ? 7 : numbers[0]);
+    *last = numbers[39];
+  }
+};
+
+struct push_shared {
+  heap_ref heap;
+  shared_vector<std::uint32_t>* numbers;
+  std::uint32_t each;
+  std::uint32_t* pushed;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    for (std::uint32_t i = 0; i < each; ++i) {
+      if (numbers->push_back(heap, rank * each + i)) pushed[rank * each + i] = 1;
+    }
+  }
+};
+
+/// One lane takes from `pushed` what it finds, so that zeros are left if all is right; then clears.
+struct take_shared {
+  heap_ref heap;
+  shared_vector<std::uint32_t>* numbers;
+  std::uint32_t* pushed;
+  std::uint32_t* size;
+
+  QUARRY_HD void operator()() const {
+    *size = numbers->size();
+    for (std::uint32_t i = 0; i < *size; ++i) --pushed[(*numbers)[i]];
+    numbers->clear(heap);
+  }
+};
+
+constexpr heap_options tiny_heap{.bytes = 256_KiB, .segment_bytes = 64_KiB};
+
+template <class Machine>
+struct Vector : testing::Test {};
+TYPED_TEST_SUITE(Vector, machines, machine_names);
+
+TYPED_TEST(Vector, MayAppendItsOwnElement) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(tiny_heap);
+  typename TypeParam::template array<std::uint32_t> last(1);
+  machine.run({}, append_own_element{heap.ref(), last.data()});
+  EXPECT_EQ(last[0], 7u);
+  expect_sound_and_empty(heap);
+}
+
+TYPED_TEST(Vector, KeepsItsElementsWhenItCannotGrow) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(tiny_heap);
+  typename TypeParam::template array<std::uint32_t> size(1), wrong(1);
+  machine.run({}, fill_until_refused{heap.ref(), size.data(), wrong.data()});
+  EXPECT_GE(size[0], 1000u);
+  EXPECT_EQ(wrong[0], 0u);
+  EXPECT_GE(heap.fault_count(fault_kind::out_of_memory), 1u);
+  expect_sound(heap);
+  EXPECT_TRUE(heap.live_allocations().empty());
+}
+
+TYPED_TEST(Vector, AgreesWithAPlainArray) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<std::uint32_t> differences(1);
+    machine.run(small_grid, compare_with_array{heap.ref(), static_cast<std::uint32_t>(seed),
+                                               differences.data()});
+    EXPECT_EQ(differences[0], 0u);
+    expect_sound_and_empty(heap);
+  }
+}
+
+template <class Machine>
+struct SharedVector : testing::Test {};
+TYPED_TEST_SUITE(SharedVector, machines, machine_names);
+
+TYPED_TEST(SharedVector, HoldsEveryElementThatLanesAppendedOnce) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<shared_vector<std::uint32_t>> numbers(1);
+    typename TypeParam::template array<std::uint32_t> pushed(128 * 10), size(1);
+    machine.run(small_grid, push_shared{heap.ref(), numbers.data(), 10, pushed.data()});
+    expect_sound(heap);
+    machine.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
+    EXPECT_EQ(size[0], 1280u);
+    EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 1280);
+    expect_sound_and_empty(heap);
+  }
+}
+
+TYPED_TEST(SharedVector, RefusesWhatThereIsNoMemoryForAndHasNoGaps) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<shared_vector<std::uint32_t>> numbers(1);
+    typename TypeParam::template array<std::uint32_t> pushed(128 * 10), size(1);
+    machine.run(small_grid, push_shared{heap.ref(), numbers.data(), 10, pushed.data()});
+    EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 1), 64)
+        << "the first part: the segment serves its size class only";
+    machine.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
+    EXPECT_EQ(size[0], 64u);
+    EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 1280);
+    expect_sound(heap);
+    EXPECT_TRUE(heap.live_allocations().empty());
+  }
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every interleaving of a few mallocs and frees on a heap of one or two segments: blocks that become free and are revived,
+// segments that change their class or become part of a large allocation.
+#include "support/explore.hpp"
+#include "support/fibers_allowed.hpp"
+#include "support/state_of.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace quarry::test {
+namespace {
+
+constexpr bytes quarter = 16_KiB;
+constexpr bytes half = 32_KiB;
+constexpr bytes whole = 64_KiB;
+
+/// A heap and what its lanes hold of it.
+class watched_heap {
+ public:
+  explicit watched_heap(std::uint32_t segments) : owner_{small_heap(segments)}, segments_{segments} {}
+
+  void reset() {
+    owner_.reset();
+    live_.clear();
+    held_.fill(nullptr);
+    problem_.clear();
+  }
+
+  /// Takes `size` bytes, to be freed as `index`; nothing if there are none.
+  void malloc(std::size_t index, bytes size) {
+    auto* const memory = static_cast<char*>(owner_.ref().malloc(size - hardening::padded(0)));
+    if (memory == nullptr) return;
+    held_[index] = memory;
+    auto const after = live_.lower_bound(memory);
+    bool const apart = (after == live_.end() || memory + size <= after->first) &&
+                       (after == live_.begin() || std::prev(after)->first + std::prev(after)->second <= memory);
+    if (!apart) problem_ = "memory in use was handed out";
+    live_.emplace(memory, size);
+  }
+
+  void free(std::size_t index) {
+    char* const memory = std::exchange(held_[index], nullptr);
+    if (memory == nullptr) return;
+    live_.erase(memory);
+    owner_.ref().release(memory);
+  }
+
+  [[nodiscard]] std::string check() {
+    if (!problem_.empty()) return problem_;
+    if (auto const wrong = owner_.audit(); !wrong.empty()) return wrong.front();
+    if (owner_.stats().allocations != live_.size()) return "a slice was lost";
+    for (std::size_t i = 0; i < held_.size(); ++i) free(i);
+    auto& state = state_of(owner_);
+    while (slice_supply::any_has_run(state)) (void)slice_supply::take_back_from_others(state, slice_supply::no_class);
+    if (auto const wrong = owner_.audit(); !wrong.empty()) return "after all frees: " + wrong.front();
+    if (state.segment_tree().count() != segments_) return "a segment was lost";
+    for (auto kind = 2u; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind) {
+      if (owner_.fault_count(static_cast<fault_kind>(kind)) != 0) return name_of(static_cast<fault_kind>(kind));
+    }
+    return "";
+  }
+
+ private:
+  heap owner_;
+  std::uint32_t segments_;
+  std::map<char*, bytes> live_;
+  std::array<char*, 8> held_{};
+  std::string problem_;
+};
+
+using operation = void (*)(watched_heap&);
+
+/// Runs `before` alone, and then all interleavings of `lanes`.
+void expect_all_interleavings_hold(std::uint32_t segments, operation before, std::vector<operation> const& lanes,
+                                   std::uint32_t preemptions) {
+  auto const watched = std::make_shared<watched_heap>(segments);
+  auto const result = explore(
+      [&] {
+        watched->reset();
+        before(*watched);
+        scenario run;
+        for (operation const one : lanes) run.lanes.emplace_back([watched, one] { one(*watched); });
+        run.check = [watched] { return watched->check(); };
+        return run;
+      },
+      {.preemptions = preemptions});
+  EXPECT_EQ(result.failure, "");
+  EXPECT_TRUE(result.complete);
+  std::cout << "  " << result.schedules << " schedules with at most " << preemptions << " preemptions\n";
+}
+
+void two_halves(watched_heap& heap) {
+  heap.malloc(0, half);
+  heap.malloc(1, half);
+}
+
+TEST(HeapModel, TheLastFreesOfASegmentAndAMallocOfItsClass) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(1, two_halves,
+                                {[](watched_heap& heap) { heap.free(0); }, [](watched_heap& heap) { heap.free(1); },
+                                 [](watched_heap& heap) { heap.malloc(2, half); }},
+                                2);
+}
+
+TEST(HeapModel, TheLastFreeOfASegmentAndAMallocOfAnotherClass) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(1, two_halves,
+                                {[](watched_heap& heap) {
+                                   heap.free(0);
+                                   heap.free(1);
+                                 },
+                                 [](watched_heap& heap) { heap.malloc(2, quarter); },
+                                 [](watched_heap& heap) { heap.malloc(3, half); }},
+                                2);
+}
+
+TEST(HeapModel, AVisitorOfASegmentThatBecomesALargeAllocation) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(1, two_halves,
+                                {[](watched_heap& heap) {
+                                   heap.free(0);
+                                   heap.free(1);
+                                   heap.malloc(4, whole);
+                                 },
+                                 [](watched_heap& heap) { heap.malloc(3, half); }},
+                                3);
+}
+
+TEST(HeapModel, ASegmentThatIsUsedAgainForTheSameClass) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(1, two_halves,
+                                {[](watched_heap& heap) {
+                                   heap.free(0);
+                                   heap.malloc(0, half);
+                                   heap.free(0);
+                                 },
+                                 [](watched_heap& heap) {
+                                   heap.free(1);
+                                   heap.malloc(1, half);
+                                 }},
+                                3);
+}
+
+TEST(HeapModel, TwoClassesThatTakeASegmentFromEachOther) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(2, [](watched_heap& heap) { heap.malloc(0, quarter); },
+                                {[](watched_heap& heap) {
+                                   heap.free(0);
+                                   heap.malloc(1, half);
+                                 },
+                                 [](watched_heap& heap) {
+                                   heap.malloc(2, whole);
+                                   heap.free(2);
+                                 }},
+                                2);
+}
+
+}  // namespace
+}  // namespace quarry::test

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/simt/launch.hpp"
+
+#include "quarry/simt/atomic.hpp"
+#include "quarry/simt/lane_group.hpp"
+#include "quarry/simt/this_lane.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace quarry::simt {
+namespace {
+
+/// The order in which lanes make their accesses.
+std::vector<std::uint64_t> order_of(fiber_schedule schedule) {
+  std::vector<std::uint64_t> order;
+  std::uint32_t shared = 0;
+  launch_fibers({2, 40}, schedule, [&] {
+    for (int i = 0; i < 3; ++i) {
+      atomic_ref<std::uint32_t>{shared}.fetch_add(1, relaxed);
+      order.push_back(this_place().rank());
+    }
+    order.push_back(lane_group::coalesced<struct some_site>().members());
+  });
+  return order;
+}
+
+/// All lanes of the one warp of a block of `threads`, as one group.
+lane_group whole_warp(std::uint32_t threads) {
+  for (;;) {
+    block_barrier();
+    auto const here = lane_group::coalesced<struct whole_warp_site>();
+    if (here.size() == threads) return here;
+  }
+}
+
+std::string message_of(std::uint64_t seed, grid lanes, std::function<void()> const& kernel) {
+  try {
+    launch_fibers(lanes, {.seed = seed, .partial_groups = 0}, kernel);
+  } catch (std::exception const& problem) {
+    return problem.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(LaunchFibers, RunsEachLaneOnce) {
+  QUARRY_TEST_USES_FIBERS();
+  std::vector<int> runs(7 * 33);
+  launch_fibers({7, 33}, {}, [&] { ++runs[this_place().rank()]; });
+  EXPECT_EQ(runs, std::vector<int>(7 * 33, 1));
+}
+
+TEST(LaunchFibers, RunsNothingOnAnEmptyGrid) {
+  QUARRY_TEST_USES_FIBERS();
+  int runs = 0;
+  launch_fibers({0, 32}, {}, [&] { ++runs; });
+  launch_fibers({4, 0}, {}, [&] { ++runs; });
+  EXPECT_EQ(runs, 0);
+}
+
+TEST(LaunchFibers, RunsAllLanesOnTheCallersThread) {
+  QUARRY_TEST_USES_FIBERS();
+  launch_fibers({2, 8}, {}, [caller = std::this_thread::get_id()] { EXPECT_EQ(std::this_thread::get_id(), caller); });
+  EXPECT_EQ(current_lane, nullptr);
+}
+
+TEST(LaunchFibers, RefusesMoreThan65536Lanes) {
+  EXPECT_THROW(launch_fibers({65537, 1}, {}, [] {}), std::invalid_argument);
+  EXPECT_THROW(launch_fibers({1u << 20, 1u << 20}, {}, [] {}), std::invalid_argument) << "nor if their product overflows";
+}
+
+TEST(LaunchFibers, RepeatsAnInterleavingFromItsSeed) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 0; seed < 10; ++seed) EXPECT_EQ(order_of({.seed = seed}), order_of({.seed = seed}));
+}
+
+TEST(LaunchFibers, InterleavesDifferentlyFromDifferentSeeds) {
+  QUARRY_TEST_USES_FIBERS();
+  std::set<std::vector<std::uint64_t>> orders;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) orders.insert(order_of({.seed = seed}));
+  EXPECT_EQ(orders.size(), 50u);
+}
+
+TEST(LaunchFibers, LetsALaneRunOnBetweenAccessesIfItIsToldTo) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const order = order_of({.seed = 4, .switches = 0});
+  std::uint32_t alone = 0;
+  for (std::size_t i = 0; i + 2 < order.size(); ++i) alone += order[i] == order[i + 1] && order[i] == order[i + 2] ? 1 : 0;
+  EXPECT_GE(alone, 80u) << "each lane's three accesses in a row";
+}
+
+TEST(LaunchFibers, RethrowsWhatALaneThrewAndUnwindsTheOthers) {
+  QUARRY_TEST_USES_FIBERS();
+  struct guard {
+    explicit guard(int& alive) : alive_{alive} { ++alive_; }
+    guard(guard const&) = delete;
+    guard& operator=(guard const&) = delete;
+    ~guard() { --alive_; }
+    int& alive_;
+  };
+  int alive = 0;
+  EXPECT_EQ(message_of(1, {2, 40},
+                       [&] {
+                         guard const here{alive};
+                         block_barrier();
+                         if (this_place().rank() == 50) throw std::runtime_error{"lane 50"};
+                         grid_barrier();
+                       }),
+            "lane 50");
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(current_lane, nullptr);
+}
+
+TEST(LaunchFibers, ReportsADeadlockWithTheSeedAndWhereEachLaneWaits) {
+  QUARRY_TEST_USES_FIBERS();
+  EXPECT_EQ(message_of(7, {2, 3},
+                       [] {
+                         auto const here = this_place();
+                         if (here.block == 1) {
+                           if (here.thread == 0) grid_barrier();
+                           return;
+                         }
+                         auto const group = whole_warp(3);
+                         if (here.thread == 1) (void)group.ballot(true);
+                         if (here.thread == 2) block_barrier();
+                         if (here.thread == 0) block_barrier();
+                       }),
+            "deadlock (seed 7), 2 of 6 lanes are done:\n"
+            "  block 0 thread 0 waits at the block barrier\n"
+            "  block 0 thread 1 waits in ballot for lanes 0x7\n"
+            "  block 0 thread 2 waits at the block barrier\n"
+            "  block 1 thread 0 waits at the grid barrier");
+}
+
+TEST(LaunchFibers, ReportsALaneThatEndedWhileItsGroupWaits) {
+  QUARRY_TEST_USES_FIBERS();
+  EXPECT_EQ(message_of(11, {1, 2},
+                       [] {
+                         auto const group = whole_warp(2);
+                         if (this_place().thread == 1) group.sync();
+                       }),
+            "deadlock (seed 11), 1 of 2 lanes are done:\n"
+            "  block 0 thread 1 waits in sync for lanes 0x3");
+}
+
+TEST(LaunchFibers, ThrowsADeadlockByItsType) {
+  QUARRY_TEST_USES_FIBERS();
+  EXPECT_THROW(launch_fibers({1, 2}, {.partial_groups = 0},
+                             [] {
+                               auto const group = whole_warp(2);
+                               if (this_place().thread == 1) group.sync();
+                             }),
+               deadlock);
+}
+
+TEST(LaunchFibers, RefusesAGroupWhoseLanesMeetInDifferentOperations) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const message = message_of(5, {1, 2}, [] {
+    auto const group = whole_warp(2);
+    if (this_place().thread == 0) {
+      (void)group.ballot(true);
+    } else {
+      group.sync();
+    }
+  });
+  EXPECT_EQ(message.substr(0, 51), "lanes of one group met in different operations: blo") << message;
+  EXPECT_NE(message.find("ballot"), std::string::npos);
+  EXPECT_NE(message.find("sync"), std::string::npos);
+}
+
+TEST(LaunchThreads, RunsEachLaneOnceWhetherOrNotTheyShareThreads) {
+  for (std::uint32_t const threads : {1u, 3u, 64u}) {
+    std::vector<std::atomic<int>> runs(4 * 16);
+    launch_threads({4, 16}, threads, [&] { ++runs[this_place().rank()]; });
+    for (auto const& times : runs) EXPECT_EQ(times, 1) << threads << " threads";
+  }
+}
+
+TEST(LaunchThreads, HasAThreadForEachLaneIfItMay) {
+  std::set<std::thread::id> ids;
+  std::uint32_t taken = 0;
+  launch_threads({2, 3}, 6, [&] {
+    atomic_ref<std::uint32_t> const lock{taken};
+    while (lock.exchange(1, acquire) != 0) pause();
+    ids.insert(std::this_thread::get_id());
+    lock.store(0, release);
+    grid_barrier();
+  });
+  EXPECT_EQ(ids.size(), 6u);
+}
+
+TEST(LaunchThreads, RefusesBarriersIfLanesShareThreads) {
+  EXPECT_THROW(launch_threads({1, 4}, 3, [] { block_barrier(); }), std::logic_error);
+  EXPECT_THROW(launch_threads({1, 4}, 3, [] { grid_barrier(); }), std::logic_error);
+}
+
+TEST(LaunchThreads, RefusesToRunOnNoThread) { EXPECT_THROW(launch_threads({1, 1}, 0, [] {}), std::invalid_argument); }
+
+TEST(LaunchThreads, RethrowsWhatALaneThrewAndEndsTheOthers) {
+  for (std::uint32_t const threads : {2u, 8u}) {
+    std::atomic<int> ended{0};
+    EXPECT_THROW(launch_threads({2, 4}, threads,
+                                [&] {
+                                  ++ended;
+                                  if (this_place().rank() == 5) throw std::runtime_error{"lane 5"};
+                                  if (threads == 8) grid_barrier();  // the lane that threw does not count
+                                }),
+                 std::runtime_error);
+    EXPECT_EQ(ended, 8);
+  }
+}
+
+}  // namespace
+}  // namespace quarry::simt

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/simt/this_lane.hpp"
+
+#include "quarry/simt/atomic.hpp"
+#include "quarry/simt/launch.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+namespace quarry::simt {
+namespace {
+
+TEST(ThisLane, IsLaneZeroOfOneOutsideALaunch) {
+  auto const here = this_place();
+  EXPECT_EQ(here.rank(), 0u);
+  EXPECT_EQ(here.count(), 1u);
+  block_barrier();  // for itself alone
+  grid_barrier();
+  pause();
+}
+
+TEST(ThisLane, KnowsItsPlaceInFibers) {
+  QUARRY_TEST_USES_FIBERS();
+  std::vector<int> seen(3 * 40);
+  launch_fibers({3, 40}, {}, [&] {
+    auto const here = this_place();
+    EXPECT_EQ(here.blocks, 3u);
+    EXPECT_EQ(here.threads, 40u);
+    EXPECT_EQ(processor(), here.block);
+    ++seen[here.rank()];
+  });
+  for (int const times : seen) EXPECT_EQ(times, 1);
+}
+
+TEST(ThisLane, KnowsItsPlaceOnThreads) {
+  std::vector<std::atomic<int>> seen(3 * 40);
+  launch_threads({3, 40}, 4, [&] { ++seen[this_place().rank()]; });
+  for (auto const& times : seen) EXPECT_EQ(times, 1);
+}
+
+/// Each lane notes how many lanes of its block came before the barrier.
+void expect_block_barrier_waits(std::vector<std::uint32_t>& arrived, std::vector<std::uint32_t>& seen) {
+  auto const here = this_place();
+  for (std::uint32_t round = 1; round <= 3; ++round) {
+    atomic_ref<std::uint32_t>{arrived[here.block]}.fetch_add(1, relaxed);
+    block_barrier();
+    if (atomic_ref<std::uint32_t>{arrived[here.block]}.load(relaxed) < round * here.threads) seen[here.rank()] = 1;
+    block_barrier();
+  }
+}
+
+TEST(ThisLane, WaitsAtABlockBarrierForItsBlockInFibers) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<std::uint32_t> arrived(3);
+    std::vector<std::uint32_t> early(3 * 50);
+    launch_fibers({3, 50}, {.seed = seed}, [&] { expect_block_barrier_waits(arrived, early); });
+    EXPECT_EQ(early, std::vector<std::uint32_t>(3 * 50)) << "seed " << seed;
+  }
+}
+
+TEST(ThisLane, WaitsAtABlockBarrierForItsBlockOnThreads) {
+  std::vector<std::uint32_t> arrived(2);
+  std::vector<std::uint32_t> early(2 * 4);
+  launch_threads({2, 4}, 8, [&] { expect_block_barrier_waits(arrived, early); });
+  EXPECT_EQ(early, std::vector<std::uint32_t>(8));
+}
+
+TEST(ThisLane, WaitsAtAGridBarrierForAllBlocks) {
+  QUARRY_TEST_USES_FIBERS();
+  std::uint32_t arrived = 0;
+  launch_fibers({4, 20}, {.seed = 3}, [&] {
+    for (std::uint32_t round = 1; round <= 3; ++round) {
+      atomic_ref<std::uint32_t>{arrived}.fetch_add(1, relaxed);
+      grid_barrier();
+      EXPECT_GE(arrived, round * 80);
+      grid_barrier();
+    }
+  });
+}
+
+TEST(ThisLane, DoesNotWaitAtBarriersForLanesThatHaveEnded) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::uint32_t passed = 0;
+    launch_fibers({3, 10}, {.seed = seed}, [&] {
+      auto const here = this_place();
+      if (here.thread % 2 == 0 || here.block == 1) return;
+      block_barrier();
+      grid_barrier();
+      ++passed;
+    });
+    EXPECT_EQ(passed, 10u) << "seed " << seed;
+  }
+}
+
+TEST(ThisLane, DoesNotWaitAtBarriersForThreadsThatHaveEnded) {
+  std::atomic<int> passed{0};
+  launch_threads({2, 3}, 6, [&] {
+    if (this_place().thread == 0) return;
+    block_barrier();
+    grid_barrier();
+    ++passed;
+  });
+  EXPECT_EQ(passed, 4);
+}
+
+TEST(ThisLane, LetsAnotherGoAheadWhenItPauses) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::uint32_t flag = 0;
+    launch_fibers({1, 2}, {.seed = seed, .switches = 0}, [&] {
+      if (this_place().thread == 1) flag = 1;
+      while (flag == 0) pause();  // it waits for ever if nothing else runs
+    });
+    EXPECT_EQ(flag, 1u);
+  }
+}
+
+}  // namespace
+}  // namespace quarry::simt

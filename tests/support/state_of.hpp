@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/heap.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace quarry::test {
+
+/// The shared state of a heap on the CPU, for tests that look at it: what its refs begin with.
+[[nodiscard]] inline heap_state& state_of(heap const& owner) {
+  auto const ref = owner.ref();
+  heap_state* state = nullptr;
+  std::memcpy(&state, &ref, sizeof(state));
+  return *state;
+}
+
+/// A heap on the CPU of `segments` segments of 64 KiB.
+[[nodiscard]] inline heap small_heap(std::uint32_t segments, std::uint32_t reserved = 0) {
+  return heap{{.bytes = segments * 64_KiB, .reserve_bytes = reserved * 64_KiB, .segment_bytes = 64_KiB, .where = machine::cpu, .seed = 1}};
+}
+
+}  // namespace quarry::test
