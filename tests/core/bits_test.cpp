@@ -89,7 +89,8 @@ TEST(Bits, AreWhatANaiveLoopSays) {
     if (bits != 0) {
       ASSERT_EQ(highest_one(bits), highest);
     }
-    ASSERT_EQ(one_from(bits, number), from != 64 ? from : lowest) << std::hex << bits << " from " << number;
+    ASSERT_EQ(one_from(bits, number), from != 64 ? from : lowest)
+        << std::hex << bits << " from " << number;
     ASSERT_EQ(lowest_ones(bits, number), few);
     if (number != 0) {
       ASSERT_EQ(starts_of_runs(bits, number), starts) << std::hex << bits << " runs of " << number;

@@ -14,7 +14,8 @@ constexpr std::uint32_t largest = 32 * 1024 * 1024;
 
 TEST(SizeClasses, BeginWithStepsOf16AndGoOnWithFourToADoubling) {
   std::uint32_t const expected[] = {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320};
-  for (size_class id = 0; id < std::size(expected); ++id) EXPECT_EQ(size_of_class(id), expected[id]);
+  for (size_class id = 0; id < std::size(expected); ++id)
+    EXPECT_EQ(size_of_class(id), expected[id]);
 }
 
 TEST(SizeClasses, ServeNothingFromTheSmallest) { EXPECT_EQ(size_class_of(0), 0u); }
@@ -40,7 +41,8 @@ size_class naive_class_of(std::uint32_t size) {
 }
 
 TEST(SizeClasses, AreTheSmallestThatHoldTheSize) {
-  for (std::uint32_t size = 0; size <= 70000; ++size) ASSERT_EQ(size_class_of(size), naive_class_of(size)) << size;
+  for (std::uint32_t size = 0; size <= 70000; ++size)
+    ASSERT_EQ(size_class_of(size), naive_class_of(size)) << size;
   for (size_class id = 0; id < max_size_classes; ++id) {
     ASSERT_EQ(size_class_of(size_of_class(id)), id);
     ASSERT_EQ(size_class_of(size_of_class(id) + 1), id + 1);
@@ -55,7 +57,8 @@ TEST(SizeClasses, AreTheSmallestThatHoldTheSize) {
 }
 
 TEST(SizeClasses, NeverShrinkWithTheSize) {
-  for (std::uint32_t size = 1; size <= 1u << 20; ++size) ASSERT_GE(size_class_of(size), size_class_of(size - 1));
+  for (std::uint32_t size = 1; size <= 1u << 20; ++size)
+    ASSERT_GE(size_class_of(size), size_class_of(size - 1));
 }
 
 TEST(SizeClasses, WasteAtMostAQuarterAndLittleInTheMean) {
@@ -71,7 +74,8 @@ TEST(SizeClasses, WasteAtMostAQuarterAndLittleInTheMean) {
 }
 
 TEST(SizeClasses, OfPowersOfTwoAreTheirOwn) {
-  for (std::uint32_t size = 16; size <= largest; size *= 2) EXPECT_EQ(size_of_class(size_class_of(size)), size);
+  for (std::uint32_t size = 16; size <= largest; size *= 2)
+    EXPECT_EQ(size_of_class(size_class_of(size)), size);
 }
 
 /// Where a division by multiplication would go wrong first: next to multiples of the divisor, and at the end.

@@ -22,7 +22,8 @@ constexpr std::uint32_t none = bit_tree::none;
 
 /// A tree and its words.
 struct owned_tree {
-  explicit owned_tree(std::uint32_t size) : words(bit_tree::words_for(size)), tree{words.data(), size} {}
+  explicit owned_tree(std::uint32_t size)
+      : words(bit_tree::words_for(size)), tree{words.data(), size} {}
 
   std::vector<word> words;
   bit_tree tree;
@@ -130,7 +131,9 @@ TEST_P(BitTreeOfSize, DoesWhatASetDoes) {
   std::mt19937_64 random{seed};
   owned_tree const a{size};
   std::set<std::uint32_t> model;
-  auto const below = [&](std::uint32_t bound) { return static_cast<std::uint32_t>(random() % bound); };
+  auto const below = [&](std::uint32_t bound) {
+    return static_cast<std::uint32_t>(random() % bound);
+  };
   for (int step = 0; step < 1500 && !HasFailure(); ++step) {
     std::uint32_t const number = below(size);
     std::uint32_t const count = 1 + below(std::min(size, 1u << below(8)));
@@ -164,7 +167,8 @@ TEST_P(BitTreeOfSize, DoesWhatASetDoes) {
         auto const most = std::min(count, 64u);
         std::uint32_t const first = model.empty() ? 0 : *model.begin();
         std::uint32_t expected = 0;
-        while (expected < most && model.contains(first + expected) && first % 64 + expected < 64) ++expected;
+        while (expected < most && model.contains(first + expected) && first % 64 + expected < 64)
+          ++expected;
         auto const found = a.tree.claim_front(most);
         EXPECT_EQ(found.count, expected);
         if (expected != 0) {
@@ -194,7 +198,9 @@ TEST_P(BitTreeOfSize, DoesWhatASetDoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, BitTreeOfSize, ::testing::Values(1, 2, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097, 5000),
+INSTANTIATE_TEST_SUITE_P(Sizes, BitTreeOfSize,
+                         ::testing::Values(1, 2, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097,
+                                           5000),
                          ::testing::PrintToStringParamName());
 
 /// Lanes that claim and insert at random, each keeping what it claimed, and what all of them together must hold.
@@ -223,7 +229,8 @@ class contested_tree {
           keep(mine, tree.claim_back(some), some);
           break;
         case 3: {
-          auto const seen = tree.successor_round(static_cast<std::uint32_t>(random() % tree.size()));
+          auto const seen =
+              tree.successor_round(static_cast<std::uint32_t>(random() % tree.size()));
           if (seen != none && tree.claim(seen)) keep(mine, seen, 1);
           break;
         }

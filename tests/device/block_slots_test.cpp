@@ -78,7 +78,8 @@ TEST(BlockSlot, LeadsEachTicketToASliceOfItsOwnAndReachesAll) {
 TEST(BlockSlot, OfARunOfNothingHasNoTicket) {
   for (auto const& shape : shapes_of(64_KiB)) {
     EXPECT_FALSE(block_slot::place_of(shape, segment_run{}, 0, 0).valid);
-    EXPECT_FALSE(block_slot::place_of(shape, segment_run{}.next(3, 0), slots_per_class - 1, 0).valid);
+    EXPECT_FALSE(
+        block_slot::place_of(shape, segment_run{}.next(3, 0), slots_per_class - 1, 0).valid);
   }
 }
 

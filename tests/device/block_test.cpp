@@ -68,7 +68,8 @@ TEST(Block, BecomesFreeWhenItsLastSliceComesBack) {
     }
     EXPECT_EQ(a.release(slices - 1), consequence::hand_over);
     EXPECT_TRUE(a.one.is_free());
-    for (std::uint32_t i = 0; i < a.one.words(); ++i) EXPECT_EQ(a.words[i], a.one.empty(i)) << "word " << i;
+    for (std::uint32_t i = 0; i < a.one.words(); ++i)
+      EXPECT_EQ(a.words[i], a.one.empty(i)) << "word " << i;
   }
 }
 
@@ -86,9 +87,11 @@ TEST(Block, CannotBecomeFreeWhileAWordIsReserved) {
   for (std::uint32_t slice = 0; slice < 64; ++slice) (void)a.release(slice);
   ASSERT_TRUE(a.one.reserve_word());
   EXPECT_FALSE(a.one.reserve_word()) << "there was one whole word";
-  for (std::uint32_t slice = 64; slice < 128; ++slice) EXPECT_NE(a.release(slice), consequence::hand_over);
+  for (std::uint32_t slice = 64; slice < 128; ++slice)
+    EXPECT_NE(a.release(slice), consequence::hand_over);
   EXPECT_FALSE(a.one.is_free());
-  EXPECT_EQ(a.one.count_release(false, true), consequence::hand_over) << "the reservation was given up";
+  EXPECT_EQ(a.one.count_release(false, true), consequence::hand_over)
+      << "the reservation was given up";
 }
 
 TEST(Block, HasNoWordToReserveWhenItIsFreeOrHasNoWholeWord) {
@@ -134,7 +137,8 @@ TEST(Block, DoesWhatASetOfSlicesDoes) {
     for (std::uint32_t slice = 0; slice < slices; ++slice) in_use.insert(slice);
     for (int step = 0; step < 3000; ++step) {
       if (!in_use.empty() && random() % 5 < 3) {
-        auto const slice = *std::next(in_use.begin(), static_cast<std::ptrdiff_t>(random() % in_use.size()));
+        auto const slice =
+            *std::next(in_use.begin(), static_cast<std::ptrdiff_t>(random() % in_use.size()));
         in_use.erase(slice);
         EXPECT_EQ(a.release(slice) == consequence::hand_over, in_use.empty());
       } else if (in_use.empty()) {

@@ -18,7 +18,9 @@ fault out_of_memory(bytes size) {
   return what;
 }
 
-std::uint64_t count_of(fault_log const& log, fault_kind kind) { return log.counts[static_cast<std::uint32_t>(kind)]; }
+std::uint64_t count_of(fault_log const& log, fault_kind kind) {
+  return log.counts[static_cast<std::uint32_t>(kind)];
+}
 
 TEST(FaultLog, KeepsTheFirstFaultAndWhoCausedIt) {
   QUARRY_TEST_USES_FIBERS();
@@ -60,7 +62,8 @@ TEST(FaultLog, IsWrittenByOneOfManyThreads) {
     log.record(out_of_memory(1000 + here.rank()));
   });
   EXPECT_EQ(count_of(log, fault_kind::out_of_memory), 32u);
-  EXPECT_EQ(log.first.size, 1000u + log.first.block * 4 + log.first.thread) << "the parts of two faults are mixed";
+  EXPECT_EQ(log.first.size, 1000u + log.first.block * 4 + log.first.thread)
+      << "the parts of two faults are mixed";
 }
 
 TEST(FaultLog, IsWrittenByOneLaneWhateverTheInterleaving) {

@@ -12,7 +12,7 @@ constexpr heap_options small{.bytes = 4_MiB, .segment_bytes = 64_KiB, .seed = 42
 
 template <class Machine>
 struct Hardening : testing::Test {
-  static void SetUpTestSuite() {
+  void SetUp() override {
     if (mitigations == mitigation::none) GTEST_SKIP() << "built without QUARRY_HARDENED";
   }
 };

@@ -61,6 +61,25 @@ struct find_while_changing {
   }
 };
 
+/// All lanes race for the same keys; who inserts one has written `letters[key]` before, and whoever finds it reads that.
+struct send_letters {
+  map_ref map;
+  std::uint32_t keys;
+  std::uint32_t* letters;  // `keys` for each lane
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    for (std::uint32_t key = 0; key < keys; ++key) {
+      letters[rank * keys + key] = 7 * key + rank;
+      if (map.insert(key, rank) == change_result::done) continue;
+      std::uint32_t sender = 0;
+      if (map.find(key, sender) && letters[sender * keys + key] == 7 * key + sender) continue;
+      simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
+    }
+  }
+};
+
 struct list_map {
   map_ref map;
   std::uint64_t* keys;
@@ -195,6 +214,16 @@ TYPED_TEST(HashMap, NeverShowsAValueUnderAnotherKey) {
     typename TypeParam::template array<std::uint32_t> strangers(1);
     machine.run(small_grid, find_while_changing{map.ref(), strangers.data()});
     EXPECT_EQ(strangers[0], 0u) << "seed " << seed;
+  }
+}
+
+TYPED_TEST(HashMap, ShowsWithAKeyWhatItsLaneDidBefore) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam const machine{seed};
+    tested_map map{machine, 256};
+    typename TypeParam::template array<std::uint32_t> letters(128 * 150), wrong(1);
+    machine.run(small_grid, send_letters{map.ref(), 150, letters.data(), wrong.data()});
+    EXPECT_EQ(wrong[0], 0u) << "seed " << seed;
   }
 }
 

@@ -29,7 +29,8 @@ TEST(HeapState, BeginsWithAllMappedSegmentsFreeAndNoRuns) {
   EXPECT_EQ(state.segment_bytes(), 64_KiB);
   EXPECT_EQ(state.segment_tree().count(), 5u);
   EXPECT_FALSE(state.segment_tree().contains(5));
-  for (std::uint32_t segment = 0; segment < 9; ++segment) EXPECT_TRUE(state.segments[segment].load().is_free());
+  for (std::uint32_t segment = 0; segment < 9; ++segment)
+    EXPECT_TRUE(state.segments[segment].load().is_free());
   for (size_class id = 0; id < state.classes; ++id) {
     EXPECT_TRUE(state.class_tree(id).empty());
     EXPECT_EQ(class_run::used_up(state.run(id).peek()), slots_per_class);
@@ -44,7 +45,8 @@ TEST(HeapState, HasClassesUpToHalfASegment) {
 
 TEST(HeapState, CutsSegmentsIntoUnitsThatFit) {
   for (bytes const segment_bytes : {64_KiB, 1_MiB, 64_MiB}) {
-    heap const owner{{.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = machine::cpu}};
+    heap const owner{
+        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = machine::cpu}};
     auto const& state = test::state_of(owner);
     for (size_class id = 0; id < state.classes; ++id) {
       SCOPED_TRACE("segment " + std::to_string(segment_bytes) + " class " + std::to_string(id));
@@ -67,7 +69,8 @@ TEST(HeapState, GivesEachWordBlockAndMaskAPlaceOfItsOwn) {
   std::set<void const*> places;
   std::size_t count = 0;
   for (std::uint32_t segment = 0; segment < 3; ++segment) {
-    for (std::uint32_t i = 0; i < state.words_per_segment(); ++i, ++count) places.insert(&state.word_at(segment, i));
+    for (std::uint32_t i = 0; i < state.words_per_segment(); ++i, ++count)
+      places.insert(&state.word_at(segment, i));
     for (std::uint32_t i = 0; i < state.blocks_per_segment; ++i, ++count) {
       places.insert(&state.blocks[segment * state.blocks_per_segment + i]);
     }
@@ -83,8 +86,10 @@ TEST(HeapState, EndsASegmentWithAShorterBlock) {
   auto const& state = test::state_of(owner);
   for (size_class id = 0; id < state.classes; ++id) {
     std::uint32_t words = 0;
-    for (std::uint32_t i = 0; i < state.blocks_of(id); ++i) words += state.block_at(id, 0, i).words();
-    EXPECT_EQ(words, (state.shapes[id].slices + bits_per_word - 1) / bits_per_word) << "class " << id;
+    for (std::uint32_t i = 0; i < state.blocks_of(id); ++i)
+      words += state.block_at(id, 0, i).words();
+    EXPECT_EQ(words, (state.shapes[id].slices + bits_per_word - 1) / bits_per_word)
+        << "class " << id;
   }
 }
 
@@ -96,7 +101,8 @@ std::set<void*> handed_out(heap_state& state, std::uint32_t size) {
     if (!(state.segments[segment].load() == segment_use::slices_of(id))) continue;
     for (std::uint32_t slice = 0; slice < state.shapes[id].slices; ++slice) {
       if (!state.handed_out(id, state.segments[segment].look().shape, segment, slice)) continue;
-      result.insert(reinterpret_cast<void*>(state.base + segment * state.segment_bytes() + bytes{slice} * state.shapes[id].size));
+      result.insert(reinterpret_cast<void*>(state.base + segment * state.segment_bytes() +
+                                            bytes{slice} * state.shapes[id].size));
     }
   }
   return result;
@@ -125,7 +131,9 @@ TEST(HeapState, KnowsOfAFreeBlockThatNoSliceIsHandedOut) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);
   std::vector<void*> live;
-  for (void* memory = owner.ref().malloc(32_KiB - hardening::padded(0)); memory != nullptr; memory = owner.ref().malloc(32_KiB - hardening::padded(0))) live.push_back(memory);
+  for (void* memory = owner.ref().malloc(32_KiB - hardening::padded(0)); memory != nullptr;
+       memory = owner.ref().malloc(32_KiB - hardening::padded(0)))
+    live.push_back(memory);
   EXPECT_FALSE(handed_out(state, 32_KiB).empty());
   for (void* const memory : live) owner.ref().free(memory);
   EXPECT_TRUE(handed_out(state, 32_KiB).empty());

@@ -8,7 +8,8 @@
 namespace quarry {
 namespace {
 
-constexpr mitigation all[] = {mitigation::canary, mitigation::poison, mitigation::quarantine, mitigation::random_start};
+constexpr mitigation all[] = {mitigation::canary, mitigation::poison, mitigation::quarantine,
+                              mitigation::random_start};
 
 TEST(Mitigations, AreABitEach) {
   std::uint32_t seen = 0;

@@ -58,7 +58,8 @@ TEST(SegmentEntry, ChangesItsUseOnlyFromWhatIsExpected) {
   entry.store(segment_use::head(2));
   EXPECT_FALSE(entry.change(segment_use::head(3), segment_use::nothing()));
   EXPECT_TRUE(entry.change(segment_use::head(2), segment_use::nothing()));
-  EXPECT_FALSE(entry.change(segment_use::head(2), segment_use::nothing())) << "a second free of the same memory";
+  EXPECT_FALSE(entry.change(segment_use::head(2), segment_use::nothing()))
+      << "a second free of the same memory";
 }
 
 TEST(SegmentEntry, GoesToWhoMakesItsLastBlockFree) {
@@ -117,7 +118,8 @@ class contested_segment {
       if (entry_.add_free_blocks(1, blocks)) give_back(use);
       bool const entered = entry_.enter();
       if (entered && entry_.reserve_free_block() && entry_.add_free_blocks(1, blocks)) ++wrong_;
-      if (entry_.leave(blocks)) give_back(simt::atomic_ref<std::uint32_t>{uses_}.load(simt::relaxed));
+      if (entry_.leave(blocks))
+        give_back(simt::atomic_ref<std::uint32_t>{uses_}.load(simt::relaxed));
       while (simt::atomic_ref<std::uint32_t>{uses_}.load(simt::acquire) == use) simt::pause();
     }
   }

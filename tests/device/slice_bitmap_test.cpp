@@ -86,7 +86,8 @@ TEST(SliceWord, GivesEachSliceToOneLaneInFibers) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     contested_word contested;
-    simt::launch_fibers({1, 5}, {.seed = seed, .switches = 128}, [&] { contested.work(1 + simt::this_place().rank(), 20); });
+    simt::launch_fibers({1, 5}, {.seed = seed, .switches = 128},
+                        [&] { contested.work(1 + simt::this_place().rank(), 20); });
     ASSERT_TRUE(contested.is_whole()) << "seed " << seed;
   }
 }

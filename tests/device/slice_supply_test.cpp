@@ -25,7 +25,8 @@ bytes net(std::uint32_t size) { return size - hardening::padded(0); }
 /// Allocates until nothing is left.
 std::vector<void*> fill(heap const& owner, std::uint32_t size) {
   std::vector<void*> result;
-  for (void* memory = owner.ref().malloc(net(size)); memory != nullptr; memory = owner.ref().malloc(net(size))) {
+  for (void* memory = owner.ref().malloc(net(size)); memory != nullptr;
+       memory = owner.ref().malloc(net(size))) {
     result.push_back(memory);
   }
   return result;
@@ -91,8 +92,8 @@ TEST(SliceSupply, TellsWhichSlicesWereBackAlready) {
   size_class const id = size_class_of(640);
   auto const slices = state.shapes[id].slices;
   (void)fill(owner, 640);
-  EXPECT_EQ(slice_supply::release(state, id, slices, 0, 0, 0b0110), 0u);
-  EXPECT_EQ(slice_supply::release(state, id, slices, 0, 0, 0b0011), 0b0010u);
+  EXPECT_EQ(slice_return::release(state, id, slices, 0, 0, 0b0110), 0u);
+  EXPECT_EQ(slice_return::release(state, id, slices, 0, 0, 0b0011), 0b0010u);
   expect_sound(owner);
 }
 
@@ -133,7 +134,8 @@ TEST(SliceSupply, MovesMemoryBetweenClassesAsTheyNeedIt) {
   for (int round = 0; round < 4; ++round) {
     for (std::uint32_t const size : {16u, 80u, 1024u, 48u, half}) {
       auto const all = fill(owner, size);
-      EXPECT_EQ(all.size(), 2u * test::state_of(owner).shapes[size_class_of(size)].slices) << "size " << size << " round " << round;
+      EXPECT_EQ(all.size(), 2u * test::state_of(owner).shapes[size_class_of(size)].slices)
+          << "size " << size << " round " << round;
       release_all(owner, all);
     }
   }
@@ -163,10 +165,12 @@ TEST(SliceSupply, NeverHandsOutWhatIsInUse) {
         if (memory == nullptr) continue;
         auto const after = live.lower_bound(memory);
         ASSERT_TRUE(after == live.end() || memory + size <= after->first);
-        ASSERT_TRUE(after == live.begin() || std::prev(after)->first + std::prev(after)->second <= memory);
+        ASSERT_TRUE(after == live.begin() ||
+                    std::prev(after)->first + std::prev(after)->second <= memory);
         live.emplace(memory, size);
       } else if (!live.empty()) {
-        auto const some = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        auto const some =
+            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
         owner.ref().release(some->first);
         live.erase(some);
       }
@@ -178,7 +182,8 @@ TEST(SliceSupply, NeverHandsOutWhatIsInUse) {
 }
 
 /// Lanes that fill the heap and drain it again; `live` is what all of them hold.
-void fill_and_drain(heap_ref heap, std::uint64_t seed, std::uint32_t smallest, std::set<void*>& live, int& shared) {
+void fill_and_drain(heap_ref heap, std::uint64_t seed, std::uint32_t smallest,
+                    std::set<void*>& live, int& shared) {
   std::mt19937_64 random{seed};
   std::vector<void*> mine;
   for (int step = 0; step < 60; ++step) {

@@ -94,6 +94,26 @@ struct push_shared {
   }
 };
 
+/// As push_shared, but every fourth lane uses and frees memory instead, so that parts come with the past of a lane that those
+/// who write to them never met.
+struct push_beside_users {
+  push_shared push;
+  std::uint32_t rounds;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    if (rank % 4 != 0) return push();
+    for (std::uint32_t i = 0; i < rounds; ++i) {
+      std::uint32_t const count = shared_vector<std::uint32_t>::first_part << i % 5;
+      auto* const memory =
+          static_cast<std::uint32_t*>(push.heap.malloc(count * sizeof(std::uint32_t)));
+      if (memory == nullptr) continue;
+      for (std::uint32_t k = 0; k < count; ++k) memory[k] = k;
+      push.heap.free(memory);
+    }
+  }
+};
+
 /// One lane takes from `pushed` what it finds, so that zeros are left if all is right; then clears.
 struct take_shared {
   heap_ref heap;
@@ -165,6 +185,22 @@ TYPED_TEST(SharedVector, HoldsEveryElementThatLanesAppendedOnce) {
     EXPECT_EQ(size[0], 1280u);
     EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 1280);
     expect_sound_and_empty(heap);
+  }
+}
+
+TYPED_TEST(SharedVector, WritesToMemoryThatAnotherLaneHadBefore) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<shared_vector<std::uint32_t>> numbers(1);
+    typename TypeParam::template array<std::uint32_t> pushed(128 * 10), size(1);
+    machine.run(small_grid, push_beside_users{{heap.ref(), numbers.data(), 10, pushed.data()}, 40});
+    auto const count = std::count(pushed.begin(), pushed.end(), 1);
+    machine.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
+    EXPECT_EQ(size[0], static_cast<std::uint32_t>(count));
+    EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 1280);
+    expect_sound(heap);
+    EXPECT_TRUE(heap.live_allocations().empty());
   }
 }
 

@@ -69,7 +69,8 @@ class watched_tree {
     }
     if (tree_.count() != expected) return "a number that was never inserted is there";
     std::uint32_t reached = 0;
-    for (auto at = tree_.successor(0); at != bit_tree::none; at = tree_.successor(at + 1)) ++reached;
+    for (auto at = tree_.successor(0); at != bit_tree::none; at = tree_.successor(at + 1))
+      ++reached;
     return reached == expected ? "" : "a search from the root does not reach every number";
   }
 
@@ -89,41 +90,51 @@ class watched_tree {
 using operation = void (*)(watched_tree&);
 
 void expect_all_interleavings_hold(std::uint32_t size, std::initializer_list<std::uint32_t> numbers,
-                                   std::vector<operation> const& operations, std::uint32_t preemptions) {
+                                   std::vector<operation> const& operations,
+                                   std::uint32_t preemptions) {
   auto const result = explore(
       [&] {
         auto const watched = std::make_shared<watched_tree>(size, numbers);
         scenario run;
-        for (operation const one : operations) run.lanes.emplace_back([watched, one] { one(*watched); });
+        for (operation const one : operations)
+          run.lanes.emplace_back([watched, one] { one(*watched); });
         run.check = [watched] { return watched->check(); };
         return run;
       },
       {.preemptions = preemptions});
   EXPECT_EQ(result.failure, "");
   EXPECT_TRUE(result.complete);
-  std::cout << "  " << result.schedules << " schedules with at most " << preemptions << " preemptions\n";
+  std::cout << "  " << result.schedules << " schedules with at most " << preemptions
+            << " preemptions\n";
 }
 
 TEST(BitTreeModel, AnInsertIntoAWordThatAClaimEmptiesIsNotLost) {
   QUARRY_TEST_USES_FIBERS();
-  expect_all_interleavings_hold(two_levels, {70},
-                                {[](watched_tree& tree) { tree.claim(70); }, [](watched_tree& tree) { tree.insert(71); }}, 100);
+  expect_all_interleavings_hold(
+      two_levels, {70},
+      {[](watched_tree& tree) { tree.claim(70); }, [](watched_tree& tree) { tree.insert(71); }},
+      100);
 }
 
 TEST(BitTreeModel, TheSameHoldsThroughThreeLevels) {
   QUARRY_TEST_USES_FIBERS();
-  expect_all_interleavings_hold(three_levels, {4100},
-                                {[](watched_tree& tree) { tree.claim(4100); }, [](watched_tree& tree) { tree.insert(4101); }}, 100);
-  expect_all_interleavings_hold(three_levels, {4100},
-                                {[](watched_tree& tree) { tree.claim(4100); }, [](watched_tree& tree) { tree.insert(4200); }}, 100);
+  expect_all_interleavings_hold(
+      three_levels, {4100},
+      {[](watched_tree& tree) { tree.claim(4100); }, [](watched_tree& tree) { tree.insert(4101); }},
+      100);
+  expect_all_interleavings_hold(
+      three_levels, {4100},
+      {[](watched_tree& tree) { tree.claim(4100); }, [](watched_tree& tree) { tree.insert(4200); }},
+      100);
 }
 
 TEST(BitTreeModel, TwoClaimsAndAnInsertOfOneWord) {
   QUARRY_TEST_USES_FIBERS();
-  expect_all_interleavings_hold(two_levels, {70, 71},
-                                {[](watched_tree& tree) { tree.claim(70); }, [](watched_tree& tree) { tree.claim(71); },
-                                 [](watched_tree& tree) { tree.insert(72); }},
-                                4);
+  expect_all_interleavings_hold(
+      two_levels, {70, 71},
+      {[](watched_tree& tree) { tree.claim(70); }, [](watched_tree& tree) { tree.claim(71); },
+       [](watched_tree& tree) { tree.insert(72); }},
+      4);
 }
 
 TEST(BitTreeModel, OneNumberGoesToOneOfThreeThatClaimIt) {
@@ -134,14 +145,14 @@ TEST(BitTreeModel, OneNumberGoesToOneOfThreeThatClaimIt) {
 
 TEST(BitTreeModel, ASearchThatRepairsAParentDoesNotHideAnInsert) {
   QUARRY_TEST_USES_FIBERS();
-  expect_all_interleavings_hold(two_levels, {70},
-                                {[](watched_tree& tree) {
-                                   tree.claim(70);
-                                   tree.insert(70);
-                                 },
-                                 [](watched_tree& tree) { tree.successor(0); },
-                                 [](watched_tree& tree) { tree.insert(129); }},
-                                3);
+  expect_all_interleavings_hold(
+      two_levels, {70},
+      {[](watched_tree& tree) {
+         tree.claim(70);
+         tree.insert(70);
+       },
+       [](watched_tree& tree) { tree.successor(0); }, [](watched_tree& tree) { tree.insert(129); }},
+      3);
 }
 
 TEST(BitTreeModel, EmptyAndFillWordsOfOneParentAcrossLevels) {
@@ -158,22 +169,26 @@ TEST(BitTreeModel, EmptyAndFillWordsOfOneParentAcrossLevels) {
 
 TEST(BitTreeModel, ClaimsFromTheFrontTakeRunsApart) {
   QUARRY_TEST_USES_FIBERS();
-  expect_all_interleavings_hold(two_levels, {62, 63, 64, 65},
-                                {[](watched_tree& tree) { tree.claim_front(2); }, [](watched_tree& tree) { tree.claim_front(3); },
-                                 [](watched_tree& tree) { tree.claim(63); }},
-                                3);
+  expect_all_interleavings_hold(
+      two_levels, {62, 63, 64, 65},
+      {[](watched_tree& tree) { tree.claim_front(2); },
+       [](watched_tree& tree) { tree.claim_front(3); }, [](watched_tree& tree) { tree.claim(63); }},
+      3);
 }
 
 TEST(BitTreeModel, ClaimsFromTheBackAcrossAWordTakeAllOrNothing) {
   QUARRY_TEST_USES_FIBERS();
   operation const claim_two = [](watched_tree& tree) { tree.claim_back(2); };
-  expect_all_interleavings_hold(two_levels, {62, 63, 64}, {claim_two, claim_two, [](watched_tree& tree) { tree.claim(64); }}, 3);
+  expect_all_interleavings_hold(two_levels, {62, 63, 64},
+                                {claim_two, claim_two, [](watched_tree& tree) { tree.claim(64); }},
+                                3);
 }
 
 TEST(BitTreeModel, AClaimFromTheBackGivesBackWhatItCannotComplete) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(three_levels, {127, 128, 129},
-                                {[](watched_tree& tree) { tree.claim_back(3); }, [](watched_tree& tree) { tree.claim_first(); },
+                                {[](watched_tree& tree) { tree.claim_back(3); },
+                                 [](watched_tree& tree) { tree.claim_first(); },
                                  [](watched_tree& tree) { tree.insert(126); }},
                                 3);
 }

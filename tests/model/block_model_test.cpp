@@ -20,7 +20,10 @@ namespace {
 class watched_block {
  public:
   explicit watched_block(std::uint32_t slices, std::uint32_t neighbours)
-      : block_{words_.data(), state_, slices}, slices_{slices}, neighbours_{neighbours}, free_blocks_{neighbours} {
+      : block_{words_.data(), state_, slices},
+        slices_{slices},
+        neighbours_{neighbours},
+        free_blocks_{neighbours} {
     for (std::uint32_t i = 0; i < block_.words(); ++i) words_[i] = block_.empty(i);
     for (std::uint32_t slice = 0; slice < slices; ++slice) in_use_.insert(slice);
   }
@@ -70,22 +73,27 @@ class watched_block {
     std::uint32_t holed = 0;
     std::uint32_t back = 0;
     for (std::uint32_t i = 0; i < block_.words(); ++i) {
-      if ((words_[i] & block_.empty(i)) != block_.empty(i)) return "bits without slices are not ones";
+      if ((words_[i] & block_.empty(i)) != block_.empty(i))
+        return "bits without slices are not ones";
       whole += words_[i] == ~word{0} ? 1 : 0;
       holed += words_[i] != block_.empty(i) ? 1 : 0;
       back += count_ones(words_[i] & ~block_.empty(i));
     }
     if (in_use_.empty()) {
-      if (!block_.is_free() || state_ != block::free) return "all slices are back and the block is not free";
+      if (!block_.is_free() || state_ != block::free)
+        return "all slices are back and the block is not free";
       if (back != 0) return "a free block has bits set";
-      return free_blocks_ == 1 + neighbours_ ? "" : "the segment counts " + std::to_string(free_blocks_) + " free blocks";
+      return free_blocks_ == 1 + neighbours_
+                 ? ""
+                 : "the segment counts " + std::to_string(free_blocks_) + " free blocks";
     }
     if (block_.is_free()) return "the block is free and a slice is in use";
     if (free_blocks_ != neighbours_) return "the segment counts a free block that is not";
     if (back + in_use_.size() != slices_) return "a slice was lost";
     if (state_ != (word{holed} << 32 | whole)) {
-      return "the state says " + std::to_string(state_ >> 32) + " holed and " + std::to_string(state_ & 0xffffffff) +
-             " whole words of " + std::to_string(holed) + " and " + std::to_string(whole);
+      return "the state says " + std::to_string(state_ >> 32) + " holed and " +
+             std::to_string(state_ & 0xffffffff) + " whole words of " + std::to_string(holed) +
+             " and " + std::to_string(whole);
     }
     return "";
   }
@@ -130,7 +138,8 @@ class watched_block {
   std::uint32_t took(std::uint32_t index, word taken) {
     std::uint32_t const slice = index * bits_per_word + lowest_one(taken);
     if (slice >= slices_) problem_ = "a slice that the block does not have was handed out";
-    if (!in_use_.insert(slice).second) problem_ = "slice " + std::to_string(slice) + " was handed out twice";
+    if (!in_use_.insert(slice).second)
+      problem_ = "slice " + std::to_string(slice) + " was handed out twice";
     return slice;
   }
 
@@ -155,14 +164,16 @@ void expect_all_interleavings_hold(std::uint32_t slices, std::set<std::uint32_t>
           auto const watched = std::make_shared<watched_block>(slices, neighbours);
           watched->release_all_but(in_use);
           scenario run;
-          for (operation const one : lanes) run.lanes.emplace_back([watched, one] { one(*watched); });
+          for (operation const one : lanes)
+            run.lanes.emplace_back([watched, one] { one(*watched); });
           run.check = [watched] { return watched->check(); };
           return run;
         },
         {.preemptions = preemptions});
     EXPECT_EQ(result.failure, "") << "with " << neighbours << " other free blocks in its segment";
     EXPECT_TRUE(result.complete);
-    std::cout << "  " << result.schedules << " schedules with at most " << preemptions << " preemptions\n";
+    std::cout << "  " << result.schedules << " schedules with at most " << preemptions
+              << " preemptions\n";
   }
 }
 
@@ -189,7 +200,8 @@ TEST_P(BlockModel, TheLastReleaseAndAClaimNeverShareASlice) {
 
 TEST_P(BlockModel, TheLastReleaseTwoClaimsAndTheirReleases) {
   QUARRY_TEST_USES_FIBERS();
-  expect_all_interleavings_hold(GetParam(), {0}, {release_first, claim_and_release, claim_and_release}, 2);
+  expect_all_interleavings_hold(GetParam(), {0},
+                                {release_first, claim_and_release, claim_and_release}, 2);
 }
 
 TEST_P(BlockModel, TheLastReleaseAClaimAndARevival) {
@@ -203,7 +215,8 @@ TEST_P(BlockModel, TwoRevivalsOfAFreeBlock) {
   expect_all_interleavings_hold(GetParam(), {}, {revive_and_release, claim_and_release, claim}, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(OfSlices, BlockModel, ::testing::Values(1, 40, 64, 70, 128), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(OfSlices, BlockModel, ::testing::Values(1, 40, 64, 70, 128),
+                         ::testing::PrintToStringParamName());
 
 TEST(BlockOfTwoWordsModel, TheLastReleasesOfBothWordsAndAClaim) {
   QUARRY_TEST_USES_FIBERS();

@@ -67,7 +67,8 @@ TEST(Explore, WithoutPreemptionsRunsOnlyTheOrdersOfWholeLanes) {
 TEST(Explore, SaysThatItIsNotCompleteIfItRanOutOfSchedules) {
   QUARRY_TEST_USES_FIBERS();
   std::set<std::string> orders;
-  auto const result = explore([&] { return recording(2, 4, orders); }, {.preemptions = 100, .most_schedules = 10});
+  auto const result =
+      explore([&] { return recording(2, 4, orders); }, {.preemptions = 100, .most_schedules = 10});
   EXPECT_FALSE(result.complete);
   EXPECT_EQ(result.schedules, 10u);
 }
@@ -80,9 +81,11 @@ TEST(Explore, FindsALostUpdateAndGivesItsSchedule) {
       auto const before = counter{*shared}.load(simt::relaxed);
       counter{*shared}.store(before + 1, simt::relaxed);
     };
-    return scenario{{add, add}, [shared] { return *shared == 2 ? std::string{} : "an update was lost"; }};
+    return scenario{{add, add},
+                    [shared] { return *shared == 2 ? std::string{} : "an update was lost"; }};
   });
-  EXPECT_NE(result.failure.find("an update was lost; schedule"), std::string::npos) << result.failure;
+  EXPECT_NE(result.failure.find("an update was lost; schedule"), std::string::npos)
+      << result.failure;
 }
 
 TEST(Explore, LetsALaneThatWaitsGoOnWhenTheOtherHasActed) {

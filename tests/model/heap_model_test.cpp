@@ -23,7 +23,8 @@ constexpr bytes whole = 64_KiB;
 /// A heap and what its lanes hold of it.
 class watched_heap {
  public:
-  explicit watched_heap(std::uint32_t segments) : owner_{small_heap(segments)}, segments_{segments} {}
+  explicit watched_heap(std::uint32_t segments)
+      : owner_{small_heap(segments)}, segments_{segments} {}
 
   void reset() {
     owner_.reset();
@@ -38,8 +39,9 @@ class watched_heap {
     if (memory == nullptr) return;
     held_[index] = memory;
     auto const after = live_.lower_bound(memory);
-    bool const apart = (after == live_.end() || memory + size <= after->first) &&
-                       (after == live_.begin() || std::prev(after)->first + std::prev(after)->second <= memory);
+    bool const apart =
+        (after == live_.end() || memory + size <= after->first) &&
+        (after == live_.begin() || std::prev(after)->first + std::prev(after)->second <= memory);
     if (!apart) problem_ = "memory in use was handed out";
     live_.emplace(memory, size);
   }
@@ -57,11 +59,14 @@ class watched_heap {
     if (owner_.stats().allocations != live_.size()) return "a slice was lost";
     for (std::size_t i = 0; i < held_.size(); ++i) free(i);
     auto& state = state_of(owner_);
-    while (slice_supply::any_has_run(state)) (void)slice_supply::take_back_from_others(state, slice_supply::no_class);
-    if (auto const wrong = owner_.audit(); !wrong.empty()) return "after all frees: " + wrong.front();
+    while (slice_supply::any_has_run(state))
+      (void)slice_supply::take_back_from_others(state, slice_supply::no_class);
+    if (auto const wrong = owner_.audit(); !wrong.empty())
+      return "after all frees: " + wrong.front();
     if (state.segment_tree().count() != segments_) return "a segment was lost";
     for (auto kind = 2u; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind) {
-      if (owner_.fault_count(static_cast<fault_kind>(kind)) != 0) return name_of(static_cast<fault_kind>(kind));
+      if (owner_.fault_count(static_cast<fault_kind>(kind)) != 0)
+        return name_of(static_cast<fault_kind>(kind));
     }
     return "";
   }
@@ -77,8 +82,8 @@ class watched_heap {
 using operation = void (*)(watched_heap&);
 
 /// Runs `before` alone, and then all interleavings of `lanes`.
-void expect_all_interleavings_hold(std::uint32_t segments, operation before, std::vector<operation> const& lanes,
-                                   std::uint32_t preemptions) {
+void expect_all_interleavings_hold(std::uint32_t segments, operation before,
+                                   std::vector<operation> const& lanes, std::uint32_t preemptions) {
   auto const watched = std::make_shared<watched_heap>(segments);
   auto const result = explore(
       [&] {
@@ -92,7 +97,8 @@ void expect_all_interleavings_hold(std::uint32_t segments, operation before, std
       {.preemptions = preemptions});
   EXPECT_EQ(result.failure, "");
   EXPECT_TRUE(result.complete);
-  std::cout << "  " << result.schedules << " schedules with at most " << preemptions << " preemptions\n";
+  std::cout << "  " << result.schedules << " schedules with at most " << preemptions
+            << " preemptions\n";
 }
 
 void two_halves(watched_heap& heap) {
@@ -102,10 +108,11 @@ void two_halves(watched_heap& heap) {
 
 TEST(HeapModel, TheLastFreesOfASegmentAndAMallocOfItsClass) {
   QUARRY_TEST_USES_FIBERS();
-  expect_all_interleavings_hold(1, two_halves,
-                                {[](watched_heap& heap) { heap.free(0); }, [](watched_heap& heap) { heap.free(1); },
-                                 [](watched_heap& heap) { heap.malloc(2, half); }},
-                                2);
+  expect_all_interleavings_hold(
+      1, two_halves,
+      {[](watched_heap& heap) { heap.free(0); }, [](watched_heap& heap) { heap.free(1); },
+       [](watched_heap& heap) { heap.malloc(2, half); }},
+      2);
 }
 
 TEST(HeapModel, TheLastFreeOfASegmentAndAMallocOfAnotherClass) {
@@ -149,16 +156,17 @@ TEST(HeapModel, ASegmentThatIsUsedAgainForTheSameClass) {
 
 TEST(HeapModel, TwoClassesThatTakeASegmentFromEachOther) {
   QUARRY_TEST_USES_FIBERS();
-  expect_all_interleavings_hold(2, [](watched_heap& heap) { heap.malloc(0, quarter); },
-                                {[](watched_heap& heap) {
-                                   heap.free(0);
-                                   heap.malloc(1, half);
-                                 },
-                                 [](watched_heap& heap) {
-                                   heap.malloc(2, whole);
-                                   heap.free(2);
-                                 }},
-                                2);
+  expect_all_interleavings_hold(
+      2, [](watched_heap& heap) { heap.malloc(0, quarter); },
+      {[](watched_heap& heap) {
+         heap.free(0);
+         heap.malloc(1, half);
+       },
+       [](watched_heap& heap) {
+         heap.malloc(2, whole);
+         heap.free(2);
+       }},
+      2);
 }
 
 }  // namespace

@@ -9,12 +9,18 @@
 namespace quarry::simt {
 namespace {
 
-std::uint32_t weighted(std::uint32_t first, std::uint64_t second) { return first * 10 + static_cast<std::uint32_t>(second); }
+std::uint32_t weighted(std::uint32_t first, std::uint64_t second) {
+  return first * 10 + static_cast<std::uint32_t>(second);
+}
 void count(int& calls) { ++calls; }
-std::string const& longer(std::string const& one, std::string const& other) { return one.size() > other.size() ? one : other; }
+std::string const& longer(std::string const& one, std::string const& other) {
+  return one.size() > other.size() ? one : other;
+}
 void refuse(int) { throw std::runtime_error{"refused"}; }
 
-TEST(FarCall, PassesArgumentsAsTheFunctionTakesThem) { EXPECT_EQ(far_call(nullptr, &weighted, 4u, 2u), 42u); }
+TEST(FarCall, PassesArgumentsAsTheFunctionTakesThem) {
+  EXPECT_EQ(far_call(nullptr, &weighted, 4u, 2u), 42u);
+}
 
 TEST(FarCall, DoesNotDependOnItsAnchor) {
   int anchor = 0;
@@ -34,7 +40,9 @@ TEST(FarCall, GivesBackAReference) {
   EXPECT_EQ(&far_call(nullptr, &longer, one, other), &one);
 }
 
-TEST(FarCall, LetsExceptionsThrough) { EXPECT_THROW(far_call(nullptr, &refuse, 1), std::runtime_error); }
+TEST(FarCall, LetsExceptionsThrough) {
+  EXPECT_THROW(far_call(nullptr, &refuse, 1), std::runtime_error);
+}
 
 }  // namespace
 }  // namespace quarry::simt

@@ -14,7 +14,10 @@ class counting_lane final : public host_lane {
   using host_lane::host_lane;
 
   lane_mask coalesce(void const*) override { return 1; }
-  std::array<std::uint64_t, warp_size> const& exchange(lane_mask, std::uint64_t, char const*) override { return values_; }
+  std::array<std::uint64_t, warp_size> const& exchange(lane_mask, std::uint64_t,
+                                                       char const*) override {
+    return values_;
+  }
   void block_barrier() override {}
   void grid_barrier() override {}
   void interleave() override { ++interleaved; }

@@ -29,7 +29,8 @@ lane_group whole_warp(std::uint32_t threads) {
 /// Runs `kernel` in one warp of 32 lanes that divergence has not torn apart.
 template <class Kernel>
 void in_whole_warp(Kernel const& kernel) {
-  launch_fibers({1, warp_size}, {.seed = 2, .partial_groups = 0}, [&] { kernel(whole_warp(warp_size), this_place().thread); });
+  launch_fibers({1, warp_size}, {.seed = 2, .partial_groups = 0},
+                [&] { kernel(whole_warp(warp_size), this_place().thread); });
 }
 
 TEST(LaneGroup, RanksItsMembersByLane) {
@@ -52,7 +53,8 @@ TEST(LaneGroup, HoldsOnlyTheLanesThatTookThisBranch) {
       if (here.thread % 2 == 1) {
         auto const group = lane_group::coalesced<struct odd_site>();
         EXPECT_EQ(group.members() & ~odd, 0u);
-        EXPECT_NE(group.members() >> (here.thread % warp_size) & 1, 0u) << "a group holds its own lane";
+        EXPECT_NE(group.members() >> (here.thread % warp_size) & 1, 0u)
+            << "a group holds its own lane";
         if (here.thread >= warp_size) {
           EXPECT_LT(group.members(), 1u << (50 - warp_size));
         }
@@ -67,7 +69,8 @@ TEST(LaneGroup, IsPartialAtTimesAndWholeAtOthers) {
   QUARRY_TEST_USES_FIBERS();
   std::set<std::uint32_t> sizes;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    launch_fibers({1, 32}, {.seed = seed}, [&] { sizes.insert(lane_group::coalesced<struct any_site>().size()); });
+    launch_fibers({1, 32}, {.seed = seed},
+                  [&] { sizes.insert(lane_group::coalesced<struct any_site>().size()); });
   }
   EXPECT_TRUE(sizes.contains(32u));
   EXPECT_GT(sizes.size(), 5u);
@@ -77,12 +80,15 @@ TEST(LaneGroup, IsTheSameForAllItsMembers) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     std::vector<lane_mask> masks(64);
-    launch_fibers({1, 64}, {.seed = seed, .partial_groups = 128},
-                  [&] { masks[this_place().thread] = lane_group::coalesced<struct any_site>().members(); });
+    launch_fibers({1, 64}, {.seed = seed, .partial_groups = 128}, [&] {
+      masks[this_place().thread] = lane_group::coalesced<struct any_site>().members();
+    });
     for (std::uint32_t thread = 0; thread < 64; ++thread) {
       for (lane_mask rest = masks[thread]; rest != 0; rest &= rest - 1) {
-        auto const other = thread / warp_size * warp_size + static_cast<std::uint32_t>(std::countr_zero(rest));
-        ASSERT_EQ(masks[other], masks[thread]) << "seed " << seed << " lanes " << thread << " and " << other;
+        auto const other =
+            thread / warp_size * warp_size + static_cast<std::uint32_t>(std::countr_zero(rest));
+        ASSERT_EQ(masks[other], masks[thread])
+            << "seed " << seed << " lanes " << thread << " and " << other;
       }
     }
   }
@@ -96,7 +102,8 @@ TEST(LaneGroup, MatchesMembersWithEqualKeys) {
     EXPECT_EQ(same.leader(), lane % 3);
     EXPECT_EQ(same.rank(), lane / 3);
     EXPECT_EQ(same.match(lane).size(), 1u) << "all keys differ";
-    EXPECT_EQ(all.match(std::uint64_t{lane == 4 ? 1u : 0u} << 40).size(), lane == 4 ? 1u : 31u) << "the high half counts";
+    EXPECT_EQ(all.match(std::uint64_t{lane == 4 ? 1u : 0u} << 40).size(), lane == 4 ? 1u : 31u)
+        << "the high half counts";
   });
 }
 

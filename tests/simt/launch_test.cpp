@@ -67,18 +67,22 @@ TEST(LaunchFibers, RunsNothingOnAnEmptyGrid) {
 
 TEST(LaunchFibers, RunsAllLanesOnTheCallersThread) {
   QUARRY_TEST_USES_FIBERS();
-  launch_fibers({2, 8}, {}, [caller = std::this_thread::get_id()] { EXPECT_EQ(std::this_thread::get_id(), caller); });
+  launch_fibers({2, 8}, {}, [caller = std::this_thread::get_id()] {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+  });
   EXPECT_EQ(current_lane, nullptr);
 }
 
 TEST(LaunchFibers, RefusesMoreThan65536Lanes) {
   EXPECT_THROW(launch_fibers({65537, 1}, {}, [] {}), std::invalid_argument);
-  EXPECT_THROW(launch_fibers({1u << 20, 1u << 20}, {}, [] {}), std::invalid_argument) << "nor if their product overflows";
+  EXPECT_THROW(launch_fibers({1u << 20, 1u << 20}, {}, [] {}), std::invalid_argument)
+      << "nor if their product overflows";
 }
 
 TEST(LaunchFibers, RepeatsAnInterleavingFromItsSeed) {
   QUARRY_TEST_USES_FIBERS();
-  for (std::uint64_t seed = 0; seed < 10; ++seed) EXPECT_EQ(order_of({.seed = seed}), order_of({.seed = seed}));
+  for (std::uint64_t seed = 0; seed < 10; ++seed)
+    EXPECT_EQ(order_of({.seed = seed}), order_of({.seed = seed}));
 }
 
 TEST(LaunchFibers, InterleavesDifferentlyFromDifferentSeeds) {
@@ -92,7 +96,8 @@ TEST(LaunchFibers, LetsALaneRunOnBetweenAccessesIfItIsToldTo) {
   QUARRY_TEST_USES_FIBERS();
   auto const order = order_of({.seed = 4, .switches = 0});
   std::uint32_t alone = 0;
-  for (std::size_t i = 0; i + 2 < order.size(); ++i) alone += order[i] == order[i + 1] && order[i] == order[i + 2] ? 1 : 0;
+  for (std::size_t i = 0; i + 2 < order.size(); ++i)
+    alone += order[i] == order[i + 1] && order[i] == order[i + 2] ? 1 : 0;
   EXPECT_GE(alone, 80u) << "each lane's three accesses in a row";
 }
 
@@ -170,7 +175,8 @@ TEST(LaunchFibers, RefusesAGroupWhoseLanesMeetInDifferentOperations) {
       group.sync();
     }
   });
-  EXPECT_EQ(message.substr(0, 51), "lanes of one group met in different operations: blo") << message;
+  EXPECT_EQ(message.substr(0, 51), "lanes of one group met in different operations: blo")
+      << message;
   EXPECT_NE(message.find("ballot"), std::string::npos);
   EXPECT_NE(message.find("sync"), std::string::npos);
 }
@@ -201,7 +207,9 @@ TEST(LaunchThreads, RefusesBarriersIfLanesShareThreads) {
   EXPECT_THROW(launch_threads({1, 4}, 3, [] { grid_barrier(); }), std::logic_error);
 }
 
-TEST(LaunchThreads, RefusesToRunOnNoThread) { EXPECT_THROW(launch_threads({1, 1}, 0, [] {}), std::invalid_argument); }
+TEST(LaunchThreads, RefusesToRunOnNoThread) {
+  EXPECT_THROW(launch_threads({1, 1}, 0, [] {}), std::invalid_argument);
+}
 
 TEST(LaunchThreads, RethrowsWhatALaneThrewAndEndsTheOthers) {
   for (std::uint32_t const threads : {2u, 8u}) {
@@ -210,7 +218,8 @@ TEST(LaunchThreads, RethrowsWhatALaneThrewAndEndsTheOthers) {
                                 [&] {
                                   ++ended;
                                   if (this_place().rank() == 5) throw std::runtime_error{"lane 5"};
-                                  if (threads == 8) grid_barrier();  // the lane that threw does not count
+                                  if (threads == 8)
+                                    grid_barrier();  // the lane that threw does not count
                                 }),
                  std::runtime_error);
     EXPECT_EQ(ended, 8);

@@ -43,12 +43,14 @@ TEST(ThisLane, KnowsItsPlaceOnThreads) {
 }
 
 /// Each lane notes how many lanes of its block came before the barrier.
-void expect_block_barrier_waits(std::vector<std::uint32_t>& arrived, std::vector<std::uint32_t>& seen) {
+void expect_block_barrier_waits(std::vector<std::uint32_t>& arrived,
+                                std::vector<std::uint32_t>& seen) {
   auto const here = this_place();
   for (std::uint32_t round = 1; round <= 3; ++round) {
     atomic_ref<std::uint32_t>{arrived[here.block]}.fetch_add(1, relaxed);
     block_barrier();
-    if (atomic_ref<std::uint32_t>{arrived[here.block]}.load(relaxed) < round * here.threads) seen[here.rank()] = 1;
+    if (atomic_ref<std::uint32_t>{arrived[here.block]}.load(relaxed) < round * here.threads)
+      seen[here.rank()] = 1;
     block_barrier();
   }
 }

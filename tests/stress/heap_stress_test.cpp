@@ -74,11 +74,16 @@ class worker {
 
   bytes size_of(kind sizes) {
     switch (sizes) {
-      case kind::small: return 16 + below(4) * 16;
-      case kind::medium: return 512 + below(3) * 512;
-      case kind::half: return 8_KiB + below(2) * 16_KiB;
-      case kind::large: return (1 + below(2)) * segment_bytes;
-      case kind::mixed: break;
+      case kind::small:
+        return 16 + below(4) * 16;
+      case kind::medium:
+        return 512 + below(3) * 512;
+      case kind::half:
+        return 8_KiB + below(2) * 16_KiB;
+      case kind::large:
+        return (1 + below(2)) * segment_bytes;
+      case kind::mixed:
+        break;
     }
     return size_of(static_cast<kind>(below(4)));
   }
@@ -114,7 +119,8 @@ class worker {
     if (held_.empty()) return;
     auto* const given = new holding{held_.back()};
     held_.pop_back();
-    holding* const got = places_[(id_ + below(2)) % places_.size()].exchange(given, std::memory_order_acq_rel);
+    holding* const got =
+        places_[(id_ + below(2)) % places_.size()].exchange(given, std::memory_order_acq_rel);
     if (got == nullptr) return;
     give_back(*got);
     delete got;
@@ -133,13 +139,14 @@ void expect_clean(heap const& memory) {
   for (auto const& problem : memory.audit()) ADD_FAILURE() << problem;
   EXPECT_EQ(memory.stats().allocations, 0u);
   for (auto kind = 2u; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind) {
-    EXPECT_EQ(memory.fault_count(static_cast<fault_kind>(kind)), 0u) << name_of(static_cast<fault_kind>(kind));
+    EXPECT_EQ(memory.fault_count(static_cast<fault_kind>(kind)), 0u)
+        << name_of(static_cast<fault_kind>(kind));
   }
 }
 
 struct load {
   char const* name;
-  bytes size;              ///< of the heap
+  bytes size;  ///< of the heap
   std::uint32_t threads;
   bool hands_over;
   std::vector<worker::kind> rounds;
@@ -152,7 +159,8 @@ class HeapStress : public ::testing::TestWithParam<load> {};
 TEST_P(HeapStress, AFreeHappensBeforeTheNextMallocOfTheSameMemory) {
   load const& how = GetParam();
   std::cout << "  seed " << seed << '\n';
-  heap memory{{.bytes = how.size, .segment_bytes = segment_bytes, .where = machine::cpu, .seed = seed}};
+  heap memory{
+      {.bytes = how.size, .segment_bytes = segment_bytes, .where = machine::cpu, .seed = seed}};
   std::vector<worker::exchange_place> places(how.hands_over ? how.threads : 0);
   std::atomic<std::uint64_t> damaged{0};
   std::atomic<std::uint64_t> allocated{0};
@@ -160,7 +168,8 @@ TEST_P(HeapStress, AFreeHappensBeforeTheNextMallocOfTheSameMemory) {
     std::uint32_t const id = simt::this_place().block;
     worker own{heap, id, places};
     for (std::uint32_t repeat = 0; repeat < how.repeats; ++repeat) {
-      for (std::size_t i = 0; i < how.rounds.size(); ++i) own.round(how.rounds[(i + id) % how.rounds.size()], how.allocations);
+      for (std::size_t i = 0; i < how.rounds.size(); ++i)
+        own.round(how.rounds[(i + id) % how.rounds.size()], how.allocations);
     }
     own.give_back_all();
     damaged += own.damaged();
@@ -174,7 +183,8 @@ TEST_P(HeapStress, AFreeHappensBeforeTheNextMallocOfTheSameMemory) {
   }
   EXPECT_EQ(damaged, 0u);
   EXPECT_GT(allocated, 0u);
-  std::cout << "  " << allocated << " allocations, " << memory.fault_count(fault_kind::out_of_memory) << " refused\n";
+  std::cout << "  " << allocated << " allocations, "
+            << memory.fault_count(fault_kind::out_of_memory) << " refused\n";
   expect_clean(memory);
 }
 
@@ -182,7 +192,13 @@ using enum worker::kind;
 INSTANTIATE_TEST_SUITE_P(
     Loads, HeapStress,
     ::testing::Values(load{"SlicesOfOneClass", 1_MiB, 4, false, {half}, 60, 60},
-                      load{"ClassesThatTakeSegmentsFromEachOther", 512_KiB, 4, false, {medium, half, small}, 150, 15},
+                      load{"ClassesThatTakeSegmentsFromEachOther",
+                           512_KiB,
+                           4,
+                           false,
+                           {medium, half, small},
+                           150,
+                           15},
                       load{"SlicesAndLargeAllocations", 1_MiB, 6, false, {large, medium}, 100, 15},
                       load{"LargeAllocationsOnly", 256_KiB, 4, false, {large}, 100, 20},
                       load{"WholeBlocks", 128_KiB, 4, false, {small}, 3000, 6},

@@ -96,9 +96,10 @@ class bit_tree {
     return found.count == 0 ? none : found.first;
   }
 
-  /// Removes up to `most` (1 to 64) consecutive numbers that begin with the smallest one and lie in one word.
-  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t most) const {
-    return simt::far_call(words_, &claim_front_in, *this, most);
+  /// Removes up to `most` (1 to 64) consecutive numbers that begin with the smallest one not below `from`, or else with the
+  /// smallest, and lie in one word.
+  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t most, std::uint32_t from = 0) const {
+    return simt::far_call(words_, &claim_front_in, *this, most, from);
   }
 
   /// Removes the last `count` consecutive numbers there are and gives the first of them, or `none`: first fit from the far
@@ -245,9 +246,9 @@ class bit_tree {
     return none;
   }
 
-  QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t most) {
+  QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t most, std::uint32_t from) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t at = tree.successor(0); at != none; at = tree.successor(at)) {
+    for (std::uint32_t at = tree.successor_round(from); at != none; at = tree.successor_round(at)) {
       std::uint32_t const bit = at % bits_per_word;
       word const seen = tree.leaf(at / bits_per_word) >> bit;
       std::uint32_t const length = lowest_one(~seen);

@@ -107,12 +107,6 @@ class block_slot {
     (void)state_.compare_exchange(seen, back, simt::relaxed);  // (L) both words say: used up
   }
 
-  /// Whether the tickets taken when the slot was `before` include the first one that leads nowhere, all before it being good.
-  [[nodiscard]] QUARRY_HD static bool is_first_invalid(class_shape const& shape, std::uint32_t slot, word before) {
-    std::uint32_t const ticket = ticket_of(before);
-    return ticket == 0 || place_of(shape, run_of(before), slot, ticket - 1).valid;
-  }
-
   /// Where ticket `ticket` of slot `slot` of `run` leads.
   [[nodiscard]] QUARRY_HD static ticket_place place_of(class_shape const& shape, segment_run run, std::uint32_t slot,
                                                        std::uint32_t ticket) {

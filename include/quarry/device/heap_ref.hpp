@@ -196,15 +196,15 @@ class heap_ref {
     before = group.broadcast(before);
     segment_run const run = block_slot::run_of(before);
     ticket_place const place = block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + group.rank());
-    if (!place.valid) return malloc_slow(id, index, before);
+    if (!place.valid) return malloc_slow(id);
     if (place.last) used_up(id, run);
     return address(place.segment, bytes{place.slice} * shape.size);
   }
 
   QUARRY_HD void used_up(size_class id, segment_run run) const { simt::far_call(state_, &slice_supply::slot_used_up, *state_, id, run); }
 
-  QUARRY_HD void* malloc_slow(size_class id, std::uint32_t index, word before) const {
-    return simt::far_call(state_, &malloc_slow_in, *this, id, index, before);
+  QUARRY_HD void* malloc_slow(size_class id) const {
+    return simt::far_call(state_, &malloc_slow_in, *this, id);
   }
 
   /// Whole segments, from the far end of the region (seed: Gallatin, algorithm 1).
@@ -234,7 +234,7 @@ class heap_ref {
     word const all = group.or_reduce(own);
     group.sync();  // what every member wrote comes before the leader's release
     word twice = 0;
-    if (group.is_leader()) twice = slice_supply::release(*state_, id, at.shape.slices(), at.segment, index, all);
+    if (group.is_leader()) twice = slice_return::release(*state_, id, at.shape.slices(), at.segment, index, all);
     twice = group.broadcast(twice);
     bool again = (twice & own) != 0;
     if (count_ones(all) != group.size()) again = again || !group.match(own).is_leader();
@@ -274,15 +274,12 @@ class heap_ref {
     return simt::far_call(state_, &fail_in, *this, kind, size);
   }
 
-  /// Slot `index` was `before` when this lane's group found it used up.
-  QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id, std::uint32_t index, word before) {
+  QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id) {
     if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
-    // The group that took a slot's first ticket too many sees to it that there are more; others wait for that a little.
-    bool const first = block_slot::is_first_invalid(heap.state_->shapes[id], index, before);
-    for (bool wait = !first;; wait = false) {
+    for (;;) {
       auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(id);
       slice_grant grant;
-      if (group.is_leader()) grant = simt::far_call(heap.state_, &slice_supply::acquire, *heap.state_, id, group.size(), wait);
+      if (group.is_leader()) grant = simt::far_call(heap.state_, &slice_supply::acquire, *heap.state_, id, group.size());
       group.sync();  // the leader's acquire is everybody's
       grant.from = group.broadcast(grant.from);
       grant.slot = group.broadcast(grant.slot);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/orders.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace quarry {
+namespace {
+
+constexpr std::string_view chosen = QUARRY_MUTANT;
+
+TEST(Orders, AreRelaxedByTheirOwnLabelOnly) {
+  EXPECT_EQ(is_mutant("R"), chosen == "R");
+  EXPECT_EQ(is_mutant("RR"), chosen == "RR");
+  EXPECT_EQ(is_mutant("no such label"), chosen == "no such label");
+}
+
+TEST(Orders, AreAsArguedInABuildWithoutAMutant) {
+  if (!chosen.empty()) GTEST_SKIP() << "this build relaxes " << chosen;
+  EXPECT_EQ(slice_release_order, simt::release);
+  EXPECT_EQ(slice_claim_order, simt::acquire);
+  EXPECT_EQ(slot_take_order, simt::acquire);
+  EXPECT_EQ(tree_insert_order, simt::release);
+  EXPECT_EQ(tree_claim_order, simt::acquire);
+  EXPECT_EQ(segment_count_order, simt::acq_rel);
+  EXPECT_EQ(segment_reserve_order, simt::acquire);
+}
+
+TEST(Orders, OfFencedStoresReleaseOnTheCpu) {
+  EXPECT_EQ(simt::fenced_release, simt::release);
+  EXPECT_EQ(simt::fenced_acquire, simt::acquire);
+}
+
+}  // namespace
+}  // namespace quarry
