@@ -97,11 +97,15 @@ class cuda_memory final : public heap_memory {
 
   void map(bytes begin, bytes end) override {
     auto const& cu = driver::instance();
-    for (bytes at = begin; at < end; at += part_bytes) map_part(at, rounded(std::min(end - at, part_bytes)));
+    begin = std::max(begin, mapped_);  // the granularity may have given more than was asked for
+    end = rounded(end);
+    if (begin >= end) return;
+    for (bytes at = begin; at < end; at += part_bytes) map_part(at, std::min(end - at, part_bytes));
+    mapped_ = end;
     CUmemAccessDesc access{};
     access.location = properties().location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    cu.check(cu.set_access(region_ + begin, rounded(end) - begin, &access, 1), "cuMemSetAccess of a heap's memory");
+    cu.check(cu.set_access(region_ + begin, end - begin, &access, 1), "cuMemSetAccess of a heap's memory");
   }
 
   void unmap(bytes begin, bytes end) override {
@@ -109,6 +113,7 @@ class cuda_memory final : public heap_memory {
     for (auto at = parts_.lower_bound(begin); at != parts_.end() && at->first < end; at = parts_.erase(at)) {
       cu.check(cu.unmap(region_ + at->first, at->second.size), "cuMemUnmap of a heap's memory");
       cu.release(at->second.handle);
+      mapped_ = std::min(mapped_, at->first);
     }
   }
 
@@ -149,7 +154,7 @@ class cuda_memory final : public heap_memory {
     CUmemGenericAllocationHandle handle;
   };
 
-  static constexpr bytes part_bytes = 256_MiB;  // what shrinking gives back at a time
+  static constexpr bytes part_bytes = 1_GiB;  // what shrinking gives back at a time
 
   void map_part(bytes at, bytes size) {
     auto const& cu = driver::instance();
@@ -174,6 +179,7 @@ class cuda_memory final : public heap_memory {
 
   int device_ = 0;
   bytes reserved_;
+  bytes mapped_ = 0;  // from the start on
   std::size_t granularity_ = 1;
   CUdeviceptr region_ = 0;
   std::map<bytes, part> parts_;

@@ -18,6 +18,7 @@ class thread_lane final : public host_lane {
  public:
   thread_lane(place where, std::barrier<>* block, std::barrier<>* all) : host_lane{where}, block_{block}, all_{all} {}
 
+  bool has_warps() const override { return false; }
   lane_mask coalesce(void const*) override { return lane_mask{1} << lane(); }
 
   std::array<std::uint64_t, warp_size> const& exchange(lane_mask, std::uint64_t value, char const*) override {

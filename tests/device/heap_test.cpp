@@ -137,9 +137,6 @@ TYPED_TEST(Heap, ServesSeveralHeapsAtOnce) {
   typename TypeParam::template array<void*> pointers(64);
   machine.run({1, 32}, allocate{a.ref(), 48, pointers.data()});
   machine.run({1, 32}, allocate{b.ref(), 48, pointers.data() + 32});
-  for (int i = 0; i < 32; ++i) {
-    EXPECT_TRUE(a.ref().owns(pointers.data()[i]) || TypeParam::name == std::string{"cuda"});
-  }
   machine.run({1, 32}, release{a.ref(), pointers.data() + 32});  // the wrong one
   EXPECT_EQ(a.fault_count(fault_kind::foreign_pointer), 32u);
   EXPECT_EQ(b.live_allocations().size(), 32u);

@@ -30,7 +30,7 @@ TEST(ThisLane, KnowsItsPlaceInFibers) {
     auto const here = this_place();
     EXPECT_EQ(here.blocks, 3u);
     EXPECT_EQ(here.threads, 40u);
-    EXPECT_EQ(processor(), here.block);
+    EXPECT_EQ(spread(), here.rank() / warp_size);
     ++seen[here.rank()];
   });
   for (int const times : seen) EXPECT_EQ(times, 1);

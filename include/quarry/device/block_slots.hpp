@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fresh slices are handed out: one aggregated counter per lane group, spread over a slot for each few multiprocessors.
+// How fresh slices are handed out: one addition for a lane group, to one of the slots of its size class.
 #pragma once
 
 #include "quarry/core/size_classes.hpp"
@@ -8,7 +8,7 @@
 namespace quarry {
 
 
-/// Slots of each class. A multiple of 12 multiprocessors is what most GPUs have (H200: 132), so that all slots are used alike.
+/// Slots of each class. Fewer, and additions to one slot queue up; more, and addresses spread. Warps are dealt to them in turn.
 inline constexpr std::uint32_t slots_per_class = 12;
 
 /// Consecutive segments, formatted for one class, whose fresh slices the class's slots hand out together.

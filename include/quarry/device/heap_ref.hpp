@@ -188,7 +188,7 @@ class heap_ref {
   /// The fast path: one addition for the group, and each member's place is its ticket. The class's numbers are read before it,
   /// since they are on their way while it is.
   [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
-    std::uint32_t const index = group.broadcast(simt::processor() % slots_per_class);
+    std::uint32_t const index = group.broadcast(simt::spread() % slots_per_class);
     class_shape const shape = state_->shapes[id];
     word before = 0;
     if (group.is_leader()) before = state_->slot(id, index).take(group.size());
@@ -349,7 +349,7 @@ class heap_ref {
     what.kind = heap.state_->magic == heap_state::magic_alive ? kind : fault_kind::destroyed;
     what.size = size;
     what.address = reinterpret_cast<std::uint64_t>(pointer);
-    if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{heap.state_->free_segments} << heap.segment_shift();
+    if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{simt::atomic_ref<std::uint32_t>{heap.state_->free_segments}.load(simt::relaxed)} << heap.segment_shift();
     heap.state_->faults.record(what);
   }
 

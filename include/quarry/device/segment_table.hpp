@@ -105,16 +105,22 @@ struct alignas(32) segment_entry {
 
   /// True if the segment, all of whose `blocks` blocks are free, is now the caller's to give back.
   [[nodiscard]] QUARRY_HD bool leave(std::uint32_t blocks) {
-    return counter().fetch_sub(one_visitor, segment_count_order) - one_visitor == blocks && retire(blocks);  // (S)
+    bool being_given_back = false;
+    return leave(blocks, being_given_back);
+  }
+  [[nodiscard]] QUARRY_HD bool leave(std::uint32_t blocks, bool& being_given_back) {
+    word const now = counter().fetch_sub(one_visitor, segment_count_order) - one_visitor;
+    being_given_back = (now & retired) != 0;
+    return retire(now, blocks);  // (S)
   }
 
   /// `more` of the segment's `blocks` are free now. True as for `leave`.
   [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
-    return counter().fetch_add(more, segment_count_order) + more == blocks && retire(blocks);  // (S)
+    return retire(counter().fetch_add(more, segment_count_order) + more, blocks);  // (S)
   }
 
   /// Ends what `retire` began, with no block free; visitors that came meanwhile find the new use.
-  QUARRY_HD void end_retirement(std::uint32_t blocks) { counter().fetch_sub(retired | blocks, simt::release); }  // (S)
+  QUARRY_HD void end_retirement(std::uint32_t blocks) { counter().fetch_add(one_epoch - retired - blocks, simt::release); }  // (S)
 
   /// For a visitor: reserves a free block, to revive it or to add it again.
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
@@ -125,18 +131,18 @@ struct alignas(32) segment_entry {
     return false;
   }
 
-  [[nodiscard]] std::uint32_t free_blocks() const { return static_cast<std::uint32_t>(count); }
-  [[nodiscard]] bool has_visitors() const { return count >> 32 != 0; }
+  [[nodiscard]] std::uint32_t free_blocks() const { return static_cast<std::uint32_t>(count & (one_visitor - 1)); }
+  [[nodiscard]] bool has_visitors() const { return (count & (one_epoch - one_visitor)) != 0; }
 
  private:
-  static constexpr word one_visitor = word{1} << 32;
-  static constexpr word retired = word{1} << 63;
+  static constexpr word one_visitor = word{1} << 16;
+  static constexpr word retired = word{1} << 40;
+  static constexpr word one_epoch = word{1} << 41;
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }
 
-  [[nodiscard]] QUARRY_HD bool retire(std::uint32_t blocks) {
-    word expected = blocks;
-    return blocks != 0 && counter().compare_exchange(expected, retired | blocks, simt::acq_rel);  // (S)
+  [[nodiscard]] QUARRY_HD bool retire(word now, std::uint32_t blocks) {
+    return blocks != 0 && (now & (one_epoch - 1)) == blocks && counter().compare_exchange(now, now | retired, simt::acq_rel);  // (S)
   }
 
   QUARRY_HD static void write(std::uint32_t& field, std::uint32_t value) {

@@ -20,6 +20,9 @@ struct slice_grant {
 ///
 /// Lock-free; each function works for one lane on behalf of its group. Lanes start at places that depend on who they are, so
 /// that they seldom meet. Whoever claims in a segment is its visitor meanwhile (segment_entry).
+///
+/// Memory order. (L) orders nothing: it picks what to try. A segment without an advertised block is taken out of its class's
+/// tree (D), and its masks are read again (V), as in slice_return.
 class slice_claim {
  public:
   /// Slices that came back, looking at no more than `tries` blocks that hold none.
@@ -33,6 +36,7 @@ class slice_claim {
       slice_grant const grant = simt::far_call(&state, &claim_in_segment, state, id, segment, count, random);
       if (grant.from != slice_grant::source::nothing) return grant;
       --tries;
+      simt::pause();
       from = segment + 1 < state.segments_reserved ? segment + 1 : 0;
     }
     return {};
@@ -60,8 +64,9 @@ class slice_claim {
       // If it is for slices, it stays so until this lane has left; unless it was being given back when this lane came.
       segment_use const use = entered ? entry.load() : segment_use::nothing();
       std::uint32_t const blocks = use.is_slices() ? state.blocks_of(use.slices_class()) : 0;
-      if (entry.leave(blocks)) simt::far_call(&state, &slice_return::give_back_segment, state, use.slices_class(), segment);
-      if (use.is_slices() || !entry.load().is_slices()) return;
+      bool being_given_back = false;
+      if (entry.leave(blocks, being_given_back)) simt::far_call(&state, &slice_return::give_back_segment, state, use.slices_class(), segment);
+      if (use.is_slices() || being_given_back || !entry.load().is_slices()) return;
       entered = entry.enter();  // it was formatted while this lane looked, and may have become free again
     }
   }
@@ -90,6 +95,7 @@ class slice_claim {
           simt::far_call(&state, &claim_in_block, state, id, segment, mask * bits_per_word + bit, count, random >> 16);
       if (grant.from != slice_grant::source::nothing) return grant;
       simt::far_call(&state, &slice_return::withdraw, state, segment, mask * bits_per_word + bit);
+      simt::pause();
     }
     return {};
   }

@@ -67,6 +67,7 @@ class slice_return {
     segment_entry& entry = state.segments[segment];
     std::uint32_t const blocks = state.blocks_of(id);
     entry.store(segment_use::nothing());
+    state.class_tree(id).claim(segment);
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i) {
@@ -76,7 +77,6 @@ class slice_return {
     slice_word{state.word_at(segment, (state.shapes[id].slices - 1) / bits_per_word)}.reset(0);
     entry.end_retirement(blocks);  // (E) the tree's insert publishes all of it
     state.held[id].subtract();
-    state.class_tree(id).claim(segment);
     state.segment_tree().insert(segment);
     simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(1, simt::relaxed);  // (L) a hint
   }

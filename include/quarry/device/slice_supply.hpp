@@ -144,9 +144,9 @@ class slice_supply {
     return others_have_run(state, id);
   }
 
-  /// While another lane replaces the run: looks at this processor's slot from time to time, and not at what that lane needs.
+  /// While another lane replaces the run: looks at this warp's slot from time to time, and not at what that lane needs.
   QUARRY_SLOW static slice_grant wait_for_tickets(heap_state& state, size_class id, std::uint32_t count) {
-    block_slot const slot = state.slot(id, simt::processor() % slots_per_class);
+    block_slot const slot = state.slot(id, simt::spread() % slots_per_class);
     segment_run const old = block_slot::run_of(slot.peek());
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls; ++i) {
@@ -160,10 +160,10 @@ class slice_supply {
     return simt::far_call(&state, &take_tickets, state, id, count);
   }
 
-  /// Tickets of any slot that has some, from this processor's on.
+  /// Tickets of any slot that has some, from this warp's on.
   QUARRY_SLOW static slice_grant take_tickets(heap_state& state, size_class id, std::uint32_t count) {
     class_shape const& shape = state.shapes[id];
-    std::uint32_t const home = simt::processor() % slots_per_class;
+    std::uint32_t const home = simt::spread() % slots_per_class;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < slots_per_class; ++i) {
       std::uint32_t const index = home + i < slots_per_class ? home + i : home + i - slots_per_class;

@@ -33,6 +33,9 @@ class host_lane {
   [[nodiscard]] place where() const { return where_; }
   [[nodiscard]] std::uint32_t lane() const { return where_.thread % warp_size; }
 
+  /// Whether lanes are grouped in warps: false on OS threads.
+  [[nodiscard]] virtual bool has_warps() const { return true; }
+
   /// The lanes of this warp that came to `site` together, this one among them.
   virtual lane_mask coalesce(void const* site) = 0;
 

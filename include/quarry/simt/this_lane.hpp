@@ -25,15 +25,15 @@ namespace quarry::simt {
 #endif
 }
 
-/// A number that spreads lanes running at the same time over shared structures: the multiprocessor's on CUDA, the block's
-/// in fibers, the thread's otherwise. A hint: it may change at any time.
-[[nodiscard]] QUARRY_HD inline std::uint32_t processor() {
+/// A number that spreads warps over shared structures, evenly over a grid: the warp's in its grid on CUDA and in fibers, the
+/// OS thread's otherwise. A hint.
+[[nodiscard]] QUARRY_HD inline std::uint32_t spread() {
 #ifdef __CUDA_ARCH__
-  std::uint32_t id;
-  asm("mov.u32 %0, %%smid;" : "=r"(id));
-  return id;
+  return static_cast<std::uint32_t>(this_place().rank() / warp_size);
 #else
-  if (current_lane != nullptr) return current_lane->where().block;
+  if (current_lane != nullptr && current_lane->has_warps()) {
+    return static_cast<std::uint32_t>(current_lane->where().rank() / warp_size);
+  }
   thread_local auto const id = static_cast<std::uint32_t>(std::hash<std::thread::id>{}(std::this_thread::get_id()));
   return id;
 #endif
