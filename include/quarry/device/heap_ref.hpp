@@ -349,7 +349,7 @@ class heap_ref {
     what.kind = heap.state_->magic == heap_state::magic_alive ? kind : fault_kind::destroyed;
     what.size = size;
     what.address = reinterpret_cast<std::uint64_t>(pointer);
-    if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{simt::atomic_ref<std::uint32_t>{heap.state_->free_segments}.load(simt::relaxed)} << heap.segment_shift();
+    if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{simt::atomic_ref<std::uint32_t>{heap.state_->free_segments}.load(simt::relaxed)} << heap.segment_shift();  // (L) a hint
     heap.state_->faults.record(what);
   }
 
