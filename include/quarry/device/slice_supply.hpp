@@ -10,8 +10,9 @@ namespace quarry {
 /// Finds slices for one lane on behalf of its group when its slot is used up.
 ///
 /// Lock-free but for the replacement of a class's run, on which others wait for a bounded time only (class_run). The order in
-/// which memory is looked for: tickets of the class's other slots; slices that came back, with little effort; free segments;
-/// what other classes' runs have not handed out; slices that came back, with all effort.
+/// which memory is looked for: tickets of the class's other slots; slices that came back, with little effort, unless more than
+/// half of the segments are free; free segments; what other classes' runs have not handed out; slices that came back, with all
+/// effort. Fresh slices are cheaper by far, and blocks that nobody claims from come back whole.
 class slice_supply {
  public:
   /// Up to `count` slices of class `id`; `nothing` or `run_is_over` if none is to be had. A call takes from one place, so it
@@ -32,7 +33,8 @@ class slice_supply {
   /// Tickets of the class's run, or slices that came back if it is over; `run_is_over`, with the class's word, if there are
   /// neither; `nothing` if that may change in a moment.
   QUARRY_SLOW static slice_grant acquire_once(heap_state& state, size_class id, std::uint32_t count, std::uint32_t tries) {
-    bool const has_returned = !state.class_tree(id).empty();  // on its way with the next
+    // All three are on their way together.
+    bool const has_returned = !state.class_tree(id).empty() && (tries == all_tries || !is_roomy(state));
     word const seen = state.run(id).peek();
     if (class_run::is_busy(seen)) return simt::far_call(&state, &wait_for_tickets, state, id, count);
     if (class_run::used_up(seen) < slots_per_class) return simt::far_call(&state, &take_tickets, state, id, count);
@@ -49,7 +51,7 @@ class slice_supply {
     class_run const of_class = state.run(id);
     word const seen = of_class.count_used_up(run);
     if (class_run::run_of(seen) != run || class_run::used_up(seen) != slots_per_class) return;
-    if (!state.class_tree(id).empty() || state.segment_tree().empty()) return;
+    if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
     if (of_class.lock(seen)) {  // fetch ahead: others will be here in a moment
       (void)simt::far_call(&state, &open_run, state, id);
       of_class.unlock();
@@ -122,6 +124,11 @@ class slice_supply {
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
+  }
+
+  /// Whether more than half of the segments are free.
+  [[nodiscard]] QUARRY_HD static bool is_roomy(heap_state& state) {
+    return simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed) > state.segments_mapped / 2;  // (L) a hint
   }
 
   static constexpr std::uint32_t few_tries = 4;

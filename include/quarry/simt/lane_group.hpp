@@ -57,6 +57,7 @@ class lane_group {
   template <class T>
   [[nodiscard]] QUARRY_HD T broadcast(T value, std::uint32_t lane) const {
 #ifdef __CUDA_ARCH__
+    if (is_alone()) return value;
     return from_bits<T>(__shfl_sync(members_, to_bits(value), static_cast<int>(lane)));
 #else
     return from_bits<T>(static_cast<carrier<T>>(exchange(to_bits(value), "broadcast")[lane]));
@@ -96,6 +97,7 @@ class lane_group {
   /// Bitwise or over the members' values.
   [[nodiscard]] QUARRY_HD word or_reduce(word value) const {
 #ifdef __CUDA_ARCH__
+    if (is_alone()) return value;
     std::uint32_t const low = __reduce_or_sync(members_, static_cast<std::uint32_t>(value));
     std::uint32_t const high = __reduce_or_sync(members_, static_cast<std::uint32_t>(value >> 32));
     return word{high} << 32 | low;
@@ -143,6 +145,9 @@ class lane_group {
 
  private:
   QUARRY_HD explicit lane_group(lane_mask members) : members_{members} {}
+
+  /// CUDA runs an operation of several groups of one warp one group after the other: lanes that are alone need not queue up.
+  [[nodiscard]] QUARRY_HD bool is_alone() const { return (members_ & (members_ - 1)) == 0; }
 
   [[nodiscard]] QUARRY_HD static lane_mask low_lanes() {
 #ifdef __CUDA_ARCH__
