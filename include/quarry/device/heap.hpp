@@ -47,6 +47,9 @@ struct live_allocation {
 
 /// A heap that kernels allocate from (after seed: Gallatin). Owns its memory; `ref()` is what kernels get.
 ///
+/// On CUDA the first heap raises the process's stack limit to 2 KiB a thread, which the slow paths of kernels need; a kernel
+/// with a deep stack of its own should raise it further (cudaLimitStackSize).
+///
 /// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on CUDA they wait for the
 /// device. They throw std::invalid_argument for bad options, std::runtime_error for failures of the system. Using a ref
 /// after its heap was destroyed is refused with a fault of kind `destroyed`, for the last 64 heaps destroyed.
