@@ -79,7 +79,8 @@ class bit_tree {
     return ref(words_for(size_) - 1).load(simt::relaxed) == 0;  // (L) a hint
   }
 
-  /// The smallest number not below `from`, or `none`. A number that is inserted meanwhile may be missed.
+  /// The smallest number not below `from`, or `none`. A number that is inserted meanwhile may be
+  /// missed, and so may one whose inner levels another lane puts right at this moment.
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t from) const {
     return simt::far_call(words_, &successor_in, *this, from);
   }
