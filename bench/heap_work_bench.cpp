@@ -80,12 +80,12 @@ void measure(std::uint64_t count) {
     if (round.counts()) total_ms.push_back(took);
   }
   if (auto const found = wrong.to_host()[0]; found != 0) {
-    bench::record_failure("heap/work/total", params, std::to_string(found) + " sums are wrong",
+    bench::record_failure("heap/in_use/total", params, std::to_string(found) + " sums are wrong",
                           "ms");
     return;
   }
-  if (!bench::record_complaint("heap/work/total", params, allocator, 0, "ms")) return;
-  bench::record_spread("heap/work/total", params, bench::spread_of(total_ms), "ms");
+  if (!bench::record_complaint("heap/in_use/total", params, allocator, 0, "ms")) return;
+  bench::record_spread("heap/in_use/total", params, bench::spread_of(total_ms), "ms");
 }
 
 }  // namespace
