@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo test mutants bench gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -23,8 +23,12 @@ test: ## build and run every test that needs no GPU, with sanitizers too; compil
 	@scripts/setup.sh
 	@scripts/run_tests.sh
 
-bench: ## run the benchmarks and keep the figures in bench/results; on the GPU if there is one
+mutants: ## relax each labelled memory order in turn, and see that a test notices
 	@scripts/setup.sh
+	@scripts/check_mutants.sh
+
+bench: ## run the benchmarks and keep the figures in bench/results; on the GPU if there is one
+	@scripts/setup.sh bench
 	@$(common); preset=$$(best_preset); build $$preset; \
 	QUARRY_COMMIT=$$(commit) scripts/run_bench.sh build/$$preset/bench bench/results
 

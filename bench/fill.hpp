@@ -3,7 +3,9 @@
 // list through the allocations themselves, so that nothing but the heap's own memory limits how many there are.
 #pragma once
 
-#include "rounds.hpp"
+#include "trial.hpp"
+
+#include <optional>
 
 namespace bench {
 
@@ -94,45 +96,57 @@ struct verify_chains {
 
 inline constexpr bytes filled_bytes = on_gpu ? 2_GiB : 64_MiB;
 
-/// Lanes that fill one heap together: 2^18, in blocks of 256; 2^10 on the CPU.
+inline parameters filling_params(char const* allocator, bytes size) {
+  return parameters{}
+      .add("allocator", allocator)
+      .add("bytes", size)
+      .add("heap_bytes", filled_bytes);
+}
+
+inline constexpr std::uint64_t filling_lanes = 1u << (on_gpu ? 18 : 10);
+
+enum class portion { half, all };
+
+/// Lanes that fill one heap together.
 template <class Allocator>
 class filling {
  public:
+  using ref = typename Allocator::ref;
+
   explicit filling(Allocator& allocator) : allocator_{allocator} {}
 
-  /// Gives the milliseconds until all lanes were refused.
-  double fill(bytes size) {
-    return time_ms(grid_, fill_kernel<typename Allocator::ref>{allocator_.device(), size, all()});
-  }
-  void free_half() {
-    run(grid_, drain_kernel<typename Allocator::ref>{allocator_.device(), true, all()});
-  }
-  void free_all() {
-    run(grid_, drain_kernel<typename Allocator::ref>{allocator_.device(), false, all()});
+  /// Gives the milliseconds until all lanes were refused; nothing, and `all` has failed, if the heap is not sound then.
+  [[nodiscard]] std::optional<double> fill(trial& all, bytes size) {
+    double const took = time_ms(grid_, fill_kernel<ref>{allocator_.device(), size, held_by_all()});
+    array<std::uint64_t> wrong{1};
+    run(grid_, verify_chains{held_by_all(), wrong.data()});
+    if (auto const sharing = wrong.to_host()[0]; sharing != 0) {  // what they hold cannot be freed
+      all.fail(std::to_string(sharing) + " threads share memory");
+      return std::nullopt;
+    }
+    return all.is_sound(allocator_, held()) ? std::optional{took} : std::nullopt;
   }
 
+  /// Gives back a random half or all of what the lanes hold. False, and `all` has failed, if the heap is not sound then.
+  [[nodiscard]] bool drain(trial& all, portion what) {
+    run(grid_, drain_kernel<ref>{allocator_.device(), what == portion::half, held_by_all()});
+    return all.is_sound(allocator_, held());
+  }
+
+  /// How many allocations the lanes hold.
   [[nodiscard]] std::uint64_t held() const {
     std::uint64_t sum = 0;
     for (auto const own : count_.to_host()) sum += own;
     return sum;
   }
 
-  /// Lanes that share memory with another. If there are any, what is held cannot be freed.
-  [[nodiscard]] std::uint64_t overlaps() const {
-    array<std::uint64_t> wrong{1};
-    run(grid_, verify_chains{all(), wrong.data()});
-    return wrong.to_host()[0];
-  }
-
  private:
-  static constexpr std::uint64_t lane_count = 1u << (on_gpu ? 18 : 10);
-
-  [[nodiscard]] chains all() const { return {last_.data(), count_.data(), lane_count}; }
+  [[nodiscard]] chains held_by_all() const { return {last_.data(), count_.data(), filling_lanes}; }
 
   Allocator& allocator_;
-  array<link*> last_{lane_count};
-  array<std::uint32_t> count_{lane_count};
-  grid grid_ = lanes(lane_count);
+  array<link*> last_{filling_lanes};
+  array<std::uint32_t> count_{filling_lanes};
+  grid grid_ = lanes(filling_lanes);
 };
 
 }  // namespace bench

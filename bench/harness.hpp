@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -73,7 +74,8 @@ class array {
   [[nodiscard]] std::vector<T> to_host() const {
     std::vector<T> copy(count_);
 #ifdef __CUDACC__
-    quarry::simt::check_cuda(cudaMemcpy(copy.data(), data_, count_ * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
+    quarry::simt::check_cuda(cudaMemcpy(copy.data(), data_, count_ * sizeof(T), cudaMemcpyDefault),
+                             "cudaMemcpy");
 #else
     std::memcpy(copy.data(), data_, count_ * sizeof(T));
 #endif
@@ -81,7 +83,8 @@ class array {
   }
   void from_host(std::span<T const> source) {
 #ifdef __CUDACC__
-    quarry::simt::check_cuda(cudaMemcpy(data_, source.data(), source.size_bytes(), cudaMemcpyDefault), "cudaMemcpy");
+    quarry::simt::check_cuda(
+        cudaMemcpy(data_, source.data(), source.size_bytes(), cudaMemcpyDefault), "cudaMemcpy");
 #else
     std::memcpy(data_, source.data(), source.size_bytes());
 #endif
@@ -121,7 +124,8 @@ double time_ms(grid lanes, Kernel const& kernel) {
 #else
   auto const begin = std::chrono::steady_clock::now();
   quarry::simt::launch_threads(lanes, std::max(1u, std::thread::hardware_concurrency()), kernel);
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+      .count();
 #endif
 }
 
@@ -133,30 +137,20 @@ void run(grid lanes, Kernel const& kernel) {
 
 /// Lanes in blocks of 256.
 inline grid lanes(std::uint64_t count) {
-  return {static_cast<std::uint32_t>((count + 255) / 256), static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 256))};
-}
-
-struct spread {
-  double p10;
-  double median;
-  double p90;
-};
-
-inline spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  auto const at = [&](double share) { return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)]; };
-  return {at(0.1), at(0.5), at(0.9)};
+  return {static_cast<std::uint32_t>((count + 255) / 256),
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 256))};
 }
 
 /// `{"key":value,...}`, values that are not numbers quoted.
 class parameters {
  public:
   parameters() = default;
-  parameters& add(char const* key, std::string const& value) { return append(key, '"' + value + '"'); }
+  parameters& add(char const* key, std::string const& value) {
+    return append(key, '"' + value + '"');
+  }
   parameters& add(char const* key, char const* value) { return add(key, std::string{value}); }
   template <class Number>
-    requires std::is_arithmetic_v<Number>
-  parameters& add(char const* key, Number value) {
+  requires std::is_arithmetic_v<Number> parameters& add(char const* key, Number value) {
     return append(key, std::to_string(value));
   }
   [[nodiscard]] std::string json() const { return '{' + text_ + '}'; }
@@ -181,37 +175,88 @@ inline std::string today() {
   return text;
 }
 
-inline void print_record(std::string const& name, parameters const& params, std::string const& value, char const* unit) {
-  std::printf(R"({"bench":"%s","params":%s,"value":%s,"unit":"%s","machine":"%s","date":"%s","commit":"%s"})"
-              "\n",
-              name.c_str(), params.json().c_str(), value.c_str(), unit, environment("QUARRY_MACHINE", "unknown").c_str(),
-              environment("QUARRY_DATE", today()).c_str(), environment("QUARRY_COMMIT", "unknown").c_str());
+/// `spread`, if not empty, is an object of further statistics of the same quantity.
+inline void print_record(std::string const& name, parameters const& params,
+                         std::string const& value, char const* unit,
+                         std::string const& spread = {}) {
+  std::string const more = spread.empty() ? spread : ",\"spread\":" + spread;
+  std::printf(
+      R"({"bench":"%s","params":%s,"value":%s%s,"unit":"%s","machine":"%s","date":"%s","commit":"%s"})"
+      "\n",
+      name.c_str(), params.json().c_str(), value.c_str(), more.c_str(), unit,
+      environment("QUARRY_MACHINE", "unknown").c_str(), environment("QUARRY_DATE", today()).c_str(),
+      environment("QUARRY_COMMIT", "unknown").c_str());
   std::fflush(stdout);
 }
 
 /// One line of results.
-inline void record(std::string const& name, parameters const& params, double value, char const* unit) {
+inline void record(std::string const& name, parameters const& params, double value,
+                   char const* unit) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
   print_record(name, params, text, unit);
 }
 
 /// A line that says that this could not be measured, and why.
-inline void record_failure(std::string const& name, parameters params, std::string const& why, char const* unit) {
+inline void record_failure(std::string const& name, parameters params, std::string const& why,
+                           char const* unit) {
   print_record(name, params.add("error", why), "null", unit);
 }
 
-/// Three lines: median, 10th and 90th percentile.
-inline void record_spread(std::string const& name, parameters const& params, spread const& values, char const* unit) {
-  record(name, parameters{params}.add("statistic", "median"), values.median, unit);
-  record(name, parameters{params}.add("statistic", "p10"), values.p10, unit);
-  record(name, parameters{params}.add("statistic", "p90"), values.p90, unit);
+/// The value below which `share` of them lie.
+inline double percentile(std::vector<double> const& sorted, double share) {
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
-/// Runs are repeated this often, after two that do not count.
-inline constexpr int warm_ups = 2;
-inline constexpr int repeats = 10;
+/// A line each for the median, the 10th and the 90th percentile; one line alone if there is one value.
+inline void record_spread(std::string const& name, parameters const& params,
+                          std::vector<double> values, char const* unit) {
+  std::sort(values.begin(), values.end());
+  auto const at = [&](double share) { return percentile(values, share); };
+  if (values.size() == 1) return record(name, params, values.front(), unit);
+  record(name, parameters{params}.add("statistic", "median"), at(0.5), unit);
+  record(name, parameters{params}.add("statistic", "p10"), at(0.1), unit);
+  record(name, parameters{params}.add("statistic", "p90"), at(0.9), unit);
+}
 
-inline double mops(std::uint64_t operations, double ms) { return static_cast<double>(operations) / ms / 1e3; }
+/// One line: the median, and as its spread mean, standard deviation, 10th and 90th percentile, and how many runs there were.
+inline void record_moments(std::string const& name, parameters const& params,
+                           std::vector<double> values, char const* unit) {
+  std::sort(values.begin(), values.end());
+  double sum = 0, squares = 0;
+  for (double const value : values) sum += value;
+  double const mean = sum / static_cast<double>(values.size());
+  for (double const value : values) squares += (value - mean) * (value - mean);
+  double const deviation =
+      values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
+  char median[32], spread[192];
+  std::snprintf(median, sizeof median, "%.6g", percentile(values, 0.5));
+  std::snprintf(spread, sizeof spread,
+                R"({"mean":%.6g,"sd":%.4g,"p10":%.6g,"p90":%.6g,"runs":%zu})", mean, deviation,
+                percentile(values, 0.1), percentile(values, 0.9), values.size());
+  print_record(name, params, median, unit, spread);
+}
+
+inline double mops(std::uint64_t operations, double ms) {
+  return static_cast<double>(operations) / ms / 1e3;
+}
+
+/// Waits until the machine has done what it was told.
+inline void wait_for_machine() {
+#ifdef __CUDACC__
+  quarry::simt::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+#endif
+}
+
+/// Milliseconds of the host's clock until `work` is done.
+template <class Work>
+double host_ms(Work const& work) {
+  wait_for_machine();
+  auto const begin = std::chrono::steady_clock::now();
+  work();
+  wait_for_machine();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
 
 }  // namespace bench

@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over how many addresses, for each byte asked for, do 2^20 allocations (2^17 on the CPU) of one size lie?
-// (Seed: the address range test of the survey of GPU allocators by Winter, Parger, Mlakar and Steinberger.)
+// Over how many addresses, for each byte asked for, do 2^20 allocations (2^17 on the CPU) lie, of one size or of mixed sizes?
+// (Seed: Gallatin, "Fragmentation tests"; the address range test of Winter, Parger, Mlakar and Steinberger.)
 #include "kernels.hpp"
-#include "rounds.hpp"
 
 namespace {
 
-template <class Allocator>
-void measure(Allocator& allocator, bench::bytes size, std::uint64_t count) {
-  auto const params = bench::parameters{}
-                          .add("allocator", Allocator::name)
-                          .add("bytes", size)
-                          .add("threads", count);
-  allocator.reset();
-  auto const heap = allocator.device();
+template <class Allocator, class Sizes>
+void measure(std::string const& name, Allocator& allocator, Sizes sizes) {
+  std::uint64_t const count = bench::many_lanes;
+  bench::trial all{bench::parameters{}
+                       .add("allocator", Allocator::name)
+                       .add("bytes", sizes.most())
+                       .add("threads", count),
+                   {{name, "ratio"}},
+                   {.most_ms = 300}};
+  if (bench::is_known_to_hang(Allocator::name, name, sizes.most(), count))
+    return all.fail(bench::known_to_hang);
+  using ref = typename Allocator::ref;
   bench::array<void*> pointers{count};
-  bench::run(bench::lanes(count), bench::allocate_kernel<decltype(heap), bench::one_size>{
-                                      heap, {size}, count, pointers.data()});
-  auto found = pointers.to_host();
-  auto const overlaps = bench::count_overlaps(found, size);
-  bench::run(bench::lanes(count), bench::free_kernel<decltype(heap)>{heap, count, pointers.data()});
-  if (overlaps != 0 || found.size() != count) {
-    bench::record_failure(
-        "heap/fragmentation/span", params,
-        std::to_string(count - found.size()) + " missing, " + std::to_string(overlaps) + " overlap",
-        "ratio");
-    return;
+  while (all.next()) {
+    allocator.reset();
+    bench::run(bench::lanes(count), bench::allocate_kernel<ref, Sizes>{allocator.device(), sizes,
+                                                                       count, pointers.data()});
+    auto const found = bench::layout_of(pointers.to_host(), sizes);
+    bench::run(bench::lanes(count),
+               bench::free_kernel<ref>{allocator.device(), count, pointers.data()});
+    if (found.overlaps != 0 || found.count != count)
+      return all.fail(std::to_string(count - found.count) + " missing, " +
+                      std::to_string(found.overlaps) + " overlap");
+    all.add({static_cast<double>(found.last - found.first) / static_cast<double>(found.asked)});
   }
-  if (!bench::record_complaint("heap/fragmentation/span", params, allocator, 0, "ratio")) return;
-  auto const span = reinterpret_cast<std::uint64_t>(found.back()) -
-                    reinterpret_cast<std::uint64_t>(found.front()) + size;
-  bench::record("heap/fragmentation/span", params,
-                static_cast<double>(span) / static_cast<double>(count * size), "ratio");
+  all.finish(allocator);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint64_t const count = 1u << (bench::on_gpu ? 20 : 17);
-  bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
+  return bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
     Allocator allocator{bench::heap_bytes};
-    for (bench::bytes size : {16u, 64u, 256u, 4096u}) measure(allocator, size, count);
+    for (bench::bytes size : {16u, 64u, 256u, 4096u})
+      measure("heap/fragmentation/span", allocator, bench::one_size{size});
+    for (std::uint32_t most : {64u, 256u, 1024u, 4096u})
+      measure("heap/fragmentation/mixed_span", allocator, bench::uniform_sizes{16, most});
   });
 }

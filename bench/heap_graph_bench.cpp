@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long does it take to build, to extend and to thin out a graph whose adjacency arrays grow and shrink by powers of two?
+// How long does it take to build, to extend, to thin out and to double a graph whose adjacency arrays grow and shrink by powers of two?
 // (After the graph tests of Winter, Parger, Mlakar and Steinberger, "Are dynamic memory managers on GPUs really slow?".)
 //
 // 2^20 vertices, a thread each, and 11.7 million edges (a sixteenth of both on the CPU), few vertices having many: degrees
 // follow a power law with exponent -3, up to some ten thousand. `init` allocates each array and writes it. `insert` appends 0
 // to 3 edges to each vertex; a full array is replaced by one twice as large. `delete` removes the last 0 to 15 edges of each;
 // an array used to less than a quarter is replaced by the largest, of half its size, a quarter and so on, that is not; an empty
-// one is freed. After each of the three every edge is checked, untimed.
-#include "rounds.hpp"
+// one is freed. `expand`, on a graph just built, appends to each vertex that has edges so many that its array must be replaced
+// by one twice as large, once. After each of the four every edge is checked, untimed.
+#include "trial.hpp"
 
 #include <cmath>
 
@@ -120,6 +121,24 @@ struct insert_kernel {
 };
 
 template <class Ref>
+struct expand_kernel {
+  graph<Ref> all;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t id;
+    if (!own_vertex(id)) return;
+    vertex own = all.vertices[id];
+    if (own.size == 0) return;
+    for (std::uint32_t left = own.capacity - own.size + 1; left > 0; --left) {
+      if (own.size == own.capacity && !all.resize(own, own.capacity * 2)) break;
+      own.at(own.size) = target_of(id, own.size);
+      ++own.size;
+    }
+    all.vertices[id] = own;
+  }
+};
+
+template <class Ref>
 struct delete_kernel {
   graph<Ref> all;
 
@@ -154,7 +173,7 @@ struct clear_kernel {
   }
 };
 
-enum class stage { init, insert, remove };
+enum class stage { init, insert, remove, expand };
 
 /// Counts vertices that do not have the edges that they must after `last`.
 template <class Ref>
@@ -167,8 +186,9 @@ struct verify_kernel {
     if (!own_vertex(id)) return;
     vertex const& own = all.vertices[id];
     std::uint32_t expected = all.degrees[id];
-    if (last != stage::init) expected += inserted_at(id);
+    if (last == stage::insert || last == stage::remove) expected += inserted_at(id);
     if (last == stage::remove) expected = expected < deleted_at(id) ? 0 : expected - deleted_at(id);
+    if (last == stage::expand && expected != 0) expected = capacity_for(expected) + 1;
     bool right = own.size == expected && (own.quads == nullptr) == (expected == 0);
     for (std::uint32_t i = 0; right && i < own.size; ++i) right = own.at(i) == target_of(id, i);
     if (!right) all.count_failure();
@@ -199,50 +219,93 @@ std::vector<std::uint32_t> skewed_degrees() {
   return degrees;
 }
 
+/// A graph in the heap of an allocator, whose kernels are timed and checked.
 template <class Allocator>
-void measure(std::vector<std::uint32_t> const& degrees_on_host) {
+class graph_under_test {
+ public:
   using ref = typename Allocator::ref;
-  auto const params = bench::parameters{}
-                          .add("allocator", Allocator::name)
-                          .add("vertices", vertex_count)
-                          .add("edges", edge_count);
-  Allocator allocator{bench::heap_bytes};
-  bench::array<vertex> vertices{vertex_count};
-  bench::array<std::uint32_t> degrees{vertex_count};
-  degrees.from_host(degrees_on_host);
-  bench::array<std::uint64_t> failures{1};
-  graph<ref> const all{allocator.device(), vertices.data(), degrees.data(), failures.data()};
-  auto const grid = bench::lanes(vertex_count);
 
-  std::vector<double> init_ms, insert_ms, delete_ms;
-  for (bench::rounds round{3000}; round.next();) {
-    allocator.reset();
-    double const init = bench::time_ms(grid, init_kernel<ref>{all});
-    bench::run(grid, verify_kernel<ref>{all, stage::init});
-    double const inserted = bench::time_ms(grid, insert_kernel<ref>{all});
-    bench::run(grid, verify_kernel<ref>{all, stage::insert});
-    double const deleted = bench::time_ms(grid, delete_kernel<ref>{all});
-    bench::run(grid, verify_kernel<ref>{all, stage::remove});
-    bench::run(grid, clear_kernel<ref>{all});
-    if (auto const wrong = failures.to_host()[0]; wrong != 0) {
-      bench::record_failure("heap/graph/init", params,
-                            std::to_string(wrong) + " arrays are missing or wrong", "ms");
-      return;
-    }
-    if (!round.counts()) continue;
-    init_ms.push_back(init);
-    insert_ms.push_back(inserted);
-    delete_ms.push_back(deleted);
+  graph_under_test(Allocator& allocator, std::vector<std::uint32_t> const& degrees)
+      : allocator_{allocator} {
+    degrees_.from_host(degrees);
   }
-  if (!bench::record_complaint("heap/graph/init", params, allocator, 0, "ms")) return;
-  bench::record_spread("heap/graph/init", params, bench::spread_of(init_ms), "ms");
-  bench::record_spread("heap/graph/insert", params, bench::spread_of(insert_ms), "ms");
-  bench::record_spread("heap/graph/delete", params, bench::spread_of(delete_ms), "ms");
+
+  /// Milliseconds of a kernel, after which the graph is checked as after `which`.
+  template <template <class> class Kernel>
+  double time(stage which) {
+    double const took = bench::time_ms(grid_, Kernel<ref>{all()});
+    bench::run(grid_, verify_kernel<ref>{all(), which});
+    return took;
+  }
+  void clear() { bench::run(grid_, clear_kernel<ref>{all()}); }
+
+  /// What was found wrong. Empty if nothing was.
+  [[nodiscard]] std::string complaint() const {
+    auto const wrong = failures_.to_host()[0];
+    return wrong == 0 ? std::string{} : std::to_string(wrong) + " arrays are missing or wrong";
+  }
+
+ private:
+  [[nodiscard]] graph<ref> all() const {
+    return {allocator_.device(), vertices_.data(), degrees_.data(), failures_.data()};
+  }
+
+  Allocator& allocator_;
+  bench::array<vertex> vertices_{vertex_count};
+  bench::array<std::uint32_t> degrees_{vertex_count};
+  bench::array<std::uint64_t> failures_{1};
+  bench::grid grid_ = bench::lanes(vertex_count);
+};
+
+template <class Allocator>
+bench::parameters params_of() {
+  return bench::parameters{}
+      .add("allocator", Allocator::name)
+      .add("vertices", vertex_count)
+      .add("edges", edge_count);
+}
+
+template <class Allocator>
+void measure_batches(Allocator& allocator, std::vector<std::uint32_t> const& degrees) {
+  bench::trial all{
+      params_of<Allocator>(),
+      {{"heap/graph/init", "ms"}, {"heap/graph/insert", "ms"}, {"heap/graph/delete", "ms"}},
+      {.most_ms = 3000}};
+  graph_under_test graph{allocator, degrees};
+  while (all.next()) {
+    allocator.reset();
+    double const init = graph.template time<init_kernel>(stage::init);
+    double const inserted = graph.template time<insert_kernel>(stage::insert);
+    double const deleted = graph.template time<delete_kernel>(stage::remove);
+    graph.clear();
+    if (auto const wrong = graph.complaint(); !wrong.empty()) return all.fail(wrong);
+    all.add({init, inserted, deleted});
+  }
+  all.finish(allocator);
+}
+
+template <class Allocator>
+void measure_expansion(Allocator& allocator, std::vector<std::uint32_t> const& degrees) {
+  bench::trial all{params_of<Allocator>(), {{"heap/graph/expand", "ms"}}, {.most_ms = 3000}};
+  graph_under_test graph{allocator, degrees};
+  while (all.next()) {
+    allocator.reset();
+    (void)graph.template time<init_kernel>(stage::init);
+    double const expanded = graph.template time<expand_kernel>(stage::expand);
+    graph.clear();
+    if (auto const wrong = graph.complaint(); !wrong.empty()) return all.fail(wrong);
+    all.add({expanded});
+  }
+  all.finish(allocator);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   auto const degrees = skewed_degrees();
-  bench::for_each_allocator(argc, argv, [&]<class Allocator>() { measure<Allocator>(degrees); });
+  return bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
+    Allocator allocator{bench::heap_bytes};
+    measure_batches(allocator, degrees);
+    measure_expansion(allocator, degrees);
+  });
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many registers does a kernel need that allocates once, or frees once? The CPU has no answer.
-#include "allocators.hpp"
 #include "kernels.hpp"
 
 namespace {
@@ -18,13 +17,13 @@ void record_registers(std::string const& name, char const* allocator) {
 
 }  // namespace
 
-int main([[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
+int main(int argc, char** argv) {
+  return bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
 #ifdef __CUDACC__
-  bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
     using ref = typename Allocator::ref;
     record_registers<bench::allocate_kernel<ref, bench::one_size>>("heap/registers/malloc",
                                                                    Allocator::name);
     record_registers<bench::free_kernel<ref>>("heap/registers/free", Allocator::name);
-  });
 #endif
+  });
 }

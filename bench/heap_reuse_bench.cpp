@@ -7,54 +7,34 @@
 namespace {
 
 template <class Allocator>
-void measure(Allocator& allocator, bench::bytes size) {
-  auto const params = bench::parameters{}
-                          .add("allocator", Allocator::name)
-                          .add("bytes", size)
-                          .add("heap_bytes", bench::filled_bytes);
+void measure(bench::bytes size) {
+  bench::trial all{bench::filling_params(Allocator::name, size),
+                   {{"heap/reuse/share", "ratio"}, {"heap/reuse/fill", "ms"}},
+                   {.most_ms = 2000}};
+  if (bench::is_known_to_hang(Allocator::name, "heap/reuse", size, bench::filling_lanes))
+    return all.fail(bench::known_to_hang);
+  Allocator allocator{bench::filled_bytes};
   bench::filling<Allocator> lanes{allocator};
-  std::vector<double> share, ms;
-  for (bench::rounds round{2000}; round.next();) {
+  while (all.next()) {
     allocator.reset();
-    (void)lanes.fill(size);
+    if (!lanes.fill(all, size)) return;
     auto const full = lanes.held();
-    if (auto const overlaps = lanes.overlaps(); overlaps != 0) {
-      bench::record_failure("heap/reuse/share", params,
-                            std::to_string(overlaps) + " threads share memory", "ratio");
-      return;
-    }
-    lanes.free_half();
+    if (!lanes.drain(all, bench::portion::half)) return;
     auto const half = lanes.held();
-    if (!bench::record_complaint("heap/reuse/share", params, allocator, half, "ratio")) return;
-    double const took = lanes.fill(size);
+    auto const took = lanes.fill(all, size);
+    if (!took) return;
     auto const again = lanes.held();
-    if (auto const overlaps = lanes.overlaps(); overlaps != 0) {
-      bench::record_failure("heap/reuse/share", params,
-                            std::to_string(overlaps) + " threads share memory again", "ratio");
-      return;
-    }
-    if (!bench::record_complaint("heap/reuse/share", params, allocator, again, "ratio")) return;
-    lanes.free_all();
-    if (!bench::record_complaint("heap/reuse/share", params, allocator, 0, "ratio")) return;
-    if (!round.counts()) continue;
-    ms.push_back(took);
-    share.push_back(static_cast<double>(again - half) / static_cast<double>(full - half));
+    if (!lanes.drain(all, bench::portion::all)) return;
+    all.add({static_cast<double>(again - half) / static_cast<double>(full - half), *took});
   }
-  bench::record_spread("heap/reuse/share", params, bench::spread_of(share), "ratio");
-  bench::record_spread("heap/reuse/fill", params, bench::spread_of(ms), "ms");
+  all.finish(allocator);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
-    if constexpr (bench::is_cuda_malloc<Allocator>) {
-      bench::record_failure("heap/reuse/share",
-                            bench::parameters{}.add("allocator", Allocator::name),
-                            bench::known_to_hang, "ratio");
-    } else if constexpr (!bench::is_unbounded<Allocator> && !bench::never_frees<Allocator>) {
-      Allocator allocator{bench::filled_bytes};
-      for (bench::bytes size : {64u, 256u, 1024u, 4096u}) measure(allocator, size);
-    }
+  return bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
+    if constexpr (!bench::is_unbounded<Allocator> && !bench::never_frees<Allocator>)
+      for (bench::bytes size : {64u, 256u, 1024u, 4096u}) measure<Allocator>(size);
   });
 }

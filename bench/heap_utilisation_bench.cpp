@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of a heap of 2 GiB (64 MiB on the CPU) is handed out before the first failure, and how long does that take?
+// (Seed: Gallatin, "Utilization test".)
 //
 // 2^18 threads (2^10 on the CPU) allocate until each is refused. The C library and mimalloc have no end, and are left out.
 #include "fill.hpp"
@@ -7,49 +8,33 @@
 namespace {
 
 template <class Allocator>
-void measure(Allocator& allocator, bench::bytes size) {
-  auto const params = bench::parameters{}
-                          .add("allocator", Allocator::name)
-                          .add("bytes", size)
-                          .add("heap_bytes", bench::filled_bytes);
+void measure(bench::bytes size) {
+  bench::trial all{bench::filling_params(Allocator::name, size),
+                   {{"heap/utilisation/share", "ratio"}, {"heap/utilisation/fill", "ms"}},
+                   {.most_ms = 1000}};
+  if (bench::is_known_to_hang(Allocator::name, "heap/utilisation", size, bench::filling_lanes))
+    return all.fail(bench::known_to_hang);
+  Allocator allocator{bench::filled_bytes};
   bench::filling<Allocator> lanes{allocator};
-  std::vector<double> share, ms;
-  for (bench::rounds round{1000}; round.next();) {
+  while (all.next()) {
     allocator.reset();
-    double const took = lanes.fill(size);
-    auto const count = lanes.held();
-    if (auto const overlaps = lanes.overlaps(); overlaps != 0) {
-      bench::record_failure("heap/utilisation/share", params,
-                            std::to_string(overlaps) + " threads share memory", "ratio");
-      return;
-    }
-    if (!bench::record_complaint("heap/utilisation/share", params, allocator, count, "ratio"))
-      return;
-    lanes.free_all();
-    if (!bench::record_complaint("heap/utilisation/share", params, allocator, 0, "ratio")) return;
-    if (!round.counts()) continue;
-    ms.push_back(took);
-    share.push_back(static_cast<double>(count * size) / static_cast<double>(bench::filled_bytes));
+    auto const took = lanes.fill(all, size);
+    if (!took) return;
+    auto const asked = static_cast<double>(lanes.held() * size);
+    if (!lanes.drain(all, bench::portion::all)) return;
+    all.add({asked / static_cast<double>(bench::filled_bytes), *took});
   }
-  bench::record_spread("heap/utilisation/share", params, bench::spread_of(share), "ratio");
-  bench::record_spread("heap/utilisation/fill", params, bench::spread_of(ms), "ms");
+  all.finish(allocator);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace quarry::literals;
-  bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
-    if constexpr (bench::is_cuda_malloc<Allocator>) {
-      bench::record_failure("heap/utilisation/share",
-                            bench::parameters{}.add("allocator", Allocator::name),
-                            bench::known_to_hang, "ratio");
-    } else if constexpr (!bench::is_unbounded<Allocator>) {
-      Allocator allocator{bench::filled_bytes};
+  return bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
+    if constexpr (!bench::is_unbounded<Allocator>)
       for (bench::bytes size :
-           {bench::bytes{16}, bench::bytes{64}, bench::bytes{256}, 1_KiB, 4_KiB, 64_KiB, 1_MiB}) {
-        measure(allocator, size);
-      }
-    }
+           {bench::bytes{16}, bench::bytes{64}, bench::bytes{256}, 1_KiB, 4_KiB, 64_KiB, 1_MiB})
+        measure<Allocator>(size);
   });
 }

@@ -1,96 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long do 2^20 threads (2^17 on the CPU) take for real work on memory of their own: allocate 128 bytes and fill them, add
-// up those of a neighbour, free? Three kernels, since a neighbour's memory is there only when all have theirs.
+// How long do 2^20 threads (2^17 on the CPU) take for real work on memory of their own: allocate 128 bytes, fill them, add up
+// those of a neighbour, free?
+//
+// Once phase by phase, each a kernel: nobody works before all have their memory, so that a slow malloc cannot make the work look
+// fast by staggering it. And once as programs are written: one kernel, in which each thread adds up its own.
 #include "kernels.hpp"
-#include "rounds.hpp"
 
 namespace {
 
 constexpr std::uint32_t numbers = 32;
+constexpr bench::bytes array_bytes = numbers * sizeof(std::uint32_t);
 
 /// What lane `rank` writes at place `i`. The sum over all places depends on the rank.
 QUARRY_HD std::uint32_t number_of(std::uint64_t rank, std::uint32_t i) {
   return static_cast<std::uint32_t>(rank) * 5 + i;
 }
 
-template <class Ref>
+QUARRY_HD void fill(void* array, std::uint64_t rank) {
+  for (std::uint32_t i = 0; i < numbers; ++i)
+    static_cast<std::uint32_t*>(array)[i] = number_of(rank, i);
+}
+
+/// Adds one to `wrong` unless `array` is there and its sum is what lane `rank` made it.
+QUARRY_HD void check_sum(void const* array, std::uint64_t rank, std::uint64_t* wrong) {
+  std::uint32_t sum = 0, expected = 1;
+  if (array != nullptr) {
+    for (std::uint32_t i = 0; i < numbers; ++i) sum += static_cast<std::uint32_t const*>(array)[i];
+    expected = numbers * number_of(rank, 0) + numbers * (numbers - 1) / 2;
+  }
+  if (sum != expected)
+    quarry::simt::atomic_ref<std::uint64_t>{*wrong}.fetch_add(1, quarry::simt::relaxed);
+}
+
 struct fill_own {
-  Ref heap;
   std::uint64_t count;
-  std::uint32_t** arrays;
+  void* const* arrays;
 
   QUARRY_HD void operator()() const {
     std::uint64_t const rank = quarry::simt::this_place().rank();
-    if (rank >= count) return;
-    auto* const own = static_cast<std::uint32_t*>(heap.malloc(numbers * sizeof(std::uint32_t)));
-    arrays[rank] = own;
-    if (own == nullptr) return;
-    for (std::uint32_t i = 0; i < numbers; ++i) own[i] = number_of(rank, i);
+    if (rank < count && arrays[rank] != nullptr) fill(arrays[rank], rank);
   }
 };
 
-/// Counts the neighbours whose sum is not what it must be, or who have no memory.
 struct sum_of_neighbour {
   std::uint64_t count;
-  std::uint32_t* const* arrays;
+  void* const* arrays;
   std::uint64_t* wrong;
 
   QUARRY_HD void operator()() const {
     std::uint64_t const rank = quarry::simt::this_place().rank();
     if (rank >= count) return;
     std::uint64_t const neighbour = (rank + 1) % count;
-    std::uint32_t const* const theirs = arrays[neighbour];
-    std::uint32_t sum = 0, expected = 1;
-    if (theirs != nullptr) {
-      for (std::uint32_t i = 0; i < numbers; ++i) sum += theirs[i];
-      expected = numbers * number_of(neighbour, 0) + numbers * (numbers - 1) / 2;
-    }
-    if (sum != expected)
-      quarry::simt::atomic_ref<std::uint64_t>{*wrong}.fetch_add(1, quarry::simt::relaxed);
+    check_sum(arrays[neighbour], neighbour, wrong);
   }
 };
 
 template <class Ref>
-struct free_own {
+struct all_in_one {
   Ref heap;
   std::uint64_t count;
-  std::uint32_t* const* arrays;
+  std::uint64_t* wrong;
 
   QUARRY_HD void operator()() const {
     std::uint64_t const rank = quarry::simt::this_place().rank();
-    if (rank < count) heap.free(arrays[rank]);
+    if (rank >= count) return;
+    void* const own = heap.malloc(array_bytes);
+    if (own != nullptr) fill(own, rank);
+    check_sum(own, rank, wrong);
+    heap.free(own);
   }
 };
 
 template <class Allocator>
-void measure(std::uint64_t count) {
-  auto const params = bench::parameters{}.add("allocator", Allocator::name).add("threads", count);
-  Allocator allocator{bench::heap_bytes};
-  auto const heap = allocator.device();
+bench::parameters params_of() {
+  return bench::parameters{}.add("allocator", Allocator::name).add("threads", bench::many_lanes);
+}
+
+/// What the kernels found wrong. Empty if nothing was.
+std::string complaint(bench::array<std::uint64_t> const& wrong) {
+  auto const found = wrong.to_host()[0];
+  return found == 0 ? std::string{} : std::to_string(found) + " sums are wrong";
+}
+
+template <class Allocator>
+void measure_phases(Allocator& allocator) {
   using ref = typename Allocator::ref;
-  bench::array<std::uint32_t*> arrays{count};
+  std::uint64_t const count = bench::many_lanes;
+  bench::trial all{params_of<Allocator>(),
+                   {{"heap/in_use/malloc", "ms"},
+                    {"heap/in_use/use", "ms"},
+                    {"heap/in_use/free", "ms"},
+                    {"heap/in_use/total", "ms"}}};
+  auto const grid = bench::lanes(count);
+  bench::array<void*> arrays{count};
   bench::array<std::uint64_t> wrong{1};
-  std::vector<double> total_ms;
-  for (bench::rounds round; round.next();) {
+  while (all.next()) {
     if (bench::never_frees<Allocator>) allocator.reset();
-    double const took =
-        bench::time_ms(bench::lanes(count), fill_own<ref>{heap, count, arrays.data()}) +
-        bench::time_ms(bench::lanes(count), sum_of_neighbour{count, arrays.data(), wrong.data()}) +
-        bench::time_ms(bench::lanes(count), free_own<ref>{heap, count, arrays.data()});
-    if (round.counts()) total_ms.push_back(took);
+    auto const heap = allocator.device();
+    double const taken = bench::time_ms(grid, bench::allocate_kernel<ref, bench::one_size>{
+                                                  heap, {array_bytes}, count, arrays.data()});
+    double const used = bench::time_ms(grid, fill_own{count, arrays.data()}) +
+                        bench::time_ms(grid, sum_of_neighbour{count, arrays.data(), wrong.data()});
+    double const freed = bench::time_ms(grid, bench::free_kernel<ref>{heap, count, arrays.data()});
+    if (auto const found = complaint(wrong); !found.empty()) return all.fail(found);
+    all.add({taken, used, freed, taken + used + freed});
   }
-  if (auto const found = wrong.to_host()[0]; found != 0) {
-    bench::record_failure("heap/in_use/total", params, std::to_string(found) + " sums are wrong",
-                          "ms");
-    return;
+  all.finish(allocator);
+}
+
+template <class Allocator>
+void measure_one_kernel(Allocator& allocator) {
+  bench::trial all{params_of<Allocator>(), {{"heap/in_use/one_kernel", "ms"}}};
+  bench::array<std::uint64_t> wrong{1};
+  while (all.next()) {
+    if (bench::never_frees<Allocator>) allocator.reset();
+    double const took = bench::time_ms(
+        bench::lanes(bench::many_lanes),
+        all_in_one<typename Allocator::ref>{allocator.device(), bench::many_lanes, wrong.data()});
+    if (auto const found = complaint(wrong); !found.empty()) return all.fail(found);
+    all.add({took});
   }
-  if (!bench::record_complaint("heap/in_use/total", params, allocator, 0, "ms")) return;
-  bench::record_spread("heap/in_use/total", params, bench::spread_of(total_ms), "ms");
+  all.finish(allocator);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench::for_each_allocator(
-      argc, argv, [&]<class Allocator>() { measure<Allocator>(1u << (bench::on_gpu ? 20 : 17)); });
+  return bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
+    Allocator allocator{bench::heap_bytes};
+    measure_phases(allocator);
+    measure_one_kernel(allocator);
+  });
 }

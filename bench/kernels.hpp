@@ -2,7 +2,7 @@
 // Kernels that several benchmarks share, and the check that allocations do not overlap.
 #pragma once
 
-#include "harness.hpp"
+#include "trial.hpp"
 
 namespace bench {
 
@@ -11,6 +11,7 @@ struct uniform_sizes {
   std::uint32_t low;
   std::uint32_t high;
 
+  [[nodiscard]] bytes most() const { return high; }
   [[nodiscard]] QUARRY_HD bytes operator()(std::uint64_t rank) const {
     return low + quarry::mix(static_cast<std::uint32_t>(rank) + 1) % (high - low + 1);
   }
@@ -18,6 +19,7 @@ struct uniform_sizes {
 
 struct one_size {
   bytes size;
+  [[nodiscard]] bytes most() const { return size; }
   [[nodiscard]] QUARRY_HD bytes operator()(std::uint64_t) const { return size; }
 };
 
@@ -48,7 +50,7 @@ struct free_kernel {
   }
 };
 
-/// Writes each lane's rank at the first and last byte of its allocation, counts those that are missing.
+/// Writes each lane's rank at every 16th byte of its allocation, counts those that are missing.
 template <class Sizes>
 struct mark_kernel {
   Sizes sizes;
@@ -68,7 +70,7 @@ struct mark_kernel {
   }
 };
 
-/// Counts lanes whose allocation holds another's mark.
+/// Counts lanes whose allocation holds a foreign mark.
 template <class Sizes>
 struct verify_kernel {
   Sizes sizes;
@@ -88,19 +90,77 @@ struct verify_kernel {
   }
 };
 
-struct integrity {
-  std::uint64_t missing;
-  std::uint64_t wrong;
-};
-
-/// Whether `count` allocations are there and apart from each other.
+/// What is wrong with `count` allocations: some are missing, or not apart from each other. Empty if nothing is.
 template <class Sizes>
-integrity check(std::uint64_t count, Sizes sizes, array<void*> const& pointers) {
+std::string check(std::uint64_t count, Sizes sizes, array<void*> const& pointers) {
   array<std::uint64_t> result{2};
   run(lanes(count), mark_kernel<Sizes>{sizes, count, pointers.data(), result.data()});
   run(lanes(count), verify_kernel<Sizes>{sizes, count, pointers.data(), result.data() + 1});
   auto const values = result.to_host();
-  return {values[0], values[1]};
+  if (values[0] == 0 && values[1] == 0) return {};
+  return std::to_string(values[0]) + " missing, " + std::to_string(values[1]) + " overlap";
 }
+
+/// How many of the allocations, of `size(rank)` bytes each, begin inside another, or would overlap one. Null pointers are
+/// left out. `first` and `last` are the addresses between which all lie.
+struct layout {
+  std::uint64_t count = 0;
+  std::uint64_t overlaps = 0;
+  std::uint64_t asked = 0;
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+};
+
+template <class Sizes>
+layout layout_of(std::vector<void*> const& pointers, Sizes sizes) {
+  std::vector<std::pair<std::uint64_t, bytes>> found;
+  for (std::uint64_t rank = 0; rank < pointers.size(); ++rank)
+    if (pointers[rank] != nullptr)
+      found.emplace_back(reinterpret_cast<std::uint64_t>(pointers[rank]), sizes(rank));
+  std::sort(found.begin(), found.end());
+  layout result;
+  for (auto const& [begin, size] : found) {
+    result.overlaps += result.count++ > 0 && begin < result.last;
+    result.asked += size;
+    result.last = std::max(result.last, begin + size);
+  }
+  if (!found.empty()) result.first = found.front().first;
+  return result;
+}
+
+/// What is done before each round: `bump`, which never frees, is reset in any case.
+enum class before { reset, nothing };
+
+inline double microseconds(std::uint64_t, double ms) { return ms * 1e3; }
+
+/// Measures <bench>/malloc and <bench>/free: `count` lanes allocate once each, the allocations are checked, the lanes free.
+/// `figure` makes of the number of lanes and the milliseconds what `unit` says.
+template <class Allocator, class Sizes>
+void measure_pairs(std::string const& bench, Allocator& allocator, Sizes sizes, std::uint64_t count,
+                   before round, double (*figure)(std::uint64_t, double), char const* unit,
+                   effort most = {}) {
+  trial all{parameters{}
+                .add("allocator", Allocator::name)
+                .add("bytes", sizes.most())
+                .add("threads", count),
+            {{bench + "/malloc", unit}, {bench + "/free", unit}},
+            most};
+  if (is_known_to_hang(Allocator::name, bench, sizes.most(), count)) return all.fail(known_to_hang);
+  using ref = typename Allocator::ref;
+  array<void*> pointers{count};
+  while (all.next()) {
+    if (round == before::reset || never_frees<Allocator>) allocator.reset();
+    double const took = time_ms(lanes(count), allocate_kernel<ref, Sizes>{allocator.device(), sizes,
+                                                                          count, pointers.data()});
+    if (auto const wrong = check(count, sizes, pointers); !wrong.empty()) return all.fail(wrong);
+    double const freed =
+        time_ms(lanes(count), free_kernel<ref>{allocator.device(), count, pointers.data()});
+    all.add({figure(count, took), figure(count, freed)});
+  }
+  all.finish(allocator);
+}
+
+/// So many lanes allocate once each, where nothing else is said.
+inline constexpr std::uint64_t many_lanes = 1u << (on_gpu ? 20 : 17);
 
 }  // namespace bench

@@ -29,6 +29,17 @@ commit() {
   git diff --quiet HEAD -- . ':!bench/results' && echo "$id" || echo "$id-dirty"
 }
 
+# without_wide_randomisation SCRIPT ARGUMENTS...: GCC's ThreadSanitizer cannot start where the kernel randomises addresses by
+# more than 28 bits (Ubuntu 24.04: 32). There, runs the script anew without that, or says what to do; else returns.
+without_wide_randomisation() {
+  local bits
+  bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)
+  [ "$bits" -gt 28 ] && [ -z "${QUARRY_FIXED_ADDRESSES:-}" ] || return 0
+  if setarch -R true 2>/dev/null; then QUARRY_FIXED_ADDRESSES=1 exec setarch -R "$@"; fi
+  step "addresses are randomised by $bits bits, and this container lets nobody turn that off: the tests under ThreadSanitizer" \
+    "will not start, unless its host is given 'sysctl vm.mmap_rnd_bits=28'"
+}
+
 # build PRESET [TARGET...]: configures and builds; all targets if none is named.
 build() {
   local preset=$1 log architecture configure=()

@@ -23,7 +23,7 @@ check_program() {
 glibc_needed() { objdump -T "$@" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | tr _ ' '; }
 
 has_nvcc || fail "nvcc is needed to build for a GPU, and is neither on PATH nor in /usr/local/cuda"
-build cuda
+build cuda gpu_programs
 
 step "collecting $bundle"
 rm -rf "$bundle"
@@ -31,7 +31,7 @@ mkdir -p "$bundle/bench"
 shopt -s nullglob
 benches=(build/cuda/bench/*_bench)
 [ ${#benches[@]} -gt 0 ] || step "no benchmarks were built"
-install -s build/cuda/tests/quarry_gpu_tests build/cuda/examples/graph_demo "$bundle"
+install -s build/cuda/tests/quarry_gpu_{,rdc_}tests build/cuda/tests/quarry_gpu_tests_hardened build/cuda/examples/graph_demo "$bundle"
 [ ${#benches[@]} -eq 0 ] || install -s "${benches[@]}" "$bundle/bench"
 install -m 644 "$data" "$bundle"
 install scripts/run_bench.sh "$bundle"
@@ -44,9 +44,13 @@ cat >"$bundle/run.sh" <<'RUN'
 # usage: run.sh [RESULTS_FOLDER] [tests|demo|bench ...]      (results, all three)
 # RESULTS_FOLDER gets steps.jsonl, with {"step","status","seconds"} for each step; the figures as
 # <date>-<machine>.jsonl, for bench/results; and the logs. A step that hangs is ended after
-# TEST_SECONDS, DEMO_SECONDS or BENCH_SECONDS (for each benchmark).
+# TEST_SECONDS, DEMO_SECONDS or BENCH_SECONDS (for one benchmark with one allocator).
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then  # the driver's device, on Linux and in WSL
+  echo "error: there is no NVIDIA GPU here, or no driver, or this container was not given it (no /dev/nvidiactl)" >&2
+  exit 2
+fi
 results=$(realpath -m "${1:-results}")
 shift || true
 [ $# -gt 0 ] || set -- tests demo bench
@@ -70,9 +74,14 @@ run_step() {
 
 for part in "$@"; do
   case $part in
-    tests) run_step tests "${TEST_SECONDS:-300}" ./quarry_gpu_tests --gtest_output="xml:$results/tests.xml" ;;
+    tests)
+      run_step tests "${TEST_SECONDS:-300}" ./quarry_gpu_tests --gtest_output="xml:$results/tests.xml"
+      run_step rdc_tests "${TEST_SECONDS:-300}" ./quarry_gpu_rdc_tests --gtest_output="xml:$results/rdc_tests.xml"
+      run_step tests_hardened "${TEST_SECONDS:-300}" ./quarry_gpu_tests_hardened \
+        --gtest_output="xml:$results/tests_hardened.xml"
+      ;;
     demo) run_step demo "${DEMO_SECONDS:-120}" ./graph_demo debian-12-depends.el.gz ;;
-    bench) run_step bench 3600 ./run_bench.sh bench "$results" "${BENCH_SECONDS:-180}" ;;
+    bench) run_step bench 3600 ./run_bench.sh bench "$results" "${BENCH_SECONDS:-120}" ;;
     *) echo "error: unknown part '$part' (tests, demo, bench)" >&2; exit 2 ;;
   esac
 done
@@ -82,7 +91,7 @@ RUN
 chmod +x "$bundle/run.sh"
 
 step "checking $bundle"
-programs=("$bundle/quarry_gpu_tests" "$bundle/graph_demo" "$bundle"/bench/*_bench)
+programs=("$bundle"/quarry_gpu_{,rdc_}tests "$bundle"/quarry_gpu_tests_hardened "$bundle/graph_demo" "$bundle"/bench/*_bench)
 for program in "${programs[@]}"; do check_program "$program"; done
 mebibytes=$(du -sm --apparent-size "$bundle" | cut -f1)
 [ "$mebibytes" -lt "$most_mebibytes" ] || fail "$bundle holds $mebibytes MiB; at most $most_mebibytes are wanted"

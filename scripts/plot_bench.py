@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws bench/results as docs/plots/<bench>.<machine>.png and .svg.
+"""Draws bench/results as docs/plots/<figure>.<machine>.png and .svg; figures.py says which.
 
-Medians are lines; from p10 to p90 is shaded where both were measured. Needs matplotlib, which
-`make plots` sees to.
+Points and bars are medians, whiskers go from p10 to p90. What failed is named where it would be.
+Needs matplotlib, which `make plots` sees to.
 """
 
 import argparse
+import io
 import math
 import sys
 from pathlib import Path
@@ -14,161 +15,276 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-matplotlib.rcParams["svg.hashsalt"] = "quarry"  # the same figures give the same file
+matplotlib.rcParams.update(
+    {
+        "svg.hashsalt": "quarry",  # the same figures give the same file
+        "svg.fonttype": "none",
+        "font.size": 9,
+        "axes.titlesize": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+    }
+)
 
 import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
+from PIL import Image  # noqa: E402
 
-from bench_records import (
+from bench_records import (  # noqa: E402
+    NAMES,
+    PLOTS,
     RESULTS,
-    ROOT,
-    charts,
-    plain_text,
+    machines,
+    origin,
     read_records,
-    slug,
     value_text,
-)  # noqa: E402
+    x_text,
+)
+from coalesced_figures import COALESCED_FIGURES  # noqa: E402
+from figures import FIGURES  # noqa: E402
 
-QUARRY_COLOUR = "#c8102e"
-OTHER_COLOURS = ["#1f5aa6", "#2e8540", "#b8860b", "#6a3d9a", "#008b8b", "#8b4513", "#555555"]
-MARKERS = "osD^vPX"
-LINES = ["-", "--", ":", "-."]
+COLOURS = {
+    "quarry": "#c8102e",
+    "cuda": "#4f8a10",
+    "libc": "#1f5aa6",
+    "mimalloc": "#d98300",
+    "bump": "#777777",
+    "+header-block": "#1f5aa6",
+    "+map-block": "#5aa9e6",
+    "+header-warp": "#8a4fbf",
+    "+map-warp": "#c79be0",
+    "+dynamic": "#d98300",
+    "+reserved": "#7a4a12",
+    "+packed": "#c8102e",
+}
+MARKERS = {
+    "quarry": "o",
+    "cuda": "s",
+    "libc": "s",
+    "mimalloc": "^",
+    "bump": "D",
+    "+header-block": "<",
+    "+map-block": ">",
+    "+header-warp": "^",
+    "+map-warp": "v",
+    "+dynamic": "P",
+    "+reserved": "X",
+    "+packed": "*",
+}
+MOST_GROUPS_OF_BARS = 5
 
 
-def allocator_of(label):
-    return label.split(",")[0]
+def look_of(looks, allocator, otherwise):
+    """A way of coalescing looks the same over each upstream heap."""
+    return looks.get(allocator, looks.get("+" + allocator.partition("+")[2], otherwise))
 
 
-def colours_of(all_charts):
-    """One colour for an allocator in every chart; Quarry's own stands out."""
-    others = sorted(
-        {allocator_of(label) for chart in all_charts for label in chart.series} - {"quarry"}
-    )
-    colours = {name: OTHER_COLOURS[i % len(OTHER_COLOURS)] for i, name in enumerate(others)}
-    colours["quarry"] = QUARRY_COLOUR
-    return colours
+def colour_of(allocator):
+    return look_of(COLOURS, allocator, "#6a3d9a")
 
 
-def spans(values, factor):
-    return values and min(values) > 0 and max(values) / min(values) >= factor
-
-
-def numbers(chart):
+def medians(found):
     return [
-        value
-        for points in chart.series.values()
-        for stats in points.values()
-        for value in stats.values()
-        if value is not None
+        point.median
+        for of_allocator in found.values()
+        for point in of_allocator.values()
+        if point.median is not None
     ]
 
 
-def draw_lines(axes, chart, colours):
-    marker_of = {}
-    for label, points in chart.series.items():
-        allocator = allocator_of(label)
-        marker_of[allocator] = marker_of.get(allocator, -1) + 1
-        nth, ours = marker_of[allocator], allocator == "quarry"
-        xs = sorted(x for x in points if x is not None)
-        failed = sum((label, x) in chart.errors for x in xs)
-        median, low, high = (
-            [points[x].get(name) if points[x].get(name) is not None else math.nan for x in xs]
-            for name in ("median", "p10", "p90")
-        )  # a failure is a gap in the line
-        axes.plot(
-            xs,
-            median,
-            marker=MARKERS[nth % len(MARKERS)],
-            markersize=4,
-            linestyle=LINES[nth % len(LINES)],
-            color=colours[allocator],
-            linewidth=2.4 if ours else 1.4,
-            zorder=3 if ours else 2,
-            label=f"{label} ({failed} failed)" if failed else label,
-        )
-        axes.fill_between(xs, low, high, color=colours[allocator], alpha=0.18, linewidth=0)
-    xs = sorted({x for points in chart.series.values() for x in points if x is not None})
-    if spans(xs, 8):
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_minor_locator(NullLocator())
-    if len(xs) <= 12:
-        axes.set_xticks(xs)
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda x, _: plain_text(chart.x_name, int(x) if x == int(x) else x))
-    )
-    axes.tick_params(axis="x", labelrotation=30 if len(xs) > 7 else 0)
-    if spans(numbers(chart), 10):
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=min(0, *numbers(chart)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: value_text(y)))
-    axes.set_xlabel(chart.x_name)
-    axes.set_ylabel(chart.unit)
-    axes.legend(
-        frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0
-    )
+def whiskers(of_allocator):
+    """How far p10 and p90 are from the median, as errorbar wants it."""
+    low = [p.median - p.values["p10"] if "p10" in p.values else 0 for p in of_allocator]
+    high = [p.values["p90"] - p.median if "p90" in p.values else 0 for p in of_allocator]
+    return [low, high]
 
 
-def draw_bars(axes, chart, colours):
-    """A bar for each series; points on a logarithmic axis where bars would be too unlike to see."""
-    wide = spans(numbers(chart), 50)
-    labels = list(reversed(chart.series))
-    for row, label in enumerate(labels):
-        stats = chart.series[label][None]
-        value, colour = stats.get("median"), colours[allocator_of(label)]
-        if value is None:
-            axes.text(
-                0.01,
-                row,
-                chart.errors.get((label, None), "failed"),
-                va="center",
-                fontsize=8,
-                transform=axes.get_yaxis_transform(),
-            )
-            continue
-        if wide:
-            axes.plot(value, row, "o", color=colour)
-        else:
-            axes.barh(row, value, color=colour, height=0.6)
-        if stats.get("p10") is not None and stats.get("p90") is not None:
-            axes.plot([stats["p10"], stats["p90"]], [row, row], color="black", linewidth=1)
+def name_failures(axes, failed, allocator):
+    """Failures stand at the lower edge, each at its x, in the colour of their allocator."""
+    for x, error in failed:
         axes.annotate(
-            value_text(value),
-            (value, row),
-            xytext=(7, 0),
+            error if len(error) < 12 else "failed",
+            (x, 0),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, 4),
             textcoords="offset points",
-            va="center",
-            fontsize=8,
+            ha="center",
+            rotation=90,
+            fontsize=7.5,
+            color=colour_of(allocator),
+            zorder=5,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
         )
-    if wide:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: value_text(x)))
-    axes.set_yticks(range(len(labels)), labels)
-    axes.margins(x=0.15)
-    axes.set_xlabel(chart.unit)
 
 
-def draw(chart, colours, folder):
-    height = 3.8 if chart.x_name else 1.4 + 0.35 * len(chart.series)
-    figure, axes = plt.subplots(figsize=(7.6, height), layout="constrained")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="both" if chart.x_name else "x", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    (draw_lines if chart.x_name else draw_bars)(axes, chart, colours)
-    axes.set_title(f"{chart.bench}\n", loc="left", fontsize=10, fontweight="bold")
-    axes.text(
-        0,
-        1.02,
-        f"{chart.machine}, {chart.origin}",
-        transform=axes.transAxes,
-        fontsize=8,
-        color="#555555",
+def draw_lines(axes, panel, found):
+    for allocator, of_allocator in found.items():
+        ours = allocator == "quarry"
+        if any(point.median is not None for point in of_allocator.values()):
+            axes.errorbar(  # a failure is a gap in the line
+                list(of_allocator),
+                [math.nan if p.median is None else p.median for p in of_allocator.values()],
+                yerr=whiskers(of_allocator.values()),
+                marker=look_of(MARKERS, allocator, "v"),
+                markersize=4.5 if ours else 3.5,
+                linewidth=2.4 if ours else 1.3,
+                linestyle="--" if allocator == "bump" else "-",
+                elinewidth=1,
+                capsize=2.5,
+                color=colour_of(allocator),
+                zorder=4 if ours else 3,
+            )
+        failed = [(x, p.error) for x, p in of_allocator.items() if p.median is None]
+        name_failures(axes, failed, allocator)
+    xs = sorted({x for of_allocator in found.values() for x in of_allocator})
+    if not panel.lines:
+        axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(xs if len(xs) <= 9 else xs[1::2] if panel.lines else xs[::2])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_x(panel.x, int(x))))
+    axes.set_xlabel(panel.x)
+
+
+def short_x(name, value):
+    """Powers of two above a thousand threads would not fit in full."""
+    if name == "threads" and value >= 1024 and value & (value - 1) == 0:
+        return f"$2^{{{value.bit_length() - 1}}}$"
+    return x_text(name, value).removesuffix(" B")
+
+
+def draw_bars(axes, panel, found, upright):
+    """Groups of bars, each with its value above, which stands `upright` if there is no width."""
+    groups = list(dict.fromkeys(x for of_allocator in found.values() for x in of_allocator))
+    if panel.bench:
+        groups.sort()
+    width = 0.84 / len(found)
+    for nth, (allocator, of_allocator) in enumerate(found.items()):
+        shift = (nth - (len(found) - 1) / 2) * width
+        good = {x: point for x, point in of_allocator.items() if point.median is not None}
+        places = [groups.index(x) + shift for x in good]
+        heights = [point.median for point in good.values()]
+        axes.bar(places, heights, width * 0.92, color=colour_of(allocator))
+        lengths = whiskers(good.values())
+        if any(map(any, lengths)):
+            axes.errorbar(
+                places,
+                heights,
+                yerr=lengths,
+                fmt="none",
+                ecolor="black",
+                elinewidth=0.8,
+                capsize=1.5,
+            )
+        for place, point in zip(places, good.values()):
+            axes.annotate(
+                value_text(point.median),
+                (place, max(point.median, point.values.get("p90", 0))),
+                xytext=(0, 2),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+                rotation=90 if upright else 0,
+            )
+        failed = [
+            (groups.index(x) + shift, p.error) for x, p in of_allocator.items() if p.median is None
+        ]
+        name_failures(axes, failed, allocator)
+    axes.set_xticks(range(len(groups)), [x_text(panel.x, group) for group in groups])
+    axes.set_xlim(-0.6, len(groups) - 0.4)
+
+
+def set_scale(axes, found, room):
+    """Logarithmic if values are very unlike. `room`: the share of the height above the highest."""
+    values = medians(found)
+    tops = values + [p.values.get("p90", 0) for of in found.values() for p in of.values()]
+    if min(values) <= 0 or max(values) / min(values) < 8:
+        axes.set_ylim(0, (max(tops) or 1) / (1 - room))
+        return
+    axes.set_yscale("log")
+    bottom, top = min(values) / 2, max(tops)
+    axes.set_ylim(bottom, top * (top / bottom) ** (room / (1 - room)))
+    few = top / bottom < 100  # then powers of ten would be one or two
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=12))
+
+
+def draw_panel(axes, panel, found, columns):
+    groups = {x for of_allocator in found.values() for x in of_allocator}
+    if len(groups) <= MOST_GROUPS_OF_BARS and not panel.lines:
+        upright = len(groups) * len(found) * columns > 24
+        draw_bars(axes, panel, found, upright)
+        set_scale(axes, found, 0.2 if upright else 0.1)
+    else:
+        draw_lines(axes, panel, found)
+        set_scale(axes, found, 0.05)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: value_text(y)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    unit = next(p.unit for of in found.values() for p in of.values() if p.median is not None)
+    axes.set_ylabel(unit.replace("us", "µs"))
+    arrow = "↑" if panel.better.startswith("higher") else "↓"
+    axes.set_title(panel.title, loc="left", fontweight="bold")
+    axes.set_title(f"{panel.better} {arrow}", loc="right", fontsize=7.5, color="#555555")
+
+
+def draw(figure, machine, records, folder):
+    """Gives the stem of the files, or nothing if no panel has a value."""
+    panels = [(panel, panel.points(records, machine)) for panel in figure.panels]
+    panels = [(panel, found) for panel, found in panels if medians(found)]
+    if not panels:
+        return None
+    columns = min(figure.columns, len(panels))
+    rows = -(-len(panels) // columns)
+    drawing, all_axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(8.4 if columns > 1 else 4.6, 0.95 + 2.45 * rows),
+        layout="constrained",
+        squeeze=False,
     )
-    stem = f"{slug(chart.bench)}.{slug(chart.machine)}"
-    figure.savefig(folder / f"{stem}.png", dpi=150, metadata={"Software": None})
-    figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None})
-    plt.close(figure)
+    for axes in all_axes.flat[len(panels) :]:
+        axes.remove()
+    for axes, (panel, found) in zip(all_axes.flat, panels):
+        draw_panel(axes, panel, found, columns)
+    everything = [p for _, found in panels for of in found.values() for p in of.values()]
+    measured = f"{machine}{common_params(everything)}, {origin(everything)}"
+    drawing.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    shown = {  # by label: a way of coalescing once, for all upstream heaps
+        NAMES[name]: name for name in NAMES if any(name in found for _, found in panels)
+    }
+    drawing.legend(
+        handles=[
+            plt.Line2D([], [], color=colour_of(name), marker="s", linestyle="", label=label)
+            for label, name in shown.items()
+        ],
+        loc="outside lower left",
+        ncols=5,
+        frameon=False,
+        fontsize=8.5,
+        title=f"{measured}; medians, whiskers p10 to p90",
+        title_fontsize=7.5,
+        alignment="left",
+    )
+    stem = f"{figure.name}.{machine}"
+    save(drawing, folder / stem)
+    plt.close(drawing)
     return stem
+
+
+def common_params(everything):
+    """`, 1,048,576 threads` if all points have so many."""
+    found = {point.threads for point in everything}
+    return f", {found.pop():,} threads" if len(found) == 1 and None not in found else ""
+
+
+def save(drawing, stem):
+    """As SVG, and as a PNG with a palette, which is a third as large."""
+    drawing.savefig(f"{stem}.svg", metadata={"Date": None, "Creator": None})
+    raw = io.BytesIO()
+    drawing.savefig(raw, format="png", dpi=120)
+    Image.open(raw).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(
+        f"{stem}.png", optimize=True
+    )
 
 
 def main():
@@ -177,19 +293,22 @@ def main():
         "--results", type=Path, default=RESULTS, help="folder of *.jsonl (bench/results)"
     )
     parser.add_argument(
-        "--output",
-        type=Path,
-        default=ROOT / "docs" / "plots",
-        help="folder for the plots (docs/plots)",
+        "--output", type=Path, default=PLOTS, help="folder for the plots (docs/plots)"
     )
     options = parser.parse_args()
-    drawable = [chart for chart in charts(read_records(options.results)) if numbers(chart)]
-    if not drawable:
-        sys.exit(f"error: no records with a value in {options.results}; run `make bench` first")
+    records = read_records(options.results)
     options.output.mkdir(parents=True, exist_ok=True)
-    colours = colours_of(drawable)
-    for chart in drawable:
-        print(f"-- {options.output / draw(chart, colours, options.output)}.{{png,svg}}", flush=True)
+    for old in [*options.output.glob("*.png"), *options.output.glob("*.svg")]:
+        old.unlink()
+    stems = [
+        draw(figure, machine, records, options.output)
+        for machine in machines(records)
+        for figure in [*FIGURES, *COALESCED_FIGURES]
+    ]
+    if not any(stems):
+        sys.exit(f"error: no records with a value in {options.results}; run `make bench` first")
+    for stem in filter(None, stems):
+        print(f"-- {options.output / stem}.{{png,svg}}")
 
 
 if __name__ == "__main__":

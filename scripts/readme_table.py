@@ -1,84 +1,136 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the medians of bench/results into README.md, between its figures:begin and figures:end.
+"""Writes the medians of bench/results as tables.
 
-A section for each machine: tables of allocators by size for heap/single/malloc and
-heap/single/free, then a list of the rest, in which a long row is thinned out (the plots show all of
-it). --check writes nothing, and exits with 1 if README.md is not up to date.
+A short one into README.md, between its figures:begin and figures:end, for the first machine with
+a GPU; all of them, with the plots, into docs/plots/README.md, those of coalesced allocation into
+docs/plots/coalescing.md. --check writes nothing, and exits with 1 if one is not up to date.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from bench_records import RESULTS, ROOT, charts, failures, plain_text, read_records, value_text
+from bench_records import (
+    ALLOCATORS,
+    PLOTS,
+    RESULTS,
+    ROOT,
+    failures,
+    machines,
+    origin,
+    point_text,
+    read_records,
+    x_text,
+)
+import coalesced_tables
+from figures import FIGURES, ROWS
 
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
-TABLES = {"heap/single/malloc": "malloc, one size", "heap/single/free": "free, one size"}
+HANGS = "did not come back when it was tried, and is not run any more (bench/allocators.hpp)"
 
 
-def cell(chart, label, x):
-    value = chart.series[label].get(x, {}).get("median")
-    return value_text(value) if value is not None else chart.errors.get((label, x), "–")
+def heading(allocator):
+    name = ALLOCATORS.get(allocator, allocator).split(" (")[0]
+    return f"**{name}**" if allocator == "quarry" else name
 
 
-def xs_of(chart):
-    return sorted({x for points in chart.series.values() for x in points if x is not None})
+def table(head, rows):
+    """Markdown; the first column is text, the rest numbers."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|---" + "|---:" * (len(head) - 1) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
 
 
-def table(chart, title):
-    xs = xs_of(chart)
-    yield f"{title}, {chart.unit} ({chart.origin})"
-    yield ""
-    yield "| allocator | " + " | ".join(plain_text(chart.x_name, x) for x in xs) + " |"
-    yield "|---|" + "---:|" * len(xs)
-    for label in chart.series:
-        name = f"**{label}**" if label.startswith("quarry") else label
-        yield f"| {name} | " + " | ".join(cell(chart, label, x) for x in xs) + " |"
-    yield ""
+def notes(found):
+    """What hung, said once."""
+    hung = {point.error for point in found} & {"hangs"}
+    return [f"`hangs`: {HANGS}."] if hung else []
 
 
-def spread(values, most):
-    """At most `most` of them, evenly spaced, with both ends."""
-    if len(values) <= most:
-        return values
-    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
-
-
-def items(chart):
-    """A list item for a benchmark: each allocator's median, or some medians along what varies."""
-    along = f", by {chart.x_name}" if chart.x_name else ""
-    yield f"- `{chart.bench}`, {chart.unit}{along} ({chart.origin})"
-    xs = spread(xs_of(chart), 6)
-    for label, points in chart.series.items():
-        if chart.x_name:
-            figures = "; ".join(
-                f"{plain_text(chart.x_name, x)}: {cell(chart, label, x)}" for x in xs if x in points
-            )
-        else:
-            figures = cell(chart, label, None)
-        yield f"  - {label}: {figures}"
-
-
-def section(records):
-    """The lines between the markers."""
-    all_charts, failed = charts(records), failures(records)
-    if not all_charts and not failed:
+def short_table(records, plots):
+    """README's lines between the markers; `plots` is the folder of the plots, seen from there."""
+    if not records:
         return ["No figures yet: `make bench` measures this machine."]
-    lines = ["Medians, from `bench/results` by `scripts/readme_table.py`.", ""]
-    for machine in sorted({chart.machine for chart in all_charts} | set(failed)):
-        lines += [f"### {machine}", ""]
-        here = {chart.bench: chart for chart in all_charts if chart.machine == machine}
-        for bench, title in TABLES.items():
-            if bench in here and here[bench].x_name:
-                lines += table(here.pop(bench), title)
-        for chart in here.values():
-            lines += items(chart)
+    machine = machines(records)[0]
+    rows = [(row, row.points(records, machine)) for row in ROWS]
+    rows = [(row, found) for row, found in rows if found]
+    everything = [point for _, found in rows for point in found.values()]
+    allocators = [name for name in ALLOCATORS if any(name in found for _, found in rows)]
+    lines = [
+        f"Medians on {machine}, {origin(everything)}; 2^20 threads and a heap of 8 GiB, reset",
+        "before each round, unless said otherwise. The floor is one warp-aggregated `atomicAdd`, and",
+        "never frees.",
+        "",
+    ]
+    lines += table(
+        ["", "unit", *map(heading, allocators)],
+        [
+            [
+                row.title,
+                next(point.unit for point in found.values()).replace("us", "µs"),
+                *(point_text(found.get(name)) for name in allocators),
+            ]
+            for row, found in rows
+        ],
+    )
+    lines += ["", *notes(everything)]
+    lines += [
+        "All sizes, spreads, and CPU threads beside malloc and mimalloc:",
+        f"[figures]({plots}/README.md), drawn from `bench/results` by `make plots`.",
+    ]
+    lines += ["", f"![{FIGURES[0].title}]({plots}/{FIGURES[0].name}.{machine}.png)"]
+    return lines
+
+
+def figure_section(figure, machine, records):
+    """A plot and the medians that it shows, as one table."""
+    panels = [(panel, panel.points(records, machine)) for panel in figure.panels]
+    everything = [p for _, found in panels for of in found.values() for p in of.values()]
+    if not any(point.median is not None for point in everything):
+        return
+    stem = f"{figure.name}.{machine}"
+    yield f"### {figure.title}"
+    yield ""
+    yield f"[![{figure.title}]({stem}.png)]({stem}.svg)"
+    yield ""
+    yield f"Medians, {origin(everything)}. {' '.join(notes(everything))}".rstrip()
+    yield ""
+    for panel, found in panels:
+        xs = list(dict.fromkeys(x for of in found.values() for x in of))
+        if panel.bench:
+            xs.sort()
+        if not xs:
+            continue
+        units = {point.unit for of in found.values() for point in of.values()}
+        unit = units.pop().replace("us", "µs")
+        head = [f"{panel.title} ({unit})", *(x_text(panel.x, x) for x in xs)]
+        rows = [[heading(name), *(point_text(of.get(x)) for x in xs)] for name, of in found.items()]
+        yield from table(head, rows)
+        yield ""
+
+
+def page(records):
+    """docs/plots/README.md."""
+    lines = [
+        "# Figures",
+        "",
+        "Drawn and written by `make plots` from `bench/results`; `make bench` measures. Each",
+        "program in `bench/` says at its top what it does. Figures of CPU threads are of the same",
+        "programs with fewer threads and smaller heaps, on a virtual machine that was busy with other",
+        "work: the whiskers show how much, and small differences mean nothing.",
+        "",
+        "[Coalesced allocation](coalescing.md) has a page of its own.",
+    ]
+    failed = failures(records)
+    for machine in machines(records):
+        lines += ["", f"## {machine}", ""]
         for program, why in sorted(failed.get(machine, {}).items()):
-            lines.append(f"- `{program}` failed: {why}")
-        if lines[-1]:
-            lines.append("")
-    return lines[:-1]
+            lines += [f"`{program}` failed: {why}.", ""]
+        for figure in FIGURES:
+            lines += figure_section(figure, machine, records)
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def rewritten(text, lines):
@@ -91,29 +143,34 @@ def rewritten(text, lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--check",
-        action="store_true",
-        help="write nothing; exit with 1 if README.md is not up to date",
+        "--check", action="store_true", help="write nothing; exit with 1 if a table is out of date"
     )
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="folder of *.jsonl (bench/results)"
     )
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
+    parser.add_argument(
+        "--plots", type=Path, default=PLOTS, help="folder of the plots (docs/plots)"
+    )
     options = parser.parse_args()
     if not options.readme.is_file():
         sys.exit(f"error: there is no {options.readme}")
-    text = options.readme.read_text(encoding="utf-8")
-    wanted = rewritten(text, section(read_records(options.results)))
-    if wanted == text:
-        print(f"-- {options.readme.name}: figures up to date")
-    elif options.check:
-        sys.exit(
-            f"error: the figures in {options.readme.name} are not those of {options.results}; "
-            "run scripts/readme_table.py"
-        )
-    else:
-        options.readme.write_text(wanted, encoding="utf-8")
-        print(f"-- {options.readme.name}: figures rewritten")
+    records = read_records(options.results)
+    readme = options.readme.read_text(encoding="utf-8")
+    wanted = {
+        options.readme: rewritten(readme, short_table(records, "docs/plots")),
+        options.plots / "README.md": page(records),
+        options.plots / "coalescing.md": coalesced_tables.page(records),
+    }
+    for path, text in wanted.items():
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            print(f"-- {path}: up to date")
+        elif options.check:
+            sys.exit(f"error: {path} does not show {options.results}; run scripts/readme_table.py")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"-- {path}: written")
 
 
 if __name__ == "__main__":

@@ -2,16 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and tests the presets, compiles the CUDA one if nvcc is here, and sums up on the last line:
 # `N passed, N failed`. A build that breaks counts as one failure; skipped tests count as neither.
-# usage: scripts/run_tests.sh [PRESET...]      (dev asan tsan, and cuda's build)
+# usage: scripts/run_tests.sh [PRESET...]      (dev hardened asan tsan, and what cuda builds for a GPU)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# GCC's ThreadSanitizer cannot start where the kernel randomises addresses by more than 28 bits: then
-# begin again without that.
-bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)
-if [ "$bits" -gt 28 ] && [ -z "${QUARRY_FIXED_ADDRESSES:-}" ] && setarch -R true 2>/dev/null; then
-  QUARRY_FIXED_ADDRESSES=1 exec setarch -R scripts/run_tests.sh "$@"
-fi
+without_wide_randomisation scripts/run_tests.sh "$@"
 
 results=build/test-results
 passed=0 failed=0 skipped=0
@@ -49,12 +44,12 @@ test_preset() {
 }
 
 if [ $# -eq 0 ]; then
-  set -- dev asan tsan
+  set -- dev hardened asan tsan
   if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is not checked"; fi
 fi
 for preset in "$@"; do
   if [ "$preset" = cuda ]; then
-    build cuda || failed_step "build/cuda does not build"
+    build cuda gpu_programs || failed_step "build/cuda does not build"
   else
     test_preset "$preset"
   fi

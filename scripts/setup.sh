@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing to build Quarry on Debian 12 or Ubuntu 24.04, and says so first.
-# usage: scripts/setup.sh [format] [tidy] [plots]      (each adds what that make target needs)
+# usage: scripts/setup.sh [bench] [format] [tidy] [plots]      (each adds what that make target needs)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -33,11 +33,10 @@ look_for_packages() {
   need_command ninja ninja-build 'runs the build'
   need_command git git 'names the commit in benchmark results'
   need_library libgtest.a libgtest-dev 'the tests'
-  need_library libbenchmark.so libbenchmark-dev 'the host benchmarks'
   need_header boost/version.hpp libboost-dev "Boost.Context's headers"
   need_library libboost_context.so libboost-context-dev 'fibers: emulated warps on the CPU'
   need_library libz.so zlib1g-dev 'reads the compressed example data'
-  need_library libmimalloc.so libmimalloc-dev 'the peer in host benchmarks'
+  if wants bench; then need_library libmimalloc.so libmimalloc-dev 'the peer in benchmarks on the CPU'; fi
   need_command python3 python3 'checks of the source, plots'
   if ! has_cuda_headers || wants plots; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
@@ -140,8 +139,8 @@ install_wheel() {
 features=$*
 for feature in "$@"; do
   case $feature in
-    format | tidy | plots) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [format] [tidy] [plots])" ;;
+    bench | format | tidy | plots) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [tidy] [plots])" ;;
   esac
 done
 

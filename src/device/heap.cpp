@@ -2,6 +2,7 @@
 #include "heap_implementation.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -13,8 +14,9 @@ namespace {
 
 constexpr std::size_t destroyed_heaps_kept = 16;
 
-/// A run should last a while even when every lane of a large GPU allocates, as far as there is memory (slice_supply::open_run).
+/// A class's first run should last a while even when every lane of a large GPU allocates, and yet leave others their memory.
 constexpr std::uint32_t slices_per_run = 1u << 21;
+constexpr std::uint32_t segments_per_run = 16;
 
 /// States of destroyed heaps: kept for a while, so that a stale ref finds a state that refuses it.
 void keep_destroyed(std::shared_ptr<void> state) {
@@ -23,6 +25,12 @@ void keep_destroyed(std::shared_ptr<void> state) {
   std::lock_guard const lock{mutex};
   kept.push_back(std::move(state));
   if (kept.size() > destroyed_heaps_kept) kept.pop_front();
+}
+
+/// A number that no heap of this process had since its last reset.
+std::uint32_t next_canary_secret(std::uint32_t secret) {
+  static std::atomic<std::uint32_t> counter{0};
+  return mix(secret ^ mix(counter.fetch_add(1, std::memory_order_relaxed)));
 }
 
 heap_options checked(heap_options options) {
@@ -78,7 +86,7 @@ class_shape make_class_shape(size_class id, bytes segment_bytes) {
   while (!fits(shape.unit_shift)) --shape.unit_shift;
   shape.units = shape.slices >> shape.unit_shift;
   shape.slices = shape.units << shape.unit_shift;
-  shape.run_segments = static_cast<std::uint8_t>(std::clamp(slices_per_run / shape.slices, 1u, bits_per_word));
+  shape.run_segments = static_cast<std::uint8_t>(std::clamp(slices_per_run / shape.slices, 1u, segments_per_run));
   auto const by_units = divider::by(shape.units);
   shape.unit_multiplier = by_units.multiplier;
   shape.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
@@ -145,12 +153,13 @@ void heap::implementation::lay_out(std::byte* metadata) {
     pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(metadata + offset);
     offset += aligned(count * sizeof(*pointer));
   };
-  place(state.bits, segments * state.words_per_segment());
-  place(state.blocks, segments * state.blocks_per_segment);
+  place(state.bits, segments * state.stride_of_bits());
   place(state.advertised, segments * state.masks_per_segment());
   place(state.class_tree_words, tree_words * state.classes);
   place(state.segment_tree_words, tree_words);
   place(state.quarantine, is_on(mitigation::quarantine) ? quarantine_slots : 1);
+  for (std::uint32_t i = 0; metadata != nullptr && i < state.segments_reserved; ++i) state.segments[i].words = &state.word_at(i, 0);
+  place(state.formats, is_on(mitigation::poison) ? segments : 1);
   metadata_bytes_ = offset;
 }
 
@@ -161,6 +170,7 @@ void heap::implementation::reset() {
   auto tree = full_segment_tree(initial_->segments_mapped, initial_->segments_reserved);
   auto const fresh = make_state(initial_->segments_reserved);
   std::memcpy(fresh.get(), initial_.get(), heap_state::bytes_for(initial_->segments_reserved));
+  fresh->canary_secret = next_canary_secret(fresh->secret);
   open_learned_runs(*fresh, {tree.data(), initial_->segments_reserved});
   memory_->upload(initial_->segment_tree_words, tree.data(), tree.size() * sizeof(word));
   memory_->upload(shared_, fresh.get(), heap_state::bytes_for(initial_->segments_reserved));
@@ -188,10 +198,12 @@ void heap::implementation::learn() {
 }
 
 void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& tree) const {
-  std::uint32_t next = 0;
+  std::uint32_t const start = is_on(mitigation::random_start) ? state.secret % (state.segments_mapped / 4 + 1) : 0;
+  std::uint32_t const end = start + state.segments_mapped / 4 * 3;
+  std::uint32_t next = start;
   for (size_class id = 0; id < state.classes; ++id) {
-    std::uint32_t const wanted = std::min(learned_[id], segment_run::max_segments);
-    bool const fits = wanted != 0 && next + wanted <= state.segments_mapped / 4 * 3;
+    std::uint32_t const wanted = std::min(learned_[id], block_slot::longest_run(state.shapes[id]));
+    bool const fits = wanted != 0 && next + wanted <= end;
     if (!fits || state.shapes[id].slices % bits_per_word != 0) continue;
     slice_supply::format_run(state, id, segment_run{}.next(next, wanted));
     state.runs[id].value &= ~class_run::busy_bit;
@@ -200,7 +212,7 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
     state.held[id] = {wanted, wanted};
     next += wanted;
   }
-  state.free_segments -= next;
+  state.free_segments -= next - start;
 }
 
 heap_snapshot heap::implementation::snapshot() const {
@@ -216,11 +228,12 @@ heap_snapshot heap::implementation::snapshot() const {
   };
   heap_state& state = *copy.state;
   move(state.bits);
-  move(state.blocks);
+  for (std::uint32_t i = 0; i < state.segments_reserved; ++i) state.segments[i].words = &state.word_at(i, 0);
   move(state.advertised);
   move(state.class_tree_words);
   move(state.segment_tree_words);
   move(state.quarantine);
+  move(state.formats);
   return copy;
 }
 
@@ -291,6 +304,8 @@ heap& heap::operator=(heap&&) noexcept = default;
 
 heap_ref heap::ref() const { return implementation_->ref(); }
 machine heap::where() const { return implementation_->where(); }
+void* heap::region() const { return implementation_->region(); }
+quarry::bytes heap::region_bytes() const { return implementation_->region_bytes(); }
 void heap::reset() { implementation_->reset(); }
 void heap::grow(quarry::bytes size) { implementation_->grow(size); }
 quarry::bytes heap::shrink(quarry::bytes size) { return implementation_->shrink(size); }
@@ -319,6 +334,7 @@ char const* name_of(fault_kind kind) {
     case fault_kind::use_after_free: return "freed memory was written to";
     case fault_kind::wrong_version: return "kernel built for another heap layout";
     case fault_kind::destroyed: return "use of a destroyed heap";
+    case fault_kind::table_full: return "map of superblocks is full";
     case fault_kind::count_: break;
   }
   return "unknown fault";

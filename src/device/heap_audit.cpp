@@ -55,6 +55,7 @@ class auditor {
     bool clean = true;
     for (std::uint32_t i = 0; i < state_.words_per_segment(); ++i) clean = clean && state_.word_at(segment, i) == 0;
     expect(clean, "a segment without slices has bits set, segment", segment);
+    check_unused_blocks(segment, 0);
     if (use.is_head()) {
       for (std::uint32_t i = 1; i < use.count(); ++i) {
         segment_use const tail = state_.segments[segment + i].load();
@@ -67,28 +68,36 @@ class auditor {
     std::uint32_t free_blocks = 0;
     for (std::uint32_t index = 0; index < state_.blocks_of(id); ++index) {
       block const one = state_.block_at(id, segment, index);
-      std::uint32_t whole = 0;
-      std::uint32_t holed = 0;
+      std::uint32_t back = 0;
       for (std::uint32_t i = 0; i < one.words(); ++i) {
         word const bits = one.at(i).peek();
         expect((bits & one.empty(i)) == one.empty(i), "bits without slices are not ones, segment", segment);
-        whole += bits == ~word{0} ? 1 : 0;
-        holed += bits != one.empty(i) ? 1 : 0;
+        back += count_ones(bits & ~one.empty(i));
       }
-      word const count = state_.blocks[std::size_t{segment} * state_.blocks_per_segment + index];
       if (one.is_free()) {
         ++free_blocks;
-        expect(holed == 0 && count == block::free, "a free block has bits set, segment", segment);
+        expect(back == 0 && one.count() == block::free, "a free block has bits set, segment", segment);
       } else {
-        expect(count == (word{holed} << 32 | whole) && whole < one.words(), "a block counts its words wrongly, segment", segment);
+        expect(one.count() == static_cast<std::int32_t>(back) && back < one.slices(), "a block counts its slices wrongly, segment", segment);
       }
       bool const advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >> index % bits_per_word & 1) != 0;
-      expect(advertised || (holed == 0 && !one.is_free()), "a block with something to claim is not advertised, segment", segment);
+      expect(advertised || (back == 0 && !one.is_free()), "a block with something to claim is not advertised, segment", segment);
       expect(!advertised || state_.class_tree(id).contains(segment), "a class tree lacks a segment that advertises, segment", segment);
     }
-    expect(free_blocks == state_.segments[segment].free_blocks() && !state_.segments[segment].has_visitors(), "a segment counts its free blocks wrongly, segment", segment);
+    check_unused_blocks(segment, state_.blocks_of(id));
+    expect(free_blocks == state_.segments[segment].free_blocks(), "a segment counts its free blocks wrongly, segment", segment);
     expect(free_blocks < state_.blocks_of(id), "a segment with nothing in use was not given back, segment", segment);
+  }
+
+  /// Blocks from `first` on, which the segment does not have at present.
+  void check_unused_blocks(std::uint32_t segment, std::uint32_t first) {
+    for (std::uint32_t index = first; index < state_.blocks_per_segment; ++index) {
+      expect(state_.block_at(0, segment, index).count() == 0, "a block counts slices and is not there, segment", segment);
+      bool const advertised =
+          (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >> index % bits_per_word & 1) != 0;
+      expect(!advertised, "a block is advertised and is not there, segment", segment);
+    }
   }
 
   void expect(bool holds, char const* otherwise) {
@@ -116,12 +125,9 @@ heap_stats heap::stats() const {
   result.mapped = bytes{state.segments_mapped} << state.segment_shift;
   bytes bound = 0;
   bytes largest_slice = 0;
-  std::uint32_t run = 0;
-  std::uint32_t longest = 0;
+  std::vector<bool> has_live(state.segments_mapped);
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
     segment_use const use = state.segments[segment].load();
-    run = use.is_free() ? run + 1 : 0;
-    longest = std::max(longest, run);
     if (use.is_free()) result.free_segments += state.segment_bytes();
     if (use.is_slices()) {
       bound += bytes{state.shapes[use.slices_class()].slices} * state.shapes[use.slices_class()].size;
@@ -129,6 +135,7 @@ heap_stats heap::stats() const {
       result.live += bytes{use.count()} << state.segment_shift;
       ++result.allocations;
     }
+    has_live[segment] = use.is_head() || use.is_tail();
   }
   bytes live_slices = 0;
   for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
@@ -136,9 +143,17 @@ heap_stats heap::stats() const {
     if (is_held_back(state, address)) return;
     live_slices += state.shapes[id].size;
     ++result.allocations;
+    has_live[segment] = true;
   });
   result.live += live_slices;
   result.free_slices = bound - live_slices;
+  // What a class's run has not handed out yet, and what is held back, a large malloc takes back (heap_ref::malloc_large_in).
+  std::uint32_t run = 0;
+  std::uint32_t longest = 0;
+  for (bool const is_live : has_live) {
+    run = is_live ? 0 : run + 1;
+    longest = std::max(longest, run);
+  }
   if (longest == 0) {
     for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
       segment_use const use = state.segments[segment].load();

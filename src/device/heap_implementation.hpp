@@ -31,6 +31,8 @@ class heap::implementation {
 
   [[nodiscard]] heap_ref ref() const { return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved}; }
   [[nodiscard]] machine where() const { return where_; }
+  [[nodiscard]] void* region() const { return memory_->region(); }
+  [[nodiscard]] bytes region_bytes() const { return bytes{initial_->segments_reserved} << initial_->segment_shift; }
 
  private:
   void lay_out(std::byte* metadata);

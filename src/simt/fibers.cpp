@@ -53,6 +53,7 @@ class fiber_lane final : public host_lane {
   std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value, char const* what) override;
   void block_barrier() override;
   void grid_barrier() override;
+  std::uint64_t& block_word() override;
   void interleave() override;
   void pause() override;
 
@@ -84,7 +85,10 @@ class scheduler {
     }
     block_done_.resize(lanes.blocks, 0);
     block_waiting_.resize(lanes.blocks, 0);
+    block_words_.resize(lanes.blocks, 0);
   }
+
+  [[nodiscard]] std::uint64_t& block_word(std::uint32_t block) { return block_words_[block]; }
 
   void run() {
     for (auto& lane : lanes_) start(*lane);
@@ -307,6 +311,7 @@ class scheduler {
   std::vector<fiber_lane*> coalescing_;
   std::vector<std::uint32_t> block_done_;
   std::vector<std::uint32_t> block_waiting_;
+  std::vector<std::uint64_t> block_words_;  // what a block's lanes share
   std::size_t done_ = 0;
   std::size_t grid_waiting_ = 0;
   bool stopping_ = false;
@@ -344,6 +349,8 @@ void fiber_lane::grid_barrier() {
   owner_.arrive_grid();
   owner_.suspend(*this);
 }
+
+std::uint64_t& fiber_lane::block_word() { return owner_.block_word(where().block); }
 
 void fiber_lane::interleave() {
   if (owner_.switch_here()) owner_.suspend(*this);

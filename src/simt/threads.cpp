@@ -13,10 +13,11 @@
 namespace quarry::simt {
 namespace {
 
-/// A lane on an OS thread. `block` and `all` are null when lanes share threads.
+/// A lane on an OS thread. `block`, `all` and `word` are null when lanes share threads.
 class thread_lane final : public host_lane {
  public:
-  thread_lane(place where, std::barrier<>* block, std::barrier<>* all) : host_lane{where}, block_{block}, all_{all} {}
+  thread_lane(place where, std::barrier<>* block, std::barrier<>* all, std::uint64_t* word)
+      : host_lane{where}, block_{block}, all_{all}, word_{word} {}
 
   bool has_warps() const override { return false; }
   lane_mask coalesce(void const*) override { return lane_mask{1} << lane(); }
@@ -28,6 +29,10 @@ class thread_lane final : public host_lane {
 
   void block_barrier() override { wait(block_, "block_barrier"); }
   void grid_barrier() override { wait(all_, "grid_barrier"); }
+  std::uint64_t& block_word() override {
+    if (word_ == nullptr) wait(nullptr, "block_word");
+    return *word_;
+  }
   void interleave() override {}
   void pause() override { std::this_thread::yield(); }
 
@@ -41,6 +46,7 @@ class thread_lane final : public host_lane {
 
   std::barrier<>* block_;
   std::barrier<>* all_;
+  std::uint64_t* word_;
   std::array<std::uint64_t, warp_size> values_{};
 };
 
@@ -73,6 +79,7 @@ void run_lane(thread_lane& lane, std::function<void()> const& kernel, first_exce
 void run_with_barriers(grid lanes, std::function<void()> const& kernel, first_exception& failure) {
   std::barrier<> all{static_cast<std::ptrdiff_t>(lanes.blocks) * lanes.threads};
   std::vector<std::unique_ptr<std::barrier<>>> blocks;
+  std::vector<std::uint64_t> words(lanes.blocks, 0);
   std::vector<std::jthread> threads;
   for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
     blocks.push_back(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(lanes.threads)));
@@ -80,7 +87,7 @@ void run_with_barriers(grid lanes, std::function<void()> const& kernel, first_ex
   for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
     for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
       threads.emplace_back([&, block, thread] {
-        thread_lane lane{{block, thread, lanes.blocks, lanes.threads}, blocks[block].get(), &all};
+        thread_lane lane{{block, thread, lanes.blocks, lanes.threads}, blocks[block].get(), &all, &words[block]};
         run_lane(lane, kernel, failure);
         blocks[block]->arrive_and_drop();
         all.arrive_and_drop();
@@ -100,7 +107,7 @@ void run_shared(grid lanes, std::uint32_t thread_count, std::function<void()> co
         for (std::uint64_t rank = begin; rank < std::min(count, begin + chunk); ++rank) {
           thread_lane lane{{static_cast<std::uint32_t>(rank / lanes.threads), static_cast<std::uint32_t>(rank % lanes.threads),
                             lanes.blocks, lanes.threads},
-                           nullptr, nullptr};
+                           nullptr, nullptr, nullptr};
           run_lane(lane, kernel, failure);
         }
       }

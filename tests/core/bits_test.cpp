@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <set>
+#include <vector>
 
 namespace quarry {
 namespace {
@@ -40,6 +42,40 @@ TEST(Bits, RunsStartWhereEnoughOnesFollow) {
   EXPECT_EQ(starts_of_runs(all, 64), 1u);
   EXPECT_EQ(starts_of_runs(all - 1, 64), 0u);
   EXPECT_EQ(starts_of_runs(all, 1), all);
+}
+
+TEST(Bits, SelectsTheOneWithSoManyOnesBelowIt) {
+  EXPECT_EQ(select_one(0b0101'1000, 0), 3u);
+  EXPECT_EQ(select_one(0b0101'1000, 2), 6u);
+  EXPECT_EQ(select_one(all, 63), 63u);
+  EXPECT_EQ(select_one(word{1} << 63, 0), 63u);
+}
+
+TEST(Bits, ScalesARandomNumberBelowASizeEvenly) {
+  EXPECT_EQ(scaled(0, 7), 0u);
+  EXPECT_EQ(scaled(~0u, 7), 6u);
+  EXPECT_EQ(scaled(~0u, 1), 0u);
+  EXPECT_EQ(scaled(~0u, ~0u), ~0u - 1);
+  for (std::uint32_t const size : {1u, 2u, 3u, 10u, 64u, 1000u}) {
+    std::vector<std::uint32_t> hits(size);
+    constexpr std::uint32_t draws = 1u << 16;
+    for (std::uint32_t i = 0; i < draws; ++i) ++hits[scaled(i << 16, size)];
+    for (std::uint32_t const count : hits) EXPECT_NEAR(count, draws / size, 1) << "size " << size;
+  }
+}
+
+TEST(Bits, AnyOneIsEachOneAsOftenAsAnother) {
+  EXPECT_EQ(any_one(0, 0), 64u);
+  EXPECT_EQ(any_one(0, ~0u), 64u);
+  word const bits = word{1} << 63 | 0b1001'0110;
+  std::map<std::uint32_t, std::uint32_t> hits;
+  for (std::uint32_t i = 0; i < 5000; ++i)
+    ++hits[any_one(bits, static_cast<std::uint32_t>(std::uint64_t{i} * (std::uint64_t{1} << 32) / 5000))];
+  EXPECT_EQ(hits.size(), count_ones(bits));
+  for (auto const& [position, count] : hits) {
+    EXPECT_NE(bits >> position & 1, 0u);
+    EXPECT_NEAR(count, 1000, 1) << "position " << position;
+  }
 }
 
 TEST(Bits, MixIsABijectionOnSmallNumbersAndSpreadsThem) {
@@ -92,6 +128,8 @@ TEST(Bits, AreWhatANaiveLoopSays) {
     ASSERT_EQ(one_from(bits, number), from != 64 ? from : lowest)
         << std::hex << bits << " from " << number;
     ASSERT_EQ(lowest_ones(bits, number), few);
+    auto const some = static_cast<std::uint32_t>(random());
+    ASSERT_TRUE(bits == 0 ? any_one(bits, some) == 64 : is_one(any_one(bits, some)));
     if (number != 0) {
       ASSERT_EQ(starts_of_runs(bits, number), starts) << std::hex << bits << " runs of " << number;
     }

@@ -77,17 +77,82 @@ TEST(BitTree, SearchesFromANumberOnAndRound) {
   EXPECT_EQ(a.tree.successor_round(6), 4100u);
 }
 
-TEST(BitTree, ClaimsFromTheFrontARunOfOneWord) {
-  owned_tree const a{130};
-  a.tree.insert_run(60, 8);
-  auto const first = a.tree.claim_front(64);
-  EXPECT_EQ(first.first, 60u);
-  EXPECT_EQ(first.count, 4u) << "the run goes on in the next word, but the claim does not";
-  auto const second = a.tree.claim_front(3);
-  EXPECT_EQ(second.first, 64u);
-  EXPECT_EQ(second.count, 3u);
-  EXPECT_EQ(a.tree.claim_first(), 67u);
+TEST(BitTree, GivesAnyOfItsNumbersAsTheDiceFall) {
+  for (std::uint32_t const size : {64u, 200u, 4200u, 300000u}) {
+    SCOPED_TRACE("size " + std::to_string(size));
+    owned_tree const a{size};
+    EXPECT_EQ(a.tree.any(0), none);
+    EXPECT_EQ(a.tree.any(~0u), none);
+    std::set<std::uint32_t> numbers;
+    for (std::uint32_t i = 1; i <= 10; ++i) {
+      numbers.insert(size / 10 * i - 1);
+      a.tree.insert(size / 10 * i - 1);
+    }
+    std::set<std::uint32_t> given;
+    for (std::uint32_t i = 0; i < 500; ++i) given.insert(a.tree.any(mix(i)));
+    EXPECT_EQ(given, numbers) << "each of them, and nothing else";
+    EXPECT_TRUE(a.tree.audit());
+    EXPECT_EQ(a.tree.count(), 10u);
+  }
+}
+
+/// Between the last claim from a word and the clearing of its parent's bit, a search may come by.
+TEST(BitTree, GivesWhatThereIsAndRepairsTheParentWhoseWordIsEmpty) {
+  owned_tree a{4200};
+  a.tree.insert(10);
+  a.tree.insert(640);
+  constexpr std::uint32_t leaves = 66;
+  a.words[leaves] |= word{1} << 5;  // of numbers 320 to 383, which are not there
+  std::set<std::uint32_t> given;
+  for (std::uint32_t i = 0; i < 100; ++i) given.insert(a.tree.any(mix(i)));
+  EXPECT_EQ(given, (std::set<std::uint32_t>{10, 640}));
+  EXPECT_EQ(a.words[leaves], word{1} << 10 | 1);
+  a.words[leaves + 2] |= 2;  // of the second word of the middle level
+  for (std::uint32_t i = 0; i < 100; ++i) EXPECT_TRUE(given.contains(a.tree.any(mix(i))));
+  EXPECT_EQ(a.words[leaves + 2], 1u);
+  EXPECT_TRUE(a.tree.claim(10) && a.tree.claim(640));
+  a.words[leaves] |= word{1} << 5;
+  a.words[leaves + 2] |= 1;
+  EXPECT_EQ(a.tree.any(77), none);
   EXPECT_TRUE(a.tree.empty());
+}
+
+TEST(BitTree, ClaimsFromTheFrontARunThatGoesOnInTheNextWord) {
+  owned_tree const a{300};
+  a.tree.insert_run(60, 150);
+  auto const first = a.tree.claim_front(100);
+  EXPECT_EQ(first.first, 60u);
+  EXPECT_EQ(first.count, 100u) << "the rest of a word, a whole word, and the begin of a third";
+  auto const second = a.tree.claim_front(3);
+  EXPECT_EQ(second.first, 160u);
+  EXPECT_EQ(second.count, 3u);
+  EXPECT_EQ(a.tree.claim_first(), 163u);
+  EXPECT_EQ(a.tree.claim_front(1000).count, 46u);
+  EXPECT_TRUE(a.tree.empty());
+  EXPECT_TRUE(a.tree.audit());
+}
+
+TEST(BitTree, ClaimsFromTheFrontARunThatEndsWithItsWord) {
+  owned_tree const a{300};
+  a.tree.insert_run(60, 4);
+  EXPECT_EQ(a.tree.claim_front(64).count, 4u) << "nothing is in the next word";
+  a.tree.insert_run(0, 64);
+  a.tree.insert(65);
+  EXPECT_EQ(a.tree.claim_front(128).count, 64u) << "the next word begins with a gap";
+  a.tree.insert_run(256, 44);
+  EXPECT_EQ(a.tree.claim_front(64, 66).count, 44u) << "the tree ends";
+  EXPECT_EQ(a.tree.count(), 1u);
+}
+
+TEST(BitTree, ClaimsFromTheFrontFromANumberOnAndRound) {
+  owned_tree const a{300};
+  a.tree.insert_run(10, 5);
+  a.tree.insert_run(200, 5);
+  auto const after = a.tree.claim_front(3, 100);
+  EXPECT_EQ(after.first, 200u);
+  EXPECT_EQ(after.count, 3u);
+  EXPECT_EQ(a.tree.claim_front(9, 204).first, 204u);
+  EXPECT_EQ(a.tree.claim_front(9, 205).first, 10u) << "round to the begin";
 }
 
 TEST(BitTree, ClaimsTheHighestRunFromTheBack) {
@@ -164,12 +229,10 @@ TEST_P(BitTreeOfSize, DoesWhatASetDoes) {
         break;
       }
       case 5: {
-        auto const most = std::min(count, 64u);
         std::uint32_t const first = model.empty() ? 0 : *model.begin();
         std::uint32_t expected = 0;
-        while (expected < most && model.contains(first + expected) && first % 64 + expected < 64)
-          ++expected;
-        auto const found = a.tree.claim_front(most);
+        while (expected < count && model.contains(first + expected)) ++expected;
+        auto const found = a.tree.claim_front(count);
         EXPECT_EQ(found.count, expected);
         if (expected != 0) {
           EXPECT_EQ(found.first, first);

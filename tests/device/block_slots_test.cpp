@@ -75,6 +75,31 @@ TEST(BlockSlot, LeadsEachTicketToASliceOfItsOwnAndReachesAll) {
   }
 }
 
+TEST(BlockSlot, HasRoomForAllTicketsOfTheLongestRun) {
+  for (bytes const segment_bytes : {64_KiB, 1_MiB, 64_MiB}) {
+    for (auto const& shape : shapes_of(segment_bytes)) {
+      SCOPED_TRACE("segment " + std::to_string(segment_bytes) + " size " +
+                   std::to_string(shape.size));
+      std::uint32_t const longest = block_slot::longest_run(shape);
+      ASSERT_GE(longest, shape.run_segments);
+      ASSERT_LE(longest, segment_run::max_segments);
+      segment_run const run = segment_run{}.next(5, longest);
+      ASSERT_EQ(run.count(), longest);
+      std::uint32_t const units = longest * shape.units;
+      std::uint32_t const last_unit = (units - 1) / slots_per_class;
+      std::uint32_t const slot = (units - 1) % slots_per_class;
+      std::uint32_t const last = ((last_unit + 1) << shape.unit_shift) - 1;
+      ASSERT_LE(last, block_slot::ticket_limit / 2) << "where `rewind` sets a used-up slot";
+      auto const place = block_slot::place_of(shape, run, slot, last);
+      EXPECT_TRUE(place.valid && place.last);
+      EXPECT_EQ(place.segment, 5 + longest - 1);
+      EXPECT_EQ(place.slice, shape.slices - 1);
+      EXPECT_FALSE(block_slot::place_of(shape, run, slot, last + 1).valid);
+      EXPECT_FALSE(block_slot::place_of(shape, run, slot, block_slot::ticket_limit / 2).valid);
+    }
+  }
+}
+
 TEST(BlockSlot, OfARunOfNothingHasNoTicket) {
   for (auto const& shape : shapes_of(64_KiB)) {
     EXPECT_FALSE(block_slot::place_of(shape, segment_run{}, 0, 0).valid);

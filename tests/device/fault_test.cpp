@@ -49,6 +49,15 @@ TEST(FaultLog, CountsLaterFaultsOfEachKindAndDoesNotKeepThem) {
   EXPECT_EQ(log.first.size, 1u);
 }
 
+TEST(FaultLog, CountsEachOfTheLanesThatMetAFaultTogether) {
+  fault_log log{};
+  log.record(out_of_memory(1), 32);
+  log.record(out_of_memory(2), 5);
+  log.record(out_of_memory(3));
+  EXPECT_EQ(count_of(log, fault_kind::out_of_memory), 38u);
+  EXPECT_EQ(log.first.size, 1u);
+}
+
 TEST(FaultLog, IsNotReadyBeforeAFault) {
   fault_log const log{};
   EXPECT_EQ(log.ready, 0u);

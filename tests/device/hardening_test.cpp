@@ -1,110 +1,344 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each mitigation has a kernel that must trip exactly its record. Built with QUARRY_HARDENED, they run; otherwise the test says
-// that the checks cost nothing.
+// Each mitigation has a kernel that must trip exactly its record. The same kernels run in builds without the mitigation, or
+// without any, and must leave no record there: it is the mitigation that finds them.
 #include "quarry/device/hardening.hpp"
 
 #include "support/machines.hpp"
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 namespace quarry {
 namespace {
 
+constexpr bool has_canary = is_on(mitigation::canary);
+constexpr bool has_poison = is_on(mitigation::poison);
+constexpr bool has_quarantine = is_on(mitigation::quarantine);
+constexpr bool has_random_start = is_on(mitigation::random_start);
+
 constexpr heap_options small{.bytes = 4_MiB, .segment_bytes = 64_KiB, .seed = 42};
+constexpr heap_options one_segment{.bytes = 64_KiB, .segment_bytes = 64_KiB, .seed = 42};
+
+/// Fails the test unless the heap recorded `count` faults of this kind and no other.
+void expect_only(heap const& used, fault_kind kind, std::uint64_t count) {
+  for (auto i = 1u; i < static_cast<std::uint32_t>(fault_kind::count_); ++i) {
+    auto const other = static_cast<fault_kind>(i);
+    EXPECT_EQ(used.fault_count(other), other == kind ? count : 0u) << name_of(other);
+  }
+  EXPECT_EQ(used.first_fault().value_or(fault{}).kind, count == 0 ? fault_kind::none : kind);
+}
+
+void expect_none(heap const& used) { expect_only(used, fault_kind::none, 0); }
 
 template <class Machine>
-struct Hardening : testing::Test {
-  void SetUp() override {
-    if (mitigations == mitigation::none) GTEST_SKIP() << "built without QUARRY_HARDENED";
-  }
-};
+struct Hardening : testing::Test {};
 TYPED_TEST_SUITE(Hardening, test::machines, test::machine_names);
 
-TEST(HardeningOff, AddsNoBytes) {
-  if (mitigations != mitigation::none) GTEST_SKIP() << "built with QUARRY_HARDENED";
-  EXPECT_EQ(hardening::padded(100), 100u);
-  EXPECT_EQ(hardening::usable(112), 112u);
+TEST(Hardening, TakesEightBytesForTheCanaryAndNoneWithout) {
+  EXPECT_EQ(hardening::padded(100), has_canary ? 108u : 100u);
+  EXPECT_EQ(hardening::usable(112), has_canary ? 104u : 112u);
+  EXPECT_EQ(hardening::padded(~bytes{0} - 3), ~bytes{0} - 3) << "no wrap";
 }
 
-struct write_past_the_end {
+/// Flips bits of one byte, `distance` from the end of what may be used.
+struct write_at_the_end {
   heap_ref heap;
+  bytes size;
+  std::int64_t distance;
+  std::uint32_t flipped;
 
   QUARRY_HD void operator()() const {
-    auto* const p = static_cast<char*>(heap.malloc(40));
-    p[heap.usable_size(p)] = 1;  // one byte too far
+    auto* const p = static_cast<unsigned char*>(heap.malloc(size));
+    auto* const at = p + heap.usable_size(p) + distance;
+    *at = static_cast<unsigned char>(*at ^ flipped);
     heap.free(p);
   }
 };
 
-TYPED_TEST(Hardening, CanaryFindsAnOverflow) {
+TYPED_TEST(Hardening, CanaryFindsAByteWrittenTooFar) {
   TypeParam const machine;
   auto const heap = machine.make_heap(small);
-  machine.run({1, 1}, write_past_the_end{heap.ref()});
-  EXPECT_EQ(heap.fault_count(fault_kind::overflow), 1u);
-  EXPECT_EQ(heap.first_fault()->kind, fault_kind::overflow);
+  machine.run({1, 1}, write_at_the_end{heap.ref(), 40, 0, 1});
+  expect_only(heap, fault_kind::overflow, has_canary ? 1 : 0);
+  EXPECT_TRUE(heap.audit().empty());
+  EXPECT_TRUE(heap.live_allocations().empty()) << "the free went on";
 }
 
-struct write_after_free {
+TYPED_TEST(Hardening, CanaryFindsAByteWrittenTooFarBehindWholeSegments) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  // Without a canary the byte would belong to the next segment.
+  machine.run({1, 1}, write_at_the_end{heap.ref(), 100'000, has_canary ? 0 : -1, 1});
+  expect_only(heap, fault_kind::overflow, has_canary ? 1 : 0);
+  EXPECT_TRUE(heap.live_allocations().empty());
+}
+
+TYPED_TEST(Hardening, CanaryFindsWhatAModelOfItsEightBytesFinds) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    test::dice random{seed};
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap(small);
+    auto const distance = static_cast<std::int64_t>(random.below(16)) - 8;
+    std::uint32_t const flipped = 1 + random.below(255);
+    machine.run({1, 1}, write_at_the_end{heap.ref(), random.below(2000), distance, flipped});
+    expect_only(heap, fault_kind::overflow, has_canary && distance >= 0 ? 1 : 0);
+  }
+}
+
+/// Frees the slice after one's own, which nobody has.
+struct free_what_nobody_has {
   heap_ref heap;
+  void** own;
+  std::uint32_t* damaged;
 
   QUARRY_HD void operator()() const {
     auto* const p = static_cast<char*>(heap.malloc(40));
+    auto* const next = reinterpret_cast<std::uint32_t*>(p + 48);
+    for (int i = 0; i < 12; ++i) next[i] = 77;
+    heap.free(next);
+    for (int i = 0; i < 12; ++i) *damaged += next[i] == 77 ? 0 : 1;
+    *own = p;
+  }
+};
+
+TYPED_TEST(Hardening, CanaryFindsAFreeOfWhatWasNeverHandedOutAndChangesNothing) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  typename TypeParam::template array<void*> own(1);
+  typename TypeParam::template array<std::uint32_t> damaged(1);
+  machine.run({1, 1}, free_what_nobody_has{heap.ref(), own.data(), damaged.data()});
+  expect_only(heap, fault_kind::double_free, has_canary ? 1 : 0);
+  EXPECT_EQ(damaged.data()[0], 0u);
+  if (!has_canary) return;  // the heap believed it
+  EXPECT_TRUE(heap.audit().empty());
+  ASSERT_EQ(heap.live_allocations().size(), 1u);
+  EXPECT_EQ(heap.live_allocations()[0].address, own.data()[0]);
+}
+
+/// Writes to what it has freed, and then takes all `slices` that the heap has of this size, so that it comes round again. Holds
+/// one from the start, so that the segment stays in use.
+struct write_after_free {
+  heap_ref heap;
+  bytes size;
+  std::uint32_t slices;
+  bytes offset;
+
+  QUARRY_HD void operator()() const {
+    void* const kept = heap.malloc(size);
+    auto* const p = static_cast<char*>(heap.malloc(size));
     heap.free(p);
-    p[8] = 1;
-    // Until it comes round again.
-    for (std::uint32_t i = 0; i < 3 * quarantine_slots; ++i) heap.free(heap.malloc(40));
+    p[offset] = 1;
+    void* others[16];
+    for (std::uint32_t i = 1; i < slices; ++i) others[i] = heap.malloc(size);
+    for (std::uint32_t i = 1; i < slices; ++i) heap.free(others[i]);
+    heap.free(kept);
   }
 };
 
 TYPED_TEST(Hardening, PoisonFindsAWriteAfterFree) {
+  for (bytes const offset : {0, 8, 4087}) {
+    SCOPED_TRACE("offset " + std::to_string(offset));
+    TypeParam const machine;
+    auto const heap = machine.make_heap(one_segment);
+    machine.run({1, 1}, write_after_free{heap.ref(), 4088, 16, offset});
+    expect_only(heap, fault_kind::use_after_free, has_poison ? 1 : 0);
+    EXPECT_TRUE(heap.audit().empty());
+  }
+}
+
+TYPED_TEST(Hardening, PoisonFindsAWriteToWhatIsTooLargeForTheQuarantine) {
   TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB, .seed = 42});
-  machine.run({1, 1}, write_after_free{heap.ref()});
-  EXPECT_EQ(heap.fault_count(fault_kind::use_after_free), 1u);
-  EXPECT_EQ(heap.first_fault()->kind, fault_kind::use_after_free);
+  auto const heap = machine.make_heap(one_segment);
+  machine.run({1, 1}, write_after_free{heap.ref(), 20'000, 3, 100});
+  expect_only(heap, fault_kind::use_after_free, has_poison ? 1 : 0);
+}
+
+/// Writes to what it has freed, be it data or mark, and frees others until it leaves the quarantine.
+struct write_while_held_back {
+  heap_ref heap;
+  bytes offset;
+
+  QUARRY_HD void operator()() const {
+    auto* const p = static_cast<char*>(heap.malloc(40));
+    heap.free(p);
+    p[offset] = 1;
+    for (std::uint32_t i = 0; i < quarantine_slots; ++i) heap.free(heap.malloc(40));
+  }
+};
+
+TYPED_TEST(Hardening, PoisonFindsAWriteAfterFreeAsSoonAsTheMemoryLeavesTheQuarantine) {
+  for (bytes const offset : {0, 39, 40}) {
+    SCOPED_TRACE("offset " + std::to_string(offset));
+    TypeParam const machine;
+    auto const heap = machine.make_heap(small);
+    machine.run({1, 1}, write_while_held_back{heap.ref(), offset});
+    expect_only(heap, fault_kind::use_after_free, has_poison && has_quarantine ? 1 : 0);
+  }
+}
+
+struct allocate {
+  heap_ref heap;
+  bytes size;
+  void** pointers;
+
+  QUARRY_HD void operator()() const { pointers[simt::this_place().rank()] = heap.malloc(size); }
+};
+
+/// Memory goes round through classes, whole segments and resets, and nobody writes to what is not his.
+struct use_all_kinds {
+  heap_ref heap;
+  std::uint32_t seed;
+  std::uint32_t steps;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    std::uint32_t random = mix(seed * 7919 + rank);
+    void* held[3] = {};
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      random = mix(random + step);
+      void*& one = held[random % 3];
+      heap.free(one);
+      bytes const size = random % 7 == 0 ? 70'000 : random % 5 == 0 ? 30'000 : bytes{16} << random / 8 % 8;
+      one = heap.malloc(size - 8);
+      if (one == nullptr) continue;
+      auto* const words = static_cast<std::uint64_t*>(one);
+      for (bytes i = 0; i < size / 8 - 1; i += random % 4 + 1) words[i] = random;
+    }
+    for (void* const one : held) heap.free(one);
+  }
+};
+
+TYPED_TEST(Hardening, TakesNothingThatAnEarlierUseLeftBehindForAWriteAfterFree) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    auto heap = machine.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB, .seed = seed});
+    for (int round = 0; round < 3; ++round) {
+      machine.run({1, 4}, use_all_kinds{heap.ref(), static_cast<std::uint32_t>(seed), 60});
+      for (auto i = 2u; i < static_cast<std::uint32_t>(fault_kind::count_); ++i) {
+        EXPECT_EQ(heap.fault_count(static_cast<fault_kind>(i)), 0u) << name_of(static_cast<fault_kind>(i));
+      }
+      auto const problems = heap.audit();
+      EXPECT_TRUE(problems.empty()) << problems.front();
+      EXPECT_TRUE(heap.live_allocations().empty());
+      heap.reset();
+    }
+  }
+}
+
+/// Notes what malloc gives when each allocation is freed at once. Keeps one, so that the segment stays in use.
+struct allocate_and_free {
+  heap_ref heap;
+  std::uint32_t rounds;
+  void** pointers;
+
+  QUARRY_HD void operator()() const {
+    void* const kept = heap.malloc(40);
+    for (std::uint32_t i = 0; i < rounds; ++i) heap.free(pointers[i] = heap.malloc(40));
+    heap.free(kept);
+  }
+};
+
+TYPED_TEST(Hardening, QuarantineKeepsAnAddressBackForManyFrees) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(one_segment);
+  constexpr std::uint32_t rounds = 3000;  // more than the segment has slices
+  typename TypeParam::template array<void*> pointers(rounds);
+  machine.run({1, 1}, allocate_and_free{heap.ref(), rounds, pointers.data()});
+  expect_none(heap);
+  std::uint32_t soonest = rounds;
+  std::map<void*, std::uint32_t> last;
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    auto const [at, is_new] = last.emplace(pointers.data()[i], i);
+    if (!is_new) soonest = std::min(soonest, i - at->second);
+    at->second = i;
+  }
+  ASSERT_LT(soonest, rounds) << "no address came back at all";
+  EXPECT_EQ(soonest > quarantine_slots, has_quarantine) << "came back after " << soonest << " frees";
 }
 
 struct free_twice {
   heap_ref heap;
-  void** pointers;
 
   QUARRY_HD void operator()() const {
-    pointers[0] = heap.malloc(40);
-    heap.free(pointers[0]);
-    heap.free(pointers[0]);
-    pointers[1] = heap.malloc(40);
+    void* const p = heap.malloc(40);
+    heap.free(p);
+    heap.free(p);
   }
 };
 
-TYPED_TEST(Hardening, QuarantineHoldsBackWhatWasFreedAndFindsADoubleFree) {
+TYPED_TEST(Hardening, ReportsADoubleFreeWhetherOrNotTheFirstIsHeldBack) {
   TypeParam const machine;
   auto const heap = machine.make_heap(small);
-  typename TypeParam::template array<void*> pointers(2);
-  machine.run({1, 1}, free_twice{heap.ref(), pointers.data()});
-  EXPECT_NE(pointers.data()[0], pointers.data()[1]);
-  EXPECT_EQ(heap.fault_count(fault_kind::double_free), 1u);
+  typename TypeParam::template array<void*> kept(1);
+  machine.run({1, 1}, allocate{heap.ref(), 40, kept.data()});  // so that the segment stays
+  machine.run({1, 1}, free_twice{heap.ref()});
+  expect_only(heap, fault_kind::double_free, 1);
   EXPECT_EQ(heap.live_allocations().size(), 1u);
+  EXPECT_TRUE(heap.audit().empty());
 }
 
-struct first_address {
+/// Takes all memory in slices of one size, gives it back, and goes on to the next size.
+struct fill_and_free {
   heap_ref heap;
-  std::uint64_t base;
-  std::uint64_t* offset;
+  std::uint32_t* refused;
 
-  QUARRY_HD void operator()() const { *offset = reinterpret_cast<std::uint64_t>(heap.malloc(40)); }
+  QUARRY_HD void operator()() const {
+    constexpr bytes sizes[] = {4088, 4088, 2040, 65'000, 4088};
+    for (bytes const size : sizes) {
+      void* pointers[16];
+      bytes const count = size > 60'000 ? 1 : 16;
+      for (bytes i = 0; i < count; ++i) {
+        pointers[i] = heap.malloc(size);
+        if (pointers[i] == nullptr) ++*refused;
+      }
+      for (bytes i = 0; i < count; ++i) heap.free(pointers[i]);
+    }
+  }
 };
 
-TYPED_TEST(Hardening, StartsAtARandomPlace) {
+TYPED_TEST(Hardening, GivesWhatIsHeldBackWhenThereIsNoOtherMemory) {
   TypeParam const machine;
-  std::vector<std::uint64_t> offsets;
+  auto const heap = machine.make_heap(one_segment);
+  typename TypeParam::template array<std::uint32_t> refused(1);
+  machine.run({1, 1}, fill_and_free{heap.ref(), refused.data()});
+  EXPECT_EQ(refused.data()[0], 0u);
+  expect_none(heap);
+  EXPECT_TRUE(heap.live_allocations().empty());
+  EXPECT_TRUE(heap.audit().empty());
+}
+
+/// The offset in the region of what malloc gives first, in segments.
+struct find_the_first {
+  heap_ref heap;
+  std::uint64_t* segments;
+
+  QUARRY_HD void operator()() const {
+    auto const* const p = static_cast<char const*>(heap.malloc(40));
+    for (*segments = 0; heap.owns(p - (*segments + 1) * 65536);) ++*segments;
+  }
+};
+
+TYPED_TEST(Hardening, RandomStartPutsTheFirstAllocationWhereTheSeedSays) {
+  std::set<std::uint64_t> fresh;
+  std::set<std::uint64_t> after_a_reset;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    TypeParam const machine;
     auto options = small;
     options.seed = seed;
-    auto const heap = machine.make_heap(options);
-    typename TypeParam::template array<std::uint64_t> offset(1);
-    machine.run({1, 1}, first_address{heap.ref(), 0, offset.data()});
-    offsets.push_back(offset.data()[0] >> 16 & 0x3f);
+    auto heap = machine.make_heap(options);
+    typename TypeParam::template array<std::uint64_t> segments(1);
+    machine.run({1, 1}, find_the_first{heap.ref(), segments.data()});
+    fresh.insert(segments.data()[0]);
+    heap.reset();
+    machine.run({1, 1}, find_the_first{heap.ref(), segments.data()});
+    after_a_reset.insert(segments.data()[0]);
+    expect_none(heap);
   }
-  std::sort(offsets.begin(), offsets.end());
-  EXPECT_NE(offsets.front(), offsets.back());
+  EXPECT_EQ(fresh.size() > 1, has_random_start);
+  EXPECT_EQ(after_a_reset.size() > 1, has_random_start);
 }
 
 }  // namespace

@@ -149,7 +149,6 @@ TYPED_TEST(HeapRef, HandsOutTheWholeHeapAndTakesBackWhatIsFreed) {
     double const share = static_cast<double>(full * size) / static_cast<double>(options.bytes);
     EXPECT_GE(share, size == 24_KiB ? 0.70 : 0.98) << size << " bytes";
     EXPECT_TRUE(heap.audit().empty());
-    if (is_on(mitigation::quarantine)) continue;  // holds memory back
     machine.run({2, 12}, thin_out{heap.ref(), heads.data(), counts.data(), false});
     EXPECT_TRUE(heap.audit().empty());
     machine.run({2, 12}, fill_up{heap.ref(), asked, heads.data(), counts.data()});
@@ -382,6 +381,66 @@ TYPED_TEST(HeapRef, MallocAllServesAWarpAtOnce) {
   std::set<void*> const distinct(pointers.data(), pointers.data() + 64);
   EXPECT_EQ(distinct.size(), 64u);
   EXPECT_EQ(heap.live_allocations().size(), 64u);
+}
+
+/// Each lane asks where allocations begin that it holds, and after it freed them.
+struct ask_where {
+  heap_ref heap;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t bad = 0;
+    std::uint32_t random = mix(static_cast<std::uint32_t>(simt::this_place().rank()) + 1);
+    for (std::uint32_t step = 0; step < 12; ++step) {
+      random = mix(random);
+      bytes const size = step == 5 ? 100000 : random % 700 + 1;
+      auto* const one = static_cast<char*>(heap.malloc(size));
+      if (one == nullptr) continue;
+      for (bytes const offset : {bytes{0}, size / 2, size - 1}) bad += heap.allocation_of(one + offset) != one ? 1 : 0;
+      heap.free(one);
+    }
+    bad += heap.allocation_of(this) != nullptr ? 1 : 0;
+    bad += heap.allocation_of(nullptr) != nullptr ? 1 : 0;
+    if (bad != 0) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(bad, simt::relaxed);
+  }
+};
+
+TYPED_TEST(HeapRef, TellsWhereAnAllocationBeginsThatAnAddressLiesIn) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap(small);
+    typename TypeParam::template array<std::uint32_t> wrong(1);
+    machine.run({2, 40}, ask_where{heap.ref(), wrong.data()});
+    ASSERT_EQ(wrong.data()[0], 0u) << "seed " << seed;
+    EXPECT_FALSE(heap.first_fault() && heap.first_fault()->kind != fault_kind::out_of_memory);
+  }
+}
+
+/// One lane, so that nobody else has what it freed.
+struct ask_after_free {
+  heap_ref heap;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    char* held[40];
+    bytes const sizes[4] = {16, 100, 3000, 150000};
+    for (std::uint32_t i = 0; i < 40; ++i) held[i] = static_cast<char*>(heap.malloc(sizes[i < 36 ? i % 3 : 3]));
+    for (std::uint32_t i = 0; i < 40; i += 2) heap.free(held[i]);
+    for (std::uint32_t i = 0; i < 40; ++i) *wrong += heap.allocation_of(held[i] + 9) != (i % 2 == 0 ? nullptr : held[i]) ? 1 : 0;
+    for (std::uint32_t i = 1; i < 40; i += 2) heap.free(held[i]);
+    for (std::uint32_t i = 0; i < 40; ++i) *wrong += heap.allocation_of(held[i]) != nullptr ? 1 : 0;
+  }
+};
+
+TYPED_TEST(HeapRef, TellsOfNoAllocationWhereOneWasFreed) {
+  if (is_on(mitigation::quarantine)) GTEST_SKIP() << "what is held back is not free";
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  typename TypeParam::template array<std::uint32_t> wrong(1);
+  machine.run({1, 1}, ask_after_free{heap.ref(), wrong.data()});
+  EXPECT_EQ(wrong.data()[0], 0u);
+  EXPECT_FALSE(heap.first_fault()) << "asking leaves no fault";
+  EXPECT_TRUE(heap.live_allocations().empty());
 }
 
 struct tree_node {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -69,16 +69,57 @@ TEST(HeapState, GivesEachWordBlockAndMaskAPlaceOfItsOwn) {
   std::set<void const*> places;
   std::size_t count = 0;
   for (std::uint32_t segment = 0; segment < 3; ++segment) {
-    for (std::uint32_t i = 0; i < state.words_per_segment(); ++i, ++count)
+    for (std::uint32_t i = 0; i < state.stride_of_bits(); ++i, ++count)
       places.insert(&state.word_at(segment, i));
-    for (std::uint32_t i = 0; i < state.blocks_per_segment; ++i, ++count) {
-      places.insert(&state.blocks[segment * state.blocks_per_segment + i]);
-    }
     for (std::uint32_t i = 0; i < state.masks_per_segment(); ++i, ++count) {
       places.insert(&state.advertised[segment * state.masks_per_segment() + i]);
     }
   }
   EXPECT_EQ(places.size(), count);
+}
+
+TEST(HeapState, TellsAFreeWhereASegmentsWordsBegin) {
+  auto const owner = test::small_heap(3);
+  auto const& state = test::state_of(owner);
+  for (std::uint32_t segment = 0; segment < 3; ++segment)
+    EXPECT_EQ(state.segments[segment].look().words, &state.word_at(segment, 0));
+}
+
+/// Where the block's state lies: the word that changes with it.
+word const* place_of_state(heap_state const& state, size_class id, std::uint32_t index) {
+  block const of = state.block_at(id, 0, index);
+  of.retire_unused();
+  word const* found = nullptr;
+  for (std::uint32_t i = 0; i < state.stride_of_bits(); ++i) {
+    if (state.word_at(0, i) == 0) continue;
+    EXPECT_EQ(found, nullptr) << "one word belongs to two blocks";
+    EXPECT_GE(i, state.words_per_segment()) << "a word of bits";
+    found = &state.word_at(0, i);
+  }
+  state.word_at(0, static_cast<std::uint32_t>(found - &state.word_at(0, 0))) = 0;
+  return found;
+}
+
+TEST(HeapState, PutsTheStatesOfNeighbouringBlocksInDifferentCacheLines) {
+  for (bytes const segment_bytes : {64_KiB, 128_KiB, 256_KiB, 512_KiB, 1_MiB, 16_MiB}) {
+    SCOPED_TRACE("segment " + std::to_string(segment_bytes));
+    heap const owner{
+        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = machine::cpu}};
+    auto const& state = test::state_of(owner);
+    ASSERT_EQ(state.blocks_of(0), state.blocks_per_segment);
+    std::set<word const*> places;
+    std::uint64_t line_before = 0;
+    std::uint32_t const looked_at = std::min(state.blocks_per_segment, 130u);
+    for (std::uint32_t index = 0; index < looked_at; ++index) {
+      word const* const place = place_of_state(state, 0, index);
+      EXPECT_TRUE(places.insert(place).second) << "block " << index;
+      auto const line = reinterpret_cast<std::uint64_t>(place) / 128;
+      if (segment_bytes >= 512_KiB) {
+        EXPECT_NE(line, line_before) << "block " << index;
+      }
+      line_before = line;
+    }
+  }
 }
 
 TEST(HeapState, EndsASegmentWithAShorterBlock) {
@@ -127,6 +168,29 @@ TEST(HeapState, KnowsWhichSlicesWereHandedOut) {
   }
 }
 
+TEST(HeapState, KnowsWhatAnOldRunHandedOutWhenALaterOneHasItsKey) {
+  auto const owner = test::small_heap(32);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(20000);
+  std::set<void*> live;
+  for (int i = 0; i < 6; ++i) live.insert(owner.ref().malloc(20000 - hardening::padded(0)));
+  segment_run const old = block_slot::run_of(state.slot(id, 0).peek());
+  ASSERT_GT(old.count(), 1u);
+  // As if the run's first segment had come back, and were the whole of the 64th run after it.
+  segment_run later = old;
+  for (int i = 1; i < 64; ++i) later = later.next(0, 0);
+  later = later.next(old.first(), 1);
+  ASSERT_EQ(later.key(), old.key());
+  std::erase_if(live, [&](void* memory) {
+    auto const offset = reinterpret_cast<std::uint64_t>(memory) - state.base;
+    return offset / state.segment_bytes() == old.first();
+  });
+  ASSERT_FALSE(live.empty());
+  for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(later);
+  auto const seen = handed_out(state, 20000);
+  for (void* const memory : live) EXPECT_TRUE(seen.contains(memory));
+}
+
 TEST(HeapState, KnowsOfAFreeBlockThatNoSliceIsHandedOut) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);
@@ -135,7 +199,7 @@ TEST(HeapState, KnowsOfAFreeBlockThatNoSliceIsHandedOut) {
        memory = owner.ref().malloc(32_KiB - hardening::padded(0)))
     live.push_back(memory);
   EXPECT_FALSE(handed_out(state, 32_KiB).empty());
-  for (void* const memory : live) owner.ref().free(memory);
+  for (void* const memory : live) owner.ref().release(memory);
   EXPECT_TRUE(handed_out(state, 32_KiB).empty());
 }
 

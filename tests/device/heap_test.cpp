@@ -55,6 +55,37 @@ TYPED_TEST(Heap, IsEmptyAndSoundWhenItIsNew) {
   EXPECT_EQ(stats.fragmentation(), 0.0);
 }
 
+TYPED_TEST(Heap, SaysWhereItsAllocationsLie) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap({.bytes = 512_KiB, .reserve_bytes = 1_MiB + 1, .segment_bytes = 64_KiB});
+  EXPECT_EQ(heap.region_bytes(), 1_MiB + 64_KiB);
+  typename TypeParam::template array<void*> pointers(40);
+  for (bytes const size : {bytes{16}, bytes{5000}, 64_KiB}) machine.run({2, 20}, allocate{heap.ref(), size, pointers.data()});
+  auto const begin = reinterpret_cast<std::uintptr_t>(heap.region());
+  EXPECT_EQ(begin % 64_KiB, 0u);
+  for (auto const& live : heap.live_allocations()) {
+    EXPECT_LT(reinterpret_cast<std::uintptr_t>(live.address) - begin, heap.region_bytes());
+  }
+}
+
+TYPED_TEST(Heap, SaysTheLargestAllocationThatSucceedsWhenSmallOnesAreLiveAndFreed) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  typename TypeParam::template array<void*> pointers(40);
+  typename TypeParam::template array<void*> large(2);
+  machine.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
+  auto const largest = heap.stats().largest_free;
+  EXPECT_GE(largest, 512_KiB) << "what a run has not handed out is free";
+  machine.run({1, 1}, allocate{heap.ref(), hardening::usable(largest), large.data()});
+  EXPECT_NE(large.data()[0], nullptr);
+  machine.run({1, 1}, release{heap.ref(), large.data()});
+  machine.run({1, 1}, allocate{heap.ref(), hardening::usable(largest) + 1, large.data()});
+  EXPECT_EQ(large.data()[0], nullptr);
+  machine.run({2, 20}, release{heap.ref(), pointers.data()});
+  EXPECT_EQ(heap.stats().largest_free, 1_MiB);
+  EXPECT_EQ(heap.stats().fragmentation(), 0.0);
+}
+
 TYPED_TEST(Heap, ListsWhatWasNotFreed) {
   TypeParam const machine;
   auto const heap = machine.make_heap(small);

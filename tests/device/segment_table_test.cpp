@@ -41,7 +41,9 @@ TEST(SegmentShape, KeepsWhatIsPackedIntoIt) {
 }
 
 TEST(SegmentEntry, KeepsItsUseAndShape) {
+  word bits = 0;
   segment_entry entry{};
+  entry.words = &bits;
   entry.store(segment_use::slices_of(4));
   entry.store_shape({1, 80, 2, 3});
   EXPECT_TRUE(entry.load() == segment_use::slices_of(4));
@@ -51,6 +53,7 @@ TEST(SegmentEntry, KeepsItsUseAndShape) {
   EXPECT_EQ(seen.shape.size, 80u);
   EXPECT_EQ(seen.shape.size_multiplier, 2u);
   EXPECT_EQ(seen.shape.packed, 3u);
+  EXPECT_EQ(seen.words, &bits);
 }
 
 TEST(SegmentEntry, ChangesItsUseOnlyFromWhatIsExpected) {
@@ -70,44 +73,44 @@ TEST(SegmentEntry, GoesToWhoMakesItsLastBlockFree) {
   EXPECT_TRUE(entry.add_free_blocks(1, 3));
   entry.end_retirement(3);
   EXPECT_EQ(entry.free_blocks(), 0u);
-  EXPECT_FALSE(entry.has_visitors());
 }
 
-TEST(SegmentEntry, GoesToTheLastVisitorIfItIsFreeByThen) {
+TEST(SegmentEntry, GoesToWhoeverAddsAllItsBlocksAtOnce) {
   segment_entry entry{};
-  EXPECT_TRUE(entry.enter());
-  EXPECT_TRUE(entry.enter());
-  EXPECT_TRUE(entry.has_visitors());
-  EXPECT_FALSE(entry.add_free_blocks(1, 1)) << "visitors keep it";
-  EXPECT_FALSE(entry.leave(1));
-  EXPECT_TRUE(entry.leave(1));
-  entry.end_retirement(1);
+  EXPECT_TRUE(entry.add_free_blocks(4096, 4096));
+  entry.end_retirement(4096);
+  EXPECT_EQ(entry.free_blocks(), 0u);
 }
 
-TEST(SegmentEntry, TellsAVisitorThatItIsBeingGivenBack) {
+TEST(SegmentEntry, HasNothingToReserveWhileItIsBeingGivenBack) {
   segment_entry entry{};
-  ASSERT_TRUE(entry.add_free_blocks(1, 1));
-  EXPECT_FALSE(entry.enter());
+  ASSERT_TRUE(entry.add_free_blocks(2, 2));
   EXPECT_FALSE(entry.reserve_free_block());
-  EXPECT_FALSE(entry.leave(1)) << "it is somebody else's to give back";
-  entry.end_retirement(1);
-  EXPECT_TRUE(entry.enter());
-  EXPECT_FALSE(entry.leave(1));
+  entry.end_retirement(2);
+  EXPECT_FALSE(entry.reserve_free_block()) << "its next use begins with all blocks in use";
+  EXPECT_FALSE(entry.add_free_blocks(1, 2));
+  EXPECT_TRUE(entry.reserve_free_block());
 }
 
 TEST(SegmentEntry, HasAFreeBlockToReserveForEachThatIsFree) {
   segment_entry entry{};
-  EXPECT_TRUE(entry.enter());
   EXPECT_FALSE(entry.reserve_free_block());
   EXPECT_FALSE(entry.add_free_blocks(2, 5));
   EXPECT_TRUE(entry.reserve_free_block());
   EXPECT_TRUE(entry.reserve_free_block());
   EXPECT_FALSE(entry.reserve_free_block());
-  EXPECT_FALSE(entry.leave(5));
 }
 
-/// One lane for each block: it makes its block free, visits, and waits for the segment's next use, which begins when whoever
-/// was given the segment has ended this one. What lanes wrote before is plain memory.
+TEST(SegmentEntry, IsKeptByAReservedBlockUntilItIsAddedAgain) {
+  segment_entry entry{};
+  EXPECT_FALSE(entry.add_free_blocks(1, 2));
+  ASSERT_TRUE(entry.reserve_free_block());
+  EXPECT_FALSE(entry.add_free_blocks(1, 2)) << "all others are free";
+  EXPECT_TRUE(entry.add_free_blocks(1, 2));
+}
+
+/// One lane for each block: it makes its block free, may reserve one and add it again, and waits for the segment's next use,
+/// which begins when whoever was given the segment has ended this one. What lanes wrote before is plain memory.
 class contested_segment {
  public:
   static constexpr std::uint32_t blocks = 4;
@@ -115,11 +118,8 @@ class contested_segment {
   void work(std::uint32_t block, std::uint32_t uses) {
     for (std::uint32_t use = 0; use < uses; ++use) {
       written_[block] = use + 1;
-      if (entry_.add_free_blocks(1, blocks)) give_back(use);
-      bool const entered = entry_.enter();
-      if (entered && entry_.reserve_free_block() && entry_.add_free_blocks(1, blocks)) ++wrong_;
-      if (entry_.leave(blocks))
-        give_back(simt::atomic_ref<std::uint32_t>{uses_}.load(simt::relaxed));
+      if (entry_.add_free_blocks(1, blocks)) give_back();
+      if (entry_.reserve_free_block() && entry_.add_free_blocks(1, blocks)) give_back();
       while (simt::atomic_ref<std::uint32_t>{uses_}.load(simt::acquire) == use) simt::pause();
     }
   }
@@ -128,11 +128,11 @@ class contested_segment {
     EXPECT_EQ(uses_, uses);
     EXPECT_EQ(wrong_, 0u);
     EXPECT_EQ(entry_.free_blocks(), 0u);
-    EXPECT_FALSE(entry_.has_visitors());
   }
 
  private:
-  void give_back(std::uint32_t use) {
+  void give_back() {
+    std::uint32_t const use = simt::atomic_ref<std::uint32_t>{uses_}.load(simt::relaxed);
     for (std::uint32_t const written : written_) wrong_ += written == use + 1 ? 0 : 1;
     entry_.end_retirement(blocks);
     simt::atomic_ref<std::uint32_t>{uses_}.fetch_add(1, simt::release);
@@ -162,7 +162,7 @@ TEST(SegmentEntry, GoesToOneThreadWhichSeesWhatAllDidBefore) {
   contested.expect_uses(500);
 }
 
-TEST(SegmentEntry, GoesToTheLastThreadOfSeveralWhichNeverVisit) {
+TEST(SegmentEntry, GoesToTheLastThreadOfSeveralWhichNeverReserve) {
   for (int round = 0; round < 200; ++round) {
     segment_entry entry{};
     std::array<int, 3> written{};
@@ -175,10 +175,9 @@ TEST(SegmentEntry, GoesToTheLastThreadOfSeveralWhichNeverVisit) {
   }
 }
 
-TEST(SegmentEntry, LetsAVisitorThatReservesABlockSeeWhatItsReleaserDid) {
+TEST(SegmentEntry, LetsWhoReservesABlockSeeWhatItsReleaserDid) {
   for (int round = 0; round < 200; ++round) {
     segment_entry entry{};
-    ASSERT_TRUE(entry.enter());  // before the block is free, so that entering orders nothing
     int written = 0;
     simt::launch_threads({1, 2}, 2, [&] {
       if (simt::this_place().thread == 0) {

@@ -30,21 +30,22 @@ TEST(SliceWord, ShowsADoubleFreeByTheOldBit) {
   EXPECT_EQ(bits, 0b1000u) << "and nothing changed";
 }
 
-TEST(SliceWord, IsClaimedIfItIsAsSeen) {
-  word bits = 0b1110;
+TEST(SliceWord, TakesBackWhatWasNotInUse) {
+  word bits = 0b0100;
   slice_word const slices{bits};
-  word seen = slices.peek();
-  EXPECT_TRUE(slices.claim(seen, 0b0110));
-  EXPECT_EQ(bits, 0b1000u);
+  (void)slices.release(0b0011);
+  slices.take_back(0b0001);
+  EXPECT_EQ(bits, 0b0110u);
 }
 
-TEST(SliceWord, RefusesAClaimOfWhatHasChangedAndTellsWhatItIs) {
+TEST(SliceWord, GivesAClaimThoseThatAreStillThere) {
   word bits = 0b1110;
   slice_word const slices{bits};
-  word seen = 0b1111;
-  EXPECT_FALSE(slices.claim(seen, 0b0001));
-  EXPECT_EQ(seen, 0b1110u);
-  EXPECT_EQ(bits, 0b1110u);
+  EXPECT_EQ(slices.claim(0b0110), 0b0110u);
+  EXPECT_EQ(bits, 0b1000u);
+  EXPECT_EQ(slices.claim(0b1100), 0b1000u) << "one of them was taken since";
+  EXPECT_EQ(slices.claim(0b1100), 0u);
+  EXPECT_EQ(bits, 0u);
 }
 
 TEST(SliceWord, IsResetToWhatItIsTold) {
@@ -53,25 +54,21 @@ TEST(SliceWord, IsResetToWhatItIsTold) {
   EXPECT_EQ(bits, ~word{0});
 }
 
-/// Claims a slice, writes it plainly, and gives it back.
+/// Claims slices, writes them plainly, and gives them back.
 class contested_word {
  public:
   void work(std::uint64_t seed, int steps) {
     std::mt19937_64 random{seed};
     slice_word const slices{bits_};
     for (int step = 0; step < steps; ++step) {
-      word seen = slices.peek();
-      word wanted = 0;
-      do {
-        wanted = lowest_ones(seen & ~low_bits(static_cast<std::uint32_t>(random() % 4)), 2);
-        if (wanted == 0) break;
-      } while (!slices.claim(seen, wanted));
-      for (word rest = wanted; rest != 0; rest &= rest - 1) {
+      word const seen = slices.peek() & ~low_bits(static_cast<std::uint32_t>(random() % 4));
+      word const taken = slices.claim(lowest_ones(seen, 2));
+      for (word rest = taken; rest != 0; rest &= rest - 1) {
         if (std::exchange(owner_[lowest_one(rest)], seed) != 0) ++shared_;
       }
       simt::interleave();
-      for (word rest = wanted; rest != 0; rest &= rest - 1) owner_[lowest_one(rest)] = 0;
-      if (wanted != 0 && (slices.release(wanted) & wanted) != 0) ++shared_;
+      for (word rest = taken; rest != 0; rest &= rest - 1) owner_[lowest_one(rest)] = 0;
+      if (taken != 0 && (slices.release(taken) & taken) != 0) ++shared_;
     }
   }
   [[nodiscard]] bool is_whole() const { return shared_ == 0 && bits_ == low_bits(6); }

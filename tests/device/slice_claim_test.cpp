@@ -11,24 +11,27 @@
 namespace quarry {
 namespace {
 
-constexpr std::uint32_t size = 640;
 constexpr std::uint32_t some_tries = 8;
 
 /// A heap of which every slice of `size` bytes is handed out.
 struct full_heap {
-  explicit full_heap(std::uint32_t segments) : owner{test::small_heap(segments)} {
+  explicit full_heap(std::uint32_t segments, std::uint32_t size = 640)
+      : owner{test::small_heap(segments)}, id{size_class_of(size)} {
     bytes const wanted = size - hardening::padded(0);
     for (void* one = owner.ref().malloc(wanted); one != nullptr; one = owner.ref().malloc(wanted)) {
       memory.push_back(one);
     }
   }
 
-  slice_grant claim(std::uint32_t count) {
-    return slice_claim::claim_returned(state, id, count, some_tries);
+  slice_request claim(std::uint32_t count) {
+    slice_request request{&state, id, count};
+    bool const found = slice_claim::claim_returned(request, some_tries);
+    EXPECT_EQ(found, request.from == slice_request::source::bits);
+    return request;
   }
   void release(word slices, std::uint32_t segment, std::uint32_t index) {
-    EXPECT_EQ(slice_return::release(state, id, state.shapes[id].slices, segment, index, slices),
-              0u);
+    block const of = state.block_at(id, segment, index / words_per_block);
+    EXPECT_EQ(slice_return::release(state, id, of, segment, index, slices), 0u);
   }
   ~full_heap() {
     for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
@@ -38,13 +41,13 @@ struct full_heap {
 
   heap owner;
   heap_state& state = test::state_of(owner);
-  size_class id = size_class_of(size);
+  size_class id;
   std::vector<void*> memory;
 };
 
 TEST(SliceClaim, FindsNothingIfNothingCameBack) {
   full_heap a{2};
-  EXPECT_EQ(a.claim(1).from, slice_grant::source::nothing);
+  EXPECT_EQ(a.claim(1).from, slice_request::source::nothing);
   EXPECT_TRUE(a.state.class_tree(a.id).empty());
 }
 
@@ -52,12 +55,12 @@ TEST(SliceClaim, TakesNoMoreOfAWordThanItIsAskedFor) {
   full_heap a{1};
   a.release(0b10110, 0, 1);
   auto const grant = a.claim(2);
-  EXPECT_EQ(grant.from, slice_grant::source::bits);
+  EXPECT_EQ(grant.from, slice_request::source::bits);
   EXPECT_EQ(grant.segment, 0u);
   EXPECT_EQ(grant.index, 1u);
   EXPECT_EQ(grant.value, 0b00110u);
   EXPECT_EQ(a.claim(2).value, 0b10000u) << "what is left";
-  EXPECT_EQ(a.claim(2).from, slice_grant::source::nothing);
+  EXPECT_EQ(a.claim(2).from, slice_request::source::nothing);
 }
 
 TEST(SliceClaim, FindsASliceInAnySegment) {
@@ -75,7 +78,7 @@ TEST(SliceClaim, TakesFromAWordThatCameBackWhole) {
   a.release(~word{0}, 0, 0);
   EXPECT_EQ(a.claim(32).value, low_bits(32));
   EXPECT_EQ(a.claim(32).value, ~low_bits(32));
-  EXPECT_EQ(a.claim(32).from, slice_grant::source::nothing);
+  EXPECT_EQ(a.claim(32).from, slice_request::source::nothing);
 }
 
 TEST(SliceClaim, WithdrawsWhatItFoundEmpty) {
@@ -86,7 +89,77 @@ TEST(SliceClaim, WithdrawsWhatItFoundEmpty) {
   (void)a.claim(1);
   EXPECT_FALSE(a.state.class_tree(a.id).contains(0));
   EXPECT_EQ(a.state.advertised_at(0, 0).load(simt::relaxed), 0u);
-  EXPECT_FALSE(a.state.segments[0].has_visitors());
+}
+
+TEST(SliceClaim, RevivesABlockThatIsFree) {
+  full_heap a{2, 32};
+  block const first = a.state.block_at(a.id, 0, 0);
+  for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
+  ASSERT_TRUE(first.is_free());
+  auto const grant = a.claim(3);
+  EXPECT_EQ(grant.segment, 0u);
+  EXPECT_EQ(grant.index, 0u);
+  EXPECT_EQ(grant.value, 0b111u);
+  EXPECT_EQ(first.count(), 1021);
+  EXPECT_EQ(a.state.segments[0].free_blocks(), 0u);
+  EXPECT_EQ(a.claim(1).from, slice_request::source::bits) << "it stays advertised";
+}
+
+TEST(SliceClaim, LeavesAFreeBlockAloneThatAnotherLaneHasReserved) {
+  full_heap a{2, 32};
+  block const first = a.state.block_at(a.id, 0, 0);
+  for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
+  ASSERT_TRUE(a.state.segments[0].reserve_free_block());
+  EXPECT_EQ(a.claim(1).from, slice_request::source::nothing);
+  EXPECT_TRUE(first.is_free());
+  slice_return::add_free_block(a.state, a.id, 0);
+  EXPECT_EQ(a.claim(1).from, slice_request::source::bits);
+}
+
+/// A lane that found the segment when it had class `stale`, and comes to it late.
+TEST(SliceClaim, GivesUpWhatItReservedInASegmentThatHasAnotherClassNow) {
+  full_heap a{1};
+  size_class const stale = size_class_of(64);
+  a.release(0b11, 0, 0);
+  slice_request request{&a.state, stale, 1};
+  EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 0));
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).count(), 2) << "it gave back what it had reserved";
+  EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 3))
+      << "a block that the segment no longer has";
+  EXPECT_EQ(request.from, slice_request::source::nothing);
+}
+
+TEST(SliceClaim, GivesUpAFreeBlockOfASegmentThatHasAnotherClassNow) {
+  full_heap a{2, 32};
+  block const first = a.state.block_at(a.id, 0, 0);
+  for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
+  slice_request request{&a.state, size_class_of(640), 1};
+  EXPECT_EQ(slice_claim::revive_block(request, 0, 0), 0u);
+  EXPECT_TRUE(first.is_free());
+  EXPECT_EQ(a.state.segments[0].free_blocks(), 1u);
+}
+
+TEST(SliceClaim, TakesASegmentOfAnotherClassOutOfItsOwnTree) {
+  full_heap a{1};
+  size_class const stale = size_class_of(64);
+  a.release(1, 0, 0);
+  a.state.class_tree(stale).insert(0);
+  slice_request request{&a.state, stale, 1};
+  EXPECT_FALSE(slice_claim::claim_returned(request, some_tries));
+  EXPECT_TRUE(a.state.class_tree(stale).empty());
+  EXPECT_TRUE(a.state.class_tree(a.id).contains(0));
+  EXPECT_EQ(a.claim(1).value, 1u);
+}
+
+/// Bits and count of one release may arrive in any order.
+TEST(SliceClaim, FindsNothingAndLosesNothingWhileTheBitsOfACountedReleaseAreOnTheirWay) {
+  full_heap a{1};
+  block const only = a.state.block_at(a.id, 0, 0);
+  slice_return::return_reserved(a.state, 0, 0, 2, only.peek());
+  EXPECT_EQ(a.claim(2).from, slice_request::source::nothing);
+  EXPECT_EQ(only.count(), 2);
+  (void)only.at(0).release(0b11);
+  EXPECT_EQ(a.claim(2).value, 0b11u);
 }
 
 }  // namespace

@@ -90,10 +90,10 @@ TEST(SliceSupply, TellsWhichSlicesWereBackAlready) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(640);
-  auto const slices = state.shapes[id].slices;
   (void)fill(owner, 640);
-  EXPECT_EQ(slice_return::release(state, id, slices, 0, 0, 0b0110), 0u);
-  EXPECT_EQ(slice_return::release(state, id, slices, 0, 0, 0b0011), 0b0010u);
+  block const only = state.block_at(id, 0, 0);
+  EXPECT_EQ(slice_return::release(state, id, only, 0, 0, 0b0110), 0u);
+  EXPECT_EQ(slice_return::release(state, id, only, 0, 0, 0b0011), 0b0010u);
   expect_sound(owner);
 }
 
@@ -115,6 +115,42 @@ TEST(SliceSupply, TakesBackWhatAClassHasNotHandedOut) {
   owner.ref().release(memory);
   EXPECT_EQ(state.segment_tree().count(), 8u);
   expect_sound(owner);
+}
+
+TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt) {
+  auto const owner = test::small_heap(8);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(half);
+  void* const memory = owner.ref().malloc(net(half));
+  auto const run = class_run::run_of(state.run(id).peek());
+  ASSERT_GE(run.count(), 2u);
+  std::uint32_t const last = run.first() + run.count() - 1;
+  block const late = state.block_at(id, last, 0);
+  word const before = late.reserve(3);
+  ASSERT_FALSE(block::is_closed(before));
+  EXPECT_TRUE(slice_supply::take_back(state, id));
+  EXPECT_EQ(state.segment_tree().count(), 7u);
+  slice_return::return_reserved(state, last, 0, 3, before);
+  EXPECT_EQ(late.count(), 0);
+  expect_sound(owner);
+  owner.ref().release(memory);
+  EXPECT_EQ(fill(owner, half).size(), 16u);
+}
+
+/// Then the segment stays, and others have to find what is free of it.
+TEST(SliceSupply, AdvertisesWhatItCannotGiveBackSinceALateLaneHasReservedABlock) {
+  auto const owner = test::small_heap(1);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(16);
+  slice_supply::open_run(state, id);
+  ASSERT_FALSE(state.segments[0].add_free_blocks(1, 4));
+  ASSERT_TRUE(state.segments[0].reserve_free_block());
+  ASSERT_FALSE(state.segments[0].add_free_blocks(0, 4)) << "as it was";
+  state.segments[0].count -= 1;  // as if the late lane came between the two steps of giving back
+  slice_supply::give_back_untouched(state, id, 0);
+  EXPECT_EQ(state.segment_tree().count(), 0u);
+  EXPECT_EQ(state.advertised_at(0, 0).load(simt::relaxed), 0b1111u);
+  EXPECT_TRUE(state.class_tree(id).contains(0));
 }
 
 TEST(SliceSupply, TakesNothingBackFromARunThatIsBeingReplaced) {

@@ -176,6 +176,15 @@ TEST(BitTreeModel, ClaimsFromTheFrontTakeRunsApart) {
       3);
 }
 
+TEST(BitTreeModel, AClaimFromTheFrontEndsWhereAnotherTookTheNextWord) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(
+      three_levels, {63, 64, 65},
+      {[](watched_tree& tree) { tree.claim_front(3); },
+       [](watched_tree& tree) { tree.claim_back(2); }, [](watched_tree& tree) { tree.insert(66); }},
+      3);
+}
+
 TEST(BitTreeModel, ClaimsFromTheBackAcrossAWordTakeAllOrNothing) {
   QUARRY_TEST_USES_FIBERS();
   operation const claim_two = [](watched_tree& tree) { tree.claim_back(2); };

@@ -36,7 +36,34 @@ class watched_heap {
   /// Takes `size` bytes, to be freed as `index`; nothing if there are none.
   void malloc(std::size_t index, bytes size) {
     auto* const memory = static_cast<char*>(owner_.ref().malloc(size - hardening::padded(0)));
-    if (memory == nullptr) return;
+    if (memory != nullptr) hold(index, memory, size);
+  }
+
+  /// As a lane that once saw that block 0 of `segment` has slices of `size` bytes, and went on only now. Takes one, as `index`,
+  /// and reserves more.
+  void claim_late(std::size_t index, bytes size, std::uint32_t segment) {
+    heap_state& state = state_of(owner_);
+    slice_request request{&state, size_class_of(static_cast<std::uint32_t>(size)), 2};
+    word const taken = slice_claim::claim_from_used(request, segment, 0);
+    for (word rest = taken; rest != 0; rest &= rest - 1) {
+      std::uint32_t const slice = request.index * bits_per_word + lowest_one(rest);
+      auto const at = state.base + segment * state.segment_bytes() + slice * size;
+      hold(index++, reinterpret_cast<char*>(at), size);
+    }
+  }
+
+  /// As a lane whose slices of `size` bytes came back long ago, and with them the segment.
+  void advertise_late(bytes size, std::uint32_t segment, std::uint32_t block_index) {
+    slice_return::advertise(state_of(owner_), size_class_of(static_cast<std::uint32_t>(size)), segment,
+                            block_index);
+  }
+
+  void take_back() {
+    (void)slice_supply::take_back_from_others(state_of(owner_), slice_supply::no_class);
+  }
+
+  /// `size` bytes at `memory` were handed out.
+  void hold(std::size_t index, char* memory, bytes size) {
     held_[index] = memory;
     auto const after = live_.lower_bound(memory);
     bool const apart =
@@ -127,7 +154,7 @@ TEST(HeapModel, TheLastFreeOfASegmentAndAMallocOfAnotherClass) {
                                 2);
 }
 
-TEST(HeapModel, AVisitorOfASegmentThatBecomesALargeAllocation) {
+TEST(HeapModel, AClaimerOfASegmentThatBecomesALargeAllocation) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(1, two_halves,
                                 {[](watched_heap& heap) {
@@ -152,6 +179,72 @@ TEST(HeapModel, ASegmentThatIsUsedAgainForTheSameClass) {
                                    heap.malloc(1, half);
                                  }},
                                 3);
+}
+
+TEST(HeapModel, ClaimersThatComeLateToASegmentThatIsUsedAgain) {
+  QUARRY_TEST_USES_FIBERS();
+  operation const late = [](watched_heap& heap) { heap.claim_late(4, half, 0); };
+  operation const another = [](watched_heap& heap) { heap.claim_late(6, half, 0); };
+  operation const uses[] = {[](watched_heap& heap) {
+                              heap.free(0);
+                              heap.free(1);
+                              heap.malloc(2, quarter);
+                            },
+                            [](watched_heap& heap) {
+                              heap.free(0);
+                              heap.free(1);
+                              heap.malloc(2, half);
+                              heap.free(2);
+                            },
+                            [](watched_heap& heap) {
+                              heap.free(0);
+                              heap.free(1);
+                              heap.malloc(2, whole);
+                            }};
+  for (operation const use_again : uses) {
+    expect_all_interleavings_hold(1, two_halves, {use_again, late}, 3);
+    expect_all_interleavings_hold(1, two_halves, {use_again, late, another}, 2);
+  }
+}
+
+/// What nobody was handed is given back without a look at who reserves of it.
+TEST(HeapModel, ClaimersThatComeLateToASegmentThatIsGivenBackUnused) {
+  QUARRY_TEST_USES_FIBERS();
+  for (bool const first : {true, false}) {
+    operation const late = first ? [](watched_heap& heap) { heap.claim_late(4, half, 0); }
+                                 : [](watched_heap& heap) { heap.claim_late(4, half, 1); };
+    operation const another = first ? [](watched_heap& heap) { heap.claim_late(6, half, 0); }
+                                    : [](watched_heap& heap) { heap.claim_late(6, half, 1); };
+    expect_all_interleavings_hold(
+        2, [](watched_heap& heap) { heap.malloc(0, half); },
+        {[](watched_heap& heap) { heap.take_back(); }, late}, 4);
+    expect_all_interleavings_hold(
+        2, [](watched_heap& heap) { heap.malloc(0, quarter); },
+        {[](watched_heap& heap) {
+           heap.take_back();
+           heap.malloc(1, half);
+         },
+         late, another},
+        2);
+  }
+}
+
+TEST(HeapModel, AdvertisementsThatComeLate) {
+  QUARRY_TEST_USES_FIBERS();
+  operation const late = [](watched_heap& heap) { heap.advertise_late(half, 0, 0); };
+  operation const of_another_block = [](watched_heap& heap) { heap.advertise_late(16, 0, 3); };
+  operation const use_again = [](watched_heap& heap) {
+    heap.free(0);
+    heap.free(1);
+    heap.malloc(2, quarter);
+    heap.malloc(3, quarter);
+    heap.free(2);
+  };
+  expect_all_interleavings_hold(1, two_halves, {use_again, late}, 3);
+  expect_all_interleavings_hold(1, two_halves, {use_again, late, of_another_block}, 2);
+  expect_all_interleavings_hold(
+      1, two_halves,
+      {use_again, of_another_block, [](watched_heap& heap) { heap.advertise_late(16, 0, 2); }}, 2);
 }
 
 TEST(HeapModel, TwoClassesThatTakeASegmentFromEachOther) {

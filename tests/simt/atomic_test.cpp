@@ -100,5 +100,51 @@ TEST(Atomic, ReleasesPlainWritesToWhoAcquires) {
   }
 }
 
+TEST(ShortRef, ComparesAndExchangesTwoBytesAndNoOthers) {
+  std::uint16_t values[4] = {1, 2, 3, 4};
+  for (std::uint16_t i = 1; i < 3; ++i) {
+    short_ref const ref{values[i]};
+    EXPECT_EQ(ref.load(), i + 1);
+    std::uint16_t expected = 0xffff;
+    EXPECT_FALSE(ref.compare_exchange(expected, 9));
+    EXPECT_EQ(expected, i + 1) << "tells what it found";
+    EXPECT_TRUE(ref.compare_exchange(expected, 0xabcd));
+    EXPECT_EQ(ref.load(), 0xabcd);
+  }
+  EXPECT_EQ(values[0], 1);
+  EXPECT_EQ(values[3], 4);
+}
+
+TEST(ShortRef, LosesNoUpdateOfNeighboursOrOfThreads) {
+  std::uint16_t values[2] = {0, 0};
+  launch_threads({4, 1}, 4, [&] {
+    short_ref const ref{values[current_lane->where().block % 2]};
+    for (int i = 0; i < 5000; ++i) {
+      std::uint16_t seen = ref.load();
+      while (!ref.compare_exchange(seen, static_cast<std::uint16_t>(seen + 1))) {
+      }
+    }
+  });
+  EXPECT_EQ(values[0], 10000);
+  EXPECT_EQ(values[1], 10000);
+}
+
+TEST(ShortRef, ReleasesPlainWritesToWhoAcquires) {
+  for (int round = 0; round < 100; ++round) {
+    std::uint16_t ready = 0;
+    int payload = 0;
+    launch_threads({2, 1}, 2, [&] {
+      short_ref const flag{ready};
+      std::uint16_t nothing = 0;
+      if (current_lane->where().block == 0) {
+        payload = 7;
+        EXPECT_TRUE(flag.compare_exchange(nothing, 1));
+      } else if (flag.load() == 1) {
+        EXPECT_EQ(payload, 7);
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace quarry::simt

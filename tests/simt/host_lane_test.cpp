@@ -21,12 +21,14 @@ class counting_lane final : public host_lane {
   void block_barrier() override {}
   void grid_barrier() override {}
   void interleave() override { ++interleaved; }
+  std::uint64_t& block_word() override { return word_; }
   void pause() override {}
 
   int interleaved = 0;
 
  private:
   std::array<std::uint64_t, warp_size> values_{};
+  std::uint64_t word_ = 0;
 };
 
 TEST(Place, RanksLanesByBlockAndThread) {

@@ -44,6 +44,16 @@ TEST(LaneGroup, RanksItsMembersByLane) {
   });
 }
 
+TEST(LaneGroup, RanksALaneAmongAnyLanes) {
+  QUARRY_TEST_USES_FIBERS();
+  in_whole_warp([](lane_group const& all, std::uint32_t lane) {
+    EXPECT_EQ(all.rank_among(all.members()), all.rank());
+    EXPECT_EQ(all.rank_among(0), 0u);
+    EXPECT_EQ(all.rank_among(0b10110), count_ones(0b10110 & low_bits(lane)));
+    EXPECT_EQ(all.match(lane % 2).rank_among(0xffff), std::min(lane, 16u)) << "members or not";
+  });
+}
+
 TEST(LaneGroup, HoldsOnlyTheLanesThatTookThisBranch) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,50 @@ TEST(ThisLane, LetsAnotherGoAheadWhenItPauses) {
     });
     EXPECT_EQ(flag, 1u);
   }
+}
+
+/// In each round lane 0 of each block gives another value; all lanes of the block get it, whatever they pass themselves.
+void expect_block_broadcasts(std::vector<std::uint32_t>& wrong) {
+  auto const here = this_place();
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    std::uint64_t const expected = (round << 40) + here.block;
+    std::uint64_t const got = block_broadcast(here.thread == 0 ? expected : ~std::uint64_t{0});
+    if (got != expected) ++wrong[here.rank()];
+  }
+}
+
+TEST(ThisLane, BroadcastsToItsBlockInFibers) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    std::vector<std::uint32_t> wrong(3 * 40);
+    launch_fibers({3, 40}, {.seed = seed}, [&] { expect_block_broadcasts(wrong); });
+    ASSERT_EQ(wrong, std::vector<std::uint32_t>(3 * 40)) << "seed " << seed;
+  }
+}
+
+TEST(ThisLane, BroadcastsToItsBlockOnThreads) {
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::uint32_t> wrong(2 * 4);
+    launch_threads({2, 4}, 8, [&] { expect_block_broadcasts(wrong); });
+    ASSERT_EQ(wrong, std::vector<std::uint32_t>(2 * 4));
+  }
+}
+
+TEST(ThisLane, BroadcastPublishesWhatLaneZeroWrote) {
+  for (int round = 0; round < 50; ++round) {
+    std::uint64_t payload = 0;
+    launch_threads({1, 4}, 4, [&] {
+      if (this_place().thread == 0) payload = 7;
+      auto* const got = reinterpret_cast<std::uint64_t*>(block_broadcast(reinterpret_cast<std::uint64_t>(&payload)));
+      EXPECT_EQ(*got, 7u);
+    });
+  }
+}
+
+TEST(ThisLane, BroadcastsToItselfAloneOutsideALaunch) { EXPECT_EQ(block_broadcast(9), 9u); }
+
+TEST(ThisLane, RefusesToBroadcastWhereLanesShareThreads) {
+  EXPECT_THROW(launch_threads({1, 9}, 8, [] { (void)block_broadcast(1); }), std::logic_error);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct explore_options {
   std::uint32_t preemptions = 2;
   std::uint64_t most_schedules = 5'000'000;
   std::uint32_t most_steps = 20'000;  ///< of one schedule; more is reported as a livelock
+  bool in_one_warp = false;           ///< the lanes are those of one warp, which never meet; otherwise each is a block
 };
 
 struct exploration {
@@ -79,20 +80,21 @@ class explorer {
   class explored_lane final : public simt::host_lane {
    public:
     explored_lane(std::uint32_t index, std::uint32_t count, explorer& owner)
-        : host_lane{{index, 0, count, 1}}, owner_{owner} {}
+        : host_lane{owner.options_.in_one_warp ? simt::place{0, index, 1, count} : simt::place{index, 0, count, 1}}, owner_{owner} {}
 
-    simt::lane_mask coalesce(void const*) override { return 1; }
+    simt::lane_mask coalesce(void const*) override { return simt::lane_mask{1} << lane(); }
     std::array<std::uint64_t, simt::warp_size> const& exchange(simt::lane_mask, std::uint64_t value,
                                                                char const*) override {
-      values_[0] = value;
+      values_[lane()] = value;
       return values_;
     }
     void block_barrier() override { throw std::logic_error{"explored lanes have no barriers"}; }
     void grid_barrier() override { throw std::logic_error{"explored lanes have no barriers"}; }
     void interleave() override { owner_.step(*this, false); }
+    std::uint64_t& block_word() override { return word_; }
     void pause() override { owner_.step(*this, true); }
 
-    [[nodiscard]] std::uint32_t index() const { return where().block; }
+    [[nodiscard]] std::uint32_t index() const { return where().block + where().thread; }
 
     boost::context::fiber fiber;
     bool is_done = false;
@@ -101,6 +103,7 @@ class explorer {
    private:
     explorer& owner_;
     std::array<std::uint64_t, simt::warp_size> values_{};
+    std::uint64_t word_ = 0;
   };
 
   /// Hands out the same stacks again for each schedule.

@@ -36,6 +36,9 @@ namespace quarry::test {
   return seeds;
 }
 
+/// How many interleavings of each test are tried.
+inline constexpr std::uint64_t fiber_seeds = 200;
+
 /// OS threads, for ThreadSanitizer; each lane a group of its own. Lanes beyond `most_threads` take turns.
 class threads_machine {
  public:
@@ -67,7 +70,7 @@ class fibers_machine {
   static constexpr char const* name = "fibers";
 
   explicit fibers_machine(std::uint64_t seed = 1) : seed_{seed} {}
-  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return seeds_up_to(20); }
+  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return seeds_up_to(fiber_seeds); }
 
   [[nodiscard]] heap make_heap(heap_options options) const {
     options.where = machine::cpu;

@@ -12,7 +12,7 @@ namespace quarry::test {
 [[nodiscard]] inline heap_state& state_of(heap const& owner) {
   auto const ref = owner.ref();
   heap_state* state = nullptr;
-  std::memcpy(&state, &ref, sizeof(state));
+  std::memcpy(&state, &ref, sizeof(void*));
   return *state;
 }
 

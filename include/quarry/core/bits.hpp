@@ -59,9 +59,26 @@ inline constexpr std::uint32_t bits_per_word = 64;
 
 /// Position of the one with `rank` ones below it. Requires more than `rank` ones.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t select_one(word bits, std::uint32_t rank) {
+  std::uint32_t position = 0;
   QUARRY_NO_UNROLL
-  for (std::uint32_t i = 0; i < rank; ++i) bits &= bits - 1;
-  return lowest_one(bits);
+  for (std::uint32_t width = bits_per_word / 2; width != 0; width /= 2) {
+    std::uint32_t const below = count_ones(bits & low_bits(width));
+    if (rank < below) continue;
+    rank -= below;
+    bits >>= width;
+    position += width;
+  }
+  return position;
+}
+
+/// A number below `size`, evenly by the upper bits of `random`.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t scaled(std::uint32_t random, std::uint32_t size) {
+  return static_cast<std::uint32_t>(std::uint64_t{random} * size >> 32);
+}
+
+/// Position of one of the ones, each as likely as another; 64 if there is none.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t any_one(word bits, std::uint32_t random) {
+  return bits == 0 ? bits_per_word : select_one(bits, scaled(random, count_ones(bits)));
 }
 
 /// Bit i is one where `count` (1 to 64) consecutive ones begin at i.

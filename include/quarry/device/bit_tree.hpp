@@ -91,14 +91,16 @@ class bit_tree {
     return after != none || from == 0 ? after : successor(0);
   }
 
+  /// One of the numbers, by `random`: of each word on the way down, each bit is as likely as another. `none` if there is none.
+  [[nodiscard]] QUARRY_HD std::uint32_t any(std::uint32_t random) const { return simt::far_call(words_, &any_in, *this, random); }
+
   /// Removes the smallest number and gives it, or `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_first() const {
     run const found = claim_front(1);
     return found.count == 0 ? none : found.first;
   }
 
-  /// Removes up to `most` (1 to 64) consecutive numbers that begin with the smallest one not below `from`, or else with the
-  /// smallest, and lie in one word.
+  /// Removes up to `most` consecutive numbers that begin with the smallest one not below `from`, or else with the smallest.
   [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t most, std::uint32_t from = 0) const {
     return simt::far_call(words_, &claim_front_in, *this, most, from);
   }
@@ -247,20 +249,55 @@ class bit_tree {
     return none;
   }
 
+  QUARRY_SLOW static std::uint32_t any_in(bit_tree tree, std::uint32_t random) {
+    std::uint32_t level = 0;
+    while (tree.width_of(level) > bits_per_word) ++level;
+    std::uint32_t index = 0;
+    QUARRY_NO_UNROLL
+    for (;; --level) {
+      word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
+      if (ones == 0) {
+        tree.repair(level + 1, index);
+        return tree.successor_round(index << 6 * (level + 1));
+      }
+      index = index * bits_per_word + any_one(ones, random);
+      if (level == 0) return index;
+      random = mix(random);
+    }
+  }
+
   QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t most, std::uint32_t from) {
     QUARRY_NO_UNROLL
     for (std::uint32_t at = tree.successor_round(from); at != none; at = tree.successor_round(at)) {
-      std::uint32_t const bit = at % bits_per_word;
-      word const seen = tree.leaf(at / bits_per_word) >> bit;
-      std::uint32_t const length = lowest_one(~seen);
-      if (length == 0) continue;  // taken since: look on from here
-      word const wanted = low_bits(length < most ? length : most) << bit;
-      word const got = tree.claim_bits(at / bits_per_word, wanted);
-      word const first = low_bits(lowest_one(~(got >> bit))) << bit;  // the ones from `bit` on without a gap
-      if ((got & ~first) != 0) tree.insert_bits(at / bits_per_word, got & ~first);
-      if (first != 0) return {at, count_ones(first)};
+      std::uint32_t const count = simt::far_call(tree.words_, &claim_consecutive, tree, at, most);
+      if (count != 0) return {at, count};  // else taken since: look on from here
     }
     return {0, 0};
+  }
+
+  /// Removes the consecutive numbers from `at` on, `most` of them at most; gives how many.
+  QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t at, std::uint32_t most) {
+    std::uint32_t const end = most < tree.size_ - at ? at + most : tree.size_;
+    std::uint32_t next = at;
+    QUARRY_NO_UNROLL
+    while (next < end) {
+      std::uint32_t const got = simt::far_call(tree.words_, &claim_in_word, tree, next, end - next);
+      next += got;
+      if (got == 0 || next % bits_per_word != 0) break;
+    }
+    return next - at;
+  }
+
+  /// The same for those that lie in the word of `at`.
+  QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t at, std::uint32_t most) {
+    std::uint32_t const bit = at % bits_per_word;
+    std::uint32_t const length = lowest_one(~(tree.leaf(at / bits_per_word) >> bit));
+    if (length == 0) return 0;
+    word const got = tree.claim_bits(at / bits_per_word, low_bits(length < most ? length : most) << bit);
+    std::uint32_t const first = lowest_one(~(got >> bit));  // without a gap
+    word const rest = got & ~(low_bits(first) << bit);
+    if (rest != 0) tree.insert_bits(at / bits_per_word, rest);
+    return first;
   }
 
   QUARRY_SLOW static std::uint32_t claim_back_in(bit_tree tree, std::uint32_t count) {

@@ -100,6 +100,12 @@ class block_slot {
     return state_.exchange(next.encoded() << ticket_bits, simt::acq_rel);  // (T)
   }
 
+  /// Segments that a run may have, so that its tickets stay far below the limit.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t longest_run(class_shape const& shape) {
+    std::uint32_t const by_tickets = ticket_limit / 4 / shape.slices * slots_per_class;
+    return by_tickets < segment_run::max_segments ? by_tickets : segment_run::max_segments;
+  }
+
   /// Keeps a used-up slot's tickets from running into its run: groups that find it used up still count it up.
   QUARRY_HD void rewind(word seen) const {
     if (ticket_of(seen) < ticket_limit) return;

@@ -16,14 +16,15 @@ enum class fault_kind : std::uint32_t {
   interior_pointer, ///< the address lies inside an allocation
   size_mismatch,    ///< a sized free named a size that the allocation cannot have
   bad_alignment,    ///< an alignment that is not a power of two, or is larger than a segment
-  overflow,         ///< hardened: bytes behind the allocation were overwritten
-  use_after_free,   ///< hardened: freed memory was written to
+  overflow,         ///< hardened: bytes behind the allocation were overwritten; seen by its free, which goes on
+  use_after_free,   ///< hardened: freed memory was written to; seen later, by another malloc or free, which goes on
   wrong_version,    ///< the kernel was built for another layout of the heap
   destroyed,        ///< the heap no longer exists
+  table_full,       ///< coalescing: no room for another part in the map of superblocks
   count_            ///< how many kinds there are
 };
 
-/// One fault. Nothing was changed by the call that caused it.
+/// One fault. The call that left it changed nothing, save for `overflow` and `use_after_free`.
 struct fault {
   fault_kind kind = fault_kind::none;
   std::uint32_t block = 0;       ///< who: linear block and thread of the launch
@@ -42,8 +43,9 @@ struct fault_log {
   std::uint32_t ready;
   std::uint64_t counts[static_cast<std::uint32_t>(fault_kind::count_)];
 
-  QUARRY_HD void record(fault const& what) {
-    simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(what.kind)]}.fetch_add(1, simt::relaxed);  // (L) a count
+  /// Counts a fault of `lanes` lanes that called together; `what` is told of the first of them.
+  QUARRY_HD void record(fault const& what, std::uint32_t lanes = 1) {
+    simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(what.kind)]}.fetch_add(lanes, simt::relaxed);  // (L) a count
     std::uint32_t nobody = 0;
     simt::atomic_ref<std::uint32_t> owner{taken};
     if (owner.load(simt::relaxed) != 0 || !owner.compare_exchange(nobody, 1, simt::relaxed)) return;  // (K)

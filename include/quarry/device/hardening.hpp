@@ -18,16 +18,48 @@ inline constexpr bytes poison_limit = 4096;  // of a large allocation only this 
 }
 
 /// What a user may use of `held` bytes.
-[[nodiscard]] QUARRY_HD constexpr bytes usable(bytes held) { return is_on(mitigation::canary) ? held - mark_bytes : held; }
+[[nodiscard]] QUARRY_HD constexpr bytes usable(bytes held) {
+  return is_on(mitigation::canary) ? held - mark_bytes : held;
+}
+
+/// What the heap knows of an allocation.
+struct record {
+  bytes usable = 0;           // 0: it is none, which was reported
+  bool is_slice = false;
+  bool handed_out = true;     // false: a slice that nobody has
+  std::uint32_t formats = 0;  // how often its segment was cut into slices
+};
+
+template <class Heap>
+[[nodiscard]] QUARRY_HD record look_up(Heap const& heap, heap_state& state, void* pointer) {
+  record result;
+  result.usable = heap.usable_size(pointer);
+  if (result.usable == 0) return result;
+  std::uint64_t const offset = reinterpret_cast<std::uint64_t>(pointer) - state.base;
+  auto const segment = static_cast<std::uint32_t>(offset >> state.segment_shift);
+  auto const within = static_cast<std::uint32_t>(offset & (state.segment_bytes() - 1));
+  segment_entry::view const entry = state.segments[segment].look();
+  result.is_slice = entry.use.is_slices();
+  if (!result.is_slice) return result;
+  if constexpr (is_on(mitigation::poison)) result.formats = state.formats[segment];
+  result.handed_out = state.handed_out(entry.use.slices_class(), entry.shape, segment,
+                                       entry.shape.by_size().quotient(within));
+  return result;
+}
 
 /// The last 8 bytes of an allocation: one value while it is in use, another once it was freed.
+///
+/// Both depend on the address, on how often its segment was cut into slices, and on a number that changes with each reset, so
+/// that what an earlier use of the memory left behind is not taken for a mark of this one. They find mistakes, and no more: who
+/// reads one can compute the others.
 ///
 /// Changed by exchange (M), so that of two frees of one pointer one sees the other.
 class mark {
  public:
-  QUARRY_HD mark(heap_state const& state, void* pointer, bytes usable_bytes)
-      : at_{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) + usable_bytes)},
-        live_{reinterpret_cast<std::uint64_t>(pointer) * 0x9e3779b97f4a7c15u ^ std::uint64_t{state.secret} << 32 ^ state.secret} {}
+  QUARRY_HD mark(heap_state const& state, void* pointer, record const& what)
+      : at_{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) + what.usable)},
+        live_{reinterpret_cast<std::uint64_t>(pointer) * 0x9e3779b97f4a7c15u ^ what.formats * 0xd6e8feb86659fd93u ^
+              std::uint64_t{state.canary_secret} << 32 ^ state.canary_secret} {}
 
   /// Writes the mark of an allocation in use; gives whether the memory was freed before.
   [[nodiscard]] QUARRY_HD bool set_live() const { return at_.exchange(live_, simt::relaxed) == ~live_; }  // (M)
@@ -37,14 +69,29 @@ class mark {
     std::uint64_t const before = at_.exchange(~live_, simt::acq_rel);  // (M)
     return before == live_ ? found::live : before == ~live_ ? found::freed : found::overwritten;
   }
+  [[nodiscard]] QUARRY_HD bool is_freed() const { return at_.load(simt::relaxed) == ~live_; }  // (M)
 
  private:
   simt::atomic_ref<std::uint64_t> at_;
   std::uint64_t live_;
 };
 
-[[nodiscard]] QUARRY_HD constexpr bytes poisoned(bytes usable_bytes) {
-  return (usable_bytes < poison_limit ? usable_bytes : poison_limit) / 8;
+/// How many words of an allocation are filled when it is freed.
+[[nodiscard]] QUARRY_HD constexpr bytes poisoned(record const& what) {
+  if (!what.is_slice) return 0;
+  return (what.usable < poison_limit ? what.usable : poison_limit) / sizeof(std::uint64_t);
+}
+
+[[nodiscard]] QUARRY_HD inline bool is_poisoned(void const* pointer, record const& what) {
+  auto const* const words = static_cast<std::uint64_t const*>(pointer);
+  bool intact = true;
+  for (bytes i = 0; i < poisoned(what); ++i) intact = intact && words[i] == poison_pattern;
+  return intact;
+}
+
+QUARRY_HD inline void fill_with_poison(void* pointer, record const& what) {
+  auto* const words = static_cast<std::uint64_t*>(pointer);
+  for (bytes i = 0; i < poisoned(what); ++i) words[i] = poison_pattern;
 }
 
 /// Called with what malloc found; gives what malloc returns.
@@ -52,41 +99,77 @@ template <class Heap>
 [[nodiscard]] QUARRY_HD void* prepare(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
     if (pointer == nullptr) return nullptr;
-    bytes const held = heap.usable_size(pointer);
-    bool const freed_before = mark{state, pointer, held}.set_live();
+    record const what = look_up(heap, state, pointer);
+    bool const freed_before = mark{state, pointer, what}.set_live();
     if constexpr (is_on(mitigation::poison)) {
-      auto const* words = static_cast<std::uint64_t const*>(pointer);
-      bool untouched = true;
-      for (bytes i = 0; freed_before && i < poisoned(held); ++i) untouched = untouched && words[i] == poison_pattern;
-      if (!untouched) heap.report(fault_kind::use_after_free, held, pointer);
+      if (freed_before && !is_poisoned(pointer, what)) {
+        heap.report(fault_kind::use_after_free, what.usable, pointer);
+      }
     }
   }
   return pointer;
+}
+
+/// Called with what leaves the quarantine, before it is released. What was written since it was freed is reported, once.
+template <class Heap>
+QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
+  if constexpr (is_on(mitigation::poison)) {
+    record const what = look_up(heap, state, pointer);
+    mark const own{state, pointer, what};
+    if (own.is_freed() && is_poisoned(pointer, what)) return;
+    heap.report(fault_kind::use_after_free, what.usable, pointer);
+    fill_with_poison(pointer, what);
+    (void)own.set_freed();
+  }
+}
+
+/// Holds an allocation back; gives the one that leaves the quarantine for it, if any.
+template <class Heap>
+[[nodiscard]] QUARRY_HD void* hold_back(Heap const& heap, heap_state& state, void* pointer) {
+  simt::atomic_ref<std::uint32_t> next{state.quarantine_next};
+  simt::atomic_ref<std::uint64_t> const place{
+      state.quarantine[next.fetch_add(1, simt::relaxed) % quarantine_slots]};  // (M)
+  void* const leaving = reinterpret_cast<void*>(
+      place.exchange(reinterpret_cast<std::uint64_t>(pointer), simt::acq_rel));  // (M)
+  if (leaving != nullptr) inspect(heap, state, leaving);
+  return leaving;
 }
 
 /// Called with what free was given; gives what is to be released now, if anything.
 template <class Heap>
 [[nodiscard]] QUARRY_HD void* retire(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
-    bytes const held = heap.usable_size(pointer);
-    if (held == 0) return nullptr;  // reported
-    auto const found = mark{state, pointer, held}.set_freed();
+    record const what = look_up(heap, state, pointer);
+    if (what.usable == 0) return nullptr;
+    auto const found = what.handed_out ? mark{state, pointer, what}.set_freed() : mark::found::freed;
     if (found == mark::found::freed) {
-      heap.report(fault_kind::double_free, held, pointer);
+      heap.report(fault_kind::double_free, what.usable, pointer);
       return nullptr;
     }
-    if (found == mark::found::overwritten) heap.report(fault_kind::overflow, held, pointer);
-    if constexpr (is_on(mitigation::poison)) {
-      auto* words = static_cast<std::uint64_t*>(pointer);
-      for (bytes i = 0; i < poisoned(held); ++i) words[i] = poison_pattern;
+    if (found == mark::found::overwritten) heap.report(fault_kind::overflow, what.usable, pointer);
+    if constexpr (is_on(mitigation::poison)) fill_with_poison(pointer, what);
+    if constexpr (is_on(mitigation::quarantine)) {
+      if (what.is_slice && what.usable <= quarantine_limit) return hold_back(heap, state, pointer);
     }
   }
-  if constexpr (is_on(mitigation::quarantine)) {
-    std::uint32_t const turn = simt::atomic_ref<std::uint32_t>{state.quarantine_next}.fetch_add(1, simt::relaxed);  // (M)
-    simt::atomic_ref<std::uint64_t> place{state.quarantine[turn % quarantine_slots]};
-    return reinterpret_cast<void*>(place.exchange(reinterpret_cast<std::uint64_t>(pointer), simt::acq_rel));  // (M)
-  }
   return pointer;
+}
+
+/// Called when there is no memory, by a lane that then tries again, once: releases all that is held back. Other lanes may do
+/// the same and be ahead of it by one allocation each, which is why a lane may fail though all memory is about to be free.
+template <class Heap>
+QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state) {
+  if constexpr (is_on(mitigation::quarantine)) {
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < quarantine_slots; ++i) {
+      simt::atomic_ref<std::uint64_t> const place{state.quarantine[i]};
+      if (place.load(simt::relaxed) == 0) continue;                                     // (M)
+      void* const leaving = reinterpret_cast<void*>(place.exchange(0, simt::acq_rel));  // (M)
+      if (leaving == nullptr) continue;
+      inspect(heap, state, leaving);
+      heap.release(leaving);
+    }
+  }
 }
 
 }  // namespace quarry::hardening

@@ -52,7 +52,7 @@ struct live_allocation {
 ///
 /// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on CUDA they wait for the
 /// device. They throw std::invalid_argument for bad options, std::runtime_error for failures of the system. Using a ref
-/// after its heap was destroyed is refused with a fault of kind `destroyed`, for the last 64 heaps destroyed.
+/// after its heap was destroyed is refused with a fault of kind `destroyed`, for the last 16 heaps destroyed.
 class heap {
  public:
   explicit heap(heap_options options);
@@ -62,6 +62,10 @@ class heap {
 
   [[nodiscard]] heap_ref ref() const;
   [[nodiscard]] machine where() const;
+
+  /// Where its allocations lie, and nothing else: `region_bytes` bytes from `region`, as reserved. O(1), for the heap's life.
+  [[nodiscard]] void* region() const;
+  [[nodiscard]] quarry::bytes region_bytes() const;
 
   /// Frees everything at once. Refs stay valid, pointers do not. Size classes that were in use get as many segments again, as
   /// far as they fit in three quarters of the memory; other classes and large allocations can still have what is not used.

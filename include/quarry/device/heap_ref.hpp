@@ -117,6 +117,11 @@ class heap_ref {
     return usable() && offset_of(pointer) < region_bytes();
   }
 
+  /// Where the allocation begins that `pointer` lies in, or nullptr if it lies in none that is in use. O(1); leaves no fault.
+  [[nodiscard]] QUARRY_HD void* allocation_of(void const* pointer) const {
+    return usable() ? simt::far_call(state_, &allocation_of_in, *this, pointer) : nullptr;
+  }
+
   /// A new T made of `arguments`, or nullptr.
   template <class T, class... Arguments>
   [[nodiscard]] QUARRY_HD T* make(Arguments&&... arguments) const {
@@ -144,8 +149,9 @@ class heap_ref {
     }
   }
 
-  QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer) const {
-    return simt::far_call(state_, &report_in, *this, kind, size, pointer);
+  /// Leaves a fault, which `lanes` lanes met.
+  QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer, std::uint32_t lanes = 1) const {
+    return simt::far_call(state_, &report_in, *this, kind, size, pointer, lanes);
   }
 
  private:
@@ -157,6 +163,7 @@ class heap_ref {
     std::uint32_t slice;
     segment_use use;
     segment_shape shape;  // of slices
+    word* words;
   };
 
   [[nodiscard]] QUARRY_HD bool usable() const {
@@ -232,23 +239,26 @@ class heap_ref {
     }
     auto const group = simt::lane_group::coalesced<class free_site>().match((at.segment << (segment_shift() - 10)) + index);
     word const all = group.or_reduce(own);
+    bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
     group.sync();  // what every member wrote comes before the leader's release
     word twice = 0;
-    if (group.is_leader()) twice = slice_return::release(*state_, id, at.shape.slices(), at.segment, index, all);
-    twice = group.broadcast(twice);
-    bool again = (twice & own) != 0;
-    if (count_ones(all) != group.size()) again = again || !group.match(own).is_leader();
+    if (group.is_leader()) {
+      block const of = heap_state::block_in(at.words, segment_shift(), at.shape.slices(), index / words_per_block);
+      twice = slice_return::release(*state_, id, of, at.segment, index, all);
+    }
+    if (group.ballot(twice != 0) != 0) again = (group.broadcast(twice) & own) != 0 || again;
     if (again) report(fault_kind::double_free, 0, pointer);
   }
 
   [[nodiscard]] QUARRY_HD location locate(void const* pointer) const {
     std::uint64_t const offset = offset_of(pointer);
-    location at{fault_kind::foreign_pointer, true, static_cast<std::uint32_t>(offset >> segment_shift()), 0, segment_use{}, {}};
+    location at{fault_kind::foreign_pointer, true, static_cast<std::uint32_t>(offset >> segment_shift()), 0, segment_use{}, {}, nullptr};
     if (offset >> segment_shift() >= entries()) return at;
     auto const within = static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
     segment_entry::view const entry = state_->segments[at.segment].look();
     at.use = entry.use;
     at.shape = entry.shape;
+    at.words = entry.words;
     if (at.use.is_slices()) {
       at.large = false;
       at.slice = at.shape.by_size().quotient(within);
@@ -274,32 +284,59 @@ class heap_ref {
     return simt::far_call(state_, &fail_in, *this, kind, size);
   }
 
+  /// Serves the whole group that came here, so that its lanes stay together in what the kernel does next.
   QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id) {
     if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
-    for (;;) {
-      auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(id);
-      slice_grant grant;
-      if (group.is_leader()) grant = simt::far_call(heap.state_, &slice_supply::acquire, *heap.state_, id, group.size());
-      group.sync();  // the leader's acquire is everybody's
-      grant.from = group.broadcast(grant.from);
-      grant.slot = group.broadcast(grant.slot);
-      grant.value = group.broadcast(grant.value);
-      grant.segment = group.broadcast(grant.segment);
-      grant.index = group.broadcast(grant.index);
-      class_shape const& shape = heap.state_->shapes[id];
-      std::uint32_t const rank = group.rank();
-      if (grant.from == slice_grant::source::bits) {
-        if (rank >= count_ones(grant.value)) continue;
-        std::uint32_t const slice = grant.index * bits_per_word + select_one(grant.value, rank);
-        return heap.address(grant.segment, bytes{slice} * shape.size);
-      }
-      if (grant.from != slice_grant::source::tickets) return heap.fail(fault_kind::out_of_memory, shape.size);
-      segment_run const run = block_slot::run_of(grant.value);
-      ticket_place const place = block_slot::place_of(shape, run, grant.slot, block_slot::ticket_of(grant.value) + rank);
-      if (!place.valid) continue;
-      if (place.last) simt::far_call(heap.state_, &slice_supply::slot_used_up, *heap.state_, id, run);
-      return heap.address(place.segment, bytes{place.slice} * shape.size);
+    auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(id);
+    slice_request request{heap.state_, id, group.size()};
+    void* result = nullptr;
+    simt::lane_mask waiting = group.members();
+    QUARRY_NO_UNROLL
+    while (waiting != 0 && simt::far_call(&request, &serve, heap, group, request, waiting, result)) {
+      waiting = group.ballot(result == nullptr);
     }
+    if (is_on(mitigation::quarantine) && waiting != 0) {  // what is held back is memory too
+      hardening::empty_quarantine(heap, *heap.state_);
+      while (waiting != 0 && serve(heap, group, request, waiting, result)) waiting = group.ballot(result == nullptr);
+    }
+    if (waiting != 0 && group.is_leader()) heap.report(fault_kind::out_of_memory, size_of_class(id), nullptr, count_ones(waiting));
+    return result;
+  }
+
+  /// One grant for the members that are `waiting`. False if there is none.
+  QUARRY_SLOW static bool serve(heap_ref const& heap, simt::lane_group group, slice_request& request, simt::lane_mask waiting,
+                                void*& result) {
+    request.count = count_ones(waiting);
+    bool const found = group.is_leader() && simt::far_call(&request, &slice_supply::acquire, request);
+    group.sync();  // the leader's acquire is everybody's
+    if (!group.broadcast(found)) return false;
+    simt::far_call(&request, &share, group, request);
+    if (result == nullptr) result = simt::far_call(&request, &place_in_grant, heap, request, group.rank_among(waiting));
+    return true;
+  }
+
+  /// Gives all members what the leader's request was granted.
+  QUARRY_SLOW static void share(simt::lane_group group, slice_request& request) {
+    request.from = group.broadcast(request.from);
+    request.slot = group.broadcast(request.slot);
+    request.segment = group.broadcast(request.segment);
+    request.index = group.broadcast(request.index);
+    request.value = group.broadcast(request.value);
+  }
+
+  /// The slice of the lane with `rank` lanes before it, or nullptr if the grant is not large enough.
+  QUARRY_SLOW static void* place_in_grant(heap_ref const& heap, slice_request const& request, std::uint32_t rank) {
+    class_shape const& shape = heap.state_->shapes[request.id];
+    if (request.from == slice_request::source::bits) {
+      if (rank >= count_ones(request.value)) return nullptr;
+      std::uint32_t const slice = request.index * bits_per_word + select_one(request.value, rank);
+      return heap.address(request.segment, bytes{slice} * shape.size);
+    }
+    segment_run const run = block_slot::run_of(request.value);
+    ticket_place const place = block_slot::place_of(shape, run, request.slot, block_slot::ticket_of(request.value) + rank);
+    if (!place.valid) return nullptr;
+    if (place.last) simt::far_call(&request, &slice_supply::slot_used_up, *heap.state_, request.id, run);
+    return heap.address(place.segment, bytes{place.slice} * shape.size);
   }
 
   QUARRY_SLOW static void* malloc_large_in(heap_ref heap, bytes size) {
@@ -309,15 +346,27 @@ class heap_ref {
     auto const wanted = static_cast<std::uint32_t>(count);
     heap_state& state = *heap.state_;
     std::uint32_t first = state.segment_tree().claim_back(wanted);
-    // What classes hold and have not handed out is taken back; while they go on taking more, there is hope, but not for ever.
-    for (std::uint32_t tries = 0; first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
-      (void)simt::far_call(&state, &slice_supply::take_back_from_others, state, slice_supply::no_class);
+    if (first == bit_tree::none) first = simt::far_call(&state, &take_back_segments, state, wanted);
+    if (is_on(mitigation::quarantine) && first == bit_tree::none) {
+      hardening::empty_quarantine(heap, state);
       first = state.segment_tree().claim_back(wanted);
+      if (first == bit_tree::none) first = take_back_segments(state, wanted);
     }
     if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
     simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(wanted, simt::relaxed);  // (L) a hint
     simt::far_call(&state, &mark_large, state, first, wanted);
     return heap.address(first, 0);
+  }
+
+  /// What classes hold and have not handed out is taken back; while they go on taking more, there is hope, but not for ever.
+  QUARRY_SLOW static std::uint32_t take_back_segments(heap_state& state, std::uint32_t wanted) {
+    std::uint32_t first = bit_tree::none;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t tries = 0; first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
+      (void)simt::far_call(&state, &slice_supply::take_back_from_others, state, slice_supply::no_class);
+      first = state.segment_tree().claim_back(wanted);
+    }
+    return first;
   }
 
   QUARRY_SLOW static void mark_large(heap_state& state, std::uint32_t first, std::uint32_t count) {
@@ -332,11 +381,27 @@ class heap_ref {
       heap.report(fault_kind::double_free, 0, pointer);
       return;
     }
-    for (std::uint32_t i = 1; i < use.count(); ++i) {
-      heap.state_->segments[segment + i].store(segment_use::nothing());
+    simt::far_call(&head, &unmark_large, *heap.state_, segment, use.count());
+  }
+
+  QUARRY_SLOW static void unmark_large(heap_state& state, std::uint32_t first, std::uint32_t count) {
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 1; i < count; ++i) state.segments[first + i].store(segment_use::nothing());
+    state.segment_tree().insert_run(first, count);
+    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(count, simt::relaxed);  // (L) a hint
+  }
+
+  QUARRY_SLOW static void* allocation_of_in(heap_ref heap, void const* pointer) {
+    location const at = heap.locate(pointer);
+    if (at.large) {
+      if (at.use.is_head()) return heap.address(at.segment, 0);
+      return at.use.is_tail() ? heap.address(at.segment - at.use.count(), 0) : nullptr;
     }
-    heap.state_->segment_tree().insert_run(segment, use.count());
-    simt::atomic_ref<std::uint32_t>{heap.state_->free_segments}.fetch_add(use.count(), simt::relaxed);  // (L) a hint
+    if (at.slice >= at.shape.slices()) return nullptr;
+    std::uint32_t const index = at.slice / bits_per_word;
+    block const of = heap_state::block_in(at.words, heap.segment_shift(), at.shape.slices(), index / words_per_block);
+    bool const is_back = (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
+    return is_back || of.is_free() ? nullptr : heap.address(at.segment, bytes{at.slice} * at.shape.size);
   }
 
   QUARRY_SLOW static void* fail_in(heap_ref heap, fault_kind kind, bytes size) {
@@ -344,13 +409,13 @@ class heap_ref {
     return nullptr;
   }
 
-  QUARRY_SLOW static void report_in(heap_ref heap, fault_kind kind, bytes size, void const* pointer) {
+  QUARRY_SLOW static void report_in(heap_ref heap, fault_kind kind, bytes size, void const* pointer, std::uint32_t lanes) {
     fault what;
     what.kind = heap.state_->magic == heap_state::magic_alive ? kind : fault_kind::destroyed;
     what.size = size;
     what.address = reinterpret_cast<std::uint64_t>(pointer);
     if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{simt::atomic_ref<std::uint32_t>{heap.state_->free_segments}.load(simt::relaxed)} << heap.segment_shift();  // (L) a hint
-    heap.state_->faults.record(what);
+    heap.state_->faults.record(what, lanes);
   }
 
   heap_state* state_ = nullptr;

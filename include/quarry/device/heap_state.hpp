@@ -9,8 +9,9 @@
 
 namespace quarry {
 
-/// Frees that are held back in hardened mode.
+/// Frees that are held back in hardened mode, of allocations of at most so many bytes: 4 MiB in all.
 inline constexpr std::uint32_t quarantine_slots = 1024;
+inline constexpr bytes quarantine_limit = 4096;
 
 /// How many segments a class has, and the most it had since the heap was reset: for `heap::reset`.
 struct segment_count {
@@ -21,6 +22,7 @@ struct segment_count {
     std::uint32_t const sum = simt::atomic_ref<std::uint32_t>{now}.fetch_add(count, simt::relaxed) + count;  // (L) a statistic
     simt::atomic_ref<std::uint32_t>{most}.fetch_max(sum, simt::relaxed);                                     // (L)
   }
+  [[nodiscard]] QUARRY_HD std::uint32_t read_most() { return simt::atomic_ref<std::uint32_t>{most}.load(simt::relaxed); }  // (L)
   QUARRY_HD void subtract() { simt::atomic_ref<std::uint32_t>{now}.fetch_sub(1, simt::relaxed); }  // (L)
 };
 
@@ -30,7 +32,7 @@ struct segment_count {
 ///   segment_tree   free segments
 ///   segments       what each segment is used for
 ///   runs, slots    fresh slices of each class (block_slots.hpp)
-///   bits, blocks   slices that came back (slice_bitmap.hpp, block.hpp)
+///   bits           slices that came back, and the states of blocks (slice_bitmap.hpp, block.hpp)
 ///   advertised     a bit for each block: may hold something to claim
 ///   class_trees    for each class, the segments with an advertised block
 struct heap_state {
@@ -44,13 +46,14 @@ struct heap_state {
   std::uint32_t blocks_per_segment;   // entries of `blocks`, not all used by every class
   std::uint32_t free_segments;        // in the segment tree; a hint
   std::uint32_t quarantine_next;
-  std::uint32_t secret;               // of canaries
-  word* bits;
-  word* blocks;
+  std::uint32_t secret;               // of the randomised start
+  std::uint32_t canary_secret;        // another after each reset, and in each heap
+  word* bits;                         // of each segment: its slices' bits, then its blocks' states
   word* advertised;
   word* segment_tree_words;
   word* class_tree_words;
   std::uint64_t* quarantine;
+  std::uint32_t* formats;             // hardened: how often each segment was cut into slices
   word with_run[2];                   // bit c: class c has a run that another class may take memory back from
   fault_log faults;
   segment_count held[max_size_classes];
@@ -72,6 +75,7 @@ struct heap_state {
 
   [[nodiscard]] QUARRY_HD bytes segment_bytes() const { return bytes{1} << segment_shift; }
   [[nodiscard]] QUARRY_HD std::uint32_t words_per_segment() const { return 1u << (segment_shift - 10); }
+  [[nodiscard]] QUARRY_HD std::uint32_t stride_of_bits() const { return words_per_segment() + blocks_per_segment; }
   [[nodiscard]] QUARRY_HD std::uint32_t masks_per_segment() const { return (blocks_per_segment + bits_per_word - 1) / bits_per_word; }
 
   [[nodiscard]] QUARRY_HD bit_tree segment_tree() const { return {segment_tree_words, segments_reserved}; }
@@ -80,7 +84,7 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD word& word_at(std::uint32_t segment, std::uint32_t index) const {
-    return bits[(std::size_t{segment} << (segment_shift - 10)) + index];
+    return bits[std::size_t{segment} * stride_of_bits() + index];
   }
 
   [[nodiscard]] QUARRY_HD std::uint32_t blocks_of(size_class id) const {
@@ -89,10 +93,21 @@ struct heap_state {
 
   /// Block `index` of `segment`, as class `id` cuts it.
   [[nodiscard]] QUARRY_HD block block_at(size_class id, std::uint32_t segment, std::uint32_t index) const {
-    std::uint32_t const before = index * slices_per_block;
-    std::uint32_t const rest = shapes[id].slices - before;
-    return {&word_at(segment, index * words_per_block), blocks[std::size_t{segment} * blocks_per_segment + index],
-            rest < slices_per_block ? rest : slices_per_block};
+    return block_in(&word_at(segment, 0), segment_shift, shapes[id].slices, index);
+  }
+
+  /// Block `index` of a segment of 2^shift bytes and `slices` slices, whose bits begin at `words`.
+  [[nodiscard]] QUARRY_HD static block block_in(word* words, std::uint32_t shift, std::uint32_t slices, std::uint32_t index) {
+    std::uint32_t const rest = slices - index * slices_per_block;
+    return {words + index * words_per_block, state_of_block(words, shift, index), rest < slices_per_block ? rest : slices_per_block};
+  }
+
+  /// States of neighbours lie in different cache lines: slots hand out neighbours at the same time, they often come back at
+  /// the same time, and atomics on one line queue up.
+  [[nodiscard]] QUARRY_HD static word& state_of_block(word* words, std::uint32_t shift, std::uint32_t index) {
+    std::uint32_t const index_bits = shift - 14;
+    std::uint32_t const turn = index_bits < 4 ? index_bits : 4;
+    return words[(1u << (shift - 10)) + ((index << turn | index >> (index_bits - turn)) & ((1u << index_bits) - 1))];
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment, std::uint32_t index) const {
@@ -111,7 +126,10 @@ struct heap_state {
     std::uint32_t const ticket = (unit / slots_per_class << shape.unit_shift()) + (slice & ((1u << shape.unit_shift()) - 1));
     word const taken = slot(id, unit % slots_per_class).peek();  // both loads are on their way before either is looked at
     bool const free_block = block_at(id, segment, slice / slices_per_block).is_free();
-    return !free_block && (block_slot::run_of(taken).key() != shape.run || ticket < block_slot::ticket_of(taken));
+    segment_run const run = block_slot::run_of(taken);
+    // Keys come round again after 64 runs; but a later run with this key cannot hold a segment that the slice keeps in use.
+    bool const in_run = run.key() == shape.run && segment - run.first() < run.count();
+    return !free_block && (!in_run || ticket < block_slot::ticket_of(taken));
   }
 };
 

@@ -58,22 +58,30 @@ struct alignas(16) segment_shape {
 /// One segment's entry.
 ///
 /// `use` and `shape` are Guarded by: whoever claimed the segment from the segment tree, until it is given back; all read them.
+/// `words` never changes: where the bits of the segment's slices begin, with the states of its blocks behind them.
 ///
-/// `count` holds how many blocks are free and not reserved, how many visitors there are, and whether the segment is being given
-/// back. A visitor is a lane that looks for slices to claim; while there is one the segment keeps its use, so that what it
-/// sees of the bitmaps is of the class that it thinks. Whoever brings the count to "all blocks free, no visitor", by adding a
-/// block (S) or by leaving (S), gives the segment back, and says so first by setting `retired` with compare-and-swap.
-/// Rejected: to let claimers look at a segment that may be formatted anew meanwhile, and check afterwards. It works for words
-/// of 64 slices, but a last word with fewer has bits that only its own class can tell from slices.
+/// `count` holds how many blocks are free and not reserved, and whether the segment is being given back. Whoever brings it to
+/// "all blocks free" (S) gives the segment back, and says so first by setting `retired` with compare-and-swap. A lane that has
+/// reserved a free block (W), or slices of a block, or holds a slice, thereby keeps the segment's use as it is; who reserves
+/// first and then looks at the use (N) needs no other hold on it.
+/// Rejected: counting the lanes that look into a segment, which costs two fenced RMWs of one word for each claim.
 ///
-/// Memory order. (S) is acquire-release: the lane that gives the segment back sees what all releasers and visitors did and
+/// Memory order. (S) is acquire-release: the lane that gives the segment back sees what all releasers did and
 /// hands it on through the segment tree. (W) acquires, so that a revived block's claimer sees what the releasers of its slices
 /// did. `use` and `shape` are written before pointers into the segment are given out (release of the slots, or a claim's acquire
-/// chain), so a lane that holds such a pointer, and a visitor (N), reads them exactly; any other lane reads a hint (H).
-struct alignas(32) segment_entry {
-  word use;
-  word count;
+/// chain), so a lane that holds such a pointer, or a reservation (N), reads them exactly; any other lane reads a hint (H).
+struct alignas(64) segment_entry {
+  /// What a lane that frees needs to know: use and shape, and where the slices' bits are.
+  struct alignas(16) view {
+    segment_shape shape;
+    segment_use use;
+    word* words;
+  };
+
   segment_shape shape;
+  word use;
+  word* words;
+  word count;
 
   [[nodiscard]] QUARRY_HD segment_use load() { return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)}; }  // (H)
 
@@ -85,13 +93,11 @@ struct alignas(32) segment_entry {
     return simt::atomic_ref<word>{use}.compare_exchange(bits, next.bits(), simt::acq_rel);  // (S) frees of large allocations
   }
 
-  /// Use and shape for a lane that holds a pointer into the segment: plain reads, which the nearest cache may serve. For any
+  /// The entry for a lane that holds a pointer into the segment: plain reads, which the nearest cache may serve. For any
   /// other lane they may be out of date or mixed.
-  struct view {
-    segment_use use;
-    segment_shape shape;
-  };
-  [[nodiscard]] QUARRY_HD view look() const { return {segment_use{simt::cached_read(use)}, {simt::cached_read(shape)}}; }
+  [[nodiscard]] QUARRY_HD view look() const {
+    return {simt::cached_read(shape), segment_use{simt::cached_read(use)}, simt::cached_read(words)};
+  }
   QUARRY_HD void store_shape(segment_shape const& next) {
     write(shape.run, next.run);
     write(shape.size, next.size);
@@ -99,57 +105,42 @@ struct alignas(32) segment_entry {
     write(shape.packed, next.packed);
   }
 
-  /// Keeps the segment's use, if it is for slices, as it is until `leave`, which must follow in any case. False if it is being
-  /// given back at this moment, and so has no use.
-  [[nodiscard]] QUARRY_HD bool enter() { return (counter().fetch_add(one_visitor, simt::acq_rel) & retired) == 0; }  // (N)
-
-  /// True if the segment, all of whose `blocks` blocks are free, is now the caller's to give back.
-  [[nodiscard]] QUARRY_HD bool leave(std::uint32_t blocks) {
-    bool being_given_back = false;
-    return leave(blocks, being_given_back);
-  }
-  [[nodiscard]] QUARRY_HD bool leave(std::uint32_t blocks, bool& being_given_back) {
-    word const now = counter().fetch_sub(one_visitor, segment_count_order) - one_visitor;
-    being_given_back = (now & retired) != 0;
-    return retire(now, blocks);  // (S)
-  }
-
-  /// `more` of the segment's `blocks` are free now. True as for `leave`.
+  /// `more` of the segment's `blocks` are free now. True if the segment, all of whose blocks are free, is now the caller's to
+  /// give back.
   [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
-    return retire(counter().fetch_add(more, segment_count_order) + more, blocks);  // (S)
+    word now = counter().fetch_add(more, segment_count_order) + more;                                          // (S)
+    return (now & (one_epoch - 1)) == blocks && counter().compare_exchange(now, now | retired, simt::acq_rel);  // (S)
   }
 
-  /// Ends what `retire` began, with no block free; visitors that came meanwhile find the new use.
+  /// Ends what `add_free_blocks` began, with no block free.
   QUARRY_HD void end_retirement(std::uint32_t blocks) { counter().fetch_add(one_epoch - retired - blocks, simt::release); }  // (S)
 
-  /// For a visitor: reserves a free block, to revive it or to add it again.
+  /// Reserves a free block, to revive it or to add it again. False if there is none.
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
     word now = counter().load(simt::relaxed);  // (H)
-    while ((now & (one_visitor - 1)) != 0 && (now & retired) == 0) {
+    QUARRY_NO_UNROLL
+    while ((now & (retired - 1)) != 0 && (now & retired) == 0) {
       if (counter().compare_exchange(now, now - 1, segment_reserve_order)) return true;  // (W)
     }
     return false;
   }
 
-  [[nodiscard]] std::uint32_t free_blocks() const { return static_cast<std::uint32_t>(count & (one_visitor - 1)); }
-  [[nodiscard]] bool has_visitors() const { return (count & (one_epoch - one_visitor)) != 0; }
+  /// How often the segment was given back. For who gives it back.
+  [[nodiscard]] QUARRY_HD std::uint32_t uses() { return static_cast<std::uint32_t>(counter().load(simt::relaxed) >> 17); }  // (H)
+
+  [[nodiscard]] std::uint32_t free_blocks() const { return static_cast<std::uint32_t>(count & (retired - 1)); }
 
  private:
-  static constexpr word one_visitor = word{1} << 16;
-  static constexpr word retired = word{1} << 40;
-  static constexpr word one_epoch = word{1} << 41;
+  static constexpr word retired = word{1} << 16;
+  static constexpr word one_epoch = word{1} << 17;
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }
-
-  [[nodiscard]] QUARRY_HD bool retire(word now, std::uint32_t blocks) {
-    return blocks != 0 && (now & (one_epoch - 1)) == blocks && counter().compare_exchange(now, now | retired, simt::acq_rel);  // (S)
-  }
 
   QUARRY_HD static void write(std::uint32_t& field, std::uint32_t value) {
     simt::atomic_ref<std::uint32_t>{field}.store(value, simt::relaxed);  // (H)
   }
 };
 
-static_assert(sizeof(segment_entry) == 32);
+static_assert(sizeof(segment_entry) == 64);
 
 }  // namespace quarry

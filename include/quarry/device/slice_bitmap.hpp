@@ -9,7 +9,7 @@ namespace quarry {
 
 /// 64 slices of a block: bit 1 = came back and may be claimed; bit 0 = in use, or not handed out yet, or its block is free.
 ///
-/// Progress: lock-free. A claim fails only because another lane changed the word first.
+/// Progress: wait-free. A claim gives less than it asked for only if another lane was first.
 ///
 /// Memory order. A slice's bytes are plain memory. What keeps its old owner's writes ahead of its new owner's is its bit:
 /// (R) sets it after the old owner's last access, (C) clears it before the new owner's first. Between them the word changes
@@ -32,9 +32,9 @@ class slice_word {
   /// The word, and what all releasers of its ones did before. Requires `simt::fence_after_loads` after the last of several.
   [[nodiscard]] QUARRY_HD word observe() const { return bits_.load(slice_observe_order); }  // (A)
 
-  /// Takes `slices`, if the word is still as `seen`; otherwise `seen` is what it is now.
-  [[nodiscard]] QUARRY_HD bool claim(word& seen, word slices) const {
-    return bits_.compare_exchange(seen, seen & ~slices, slice_claim_order);  // (C)
+  /// Takes those of `slices` that are still there, and gives them.
+  [[nodiscard]] QUARRY_HD word claim(word slices) const {
+    return bits_.fetch_and(~slices, slice_claim_order) & slices;  // (C)
   }
 
   /// Writes the word. Requires that no other lane claims from it or releases to it.

@@ -6,164 +6,150 @@
 
 namespace quarry {
 
-/// Slices granted to a lane group by its leader's work.
-struct slice_grant {
-  enum class source : std::uint32_t { nothing, tickets, bits, run_is_over };
+/// What a lane wants for its group, and what it got.
+///
+/// It lies in the lane's own memory: the functions of the slow path get a reference to it and need few registers, of which
+/// the one with the most decides how many warps of any kernel that allocates run at once.
+struct slice_request {
+  enum class source : std::uint32_t { nothing, tickets, bits };
+
+  heap_state* state;
+  size_class id;
+  std::uint32_t count;        // slices wanted
+  std::uint32_t random = 0;   // where to begin looking
   source from = source::nothing;
   std::uint32_t slot = 0;     // tickets: which slot
-  word value = 0;             // tickets: the slot before; bits: which slices of the word; run_is_over: the class's word
   std::uint32_t segment = 0;  // bits
   std::uint32_t index = 0;    // bits: of the word in its segment
+  word value = 0;             // tickets: the slot before; bits: which slices of the word
 };
 
 /// Claims slices that came back: class tree, segment, block, word, each found by a hint and decided by its own atomic.
 ///
-/// Lock-free; each function works for one lane on behalf of its group. Lanes start at places that depend on who they are, so
-/// that they seldom meet. Whoever claims in a segment is its visitor meanwhile (segment_entry).
+/// Lock-free; each function works for one lane on behalf of its group. Of what may hold something each lane picks one by a number
+/// that depends on who it is, so that they seldom meet. (To begin at a random place and take what comes next is not enough: the
+/// segments of a class often lie side by side, and then most lanes meet at the first of them.)
 ///
 /// Memory order. (L) orders nothing: it picks what to try. A segment without an advertised block is taken out of its class's
 /// tree (D), and its masks are read again (V), as in slice_return.
 class slice_claim {
  public:
-  /// Slices that came back, looking at no more than `tries` blocks that hold none.
-  QUARRY_SLOW static slice_grant claim_returned(heap_state& state, size_class id, std::uint32_t count, std::uint32_t tries) {
-    std::uint32_t const random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
-    std::uint32_t from = random % state.segments_reserved;
+  /// Slices that came back, looking at no more than `tries` segments that hold none. False if there are none.
+  QUARRY_SLOW static bool claim_returned(slice_request& request, std::uint32_t tries) {
+    request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
     QUARRY_NO_UNROLL
-    while (tries != 0) {
-      std::uint32_t const segment = state.class_tree(id).successor_round(from);
-      if (segment == bit_tree::none) return {};
-      slice_grant const grant = simt::far_call(&state, &claim_in_segment, state, id, segment, count, random);
-      if (grant.from != slice_grant::source::nothing) return grant;
-      --tries;
+    for (; tries != 0; --tries) {
+      std::uint32_t const segment = request.state->class_tree(request.id).any(request.random);
+      if (segment == bit_tree::none) return false;
+      if (simt::far_call(&request, &claim_in_segment, request, segment)) return true;
       simt::pause();
-      from = segment + 1 < state.segments_reserved ? segment + 1 : 0;
+      request.random = mix(request.random);
     }
-    return {};
+    return false;
   }
 
   /// Slices of one segment. What is found to hold none is withdrawn.
-  QUARRY_SLOW static slice_grant claim_in_segment(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t count,
-                                                  std::uint32_t random) {
-    bool const entered = state.segments[segment].enter();
-    slice_grant grant;
-    segment_use const use = state.segments[segment].load();
-    if (entered && use.is_slices() && use.slices_class() == id) {
-      grant = simt::far_call(&state, &claim_by_mask, state, id, segment, count, random);
-    }
-    if (grant.from == slice_grant::source::nothing) simt::far_call(&state, &withdraw_segment, state, id, segment);
-    simt::far_call(&state, &leave_segment, state, segment, entered);
-    return grant;
+  QUARRY_SLOW static bool claim_in_segment(slice_request& request, std::uint32_t segment) {
+    heap_state& state = *request.state;
+    bool const is_ours = state.segments[segment].load() == segment_use::slices_of(request.id);
+    if (is_ours && simt::far_call(&state, &claim_by_mask, request, segment)) return true;
+    simt::far_call(&state, &withdraw_segment, state, request.id, segment);
+    return false;
   }
 
-  /// The visitor may be the last that keeps a free segment from being given back.
-  QUARRY_SLOW static void leave_segment(heap_state& state, std::uint32_t segment, bool entered) {
-    segment_entry& entry = state.segments[segment];
-    QUARRY_NO_UNROLL
-    for (;;) {
-      // If it is for slices, it stays so until this lane has left; unless it was being given back when this lane came.
-      segment_use const use = entered ? entry.load() : segment_use::nothing();
-      std::uint32_t const blocks = use.is_slices() ? state.blocks_of(use.slices_class()) : 0;
-      bool being_given_back = false;
-      if (entry.leave(blocks, being_given_back)) simt::far_call(&state, &slice_return::give_back_segment, state, use.slices_class(), segment);
-      if (use.is_slices() || being_given_back || !entry.load().is_slices()) return;
-      entered = entry.enter();  // it was formatted while this lane looked, and may have become free again
-    }
-  }
-
-  QUARRY_SLOW static slice_grant claim_by_mask(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t count,
-                                               std::uint32_t random) {
-    std::uint32_t const masks = (state.blocks_of(id) + bits_per_word - 1) / bits_per_word;
-    std::uint32_t mask = random % masks;
+  QUARRY_SLOW static bool claim_by_mask(slice_request& request, std::uint32_t segment) {
+    std::uint32_t const masks = (request.state->blocks_of(request.id) + bits_per_word - 1) / bits_per_word;
+    std::uint32_t mask = scaled(request.random, masks);
     QUARRY_NO_UNROLL
     for (std::uint32_t left = masks; left != 0; --left) {
-      slice_grant const grant = simt::far_call(&state, &claim_in_mask, state, id, segment, mask, count, random);
-      if (grant.from != slice_grant::source::nothing) return grant;
+      if (simt::far_call(&request, &claim_in_mask, request, segment, mask)) return true;
       if (++mask == masks) mask = 0;
     }
-    return {};
+    return false;
   }
 
   /// Slices of the 64 blocks from `mask` * 64 on.
-  QUARRY_SLOW static slice_grant claim_in_mask(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t mask,
-                                               std::uint32_t count, std::uint32_t random) {
+  QUARRY_SLOW static bool claim_in_mask(slice_request& request, std::uint32_t segment, std::uint32_t mask) {
     QUARRY_NO_UNROLL
     for (std::uint32_t tries = bits_per_word; tries != 0; --tries) {
-      std::uint32_t const bit = one_from(state.advertised_at(segment, mask).load(simt::relaxed), random >> 26);  // (L)
+      std::uint32_t const bit = any_one(request.state->advertised_at(segment, mask).load(simt::relaxed), request.random << 8);  // (L)
       if (bit == bits_per_word) break;
-      slice_grant const grant =
-          simt::far_call(&state, &claim_in_block, state, id, segment, mask * bits_per_word + bit, count, random >> 16);
-      if (grant.from != slice_grant::source::nothing) return grant;
-      simt::far_call(&state, &slice_return::withdraw, state, segment, mask * bits_per_word + bit);
+      if (simt::far_call(&request, &claim_in_block, request, segment, mask * bits_per_word + bit)) return true;
+      simt::far_call(&request, &slice_return::withdraw, *request.state, segment, mask * bits_per_word + bit);
       simt::pause();
     }
-    return {};
+    return false;
   }
 
-  QUARRY_SLOW static slice_grant claim_in_block(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index,
-                                                std::uint32_t count, std::uint32_t random) {
-    slice_grant grant;
-    grant.segment = segment;
-    grant.index = block_index * words_per_block;
-    if (block_index >= state.blocks_of(id)) return grant;  // a late advertisement of an earlier use
-    if (state.block_at(id, segment, block_index).is_free()) {
-      grant.value = simt::far_call(&state, &revive_block, state, id, segment, block_index, count);
+  /// Slices of one block. Reserving comes first: from then on the segment keeps its class, whichever that is.
+  QUARRY_SLOW static bool claim_in_block(slice_request& request, std::uint32_t segment, std::uint32_t block_index) {
+    if (block_index >= request.state->blocks_of(request.id)) return false;  // a late advertisement of an earlier use
+    request.segment = segment;
+    request.index = block_index * words_per_block;
+    word const seen = request.state->block_at(request.id, segment, block_index).peek();
+    if (block::is_free(seen)) {
+      request.value = simt::far_call(&request, &revive_block, request, segment, block_index);
+    } else if (block::has_slices(seen)) {
+      request.value = simt::far_call(&request, &claim_from_used, request, segment, block_index);
     } else {
-      std::uint32_t const words = state.block_at(id, segment, block_index).words();
-      std::uint32_t at = random % words;
-      QUARRY_NO_UNROLL
-      for (std::uint32_t i = 0; i < words && grant.value == 0; ++i) {
-        grant.index = block_index * words_per_block + at;
-        grant.value = simt::far_call(&state, &claim_in_word, state, id, segment, grant.index, count);
-        if (++at == words) at = 0;
-      }
+      return false;
     }
-    if (grant.value != 0) grant.from = slice_grant::source::bits;
-    return grant;
+    if (request.value == 0) return false;
+    request.from = slice_request::source::bits;
+    return true;
   }
 
-  /// Up to `count` slices of a free block, which becomes one whose other slices can be claimed. Zero if it cannot be had.
-  QUARRY_SLOW static word revive_block(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t block_index,
-                                       std::uint32_t count) {
+  /// Slices of a block that is not free.
+  QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment, std::uint32_t block_index) {
+    block const from = request.state->block_at(request.id, segment, block_index);
+    word const before = from.reserve(request.count);
+    request.value = before;  // kept for return_reserved, in no register
+    if (block::is_closed(before)) {
+      word const now = from.undo(before, -std::int64_t{request.count});
+      if (now != 0) simt::far_call(&request, &slice_return::follow_return, *request.state, segment, block_index, request.count, now);
+      return 0;
+    }
+    std::uint32_t const reserved = block::reserved_of(before, request.count);
+    word const taken = reserved == 0 ? 0 : simt::far_call(&request, &claim_reserved, request, segment, block_index, reserved);
+    std::uint32_t const rest = request.count - count_ones(taken);
+    if (rest != 0) simt::far_call(&request, &slice_return::return_reserved, *request.state, segment, block_index, rest, request.value);
+    return taken;
+  }
+
+  /// Up to `count` slices, which the caller has reserved, of one word of the block. None if the segment has another class.
+  QUARRY_SLOW static word claim_reserved(slice_request& request, std::uint32_t segment, std::uint32_t block_index, std::uint32_t count) {
+    block const from = request.state->block_at(request.id, segment, block_index);
+    if (!(request.state->segments[segment].load() == segment_use::slices_of(request.id))) return 0;  // (N) of segment_entry
+    std::uint32_t const words = from.words();
+    std::uint32_t at = scaled(request.random << 16, words);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < words; ++i) {
+      word const there = from.at(at).peek() & ~from.empty(at);
+      word const taken = there == 0 ? 0 : from.at(at).claim(lowest_ones(there, count));
+      request.index = block_index * words_per_block + at;
+      if (taken != 0) return taken;
+      if (++at == words) at = 0;
+    }
+    return 0;
+  }
+
+  /// Slices of a free block, which becomes one whose other slices can be claimed. Zero if it cannot be had.
+  QUARRY_SLOW static word revive_block(slice_request& request, std::uint32_t segment, std::uint32_t block_index) {
+    heap_state& state = *request.state;
     if (!state.segments[segment].reserve_free_block()) return 0;
-    word const taken = state.block_at(id, segment, block_index).revive(count);
+    segment_use const use = state.segments[segment].load();  // (N) of segment_entry
+    bool const is_ours = use == segment_use::slices_of(request.id);
+    word const taken = is_ours ? simt::far_call(&state, &revive_reserved, request, segment, block_index) : 0;
     if (taken != 0) {
-      simt::far_call(&state, &slice_return::advertise, state, id, segment, block_index);
+      simt::far_call(&state, &slice_return::advertise, state, request.id, segment, block_index);
     } else {
-      simt::far_call(&state, &slice_return::add_free_block, state, id, segment);
+      simt::far_call(&state, &slice_return::add_free_block, state, use.slices_class(), segment);
     }
     return taken;
   }
 
-  /// Up to `count` slices of word `index` of the segment. Zero if it has none.
-  QUARRY_SLOW static word claim_in_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index,
-                                        std::uint32_t count) {
-    slice_word const bits{state.word_at(segment, index)};
-    word const unused = state.block_at(id, segment, index / words_per_block).empty(index % words_per_block);
-    word seen = bits.peek();
-    QUARRY_NO_UNROLL
-    while ((seen & ~unused) != 0 && seen != ~word{0}) {
-      word const wanted = lowest_ones(seen & ~unused, count);
-      if (!bits.claim(seen, wanted)) continue;
-      if ((seen & ~wanted & ~unused) == 0) state.block_at(id, segment, index / words_per_block).count_emptied();
-      return wanted;
-    }
-    if (seen != ~word{0}) return 0;
-    return simt::far_call(&state, &claim_in_whole_word, state, id, segment, index, lowest_ones(~unused, count));
-  }
-
-  /// `wanted` of a word all of whose slices are back. Zero if that is no longer so, or if nobody may take from it now.
-  QUARRY_SLOW static word claim_in_whole_word(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t index,
-                                              word wanted) {
-    block const from = state.block_at(id, segment, index / words_per_block);
-    if (!from.reserve_word()) return 0;
-    word seen = ~word{0};
-    if (from.at(index % words_per_block).claim(seen, wanted)) {
-      if ((~wanted & ~from.empty(index % words_per_block)) == 0) from.count_emptied();
-      return wanted;
-    }
-    simt::far_call(&state, &slice_return::return_word, state, id, segment, index / words_per_block);
-    return 0;
+  QUARRY_SLOW static word revive_reserved(slice_request& request, std::uint32_t segment, std::uint32_t block_index) {
+    return request.state->block_at(request.id, segment, block_index).revive(request.count);
   }
 
   /// None of the segment's blocks was found to hold anything for this class.

@@ -15,35 +15,42 @@ namespace quarry {
 /// effort. Fresh slices are cheaper by far, and blocks that nobody claims from come back whole.
 class slice_supply {
  public:
-  /// Up to `count` slices of class `id`; `nothing` or `run_is_over` if none is to be had. A call takes from one place, so it
-  /// may give fewer.
-  QUARRY_SLOW static slice_grant acquire(heap_state& state, size_class id, std::uint32_t count) {
-    std::uint32_t tries = few_tries;
+  /// Slices of the request's class: as many as it wants, or fewer, since they are of one place. False if none is to be had.
+  QUARRY_SLOW static bool acquire(slice_request& request) {
+    bool with_all_effort = false;
     QUARRY_NO_UNROLL
     for (std::uint32_t waited = 0; waited < wait_limit; ++waited) {
-      slice_grant const grant = simt::far_call(&state, &acquire_once, state, id, count, tries);
-      if (grant.from == slice_grant::source::tickets || grant.from == slice_grant::source::bits) return grant;
-      if (grant.from == slice_grant::source::nothing) continue;
-      if (tries == all_tries) return grant;
-      if (!simt::far_call(&state, &replace_run, state, id, grant.value)) tries = all_tries;
+      word run_that_is_over = 0;
+      outcome const now = simt::far_call(&request, &acquire_once, request, with_all_effort, run_that_is_over);
+      if (now == outcome::found) return true;
+      if (now == outcome::wait) continue;
+      if (with_all_effort && simt::far_call(&request, &is_exhausted, request)) return false;
+      if (!simt::far_call(&request, &replace_run, *request.state, request.id, run_that_is_over)) with_all_effort = true;
     }
-    return {};
+    return false;
   }
 
-  /// Tickets of the class's run, or slices that came back if it is over; `run_is_over`, with the class's word, if there are
-  /// neither; `nothing` if that may change in a moment.
-  QUARRY_SLOW static slice_grant acquire_once(heap_state& state, size_class id, std::uint32_t count, std::uint32_t tries) {
+  enum class outcome : std::uint32_t { found, wait, run_is_over };
+
+  /// Tickets of the class's run, or slices that came back if it is over. `wait` if there may be tickets in a moment;
+  /// `run_is_over`, with the class's word in `seen`, if there is neither.
+  QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort, word& seen) {
+    heap_state& state = *request.state;
     // All three are on their way together.
-    bool const has_returned = !state.class_tree(id).empty() && (tries == all_tries || !is_roomy(state));
-    word const seen = state.run(id).peek();
-    if (class_run::is_busy(seen)) return simt::far_call(&state, &wait_for_tickets, state, id, count);
-    if (class_run::used_up(seen) < slots_per_class) return simt::far_call(&state, &take_tickets, state, id, count);
-    slice_grant grant;
-    if (has_returned) grant = simt::far_call(&state, &slice_claim::claim_returned, state, id, count, tries);
-    if (grant.from != slice_grant::source::nothing) return grant;
-    grant.from = slice_grant::source::run_is_over;
-    grant.value = seen;
-    return grant;
+    bool const has_returned = !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
+    seen = state.run(request.id).peek();
+    if (class_run::is_busy(seen)) return simt::far_call(&state, &wait_for_tickets, request);
+    if (class_run::used_up(seen) < slots_per_class) return simt::far_call(&state, &take_tickets, request);
+    std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
+    if (has_returned && simt::far_call(&state, &slice_claim::claim_returned, request, tries)) return outcome::found;
+    return outcome::run_is_over;
+  }
+
+  /// A search may have missed what another lane was putting right (bit_tree::successor): the leaves have the last word.
+  QUARRY_SLOW static bool is_exhausted(slice_request& request) {
+    if (request.state->segment_tree().count() == 0 && request.state->class_tree(request.id).count() == 0) return true;
+    simt::pause();
+    return false;
   }
 
   /// The last ticket of one of the slots of `run` was taken.
@@ -80,11 +87,10 @@ class slice_supply {
   QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {
     word const seen = state.run(id).peek();
     if (!state.run(id).lock(seen)) return false;
-    segment_run const run = class_run::run_of(seen);
-    state.run(id).set(run.next(0, 0), slots_per_class);
-    std::uint32_t tickets[slots_per_class];
-    std::uint32_t const used = simt::far_call(&state, &close_slots, state, id, run, tickets);
-    if (class_run::used_up(seen) != slots_per_class) simt::far_call(&state, &give_back_run, state, id, run.first(), run.count(), used, tickets);
+    closed_run closed{&state, id, class_run::run_of(seen), 0, {}};
+    state.run(id).set(closed.run.next(0, 0), slots_per_class);
+    simt::far_call(&state, &close_slots, closed);
+    if (class_run::used_up(seen) != slots_per_class) simt::far_call(&state, &give_back_run, closed);
     set_has_run(state, id, false);  // after the segments are back: who sees none of both has missed nothing
     state.run(id).unlock();
     return true;
@@ -117,6 +123,7 @@ class slice_supply {
       segment_entry& entry = state.segments[run.first() + i];
       entry.store(segment_use::slices_of(id));
       entry.store_shape(entry_shape);
+      if constexpr (is_on(mitigation::poison)) ++state.formats[run.first() + i];
       if (unused_bits != 0) slice_word{state.word_at(run.first() + i, last_word)}.reset(unused_bits);
     }
     std::uint32_t const units = run.count() * shape.units;
@@ -126,9 +133,9 @@ class slice_supply {
     for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
   }
 
-  /// Whether more than half of the segments are free.
+  /// Whether more than a sixteenth of the segments is free: then fresh slices come before those that came back.
   [[nodiscard]] QUARRY_HD static bool is_roomy(heap_state& state) {
-    return simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed) > state.segments_mapped / 2;  // (L) a hint
+    return simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed) > state.segments_mapped / 16;  // (L) a hint
   }
 
   static constexpr std::uint32_t few_tries = 4;
@@ -152,71 +159,74 @@ class slice_supply {
   }
 
   /// While another lane replaces the run: looks at this warp's slot from time to time, and not at what that lane needs.
-  QUARRY_SLOW static slice_grant wait_for_tickets(heap_state& state, size_class id, std::uint32_t count) {
-    block_slot const slot = state.slot(id, simt::spread() % slots_per_class);
+  QUARRY_SLOW static outcome wait_for_tickets(slice_request& request) {
+    block_slot const slot = request.state->slot(request.id, simt::spread() % slots_per_class);
     segment_run const old = block_slot::run_of(slot.peek());
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls; ++i) {
       simt::pause(i);
-      if (!(block_slot::run_of(slot.peek()) == old)) return take_tickets_far(state, id, count);
+      if (!(block_slot::run_of(slot.peek()) == old)) return simt::far_call(&request, &take_tickets, request);
     }
-    return {};
-  }
-
-  QUARRY_HD static slice_grant take_tickets_far(heap_state& state, size_class id, std::uint32_t count) {
-    return simt::far_call(&state, &take_tickets, state, id, count);
+    return outcome::wait;
   }
 
   /// Tickets of any slot that has some, from this warp's on.
-  QUARRY_SLOW static slice_grant take_tickets(heap_state& state, size_class id, std::uint32_t count) {
-    class_shape const& shape = state.shapes[id];
-    std::uint32_t const home = simt::spread() % slots_per_class;
+  QUARRY_SLOW static outcome take_tickets(slice_request& request) {
+    class_shape const& shape = request.state->shapes[request.id];
+    std::uint32_t index = simt::spread() % slots_per_class;
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      std::uint32_t const index = home + i < slots_per_class ? home + i : home + i - slots_per_class;
-      block_slot const slot = state.slot(id, index);
+    for (std::uint32_t left = slots_per_class; left != 0; --left) {
+      block_slot const slot = request.state->slot(request.id, index);
       word const seen = slot.peek();
-      if (!block_slot::place_of(shape, block_slot::run_of(seen), index, block_slot::ticket_of(seen)).valid) {
+      if (has_tickets(shape, seen, index)) {
+        request.value = slot.take(request.count);
+        request.slot = index;
+        request.from = slice_request::source::tickets;
+        if (has_tickets(shape, request.value, index)) return outcome::found;
+      } else {
         slot.rewind(seen);
-        continue;
       }
-      word const taken = slot.take(count);
-      if (block_slot::place_of(shape, block_slot::run_of(taken), index, block_slot::ticket_of(taken)).valid) {
-        slice_grant grant;
-        grant.from = slice_grant::source::tickets;
-        grant.slot = index;
-        grant.value = taken;
-        return grant;
-      }
+      if (++index == slots_per_class) index = 0;
     }
     simt::pause();  // the last ticket was taken a moment ago, and is about to be counted
-    return {};
+    return outcome::wait;
   }
 
-  /// Closes the slots of a run, notes their next tickets, and gives the number of units up to the last that was touched.
-  QUARRY_SLOW static std::uint32_t close_slots(heap_state& state, size_class id, segment_run run, std::uint32_t* tickets) {
-    std::uint32_t const unit_shift = state.shapes[id].unit_shift;
-    std::uint32_t units = 0;
+  [[nodiscard]] QUARRY_HD static bool has_tickets(class_shape const& shape, word slot, std::uint32_t index) {
+    return block_slot::place_of(shape, block_slot::run_of(slot), index, block_slot::ticket_of(slot)).valid;
+  }
+
+  /// A run that is being taken back.
+  struct closed_run {
+    heap_state* state;
+    size_class id;
+    segment_run run;
+    std::uint32_t used_units;                 // up to the last that was touched
+    std::uint32_t tickets[slots_per_class];   // the next of each slot
+  };
+
+  /// Closes the slots of a run and notes where they were.
+  QUARRY_SLOW static void close_slots(closed_run& closed) {
+    std::uint32_t const unit_shift = closed.state->shapes[closed.id].unit_shift;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      tickets[i] = block_slot::ticket_of(state.slot(id, i).close(run.next(0, 0)));
-      if (tickets[i] == 0) continue;
-      std::uint32_t const touched = ((tickets[i] - 1) >> unit_shift) * slots_per_class + i + 1;
-      if (touched > units) units = touched;
+      std::uint32_t const next = block_slot::ticket_of(closed.state->slot(closed.id, i).close(closed.run.next(0, 0)));
+      closed.tickets[i] = next;
+      if (next == 0) continue;
+      std::uint32_t const touched = ((next - 1) >> unit_shift) * slots_per_class + i + 1;
+      if (touched > closed.used_units) closed.used_units = touched;
     }
-    return units;
   }
 
-  /// Gives back what a closed run of `count` segments, of which `used` units were touched, had not handed out.
-  QUARRY_SLOW static void give_back_run(heap_state& state, size_class id, std::uint32_t first, std::uint32_t count, std::uint32_t used,
-                                        std::uint32_t const* tickets) {
-    std::uint32_t const units = state.shapes[id].units;
+  /// Gives back what a closed run had not handed out.
+  QUARRY_SLOW static void give_back_run(closed_run const& closed) {
+    std::uint32_t const units = closed.state->shapes[closed.id].units;
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = count; i-- > 0;) {
-      if (i * units >= used) {
-        simt::far_call(&state, &give_back_untouched, state, id, first + i);
+    for (std::uint32_t i = closed.run.count(); i-- > 0;) {
+      if (i * units >= closed.used_units) {
+        simt::far_call(&closed, &give_back_untouched, *closed.state, closed.id, closed.run.first() + i);
       } else {
-        simt::far_call(&state, &give_back_unused, state, id, first + i, i * units, tickets);
+        simt::far_call(&closed, &give_back_unused, closed, i);
       }
     }
   }
@@ -224,26 +234,33 @@ class slice_supply {
   /// Gives back a segment of which no slice was handed out.
   QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t segment) {
     std::uint32_t const blocks = state.blocks_of(id);
+    word* const words = &state.word_at(segment, 0);
+    std::uint32_t const shift = state.segment_shift;
+    std::uint32_t const slices = state.shapes[id].slices;
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < blocks; ++i) state.block_at(id, segment, i).retire_unused();
+    for (std::uint32_t i = 0; i < blocks; ++i) heap_state::block_in(words, shift, slices, i).retire_unused();
     if (state.segments[segment].add_free_blocks(blocks, blocks)) {
       simt::far_call(&state, &slice_return::give_back_segment, state, id, segment);
+      return;
     }
+    // A lane that comes late from an earlier use has reserved a block, to revive it or to add it again.
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < blocks; ++i) simt::far_call(&state, &slice_return::advertise, state, id, segment, i);
   }
 
-  /// Gives back those slices of `segment`, whose first unit is `unit` of its run, whose tickets were not taken.
-  QUARRY_SLOW static void give_back_unused(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t unit,
-                                           std::uint32_t const* tickets) {
-    std::uint32_t const shift = state.shapes[id].unit_shift;
-    std::uint32_t const end = state.shapes[id].units << shift;
-    std::uint32_t begin = 0;
+  /// Gives back those slices of the run's segment number `index` whose tickets were not taken.
+  QUARRY_SLOW static void give_back_unused(closed_run const& closed, std::uint32_t index) {
+    class_shape const& shape = closed.state->shapes[closed.id];
+    std::uint32_t const per_unit = 1u << shape.unit_shift;
     QUARRY_NO_UNROLL
-    for (; begin < end; begin += 1u << shift, ++unit) {
-      std::uint32_t const first_ticket = unit / slots_per_class << shift;
-      std::uint32_t const next = tickets[unit % slots_per_class];
+    for (std::uint32_t i = 0; i < shape.units; ++i) {
+      std::uint32_t const unit = index * shape.units + i;
+      std::uint32_t const next = closed.tickets[unit % slots_per_class];
+      std::uint32_t const first_ticket = unit / slots_per_class * per_unit;
       std::uint32_t const used = next > first_ticket ? next - first_ticket : 0;
-      if (used >= 1u << shift) continue;
-      simt::far_call(&state, &give_back_slices, state, id, segment, begin + used, begin + (1u << shift));
+      if (used >= per_unit) continue;
+      simt::far_call(&closed, &give_back_slices, *closed.state, closed.id, closed.run.first() + index, i * per_unit + used,
+                     (i + 1) * per_unit);
     }
   }
 
@@ -265,12 +282,28 @@ class slice_supply {
     }
   }
 
+  /// How many segments the class should take. To open a run takes some 30 us, and what it holds is lost to others until they
+  /// need it so much that they take it back. So while memory abounds, or nobody else needs any, a class takes as much again as
+  /// it once held; later a quarter of that. Some is left to others, if there are any.
+  QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
+    std::uint32_t const there = simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed);  // (L) a hint
+    bool const is_alone = !others_have_run(state, id);
+    bool const is_half_free = there > state.segments_mapped / 2;
+    bool const abounds = is_alone || is_half_free;
+    std::uint32_t const share = !is_alone ? there / 4 : is_half_free ? there / 2 : there;
+    std::uint32_t const most = state.held[id].read_most();
+    std::uint32_t const first = state.shapes[id].run_segments;
+    std::uint32_t const longest = block_slot::longest_run(state.shapes[id]);
+    std::uint32_t wanted = abounds ? first : first / 4 + 1;
+    if (wanted < (abounds ? most : most / 4)) wanted = abounds ? most : most / 4;
+    if (wanted > longest) wanted = longest;
+    return wanted < share ? wanted : share == 0 ? 1 : share;
+  }
+
   /// Claims segments, formats them for class `id` and opens its slots on them. Requires the class's lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
     simt::atomic_ref<std::uint32_t> free_segments{state.free_segments};
-    std::uint32_t const share = free_segments.load(simt::relaxed) / 8;  // (L) leave some to others
-    std::uint32_t const most = state.shapes[id].run_segments;
-    std::uint32_t const wanted = most < share ? most : share == 0 ? 1 : share;
+    std::uint32_t const wanted = simt::far_call(&state, &length_of_next_run, state, id);
     set_has_run(state, id, true);  // before the claim: who finds no segment then sees that we have them
     std::uint32_t const start = is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
     bit_tree::run const found = state.segment_tree().claim_front(wanted, start);

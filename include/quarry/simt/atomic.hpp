@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device-scope atomics for both machines: libcu++'s atomic_ref, with a place to switch lanes before each access.
+// Device-scope atomics for both machines: libcu++'s on the CPU, with a place to switch lanes before each access.
 #pragma once
 
+#include "quarry/simt/global_atomic.hpp"
 #include "quarry/simt/host_lane.hpp"
 
-#include <cuda/atomic>
+#include <cstring>
+#include <type_traits>
 
 namespace quarry::simt {
 
-using memory_order = cuda::std::memory_order;
 inline constexpr memory_order relaxed = cuda::std::memory_order_relaxed;
 inline constexpr memory_order acquire = cuda::std::memory_order_acquire;
 inline constexpr memory_order release = cuda::std::memory_order_release;
@@ -20,9 +21,11 @@ inline constexpr memory_order acq_rel = cuda::std::memory_order_acq_rel;
 #ifdef __CUDA_ARCH__
 inline constexpr memory_order fenced_release = relaxed;
 inline constexpr memory_order fenced_acquire = relaxed;
+inline constexpr memory_order fenced_acq_rel = relaxed;
 #else
 inline constexpr memory_order fenced_release = release;
 inline constexpr memory_order fenced_acquire = acquire;
+inline constexpr memory_order fenced_acq_rel = acq_rel;
 #endif
 QUARRY_HD inline void fence_before_stores() {
 #ifdef __CUDA_ARCH__
@@ -38,64 +41,150 @@ template <class T>
   return object;
 }
 
-/// A reference through which several lanes access `T` at once. In fibers each access is a point at which the scheduler may
-/// run another lane, so that a seed decides the interleaving.
+/// A reference through which several lanes access `T` at once; 4 or 8 bytes. In fibers each access is a point at which the
+/// scheduler may run another lane, so that a seed decides the interleaving. On CUDA the object lies in global memory.
 template <class T>
 class atomic_ref {
  public:
-  QUARRY_HD explicit atomic_ref(T& object) : ref_{object} {}
+  QUARRY_HD explicit atomic_ref(T& object) : at_{&object} {}
 
   [[nodiscard]] QUARRY_HD T load(memory_order order) const {
+#ifdef __CUDA_ARCH__
+    return from_bits(on_gpu::load(bits(), order));
+#else
     interleave();
-    return ref_.load(order);
+    return on_host().load(order);
+#endif
   }
   QUARRY_HD void store(T value, memory_order order) const {
+#ifdef __CUDA_ARCH__
+    on_gpu::store(bits(), to_bits(value), order);
+#else
     interleave();
-    ref_.store(value, order);
+    on_host().store(value, order);
+#endif
   }
   QUARRY_HD T exchange(T value, memory_order order) const {
+#ifdef __CUDA_ARCH__
+    return from_bits(on_gpu::exchange(bits(), to_bits(value), order));
+#else
     interleave();
-    return ref_.exchange(value, order);
+    return on_host().exchange(value, order);
+#endif
   }
   QUARRY_HD T fetch_add(T value, memory_order order) const {
+#ifdef __CUDA_ARCH__
+    return from_bits(on_gpu::add(bits(), to_bits(value), order));
+#else
     interleave();
-    return ref_.fetch_add(value, order);
+    return on_host().fetch_add(value, order);
+#endif
   }
-  QUARRY_HD T fetch_sub(T value, memory_order order) const {
-    interleave();
-    return ref_.fetch_sub(value, order);
-  }
+  QUARRY_HD T fetch_sub(T value, memory_order order) const { return fetch_add(static_cast<T>(T{} - value), order); }
   QUARRY_HD T fetch_max(T value, memory_order order) const {
+    static_assert(std::is_unsigned_v<T>);
+#ifdef __CUDA_ARCH__
+    return from_bits(on_gpu::max(bits(), to_bits(value), order));
+#else
     interleave();
-    return ref_.fetch_max(value, order);
+    return on_host().fetch_max(value, order);
+#endif
   }
   QUARRY_HD T fetch_or(T value, memory_order order) const {
+#ifdef __CUDA_ARCH__
+    return from_bits(on_gpu::bitwise_or(bits(), to_bits(value), order));
+#else
     interleave();
-    return ref_.fetch_or(value, order);
+    return on_host().fetch_or(value, order);
+#endif
   }
   QUARRY_HD T fetch_and(T value, memory_order order) const {
+#ifdef __CUDA_ARCH__
+    return from_bits(on_gpu::bitwise_and(bits(), to_bits(value), order));
+#else
     interleave();
-    return ref_.fetch_and(value, order);
+    return on_host().fetch_and(value, order);
+#endif
   }
   /// On failure `expected` holds what was found, loaded relaxed.
   QUARRY_HD bool compare_exchange(T& expected, T desired, memory_order order) const {
+#ifdef __CUDA_ARCH__
+    auto const wanted = to_bits(expected);
+    auto const found = on_gpu::compare_exchange(bits(), wanted, to_bits(desired), order);
+    if (found == wanted) return true;
+    expected = from_bits(found);
+    return false;
+#else
     interleave();
-    return ref_.compare_exchange_strong(expected, desired, order, relaxed);
+    return on_host().compare_exchange_strong(expected, desired, order, relaxed);
+#endif
   }
 
  private:
-  cuda::atomic_ref<T, cuda::thread_scope_device> ref_;
+  static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
+
+#ifdef __CUDA_ARCH__
+  using carrier = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  using on_gpu = global_atomic<carrier>;
+
+  [[nodiscard]] __device__ carrier* bits() const { return reinterpret_cast<carrier*>(at_); }
+  [[nodiscard]] __device__ static carrier to_bits(T value) {
+    carrier result;
+    std::memcpy(&result, &value, sizeof(T));
+    return result;
+  }
+  [[nodiscard]] __device__ static T from_bits(carrier value) {
+    T result;
+    std::memcpy(&result, &value, sizeof(T));
+    return result;
+  }
+#else
+  [[nodiscard]] cuda::atomic_ref<T, cuda::thread_scope_device> on_host() const {
+    return cuda::atomic_ref<T, cuda::thread_scope_device>{*at_};
+  }
+#endif
+
+  T* at_;
 };
 
-/// Zeroes `count` words, which begin at a multiple of 16 bytes, while others may look at them.
-QUARRY_HD inline void zero_words(std::uint64_t* words, std::uint32_t count) {
+/// The same for two bytes: what loads acquires, and what changes releases too.
+class short_ref {
+ public:
+  QUARRY_HD explicit short_ref(std::uint16_t& object) : at_{&object} {}
+
+  [[nodiscard]] QUARRY_HD std::uint16_t load() const {
+#ifdef __CUDA_ARCH__
+    return global_atomic<std::uint32_t>::load_short(at_);
+#else
+    interleave();
+    return cuda::atomic_ref<std::uint16_t, cuda::thread_scope_device>{*at_}.load(acquire);
+#endif
+  }
+  /// On failure `expected` holds what was found.
+  QUARRY_HD bool compare_exchange(std::uint16_t& expected, std::uint16_t desired) const {
+#ifdef __CUDA_ARCH__
+    auto const found = global_atomic<std::uint32_t>::compare_exchange_short(at_, expected, desired);
+    if (found == expected) return true;
+    expected = found;
+    return false;
+#else
+    interleave();
+    return cuda::atomic_ref<std::uint16_t, cuda::thread_scope_device>{*at_}.compare_exchange_strong(expected, desired, acq_rel, acquire);
+#endif
+  }
+
+ private:
+  std::uint16_t* at_;
+};
+
+/// Writes `value` to `count` words, an even number, which begin at a multiple of 16 bytes, while others may look at them.
+QUARRY_SLOW inline void fill_words(std::uint64_t* words, std::uint32_t count, std::uint64_t value) {
 #ifdef __CUDA_ARCH__
   auto* const pairs = reinterpret_cast<ulonglong2*>(words);
 #pragma unroll 4
-  for (std::uint32_t i = 0; i < count / 2; ++i) pairs[i] = {0, 0};
-  if (count % 2 != 0) words[count - 1] = 0;
+  for (std::uint32_t i = 0; i < count / 2; ++i) pairs[i] = {value, value};
 #else
-  for (std::uint32_t i = 0; i < count; ++i) atomic_ref<std::uint64_t>{words[i]}.store(0, relaxed);
+  for (std::uint32_t i = 0; i < count; ++i) atomic_ref<std::uint64_t>{words[i]}.store(value, relaxed);
 #endif
 }
 

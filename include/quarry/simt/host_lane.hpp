@@ -45,6 +45,9 @@ class host_lane {
   virtual void block_barrier() = 0;
   virtual void grid_barrier() = 0;
 
+  /// A word that all lanes of the block share; barriers order accesses to it.
+  virtual std::uint64_t& block_word() = 0;
+
   /// May run another lane first.
   virtual void interleave() = 0;
 

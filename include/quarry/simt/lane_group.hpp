@@ -34,6 +34,9 @@ class lane_group {
   /// How many members have a lower lane.
   [[nodiscard]] QUARRY_HD std::uint32_t rank() const { return count_ones(members_ & low_lanes()); }
 
+  /// How many of `lanes` are lower than this one.
+  [[nodiscard]] QUARRY_HD std::uint32_t rank_among(lane_mask lanes) const { return count_ones(lanes & low_lanes()); }
+
   /// Lane, not rank, of the member with rank 0.
   [[nodiscard]] QUARRY_HD std::uint32_t leader() const { return lowest_one(members_); }
   [[nodiscard]] QUARRY_HD bool is_leader() const { return (members_ & low_lanes()) == 0; }
@@ -60,7 +63,7 @@ class lane_group {
     if (is_alone()) return value;
     return from_bits<T>(__shfl_sync(members_, to_bits(value), static_cast<int>(lane)));
 #else
-    return from_bits<T>(static_cast<carrier<T>>(exchange(to_bits(value), "broadcast")[lane]));
+    return from_bits<T>(static_cast<carrier<T>>(exchange(to_bits(value), "broadcast")[lane % warp_size]));
 #endif
   }
 

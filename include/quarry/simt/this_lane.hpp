@@ -48,6 +48,25 @@ QUARRY_HD inline void block_barrier() {
 #endif
 }
 
+/// What lane 0 of the block gives. Waits for all lanes of the block, which must all call it.
+[[nodiscard]] QUARRY_HD inline std::uint64_t block_broadcast(std::uint64_t value) {
+#ifdef __CUDA_ARCH__
+  __shared__ std::uint64_t shared;
+  if (this_place().thread == 0) shared = value;
+  __syncthreads();
+  std::uint64_t const result = shared;
+  __syncthreads();
+  return result;
+#else
+  if (current_lane == nullptr) return value;
+  if (current_lane->where().thread == 0) current_lane->block_word() = value;
+  current_lane->block_barrier();
+  std::uint64_t const result = current_lane->block_word();
+  current_lane->block_barrier();
+  return result;
+#endif
+}
+
 /// Waits for all lanes of the grid. On CUDA the launch must be cooperative.
 QUARRY_HD inline void grid_barrier() {
 #ifdef __CUDA_ARCH__

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// What do arrays of its own cost each thread: to allocate, to initialise, to work with, to free? (Seed: GPU MPI coalescing,
+// section 4.1, the unit benchmark.) Workloads are in workloads.hpp.
+//
+// Each thread allocates n floats, sets them to 0, 1, ..., n - 1, runs a workload and frees. It reads its multiprocessor's clock
+// (the host's, in ns, on the CPU) around each of the four; a run gives the means over all threads, and 20 runs after 2 warm-ups
+// give median, mean, standard deviation, p10 and p90. The seed's work phase is `work`; `total` is the sum of all four.
+//
+// mode none      as the seed does: threads go on as they come. A slow malloc staggers them, and their work then looks fast, since
+//                few compete for memory.
+// mode barrier   a grid barrier before each phase, not counted: all work at the same time.
+// grid paper     12 blocks of 1024 threads (CPU: 2 of 32).
+// grid full      a block of 1024 on each multiprocessor (CPU: 4 of 32): what every allocator's kernel can have at once.
+//
+// Every launch is cooperative and every kernel bounded to 1024 threads, so to 64 registers, in both modes the same code; with one
+// block on a multiprocessor registers below that make no difference. What threads do with their arrays is compiled apart, so
+// that it is unrolled alike for every allocator. Each workload's sum is compared with the host's. Since all
+// arrays hold the same, sums do not show arrays that overlap: addresses are compared after each case's first run.
+//
+// Without options the record is: linear and quadratic at 100, 200, 300 and 400 floats, strided, gather and scan at 100 and 400, in
+// both modes and grids; linear with barriers at 25..400 in steps of 25 over our heap, and for CUDA's malloc on the small grid.
+// CUDA's malloc takes a thousand times as long: on the full grid it does two sizes, or one, and none that would take it longer
+// than `most_run_ms`. Options, with lists of several by commas; a case is run if all of them name it:
+//   --sizes=100,400 --workloads=linear --modes=barrier --grids=paper,264 (a number of blocks, too)
+//   --case-ms=700      after so long a case has as many runs as it has, but one
+//   --seconds=60       after so long an allocator begins no further case (14; CUDA's malloc 45: four minutes for all)
+#include "coalesced_allocators.hpp"
+#include "kernels.hpp"
+#include "unit_kernel.hpp"
+#include "workloads.hpp"
+
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+
+namespace {
+
+using bench::grid;
+using quarry::bytes;
+using namespace quarry::literals;
+
+constexpr double most_run_ms = 8000;
+constexpr char const* unit = bench::on_gpu ? "cycles" : "ns";
+
+struct options {
+  std::set<std::string> workloads, modes, grids;
+  std::set<std::uint32_t> sizes;
+  double case_ms = bench::on_gpu ? 700 : 100;
+  double seconds = 0;  // 0: as long as the record of all may take
+  std::vector<std::string> allocators;
+};
+
+/// Grids by name: those that are wanted, or both.
+std::vector<std::pair<std::string, grid>> grids_of(options const& wanted) {
+  std::uint32_t const threads = bench::on_gpu ? 1024 : 32;
+  std::uint32_t full = 4;
+#ifdef __CUDACC__
+  int multiprocessors = 0;
+  quarry::simt::check_cuda(
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0),
+      "cudaDeviceGetAttribute");
+  full = static_cast<std::uint32_t>(multiprocessors);
+#endif
+  std::vector<std::pair<std::string, grid>> found;
+  for (std::string const& name :
+       wanted.grids.empty() ? std::set<std::string>{"paper", "full"} : wanted.grids) {
+    if (name == "paper")
+      found.insert(found.begin(), {name, {bench::on_gpu ? 12u : 2u, threads}});
+    else if (name == "full")
+      found.push_back({name, {full, threads}});
+    else
+      found.push_back({name, {static_cast<std::uint32_t>(std::stoul(name)), threads}});
+  }
+  return found;
+}
+
+/// How long one run took, in ms, by grid and floats.
+using history = std::map<std::pair<std::string, std::uint32_t>, double>;
+
+/// The cases of one allocator in one grid.
+template <class Allocator>
+class session {
+ public:
+  session(std::string name, grid lanes, options const& wanted, history& past)
+      : name_{std::move(name)},
+        lanes_{lanes},
+        wanted_{wanted},
+        past_{past},
+        allocator_{make(lanes)},
+        ticks_{bench::phases * threads()},
+        arrays_{threads()} {}
+
+  /// False if there is no time left.
+  bool run_all(std::chrono::steady_clock::time_point end) {
+    bool has_time = true;
+    bench::for_all_workloads([&]<class Workload>() {
+      for (bool const meets : {false, true})
+        for (std::uint32_t const floats : sizes<Workload>(meets)) {
+          has_time = has_time && std::chrono::steady_clock::now() < end;
+          if (has_time) measure<Workload>(meets, floats);
+        }
+    });
+    if (auto const text = bench::complaint(upstream(), 0); !text.empty())
+      bench::record_failure("coalesced/unit/audit", params(), text, unit);
+    return has_time;
+  }
+
+ private:
+  static constexpr bool is_cuda_itself = bench::is_cuda_malloc<Allocator>;
+  static constexpr bool is_coalesced = requires(Allocator & one) { one.upstream(); };
+  static constexpr bool is_over_cuda = std::string_view{Allocator::name}.starts_with("cuda");
+
+  template <class Workload>
+  [[nodiscard]] std::vector<std::uint32_t> sizes(bool meets) const {
+    if (!wanted_.workloads.empty() && !wanted_.workloads.contains(Workload::name)) return {};
+    if (!wanted_.modes.empty() && !wanted_.modes.contains(meets ? "barrier" : "none")) return {};
+    if (!wanted_.sizes.empty()) return {wanted_.sizes.begin(), wanted_.sizes.end()};
+    bool const is_main =
+        std::is_same_v<Workload, bench::linear> || std::is_same_v<Workload, bench::quadratic>;
+    bool const is_slow = is_cuda_itself && name_ != "paper";
+    if (is_slow)
+      return is_main ? std::vector<std::uint32_t>{100, 400} : std::vector<std::uint32_t>{100};
+    if (!is_main) return {100, 400};
+    if (std::is_same_v<Workload, bench::quadratic> || !meets || (is_over_cuda && !is_cuda_itself))
+      return {100, 200, 300, 400};
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t floats = 25; floats <= 400; floats += 25) all.push_back(floats);
+    return all;
+  }
+
+  [[nodiscard]] bench::parameters params() const {
+    return bench::parameters{}
+        .add("allocator", Allocator::name)
+        .add("grid", name_)
+        .add("threads", std::uint64_t{lanes_.blocks} * lanes_.threads)
+        .add("mhz", std::lround(bench::ticks_per_us()));
+  }
+  [[nodiscard]] auto& upstream() {
+    if constexpr (is_coalesced)
+      return allocator_.upstream();
+    else
+      return allocator_;
+  }
+
+  template <class Workload>
+  void measure(bool meets, std::uint32_t floats) {
+    std::string const bench = "coalesced/unit/";
+    bench::trial all{params()
+                         .add("workload", Workload::name)
+                         .add("mode", meets ? "barrier" : "none")
+                         .add("floats", floats),
+                     {{bench + "allocate", unit},
+                      {bench + "initialise", unit},
+                      {bench + "work", unit},
+                      {bench + "free", unit},
+                      {bench + "total", unit}},
+                     {.most_ms = wanted_.case_ms, .moments = true}};
+    if (double const ms = expected_ms(floats); ms > most_run_ms)
+      return all.fail("not run: one would take " + std::to_string(static_cast<int>(ms / 1e3)) +
+                      " s");
+    sums_.from_host(expected_sums<Workload>(floats));
+    allocator_.reset();
+    double last_ms = 0;
+    for (bool is_first = true; all.next(); is_first = false) {
+      if (bench::never_frees<Allocator>) allocator_.reset();
+      counts_.zero();
+      last_ms = bench::run_together(
+          lanes_, bench::unit_kernel<typename Allocator::ref, Workload>{
+                      allocator_.device(),
+                      floats,
+                      meets,
+                      sums_.data(),
+                      {ticks_.data(), arrays_.data(), counts_.data(), counts_.data() + 1}});
+      auto const means = means_of_run();
+      if (auto const text = faults_of_run(meets && is_first, floats); !text.empty())
+        return all.fail(text);
+      all.add({means[bench::allocate], means[bench::initialise], means[bench::work],
+               means[bench::give_back],
+               means[bench::allocate] + means[bench::initialise] + means[bench::work] +
+                   means[bench::give_back]});
+    }
+    past_[{name_, floats}] = last_ms;
+    all.finish();
+  }
+
+  [[nodiscard]] std::array<double, bench::phases> means_of_run() {
+    bench::run(bench::lanes(bench::on_gpu ? 8192 : 1),
+               bench::add_up{threads(), ticks_.data(), counts_.data() + 2});
+    auto const sums = counts_.to_host();
+    std::array<double, bench::phases> means{};
+    for (std::uint32_t i = 0; i < bench::phases; ++i)
+      means[i] = static_cast<double>(sums[2 + i]) / static_cast<double>(threads());
+    return means;
+  }
+
+  /// What is wrong after a run. Empty if nothing is.
+  [[nodiscard]] std::string faults_of_run(bool are_all_live, std::uint32_t floats) {
+    auto const counts = counts_.to_host();
+    std::string text;
+    if (counts[0] != 0) text += std::to_string(counts[0]) + " threads got no memory; ";
+    if (counts[1] != 0) text += std::to_string(counts[1]) + " sums are wrong; ";
+    if constexpr (is_coalesced) text += allocator_.first_fault();
+    if constexpr (requires { upstream().heap(); })
+      if (auto const fault = upstream().heap().first_fault()) text += quarry::name_of(fault->kind);
+    if (text.empty() && are_all_live) {
+      auto const found =
+          bench::layout_of(arrays_.to_host(), bench::one_size{floats * sizeof(float)});
+      if (found.overlaps != 0) text = std::to_string(found.overlaps) + " arrays overlap";
+    }
+    return text;
+  }
+
+  template <class Workload>
+  [[nodiscard]] static std::vector<float> expected_sums(std::uint32_t floats) {
+    std::vector<float> sums;
+    for (std::uint32_t lane = 0; lane < bench::warp_size; ++lane) {
+      std::vector<float> data;
+      for (std::uint32_t i = 0; i < floats; ++i) data.push_back(static_cast<float>(i));
+      sums.push_back(Workload::run(floats, data, lane));
+    }
+    return sums;
+  }
+
+  /// How long one run will take if it slows down with size as it did in the small grid; 0 if that is not known.
+  [[nodiscard]] double expected_ms(std::uint32_t floats) const {
+    if (past_.contains({name_, floats})) return past_.at({name_, floats});
+    for (auto const& [key, ms] : past_)
+      if (key.first == name_ && past_.contains({"paper", key.second}) &&
+          past_.contains({"paper", floats}))
+        return ms * past_.at({"paper", floats}) / past_.at({"paper", key.second});
+    return 0;
+  }
+
+  [[nodiscard]] std::uint64_t threads() const {
+    return std::uint64_t{lanes_.blocks} * lanes_.threads;
+  }
+
+  static Allocator make(grid lanes) {
+    // 1 GiB as in the paper would do for the small grid; it can be set once only.
+    constexpr bytes size = is_over_cuda ? 2_GiB : bench::heap_bytes;
+    if constexpr (is_coalesced)
+      return Allocator{size, lanes};
+    else
+      return Allocator{size};
+  }
+
+  std::string name_;
+  grid lanes_;
+  options const& wanted_;
+  history& past_;
+  Allocator allocator_;
+  bench::array<std::uint64_t> ticks_;
+  bench::array<void*> arrays_;
+  bench::array<float> sums_{bench::warp_size};
+  bench::array<std::uint64_t> counts_{2 + bench::phases};  // missing, wrong, ticks of the phases
+};
+
+template <class Allocator>
+void measure_all(options const& wanted) {
+  double const otherwise = bench::is_cuda_malloc<Allocator> ? 45 : 14;
+  double const seconds = wanted.seconds > 0 ? wanted.seconds : otherwise;
+  auto const end = std::chrono::steady_clock::now() +
+                   std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1e3)};
+  history past;
+  for (auto const& [name, lanes] : grids_of(wanted)) {
+    session<Allocator> one{name, lanes, wanted, past};
+    if (one.run_all(end)) continue;
+    std::fprintf(stderr, "%s: %.0f s are over; left out: the rest of grid '%s', and what follows\n",
+                 Allocator::name, seconds, name.c_str());
+    return;
+  }
+}
+
+/// Throws std::invalid_argument for an option that there is not.
+options parse(std::vector<std::string> const& arguments) {
+  options wanted;
+  for (std::string const& argument : arguments) {
+    auto const equals = argument.find('=');
+    if (equals == std::string::npos) {
+      wanted.allocators.push_back(argument);
+      continue;
+    }
+    std::set<std::string> list;
+    std::string const values = argument.substr(equals + 1);
+    for (std::size_t begin = 0, comma = 0; comma != std::string::npos; begin = comma + 1) {
+      comma = values.find(',', begin);
+      list.insert(values.substr(begin, comma - begin));
+    }
+    std::string const key = argument.substr(0, equals);
+    if (key == "--workloads")
+      wanted.workloads = list;
+    else if (key == "--modes")
+      wanted.modes = list;
+    else if (key == "--grids")
+      wanted.grids = list;
+    else if (key == "--sizes")
+      for (auto const& one : list) wanted.sizes.insert(static_cast<std::uint32_t>(std::stoul(one)));
+    else if (key == "--case-ms")
+      wanted.case_ms = std::stod(values);
+    else if (key == "--seconds")
+      wanted.seconds = std::stod(values);
+    else
+      throw std::invalid_argument{"no option '" + key + "' here"};
+  }
+  return wanted;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  options wanted;
+  try {
+    wanted = parse({argv + 1, argv + argc});
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 2;
+  }
+  return bench::for_each_wanted(wanted.allocators, bench::all_coalesced_allocators{},
+                                [&]<class Allocator>() { measure_all<Allocator>(wanted); });
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements at equal distances, as the lanes of a group have theirs: an iterator over them, and a view.
+#pragma once
+
+#include "quarry/core/config.hpp"
+
+#include <iterator>
+#include <type_traits>
+
+namespace quarry {
+
+/// Walks elements that lie `stride` places apart. Models std::random_access_iterator.
+///
+/// It counts elements, and an access multiplies: distances and comparisons, of which sorting has many, need no division, and in
+/// a plain loop compilers turn the product into a step. Only iterators over the same elements may be compared. 24 bytes.
+template <class T>
+class lane_iterator {
+ public:
+  using iterator_category = std::random_access_iterator_tag;
+  using value_type = std::remove_cv_t<T>;
+  using difference_type = std::ptrdiff_t;
+  using pointer = T*;
+  using reference = T&;
+
+  lane_iterator() = default;
+  QUARRY_HD lane_iterator(T* first, std::uint32_t stride, difference_type index)
+      : first_{first}, index_{index}, stride_{stride} {}
+  /// One over elements that may be changed, as one over elements that may not.
+  template <class Other>
+  requires std::is_same_v<Other const, T> QUARRY_HD lane_iterator(lane_iterator<Other> const& other)
+      : first_{other.first_}, index_{other.index_}, stride_{other.stride_} {}
+
+  [[nodiscard]] QUARRY_HD T& operator*() const { return first_[index_ * stride_]; }
+  [[nodiscard]] QUARRY_HD T* operator->() const { return &**this; }
+  [[nodiscard]] QUARRY_HD T& operator[](difference_type n) const { return *(*this + n); }
+
+  QUARRY_HD lane_iterator& operator+=(difference_type n) {
+    index_ += n;
+    return *this;
+  }
+  QUARRY_HD lane_iterator& operator-=(difference_type n) { return *this += -n; }
+  QUARRY_HD lane_iterator& operator++() { return *this += 1; }
+  QUARRY_HD lane_iterator& operator--() { return *this += -1; }
+  QUARRY_HD lane_iterator operator++(int) {
+    lane_iterator const before = *this;
+    ++*this;
+    return before;
+  }
+  QUARRY_HD lane_iterator operator--(int) {
+    lane_iterator const before = *this;
+    --*this;
+    return before;
+  }
+  [[nodiscard]] friend QUARRY_HD lane_iterator operator+(lane_iterator it, difference_type n) {
+    return it += n;
+  }
+  [[nodiscard]] friend QUARRY_HD lane_iterator operator+(difference_type n, lane_iterator it) {
+    return it += n;
+  }
+  [[nodiscard]] friend QUARRY_HD lane_iterator operator-(lane_iterator it, difference_type n) {
+    return it -= n;
+  }
+  [[nodiscard]] friend QUARRY_HD difference_type operator-(lane_iterator const& a,
+                                                           lane_iterator const& b) {
+    return a.index_ - b.index_;
+  }
+
+  // Five and not <=>, whose result types are host code to a CUDA compiler.
+  [[nodiscard]] friend QUARRY_HD bool operator==(lane_iterator const& a, lane_iterator const& b) {
+    return a - b == 0;
+  }
+  [[nodiscard]] friend QUARRY_HD bool operator<(lane_iterator const& a, lane_iterator const& b) {
+    return a - b < 0;
+  }
+  [[nodiscard]] friend QUARRY_HD bool operator>(lane_iterator const& a, lane_iterator const& b) {
+    return a - b > 0;
+  }
+  [[nodiscard]] friend QUARRY_HD bool operator<=(lane_iterator const& a, lane_iterator const& b) {
+    return a - b <= 0;
+  }
+  [[nodiscard]] friend QUARRY_HD bool operator>=(lane_iterator const& a, lane_iterator const& b) {
+    return a - b >= 0;
+  }
+
+ private:
+  template <class>
+  friend class lane_iterator;
+
+  T* first_ = nullptr;
+  difference_type index_ = 0;
+  std::uint32_t stride_ = 1;
+};
+
+/// A view of `size()` elements that lie `stride()` places apart: all or part of a lane_array, or with stride 1 an ordinary
+/// array. It owns nothing, is trivially copyable, and is void once the elements' memory was given back. 16 bytes.
+///
+/// Being const says nothing of the elements, as with std::span: a lane_span<T const> protects them.
+template <class T>
+class lane_span {
+ public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+  using iterator = lane_iterator<T>;
+
+  lane_span() = default;
+  /// `stride` counts elements.
+  QUARRY_HD lane_span(T* first, std::uint32_t size, std::uint32_t stride)
+      : first_{first}, size_{size}, stride_{stride} {}
+  template <class Other>
+  requires std::is_same_v<Other const, T> QUARRY_HD lane_span(lane_span<Other> const& other)
+      : lane_span{other.data(), other.size(), other.stride()} {}
+
+  /// Requires `i` < `size()`, which is not checked.
+  [[nodiscard]] QUARRY_HD T& operator[](std::uint32_t i) const {
+    return first_[std::uint64_t{i} * stride_];
+  }
+  [[nodiscard]] QUARRY_HD iterator begin() const { return {first_, stride_, 0}; }
+  [[nodiscard]] QUARRY_HD iterator end() const { return {first_, stride_, size_}; }
+
+  /// Element 0; the others are `stride()` places apart.
+  [[nodiscard]] QUARRY_HD T* data() const { return first_; }
+  [[nodiscard]] QUARRY_HD std::uint32_t size() const { return size_; }
+  [[nodiscard]] QUARRY_HD std::uint32_t stride() const { return stride_; }
+  [[nodiscard]] QUARRY_HD bool empty() const { return size_ == 0; }
+
+  /// `count` elements from `first` on, or what there is of them. O(1).
+  [[nodiscard]] QUARRY_HD lane_span subspan(std::uint32_t first, std::uint32_t count) const {
+    if (first >= size_) return {};
+    return {&(*this)[first], least(count, size_ - first), stride_};
+  }
+
+  /// Copies the first `count` elements of an ordinary array here, or what fits; gives how many. O(count).
+  QUARRY_HD std::uint32_t copy_from(T const* ordinary, std::uint32_t count) const {
+    std::uint32_t const copied = least(count, size_);
+    for (std::uint32_t i = 0; i < copied; ++i) (*this)[i] = ordinary[i];
+    return copied;
+  }
+
+  /// Copies the first `count` elements to an ordinary array, or what there is of them; gives how many. O(count).
+  QUARRY_HD std::uint32_t copy_to(value_type* ordinary, std::uint32_t count) const {
+    std::uint32_t const copied = least(count, size_);
+    for (std::uint32_t i = 0; i < copied; ++i) ordinary[i] = (*this)[i];
+    return copied;
+  }
+
+  /// Makes every element `value`. O(size).
+  QUARRY_HD void fill(T const& value) const {
+    value_type const copy = value;  // which may be one of the elements
+    for (std::uint32_t i = 0; i < size_; ++i) (*this)[i] = copy;
+  }
+
+ private:
+  [[nodiscard]] QUARRY_HD static std::uint32_t least(std::uint32_t a, std::uint32_t b) {
+    return a < b ? a : b;
+  }
+
+  T* first_ = nullptr;
+  std::uint32_t size_ = 0;
+  std::uint32_t stride_ = 1;
+};
+
+}  // namespace quarry

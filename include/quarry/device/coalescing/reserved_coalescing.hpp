@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/coalescing/static_coalescing.hpp"
+
+namespace quarry {
+
+/// Allocation for lanes that want the same sizes in the same order, each when it gets there: nobody waits.
+///
+/// The n-th call of a lane belongs to the n-th superblock of its warp. The first lane to make its n-th call reserves it for all
+/// lanes of the warp; later ones take their part, beside their neighbours', by their own count of calls. A lane that cannot have
+/// its part at once (another lane is still reserving; it wants another size; it is so far ahead that its superblock's place in the
+/// ring is still needed) gives the part up and is told to allocate in another way. A wrong guess costs memory, never a hang.
+///
+/// A warp's ring has `places` entries; call n uses entry n mod `places`. An entry's control word holds the call it is for, whether
+/// that superblock is ready, and one bit for each lane that has taken its part or given it up. An entry is used again when all bits
+/// are set and it is not being reserved. `calls` holds how far each lane is, so that who reserves gives up the parts of lanes that are past that call.
+///
+/// Memory order. All changes of a control word are compare-and-swaps, and a call begins with an RMW of it (D), all acquire-release.
+/// A lane counts its call before that. So either its (D) comes before the reserving lane's change, which then sees the call
+/// counted; or it sees the reservation. Whichever sets the lane's bit decides, once. Becoming ready (Y) publishes superblock and
+/// size to those that take parts. All loops are bounded: a control word changes at most once a lane for each call.
+class reserved_coalescing {
+ public:
+  static constexpr std::uint32_t places = 4;
+
+  struct entry {
+    std::uint64_t control;
+    superblock* all;
+  };
+  /// One warp's. Zeroed at first.
+  struct alignas(128) ring {
+    entry entries[places];
+    std::uint32_t calls[simt::warp_size];
+  };
+
+  enum class outcome : std::uint32_t {
+    done,       ///< the pointer is the lane's
+    exhausted,  ///< the upstream heap had no memory for the lane's warp
+    elsewhere   ///< to be allocated in another way
+  };
+  struct result {
+    void* pointer;
+    outcome what;
+  };
+
+  /// Which ring this lane's warp has.
+  [[nodiscard]] QUARRY_HD static std::uint32_t ring_of_this_lane() {
+    auto const here = simt::this_place();
+    return here.block * ((here.threads + simt::warp_size - 1) / simt::warp_size) + here.thread / simt::warp_size;
+  }
+
+  /// Lanes that are here for the same call with one size are served together.
+  template <class Upstream>
+  [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, ring& of, bytes size) {
+    std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
+    std::uint32_t const call = simt::atomic_ref<std::uint32_t>{of.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
+    auto const group = simt::lane_group::coalesced<class reserved_malloc_site>().match(call).match(size);
+    std::uint64_t const own = std::uint64_t{1} << lane;
+    grant got{nullptr, 0, outcome::elsewhere};
+    if (group.is_leader()) got = take_for(upstream, of, call, group.size() == 1 ? own : group.members(), size);
+    group.sync();  // what the leader acquired is everybody's
+    got.all = group.broadcast(got.all);
+    got.lanes = group.broadcast(got.lanes);
+    got.what = group.broadcast(got.what);
+    if ((got.lanes & own) != 0) return {take(got.all, lane), outcome::done};
+    return {nullptr, got.what == outcome::exhausted ? outcome::exhausted : outcome::elsewhere};
+  }
+
+  /// Says that this lane makes no more calls, and gives up the parts that were reserved for it. To be called by lanes that end
+  /// before others of their warp do.
+  template <class Upstream>
+  QUARRY_HD static void leave(Upstream const& upstream, ring& of) {
+    std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
+    std::uint64_t const own = std::uint64_t{1} << lane;
+    simt::atomic_ref<std::uint32_t> calls{of.calls[lane]};
+    if (calls.load(simt::relaxed) < has_left) calls.fetch_add(has_left, simt::acq_rel);  // (D)
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < places; ++i) {
+      simt::atomic_ref<std::uint64_t> control{of.entries[i].control};
+      std::uint64_t seen = control.fetch_add(0, simt::acq_rel);  // (D)
+      QUARRY_NO_UNROLL
+      while (call_of(seen) != 0 && (seen & own) == 0) {
+        superblock* const all = phase_of(seen) == ready ? of.entries[i].all : nullptr;
+        if (!control.compare_exchange(seen, seen | own, simt::acq_rel)) {  // (D)
+          seen = control.load(simt::acquire);                              // (Y)
+          continue;
+        }
+        if (phase_of(seen) == ready) static_coalescing::free(upstream, all);
+        break;
+      }
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t all_lanes = ~std::uint32_t{0};
+  static constexpr std::uint32_t has_left = 1u << 29;
+  static constexpr std::uint64_t ready = 0;
+  static constexpr std::uint64_t reserving = 1;
+  static constexpr std::uint64_t failed = 2;
+
+  [[nodiscard]] QUARRY_HD static std::uint64_t word_of(std::uint32_t call, std::uint64_t phase, std::uint64_t lanes) {
+    return std::uint64_t{call} << 34 | phase << 32 | lanes;
+  }
+  [[nodiscard]] QUARRY_HD static std::uint32_t call_of(std::uint64_t control) { return static_cast<std::uint32_t>(control >> 34); }
+  [[nodiscard]] QUARRY_HD static std::uint64_t phase_of(std::uint64_t control) { return control >> 32 & 3; }
+
+  /// Whether an entry can be used for another call: no lane will come for this one, nor is one about to publish it.
+  [[nodiscard]] QUARRY_HD static bool is_over(std::uint64_t control) {
+    return call_of(control) == 0 || ((control & all_lanes) == all_lanes && phase_of(control) != reserving);
+  }
+
+  /// Lanes that this lane's warp has.
+  [[nodiscard]] QUARRY_HD static std::uint32_t lanes_of_warp() {
+    auto const here = simt::this_place();
+    std::uint32_t const first = here.thread / simt::warp_size * simt::warp_size;
+    return here.threads - first < simt::warp_size ? here.threads - first : simt::warp_size;
+  }
+
+  /// What lanes of one call got: those of `lanes` have a part of `all`.
+  struct grant {
+    superblock* all;
+    std::uint64_t lanes;
+    outcome what;
+  };
+
+  /// Takes the parts of the lanes of `mine`, which are here for the same call.
+  template <class Upstream>
+  [[nodiscard]] QUARRY_HD static grant take_for(Upstream const& upstream, ring& of, std::uint32_t call, std::uint64_t mine, bytes size) {
+    if (call >= has_left) return {nullptr, 0, outcome::elsewhere};
+    entry& at = of.entries[call % places];
+    simt::atomic_ref<std::uint64_t> control{at.control};
+    std::uint64_t seen = control.fetch_add(0, simt::acq_rel);  // (D)
+    QUARRY_NO_UNROLL
+    for (;;) {
+      if (call_of(seen) != call + 1) {
+        if (call_of(seen) > call + 1 || !is_over(seen)) return {nullptr, 0, outcome::elsewhere};
+        if (control.compare_exchange(seen, word_of(call + 1, reserving, mine), simt::acq_rel)) return reserve(upstream, of, at, call, mine, size);  // (D)
+        continue;
+      }
+      std::uint64_t const left = mine & ~seen;
+      if (left == 0) return {nullptr, 0, outcome::elsewhere};  // they were given up for these lanes
+      superblock* const all = phase_of(seen) == ready ? at.all : nullptr;  // of this call as long as these lanes' bits are not set
+      if (!control.compare_exchange(seen, seen | left, simt::acq_rel)) {   // (D)
+        seen = control.load(simt::acquire);                                // (Y)
+        continue;
+      }
+      if (phase_of(seen) == failed) return {nullptr, 0, outcome::exhausted};
+      if (phase_of(seen) == reserving) return {nullptr, 0, outcome::elsewhere};
+      if (all->part_bytes() == size) return {all, left, outcome::done};
+      if (all->give_back(count_ones(left))) upstream.free(all);
+      return {nullptr, 0, outcome::elsewhere};
+    }
+  }
+
+  /// Reserves for all lanes of the warp, and takes the parts of `mine`.
+  template <class Upstream>
+  [[nodiscard]] QUARRY_HD static grant reserve(Upstream const& upstream, ring& of, entry& at, std::uint32_t call, std::uint64_t mine, bytes size) {
+    std::uint32_t const lanes = lanes_of_warp();
+    superblock* const all = static_coalescing::open<locate_by::header>(upstream, lanes, size);
+    std::uint64_t gone = all_lanes & ~low_bits(lanes);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t other = 0; other < lanes; ++other) {
+      bool const is_past = simt::atomic_ref<std::uint32_t>{of.calls[other]}.load(simt::relaxed) > call;  // (D) acquired with the word
+      if (is_past) gone |= std::uint64_t{1} << other & ~mine;
+    }
+    simt::atomic_ref<std::uint64_t> control{at.control};
+    std::uint64_t seen = control.load(simt::relaxed);  // (L) compare-and-swap decides
+    std::uint64_t next = 0;
+    at.all = all;
+    QUARRY_NO_UNROLL
+    do {
+      std::uint64_t const done = (seen & all_lanes) | gone;
+      next = word_of(call + 1, all == nullptr ? failed : ready, done);
+      if (all != nullptr) all->parts = count_ones(mine) + count_ones(all_lanes & ~done);  // and those that are still to be taken
+    } while (!control.compare_exchange(seen, next, simt::acq_rel));  // (Y)
+    if (all == nullptr) return {nullptr, 0, outcome::exhausted};
+    return {all, mine, outcome::done};
+  }
+
+  [[nodiscard]] QUARRY_HD static void* take(superblock* all, std::uint32_t lane) {
+    char* const part = all->part(lane, true);
+    *reinterpret_cast<std::uint64_t*>(part - superblock::header_bytes / 2) = reinterpret_cast<std::uint64_t>(all);
+    return part;
+  }
+};
+
+}  // namespace quarry

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/coalescing/superblock.hpp"
+#include "quarry/device/coalescing/superblock_map.hpp"
+#include "quarry/simt/lane_group.hpp"
+#include "quarry/simt/this_lane.hpp"
+
+namespace quarry {
+
+/// Which lanes share a superblock.
+enum class coalesce : std::uint32_t {
+  warp,  ///< those of the warp that call together: normally all
+  block  ///< all lanes of the block, which wait for each other
+};
+
+/// How a part's superblock is found again.
+enum class locate_by : std::uint32_t {
+  header,  ///< by its address in front of the part: 16 bytes more for each
+  map      ///< by a hash table: neighbours' parts touch, and both malloc and free cost a look-up
+};
+
+/// Allocation by lanes that are known to call together and to want the same size (seed: GPU MPI coalescing, section 3.1).
+///
+/// One lane allocates a superblock for all; each takes its part. Requires equal sizes; with `coalesce::block`, also that all lanes
+/// of the block call. Parts are aligned to 16 bytes. If the upstream heap has no memory all lanes get nullptr; a lane for whose part
+/// the map has no room gives it back at once and gets nullptr.
+class static_coalescing {
+ public:
+  /// Sizes beyond this cannot be had.
+  static constexpr bytes most_bytes = bytes{1} << 40;
+
+  struct result {
+    void* pointer;
+    bool map_is_full;
+  };
+
+  template <coalesce Among, locate_by By, class Upstream>
+  [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, superblock_map& map, bytes size) {
+    if constexpr (Among == coalesce::warp) {
+      // Lanes of one warp may be here on different rounds of a loop: then their sizes may differ after all.
+      auto const group = simt::lane_group::coalesced<class static_malloc_site>().match(size);
+      superblock* all = nullptr;
+      if (group.is_leader()) all = open<By>(upstream, group.size(), size);
+      group.sync();  // what the leader wrote is seen by all
+      all = group.broadcast(all);
+      return take<By>(upstream, map, all, group.rank());
+    } else {
+      auto const here = simt::this_place();
+      superblock* all = nullptr;
+      if (here.thread == 0) all = open<By>(upstream, here.threads, size);
+      all = reinterpret_cast<superblock*>(simt::block_broadcast(reinterpret_cast<std::uint64_t>(all)));
+      return take<By>(upstream, map, all, here.thread);
+    }
+  }
+
+  /// Gives a part back.
+  template <class Upstream>
+  QUARRY_HD static void free(Upstream const& upstream, superblock* of) {
+    if (of->give_back()) upstream.free(of);
+  }
+
+  template <locate_by By, class Upstream>
+  [[nodiscard]] QUARRY_HD static superblock* open(Upstream const& upstream, std::uint32_t lanes, bytes size) {
+    if (size > most_bytes) return nullptr;
+    auto* const all = static_cast<superblock*>(upstream.malloc(sizeof(superblock) + lanes * superblock::stride(size, By == locate_by::header)));
+    if (all != nullptr) all->open(lanes, size, By == locate_by::header);
+    return all;
+  }
+
+ private:
+  template <locate_by By, class Upstream>
+  [[nodiscard]] QUARRY_HD static result take(Upstream const& upstream, superblock_map& map, superblock* all, std::uint32_t index) {
+    if (all == nullptr) return {nullptr, false};
+    char* const part = all->part(index, By == locate_by::header);
+    if constexpr (By == locate_by::header) {
+      *reinterpret_cast<std::uint64_t*>(part - 8) = reinterpret_cast<std::uint64_t>(all);
+    } else if (!map.insert(part, all)) {
+      free(upstream, all);
+      return {nullptr, true};
+    }
+    return {part, false};
+  }
+};
+
+}  // namespace quarry

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+#include "quarry/device/orders.hpp"
+#include "quarry/simt/atomic.hpp"
+
+namespace quarry {
+
+/// One allocation that the lanes of a group share, each with a part of the same size; this is its first 16 bytes.
+///
+///   |superblock|part|part| ... |part|                         without headers
+///   |superblock|header|part|header|part| ... |header|part|    a header is the superblock's address, in the 8 bytes before the part
+///
+/// `parts` says how many parts are not yet given back. Whoever gives back the last one frees the superblock (seed: GPU MPI
+/// coalescing, section 3.1).
+///
+/// Memory order. (K) is acquire-release: whoever counts the last part has seen all that the owners of the others did, and hands
+/// it on to the upstream heap. `mark` is written before the parts are handed out and by the lane that frees it all; who looks at
+/// it (L) holds a part, or is about to be refused.
+///
+/// What looks like a header and is none: the first word's bit 1 is clear, that of a dynamic superblock set (segment_header). And
+/// the 8 bytes before the first part without a header are neither a header of a segment nor an address near by.
+struct alignas(16) superblock {
+  std::uint32_t mark;
+  std::uint32_t parts;
+  bytes shifted_bytes;  // of a part, times 16
+
+  static constexpr bytes header_bytes = 16;  // of which the upper 8 are used
+
+  QUARRY_HD void open(std::uint32_t count, bytes size, bool with_header) {
+    mark = mark_of(this, with_header);
+    parts = count;
+    shifted_bytes = size << 4;
+  }
+  /// That the owner of a part may use.
+  [[nodiscard]] QUARRY_HD bytes part_bytes() const { return shifted_bytes >> 4; }
+
+  /// Whether this is a superblock whose parts have headers, or have none.
+  [[nodiscard]] QUARRY_HD bool is_sound(bool with_header) const {
+    return simt::atomic_ref<std::uint32_t>{const_cast<std::uint32_t&>(mark)}.load(simt::relaxed) == mark_of(this, with_header);  // (L)
+  }
+
+  /// True if that was the last of them: then the superblock is the caller's to free.
+  [[nodiscard]] QUARRY_HD bool give_back(std::uint32_t count = 1) {
+    if (simt::atomic_ref<std::uint32_t>{parts}.fetch_sub(count, superblock_count_order) != count) return false;  // (K)
+    simt::atomic_ref<std::uint32_t>{mark}.store(0, simt::relaxed);  // (L)
+    return true;
+  }
+
+  /// Bytes from one part to the next.
+  [[nodiscard]] QUARRY_HD static constexpr bytes stride(bytes size, bool with_header) {
+    return (size == 0 ? 16 : (size + 15) / 16 * 16) + (with_header ? header_bytes : 0);
+  }
+  [[nodiscard]] QUARRY_HD char* part(std::uint32_t index, bool with_header) {
+    return reinterpret_cast<char*>(this + 1) + index * stride(part_bytes(), with_header) + (with_header ? header_bytes : 0);
+  }
+  /// Whether a part may begin at `pointer`.
+  [[nodiscard]] QUARRY_HD bool may_have_part_at(void const* pointer, bool with_header) const {
+    auto const distance = reinterpret_cast<std::uint64_t>(pointer) - reinterpret_cast<std::uint64_t>(this + 1);
+    return is_sound(with_header) && distance % stride(part_bytes(), with_header) == (with_header ? header_bytes : 0);
+  }
+
+ private:
+  [[nodiscard]] QUARRY_HD static std::uint32_t mark_of(superblock const* at, bool with_header) {
+    std::uint32_t const hash = static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(at) >> 4) * 0x9e3779b1u ^ 0x53424c4bu;
+    return (hash & ~7u) | (with_header ? 5u : 1u);
+  }
+};
+
+static_assert(sizeof(superblock) == 16);
+
+}  // namespace quarry

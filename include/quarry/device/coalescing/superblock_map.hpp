@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/device/orders.hpp"
+#include "quarry/simt/atomic.hpp"
+
+namespace quarry {
+
+/// Address of a part -> its superblock, for parts without headers: a hash table of fixed capacity with open addressing
+/// (seed: GPU MPI coalescing, "no-header version").
+///
+/// A key's place is one of the `window` slots from its hash on. A look-up ends at a slot that was never used; removed keys leave
+/// a slot that can be used again. Insert, find and remove are wait-free, O(window) at worst, O(1) while less than about three
+/// quarters of the slots are taken. A key is in the table once at most, since an address has one owner.
+///
+/// Memory order. A slot's value is Guarded by: whoever set its key from `never` or `removed` to `taken` by compare-and-swap (B).
+/// The key's release (M) publishes what it stands for to a look-up's acquire (F). The value is atomic (L) only for look-ups of a key
+/// that is removed meanwhile: a double free. Removal (X) is acquire-release, so that the slot's next
+/// user comes after this one, and of two removals of a key one succeeds.
+class superblock_map {
+ public:
+  struct slot {
+    std::uint64_t key;
+    std::uint64_t value;
+  };
+  static constexpr std::uint32_t window = 64;
+
+  superblock_map() = default;
+  /// `capacity`, a power of two or 0 for none, zeroed slots.
+  superblock_map(slot* slots, std::uint32_t capacity) : slots_{slots}, capacity_{capacity} {}
+
+  [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
+
+  /// False if the key's window is full.
+  [[nodiscard]] QUARRY_HD bool insert(void const* part, void* superblock) {
+    auto const key = reinterpret_cast<std::uint64_t>(part);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < width(); ++i) {
+      slot& at = slot_of(key, i);
+      simt::atomic_ref<std::uint64_t> state{at.key};
+      std::uint64_t found = state.load(simt::relaxed);  // (L) (B) decides
+      if (found != never && found != removed) continue;
+      if (!state.compare_exchange(found, taken, simt::acquire)) continue;  // (B)
+      simt::atomic_ref<std::uint64_t>{at.value}.store(reinterpret_cast<std::uint64_t>(superblock), simt::relaxed);  // (L)
+      state.store(key, map_insert_order);  // (M)
+      return true;
+    }
+    return false;
+  }
+
+  /// The superblock of `part`, or nullptr.
+  [[nodiscard]] QUARRY_HD void* find(void const* part) {
+    slot* const at = slot_with(part);
+    return at == nullptr ? nullptr : value_of(*at);
+  }
+
+  /// The same, and removes it. Of two lanes that remove a key at the same time one gets nullptr.
+  [[nodiscard]] QUARRY_HD void* remove(void const* part) {
+    slot* const at = slot_with(part);
+    if (at == nullptr) return nullptr;
+    void* const result = value_of(*at);
+    auto key = reinterpret_cast<std::uint64_t>(part);
+    return simt::atomic_ref<std::uint64_t>{at->key}.compare_exchange(key, removed, simt::acq_rel) ? result : nullptr;  // (X)
+  }
+
+ private:
+  static constexpr std::uint64_t never = 0;
+  static constexpr std::uint64_t removed = 1;
+  static constexpr std::uint64_t taken = 2;  // its value is being written
+
+  [[nodiscard]] QUARRY_HD std::uint32_t width() const { return capacity_ < window ? capacity_ : window; }
+  [[nodiscard]] QUARRY_HD slot& slot_of(std::uint64_t key, std::uint32_t i) const {
+    return slots_[(mix(static_cast<std::uint32_t>(key >> 4) ^ mix(static_cast<std::uint32_t>(key >> 36))) + i) & (capacity_ - 1)];
+  }
+  [[nodiscard]] QUARRY_HD static void* value_of(slot& at) {
+    return reinterpret_cast<void*>(simt::atomic_ref<std::uint64_t>{at.value}.load(simt::relaxed));  // (L)
+  }
+  [[nodiscard]] QUARRY_HD slot* slot_with(void const* part) const {
+    auto const key = reinterpret_cast<std::uint64_t>(part);
+    if (key <= taken) return nullptr;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < width(); ++i) {
+      slot& at = slot_of(key, i);
+      std::uint64_t const found = simt::atomic_ref<std::uint64_t>{at.key}.load(map_find_order);  // (F)
+      if (found == key) return &at;
+      if (found == never) return nullptr;
+    }
+    return nullptr;
+  }
+
+  slot* slots_ = nullptr;
+  std::uint32_t capacity_ = 0;
+};
+
+}  // namespace quarry

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where coalescing allocators get their superblocks: any heap with `malloc(bytes)` and `free(void*)`.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+#include "quarry/core/config.hpp"
+
+#include <concepts>
+#include <cstdlib>
+
+namespace quarry {
+
+/// CUDA's heap in kernels, the C library's on the CPU. Allocations are aligned to 16 bytes.
+struct platform_heap {
+  [[nodiscard]] QUARRY_HD void* malloc(bytes size) const { return ::malloc(size); }
+  QUARRY_HD void free(void* pointer) const { ::free(pointer); }
+};
+
+/// A heap that tells in which of its allocations an address lies, so that a pointer can be checked before it is followed.
+template <class Heap>
+concept tells_allocations = requires(Heap const& heap, void const* pointer) {
+  { heap.allocation_of(pointer) } -> std::same_as<void*>;
+};
+
+}  // namespace quarry

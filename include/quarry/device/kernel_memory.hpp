@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+#include "quarry/device/heap.hpp"
+
+#include <memory>
+
+namespace quarry {
+
+class heap_memory;
+
+/// Zeroed memory that kernels of one machine see, for the state that a heap's user shares with them. Owned; the host reads and
+/// writes it between launches: each call first waits until kernels are done.
+class kernel_memory {
+ public:
+  /// Throws std::bad_alloc, or std::runtime_error that names the call.
+  kernel_memory(machine where, bytes size);
+  ~kernel_memory();
+  kernel_memory(kernel_memory&&) noexcept;
+  kernel_memory& operator=(kernel_memory&&) noexcept;
+
+  /// Aligned to 256 bytes.
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] bytes size() const { return size_; }
+
+  /// `count` bytes from `offset` on. The range must lie in the memory: otherwise std::out_of_range.
+  void write(bytes offset, void const* from, bytes count);
+  void read(void* to, bytes offset, bytes count) const;
+  void zero(bytes offset, bytes count);
+
+ private:
+  void check(bytes offset, bytes count) const;
+
+  std::shared_ptr<heap_memory> memory_;
+  void* data_ = nullptr;
+  bytes size_ = 0;
+};
+
+}  // namespace quarry

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which figures there are: what `plot_bench.py` draws and `readme_table.py` tabulates."""
+
+from dataclasses import dataclass
+
+from bench_records import ALLOCATORS, points
+
+HIGHER, LOWER = "higher is better", "lower is better"
+
+
+@dataclass
+class Panel:
+    """One pair of axes: a benchmark along one of its params, or several benchmarks side by side."""
+
+    title: str
+    better: str
+    bench: str | None = None
+    x: str | None = None
+    where: dict | None = None
+    side_by_side: dict | None = None  # label -> bench
+    lines: bool = False  # never bars, and x is no power of two
+
+    def points(self, records, machine):
+        """{allocator: {x, or the label of the benchmark: Point}}"""
+        if self.bench:
+            return points(records, machine, self.bench, self.x, self.where)
+        found = {}
+        for label, bench in self.side_by_side.items():
+            for allocator, of_bench in points(records, machine, bench).items():
+                found.setdefault(allocator, {})[label] = next(iter(of_bench.values()))
+        return found
+
+
+@dataclass
+class Figure:
+    name: str
+    title: str
+    panels: list
+    columns: int = 2
+
+
+FIGURES = [
+    Figure(
+        "one-size",
+        "Each thread allocates once, then frees: one size, heap reset before each round",
+        [
+            Panel("malloc", HIGHER, "heap/single/malloc", "bytes"),
+            Panel("free", HIGHER, "heap/single/free", "bytes"),
+        ],
+    ),
+    Figure(
+        "mixed-sizes",
+        "Each thread allocates once, then frees: a random size from 16 B up to …",
+        [
+            Panel("malloc", HIGHER, "heap/mixed/malloc", "bytes"),
+            Panel("free", HIGHER, "heap/mixed/free", "bytes"),
+        ],
+    ),
+    Figure(
+        "used-heap",
+        "Each thread allocates once, then frees: one size, heap never reset",
+        [
+            Panel("malloc", HIGHER, "heap/warm/malloc", "bytes"),
+            Panel("free", HIGHER, "heap/warm/free", "bytes"),
+        ],
+    ),
+    Figure(
+        "scaling",
+        "Time until all threads have allocated, or freed, once",
+        [
+            Panel("malloc of 64 B", LOWER, "heap/scaling/malloc", "threads", {"bytes": 64}),
+            Panel("malloc of 512 B", LOWER, "heap/scaling/malloc", "threads", {"bytes": 512}),
+            Panel("free of 64 B", LOWER, "heap/scaling/free", "threads", {"bytes": 64}),
+            Panel("free of 512 B", LOWER, "heap/scaling/free", "threads", {"bytes": 512}),
+        ],
+    ),
+    Figure(
+        "churn",
+        "Churn: each thread frees one and allocates another, again and again, 16 B up to …",
+        [
+            Panel("malloc and free", HIGHER, "heap/churn", "bytes"),
+            Panel("refused", LOWER, "heap/churn/failures", "bytes"),
+        ],
+    ),
+    Figure(
+        "fragmentation",
+        "From the lowest address in use to the highest, for each byte asked for",
+        [
+            Panel("one size", LOWER, "heap/fragmentation/span", "bytes"),
+            Panel("16 B up to …", LOWER, "heap/fragmentation/mixed_span", "bytes"),
+        ],
+    ),
+    Figure(
+        "fill",
+        "Threads allocate until all are refused; a random half is freed; they fill it again",
+        [
+            Panel("share handed out", HIGHER, "heap/utilisation/share", "bytes"),
+            Panel("time to fill", LOWER, "heap/utilisation/fill", "bytes"),
+            Panel("share of that half had again", HIGHER, "heap/reuse/share", "bytes"),
+            Panel("time to fill again", LOWER, "heap/reuse/fill", "bytes"),
+        ],
+    ),
+    Figure(
+        "large",
+        "Large pieces: time until all threads have one",
+        [
+            Panel("malloc", LOWER, "heap/large/malloc", "bytes"),
+            Panel("free", LOWER, "heap/large/free", "bytes"),
+            Panel("threads served", HIGHER, "heap/large/successes", "bytes"),
+        ],
+        columns=3,
+    ),
+    Figure(
+        "graph-and-work",
+        "Real work: a graph whose arrays grow and shrink; arrays that are filled and summed",
+        [
+            Panel(
+                "graph",
+                LOWER,
+                side_by_side={
+                    step: f"heap/graph/{step}" for step in ("init", "insert", "delete", "expand")
+                },
+            ),
+            Panel(
+                "128 bytes a thread, summed",
+                LOWER,
+                side_by_side={
+                    "malloc": "heap/in_use/malloc",
+                    "use": "heap/in_use/use",
+                    "free": "heap/in_use/free",
+                    "all three": "heap/in_use/total",
+                    "one kernel": "heap/in_use/one_kernel",
+                },
+            ),
+        ],
+    ),
+    Figure(
+        "set-up",
+        "What a heap costs before it is used",
+        [
+            Panel(
+                "host time",
+                LOWER,
+                side_by_side={"make": "heap/init/construct", "reset": "heap/init/reset"},
+            ),
+            Panel(
+                "registers of a kernel",
+                LOWER,
+                side_by_side={"malloc": "heap/registers/malloc", "free": "heap/registers/free"},
+            ),
+        ],
+    ),
+]
+
+
+@dataclass
+class Row:
+    """One line of README's table: one case of a benchmark."""
+
+    title: str
+    bench: str
+    where: dict | None = None
+
+    def points(self, records, machine):
+        """{allocator: Point}"""
+        found = points(records, machine, self.bench, where=self.where)
+        return {name: next(iter(found[name].values())) for name in ALLOCATORS if name in found}
+
+
+
+def unit_case(workload, floats):
+    """A case of coalesced_unit_bench: all threads meet between the phases."""
+    return {"workload": workload, "floats": floats, "mode": "barrier", "grid": "paper"}
+
+
+KIB, MIB, ALL = 1 << 10, 1 << 20, 1 << 20
+
+ROWS = [
+    Row("malloc, 64 B", "heap/single/malloc", {"bytes": 64}),
+    Row("malloc, 1024 B", "heap/single/malloc", {"bytes": 1024}),
+    Row("malloc, 4096 B", "heap/single/malloc", {"bytes": 4096}),
+    Row("free, 64 B", "heap/single/free", {"bytes": 64}),
+    Row("malloc, 16 to 256 B", "heap/mixed/malloc", {"bytes": 256}),
+    Row("malloc, 64 B, heap never reset", "heap/warm/malloc", {"bytes": 64}),
+    Row("malloc, 4096 B, heap never reset", "heap/warm/malloc", {"bytes": 4096}),
+    Row("malloc, 64 B, one thread", "heap/scaling/malloc", {"bytes": 64, "threads": 1}),
+    Row("malloc, 64 B, 2^20 threads", "heap/scaling/malloc", {"bytes": 64, "threads": ALL}),
+    Row("256 threads malloc 1 MiB", "heap/large/malloc", {"bytes": MIB}),
+    Row("churn, 16 to 256 B", "heap/churn", {"bytes": 256}),
+    Row("churn, 16 to 4096 B", "heap/churn", {"bytes": 4 * KIB}),
+    Row("addresses used ÷ bytes asked, 64 B", "heap/fragmentation/span", {"bytes": 64}),
+    Row("share handed out, 64 B", "heap/utilisation/share", {"bytes": 64}),
+    Row("share of a freed half had again, 64 B", "heap/reuse/share", {"bytes": 64}),
+    Row("graph of 11.7 million edges: build", "heap/graph/init"),
+    Row("graph: insert a batch", "heap/graph/insert"),
+    Row("graph: delete a batch", "heap/graph/delete"),
+    Row("graph: double each array", "heap/graph/expand"),
+    Row("128 B a thread: allocate, fill, sum, free", "heap/in_use/total"),
+    Row(
+        "12,288 threads, 400 floats each: malloc alone",
+        "coalesced/unit/allocate",
+        unit_case("linear", 400),
+    ),
+    Row(
+        "the same: allocate, set, sum, free",
+        "coalesced/unit/total",
+        unit_case("linear", 400),
+    ),
+    Row("make a heap of 8 GiB", "heap/init/construct"),
+    Row("registers of a kernel that allocates", "heap/registers/malloc"),
+]

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/kernel_memory.hpp"
+
+#include "memory.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace quarry {
+
+kernel_memory::kernel_memory(machine where, bytes size) : size_{size} {
+  if (where == machine::automatic) where = has_cuda_device() ? machine::cuda : machine::cpu;
+  memory_ = where == machine::cuda ? make_cuda_memory(2_MiB, 2_MiB) : make_cpu_memory(64_KiB, 64_KiB);
+  data_ = memory_->metadata(size);
+  memory_->zero(data_, size);
+  memory_->synchronize();
+}
+
+kernel_memory::~kernel_memory() = default;
+kernel_memory::kernel_memory(kernel_memory&&) noexcept = default;
+kernel_memory& kernel_memory::operator=(kernel_memory&&) noexcept = default;
+
+void kernel_memory::check(bytes offset, bytes count) const {
+  if (offset > size_ || count > size_ - offset) {
+    throw std::out_of_range{"kernel_memory: " + std::to_string(count) + " bytes from " + std::to_string(offset) + " of " +
+                            std::to_string(size_)};
+  }
+}
+
+void kernel_memory::write(bytes offset, void const* from, bytes count) {
+  check(offset, count);
+  memory_->synchronize();
+  memory_->upload(static_cast<char*>(data_) + offset, from, count);
+  memory_->synchronize();
+}
+
+void kernel_memory::read(void* to, bytes offset, bytes count) const {
+  check(offset, count);
+  memory_->synchronize();
+  memory_->download(to, static_cast<char const*>(data_) + offset, count);
+}
+
+void kernel_memory::zero(bytes offset, bytes count) {
+  check(offset, count);
+  memory_->synchronize();
+  memory_->zero(static_cast<char*>(data_) + offset, count);
+  memory_->synchronize();
+}
+
+}  // namespace quarry

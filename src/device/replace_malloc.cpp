@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/replace_malloc.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+namespace quarry {
+namespace {
+
+struct known_file {
+  file_with_route const* file;
+  bool was_set = false;  // if not, nothing is to be restored, and perhaps there is no GPU to ask
+};
+
+/// Guarded by: its mutex. Files come and go as the program and its libraries are loaded and unloaded.
+struct file_list {
+  std::mutex mutex;
+  std::vector<known_file> files;
+};
+
+file_list& known_files() {
+  static file_list list;  // made before the first file is, so that it ends after the last
+  return list;
+}
+
+}  // namespace
+
+file_with_route::file_with_route(machine where, loader load_route, storer store_route)
+    : where_{where}, load_{load_route}, store_{store_route} {
+  auto& [mutex, files] = known_files();
+  std::lock_guard const lock{mutex};
+  files.push_back({this});
+}
+
+file_with_route::~file_with_route() {
+  auto& [mutex, files] = known_files();
+  std::lock_guard const lock{mutex};
+  std::erase_if(files, [&](known_file const& known) { return known.file == this; });
+}
+
+void replace_malloc(heap const& heap) {
+  auto& [mutex, files] = known_files();
+  std::lock_guard const lock{mutex};
+  auto const concerned = [&](known_file const& known) { return known.file->where() == heap.where(); };
+  if (std::none_of(files.begin(), files.end(), concerned)) {
+    throw std::logic_error{"replace_malloc: no file of the program includes quarry/device/replace_malloc.cuh for the heap's machine"};
+  }
+  malloc_route const route{heap.ref(), heap.region(), heap.region_bytes()};
+  // All files can free what the heap gives before one can allocate from it.
+  for (auto const& next : {route.frees_only(), route}) {
+    for (auto& known : files) {
+      if (!concerned(known)) continue;
+      known.was_set = true;
+      known.file->store(next);
+    }
+  }
+}
+
+void restore_malloc() {
+  auto& [mutex, files] = known_files();
+  std::lock_guard const lock{mutex};
+  for (auto const& known : files) {
+    if (!known.was_set) continue;
+    if (malloc_route const route = known.file->load(); route.allocates()) known.file->store(route.frees_only());
+  }
+}
+
+}  // namespace quarry

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/coalescing/coalescing_heap.hpp"
+
+#include "support/coalescing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace quarry::test {
+namespace {
+
+template <class Ref>
+struct allocate_by_way {
+  Ref ref;
+  std::uint32_t how;
+  bytes size;
+  void** held;
+
+  QUARRY_HD void operator()() const { held[simt::this_place().rank()] = allocate(ref, how, size); }
+};
+
+template <class Ref>
+struct free_own {
+  Ref ref;
+  void** held;
+
+  QUARRY_HD void operator()() const {
+    ref.free(held[simt::this_place().rank()]);
+    ref.leave();
+  }
+};
+
+template <class Setting>
+struct CoalescingHeap : testing::Test {};
+TYPED_TEST_SUITE(CoalescingHeap, settings, setting_names);
+
+template <class Setting>
+std::uint32_t served(typename Setting::template array<void*>& held) {
+  std::uint32_t result = 0;
+  for (void* const one : held) result += one != nullptr ? 1 : 0;
+  return result;
+}
+
+TYPED_TEST(CoalescingHeap, RefsAreAPointerWide) { EXPECT_EQ(sizeof(typename TypeParam::ref_type), 8u); }
+
+TYPED_TEST(CoalescingHeap, AFullMapIsReportedAndTheOtherKindsStillWork) {
+  using ref = typename TypeParam::ref_type;
+  for (std::uint64_t const seed : {1u, 2u, 3u}) {
+    TypeParam on{seed, 16};
+    typename TypeParam::template array<void*> held(80);
+    typename TypeParam::template array<void*> others(80);
+    on.run({2, 40}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
+    EXPECT_EQ(served<TypeParam>(held), 16u);
+    EXPECT_EQ(on.count(fault_kind::table_full), 64u);
+    EXPECT_EQ(on.count(fault_kind::out_of_memory), 0u);
+    for (std::uint32_t const how : {dynamic, header_warp, reserved, slices}) {
+      on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, 24, others.data()});
+      EXPECT_EQ(served<TypeParam>(others), 80u);
+      on.run({2, 40}, free_own<ref>{on.ref(), others.data()});
+    }
+    on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
+    EXPECT_EQ(on.refused(), 0u);
+    on.expect_empty();
+    on.run({1, 16}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
+    EXPECT_EQ(on.count(fault_kind::table_full), 64u) << "what is freed leaves room";
+    on.run({1, 16}, free_own<ref>{on.ref(), held.data()});
+    on.expect_empty();
+  }
+}
+
+TYPED_TEST(CoalescingHeap, WithoutMapAndRingsTheseCallsAreRefusedOrServedOtherwise) {
+  using ref = typename TypeParam::ref_type;
+  TypeParam on{1, 0, 0};
+  typename TypeParam::template array<void*> held(80);
+  on.run({2, 40}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
+  EXPECT_EQ(served<TypeParam>(held), 0u);
+  EXPECT_EQ(on.count(fault_kind::table_full), 80u);
+  on.run({2, 40}, allocate_by_way<ref>{on.ref(), reserved, 24, held.data()});
+  EXPECT_EQ(served<TypeParam>(held), 80u);
+  on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
+  on.expect_empty();
+}
+
+TYPED_TEST(CoalescingHeap, WarpsBeyondItsRingsFallBack) {
+  using ref = typename TypeParam::ref_type;
+  TypeParam on{1, 0, 1};
+  typename TypeParam::template array<void*> held(160);
+  on.run({4, 40}, allocate_by_way<ref>{on.ref(), reserved, 24, held.data()});
+  EXPECT_EQ(served<TypeParam>(held), 160u);
+  on.run({4, 40}, free_own<ref>{on.ref(), held.data()});
+  on.expect_no_fault();
+  on.expect_empty();
+}
+
+TYPED_TEST(CoalescingHeap, NoMemoryIsReportedByEachLaneAndLeaksNothing) {
+  using ref = typename TypeParam::ref_type;
+  for (auto const seed : TypeParam::seeds()) {
+    for (std::uint32_t how = 0; how < slices; ++how) {
+      TypeParam on{seed};
+      if constexpr (!TypeParam::tells) on.upstream().limit(0);
+      typename TypeParam::template array<void*> held(80);
+      bytes const size = TypeParam::tells ? bytes{5} << 20 : bytes{100};
+      on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, size, held.data()});
+      EXPECT_EQ(served<TypeParam>(held), 0u);
+      EXPECT_EQ(on.count(fault_kind::out_of_memory), 80u);
+      EXPECT_EQ(on.together().first_fault()->size, size);
+      if constexpr (TypeParam::tells) {
+        on.upstream().owner().clear_faults();
+      } else {
+        on.upstream().limit(1000000);
+      }
+      on.expect_empty();
+      on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, 100, held.data()});
+      if (how != reserved) { EXPECT_EQ(served<TypeParam>(held), 80u) << "and then there is memory again"; }
+      on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
+      on.expect_empty();
+      ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " way " << how;
+    }
+    if (seed == 20) break;
+  }
+}
+
+TYPED_TEST(CoalescingHeap, ResetForgetsFaultsAndAllocations) {
+  using ref = typename TypeParam::ref_type;
+  TypeParam on{1, 16};
+  typename TypeParam::template array<void*> held(80);
+  on.run({2, 40}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
+  EXPECT_TRUE(on.together().first_fault());
+  on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
+  on.together().reset();
+  EXPECT_FALSE(on.together().first_fault());
+  EXPECT_EQ(on.count(fault_kind::table_full), 0u);
+  on.run({1, 16}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
+  EXPECT_FALSE(on.together().first_fault()) << "the map is empty again";
+  on.run({1, 16}, free_own<ref>{on.ref(), held.data()});
+  on.expect_empty();
+}
+
+/// What was in use when both were reset must not be seen in what is allocated at the same addresses, whose bytes nobody wrote.
+TYPED_TEST(CoalescingHeap, AfterAResetOfBothNothingIsMistakenForWhatWasThere) {
+  if constexpr (TypeParam::tells) {
+    using ref = typename TypeParam::ref_type;
+    for (std::uint32_t const before : {header_warp, map_warp, dynamic}) {
+      for (std::uint32_t how = 0; how < ways; ++how) {
+        for (bytes const size : {bytes{1}, bytes{12}, bytes{24}, bytes{32}}) {
+          TypeParam on{size};
+          typename TypeParam::template array<void*> held(80);
+          on.run({2, 40}, allocate_by_way<ref>{on.ref(), before, 24, held.data()});
+          on.upstream().owner().reset();
+          on.together().reset();
+          on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, size, held.data()});
+          on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
+          on.expect_no_fault();
+          on.expect_empty();
+          ASSERT_FALSE(this->HasFailure()) << "way " << how << " after " << before << " size " << size;
+        }
+      }
+    }
+  }
+}
+
+TEST(CoalescingHeapOptions, RefusesAMapThatIsTooLarge) {
+  EXPECT_THROW((coalescing_heap<platform_heap>{platform_heap{}, {.map_capacity = (1u << 31) + 1, .where = machine::cpu}}), std::invalid_argument);
+}
+
+TEST(CoalescingHeapOptions, RoundsTheMapUpToAPowerOfTwo) {
+  coalescing_heap<platform_heap> const one{platform_heap{}, {.map_capacity = 100, .where = machine::cpu}};
+  EXPECT_FALSE(one.first_fault());
+}
+
+}  // namespace
+}  // namespace quarry::test

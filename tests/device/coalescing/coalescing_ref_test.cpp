@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/coalescing/coalescing_ref.hpp"
+
+#include "support/coalescing.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace {
+
+constexpr simt::grid two_blocks{2, 40};  // a last warp of 8 lanes each
+constexpr std::uint32_t lanes_of_two_blocks = 80;
+
+/// What a lane of this rank writes into byte `i` of its allocation: all its bytes are `fill` if that is less than 256.
+QUARRY_HD unsigned char byte_of(std::uint32_t fill, std::uint64_t rank, std::uint64_t i) {
+  return static_cast<unsigned char>(fill < 256 ? fill : rank * 31 + i);
+}
+constexpr std::uint32_t own_bytes = 256;
+
+QUARRY_HD void count(std::uint32_t* wrong, bool is_wrong) {
+  if (is_wrong) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
+}
+
+/// Each lane makes one allocation and fills it.
+template <class Ref>
+struct allocate_one_each {
+  Ref ref;
+  std::uint32_t how;
+  bytes size;
+  std::uint32_t fill;
+  unsigned char** held;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = simt::this_place().rank();
+    held[rank] = static_cast<unsigned char*>(allocate(ref, how, size));
+    for (bytes i = 0; held[rank] != nullptr && i < size; ++i) held[rank][i] = byte_of(fill, rank, i);
+    ref.leave();
+  }
+};
+
+/// Each lane frees the allocation of another one, if it is of those that `mask` and `value` choose.
+template <class Ref>
+struct free_another {
+  Ref ref;
+  bytes size;
+  std::uint32_t fill;
+  unsigned char** held;
+  std::uint32_t mask;
+  std::uint32_t value;
+  bool is_live;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    auto const here = simt::this_place();
+    auto const rank = (here.rank() * 7 + 3) % here.count();
+    if ((rank & mask) != value || held[rank] == nullptr) return;
+    for (bytes i = 0; is_live && i < size; ++i) count(wrong, held[rank][i] != byte_of(fill, rank, i));
+    ref.free(held[rank]);
+  }
+};
+
+/// Each lane holds some allocations of all kinds, filled with its own pattern, and checks them before it frees them.
+template <class Ref>
+struct churn {
+  Ref ref;
+  std::uint32_t seed;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    constexpr std::uint32_t places = 3;
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    unsigned char* held[places] = {};
+    std::uint32_t sizes[places] = {};
+    for (std::uint32_t step = 0; step < 24; ++step) {
+      std::uint32_t const how = mix(step + seed) % ways;
+      std::uint32_t const size = mix(how == dynamic ? rank * 100 + step : step + 7 + seed) % 120;
+      std::uint32_t const place = mix(rank + step) % places;
+      if (held[place] != nullptr) {
+        for (std::uint32_t i = 0; i < sizes[place]; ++i) count(wrong, held[place][i] != byte_of(own_bytes, rank + place, i));
+        ref.free(held[place]);
+      }
+      held[place] = static_cast<unsigned char*>(allocate(ref, how, size));
+      sizes[place] = size;
+      count(wrong, held[place] == nullptr);
+      if (held[place] == nullptr) continue;
+      count(wrong, ref.usable_size(held[place]) < size);
+      for (std::uint32_t i = 0; i < size; ++i) held[place][i] = byte_of(own_bytes, rank + place, i);
+    }
+    for (auto* one : held) ref.free(one);
+    ref.leave();
+  }
+};
+
+template <class Setting>
+struct CoalescingRef : testing::Test {};
+TYPED_TEST_SUITE(CoalescingRef, settings, setting_names);
+
+TYPED_TEST(CoalescingRef, AllKindsLiveTogether) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam on{seed};
+    typename TypeParam::template array<std::uint32_t> wrong(1);
+    on.run(two_blocks, churn<typename TypeParam::ref_type>{on.ref(), static_cast<std::uint32_t>(seed), wrong.data()});
+    EXPECT_EQ(wrong[0], 0u);
+    on.expect_no_fault();
+    on.expect_empty();
+    ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
+  }
+}
+
+TYPED_TEST(CoalescingRef, AnyLaneOfALaterKernelFreesWhatALaneAllocated) {
+  for (std::uint32_t how = 0; how < ways; ++how) {
+    for (bytes const size : {bytes{0}, bytes{1}, bytes{14}, bytes{24}, bytes{100}, bytes{400}}) {
+      TypeParam on{size + how};
+      typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
+      typename TypeParam::template array<std::uint32_t> wrong(1);
+      using ref = typename TypeParam::ref_type;
+      on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, size, own_bytes, held.data()});
+      for (std::uint32_t third = 0; third < 2; ++third)
+        on.run(two_blocks, free_another<ref>{on.ref(), size, own_bytes, held.data(), 1, third, true, wrong.data()});
+      EXPECT_EQ(wrong[0], 0u);
+      on.expect_no_fault();
+      on.expect_empty();
+      ASSERT_FALSE(this->HasFailure()) << "way " << how << " size " << size;
+    }
+  }
+}
+
+/// Whatever the neighbours' bytes look like: these are what an unlucky free would take for a header.
+constexpr std::uint32_t treacherous[] = {own_bytes, 0x00, 0x04, 0x08, 0x0e, 0x0c, 0xff};
+
+TYPED_TEST(CoalescingRef, ADoubleFreeIsReportedAndChangesNothing) {
+  if (!TypeParam::can_tell()) GTEST_SKIP() << "told while the superblock lives: the tests of each allocator see to that";
+  using ref = typename TypeParam::ref_type;
+  for (std::uint32_t how = 0; how < ways; ++how) {
+    for (std::uint32_t const fill : treacherous) {
+      for (bytes const size : {bytes{8}, bytes{14}, bytes{16}, bytes{24}, bytes{40}, bytes{96}}) {
+        TypeParam on{size};
+        typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
+        typename TypeParam::template array<std::uint32_t> wrong(1);
+        on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, size, fill, held.data()});
+        on.run(two_blocks, free_another<ref>{on.ref(), size, fill, held.data(), 1, 0, true, wrong.data()});
+        on.expect_no_fault();
+        on.run(two_blocks, free_another<ref>{on.ref(), size, fill, held.data(), 1, 0, false, wrong.data()});
+        EXPECT_EQ(on.refused() + on.upstream().faults(), lanes_of_two_blocks / 2);
+        EXPECT_EQ(on.upstream().faults(), 0u);
+        on.run(two_blocks, free_another<ref>{on.ref(), size, fill, held.data(), 1, 1, true, wrong.data()});
+        EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes";
+        EXPECT_EQ(on.refused(), lanes_of_two_blocks / 2);
+        on.expect_empty();
+        ASSERT_FALSE(this->HasFailure()) << "way " << how << " fill " << fill << " size " << size;
+      }
+    }
+  }
+}
+
+/// All lanes free one allocation at once.
+template <class Ref>
+struct free_one_together {
+  Ref ref;
+  unsigned char** held;
+
+  QUARRY_HD void operator()() const { ref.free(held[5]); }
+};
+
+TYPED_TEST(CoalescingRef, OfLanesThatFreeOneAllocationAtOnceOneSucceeds) {
+  if (!TypeParam::can_tell()) GTEST_SKIP() << "told while the superblock lives";
+  using ref = typename TypeParam::ref_type;
+  for (auto const seed : TypeParam::seeds()) {
+    for (std::uint32_t how = 0; how < slices; ++how) {
+      TypeParam on{seed};
+      typename TypeParam::template array<unsigned char*> held(16);
+      typename TypeParam::template array<std::uint32_t> wrong(1);
+      on.run({1, 8}, allocate_one_each<ref>{on.ref(), how, 40, own_bytes, held.data()});
+      on.run({1, 8}, free_one_together<ref>{on.ref(), held.data()});
+      EXPECT_EQ(on.refused(), 7u);
+      held[5] = nullptr;
+      on.run({1, 8}, free_another<ref>{on.ref(), 40, own_bytes, held.data(), 0, 0, true, wrong.data()});
+      EXPECT_EQ(on.refused(), 7u);
+      EXPECT_EQ(wrong[0], 0u);
+      on.expect_empty();
+      ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " way " << how;
+    }
+  }
+}
+
+/// Frees addresses that no call gave, while each lane holds an allocation.
+template <class Ref>
+struct free_what_is_not_one {
+  Ref ref;
+  unsigned char** held;
+  bool inside;
+  std::uint32_t* tried;
+
+  QUARRY_HD void operator()() const {
+    for (std::uint64_t const address : {1u, 3u, 5u, 4097u, 2u, 4098u}) {
+      if (!inside && address % 2 == 0) break;  // is followed, if the upstream heap cannot tell
+      ref.free(reinterpret_cast<void*>(address));
+      count(tried, true);
+    }
+    if (!inside) return;
+    auto const rank = simt::this_place().rank();
+    for (std::uint32_t const offset : {1u, 2u, 4u, 8u, 16u, 24u, 32u}) {
+      ref.free(held[rank] + offset);
+      count(tried, true);
+    }
+  }
+};
+
+TYPED_TEST(CoalescingRef, AForeignPointerIsReportedAndChangesNothing) {
+  using ref = typename TypeParam::ref_type;
+  for (std::uint32_t const how : {header_warp, map_warp, reserved}) {
+    for (std::uint32_t const fill : treacherous) {
+      TypeParam on{3};
+      typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
+      typename TypeParam::template array<std::uint32_t> wrong(1);
+      typename TypeParam::template array<std::uint32_t> tried(1);
+      on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, 64, fill, held.data()});
+      on.run(two_blocks, free_what_is_not_one<ref>{on.ref(), held.data(), TypeParam::tells && how != reserved, tried.data()});
+      EXPECT_EQ(on.refused(), tried[0]);
+      on.run(two_blocks, free_another<ref>{on.ref(), 64, fill, held.data(), 0, 0, true, wrong.data()});
+      EXPECT_EQ(wrong[0], 0u);
+      EXPECT_EQ(on.refused(), tried[0]);
+      on.expect_empty();
+      ASSERT_FALSE(this->HasFailure()) << "way " << how << " fill " << fill;
+    }
+  }
+}
+
+/// realloc up and down, calloc, and what both refuse; every step that goes wrong is counted.
+template <class Ref>
+struct resize {
+  Ref ref;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = simt::this_place().rank();
+    for (std::uint32_t how = 0; how < ways; ++how) {
+      auto* one = static_cast<unsigned char*>(allocate(ref, how, 20));
+      for (std::uint32_t i = 0; i < 20; ++i) one[i] = byte_of(own_bytes, rank, i);
+      auto* const same = static_cast<unsigned char*>(ref.realloc(one, 7));
+      count(wrong, same != one || ref.usable_size(same) < 20);
+      auto* const larger = static_cast<unsigned char*>(ref.realloc(same, 3000 + rank));
+      count(wrong, larger == nullptr || larger == same || ref.usable_size(larger) < 3000 + rank);
+      for (std::uint32_t i = 0; i < 20; ++i) count(wrong, larger[i] != byte_of(own_bytes, rank, i));
+      count(wrong, ref.realloc(larger, ~bytes{0}) != nullptr || larger[3] != byte_of(own_bytes, rank, 3));
+      ref.free(larger);
+    }
+    auto* const first = static_cast<unsigned char*>(ref.realloc(nullptr, 33));
+    count(wrong, first == nullptr);
+    ref.free(first);
+    auto* const zeroed = static_cast<unsigned char*>(ref.calloc(9, 5));
+    for (std::uint32_t i = 0; i < 45; ++i) count(wrong, zeroed[i] != 0);
+    ref.free(zeroed);
+    count(wrong, ref.calloc(~bytes{0} / 2, 3) != nullptr);
+    count(wrong, ref.realloc(reinterpret_cast<void*>(std::uintptr_t{3}), 8) != nullptr);
+    count(wrong, ref.usable_size(reinterpret_cast<void*>(std::uintptr_t{3})) != 0);
+    ref.leave();
+  }
+};
+
+TYPED_TEST(CoalescingRef, ReallocAndCallocTakeAllKinds) {
+  for (std::uint64_t const seed : {1u, 2u, 3u}) {
+    TypeParam on{seed};
+    typename TypeParam::template array<std::uint32_t> wrong(1);
+    on.run(two_blocks, resize<typename TypeParam::ref_type>{on.ref(), wrong.data()});
+    EXPECT_EQ(wrong[0], 0u);
+    EXPECT_EQ(on.count(fault_kind::foreign_pointer), 2 * lanes_of_two_blocks);
+    EXPECT_EQ(on.count(fault_kind::out_of_memory), (ways + 1) * lanes_of_two_blocks);
+    EXPECT_EQ(on.count(fault_kind::double_free), 0u);
+    on.expect_empty();
+  }
+}
+
+/// What was freed, but whose superblock lives, has no size and cannot grow.
+template <class Ref>
+struct resize_what_is_free {
+  Ref ref;
+  std::uint32_t how;
+  unsigned char** held;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    count(wrong, ref.usable_size(held[0]) != 0);
+    count(wrong, ref.realloc(held[0], 4) != nullptr);
+    count(wrong, ref.realloc(held[0], 400) != nullptr);
+  }
+};
+
+TYPED_TEST(CoalescingRef, WhatIsFreeHasNoSizeAndDoesNotGrow) {
+  if (!TypeParam::can_tell()) GTEST_SKIP() << "told while the superblock lives";
+  using ref = typename TypeParam::ref_type;
+  for (std::uint32_t how = 0; how < slices; ++how) {
+    for (bytes const size : {bytes{7}, bytes{20}, bytes{24}, bytes{32}}) {
+      TypeParam on{size};
+      typename TypeParam::template array<unsigned char*> held(32);
+      typename TypeParam::template array<std::uint32_t> wrong(1);
+      on.run({1, 32}, allocate_one_each<ref>{on.ref(), how, size, own_bytes, held.data()});
+      on.run({1, 32}, free_another<ref>{on.ref(), size, own_bytes, held.data(), ~0u, 0, true, wrong.data()});
+      on.run({1, 1}, resize_what_is_free<ref>{on.ref(), how, held.data(), wrong.data()});
+      EXPECT_EQ(wrong[0], 0u);
+      EXPECT_EQ(on.refused(), 3u);
+      held[0] = nullptr;
+      on.run({1, 32}, free_another<ref>{on.ref(), size, own_bytes, held.data(), 0, 0, true, wrong.data()});
+      EXPECT_EQ(wrong[0], 0u);
+      on.expect_empty();
+      ASSERT_FALSE(this->HasFailure()) << "way " << how << " size " << size;
+    }
+  }
+}
+
+/// All lanes of the block together; then as `allocate_one_each`.
+template <class Ref, locate_by By>
+struct allocate_by_block {
+  Ref ref;
+  bytes size;
+  std::uint32_t fill;
+  unsigned char** held;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = simt::this_place().rank();
+    held[rank] = static_cast<unsigned char*>(ref.template malloc_static<coalesce::block, By>(size));
+    for (bytes i = 0; held[rank] != nullptr && i < size; ++i) held[rank][i] = byte_of(fill, rank, i);
+  }
+};
+
+/// Each lane lets its part grow, and frees it.
+template <class Ref>
+struct grow_and_free {
+  Ref ref;
+  bytes size;
+  unsigned char** held;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = simt::this_place().rank();
+    count(wrong, ref.usable_size(held[rank]) != size);
+    auto* const larger = static_cast<unsigned char*>(ref.realloc(held[rank], size + 100));
+    for (bytes i = 0; i < size; ++i) count(wrong, larger[i] != byte_of(own_bytes, rank, i));
+    ref.free(larger);
+  }
+};
+
+/// A block's superblock lives while half of its lanes hold their parts: then double frees are told over any upstream heap, but
+/// for a part in the map behind bytes that look like a header.
+template <class Setting, locate_by By>
+void expect_a_block_is_served() {
+  using ref = typename Setting::ref_type;
+  constexpr simt::grid lanes{2, 4};
+  for (auto const seed : Setting::seeds()) {
+    for (std::uint32_t const fill : treacherous) {
+      for (bytes const size : {bytes{8}, bytes{14}, bytes{24}, bytes{48}}) {
+        if (!Setting::can_tell() && By == locate_by::map && (fill != 0 || size % 16 != 0)) continue;  // padding is anything
+        Setting on{seed};
+        typename Setting::template array<unsigned char*> held(8);
+        typename Setting::template array<std::uint32_t> wrong(1);
+        auto const free_half = [&](std::uint32_t parity, bool is_live) {
+          on.run(lanes, free_another<ref>{on.ref(), size, fill, held.data(), 1, parity, is_live, wrong.data()});
+        };
+        on.run(lanes, allocate_by_block<ref, By>{on.ref(), size, fill, held.data()});
+        free_half(0, true);
+        on.expect_no_fault();
+        free_half(0, false);
+        EXPECT_EQ(on.refused(), 4u);
+        free_half(1, true);
+        EXPECT_EQ(on.refused(), 4u);
+        EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes";
+        on.expect_empty();
+        ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed << " fill " << fill << " size " << size;
+      }
+    }
+    Setting on{seed};
+    typename Setting::template array<unsigned char*> held(8);
+    typename Setting::template array<std::uint32_t> wrong(1);
+    on.run(lanes, allocate_by_block<ref, By>{on.ref(), 30, own_bytes, held.data()});
+    on.run(lanes, grow_and_free<ref>{on.ref(), 30, held.data(), wrong.data()});
+    EXPECT_EQ(wrong[0], 0u);
+    on.expect_no_fault();
+    on.expect_empty();
+    if (seed == 40) break;
+  }
+}
+
+TYPED_TEST(CoalescingRef, ServesABlockWithHeaders) { expect_a_block_is_served<TypeParam, locate_by::header>(); }
+TYPED_TEST(CoalescingRef, ServesABlockByTheMap) { expect_a_block_is_served<TypeParam, locate_by::map>(); }
+
+TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperblockLives) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint32_t const how : {dynamic, header_warp, reserved}) {
+    for (std::uint32_t const fill : treacherous) {
+      for (bytes const size : {bytes{6}, bytes{12}, bytes{24}, bytes{32}}) {
+        setting<fibers_machine, over_platform> on{1};
+        std::vector<unsigned char*> held(32);
+        auto const ref = on.ref();
+        run_whole_warp(32, [&] {
+          auto const lane = simt::this_place().thread;
+          held[lane] = static_cast<unsigned char*>(allocate(ref, how, size));
+          for (bytes i = 0; i < size; ++i) held[lane][i] = static_cast<unsigned char>(fill);
+          ref.leave();
+        });
+        for (std::uint32_t lane = 0; lane < 32; lane += 2) ref.free(held[lane]);
+        on.expect_no_fault();
+        for (std::uint32_t lane = 0; lane < 32; lane += 2) ref.free(held[lane]);
+        EXPECT_EQ(on.count(fault_kind::double_free), 16u) << "way " << how << " fill " << fill << " size " << size;
+        for (std::uint32_t lane = 1; lane < 32; lane += 2) ref.free(held[lane]);
+        EXPECT_EQ(on.refused(), 16u);
+        on.expect_empty();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quarry::test

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/coalescing/lane_array.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/machines.hpp"
+#include "support/warp_of_threads.hpp"
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace quarry {
+namespace {
+
+using namespace test;
+
+using numbers = lane_array<std::uint32_t>;
+static_assert(std::is_trivially_copyable_v<numbers> && sizeof(numbers) == 16);
+static_assert(std::is_convertible_v<numbers, lane_span<std::uint32_t>>);
+static_assert(std::is_convertible_v<numbers const, lane_span<std::uint32_t const>>);
+static_assert(!std::is_convertible_v<numbers const, lane_span<std::uint32_t>>);
+static_assert(std::random_access_iterator<numbers::iterator> &&
+              std::random_access_iterator<numbers::const_iterator>);
+
+constexpr std::uint32_t lane_count = 128;  // of small_grid
+
+QUARRY_HD std::uint32_t own_rank() { return static_cast<std::uint32_t>(simt::this_place().rank()); }
+
+QUARRY_HD void count_wrong(std::uint32_t* wrong, bool is_right) {
+  if (!is_right) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
+}
+
+struct twelve_bytes {
+  std::uint32_t parts[3];
+};
+struct alignas(16) sixteen_bytes {
+  std::uint64_t parts[2];
+};
+
+/// Every lane makes an array, of `size` elements or of another size for each, writes all of its bytes, and keeps the object.
+template <class T>
+struct make_and_mark {
+  heap_ref heap;
+  lane_array<T>* arrays;
+  std::uint64_t size;
+  bool is_same_for_all;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = own_rank();
+    lane_array<T>& own = arrays[rank];
+    own = lane_array<T>::make(heap, is_same_for_all ? size : rank * 7 % 5 * size);
+    T value;
+    std::memset(&value, static_cast<int>(rank + 1), sizeof value);
+    own.fill(value);
+  }
+};
+
+/// Lane k, of another launch, checks and destroys the array of lane (37 * k + first) % lane_count.
+template <class T>
+struct check_and_destroy {
+  heap_ref heap;
+  lane_array<T>* arrays;
+  std::uint32_t first;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t const other = (own_rank() * 37 + first) % lane_count;
+    lane_array<T>& array = arrays[other];
+    bool is_right = static_cast<bool>(array);
+    for (T const& element : std::as_const(array)) {
+      auto const* const bytes_of = reinterpret_cast<unsigned char const*>(&element);
+      for (std::size_t i = 0; i < sizeof(T); ++i)
+        is_right = is_right && bytes_of[i] == (other + 1) % 256;
+    }
+    count_wrong(wrong, is_right);
+    count_wrong(wrong, array.destroy(heap));
+    count_wrong(wrong, !array && array.empty());
+  }
+};
+
+/// Lanes whose rank leaves `remainder` when divided by `divisor` destroy their arrays.
+struct destroy_some {
+  heap_ref heap;
+  numbers* arrays;
+  std::uint32_t divisor, remainder;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    if (own_rank() % divisor == remainder) count_wrong(wrong, arrays[own_rank()].destroy(heap));
+  }
+};
+
+/// The lanes that made their arrays together, by the address of the first row.
+template <class T, class Arrays>
+std::map<std::uintptr_t, std::vector<lane_array<T>>> superblocks(Arrays& arrays) {
+  std::map<std::uintptr_t, std::vector<lane_array<T>>> result;
+  for (auto const& array : arrays) {
+    result[reinterpret_cast<std::uintptr_t>(array.data()) - array.rank() * sizeof(T)].push_back(
+        array);
+  }
+  return result;
+}
+
+/// Fails the test unless ranks are 0, 1, ... and elements at one index are side by side, from a multiple of 128 bytes on.
+template <class T, class Arrays>
+void expect_interleaved(Arrays& arrays) {
+  for (auto& [row, lanes] : superblocks<T>(arrays)) {
+    EXPECT_EQ(row % 128, 0u);
+    std::ranges::sort(lanes, {}, &lane_array<T>::rank);
+    for (std::uint32_t rank = 0; rank < lanes.size(); ++rank) {
+      EXPECT_EQ(lanes[rank].rank(), rank);
+      EXPECT_EQ(lanes[rank].stride(), lanes.size());
+      for (std::uint32_t i = 0;
+           rank > 0 && i < std::min(lanes[rank].size(), lanes[rank - 1].size()); ++i) {
+        EXPECT_EQ(&lanes[rank][i] - &lanes[rank - 1][i], 1);
+      }
+    }
+  }
+}
+
+/// Arrays of T are made in one launch, looked at, checked and destroyed by other lanes in another.
+template <class T, class Machine>
+void expect_round_trip(Machine const& machine, std::uint64_t seed, bool is_same_for_all) {
+  auto const heap = machine.make_heap({.bytes = 2_MiB, .segment_bytes = 64_KiB});
+  typename Machine::template array<lane_array<T>> arrays(lane_count);
+  typename Machine::template array<std::uint32_t> wrong(1);
+  machine.run(small_grid, make_and_mark<T>{heap.ref(), arrays.data(), 6, is_same_for_all});
+  for (std::uint32_t rank = 0; rank < lane_count; ++rank)
+    EXPECT_EQ(arrays[rank].size(), is_same_for_all ? 6 : rank * 7 % 5 * 6);
+  expect_interleaved<T>(arrays);
+  EXPECT_EQ(heap.live_allocations().size(), superblocks<T>(arrays).size());
+  machine.run(small_grid, check_and_destroy<T>{heap.ref(), arrays.data(),
+                                               static_cast<std::uint32_t>(seed), wrong.data()});
+  EXPECT_EQ(wrong[0], 0u);
+  expect_sound_and_empty(heap);
+}
+
+template <class Machine>
+struct LaneArray : testing::Test {};
+TYPED_TEST_SUITE(LaneArray, machines, machine_names);
+
+TYPED_TEST(LaneArray, LiesBesideItsNeighboursAndIsDestroyedByAnyLaneOfALaterKernel) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    bool const is_same_for_all = seed % 2 == 0;
+    switch (seed / 2 % 6) {
+      case 0:
+        expect_round_trip<std::uint8_t>(machine, seed, is_same_for_all);
+        break;
+      case 1:
+        expect_round_trip<std::uint16_t>(machine, seed, is_same_for_all);
+        break;
+      case 2:
+        expect_round_trip<std::uint32_t>(machine, seed, is_same_for_all);
+        break;
+      case 3:
+        expect_round_trip<std::uint64_t>(machine, seed, is_same_for_all);
+        break;
+      case 4:
+        expect_round_trip<twelve_bytes>(machine, seed, is_same_for_all);
+        break;
+      default:
+        expect_round_trip<sixteen_bytes>(machine, seed, is_same_for_all);
+        break;
+    }
+  }
+}
+
+TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneHasDestroyedItsOwn) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<numbers> arrays(lane_count);
+    typename TypeParam::template array<std::uint32_t> wrong(1);
+    machine.run(small_grid, make_and_mark<std::uint32_t>{heap.ref(), arrays.data(), 3, true});
+    for (std::uint32_t remainder = 0; remainder < 3; ++remainder) {
+      std::set<void const*> needed;
+      for (auto const& [row, lanes] : superblocks<std::uint32_t>(arrays)) {
+        if (row != 0) needed.insert(reinterpret_cast<void const*>(row));
+      }
+      EXPECT_EQ(heap.live_allocations().size(), needed.size());
+      machine.run(small_grid, destroy_some{heap.ref(), arrays.data(), 3, remainder, wrong.data()});
+      for (auto& array : arrays) {
+        if (!array) array = {};  // so that the next round sees the same null row for all of them
+      }
+    }
+    EXPECT_EQ(wrong[0], 0u);
+    expect_sound_and_empty(heap);
+  }
+}
+
+/// What each lane does is up to its own random numbers: it makes, uses and destroys four arrays, and does the same to plain ones.
+struct compare_with_plain_arrays {
+  heap_ref heap;
+  std::uint32_t seed;
+  std::uint32_t* wrong;
+
+  static constexpr std::uint32_t most = 24;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t random = mix(seed * 1000 + own_rank());
+    numbers arrays[4];
+    std::uint32_t expected[4][most];
+    std::uint32_t sizes[4] = {};
+    for (std::uint32_t step = 0; step < 120; ++step) {
+      random = mix(random + step);
+      std::uint32_t const which = random / 16 % 4, action = random % 16, value = random / 64;
+      numbers& array = arrays[which];
+      std::uint32_t* const plain = expected[which];
+      std::uint32_t& size = sizes[which];
+      if (!array) {
+        size = value % (most + 1);
+        array = numbers::make(heap, size);
+        for (std::uint32_t i = 0; i < size; ++i) plain[i] = array[i] = value + i;
+      } else if (action < 2) {
+        count_wrong(wrong, array.destroy(heap));
+        size = 0;
+      } else if (action < 4) {
+        array.fill(value);
+        for (std::uint32_t i = 0; i < size; ++i) plain[i] = value;
+      } else if (action < 6) {
+        std::uint32_t const first = value % most;
+        array.subspan(first, 5).fill(value);
+        for (std::uint32_t i = first; i < first + 5 && i < size; ++i) plain[i] = value;
+      } else if (action < 8) {  // what one array has is copied to another
+        std::uint32_t const from = value % 4;
+        std::uint32_t const copied = array.copy_from(expected[from], sizes[from]);
+        count_wrong(wrong, copied == (size < sizes[from] ? size : sizes[from]));
+        for (std::uint32_t i = 0; i < copied; ++i) plain[i] = expected[from][i];
+      } else if (size != 0) {
+        plain[value % size] = array[value % size] = value;
+      }
+      check(array, plain, size);
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      check(arrays[i], expected[i], sizes[i]);
+      count_wrong(wrong, arrays[i].destroy(heap));
+    }
+  }
+
+  QUARRY_HD void check(numbers const& array, std::uint32_t const* plain, std::uint32_t size) const {
+    std::uint32_t copy[most];
+    bool is_right = array.size() == size && array.copy_to(copy, most) == size;
+    std::uint32_t i = 0;
+    for (std::uint32_t const element : array) {
+      is_right = is_right && element == plain[i] && copy[i] == element;
+      ++i;
+    }
+    count_wrong(wrong, is_right && i == size);
+  }
+};
+
+TYPED_TEST(LaneArray, AgreesWithAPlainArray) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<std::uint32_t> wrong(1);
+    machine.run(small_grid, compare_with_plain_arrays{heap.ref(), static_cast<std::uint32_t>(seed),
+                                                      wrong.data()});
+    EXPECT_EQ(wrong[0], 0u);
+    expect_sound_and_empty(heap);
+  }
+}
+
+/// Every lane makes arrays until it is refused, checks them, and destroys them, the oldest first.
+struct fill_until_refused {
+  heap_ref heap;
+  std::uint64_t size;
+  std::uint32_t* refused;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    numbers arrays[40];
+    std::uint32_t count = 0;
+    while (count < 40) {
+      arrays[count] = numbers::make(heap, size);
+      if (!arrays[count]) break;
+      arrays[count].fill(own_rank() * 40 + count);
+      ++count;
+    }
+    if (count < 40) {
+      count_wrong(wrong, arrays[count].data() == nullptr && arrays[count].empty());
+      count_wrong(wrong, arrays[count].destroy(heap));
+      refused[own_rank()] = 1;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      for (std::uint32_t const element : arrays[i])
+        count_wrong(wrong, element == own_rank() * 40 + i);
+      count_wrong(wrong, arrays[i].destroy(heap));
+    }
+  }
+};
+
+TYPED_TEST(LaneArray, IsRefusedWhereThereIsNoMemoryAndLeavesNothingBehind) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<std::uint32_t> refused(lane_count), wrong(1);
+    machine.run(small_grid, fill_until_refused{heap.ref(), 2000, refused.data(), wrong.data()});
+    EXPECT_EQ(wrong[0], 0u);
+    EXPECT_GE(std::count(refused.begin(), refused.end(), 1u), 1);
+    EXPECT_GE(heap.fault_count(fault_kind::out_of_memory), 1u);
+    expect_sound(heap);
+    EXPECT_TRUE(heap.live_allocations().empty());
+  }
+}
+
+TYPED_TEST(LaneArray, IsRefusedIfItsSizeDoesNotFitAnyMemory) {
+  for (std::uint64_t const size :
+       {std::uint64_t{1} << 31, std::uint64_t{0xFFFF'FFFF}, std::uint64_t{1} << 32,
+        std::uint64_t{1} << 59, ~std::uint64_t{0}}) {
+    TypeParam const machine;
+    auto const heap = machine.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<std::uint32_t> refused(lane_count), wrong(1);
+    machine.run(small_grid, fill_until_refused{heap.ref(), size, refused.data(), wrong.data()});
+    EXPECT_EQ(wrong[0], 0u);
+    EXPECT_EQ(std::count(refused.begin(), refused.end(), 1u), std::ptrdiff_t{lane_count});
+    EXPECT_GE(heap.fault_count(fault_kind::out_of_memory), 1u);
+    expect_sound(heap);
+    EXPECT_TRUE(heap.live_allocations().empty());
+  }
+}
+
+/// Each lane destroys its array, then the object again, which has none, and `copies` objects that have the same.
+struct destroy_twice {
+  heap_ref heap;
+  std::uint32_t copies;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    auto array = numbers::make(heap, 4);
+    auto copy = array;
+    count_wrong(wrong, array.destroy(heap));
+    count_wrong(wrong, array.destroy(heap));
+    for (std::uint32_t i = 0; i < copies; ++i) {
+      auto another = copy;
+      count_wrong(wrong, !another.destroy(heap) && !another);
+    }
+  }
+};
+
+TYPED_TEST(LaneArray, ReportsThatACopyWasDestroyedBeforeAndChangesNothing) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<std::uint32_t> wrong(1);
+    machine.run({1, 1}, destroy_twice{heap.ref(), 3, wrong.data()});
+    EXPECT_EQ(wrong[0], 0u);
+    // In the hardened mode the header of a superblock that is gone is overwritten, like all freed memory.
+    EXPECT_EQ(
+        heap.fault_count(fault_kind::double_free) + heap.fault_count(fault_kind::foreign_pointer),
+        3u);
+    expect_sound(heap);
+    EXPECT_TRUE(heap.live_allocations().empty());
+  }
+}
+
+/// What becomes of a header that is overwritten by what lies before element 0.
+struct overwrite_header {
+  heap_ref heap;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    auto array = numbers::make(heap, 4);
+    auto copy = array;
+    char& last = *(reinterpret_cast<char*>(array.data()) - 1);
+    char const saved = last;
+    last = static_cast<char>(saved + 1);
+    count_wrong(wrong, !array.destroy(heap) && !array);
+    last = saved;
+    count_wrong(wrong, copy.destroy(heap));
+  }
+};
+
+TYPED_TEST(LaneArray, RefusesASuperblockWhoseHeaderWasOverwritten) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
+  typename TypeParam::template array<std::uint32_t> wrong(1);
+  machine.run({1, 1}, overwrite_header{heap.ref(), wrong.data()});
+  EXPECT_EQ(wrong[0], 0u);
+  EXPECT_EQ(heap.fault_count(fault_kind::foreign_pointer), 1u);
+  expect_sound(heap);
+  EXPECT_TRUE(heap.live_allocations().empty());
+}
+
+TEST(LaneArrayOfAWholeWarp, HasRowsOfOneLineFromOneAllocation) {
+  for (std::uint32_t shift = 0; shift < 128; shift += 16) {
+    counting_upstream::account counts{.left = 1};
+    counting_upstream const upstream{&counts, shift};
+    std::vector<lane_array<float>> arrays(32);
+    warp_of_threads::run(
+        32, [&] { arrays[own_rank()] = lane_array<float>::make(upstream, 25 - own_rank() % 3); });
+    EXPECT_EQ(counts.live, 1u);
+    for (std::uint32_t rank = 0; rank < 32; ++rank) {
+      EXPECT_EQ(arrays[rank].stride(), 32u);
+      EXPECT_EQ(arrays[rank].size(), 25 - rank % 3);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arrays[rank].data()) % 128, rank * sizeof(float));
+      EXPECT_EQ(&arrays[rank][1] - &arrays[rank][0], 32);
+    }
+    EXPECT_GE(reinterpret_cast<std::uintptr_t>(arrays[0].data()),
+              counts.begin + sizeof(lane_superblock));
+    EXPECT_LE(reinterpret_cast<std::uintptr_t>(&arrays[30][24] + 2), counts.end);
+    warp_of_threads::run(32, [&] { EXPECT_TRUE(arrays[own_rank()].destroy(upstream)); });
+    EXPECT_EQ(counts.live, 0u);
+  }
+}
+
+TEST(LaneArrayOfAWholeWarp, OutlivesCopiesThatAreDestroyedTogetherOrTwice) {
+  counting_upstream::account counts{.left = 1};
+  counting_upstream const upstream{&counts};
+  std::vector<numbers> arrays(32);
+  warp_of_threads::run(32, [&] { arrays[own_rank()] = numbers::make(upstream, 1); });
+  // Lanes 6 and 7 come with what is lane 5's.
+  std::array<bool, 32> destroyed{};
+  auto const second = arrays[6], third = arrays[7];
+  arrays[6] = arrays[7] = arrays[5];
+  warp_of_threads::run(32, [&] { destroyed[own_rank()] = arrays[own_rank()].destroy(upstream); });
+  EXPECT_EQ(destroyed[5] + destroyed[6] + destroyed[7], 1);
+  EXPECT_EQ(std::count(destroyed.begin(), destroyed.end(), true), 30);
+  auto once = second, twice = second, last = third;
+  EXPECT_TRUE(once.destroy(upstream));
+  EXPECT_FALSE(twice.destroy(upstream));
+  EXPECT_EQ(counts.live, 1u);
+  EXPECT_TRUE(last.destroy(upstream));
+  EXPECT_EQ(counts.live, 0u);
+}
+
+TEST(LaneArrayOfAWholeWarp, IsForAllLanesOrForNone) {
+  counting_upstream::account counts;
+  counting_upstream const upstream{&counts};
+  std::array<numbers, 32> arrays;
+  warp_of_threads::run(32, [&] { arrays[own_rank()] = numbers::make(upstream, 1); });
+  EXPECT_TRUE(std::none_of(arrays.begin(), arrays.end(),
+                           [](auto const& array) { return static_cast<bool>(array); }));
+  counts.left = 1;
+  warp_of_threads::run(32, [&] {
+    arrays[own_rank()] = numbers::make(upstream, own_rank() == 31 ? std::uint64_t{1} << 32 : 1);
+  });
+  EXPECT_TRUE(std::none_of(arrays.begin(), arrays.end(),
+                           [](auto const& array) { return static_cast<bool>(array); }));
+  EXPECT_EQ(counts.left, 1u);
+  EXPECT_EQ(counts.live, 0u);
+}
+
+/// The superblock goes back, and to its next owner, after every lane's last access: (Z). Whoever destroys last takes the memory
+/// again, and writes all over what the others had.
+TEST(LaneArrayOnThreads, IsGivenBackAfterTheLastAccessOfEachLane) {
+  for (int round = 0; round < 50; ++round) {
+    heap const heap{{.bytes = 256_KiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+    warp_of_threads::run(4, [ref = heap.ref()] {
+      auto array = numbers::make(ref, 50);
+      EXPECT_EQ(array.stride(), 4u);
+      for (std::uint32_t i = 0; i < 50; ++i) array[i] = i;
+      EXPECT_EQ(std::accumulate(array.begin(), array.end(), 0u), 1225u);
+      EXPECT_TRUE(array.destroy(ref));
+      for (int i = 0; i < 20; ++i) {
+        auto own = numbers::make(ref, 4 * 50);
+        own.fill(7);
+        EXPECT_TRUE(own.destroy(ref));
+      }
+    });
+    expect_sound_and_empty(heap);
+  }
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/coalescing/superblock.hpp"
+
+#include "quarry/device/coalescing/segment_header.hpp"
+#include "quarry/simt/launch.hpp"
+#include "quarry/simt/this_lane.hpp"
+#include "support/coalescing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace quarry::test {
+namespace {
+
+struct with_room {
+  superblock all;
+  alignas(16) unsigned char bytes_of_parts[8192];
+};
+
+TEST(Superblock, PartsWithoutHeadersTouchAndAreAlignedTo16) {
+  EXPECT_EQ(superblock::stride(0, false), 16u);
+  EXPECT_EQ(superblock::stride(1, false), 16u);
+  EXPECT_EQ(superblock::stride(16, false), 16u);
+  EXPECT_EQ(superblock::stride(17, false), 32u);
+  EXPECT_EQ(superblock::stride(100, false), 112u);
+}
+
+TEST(Superblock, PartsWithHeadersAre16BytesFurtherApart) {
+  for (bytes size = 0; size < 500; ++size) EXPECT_EQ(superblock::stride(size, true), superblock::stride(size, false) + 16);
+}
+
+TEST(Superblock, GivesEachIndexItsOwnBytes) {
+  for (bool const with_header : {false, true}) {
+    for (bytes const size : {bytes{0}, bytes{1}, bytes{15}, bytes{16}, bytes{100}}) {
+      with_room room;
+      room.all.open(32, size, with_header);
+      EXPECT_EQ(room.all.part_bytes(), size);
+      char* end = reinterpret_cast<char*>(&room.all + 1);
+      for (std::uint32_t i = 0; i < 32; ++i) {
+        char* const part = room.all.part(i, with_header);
+        EXPECT_EQ(part, end + (with_header ? 16 : 0)) << "part " << i;
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(part) % 16, 0u);
+        EXPECT_TRUE(room.all.may_have_part_at(part, with_header));
+        EXPECT_FALSE(room.all.may_have_part_at(part, !with_header));
+        EXPECT_FALSE(room.all.may_have_part_at(part + 8, with_header));
+        EXPECT_GE(superblock::stride(size, with_header), size + (with_header ? 16 : 0));
+        end += superblock::stride(size, with_header);
+      }
+    }
+  }
+}
+
+TEST(Superblock, GoesToWhoGivesBackTheLastPart) {
+  with_room room;
+  room.all.open(5, 16, true);
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(room.all.give_back());
+  EXPECT_TRUE(room.all.is_sound(true));
+  EXPECT_TRUE(room.all.give_back());
+  EXPECT_FALSE(room.all.is_sound(true)) << "is over";
+  room.all.open(5, 16, true);
+  EXPECT_FALSE(room.all.give_back(2));
+  EXPECT_TRUE(room.all.give_back(3));
+}
+
+TEST(Superblock, IsNotTakenForOneAtAnotherAddressOrOfAnotherKind) {
+  with_room room;
+  room.all.open(5, 16, true);
+  EXPECT_TRUE(room.all.is_sound(true));
+  EXPECT_FALSE(room.all.is_sound(false));
+  with_room copy = room;
+  EXPECT_FALSE(copy.all.is_sound(true));
+  EXPECT_FALSE(copy.all.may_have_part_at(copy.all.part(0, true), true));
+}
+
+/// What a free finds before the first part without a header, and at the base, says that no segment begins there.
+TEST(Superblock, IsNotTakenForADynamicOneWhateverItsPartsAre) {
+  with_room room;
+  for (std::uint32_t parts = 1; parts < 70; ++parts) {
+    for (bytes size = 0; size < 600; ++size) {
+      room.all.open(parts, size, size % 2 == 0);
+      ASSERT_FALSE(segment_header::begins_at(&room.all));
+      auto const before_first = reinterpret_cast<std::uint64_t*>(&room.all + 1)[-1];
+      ASSERT_EQ(before_first & 15, 0u) << "could be a segment's header";
+    }
+  }
+}
+
+/// Of threads that give back one part each, one is told to free the superblock, and by then all have written.
+TEST(Superblock, WhoGivesBackTheLastPartHasSeenWhatTheOthersWrote) {
+  for (int round = 0; round < 200; ++round) {
+    arena_owner<threads_machine> upstream{1, 128};
+    auto const from = upstream.ref();
+    auto* const all = static_cast<superblock*>(from.malloc(128));
+    all->open(4, 16, false);
+    simt::launch_threads({4, 1}, 4, [&] {
+      auto const index = simt::this_place().block;
+      for (int i = 0; i < 16; ++i) all->part(index, false)[i] = static_cast<char>(index);
+      if (all->give_back()) from.free(all);
+    });
+    ASSERT_EQ(upstream.now[0].frees, 1u);
+  }
+}
+
+}  // namespace
+}  // namespace quarry::test

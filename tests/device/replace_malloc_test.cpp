@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// The route, on all machines, and the host's calls, with a file that is made up. Files with kernels: replace_malloc_test.cu.
+#include "quarry/device/replace_malloc.hpp"
+
+#include "support/machines.hpp"
+
+namespace quarry {
+namespace {
+
+constexpr heap_options small{.bytes = 1_MiB, .segment_bytes = 64_KiB};
+
+malloc_route route_to(heap const& heap) { return {heap.ref(), heap.region(), heap.region_bytes()}; }
+
+bool is_of(heap const& heap, void* pointer) {
+  auto const begin = reinterpret_cast<std::uintptr_t>(heap.region());
+  return reinterpret_cast<std::uintptr_t>(pointer) - begin < heap.region_bytes();
+}
+
+struct allocate_by_route {
+  malloc_route route;
+  bytes alignment;  // 0: malloc
+  bytes size;
+  void** pointers;
+
+  QUARRY_HD void operator()() const {
+    void* const memory = alignment == 0 ? route.malloc(size) : route.aligned_malloc(alignment, size);
+    pointers[simt::this_place().rank()] = memory;
+    if (memory != nullptr) *static_cast<char volatile*>(memory) = 1;
+  }
+};
+
+struct free_by_route {
+  malloc_route route;
+  void** pointers;
+
+  QUARRY_HD void operator()() const { route.free(pointers[simt::this_place().rank()]); }
+};
+
+template <class Machine>
+struct MallocRoute : testing::Test {};
+TYPED_TEST_SUITE(MallocRoute, test::machines, test::machine_names);
+
+TYPED_TEST(MallocRoute, LeadsToTheMachinesOwnUnlessTold) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  typename TypeParam::template array<void*> pointers(32);
+  machine.run({1, 32}, allocate_by_route{malloc_route{}, 0, 40, pointers.data()});
+  for (int i = 0; i < 32; ++i) {
+    ASSERT_NE(pointers[i], nullptr);
+    EXPECT_FALSE(is_of(heap, pointers[i]));
+  }
+  machine.run({1, 32}, free_by_route{malloc_route{}, pointers.data()});
+  EXPECT_FALSE(malloc_route{}.allocates());
+}
+
+TYPED_TEST(MallocRoute, LeadsToTheHeapAndBack) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  auto const route = route_to(heap);
+  EXPECT_TRUE(route.allocates());
+  typename TypeParam::template array<void*> pointers(64);
+  for (bytes const alignment : {0, 64, 1024}) {
+    machine.run({2, 32}, allocate_by_route{route, alignment, 40, pointers.data()});
+    for (int i = 0; i < 64; ++i) {
+      EXPECT_TRUE(is_of(heap, pointers[i]));
+      if (alignment != 0) { EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointers[i]) % alignment, 0u); }
+    }
+    EXPECT_EQ(heap.live_allocations().size(), 64u);
+    machine.run({2, 32}, free_by_route{route, pointers.data()});
+    test::expect_sound_and_empty(heap);
+  }
+}
+
+TYPED_TEST(MallocRoute, StillFreesWhatItNoLongerAllocates) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  auto const route = route_to(heap);
+  EXPECT_FALSE(route.frees_only().allocates());
+  typename TypeParam::template array<void*> from_heap(32);
+  typename TypeParam::template array<void*> own(32);
+  machine.run({1, 32}, allocate_by_route{route, 0, 100, from_heap.data()});
+  machine.run({1, 32}, allocate_by_route{route.frees_only(), 0, 100, own.data()});
+  for (int i = 0; i < 32; ++i) EXPECT_FALSE(is_of(heap, own[i]));
+  machine.run({1, 32}, free_by_route{route.frees_only(), from_heap.data()});
+  machine.run({1, 32}, free_by_route{route, own.data()});
+  test::expect_sound_and_empty(heap);
+}
+
+TYPED_TEST(MallocRoute, ReportsADoubleFreeAndAnInteriorPointerAndIgnoresNullptr) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  auto const route = route_to(heap);
+  typename TypeParam::template array<void*> pointers(1);
+  machine.run({}, free_by_route{route, pointers.data()});
+  EXPECT_FALSE(heap.first_fault().has_value());
+  machine.run({}, allocate_by_route{route, 0, 64, pointers.data()});
+  pointers[0] = static_cast<char*>(pointers[0]) + 16;
+  machine.run({}, free_by_route{route, pointers.data()});
+  EXPECT_EQ(heap.fault_count(fault_kind::interior_pointer), 1u);
+  pointers[0] = static_cast<char*>(pointers[0]) - 16;
+  machine.run({}, free_by_route{route, pointers.data()});
+  machine.run({}, free_by_route{route.frees_only(), pointers.data()});
+  EXPECT_EQ(heap.fault_count(fault_kind::double_free), 1u);
+  EXPECT_TRUE(heap.live_allocations().empty());
+  test::expect_sound(heap);
+}
+
+TYPED_TEST(MallocRoute, GivesNullptrWhenTheHeapIsFull) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  typename TypeParam::template array<void*> pointers(1, reinterpret_cast<void*>(1));
+  machine.run({}, allocate_by_route{route_to(heap), 0, 2_MiB, pointers.data()});
+  EXPECT_EQ(pointers[0], nullptr);
+  EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 1u);
+}
+
+/// Each lane holds one allocation or none; what it was told to do last decides whose it is.
+TYPED_TEST(MallocRoute, FreesWhateverWasAllocatedWhenever) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    test::dice random{seed};
+    TypeParam const machine{seed};
+    auto const heap = machine.make_heap(small);
+    std::array const routes{malloc_route{}, route_to(heap), route_to(heap).frees_only()};
+    typename TypeParam::template array<void*> pointers(4 * 32);
+    std::array<int, 4> held{-1, -1, -1, -1};  // the route that each row came from
+    bool replaced = false;  // a route that does not know the heap must not free what is its
+    for (int step = 0; step < 40; ++step) {
+      auto const row = random.below(4);
+      void** const at = pointers.data() + row * 32;
+      if (!replaced && random.below(8) == 0) replaced = true;
+      int const route = replaced ? 1 + static_cast<int>(random.below(2)) : 0;
+      if (held[row] >= 0) {
+        machine.run({1, 32}, free_by_route{routes[route], at});
+        held[row] = -1;
+      } else {
+        machine.run({1, 32}, allocate_by_route{routes[route], 0, random.below(300), at});
+        held[row] = route;
+        for (int i = 0; i < 32; ++i) ASSERT_EQ(is_of(heap, at[i]), route == 1);
+      }
+      auto const of_heap = std::count(held.begin(), held.end(), 1);
+      ASSERT_EQ(heap.live_allocations().size(), 32u * static_cast<std::size_t>(of_heap));
+    }
+    for (std::uint32_t row = 0; row < 4; ++row) {
+      if (held[row] >= 0) machine.run({1, 32}, free_by_route{routes[replaced ? 2 : 0], pointers.data() + row * 32});
+    }
+    test::expect_sound_and_empty(heap);
+  }
+}
+
+malloc_route made_up_route;
+int stores_that_work = 1000;
+
+malloc_route load_made_up() { return made_up_route; }
+void store_made_up(malloc_route const& route) {
+  if (stores_that_work-- == 0) throw std::runtime_error{"this file cannot be changed"};
+  made_up_route = route;
+}
+
+struct ReplaceMalloc : testing::Test {
+  ReplaceMalloc() {
+    made_up_route = malloc_route{};
+    stores_that_work = 1000;
+  }
+  heap heap_{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+};
+
+TEST_F(ReplaceMalloc, ReachesEveryFileAndIsUndone) {
+  file_with_route const file{machine::cpu, &load_made_up, &store_made_up};
+  replace_malloc(heap_);
+  EXPECT_TRUE(made_up_route.allocates());
+  void* const memory = made_up_route.malloc(64);
+  EXPECT_TRUE(is_of(heap_, memory));
+  restore_malloc();
+  EXPECT_FALSE(made_up_route.allocates());
+  made_up_route.free(memory);
+  test::expect_sound_and_empty(heap_);
+  restore_malloc();
+  EXPECT_FALSE(made_up_route.allocates());
+}
+
+TEST_F(ReplaceMalloc, TakesAnotherHeapAtASecondCall) {
+  file_with_route const file{machine::cpu, &load_made_up, &store_made_up};
+  heap const other{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+  replace_malloc(heap_);
+  replace_malloc(other);
+  void* const memory = made_up_route.malloc(64);
+  EXPECT_TRUE(is_of(other, memory));
+  made_up_route.free(memory);
+  test::expect_sound_and_empty(other);
+}
+
+TEST_F(ReplaceMalloc, RefusesAProgramWithoutFilesForTheHeapsMachine) {
+  EXPECT_THROW(replace_malloc(heap_), std::logic_error);
+  { file_with_route const gone{machine::cpu, &load_made_up, &store_made_up}; }
+  EXPECT_THROW(replace_malloc(heap_), std::logic_error);
+  EXPECT_FALSE(made_up_route.allocates());
+  EXPECT_NO_THROW(restore_malloc());
+}
+
+TEST_F(ReplaceMalloc, AsksNoFileToRestoreWhatWasNeverReplaced) {
+  file_with_route const file{machine::cpu, []() -> malloc_route { throw std::runtime_error{"no GPU here"}; }, &store_made_up};
+  EXPECT_NO_THROW(restore_malloc());
+  replace_malloc(heap_);
+  EXPECT_THROW(restore_malloc(), std::runtime_error);
+}
+
+TEST_F(ReplaceMalloc, ReportsAFileThatFailsWithAllFilesAbleToFree) {
+  file_with_route const first{machine::cpu, &load_made_up, &store_made_up};
+  stores_that_work = 1;  // the second would let it allocate
+  EXPECT_THROW(replace_malloc(heap_), std::runtime_error);
+  EXPECT_FALSE(made_up_route.allocates());
+  made_up_route.free(heap_.ref().malloc(16));
+  test::expect_sound_and_empty(heap_);
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// replace_malloc.cuh in a program of two files: one that knows nothing of it, and one that includes it. Needs a GPU.
+#include <quarry/device/replace_malloc.cuh>
+
+#include "device/replace_malloc/other_file.hpp"
+#include "device/replace_malloc/unchanged_kernels.hpp"
+#include "support/machines.hpp"
+
+namespace quarry {
+namespace {
+
+constexpr unsigned lanes = 128;
+
+struct ReplaceMallocInKernels : testing::Test {
+  ~ReplaceMallocInKernels() override { restore_malloc(); }
+
+  [[nodiscard]] unsigned how_many_are_ours() {
+    auto const begin = reinterpret_cast<std::uintptr_t>(heap_.region());
+    auto const is_ours = [&](void* p) { return reinterpret_cast<std::uintptr_t>(p) - begin < heap_.region_bytes(); };
+    return static_cast<unsigned>(std::count_if(pointers_.begin(), pointers_.end(), is_ours));
+  }
+  [[nodiscard]] unsigned how_many_are_null() {
+    return static_cast<unsigned>(std::count(pointers_.begin(), pointers_.end(), nullptr));
+  }
+
+  heap heap_{{.bytes = 64_MiB, .segment_bytes = 256_KiB, .where = machine::cuda}};  // room for every size class
+  test::cuda_machine::array<void*> pointers_{lanes};
+};
+
+TEST_F(ReplaceMallocInKernels, LeavesCudasOwnUntilTheHostCalls) {
+  for (auto const how : unchanged::every_way) {
+    SCOPED_TRACE(static_cast<int>(how));
+    unchanged::allocate(how, pointers_.data(), lanes);
+    EXPECT_EQ(how_many_are_ours(), 0u);
+    EXPECT_EQ(how_many_are_null(), 0u);
+    unchanged::release(how, pointers_.data(), lanes);
+  }
+  test::expect_sound_and_empty(heap_);
+}
+
+TEST_F(ReplaceMallocInKernels, ServesEveryWayToAllocateFromTheHeap) {
+  replace_malloc(heap_);
+  for (auto const how : unchanged::every_way) {
+    SCOPED_TRACE(static_cast<int>(how));
+    unchanged::allocate(how, pointers_.data(), lanes);
+    EXPECT_EQ(how_many_are_ours(), lanes);
+    EXPECT_EQ(heap_.live_allocations().size(), lanes);
+    bool const aligned = how == unchanged::way::aligned_object || how == unchanged::way::aligned_array;
+    for (void* const pointer : pointers_) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer) % (aligned ? 128 : 16), 0u);
+    unchanged::release(how, pointers_.data(), lanes);
+    test::expect_sound_and_empty(heap_);
+  }
+}
+
+TEST_F(ReplaceMallocInKernels, RunsAnUnchangedProgramToTheSameEnd) {
+  long long const by_cuda = unchanged::sum_of_list(1024);
+  EXPECT_EQ(by_cuda, 1023 * 1024 / 2);
+  replace_malloc(heap_);
+  EXPECT_EQ(unchanged::sum_of_list(1024), by_cuda);
+  test::expect_sound_and_empty(heap_);
+}
+
+TEST_F(ReplaceMallocInKernels, ReachesEveryFileByOneCallAndFreesAcrossThem) {
+  replace_malloc(heap_);
+  unchanged::allocate(unchanged::way::c_function, pointers_.data(), lanes);
+  other_file::release(pointers_.data(), lanes);
+  test::expect_sound_and_empty(heap_);
+  other_file::allocate(500, pointers_.data(), lanes);
+  EXPECT_EQ(how_many_are_ours(), lanes);
+  unchanged::release(unchanged::way::expression, pointers_.data(), lanes);
+  test::expect_sound_and_empty(heap_);
+}
+
+TEST_F(ReplaceMallocInKernels, LetsPointersOfEitherKindBeFreedAtAnyTime) {
+  unchanged::allocate(unchanged::way::c_function, pointers_.data(), lanes);
+  EXPECT_EQ(how_many_are_ours(), 0u);
+  replace_malloc(heap_);
+  other_file::release(pointers_.data(), lanes);
+  EXPECT_FALSE(heap_.first_fault().has_value()) << *heap_.first_fault();
+  unchanged::allocate(unchanged::way::object, pointers_.data(), lanes);
+  EXPECT_EQ(how_many_are_ours(), lanes);
+  restore_malloc();
+  unchanged::release(unchanged::way::object, pointers_.data(), lanes);
+  test::expect_sound_and_empty(heap_);
+  other_file::allocate(100, pointers_.data(), lanes);
+  EXPECT_EQ(how_many_are_ours(), 0u);
+  EXPECT_EQ(how_many_are_null(), 0u);
+  other_file::release(pointers_.data(), lanes);
+}
+
+TEST_F(ReplaceMallocInKernels, ReportsADoubleFree) {
+  replace_malloc(heap_);
+  other_file::allocate(100, pointers_.data(), lanes);
+  unchanged::release(unchanged::way::c_function, pointers_.data(), lanes);
+  restore_malloc();
+  unchanged::release(unchanged::way::object, pointers_.data(), lanes);
+  EXPECT_EQ(heap_.fault_count(fault_kind::double_free), lanes);
+  test::expect_sound(heap_);
+}
+
+TEST_F(ReplaceMallocInKernels, GivesNullptrWhenTheHeapIsFull) {
+  heap const of_16_segments{{.bytes = 16_MiB, .segment_bytes = 1_MiB, .where = machine::cuda}};
+  replace_malloc(of_16_segments);
+  other_file::allocate(1_MiB - 64, pointers_.data(), lanes);
+  EXPECT_EQ(how_many_are_null(), lanes - 16);
+  EXPECT_EQ(of_16_segments.fault_count(fault_kind::out_of_memory), lanes - 16);
+  other_file::release(pointers_.data(), lanes);
+  EXPECT_TRUE(of_16_segments.live_allocations().empty());
+  restore_malloc();
+}
+
+TEST_F(ReplaceMallocInKernels, ServesNewThatDoesNotThrow) {
+  for (bool const replaced : {false, true}) {
+    if (replaced) replace_malloc(heap_);
+    for (auto const how : {other_file::nothrow::object, other_file::nothrow::array, other_file::nothrow::aligned_object}) {
+      other_file::allocate_nothrow(how, pointers_.data(), lanes);
+      EXPECT_EQ(how_many_are_ours(), replaced ? lanes : 0u);
+      EXPECT_EQ(how_many_are_null(), 0u);
+      if (how == other_file::nothrow::aligned_object) {
+        for (void* const pointer : pointers_) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer) % 64, 0u);
+      }
+      other_file::release(pointers_.data(), lanes);
+    }
+  }
+  test::expect_sound_and_empty(heap_);
+}
+
+TEST_F(ReplaceMallocInKernels, RefusesAHeapOfTheCpu) {
+  heap const elsewhere{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+  EXPECT_THROW(replace_malloc(elsewhere), std::logic_error);
+  unchanged::allocate(unchanged::way::c_function, pointers_.data(), lanes);
+  EXPECT_EQ(how_many_are_null(), 0u);
+  unchanged::release(unchanged::way::c_function, pointers_.data(), lanes);
+}
+
+TEST(ReplaceMallocOnTheHost, LeavesHostCodeAlone) { EXPECT_TRUE(unchanged::host_code_works()); }
+
+/// Rows of pointers are allocated and freed, each in a random way and file, while the host replaces and restores at random.
+TEST_F(ReplaceMallocInKernels, KnowsWhosePointersAreWhateverTheOrder) {
+  constexpr std::size_t rows = 6;
+  for (auto const seed : test::cuda_machine::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    test::dice random{seed};
+    test::cuda_machine::array<void*> all(rows * lanes);
+    std::array<int, rows> way_of;
+    std::array<bool, rows> of_heap{};
+    way_of.fill(-1);
+    bool replaced = false;
+    auto const release = [&](std::size_t row) {
+      void** const at = all.data() + row * lanes;
+      if (random.below(3) == 0) {
+        other_file::release(at, lanes);
+      } else {
+        unchanged::release(unchanged::every_way[way_of[row]], at, lanes);
+      }
+      way_of[row] = -1;
+      of_heap[row] = false;
+    };
+    for (int step = 0; step < 60; ++step) {
+      if (random.below(4) == 0) {
+        replaced = !replaced;
+        replaced ? replace_malloc(heap_) : restore_malloc();
+      }
+      std::size_t const row = random.below(rows);
+      if (way_of[row] >= 0) {
+        release(row);
+      } else {
+        way_of[row] = static_cast<int>(random.below(std::size(unchanged::every_way)));
+        of_heap[row] = replaced;
+        unchanged::allocate(unchanged::every_way[way_of[row]], all.data() + row * lanes, lanes);
+      }
+      auto const expected = lanes * static_cast<std::size_t>(std::count(of_heap.begin(), of_heap.end(), true));
+      ASSERT_EQ(heap_.live_allocations().size(), expected);
+    }
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (way_of[row] >= 0) release(row);
+    }
+    restore_malloc();
+    test::expect_sound_and_empty(heap_);
+  }
+}
+
+}  // namespace
+}  // namespace quarry

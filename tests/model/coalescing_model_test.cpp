@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every interleaving of lanes that free segments of one dynamic superblock, and of lanes that reserve, take, skip and give up
+// parts in one ring.
+#include "support/explore.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include "quarry/device/coalescing/dynamic_coalescing.hpp"
+#include "quarry/device/coalescing/reserved_coalescing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace quarry::test {
+namespace {
+
+void expect_all_hold(std::function<scenario()> make, explore_options options) {
+  auto const result = explore(std::move(make), options);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_TRUE(result.complete);
+  std::cout << "  " << result.schedules << " schedules with at most " << options.preemptions << " preemptions\n";
+}
+
+/// A superblock of some segments in headers of `width` bytes, and what became of it.
+struct watched_segments {
+  watched_segments(std::uint32_t count, std::uint32_t width) : is_freed(count) {
+    if (width == 8) segment_header::mark_base(memory.data());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      payloads.push_back(memory.data() + i * 32 + width);
+      segment_header{payloads[i]}.write((i == 0 ? segment_header::is_superblock : 0) | (i + 1 == count ? segment_header::is_last : 0), i == 0 ? 0 : 32, 12);
+    }
+  }
+  struct upstream {
+    watched_segments* of;
+    void free(void* base) const {
+      if (base != of->memory.data()) of->problem = "the superblock was not found";
+      for (auto* const one : of->payloads) {
+        if ((segment_header{one}.load() & segment_header::is_free) == 0) of->problem = "freed with a segment in use";
+      }
+      ++of->frees;
+    }
+  };
+  void free(std::uint32_t index) {
+    if (dynamic_coalescing::free(upstream{this}, payloads[index])) {
+      if (is_freed[index]) problem = "two frees of one segment succeeded";
+      is_freed[index] = true;
+    } else {
+      ++refused;
+    }
+  }
+  alignas(16) std::array<char, 160> memory{};
+  std::vector<char*> payloads;
+  std::vector<bool> is_freed;
+  std::uint32_t frees = 0;
+  std::uint32_t refused = 0;
+  std::string problem;
+};
+
+using free_lists = std::vector<std::vector<std::uint32_t>>;  // what each lane frees, in order
+
+void expect_freed_once(free_lists const& lanes, std::uint32_t segments, std::uint32_t refused, std::uint32_t preemptions) {
+  for (std::uint32_t const width : {8u, 4u, 2u}) {
+    expect_all_hold(
+        [&] {
+          auto const watched = std::make_shared<watched_segments>(segments, width);
+          scenario run;
+          for (auto const& frees : lanes) {
+            run.lanes.emplace_back([watched, &frees] {
+              for (std::uint32_t const index : frees) watched->free(index);
+            });
+          }
+          run.check = [watched, refused]() -> std::string {
+            if (!watched->problem.empty()) return watched->problem;
+            if (watched->frees != 1) return "the superblock was freed " + std::to_string(watched->frees) + " times";
+            return watched->refused == refused ? "" : std::to_string(watched->refused) + " frees were refused";
+          };
+          return run;
+        },
+        {.preemptions = preemptions});
+  }
+}
+
+TEST(DynamicCoalescingModel, TheSuperblockIsFreedOnceAfterAllItsSegments) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_freed_once({{0}, {1}}, 2, 0, 100);
+  expect_freed_once({{0}, {1}, {2}}, 3, 0, 100);
+  expect_freed_once({{1}, {0, 2}}, 3, 0, 100);
+  expect_freed_once({{0, 3}, {2, 1}}, 4, 0, 100);
+  expect_freed_once({{3}, {2}, {1}, {0}}, 4, 0, 4);
+}
+
+/// A double free while the superblock lives: the lane that made the first one holds a segment until the second is refused.
+TEST(DynamicCoalescingModel, ADoubleFreeIsRefusedWhoeverIsTheLastByThen) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_freed_once({{1, 1, 0}, {2}}, 3, 1, 100);
+  expect_freed_once({{2, 2, 0}, {1}}, 3, 1, 100);
+  expect_freed_once({{2, 2, 1}, {0}}, 3, 1, 100);
+}
+
+/// An upstream heap for a ring: superblocks that may be freed once all their parts were.
+class watched_ring {
+ public:
+  struct upstream {
+    watched_ring* of;
+    void* malloc(bytes size) const { return of->take(size); }
+    void free(void* pointer) const { of->give_back(pointer); }
+  };
+
+  std::uint32_t most = 100;  // mallocs that succeed
+
+  /// One call of this lane; true if it got a part.
+  void call(std::uint32_t lane, bytes size) {
+    auto const got = reserved_coalescing::malloc(upstream{this}, ring_, size);
+    if (got.what != reserved_coalescing::outcome::done) return;
+    auto* const part = static_cast<char*>(got.pointer);
+    for (auto const& other : held_) {
+      if (other.part == part) problem_ = "a part has two owners";
+    }
+    held_.push_back({part, lane});
+    for (bytes i = 0; i < size; ++i) part[i] = static_cast<char>(lane);
+    ++done_;
+  }
+  /// Frees all that this lane holds.
+  void free(std::uint32_t lane) {
+    for (bool again = true; again;) {
+      again = false;
+      for (std::size_t i = 0; i < held_.size(); ++i) {
+        if (held_[i].lane != lane) continue;
+        char* const part = held_[i].part;
+        held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+        if (*part != static_cast<char>(lane)) problem_ = "a part was written over";
+        static_coalescing::free(upstream{this}, reinterpret_cast<superblock*>(reinterpret_cast<std::uint64_t*>(part)[-1]));
+        again = true;
+        break;
+      }
+    }
+  }
+  void leave() { reserved_coalescing::leave(upstream{this}, ring_); }
+
+  [[nodiscard]] std::string check(std::uint32_t least_done) const {
+    if (!problem_.empty()) return problem_;
+    if (live_ != 0) return std::to_string(live_) + " superblocks were not given back";
+    return done_ >= least_done ? "" : "only " + std::to_string(done_) + " calls got a part";
+  }
+
+ private:
+  struct place {
+    alignas(16) std::array<char, 256> memory;
+    bool is_taken = false;
+  };
+  struct holding {
+    char* part;
+    std::uint32_t lane;
+  };
+
+  void* take(bytes size) {
+    simt::interleave();
+    if (size > sizeof(place::memory)) problem_ = "a superblock is too large";
+    if (most == 0) return nullptr;
+    --most;
+    for (auto& one : places_) {
+      if (one.is_taken) continue;
+      one.is_taken = true;
+      ++live_;
+      return one.memory.data();
+    }
+    problem_ = "more superblocks than calls";
+    return nullptr;
+  }
+  void give_back(void* pointer) {
+    for (auto& one : places_) {
+      if (one.memory.data() != pointer) continue;
+      if (!one.is_taken) problem_ = "a superblock was freed twice";
+      for (auto const& other : held_) {
+        if (other.part >= one.memory.data() && other.part < one.memory.data() + one.memory.size()) problem_ = "freed under the owner of a part";
+      }
+      one.memory.fill(static_cast<char>(0xdd));
+      one.is_taken = false;
+      --live_;
+      return;
+    }
+    problem_ = "something else was freed";
+  }
+
+  reserved_coalescing::ring ring_{};
+  std::array<place, 16> places_{};
+  std::vector<holding> held_;
+  std::uint32_t live_ = 0;
+  std::uint32_t done_ = 0;
+  std::string problem_;
+};
+
+using operation = std::function<void(watched_ring&, std::uint32_t)>;
+
+struct ring_case {
+  std::uint32_t preemptions = 3;
+  std::uint32_t least_done = 0;
+  std::uint32_t most = 100;
+};
+
+void expect_ring_holds(ring_case const& how, std::vector<operation> const& lanes) {
+  expect_all_hold(
+      [&] {
+        auto const watched = std::make_shared<watched_ring>();
+        watched->most = how.most;
+        scenario run;
+        for (std::uint32_t i = 0; i < lanes.size(); ++i) run.lanes.emplace_back([watched, &lanes, i] { lanes[i](*watched, i); });
+        run.check = [watched, how] { return watched->check(how.least_done); };
+        return run;
+      },
+      {.preemptions = how.preemptions, .in_one_warp = true});
+}
+
+/// So many calls of a size, then frees, then leaves.
+operation calls(std::uint32_t count, bytes size = 8, bool leaves = true) {
+  return [=](watched_ring& ring, std::uint32_t lane) {
+    for (std::uint32_t i = 0; i < count; ++i) ring.call(lane, size);
+    ring.free(lane);
+    if (leaves) ring.leave();
+  };
+}
+operation calls_and_frees(std::uint32_t count) {
+  return [=](watched_ring& ring, std::uint32_t lane) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ring.call(lane, 8);
+      ring.free(lane);
+    }
+    ring.leave();
+  };
+}
+
+TEST(ReservedCoalescingModel, AllPartsOfACallAreTakenOrGivenUp) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_ring_holds({.preemptions = 100, .least_done = 1}, {calls(1, 8, false), calls(1, 8, false)});
+  expect_ring_holds({.preemptions = 4, .least_done = 2}, {calls(2, 8, false), calls(2, 8, false)});
+  expect_ring_holds({.preemptions = 3, .least_done = 1}, {calls(1, 8, false), calls(1, 8, false), calls(1, 8, false)});
+}
+
+TEST(ReservedCoalescingModel, WhoLeavesGivesUpWhatIsOrWillBeReserved) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_ring_holds({.preemptions = 5, .least_done = 1}, {calls(1), calls(0)});
+  expect_ring_holds({.preemptions = 4, .least_done = 2}, {calls(2), calls(1)});
+  expect_ring_holds({.preemptions = 3, .least_done = 1}, {calls(1), calls(0), calls(1)});
+}
+
+TEST(ReservedCoalescingModel, AnotherSizeGivesThePartUp) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_ring_holds({.preemptions = 5, .least_done = 1}, {calls(1, 8, false), calls(1, 16, false)});
+  expect_ring_holds({.preemptions = 3, .least_done = 1}, {calls(1, 8, false), calls(1, 16, false), calls(1, 8, false)});
+}
+
+TEST(ReservedCoalescingModel, AnEntryIsUsedAgainOnlyWhenNobodyNeedsIt) {
+  QUARRY_TEST_USES_FIBERS();
+  constexpr std::uint32_t around = reserved_coalescing::places + 1;
+  expect_ring_holds({.preemptions = 3}, {calls_and_frees(around), calls_and_frees(around)});
+  expect_ring_holds({.preemptions = 3}, {calls(1), calls_and_frees(around)});
+  expect_ring_holds({.preemptions = 2}, {calls(1), calls_and_frees(around), calls_and_frees(around)});
+  expect_ring_holds({.preemptions = 2}, {calls_and_frees(2 * around), calls_and_frees(around)});
+}
+
+TEST(ReservedCoalescingModel, NoMemoryLeaksNothing) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_ring_holds({.preemptions = 4, .most = 0}, {calls(2), calls(2)});
+  expect_ring_holds({.preemptions = 3, .most = 1}, {calls(2), calls(2)});
+}
+
+}  // namespace
+}  // namespace quarry::test
