@@ -121,12 +121,15 @@ TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(half);
-  void* const memory = owner.ref().malloc(net(half));
+  ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
+  ASSERT_TRUE(slice_supply::open_run(state, id));
+  state.run(id).unlock();
   auto const run = class_run::run_of(state.run(id).peek());
   ASSERT_GE(run.count(), 2u);
-  // A segment of which nothing was handed out; which slot this thread takes from is not known.
-  auto const used = static_cast<std::uint32_t>((reinterpret_cast<std::uint64_t>(memory) - state.base) >> state.segment_shift);
-  std::uint32_t const last = run.first() + run.count() - (used == run.first() + run.count() - 1 ? 2 : 1);
+  // The first slice of all: malloc would take from whichever slot this thread has.
+  ASSERT_EQ(block_slot::ticket_of(state.slot(id, 0).take(1)), 0u);
+  void* const memory = reinterpret_cast<void*>(state.base + (std::uint64_t{run.first()} << state.segment_shift));
+  std::uint32_t const last = run.first() + run.count() - 1;
   block const late = state.block_at(id, last, 0);
   word const before = late.reserve(3);
   ASSERT_FALSE(block::is_closed(before));
