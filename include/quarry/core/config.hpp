@@ -26,6 +26,6 @@
 namespace quarry {
 
 /// Layout of the in-kernel heap's shared state. A kernel refuses a heap of another version.
-inline constexpr std::uint32_t layout_version = 1;
+inline constexpr std::uint32_t layout_version = 2;
 
 }  // namespace quarry
