@@ -133,7 +133,7 @@ class watched_ring {
         char* const part = held_[i].part;
         held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
         if (*part != static_cast<char>(lane)) problem_ = "a part was written over";
-        static_coalescing::free(upstream{this}, reinterpret_cast<superblock*>(reinterpret_cast<std::uint64_t*>(part)[-1]));
+        static_coalescing::free(upstream{this}, superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part));
         again = true;
         break;
       }

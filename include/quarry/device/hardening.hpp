@@ -155,6 +155,16 @@ template <class Heap>
   return pointer;
 }
 
+/// Whether an allocation that was not released was given to free: the quarantine may hold it back.
+template <class Heap>
+[[nodiscard]] QUARRY_HD bool was_freed([[maybe_unused]] Heap const& heap, [[maybe_unused]] heap_state& state, [[maybe_unused]] void* pointer) {
+  if constexpr (is_on(mitigation::quarantine)) {
+    record const what = look_up(heap, state, pointer);
+    return mark{state, pointer, what}.is_freed();
+  }
+  return false;
+}
+
 /// Called when there is no memory, by a lane that then tries again, once: releases all that is held back. Other lanes may do
 /// the same and be ahead of it by one allocation each, which is why a lane may fail though all memory is about to be free.
 template <class Heap>

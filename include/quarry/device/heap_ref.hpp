@@ -401,7 +401,9 @@ class heap_ref {
     std::uint32_t const index = at.slice / bits_per_word;
     block const of = heap_state::block_in(at.words, heap.segment_shift(), at.shape.slices(), index / words_per_block);
     bool const is_back = (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
-    return is_back || of.is_free() ? nullptr : heap.address(at.segment, bytes{at.slice} * at.shape.size);
+    if (is_back || of.is_free()) return nullptr;
+    void* const begin = heap.address(at.segment, bytes{at.slice} * at.shape.size);
+    return hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
   }
 
   QUARRY_SLOW static void* fail_in(heap_ref heap, fault_kind kind, bytes size) {

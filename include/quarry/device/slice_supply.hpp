@@ -111,7 +111,7 @@ class slice_supply {
   [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) { return others_have_run(state, no_class); }
 
   /// Cuts the segments of `run`, which the caller has claimed, for class `id`, and opens the class's slots on it. Requires the
-  /// class's lock.
+  /// class's lock. The host calls it, too, for a state of its own: then the class's last word must have no unused bits.
   QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
     class_shape const shape = state.shapes[id];
     segment_shape const entry_shape{run.key(), shape.size, shape.size_multiplier,
@@ -123,7 +123,6 @@ class slice_supply {
       segment_entry& entry = state.segments[run.first() + i];
       entry.store(segment_use::slices_of(id));
       entry.store_shape(entry_shape);
-      if constexpr (is_on(mitigation::poison)) ++state.formats[run.first() + i];
       if (unused_bits != 0) slice_word{state.word_at(run.first() + i, last_word)}.reset(unused_bits);
     }
     std::uint32_t const units = run.count() * shape.units;
@@ -313,6 +312,9 @@ class slice_supply {
     }
     free_segments.fetch_sub(found.count, simt::relaxed);  // (L) a hint
     state.held[id].add(found.count);
+    if constexpr (is_on(mitigation::poison)) {
+      for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
+    }
     simt::far_call(&state, &format_run, state, id, class_run::run_of(state.run(id).peek()).next(found.first, found.count));
     return true;
   }

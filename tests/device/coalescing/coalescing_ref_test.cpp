@@ -130,7 +130,6 @@ TYPED_TEST(CoalescingRef, AnyLaneOfALaterKernelFreesWhatALaneAllocated) {
 constexpr std::uint32_t treacherous[] = {own_bytes, 0x00, 0x04, 0x08, 0x0e, 0x0c, 0xff};
 
 TYPED_TEST(CoalescingRef, ADoubleFreeIsReportedAndChangesNothing) {
-  if (is_on(mitigation::quarantine)) GTEST_SKIP() << "known gap: the quarantine keeps freed superblocks, poisoned, among what is in use";
   if (!TypeParam::can_tell()) GTEST_SKIP() << "told while the superblock lives: the tests of each allocator see to that";
   using ref = typename TypeParam::ref_type;
   for (std::uint32_t how = 0; how < ways; ++how) {

@@ -31,7 +31,7 @@ struct variant {
   QUARRY_HD bool free(char* part) const {
     superblock* of = nullptr;
     if constexpr (with_header) {
-      of = reinterpret_cast<superblock*>(reinterpret_cast<std::uint64_t*>(part)[-1]);
+      of = superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part);
     } else {
       superblock_map own = map;
       of = static_cast<superblock*>(own.remove(part));

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <set>
 #include <vector>
 
@@ -48,6 +49,24 @@ TEST(Superblock, GivesEachIndexItsOwnBytes) {
         EXPECT_GE(superblock::stride(size, with_header), size + (with_header ? 16 : 0));
         end += superblock::stride(size, with_header);
       }
+    }
+  }
+}
+
+TEST(Superblock, IsNamedByTheHeadersOfItsPartsOnly) {
+  with_room room;
+  room.all.open(32, 48, true);
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    char* const part = room.all.part_with_header(i);
+    EXPECT_EQ(part, room.all.part(i, true));
+    std::uint64_t header;
+    std::memcpy(&header, part - 8, 8);
+    EXPECT_EQ(superblock::named_by(header, part), &room.all);
+    EXPECT_EQ(superblock::named_by(header, part + 48), nullptr) << "another part's";
+    EXPECT_EQ(superblock::named_by(header + 8, part), nullptr);
+    EXPECT_EQ(superblock::named_by(reinterpret_cast<std::uint64_t>(&room.all), part), nullptr) << "an address alone";
+    for (std::uint64_t const other : {0x0ull, 0x4ull, 768ull, ~0ull, 0xdbdbdbdbdbdbdbdbull, 0x0000'0003'0200'0000ull}) {
+      EXPECT_EQ(superblock::named_by(other, part), nullptr) << other;
     }
   }
 }

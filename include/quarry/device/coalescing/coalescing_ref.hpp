@@ -177,10 +177,9 @@ class coalescing_ref {
     std::uint64_t const header = header_of(pointer).load(simt::acquire);  // (X)
     if ((header & segment_header::is_dynamic) != 0) return {fault_kind::none, layout::segment, nullptr};
     if (header == freed) return {fault_kind::double_free, {}, nullptr};
-    auto* const of = reinterpret_cast<superblock*>(header);
-    bool const is_near = header % 16 == 0 && header < address && address - header <= static_coalescing::most_bytes;
-    bool const is_ours = begin == nullptr || begin == of;
-    if (!is_near || !is_ours || !of->may_have_part_at(pointer, true)) return {fault_kind::foreign_pointer, {}, nullptr};
+    auto* const of = superblock::named_by(header, pointer);
+    bool const is_ours = of != nullptr && (begin == nullptr || begin == of);
+    if (!is_ours || !of->may_have_part_at(pointer, true)) return {fault_kind::foreign_pointer, {}, nullptr};
     return {fault_kind::none, layout::part_with_header, of};
   }
 
@@ -220,7 +219,7 @@ class coalescing_ref {
   }
 
   static constexpr bytes gone = ~bytes{0};
-  static constexpr std::uint64_t freed = 4;  // no superblock's address, and not dynamic
+  static constexpr std::uint64_t freed = 4;  // names no superblock, and is not dynamic
 
   [[nodiscard]] QUARRY_HD static simt::atomic_ref<std::uint64_t> header_of(void* pointer) {
     return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) - 8)};

@@ -63,7 +63,7 @@ class reserved_coalescing {
     got.all = group.broadcast(got.all);
     got.lanes = group.broadcast(got.lanes);
     got.what = group.broadcast(got.what);
-    if ((got.lanes & own) != 0) return {take(got.all, lane), outcome::done};
+    if ((got.lanes & own) != 0) return {got.all->part_with_header(lane), outcome::done};
     return {nullptr, got.what == outcome::exhausted ? outcome::exhausted : outcome::elsewhere};
   }
 
@@ -176,12 +176,6 @@ class reserved_coalescing {
     } while (!control.compare_exchange(seen, next, simt::acq_rel));  // (Y)
     if (all == nullptr) return {nullptr, 0, outcome::exhausted};
     return {all, mine, outcome::done};
-  }
-
-  [[nodiscard]] QUARRY_HD static void* take(superblock* all, std::uint32_t lane) {
-    char* const part = all->part(lane, true);
-    *reinterpret_cast<std::uint64_t*>(part - superblock::header_bytes / 2) = reinterpret_cast<std::uint64_t>(all);
-    return part;
   }
 };
 

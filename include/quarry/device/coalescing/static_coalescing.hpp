@@ -72,14 +72,11 @@ class static_coalescing {
   template <locate_by By, class Upstream>
   [[nodiscard]] QUARRY_HD static result take(Upstream const& upstream, superblock_map& map, superblock* all, std::uint32_t index) {
     if (all == nullptr) return {nullptr, false};
-    char* const part = all->part(index, By == locate_by::header);
-    if constexpr (By == locate_by::header) {
-      *reinterpret_cast<std::uint64_t*>(part - 8) = reinterpret_cast<std::uint64_t>(all);
-    } else if (!map.insert(part, all)) {
-      free(upstream, all);
-      return {nullptr, true};
-    }
-    return {part, false};
+    if constexpr (By == locate_by::header) return {all->part_with_header(index), false};
+    char* const part = all->part(index, false);
+    if (map.insert(part, all)) return {part, false};
+    free(upstream, all);
+    return {nullptr, true};
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/bits.hpp"
 #include "quarry/core/bytes.hpp"
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/atomic.hpp"
@@ -10,7 +11,7 @@ namespace quarry {
 /// One allocation that the lanes of a group share, each with a part of the same size; this is its first 16 bytes.
 ///
 ///   |superblock|part|part| ... |part|                         without headers
-///   |superblock|header|part|header|part| ... |header|part|    a header is the superblock's address, in the 8 bytes before the part
+///   |superblock|header|part|header|part| ... |header|part|    a header names the superblock, in the 8 bytes before the part
 ///
 /// `parts` says how many parts are not yet given back. Whoever gives back the last one frees the superblock (seed: GPU MPI
 /// coalescing, section 3.1).
@@ -19,8 +20,9 @@ namespace quarry {
 /// it on to the upstream heap. `mark` is written before the parts are handed out and by the lane that frees it all; who looks at
 /// it (L) holds a part, or is about to be refused.
 ///
-/// What looks like a header and is none: the first word's bit 1 is clear, that of a dynamic superblock set (segment_header). And
-/// the 8 bytes before the first part without a header are neither a header of a segment nor an address near by.
+/// What is no header hardly looks like one: a header has the superblock's address in its lower 48 bits, a multiple of 16, and a tag
+/// above that depends on the part's address and is never 0. The first word's bit 1 is clear, that of a dynamic superblock set
+/// (segment_header). And the 8 bytes before the first part without a header are neither a header of a segment nor have a tag.
 struct alignas(16) superblock {
   std::uint32_t mark;
   std::uint32_t parts;
@@ -55,6 +57,18 @@ struct alignas(16) superblock {
   [[nodiscard]] QUARRY_HD char* part(std::uint32_t index, bool with_header) {
     return reinterpret_cast<char*>(this + 1) + index * stride(part_bytes(), with_header) + (with_header ? header_bytes : 0);
   }
+  /// Writes the header of part `index`, and gives the part.
+  [[nodiscard]] QUARRY_HD char* part_with_header(std::uint32_t index) {
+    char* const begin = part(index, true);
+    *reinterpret_cast<std::uint64_t*>(begin - header_bytes / 2) = reinterpret_cast<std::uint64_t>(this) | tag_of(begin);
+    return begin;
+  }
+  /// The superblock that the 8 bytes before `part` name, or nullptr if they are no header.
+  [[nodiscard]] QUARRY_HD static superblock* named_by(std::uint64_t header, void const* part) {
+    std::uint64_t const address = header & low_bits(address_bits);
+    return address % 16 == 0 && header - address == tag_of(part) ? reinterpret_cast<superblock*>(address) : nullptr;
+  }
+
   /// Whether a part may begin at `pointer`.
   [[nodiscard]] QUARRY_HD bool may_have_part_at(void const* pointer, bool with_header) const {
     auto const distance = reinterpret_cast<std::uint64_t>(pointer) - reinterpret_cast<std::uint64_t>(this + 1);
@@ -62,8 +76,16 @@ struct alignas(16) superblock {
   }
 
  private:
+  static constexpr std::uint32_t address_bits = 48;
+
+  [[nodiscard]] QUARRY_HD static std::uint32_t hash_of(void const* at) {
+    return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(at) >> 4) * 0x9e3779b1u;
+  }
+  [[nodiscard]] QUARRY_HD static std::uint64_t tag_of(void const* part) {
+    return std::uint64_t{hash_of(part) >> 16 | 1} << address_bits;
+  }
   [[nodiscard]] QUARRY_HD static std::uint32_t mark_of(superblock const* at, bool with_header) {
-    std::uint32_t const hash = static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(at) >> 4) * 0x9e3779b1u ^ 0x53424c4bu;
+    std::uint32_t const hash = hash_of(at) ^ 0x53424c4bu;
     return (hash & ~7u) | (with_header ? 5u : 1u);
   }
 };
