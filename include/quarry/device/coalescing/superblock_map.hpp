@@ -28,7 +28,7 @@ class superblock_map {
 
   superblock_map() = default;
   /// `capacity`, a power of two or 0 for none, zeroed slots.
-  superblock_map(slot* slots, std::uint32_t capacity) : slots_{slots}, capacity_{capacity} {}
+  QUARRY_HD superblock_map(slot* slots, std::uint32_t capacity) : slots_{slots}, capacity_{capacity} {}
 
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
