@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that CUDA gives. In a build without CUDA the constructors throw `resource_failed`.
+//
+// Addresses are multiples of 256; more cannot be asked for. Threads may share all of these.
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/resource.hpp"
+
+struct CUstream_st;
+
+namespace quarry {
+
+/// A CUDA stream, as the runtime's `cudaStream_t`.
+using cuda_stream = CUstream_st*;
+
+/// Memory of one GPU (cudaMalloc, which waits for the device).
+class device_resource {
+ public:
+  explicit device_resource(int device = 0);
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+
+ private:
+  int device_;
+};
+
+/// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync).
+class stream_ordered_resource {
+ public:
+  explicit stream_ordered_resource(cuda_stream stream = nullptr, int device = 0);
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+
+ private:
+  cuda_stream stream_;
+  int device_;
+};
+
+/// Memory of the host that the GPU reads without a copy (cudaMallocHost).
+class pinned_resource {
+ public:
+  pinned_resource();
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+};
+
+/// Memory that moves to who touches it (cudaMallocManaged).
+class managed_resource {
+ public:
+  managed_resource();
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+};
+
+static_assert(memory_resource<device_resource>);
+static_assert(memory_resource<stream_ordered_resource>);
+static_assert(memory_resource<pinned_resource>);
+static_assert(memory_resource<managed_resource>);
+
+}  // namespace quarry

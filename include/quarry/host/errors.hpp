@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What host memory throws. Each is of the standard's kind, and of ours: catch `quarry::error` for all.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace quarry {
+
+/// All that Quarry's host side throws.
+class error {
+ public:
+  virtual ~error() = default;
+  /// What happened, where, and what to do.
+  [[nodiscard]] virtual std::string const& message() const noexcept = 0;
+};
+
+/// There is no memory: who was asked, for how much.
+class out_of_memory : public std::bad_alloc, public error {
+ public:
+  out_of_memory(std::string resource, bytes asked, std::string const& why)
+      : resource_{std::move(resource)}, asked_{asked}, message_{resource_ + ": no memory for " + std::to_string(asked) + " bytes: " + why} {}
+
+  [[nodiscard]] char const* what() const noexcept override { return message_.c_str(); }
+  [[nodiscard]] std::string const& message() const noexcept override { return message_; }
+  [[nodiscard]] std::string const& resource() const noexcept { return resource_; }
+  [[nodiscard]] bytes asked() const noexcept { return asked_; }
+
+ private:
+  std::string resource_;
+  bytes asked_;
+  std::string message_;
+};
+
+/// An argument cannot be what it is.
+class bad_argument : public std::invalid_argument, public error {
+ public:
+  explicit bad_argument(std::string const& why) : std::invalid_argument{why}, message_{why} {}
+  [[nodiscard]] std::string const& message() const noexcept override { return message_; }
+
+ private:
+  std::string message_;
+};
+
+/// The operating system or the driver refused.
+class resource_failed : public std::runtime_error, public error {
+ public:
+  resource_failed(std::string const& call, std::string const& why) : std::runtime_error{call + ": " + why}, message_{what()} {}
+  [[nodiscard]] std::string const& message() const noexcept override { return message_; }
+
+ private:
+  std::string message_;
+};
+
+}  // namespace quarry

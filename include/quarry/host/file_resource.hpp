@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/resource.hpp"
+
+#include <string>
+
+namespace quarry {
+
+/// Memory whose pages lie in files of a directory, and so may be more than the machine has: each allocation is a file without a
+/// name, mapped, which ends with it. Threads may share it.
+class file_resource {
+ public:
+  /// Throws `resource_failed` if no file can be made in `directory`.
+  explicit file_resource(std::string directory);
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+
+ private:
+  std::string directory_;
+};
+
+static_assert(memory_resource<file_resource>);
+
+}  // namespace quarry

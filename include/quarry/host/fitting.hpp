@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/free_index.hpp"
+
+#include <array>
+#include <bit>
+#include <optional>
+#include <string>
+
+namespace quarry {
+
+/// The strategy of pools that cut blocks into pieces: `Index` picks the free piece, the rest is split off, and free neighbours
+/// are merged.
+///
+/// With `QuickSizes`, pieces of the smallest so many sizes are set aside when they are given back, for the next request of the same
+/// size, some of each. They are freed in earnest before a block is asked for or given up; until then they count as in use where
+/// blocks are counted.
+///
+/// Deals in addresses and never touches memory, so that a live pool, a replay and a fuzzer run the same code. Not thread-safe: its
+/// pool locks. Sizes are multiples of the pool's alignment. Invariants, checked by `audit`: those of piece_table; and (4) the
+/// index has exactly the free pieces; (5) the counts of bytes and of releasable blocks are right.
+template <class Index, std::uint32_t QuickSizes = 0>
+class fitting {
+ public:
+  /// `alignment`: a power of two, of which all sizes are multiples.
+  explicit fitting(bytes alignment = 16) : unit_shift_{static_cast<std::uint32_t>(std::countr_zero(alignment))} { quick_.fill({}); }
+
+  struct block {
+    std::uint64_t begin;
+    bytes size;
+  };
+
+  /// From now on nothing is set aside: for who looks at the counts of blocks after each free.
+  void set_nothing_aside() { most_aside_ = 0; }
+
+  /// What a user may use of a piece, and what the piece holds.
+  struct sizes {
+    bytes asked;
+    bytes rounded;
+  };
+
+  /// A piece of `size.rounded` bytes, or nothing: then a block is needed. Throws std::bad_alloc if there is no memory for bookkeeping.
+  [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
+    if (piece_id const id = take_from_aside(size); id != no_piece) return pieces_[id].begin;
+    reserve();
+    piece_id id = index_.find(pieces_, size.rounded);
+    if (id == no_piece && QuickSizes != 0 && aside_ != 0) {
+      free_what_is_aside();
+      id = index_.find(pieces_, size.rounded);
+    }
+    if (id == no_piece) return std::nullopt;
+    remove_free(id);
+    return take(id, size);
+  }
+
+  /// Takes over a block that is large enough, and allocates a piece of it. Requires room (`reserve`).
+  [[nodiscard]] std::uint64_t allocate_in(block const& fresh, sizes size) {
+    piece_id const id = pieces_.add(fresh.begin, fresh.size, no_piece, no_piece);
+    blocks_.push_back(id);
+    held_ += fresh.size;
+    return take(id, size);
+  }
+  /// Makes room for a block and for an allocation. Throws std::bad_alloc, and has changed nothing then.
+  void reserve() {
+    pieces_.reserve();
+    index_.reserve(pieces_.in_use() + 3);  // what is in use may become free, and a fresh block's rest
+    if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
+  }
+
+  /// Gives back what `allocate` gave. Its size; or nothing, and nothing is changed, if `begin` is not in use.
+  std::optional<sizes> deallocate(std::uint64_t begin) {
+    auto const found = pieces_.find(begin);
+    if (found.id == no_piece || pieces_[found.id].is_set_aside) return std::nullopt;
+    sizes const size = sizes_of(found.id);
+    in_use_ -= size.rounded;
+    if (!set_aside(found.id)) free_in_earnest(found);
+    return size;
+  }
+
+  /// Gives up the blocks in which nothing is in use: calls `give_back(block)` for each, oldest first.
+  template <class GiveBack>
+  void release(GiveBack const& give_back) {
+    free_what_is_aside();
+    std::size_t kept = 0;
+    for (piece_id const id : blocks_) {
+      if (!pieces_[id].is_free || !pieces_.is_whole_block(id)) {
+        blocks_[kept++] = id;
+        continue;
+      }
+      block const gone{pieces_[id].begin, pieces_[id].size};
+      remove_free(id);
+      pieces_.remove(id);
+      held_ -= gone.size;
+      give_back(gone);
+    }
+    blocks_.resize(kept);
+  }
+
+  /// Bytes of the blocks; of what is in use, rounded up; of blocks in which nothing is in use.
+  [[nodiscard]] bytes held() const { return held_; }
+  [[nodiscard]] bytes in_use() const { return in_use_; }
+  [[nodiscard]] bytes releasable() const { return releasable_; }
+  [[nodiscard]] std::uint32_t releasable_blocks() const { return releasable_blocks_; }
+  [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
+  [[nodiscard]] std::size_t free_pieces() const { return free_pieces_; }
+  [[nodiscard]] std::size_t live() const { return pieces_.in_use() - aside_; }
+  [[nodiscard]] bytes largest_free() const { return index_.largest(pieces_); }
+  [[nodiscard]] bytes footprint() const { return pieces_.footprint() + blocks_.capacity() * sizeof(piece_id) + sizeof(*this); }
+
+  /// The size of the piece in use that begins at `begin`, or nothing.
+  [[nodiscard]] std::optional<sizes> size_of(std::uint64_t begin) const {
+    piece_id const id = pieces_.find(begin).id;
+    if (id == no_piece || pieces_[id].is_set_aside) return std::nullopt;
+    return sizes_of(id);
+  }
+
+  /// Calls `visit(block)` for each block.
+  template <class Visit>
+  void for_each_block(Visit const& visit) const {
+    for (piece_id const first : blocks_) {
+      bytes size = 0;
+      for (piece_id id = first; id != no_piece; id = pieces_[id].next) size += pieces_[id].size;
+      visit(block{pieces_[first].begin, size});
+    }
+  }
+
+  /// Calls `visit(begin, size, is_free)` for each piece of each block in order.
+  template <class Visit>
+  void for_each(Visit const& visit) const {
+    for (piece_id const first : blocks_) {
+      for (piece_id id = first; id != no_piece; id = pieces_[id].next) visit(pieces_[id].begin, bytes{pieces_[id].size}, pieces_[id].is_free || pieces_[id].is_set_aside);
+    }
+  }
+
+  /// What is wrong; empty if nothing is.
+  [[nodiscard]] std::vector<std::string> audit() const {
+    std::vector<std::string> problems;
+    auto const expect = [&](bool holds, char const* otherwise, std::uint64_t at) {
+      if (!holds) problems.push_back(std::string{otherwise} + " at " + std::to_string(at));
+    };
+    bytes held = 0, in_use = 0, releasable = 0;
+    std::size_t live = 0, free = 0;
+    std::uint32_t whole = 0;
+    for (piece_id const first : blocks_) {
+      expect(pieces_[first].prev == no_piece, "a block does not begin with its first piece", pieces_[first].begin);
+      for (piece_id id = first; id != no_piece; id = pieces_[id].next) {
+        auto const& piece = pieces_[id];
+        held += piece.size;
+        if (piece.next != no_piece) {
+          auto const& next = pieces_[piece.next];
+          expect(piece.begin + piece.size == next.begin && next.prev == id, "neighbours do not touch", piece.begin);
+          expect(!piece.is_free || !next.is_free, "neighbours are both free", piece.begin);
+        }
+        if (!piece.is_free) {
+          if (!piece.is_set_aside) ++live, in_use += piece.size;
+          expect(pieces_.find(piece.begin).id == id, "a piece in use is not found", piece.begin);
+        } else {
+          ++free;
+          expect(pieces_.find(piece.begin).id == no_piece, "a free piece is found", piece.begin);
+          if (pieces_.is_whole_block(id)) ++whole, releasable += piece.size;
+          expect(index_.contains(pieces_, id), "a free piece is not in the index", piece.begin);
+        }
+      }
+    }
+    expect(held == held_ && in_use == in_use_ && live + aside_ == pieces_.in_use(), "sums of bytes are wrong", held);
+    expect(free == free_pieces_, "free pieces are counted wrongly", free);
+    expect(whole == releasable_blocks_ && releasable == releasable_, "releasable blocks are counted wrongly", releasable);
+    return problems;
+  }
+
+ private:
+  [[nodiscard]] sizes sizes_of(piece_id id) const { return {pieces_[id].size - pieces_[id].padding, pieces_[id].size}; }
+
+  /// The first part of a piece that is not in the index goes into use; the rest into the index.
+  [[nodiscard]] std::uint64_t take(piece_id id, sizes size) {
+    if (pieces_[id].size > size.rounded) insert_free(pieces_.split(id, size.rounded));
+    pieces_.set_in_use(id, size.rounded - size.asked);
+    in_use_ += size.rounded;
+    return pieces_[id].begin;
+  }
+
+  void free_in_earnest(piece_table::found const& found) {
+    piece_id id = found.id;
+    pieces_.set_free(found);
+    piece_id const before = pieces_[id].prev;
+    piece_id const after = pieces_[id].next;
+    if (after != no_piece && pieces_[after].is_free) {
+      remove_free(after);
+      pieces_.merge_with_next(id);
+    }
+    if (before != no_piece && pieces_[before].is_free) {
+      remove_free(before);
+      pieces_.merge_with_next(before);
+      id = before;
+    }
+    insert_free(id);
+  }
+
+  /// Pieces of one size that are set aside, latest first, by `link_next`.
+  struct quick_list {
+    piece_id first = no_piece;
+    std::uint32_t count = 0;
+  };
+  [[nodiscard]] piece_id take_from_aside(sizes size) {
+    if constexpr (QuickSizes == 0) return no_piece;
+    bytes const units = size.rounded >> unit_shift_;
+    if (units > QuickSizes) return no_piece;
+    quick_list& list = quick_[units - 1];
+    piece_id const id = list.first;
+    if (id == no_piece) return no_piece;
+    auto& piece = pieces_[id];
+    list.first = piece.link_next;
+    --list.count;
+    --aside_;
+    piece.is_set_aside = 0;
+    piece.padding = (size.rounded - size.asked) & piece_table::most_padding;
+    in_use_ += size.rounded;
+    return id;
+  }
+  [[nodiscard]] bool set_aside(piece_id id) {
+    if constexpr (QuickSizes == 0) return false;
+    auto& piece = pieces_[id];
+    bytes const units = piece.size >> unit_shift_;
+    if (units > QuickSizes || quick_[units - 1].count >= most_aside_) return false;
+    quick_list& list = quick_[units - 1];
+    piece.is_set_aside = 1;
+    piece.link_next = list.first;
+    list.first = id;
+    ++list.count;
+    ++aside_;
+    return true;
+  }
+  void free_what_is_aside() {
+    if (aside_ == 0) return;
+    for (quick_list& list : quick_) {
+      for (piece_id id = list.first, next = no_piece; id != no_piece; id = next) {
+        next = pieces_[id].link_next;
+        pieces_[id].is_set_aside = 0;
+        free_in_earnest(pieces_.find(pieces_[id].begin));
+      }
+      list = {};
+    }
+    aside_ = 0;
+  }
+
+  void insert_free(piece_id id) {
+    index_.insert(pieces_, id);
+    ++free_pieces_;
+    if (!pieces_.is_whole_block(id)) return;
+    ++releasable_blocks_;
+    releasable_ += pieces_[id].size;
+  }
+  void remove_free(piece_id id) {
+    index_.remove(pieces_, id);
+    --free_pieces_;
+    if (!pieces_.is_whole_block(id)) return;
+    --releasable_blocks_;
+    releasable_ -= pieces_[id].size;
+  }
+
+  piece_table pieces_;
+  Index index_;
+  std::vector<piece_id> blocks_;  // the first piece of each
+  bytes held_ = 0;
+  bytes in_use_ = 0;
+  bytes releasable_ = 0;
+  std::uint32_t releasable_blocks_ = 0;
+  std::size_t free_pieces_ = 0;
+  std::uint32_t unit_shift_;
+  std::size_t aside_ = 0;
+  std::uint32_t most_aside_ = 256;  // of each size
+  std::array<quick_list, QuickSizes> quick_;
+};
+
+/// The pool's strategy if none is named.
+using fast_fit = fitting<segregated_fit, 256>;
+
+}  // namespace quarry

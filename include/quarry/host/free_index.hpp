@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which free piece serves a request: what the strategies differ in.
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/host/pieces.hpp"
+
+#include <array>
+#include <set>
+
+namespace quarry {
+
+/// The smallest piece that is large enough; among equals the one that became free first (the rule of Umpire's QuickPool), or
+/// with `ByAddress` the one with the lowest address (of its DynamicPoolList).
+///
+/// O(log n). A node of a std::set for each free piece, and one in reserve for each piece in use, so that freeing needs no memory.
+template <bool ByAddress>
+class ordered_index {
+ public:
+  /// Makes room for so many more pieces. Throws std::bad_alloc, and has changed nothing then.
+  void reserve(std::size_t count) {
+    if (spare_.size() >= count) return;
+    spare_.reserve(count + count / 2);
+    while (spare_.size() < count) {
+      nodes fresh;
+      fresh.insert(key{});
+      spare_.push_back(fresh.extract(fresh.begin()));
+    }
+  }
+  /// Requires room.
+  void insert(piece_table& table, piece_id id) {
+    auto& piece = table[id];
+    std::uint64_t const order = ByAddress ? piece.begin : next_++;
+    auto node = std::move(spare_.back());
+    spare_.pop_back();
+    node.value() = {piece.size, order, id};
+    pieces_.insert(std::move(node));
+    piece.link_prev = static_cast<piece_id>(order);
+    piece.link_next = static_cast<piece_id>(order >> 32);
+  }
+  void remove(piece_table& table, piece_id id) { spare_.push_back(pieces_.extract(key_of(table, id))); }
+  /// For audits.
+  [[nodiscard]] bool contains(piece_table const& table, piece_id id) const { return pieces_.contains(key_of(table, id)); }
+  /// A piece of at least `size` bytes, still in the index; `no_piece` if there is none.
+  [[nodiscard]] piece_id find(piece_table const&, bytes size) const {
+    auto const found = pieces_.lower_bound({size, 0, 0});
+    return found == pieces_.end() ? no_piece : found->id;
+  }
+  [[nodiscard]] bytes largest(piece_table const&) const { return pieces_.empty() ? 0 : pieces_.rbegin()->size; }
+
+ private:
+  struct key {
+    bytes size;
+    std::uint64_t order;
+    piece_id id;
+    friend auto operator<=>(key const&, key const&) = default;
+  };
+  [[nodiscard]] static key key_of(piece_table const& table, piece_id id) {
+    auto const& piece = table[id];
+    return {piece.size, std::uint64_t{piece.link_next} << 32 | piece.link_prev, id};
+  }
+
+  using nodes = std::set<key>;
+  nodes pieces_;
+  std::vector<typename nodes::node_type> spare_;
+  std::uint64_t next_ = 0;
+};
+
+using oldest_best_fit = ordered_index<false>;
+using lowest_best_fit = ordered_index<true>;
+
+/// A piece of the first list in which all are large enough: lists of sizes less than a thirty-second apart, and bits that say
+/// which lists have any (Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004).
+///
+/// O(1), and needs no memory after its construction. A piece that just fits, but lies in a list where not all do, is found only
+/// if it is the first of that list.
+class segregated_fit {
+ public:
+  segregated_fit() { heads_.fill(no_piece); }
+
+  void reserve(std::size_t) {}
+
+  // Without a branch: whether a piece is the first or the last of its list cannot be foreseen.
+  void insert(piece_table& table, piece_id id) {
+    auto& piece = table[id];
+    std::uint32_t const list = list_of(piece.size);
+    piece_id const next = heads_[list];
+    piece.link_prev = no_piece;
+    piece.link_next = next;
+    *(next != no_piece ? &table[next].link_prev : &nobody_) = id;
+    heads_[list] = id;
+    filled_[list / bits_per_word] |= word{1} << list % bits_per_word;
+    words_ |= word{1} << list / bits_per_word;
+  }
+  void remove(piece_table& table, piece_id id) {
+    auto const& piece = table[id];
+    std::uint32_t const list = list_of(piece.size);
+    piece_id const next = piece.link_next;
+    piece_id const prev = piece.link_prev;
+    *(next != no_piece ? &table[next].link_prev : &nobody_) = prev;
+    *(prev != no_piece ? &table[prev].link_next : &heads_[list]) = next;
+    word const is_empty = heads_[list] == no_piece;
+    word& filled = filled_[list / bits_per_word];
+    filled &= ~(is_empty << list % bits_per_word);
+    words_ &= ~(word{filled == 0} << list / bits_per_word);
+  }
+  /// For audits: O(pieces of that size).
+  [[nodiscard]] bool contains(piece_table const& table, piece_id id) const {
+    piece_id at = heads_[list_of(table[id].size)];
+    while (at != no_piece && at != id) at = table[at].link_next;
+    return at == id;
+  }
+  /// A piece of at least `size` bytes, still in the index; `no_piece` if there is none.
+  [[nodiscard]] piece_id find(piece_table const& table, bytes size) const {
+    std::uint32_t const own = list_of(size);
+    if (heads_[own] != no_piece && table[heads_[own]].size >= size) return heads_[own];
+    std::uint32_t const list = next_filled(own + 1);
+    return list == lists ? no_piece : heads_[list];
+  }
+  /// Of the largest pieces' list the first.
+  [[nodiscard]] bytes largest(piece_table const& table) const {
+    if (words_ == 0) return 0;
+    std::uint32_t const word_index = highest_one(words_);
+    return table[heads_[word_index * bits_per_word + highest_one(filled_[word_index])]].size;
+  }
+
+ private:
+  static constexpr std::uint32_t step_bits = 5;
+  static constexpr std::uint32_t lists = (65 - step_bits) << step_bits;
+
+  /// Sizes below 64 have a list each; from there on each power of two has 32.
+  [[nodiscard]] static std::uint32_t list_of(bytes size) {
+    std::uint32_t const shift = highest_one(size | 63) - step_bits;
+    return (shift << step_bits) + static_cast<std::uint32_t>(size >> shift);
+  }
+  /// The first list that has any, from `list` on.
+  [[nodiscard]] std::uint32_t next_filled(std::uint32_t list) const {
+    std::uint32_t const index = list / bits_per_word;
+    if (index >= filled_.size()) return lists;
+    word const here = filled_[index] & ~low_bits(list % bits_per_word);
+    if (here != 0) return index * bits_per_word + lowest_one(here);
+    word const later = words_ & ~low_bits(index + 1);
+    return later == 0 ? lists : lowest_one(later) * bits_per_word + lowest_one(filled_[lowest_one(later)]);
+  }
+
+  std::array<piece_id, lists> heads_;
+  std::array<word, (lists + bits_per_word - 1) / bits_per_word> filled_{};
+  word words_ = 0;  // which of `filled_` are not zero
+  piece_id nobody_ = no_piece;  // is written, and never read
+};
+
+}  // namespace quarry

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/fitting.hpp"
+#include "quarry/host/heuristic.hpp"
+#include "quarry/host/resource.hpp"
+
+#include <algorithm>
+
+namespace quarry {
+
+struct pool_options {
+  bytes first_block = 0;      ///< the least that an empty pool asks its resource for; 0: 64 MiB
+  bytes next_block = 0;       ///< the least that it asks for later; 0: 8 MiB
+  std::uint32_t growth = 12;  ///< the least that it asks for later, as percent of what it holds
+  bytes alignment = 16;       ///< of all allocations, and what sizes are rounded up to: a power of two from 16 to 32 KiB
+  bytes most = ~bytes{0};     ///< bytes that the pool holds at most
+  heuristic coalesce = heuristic::never();
+};
+
+/// What a pool counts. `held`: its blocks. `live`: asked for and in use; `rounded`: the same with what alignment adds.
+struct pool_counts : pool_state {
+  bytes most_held = 0;
+  std::uint64_t allocations = 0, deallocations = 0;   // of pieces
+  std::uint64_t blocks_taken = 0, blocks_given = 0;   // from and to the resource
+  std::uint64_t coalesces = 0;                        // that took a block
+  std::uint64_t refused = 0;                          // deallocations of what was not in use
+  std::size_t pieces_live = 0;
+  bytes largest_free = 0;
+  bytes bookkeeping = 0;
+};
+
+/// Takes blocks from a resource and hands out pieces of them, as its strategy places them.
+///
+/// Not thread-safe (see synchronized). A failed allocation leaves every count as it was. Giving back never throws, never asks
+/// a heuristic from within a heuristic, and needs no memory: if coalescing gets no block, the pool does without.
+template <memory_resource Resource, class Strategy = fast_fit>
+class pool {
+ public:
+  /// Throws `bad_argument`.
+  explicit pool(Resource from, pool_options const& options = {}) : resource_{std::move(from)}, options_{checked(options)}, strategy_{options_.alignment} {
+    if (options_.coalesce.when != heuristic::trigger::never) strategy_.set_nothing_aside();
+  }
+  pool(pool const&) = delete;
+  pool& operator=(pool const&) = delete;
+  /// What is still in use is lost with its block.
+  ~pool() {
+    strategy_.for_each_block([&](auto const& gone) { give(gone); });
+  }
+
+  /// `size` bytes, aligned as the options say; for 0 an address of its own. Throws `out_of_memory`. O(1), or as the strategy says,
+  /// as long as something fits.
+  [[nodiscard]] void* allocate(bytes size) {
+    auto const both = sizes_for(size);
+    auto found = strategy_.allocate(both);
+    std::uint64_t const begin = found ? *found : grow_for(both);
+    live_ += size;
+    ++allocations_;
+    most_live_ = std::max(most_live_, live_);
+    most_rounded_ = std::max(most_rounded_, strategy_.in_use());
+    return reinterpret_cast<void*>(begin);
+  }
+
+  /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a count, if it is not in use.
+  bool deallocate(void* pointer) noexcept {
+    if (pointer == nullptr) return true;
+    auto const gone = strategy_.deallocate(reinterpret_cast<std::uint64_t>(pointer));
+    if (!gone) {
+      ++refused_;
+      return false;
+    }
+    live_ -= gone->asked;
+    ++deallocations_;
+    if (options_.coalesce.when == heuristic::trigger::never || options_.coalesce.asked != heuristic::moment::after_free) return true;
+    if (bytes const wanted = options_.coalesce.wanted(state())) coalesce(wanted);
+    return true;
+  }
+
+  /// Gives back the blocks in which nothing is in use.
+  void release() noexcept {
+    strategy_.release([&](auto const& gone) { give(gone); });
+  }
+
+  /// Gives back the blocks in which nothing is in use, and takes one, so that the pool holds `wanted` bytes if it can.
+  void coalesce(bytes wanted) noexcept {
+    if (options_.coalesce.rules == heuristic_rules::umpire_2024 && strategy_.free_pieces() < 2) return;
+    release();
+    if (strategy_.held() >= wanted) return;
+    try {
+      auto const both = sizes_for(wanted - strategy_.held());
+      auto const found = strategy_.allocate(both);
+      std::uint64_t const begin = found ? *found : take_block(std::max(both.rounded, least_block()), both);
+      if (!found) ++coalesces_;
+      if (options_.coalesce.rules != heuristic_rules::quarry) most_rounded_ = std::max(most_rounded_, strategy_.in_use());
+      (void)strategy_.deallocate(begin);
+    } catch (std::bad_alloc const&) {  // then the pool does without
+    }
+  }
+
+  /// Bytes asked for; nothing if `pointer` is not in use. Of interior pointers the registry knows.
+  [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
+    auto const found = strategy_.size_of(reinterpret_cast<std::uint64_t>(pointer));
+    if (!found) return std::nullopt;
+    return found->asked;
+  }
+
+  [[nodiscard]] pool_counts counts() const {
+    pool_counts all;
+    static_cast<pool_state&>(all) = state();
+    all.most_held = most_held_;
+    all.allocations = allocations_;
+    all.deallocations = deallocations_;
+    all.blocks_taken = blocks_taken_;
+    all.blocks_given = blocks_given_;
+    all.coalesces = coalesces_;
+    all.refused = refused_;
+    all.pieces_live = strategy_.live();
+    all.largest_free = strategy_.largest_free();
+    all.bookkeeping = strategy_.footprint();
+    return all;
+  }
+
+  /// Calls `visit(address, size, is_free)` for each piece, block by block.
+  template <class Visit>
+  void for_each(Visit const& visit) const {
+    strategy_.for_each(visit);
+  }
+  [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
+  [[nodiscard]] Resource& resource() { return resource_; }
+
+ private:
+  using sizes = typename Strategy::sizes;
+  using block = typename Strategy::block;
+  static constexpr bytes largest = bytes{1} << 46;
+
+  [[nodiscard]] static pool_options checked(pool_options options) {
+    if (options.alignment < 16 || options.alignment > 1 << 14 || (options.alignment & (options.alignment - 1)) != 0) {
+      throw bad_argument{"pool_options: alignment is " + std::to_string(options.alignment) + ", not a power of two from 16 to 16384"};
+    }
+    if (options.first_block == 0) options.first_block = 64_MiB;
+    if (options.next_block == 0) options.next_block = 8_MiB;
+    return options;
+  }
+
+  [[nodiscard]] sizes sizes_for(bytes size) const {
+    if (size > largest) throw out_of_memory{"pool", size, "no pool holds more than 2^46"};
+    bytes const mask = options_.alignment - 1;
+    return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
+  }
+  /// The least that the resource is asked for now.
+  [[nodiscard]] bytes least_block() const {
+    if (strategy_.held() == 0) return options_.first_block;
+    return std::max(options_.next_block, strategy_.held() / 100 * options_.growth & ~(options_.alignment - 1));
+  }
+
+  [[nodiscard]] std::uint64_t grow_for(sizes both) {
+    bytes size = std::max(both.rounded, least_block());
+    if (options_.coalesce.asked == heuristic::moment::before_growth) {
+      if (bytes const wanted = options_.coalesce.wanted(state())) {
+        coalesce(wanted);
+        if (options_.coalesce.rules == heuristic_rules::quarry) {
+          if (auto const found = strategy_.allocate(both)) return *found;
+          size = std::max(both.rounded, least_block());
+        }
+      }
+    }
+    return take_block(size, both);
+  }
+
+  /// A piece of a block of `size` bytes, or of as many as can be had, which is taken for it.
+  [[nodiscard]] std::uint64_t take_block(bytes size, sizes both) {
+    strategy_.reserve();
+    block fresh = ask_for(size, both);
+    ++blocks_taken_;
+    std::uint64_t const result = strategy_.allocate_in(fresh, both);
+    most_held_ = std::max(most_held_, strategy_.held());
+    return result;
+  }
+  /// Asks for `size` bytes; then once more after giving back what is free; then for no more than needed.
+  [[nodiscard]] block ask_for(bytes size, sizes both) {
+    try {
+      return ask_once(size, both);
+    } catch (std::bad_alloc const&) {
+      if (strategy_.releasable_blocks() == 0 && size == both.rounded) throw;
+    }
+    release();
+    try {
+      return ask_once(size, both);
+    } catch (std::bad_alloc const&) {
+      if (size == both.rounded) throw;
+    }
+    return ask_once(both.rounded, both);
+  }
+  [[nodiscard]] block ask_once(bytes size, sizes both) {
+    bytes const left = (options_.most - std::min(options_.most, strategy_.held())) & ~(options_.alignment - 1);
+    if (both.rounded > left) throw out_of_memory{"pool", both.asked, "it holds " + std::to_string(strategy_.held()) + " of at most " + std::to_string(options_.most)};
+    bytes const asked = std::min(size, left);
+    return {reinterpret_cast<std::uint64_t>(resource_.allocate(asked, options_.alignment)), asked};
+  }
+  void give(block const& gone) noexcept {
+    ++blocks_given_;
+    resource_.deallocate(reinterpret_cast<void*>(gone.begin), gone.size, options_.alignment);
+  }
+
+  [[nodiscard]] pool_state state() const {
+    return {strategy_.held(), strategy_.releasable(), strategy_.releasable_blocks(), live_, most_live_, strategy_.in_use(), most_rounded_, strategy_.free_pieces()};
+  }
+
+  Resource resource_;
+  pool_options options_;
+  Strategy strategy_;
+  bytes live_ = 0, most_live_ = 0, most_rounded_ = 0, most_held_ = 0;
+  std::uint64_t allocations_ = 0, deallocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0, refused_ = 0;
+};
+
+}  // namespace quarry

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pool.hpp"
+
+#include "quarry/host/simulated_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace quarry::test {
+namespace {
+
+using namespace quarry::literals;
+
+template <class Strategy>
+struct Pool : testing::Test {};
+using strategies = testing::Types<fitting<oldest_best_fit>, fitting<lowest_best_fit>, fitting<segregated_fit>, fast_fit>;
+TYPED_TEST_SUITE(Pool, strategies);
+
+constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 0};
+
+TYPED_TEST(Pool, TakesABlockWhenNothingFitsAndKeepsItWhenItIsFree) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  void* const first = from.allocate(100);
+  EXPECT_EQ(from.counts().held, 4096u);
+  EXPECT_EQ(from.counts().live, 100u);
+  EXPECT_EQ(from.counts().rounded, 112u);
+  void* const second = from.allocate(5000);
+  EXPECT_EQ(from.counts().held, 4096u + 5008u);
+  EXPECT_TRUE(from.deallocate(first));
+  EXPECT_TRUE(from.deallocate(second));
+  EXPECT_EQ(from.counts().held, 4096u + 5008u);
+  EXPECT_EQ(from.counts().most_live, 5100u);
+  from.release();
+  EXPECT_EQ(from.counts().held, 0u);
+  EXPECT_EQ(from.resource().held(), 0u);
+}
+
+TYPED_TEST(Pool, GivesAnAddressOfItsOwnForNothing) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  void* const one = from.allocate(0);
+  void* const other = from.allocate(0);
+  EXPECT_NE(one, other);
+  EXPECT_EQ(from.size_of(one), 0u);
+  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_TRUE(from.deallocate(other));
+  EXPECT_TRUE(from.deallocate(nullptr));
+  EXPECT_EQ(from.counts().refused, 0u);
+}
+
+TYPED_TEST(Pool, RefusesWhatIsNotInUseAndCountsThat) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  auto* const one = static_cast<char*>(from.allocate(64));
+  EXPECT_FALSE(from.deallocate(one + 16));
+  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_FALSE(from.deallocate(one));
+  EXPECT_EQ(from.counts().refused, 2u);
+  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+TYPED_TEST(Pool, AFailedAllocationLeavesEveryCountAsItWas) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{10'000}, small};
+  void* const one = from.allocate(3000);
+  auto const before = from.counts();
+  EXPECT_THROW((void)from.allocate(9000), out_of_memory);
+  EXPECT_THROW((void)from.allocate(~bytes{0}), out_of_memory);
+  auto const after = from.counts();
+  EXPECT_EQ(after.live, before.live);
+  EXPECT_EQ(after.allocations, before.allocations);
+  EXPECT_EQ(after.most_live, before.most_live);
+  EXPECT_EQ(after.held, before.held);
+  EXPECT_EQ(after.blocks_taken, before.blocks_taken);
+  EXPECT_TRUE(from.audit().empty());
+  EXPECT_TRUE(from.deallocate(one));
+}
+
+TYPED_TEST(Pool, GivesBackWhatIsFreeBeforeItSaysThatThereIsNoMemory) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{10'000}, small};
+  from.deallocate(from.allocate(4000));
+  void* const large = from.allocate(9000);
+  EXPECT_EQ(from.counts().held, 9008u);
+  EXPECT_TRUE(from.deallocate(large));
+}
+
+TYPED_TEST(Pool, AFreeWhoseCoalescingGetsNoBlockKeepsThePoolInOrder) {
+  pool_options options = small;
+  options.first_block = 1024;
+  options.coalesce = heuristic::blocks_releasable(2).to_high_water();
+  pool<simulated_resource, TypeParam> from{simulated_resource{3000}, options};
+  void* const one = from.allocate(1000);
+  void* const other = from.allocate(1000);
+  from.resource().limit(0);
+  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_TRUE(from.deallocate(other));
+  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_EQ(from.counts().coalesces, 0u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+TYPED_TEST(Pool, CoalescesWhenItsHeuristicSaysSo) {
+  pool_options options = small;
+  options.first_block = 1024;
+  options.coalesce = heuristic::blocks_releasable(3);
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
+  std::vector<void*> held;
+  for (int i = 0; i < 4; ++i) held.push_back(from.allocate(1000));
+  EXPECT_EQ(from.counts().blocks_taken, 4u);
+  from.deallocate(held[0]);
+  from.deallocate(held[2]);
+  EXPECT_EQ(from.counts().coalesces, 0u);
+  from.deallocate(held[1]);
+  EXPECT_EQ(from.counts().coalesces, 1u);
+  EXPECT_EQ(from.counts().releasable_blocks, 1u);
+  EXPECT_EQ(from.counts().held, 4096u);
+  (void)from.allocate(3000);
+  EXPECT_EQ(from.counts().blocks_taken, 5u) << "fits what was coalesced";
+}
+
+TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
+  pool_options options = small;
+  options.first_block = 1024;
+  options.coalesce = heuristic::blocks_releasable(2).before_growth();
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
+  std::vector<void*> held;
+  for (int i = 0; i < 3; ++i) held.push_back(from.allocate(1000));
+  from.deallocate(held[0]);
+  from.deallocate(held[1]);
+  (void)from.allocate(2000);
+  EXPECT_EQ(from.counts().held, 3072u);
+  EXPECT_EQ(from.counts().coalesces, 1u);
+}
+
+TYPED_TEST(Pool, GrowsInProportionToWhatItHolds) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth = 50}};
+  (void)from.allocate(1_MiB);
+  (void)from.allocate(16);
+  EXPECT_EQ(from.counts().held, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
+}
+
+TYPED_TEST(Pool, HoldsNoMoreThanItMay) {
+  pool_options options = small;
+  options.most = 6000;
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
+  (void)from.allocate(4000);
+  (void)from.allocate(1500);
+  (void)from.allocate(300);
+  EXPECT_EQ(from.counts().held, 6000u) << "the last block is as large as may be";
+  EXPECT_THROW((void)from.allocate(2000), out_of_memory);
+}
+
+TYPED_TEST(Pool, RefusesAnAlignmentThatIsNone) {
+  for (bytes const alignment : {0u, 8u, 24u, 1u << 15}) {
+    pool_options options = small;
+    options.alignment = alignment;
+    EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument) << alignment;
+  }
+}
+
+/// The n-th request to the resource fails: nothing is lost, nothing is wrong, and all comes back in the end.
+TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
+  for (std::uint64_t failing = 1; failing <= 30; ++failing) {
+    struct failing_resource : simulated_resource {
+      std::uint64_t* asked;
+      std::uint64_t nth;
+      void* allocate(bytes size, bytes alignment) {
+        if (++*asked == nth) throw out_of_memory{"failing_resource", size, "on purpose"};
+        return simulated_resource::allocate(size, alignment);
+      }
+    };
+    std::uint64_t asked = 0;
+    pool_options options = small;
+    options.coalesce = heuristic::blocks_releasable(2).to_high_water();
+    pool<failing_resource, TypeParam> from{failing_resource{simulated_resource{}, &asked, failing}, options};
+    std::mt19937 random{static_cast<std::uint32_t>(failing)};
+    std::vector<std::pair<void*, bytes>> held;
+    bytes live = 0;
+    for (int step = 0; step < 400; ++step) {
+      if (random() % 2 == 0 && !held.empty()) {
+        std::swap(held[random() % held.size()], held.back());
+        ASSERT_EQ(from.size_of(held.back().first), held.back().second);
+        ASSERT_TRUE(from.deallocate(held.back().first));
+        live -= held.back().second;
+        held.pop_back();
+        continue;
+      }
+      bytes const size = random() % 3000;
+      try {
+        held.emplace_back(from.allocate(size), size);
+        live += size;
+      } catch (out_of_memory const&) {
+      }
+      ASSERT_EQ(from.counts().live, live);
+    }
+    for (auto const& [pointer, size] : held) ASSERT_TRUE(from.deallocate(pointer));
+    ASSERT_TRUE(from.audit().empty()) << from.audit().front();
+    from.release();
+    EXPECT_EQ(from.counts().held, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace quarry::test
