@@ -113,13 +113,16 @@ TYPED_TEST(Fitting, AgreesWithAListOfWhatIsInUse) {
           next_block += block_size + (random() % 2) * 4096;
         }
         auto const after = in_use.lower_bound(*found);
-        ASSERT_TRUE(after == in_use.end() || *found + size <= after->first);
+        ASSERT_TRUE(after == in_use.end() || *found + tried.size_of(*found)->rounded <= after->first);
         if (after != in_use.begin()) {
           ASSERT_LE(std::prev(after)->first + std::prev(after)->second, *found);
         }
         auto const block = std::prev(blocks.upper_bound(*found));
         ASSERT_LE(*found + size, block->first + block->second);
-        in_use[*found] = size;
+        bytes const holds = tried.size_of(*found)->rounded;
+        ASSERT_GE(holds, size);
+        ASSERT_LE(holds, size + size / 8 + 16) << "waste";
+        in_use[*found] = holds;
       }
       if (step % 16 == 0) {
         ASSERT_TRUE(tried.audit().empty()) << tried.audit().front();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/aside_lists.hpp"
 #include "quarry/host/free_index.hpp"
 
-#include <array>
 #include <bit>
 #include <optional>
 #include <string>
@@ -13,18 +13,18 @@ namespace quarry {
 /// The strategy of pools that cut blocks into pieces: `Index` picks the free piece, the rest is split off, and free neighbours
 /// are merged.
 ///
-/// With `QuickSizes`, pieces of the smallest so many sizes are set aside when they are given back, for the next request of the same
-/// size, some of each. They are freed in earnest before a block is asked for or given up; until then they count as in use where
-/// blocks are counted.
+/// With `SetsAside`, pieces that are given back are set aside whole, for the next request that they fit with at most about a
+/// tenth of waste. They are freed in earnest before a block is asked for or given up; until then they count as in use where blocks
+/// are counted. So most requests neither split nor merge.
 ///
 /// Deals in addresses and never touches memory, so that a live pool, a replay and a fuzzer run the same code. Not thread-safe: its
 /// pool locks. Sizes are multiples of the pool's alignment. Invariants, checked by `audit`: those of piece_table; and (4) the
 /// index has exactly the free pieces; (5) the counts of bytes and of releasable blocks are right.
-template <class Index, std::uint32_t QuickSizes = 0>
+template <class Index, bool SetsAside = false>
 class fitting {
  public:
   /// `alignment`: a power of two, of which all sizes are multiples.
-  explicit fitting(bytes alignment = 16) : unit_shift_{static_cast<std::uint32_t>(std::countr_zero(alignment))} { quick_.fill({}); }
+  explicit fitting(bytes alignment = 16) : unit_shift_{static_cast<std::uint32_t>(std::countr_zero(alignment))} {}
 
   struct block {
     std::uint64_t begin;
@@ -32,7 +32,7 @@ class fitting {
   };
 
   /// From now on nothing is set aside: for who looks at the counts of blocks after each free.
-  void set_nothing_aside() { most_aside_ = 0; }
+  void set_nothing_aside() { sets_aside_ = false; }
 
   /// What a user may use of a piece, and what the piece holds.
   struct sizes {
@@ -45,7 +45,7 @@ class fitting {
     if (piece_id const id = take_from_aside(size); id != no_piece) return pieces_[id].begin;
     reserve();
     piece_id id = index_.find(pieces_, size.rounded);
-    if (id == no_piece && QuickSizes != 0 && aside_ != 0) {
+    if (id == no_piece && aside_.count() != 0) {
       free_what_is_aside();
       id = index_.find(pieces_, size.rounded);
     }
@@ -104,7 +104,7 @@ class fitting {
   [[nodiscard]] std::uint32_t releasable_blocks() const { return releasable_blocks_; }
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
   [[nodiscard]] std::size_t free_pieces() const { return free_pieces_; }
-  [[nodiscard]] std::size_t live() const { return pieces_.in_use() - aside_; }
+  [[nodiscard]] std::size_t live() const { return pieces_.in_use() - aside_.count(); }
   [[nodiscard]] bytes largest_free() const { return index_.largest(pieces_); }
   [[nodiscard]] bytes footprint() const { return pieces_.footprint() + blocks_.capacity() * sizeof(piece_id) + sizeof(*this); }
 
@@ -163,19 +163,19 @@ class fitting {
         }
       }
     }
-    expect(held == held_ && in_use == in_use_ && live + aside_ == pieces_.in_use(), "sums of bytes are wrong", held);
+    expect(held == held_ && in_use == in_use_ && live + aside_.count() == pieces_.in_use(), "sums of bytes are wrong", held);
     expect(free == free_pieces_, "free pieces are counted wrongly", free);
     expect(whole == releasable_blocks_ && releasable == releasable_, "releasable blocks are counted wrongly", releasable);
     return problems;
   }
 
  private:
-  [[nodiscard]] sizes sizes_of(piece_id id) const { return {pieces_[id].size - pieces_[id].padding, pieces_[id].size}; }
+  [[nodiscard]] sizes sizes_of(piece_id id) const { return {pieces_[id].asked(), pieces_[id].size}; }
 
   /// The first part of a piece that is not in the index goes into use; the rest into the index.
   [[nodiscard]] std::uint64_t take(piece_id id, sizes size) {
     if (pieces_[id].size > size.rounded) insert_free(pieces_.split(id, size.rounded));
-    pieces_.set_in_use(id, size.rounded - size.asked);
+    pieces_.set_in_use(id, size.asked);
     in_use_ += size.rounded;
     return pieces_[id].begin;
   }
@@ -197,51 +197,27 @@ class fitting {
     insert_free(id);
   }
 
-  /// Pieces of one size that are set aside, latest first, by `link_next`.
-  struct quick_list {
-    piece_id first = no_piece;
-    std::uint32_t count = 0;
-  };
   [[nodiscard]] piece_id take_from_aside(sizes size) {
-    if constexpr (QuickSizes == 0) return no_piece;
-    bytes const units = size.rounded >> unit_shift_;
-    if (units > QuickSizes) return no_piece;
-    quick_list& list = quick_[units - 1];
-    piece_id const id = list.first;
+    if constexpr (!SetsAside) return no_piece;
+    piece_id const id = aside_.take(pieces_, size.rounded >> unit_shift_);
     if (id == no_piece) return no_piece;
     auto& piece = pieces_[id];
-    list.first = piece.link_next;
-    --list.count;
-    --aside_;
     piece.is_set_aside = 0;
-    piece.padding = (size.rounded - size.asked) & piece_table::most_padding;
-    in_use_ += size.rounded;
+    piece.set_asked(size.asked);
+    in_use_ += piece.size;
     return id;
   }
   [[nodiscard]] bool set_aside(piece_id id) {
-    if constexpr (QuickSizes == 0) return false;
-    auto& piece = pieces_[id];
-    bytes const units = piece.size >> unit_shift_;
-    if (units > QuickSizes || quick_[units - 1].count >= most_aside_) return false;
-    quick_list& list = quick_[units - 1];
-    piece.is_set_aside = 1;
-    piece.link_next = list.first;
-    list.first = id;
-    ++list.count;
-    ++aside_;
+    if (!SetsAside || !sets_aside_) return false;
+    pieces_[id].is_set_aside = 1;
+    aside_.put(pieces_, id, pieces_[id].size >> unit_shift_);
     return true;
   }
   void free_what_is_aside() {
-    if (aside_ == 0) return;
-    for (quick_list& list : quick_) {
-      for (piece_id id = list.first, next = no_piece; id != no_piece; id = next) {
-        next = pieces_[id].link_next;
-        pieces_[id].is_set_aside = 0;
-        free_in_earnest(pieces_.find(pieces_[id].begin));
-      }
-      list = {};
-    }
-    aside_ = 0;
+    aside_.take_all(pieces_, [this](piece_id id) {
+      pieces_[id].is_set_aside = 0;
+      free_in_earnest(pieces_.find(pieces_[id].begin));
+    });
   }
 
   void insert_free(piece_id id) {
@@ -268,12 +244,11 @@ class fitting {
   std::uint32_t releasable_blocks_ = 0;
   std::size_t free_pieces_ = 0;
   std::uint32_t unit_shift_;
-  std::size_t aside_ = 0;
-  std::uint32_t most_aside_ = 256;  // of each size
-  std::array<quick_list, QuickSizes> quick_;
+  aside_lists aside_;
+  bool sets_aside_ = SetsAside;
 };
 
 /// The pool's strategy if none is named.
-using fast_fit = fitting<segregated_fit, 256>;
+using fast_fit = fitting<segregated_fit, true>;
 
 }  // namespace quarry

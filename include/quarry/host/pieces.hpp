@@ -27,17 +27,20 @@ class piece_table {
  public:
   struct piece {
     std::uint64_t begin;
-    bytes size : 48;
-    bytes padding : 14;    // of a piece in use: bytes that were not asked for
+    bytes size : 62;
     bytes is_free : 1;
-    bytes is_set_aside : 1;  // not free, and not a user's: kept whole for the next request of its size
+    bytes is_set_aside : 1;         // not free, and not a user's: kept whole for the next request of about its size
     piece_id prev, next;            // neighbours in the block
-    piece_id link_prev, link_next;  // the free index's, of a free piece
+    piece_id link_prev, link_next;  // lists' of pieces that are free or set aside; of one in use what was asked for
+
+    [[nodiscard]] bytes asked() const { return bytes{link_next} << 32 | link_prev; }
+    void set_asked(bytes count) {
+      link_prev = static_cast<piece_id>(count);
+      link_next = static_cast<piece_id>(count >> 32);
+    }
   };
 
-  /// Of one piece, and of what was not asked for.
-  static constexpr bytes most_bytes = (bytes{1} << 48) - 1;
-  static constexpr std::uint16_t most_padding = (1u << 14) - 1;
+  static constexpr bytes most_bytes = (bytes{1} << 62) - 1;  // of a piece
 
   piece_table() { slots_.resize(16, slot{0, no_piece}); }
 
@@ -59,7 +62,7 @@ class piece_table {
       id = static_cast<piece_id>(pieces_.size());
       pieces_.emplace_back();
     }
-    pieces_[id] = {begin, size & most_bytes, 0, 1, 0, prev, next, no_piece, no_piece};
+    pieces_[id] = {begin, size & most_bytes, 1, 0, prev, next, no_piece, no_piece};
     return id;
   }
   void remove(piece_id id) {
@@ -88,10 +91,10 @@ class piece_table {
   /// A piece that is a whole block.
   [[nodiscard]] bool is_whole_block(piece_id id) const { return pieces_[id].prev == no_piece && pieces_[id].next == no_piece; }
 
-  /// Says that a free piece is in use now, and how much of it was not asked for. Requires room.
-  void set_in_use(piece_id id, bytes padding) {
+  /// Says that a free piece is in use now, and what was asked for. Requires room.
+  void set_in_use(piece_id id, bytes asked) {
     pieces_[id].is_free = 0;
-    pieces_[id].padding = padding & most_padding;
+    pieces_[id].set_asked(asked);
     insert(pieces_[id].begin, id);
     ++in_use_;
   }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/host/pieces.hpp"
+
+#include <array>
+
+namespace quarry {
+
+/// Pieces kept whole for the next request of about their size, by size: lists a thirty-second apart, the latest piece first.
+///
+/// Sizes are in units of the pool's alignment. O(1), and needs no memory after its construction.
+class aside_lists {
+ public:
+  aside_lists() { heads_.fill(no_piece); }
+
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+  void put(piece_table& table, piece_id id, bytes units) {
+    std::uint32_t const list = list_of(units);
+    table[id].link_next = heads_[list];
+    heads_[list] = id;
+    filled_[list / bits_per_word] |= word{1} << list % bits_per_word;
+    ++count_;
+  }
+
+  /// A piece of at least `units`, and at most about a tenth more; `no_piece` if there is none.
+  [[nodiscard]] piece_id take(piece_table& table, bytes units) {
+    std::uint32_t const first = list_from(units);
+    std::uint32_t const last = list_of(units + units / 16);
+    std::uint32_t const index = first / bits_per_word;
+    std::uint32_t const shift = first % bits_per_word;
+    word const here = (filled_[index] >> shift | filled_[index + 1] << 1 << (bits_per_word - 1 - shift)) & low_bits(last + 1 - first);
+    if (here == 0) return no_piece;
+    std::uint32_t const list = first + lowest_one(here);
+    piece_id const id = heads_[list];
+    heads_[list] = table[id].link_next;
+    filled_[list / bits_per_word] &= ~(word{heads_[list] == no_piece} << list % bits_per_word);
+    --count_;
+    return id;
+  }
+
+  /// Empties all lists; calls `each(id)` for what was in them.
+  template <class Each>
+  void take_all(piece_table& table, Each const& each) {
+    for (std::uint32_t index = 0; count_ != 0; ++index) {
+      for (word left = filled_[index]; left != 0; left &= left - 1) {
+        std::uint32_t const list = index * bits_per_word + lowest_one(left);
+        for (piece_id id = heads_[list], next = no_piece; id != no_piece; id = next) {
+          next = table[id].link_next;
+          --count_;
+          each(id);
+        }
+        heads_[list] = no_piece;
+      }
+      filled_[index] = 0;
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t step_bits = 5;
+  static constexpr std::uint32_t lists = (65 - step_bits) << step_bits;
+
+  /// The list of a piece: below 64 units one for each size, from there on 32 for each power of two.
+  [[nodiscard]] static std::uint32_t list_of(bytes units) {
+    std::uint32_t const shift = highest_one(units | 63) - step_bits;
+    return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
+  }
+  /// The first list whose pieces are all large enough.
+  [[nodiscard]] static std::uint32_t list_from(bytes units) { return list_of(units - 1) + 1; }
+
+  std::array<piece_id, lists> heads_;
+  std::array<word, lists / bits_per_word + 2> filled_{};
+  std::size_t count_ = 0;
+};
+
+}  // namespace quarry

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resources, alone and under pools, as the conformance suite takes them.
+#pragma once
+
+#include "conformance/resource_conformance.hpp"
+#include "quarry/host/pool.hpp"
+
+#include <memory>
+
+namespace quarry::test {
+
+using namespace quarry::literals;
+
+/// A resource by itself.
+template <auto Make, bool Touchable>
+struct alone {
+  static constexpr bytes alignment = 64;
+  static constexpr bool is_touchable = Touchable;
+  decltype(Make()) from = Make();
+
+  static std::unique_ptr<alone> make() {
+    try {
+      return std::make_unique<alone>();
+    } catch (resource_failed const&) {
+      return nullptr;
+    }
+  }
+  void* allocate(bytes size) { return from.allocate(size, alignment); }
+  void deallocate(void* pointer, bytes size) { from.deallocate(pointer, size, alignment); }
+};
+
+/// The same under a pool.
+template <auto Make, bool Touchable, class Strategy>
+struct pooled {
+  static constexpr bytes alignment = 256;
+  static constexpr bool is_touchable = Touchable;
+  pool<decltype(Make()), Strategy> from{Make(), {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
+
+  ~pooled() { EXPECT_TRUE(from.audit().empty()); }
+  static std::unique_ptr<pooled> make() {
+    try {
+      return std::make_unique<pooled>();
+    } catch (resource_failed const&) {
+      return nullptr;
+    }
+  }
+  void* allocate(bytes size) { return from.allocate(size); }
+  void deallocate(void* pointer, bytes size) {
+    EXPECT_EQ(from.size_of(pointer), size);
+    EXPECT_TRUE(from.deallocate(pointer));
+  }
+};
+
+}  // namespace quarry::test

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/aside_lists.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+namespace quarry::test {
+namespace {
+
+struct AsideLists : testing::Test {
+  piece_table table;
+  aside_lists lists;
+
+  piece_id put(bytes units) {
+    table.reserve();
+    piece_id const id = table.add(units, units, no_piece, no_piece);
+    lists.put(table, id, units);
+    return id;
+  }
+};
+
+TEST_F(AsideLists, GiveTheLatestOfASize) {
+  put(5);
+  auto const latest = put(5);
+  EXPECT_EQ(lists.take(table, 5), latest);
+  EXPECT_EQ(lists.count(), 1u);
+}
+
+TEST_F(AsideLists, GiveNothingSmallerAndNothingMuchLarger) {
+  put(100);
+  EXPECT_EQ(lists.take(table, 101), no_piece);
+  EXPECT_EQ(lists.take(table, 85), no_piece);
+  EXPECT_NE(lists.take(table, 97), no_piece);
+  EXPECT_EQ(lists.take(table, 97), no_piece) << "is gone";
+}
+
+TEST_F(AsideLists, GiveAllBackOnce) {
+  std::set<piece_id> all;
+  for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 50}) all.insert(put(units));
+  lists.take_all(table, [&](piece_id id) { EXPECT_EQ(all.erase(id), 1u); });
+  EXPECT_TRUE(all.empty());
+  EXPECT_EQ(lists.count(), 0u);
+  EXPECT_EQ(lists.take(table, 1), no_piece);
+}
+
+/// Against a multiset of sizes: what comes is large enough and not too large; and nothing comes only if nothing would do.
+TEST_F(AsideLists, AgreeWithAMultisetOfSizes) {
+  std::mt19937_64 random{1};
+  std::multiset<bytes> held;
+  for (int step = 0; step < 20'000; ++step) {
+    bytes const units = (random() >> (random() % 40 + 23)) + 1;
+    if (random() % 2 == 0) {
+      put(units);
+      held.insert(units);
+      continue;
+    }
+    piece_id const id = lists.take(table, units);
+    if (id == no_piece) {
+      auto const next = held.lower_bound(units + units / 32 + 1);  // from here on a list has large enough ones only
+      ASSERT_TRUE(next == held.end() || *next > units + units / 16) << units;
+      continue;
+    }
+    bytes const size = table[id].size;
+    ASSERT_GE(size, units);
+    ASSERT_LE(size, units + units / 8);
+    held.erase(held.find(size));
+    table.remove(id);
+  }
+  EXPECT_EQ(lists.count(), held.size());
+}
+
+}  // namespace
+}  // namespace quarry::test

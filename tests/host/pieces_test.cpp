@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pieces.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace quarry::test {
+namespace {
+
+TEST(PieceTable, SplitsAndMergesAPiece) {
+  piece_table table;
+  table.reserve();
+  auto const first = table.add(4096, 256, no_piece, no_piece);
+  EXPECT_TRUE(table.is_whole_block(first));
+  table.reserve();
+  auto const rest = table.split(first, 64);
+  EXPECT_EQ(table[rest].begin, 4160u);
+  EXPECT_EQ(table[rest].size, 192u);
+  EXPECT_EQ(table[rest].prev, first);
+  EXPECT_FALSE(table.is_whole_block(first));
+  table.merge_with_next(first);
+  EXPECT_TRUE(table.is_whole_block(first));
+  EXPECT_EQ(table[first].size, 256u);
+}
+
+TEST(PieceTable, FindsOnlyWhatIsNotFree) {
+  piece_table table;
+  EXPECT_EQ(table.find(4096).id, no_piece);
+  table.reserve();
+  auto const one = table.add(4096, 256, no_piece, no_piece);
+  EXPECT_EQ(table.find(4096).id, no_piece);
+  table.set_in_use(one, 200);
+  EXPECT_EQ(table.find(4096).id, one);
+  EXPECT_EQ(table[one].asked(), 200u);
+  EXPECT_EQ(table.find(4097).id, no_piece);
+  table.set_free(table.find(4096));
+  EXPECT_EQ(table.find(4096).id, no_piece);
+}
+
+/// Addresses that collide and those that do not, against a map.
+TEST(PieceTable, AgreesWithAMapOfAddresses) {
+  for (std::uint32_t seed = 1; seed <= 10; ++seed) {
+    std::mt19937_64 random{seed};
+    piece_table table;
+    std::map<std::uint64_t, piece_id> in_use;
+    bytes const step = bytes{16} << seed * 3;
+    for (int i = 0; i < 5000; ++i) {
+      std::uint64_t const begin = (random() % 512 + 1) * step;
+      auto const found = in_use.find(begin);
+      ASSERT_EQ(table.find(begin).id, found == in_use.end() ? no_piece : found->second) << "seed " << seed;
+      if (found != in_use.end()) {
+        table.set_free(table.find(begin));
+        table.remove(found->second);
+        in_use.erase(found);
+      } else {
+        table.reserve();
+        in_use[begin] = table.add(begin, 16, no_piece, no_piece);
+        table.set_in_use(in_use[begin], 16);
+      }
+    }
+    EXPECT_EQ(table.in_use(), in_use.size());
+  }
+}
+
+TEST(PieceTable, StaysSmallWhenFewPiecesLive) {
+  piece_table table;
+  for (int i = 0; i < 1'000'000; ++i) {
+    table.reserve();
+    auto const one = table.add(4096 + static_cast<std::uint64_t>(i % 977) * 16, 16, no_piece, no_piece);
+    table.set_in_use(one, 16);
+    table.set_free(table.find(table[one].begin));
+    table.remove(one);
+  }
+  EXPECT_LT(table.footprint(), 4096u);
+}
+
+}  // namespace
+}  // namespace quarry::test
