@@ -30,7 +30,7 @@ file_resource::file_resource(std::string directory) : directory_{std::move(direc
 
 void* file_resource::allocate(bytes size, bytes alignment) {
   if (alignment > page_size()) throw bad_argument{"file_resource: alignment is " + std::to_string(alignment) + ", more than a page's " + std::to_string(page_size())};
-  if (size > bytes{1} << 46) throw out_of_memory{"file_resource", size, "no file is larger than 2^46"};
+  if (size > most_bytes_at_once) throw out_of_memory{"file_resource", size, "nothing has so much"};
   int const file = open_nameless(directory_);
   // Blocks are taken now: a full disk is an error here, and not a signal later.
   int const failed = posix_fallocate(file, 0, static_cast<off_t>(whole_pages(size)));

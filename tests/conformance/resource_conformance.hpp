@@ -12,6 +12,8 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
+#include <vector>
 
 namespace quarry::test {
 

@@ -12,6 +12,7 @@ namespace quarry {
 class host_resource {
  public:
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    if (size > most_bytes_at_once) throw out_of_memory{"host_resource", size, "nothing has so much"};
     bytes const least = alignment < sizeof(void*) ? sizeof(void*) : alignment;
     void* result = nullptr;
     if (posix_memalign(&result, least, size == 0 ? 1 : size) != 0) throw out_of_memory{"host_resource", size, "posix_memalign found none"};

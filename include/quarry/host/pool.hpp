@@ -77,6 +77,15 @@ class pool {
     return true;
   }
 
+  /// As a resource, for what is built on a pool. Throws `bad_argument` if `alignment` is more than the pool's.
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    if (alignment > options_.alignment) {
+      throw bad_argument{"pool: alignment is " + std::to_string(alignment) + ", more than the pool's " + std::to_string(options_.alignment)};
+    }
+    return allocate(size);
+  }
+  void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
+
   /// Gives back the blocks in which nothing is in use.
   void release() noexcept {
     strategy_.release([&](auto const& gone) { give(gone); });
@@ -132,7 +141,6 @@ class pool {
  private:
   using sizes = typename Strategy::sizes;
   using block = typename Strategy::block;
-  static constexpr bytes largest = bytes{1} << 46;
 
   [[nodiscard]] static pool_options checked(pool_options options) {
     if (options.alignment < 16 || options.alignment > 1 << 14 || (options.alignment & (options.alignment - 1)) != 0) {
@@ -144,7 +152,7 @@ class pool {
   }
 
   [[nodiscard]] sizes sizes_for(bytes size) const {
-    if (size > largest) throw out_of_memory{"pool", size, "no pool holds more than 2^46"};
+    if (size > most_bytes_at_once) throw out_of_memory{"pool", size, "nothing has so much"};
     bytes const mask = options_.alignment - 1;
     return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
   }

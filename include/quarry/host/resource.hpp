@@ -7,6 +7,9 @@
 
 namespace quarry {
 
+/// More than any allocation can have: resources refuse it without asking, since what they ask may not survive the question.
+inline constexpr bytes most_bytes_at_once = bytes{1} << 46;
+
 /// Where memory comes from.
 ///
 /// `allocate` gives `size` bytes (0 too) at a multiple of `alignment`, a power of two, or throws `out_of_memory`, and has changed

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/fixed_size_resource.hpp"
+
+#include <bit>
+#include <utility>
+#include <vector>
+
+namespace quarry {
+
+/// Small sizes from slots, a bin for each power of two from `least` to `most`; larger ones straight from `Large`, a pool say.
+///
+/// Slots come in blocks of `slots_per_block` from `Small`. An allocation must be given back with its size.
+template <class Small, class Large>
+class binned_resource {
+ public:
+  /// `make_small()` gives each bin its upstream. Throws `bad_argument`.
+  template <class MakeSmall>
+  binned_resource(MakeSmall make_small, Large large, bytes least, bytes most, std::uint32_t slots_per_block = 256)
+      : large_{std::move(large)}, least_{least}, most_{most} {
+    if (least < 16 || !std::has_single_bit(least) || !std::has_single_bit(most) || most < least) {
+      throw bad_argument{"binned_resource: bins from " + std::to_string(least) + " to " + std::to_string(most) + " are no powers of two from 16 on"};
+    }
+    for (bytes size = least; size <= most; size *= 2) bins_.emplace_back(make_small(), size, slots_per_block, std::min<bytes>(size, 256));
+  }
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    if (is_large(size, alignment)) return large_.allocate(size, alignment);
+    return bins_[bin_of(size, alignment)].allocate(size, alignment);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    if (is_large(size, alignment)) return large_.deallocate(pointer, size, alignment);
+    bins_[bin_of(size, alignment)].deallocate(pointer, size, alignment);
+  }
+
+  [[nodiscard]] Large& large() { return large_; }
+
+ private:
+  [[nodiscard]] bool is_large(bytes size, bytes alignment) const { return size > most_ || alignment > most_ || alignment > 256; }
+  [[nodiscard]] std::size_t bin_of(bytes size, bytes alignment) const {
+    bytes const slot = std::bit_ceil(std::max({size, alignment, least_}));
+    return static_cast<std::size_t>(std::countr_zero(slot) - std::countr_zero(least_));
+  }
+
+  Large large_;
+  bytes least_, most_;
+  std::vector<fixed_size_resource<Small>> bins_;
+};
+
+}  // namespace quarry

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/resource.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace quarry {
+
+/// Hands out its blocks from one end to the other and gives nothing back before `reset`: for what all ends at one moment.
+///
+/// Blocks are of `block_bytes` at least. After `reset` they are used again, in the order in which they were taken. Deallocation does
+/// nothing. Addresses are aligned to at most `block_alignment`.
+template <class Upstream>
+class monotonic_resource {
+ public:
+  static constexpr bytes block_alignment = 256;
+
+  /// Throws `bad_argument` if `block_bytes` is 0.
+  monotonic_resource(Upstream upstream, bytes block_bytes) : upstream_{std::move(upstream)}, block_bytes_{block_bytes} {
+    if (block_bytes == 0) throw bad_argument{"monotonic_resource: block_bytes is 0"};
+  }
+  monotonic_resource(monotonic_resource&& other) noexcept
+      : upstream_{std::move(other.upstream_)}, block_bytes_{other.block_bytes_}, blocks_{std::exchange(other.blocks_, {})},
+        current_{std::exchange(other.current_, 0)}, used_{std::exchange(other.used_, 0)} {}
+  monotonic_resource& operator=(monotonic_resource&& other) noexcept {
+    std::swap(upstream_, other.upstream_);
+    std::swap(block_bytes_, other.block_bytes_);
+    std::swap(blocks_, other.blocks_);
+    std::swap(current_, other.current_);
+    std::swap(used_, other.used_);
+    return *this;
+  }
+  ~monotonic_resource() { release(); }
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    if (alignment > block_alignment) throw bad_argument{"monotonic_resource: alignment is " + std::to_string(alignment) + ", more than 256"};
+    bytes const wanted = size == 0 ? 1 : size;
+    for (; current_ < blocks_.size(); ++current_, used_ = 0) {
+      bytes const begin = (used_ + alignment - 1) & ~(alignment - 1);
+      if (begin > blocks_[current_].size || wanted > blocks_[current_].size - begin) continue;
+      used_ = begin + wanted;
+      return blocks_[current_].begin + begin;
+    }
+    blocks_.reserve(blocks_.size() + 1);
+    bytes const fresh = std::max(wanted, block_bytes_);
+    current_ = blocks_.size();
+    used_ = 0;
+    blocks_.push_back({static_cast<char*>(upstream_.allocate(fresh, block_alignment)), fresh});
+    used_ = wanted;
+    return blocks_.back().begin;
+  }
+  void deallocate(void*, bytes, bytes) noexcept {}
+
+  /// All that was handed out is void.
+  void reset() noexcept { current_ = used_ = 0; }
+  /// The same, and the blocks go back.
+  void release() noexcept {
+    for (block const& one : blocks_) upstream_.deallocate(one.begin, one.size, block_alignment);
+    blocks_.clear();
+    reset();
+  }
+  [[nodiscard]] bytes held() const {
+    bytes sum = 0;
+    for (block const& one : blocks_) sum += one.size;
+    return sum;
+  }
+
+ private:
+  struct block {
+    char* begin;
+    bytes size;
+  };
+  Upstream upstream_;
+  bytes block_bytes_;
+  std::vector<block> blocks_;
+  std::size_t current_ = 0;
+  bytes used_ = 0;  // of the current block
+};
+
+}  // namespace quarry

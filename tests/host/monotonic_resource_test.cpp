@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/monotonic_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/simulated_resource.hpp"
+
+namespace quarry::test {
+namespace {
+
+monotonic_resource<host_resource> make() { return {host_resource{}, 64_KiB}; }
+using all = testing::Types<alone<&make, true>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(MonotonicResource, ResourceConformance, all);
+
+TEST(MonotonicResource, HandsOutOneAfterTheOtherAndAgainAfterAReset) {
+  monotonic_resource<simulated_resource> from{simulated_resource{}, 1000};
+  auto* const first = static_cast<char*>(from.allocate(100, 16));
+  EXPECT_EQ(from.allocate(8, 16), first + 112);
+  from.deallocate(first, 100, 16);
+  EXPECT_NE(from.allocate(100, 16), first) << "nothing comes back before the reset";
+  void* const large = from.allocate(5000, 16);
+  EXPECT_EQ(from.held(), 6000u);
+  from.reset();
+  EXPECT_EQ(from.allocate(100, 16), first);
+  EXPECT_EQ(from.allocate(5000, 16), large) << "the blocks are used again";
+  EXPECT_EQ(from.held(), 6000u);
+  from.release();
+  EXPECT_EQ(from.held(), 0u);
+}
+
+TEST(MonotonicResource, RefusesBlocksOfNothingAndTooMuchAlignment) {
+  EXPECT_THROW((monotonic_resource<host_resource>{host_resource{}, 0}), bad_argument);
+  EXPECT_THROW((void)make().allocate(8, 512), bad_argument);
+}
+
+TEST(MonotonicResource, IsAsItWasWhenItsUpstreamFails) {
+  monotonic_resource<simulated_resource> from{simulated_resource{1500}, 1000};
+  void* const one = from.allocate(500, 16);
+  EXPECT_THROW((void)from.allocate(900, 16), out_of_memory);
+  EXPECT_EQ(from.held(), 1000u);
+  from.reset();
+  EXPECT_EQ(from.allocate(500, 16), one);
+}
+
+}  // namespace
+}  // namespace quarry::test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/standard_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/host_resource.hpp"
+
+#include <list>
+#include <map>
+#include <string>
+
+namespace quarry::test {
+namespace {
+
+standard_resource make() { return standard_resource{}; }
+using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(StandardResource, ResourceConformance, all);
+
+TEST(AsStandardResource, ServesContainersOfStdPmr) {
+  pool<host_resource> from{host_resource{}};
+  {
+    as_standard_resource standard{from};
+    as_standard_resource same{from};
+    pool<host_resource> other_pool{host_resource{}};
+    as_standard_resource other{other_pool};
+    EXPECT_TRUE(standard == same);
+    EXPECT_FALSE(standard == other);
+    std::pmr::map<int, std::pmr::string> names{&standard};
+    for (int i = 0; i < 1000; ++i) names[i] = std::string(static_cast<std::size_t>(i % 100), 'x');
+    EXPECT_GT(from.counts().pieces_live, 1000u);
+    EXPECT_EQ(names[99].size(), 99u);
+  }
+  EXPECT_EQ(from.counts().live, 0u);
+}
+
+TEST(ResourceAllocator, ServesTheStandardsContainers) {
+  pool<host_resource> from{host_resource{}};
+  {
+    std::vector<int, resource_allocator<int, pool<host_resource>>> numbers{resource_allocator<int, pool<host_resource>>{from}};
+    for (int i = 0; i < 10'000; ++i) numbers.push_back(i);
+    std::list<double, resource_allocator<double, pool<host_resource>>> list{resource_allocator<double, pool<host_resource>>{from}};
+    list.assign(100, 1.5);
+    EXPECT_EQ(numbers[9999], 9999);
+    EXPECT_EQ(from.counts().pieces_live, 101u);
+    EXPECT_THROW((void)numbers.get_allocator().allocate(~std::size_t{0}), std::bad_array_new_length);
+  }
+  EXPECT_EQ(from.counts().live, 0u);
+}
+
+}  // namespace
+}  // namespace quarry::test
