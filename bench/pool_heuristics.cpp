@@ -6,7 +6,9 @@
 // TRACE has lines `a ID BYTES` and `f ID`. Prints CSV: the heuristics of Umpire as of its poster of 2022 (base of 2021) and of its
 // release of 2024-10, with blocks of at least 1 MiB; with --ours, what our pools do instead.
 #include "quarry/host/pool.hpp"
+#include "quarry/host/simulated_pages.hpp"
 #include "quarry/host/simulated_resource.hpp"
+#include "quarry/host/stitched_pool.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -57,10 +59,9 @@ std::vector<step> read_trace(char const* path) {
   return steps;
 }
 
-/// What a pool does on the trace, as a line of CSV.
-template <class Strategy>
-void print_row(std::vector<step> const& steps, char const* variant, char const* name, std::uint32_t parameter, pool_options const& options) {
-  pool<simulated_resource, Strategy> from{simulated_resource{}, options};
+/// One after the other, as the trace says.
+template <class Pool>
+void replay(std::vector<step> const& steps, Pool& from) {
   std::vector<void*> held;
   for (step const& one : steps) {
     if (one.is_allocation) {
@@ -69,11 +70,37 @@ void print_row(std::vector<step> const& steps, char const* variant, char const* 
       from.deallocate(held[one.id]);
     }
   }
-  auto const all = from.counts();
+}
+
+struct outcome {
+  std::uint64_t coalesces;
+  bytes most_held, most_live;
+  std::uint64_t taken, given;
+};
+
+void print_row(char const* variant, char const* name, std::uint32_t parameter, outcome const& all) {
   double const overhead = all.most_live == 0 ? 0 : 100.0 * (static_cast<double>(all.most_held) / static_cast<double>(all.most_live) - 1.0);
   std::printf("%s,%s,%u,%llu,%llu,%llu,%.1f,%llu,%llu\n", variant, name, parameter, static_cast<unsigned long long>(all.coalesces),
               static_cast<unsigned long long>(all.most_held), static_cast<unsigned long long>(all.most_live), overhead,
-              static_cast<unsigned long long>(all.blocks_taken), static_cast<unsigned long long>(all.blocks_given));
+              static_cast<unsigned long long>(all.taken), static_cast<unsigned long long>(all.given));
+}
+
+/// What a pool does on the trace.
+template <class Strategy>
+void print_row(std::vector<step> const& steps, char const* variant, char const* name, std::uint32_t parameter, pool_options const& options) {
+  pool<simulated_resource, Strategy> from{simulated_resource{}, options};
+  replay(steps, from);
+  auto const all = from.counts();
+  print_row(variant, name, parameter, {all.coalesces, all.most_held, all.most_live, all.blocks_taken, all.blocks_given});
+}
+
+/// What a stitched pool does; blocks are new pages here, taken together.
+template <class Strategy>
+void print_stitched(std::vector<step> const& steps, char const* name, bytes page) {
+  stitched_pool<simulated_pages, Strategy> from{simulated_pages{page}};
+  replay(steps, from);
+  auto const all = from.counts();
+  print_row("stitched", name, static_cast<std::uint32_t>(page >> 10), {0, all.most_held, all.most_live, from.pages().maps(), 0});
 }
 
 void print_published(std::vector<step> const& steps) {
@@ -124,6 +151,10 @@ int main(int count, char** arguments) {
     if (is_ours) {
       print_ours<fitting<oldest_best_fit>>(steps, "oldest_best_fit");
       print_ours<fitting<segregated_fit>>(steps, "segregated_fit");
+      for (bytes const page : {64_KiB, 2_MiB}) {  // the host's, and a GPU's
+        print_stitched<fitting<lowest_best_fit>>(steps, "lowest_best_fit_page_KiB", page);
+        print_stitched<fast_fit>(steps, "fast_fit_page_KiB", page);
+      }
     } else {
       print_published(steps);
     }

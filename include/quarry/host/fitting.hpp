@@ -4,6 +4,7 @@
 #include "quarry/host/aside_lists.hpp"
 #include "quarry/host/free_index.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <string>
@@ -61,11 +62,11 @@ class fitting {
     held_ += fresh.size;
     return take(id, size);
   }
-  /// Makes room for a block and for an allocation. Throws std::bad_alloc, and has changed nothing then.
+  /// Makes room for two blocks and for an allocation. Throws std::bad_alloc, and has changed nothing then.
   void reserve() {
     pieces_.reserve();
     index_.reserve(pieces_.in_use() + 3);  // what is in use may become free, and a fresh block's rest
-    if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
+    if (blocks_.size() + 2 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
   /// Gives back what `allocate` gave. Its size; or nothing, and nothing is changed, if `begin` is not in use.
@@ -95,6 +96,37 @@ class fitting {
       give_back(gone);
     }
     blocks_.resize(kept);
+  }
+
+  /// Cuts whole pages of `page` bytes out of free pieces, `most` bytes at most, and calls `each(begin, size)` for what came out of
+  /// one piece: the strategy has it no more, and what lay beside it are blocks of their own. If `each` throws, that piece stays.
+  /// Throws std::bad_alloc. O(pieces).
+  template <class Each>
+  void carve(bytes page, bytes most, Each const& each) {
+    free_what_is_aside();
+    struct tidy {
+      std::vector<piece_id>& blocks;
+      ~tidy() { std::erase(blocks, no_piece); }
+    } const at_the_end{blocks_};
+    for (std::size_t i = 0; i < blocks_.size() && most != 0; ++i) {
+      for (piece_id id = blocks_[i]; id != no_piece; id = pieces_[id].next) {
+        if (!pieces_[id].is_free) continue;
+        std::uint64_t const begin = (pieces_[id].begin + page - 1) & ~(page - 1);
+        std::uint64_t const end = (pieces_[id].begin + pieces_[id].size) & ~(page - 1);
+        if (end <= begin) continue;
+        reserve();
+        bytes const size = std::min(end - begin, most);
+        cut_out(i, id, begin, size);
+        try {
+          each(begin, size);
+        } catch (...) {
+          (void)deallocate(allocate_in({begin, size}, {size, size}));
+          throw;
+        }
+        most -= size;
+        break;  // the rest of the block is a block further on
+      }
+    }
   }
 
   /// Bytes of the blocks; of what is in use, rounded up; of blocks in which nothing is in use.
@@ -178,6 +210,35 @@ class fitting {
     pieces_.set_in_use(id, size.asked);
     in_use_ += size.rounded;
     return pieces_[id].begin;
+  }
+
+  /// Takes [begin, begin + size) out of a free piece of block number `number`. Its neighbours are in use, so that what is left of
+  /// it is free by itself. Requires room for a block and a piece.
+  void cut_out(std::size_t number, piece_id id, std::uint64_t begin, bytes size) {
+    remove_free(id);
+    held_ -= size;
+    bytes const before = begin - pieces_[id].begin;
+    bytes const after = pieces_[id].size - before - size;
+    piece_id const prev = pieces_[id].prev;
+    piece_id next = pieces_[id].next;
+    if (next != no_piece) pieces_[next].prev = no_piece;
+    if (after != 0) {
+      next = pieces_.add(begin + size, after, no_piece, next);
+      if (pieces_[next].next != no_piece) pieces_[pieces_[next].next].prev = next;
+      insert_free(next);
+    }
+    if (next != no_piece) blocks_.push_back(next);
+    if (before != 0) {
+      pieces_.cut_short(id, before);
+      insert_free(id);
+      return;
+    }
+    if (prev != no_piece) {
+      pieces_[prev].next = no_piece;
+    } else {
+      blocks_[number] = no_piece;
+    }
+    pieces_.remove(id);
   }
 
   void free_in_earnest(piece_table::found const& found) {

@@ -47,9 +47,9 @@ class piece_table {
   [[nodiscard]] piece& operator[](piece_id id) { return pieces_[id]; }
   [[nodiscard]] piece const& operator[](piece_id id) const { return pieces_[id]; }
 
-  /// Makes room for one more piece, and one more in use. Throws std::bad_alloc, and has changed nothing then.
+  /// Makes room for two more pieces, and one more in use. Throws std::bad_alloc, and has changed nothing then.
   void reserve() {
-    if (unused_ == no_piece && pieces_.size() == pieces_.capacity()) pieces_.reserve(pieces_.size() < 64 ? 64 : pieces_.size() + pieces_.size() / 2);
+    if (pieces_.size() + 2 > pieces_.capacity()) pieces_.reserve(pieces_.size() < 64 ? 64 : pieces_.size() + pieces_.size() / 2);
     if ((in_use_ + 1) * 10 > slots_.size() * 7) rehash(slots_.size() * 2);
   }
 
@@ -86,6 +86,12 @@ class piece_table {
     pieces_[id].next = pieces_[gone].next;
     if (pieces_[id].next != no_piece) pieces_[pieces_[id].next].prev = id;
     remove(gone);
+  }
+
+  /// Ends a block with `id`, of which `size` bytes are left.
+  void cut_short(piece_id id, bytes size) {
+    pieces_[id].size = size & most_bytes;
+    pieces_[id].next = no_piece;
   }
 
   /// A piece that is a whole block.

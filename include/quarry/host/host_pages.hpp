@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/page_source.hpp"
+
+namespace quarry {
+
+/// The host's pages, moved by mremap (Linux 5.7 on). `page` is a multiple of the system's: larger ones are fewer to keep apart.
+class host_pages {
+ public:
+  /// Throws `bad_argument` if `page` is no power of two, or less than the system's page.
+  explicit host_pages(bytes page = bytes{64} << 10);
+
+  [[nodiscard]] bytes page_bytes() const { return page_; }
+  [[nodiscard]] std::uint64_t reserve(bytes size);
+  void give_up(std::uint64_t address, bytes size) noexcept;
+  void map(std::uint64_t address, bytes size);
+  void move(std::uint64_t from, std::uint64_t to, bytes size);
+  void unmap(std::uint64_t address, bytes size) noexcept;
+
+ private:
+  [[nodiscard]] bool put(std::uint64_t from, std::uint64_t to) noexcept;
+
+  bytes page_;
+};
+
+static_assert(page_source<host_pages>);
+
+}  // namespace quarry

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/page_source.hpp"
+
+#include <set>
+
+namespace quarry {
+
+/// Pages that are only counted, and remembered by their address: a pool over them can be tried out, and what it does wrong shows.
+class simulated_pages {
+ public:
+  explicit simulated_pages(bytes page, bytes limit = ~bytes{0}) : page_{page}, limit_{limit} {}
+
+  [[nodiscard]] bytes page_bytes() const { return page_; }
+  [[nodiscard]] std::uint64_t reserve(bytes size) {
+    std::uint64_t const begin = next_;
+    next_ += size + page_;
+    return begin;
+  }
+  void give_up(std::uint64_t, bytes) noexcept {}
+  void map(std::uint64_t address, bytes size) {
+    if (size > limit_ || held() > limit_ - size) throw out_of_memory{"simulated_pages", size, std::to_string(held()) + " of " + std::to_string(limit_) + " are mapped"};
+    for (bytes at = 0; at < size; at += page_) expect(mapped_.insert(address + at).second);
+    ++maps_;
+  }
+  void move(std::uint64_t from, std::uint64_t to, bytes size) {
+    for (bytes at = 0; at < size; at += page_) {
+      expect(mapped_.erase(from + at) == 1);
+      expect(mapped_.insert(to + at).second);
+    }
+    moved_ += size;
+  }
+  void unmap(std::uint64_t address, bytes size) noexcept {
+    for (bytes at = 0; at < size; at += page_) expect(mapped_.erase(address + at) == 1);
+  }
+
+  void limit(bytes most) { limit_ = most; }
+  [[nodiscard]] bytes held() const { return mapped_.size() * page_; }
+  [[nodiscard]] bool is_mapped(std::uint64_t address) const { return mapped_.contains(address & ~(page_ - 1)); }
+  [[nodiscard]] std::uint64_t maps() const { return maps_; }
+  [[nodiscard]] bytes moved() const { return moved_; }
+  /// Calls that cannot be: a page mapped twice, or moved from where none is.
+  [[nodiscard]] std::uint64_t mistakes() const { return mistakes_; }
+
+ private:
+  void expect(bool holds) noexcept { mistakes_ += holds ? 0 : 1; }
+
+  bytes page_;
+  bytes limit_;
+  std::uint64_t next_ = std::uint64_t{1} << 32;
+  std::set<std::uint64_t> mapped_;
+  std::uint64_t maps_ = 0;
+  bytes moved_ = 0;
+  std::uint64_t mistakes_ = 0;
+};
+
+static_assert(page_source<simulated_pages>);
+
+}  // namespace quarry

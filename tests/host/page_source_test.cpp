@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/page_source.hpp"
+
+#include "quarry/host/simulated_pages.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace {
+
+struct throws_when_unmapping : simulated_pages {
+  using simulated_pages::simulated_pages;
+  void unmap(std::uint64_t, bytes) {}
+};
+
+TEST(PageSource, IsWhatMapsAndMovesAndUnmapsWithoutThrowing) {
+  EXPECT_TRUE(page_source<simulated_pages>);
+  EXPECT_FALSE(page_source<throws_when_unmapping>);
+  EXPECT_FALSE(page_source<int>);
+}
+
+}  // namespace
+}  // namespace quarry::test
