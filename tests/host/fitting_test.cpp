@@ -98,7 +98,7 @@ TYPED_TEST(Fitting, AgreesWithAListOfWhatIsInUse) {
         auto const victim = std::next(in_use.begin(), static_cast<std::ptrdiff_t>(random() % in_use.size()));
         auto const size = tried.deallocate(victim->first);
         ASSERT_TRUE(size);
-        ASSERT_EQ(size->rounded, victim->second);
+        ASSERT_EQ(size.rounded, victim->second);
         in_use.erase(victim);
       } else if (random() % 50 == 0) {
         tried.release([&](auto const& gone) { blocks.erase(gone.begin); });

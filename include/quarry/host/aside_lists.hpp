@@ -28,12 +28,13 @@ class aside_lists {
   /// A piece of at least `units`, and at most about a tenth more; `no_piece` if there is none.
   [[nodiscard]] piece_id take(piece_table& table, bytes units) {
     std::uint32_t const first = list_from(units);
-    std::uint32_t const last = list_of(units + units / 16);
-    std::uint32_t const index = first / bits_per_word;
-    std::uint32_t const shift = first % bits_per_word;
-    word const here = (filled_[index] >> shift | filled_[index + 1] << 1 << (bits_per_word - 1 - shift)) & low_bits(last + 1 - first);
-    if (here == 0) return no_piece;
-    std::uint32_t const list = first + lowest_one(here);
+    std::uint32_t list = first;
+    if (!is_filled(list)) {
+      std::uint32_t const last = first + (units >= 16) + (units >= 32);
+      do {
+        if (++list > last) return no_piece;
+      } while (!is_filled(list));
+    }
     piece_id const id = heads_[list];
     heads_[list] = table[id].link_next;
     filled_[list / bits_per_word] &= ~(word{heads_[list] == no_piece} << list % bits_per_word);
@@ -60,18 +61,19 @@ class aside_lists {
 
  private:
   static constexpr std::uint32_t step_bits = 5;
-  static constexpr std::uint32_t lists = (65 - step_bits) << step_bits;
+  static constexpr std::uint32_t lists = ((65 - step_bits) << step_bits) + 1;
 
   /// The list of a piece: below 64 units one for each size, from there on 32 for each power of two.
   [[nodiscard]] static std::uint32_t list_of(bytes units) {
     std::uint32_t const shift = highest_one(units | 63) - step_bits;
     return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
   }
+  [[nodiscard]] bool is_filled(std::uint32_t list) const { return heads_[list] != no_piece; }
   /// The first list whose pieces are all large enough.
   [[nodiscard]] static std::uint32_t list_from(bytes units) { return list_of(units - 1) + 1; }
 
   std::array<piece_id, lists> heads_;
-  std::array<word, lists / bits_per_word + 2> filled_{};
+  std::array<word, lists / bits_per_word + 1> filled_{};  // which lists have any: for `take_all`
   std::size_t count_ = 0;
 };
 

@@ -37,13 +37,26 @@ class fitting {
 
   /// What a user may use of a piece, and what the piece holds.
   struct sizes {
-    bytes asked;
-    bytes rounded;
+    bytes asked = 0;
+    bytes rounded = 0;  // never 0 but for none
+    explicit operator bool() const { return rounded != 0; }
   };
+
+  /// Where a piece begins that was set aside and serves `size`; 0 if there is none.
+  [[nodiscard]] std::uint64_t allocate_from_aside(sizes size) {
+    if constexpr (!SetsAside) return 0;
+    piece_id const id = aside_.take(pieces_, size.rounded >> unit_shift_);
+    if (id == no_piece) return 0;
+    auto& piece = pieces_[id];
+    piece.is_set_aside = 0;
+    piece.set_asked(size.asked);
+    in_use_ += piece.size;
+    return piece.begin;
+  }
 
   /// A piece of `size.rounded` bytes, or nothing: then a block is needed. Throws std::bad_alloc if there is no memory for bookkeeping.
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
-    if (piece_id const id = take_from_aside(size); id != no_piece) return pieces_[id].begin;
+    if (std::uint64_t const begin = allocate_from_aside(size)) return begin;
     reserve();
     piece_id id = index_.find(pieces_, size.rounded);
     if (id == no_piece && aside_.count() != 0) {
@@ -69,10 +82,10 @@ class fitting {
     if (blocks_.size() + 2 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
-  /// Gives back what `allocate` gave. Its size; or nothing, and nothing is changed, if `begin` is not in use.
-  std::optional<sizes> deallocate(std::uint64_t begin) {
+  /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not in use.
+  sizes deallocate(std::uint64_t begin) {
     auto const found = pieces_.find(begin);
-    if (found.id == no_piece || pieces_[found.id].is_set_aside) return std::nullopt;
+    if (found.id == no_piece || pieces_[found.id].is_set_aside) return {};
     sizes const size = sizes_of(found.id);
     in_use_ -= size.rounded;
     if (!set_aside(found.id)) free_in_earnest(found);
@@ -258,16 +271,6 @@ class fitting {
     insert_free(id);
   }
 
-  [[nodiscard]] piece_id take_from_aside(sizes size) {
-    if constexpr (!SetsAside) return no_piece;
-    piece_id const id = aside_.take(pieces_, size.rounded >> unit_shift_);
-    if (id == no_piece) return no_piece;
-    auto& piece = pieces_[id];
-    piece.is_set_aside = 0;
-    piece.set_asked(size.asked);
-    in_use_ += piece.size;
-    return id;
-  }
   [[nodiscard]] bool set_aside(piece_id id) {
     if (!SetsAside || !sets_aside_) return false;
     pieces_[id].is_set_aside = 1;

@@ -40,7 +40,9 @@ class pool {
  public:
   /// Throws `bad_argument`.
   explicit pool(Resource from, pool_options const& options = {}) : resource_{std::move(from)}, options_{checked(options)}, strategy_{options_.alignment} {
-    if (options_.coalesce.when != heuristic::trigger::never) strategy_.set_nothing_aside();
+    if (options_.coalesce.when == heuristic::trigger::never) return;
+    strategy_.set_nothing_aside();
+    asks_after_frees_ = options_.coalesce.asked == heuristic::moment::after_free;
   }
   pool(pool const&) = delete;
   pool& operator=(pool const&) = delete;
@@ -53,8 +55,8 @@ class pool {
   /// as long as something fits.
   [[nodiscard]] void* allocate(bytes size) {
     auto const both = sizes_for(size);
-    auto found = strategy_.allocate(both);
-    std::uint64_t const begin = found ? *found : grow_for(both);
+    std::uint64_t begin = strategy_.allocate_from_aside(both);
+    if (begin == 0) begin = allocate_slowly(both);
     live_ += size;
     ++allocations_;
     most_live_ = std::max(most_live_, live_);
@@ -70,10 +72,9 @@ class pool {
       ++refused_;
       return false;
     }
-    live_ -= gone->asked;
+    live_ -= gone.asked;
     ++deallocations_;
-    if (options_.coalesce.when == heuristic::trigger::never || options_.coalesce.asked != heuristic::moment::after_free) return true;
-    if (bytes const wanted = options_.coalesce.wanted(state())) coalesce(wanted);
+    if (asks_after_frees_) ask_heuristic();
     return true;
   }
 
@@ -152,14 +153,23 @@ class pool {
   }
 
   [[nodiscard]] sizes sizes_for(bytes size) const {
-    if (size > most_bytes_at_once) throw out_of_memory{"pool", size, "nothing has so much"};
+    if (size > most_bytes_at_once) refuse(size);
     bytes const mask = options_.alignment - 1;
     return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
   }
+  [[noreturn, gnu::noinline]] static void refuse(bytes size) { throw out_of_memory{"pool", size, "nothing has so much"}; }
   /// The least that the resource is asked for now.
   [[nodiscard]] bytes least_block() const {
     if (strategy_.held() == 0) return options_.first_block;
     return std::max(options_.next_block, strategy_.held() / 100 * options_.growth & ~(options_.alignment - 1));
+  }
+
+  [[gnu::noinline]] std::uint64_t allocate_slowly(sizes both) {
+    auto const found = strategy_.allocate(both);
+    return found ? *found : grow_for(both);
+  }
+  [[gnu::noinline]] void ask_heuristic() noexcept {
+    if (bytes const wanted = options_.coalesce.wanted(state())) coalesce(wanted);
   }
 
   [[nodiscard]] std::uint64_t grow_for(sizes both) {
@@ -218,6 +228,7 @@ class pool {
   Resource resource_;
   pool_options options_;
   Strategy strategy_;
+  bool asks_after_frees_ = false;
   bytes live_ = 0, most_live_ = 0, most_rounded_ = 0, most_held_ = 0;
   std::uint64_t allocations_ = 0, deallocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0, refused_ = 0;
 };

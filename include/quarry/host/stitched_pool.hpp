@@ -70,7 +70,7 @@ class stitched_pool {
       ++refused_;
       return false;
     }
-    live_ -= gone->asked;
+    live_ -= gone.asked;
     return true;
   }
 
