@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/cuda_pages.hpp"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+namespace quarry {
+namespace {
+
+void check(cudaError_t found, char const* call) {
+  if (found == cudaSuccess) return;
+  cudaGetLastError();
+  throw resource_failed{call, cudaGetErrorString(found)};
+}
+
+/// The driver's functions, found when first used, so that programs link without the driver's library.
+struct driver {
+  decltype(&::cuMemAddressReserve) reserve;
+  decltype(&::cuMemAddressFree) free_range;
+  decltype(&::cuMemCreate) create;
+  decltype(&::cuMemRelease) release;
+  decltype(&::cuMemMap) map;
+  decltype(&::cuMemUnmap) unmap;
+  decltype(&::cuMemSetAccess) set_access;
+  decltype(&::cuMemGetAllocationGranularity) granularity;
+
+  static driver const& functions() {
+    static driver const all{find<decltype(reserve)>("cuMemAddressReserve"), find<decltype(free_range)>("cuMemAddressFree"),
+                            find<decltype(create)>("cuMemCreate"),          find<decltype(release)>("cuMemRelease"),
+                            find<decltype(map)>("cuMemMap"),                find<decltype(unmap)>("cuMemUnmap"),
+                            find<decltype(set_access)>("cuMemSetAccess"),   find<decltype(granularity)>("cuMemGetAllocationGranularity")};
+    return all;
+  }
+
+ private:
+  template <class Function>
+  static Function find(char const* name) {
+    void* address = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    check(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
+    if (found != cudaDriverEntryPointSuccess) throw resource_failed{name, "the CUDA driver lacks it"};
+    return reinterpret_cast<Function>(address);
+  }
+};
+
+CUmemAllocationProp properties_on(int device) {
+  CUmemAllocationProp how{};
+  how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  how.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  return how;
+}
+
+/// Gives back, as a code, whether the GPU may use all of a mapped range now.
+CUresult allow(int device, std::uint64_t address, bytes size) {
+  CUmemAccessDesc access{};
+  access.location = properties_on(device).location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return driver::functions().set_access(address, size, &access, 1);
+}
+
+[[noreturn]] void refuse(CUresult found, char const* call, bytes size) {
+  if (found == CUDA_ERROR_OUT_OF_MEMORY) throw out_of_memory{"cuda_pages", size, call};
+  throw resource_failed{call, "CUresult " + std::to_string(static_cast<int>(found))};
+}
+
+}  // namespace
+
+cuda_pages::cuda_pages(int device) : device_{device} {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (device < 0 || device >= count) throw bad_argument{"cuda_pages: there is no device " + std::to_string(device) + " among " + std::to_string(count)};
+  int before = 0;
+  check(cudaGetDevice(&before), "cudaGetDevice");
+  check(cudaInitDevice(device, 0, 0), "cudaInitDevice");
+  auto const how = properties_on(device);
+  std::size_t page = 0;
+  auto const found = driver::functions().granularity(&page, &how, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (found != CUDA_SUCCESS) refuse(found, "cuMemGetAllocationGranularity", 0);
+  page_ = page;
+}
+
+std::uint64_t cuda_pages::reserve(bytes size) {
+  CUdeviceptr begin = 0;
+  auto const found = driver::functions().reserve(&begin, size, page_, 0, 0);
+  if (found != CUDA_SUCCESS) refuse(found, "cuMemAddressReserve", size);
+  return begin;
+}
+
+void cuda_pages::give_up(std::uint64_t address, bytes size) noexcept { driver::functions().free_range(address, size); }
+
+void cuda_pages::map(std::uint64_t address, bytes size) {
+  auto const& cu = driver::functions();
+  auto const how = properties_on(device_);
+  handles_.reserve(handles_.size() + size / page_);
+  CUresult found = CUDA_SUCCESS;
+  bytes done = 0;
+  for (; done < size; done += page_) {
+    CUmemGenericAllocationHandle handle = 0;
+    found = cu.create(&handle, page_, &how, 0);
+    if (found != CUDA_SUCCESS) break;
+    found = cu.map(address + done, page_, 0, handle, 0);
+    if (found != CUDA_SUCCESS) {
+      cu.release(handle);
+      break;
+    }
+    try {
+      handles_[address + done] = handle;
+    } catch (...) {
+      cu.unmap(address + done, page_);
+      cu.release(handle);
+      unmap(address, done);
+      throw;
+    }
+  }
+  if (found == CUDA_SUCCESS) found = allow(device_, address, size);
+  if (found == CUDA_SUCCESS) return;
+  unmap(address, done);
+  refuse(found, "cuMemCreate and cuMemMap", size);
+}
+
+void cuda_pages::move(std::uint64_t from, std::uint64_t to, bytes size) {
+  auto const& cu = driver::functions();
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  CUresult found = CUDA_SUCCESS;
+  bytes done = 0;
+  for (; done < size && found == CUDA_SUCCESS; done += page_) {  // while mapped at both addresses
+    found = cu.map(to + done, page_, 0, handles_.at(from + done), 0);
+  }
+  if (found != CUDA_SUCCESS) done -= page_;
+  if (found == CUDA_SUCCESS) found = allow(device_, to, size);
+  if (found != CUDA_SUCCESS) {
+    if (done != 0) cu.unmap(to, done);
+    refuse(found, "cuMemMap of pages that move", size);
+  }
+  cu.unmap(from, size);
+  for (bytes at = 0; at < size; at += page_) {
+    auto page = handles_.extract(from + at);
+    page.key() = to + at;
+    handles_.insert(std::move(page));
+  }
+}
+
+void cuda_pages::unmap(std::uint64_t address, bytes size) noexcept {
+  if (size == 0) return;
+  auto const& cu = driver::functions();
+  cudaDeviceSynchronize();
+  cu.unmap(address, size);
+  for (bytes at = 0; at < size; at += page_) {
+    auto const page = handles_.find(address + at);
+    cu.release(page->second);
+    handles_.erase(page);
+  }
+}
+
+}  // namespace quarry

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/cuda_pages.hpp"
+
+#include "conformance/resource_conformance.hpp"
+#include "quarry/host/stitched_pool.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_runtime_api.h>
+#endif
+
+namespace quarry::test {
+namespace {
+
+/// Nothing where there is no GPU.
+std::unique_ptr<cuda_pages> make_pages() {
+  try {
+    return std::make_unique<cuda_pages>();
+  } catch (resource_failed const&) {
+    return nullptr;
+  }
+}
+
+struct stitched_on_the_gpu {
+  static constexpr bytes alignment = 256;
+  static constexpr bool is_touchable = false;
+  stitched_pool<cuda_pages> from;
+
+  explicit stitched_on_the_gpu(cuda_pages pages) : from{std::move(pages), {.alignment = alignment}} {}
+  ~stitched_on_the_gpu() { EXPECT_TRUE(from.audit().empty()); }
+  static std::unique_ptr<stitched_on_the_gpu> make() {
+    auto pages = make_pages();
+    return pages ? std::make_unique<stitched_on_the_gpu>(std::move(*pages)) : nullptr;
+  }
+  void* allocate(bytes size) { return from.allocate(size); }
+  void deallocate(void* pointer, bytes size) {
+    EXPECT_EQ(from.size_of(pointer), size);
+    EXPECT_TRUE(from.deallocate(pointer));
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(StitchedOnTheGpu, ResourceConformance, testing::Types<stitched_on_the_gpu>);
+
+TEST(CudaPages, RefuseADeviceThatIsNotThere) {
+  try {
+    cuda_pages const none{1000};
+    FAIL() << "made one";
+  } catch (error const& refused) {
+    EXPECT_FALSE(refused.message().empty());
+  }
+}
+
+#ifdef __CUDACC__
+TEST(CudaPages, KeepWhatIsInThemWhenTheyMove) {
+  auto pages = make_pages();
+  ASSERT_NE(pages, nullptr);
+  bytes const page = pages->page_bytes();
+  auto const begin = pages->reserve(8 * page);
+  pages->map(begin, 2 * page);
+  ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(begin), 0x5a, page), cudaSuccess);
+  ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(begin + page), 0x3c, page), cudaSuccess);
+  pages->move(begin, begin + 4 * page, 2 * page);
+  std::vector<unsigned char> back(2 * page);
+  ASSERT_EQ(cudaMemcpy(back.data(), reinterpret_cast<void*>(begin + 4 * page), 2 * page, cudaMemcpyDeviceToHost), cudaSuccess);
+  for (bytes i = 0; i < 2 * page; ++i) ASSERT_EQ(back[i], i < page ? 0x5a : 0x3c);
+  pages->map(begin, page);
+  pages->unmap(begin, page);
+  pages->unmap(begin + 4 * page, 2 * page);
+  pages->give_up(begin, 8 * page);
+}
+
+TEST(CudaPages, LeaveWhatIsInUseAloneWhenAPoolGrows) {
+  auto pages = make_pages();
+  ASSERT_NE(pages, nullptr);
+  bytes const page = pages->page_bytes();
+  stitched_pool<cuda_pages> from{std::move(*pages), {.alignment = 256}};
+  std::vector<void*> held;
+  for (int i = 0; i < 16; ++i) {
+    held.push_back(from.allocate(page));
+    ASSERT_EQ(cudaMemset(held.back(), i, page), cudaSuccess);
+  }
+  for (std::size_t i = 0; i < 16; i += 2) from.deallocate(held[i]);
+  void* const large = from.allocate(8 * page);
+  ASSERT_EQ(cudaMemset(large, 0xff, 8 * page), cudaSuccess);
+  EXPECT_EQ(from.counts().held, 16 * page);
+  std::vector<unsigned char> back(page);
+  for (std::size_t i = 1; i < 16; i += 2) {
+    ASSERT_EQ(cudaMemcpy(back.data(), held[i], page, cudaMemcpyDeviceToHost), cudaSuccess);
+    for (auto const one : back) ASSERT_EQ(one, i);
+  }
+}
+
+TEST(CudaPages, LoseNothingWhenTheGpuHasNoMore) {
+  auto pages = make_pages();
+  ASSERT_NE(pages, nullptr);
+  stitched_pool<cuda_pages> from{std::move(*pages), {.alignment = 256}};
+  void* const one = from.allocate(100);
+  auto const before = from.counts();
+  std::size_t there = 0, all = 0;
+  void* others = nullptr;
+  ASSERT_EQ(cudaMemGetInfo(&there, &all), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&others, there - (bytes{1} << 30)), cudaSuccess);
+  EXPECT_THROW((void)from.allocate(bytes{2} << 30), out_of_memory);
+  cudaFree(others);
+  EXPECT_EQ(from.counts().held, before.held);
+  EXPECT_EQ(from.counts().live, before.live);
+  EXPECT_TRUE(from.deallocate(one));
+}
+#endif
+
+}  // namespace
+}  // namespace quarry::test
