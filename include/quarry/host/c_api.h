@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host pools for C, and for what calls C. No exception crosses it: calls give a status, and quarry_last_error says what happened.
+ * All functions may be called from any thread; calls to one pool take turns. */
+#ifndef QUARRY_HOST_C_API_H
+#define QUARRY_HOST_C_API_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum quarry_status {
+  QUARRY_OK = 0,
+  QUARRY_OUT_OF_MEMORY = 1,
+  QUARRY_BAD_ARGUMENT = 2,
+  QUARRY_RESOURCE_FAILED = 3, /* the operating system or the driver refused */
+  QUARRY_NOT_IN_USE = 4,      /* the address is no allocation of this pool; nothing was changed */
+  QUARRY_INTERNAL = 5
+} quarry_status;
+
+typedef enum quarry_resource {
+  QUARRY_HOST = 0,
+  QUARRY_DEVICE = 1,
+  QUARRY_PINNED = 2,
+  QUARRY_MANAGED = 3,
+  QUARRY_FILE = 4
+} quarry_resource;
+
+/* What 0 means is said at pool_options of quarry/host/pool.hpp. */
+typedef struct quarry_pool_options {
+  uint64_t first_block;
+  uint64_t next_block;
+  uint32_t growth_percent;
+  uint64_t alignment;
+  uint64_t most;
+  int device;            /* QUARRY_DEVICE: its number */
+  const char* directory; /* QUARRY_FILE: where the files go */
+} quarry_pool_options;
+
+typedef struct quarry_pool_counts {
+  uint64_t held;
+  uint64_t most_held;
+  uint64_t live;
+  uint64_t most_live;
+  uint64_t pieces_live;
+  uint64_t blocks_taken;
+  uint64_t blocks_given;
+  uint64_t refused;
+} quarry_pool_counts;
+
+typedef struct quarry_pool quarry_pool;
+
+/* The options of a pool of which nothing is said. */
+quarry_pool_options quarry_pool_default_options(void);
+
+/* Makes a pool; `options` may be null. `*pool` is null unless QUARRY_OK. */
+quarry_status quarry_pool_create(quarry_resource from, const quarry_pool_options* options, quarry_pool** pool);
+
+/* Gives all memory of the pool back, also what is in use. Null is ignored. */
+void quarry_pool_destroy(quarry_pool* pool);
+
+/* `*memory` is null unless QUARRY_OK. A size of 0 gives an address of its own. */
+quarry_status quarry_pool_allocate(quarry_pool* pool, uint64_t size, void** memory);
+
+/* Null memory is ignored. */
+quarry_status quarry_pool_deallocate(quarry_pool* pool, void* memory);
+
+/* Gives the blocks back in which nothing is in use. */
+quarry_status quarry_pool_release(quarry_pool* pool);
+
+/* How much was asked for at `memory`. */
+quarry_status quarry_pool_size_of(quarry_pool* pool, const void* memory, uint64_t* size);
+
+quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts);
+
+/* What this thread's latest call that did not give QUARRY_OK says. Valid until its next call. */
+const char* quarry_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

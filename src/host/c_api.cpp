@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/c_api.h"
+
+#include "quarry/host/cuda_resources.hpp"
+#include "quarry/host/file_resource.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/pool.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <mutex>
+
+/// A pool over any resource. Its functions are Guarded by: `mutex`.
+struct quarry_pool {
+  virtual ~quarry_pool() = default;
+  virtual void* allocate(quarry::bytes size) = 0;
+  virtual bool deallocate(void* memory) = 0;
+  virtual void release() = 0;
+  [[nodiscard]] virtual std::optional<quarry::bytes> size_of(void const* memory) const = 0;
+  [[nodiscard]] virtual quarry::pool_counts counts() const = 0;
+
+  std::mutex mutex;
+};
+
+namespace quarry {
+namespace {
+
+template <class Resource>
+class pool_over final : public quarry_pool {
+ public:
+  pool_over(Resource from, pool_options const& options) : pool_{std::move(from), options} {}
+
+  void* allocate(bytes size) override { return pool_.allocate(size); }
+  bool deallocate(void* memory) override { return pool_.deallocate(memory); }
+  void release() override { pool_.release(); }
+  [[nodiscard]] std::optional<bytes> size_of(void const* memory) const override { return pool_.size_of(memory); }
+  [[nodiscard]] pool_counts counts() const override { return pool_.counts(); }
+
+ private:
+  pool<Resource> pool_;
+};
+
+template <class Resource>
+std::unique_ptr<quarry_pool> make(Resource from, pool_options const& options) {
+  return std::make_unique<pool_over<Resource>>(std::move(from), options);
+}
+
+std::unique_ptr<quarry_pool> make(quarry_resource from, quarry_pool_options const& wanted) {
+  pool_options const options{.first_block = wanted.first_block, .next_block = wanted.next_block, .growth = wanted.growth_percent,
+                             .alignment = wanted.alignment, .most = wanted.most};
+  switch (from) {
+    case QUARRY_HOST: return make(host_resource{}, options);
+    case QUARRY_DEVICE: return make(device_resource{wanted.device}, options);
+    case QUARRY_PINNED: return make(pinned_resource{}, options);
+    case QUARRY_MANAGED: return make(managed_resource{}, options);
+    case QUARRY_FILE:
+      if (wanted.directory == nullptr) throw bad_argument{"quarry_pool_create: QUARRY_FILE needs options with a directory"};
+      return make(file_resource{wanted.directory}, options);
+  }
+  throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(static_cast<int>(from))};
+}
+
+thread_local char last_error[512] = "";
+
+quarry_status fail(quarry_status status, char const* why) noexcept {
+  std::snprintf(last_error, sizeof last_error, "%s", why);
+  return status;
+}
+
+/// Does the work, and turns what it throws into a status.
+template <class Work>
+quarry_status guarded(Work const& work) noexcept {
+  try {
+    return work();
+  } catch (std::bad_alloc const& refused) {
+    return fail(QUARRY_OUT_OF_MEMORY, refused.what());
+  } catch (std::invalid_argument const& refused) {
+    return fail(QUARRY_BAD_ARGUMENT, refused.what());
+  } catch (resource_failed const& refused) {
+    return fail(QUARRY_RESOURCE_FAILED, refused.what());
+  } catch (std::exception const& refused) {
+    return fail(QUARRY_INTERNAL, refused.what());
+  } catch (...) {
+    return fail(QUARRY_INTERNAL, "an exception of an unknown type");
+  }
+}
+
+template <class Work>
+quarry_status with(quarry_pool* pool, char const* call, bool has_result, Work const& work) noexcept {
+  return guarded([&] {
+    if (pool == nullptr) throw bad_argument{std::string{call} + ": the pool is null"};
+    if (!has_result) throw bad_argument{std::string{call} + ": where the result goes is null"};
+    std::lock_guard const held{pool->mutex};
+    return work();
+  });
+}
+
+}  // namespace
+}  // namespace quarry
+
+using quarry::fail;
+using quarry::guarded;
+using quarry::with;
+
+quarry_pool_options quarry_pool_default_options(void) {
+  quarry::pool_options const usual;
+  return {usual.first_block, usual.next_block, usual.growth, usual.alignment, usual.most, 0, nullptr};
+}
+
+quarry_status quarry_pool_create(quarry_resource from, quarry_pool_options const* options, quarry_pool** pool) {
+  if (pool != nullptr) *pool = nullptr;
+  return guarded([&] {
+    if (pool == nullptr) throw quarry::bad_argument{"quarry_pool_create: where the result goes is null"};
+    *pool = quarry::make(from, options != nullptr ? *options : quarry_pool_default_options()).release();
+    return QUARRY_OK;
+  });
+}
+
+void quarry_pool_destroy(quarry_pool* pool) { delete pool; }
+
+quarry_status quarry_pool_allocate(quarry_pool* pool, uint64_t size, void** memory) {
+  if (memory != nullptr) *memory = nullptr;
+  return with(pool, "quarry_pool_allocate", memory != nullptr, [&] {
+    *memory = pool->allocate(size);
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_pool_deallocate(quarry_pool* pool, void* memory) {
+  return with(pool, "quarry_pool_deallocate", true, [&] {
+    if (pool->deallocate(memory)) return QUARRY_OK;
+    return fail(QUARRY_NOT_IN_USE, "quarry_pool_deallocate: the address is not in use in this pool");
+  });
+}
+
+quarry_status quarry_pool_release(quarry_pool* pool) {
+  return with(pool, "quarry_pool_release", true, [&] {
+    pool->release();
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_t* size) {
+  return with(pool, "quarry_pool_size_of", size != nullptr, [&] {
+    auto const found = pool->size_of(memory);
+    if (!found) return fail(QUARRY_NOT_IN_USE, "quarry_pool_size_of: the address is not in use in this pool");
+    *size = *found;
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts) {
+  return with(pool, "quarry_pool_get_counts", counts != nullptr, [&] {
+    auto const all = pool->counts();
+    *counts = {all.held, all.most_held, all.live, all.most_live, all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
+    return QUARRY_OK;
+  });
+}
+
+char const* quarry_last_error(void) { return quarry::last_error; }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/c_api.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace quarry::test {
+namespace {
+
+struct CApi : testing::Test {
+  quarry_pool* pool = nullptr;
+  void SetUp() override { ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &pool), QUARRY_OK); }
+  void TearDown() override { quarry_pool_destroy(pool); }
+};
+
+TEST_F(CApi, GivesMemoryAndTakesItBack) {
+  void* memory = nullptr;
+  ASSERT_EQ(quarry_pool_allocate(pool, 100, &memory), QUARRY_OK);
+  std::memset(memory, 1, 100);
+  uint64_t size = 0;
+  EXPECT_EQ(quarry_pool_size_of(pool, memory, &size), QUARRY_OK);
+  EXPECT_EQ(size, 100u);
+  quarry_pool_counts counts;
+  EXPECT_EQ(quarry_pool_get_counts(pool, &counts), QUARRY_OK);
+  EXPECT_EQ(counts.live, 100u);
+  EXPECT_EQ(counts.pieces_live, 1u);
+  EXPECT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_deallocate(pool, nullptr), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_release(pool), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_get_counts(pool, &counts), QUARRY_OK);
+  EXPECT_EQ(counts.held, 0u);
+}
+
+TEST_F(CApi, SaysWhatIsWrong) {
+  void* memory = &memory;
+  EXPECT_EQ(quarry_pool_allocate(pool, ~uint64_t{0}, &memory), QUARRY_OUT_OF_MEMORY);
+  EXPECT_EQ(memory, nullptr);
+  EXPECT_NE(std::string{quarry_last_error()}.find("18446744073709551615"), std::string::npos) << quarry_last_error();
+  EXPECT_EQ(quarry_pool_allocate(nullptr, 1, &memory), QUARRY_BAD_ARGUMENT);
+  EXPECT_NE(std::string{quarry_last_error()}.find("quarry_pool_allocate"), std::string::npos);
+  EXPECT_EQ(quarry_pool_allocate(pool, 1, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_get_counts(pool, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_size_of(pool, &memory, nullptr), QUARRY_BAD_ARGUMENT);
+  uint64_t size = 0;
+  EXPECT_EQ(quarry_pool_size_of(pool, &memory, &size), QUARRY_NOT_IN_USE);
+  int foreign = 0;
+  EXPECT_EQ(quarry_pool_deallocate(pool, &foreign), QUARRY_NOT_IN_USE);
+}
+
+TEST_F(CApi, RefusesADoubleFree) {
+  void* memory = nullptr;
+  ASSERT_EQ(quarry_pool_allocate(pool, 10, &memory), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_NOT_IN_USE);
+}
+
+TEST(CApiCreation, RefusesWhatIsNoResourceOrNoOption) {
+  quarry_pool* pool = nullptr;
+  EXPECT_EQ(quarry_pool_create(static_cast<quarry_resource>(7), nullptr, &pool), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_create(QUARRY_FILE, nullptr, &pool), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, nullptr), QUARRY_BAD_ARGUMENT);
+  auto options = quarry_pool_default_options();
+  options.alignment = 24;
+  EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options, &pool), QUARRY_BAD_ARGUMENT);
+  options = quarry_pool_default_options();
+  options.directory = "/nonexistent";
+  EXPECT_EQ(quarry_pool_create(QUARRY_FILE, &options, &pool), QUARRY_RESOURCE_FAILED);
+  EXPECT_EQ(pool, nullptr);
+  quarry_pool_destroy(nullptr);
+}
+
+TEST(CApiCreation, ServesFilesAndKeepsToItsLimit) {
+  auto const directory = std::filesystem::temp_directory_path().string();
+  auto options = quarry_pool_default_options();
+  options.directory = directory.c_str();
+  options.first_block = 65536;
+  options.most = 100'000;
+  quarry_pool* pool = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_FILE, &options, &pool), QUARRY_OK) << quarry_last_error();
+  void* memory = nullptr;
+  EXPECT_EQ(quarry_pool_allocate(pool, 60'000, &memory), QUARRY_OK);
+  std::memset(memory, 1, 60'000);
+  EXPECT_EQ(quarry_pool_allocate(pool, 60'000, &memory), QUARRY_OUT_OF_MEMORY);
+  quarry_pool_destroy(pool);
+}
+
+TEST_F(CApi, LetsThreadsShareAPoolAndKeepsTheirErrorsApart) {
+  std::vector<std::thread> threads;
+  for (unsigned number = 0; number < 4; ++number) {
+    threads.emplace_back([this, number] {
+      std::mt19937 random{number};
+      std::map<void*, unsigned char> live;
+      for (int step = 0; step < 2000; ++step) {
+        if (random() % 2 == 0 && !live.empty()) {
+          auto const [memory, fill] = *live.begin();
+          ASSERT_EQ(*static_cast<unsigned char*>(memory), fill);
+          ASSERT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_OK);
+          live.erase(live.begin());
+          continue;
+        }
+        void* memory = nullptr;
+        ASSERT_EQ(quarry_pool_allocate(pool, random() % 300 + 1, &memory), QUARRY_OK);
+        live[memory] = *static_cast<unsigned char*>(memory) = static_cast<unsigned char>(random());
+      }
+      for (auto const& [memory, fill] : live) quarry_pool_deallocate(pool, memory);
+      std::uint64_t const own = (std::uint64_t{1} << 50) + number;
+      void* none = nullptr;
+      quarry_pool_allocate(pool, own, &none);
+      EXPECT_NE(std::string{quarry_last_error()}.find(std::to_string(own)), std::string::npos);
+    });
+  }
+  for (auto& one : threads) one.join();
+  quarry_pool_counts counts;
+  quarry_pool_get_counts(pool, &counts);
+  EXPECT_EQ(counts.live, 0u);
+}
+
+}  // namespace
+}  // namespace quarry::test
