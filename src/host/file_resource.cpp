@@ -35,9 +35,9 @@ void* file_resource::allocate(bytes size, bytes alignment) {
   // Blocks are taken now: a full disk is an error here, and not a signal later.
   int const failed = posix_fallocate(file, 0, static_cast<off_t>(whole_pages(size)));
   void* const result = failed != 0 ? MAP_FAILED : mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  std::string const why = failed != 0 ? std::strerror(failed) : std::strerror(errno);
+  int const why = failed != 0 ? failed : errno;
   close(file);
-  if (result == MAP_FAILED) throw out_of_memory{"file_resource in " + directory_, size, why};
+  if (result == MAP_FAILED) throw out_of_memory{"file_resource in " + directory_, size, std::strerror(why)};
   return result;
 }
 

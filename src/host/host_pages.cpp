@@ -23,7 +23,7 @@ host_pages::host_pages(bytes page) : page_{page} {
 }
 
 std::uint64_t host_pages::reserve(bytes size) {
-  void* const whole = mmap(nullptr, size + page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const whole = mmap(nullptr, size + page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (whole == MAP_FAILED) throw out_of_memory{"host_pages", size, std::string{"no addresses: "} + std::strerror(errno)};
   auto const begin = reinterpret_cast<std::uint64_t>(whole);
   std::uint64_t const aligned = (begin + page_ - 1) & ~(page_ - 1);
@@ -39,27 +39,13 @@ void host_pages::map(std::uint64_t address, bytes size) {
 }
 
 void host_pages::move(std::uint64_t from, std::uint64_t to, bytes size) {
-  // Page by page, since pages that lie side by side may have come from different places, which mremap does not take together.
-  for (bytes done = 0; done < size; done += page_) {
-    if (put(from + done, to + done)) continue;
-    std::string const why = std::strerror(errno);
-    while (done != 0) {
-      done -= page_;
-      (void)put(to + done, from + done);  // there is room for what was there before
-    }
-    throw resource_failed{"host_pages: mremap", why};
-  }
-}
-
-/// Moves one page. Its old address stays reserved all the time, so that no other thread's memory can come to lie there.
-bool host_pages::put(std::uint64_t from, std::uint64_t to) noexcept {
-  if (mremap(at(from), page_, page_, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, at(to)) == MAP_FAILED) return false;
-  unmap(from, page_);
-  return true;
+  map(to, size);
+  unmap(from, size);
 }
 
 void host_pages::unmap(std::uint64_t address, bytes size) noexcept {
-  (void)mmap(at(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  void* const fresh = mmap(at(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (fresh == MAP_FAILED) madvise(at(address), size, MADV_DONTNEED);  // too many mappings: at least the memory goes
 }
 
 }  // namespace quarry

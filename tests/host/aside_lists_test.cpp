@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <random>
 #include <set>
 
@@ -58,9 +59,11 @@ TEST_F(AsideLists, AgreeWithAMultisetOfSizes) {
     }
     piece_id const id = lists.take(table, units);
     if (id == no_piece) {
-      // The first list of the three that are looked at begins within its width, a thirty-second at most, and the others follow.
-      auto const next = held.lower_bound(units + units / 32 + 1);
-      ASSERT_TRUE(next == held.end() || units < 32 || *next > units + units / 32) << units;
+      // Three lists are looked at, of the same width or more; the first begins within a width from here. (One below 16, two below 32.)
+      bytes const width = units <= 64 ? 1 : bytes{1} << (63 - 5 - static_cast<bytes>(std::countl_zero(units - 1)));
+      bytes const end = units < 16 ? units + 1 : units < 32 ? units + 2 : units + 2 * width + 1;
+      auto const next = held.lower_bound(units + width - 1);
+      ASSERT_TRUE(next == held.end() || *next >= end) << units << " with " << (next == held.end() ? 0 : *next);
       continue;
     }
     bytes const size = table[id].size;

@@ -26,6 +26,12 @@ TEST(FixedSizeResource, FillsABlockBeforeItTakesAnother) {
 
 TEST(FixedSizeResource, RefusesWhatIsLargerThanASlot) { EXPECT_THROW((void)make().allocate(100'033, 16), out_of_memory); }
 
+TEST(FixedSizeResource, RefusesMoreThanAnythingHas) {
+  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 54, 1024}), bad_argument);
+  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, ~bytes{0}, 1}), bad_argument);
+  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 40, 1024}), bad_argument);
+}
+
 TEST(FixedSizeResource, ChangesNothingForADoubleFreeOrAForeignPointer) {
   fixed_size_resource<simulated_resource> from{simulated_resource{}, 16, 64, 16};
   auto* const one = static_cast<char*>(from.allocate(16, 16));

@@ -149,6 +149,15 @@ TYPED_TEST(Pool, HoldsNoMoreThanItMay) {
   EXPECT_THROW((void)from.allocate(2000), out_of_memory);
 }
 
+TYPED_TEST(Pool, RefusesBlocksThatNothingHas) {
+  pool_options options = small;
+  options.first_block = ~bytes{0};
+  EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument);
+  options = small;
+  options.growth = 5000;
+  EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument);
+}
+
 TYPED_TEST(Pool, RefusesAnAlignmentThatIsNone) {
   for (bytes const alignment : {0u, 8u, 24u, 1u << 15}) {
     pool_options options = small;
@@ -164,7 +173,8 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
       std::uint64_t* asked;
       std::uint64_t nth;
       void* allocate(bytes size, bytes alignment) {
-        if (++*asked == nth) throw out_of_memory{"failing_resource", size, "on purpose"};
+        if (++*asked == nth && nth % 2 == 0) throw resource_failed{"failing_resource", "on purpose"};
+        if (*asked == nth) throw out_of_memory{"failing_resource", size, "on purpose"};
         return simulated_resource::allocate(size, alignment);
       }
     };
@@ -188,9 +198,11 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
       try {
         held.emplace_back(from.allocate(size), size);
         live += size;
-      } catch (out_of_memory const&) {
+      } catch (error const&) {
       }
       ASSERT_EQ(from.counts().live, live);
+      ASSERT_EQ(from.counts().held, from.resource().held());
+      ASSERT_TRUE(from.audit().empty()) << from.audit().front();
     }
     for (auto const& [pointer, size] : held) ASSERT_TRUE(from.deallocate(pointer));
     ASSERT_TRUE(from.audit().empty()) << from.audit().front();

@@ -44,6 +44,27 @@ TEST(StitchedPool, PutsFreePagesTogetherForWhatFitsNowhere) {
   EXPECT_TRUE(from.audit().empty());
 }
 
+TEST(StitchedPool, ShrinksByWholePages) {
+  stitched_pool<simulated_pages> from{simulated_pages{page}};
+  from.deallocate(from.allocate(3 * page));
+  EXPECT_EQ(from.shrink(100), 0u);
+  EXPECT_EQ(from.shrink(page + 100), page);
+  EXPECT_EQ(from.pages().held(), 2 * page);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from.allocate(1000)) % page, 0u);
+  EXPECT_EQ(from.pages().mistakes(), 0u);
+}
+
+TEST(StitchedPool, UsesUpNoAddressesForWhatIsRefused) {
+  stitched_pool<simulated_pages> from{simulated_pages{page, 4 * page}, {.most = 8 * page, .range = 16 * page}};
+  for (int i = 0; i < 100; ++i) EXPECT_THROW((void)from.allocate(6 * page), out_of_memory);
+  auto const first = reinterpret_cast<std::uintptr_t>(from.allocate(page));
+  EXPECT_EQ(first, std::uint64_t{1} << 32) << "the first address of the first range";
+}
+
+TEST(StitchedPool, RefusesMoreAlignmentThanItsPagesHave) {
+  EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.alignment = 8192}}), bad_argument);
+}
+
 TEST(StitchedPool, MovesNothingOfWhatOthersKnowByItsAddress) {
   stitched_pool<simulated_pages> from{simulated_pages{page}, {.is_registered = true}};
   from.deallocate(from.allocate(page));

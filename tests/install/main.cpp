@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <quarry/coalescing.hpp>
 #include <quarry/host.hpp>
 #include <quarry/quarry.hpp>
 

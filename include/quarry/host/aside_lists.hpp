@@ -25,7 +25,7 @@ class aside_lists {
     ++count_;
   }
 
-  /// A piece of at least `units`, and at most about a tenth more; `no_piece` if there is none.
+  /// A piece of at least `units`, and at most an eighth more; `no_piece` if there is none.
   [[nodiscard]] piece_id take(piece_table& table, bytes units) {
     std::uint32_t const first = list_from(units);
     std::uint32_t list = first;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What host memory throws. Each is of the standard's kind, and of ours: catch `quarry::error` for all.
+// What host memory throws. Each is of the standard's kind, and of ours: catch `quarry::error` for all of these.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -10,7 +10,7 @@
 
 namespace quarry {
 
-/// All that Quarry's host side throws.
+/// What Quarry's host side throws. (Bookkeeping that finds no memory throws std::bad_alloc.)
 class error {
  public:
   virtual ~error() = default;

@@ -14,8 +14,8 @@ namespace quarry {
 /// The strategy of pools that cut blocks into pieces: `Index` picks the free piece, the rest is split off, and free neighbours
 /// are merged.
 ///
-/// With `SetsAside`, pieces that are given back are set aside whole, for the next request that they fit with at most about a
-/// tenth of waste. They are freed in earnest before a block is asked for or given up; until then they count as in use where blocks
+/// With `SetsAside`, pieces that are given back are set aside whole, for the next request that they fit with at most an
+/// eighth of waste. They are freed in earnest before a block is asked for or given up; until then they count as in use where blocks
 /// are counted. So most requests neither split nor merge.
 ///
 /// Deals in addresses and never touches memory, so that a live pool, a replay and a fuzzer run the same code. Not thread-safe: its
@@ -75,11 +75,11 @@ class fitting {
     held_ += fresh.size;
     return take(id, size);
   }
-  /// Makes room for two blocks and for an allocation. Throws std::bad_alloc, and has changed nothing then.
+  /// Makes room for three blocks and for an allocation. Throws std::bad_alloc, and has changed nothing then.
   void reserve() {
     pieces_.reserve();
-    index_.reserve(pieces_.in_use() + 3);  // what is in use may become free, and a fresh block's rest
-    if (blocks_.size() + 2 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
+    index_.reserve(pieces_.in_use() + 4);  // what is in use may become free, and a fresh block's rest
+    if (blocks_.size() + 3 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
   /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not in use.
@@ -117,6 +117,7 @@ class fitting {
   template <class Each>
   void carve(bytes page, bytes most, Each const& each) {
     free_what_is_aside();
+    most &= ~(page - 1);
     struct tidy {
       std::vector<piece_id>& blocks;
       ~tidy() { std::erase(blocks, no_piece); }
@@ -151,7 +152,7 @@ class fitting {
   [[nodiscard]] std::size_t free_pieces() const { return free_pieces_; }
   [[nodiscard]] std::size_t live() const { return pieces_.in_use() - aside_.count(); }
   [[nodiscard]] bytes largest_free() const { return index_.largest(pieces_); }
-  [[nodiscard]] bytes footprint() const { return pieces_.footprint() + blocks_.capacity() * sizeof(piece_id) + sizeof(*this); }
+  [[nodiscard]] bytes footprint() const { return pieces_.footprint() + index_.footprint() + blocks_.capacity() * sizeof(piece_id) + sizeof(*this); }
 
   /// The size of the piece in use that begins at `begin`, or nothing.
   [[nodiscard]] std::optional<sizes> size_of(std::uint64_t begin) const {
@@ -185,7 +186,7 @@ class fitting {
       if (!holds) problems.push_back(std::string{otherwise} + " at " + std::to_string(at));
     };
     bytes held = 0, in_use = 0, releasable = 0;
-    std::size_t live = 0, free = 0;
+    std::size_t live = 0, free = 0, aside = 0;
     std::uint32_t whole = 0;
     for (piece_id const first : blocks_) {
       expect(pieces_[first].prev == no_piece, "a block does not begin with its first piece", pieces_[first].begin);
@@ -198,7 +199,12 @@ class fitting {
           expect(!piece.is_free || !next.is_free, "neighbours are both free", piece.begin);
         }
         if (!piece.is_free) {
-          if (!piece.is_set_aside) ++live, in_use += piece.size;
+          if (piece.is_set_aside) {
+            ++aside;
+          } else {
+            ++live;
+            in_use += piece.size;
+          }
           expect(pieces_.find(piece.begin).id == id, "a piece in use is not found", piece.begin);
         } else {
           ++free;
@@ -209,6 +215,8 @@ class fitting {
       }
     }
     expect(held == held_ && in_use == in_use_ && live + aside_.count() == pieces_.in_use(), "sums of bytes are wrong", held);
+    expect(aside == aside_.count(), "pieces that are set aside are counted wrongly", aside);
+    expect(index_.count(pieces_) == free, "the index has what is not free", index_.count(pieces_));
     expect(free == free_pieces_, "free pieces are counted wrongly", free);
     expect(whole == releasable_blocks_ && releasable == releasable_, "releasable blocks are counted wrongly", releasable);
     return problems;

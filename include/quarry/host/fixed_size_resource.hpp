@@ -23,12 +23,23 @@ class fixed_size_resource {
       : upstream_{std::move(upstream)}, slots_{slots_per_block}, alignment_{alignment} {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0) throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) + ", no power of two"};
     if (slot_bytes == 0 || slots_per_block == 0) throw bad_argument{"fixed_size_resource: slots of 0 bytes, or none"};
+    if (slot_bytes > most_bytes_at_once || alignment > most_bytes_at_once) throw bad_argument{"fixed_size_resource: slots of " + std::to_string(slot_bytes) + " bytes are more than 2^46"};
     slot_ = (slot_bytes + alignment - 1) & ~(alignment - 1);
+    if (slot_ > most_bytes_at_once / slots_) throw bad_argument{"fixed_size_resource: " + std::to_string(slots_) + " slots of " + std::to_string(slot_) + " bytes are more than 2^46"};
   }
   fixed_size_resource(fixed_size_resource&& other) noexcept
       : upstream_{std::move(other.upstream_)}, slots_{other.slots_}, alignment_{other.alignment_}, slot_{other.slot_},
         blocks_{std::exchange(other.blocks_, {})}, with_free_{std::exchange(other.with_free_, {})}, live_{std::exchange(other.live_, 0)} {}
-  fixed_size_resource& operator=(fixed_size_resource&&) = delete;
+  fixed_size_resource& operator=(fixed_size_resource&& other) noexcept {
+    std::swap(upstream_, other.upstream_);
+    std::swap(slots_, other.slots_);
+    std::swap(alignment_, other.alignment_);
+    std::swap(slot_, other.slot_);
+    std::swap(blocks_, other.blocks_);
+    std::swap(with_free_, other.with_free_);
+    std::swap(live_, other.live_);
+    return *this;
+  }
   ~fixed_size_resource() {
     for (auto const& [begin, one] : blocks_) upstream_.deallocate(reinterpret_cast<void*>(begin), slot_ * slots_, alignment_);
   }

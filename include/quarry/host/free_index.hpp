@@ -19,26 +19,26 @@ class ordered_index {
  public:
   /// Makes room for so many more pieces. Throws std::bad_alloc, and has changed nothing then.
   void reserve(std::size_t count) {
-    if (spare_.size() >= count) return;
-    spare_.reserve(count + count / 2);
-    while (spare_.size() < count) {
-      nodes fresh;
-      fresh.insert(key{});
-      spare_.push_back(fresh.extract(fresh.begin()));
-    }
+    while (spare_.size() < count) spare_.insert(key{0, spares_made_++, no_piece});
   }
   /// Requires room.
   void insert(piece_table& table, piece_id id) {
     auto& piece = table[id];
     std::uint64_t const order = ByAddress ? piece.begin : next_++;
-    auto node = std::move(spare_.back());
-    spare_.pop_back();
+    auto node = spare_.extract(spare_.begin());
     node.value() = {piece.size, order, id};
     pieces_.insert(std::move(node));
     piece.link_prev = static_cast<piece_id>(order);
     piece.link_next = static_cast<piece_id>(order >> 32);
   }
-  void remove(piece_table& table, piece_id id) { spare_.push_back(pieces_.extract(key_of(table, id))); }
+  void remove(piece_table& table, piece_id id) {
+    auto node = pieces_.extract(key_of(table, id));
+    node.value() = {0, spares_made_++, no_piece};
+    spare_.insert(std::move(node));
+  }
+  [[nodiscard]] std::size_t count(piece_table const&) const { return pieces_.size(); }
+  /// Bytes of bookkeeping, as far as can be told: what a node has beside its key is the library's.
+  [[nodiscard]] bytes footprint() const { return (pieces_.size() + spare_.size()) * (sizeof(key) + 4 * sizeof(void*)); }
   /// For audits.
   [[nodiscard]] bool contains(piece_table const& table, piece_id id) const { return pieces_.contains(key_of(table, id)); }
   /// A piece of at least `size` bytes, still in the index; `no_piece` if there is none.
@@ -62,8 +62,9 @@ class ordered_index {
 
   using nodes = std::set<key>;
   nodes pieces_;
-  std::vector<typename nodes::node_type> spare_;
+  nodes spare_;  // for pieces that become free; moved from one set to the other, nodes need no memory
   std::uint64_t next_ = 0;
+  std::uint64_t spares_made_ = 0;
 };
 
 using oldest_best_fit = ordered_index<false>;
@@ -104,6 +105,15 @@ class segregated_fit {
     filled &= ~(is_empty << list % bits_per_word);
     words_ &= ~(word{filled == 0} << list / bits_per_word);
   }
+  /// For audits: O(pieces).
+  [[nodiscard]] std::size_t count(piece_table const& table) const {
+    std::size_t sum = 0;
+    for (piece_id const head : heads_) {
+      for (piece_id id = head; id != no_piece; id = table[id].link_next) ++sum;
+    }
+    return sum;
+  }
+  [[nodiscard]] bytes footprint() const { return 0; }  // is a part of the strategy
   /// For audits: O(pieces of that size).
   [[nodiscard]] bool contains(piece_table const& table, piece_id id) const {
     piece_id at = heads_[list_of(table[id].size)];

@@ -6,7 +6,8 @@
 
 namespace quarry {
 
-/// The host's pages, moved by mremap (Linux 5.7 on). `page` is a multiple of the system's: larger ones are fewer to keep apart.
+/// The host's pages. To move one is to let it go and take a fresh one: the system keeps no order among them. `page` is a multiple of the
+/// system's: larger ones are fewer mappings, of which Linux gives a process 65,530 (vm.max_map_count).
 class host_pages {
  public:
   /// Throws `bad_argument` if `page` is no power of two, or less than the system's page.
@@ -20,8 +21,6 @@ class host_pages {
   void unmap(std::uint64_t address, bytes size) noexcept;
 
  private:
-  [[nodiscard]] bool put(std::uint64_t from, std::uint64_t to) noexcept;
-
   bytes page_;
 };
 

@@ -39,17 +39,18 @@ class monotonic_resource {
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     if (alignment > block_alignment) throw bad_argument{"monotonic_resource: alignment is " + std::to_string(alignment) + ", more than 256"};
     bytes const wanted = size == 0 ? 1 : size;
-    for (; current_ < blocks_.size(); ++current_, used_ = 0) {
-      bytes const begin = (used_ + alignment - 1) & ~(alignment - 1);
-      if (begin > blocks_[current_].size || wanted > blocks_[current_].size - begin) continue;
+    bytes used = used_;
+    for (std::size_t i = current_; i < blocks_.size(); ++i, used = 0) {
+      bytes const begin = (used + alignment - 1) & ~(alignment - 1);
+      if (begin > blocks_[i].size || wanted > blocks_[i].size - begin) continue;
+      current_ = i;
       used_ = begin + wanted;
-      return blocks_[current_].begin + begin;
+      return blocks_[i].begin + begin;
     }
-    blocks_.reserve(blocks_.size() + 1);
+    if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 4);
     bytes const fresh = std::max(wanted, block_bytes_);
-    current_ = blocks_.size();
-    used_ = 0;
     blocks_.push_back({static_cast<char*>(upstream_.allocate(fresh, block_alignment)), fresh});
+    current_ = blocks_.size() - 1;
     used_ = wanted;
     return blocks_.back().begin;
   }

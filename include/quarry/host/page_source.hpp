@@ -7,10 +7,10 @@
 
 namespace quarry {
 
-/// Where pages come from that can be put at any address of a reserved range, and moved to another without a copy.
+/// Where pages come from that can be put at any address of a reserved range, and taken to another without a copy.
 ///
 /// `reserve(size)` gives a range of addresses with nothing behind it, a multiple of a page; `give_up` ends one. `map` puts fresh pages
-/// at an address; `move` takes the pages at `from` and puts them at `to`, with what is in them; `unmap` gives pages back. All
+/// at an address; `move` takes the pages at `from` to `to`, where what is in them is anything; `unmap` gives pages back. All
 /// addresses and sizes are multiples of `page_bytes()`. `reserve`, `map` and `move` throw `out_of_memory` or `resource_failed`, and
 /// have changed nothing then; the others do not throw.
 template <class Source>

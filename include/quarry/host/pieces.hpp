@@ -47,9 +47,9 @@ class piece_table {
   [[nodiscard]] piece& operator[](piece_id id) { return pieces_[id]; }
   [[nodiscard]] piece const& operator[](piece_id id) const { return pieces_[id]; }
 
-  /// Makes room for two more pieces, and one more in use. Throws std::bad_alloc, and has changed nothing then.
+  /// Makes room for three more pieces, and one more in use. Throws std::bad_alloc, and has changed nothing then.
   void reserve() {
-    if (pieces_.size() + 2 > pieces_.capacity()) pieces_.reserve(pieces_.size() < 64 ? 64 : pieces_.size() + pieces_.size() / 2);
+    if (pieces_.size() + 3 > pieces_.capacity()) pieces_.reserve(pieces_.size() + pieces_.size() / 2 + 64);
     if ((in_use_ + 1) * 10 > slots_.size() * 7) rehash(slots_.size() * 2);
   }
 

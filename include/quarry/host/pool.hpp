@@ -14,7 +14,7 @@ struct pool_options {
   bytes first_block = 0;      ///< the least that an empty pool asks its resource for; 0: 64 MiB
   bytes next_block = 0;       ///< the least that it asks for later; 0: 8 MiB
   std::uint32_t growth = 12;  ///< the least that it asks for later, as percent of what it holds
-  bytes alignment = 16;       ///< of all allocations, and what sizes are rounded up to: a power of two from 16 to 32 KiB
+  bytes alignment = 16;       ///< of all allocations, and what sizes are rounded up to: a power of two from 16 to 16 KiB
   bytes most = ~bytes{0};     ///< bytes that the pool holds at most
   heuristic coalesce = heuristic::never();
 };
@@ -33,8 +33,9 @@ struct pool_counts : pool_state {
 
 /// Takes blocks from a resource and hands out pieces of them, as its strategy places them.
 ///
-/// Not thread-safe (see synchronized). A failed allocation leaves every count as it was. Giving back never throws, never asks
-/// a heuristic from within a heuristic, and needs no memory: if coalescing gets no block, the pool does without.
+/// Not thread-safe (see synchronized_resource). A failed allocation leaves what users have and the counts of that as they were,
+/// though blocks in which nothing is in use may have gone back. Giving back never throws, never asks a heuristic from within a
+/// heuristic, and needs no memory: if coalescing gets no block, for whatever reason, the pool does without.
 template <memory_resource Resource, class Strategy = fast_fit>
 class pool {
  public:
@@ -92,19 +93,21 @@ class pool {
     strategy_.release([&](auto const& gone) { give(gone); });
   }
 
-  /// Gives back the blocks in which nothing is in use, and takes one, so that the pool holds `wanted` bytes if it can.
+  /// Gives back the blocks in which nothing is in use, and takes one for what is missing to `wanted` bytes. (By the published rules
+  /// only if that much is not free already in other blocks.)
   void coalesce(bytes wanted) noexcept {
     if (options_.coalesce.rules == heuristic_rules::umpire_2024 && strategy_.free_pieces() < 2) return;
     release();
     if (strategy_.held() >= wanted) return;
     try {
       auto const both = sizes_for(wanted - strategy_.held());
-      auto const found = strategy_.allocate(both);
+      bool const is_ours = options_.coalesce.rules == heuristic_rules::quarry;
+      auto const found = is_ours ? std::nullopt : strategy_.allocate(both);
       std::uint64_t const begin = found ? *found : take_block(std::max(both.rounded, least_block()), both);
       if (!found) ++coalesces_;
-      if (options_.coalesce.rules != heuristic_rules::quarry) most_rounded_ = std::max(most_rounded_, strategy_.in_use());
+      if (!is_ours) most_rounded_ = std::max(most_rounded_, strategy_.in_use());
       (void)strategy_.deallocate(begin);
-    } catch (std::bad_alloc const&) {  // then the pool does without
+    } catch (...) {  // then the pool does without
     }
   }
 
@@ -147,6 +150,10 @@ class pool {
     if (options.alignment < 16 || options.alignment > 1 << 14 || (options.alignment & (options.alignment - 1)) != 0) {
       throw bad_argument{"pool_options: alignment is " + std::to_string(options.alignment) + ", not a power of two from 16 to 16384"};
     }
+    for (bytes const size : {options.first_block, options.next_block}) {
+      if (size > most_bytes_at_once) throw bad_argument{"pool_options: blocks of " + std::to_string(size) + " bytes are more than 2^46"};
+    }
+    if (options.growth > 1000) throw bad_argument{"pool_options: growth is " + std::to_string(options.growth) + " percent, more than 1000"};
     if (options.first_block == 0) options.first_block = 64_MiB;
     if (options.next_block == 0) options.next_block = 8_MiB;
     return options;
@@ -161,7 +168,7 @@ class pool {
   /// The least that the resource is asked for now.
   [[nodiscard]] bytes least_block() const {
     if (strategy_.held() == 0) return options_.first_block;
-    return std::max(options_.next_block, strategy_.held() / 100 * options_.growth & ~(options_.alignment - 1));
+    return std::max(options_.next_block, std::min(most_bytes_at_once, strategy_.held() / 100 * options_.growth) & ~(options_.alignment - 1));
   }
 
   [[gnu::noinline]] std::uint64_t allocate_slowly(sizes both) {
@@ -197,15 +204,16 @@ class pool {
   }
   /// Asks for `size` bytes; then once more after giving back what is free; then for no more than needed.
   [[nodiscard]] block ask_for(bytes size, sizes both) {
+    if (both.rounded > options_.most) return ask_once(size, both);  // refuses it
     try {
       return ask_once(size, both);
-    } catch (std::bad_alloc const&) {
+    } catch (std::exception const&) {
       if (strategy_.releasable_blocks() == 0 && size == both.rounded) throw;
     }
     release();
     try {
       return ask_once(size, both);
-    } catch (std::bad_alloc const&) {
+    } catch (std::exception const&) {
       if (size == both.rounded) throw;
     }
     return ask_once(both.rounded, both);

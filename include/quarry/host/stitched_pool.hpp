@@ -34,10 +34,11 @@ struct stitched_counts {
 ///
 /// So it holds what was in use at most, and parts of pages: 1 % more with pages of 64 KiB, 6 % with 2 MiB, on the trace of the
 /// coalescing heuristics, and no coalesce. Addresses are used once: each growth takes new ones of the reserved range, of which a
-/// process has 2^47. With `is_registered` it only grows. For device memory, the user sees to it that nothing that runs uses
+/// process has 2^47. With `is_registered` it only grows, unless it is told to shrink. For device memory, the user sees to it that nothing that runs uses
 /// freed memory when the pool grows.
 ///
-/// Not thread-safe. A failed allocation leaves every count as it was, though pages may have been put together.
+/// Not thread-safe. A failed allocation leaves what users have and the counts of that as they were, though free pages may have been
+/// put together.
 template <page_source Pages, class Strategy = fitting<lowest_best_fit>>
 class stitched_pool {
  public:
@@ -108,6 +109,7 @@ class stitched_pool {
       throw bad_argument{"stitched_options: alignment is " + std::to_string(options.alignment) + ", not a power of two from 16 to 16384"};
     }
     bytes const page = pages.page_bytes();
+    if (options.alignment > page) throw bad_argument{"stitched_options: alignment is " + std::to_string(options.alignment) + ", more than a page's " + std::to_string(page)};
     options.range = ((options.range == 0 ? bytes{1} << 38 : options.range) + page - 1) & ~(page - 1);
     return options;
   }
@@ -116,6 +118,7 @@ class stitched_pool {
   [[nodiscard]] std::uint64_t grow_for(typename Strategy::sizes both) {
     bytes const page = pages_.page_bytes();
     bytes const needed = (both.rounded + page - 1) & ~(page - 1);
+    if (needed > options_.most) throw out_of_memory{"stitched_pool", both.asked, "it may hold " + std::to_string(options_.most)};
     strategy_.reserve();
     std::uint64_t const begin = addresses_for(needed);
     bytes const left = options_.most - std::min(options_.most, strategy_.held());
@@ -136,7 +139,7 @@ class stitched_pool {
       if (put < needed) pages_.map(begin + put, needed - put);
     } catch (...) {
       keep();
-      next_ += needed;
+      next_ += put;
       throw;
     }
     next_ += needed;

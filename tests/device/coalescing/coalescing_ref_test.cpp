@@ -384,6 +384,45 @@ void expect_a_block_is_served() {
 TYPED_TEST(CoalescingRef, ServesABlockWithHeaders) { expect_a_block_is_served<TypeParam, locate_by::header>(); }
 TYPED_TEST(CoalescingRef, ServesABlockByTheMap) { expect_a_block_is_served<TypeParam, locate_by::map>(); }
 
+/// One lane frees what lies inside its own allocation, behind bytes that say "last, and nothing before me".
+template <class Ref>
+struct free_inside {
+  Ref ref;
+
+  QUARRY_HD void operator()() const {
+    auto* const one = static_cast<unsigned char*>(ref.malloc(64));
+    for (std::uint32_t i = 0; i < 64; ++i) one[i] = 0;
+    one[0] = 4;
+    ref.free(one + 2);
+    ref.free(one);
+  }
+};
+
+TYPED_TEST(CoalescingRef, AnInteriorPointerIsNotFollowedForEver) {
+  using ref = typename TypeParam::ref_type;
+  TypeParam on;
+  on.run({1, 1}, free_inside<ref>{on.ref()});
+  EXPECT_EQ(on.refused(), 1u);
+  on.expect_empty();
+}
+
+template <class Ref>
+struct ask_for_the_size_of_nothing {
+  Ref ref;
+  bytes* size;
+
+  QUARRY_HD void operator()() const { *size = ref.usable_size(nullptr); }
+};
+
+TYPED_TEST(CoalescingRef, NothingHasNoSize) {
+  using ref = typename TypeParam::ref_type;
+  TypeParam on;
+  typename TypeParam::template array<bytes> size(1, bytes{7});
+  on.run({1, 1}, ask_for_the_size_of_nothing<ref>{on.ref(), size.data()});
+  EXPECT_EQ(size[0], 0u);
+  EXPECT_EQ(on.refused(), 1u);
+}
+
 TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperblockLives) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint32_t const how : {dynamic, header_warp, reserved}) {

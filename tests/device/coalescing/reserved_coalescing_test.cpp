@@ -262,6 +262,20 @@ TYPED_TEST(ReservedCoalescing, NoMemoryIsTheSameForAllLanesOfACall) {
   }
 }
 
+/// Lane 0 comes first, and wants what nothing has; that is no reason to refuse the others.
+TYPED_TEST(ReservedCoalescing, OneLanesImpossibleSizeIsNotTheOthersEnd) {
+  constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
+  TypeParam const machine{1};
+  bench<TypeParam> on;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().turn[lane] = lane;
+  on.what().sizes[0] = 1 << 20;  // more than a place of the arena
+  on.what().leaves = false;
+  on.run(machine);
+  EXPECT_EQ(on.got(0, 0), outcome::exhausted);
+  for (std::uint32_t lane = 1; lane < lanes; ++lane) EXPECT_EQ(on.got(lane, 0), outcome::elsewhere) << lane;
+  EXPECT_EQ(on.upstream().live(), 0u);
+}
+
 TYPED_TEST(ReservedCoalescing, GoesOnInLaterKernelsWhereItWas) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {

@@ -17,6 +17,7 @@ struct coalescing_options {
   std::uint32_t map_capacity = 0;
   /// Warps of a launch that can use `malloc_reserved`; those beyond fall back. 256 bytes each. 0: it is not used.
   std::uint32_t warps = 0;
+  /// Must be the upstream heap's: where its kernels run.
   machine where = machine::automatic;
 };
 
@@ -54,6 +55,12 @@ class coalescing_heap {
                                            {}};
     memory_.write(0, &fresh, sizeof(fresh));
   }
+
+  /// Lets all lanes begin anew with `malloc_reserved`, as before the first launch. What they hold stays as it is. Call it between
+  /// launches whose lanes made different numbers of calls, or called `leave`: those lanes would be served by the dynamic way.
+  /// Requires that no kernel runs, and that each lane of the last launch called `leave`, or made as many calls as the others of
+  /// its warp: otherwise what is still reserved for it is lost.
+  void reset_reserved() { memory_.zero(rings_at(), sizeof(reserved_coalescing::ring) * warps_); }
 
   /// The first fault since the last reset, if there was one. Waits for kernels.
   [[nodiscard]] std::optional<fault> first_fault() const {

@@ -64,7 +64,8 @@ class coalescing_ref {
     return malloc(size);
   }
 
-  /// Ends this lane's part in `malloc_reserved`; see reserved_coalescing::leave.
+  /// Ends this lane's part in `malloc_reserved`, until the host calls coalescing_heap::reset_reserved; see
+  /// reserved_coalescing::leave.
   QUARRY_HD void leave() const {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
     if (ring < state_->ring_count) reserved_coalescing::leave(state_->upstream, state_->rings[ring]);
@@ -115,7 +116,7 @@ class coalescing_ref {
   }
 
   /// Gives an allocation back; nullptr is ignored. A double free and a foreign pointer leave a fault and change nothing, as far as
-  /// they can be told: with a heap that tells allocations always, with CUDA's malloc as long as the superblock is not freed, and of
+  /// they can be told: with a heap that tells allocations always, unless the other free is still going on, with CUDA's malloc as long as the superblock is not freed, and of
   /// a part in the map only if the bytes before it do not look like a header. An address inside a segment or a slice may be taken
   /// for an allocation, and the address of a superblock is one.
   QUARRY_HD void free(void* pointer) const {
@@ -151,6 +152,7 @@ class coalescing_ref {
   };
 
   [[nodiscard]] QUARRY_HD allocation find(void* pointer) const {
+    if (pointer == nullptr) return {fault_kind::foreign_pointer, {}, nullptr};
     void* begin = nullptr;
     if constexpr (tells_allocations<Upstream>) {
       begin = state_->upstream.allocation_of(pointer);

@@ -51,19 +51,22 @@ class dynamic_coalescing {
     return nullptr;
   }
 
-  /// False if the segment is free already: then nothing changes. Wait-free: at most 32 segments, each with three attempts.
+  /// False if the segment is free already, or what lies before it is no header: then nothing changes. Wait-free: at most 32 segments,
+  /// each with three attempts. (An interior pointer behind bytes that look like a header may be followed, and changes them.)
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, void* payload) {
     segment_header const own{payload};
     std::uint64_t seen = own.load();
-    if (!own.set(seen, segment_header::is_free, segment_header::is_free)) return false;
+    if (!own.is_plausible(seen) || !own.set(seen, segment_header::is_free, segment_header::is_free)) return false;
     if ((seen & segment_header::is_last) == 0) return true;
     auto* here = static_cast<char*>(payload);
     QUARRY_NO_UNROLL
-    while ((seen & segment_header::is_superblock) == 0) {
+    for (std::uint32_t left = simt::warp_size; (seen & segment_header::is_superblock) == 0; --left) {
+      if (left == 0) return false;  // these were no headers
       here -= segment_header{here}.distance(seen);
       segment_header const header{here};
       seen = header.load();
+      if (!header.is_plausible(seen)) return false;
       if (header.set(seen, segment_header::is_last, segment_header::is_free)) return true;  // it is that one's now
     }
     upstream.free(segment_header{here}.base());

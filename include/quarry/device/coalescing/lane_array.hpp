@@ -20,7 +20,7 @@ namespace quarry {
 /// Memory order. (Z) clears bits with an acquire-release RMW. Its release puts a lane's accesses to its elements before it;
 /// only RMWs follow on `holders`, so whoever clears the last bit acquires from all that left before, and gives the memory back
 /// after all of their accesses. What the next owner may then do is ordered by the upstream's free and malloc.
-struct lane_superblock {
+struct array_superblock {
   std::uint32_t holders;  // bit k: the lane with rank k has not destroyed its array
   std::uint32_t offset;   // bytes from the upstream's pointer to this header
   std::uint64_t mark;
@@ -79,7 +79,7 @@ class lane_array {
   [[nodiscard]] QUARRY_HD static lane_array make(Heap const& heap, std::uint64_t size) {
     auto const group = simt::lane_group::coalesced<class make_site>();
     std::uint64_t const rows = largest(group, size);
-    lane_superblock* shared = nullptr;
+    array_superblock* shared = nullptr;
     if (group.is_leader()) shared = allocate(heap, rows, group.size());
     group.sync();  // the leader's acquire is everybody's
     shared = group.broadcast(shared);
@@ -98,13 +98,13 @@ class lane_array {
   QUARRY_HD bool destroy(Heap const& heap) {
     if (first_ == nullptr) return true;
     T* const first = first_;
-    lane_superblock* const shared = superblock();
+    array_superblock* const shared = superblock();
     first_ = nullptr;
     size_ = 0;
     auto const found = shared->look();
-    if (found == lane_superblock::state::unknown)
+    if (found == array_superblock::state::unknown)
       return refuse(heap, fault_kind::foreign_pointer, first);
-    if (found == lane_superblock::state::gone || !leave(heap, shared))
+    if (found == array_superblock::state::gone || !leave(heap, shared))
       return refuse(heap, fault_kind::double_free, first);
     return true;
   }
@@ -159,8 +159,8 @@ class lane_array {
         stride_{static_cast<std::uint16_t>(stride)},
         rank_{static_cast<std::uint16_t>(rank)} {}
 
-  [[nodiscard]] QUARRY_HD lane_superblock* superblock() const {
-    return reinterpret_cast<lane_superblock*>(first_ - rank_) - 1;
+  [[nodiscard]] QUARRY_HD array_superblock* superblock() const {
+    return reinterpret_cast<array_superblock*>(first_ - rank_) - 1;
   }
 
   [[nodiscard]] QUARRY_HD static std::uint64_t largest(simt::lane_group const& group,
@@ -177,28 +177,28 @@ class lane_array {
   /// A superblock for `lanes`, or nullptr. The header stands right before the first multiple of a line that leaves room for it:
   /// at most a line of the upstream's memory goes to header and alignment.
   template <class Heap>
-  [[nodiscard]] QUARRY_HD static lane_superblock* allocate(Heap const& heap, std::uint64_t rows,
+  [[nodiscard]] QUARRY_HD static array_superblock* allocate(Heap const& heap, std::uint64_t rows,
                                                            std::uint32_t lanes) {
     if (rows > 0xFFFF'FFFFu) {
       if constexpr (takes_reports<Heap>)
         heap.report(fault_kind::out_of_memory, ~bytes{0}, nullptr, lanes);
       return nullptr;
     }
-    void* const memory = heap.malloc(line_bytes + rows * lanes * sizeof(T));
+    void* const memory = heap.malloc((line_bytes + rows * lanes * sizeof(T) + 15) / 16 * 16);  // so that it is aligned to 16
     if (memory == nullptr) return nullptr;
     auto const address = reinterpret_cast<std::uint64_t>(memory);
     std::uint64_t const first_row =
-        (address + sizeof(lane_superblock) + line_bytes - 1) / line_bytes * line_bytes;
-    auto* const shared = reinterpret_cast<lane_superblock*>(first_row) - 1;
+        (address + sizeof(array_superblock) + line_bytes - 1) / line_bytes * line_bytes;
+    auto* const shared = reinterpret_cast<array_superblock*>(first_row) - 1;
     shared->holders = static_cast<std::uint32_t>(low_bits(lanes));
-    shared->offset = static_cast<std::uint32_t>(first_row - sizeof(lane_superblock) - address);
+    shared->offset = static_cast<std::uint32_t>(first_row - sizeof(array_superblock) - address);
     shared->mark = shared->live_mark();
     return shared;
   }
 
   /// False if this lane's rank had left before.
   template <class Heap>
-  [[nodiscard]] QUARRY_HD bool leave(Heap const& heap, lane_superblock* shared) const {
+  [[nodiscard]] QUARRY_HD bool leave(Heap const& heap, array_superblock* shared) const {
     std::uint32_t const own = 1u << rank_;
     auto const group = simt::lane_group::coalesced<class leave_site>().match(shared);
     auto const all = static_cast<std::uint32_t>(group.or_reduce(own));

@@ -27,6 +27,7 @@ class reserved_coalescing {
   struct entry {
     std::uint64_t control;
     superblock* all;
+    bytes size;  // that was asked for
   };
   /// One warp's. Zeroed at first.
   struct alignas(128) ring {
@@ -141,11 +142,12 @@ class reserved_coalescing {
       std::uint64_t const left = mine & ~seen;
       if (left == 0) return {nullptr, 0, outcome::elsewhere};  // they were given up for these lanes
       superblock* const all = phase_of(seen) == ready ? at.all : nullptr;  // of this call as long as these lanes' bits are not set
+      bytes const refused = phase_of(seen) == failed ? at.size : 0;        // likewise
       if (!control.compare_exchange(seen, seen | left, simt::acq_rel)) {   // (D)
         seen = control.load(simt::acquire);                                // (Y)
         continue;
       }
-      if (phase_of(seen) == failed) return {nullptr, 0, outcome::exhausted};
+      if (phase_of(seen) == failed) return {nullptr, 0, refused == size ? outcome::exhausted : outcome::elsewhere};
       if (phase_of(seen) == reserving) return {nullptr, 0, outcome::elsewhere};
       if (all->part_bytes() == size) return {all, left, outcome::done};
       if (all->give_back(count_ones(left))) upstream.free(all);
@@ -168,6 +170,7 @@ class reserved_coalescing {
     std::uint64_t seen = control.load(simt::relaxed);  // (L) compare-and-swap decides
     std::uint64_t next = 0;
     at.all = all;
+    at.size = size;
     QUARRY_NO_UNROLL
     do {
       std::uint64_t const done = (seen & all_lanes) | gone;

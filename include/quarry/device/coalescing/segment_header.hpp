@@ -94,6 +94,11 @@ class segment_header {
     }
   }
 
+  /// Whether this can be a header at all: the first segment, and no other, has nothing before it.
+  [[nodiscard]] QUARRY_HD bool is_plausible(std::uint64_t header) const {
+    return ((header & is_superblock) != 0) == (distance(header) == 0);
+  }
+
   /// Whether the superblock that begins at `base` is a dynamic one: its first bytes are the first segment's header, or are written
   /// by `mark_base`, or are those of a static one (superblock).
   [[nodiscard]] QUARRY_HD static bool begins_at(void* base) {
