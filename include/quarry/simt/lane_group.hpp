@@ -114,17 +114,28 @@ class lane_group {
 #endif
   }
 
-  /// The sum of the values of the members with a lower lane. At most `size` steps.
+  /// The sum of the values, integers, of the members with a lower lane. O(log size) steps: each lane adds the sum of the member that
+  /// it points to, and points to where that one did.
   template <class T>
   [[nodiscard]] QUARRY_HD T exclusive_sum(T value) const {
+    static_assert(std::is_integral_v<T>);
 #ifdef __CUDA_ARCH__
-    T sum{};
-    for (lane_mask rest = members_; rest != 0; rest &= rest - 1) {
-      auto const source = __ffs(static_cast<int>(rest)) - 1;
-      T const other = __shfl_sync(members_, value, source);
-      if (static_cast<std::uint32_t>(source) < own_lane()) sum += other;
+    lane_mask const below = members_ & low_lanes();
+    std::uint32_t const own = own_lane();
+    std::uint32_t before = below == 0 ? own : 31 - static_cast<std::uint32_t>(__clz(static_cast<int>(below)));
+    bool is_whole = below == 0;  // the sum has all that is below
+    T sum = value;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t reach = 1; reach < size(); reach *= 2) {
+      T const other = __shfl_sync(members_, sum, static_cast<int>(before));
+      std::uint32_t const next = __shfl_sync(members_, before | (is_whole ? warp_size : 0), static_cast<int>(before));
+      if (!is_whole) {
+        sum += other;
+        before = next % warp_size;
+        is_whole = next >= warp_size;
+      }
     }
-    return sum;
+    return sum - value;
 #else
     auto const& all = exchange(to_bits(value), "exclusive_sum");
     T sum{};

@@ -30,7 +30,7 @@ class dynamic_coalescing {
     std::uint32_t const size_before = group.broadcast(own, before);
     std::uint32_t const width = segment_header::width_for(own, bytes{size_before} + 40);  // at least the distance
     bytes const offset_in_segment = width == 8 ? step : width;
-    bytes const footprint = (offset_in_segment + (own == 0 ? 1 : own) + step - 1) / step * step;
+    bytes const footprint = (offset_in_segment + (own == 0 ? 1 : own) + step - 1) & ~bytes{step - 1};
     bytes const begin = group.exclusive_sum(footprint);
     bytes const payload_before = group.broadcast(begin + offset_in_segment, before);
     bytes const total = group.broadcast(begin + footprint, last_lane(group));
