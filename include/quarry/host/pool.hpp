@@ -19,7 +19,8 @@ struct pool_options {
   heuristic coalesce = heuristic::never();
 };
 
-/// What a pool counts. `held`: its blocks. `live`: asked for and in use; `rounded`: the same with what alignment adds.
+/// What a pool counts. `held`: its blocks. `live`: asked for and in use; `rounded`: the pieces that serve it, with what
+/// alignment adds and what is left over in pieces that were set aside.
 struct pool_counts : pool_state {
   bytes most_held = 0;
   std::uint64_t allocations = 0, deallocations = 0;   // of pieces

@@ -116,7 +116,8 @@ class coalescing_ref {
   }
 
   /// Gives an allocation back; nullptr is ignored. A double free and a foreign pointer leave a fault and change nothing, as far as
-  /// they can be told: with a heap that tells allocations always, unless the other free is still going on, with CUDA's malloc as long as the superblock is not freed, and of
+  /// they can be told: with a heap that tells allocations always, unless the other free is still going on; with CUDA's malloc as long
+  /// as the superblock is not freed, and of
   /// a part in the map only if the bytes before it do not look like a header. An address inside a segment or a slice may be taken
   /// for an allocation, and the address of a superblock is one.
   QUARRY_HD void free(void* pointer) const {

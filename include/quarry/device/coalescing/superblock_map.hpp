@@ -12,7 +12,8 @@ namespace quarry {
 ///
 /// A key's place is one of the `window` slots from its hash on. A look-up ends at a slot that was never used; removed keys leave
 /// a slot that can be used again. Insert, find and remove are wait-free, O(window) at worst; a look-up of a key that is there is
-/// O(1) while less than about three quarters of the slots are taken, one of a key that is not while some were never used. A key is in the table once at most, since an address has one owner.
+/// O(1) while less than about three quarters of the slots are taken, one of a key that is not while some were never used. A key is
+/// in the table once at most, since an address has one owner.
 ///
 /// Memory order. A slot's value is Guarded by: whoever set its key from `never` or `removed` to `taken` by compare-and-swap (B).
 /// The key's release (M) publishes what it stands for to a look-up's acquire (F). The value is atomic (L) only for look-ups of a key
