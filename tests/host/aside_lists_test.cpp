@@ -66,7 +66,7 @@ TEST_F(AsideLists, AgreeWithAMultisetOfSizes) {
       ASSERT_TRUE(next == held.end() || *next >= end) << units << " with " << (next == held.end() ? 0 : *next);
       continue;
     }
-    bytes const size = table[id].size;
+    bytes const size = table[id].size();
     ASSERT_GE(size, units);
     ASSERT_LE(size, units + units / 8);
     held.erase(held.find(size));

@@ -56,12 +56,12 @@ TYPED_TEST(FreeIndex, AgreesWithAMultisetOfSizes) {
       ASSERT_EQ(held.lower_bound(size + size / 32 + 1), held.end());
       continue;
     }
-    ASSERT_GE(this->table[id].size, size);
+    ASSERT_GE(this->table[id].size(), size);
     if (!std::is_same_v<TypeParam, segregated_fit>) {
-      ASSERT_EQ(this->table[id].size, *held.lower_bound(size));
+      ASSERT_EQ(this->table[id].size(), *held.lower_bound(size));
     }
     ASSERT_TRUE(this->index.contains(this->table, id));
-    held.erase(held.find(this->table[id].size));
+    held.erase(held.find(this->table[id].size()));
     this->index.remove(this->table, id);
     this->table.remove(id);
   }

@@ -17,12 +17,12 @@ TEST(PieceTable, SplitsAndMergesAPiece) {
   table.reserve();
   auto const rest = table.split(first, 64);
   EXPECT_EQ(table[rest].begin, 4160u);
-  EXPECT_EQ(table[rest].size, 192u);
+  EXPECT_EQ(table[rest].size(), 192u);
   EXPECT_EQ(table[rest].prev, first);
   EXPECT_FALSE(table.is_whole_block(first));
   table.merge_with_next(first);
   EXPECT_TRUE(table.is_whole_block(first));
-  EXPECT_EQ(table[first].size, 256u);
+  EXPECT_EQ(table[first].size(), 256u);
 }
 
 TEST(PieceTable, FindsOnlyWhatIsNotFree) {
@@ -68,12 +68,34 @@ TEST(PieceTable, HasRoomForThreePiecesOnceItMadeSome) {
   piece_table table;
   for (std::uint64_t n = 0; n < 300; ++n) {
     table.reserve();
-    auto const before = table.footprint();
+    auto const version = table.public_book().version.seen();
     piece_id added[3];
     for (std::uint64_t i = 0; i < 3; ++i) added[i] = table.add((n * 3 + i + 1) * 16, 16, no_piece, no_piece);
     table.set_in_use(added[0], 16);
-    ASSERT_EQ(table.footprint(), before) << n;
+    ASSERT_EQ(table.public_book().version.seen(), version) << "moved its tables at " << n;
   }
+}
+
+TEST(PieceTable, ShowsOthersWhatIsInUse) {
+  piece_table table;
+  table.keep_starts(7);
+  table.reserve_starts(1 << 20, 1 << 20);
+  auto const& book = table.public_book();
+  EXPECT_FALSE(book.find(1 << 20));
+  table.reserve();
+  auto const one = table.add(1 << 20, 4096, no_piece, no_piece);
+  EXPECT_FALSE(book.find(1 << 20));
+  table.set_in_use(one, 4000);
+  for (std::uint64_t const offset : {0, 1, 3999}) {
+    auto const found = book.find((1 << 20) + offset);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found.begin, 1u << 20);
+    EXPECT_EQ(found.size, 4000u);
+  }
+  EXPECT_FALSE(book.find((1 << 20) + 4000));
+  EXPECT_EQ(book.owner.seen(), 7u);
+  table.set_free(table.find(1 << 20));
+  EXPECT_FALSE(book.find(1 << 20));
 }
 
 TEST(PieceTable, StaysSmallWhenFewPiecesLive) {

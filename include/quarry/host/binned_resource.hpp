@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/host/fixed_size_resource.hpp"
+#include "quarry/host/memory_place.hpp"
 
 #include <bit>
 #include <utility>
@@ -35,6 +36,7 @@ class binned_resource {
   }
 
   [[nodiscard]] Large& large() { return large_; }
+  [[nodiscard]] memory_place place() { return place_of(large_); }
 
  private:
   [[nodiscard]] bool is_large(bytes size, bytes alignment) const { return size > most_ || alignment > most_ || alignment > 256; }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
+#include "quarry/host/memory_place.hpp"
 #include "quarry/host/resource.hpp"
 
 struct CUstream_st;
@@ -20,6 +21,7 @@ class device_resource {
   explicit device_resource(int device = 0);
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] memory_place place() const { return {memory_kind::device, static_cast<std::uint8_t>(device_)}; }
 
  private:
   int device_;
@@ -31,6 +33,7 @@ class stream_ordered_resource {
   explicit stream_ordered_resource(cuda_stream stream = nullptr, int device = 0);
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] memory_place place() const { return {memory_kind::device, static_cast<std::uint8_t>(device_)}; }
 
  private:
   cuda_stream stream_;
@@ -43,6 +46,7 @@ class pinned_resource {
   pinned_resource();
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] memory_place place() const { return {memory_kind::pinned, 0}; }
 };
 
 /// Memory that moves to who touches it (cudaMallocManaged).
@@ -51,6 +55,7 @@ class managed_resource {
   managed_resource();
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] memory_place place() const { return {memory_kind::managed, 0}; }
 };
 
 static_assert(memory_resource<device_resource>);

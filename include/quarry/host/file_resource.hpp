@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
+#include "quarry/host/memory_place.hpp"
 #include "quarry/host/resource.hpp"
 
 #include <string>
@@ -17,6 +18,8 @@ class file_resource {
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+
+  [[nodiscard]] memory_place place() const { return {memory_kind::file, 0}; }
 
  private:
   std::string directory_;

@@ -8,6 +8,7 @@
 #include <bit>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace quarry {
 
@@ -39,6 +40,7 @@ class fitting {
   struct sizes {
     bytes asked = 0;
     bytes rounded = 0;  // never 0 but for none
+    bool was_noted = false;
     explicit operator bool() const { return rounded != 0; }
   };
 
@@ -48,9 +50,9 @@ class fitting {
     piece_id const id = aside_.take(pieces_, size.rounded >> unit_shift_);
     if (id == no_piece) return 0;
     auto& piece = pieces_[id];
-    piece.is_set_aside = 0;
-    piece.set_asked(size.asked);
-    in_use_ += piece.size;
+    piece.set_asked(size.asked);  // first, since whoever looks relies on it once the piece is in use
+    piece.set_aside(false);
+    in_use_ += piece.size();
     return piece.begin;
   }
 
@@ -85,9 +87,10 @@ class fitting {
   /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not in use.
   sizes deallocate(std::uint64_t begin) {
     auto const found = pieces_.find(begin);
-    if (found.id == no_piece || pieces_[found.id].is_set_aside) return {};
+    if (found.id == no_piece || pieces_[found.id].is_set_aside()) return {};
     sizes const size = sizes_of(found.id);
     in_use_ -= size.rounded;
+    if (size.was_noted) pieces_[found.id].set_noted(false);
     if (!set_aside(found.id)) free_in_earnest(found);
     return size;
   }
@@ -98,11 +101,11 @@ class fitting {
     free_what_is_aside();
     std::size_t kept = 0;
     for (piece_id const id : blocks_) {
-      if (!pieces_[id].is_free || !pieces_.is_whole_block(id)) {
+      if (!pieces_[id].is_free() || !pieces_.is_whole_block(id)) {
         blocks_[kept++] = id;
         continue;
       }
-      block const gone{pieces_[id].begin, pieces_[id].size};
+      block const gone{pieces_[id].begin, pieces_[id].size()};
       remove_free(id);
       pieces_.remove(id);
       held_ -= gone.size;
@@ -124,9 +127,9 @@ class fitting {
     } const at_the_end{blocks_};
     for (std::size_t i = 0; i < blocks_.size() && most != 0; ++i) {
       for (piece_id id = blocks_[i]; id != no_piece; id = pieces_[id].next) {
-        if (!pieces_[id].is_free) continue;
+        if (!pieces_[id].is_free()) continue;
         std::uint64_t const begin = (pieces_[id].begin + page - 1) & ~(page - 1);
-        std::uint64_t const end = (pieces_[id].begin + pieces_[id].size) & ~(page - 1);
+        std::uint64_t const end = (pieces_[id].begin + pieces_[id].size()) & ~(page - 1);
         if (end <= begin) continue;
         reserve();
         bytes const size = std::min(end - begin, most);
@@ -157,16 +160,26 @@ class fitting {
   /// The size of the piece in use that begins at `begin`, or nothing.
   [[nodiscard]] std::optional<sizes> size_of(std::uint64_t begin) const {
     piece_id const id = pieces_.find(begin).id;
-    if (id == no_piece || pieces_[id].is_set_aside) return std::nullopt;
+    if (id == no_piece || pieces_[id].is_set_aside()) return std::nullopt;
     return sizes_of(id);
   }
+
+  /// Marks a piece as one that has a note, until it is given back. False if `begin` is not in use.
+  bool set_noted(std::uint64_t begin) {
+    piece_id const id = pieces_.find(begin).id;
+    if (id == no_piece || pieces_[id].is_set_aside()) return false;
+    pieces_[id].set_noted(true);
+    return true;
+  }
+  /// For the pool's ledger.
+  [[nodiscard]] piece_table& pieces() { return pieces_; }
 
   /// Calls `visit(block)` for each block.
   template <class Visit>
   void for_each_block(Visit const& visit) const {
     for (piece_id const first : blocks_) {
       bytes size = 0;
-      for (piece_id id = first; id != no_piece; id = pieces_[id].next) size += pieces_[id].size;
+      for (piece_id id = first; id != no_piece; id = pieces_[id].next) size += pieces_[id].size();
       visit(block{pieces_[first].begin, size});
     }
   }
@@ -175,7 +188,7 @@ class fitting {
   template <class Visit>
   void for_each(Visit const& visit) const {
     for (piece_id const first : blocks_) {
-      for (piece_id id = first; id != no_piece; id = pieces_[id].next) visit(pieces_[id].begin, bytes{pieces_[id].size}, pieces_[id].is_free || pieces_[id].is_set_aside);
+      for (piece_id id = first; id != no_piece; id = pieces_[id].next) visit(pieces_[id].begin, pieces_[id].size(), pieces_[id].is_free() || pieces_[id].is_set_aside());
     }
   }
 
@@ -192,24 +205,24 @@ class fitting {
       expect(pieces_[first].prev == no_piece, "a block does not begin with its first piece", pieces_[first].begin);
       for (piece_id id = first; id != no_piece; id = pieces_[id].next) {
         auto const& piece = pieces_[id];
-        held += piece.size;
+        held += piece.size();
         if (piece.next != no_piece) {
           auto const& next = pieces_[piece.next];
-          expect(piece.begin + piece.size == next.begin && next.prev == id, "neighbours do not touch", piece.begin);
-          expect(!piece.is_free || !next.is_free, "neighbours are both free", piece.begin);
+          expect(piece.begin + piece.size() == next.begin && next.prev == id, "neighbours do not touch", piece.begin);
+          expect(!piece.is_free() || !next.is_free(), "neighbours are both free", piece.begin);
         }
-        if (!piece.is_free) {
-          if (piece.is_set_aside) {
+        if (!piece.is_free()) {
+          if (piece.is_set_aside()) {
             ++aside;
           } else {
             ++live;
-            in_use += piece.size;
+            in_use += piece.size();
           }
           expect(pieces_.find(piece.begin).id == id, "a piece in use is not found", piece.begin);
         } else {
           ++free;
           expect(pieces_.find(piece.begin).id == no_piece, "a free piece is found", piece.begin);
-          if (pieces_.is_whole_block(id)) ++whole, releasable += piece.size;
+          if (pieces_.is_whole_block(id)) ++whole, releasable += piece.size();
           expect(index_.contains(pieces_, id), "a free piece is not in the index", piece.begin);
         }
       }
@@ -223,11 +236,11 @@ class fitting {
   }
 
  private:
-  [[nodiscard]] sizes sizes_of(piece_id id) const { return {pieces_[id].asked(), pieces_[id].size}; }
+  [[nodiscard]] sizes sizes_of(piece_id id) const { return {pieces_[id].asked(), pieces_[id].size(), pieces_[id].is_noted()}; }
 
   /// The first part of a piece that is not in the index goes into use; the rest into the index.
   [[nodiscard]] std::uint64_t take(piece_id id, sizes size) {
-    if (pieces_[id].size > size.rounded) insert_free(pieces_.split(id, size.rounded));
+    if (pieces_[id].size() > size.rounded) insert_free(pieces_.split(id, size.rounded));
     pieces_.set_in_use(id, size.asked);
     in_use_ += size.rounded;
     return pieces_[id].begin;
@@ -239,7 +252,7 @@ class fitting {
     remove_free(id);
     held_ -= size;
     bytes const before = begin - pieces_[id].begin;
-    bytes const after = pieces_[id].size - before - size;
+    bytes const after = pieces_[id].size() - before - size;
     piece_id const prev = pieces_[id].prev;
     piece_id next = pieces_[id].next;
     if (next != no_piece) pieces_[next].prev = no_piece;
@@ -267,11 +280,11 @@ class fitting {
     pieces_.set_free(found);
     piece_id const before = pieces_[id].prev;
     piece_id const after = pieces_[id].next;
-    if (after != no_piece && pieces_[after].is_free) {
+    if (after != no_piece && pieces_[after].is_free()) {
       remove_free(after);
       pieces_.merge_with_next(id);
     }
-    if (before != no_piece && pieces_[before].is_free) {
+    if (before != no_piece && pieces_[before].is_free()) {
       remove_free(before);
       pieces_.merge_with_next(before);
       id = before;
@@ -281,13 +294,13 @@ class fitting {
 
   [[nodiscard]] bool set_aside(piece_id id) {
     if (!SetsAside || !sets_aside_) return false;
-    pieces_[id].is_set_aside = 1;
-    aside_.put(pieces_, id, pieces_[id].size >> unit_shift_);
+    pieces_[id].set_aside(true);
+    aside_.put(pieces_, id, pieces_[id].size() >> unit_shift_);
     return true;
   }
   void free_what_is_aside() {
     aside_.take_all(pieces_, [this](piece_id id) {
-      pieces_[id].is_set_aside = 0;
+      pieces_[id].set_aside(false);
       free_in_earnest(pieces_.find(pieces_[id].begin));
     });
   }
@@ -297,14 +310,14 @@ class fitting {
     ++free_pieces_;
     if (!pieces_.is_whole_block(id)) return;
     ++releasable_blocks_;
-    releasable_ += pieces_[id].size;
+    releasable_ += pieces_[id].size();
   }
   void remove_free(piece_id id) {
     index_.remove(pieces_, id);
     --free_pieces_;
     if (!pieces_.is_whole_block(id)) return;
     --releasable_blocks_;
-    releasable_ -= pieces_[id].size;
+    releasable_ -= pieces_[id].size();
   }
 
   piece_table pieces_;

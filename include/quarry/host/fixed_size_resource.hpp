@@ -80,6 +80,8 @@ class fixed_size_resource {
   [[nodiscard]] bytes held() const { return blocks_.size() * slots_ * slot_; }
   [[nodiscard]] bytes slot_bytes() const { return slot_; }
 
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
  private:
   struct block {
     std::vector<word> free;

@@ -26,7 +26,7 @@ class ordered_index {
     auto& piece = table[id];
     std::uint64_t const order = ByAddress ? piece.begin : next_++;
     auto node = spare_.extract(spare_.begin());
-    node.value() = {piece.size, order, id};
+    node.value() = {piece.size(), order, id};
     pieces_.insert(std::move(node));
     piece.link_prev = static_cast<piece_id>(order);
     piece.link_next = static_cast<piece_id>(order >> 32);
@@ -57,7 +57,7 @@ class ordered_index {
   };
   [[nodiscard]] static key key_of(piece_table const& table, piece_id id) {
     auto const& piece = table[id];
-    return {piece.size, std::uint64_t{piece.link_next} << 32 | piece.link_prev, id};
+    return {piece.size(), std::uint64_t{piece.link_next} << 32 | piece.link_prev, id};
   }
 
   using nodes = std::set<key>;
@@ -77,14 +77,14 @@ using lowest_best_fit = ordered_index<true>;
 /// if it is the first of that list.
 class segregated_fit {
  public:
-  segregated_fit() { heads_.fill(no_piece); }
+  segregated_fit() { heads_.fill(watched<piece_id>{no_piece}); }
 
   void reserve(std::size_t) {}
 
   // Without a branch: whether a piece is the first or the last of its list cannot be foreseen.
   void insert(piece_table& table, piece_id id) {
     auto& piece = table[id];
-    std::uint32_t const list = list_of(piece.size);
+    std::uint32_t const list = list_of(piece.size());
     piece_id const next = heads_[list];
     piece.link_prev = no_piece;
     piece.link_next = next;
@@ -95,7 +95,7 @@ class segregated_fit {
   }
   void remove(piece_table& table, piece_id id) {
     auto const& piece = table[id];
-    std::uint32_t const list = list_of(piece.size);
+    std::uint32_t const list = list_of(piece.size());
     piece_id const next = piece.link_next;
     piece_id const prev = piece.link_prev;
     *(next != no_piece ? &table[next].link_prev : &nobody_) = prev;
@@ -116,14 +116,14 @@ class segregated_fit {
   [[nodiscard]] bytes footprint() const { return 0; }  // is a part of the strategy
   /// For audits: O(pieces of that size).
   [[nodiscard]] bool contains(piece_table const& table, piece_id id) const {
-    piece_id at = heads_[list_of(table[id].size)];
+    piece_id at = heads_[list_of(table[id].size())];
     while (at != no_piece && at != id) at = table[at].link_next;
     return at == id;
   }
   /// A piece of at least `size` bytes, still in the index; `no_piece` if there is none.
   [[nodiscard]] piece_id find(piece_table const& table, bytes size) const {
     std::uint32_t const own = list_of(size);
-    if (heads_[own] != no_piece && table[heads_[own]].size >= size) return heads_[own];
+    if (heads_[own] != no_piece && table[heads_[own]].size() >= size) return heads_[own];
     std::uint32_t const list = next_filled(own + 1);
     return list == lists ? no_piece : heads_[list];
   }
@@ -131,7 +131,7 @@ class segregated_fit {
   [[nodiscard]] bytes largest(piece_table const& table) const {
     if (words_ == 0) return 0;
     std::uint32_t const word_index = highest_one(words_);
-    return table[heads_[word_index * bits_per_word + highest_one(filled_[word_index])]].size;
+    return table[heads_[word_index * bits_per_word + highest_one(filled_[word_index])]].size();
   }
 
  private:
@@ -153,10 +153,10 @@ class segregated_fit {
     return later == 0 ? lists : lowest_one(later) * bits_per_word + lowest_one(filled_[lowest_one(later)]);
   }
 
-  std::array<piece_id, lists> heads_;
+  std::array<watched<piece_id>, lists> heads_;
   std::array<word, (lists + bits_per_word - 1) / bits_per_word> filled_{};
   word words_ = 0;  // which of `filled_` are not zero
-  piece_id nobody_ = no_piece;  // is written, and never read
+  watched<piece_id> nobody_{no_piece};  // is written, and never read
 };
 
 }  // namespace quarry

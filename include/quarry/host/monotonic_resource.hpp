@@ -70,6 +70,8 @@ class monotonic_resource {
     return sum;
   }
 
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
  private:
   struct block {
     char* begin;

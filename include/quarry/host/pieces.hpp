@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/core/bytes.hpp"
+#include "quarry/host/start_bits.hpp"
+#include "quarry/host/watched.hpp"
 
+#include <algorithm>
 #include <cstdint>
-#include <stdexcept>
-#include <vector>
+#include <new>
 
 namespace quarry {
 
@@ -21,87 +22,235 @@ inline constexpr piece_id no_piece = ~piece_id{0};
 /// Invariants, checked by `audit`: (1) a block's pieces tile it; (2) no two neighbours are both free; (3) the hash table has
 /// exactly the pieces in use. (2) holds between calls of the strategy, not of this class.
 ///
-/// Not thread-safe. Costs 32 bytes a piece, and 12 to 23 bytes in the table for one in use. Memory for a piece is got before
-/// anything changes (`reserve`), so that what gives memory back needs none.
+/// One thread at a time may use it; any other may call `find` of its `book` meanwhile. Costs 32 bytes a piece, and 10.7 to 14.2
+/// bytes in the table for one in use. Memory for a piece is got before anything changes (`reserve`), so that what gives memory
+/// back needs none.
 class piece_table {
  public:
-  struct piece {
-    std::uint64_t begin;
-    bytes size : 62;
-    bytes is_free : 1;
-    bytes is_set_aside : 1;         // not free, and not a user's: kept whole for the next request of about its size
-    piece_id prev, next;            // neighbours in the block
-    piece_id link_prev, link_next;  // lists' of pieces that are free or set aside; of one in use what was asked for
+  class piece {
+   public:
+    watched<std::uint64_t> begin;
+    piece_id prev, next;                     // neighbours in the block
+    watched<piece_id> link_prev, link_next;  // lists' of pieces that are free or set aside; of one in use what was asked for
+
+    [[nodiscard]] bytes size() const { return size_ >> flag_bits; }
+    [[nodiscard]] bool is_free() const { return (size_ & free_flag) != 0; }
+    /// Not free, and not a user's: kept whole for the next request of about its size.
+    [[nodiscard]] bool is_set_aside() const { return (size_ & aside_flag) != 0; }
+    /// The ledger has a note of it.
+    [[nodiscard]] bool is_noted() const { return (size_ & noted_flag) != 0; }
+    void set_size(bytes size) { size_ = size << flag_bits | (size_ & (free_flag | aside_flag | noted_flag)); }
+    void set_free(bool is) { set(free_flag, is); }
+    void set_aside(bool is) { set(aside_flag, is); }
+    void set_noted(bool is) { set(noted_flag, is); }
 
     [[nodiscard]] bytes asked() const { return bytes{link_next} << 32 | link_prev; }
     void set_asked(bytes count) {
       link_prev = static_cast<piece_id>(count);
       link_next = static_cast<piece_id>(count >> 32);
     }
+
+   private:
+    friend class piece_table;
+    static constexpr std::uint64_t free_flag = 1, aside_flag = 2, noted_flag = 4;
+    static constexpr std::uint32_t flag_bits = 3;
+    void set(std::uint64_t flag, bool is) { size_ = (size_ & ~flag) | (is ? flag : 0); }
+
+    watched<std::uint64_t> size_;
+  };
+  static_assert(sizeof(piece) == 32);
+
+  static constexpr bytes most_bytes = (bytes{1} << 61) - 1;  // of a piece
+
+  /// What a look-up finds; `begin` 0 is nothing.
+  struct record {
+    std::uint64_t begin = 0;
+    bytes size = 0;  // as asked for
+    bool is_noted = false;
+    explicit operator bool() const { return begin != 0; }
+    [[nodiscard]] bool has(std::uint64_t address) const { return begin != 0 && address - begin < std::max<bytes>(size, 1); }
   };
 
-  static constexpr bytes most_bytes = (bytes{1} << 62) - 1;  // of a piece
+ private:
+  using slot = watched<std::uint64_t>;  // 0, or the upper half of the hash, and the piece's number + 1
+  struct piece_array {
+    watched<std::uint64_t> capacity;
+    std::uint64_t unused[3];
+    [[nodiscard]] piece* begin() { return reinterpret_cast<piece*>(this + 1); }
+    [[nodiscard]] piece const* begin() const { return reinterpret_cast<piece const*>(this + 1); }
 
-  piece_table() { slots_.resize(16, slot{0, no_piece}); }
+    // For those who look, and may have an old number: nullptr if it is too large; what is in use there.
+    [[nodiscard]] piece const* at(piece_id id) const { return id < capacity.seen() ? begin() + id : nullptr; }
+    [[nodiscard]] static record read(piece const& one) {
+      std::uint64_t const state = one.size_.seen();
+      bytes const asked = bytes{one.link_next.seen()} << 32 | one.link_prev.seen();
+      std::uint64_t const at = one.begin.seen();
+      bool const is_users = (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::flag_bits && one.size_ == state;
+      return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
+    }
+  };
+  struct slot_array {
+    watched<std::uint64_t> size;
+    [[nodiscard]] slot* begin() { return reinterpret_cast<slot*>(this + 1); }
+    [[nodiscard]] slot const* begin() const { return reinterpret_cast<slot const*>(this + 1); }
+  };
 
-  [[nodiscard]] piece& operator[](piece_id id) { return pieces_[id]; }
-  [[nodiscard]] piece const& operator[](piece_id id) const { return pieces_[id]; }
+ public:
+  /// What other threads read of a table.
+  ///
+  /// Lock-free. A piece in use does not change, nor does the start bit that leads to it, so what is found of it is right whatever
+  /// else happens. What is not found may have been on the move in the hash table: that counts if `version` stood still, which
+  /// goes up before and after each move. What is written between is written by release stores (W), and looked at by acquire loads
+  /// (S): who saw any of it sees the version before it, too (Boehm, "Can seqlocks get along with programming language memory
+  /// models?", 2012). A table that was outgrown reads as zeros, as if it were empty.
+  struct book {
+    watched<std::uint64_t> version;
+    watched<piece_array*> pieces;
+    watched<slot_array*> slots;
+    watched<address_starts*> starts;
+    watched<std::uint64_t> owner;  // what its user wants to know of it
+
+    /// What is in use at `address`, which may be in the midst of it. For an address whose owner gives it back at this moment,
+    /// nothing, or what was or will be there.
+    [[nodiscard]] record find(std::uint64_t address) const {
+      record const found = find_small(address);
+      return found ? found : find_any(address);
+    }
+
+    /// Calls `visit(record)` for what is in use. What changes meanwhile may be missed.
+    template <class Visit>
+    void for_each(Visit const& visit) const {
+      piece_array const* const array = pieces.seen();
+      std::uint64_t const count = array == nullptr ? 0 : array->capacity.seen();
+      for (piece_id id = 0; id < count; ++id) {
+        if (record const found = piece_array::read(array->begin()[id])) visit(found);
+      }
+    }
+
+   private:
+    /// One try, for what is smaller than a granule: most are.
+    [[nodiscard]] record find_small(std::uint64_t address) const {
+      if (record const found = find_start(address)) return found;
+      address_starts const* const all = starts.seen();
+      if (all == nullptr) return {};
+      std::uint64_t const begin = all->last_small(address);
+      if (begin == 0) return {};
+      record const found = find_start(begin);
+      return found.has(address) ? found : record{};
+    }
+    [[nodiscard, gnu::noinline]] record find_any(std::uint64_t address) const {
+      for (;;) {
+        std::uint64_t const before = version.seen();
+        if (record const found = find_small(address)) return found;
+        address_starts const* const all = starts.seen();
+        piece_array const* const array = pieces.seen();
+        if (all == nullptr || array == nullptr) return {};
+        auto const is_below = [&](piece_id id) { return array->at(id) != nullptr && array->at(id)->begin.seen() <= address; };
+        std::uint32_t const number = all->last_large(address, is_below);
+        if (piece const* const one = number == 0 ? nullptr : array->at(number - 1)) {
+          record const found = piece_array::read(*one);
+          if (found.has(address)) return found;
+        }
+        if (before % 2 == 0 && version == before) return {};
+      }
+    }
+    [[nodiscard]] record find_start(std::uint64_t begin) const {
+      slot_array const* const table = slots.seen();
+      piece_array const* const array = pieces.seen();
+      if (table == nullptr || array == nullptr) return {};
+      std::uint64_t const size = table->size.seen();
+      std::uint64_t const hash = hash_of(begin);
+      std::uint64_t at = home_of(hash, size);
+      for (std::uint64_t left = size; left != 0; --left) {
+        std::uint64_t const here = table->begin()[at].seen();
+        if (here == 0) break;
+        piece_id const id = static_cast<piece_id>(here) - 1;
+        piece const* const one = array->at(id);
+        if (is_of(here, hash) && one != nullptr && one->begin.seen() == begin) return piece_array::read(*one);
+        if (++at == size) at = 0;
+      }
+      return {};
+    }
+  };
+
+  piece_table() : book_{static_cast<book*>(lasting_allocate(lasting_use::books, sizeof(book)))} {}
+  piece_table(piece_table&& other) noexcept = delete;
+  ~piece_table() {
+    stop_keeping_starts();
+    book_->slots = nullptr;
+    book_->pieces = nullptr;
+    book_->owner = 0;
+    if (slots_ != nullptr) lasting_deallocate(lasting_use::slots, slots_, bytes_of_slots(slots_->size));
+    if (pieces_ != nullptr) lasting_deallocate(lasting_use::pieces, pieces_, bytes_of_pieces(pieces_->capacity));
+    lasting_deallocate(lasting_use::books, book_, sizeof(book));
+  }
+
+  [[nodiscard]] piece& operator[](piece_id id) { return pieces_->begin()[id]; }
+  [[nodiscard]] piece const& operator[](piece_id id) const { return pieces_->begin()[id]; }
 
   /// Makes room for three more pieces, and one more in use. Throws std::bad_alloc, and has changed nothing then.
   void reserve() {
-    if (pieces_.size() + 3 > pieces_.capacity()) pieces_.reserve(pieces_.size() + pieces_.size() / 2 + 64);
-    if ((in_use_ + 1) * 10 > slots_.size() * 7) rehash(slots_.size() * 2);
+    if (made_ + 3 > capacity_) grow();
+    if ((in_use_ + 1) * 4 > slot_count_ * 3) rehash(slot_count_ + slot_count_ / 3);
   }
 
   /// A new free piece. Requires room.
   [[nodiscard]] piece_id add(std::uint64_t begin, bytes size, piece_id prev, piece_id next) {
     piece_id id = unused_;
     if (id != no_piece) {
-      unused_ = pieces_[id].next;
+      unused_ = (*this)[id].next;
     } else {
-      id = static_cast<piece_id>(pieces_.size());
-      pieces_.emplace_back();
+      id = made_++;
     }
-    pieces_[id] = {begin, size & most_bytes, 1, 0, prev, next, no_piece, no_piece};
+    piece& fresh = (*this)[id];
+    fresh.size_ = size << piece::flag_bits | piece::free_flag;
+    fresh.begin = begin;
+    fresh.prev = prev;
+    fresh.next = next;
+    fresh.set_asked(~bytes{0});
     return id;
   }
   void remove(piece_id id) {
-    pieces_[id].size = 0;
-    pieces_[id].next = unused_;
+    (*this)[id].size_ = 0;
+    (*this)[id].next = unused_;
     unused_ = id;
   }
 
   /// Cuts `id` after `size` bytes; gives the free rest. Requires room, and more than `size` bytes.
   [[nodiscard]] piece_id split(piece_id id, bytes size) {
-    piece_id const rest = add(pieces_[id].begin + size, pieces_[id].size - size, id, pieces_[id].next);
-    if (pieces_[rest].next != no_piece) pieces_[pieces_[rest].next].prev = rest;
-    pieces_[id].next = rest;
-    pieces_[id].size = size & most_bytes;
+    piece& first = (*this)[id];
+    piece_id const rest = add(first.begin + size, first.size() - size, id, first.next);
+    if (first.next != no_piece) (*this)[first.next].prev = rest;
+    first.next = rest;
+    first.set_size(size);
     return rest;
   }
   /// Makes `id` as large as itself and the piece behind it, which is gone then.
   void merge_with_next(piece_id id) {
-    piece_id const gone = pieces_[id].next;
-    pieces_[id].size = (pieces_[id].size + pieces_[gone].size) & most_bytes;
-    pieces_[id].next = pieces_[gone].next;
-    if (pieces_[id].next != no_piece) pieces_[pieces_[id].next].prev = id;
+    piece& first = (*this)[id];
+    piece_id const gone = first.next;
+    first.set_size(first.size() + (*this)[gone].size());
+    first.next = (*this)[gone].next;
+    if (first.next != no_piece) (*this)[first.next].prev = id;
     remove(gone);
   }
 
   /// Ends a block with `id`, of which `size` bytes are left.
   void cut_short(piece_id id, bytes size) {
-    pieces_[id].size = size & most_bytes;
-    pieces_[id].next = no_piece;
+    (*this)[id].set_size(size);
+    (*this)[id].next = no_piece;
   }
 
   /// A piece that is a whole block.
-  [[nodiscard]] bool is_whole_block(piece_id id) const { return pieces_[id].prev == no_piece && pieces_[id].next == no_piece; }
+  [[nodiscard]] bool is_whole_block(piece_id id) const { return (*this)[id].prev == no_piece && (*this)[id].next == no_piece; }
 
   /// Says that a free piece is in use now, and what was asked for. Requires room.
   void set_in_use(piece_id id, bytes asked) {
-    pieces_[id].is_free = 0;
-    pieces_[id].set_asked(asked);
-    insert(pieces_[id].begin, id);
+    piece& one = (*this)[id];
+    one.set_asked(asked);
+    one.set_free(false);
+    insert(one.begin, id);
+    if (keeps_start_of(one)) starts_->insert(one.begin, one.size(), id);
     ++in_use_;
   }
   /// Where the table has a piece that is not free.
@@ -112,73 +261,153 @@ class piece_table {
 
   /// The piece that begins at `begin` and is not free; `id` is `no_piece` if there is none. O(1) expected.
   [[nodiscard]] found find(std::uint64_t begin) const {
+    if (slot_count_ == 0) return {no_piece, 0};
     std::uint64_t const hash = hash_of(begin);
-    for (std::size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
-      slot const& here = slots_[at];
-      if (here.id == no_piece) return {no_piece, at};
-      if (here.check == check_of(hash) && pieces_[here.id].begin == begin) return {here.id, at};
+    for (std::size_t at = home_of(hash, slot_count_);;) {
+      std::uint64_t const here = slots_->begin()[at];
+      if (here == 0) return {no_piece, at};
+      piece_id const id = static_cast<piece_id>(here) - 1;
+      if (is_of(here, hash) && (*this)[id].begin == begin) return {id, at};
+      if (++at == slot_count_) at = 0;
     }
   }
 
   /// Says that a piece, which `find` found, is free now.
   void set_free(found const& one) {
-    pieces_[one.id].is_free = 1;
+    piece& gone = (*this)[one.id];
+    gone.set_free(true);
+    if (keeps_start_of(gone)) starts_->erase(gone.begin, gone.size());
     erase(one.slot);
     --in_use_;
   }
 
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
-  /// Bytes of bookkeeping.
-  [[nodiscard]] bytes footprint() const { return pieces_.capacity() * sizeof(piece) + slots_.size() * sizeof(slot); }
+  /// Bytes of bookkeeping that were ever written to.
+  [[nodiscard]] bytes footprint() const { return made_ * sizeof(piece) + slot_count_ * sizeof(slot); }
 
   /// Calls `visit(id)` for every piece there is.
   template <class Visit>
   void for_each(Visit const& visit) const {
-    for (piece_id id = 0; id < pieces_.size(); ++id) {
-      if (pieces_[id].size != 0) visit(id);
+    for (piece_id id = 0; id < made_; ++id) {
+      if ((*this)[id].size_ != 0) visit(id);
     }
   }
 
- private:
-  struct slot {
-    std::uint32_t check;
-    piece_id id;
-  };
-
-  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t begin) {
-    std::uint64_t const mixed = begin * 0x9e3779b97f4a7c15u;
-    return mixed ^ mixed >> 32;
+  /// From now on `book().find` finds what is in use; nothing may be in use yet. Throws std::bad_alloc.
+  void keep_starts(std::uint64_t owner) {
+    starts_ = static_cast<address_starts*>(lasting_allocate(lasting_use::roots, sizeof(address_starts)));
+    book_->owner = owner;
+    book_->starts = starts_;
   }
-  [[nodiscard]] static std::uint32_t check_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash >> 32); }
+  void stop_keeping_starts() noexcept {
+    if (starts_ == nullptr) return;
+    book_->starts = nullptr;
+    starts_->clear();
+    lasting_deallocate(lasting_use::roots, starts_, sizeof(address_starts));
+    starts_ = nullptr;
+  }
+  /// Makes room for starts between these addresses. Throws std::bad_alloc.
+  void reserve_starts(std::uint64_t begin, bytes size) {
+    if (starts_ != nullptr) starts_->reserve(begin, size);
+  }
+  [[nodiscard]] book const& public_book() const { return *book_; }
+
+ private:
+  // The upper half of a product with the golden ratio (Knuth, "The Art of Computer Programming", 6.4) spreads multiples of 16 evenly.
+  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t begin) { return begin * 0x9e3779b97f4a7c15u >> 32; }
+  [[nodiscard]] static std::uint64_t home_of(std::uint64_t hash, std::uint64_t size) { return hash * size >> 32; }
+  [[nodiscard]] static bool is_of(std::uint64_t slot, std::uint64_t hash) { return slot >> 32 == hash; }
+  [[nodiscard]] static bytes bytes_of_slots(std::uint64_t count) { return sizeof(slot_array) + count * sizeof(slot); }
+  [[nodiscard]] static bytes bytes_of_pieces(std::uint64_t count) { return sizeof(piece_array) + count * sizeof(piece); }
+
+  [[nodiscard]] bool keeps_start_of(piece const& one) const { return starts_ != nullptr && one.begin < address_starts::end; }
+
+  /// While what others look for may be on the move.
+  class move {
+   public:
+    explicit move(book& whose) : whose_{whose} { whose_.version = whose_.version + 1; }
+    ~move() { whose_.version = whose_.version + 1; }
+    move(move&&) = delete;
+
+   private:
+    book& whose_;
+  };
 
   void insert(std::uint64_t begin, piece_id id) {
     std::uint64_t const hash = hash_of(begin);
-    std::size_t at = hash & (slots_.size() - 1);
-    while (slots_[at].id != no_piece) at = (at + 1) & (slots_.size() - 1);
-    slots_[at] = {check_of(hash), id};
+    std::size_t at = home_of(hash, slot_count_);
+    while (slots_->begin()[at] != 0) {
+      if (++at == slot_count_) at = 0;
+    }
+    slots_->begin()[at] = hash << 32 | (std::uint64_t{id} + 1);
   }
+  /// From slot `from` to `to`, going round.
+  [[nodiscard]] std::size_t distance(std::size_t from, std::size_t to) const { return to - from + (to < from ? slot_count_ : 0); }
   /// Moves later entries of the cluster up, so that no mark is left behind.
   void erase(std::size_t hole) {
-    std::size_t const mask = slots_.size() - 1;
-    for (std::size_t at = (hole + 1) & mask; slots_[at].id != no_piece; at = (at + 1) & mask) {
-      std::size_t const home = hash_of(pieces_[slots_[at].id].begin) & mask;
-      if (((at - home) & mask) < ((at - hole) & mask)) continue;  // it would come before its home
-      slots_[hole] = slots_[at];
+    slot* const all = slots_->begin();
+    move const now{*book_};
+    for (std::size_t at = hole;;) {
+      if (++at == slot_count_) at = 0;
+      std::uint64_t const here = all[at];
+      if (here == 0) break;
+      if (distance(home_of(here >> 32, slot_count_), at) < distance(hole, at)) continue;  // it would come before its home
+      all[hole] = here;
       hole = at;
     }
-    slots_[hole].id = no_piece;
+    all[hole] = 0;
   }
-  void rehash(std::size_t size) {
-    std::vector<slot> larger(size, slot{0, no_piece});
-    larger.swap(slots_);
-    for (slot const& one : larger) {
-      if (one.id != no_piece) insert(pieces_[one.id].begin, one.id);
+  [[gnu::noinline]] void rehash(std::uint64_t least) {
+    bytes const room = lasting_size(bytes_of_slots(least));
+    std::uint64_t const size = room <= 4096 ? (room - sizeof(slot_array)) / sizeof(slot) : std::max<std::uint64_t>(least, 64);
+    slot_array* const old = slots_;
+    std::uint64_t const old_count = slot_count_;
+    slots_ = static_cast<slot_array*>(lasting_allocate(lasting_use::slots, bytes_of_slots(size)));
+    slots_->size = slot_count_ = size;
+    for (std::uint64_t i = 0; i < old_count; ++i) {
+      std::uint64_t const one = old->begin()[i];
+      if (one == 0) continue;
+      std::size_t at = home_of(one >> 32, size);
+      while (slots_->begin()[at] != 0) {
+        if (++at == size) at = 0;
+      }
+      slots_->begin()[at] = one;
     }
+    move const now{*book_};
+    book_->slots = slots_;
+    if (old != nullptr) lasting_deallocate(lasting_use::slots, old, bytes_of_slots(old_count));
+  }
+  [[gnu::noinline]] void grow() {
+    bytes const room = lasting_size(bytes_of_pieces(capacity_ + capacity_ / 2 + 3));
+    std::uint64_t const capacity = std::min<std::uint64_t>(no_piece, (room - sizeof(piece_array)) / sizeof(piece));
+    if (capacity < capacity_ + 3) throw std::bad_alloc{};
+    auto* const larger = static_cast<piece_array*>(lasting_allocate(lasting_use::pieces, bytes_of_pieces(capacity)));
+    for (piece_id id = 0; id < made_; ++id) {
+      piece const& from = (*this)[id];
+      piece& to = larger->begin()[id];
+      to.begin = from.begin;
+      to.prev = from.prev;
+      to.next = from.next;
+      to.link_prev = from.link_prev;
+      to.link_next = from.link_next;
+      to.size_ = from.size_;
+    }
+    larger->capacity = capacity;
+    piece_array* const old = pieces_;
+    move const now{*book_};
+    pieces_ = larger;
+    book_->pieces = larger;
+    if (old != nullptr) lasting_deallocate(lasting_use::pieces, old, bytes_of_pieces(capacity_));
+    capacity_ = capacity;
   }
 
-  std::vector<piece> pieces_;
-  std::vector<slot> slots_;
+  book* book_;
+  piece_array* pieces_ = nullptr;
+  slot_array* slots_ = nullptr;
+  address_starts* starts_ = nullptr;
+  std::uint64_t capacity_ = 0, slot_count_ = 0;
   std::size_t in_use_ = 0;
+  piece_id made_ = 0;           // pieces that there ever were
   piece_id unused_ = no_piece;  // list by `next`
 };
 

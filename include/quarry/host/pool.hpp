@@ -4,9 +4,11 @@
 #include "quarry/host/errors.hpp"
 #include "quarry/host/fitting.hpp"
 #include "quarry/host/heuristic.hpp"
+#include "quarry/host/registry.hpp"
 #include "quarry/host/resource.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace quarry {
 
@@ -17,6 +19,8 @@ struct pool_options {
   bytes alignment = 16;       ///< of all allocations, and what sizes are rounded up to: a power of two from 16 to 16 KiB
   bytes most = ~bytes{0};     ///< bytes that the pool holds at most
   heuristic coalesce = heuristic::never();
+  std::string name = {};      ///< for reports
+  bool is_tracked = true;     ///< the registry knows its allocations; never of a simulated resource
 };
 
 /// What a pool counts. `held`: its blocks. `live`: asked for and in use; `rounded`: the pieces that serve it, with what
@@ -42,6 +46,7 @@ class pool {
  public:
   /// Throws `bad_argument`.
   explicit pool(Resource from, pool_options const& options = {}) : resource_{std::move(from)}, options_{checked(options)}, strategy_{options_.alignment} {
+    if (options_.is_tracked && !simulated<Resource>) ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
     if (options_.coalesce.when == heuristic::trigger::never) return;
     strategy_.set_nothing_aside();
     asks_after_frees_ = options_.coalesce.asked == heuristic::moment::after_free;
@@ -76,9 +81,31 @@ class pool {
     }
     live_ -= gone.asked;
     ++deallocations_;
+    if (gone.was_noted) [[unlikely]] ledger_->forget(reinterpret_cast<std::uint64_t>(pointer));
     if (asks_after_frees_) ask_heuristic();
     return true;
   }
+
+  /// The same, with a name that reports give, and the place of the call. The registry keeps it until it is given back.
+  [[nodiscard]] void* allocate(bytes size, std::string name, std::source_location where = std::source_location::current()) {
+    void* const result = allocate(size);
+    try {
+      (void)note(result, std::move(name), where);
+    } catch (...) {
+      deallocate(result);
+      throw;
+    }
+    return result;
+  }
+  /// Names an allocation. False if `pointer` is not in use, or the pool is not tracked.
+  bool note(void* pointer, std::string name, std::source_location where = std::source_location::current()) {
+    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
+    if (!ledger_ || !strategy_.size_of(begin)) return false;
+    ledger_->note(begin, {std::move(name), where});
+    return strategy_.set_noted(begin);
+  }
+  /// Its number in the registry; 0 if it is not tracked.
+  [[nodiscard]] allocator_id id() const { return ledger_ ? ledger_->id() : 0; }
 
   /// As a resource, for what is built on a pool. Throws `bad_argument` if `alignment` is more than the pool's.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
@@ -142,6 +169,7 @@ class pool {
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
   [[nodiscard]] Resource& resource() { return resource_; }
+  [[nodiscard]] memory_place place() { return place_of(resource_); }
 
  private:
   using sizes = typename Strategy::sizes;
@@ -198,6 +226,12 @@ class pool {
   [[nodiscard]] std::uint64_t take_block(bytes size, sizes both) {
     strategy_.reserve();
     block fresh = ask_for(size, both);
+    try {
+      if (ledger_) ledger_->add_block(fresh.begin, fresh.size);
+    } catch (...) {
+      resource_.deallocate(reinterpret_cast<void*>(fresh.begin), fresh.size, options_.alignment);
+      throw;
+    }
     ++blocks_taken_;
     std::uint64_t const result = strategy_.allocate_in(fresh, both);
     most_held_ = std::max(most_held_, strategy_.held());
@@ -227,6 +261,7 @@ class pool {
   }
   void give(block const& gone) noexcept {
     ++blocks_given_;
+    if (ledger_) ledger_->remove_block(gone.begin, gone.size);
     resource_.deallocate(reinterpret_cast<void*>(gone.begin), gone.size, options_.alignment);
   }
 
@@ -237,6 +272,7 @@ class pool {
   Resource resource_;
   pool_options options_;
   Strategy strategy_;
+  std::optional<ledger> ledger_;
   bool asks_after_frees_ = false;
   bytes live_ = 0, most_live_ = 0, most_rounded_ = 0, most_held_ = 0;
   std::uint64_t allocations_ = 0, deallocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0, refused_ = 0;

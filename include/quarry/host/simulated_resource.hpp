@@ -9,6 +9,8 @@ namespace quarry {
 /// Gives addresses without memory behind them, so that pools can be tried out: they never touch what they hand out.
 class simulated_resource {
  public:
+  static constexpr bool is_simulated = true;
+
   simulated_resource() = default;
   /// `limit`: bytes that it gives at most at a time.
   explicit simulated_resource(bytes limit) : limit_{limit} {}

@@ -31,6 +31,9 @@ class synchronized_resource {
     return std::forward<Work>(work)(shared_->upstream);
   }
 
+  /// For what does not change: `with` is for all else.
+  [[nodiscard]] Upstream& upstream() { return shared_->upstream; }
+
  private:
   struct state {
     template <class... Arguments>

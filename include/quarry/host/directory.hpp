@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which pools' blocks lie where: the first step of a look-up.
+#pragma once
+
+#include "quarry/host/pieces.hpp"
+
+#include <atomic>
+
+namespace quarry {
+
+using piece_book = piece_table::book;
+
+/// Granules of 64 KiB of the address space, each with the pools that have a block there.
+///
+/// Looking is lock-free: two loads where one pool has the granule. A granule with one pool is written by compare and swap; one that
+/// several pools share (a pool upon a pool, or two small blocks) has a list, and a mutex for who changes lists. Blocks are
+/// taken rarely, so it serialises nothing that counts. Costs 8 bytes for 64 KiB.
+///
+/// Nodes of lists are used again, so that who follows a list may stray to another: then he asks pools that do not know the
+/// address. `changes` goes up before a node can be used again; who finds nothing looks again if it went up meanwhile.
+class directory {
+ public:
+  static constexpr std::uint64_t granule = 1 << 16;
+
+  /// Says that `book` has a block. Throws std::bad_alloc, and has changed nothing then. Nothing of what lies beyond 2^48.
+  static void add(piece_book const& book, std::uint64_t begin, bytes size);
+  static void remove(piece_book const& book, std::uint64_t begin, bytes size) noexcept;
+
+  /// Of an address below 2^48 the only pool that has a block in its granule; nullptr if none has, or several.
+  [[nodiscard]] static piece_book const* only_one(std::uint64_t address) {
+    entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);
+    if (here == nullptr) return nullptr;
+    std::uint64_t const what = here[address % leaf_bytes / granule].load(std::memory_order_acquire);
+    return what % 2 == 0 ? reinterpret_cast<piece_book const*>(what) : nullptr;
+  }
+
+  /// Calls `visit(book)` for each that has a block in the address's granule. False if one may have been missed.
+  template <class Visit>
+  [[nodiscard]] static bool visit(std::uint64_t address, Visit const& visit) {
+    if (address >= address_starts::end) return true;
+    entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);
+    if (here == nullptr) return true;
+    std::uint64_t const before = changes_.seen();
+    std::uint64_t const what = here[address % leaf_bytes / granule].load(std::memory_order_acquire);
+    if (what % 2 == 0) {
+      if (what != 0) visit(*reinterpret_cast<piece_book const*>(what));
+      return true;
+    }
+    for (node const* at = reinterpret_cast<node const*>(what - 1); at != nullptr; at = at->next.seen()) {
+      if (piece_book const* const book = at->book.seen()) visit(*book);
+    }
+    return changes_ == before;
+  }
+
+ private:
+  struct node {
+    watched<piece_book const*> book;
+    watched<node*> next;
+    std::uint32_t blocks;  // of the book in the granule
+  };
+  using entry = std::atomic<std::uint64_t>;  // 0; a book; or a list of nodes, plus 1
+  static constexpr std::uint64_t leaf_bytes = std::uint64_t{1} << 32;
+
+  [[nodiscard]] static entry& at(std::uint64_t begin) { return leaves_[begin / leaf_bytes].load(std::memory_order_relaxed)[begin % leaf_bytes / granule]; }
+  [[nodiscard]] static node& fresh_node(piece_book const* book, std::uint32_t blocks, node* next);
+  static void give_back(node& gone) noexcept;
+  static void add_to(entry& here, piece_book const& book);
+  static void remove_from(entry& here, piece_book const& book) noexcept;
+
+  static std::atomic<entry*> leaves_[address_starts::end / leaf_bytes];
+  static watched<std::uint64_t> changes_;  // written by who holds the mutex
+};
+
+}  // namespace quarry

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for bookkeeping that other threads read without a lock: it stays mapped for ever.
+//
+// What is given back goes to the system, but its addresses stay and read as zero until they are handed out again, for the same
+// use: who follows an old pointer finds words where words were, and never faults. So no reader is waited for, or counted.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+
+#include <cstdint>
+
+namespace quarry {
+
+/// What lasting memory is for: addresses of one use never serve another.
+enum class lasting_use : std::uint32_t { books, pieces, slots, roots, starts, granules, count };
+
+/// What `lasting_allocate` gives for `size`: whole pages, an eighth more at most beyond that.
+[[nodiscard]] bytes lasting_size(bytes size);
+
+/// `lasting_size(size)` bytes of zeros. Throws std::bad_alloc. Any thread may call it.
+[[nodiscard]] void* lasting_allocate(lasting_use use, bytes size);
+
+/// Gives that back.
+void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept;
+
+}  // namespace quarry

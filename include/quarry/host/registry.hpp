@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is allocated where: from any address to a record of its allocation, for all pools and tracked resources of the process.
+//
+// Look-ups are lock-free and may be made by any thread at any time: directory -> the pool's start bits -> its table. A pool
+// writes to its own tables only, so allocations of different pools never wait for each other.
+#pragma once
+
+#include "quarry/host/directory.hpp"
+#include "quarry/host/memory_place.hpp"
+
+#include <iosfwd>
+#include <mutex>
+#include <source_location>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace quarry {
+
+/// A number for each pool and tracked resource of the process; 0 is none's.
+using allocator_id = std::uint32_t;
+
+struct allocation_record {
+  allocator_id allocator = 0;
+  memory_place place;
+  bool is_noted = false;  ///< `registry::note_of` has a name for it
+  void* begin = nullptr;
+  bytes size = 0;         ///< as asked for
+};
+
+/// What a user said of an allocation, and where.
+struct allocation_note {
+  std::string name;
+  std::source_location where;
+};
+
+/// An allocator's account: its id, its name, and the notes of its allocations.
+///
+/// The user of its table keeps it; any thread may call what is const, and `registry`. Guarded by: the mutex, all but the id.
+class ledger {
+ public:
+  /// Makes `table` known. Nothing may be in use in it. `is_everywhere`: its addresses are anywhere, so that they are looked for
+  /// if no block has them. Throws std::bad_alloc; `bad_argument` for more than 64 that are everywhere.
+  ledger(piece_table& table, memory_place place, std::string name, bool is_everywhere = false);
+  ~ledger();
+  ledger(ledger const&) = delete;
+  ledger& operator=(ledger const&) = delete;
+
+  [[nodiscard]] allocator_id id() const { return id_; }
+  [[nodiscard]] std::string name() const;
+  void rename(std::string name);
+
+  /// A block that the table has from now on. Throws std::bad_alloc, and has changed nothing then.
+  void add_block(std::uint64_t begin, bytes size);
+  void remove_block(std::uint64_t begin, bytes size) noexcept { directory::remove(table_.public_book(), begin, size); }
+
+  void note(std::uint64_t begin, allocation_note what);
+  void forget(std::uint64_t begin) noexcept;
+  [[nodiscard]] std::optional<allocation_note> note_of(std::uint64_t begin) const;
+
+  [[nodiscard]] piece_book const& book() const { return table_.public_book(); }
+  [[nodiscard]] memory_place place() const { return place_; }
+
+ private:
+  piece_table& table_;
+  memory_place place_;
+  allocator_id id_;
+  bool is_everywhere_;
+  mutable std::mutex mutex_;
+  std::string name_;
+  std::unordered_map<std::uint64_t, allocation_note> notes_;
+};
+
+namespace registry {
+
+/// What a book has for `owner`, and what of it a record tells.
+[[nodiscard]] constexpr std::uint64_t packed(allocator_id id, memory_place place) {
+  return std::uint64_t{id} << 16 | static_cast<std::uint64_t>(place.kind) << 8 | place.device;
+}
+[[nodiscard]] inline allocation_record record_of(std::uint64_t owner, piece_table::record const& found) {
+  memory_place const place{static_cast<memory_kind>(owner >> 8 & 255), static_cast<std::uint8_t>(owner & 255)};
+  return {static_cast<allocator_id>(owner >> 16), place, found.is_noted, reinterpret_cast<void*>(found.begin), found.size};
+}
+/// `find` where it is not the only pool's of its granule, or large, or nobody's.
+[[nodiscard]] std::optional<allocation_record> find_slowly(std::uint64_t address);
+
+/// What `address` belongs to, which may lie in the midst of it; of pools upon pools the innermost. Nothing if it is nobody's,
+/// or beyond 2^48. O(1) expected.
+[[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
+  auto const number = reinterpret_cast<std::uint64_t>(address);
+  if (number >= address_starts::end) return std::nullopt;
+  if (piece_book const* const only = directory::only_one(number)) {
+    if (auto const found = only->find(number)) return record_of(only->owner.seen(), found);
+  }
+  return find_slowly(number);
+}
+
+/// What was said of the allocation that has `address`. Takes its allocator's lock.
+[[nodiscard]] std::optional<allocation_note> note_of(void const* address);
+
+struct allocator_info {
+  allocator_id id;
+  std::string name;
+  memory_place place;
+  std::size_t allocations;  // live
+  bytes live;               // as asked for
+};
+/// The allocators there are, by id. O(all allocations).
+[[nodiscard]] std::vector<allocator_info> allocators();
+/// Its name, or "" if there is none of that id.
+[[nodiscard]] std::string name_of(allocator_id id);
+
+/// What is live: `allocator` 0 means all. While other threads allocate, what changes may be missed.
+[[nodiscard]] std::vector<allocation_record> live(allocator_id allocator = 0);
+
+/// Writes a line for each live allocation, with its name and where it was named, and a line for each allocator: at the end of a
+/// program, its leaks.
+void report(std::ostream& out, allocator_id allocator = 0);
+
+}  // namespace registry
+}  // namespace quarry

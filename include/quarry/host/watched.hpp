@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+namespace quarry {
+
+/// A number that one thread at a time writes while others may look.
+///
+/// Its writer uses it as if it were a `T`. Memory order: (W) a release store, and (S) an acquire load by who looks: who sees a
+/// value sees all that was written before it. On x86 neither costs more than a plain access. Zeroed memory holds zeros.
+template <class T>
+class watched {
+ public:
+  constexpr watched() = default;
+  constexpr explicit watched(T value) : value_{value} {}
+  watched(watched const&) = delete;
+  watched& operator=(watched const& other) noexcept { return *this = static_cast<T>(other); }
+
+  watched& operator=(T value) noexcept {
+    value_.store(value, std::memory_order_release);  // (W)
+    return *this;
+  }
+  /// For its writer.
+  operator T() const noexcept { return value_.load(std::memory_order_relaxed); }
+  /// For others.
+  [[nodiscard]] T seen() const noexcept { return value_.load(std::memory_order_acquire); }  // (S)
+
+ private:
+  std::atomic<T> value_{};
+};
+
+}  // namespace quarry

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/lasting_memory.hpp"
+
+#include "quarry/core/bits.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace quarry {
+namespace {
+
+bytes page_bytes() {
+  static bytes const size = static_cast<bytes>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+/// Addresses that wait to be handed out again, by use and size. Guarded by: the mutex.
+struct waiting {
+  std::mutex mutex;
+  std::map<bytes, std::vector<void*>> by_size[static_cast<std::size_t>(lasting_use::count)];
+};
+waiting& all() {
+  static waiting& it = *new waiting;  // pools that are destroyed after main() give back, too
+  return it;
+}
+
+}  // namespace
+
+bytes lasting_size(bytes size) {
+  bytes const pages = std::max<bytes>(1, (size + page_bytes() - 1) / page_bytes());
+  bytes const step = std::max<bytes>(1, (bytes{1} << highest_one(pages)) / 8);
+  return (pages + step - 1) / step * step * page_bytes();
+}
+
+void* lasting_allocate(lasting_use use, bytes size) {
+  size = lasting_size(size);
+  waiting& them = all();
+  {
+    std::lock_guard const held{them.mutex};
+    auto& list = them.by_size[static_cast<std::size_t>(use)][size];
+    if (!list.empty()) {
+      void* const result = list.back();
+      list.pop_back();
+      return result;
+    }
+    list.reserve(list.capacity() + 1);  // so that giving back needs no memory: a place for each that there is
+  }
+  void* const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (fresh == MAP_FAILED) throw std::bad_alloc{};
+  if (use == lasting_use::pieces || use == lasting_use::slots) madvise(fresh, size, MADV_HUGEPAGE);  // a look-up is a miss in each
+  return fresh;
+}
+
+void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept {
+  size = lasting_size(size);
+  if (madvise(memory, size, MADV_DONTNEED) != 0) return;  // locked by mlockall: it would not read as zero, so nobody gets it again
+  waiting& them = all();
+  std::lock_guard const held{them.mutex};
+  them.by_size[static_cast<std::size_t>(use)].find(size)->second.push_back(memory);
+}
+
+}  // namespace quarry

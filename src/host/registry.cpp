@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry.hpp"
+
+#include "quarry/host/errors.hpp"
+
+#include <map>
+#include <ostream>
+
+namespace quarry {
+namespace {
+
+/// All ledgers. Guarded by: the mutex, which no allocation and no look-up takes.
+struct every_ledger {
+  std::mutex mutex;
+  std::map<allocator_id, ledger*> by_id;
+  allocator_id last = 0;
+};
+every_ledger& every() {
+  static every_ledger& it = *new every_ledger;  // pools that are destroyed after main() have one, too
+  return it;
+}
+
+constexpr std::size_t most_everywhere = 64;
+constinit watched<piece_book const*> everywhere[most_everywhere]{};  // written under the mutex
+constinit watched<std::size_t> everywhere_count{0};                   // those behind it are empty
+
+constexpr char const* kind_names[] = {"host", "device", "pinned", "managed", "file", "shared"};
+
+}  // namespace
+
+ledger::ledger(piece_table& table, memory_place place, std::string name, bool is_everywhere)
+    : table_{table}, place_{place}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
+  every_ledger& all = every();
+  std::lock_guard const held{all.mutex};
+  std::size_t free = 0;
+  while (is_everywhere && everywhere[free] != nullptr) {
+    if (++free == most_everywhere) throw bad_argument{"ledger: there are 64 tracked resources already; put pools upon fewer of them"};
+  }
+  id_ = all.last + 1;
+  all.by_id.emplace(id_, this);
+  try {
+    table_.keep_starts(registry::packed(id_, place_));
+  } catch (...) {
+    all.by_id.erase(id_);
+    throw;
+  }
+  all.last = id_;
+  if (name_.empty()) name_ = "allocator " + std::to_string(id_);
+  if (!is_everywhere) return;
+  everywhere[free] = &table_.public_book();
+  if (everywhere_count <= free) everywhere_count = free + 1;
+}
+
+ledger::~ledger() {
+  every_ledger& all = every();
+  std::lock_guard const held{all.mutex};
+  all.by_id.erase(id_);
+  table_.stop_keeping_starts();
+  for (std::size_t i = 0; is_everywhere_ && i < everywhere_count; ++i) {
+    if (everywhere[i] == &table_.public_book()) everywhere[i] = nullptr;
+  }
+}
+
+std::string ledger::name() const {
+  std::lock_guard const held{mutex_};
+  return name_;
+}
+void ledger::rename(std::string name) {
+  std::lock_guard const held{mutex_};
+  name_ = std::move(name);
+}
+
+void ledger::add_block(std::uint64_t begin, bytes size) {
+  if (begin + size > address_starts::end || begin + size < begin) return;
+  table_.reserve_starts(begin, size);
+  directory::add(table_.public_book(), begin, size);
+}
+
+void ledger::note(std::uint64_t begin, allocation_note what) {
+  std::lock_guard const held{mutex_};
+  notes_.insert_or_assign(begin, std::move(what));
+}
+void ledger::forget(std::uint64_t begin) noexcept {
+  std::lock_guard const held{mutex_};
+  notes_.erase(begin);
+}
+std::optional<allocation_note> ledger::note_of(std::uint64_t begin) const {
+  std::lock_guard const held{mutex_};
+  auto const found = notes_.find(begin);
+  if (found == notes_.end()) return std::nullopt;
+  return found->second;
+}
+
+namespace registry {
+
+std::optional<allocation_record> find_slowly(std::uint64_t address) {
+  piece_table::record best;
+  std::uint64_t owner = 0;
+  auto const ask = [&](piece_book const& book) {
+    auto const found = book.find(address);
+    if (!found || (owner != 0 && best.size <= found.size)) return;
+    best = found;
+    owner = book.owner.seen();
+  };
+  while (!directory::visit(address, ask)) {
+  }
+  if (owner == 0) {
+    std::size_t const count = everywhere_count.seen();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (piece_book const* const book = everywhere[i].seen()) ask(*book);
+    }
+  }
+  if (owner == 0) return std::nullopt;
+  return record_of(owner, best);
+}
+
+std::optional<allocation_note> note_of(void const* address) {
+  auto const found = find(address);
+  if (!found || !found->is_noted) return std::nullopt;
+  every_ledger& all = every();
+  std::lock_guard const held{all.mutex};
+  auto const whose = all.by_id.find(found->allocator);
+  if (whose == all.by_id.end()) return std::nullopt;
+  return whose->second->note_of(reinterpret_cast<std::uint64_t>(found->begin));
+}
+
+std::vector<allocator_info> allocators() {
+  std::vector<allocator_info> result;
+  every_ledger& all = every();
+  std::lock_guard const held{all.mutex};
+  for (auto const& [id, whose] : all.by_id) {
+    allocator_info info{id, whose->name(), whose->place(), 0, 0};
+    whose->book().for_each([&](piece_table::record const& one) {
+      ++info.allocations;
+      info.live += one.size;
+    });
+    result.push_back(std::move(info));
+  }
+  return result;
+}
+
+std::string name_of(allocator_id id) {
+  every_ledger& all = every();
+  std::lock_guard const held{all.mutex};
+  auto const whose = all.by_id.find(id);
+  return whose == all.by_id.end() ? std::string{} : whose->second->name();
+}
+
+std::vector<allocation_record> live(allocator_id allocator) {
+  std::vector<allocation_record> result;
+  every_ledger& all = every();
+  std::lock_guard const held{all.mutex};
+  for (auto const& [id, whose] : all.by_id) {
+    if (allocator != 0 && allocator != id) continue;
+    whose->book().for_each([&, owner = packed(id, whose->place())](piece_table::record const& one) { result.push_back(record_of(owner, one)); });
+  }
+  return result;
+}
+
+void report(std::ostream& out, allocator_id allocator) {
+  every_ledger& all = every();
+  std::lock_guard const held{all.mutex};
+  for (auto const& [id, whose] : all.by_id) {
+    if (allocator != 0 && allocator != id) continue;
+    std::size_t count = 0;
+    bytes sum = 0;
+    whose->book().for_each([&, &owner = *whose](piece_table::record const& one) {
+      ++count;
+      sum += one.size;
+      out << "  " << reinterpret_cast<void*>(one.begin) << "  " << one.size << " bytes";
+      if (auto const note = one.is_noted ? owner.note_of(one.begin) : std::nullopt) {
+        out << "  " << note->name << "  (" << note->where.file_name() << ':' << note->where.line() << ')';
+      }
+      out << '\n';
+    });
+    out << whose->name() << " (allocator " << id << ", " << kind_names[static_cast<std::size_t>(whose->place().kind)];
+    if (!whose->place().is_touchable()) out << ' ' << int{whose->place().device};
+    out << "): " << count << " allocations, " << sum << " bytes\n";
+  }
+}
+
+}  // namespace registry
+}  // namespace quarry

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry.hpp"
+
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/pool.hpp"
+#include "quarry/host/synchronized_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <sstream>
+#include <thread>
+
+namespace quarry::test {
+namespace {
+
+using namespace quarry::literals;
+
+using host_pool = pool<host_resource>;
+std::byte* at(void* pointer, bytes offset) { return static_cast<std::byte*>(pointer) + offset; }
+
+TEST(Registry, FindsAnAllocationByEachOfItsBytes) {
+  host_pool from{host_resource{}, {.first_block = 1_MiB, .name = "fields"}};
+  void* const before = from.allocate(100);
+  void* const one = from.allocate(1000);
+  void* const after = from.allocate(100);
+  for (bytes const offset : {0, 1, 500, 999}) {
+    auto const found = registry::find(at(one, offset));
+    ASSERT_TRUE(found) << offset;
+    EXPECT_EQ(found->begin, one);
+    EXPECT_EQ(found->size, 1000u);
+    EXPECT_EQ(found->allocator, from.id());
+    EXPECT_EQ(found->place, memory_place{});
+  }
+  EXPECT_EQ(registry::name_of(from.id()), "fields");
+  for (void* const each : {before, one, after}) from.deallocate(each);
+}
+
+TEST(Registry, FindsNothingWhereNothingIsInUse) {
+  int local = 0;
+  EXPECT_FALSE(registry::find(nullptr));
+  EXPECT_FALSE(registry::find(&local));
+  EXPECT_FALSE(registry::find(reinterpret_cast<void*>(~std::uint64_t{0})));
+  void* gone = nullptr;
+  {
+    host_pool from{host_resource{}, {.first_block = 1_MiB}};
+    gone = from.allocate(1000);
+    EXPECT_FALSE(registry::find(at(gone, 1000)));
+    EXPECT_FALSE(registry::find(at(gone, 100'000)));
+    from.deallocate(gone);
+    EXPECT_FALSE(registry::find(gone));
+    gone = from.allocate(1000);
+  }
+  EXPECT_FALSE(registry::find(gone));
+}
+
+TEST(Registry, TellsPoolsThatShareAGranuleApart) {
+  host_pool pools[3] = {host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}}, host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
+                        host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}}};
+  std::map<void*, allocator_id> live;
+  for (int round = 0; round < 40; ++round) {
+    for (auto& from : pools) live[from.allocate(600)] = from.id();
+  }
+  for (auto const& [pointer, id] : live) {
+    auto const found = registry::find(at(pointer, 599));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->allocator, id);
+  }
+  for (auto const& [pointer, id] : live) {
+    for (auto& from : pools) {
+      EXPECT_EQ(from.deallocate(pointer), from.id() == id);
+    }
+    EXPECT_FALSE(registry::find(pointer));
+  }
+  for (auto& from : pools) from.release();
+  for (auto const& [pointer, id] : live) EXPECT_FALSE(registry::find(pointer));
+}
+
+TEST(Registry, OfAPoolUponAPoolFindsTheInnermost) {
+  using inner_pool = pool<synchronized_resource<host_pool>>;
+  inner_pool from{synchronized_resource<host_pool>{host_resource{}, pool_options{.first_block = 1_MiB, .name = "outer"}}, {.first_block = 100_KiB, .name = "inner"}};
+  void* const one = from.allocate(1000);
+  auto const found = registry::find(at(one, 10));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->size, 1000u);
+  EXPECT_EQ(registry::name_of(found->allocator), "inner");
+  auto const around = registry::find(at(one, 5000));
+  ASSERT_TRUE(around);
+  EXPECT_EQ(registry::name_of(around->allocator), "outer");
+  from.deallocate(one);
+}
+
+TEST(Registry, KeepsANameAndItsPlaceUntilTheAllocationGoes) {
+  host_pool from{host_resource{}, {.first_block = 1_MiB}};
+  void* const named = from.allocate(64, "density");
+  auto const line = std::source_location::current().line() - 1;
+  auto const note = registry::note_of(at(named, 63));
+  ASSERT_TRUE(note);
+  EXPECT_EQ(note->name, "density");
+  EXPECT_EQ(note->where.line(), line);
+  EXPECT_NE(std::string{note->where.file_name()}.find("registry_test"), std::string::npos);
+  from.deallocate(named);
+  void* const again = from.allocate(64);
+  EXPECT_EQ(again, named);
+  EXPECT_FALSE(registry::note_of(again));
+  EXPECT_FALSE(from.note(at(again, 16), "a middle"));
+  EXPECT_TRUE(from.note(again, "velocity"));
+  EXPECT_EQ(registry::note_of(again)->name, "velocity");
+}
+
+TEST(Registry, ReportsWhatIsLive) {
+  host_pool from{host_resource{}, {.first_block = 1_MiB, .name = "leaky"}};
+  (void)from.allocate(100, "lost");
+  (void)from.allocate(23);
+  EXPECT_EQ(registry::live(from.id()).size(), 2u);
+  std::ostringstream out;
+  registry::report(out, from.id());
+  EXPECT_NE(out.str().find("100 bytes  lost  ("), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("2 allocations, 123 bytes"), std::string::npos) << out.str();
+  bool is_there = false;
+  for (auto const& one : registry::allocators()) is_there |= one.name == "leaky" && one.live == 123 && one.allocations == 2;
+  EXPECT_TRUE(is_there);
+}
+
+/// Any address of a pool's, against a map.
+TEST(Registry, AgreesWithAMap) {
+  for (std::uint32_t seed = 1; seed <= 5; ++seed) {
+    std::mt19937 random{seed};
+    host_pool from{host_resource{}, {.first_block = 256_KiB, .next_block = 256_KiB}};
+    std::map<std::uintptr_t, bytes> live;
+    for (int step = 0; step < 4000; ++step) {
+      if (random() % 5 < 2 && !live.empty()) {
+        auto const one = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        from.deallocate(reinterpret_cast<void*>(one->first));
+        live.erase(one);
+      } else {
+        bytes const size = bytes{1} << random() % 18;
+        live[reinterpret_cast<std::uintptr_t>(from.allocate(size))] = size;
+      }
+      if (step % 100 == 0) from.release();
+      std::uintptr_t const address = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % std::max<std::size_t>(1, live.size())))->first + random() % 100'000;
+      auto model = live.upper_bound(address);
+      bool const is_in_use = model != live.begin() && address - std::prev(model)->first < std::prev(model)->second;
+      auto const found = registry::find(reinterpret_cast<void*>(address));
+      ASSERT_EQ(found.has_value(), is_in_use) << "seed " << seed << " step " << step;
+      if (is_in_use) {
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(found->begin), std::prev(model)->first);
+        ASSERT_EQ(found->size, std::prev(model)->second);
+      }
+    }
+  }
+}
+
+/// What lives is found while its pool's owner does all that moves tables, and other pools come and go.
+TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
+  host_pool from{host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB}};
+  std::vector<std::pair<void*, bytes>> kept;
+  for (bytes i = 0; i < 200; ++i) kept.emplace_back(from.allocate(100 + i), 100 + i);
+  std::atomic<bool> is_over{false};
+  std::atomic<std::uint64_t> looks{0};
+  std::vector<std::thread> lookers;
+  for (std::uint32_t number = 0; number < 2; ++number) {
+    lookers.emplace_back([&, number] {
+      std::mt19937 random{number};
+      while (!is_over.load()) {
+        auto const& [pointer, size] = kept[random() % kept.size()];
+        auto const found = registry::find(at(pointer, random() % size));
+        ASSERT_TRUE(found && found->begin == pointer && found->size == size && found->allocator == from.id());
+        (void)registry::find(at(pointer, size + random() % 100'000));  // anything, but no fault
+        looks.fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  }
+  std::mt19937 random{3};
+  for (int round = 0; round < 60 || looks.load() < 2000; ++round) {
+    std::vector<void*> others;
+    for (int i = 0; i < 300; ++i) others.push_back(from.allocate(random() % 5000));
+    host_pool passing{host_resource{}, {.first_block = 4_KiB, .next_block = 4_KiB}};
+    for (int i = 0; i < 20; ++i) (void)passing.allocate(random() % 2000);
+    for (void* const other : others) from.deallocate(other);
+    from.release();
+  }
+  is_over = true;
+  for (auto& each : lookers) each.join();
+}
+
+}  // namespace
+}  // namespace quarry::test
