@@ -1,37 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/cuda_resources.hpp"
 
-#include <cuda_runtime_api.h>
+#include "cuda_calls.hpp"
 
 namespace quarry {
+
+using cuda::check_device;
+using cuda::on_device;
+
 namespace {
 
 constexpr bytes most_alignment = 256;
-
-/// Makes `device` current for as long as it lives.
-class on_device {
- public:
-  explicit on_device(int device) {
-    cudaGetDevice(&before_);
-    if (before_ != device) cudaSetDevice(device);
-  }
-  on_device(on_device const&) = delete;
-  on_device& operator=(on_device const&) = delete;
-  ~on_device() {
-    int now = before_;
-    cudaGetDevice(&now);
-    if (now != before_) cudaSetDevice(before_);
-  }
-
- private:
-  int before_ = 0;
-};
-
-void check(cudaError_t found, char const* call) {
-  if (found == cudaSuccess) return;
-  cudaGetLastError();
-  throw resource_failed{call, cudaGetErrorString(found)};
-}
 
 /// Gives what a call put into `pointer`, or throws.
 void* checked(cudaError_t found, void* pointer, char const* resource, bytes size) {
@@ -43,12 +22,6 @@ void* checked(cudaError_t found, void* pointer, char const* resource, bytes size
 
 void refuse_more_than_256(bytes alignment, char const* resource) {
   if (alignment > most_alignment) throw bad_argument{std::string{resource} + ": alignment is " + std::to_string(alignment) + ", more than 256"};
-}
-
-void check_device(int device) {
-  int count = 0;
-  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  if (device < 0 || device >= count) throw bad_argument{"there is no device " + std::to_string(device) + " among " + std::to_string(count)};
 }
 
 bytes at_least_one(bytes size) { return size == 0 ? 1 : size; }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same without CUDA: there is no such memory.
+#include "cuda_operations.hpp"
 #include "quarry/host/cuda_pages.hpp"
 #include "quarry/host/cuda_resources.hpp"
+#include "quarry/host/cuda_streams.hpp"
 
 namespace quarry {
 namespace {
@@ -29,8 +31,27 @@ void cuda_pages::map(std::uint64_t, bytes) { refuse("cuda_pages"); }
 void cuda_pages::move(std::uint64_t, std::uint64_t, bytes) { refuse("cuda_pages"); }
 void cuda_pages::unmap(std::uint64_t, bytes) noexcept {}
 
+cuda_streams::cuda_streams(int device) : device_{device} { refuse("cuda_streams"); }
+cuda_streams::~cuda_streams() = default;
+cuda_streams::event cuda_streams::record(stream) { refuse("cuda_streams"); }
+void cuda_streams::wait(stream, event const&) { refuse("cuda_streams"); }
+bool cuda_streams::is_done(event const&) noexcept { return true; }
+void cuda_streams::finish(event const&) noexcept {}
+void cuda_streams::finish(stream) noexcept {}
+void cuda_streams::drop(event&) noexcept {}
+
 managed_resource::managed_resource() { refuse("managed_resource"); }
 void* managed_resource::allocate(bytes, bytes) { refuse("managed_resource"); }
 void managed_resource::deallocate(void*, bytes, bytes) noexcept {}
 
+namespace cuda {
+
+void copy(void*, void const*, bytes) { refuse("copy"); }
+void copy(void*, void const*, bytes, cuda_stream) { refuse("copy on a stream"); }
+void fill(void*, unsigned char, bytes) { refuse("fill"); }
+void fill(void*, unsigned char, bytes, cuda_stream) { refuse("fill on a stream"); }
+void prefetch(void const*, bytes, memory_place, cuda_stream) { refuse("prefetch"); }
+void advise(void*, bytes, memory_advice, memory_place) { refuse("advise"); }
+
+}  // namespace cuda
 }  // namespace quarry

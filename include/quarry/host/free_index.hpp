@@ -127,6 +127,10 @@ class segregated_fit {
     std::uint32_t const list = next_filled(own + 1);
     return list == lists ? no_piece : heads_[list];
   }
+  /// One that is in the index; `no_piece` if none is.
+  [[nodiscard]] piece_id any() const {
+    return words_ == 0 ? no_piece : piece_id{heads_[lowest_one(words_) * bits_per_word + lowest_one(filled_[lowest_one(words_)])]};
+  }
   /// Of the largest pieces' list the first.
   [[nodiscard]] bytes largest(piece_table const& table) const {
     if (words_ == 0) return 0;

@@ -22,27 +22,32 @@ inline constexpr piece_id no_piece = ~piece_id{0};
 /// Invariants, checked by `audit`: (1) a block's pieces tile it; (2) no two neighbours are both free; (3) the hash table has
 /// exactly the pieces in use. (2) holds between calls of the strategy, not of this class.
 ///
-/// One thread at a time may use it; any other may call `find` of its `book` meanwhile. Costs 32 bytes a piece, and 10.7 to 14.2
+/// Pieces are smaller than 2^48 bytes. One thread at a time may use it; any other may call `find` of its `book` meanwhile. Costs 32 bytes a piece, and 10.7 to 14.2
 /// bytes in the table for one in use. Memory for a piece is got before anything changes (`reserve`), so that what gives memory
 /// back needs none.
 class piece_table {
  public:
+  static constexpr std::uint32_t owners = 1 << 13;  // that a strategy may tell apart
+
   class piece {
    public:
     watched<std::uint64_t> begin;
     piece_id prev, next;                     // neighbours in the block
     watched<piece_id> link_prev, link_next;  // lists' of pieces that are free or set aside; of one in use what was asked for
 
-    [[nodiscard]] bytes size() const { return size_ >> flag_bits; }
+    [[nodiscard]] bytes size() const { return size_ >> size_shift; }
     [[nodiscard]] bool is_free() const { return (size_ & free_flag) != 0; }
     /// Not free, and not a user's: kept whole for the next request of about its size.
     [[nodiscard]] bool is_set_aside() const { return (size_ & aside_flag) != 0; }
     /// The ledger has a note of it.
     [[nodiscard]] bool is_noted() const { return (size_ & noted_flag) != 0; }
-    void set_size(bytes size) { size_ = size << flag_bits | (size_ & (free_flag | aside_flag | noted_flag)); }
-    void set_free(bool is) { set(free_flag, is); }
-    void set_aside(bool is) { set(aside_flag, is); }
-    void set_noted(bool is) { set(noted_flag, is); }
+    /// Who may have it, of a piece that is not in use, for strategies with several owners.
+    [[nodiscard]] std::uint32_t owner() const { return static_cast<std::uint32_t>(size_ >> flag_bits) & (owners - 1); }
+    void set_size(bytes size) { size_ = size << size_shift | (size_ & ((std::uint64_t{1} << size_shift) - 1)); }
+    void set_free(bool is) { set(free_flag, is ? free_flag : 0); }
+    void set_aside(bool is) { set(aside_flag, is ? aside_flag : 0); }
+    void set_noted(bool is) { set(noted_flag, is ? noted_flag : 0); }
+    void set_owner(std::uint32_t owner) { set(std::uint64_t{owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits); }
 
     [[nodiscard]] bytes asked() const { return bytes{link_next} << 32 | link_prev; }
     void set_asked(bytes count) {
@@ -53,14 +58,12 @@ class piece_table {
    private:
     friend class piece_table;
     static constexpr std::uint64_t free_flag = 1, aside_flag = 2, noted_flag = 4;
-    static constexpr std::uint32_t flag_bits = 3;
-    void set(std::uint64_t flag, bool is) { size_ = (size_ & ~flag) | (is ? flag : 0); }
+    static constexpr std::uint32_t flag_bits = 3, size_shift = 16;
+    void set(std::uint64_t which, std::uint64_t to) { size_ = (size_ & ~which) | to; }
 
     watched<std::uint64_t> size_;
   };
   static_assert(sizeof(piece) == 32);
-
-  static constexpr bytes most_bytes = (bytes{1} << 61) - 1;  // of a piece
 
   /// What a look-up finds; `begin` 0 is nothing.
   struct record {
@@ -85,7 +88,7 @@ class piece_table {
       std::uint64_t const state = one.size_.seen();
       bytes const asked = bytes{one.link_next.seen()} << 32 | one.link_prev.seen();
       std::uint64_t const at = one.begin.seen();
-      bool const is_users = (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::flag_bits && one.size_ == state;
+      bool const is_users = (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::size_shift && one.size_ == state;
       return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
     }
   };
@@ -203,7 +206,7 @@ class piece_table {
       id = made_++;
     }
     piece& fresh = (*this)[id];
-    fresh.size_ = size << piece::flag_bits | piece::free_flag;
+    fresh.size_ = size << piece::size_shift | piece::free_flag;
     fresh.begin = begin;
     fresh.prev = prev;
     fresh.next = next;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copying, filling and moving memory of any kind. Where it lies and how large it is the registry knows: pointers may lie in the midst of
+// an allocation, and no operation goes beyond its end.
+//
+// All throw `bad_argument` for memory that the registry does not know or that is too small, before anything is touched, and
+// `resource_failed` if CUDA refuses. With a stream, an operation is done in the stream's order, and the call may return before.
+#pragma once
+
+#include "quarry/host/cuda_resources.hpp"
+#include "quarry/host/registry.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace quarry {
+
+/// Memory that no pool gave, made known to the registry as long as this lives: arrays of other libraries, mapped files.
+class adopted_memory {
+ public:
+  /// Throws `bad_argument` if `memory` is no multiple of 16, or has an allocation of a pool in it already.
+  adopted_memory(void* memory, bytes size, memory_place place = {}, std::string name = {});
+  ~adopted_memory();
+  adopted_memory(adopted_memory&&) noexcept;
+  adopted_memory& operator=(adopted_memory&&) noexcept;
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+enum class memory_advice { read_mostly, preferred_here, accessed_by, will_be_used, is_sequential, is_random };
+
+namespace operations {
+
+/// Copies `size` bytes; the two may overlap if the host can touch both.
+void copy(void* to, void const* from, bytes size);
+void copy(void* to, void const* from, bytes size, cuda_stream on);
+
+/// Sets `size` bytes to `value`.
+void fill(void* memory, unsigned char value, bytes size);
+void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
+
+/// Brings managed memory to `where` (a GPU, or the host), or what is mapped from a file into memory. Elsewhere there is nothing to do.
+void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on = nullptr);
+/// Tells the driver (managed memory: the first three) or the system (host and file: the last three) how memory will be used.
+/// Throws `bad_argument` for advice that is none for such memory.
+void advise(void* memory, bytes size, memory_advice what, memory_place where = {});
+
+/// A larger or smaller allocation of `from` with what was in `memory`, which is given back; nullptr for nothing. If there is no memory for it,
+/// throws and leaves all as it was.
+template <class Pool>
+[[nodiscard]] void* reallocate(Pool& from, void* memory, bytes size) {
+  if (memory == nullptr) return from.allocate(size);
+  auto const before = from.size_of(memory);
+  if (!before) throw bad_argument{"reallocate: the pool has no allocation at this address"};
+  void* const result = from.allocate(size);
+  try {
+    if (bytes const kept = std::min(*before, size)) copy(result, memory, kept);
+  } catch (...) {
+    (void)from.deallocate(result);
+    throw;
+  }
+  (void)from.deallocate(memory);
+  return result;
+}
+
+/// The same in the order of a stream. The old memory stays what it is until the copy is done: whoever gets it comes after.
+template <class Pool>
+[[nodiscard]] void* reallocate(Pool& from, void* memory, bytes size, cuda_stream on) {
+  if (memory == nullptr) return from.allocate(size, on);
+  auto const before = from.size_of(memory);
+  if (!before) throw bad_argument{"reallocate: the pool has no allocation at this address"};
+  void* const result = from.allocate(size, on);
+  try {
+    if (bytes const kept = std::min(*before, size)) copy(result, memory, kept, on);
+  } catch (...) {
+    (void)from.deallocate(result, on);
+    throw;
+  }
+  (void)from.deallocate(memory, on);
+  return result;
+}
+
+/// An allocation of `to` with what was in `memory` of `from`, which is given back. If there is no memory, throws and leaves all as it was.
+template <class From, class To>
+[[nodiscard]] void* move(From& from, void* memory, To& to) {
+  auto const size = from.size_of(memory);
+  if (!size) throw bad_argument{"move: the pool has no allocation at this address"};
+  void* const result = to.allocate(*size);
+  try {
+    if (*size != 0) copy(result, memory, *size);
+  } catch (...) {
+    (void)to.deallocate(result);
+    throw;
+  }
+  (void)from.deallocate(memory);
+  return result;
+}
+
+}  // namespace operations
+}  // namespace quarry

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the host side's CUDA sources share.
+#pragma once
+
+#include "quarry/host/errors.hpp"
+
+#include <cuda_runtime_api.h>
+
+namespace quarry::cuda {
+
+/// Makes `device` current for as long as it lives.
+class on_device {
+ public:
+  explicit on_device(int device) {
+    cudaGetDevice(&before_);
+    if (before_ != device) cudaSetDevice(device);
+  }
+  on_device(on_device const&) = delete;
+  on_device& operator=(on_device const&) = delete;
+  ~on_device() {
+    int now = before_;
+    cudaGetDevice(&now);
+    if (now != before_) cudaSetDevice(before_);
+  }
+
+ private:
+  int before_ = 0;
+};
+
+/// Throws `resource_failed` if the call did not succeed, whose error is not left to be taken for a later call's.
+inline void check(cudaError_t found, char const* call) {
+  if (found == cudaSuccess) return;
+  cudaGetLastError();
+  throw resource_failed{call, cudaGetErrorString(found)};
+}
+
+/// Throws `bad_argument` if there is no such device.
+inline void check_device(int device) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (device < 0 || device >= count) throw bad_argument{"there is no device " + std::to_string(device) + " among " + std::to_string(count)};
+}
+
+}  // namespace quarry::cuda

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/cuda_streams.hpp"
+
+#include "cuda_calls.hpp"
+
+namespace quarry {
+
+cuda_streams::cuda_streams(int device) : device_{device} { cuda::check_device(device); }
+
+cuda_streams::~cuda_streams() {
+  for (CUevent_st* const each : unused_) cudaEventDestroy(each);
+}
+
+cuda_streams::event cuda_streams::record(stream on) {
+  cuda::on_device const here{device_};
+  event result{nullptr};
+  if (unused_.empty()) {
+    unused_.reserve(unused_.capacity() + 1);  // so that `drop` needs no memory
+    cuda::check(cudaEventCreateWithFlags(&result.handle, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  } else {
+    result.handle = unused_.back();
+    unused_.pop_back();
+  }
+  cudaError_t const found = cudaEventRecord(result.handle, on);
+  if (found != cudaSuccess) drop(result);
+  cuda::check(found, "cudaEventRecord");
+  return result;
+}
+
+void cuda_streams::wait(stream later, event const& earlier) {
+  cuda::on_device const here{device_};
+  cuda::check(cudaStreamWaitEvent(later, earlier.handle, 0), "cudaStreamWaitEvent");
+}
+
+bool cuda_streams::is_done(event const& one) noexcept {
+  cudaError_t const found = cudaEventQuery(one.handle);
+  if (found == cudaErrorNotReady) cudaGetLastError();  // is not to be taken for a later call's
+  return found == cudaSuccess;
+}
+
+void cuda_streams::finish(event const& one) noexcept { cudaEventSynchronize(one.handle); }
+
+void cuda_streams::finish(stream one) noexcept {
+  cuda::on_device const here{device_};
+  if (cudaStreamSynchronize(one) != cudaSuccess) cudaDeviceSynchronize();  // a stream that is gone: its work may not be
+}
+
+void cuda_streams::drop(event& one) noexcept { unused_.push_back(one.handle); }
+
+}  // namespace quarry

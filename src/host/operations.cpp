@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/operations.hpp"
+
+#include "cuda_operations.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <sstream>
+
+namespace quarry {
+
+struct adopted_memory::state {
+  state(std::uint64_t where, bytes size, memory_place place, std::string name) : begin{where}, room{(size + 15) / 16 * 16}, account{table, place, std::move(name)} {
+    table.reserve();
+    account.add_block(begin, room);
+    table.set_in_use(table.add(begin, room, no_piece, no_piece), size);
+  }
+  ~state() { account.remove_block(begin, room); }
+
+  std::uint64_t begin;
+  bytes room;
+  piece_table table;
+  ledger account;
+};
+
+adopted_memory::adopted_memory(void* memory, bytes size, memory_place place, std::string name) {
+  auto const begin = reinterpret_cast<std::uint64_t>(memory);
+  if (begin == 0 || begin % 16 != 0 || size == 0 || size > most_bytes_at_once) {
+    throw bad_argument{"adopted_memory: " + std::to_string(size) + " bytes at an address that is no multiple of 16, or of no size"};
+  }
+  if (auto const other = registry::find(memory)) {
+    throw bad_argument{"adopted_memory: it belongs to " + registry::name_of(other->allocator) + " already"};
+  }
+  state_ = std::make_unique<state>(begin, size, place, std::move(name));
+}
+adopted_memory::~adopted_memory() = default;
+adopted_memory::adopted_memory(adopted_memory&&) noexcept = default;
+adopted_memory& adopted_memory::operator=(adopted_memory&&) noexcept = default;
+
+namespace operations {
+namespace {
+
+/// The record of [memory, memory + size). Throws `bad_argument`.
+allocation_record checked(char const* operation, char const* role, void const* memory, bytes size) {
+  auto const found = registry::find(memory);
+  std::ostringstream why;
+  if (!found) {
+    why << operation << ": " << role << ' ' << memory << " is in no allocation that the registry knows; memory of others is made known by adopted_memory";
+    throw bad_argument{why.str()};
+  }
+  bytes const left = found->size - static_cast<bytes>(static_cast<char const*>(memory) - static_cast<char const*>(found->begin));
+  if (size <= left) return *found;
+  why << operation << ": " << size << " bytes " << role << ' ' << memory << " are " << size - left << " more than are left of the allocation of "
+      << found->size << " bytes at " << found->begin << " of " << registry::name_of(found->allocator);
+  if (auto const note = registry::note_of(memory)) why << " named " << note->name;
+  throw bad_argument{why.str()};
+}
+
+}  // namespace
+
+void copy(void* to, void const* from, bytes size) {
+  if (size == 0) return;
+  auto const target = checked("copy", "to", to, size);
+  auto const source = checked("copy", "from", from, size);
+  if (target.place.is_touchable() && source.place.is_touchable()) {
+    std::memmove(to, from, size);
+  } else {
+    cuda::copy(to, from, size);
+  }
+}
+void copy(void* to, void const* from, bytes size, cuda_stream on) {
+  if (size == 0) return;
+  (void)checked("copy", "to", to, size);
+  (void)checked("copy", "from", from, size);
+  cuda::copy(to, from, size, on);
+}
+
+void fill(void* memory, unsigned char value, bytes size) {
+  if (size == 0) return;
+  if (checked("fill", "at", memory, size).place.is_touchable()) {
+    std::memset(memory, value, size);
+  } else {
+    cuda::fill(memory, value, size);
+  }
+}
+void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
+  if (size == 0) return;
+  auto const place = checked("fill", "at", memory, size).place;
+  if (place.kind == memory_kind::host || place.kind == memory_kind::file || place.kind == memory_kind::shared) {
+    throw bad_argument{"fill: on a stream, of memory that a GPU does not see"};
+  }
+  cuda::fill(memory, value, size, on);
+}
+
+void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on) {
+  if (size == 0) return;
+  auto const kind = checked("prefetch", "at", memory, size).place.kind;
+  if (kind == memory_kind::managed) return cuda::prefetch(memory, size, where, on);
+  if (kind == memory_kind::file && where.kind != memory_kind::device) return advise(const_cast<void*>(memory), size, memory_advice::will_be_used);
+}
+
+void advise(void* memory, bytes size, memory_advice what, memory_place where) {
+  if (size == 0) return;
+  auto const kind = checked("advise", "at", memory, size).place.kind;
+  bool const is_drivers = what == memory_advice::read_mostly || what == memory_advice::preferred_here || what == memory_advice::accessed_by;
+  if (is_drivers && kind == memory_kind::managed) return cuda::advise(memory, size, what, where);
+  if (is_drivers || kind == memory_kind::managed || kind == memory_kind::device || kind == memory_kind::pinned) {
+    throw bad_argument{"advise: this advice is none for such memory; see memory_advice"};
+  }
+  auto const page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  auto const begin = reinterpret_cast<std::uint64_t>(memory) & ~(page - 1);
+  bytes const whole = reinterpret_cast<std::uint64_t>(memory) + size - begin;
+  int const advice = what == memory_advice::will_be_used ? MADV_WILLNEED : what == memory_advice::is_sequential ? MADV_SEQUENTIAL : MADV_RANDOM;
+  if (madvise(reinterpret_cast<void*>(begin), whole, advice) != 0) throw resource_failed{"madvise", std::strerror(errno)};
+}
+
+}  // namespace operations
+}  // namespace quarry

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/cuda_streams.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/operations.hpp"
+#include "quarry/host/pool.hpp"
+#include "quarry/host/stream_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#ifdef __CUDACC__
+#include <cuda_runtime_api.h>
+#endif
+
+namespace quarry::test {
+namespace {
+
+using namespace quarry::literals;
+
+/// Skipped where there is no GPU.
+struct CudaOperations : testing::Test {
+  void SetUp() override {
+    try {
+      device = std::make_unique<pool<device_resource>>(device_resource{}, pool_options{.first_block = 64_MiB, .alignment = 256});
+      managed = std::make_unique<pool<managed_resource>>(managed_resource{}, pool_options{.first_block = 64_MiB, .alignment = 256});
+    } catch (resource_failed const&) {
+      GTEST_SKIP() << "no GPU";
+    }
+  }
+  std::vector<unsigned char> read(void const* memory, bytes size) {
+    auto* const out = static_cast<unsigned char*>(host.allocate(size));
+    operations::copy(out, memory, size);
+    std::vector<unsigned char> result(out, out + size);
+    host.deallocate(out);
+    return result;
+  }
+  pool<host_resource> host{host_resource{}, {.first_block = 64_MiB}};
+  std::unique_ptr<pool<device_resource>> device;
+  std::unique_ptr<pool<managed_resource>> managed;
+};
+
+TEST_F(CudaOperations, CopyAndFillBetweenHostAndDevice) {
+  auto* const there = static_cast<unsigned char*>(device->allocate(1000));
+  operations::fill(there, 7, 1000);
+  operations::fill(there + 100, 9, 10);
+  auto const found = read(there, 1000);
+  for (bytes i = 0; i < 1000; ++i) ASSERT_EQ(found[i], i >= 100 && i < 110 ? 9 : 7);
+  EXPECT_THROW(operations::fill(there + 1, 0, 1000), bad_argument);
+  void* const moved = operations::move(*device, there, host);
+  EXPECT_EQ(static_cast<unsigned char*>(moved)[105], 9);
+}
+
+TEST_F(CudaOperations, PrefetchAndAdviseManagedMemory) {
+  void* const one = managed->allocate(8_MiB);
+  operations::fill(one, 3, 8_MiB);
+  try {
+    operations::advise(one, 8_MiB, memory_advice::read_mostly);
+    operations::advise(one, 8_MiB, memory_advice::preferred_here, {memory_kind::device, 0});
+    operations::advise(one, 8_MiB, memory_advice::accessed_by, {});
+    operations::prefetch(one, 8_MiB, {memory_kind::device, 0});
+    operations::prefetch(one, 8_MiB, {});
+  } catch (resource_failed const& refused) {
+    GTEST_SKIP() << refused.message();  // a driver or a system that does not move pages
+  }
+  EXPECT_EQ(read(one, 8_MiB), std::vector<unsigned char>(8_MiB, 3));
+  EXPECT_THROW(operations::advise(one, 8_MiB, memory_advice::is_random), bad_argument);
+}
+
+#ifdef __CUDACC__
+/// The old memory, which another stream asks for at once, is not written to before it was copied.
+TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheSourceUntilItIsCopied) {
+  cudaStream_t first = nullptr, second = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
+  constexpr bytes size = 128_MiB;
+  {
+    stream_pool<device_resource, cuda_streams> from{device_resource{}, cuda_streams{}, {.first_block = 4 * size, .most = 4 * size}};
+    void* const filler = from.allocate(size, first);
+    void* const small = from.allocate(size, first);
+    for (int i = 0; i < 50; ++i) operations::fill(filler, 1, size, first);  // keeps the stream busy
+    operations::fill(small, 5, size, first);
+    void* const large = operations::reallocate(from, small, 2 * size, first);
+    void* const other = from.allocate(size, second);
+    EXPECT_EQ(other, small);
+    operations::fill(other, 6, size, second);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(read(large, size), std::vector<unsigned char>(size, 5));
+    EXPECT_EQ(read(other, size), std::vector<unsigned char>(size, 6));
+  }
+  cudaStreamDestroy(first);
+  cudaStreamDestroy(second);
+}
+#endif
+
+}  // namespace
+}  // namespace quarry::test

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/operations.hpp"
+
+#include "quarry/host/file_resource.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/limited_resource.hpp"
+#include "quarry/host/pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+
+namespace quarry::test {
+namespace {
+
+using namespace quarry::literals;
+
+template <class Work>
+std::string refusal_of(Work work) {
+  try {
+    work();
+  } catch (error const& refused) {
+    return refused.message();
+  }
+  return {};
+}
+
+struct Operations : testing::Test {
+  pool<host_resource> host{host_resource{}, {.first_block = 1_MiB, .name = "host pool"}};
+  pool<file_resource> file{file_resource{testing::TempDir()}, {.first_block = 1_MiB, .name = "file pool"}};
+};
+
+TEST_F(Operations, CopyAndFillAnyPartOfAnyAllocation) {
+  auto* const one = static_cast<unsigned char*>(host.allocate(1000));
+  auto* const other = static_cast<unsigned char*>(file.allocate(1000));
+  operations::fill(one, 7, 1000);
+  operations::fill(one + 100, 9, 10);
+  operations::copy(other + 5, one + 95, 20);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(other[5 + i], i >= 5 && i < 15 ? 9 : 7);
+  operations::copy(nullptr, nullptr, 0);
+}
+
+TEST_F(Operations, CopyWhatOverlaps) {
+  auto* const one = static_cast<unsigned char*>(host.allocate(100));
+  std::iota(one, one + 100, static_cast<unsigned char>(0));
+  operations::copy(one + 10, one, 50);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(one[10 + i], i);
+}
+
+TEST_F(Operations, RefuseWhatGoesBeyondAnAllocationAndSayWhich) {
+  void* const one = host.allocate(100, "density");
+  void* const other = host.allocate(200);
+  std::string const why = refusal_of([&] { operations::copy(static_cast<char*>(one) + 50, other, 60); });
+  EXPECT_NE(why.find("60 bytes to"), std::string::npos) << why;
+  EXPECT_NE(why.find("10 more than are left of the allocation of 100 bytes"), std::string::npos) << why;
+  EXPECT_NE(why.find("host pool named density"), std::string::npos) << why;
+  EXPECT_THROW(operations::copy(other, one, 101), bad_argument);
+  EXPECT_THROW(operations::fill(one, 0, 101), bad_argument);
+  EXPECT_THROW(operations::advise(one, 101, memory_advice::is_random), bad_argument);
+  EXPECT_THROW(operations::prefetch(one, 101, {}), bad_argument);
+}
+
+TEST_F(Operations, RefuseMemoryThatNobodyKnowsUntilItIsAdopted) {
+  alignas(16) unsigned char mine[64] = {};
+  void* const one = host.allocate(64);
+  operations::fill(one, 3, 64);
+  EXPECT_NE(refusal_of([&] { operations::copy(mine, one, 64); }).find("adopted_memory"), std::string::npos);
+  {
+    adopted_memory const known{mine, 60, {}, "mine"};
+    operations::copy(mine, one, 60);
+    EXPECT_EQ(mine[59], 3);
+    EXPECT_THROW(operations::copy(mine, one, 61), bad_argument);
+    EXPECT_THROW((adopted_memory{mine, 60}), bad_argument);
+  }
+  EXPECT_FALSE(registry::find(mine));
+  EXPECT_THROW((adopted_memory{mine + 1, 10}), bad_argument);
+  EXPECT_THROW((adopted_memory{one, 10}), bad_argument);
+}
+
+TEST_F(Operations, ReallocateKeepsWhatWasThere) {
+  auto* one = static_cast<unsigned char*>(operations::reallocate(host, nullptr, 10));
+  std::memset(one, 5, 10);
+  one = static_cast<unsigned char*>(operations::reallocate(host, one, 5000));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(one[i], 5);
+  one = static_cast<unsigned char*>(operations::reallocate(host, one, 3));
+  EXPECT_EQ(host.size_of(one), 3u);
+  EXPECT_EQ(one[2], 5);
+  EXPECT_THROW((void)operations::reallocate(host, one + 16, 3), bad_argument);
+  EXPECT_EQ(host.counts().pieces_live, 1u);
+}
+
+TEST_F(Operations, ThatFindNoMemoryLeaveAllAsItWas) {
+  pool<limited_resource<host_resource>> small{limited_resource<host_resource>{host_resource{}, 1_MiB}, {.first_block = 1_MiB}};
+  auto* const one = static_cast<unsigned char*>(small.allocate(700_KiB));
+  std::memset(one, 5, 700_KiB);
+  EXPECT_THROW((void)operations::reallocate(small, one, 800_KiB), out_of_memory);
+  EXPECT_EQ(small.size_of(one), 700_KiB);
+  void* const other = host.allocate(1_MiB);
+  EXPECT_THROW((void)operations::move(host, other, small), out_of_memory);
+  EXPECT_EQ(host.size_of(other), 1_MiB);
+  EXPECT_EQ(one[700_KiB - 1], 5);
+}
+
+TEST_F(Operations, MoveFromOnePoolToAnother) {
+  auto* const one = static_cast<unsigned char*>(host.allocate(100));
+  std::memset(one, 5, 100);
+  auto* const moved = static_cast<unsigned char*>(operations::move(host, one, file));
+  EXPECT_EQ(registry::find(moved)->place.kind, memory_kind::file);
+  EXPECT_EQ(moved[99], 5);
+  EXPECT_FALSE(host.size_of(one));
+  EXPECT_THROW((void)operations::move(host, one, file), bad_argument);
+}
+
+TEST_F(Operations, AdviseWhatTheSystemTakesAdviceFor) {
+  void* const one = file.allocate(100'000);
+  for (auto const what : {memory_advice::will_be_used, memory_advice::is_sequential, memory_advice::is_random}) EXPECT_NO_THROW(operations::advise(one, 100'000, what));
+  EXPECT_NO_THROW(operations::prefetch(one, 100'000, {}));
+  EXPECT_THROW(operations::advise(one, 100, memory_advice::read_mostly), bad_argument);
+}
+
+/// Copies and fills at random, against arrays.
+TEST_F(Operations, AgreeWithArrays) {
+  std::mt19937 random{5};
+  struct one {
+    unsigned char* memory;
+    std::vector<unsigned char> model;
+  };
+  std::vector<one> all;
+  for (bytes size = 1; size < 5000; size = size * 3 + 1) {
+    all.push_back({static_cast<unsigned char*>(size % 2 == 0 ? host.allocate(size) : file.allocate(size)), std::vector<unsigned char>(size)});
+    operations::fill(all.back().memory, 0, size);
+  }
+  for (int step = 0; step < 3000; ++step) {
+    auto& to = all[random() % all.size()];
+    auto const& from = all[random() % all.size()];
+    bytes const at = random() % to.model.size();
+    bytes const start = random() % from.model.size();
+    bytes const size = random() % (std::min(to.model.size() - at, from.model.size() - start) + 1);
+    if (random() % 2 == 0) {
+      operations::copy(to.memory + at, from.memory + start, size);
+      std::memmove(to.model.data() + at, from.model.data() + start, size);
+    } else {
+      operations::fill(to.memory + at, static_cast<unsigned char>(step), size);
+      std::memset(to.model.data() + at, static_cast<unsigned char>(step), size);
+    }
+  }
+  for (auto const& each : all) EXPECT_EQ(std::memcmp(each.memory, each.model.data(), each.model.size()), 0);
+}
+
+}  // namespace
+}  // namespace quarry::test

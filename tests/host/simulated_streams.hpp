@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams without work: they only know what comes after what, by vector clocks.
+#pragma once
+
+#include "quarry/host/stream_order.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <stdexcept>
+
+namespace quarry::test {
+
+using clock_of = std::map<std::uint32_t, std::uint64_t>;
+
+inline void join(clock_of& into, clock_of const& other) {
+  for (auto const& [stream, time] : other) into[stream] = std::max(into[stream], time);
+}
+
+/// Shared by all copies, so that a test can look while the pool has one.
+struct simulated_world {
+  std::map<std::uint32_t, clock_of> clocks;  // what comes before what a stream gets next
+  clock_of everywhere;                       // what is done
+  std::mt19937 random{1};
+  unsigned done_percent = 0;  // how often an event is found done
+  int record_fails_in = -1, wait_fails_in = -1;
+  std::uint64_t recorded = 0, waited = 0, live_events = 0;
+
+  /// A moment of a stream's, and whether what `later` gets next comes after it.
+  std::uint64_t tick(std::uint32_t stream) { return ++clocks[stream][stream]; }
+  bool is_before(std::uint32_t stream, std::uint64_t time, std::uint32_t later) {
+    return stream == later || clocks[later][stream] >= time || everywhere[stream] >= time;
+  }
+};
+
+class simulated_streams {
+ public:
+  using stream = std::uint32_t;
+  struct event {
+    clock_of after;
+  };
+
+  simulated_streams() : world_{std::make_shared<simulated_world>()} {}
+  [[nodiscard]] simulated_world& world() { return *world_; }
+
+  [[nodiscard]] event record(stream on) {
+    if (world_->record_fails_in >= 0 && world_->record_fails_in-- == 0) throw std::runtime_error{"record"};
+    world_->tick(on);
+    ++world_->recorded;
+    ++world_->live_events;
+    return {world_->clocks[on]};
+  }
+  void wait(stream later, event const& earlier) {
+    if (world_->wait_fails_in >= 0 && world_->wait_fails_in-- == 0) throw std::runtime_error{"wait"};
+    ++world_->waited;
+    join(world_->clocks[later], earlier.after);
+  }
+  [[nodiscard]] bool is_done(event const& one) noexcept {
+    for (auto const& [of, time] : one.after) {
+      if (world_->everywhere[of] < time && world_->random() % 100 >= world_->done_percent) return false;
+    }
+    join(world_->everywhere, one.after);
+    return true;
+  }
+  void finish(event const& one) noexcept { join(world_->everywhere, one.after); }
+  void finish(stream one) noexcept { join(world_->everywhere, world_->clocks[one]); }
+  void drop(event&) noexcept { --world_->live_events; }
+
+ private:
+  std::shared_ptr<simulated_world> world_;
+};
+
+static_assert(stream_order<simulated_streams>);
+
+}  // namespace quarry::test

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/stream_order.hpp"
+
+#include "host/simulated_streams.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace {
+
+struct without_wait {
+  using stream = int;
+  using event = int;
+  int record(stream) { return 0; }
+};
+
+TEST(StreamOrder, IsWhatRecordsAndWaits) {
+  static_assert(stream_order<simulated_streams>);
+  static_assert(!stream_order<without_wait>);
+  static_assert(!stream_order<int>);
+}
+
+TEST(StreamOrder, OfSimulatedStreamsIsThatOfTheirEvents) {
+  simulated_streams order;
+  auto const before = order.world().tick(1);
+  EXPECT_TRUE(order.world().is_before(1, before, 1));
+  EXPECT_FALSE(order.world().is_before(1, before, 2));
+  auto done = order.record(1);
+  auto const after = order.world().tick(1);
+  order.wait(2, done);
+  EXPECT_TRUE(order.world().is_before(1, before, 2));
+  EXPECT_FALSE(order.world().is_before(1, after, 2));
+  order.finish(1u);
+  EXPECT_TRUE(order.world().is_before(1, after, 3));
+  order.drop(done);
+  EXPECT_EQ(order.world().live_events, 0u);
+}
+
+}  // namespace
+}  // namespace quarry::test

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/stream_pool.hpp"
+
+#include "conformance/resources.hpp"
+#include "host/simulated_streams.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/limited_resource.hpp"
+#include "quarry/host/simulated_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace quarry::test {
+namespace {
+
+using simulated_pool = stream_pool<simulated_resource, simulated_streams>;
+
+struct StreamPool : testing::Test {
+  simulated_pool& make(stream_pool_options options = {.first_block = 1_MiB, .next_block = 1_MiB}, bytes limit = ~bytes{0}) {
+    pool = std::make_unique<simulated_pool>(simulated_resource{limit}, simulated_streams{}, options);
+    return *pool;
+  }
+  simulated_world& world() { return pool->order().world(); }
+  std::unique_ptr<simulated_pool> pool;
+};
+
+TEST_F(StreamPool, GivesAStreamItsOwnMemoryAgainWithoutAnEvent) {
+  auto& from = make();
+  void* const first = from.allocate(1000, 1);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(from.deallocate(first, 1));
+    EXPECT_EQ(from.allocate(1000, 1), first);
+  }
+  EXPECT_EQ(from.counts().events, 0u);
+  EXPECT_EQ(from.counts().blocks_taken, 1u);
+}
+
+TEST_F(StreamPool, MakesAnotherStreamWaitBeforeItGetsThatMemory) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  void* const whole = from.allocate(1_MiB, 1);
+  auto const used = world().tick(1);
+  from.deallocate(whole, 1);
+  EXPECT_EQ(from.allocate(1_MiB, 2), whole);
+  EXPECT_TRUE(world().is_before(1, used, 2));
+  EXPECT_EQ(from.counts().events, 1u);
+  EXPECT_EQ(from.counts().waits, 1u);
+}
+
+TEST_F(StreamPool, RecordsOneEventForAllThatAStreamGaveBack) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  std::vector<void*> parts;
+  for (int i = 0; i < 16; ++i) parts.push_back(from.allocate(64_KiB, 1));
+  for (void* const part : parts) from.deallocate(part, 1);
+  for (int i = 0; i < 16; ++i) (void)from.allocate(64_KiB, 2);
+  EXPECT_EQ(from.counts().events, 1u);
+  EXPECT_EQ(from.counts().waits, 1u);
+}
+
+TEST_F(StreamPool, DoesNotSplitItsMemoryBetweenStreamsThatAlternate) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 64_KiB, .most = 1_MiB});
+  for (int round = 0; round < 200; ++round) {
+    for (std::uint32_t const on : {1u, 2u}) {
+      std::vector<void*> parts;
+      bytes const size = bytes{1} << (8 + round % 12);
+      for (bytes sum = 0; sum + size <= 1_MiB; sum += size) parts.push_back(from.allocate(size, on));
+      for (void* const part : parts) ASSERT_TRUE(from.deallocate(part, on));
+    }
+  }
+  EXPECT_EQ(from.counts().held, 1_MiB);
+}
+
+TEST_F(StreamPool, GrowsBeforeAStreamWaitsIfItIsToldTo) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 2_MiB, .grows_first = true});
+  from.deallocate(from.allocate(1_MiB, 1), 1);
+  (void)from.allocate(1_MiB, 2);
+  EXPECT_EQ(from.counts().waits, 0u);
+  EXPECT_EQ(from.counts().held, 2_MiB);
+  (void)from.allocate(1_MiB, 3);  // at its most it takes what stream 1 had
+  EXPECT_EQ(from.counts().waits, 1u);
+  EXPECT_THROW((void)from.allocate(1, 3), out_of_memory);
+}
+
+TEST_F(StreamPool, MakesNobodyWaitForWhatIsDone) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  world().done_percent = 100;
+  from.deallocate(from.allocate(1_MiB, 1), 1);
+  (void)from.allocate(1_MiB, 2);
+  EXPECT_EQ(from.counts().waits, 0u);
+  EXPECT_EQ(world().live_events, 0u);
+}
+
+TEST_F(StreamPool, OfAStreamThatIsGoneWaitsThoughANewOneHasItsHandle) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  void* const whole = from.allocate(1_MiB, 1);
+  from.deallocate(whole, 1);
+  from.forget(1);
+  EXPECT_EQ(from.counts().streams, 0u);
+  EXPECT_EQ(from.allocate(1_MiB, 1), whole);
+  EXPECT_EQ(from.counts().waits, 1u);
+  from.forget(77);
+}
+
+TEST_F(StreamPool, RefusesADoubleFreeAndWhatIsNotItsOwn) {
+  auto& from = make();
+  void* const one = from.allocate(100, 1);
+  EXPECT_TRUE(from.deallocate(one, 2));
+  EXPECT_FALSE(from.deallocate(one, 2));
+  EXPECT_FALSE(from.deallocate(reinterpret_cast<void*>(12345), 1));
+  EXPECT_TRUE(from.deallocate(nullptr, 1));
+  EXPECT_EQ(from.counts().refused, 2u);
+  EXPECT_TRUE(from.audit().empty());
+  EXPECT_THROW((void)make({.alignment = 24}), bad_argument);
+}
+
+TEST_F(StreamPool, GivesBlocksBackOnceTheirUsersAreDone) {
+  auto& from = make();
+  void* const one = from.allocate(100, 1);
+  auto const used = world().tick(1);
+  from.deallocate(one, 1);
+  from.release();
+  EXPECT_EQ(from.counts().held, 0u);
+  EXPECT_EQ(from.counts().blocks_given, 1u);
+  EXPECT_GE(world().everywhere[1], used);
+}
+
+TEST_F(StreamPool, LosesNothingIfAnEventFails) {
+  for (int nth = 0; nth < 6; ++nth) {
+    auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+    void* const one = from.allocate(512_KiB, 1);
+    void* const two = from.allocate(512_KiB, 2);
+    auto const used = world().tick(1);
+    from.deallocate(one, 1);
+    from.deallocate(two, 2);
+    (nth % 2 == 0 ? world().record_fails_in : world().wait_fails_in) = nth / 2;
+    void* got = nullptr;
+    try {
+      got = from.allocate(1_MiB, 3);
+    } catch (std::exception const&) {
+      got = from.allocate(1_MiB, 3);
+    }
+    EXPECT_EQ(got, std::min(one, two));
+    EXPECT_TRUE(world().is_before(1, used, 3)) << nth;
+    EXPECT_TRUE(from.audit().empty());
+  }
+}
+
+/// Whoever gets memory comes after all who used it before; nothing in use overlaps; a full pool is full only if all is in use.
+TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+    std::mt19937 random{seed};
+    auto& from = make({.first_block = 256_KiB, .next_block = 64_KiB, .growth = 0, .alignment = 256, .most = 1_MiB, .grows_first = seed % 2 == 0});
+    world().done_percent = seed % 3 * 20;
+    struct use {
+      std::uint32_t stream;
+      std::uint64_t time;
+    };
+    std::map<std::uint64_t, use> last;  // of each 256 bytes
+    struct one {
+      bytes size;
+      std::uint32_t on;
+    };
+    std::map<std::uint64_t, one> live;
+    bytes in_use = 0;
+    for (int step = 0; step < 3000; ++step) {
+      auto const on = static_cast<std::uint32_t>(1 + random() % 4);
+      if (random() % 2 == 0 && !live.empty()) {
+        auto const gone = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        // It was used on its own stream, perhaps on another after that.
+        std::uint32_t stream = gone->second.on;
+        if (random() % 4 == 0) {
+          auto done = from.order().record(stream);
+          from.order().wait(on, done);
+          from.order().drop(done);
+          stream = on;
+        }
+        auto const time = world().tick(stream);
+        for (bytes at = 0; at < gone->second.size; at += 256) last[gone->first + at] = {stream, time};
+        ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(gone->first), stream));
+        in_use -= gone->second.size;
+        live.erase(gone);
+      } else {
+        bytes const size = 256 * (1 + random() % (random() % 4 == 0 ? 400 : 20));
+        std::uint64_t begin = 0;
+        try {
+          begin = reinterpret_cast<std::uint64_t>(from.allocate(size, on));
+        } catch (out_of_memory const&) {
+          ASSERT_GT(in_use + size, 256_KiB) << "seed " << seed;
+          continue;
+        }
+        for (bytes at = 0; at < size; at += 256) {
+          if (auto const before = last.find(begin + at); before != last.end()) {
+            ASSERT_TRUE(world().is_before(before->second.stream, before->second.time, on)) << "seed " << seed << " step " << step;
+          }
+        }
+        auto const next = live.lower_bound(begin);
+        ASSERT_TRUE(next == live.end() || begin + size <= next->first);
+        ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second.size <= begin);
+        live[begin] = {size, on};
+        in_use += size;
+      }
+      if (step % 500 == 499) from.forget(static_cast<std::uint32_t>(1 + random() % 4));
+      if (step % 50 == 0) {
+        ASSERT_TRUE(from.audit().empty()) << from.audit()[0];
+      }
+    }
+    EXPECT_LT(from.counts().events, from.counts().deallocations);
+    for (auto const& [begin, what] : live) from.deallocate(reinterpret_cast<void*>(begin), what.on);
+    from.release();
+    EXPECT_EQ(from.counts().held, 0u);
+    pool.reset();
+  }
+}
+
+/// As a resource, on one stream.
+struct on_one_stream {
+  static constexpr bytes alignment = 256;
+  static constexpr bool is_touchable = true;
+  stream_pool<host_resource, simulated_streams> from{host_resource{}, simulated_streams{}, {.first_block = 64_KiB, .next_block = 16_KiB}};
+  stream_resource<stream_pool<host_resource, simulated_streams>> on{from, 3};
+
+  static std::unique_ptr<on_one_stream> make() { return std::make_unique<on_one_stream>(); }
+  void* allocate(bytes size) { return on.allocate(size, alignment); }
+  void deallocate(void* pointer, bytes size) {
+    EXPECT_EQ(registry::find(pointer)->size, size);
+    on.deallocate(pointer, size, alignment);
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(StreamPool, ResourceConformance, on_one_stream);
+
+}  // namespace
+}  // namespace quarry::test
