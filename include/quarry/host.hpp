@@ -19,6 +19,7 @@
 #include "quarry/host/pool.hpp"
 #include "quarry/host/registry.hpp"
 #include "quarry/host/retrying_resource.hpp"
+#include "quarry/host/shared_resource.hpp"
 #include "quarry/host/standard_resource.hpp"
 #include "quarry/host/stitched_pool.hpp"
 #include "quarry/host/stream_pool.hpp"

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/shared_resource.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+namespace quarry {
+namespace {
+
+constexpr std::uint32_t most_processes = 64, most_allocations = 4096;
+constexpr std::uint64_t magic = 0x3130'5952'5241'5551;  // QUARRY01
+constexpr bytes data_alignment = 4096;
+
+/// A process, and when it began: numbers are given again.
+struct process {
+  std::atomic<pid_t> id;  // 0: none; written last
+  std::uint64_t began;
+};
+struct allocation {
+  std::atomic<std::uint32_t> is_there;  // written last
+  char name[64];
+  std::uint64_t begin;
+  bytes size, asked;
+  std::array<std::uint32_t, most_processes> references;
+
+  [[nodiscard]] std::uint64_t sum() const {
+    std::uint64_t result = 0;
+    for (std::uint32_t const each : references) result += each;
+    return result;
+  }
+};
+struct tables {
+  std::atomic<std::uint64_t> is_made;  // magic; written last
+  std::atomic<std::uint32_t> is_gone;  // its name was taken away: who has just opened it opens it again
+  bytes size;                          // of the data
+  pthread_mutex_t mutex;
+  std::array<process, most_processes> processes;
+  std::array<allocation, most_allocations> allocations;
+};
+constexpr bytes data_begin = (sizeof(tables) + data_alignment - 1) / data_alignment * data_alignment;
+
+/// When a process began, in the kernel's ticks; 0 if there is none.
+std::uint64_t began_at(pid_t id) {
+  std::FILE* const file = std::fopen(("/proc/" + std::to_string(id) + "/stat").c_str(), "r");
+  if (file == nullptr) return 0;
+  char text[1024];
+  std::size_t const length = std::fread(text, 1, sizeof text - 1, file);
+  std::fclose(file);
+  text[length] = 0;
+  char const* at = std::strrchr(text, ')');  // behind the program's name, which may hold anything
+  if (at == nullptr || at[1] == 0 || at[2] == 'Z' || at[2] == 'X') return 0;  // dead, but not waited for
+  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  return at == nullptr ? 0 : std::strtoull(at, nullptr, 10);
+}
+
+/// Closes a file when it goes, and ends its lock, which a mapping would keep.
+class open_file {
+ public:
+  explicit open_file(int number) : number_{number} {}
+  open_file(open_file const&) = delete;
+  open_file& operator=(open_file const&) = delete;
+  ~open_file() {
+    if (number_ < 0) return;
+    flock(number_, LOCK_UN);
+    close(number_);
+  }
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+/// One mapping of it.
+class shared_resource::segment {
+ public:
+  segment(std::string const& name, bytes size) : name_{"/" + name} {
+    while (!open(size)) {
+    }
+  }
+  segment(segment const&) = delete;
+  segment& operator=(segment const&) = delete;
+  ~segment() {
+    {
+      guard const held{*this};
+      if (std::uint32_t const mine = find_process(); mine != most_processes) forget(mine);
+      bool const is_last = std::none_of(all().processes.begin(), all().processes.end(), [](process const& one) { return one.id != 0; });
+      if (is_last && all().is_gone.exchange(1) == 0) shm_unlink(name_.c_str());
+    }
+    munmap(base_, mapped_);
+  }
+
+  [[nodiscard]] void* allocate(std::string_view name, bytes asked, bytes alignment, bool may_be_there) {
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > data_alignment) {
+      throw bad_argument{"shared_resource: alignment is " + std::to_string(alignment) + ", no power of two to 4096"};
+    }
+    if (asked > most_bytes_at_once) throw out_of_memory{"shared_resource " + name_, asked, "nothing has so much"};
+    bytes const size = (std::max<bytes>(asked, 1) + 63) / 64 * 64;
+    alignment = std::max<bytes>(alignment, 64);
+    guard const held{*this};
+    std::uint32_t const mine = my_process();
+    if (may_be_there) {
+      if (allocation* const there = find(name)) {
+        if (there->asked == asked) return take(*there, mine);
+        throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} + " is there with " + std::to_string(there->asked) + " bytes, not " + std::to_string(asked)};
+      }
+    }
+    for (bool const again : {false, true}) {
+      if (again && collect() == 0) break;
+      allocation* const free = free_entry();
+      auto const begin = free == nullptr ? std::nullopt : gap(size, alignment);
+      if (!begin) continue;
+      std::memset(free->name, 0, sizeof free->name);
+      std::memcpy(free->name, name.data(), name.size());
+      free->begin = *begin;
+      free->size = size;
+      free->asked = asked;
+      free->references.fill(0);
+      free->references[mine] = 1;
+      if (may_be_there) std::memset(data() + *begin, 0, size);
+      free->is_there.store(1, std::memory_order_release);
+      return data() + *begin;
+    }
+    throw out_of_memory{"shared_resource " + name_, asked, "no gap of its " + std::to_string(all().size) + " bytes, or no entry of its table, is free"};
+  }
+  [[nodiscard]] void* take(std::string_view name) {
+    guard const held{*this};
+    allocation* const there = find(name);
+    return there == nullptr ? nullptr : take(*there, my_process());
+  }
+  bool release(void const* pointer) noexcept {
+    guard const held{*this};
+    std::uint32_t const mine = find_process();
+    auto const begin = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data());
+    for (allocation& each : all().allocations) {
+      if (each.is_there == 0 || each.begin != begin) continue;
+      if (mine == most_processes || each.references[mine] == 0) return false;
+      if (--each.references[mine] == 0 && each.sum() == 0) each.is_there.store(0, std::memory_order_release);
+      return true;
+    }
+    return false;
+  }
+  std::uint32_t collect_locked() {
+    guard const held{*this};
+    return collect();
+  }
+  [[nodiscard]] counts_of_segment counts() {
+    guard const held{*this};
+    counts_of_segment result{all().size, 0, 0, 0, 0};
+    for (allocation const& each : all().allocations) {
+      if (each.is_there == 0) continue;
+      ++result.allocations;
+      result.in_use += each.size;
+      result.references += each.sum();
+    }
+    for (process const& each : all().processes) result.processes += each.id != 0;
+    return result;
+  }
+  [[nodiscard]] char* data() const { return static_cast<char*>(base_) + data_begin; }
+  [[nodiscard]] bytes size() const { return all().size; }
+  [[nodiscard]] std::string const& name() const { return name_; }
+
+ private:
+  /// Holds the segment's lock. Its last holder may have died: the tables are right all the same.
+  class guard {
+   public:
+    explicit guard(segment const& whose) : mutex_{whose.all().mutex} {
+      if (pthread_mutex_lock(&mutex_) == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
+    }
+    guard(guard const&) = delete;
+    guard& operator=(guard const&) = delete;
+    ~guard() { pthread_mutex_unlock(&mutex_); }
+
+   private:
+    pthread_mutex_t& mutex_;
+  };
+
+  [[nodiscard]] tables& all() const { return *static_cast<tables*>(base_); }
+
+  /// False if what it opened was taken away meanwhile.
+  bool open(bytes size) {
+    open_file const file{shm_open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    if (file.number() < 0) throw resource_failed{"shared_resource: shm_open of " + name_, std::strerror(errno)};
+    // Whoever makes it holds this lock, which a process that dies loses: the next one makes it then.
+    while (flock(file.number(), LOCK_EX) != 0) {
+      if (errno != EINTR) throw resource_failed{"shared_resource: flock of " + name_, std::strerror(errno)};
+    }
+    struct stat state {};
+    if (fstat(file.number(), &state) != 0) throw resource_failed{"shared_resource: fstat of " + name_, std::strerror(errno)};
+    bool is_new = state.st_size == 0;
+    if (!is_new && static_cast<bytes>(state.st_size) <= data_begin) throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+    if (is_new && size == 0) {
+      shm_unlink(name_.c_str());
+      throw bad_argument{"shared_resource: there is no segment " + name_ + ", and it cannot be made of 0 bytes"};
+    }
+    mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment : static_cast<bytes>(state.st_size);
+    if (is_new) {
+      // Pages are taken now: a full file system is an error here, and not a signal later.
+      int const failed = posix_fallocate(file.number(), 0, static_cast<off_t>(mapped_));
+      if (failed != 0) {
+        (void)ftruncate(file.number(), 0);
+        shm_unlink(name_.c_str());
+        throw out_of_memory{"shared_resource " + name_, size, std::strerror(failed)};
+      }
+    }
+    base_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+    if (base_ == MAP_FAILED) throw out_of_memory{"shared_resource " + name_, mapped_, std::strerror(errno)};
+    try {
+      is_new |= all().is_made.load(std::memory_order_acquire) == 0;  // its maker died
+      if (is_new) make();
+      if (all().is_made != magic || data_begin + all().size != mapped_) throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+      if (size != 0 && (size + data_alignment - 1) / data_alignment * data_alignment != all().size) {
+        throw bad_argument{"shared_resource: " + name_ + " is there with " + std::to_string(all().size) + " bytes, not " + std::to_string(size)};
+      }
+      guard const held{*this};
+      if (all().is_gone == 0) {
+        (void)collect();
+        (void)my_process();
+        return true;
+      }
+    } catch (...) {
+      munmap(base_, mapped_);
+      throw;
+    }
+    munmap(base_, mapped_);
+    return false;
+  }
+  void make() {
+    all().size = mapped_ - data_begin;
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&all().mutex, &kind);
+    pthread_mutexattr_destroy(&kind);
+    all().is_made.store(magic, std::memory_order_release);
+  }
+
+  // From here on the lock is held.
+  [[nodiscard]] std::uint32_t find_process() const {
+    pid_t const me = getpid();
+    std::uint32_t at = 0;
+    while (at != most_processes && all().processes[at].id != me) ++at;
+    return at;
+  }
+  /// This process's number, which it gets if it has none: a child of fork has none.
+  [[nodiscard]] std::uint32_t my_process() {
+    if (std::uint32_t const mine = find_process(); mine != most_processes) return mine;
+    for (bool const again : {false, true}) {
+      if (again) (void)collect();
+      for (std::uint32_t at = 0; at != most_processes; ++at) {
+        process& one = all().processes[at];
+        if (one.id != 0) continue;
+        one.began = began_at(getpid());
+        one.id.store(getpid(), std::memory_order_release);
+        return at;
+      }
+    }
+    throw out_of_memory{"shared_resource " + name_, 0, "64 processes have it open"};
+  }
+  [[nodiscard]] void* take(allocation& there, std::uint32_t mine) {
+    ++there.references[mine];
+    return data() + there.begin;
+  }
+  [[nodiscard]] allocation* find(std::string_view name) const {
+    for (allocation& each : all().allocations) {
+      if (each.is_there != 0 && name == each.name) return &each;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] allocation* free_entry() const {
+    for (allocation& each : all().allocations) {
+      if (each.is_there == 0) return &each;
+    }
+    return nullptr;
+  }
+  /// The lowest place that has room. O(n log n).
+  [[nodiscard]] std::optional<std::uint64_t> gap(bytes size, bytes alignment) const {
+    std::array<std::uint32_t, most_allocations> in_order;
+    std::uint32_t count = 0;
+    for (std::uint32_t at = 0; at < most_allocations; ++at) {
+      if (all().allocations[at].is_there != 0) in_order[count++] = at;
+    }
+    std::sort(in_order.begin(), in_order.begin() + count, [&](std::uint32_t a, std::uint32_t b) { return all().allocations[a].begin < all().allocations[b].begin; });
+    std::uint64_t end = 0;
+    for (std::uint32_t i = 0; i <= count; ++i) {
+      std::uint64_t const begin = (end + alignment - 1) & ~(alignment - 1);
+      std::uint64_t const next = i == count ? all().size : all().allocations[in_order[i]].begin;
+      if (begin <= next && size <= next - begin) return begin;
+      if (i != count) end = next + all().allocations[in_order[i]].size;
+    }
+    return std::nullopt;
+  }
+  void forget(std::uint32_t number) {
+    for (allocation& each : all().allocations) {
+      if (each.is_there == 0 || each.references[number] == 0) continue;
+      each.references[number] = 0;
+      if (each.sum() == 0) each.is_there.store(0, std::memory_order_release);
+    }
+    all().processes[number].id.store(0, std::memory_order_release);
+  }
+  std::uint32_t collect() {
+    std::uint32_t gone = 0;
+    for (std::uint32_t at = 0; at != most_processes; ++at) {
+      process const& one = all().processes[at];
+      pid_t const id = one.id;
+      if (id == 0 || id == getpid()) continue;
+      std::uint64_t const began = began_at(id);
+      bool const is_alive = began != 0 ? began == one.began : kill(id, 0) == 0 && access("/proc/self/stat", R_OK) != 0;
+      if (is_alive) continue;
+      forget(at);
+      ++gone;
+    }
+    return gone;
+  }
+
+  std::string name_;
+  void* base_ = nullptr;
+  bytes mapped_ = 0;
+};
+
+shared_resource::shared_resource(std::string name, bytes size) {
+  if (name.empty() || name.size() > 200 || name.find('/') != std::string::npos) {
+    throw bad_argument{"shared_resource: the name '" + name + "' is empty, longer than 200 characters, or has a '/'"};
+  }
+  if (size > most_bytes_at_once) throw out_of_memory{"shared_resource " + name, size, "nothing has so much"};
+  segment_ = std::make_unique<segment>(name, size);
+}
+shared_resource::shared_resource(shared_resource&& other) noexcept = default;
+shared_resource& shared_resource::operator=(shared_resource&& other) noexcept = default;
+shared_resource::~shared_resource() = default;
+
+void* shared_resource::allocate(bytes size, bytes alignment) { return segment_->allocate("", size, alignment, false); }
+void shared_resource::deallocate(void* pointer, bytes, bytes) noexcept { (void)segment_->release(pointer); }
+
+void* shared_resource::allocate(std::string_view name, bytes size, bytes alignment) {
+  if (name.empty() || name.size() > 63) throw bad_argument{"shared_resource: the name '" + std::string{name} + "' is not of 1 to 63 bytes"};
+  return segment_->allocate(name, size, alignment, true);
+}
+void* shared_resource::find(std::string_view name) { return name.empty() ? nullptr : segment_->take(name); }
+bool shared_resource::release(void* pointer) noexcept { return segment_->release(pointer); }
+std::uint32_t shared_resource::collect() { return segment_->collect_locked(); }
+shared_resource::counts_of_segment shared_resource::counts() const { return segment_->counts(); }
+
+std::uint64_t shared_resource::offset_of(void const* pointer) const {
+  auto const offset = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - segment_->data());
+  if (offset >= segment_->size()) throw bad_argument{"shared_resource: the address is not in segment " + segment_->name()};
+  return offset;
+}
+void* shared_resource::at(std::uint64_t offset) const {
+  if (offset >= segment_->size()) throw bad_argument{"shared_resource: offset " + std::to_string(offset) + " is beyond the end of segment " + segment_->name()};
+  return segment_->data() + offset;
+}
+
+}  // namespace quarry
