@@ -4,9 +4,12 @@
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/file_resource.hpp"
 #include "quarry/host/host_resource.hpp"
+#include "quarry/host/operations.hpp"
 #include "quarry/host/pool.hpp"
 
 #include <cstdio>
+#include <fstream>
+#include <iostream>
 #include <memory>
 #include <mutex>
 
@@ -18,12 +21,18 @@ struct quarry_pool {
   virtual void release() = 0;
   [[nodiscard]] virtual std::optional<quarry::bytes> size_of(void const* memory) const = 0;
   [[nodiscard]] virtual quarry::pool_counts counts() const = 0;
+  virtual bool note(void* memory, char const* name) = 0;
+  [[nodiscard]] virtual quarry::allocator_id id() const = 0;
 
   std::mutex mutex;
 };
 
 namespace quarry {
 namespace {
+
+static_assert(static_cast<int>(memory_kind::host) == QUARRY_HOST && static_cast<int>(memory_kind::device) == QUARRY_DEVICE &&
+              static_cast<int>(memory_kind::pinned) == QUARRY_PINNED && static_cast<int>(memory_kind::managed) == QUARRY_MANAGED &&
+              static_cast<int>(memory_kind::file) == QUARRY_FILE);
 
 template <class Resource>
 class pool_over final : public quarry_pool {
@@ -35,6 +44,8 @@ class pool_over final : public quarry_pool {
   void release() override { pool_.release(); }
   [[nodiscard]] std::optional<bytes> size_of(void const* memory) const override { return pool_.size_of(memory); }
   [[nodiscard]] pool_counts counts() const override { return pool_.counts(); }
+  bool note(void* memory, char const* name) override { return pool_.note(memory, name, {}); }
+  [[nodiscard]] allocator_id id() const override { return pool_.id(); }
 
  private:
   pool<Resource> pool_;
@@ -47,7 +58,7 @@ std::unique_ptr<quarry_pool> make(Resource from, pool_options const& options) {
 
 std::unique_ptr<quarry_pool> make(quarry_resource from, quarry_pool_options const& wanted) {
   pool_options const options{.first_block = wanted.first_block, .next_block = wanted.next_block, .growth = wanted.growth_percent,
-                             .alignment = wanted.alignment, .most = wanted.most};
+                             .alignment = wanted.alignment, .most = wanted.most, .name = wanted.name != nullptr ? wanted.name : ""};
   switch (from) {
     case QUARRY_HOST: return make(host_resource{}, options);
     case QUARRY_DEVICE: return make(device_resource{wanted.device}, options);
@@ -104,7 +115,7 @@ using quarry::with;
 
 quarry_pool_options quarry_pool_default_options(void) {
   quarry::pool_options const usual;
-  return {usual.first_block, usual.next_block, usual.growth, usual.alignment, usual.most, 0, nullptr};
+  return {usual.first_block, usual.next_block, usual.growth, usual.alignment, usual.most, 0, nullptr, nullptr};
 }
 
 quarry_status quarry_pool_create(quarry_resource from, quarry_pool_options const* options, quarry_pool** pool) {
@@ -153,6 +164,58 @@ quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* coun
   return with(pool, "quarry_pool_get_counts", counts != nullptr, [&] {
     auto const all = pool->counts();
     *counts = {all.held, all.most_held, all.live, all.most_live, all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name) {
+  return with(pool, "quarry_pool_note", name != nullptr, [&] {
+    if (pool->note(memory, name)) return QUARRY_OK;
+    return fail(QUARRY_NOT_IN_USE, "quarry_pool_note: the address is not in use in this pool");
+  });
+}
+
+quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id) {
+  return with(pool, "quarry_pool_id", id != nullptr, [&] {
+    *id = pool->id();
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_find(void const* address, quarry_record* record) {
+  return guarded([&] {
+    if (record == nullptr) throw quarry::bad_argument{"quarry_find: where the result goes is null"};
+    auto const found = quarry::registry::find(address);
+    if (!found) return fail(QUARRY_NOT_IN_USE, "quarry_find: the address is in no allocation");
+    *record = {found->allocator, static_cast<uint32_t>(found->place.kind), found->place.device, found->begin, found->size};
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_copy(void* to, void const* from, uint64_t size) {
+  return guarded([&] {
+    quarry::operations::copy(to, from, size);
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_fill(void* memory, int value, uint64_t size) {
+  return guarded([&] {
+    if (value < 0 || value > 255) throw quarry::bad_argument{"quarry_fill: " + std::to_string(value) + " is no byte"};
+    quarry::operations::fill(memory, static_cast<unsigned char>(value), size);
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_report(char const* path) {
+  return guarded([&] {
+    if (path == nullptr) {
+      quarry::registry::report(std::cerr);
+      return QUARRY_OK;
+    }
+    std::ofstream out{path};
+    quarry::registry::report(out);
+    if (!out.flush()) throw quarry::resource_failed{"quarry_report", std::string{"cannot write to "} + path};
     return QUARRY_OK;
   });
 }

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -120,6 +126,56 @@ TEST_F(CApi, LetsThreadsShareAPoolAndKeepsTheirErrorsApart) {
   quarry_pool_counts counts;
   quarry_pool_get_counts(pool, &counts);
   EXPECT_EQ(counts.live, 0u);
+}
+
+TEST(CApi, FindsNamesCopiesAndFills) {
+  quarry_pool_options options = quarry_pool_default_options();
+  options.name = "from C";
+  quarry_pool* pool = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &pool), QUARRY_OK);
+  void* one = nullptr;
+  void* other = nullptr;
+  ASSERT_EQ(quarry_pool_allocate(pool, 100, &one), QUARRY_OK);
+  ASSERT_EQ(quarry_pool_allocate(pool, 100, &other), QUARRY_OK);
+  EXPECT_EQ(quarry_fill(one, 7, 100), QUARRY_OK);
+  EXPECT_EQ(quarry_copy(other, static_cast<char*>(one) + 50, 50), QUARRY_OK);
+  EXPECT_EQ(static_cast<unsigned char*>(other)[49], 7);
+  quarry_record record{};
+  uint32_t id = 0;
+  EXPECT_EQ(quarry_find(static_cast<char*>(one) + 99, &record), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_id(pool, &id), QUARRY_OK);
+  EXPECT_EQ(record.allocator, id);
+  EXPECT_EQ(record.begin, one);
+  EXPECT_EQ(record.size, 100u);
+  EXPECT_EQ(record.resource, uint32_t{QUARRY_HOST});
+  EXPECT_EQ(quarry_pool_note(pool, one, "density"), QUARRY_OK);
+  std::string const path = testing::TempDir() + "quarry-report-" + std::to_string(getpid());
+  EXPECT_EQ(quarry_report(path.c_str()), QUARRY_OK);
+  std::ifstream in{path};
+  std::string const text{std::istreambuf_iterator<char>{in}, {}};
+  EXPECT_NE(text.find("density"), std::string::npos) << text;
+  EXPECT_NE(text.find("from C"), std::string::npos) << text;
+  std::remove(path.c_str());
+  quarry_pool_destroy(pool);
+}
+
+TEST(CApi, RefusesWhatCannotBeFoundOrCopied) {
+  quarry_pool* pool = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &pool), QUARRY_OK);
+  void* one = nullptr;
+  ASSERT_EQ(quarry_pool_allocate(pool, 100, &one), QUARRY_OK);
+  int local = 0;
+  quarry_record record{};
+  EXPECT_EQ(quarry_find(&local, &record), QUARRY_NOT_IN_USE);
+  EXPECT_EQ(quarry_find(one, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_copy(one, &local, 4), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_fill(one, 0, 101), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_fill(one, 256, 1), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_note(pool, &local, "local"), QUARRY_NOT_IN_USE);
+  EXPECT_EQ(quarry_pool_note(pool, one, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_id(pool, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_report("/nowhere/at/all"), QUARRY_RESOURCE_FAILED);
+  quarry_pool_destroy(pool);
 }
 
 }  // namespace

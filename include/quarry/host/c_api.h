@@ -36,6 +36,7 @@ typedef struct quarry_pool_options {
   uint64_t most;
   int device;            /* QUARRY_DEVICE: its number */
   const char* directory; /* QUARRY_FILE: where the files go */
+  const char* name;      /* for reports; null: "allocator N" */
 } quarry_pool_options;
 
 typedef struct quarry_pool_counts {
@@ -73,6 +74,32 @@ quarry_status quarry_pool_release(quarry_pool* pool);
 quarry_status quarry_pool_size_of(quarry_pool* pool, const void* memory, uint64_t* size);
 
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts);
+
+/* Names an allocation for reports, until it is given back. */
+quarry_status quarry_pool_note(quarry_pool* pool, void* memory, const char* name);
+
+/* The pool's number in records. */
+quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
+
+/* What any address of any pool belongs to; it may lie in the midst of an allocation. */
+typedef struct quarry_record {
+  uint32_t allocator;
+  uint32_t resource; /* quarry_resource, or 5 for memory shared by processes */
+  uint32_t device;
+  void* begin;
+  uint64_t size; /* as asked for */
+} quarry_record;
+
+/* QUARRY_NOT_IN_USE if it is nobody's. Takes no lock. */
+quarry_status quarry_find(const void* address, quarry_record* record);
+
+/* Copies between any two allocations, or sets one to a value; parts of them too. Done on return. QUARRY_BAD_ARGUMENT, and nothing is
+ * touched, if the registry does not know the memory, or it ends before `size` bytes. */
+quarry_status quarry_copy(void* to, const void* from, uint64_t size);
+quarry_status quarry_fill(void* memory, int value, uint64_t size);
+
+/* Writes a line for each live allocation and each allocator to a file, or to standard error if `path` is null. */
+quarry_status quarry_report(const char* path);
 
 /* What this thread's latest call that did not give QUARRY_OK says. Valid until its next call. */
 const char* quarry_last_error(void);
