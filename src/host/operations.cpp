@@ -95,18 +95,22 @@ void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
 }
 
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on) {
+  if (size != 0) prefetch(memory, size, where, on, checked("prefetch", "at", memory, size).place);
+}
+void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on, memory_place of) {
   if (size == 0) return;
-  auto const kind = checked("prefetch", "at", memory, size).place.kind;
-  if (kind == memory_kind::managed) return cuda::prefetch(memory, size, where, on);
-  if (kind == memory_kind::file && where.kind != memory_kind::device) return advise(const_cast<void*>(memory), size, memory_advice::will_be_used);
+  if (of.kind == memory_kind::managed) return cuda::prefetch(memory, size, where, on);
+  if (of.kind == memory_kind::file && where.kind != memory_kind::device) advise(const_cast<void*>(memory), size, memory_advice::will_be_used, {}, of);
 }
 
 void advise(void* memory, bytes size, memory_advice what, memory_place where) {
+  if (size != 0) advise(memory, size, what, where, checked("advise", "at", memory, size).place);
+}
+void advise(void* memory, bytes size, memory_advice what, memory_place where, memory_place of) {
   if (size == 0) return;
-  auto const kind = checked("advise", "at", memory, size).place.kind;
   bool const is_drivers = what == memory_advice::read_mostly || what == memory_advice::preferred_here || what == memory_advice::accessed_by;
-  if (is_drivers && kind == memory_kind::managed) return cuda::advise(memory, size, what, where);
-  if (is_drivers || kind == memory_kind::managed || kind == memory_kind::device || kind == memory_kind::pinned) {
+  if (is_drivers && of.kind == memory_kind::managed) return cuda::advise(memory, size, what, where);
+  if (is_drivers || of.kind == memory_kind::managed || of.kind == memory_kind::device || of.kind == memory_kind::pinned) {
     throw bad_argument{"advise: this advice is none for such memory; see memory_advice"};
   }
   auto const page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

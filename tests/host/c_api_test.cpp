@@ -6,11 +6,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
-
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -128,27 +127,27 @@ TEST_F(CApi, LetsThreadsShareAPoolAndKeepsTheirErrorsApart) {
   EXPECT_EQ(counts.live, 0u);
 }
 
-TEST(CApi, FindsNamesCopiesAndFills) {
+TEST_F(CApi, FindsNamesCopiesAndFills) {
   quarry_pool_options options = quarry_pool_default_options();
   options.name = "from C";
-  quarry_pool* pool = nullptr;
-  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &pool), QUARRY_OK);
+  quarry_pool* named = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &named), QUARRY_OK);
   void* one = nullptr;
   void* other = nullptr;
-  ASSERT_EQ(quarry_pool_allocate(pool, 100, &one), QUARRY_OK);
-  ASSERT_EQ(quarry_pool_allocate(pool, 100, &other), QUARRY_OK);
+  ASSERT_EQ(quarry_pool_allocate(named, 100, &one), QUARRY_OK);
+  ASSERT_EQ(quarry_pool_allocate(named, 100, &other), QUARRY_OK);
   EXPECT_EQ(quarry_fill(one, 7, 100), QUARRY_OK);
   EXPECT_EQ(quarry_copy(other, static_cast<char*>(one) + 50, 50), QUARRY_OK);
   EXPECT_EQ(static_cast<unsigned char*>(other)[49], 7);
   quarry_record record{};
   uint32_t id = 0;
   EXPECT_EQ(quarry_find(static_cast<char*>(one) + 99, &record), QUARRY_OK);
-  EXPECT_EQ(quarry_pool_id(pool, &id), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_id(named, &id), QUARRY_OK);
   EXPECT_EQ(record.allocator, id);
   EXPECT_EQ(record.begin, one);
   EXPECT_EQ(record.size, 100u);
   EXPECT_EQ(record.resource, uint32_t{QUARRY_HOST});
-  EXPECT_EQ(quarry_pool_note(pool, one, "density"), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_note(named, one, "density"), QUARRY_OK);
   std::string const path = testing::TempDir() + "quarry-report-" + std::to_string(getpid());
   EXPECT_EQ(quarry_report(path.c_str()), QUARRY_OK);
   std::ifstream in{path};
@@ -156,12 +155,10 @@ TEST(CApi, FindsNamesCopiesAndFills) {
   EXPECT_NE(text.find("density"), std::string::npos) << text;
   EXPECT_NE(text.find("from C"), std::string::npos) << text;
   std::remove(path.c_str());
-  quarry_pool_destroy(pool);
+  quarry_pool_destroy(named);
 }
 
-TEST(CApi, RefusesWhatCannotBeFoundOrCopied) {
-  quarry_pool* pool = nullptr;
-  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &pool), QUARRY_OK);
+TEST_F(CApi, RefusesWhatCannotBeFoundOrCopied) {
   void* one = nullptr;
   ASSERT_EQ(quarry_pool_allocate(pool, 100, &one), QUARRY_OK);
   int local = 0;
@@ -175,7 +172,6 @@ TEST(CApi, RefusesWhatCannotBeFoundOrCopied) {
   EXPECT_EQ(quarry_pool_note(pool, one, nullptr), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_pool_id(pool, nullptr), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_report("/nowhere/at/all"), QUARRY_RESOURCE_FAILED);
-  quarry_pool_destroy(pool);
 }
 
 }  // namespace

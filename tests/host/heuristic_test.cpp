@@ -41,5 +41,16 @@ TEST(Heuristic, AimsAtTheHighWaterOfItsRules) {
   EXPECT_EQ(one.by(heuristic_rules::poster_2022).wanted(some), 700u);
 }
 
+TEST(Heuristic, OfCostFiresWhenTheRentHasReachedThePrice) {
+  auto const rule = heuristic::worth(10);
+  pool_state state{.held = 100, .releasable = 50, .releasable_blocks = 2};
+  state.rent = 10 * 0x1p20 - 1;
+  EXPECT_EQ(rule.wanted(state), 0u);
+  state.rent = 10 * 0x1p20;
+  EXPECT_EQ(rule.wanted(state), 100u);
+  state.releasable_blocks = 1;
+  EXPECT_EQ(rule.wanted(state), 0u) << "one block is coalesced already";
+}
+
 }  // namespace
 }  // namespace quarry::test

@@ -211,5 +211,40 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
   }
 }
 
+TEST(Pool, GivesBackWhatWasNotNeededForAsManyFrees) {
+  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .shrink_after = 100}};
+  std::vector<void*> many;
+  for (int i = 0; i < 10; ++i) many.push_back(from.allocate(1_MiB));
+  for (void* const each : many) from.deallocate(each);
+  EXPECT_EQ(from.counts().held, 10_MiB);
+  for (int i = 0; i < 90; ++i) from.deallocate(from.allocate(500_KiB));
+  EXPECT_EQ(from.counts().held, 10_MiB) << "all was needed once in this period";
+  for (int i = 0; i < 100; ++i) from.deallocate(from.allocate(500_KiB));
+  EXPECT_EQ(from.counts().held, 1_MiB);
+  EXPECT_EQ(from.counts().blocks_given, 9u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+/// What a coalesce cost and what was held idle stay within a factor of each other, whatever comes.
+TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
+  constexpr std::uint32_t price = 64;
+  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = heuristic::worth(price)}};
+  std::vector<void*> many;
+  for (int i = 0; i < 4; ++i) many.push_back(from.allocate(1_MiB));
+  for (void* const each : many) from.deallocate(each);
+  EXPECT_EQ(from.counts().coalesces, 0u) << "1 + 2 + 3 + 4 MiB were held for one free each";
+  double held = 10;
+  while (from.counts().coalesces == 0) {
+    from.deallocate(from.allocate(16));
+    held += 4;
+    ASSERT_LE(held, price + 4);
+  }
+  EXPECT_GE(held, price);
+  EXPECT_EQ(from.counts().held, 4_MiB);
+  void* const whole = from.allocate(4_MiB);
+  EXPECT_EQ(from.counts().held, 4_MiB) << "it is one block now";
+  from.deallocate(whole);
+}
+
 }  // namespace
 }  // namespace quarry::test

@@ -95,13 +95,14 @@ class fitting {
     return size;
   }
 
-  /// Gives up the blocks in which nothing is in use: calls `give_back(block)` for each, oldest first.
+  /// Gives up the blocks in which nothing is in use, as long as `least_held` bytes are held without them: calls `give_back(block)`
+  /// for each, oldest first.
   template <class GiveBack>
-  void release(GiveBack const& give_back) {
+  void release(GiveBack const& give_back, bytes least_held = 0) {
     free_what_is_aside();
     std::size_t kept = 0;
     for (piece_id const id : blocks_) {
-      if (!pieces_[id].is_free() || !pieces_.is_whole_block(id)) {
+      if (!pieces_[id].is_free() || !pieces_.is_whole_block(id) || held_ - pieces_[id].size() < least_held) {
         blocks_[kept++] = id;
         continue;
       }

@@ -17,6 +17,7 @@ struct pool_state {
   bytes live = 0, most_live = 0;
   bytes rounded = 0, most_rounded = 0;
   std::size_t free_pieces = 0;
+  double rent = 0;  // bytes that could be released, summed over the frees since the last coalesce: bytes x frees
 };
 
 /// Whose behaviour a heuristic follows.
@@ -32,7 +33,7 @@ enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
 ///
 /// `wanted` gives how many bytes the pool should hold after coalescing, or 0: not now.
 struct heuristic {
-  enum class trigger : std::uint8_t { never, percent, blocks };
+  enum class trigger : std::uint8_t { never, percent, blocks, cost };
   enum class target : std::uint8_t { held, high_water };
   enum class moment : std::uint8_t { after_free, before_growth };
 
@@ -45,6 +46,10 @@ struct heuristic {
   [[nodiscard]] static constexpr heuristic never() { return {}; }
   [[nodiscard]] static constexpr heuristic percent_releasable(std::uint32_t percent) { return {trigger::percent, {}, {}, heuristic_rules::quarry, percent}; }
   [[nodiscard]] static constexpr heuristic blocks_releasable(std::uint32_t blocks) { return {trigger::blocks, {}, {}, heuristic_rules::quarry, blocks}; }
+  /// A coalesce costs as much as it does to hold `price` MiB that could be released while something is freed once. It comes when what was
+  /// paid for holding has reached its price: so whatever the program does, the sum is at most twice that of who knows what comes (the
+  /// rule of the ski rental: Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
+  [[nodiscard]] static constexpr heuristic worth(std::uint32_t price) { return {trigger::cost, {}, {}, heuristic_rules::quarry, price}; }
   /// The pool is made as large as it ever had to be, not as it is.
   [[nodiscard]] constexpr heuristic to_high_water() const { return with(target::high_water, asked, rules); }
   /// Asked when nothing fits, and not after each free (the poster's coalesce-before-grow).
@@ -68,6 +73,7 @@ struct heuristic {
     switch (when) {
       case trigger::never: return false;
       case trigger::blocks: return is_poster ? pool.releasable_blocks > parameter : pool.releasable_blocks >= parameter;
+      case trigger::cost: return pool.releasable_blocks >= 2 && pool.rent >= static_cast<double>(parameter) * 0x1p20;
       case trigger::percent: {
         bytes const there = is_poster && pool.free_pieces < 2 ? 0 : pool.releasable;
         if (parameter == 0) return false;

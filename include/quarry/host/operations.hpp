@@ -45,6 +45,9 @@ void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on
 /// Tells the driver (managed memory: the first three) or the system (host and file: the last three) how memory will be used.
 /// Throws `bad_argument` for advice that is none for such memory.
 void advise(void* memory, bytes size, memory_advice what, memory_place where = {});
+/// The same for memory that is known to be `of` that kind, without a look-up.
+void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on, memory_place of);
+void advise(void* memory, bytes size, memory_advice what, memory_place where, memory_place of);
 
 /// A larger or smaller allocation of `from` with what was in `memory`, which is given back; nullptr for nothing. If there is no memory for it,
 /// throws and leaves all as it was.

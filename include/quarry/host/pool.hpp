@@ -19,6 +19,7 @@ struct pool_options {
   bytes alignment = 16;       ///< of all allocations, and what sizes are rounded up to: a power of two from 16 to 16 KiB
   bytes most = ~bytes{0};     ///< bytes that the pool holds at most
   heuristic coalesce = heuristic::never();
+  std::uint64_t shrink_after = 0;  ///< frees after which blocks go back that were not needed during all of them; 0: never
   std::string name = {};      ///< for reports
   bool is_tracked = true;     ///< the registry knows its allocations; never of a simulated resource
 };
@@ -47,9 +48,10 @@ class pool {
   /// Throws `bad_argument`.
   explicit pool(Resource from, pool_options const& options = {}) : resource_{std::move(from)}, options_{checked(options)}, strategy_{options_.alignment} {
     if (options_.is_tracked && !simulated<Resource>) ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
+    asks_after_frees_ = options_.shrink_after != 0;
     if (options_.coalesce.when == heuristic::trigger::never) return;
     strategy_.set_nothing_aside();
-    asks_after_frees_ = options_.coalesce.asked == heuristic::moment::after_free;
+    asks_after_frees_ |= options_.coalesce.asked == heuristic::moment::after_free;
   }
   pool(pool const&) = delete;
   pool& operator=(pool const&) = delete;
@@ -68,6 +70,7 @@ class pool {
     ++allocations_;
     most_live_ = std::max(most_live_, live_);
     most_rounded_ = std::max(most_rounded_, strategy_.in_use());
+    most_of_period_ = std::max(most_of_period_, strategy_.in_use());
     return reinterpret_cast<void*>(begin);
   }
 
@@ -125,6 +128,7 @@ class pool {
   /// only if that much is not free already in other blocks.)
   void coalesce(bytes wanted) noexcept {
     if (options_.coalesce.rules == heuristic_rules::umpire_2024 && strategy_.free_pieces() < 2) return;
+    rent_ = 0;
     release();
     if (strategy_.held() >= wanted) return;
     try {
@@ -205,7 +209,17 @@ class pool {
     return found ? *found : grow_for(both);
   }
   [[gnu::noinline]] void ask_heuristic() noexcept {
+    if (options_.shrink_after != 0 && ++frees_of_period_ >= options_.shrink_after) shrink();
+    if (options_.coalesce.when == heuristic::trigger::never || options_.coalesce.asked != heuristic::moment::after_free) return;
+    rent_ += static_cast<double>(strategy_.releasable());
     if (bytes const wanted = options_.coalesce.wanted(state())) coalesce(wanted);
+  }
+
+  /// Gives back what the most of a period would not have needed.
+  void shrink() noexcept {
+    strategy_.release([&](auto const& gone) { give(gone); }, most_of_period_);
+    most_of_period_ = strategy_.in_use();
+    frees_of_period_ = 0;
   }
 
   [[nodiscard]] std::uint64_t grow_for(sizes both) {
@@ -266,7 +280,7 @@ class pool {
   }
 
   [[nodiscard]] pool_state state() const {
-    return {strategy_.held(), strategy_.releasable(), strategy_.releasable_blocks(), live_, most_live_, strategy_.in_use(), most_rounded_, strategy_.free_pieces()};
+    return {strategy_.held(), strategy_.releasable(), strategy_.releasable_blocks(), live_, most_live_, strategy_.in_use(), most_rounded_, strategy_.free_pieces(), rent_};
   }
 
   Resource resource_;
@@ -274,7 +288,9 @@ class pool {
   Strategy strategy_;
   std::optional<ledger> ledger_;
   bool asks_after_frees_ = false;
-  bytes live_ = 0, most_live_ = 0, most_rounded_ = 0, most_held_ = 0;
+  bytes live_ = 0, most_live_ = 0, most_rounded_ = 0, most_held_ = 0, most_of_period_ = 0;
+  std::uint64_t frees_of_period_ = 0;
+  double rent_ = 0;
   std::uint64_t allocations_ = 0, deallocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0, refused_ = 0;
 };
 

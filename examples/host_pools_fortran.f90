@@ -1,0 +1,62 @@
+! SPDX-License-Identifier: Apache-2.0
+! A host pool from Fortran: arrays that the pool holds, and what the library knows of any address within them.
+program host_pools_fortran
+  use, intrinsic :: iso_c_binding, only: c_loc
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real64
+  use quarry
+  implicit none
+
+  integer, parameter :: columns = 1000, rows = 500
+  type(quarry_pool) :: pool
+  type(quarry_pool_options) :: options
+  type(quarry_pool_counts) :: counts
+  type(quarry_record) :: record
+  real(real64), pointer :: field(:, :), scratch(:), too_large(:, :)
+  integer(int32) :: id
+  integer :: status, row
+
+  options%name = 'fields'
+  options%most = 2_int64**30
+  call pool%create(quarry_host, options)  ! no status: a failure would end the program
+
+  call pool%allocate(field, [columns, rows])
+  call pool%allocate(scratch, [columns])
+  scratch = 1.5_real64
+  do row = 1, rows
+    field(:, row) = row * scratch
+  end do
+  call check(abs(sum(field) - 1.5_real64 * columns * rows * (rows + 1) / 2) < 1.0_real64, 'the sum of the field')
+  call pool%deallocate(scratch)
+  call check(.not. associated(scratch), 'what was given back is null')
+
+  call pool%note(c_loc(field(1, 1)), 'density')
+  call quarry_find(c_loc(field(17, 200)), record)
+  call pool%id(id)
+  print '(a, i0, a, i0)', 'the element is in ', record%size, ' bytes of allocator ', record%allocator
+  call check(record%size == 8_int64 * columns * rows .and. record%allocator == id, 'the record of an element')
+
+  call pool%counts(counts)
+  print '(i0, a, i0, a)', counts%live, ' bytes in use of ', counts%held, ' held'
+  call check(counts%live == record%size .and. counts%pieces_live == 1, 'the counts')
+  call quarry_report()
+
+  call pool%allocate(too_large, [100000, 100000], status)
+  call check(status == quarry_out_of_memory .and. .not. associated(too_large), 'a refusal')
+  print '(a)', quarry_last_error()
+
+  call pool%deallocate(field)
+  call pool%release()
+  call pool%counts(counts)
+  call check(counts%live == 0 .and. counts%held == 0, 'all is given back')
+  call pool%destroy()
+
+contains
+
+  subroutine check(is_right, what)
+    logical, intent(in) :: is_right
+    character(*), intent(in) :: what
+
+    if (.not. is_right) error stop 'wrong: ' // what
+  end subroutine
+
+end program

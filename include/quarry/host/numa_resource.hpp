@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/resource.hpp"
+
+namespace quarry {
+
+/// Memory of the host on one NUMA node, by whole pages: Linux takes them from there, or refuses. Threads may share it.
+class numa_resource {
+ public:
+  /// Throws `bad_argument` if the system has no such node, `resource_failed` if it does not let a process choose one.
+  explicit numa_resource(unsigned node);
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] unsigned node() const { return node_; }
+
+ private:
+  unsigned node_;
+};
+
+static_assert(memory_resource<numa_resource>);
+
+}  // namespace quarry

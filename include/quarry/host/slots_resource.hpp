@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/resource.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quarry {
+
+/// Keeps up to so many allocations that were given back, each for the next request of exactly its size and alignment: for programs
+/// with a few large arrays of few sizes.
+///
+/// When all slots are taken, what was given back first goes to the upstream. O(slots). Not thread-safe. (Umpire's SlotPool gives
+/// null when its slots are full; this gives memory.)
+template <class Upstream>
+class slots_resource {
+ public:
+  /// Throws `bad_argument` for no slot, or more than 1024.
+  slots_resource(Upstream upstream, std::uint32_t slots) : upstream_{std::move(upstream)}, slots_{slots} {
+    if (slots == 0 || slots > 1024) throw bad_argument{"slots_resource: " + std::to_string(slots) + " slots are not 1 to 1024"};
+    kept_.reserve(slots);
+  }
+  slots_resource(slots_resource&& other) noexcept : upstream_{std::move(other.upstream_)}, slots_{other.slots_}, kept_{std::exchange(other.kept_, {})} {}
+  slots_resource& operator=(slots_resource&& other) noexcept {
+    std::swap(upstream_, other.upstream_);
+    std::swap(slots_, other.slots_);
+    std::swap(kept_, other.kept_);
+    return *this;
+  }
+  ~slots_resource() { release(); }
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    for (std::size_t at = kept_.size(); at-- != 0;) {  // the latest first: it is warm
+      if (kept_[at].size != size || kept_[at].alignment != alignment) continue;
+      void* const result = kept_[at].memory;
+      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(at));
+      return result;
+    }
+    try {
+      return upstream_.allocate(size, alignment);
+    } catch (std::bad_alloc const&) {
+      if (kept_.empty()) throw;
+    }
+    release();
+    return upstream_.allocate(size, alignment);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    if (kept_.size() == slots_) {
+      one const first = kept_.front();
+      kept_.erase(kept_.begin());
+      upstream_.deallocate(first.memory, first.size, first.alignment);
+    }
+    if (kept_.capacity() < slots_) return upstream_.deallocate(pointer, size, alignment);  // was moved from
+    kept_.push_back({pointer, size, alignment});
+  }
+  /// Gives what is kept to the upstream.
+  void release() noexcept {
+    for (one const& each : kept_) upstream_.deallocate(each.memory, each.size, each.alignment);
+    kept_.clear();
+  }
+  [[nodiscard]] std::size_t kept() const { return kept_.size(); }
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
+ private:
+  struct one {
+    void* memory;
+    bytes size, alignment;
+  };
+  Upstream upstream_;
+  std::uint32_t slots_;
+  std::vector<one> kept_;  // what was given back first comes first
+};
+
+}  // namespace quarry

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fuzz targets share: numbers out of bytes, and a way to say what is wrong.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <source_location>
+
+namespace quarry::test {
+
+/// Says what is wrong and ends the program: a fuzzer sees nothing else.
+inline void expect(bool holds, char const* otherwise, std::source_location where = std::source_location::current()) {
+  if (holds) return;
+  std::fprintf(stderr, "%s:%u: %s\n", where.file_name(), static_cast<unsigned>(where.line()), otherwise);
+  std::abort();
+}
+
+/// A string of bytes, read as numbers from its beginning. Behind its end there are zeros, so that every string means something and
+/// a shorter one means what comes first of a longer one.
+class byte_source {
+ public:
+  byte_source(std::uint8_t const* data, std::size_t size) : data_{data}, size_{size} {}
+
+  /// All bytes were read: from now on everything is zero.
+  [[nodiscard]] bool is_exhausted() const { return at_ == size_; }
+
+  [[nodiscard]] std::uint8_t u8() { return at_ == size_ ? std::uint8_t{0} : data_[at_++]; }
+  [[nodiscard]] std::uint16_t u16() { return number<std::uint16_t>(); }
+  [[nodiscard]] std::uint32_t u32() { return number<std::uint32_t>(); }
+  [[nodiscard]] std::uint64_t u64() { return number<std::uint64_t>(); }
+
+  /// From `least` to `most`, both included. Reads as few bytes as will do, so that a mutation of one byte changes one number.
+  [[nodiscard]] std::uint64_t range(std::uint64_t least, std::uint64_t most) {
+    std::uint64_t const span = most - least;
+    if (span == 0) return least;
+    if (span < 1 << 8) return least + u8() % (span + 1);
+    if (span < 1 << 16) return least + u16() % (span + 1);
+    if (span < std::uint64_t{1} << 32) return least + u32() % (span + 1);
+    return span == ~std::uint64_t{0} ? u64() : least + u64() % (span + 1);
+  }
+  /// Below `count`, which is not 0.
+  [[nodiscard]] std::size_t index(std::size_t count) { return static_cast<std::size_t>(range(0, count - 1)); }
+  /// True for so many of 256 bytes.
+  [[nodiscard]] bool chance(unsigned of_256) { return u8() < of_256; }
+
+  /// A size up to `most`: often small, often a power of two or one beside it.
+  [[nodiscard]] std::uint64_t size(std::uint64_t most) {
+    switch (u8() % 8) {
+      case 0: return range(0, std::min<std::uint64_t>(most, 32));
+      case 1:
+      case 2: return range(0, std::min<std::uint64_t>(most, 255));
+      case 3: return range(0, std::min<std::uint64_t>(most, 4095));
+      case 4:
+      case 5: return std::min(most, near_power_of_two());
+      default: return range(0, most);
+    }
+  }
+  /// The same, and now and then any number there is.
+  [[nodiscard]] std::uint64_t wild_size(std::uint64_t most) {
+    std::uint8_t const kind = u8();
+    return kind < 248 ? size(most) : kind < 252 ? near_power_of_two() : u64();
+  }
+  /// 2^n, or one less or more.
+  [[nodiscard]] std::uint64_t near_power_of_two() {
+    std::uint8_t const kind = u8();
+    return (std::uint64_t{1} << kind % 64) + kind / 64 % 3 - 1;
+  }
+
+ private:
+  template <std::unsigned_integral Number>
+  [[nodiscard]] Number number() {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < sizeof(Number); ++i) sum |= std::uint64_t{u8()} << i * 8;
+    return static_cast<Number>(sum);
+  }
+
+  std::uint8_t const* data_;
+  std::size_t size_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace quarry::test

@@ -1,0 +1,547 @@
+! SPDX-License-Identifier: Apache-2.0
+! Checks the Fortran module: facts, refusals and their messages, and that what is given back no longer counts.
+program fortran_test
+  use, intrinsic :: iso_c_binding, only: c_associated, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
+  use quarry
+  implicit none
+
+  character(*), parameter :: text_file = 'quarry_fortran_test.txt'
+  integer :: checked = 0, failed = 0
+  character(32) :: argument
+
+  call get_command_argument(1, argument)
+  if (argument == 'stop') call fail_without_a_status()
+
+  call default_options_are_those_of_the_library()
+  call arrays_of_each_type_and_rank_work()
+  call empty_arrays_work()
+  call bad_extents_are_refused()
+  call wrong_addresses_are_refused()
+  call what_is_no_pool_is_refused()
+  call bad_options_are_refused()
+  call limits_are_kept()
+  call plain_memory_works()
+  call arrays_may_be_contiguous_or_have_other_bounds()
+  call large_arrays_are_given_back()
+  call the_latest_failure_speaks()
+  call records_notes_and_reports_work()
+  call copies_and_fills_work()
+  call file_pools_work()
+  call failures_without_a_status_end_the_program()
+
+  if (failed > 0) error stop 'fortran_test failed'
+  print '(i0, a)', checked, ' checks passed'
+
+contains
+
+  subroutine check(is_right, what)
+    logical, intent(in) :: is_right
+    character(*), intent(in) :: what
+
+    checked = checked + 1
+    if (is_right) return
+    failed = failed + 1
+    write (error_unit, '(4a)') 'failed: ', what, '; the last error is: ', quarry_last_error()
+  end subroutine
+
+  ! That the call before gave `status` `wanted`, and that the message has `part`.
+  subroutine check_refused(status, wanted, part, what)
+    integer, intent(in) :: status, wanted
+    character(*), intent(in) :: part, what
+
+    call check(status == wanted, what // ': the status')
+    call check(index(quarry_last_error(), part) > 0, what // ': the message')
+  end subroutine
+
+  subroutine check_nothing_live(pool, what)
+    type(quarry_pool), intent(in) :: pool
+    character(*), intent(in) :: what
+    type(quarry_pool_counts) :: counts
+
+    call pool%release()
+    call pool%counts(counts)
+    call check(counts%live == 0 .and. counts%pieces_live == 0 .and. counts%held == 0, what // ': nothing is left')
+  end subroutine
+
+  subroutine default_options_are_those_of_the_library()
+    type(quarry_pool_options) :: own, usual
+
+    usual = quarry_pool_default_options()
+    call check(own%first_block == usual%first_block .and. own%next_block == usual%next_block, 'default blocks')
+    call check(own%growth_percent == usual%growth_percent .and. own%alignment == usual%alignment, 'default growth, alignment')
+    call check(own%most == usual%most .and. own%device == usual%device, 'default limit, device')
+    call check(.not. (allocated(usual%directory) .or. allocated(usual%name)), 'default texts')
+  end subroutine
+
+  subroutine arrays_of_each_type_and_rank_work()
+    type(quarry_pool) :: pool
+    type(quarry_pool_counts) :: counts
+    real(real64), pointer :: a1(:), a2(:, :), a3(:, :, :)
+    real(real32), pointer :: b1(:), b2(:, :), b3(:, :, :)
+    integer(int32), pointer :: c1(:), c2(:, :), c3(:, :, :)
+    integer(int64), pointer :: d1(:), d2(:, :), d3(:, :, :)
+    integer(int64), parameter :: n(3) = [2_int64, 3_int64, 5_int64]
+
+    call pool%create(quarry_host)
+    call pool%allocate(a1, [2])
+    call pool%allocate(b1, n(:1))
+    call pool%allocate(c1, [2])
+    call pool%allocate(d1, n(:1))
+    call pool%allocate(a2, n(:2))
+    call pool%allocate(b2, [2, 3])
+    call pool%allocate(c2, n(:2))
+    call pool%allocate(d2, [2, 3])
+    call pool%allocate(a3, [2, 3, 5])
+    call pool%allocate(b3, n)
+    call pool%allocate(c3, [2, 3, 5])
+    call pool%allocate(d3, n)
+    call check(all([size(a1), size(b1), size(c1), size(d1)] == 2), 'extents of rank 1')
+    call check(all([shape(a2), shape(b2), shape(c2), shape(d2)] == [2, 3, 2, 3, 2, 3, 2, 3]), 'extents of rank 2')
+    call check(all([shape(a3), shape(b3), shape(c3), shape(d3)] == [2, 3, 5, 2, 3, 5, 2, 3, 5, 2, 3, 5]), 'extents of rank 3')
+    call check(all([lbound(a1), lbound(b2), lbound(c3), lbound(d3)] == 1), 'lower bounds')
+    call pool%counts(counts)
+    call check(counts%live == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%pieces_live == 12, 'counts of twelve arrays')
+    ! All are set before one is looked at: they must not overlap.
+    a1 = 1
+    b1 = 2
+    c1 = 3
+    d1 = 4
+    a2 = 5
+    b2 = 6
+    c2 = 7
+    d2 = 8
+    a3 = 9
+    b3 = 10
+    c3 = 11
+    d3 = 12
+    call check(nint(sum(a1) + sum(b1)) == 6 .and. sum(c1) + sum(d1) == 14, 'values of rank 1')
+    call check(nint(sum(a2) + sum(b2)) == 66 .and. sum(c2) + sum(d2) == 90, 'values of rank 2')
+    call check(nint(sum(a3) + sum(b3)) == 570 .and. sum(c3) + sum(d3) == 690, 'values of rank 3')
+    call pool%deallocate(a1)
+    call pool%deallocate(b1)
+    call pool%deallocate(c1)
+    call pool%deallocate(d1)
+    call pool%deallocate(a2)
+    call pool%deallocate(b2)
+    call pool%deallocate(c2)
+    call pool%deallocate(d2)
+    call pool%deallocate(a3)
+    call pool%deallocate(b3)
+    call pool%deallocate(c3)
+    call pool%deallocate(d3)
+    call check(.not. (associated(a1) .or. associated(b1) .or. associated(c1) .or. associated(d1)), 'given back, rank 1')
+    call check(.not. (associated(a2) .or. associated(b2) .or. associated(c2) .or. associated(d2)), 'given back, rank 2')
+    call check(.not. (associated(a3) .or. associated(b3) .or. associated(c3) .or. associated(d3)), 'given back, rank 3')
+    call check_nothing_live(pool, 'twelve arrays')
+    call pool%destroy()
+  end subroutine
+
+  subroutine empty_arrays_work()
+    type(quarry_pool) :: pool
+    type(quarry_pool_counts) :: counts
+    real(real64), pointer :: line(:)
+    real(real32), pointer :: plane(:, :)
+    integer(int64), pointer :: box(:, :, :)
+    integer :: status
+
+    call pool%create(quarry_host)
+    call pool%allocate(line, [0], status)
+    call check(status == quarry_ok .and. associated(line) .and. size(line) == 0, 'an empty line')
+    call pool%allocate(plane, [7, 0], status)
+    call check(status == quarry_ok .and. all(shape(plane) == [7, 0]), 'an empty plane')
+    call pool%allocate(box, [4, 0, 9], status)
+    call check(status == quarry_ok .and. all(shape(box) == [4, 0, 9]), 'an empty box')
+    line = 1
+    plane = 1
+    call check(sum(box) == 0, 'an empty sum')
+    call pool%counts(counts)
+    call check(counts%pieces_live == 0, 'empty arrays take nothing')
+    call pool%deallocate(line, status)
+    call check(status == quarry_ok .and. .not. associated(line), 'an empty line goes back')
+    call pool%deallocate(line, status)
+    call check(status == quarry_ok, 'a null line is ignored')
+    call pool%deallocate(plane, status)
+    call check(status == quarry_ok .and. .not. associated(plane), 'an empty plane goes back')
+    call pool%deallocate(box, status)
+    call check(status == quarry_ok .and. .not. associated(box), 'an empty box goes back')
+    call check_nothing_live(pool, 'empty arrays')
+    call pool%destroy()
+  end subroutine
+
+  subroutine bad_extents_are_refused()
+    type(quarry_pool) :: pool
+    real(real64), pointer :: line(:), plane(:, :)
+    integer(int32), pointer :: box(:, :, :)
+    integer(int64), parameter :: root = 3037000500_int64  ! its square is the first beyond int64
+    integer :: status
+
+    call pool%create(quarry_host)
+    call pool%allocate(line, [-1], status)
+    call check_refused(status, quarry_bad_argument, 'an extent of -1 is negative', 'a negative extent')
+    call check(.not. associated(line), 'a negative extent gives null')
+    ! Their product is positive.
+    call pool%allocate(plane, [-3, -5], status)
+    call check_refused(status, quarry_bad_argument, 'an extent of -3 x -5 is negative', 'two negative extents')
+    call pool%allocate(plane, [0, -5], status)
+    call check_refused(status, quarry_bad_argument, '0 x -5', 'a negative extent of an empty array')
+    call pool%allocate(plane, [root, root], status)
+    call check_refused(status, quarry_bad_argument, '3037000500 x 3037000500 elements of 8 bytes', 'too many elements')
+    call check(.not. associated(plane), 'too many elements give null')
+    ! So many elements can be counted, but not their bytes.
+    call pool%allocate(line, [2_int64**60], status)
+    call check_refused(status, quarry_bad_argument, 'more than 9223372036854775807 bytes', 'too many bytes')
+    call pool%allocate(box, [2_int64**32, 2_int64**32, 0_int64], status)
+    call check_refused(status, quarry_bad_argument, '4294967296 x 4294967296 x 0', 'strides that overflow')
+    call pool%allocate(box, [0_int64, 2_int64**32, 2_int64**32], status)
+    call check(status == quarry_ok .and. size(box, 3, int64) == 2_int64**32, 'strides of 0')
+    call pool%deallocate(box)
+    call pool%allocate(box, [2, 3], status)
+    call check_refused(status, quarry_bad_argument, '2 extents for an array of rank 3', 'too few extents')
+    call pool%allocate(line, [2_int64**60 - 1], status)
+    call check_refused(status, quarry_out_of_memory, '9223372036854775800', 'the most that can be asked for')
+    call check(.not. associated(line), 'too large gives null')
+    call check_nothing_live(pool, 'refusals')
+    call pool%destroy()
+  end subroutine
+
+  subroutine wrong_addresses_are_refused()
+    type(quarry_pool) :: pool, other
+    type(quarry_pool_counts) :: counts
+    type(quarry_record) :: record
+    integer(int64), pointer :: numbers(:), same(:), part(:), foreign(:)
+    integer(int64), target :: own(4)
+    integer(int64) :: size_there
+    integer :: status
+
+    call pool%create(quarry_host)
+    call other%create(quarry_host)
+    call pool%allocate(numbers, [100])
+    same => numbers
+    part => numbers(2:)
+    foreign => own
+    call pool%deallocate(part, status)
+    call check_refused(status, quarry_not_in_use, 'not in use', 'a part of an array')
+    call check(associated(part), 'what was not given back stays')
+    call pool%deallocate(foreign, status)
+    call check_refused(status, quarry_not_in_use, 'not in use', 'memory of others')
+    call other%deallocate(numbers, status)
+    call check_refused(status, quarry_not_in_use, 'not in use', 'an array of another pool')
+    size_there = 99
+    call pool%size_of(c_loc(own), size_there, status)
+    call check_refused(status, quarry_not_in_use, 'size_of', 'the size at an unknown address')
+    call check(size_there == 0, 'no size')
+    call quarry_find(c_loc(own), record, status)
+    call check_refused(status, quarry_not_in_use, 'quarry_find', 'a record of an unknown address')
+    call check(record%size == 0 .and. .not. c_associated(record%begin), 'an empty record')
+    call pool%note(c_loc(own), 'own', status)
+    call check_refused(status, quarry_not_in_use, 'note', 'a name for an unknown address')
+    call pool%deallocate(numbers, status)
+    call check(status == quarry_ok, 'the array itself goes back')
+    call pool%deallocate(same, status)
+    call check_refused(status, quarry_not_in_use, 'not in use', 'a double free')
+    call pool%counts(counts)
+    call check(counts%refused == 3, 'refusals are counted')
+    call check_nothing_live(pool, 'wrong addresses')
+    call other%destroy()
+    call pool%destroy()
+  end subroutine
+
+  subroutine what_is_no_pool_is_refused()
+    type(quarry_pool) :: none
+    type(quarry_pool_counts) :: counts
+    real(real64), pointer :: line(:)
+    type(c_ptr) :: memory
+    integer(int32) :: id
+    integer :: status
+
+    call none%allocate(line, [5], status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'an array of no pool')
+    call none%allocate(line, [0], status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'an empty array of no pool')
+    call check(.not. associated(line), 'no pool gives null')
+    call none%deallocate(line, status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'giving back to no pool')
+    call none%allocate(memory, 5_int64, status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'memory of no pool')
+    call none%counts(counts, status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'counts of no pool')
+    call check(counts%held == 0 .and. counts%refused == 0, 'counts of no pool are zeros')
+    call none%id(id, status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'the number of no pool')
+    call none%release(status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'release of no pool')
+    call none%destroy()
+  end subroutine
+
+  subroutine bad_options_are_refused()
+    type(quarry_pool) :: pool
+    type(quarry_pool_options) :: options
+    integer(int32) :: before, after
+    integer :: status
+
+    call pool%create(7, status=status)
+    call check_refused(status, quarry_bad_argument, 'no resource 7', 'a resource that is none')
+    call pool%create(quarry_file, status=status)
+    call check_refused(status, quarry_bad_argument, 'directory', 'files without a directory')
+    options%alignment = 24
+    call pool%create(quarry_host, options, status)
+    call check(status == quarry_bad_argument, 'an alignment of 24')
+    options = quarry_pool_options()
+    options%first_block = -1
+    call pool%create(quarry_host, options, status)
+    call check_refused(status, quarry_bad_argument, 'an option is negative', 'a negative block')
+    options = quarry_pool_options()
+    options%most = -2
+    call pool%create(quarry_host, options, status)
+    call check_refused(status, quarry_bad_argument, 'an option is negative', 'a negative limit')
+    options = quarry_pool_options()
+    options%most = huge(options%most)
+    call pool%create(quarry_host, options, status)
+    call check(status == quarry_ok, 'a very high limit')
+    call pool%id(before)
+    call pool%create(quarry_host, status=status)
+    call check_refused(status, quarry_bad_argument, 'a pool already', 'a second create')
+    call pool%id(after)
+    call check(before == after, 'a second create changes nothing')
+    call pool%destroy()
+    call pool%create(quarry_host, status=status)
+    call check(status == quarry_ok, 'a pool after another')
+    call pool%destroy()
+    call pool%destroy()
+  end subroutine
+
+  subroutine limits_are_kept()
+    type(quarry_pool) :: pool
+    type(quarry_pool_options) :: options
+    real(real32), pointer :: one(:), two(:)
+    integer :: status
+
+    options%first_block = 65536
+    options%next_block = 65536
+    options%most = 100000
+    options%alignment = 4096
+    call pool%create(quarry_host, options)
+    call pool%allocate(one, [15000], status)
+    call check(status == quarry_ok, 'within the limit')
+    call pool%allocate(two, [15000], status)
+    call check_refused(status, quarry_out_of_memory, '60000', 'beyond the limit')
+    call check(.not. associated(two), 'beyond the limit gives null')
+    call pool%deallocate(one)
+    call check_nothing_live(pool, 'a limited pool')
+    call pool%destroy()
+  end subroutine
+
+  subroutine plain_memory_works()
+    type(quarry_pool) :: pool
+    type(c_ptr) :: memory, same
+    integer(int64) :: size_there
+    integer :: status
+
+    call pool%create(quarry_host)
+    call pool%allocate(memory, 1001_int64)
+    call pool%size_of(memory, size_there)
+    call check(size_there == 1001, 'the size of memory')
+    same = memory
+    call pool%deallocate(memory)
+    call check(.not. c_associated(memory), 'memory given back is null')
+    call pool%deallocate(memory, status)
+    call check(status == quarry_ok, 'null memory is ignored')
+    call pool%deallocate(same, status)
+    call check_refused(status, quarry_not_in_use, 'not in use', 'a double free of memory')
+    call check(c_associated(same), 'refused memory stays')
+    call pool%allocate(memory, 0_int64)
+    call check(c_associated(memory), 'no bytes have an address')
+    call pool%deallocate(memory)
+    call pool%allocate(memory, -5_int64, status)
+    call check_refused(status, quarry_bad_argument, '-5 bytes is negative', 'a negative size')
+    call check(.not. c_associated(memory), 'a negative size gives null')
+    call check_nothing_live(pool, 'plain memory')
+    call pool%destroy()
+  end subroutine
+
+  subroutine arrays_may_be_contiguous_or_have_other_bounds()
+    type(quarry_pool) :: pool
+    real(real64), pointer, contiguous :: plane(:, :)
+    real(real64), pointer :: shifted(:, :)
+    integer :: status
+
+    call pool%create(quarry_host)
+    call pool%allocate(plane, [3, 4])
+    plane = 2
+    shifted(-1:, 0:) => plane
+    call check(nint(shifted(1, 3)) == 2, 'the last element by other bounds')
+    nullify (plane)
+    call pool%deallocate(shifted, status)
+    call check(status == quarry_ok, 'an array with other bounds goes back')
+    call check_nothing_live(pool, 'other bounds')
+    call pool%destroy()
+  end subroutine
+
+  ! Of so many elements that default integers wrap around to none. Few of the pages are touched.
+  subroutine large_arrays_are_given_back()
+    type(quarry_pool) :: pool
+    integer(int32), pointer :: line(:)
+    integer :: status
+
+    call pool%create(quarry_host)
+    call pool%allocate(line, [2_int64**32], status)
+    if (status == quarry_ok) then
+      line(2_int64**32) = 7
+      call check(size(line, kind=int64) == 2_int64**32, 'the size of a large array')
+    else
+      call check(status == quarry_out_of_memory, 'a large array is out of memory')
+    end if
+    call pool%deallocate(line, status)
+    call check(status == quarry_ok, 'a large array goes back')
+    call check_nothing_live(pool, 'a large array')
+    call pool%destroy()
+  end subroutine
+
+  subroutine the_latest_failure_speaks()
+    type(quarry_pool) :: pool
+    real(real64), pointer :: line(:)
+    type(c_ptr) :: memory
+    character(:), allocatable :: message
+    integer :: status
+
+    call pool%create(quarry_host)
+    call pool%allocate(line, [-1], status)
+    call check_refused(status, quarry_bad_argument, 'negative', 'of the module')
+    call pool%allocate(memory, 2_int64**62, status)
+    call check_refused(status, quarry_out_of_memory, '4611686018427387904', 'of the library after it')
+    call pool%allocate(line, [-1], status)
+    call check_refused(status, quarry_bad_argument, 'negative', 'of the module again')
+    call pool%allocate(line, [1], status)
+    call check_refused(status, quarry_ok, 'negative', 'success leaves it')
+    message = quarry_last_error()
+    call check(message == 'quarry_pool allocate: an extent of -1 is negative' .and. len(message) == 49, 'a message of its length')
+    call pool%deallocate(line)
+    call check_nothing_live(pool, 'messages')
+    call pool%destroy()
+  end subroutine
+
+  subroutine records_notes_and_reports_work()
+    type(quarry_pool) :: pool
+    type(quarry_pool_options) :: options
+    type(quarry_record) :: record
+    real(real64), pointer :: plane(:, :)
+    integer(int32) :: id
+    integer :: status
+
+    options%name = 'plain fields   '
+    call pool%create(quarry_host, options)
+    call pool%allocate(plane, [10, 20])
+    call pool%id(id)
+    call quarry_find(c_loc(plane(10, 20)), record)
+    call check(record%allocator == id .and. id > 0, 'the record of the last element: its pool')
+    call check(c_associated(record%begin, c_loc(plane(1, 1))) .and. record%size == 1600, 'its range')
+    call check(record%resource == quarry_host .and. record%device == 0, 'its resource')
+    call pool%note(c_loc(plane(1, 1)), 'velocity  ')
+    call quarry_report(text_file)
+    call check(has_line('1600 bytes  velocity  ('), 'the report has the name of the array')
+    call check(has_line('plain fields (allocator'), 'the report has the name of the pool')
+    call remove_text_file()
+    call quarry_report('/nonexistent/report', status)
+    call check_refused(status, quarry_resource_failed, '/nonexistent/report', 'a report to nowhere')
+    call pool%deallocate(plane)
+    call check_nothing_live(pool, 'records')
+    call pool%destroy()
+  end subroutine
+
+  subroutine copies_and_fills_work()
+    type(quarry_pool) :: pool
+    integer(int32), pointer :: from(:), to(:)
+    integer :: status
+
+    call pool%create(quarry_host)
+    call pool%allocate(from, [100])
+    call pool%allocate(to, [100])
+    call quarry_fill(c_loc(from(1)), 1, 400_int64)
+    call check(all(from == 16843009), 'a fill')
+    to = 0
+    call quarry_copy(c_loc(to(51)), c_loc(from(1)), 200_int64)
+    call check(all(to(:50) == 0) .and. all(to(51:) == 16843009), 'a copy into the midst')
+    call quarry_copy(c_loc(to(51)), c_loc(from(1)), 201_int64, status)
+    call check_refused(status, quarry_bad_argument, '1 more', 'a copy beyond the end')
+    call quarry_copy(c_loc(to(1)), c_loc(from(1)), -1_int64, status)
+    call check_refused(status, quarry_bad_argument, '-1 bytes is negative', 'a negative copy')
+    call quarry_fill(c_loc(to(1)), 0, -1_int64, status)
+    call check_refused(status, quarry_bad_argument, '-1 bytes is negative', 'a negative fill')
+    call quarry_fill(c_loc(to(1)), 256, 400_int64, status)
+    call check_refused(status, quarry_bad_argument, '256 is no byte', 'a fill with no byte')
+    call quarry_fill(c_null_ptr, 0, 1_int64, status)
+    call check(status == quarry_bad_argument, 'a fill of nothing')
+    call check(all(to(51:) == 16843009), 'refusals touch nothing')
+    call pool%deallocate(from)
+    call pool%deallocate(to)
+    call check_nothing_live(pool, 'copies')
+    call pool%destroy()
+  end subroutine
+
+  subroutine file_pools_work()
+    type(quarry_pool) :: pool
+    type(quarry_pool_options) :: options
+    type(quarry_record) :: record
+    real(real64), pointer :: line(:)
+    integer :: status
+
+    options%first_block = 65536
+    options%directory = '/nonexistent'
+    call pool%create(quarry_file, options, status)
+    call check_refused(status, quarry_resource_failed, '/nonexistent', 'files in no directory')
+    options%directory = '.'
+    call pool%create(quarry_file, options)
+    call pool%allocate(line, [1000])
+    line = 0.5_real64
+    call quarry_find(c_loc(line(7)), record)
+    call check(record%resource == quarry_file .and. nint(sum(line)) == 500, 'an array in a file')
+    call pool%deallocate(line)
+    call check_nothing_live(pool, 'files')
+    call pool%destroy()
+  end subroutine
+
+  ! What the program does when it runs itself.
+  subroutine fail_without_a_status()
+    type(quarry_pool) :: pool
+
+    call pool%create(7)
+    stop
+  end subroutine
+
+  subroutine failures_without_a_status_end_the_program()
+    character(4096) :: self
+    integer :: code
+
+    call get_command_argument(0, self)
+    code = 0
+    call execute_command_line('"' // trim(self) // '" stop 2> ' // text_file, exitstat=code)
+    call check(code == 1, 'the program ends with 1')
+    call check(has_line('quarry: quarry_pool_create: there is no resource 7'), 'the program says why')
+    call remove_text_file()
+  end subroutine
+
+  logical function has_line(part)
+    character(*), intent(in) :: part
+    character(1024) :: line
+    integer :: unit, ended
+
+    has_line = .false.
+    open (newunit=unit, file=text_file, status='old', action='read', iostat=ended)
+    if (ended /= 0) return
+    do
+      read (unit, '(a)', iostat=ended) line
+      if (ended /= 0) exit
+      has_line = has_line .or. index(line, part) > 0
+    end do
+    close (unit)
+  end function
+
+  subroutine remove_text_file()
+    integer :: unit, status
+
+    open (newunit=unit, file=text_file, status='old', iostat=status)
+    if (status == 0) close (unit, status='delete')
+  end subroutine
+
+end program

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/thread_arenas.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/simulated_resource.hpp"
+
+#include <condition_variable>
+#include <cstring>
+#include <thread>
+
+namespace quarry::test {
+namespace {
+
+using arenas = thread_arenas<host_resource>;
+
+struct of_this_thread {
+  static constexpr bytes alignment = 64;
+  static constexpr bool is_touchable = true;
+  arenas from{host_resource{}, {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
+  ~of_this_thread() { EXPECT_TRUE(from.audit().empty()); }
+  static std::unique_ptr<of_this_thread> make() { return std::make_unique<of_this_thread>(); }
+  void* allocate(bytes size) { return from.allocate(size); }
+  void deallocate(void* pointer, bytes) { EXPECT_TRUE(from.deallocate(pointer)); }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(ThreadArenas, ResourceConformance, of_this_thread);
+
+TEST(ThreadArenas, TakeBackWhatAnotherThreadAllocated) {
+  arenas from{host_resource{}, {.first_block = 64_KiB}};
+  void* const one = from.allocate(100);
+  std::thread{[&] {
+    EXPECT_TRUE(from.deallocate(one));
+    EXPECT_FALSE(from.deallocate(one));
+  }}.join();
+  EXPECT_EQ(from.counts().pieces_live, 0u);
+  EXPECT_EQ(from.arenas(), 2u);
+  EXPECT_FALSE(from.deallocate(one));
+}
+
+TEST(ThreadArenas, LeaveAThreadsArenaToTheNext) {
+  arenas from{host_resource{}, {.first_block = 64_KiB}};
+  void* kept = nullptr;
+  for (int i = 0; i < 5; ++i) {
+    std::thread{[&] {
+      from.deallocate(kept);
+      kept = from.allocate(1000);
+    }}.join();
+  }
+  EXPECT_EQ(from.arenas(), 2u);
+  EXPECT_TRUE(from.deallocate(kept));
+}
+
+TEST(ThreadArenas, RefuseWhatIsNotTheirsAndPoolsThatAreNotTracked) {
+  arenas from{host_resource{}};
+  pool<host_resource> other{host_resource{}};
+  void* const others = other.allocate(10);
+  int local = 0;
+  EXPECT_FALSE(from.deallocate(others));
+  EXPECT_FALSE(from.deallocate(&local));
+  void* const one = from.allocate(100);
+  EXPECT_FALSE(from.deallocate(static_cast<char*>(one) + 16));
+  EXPECT_THROW((arenas{host_resource{}, {.is_tracked = false}}), bad_argument);
+  EXPECT_THROW((thread_arenas<simulated_resource>{simulated_resource{}}), bad_argument);
+  EXPECT_THROW((arenas{host_resource{}, {.alignment = 3}}), bad_argument);
+}
+
+TEST(ThreadArenas, MayBeDestroyedBeforeAThreadThatUsedThem) {
+  auto first = std::make_unique<arenas>(host_resource{});
+  arenas second{host_resource{}};
+  std::mutex mutex;
+  std::condition_variable changed;
+  int stage = 0;
+  auto const reach = [&](int next) {
+    std::lock_guard const held{mutex};
+    stage = next;
+    changed.notify_all();
+  };
+  auto const wait_for = [&](int wanted) {
+    std::unique_lock held{mutex};
+    changed.wait(held, [&] { return stage >= wanted; });
+  };
+  std::thread user{[&] {
+    first->deallocate(first->allocate(10));
+    reach(1);
+    wait_for(2);
+    second.deallocate(second.allocate(10));
+  }};
+  wait_for(1);
+  first.reset();
+  reach(2);
+  user.join();
+}
+
+/// Threads that hand each other memory; what is written stays.
+TEST(ThreadArenas, KeepWhatThreadsPassOn) {
+  arenas from{host_resource{}, {.first_block = 256_KiB}};
+  std::mutex mutex;
+  std::vector<std::pair<unsigned char*, bytes>> passed;
+  std::vector<std::thread> threads;
+  for (unsigned number = 0; number < 3; ++number) {
+    threads.emplace_back([&, number] {
+      std::mt19937 random{number};
+      for (int i = 0; i < 3000; ++i) {
+        bytes const size = 1 + random() % 2000;
+        auto* const mine = static_cast<unsigned char*>(from.allocate(size));
+        std::memset(mine, static_cast<int>(size % 251), size);
+        std::pair<unsigned char*, bytes> others{nullptr, 0};
+        {
+          std::lock_guard const held{mutex};
+          passed.emplace_back(mine, size);
+          if (passed.size() > 20) {
+            std::swap(passed[random() % passed.size()], passed.back());
+            others = passed.back();
+            passed.pop_back();
+          }
+        }
+        for (bytes at = 0; at < others.second; ++at) ASSERT_EQ(others.first[at], others.second % 251);
+        ASSERT_TRUE(from.deallocate(others.first));
+      }
+    });
+  }
+  for (auto& each : threads) each.join();
+  for (auto const& [memory, size] : passed) EXPECT_TRUE(from.deallocate(memory));
+}
+
+}  // namespace
+}  // namespace quarry::test
