@@ -36,7 +36,7 @@ class session {
   void run() {
     for (int step = 0; step < most_steps && !from_.is_exhausted(); ++step) {
       do_something();
-      if (step % 8 == 7) expect_all();
+      if (step % 32 == 31) expect_all();  // it reads all there is
     }
     expect_all();
     while (!live_.empty()) give_back(live_.begin()->second.whose, live_.begin()->first);
@@ -86,7 +86,7 @@ class session {
     std::uint8_t const kind = from_.u8() % 32;
     if (pools_.empty() || kind == 0) return from_.chance(192) ? create_on_host() : create_elsewhere();
     std::uint32_t const whose = some_pool();
-    if (kind < 11) return allocate(whose, from_.chance(250) ? from_.size(from_.chance(240) ? 1 << 14 : most_held) : too_much + 1 + from_.range(0, ~too_much - 1));
+    if (kind < 11) return allocate(whose, from_.chance(250) ? from_.size(from_.chance(248) ? 1 << 12 : most_held) : too_much + 1 + from_.range(0, ~too_much - 1));
     if (kind < 20) return give_back(whose, some_address());
     switch (kind) {
       case 20: return destroy_pool(whose);

@@ -507,7 +507,7 @@ class stitched_session {
     if (kind < 26) return give_back(users_.some_address(from_));
     switch (kind) {
       case 26: return shrink(from_.wild_size(page * 16));
-      case 27: log_->pages.limit(limit_ = from_.wild_size(page * 64) & ((bytes{1} << 30) - 1)); return;
+      case 27: log_->pages.limit(limit_ = from_.size(page * 256)); return;
       case 28: log_->fails.left = from_.u8() % 4; return;
       default: return look(users_.some_address(from_));
     }
@@ -592,7 +592,7 @@ class stitched_session {
   stitched_pool<logged_pages, Strategy> pool_;
 
  public:
-  /// Pages there are; more than a pool can take, so that no simulated page costs too much.
+  /// Pages that there are: never many, since the model knows each.
   void limit(bytes most) { log_->pages.limit(limit_ = most); }
 };
 
@@ -659,7 +659,7 @@ class stream_session {
     switch (kind) {
       case 25: return forget(some_stream());
       case 26: pool_.release(); return expect(!users_.live.empty() || pool_.counts().held == 0, "nothing is in use, and a block is held");
-      case 27: pool_.resource().limit(limit_ = from_.wild_size(1 << 19)); return;
+      case 27: pool_.resource().limit(limit_ = from_.size(1 << 19)); return;  // not more: the model knows each unit
       case 28: log_->fails.left = from_.u8() % 4; return;
       case 29: record_fails_in_ = from_.u8() % 4; return;
       case 30: wait_fails_in_ = from_.u8() % 4; return;

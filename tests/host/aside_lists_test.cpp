@@ -17,7 +17,7 @@ struct AsideLists : testing::Test {
   piece_id put(bytes units) {
     table.reserve();
     piece_id const id = table.add(units, units, no_piece, no_piece);
-    lists.put(table, id, units);
+    lists.put(table[id], id, units);
     return id;
   }
 };

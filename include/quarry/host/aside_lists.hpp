@@ -4,6 +4,7 @@
 #include "quarry/core/bits.hpp"
 #include "quarry/host/pieces.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace quarry {
@@ -17,11 +18,12 @@ class aside_lists {
 
   [[nodiscard]] std::size_t count() const { return count_; }
 
-  void put(piece_table& table, piece_id id, bytes units) {
+  /// `one` is piece number `id`.
+  void put(piece_table::piece& one, piece_id id, bytes units) {
     std::uint32_t const list = list_of(units);
-    table[id].link_next = heads_[list];
+    one.link_next = heads_[list];
     heads_[list] = id;
-    filled_[list / bits_per_word] |= word{1} << list % bits_per_word;
+    groups_ |= word{1} << list / lists_of_group;
     ++count_;
   }
 
@@ -37,7 +39,6 @@ class aside_lists {
     }
     piece_id const id = heads_[list];
     heads_[list] = table[id].link_next;
-    filled_[list / bits_per_word] &= ~(word{heads_[list] == no_piece} << list % bits_per_word);
     --count_;
     return id;
   }
@@ -45,9 +46,9 @@ class aside_lists {
   /// Empties all lists; calls `each(id)` for what was in them.
   template <class Each>
   void take_all(piece_table& table, Each const& each) {
-    for (std::uint32_t index = 0; count_ != 0; ++index) {
-      for (word left = filled_[index]; left != 0; left &= left - 1) {
-        std::uint32_t const list = index * bits_per_word + lowest_one(left);
+    for (; groups_ != 0; groups_ &= groups_ - 1) {
+      std::uint32_t const first = lowest_one(groups_) * lists_of_group;
+      for (std::uint32_t list = first; list < std::min(first + lists_of_group, lists); ++list) {
         for (piece_id id = heads_[list], next = no_piece; id != no_piece; id = next) {
           next = table[id].link_next;
           --count_;
@@ -55,13 +56,14 @@ class aside_lists {
         }
         heads_[list] = no_piece;
       }
-      filled_[index] = 0;
     }
   }
 
  private:
   static constexpr std::uint32_t step_bits = 5;
   static constexpr std::uint32_t lists = ((65 - step_bits) << step_bits) + 1;
+  static constexpr std::uint32_t lists_of_group = 32;
+  static_assert(lists / lists_of_group < bits_per_word);
 
   /// The list of a piece: below 64 units one for each size, from there on 32 for each power of two.
   [[nodiscard]] static std::uint32_t list_of(bytes units) {
@@ -73,7 +75,7 @@ class aside_lists {
   [[nodiscard]] static std::uint32_t list_from(bytes units) { return list_of(units - 1) + 1; }
 
   std::array<piece_id, lists> heads_;
-  std::array<word, lists / bits_per_word + 1> filled_{};  // which lists have any: for `take_all`
+  word groups_ = 0;  // where lists may have any
   std::size_t count_ = 0;
 };
 

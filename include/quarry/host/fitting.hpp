@@ -40,7 +40,6 @@ class fitting {
   struct sizes {
     bytes asked = 0;
     bytes rounded = 0;  // never 0 but for none
-    bool was_noted = false;
     explicit operator bool() const { return rounded != 0; }
   };
 
@@ -51,8 +50,9 @@ class fitting {
     if (id == no_piece) return 0;
     auto& piece = pieces_[id];
     piece.set_asked(size.asked);  // first, since whoever looks relies on it once the piece is in use
-    piece.set_aside(false);
-    in_use_ += piece.size();
+    auto const state = piece.get().not_aside();
+    piece.set(state);
+    in_use_ += state.size();
     return piece.begin;
   }
 
@@ -84,15 +84,29 @@ class fitting {
     if (blocks_.size() + 3 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
-  /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not in use.
-  sizes deallocate(std::uint64_t begin) {
+  /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not in use. Calls `on_noted()` if it
+  /// had a note.
+  template <class OnNoted>
+  sizes deallocate(std::uint64_t begin, OnNoted const& on_noted) {
     auto const found = pieces_.find(begin);
-    if (found.id == no_piece || pieces_[found.id].is_set_aside()) return {};
-    sizes const size = sizes_of(found.id);
+    if (found.id == no_piece) return {};
+    auto& piece = pieces_[found.id];
+    auto const state = piece.get();
+    if (state.is_set_aside()) return {};
+    sizes const size{piece.asked(), state.size()};
     in_use_ -= size.rounded;
-    if (size.was_noted) pieces_[found.id].set_noted(false);
-    if (!set_aside(found.id)) free_in_earnest(found);
+    if (state.is_noted()) [[unlikely]] on_noted();
+    if (SetsAside && sets_aside_) {
+      piece.set(state.set_aside());
+      aside_.put(piece, found.id, size.rounded >> unit_shift_);
+    } else {
+      if (state.is_noted()) piece.set_noted(false);
+      free_in_earnest(found);
+    }
     return size;
+  }
+  sizes deallocate(std::uint64_t begin) {
+    return deallocate(begin, [] {});
   }
 
   /// Gives up the blocks in which nothing is in use, as long as `least_held` bytes are held without them: calls `give_back(block)`
@@ -237,7 +251,7 @@ class fitting {
   }
 
  private:
-  [[nodiscard]] sizes sizes_of(piece_id id) const { return {pieces_[id].asked(), pieces_[id].size(), pieces_[id].is_noted()}; }
+  [[nodiscard]] sizes sizes_of(piece_id id) const { return {pieces_[id].asked(), pieces_[id].size()}; }
 
   /// The first part of a piece that is not in the index goes into use; the rest into the index.
   [[nodiscard]] std::uint64_t take(piece_id id, sizes size) {
@@ -293,12 +307,6 @@ class fitting {
     insert_free(id);
   }
 
-  [[nodiscard]] bool set_aside(piece_id id) {
-    if (!SetsAside || !sets_aside_) return false;
-    pieces_[id].set_aside(true);
-    aside_.put(pieces_, id, pieces_[id].size() >> unit_shift_);
-    return true;
-  }
   void free_what_is_aside() {
     aside_.take_all(pieces_, [this](piece_id id) {
       pieces_[id].set_aside(false);

@@ -79,18 +79,23 @@ class owned_fitting {
     if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
-  /// Gives back what `allocate` gave, to `whose`. Its size; or none, and nothing is changed, if `begin` is not in use.
-  sizes deallocate(std::uint32_t whose, std::uint64_t begin) {
+  /// Gives back what `allocate` gave, to `whose`. Its size; or none, and nothing is changed, if `begin` is not in use. Calls
+  /// `on_noted()` if it had a note.
+  template <class OnNoted>
+  sizes deallocate(std::uint32_t whose, std::uint64_t begin, OnNoted const& on_noted) {
     auto const found = pieces_.find(begin);
     if (found.id == no_piece || pieces_[found.id].is_set_aside()) return {};
     auto& piece = pieces_[found.id];
-    sizes const size{piece.asked(), piece.size(), piece.is_noted()};
+    sizes const size{piece.asked(), piece.size()};
     in_use_ -= size.rounded;
-    if (size.was_noted) piece.set_noted(false);
+    if (piece.is_noted()) [[unlikely]] on_noted();
     piece.set_owner(whose);
-    piece.set_aside(true);
-    owners_[whose]->aside.put(pieces_, found.id, size.rounded >> unit_shift_);
+    piece.set(piece.get().set_aside());
+    owners_[whose]->aside.put(piece, found.id, size.rounded >> unit_shift_);
     return size;
+  }
+  sizes deallocate(std::uint32_t whose, std::uint64_t begin) {
+    return deallocate(whose, begin, [] {});
   }
 
   /// Gives up the blocks in which nothing is in use and all is common: calls `give_back(block)` for each.
@@ -121,7 +126,7 @@ class owned_fitting {
   [[nodiscard]] std::optional<sizes> size_of(std::uint64_t begin) const {
     piece_id const id = pieces_.find(begin).id;
     if (id == no_piece || pieces_[id].is_set_aside()) return std::nullopt;
-    return sizes{pieces_[id].asked(), pieces_[id].size(), pieces_[id].is_noted()};
+    return sizes{pieces_[id].asked(), pieces_[id].size()};
   }
   /// As fitting's.
   bool set_noted(std::uint64_t begin) {

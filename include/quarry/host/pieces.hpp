@@ -30,6 +30,9 @@ class piece_table {
   static constexpr std::uint32_t owners = 1 << 13;  // that a strategy may tell apart
 
   class piece {
+    static constexpr std::uint64_t free_flag = 1, aside_flag = 2, noted_flag = 4;
+    static constexpr std::uint32_t flag_bits = 3, size_shift = 16;
+
    public:
     watched<std::uint64_t> begin;
     piece_id prev, next;                     // neighbours in the block
@@ -43,11 +46,27 @@ class piece_table {
     [[nodiscard]] bool is_noted() const { return (size_ & noted_flag) != 0; }
     /// Who may have it, of a piece that is not in use, for strategies with several owners.
     [[nodiscard]] std::uint32_t owner() const { return static_cast<std::uint32_t>(size_ >> flag_bits) & (owners - 1); }
+    /// All of these at once, for who reads and writes several.
+    class state {
+     public:
+      explicit state(std::uint64_t bits) : bits_{bits} {}
+      [[nodiscard]] bytes size() const { return bits_ >> size_shift; }
+      [[nodiscard]] bool is_set_aside() const { return (bits_ & aside_flag) != 0; }
+      [[nodiscard]] bool is_noted() const { return (bits_ & noted_flag) != 0; }
+      [[nodiscard]] state set_aside() const { return state{(bits_ | aside_flag) & ~noted_flag}; }
+      [[nodiscard]] state not_aside() const { return state{bits_ & ~aside_flag}; }
+
+     private:
+      friend class piece;
+      std::uint64_t bits_;
+    };
+    [[nodiscard]] state get() const { return state{size_}; }
+    void set(state all) { size_ = all.bits_; }
     void set_size(bytes size) { size_ = size << size_shift | (size_ & ((std::uint64_t{1} << size_shift) - 1)); }
-    void set_free(bool is) { set(free_flag, is ? free_flag : 0); }
-    void set_aside(bool is) { set(aside_flag, is ? aside_flag : 0); }
-    void set_noted(bool is) { set(noted_flag, is ? noted_flag : 0); }
-    void set_owner(std::uint32_t owner) { set(std::uint64_t{owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits); }
+    void set_free(bool is) { change(free_flag, is ? free_flag : 0); }
+    void set_aside(bool is) { change(aside_flag, is ? aside_flag : 0); }
+    void set_noted(bool is) { change(noted_flag, is ? noted_flag : 0); }
+    void set_owner(std::uint32_t owner) { change(std::uint64_t{owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits); }
 
     [[nodiscard]] bytes asked() const { return bytes{link_next} << 32 | link_prev; }
     void set_asked(bytes count) {
@@ -57,9 +76,7 @@ class piece_table {
 
    private:
     friend class piece_table;
-    static constexpr std::uint64_t free_flag = 1, aside_flag = 2, noted_flag = 4;
-    static constexpr std::uint32_t flag_bits = 3, size_shift = 16;
-    void set(std::uint64_t which, std::uint64_t to) { size_ = (size_ & ~which) | to; }
+    void change(std::uint64_t which, std::uint64_t to) { size_ = (size_ & ~which) | to; }
 
     watched<std::uint64_t> size_;
   };

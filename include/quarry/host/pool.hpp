@@ -70,21 +70,19 @@ class pool {
     ++allocations_;
     most_live_ = std::max(most_live_, live_);
     most_rounded_ = std::max(most_rounded_, strategy_.in_use());
-    most_of_period_ = std::max(most_of_period_, strategy_.in_use());
     return reinterpret_cast<void*>(begin);
   }
 
   /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a count, if it is not in use.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
-    auto const gone = strategy_.deallocate(reinterpret_cast<std::uint64_t>(pointer));
-    if (!gone) {
+    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
+    auto const gone = strategy_.deallocate(begin, [&] { ledger_->forget(begin); });
+    if (!gone) [[unlikely]] {
       ++refused_;
       return false;
     }
     live_ -= gone.asked;
-    ++deallocations_;
-    if (gone.was_noted) [[unlikely]] ledger_->forget(reinterpret_cast<std::uint64_t>(pointer));
     if (asks_after_frees_) ask_heuristic();
     return true;
   }
@@ -155,7 +153,7 @@ class pool {
     static_cast<pool_state&>(all) = state();
     all.most_held = most_held_;
     all.allocations = allocations_;
-    all.deallocations = deallocations_;
+    all.deallocations = allocations_ - strategy_.live();
     all.blocks_taken = blocks_taken_;
     all.blocks_given = blocks_given_;
     all.coalesces = coalesces_;
@@ -217,8 +215,9 @@ class pool {
 
   /// Gives back what the most of a period would not have needed.
   void shrink() noexcept {
-    strategy_.release([&](auto const& gone) { give(gone); }, most_of_period_);
-    most_of_period_ = strategy_.in_use();
+    strategy_.release([&](auto const& gone) { give(gone); }, most_rounded_);
+    most_rounded_before_ = std::max(most_rounded_before_, most_rounded_);
+    most_rounded_ = strategy_.in_use();
     frees_of_period_ = 0;
   }
 
@@ -280,7 +279,8 @@ class pool {
   }
 
   [[nodiscard]] pool_state state() const {
-    return {strategy_.held(), strategy_.releasable(), strategy_.releasable_blocks(), live_, most_live_, strategy_.in_use(), most_rounded_, strategy_.free_pieces(), rent_};
+    return {strategy_.held(), strategy_.releasable(), strategy_.releasable_blocks(), live_, most_live_, strategy_.in_use(), std::max(most_rounded_before_, most_rounded_),
+            strategy_.free_pieces(), rent_};
   }
 
   Resource resource_;
@@ -288,10 +288,11 @@ class pool {
   Strategy strategy_;
   std::optional<ledger> ledger_;
   bool asks_after_frees_ = false;
-  bytes live_ = 0, most_live_ = 0, most_rounded_ = 0, most_held_ = 0, most_of_period_ = 0;
+  bytes live_ = 0, most_live_ = 0, most_held_ = 0;
+  bytes most_rounded_ = 0, most_rounded_before_ = 0;  // in this period of shrinking; before it
   std::uint64_t frees_of_period_ = 0;
   double rent_ = 0;
-  std::uint64_t allocations_ = 0, deallocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0, refused_ = 0;
+  std::uint64_t allocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0, refused_ = 0;
 };
 
 }  // namespace quarry

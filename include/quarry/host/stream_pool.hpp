@@ -92,7 +92,7 @@ class stream_pool {
     } catch (...) {  // no memory for a stream that is new here: what it has is waited for, and the piece is everybody's
       order_.finish(on);
     }
-    auto const gone = strategy_.deallocate(owner, begin);
+    auto const gone = strategy_.deallocate(owner, begin, [&] { ledger_->forget(begin); });
     if (!gone) {
       ++refused_;
       return false;
@@ -100,7 +100,6 @@ class stream_pool {
     if (its != nullptr) its->gave_back = true;
     live_ -= gone.asked;
     ++deallocations_;
-    if (gone.was_noted) ledger_->forget(begin);
     return true;
   }
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does a pool help or hurt a mesh code, and what does introspection cost it? (The seed of host pools saw -1.2 % to +25 % of run time.)
+//
+// A small diffusion and advection solver on an n x n mesh: six permanent fields; in each step flux, limiter and update routines
+// take 20 temporaries of a row's, an edge's and the mesh's size and give them back. The same program with the C library's malloc,
+// with a pool that is not tracked, and with one that is, where each step looks up a record for each routine's input. A round is
+// the same steps with each, one after the other, so that what else the machine does touches all alike; values are per step.
+#include "trial.hpp"
+
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/pool.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+using quarry::bytes;
+
+struct c_library {
+  static constexpr char const* name = "libc";
+  void* allocate(bytes size) { return std::malloc(size); }
+  void deallocate(void* memory) { std::free(memory); }
+  static void look(void const*) {}
+};
+template <bool Tracked>
+struct pooled {
+  static constexpr char const* name = Tracked ? "quarry-tracked" : "quarry-untracked";
+  quarry::pool<quarry::host_resource> from{quarry::host_resource{}, {.alignment = 64, .is_tracked = Tracked}};
+  void* allocate(bytes size) { return from.allocate(size); }
+  void deallocate(void* memory) { from.deallocate(memory); }
+  /// As a checked copy or kernel launch does for its arguments.
+  static void look(void const* memory) {
+    if constexpr (Tracked) {
+      if (!quarry::registry::find(memory)) std::abort();
+    }
+  }
+};
+
+template <class From>
+class array {
+ public:
+  array(From& from, std::size_t size) : from_{&from}, data_{static_cast<double*>(from.allocate(size * sizeof(double)))}, size_{size} {}
+  array(array&& other) = delete;
+  ~array() { from_->deallocate(data_); }
+  double& operator[](std::size_t at) { return data_[at]; }
+  double operator[](std::size_t at) const { return data_[at]; }
+  [[nodiscard]] double* data() { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  From* from_;
+  double* data_;
+  std::size_t size_;
+};
+
+template <class From>
+class solver {
+ public:
+  explicit solver(std::size_t n) : n_{n}, density_{from_, n * n}, energy_{from_, n * n}, u_{from_, n * n}, v_{from_, n * n}, pressure_{from_, n * n}, mass_{from_, n * n} {
+    for (std::size_t i = 0; i < n * n; ++i) {
+      double const x = static_cast<double>(i % n) / static_cast<double>(n), y = static_cast<double>(i / n) / static_cast<double>(n);
+      density_[i] = 1 + 0.5 * std::exp(-40 * ((x - 0.5) * (x - 0.5) + (y - 0.5) * (y - 0.5)));
+      energy_[i] = 2.5;
+      u_[i] = y - 0.5;
+      v_[i] = 0.5 - x;
+      mass_[i] = density_[i];
+    }
+  }
+
+  void step() {
+    equation_of_state();
+    advect(density_);
+    advect(energy_);
+    diffuse(energy_, 0.1);
+    diffuse(u_, 0.05);
+    diffuse(v_, 0.05);
+  }
+  [[nodiscard]] double sum() const {
+    double result = 0;
+    for (std::size_t i = 0; i < n_ * n_; ++i) result += density_[i] + energy_[i];
+    return result;
+  }
+
+ private:
+  using field = array<From>;
+
+  void equation_of_state() {
+    From::look(density_.data());
+    field row{from_, n_};
+    for (std::size_t y = 0; y < n_; ++y) {
+      for (std::size_t x = 0; x < n_; ++x) row[x] = 0.4 * density_[y * n_ + x] * energy_[y * n_ + x];
+      std::memcpy(&pressure_[y * n_], row.data(), n_ * sizeof(double));
+    }
+  }
+  void advect(field& what) {
+    From::look(what.data());
+    field flux_x{from_, n_ * n_}, flux_y{from_, n_ * n_}, slope{from_, n_}, edge{from_, 4 * n_};
+    for (std::size_t i = 0; i < 4 * n_; ++i) edge[i] = what[i % n_];
+    for (std::size_t y = 0; y < n_; ++y) {
+      for (std::size_t x = 0; x < n_; ++x) {
+        std::size_t const i = y * n_ + x, right = y * n_ + (x + 1) % n_, up = (y + 1) % n_ * n_ + x;
+        slope[x] = 0.5 * (what[right] - what[i]);
+        flux_x[i] = u_[i] * (u_[i] > 0 ? what[i] + 0.1 * slope[x] : what[right]);
+        flux_y[i] = v_[i] * (v_[i] > 0 ? what[i] : what[up]);
+      }
+    }
+    field next{from_, n_ * n_};
+    for (std::size_t y = 0; y < n_; ++y) {
+      for (std::size_t x = 0; x < n_; ++x) {
+        std::size_t const i = y * n_ + x, left = y * n_ + (x + n_ - 1) % n_, down = (y + n_ - 1) % n_ * n_ + x;
+        next[i] = what[i] - 0.01 * (flux_x[i] - flux_x[left] + flux_y[i] - flux_y[down]);
+      }
+    }
+    std::memcpy(what.data(), next.data(), n_ * n_ * sizeof(double));
+  }
+  void diffuse(field& what, double rate) {
+    From::look(what.data());
+    field next{from_, n_ * n_}, above{from_, n_}, below{from_, n_};
+    for (std::size_t y = 0; y < n_; ++y) {
+      std::memcpy(above.data(), &what[(y + 1) % n_ * n_], n_ * sizeof(double));
+      std::memcpy(below.data(), &what[(y + n_ - 1) % n_ * n_], n_ * sizeof(double));
+      for (std::size_t x = 0; x < n_; ++x) {
+        std::size_t const i = y * n_ + x;
+        next[i] = what[i] + rate * 0.25 * (above[x] + below[x] + what[y * n_ + (x + 1) % n_] + what[y * n_ + (x + n_ - 1) % n_] - 4 * what[i]);
+      }
+    }
+    std::memcpy(what.data(), next.data(), n_ * n_ * sizeof(double));
+  }
+
+  From from_;
+  std::size_t n_;
+  field density_, energy_, u_, v_, pressure_, mass_;
+};
+
+void measure(std::size_t n) {
+  std::uint64_t const steps = std::max<std::uint64_t>(1, 1'000'000 / (n * n));
+  auto const params = bench::parameters{}.add("mesh", n);
+  bench::trial all{params,
+                   {{"host/mesh/libc", "us"}, {"host/mesh/pool", "us"}, {"host/mesh/pool_tracked", "us"}, {"host/mesh/pool_by_libc", "ratio"}, {"host/mesh/tracked_by_pool", "ratio"}},
+                   {.most_ms = 12'000, .warm_ups = 2, .rounds = 41}};
+  solver<c_library> plain{n};
+  solver<pooled<false>> in_a_pool{n};
+  solver<pooled<true>> tracked{n};
+  auto const time_of = [&](auto& one) {
+    auto const begin = std::chrono::steady_clock::now();
+    for (std::uint64_t i = 0; i < steps; ++i) one.step();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / static_cast<double>(steps);
+  };
+  while (all.next()) {
+    double const a = time_of(plain), b = time_of(in_a_pool), c = time_of(tracked);
+    if (plain.sum() != in_a_pool.sum() || plain.sum() != tracked.sum()) return all.fail("the three do not agree");
+    all.add({a, b, c, b / a, c / b});
+  }
+  all.finish();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view{argv[1]} != "quarry") return 0;
+  for (std::size_t const n : {8, 16, 32, 64, 128, 256, 512, 1024}) measure(n);
+}
