@@ -32,7 +32,8 @@ namespace {
 
 static_assert(static_cast<int>(memory_kind::host) == QUARRY_HOST && static_cast<int>(memory_kind::device) == QUARRY_DEVICE &&
               static_cast<int>(memory_kind::pinned) == QUARRY_PINNED && static_cast<int>(memory_kind::managed) == QUARRY_MANAGED &&
-              static_cast<int>(memory_kind::file) == QUARRY_FILE);
+              static_cast<int>(memory_kind::file) == QUARRY_FILE &&
+              static_cast<int>(memory_kind::shared) == QUARRY_SHARED);
 
 template <class Resource>
 class pool_over final : public quarry_pool {
@@ -67,6 +68,7 @@ std::unique_ptr<quarry_pool> make(quarry_resource from, quarry_pool_options cons
     case QUARRY_FILE:
       if (wanted.directory == nullptr) throw bad_argument{"quarry_pool_create: QUARRY_FILE needs options with a directory"};
       return make(file_resource{wanted.directory}, options);
+    case QUARRY_SHARED: throw bad_argument{"quarry_pool_create: memory that processes share is for C++ (shared_resource)"};
   }
   throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(static_cast<int>(from))};
 }

@@ -169,7 +169,8 @@ void report(std::ostream& out, allocator_id allocator) {
       sum += one.size;
       out << "  " << reinterpret_cast<void*>(one.begin) << "  " << one.size << " bytes";
       if (auto const note = one.is_noted ? owner.note_of(one.begin) : std::nullopt) {
-        out << "  " << note->name << "  (" << note->where.file_name() << ':' << note->where.line() << ')';
+        out << "  " << note->name;
+        if (note->where.line() != 0) out << "  (" << note->where.file_name() << ':' << note->where.line() << ')';
       }
       out << '\n';
     });

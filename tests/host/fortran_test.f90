@@ -439,7 +439,7 @@ contains
     call check(record%resource == quarry_host .and. record%device == 0, 'its resource')
     call pool%note(c_loc(plane(1, 1)), 'velocity  ')
     call quarry_report(text_file)
-    call check(has_line('1600 bytes  velocity  ('), 'the report has the name of the array')
+    call check(has_line('1600 bytes  velocity'), 'the report has the name of the array')
     call check(has_line('plain fields (allocator'), 'the report has the name of the pool')
     call remove_text_file()
     call quarry_report('/nonexistent/report', status)

@@ -24,7 +24,8 @@ typedef enum quarry_resource {
   QUARRY_DEVICE = 1,
   QUARRY_PINNED = 2,
   QUARRY_MANAGED = 3,
-  QUARRY_FILE = 4
+  QUARRY_FILE = 4,
+  QUARRY_SHARED = 5 /* in records only */
 } quarry_resource;
 
 /* What 0 means is said at pool_options of quarry/host/pool.hpp. */
@@ -84,7 +85,7 @@ quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
 /* What any address of any pool belongs to; it may lie in the midst of an allocation. */
 typedef struct quarry_record {
   uint32_t allocator;
-  uint32_t resource; /* quarry_resource, or 5 for memory shared by processes */
+  uint32_t resource; /* quarry_resource */
   uint32_t device;
   void* begin;
   uint64_t size; /* as asked for */
