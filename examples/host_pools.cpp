@@ -3,6 +3,7 @@
 #include "quarry/host.hpp"
 
 #include <cstdio>
+#include <sstream>
 #include <vector>
 
 using namespace quarry::literals;
@@ -41,4 +42,20 @@ int main() {
   std::printf("held %.1f MiB after all, moved %.1f MiB\n", static_cast<double>(stitched.counts().held) / 0x1p20,
               static_cast<double>(stitched.counts().moved) / 0x1p20);
   stitched.deallocate(large);
+
+  // Any address leads to its allocation, without a lock; operations take their bounds from there.
+  quarry::pool named{quarry::host_resource{}, {.name = "fields"}};
+  auto* const density = static_cast<double*>(named.allocate(1000 * sizeof(double), "density"));
+  auto const record = quarry::registry::find(density + 10);
+  std::printf("%zu bytes of %s\n", static_cast<std::size_t>(record->size), quarry::registry::name_of(record->allocator).c_str());
+  quarry::operations::fill(density, 0, 1000 * sizeof(double));
+  try {
+    quarry::operations::copy(density + 500, density, 600 * sizeof(double));
+  } catch (quarry::bad_argument const& refused) {
+    std::printf("%s\n", refused.what());
+  }
+  std::ostringstream leaks;
+  quarry::registry::report(leaks, named.id());
+  std::printf("%s", leaks.str().c_str());
+  named.deallocate(density);
 }

@@ -124,6 +124,16 @@ TEST(Registry, ReportsWhatIsLive) {
   EXPECT_TRUE(is_there);
 }
 
+TEST(Registry, ListsNothingOfWhatWasMergedAway) {
+  pool<host_resource, fitting<segregated_fit>> from{host_resource{}, {.first_block = 4096}};
+  void* const one = from.allocate(16);
+  void* const none = from.allocate(0);
+  from.deallocate(one);
+  from.deallocate(none);
+  from.release();
+  EXPECT_TRUE(registry::live(from.id()).empty());
+}
+
 /// Any address of a pool's, against a map.
 TEST(Registry, AgreesWithAMap) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {

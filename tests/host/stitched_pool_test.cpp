@@ -176,5 +176,23 @@ TEST(StitchedPool, HoldsLessThanAnyHeuristicOnTheirTrace) {
   EXPECT_EQ(from.pages().mistakes(), 0u);
 }
 
+TEST(StitchedPool, MakesItsAllocationsKnown) {
+  for (bytes const page_size : {bytes{4096}, bytes{64_KiB}}) {
+    stitched_pool<host_pages> from{host_pages{page_size}, {.range = 8_MiB, .name = "stitched"}};
+    std::vector<void*> live;
+    for (bytes size = 1; size < 3_MiB; size = size * 2 + 1) live.push_back(from.allocate(size));
+    for (std::size_t i = 0; i < live.size(); i += 2) from.deallocate(live[i]);
+    live.push_back(from.allocate(2_MiB));
+    ASSERT_TRUE(from.note(live.back(), "large"));
+    auto const found = registry::find(static_cast<char*>(live.back()) + 1_MiB);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->begin, live.back());
+    EXPECT_EQ(registry::name_of(found->allocator), "stitched");
+    EXPECT_EQ(registry::note_of(live.back())->name, "large");
+    for (std::size_t i = 1; i + 1 < live.size(); i += 2) EXPECT_EQ(registry::find(live[i])->begin, live[i]);
+    EXPECT_EQ(registry::live(from.id()).size(), (live.size() - 1) / 2 + 1);
+  }
+}
+
 }  // namespace
 }  // namespace quarry::test

@@ -102,6 +102,18 @@ TEST_F(StreamPool, OfAStreamThatIsGoneWaitsThoughANewOneHasItsHandle) {
   from.forget(77);
 }
 
+TEST_F(StreamPool, WaitsForStreamsThatAreGoneBeforeItIs) {
+  auto& from = make();
+  auto streams = from.order();
+  void* const one = from.allocate(100, 1);
+  auto const used = streams.world().tick(1);
+  from.deallocate(one, 1);
+  from.forget(1);
+  pool.reset();
+  EXPECT_GE(streams.world().everywhere[1], used);
+  EXPECT_EQ(streams.world().live_events, 0u);
+}
+
 TEST_F(StreamPool, RefusesADoubleFreeAndWhatIsNotItsOwn) {
   auto& from = make();
   void* const one = from.allocate(100, 1);

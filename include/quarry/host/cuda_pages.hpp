@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
+#include "quarry/host/memory_place.hpp"
 #include "quarry/host/page_source.hpp"
 
 #include <unordered_map>
@@ -24,6 +25,7 @@ class cuda_pages {
   void map(std::uint64_t address, bytes size);
   void move(std::uint64_t from, std::uint64_t to, bytes size);
   void unmap(std::uint64_t address, bytes size) noexcept;
+  [[nodiscard]] memory_place place() const { return {memory_kind::device, static_cast<std::uint8_t>(device_)}; }
 
  private:
   int device_;

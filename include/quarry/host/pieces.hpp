@@ -105,7 +105,8 @@ class piece_table {
       std::uint64_t const state = one.size_.seen();
       bytes const asked = bytes{one.link_next.seen()} << 32 | one.link_prev.seen();
       std::uint64_t const at = one.begin.seen();
-      bool const is_users = (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::size_shift && one.size_ == state;
+      bool const is_there = state >> piece::size_shift != 0;  // what was removed is neither free nor set aside
+      bool const is_users = is_there && (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::size_shift && one.size_ == state;
       return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
     }
   };

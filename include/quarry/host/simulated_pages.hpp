@@ -11,6 +11,8 @@ namespace quarry {
 /// Pages that are only counted, and remembered by their address: a pool over them can be tried out, and what it does wrong shows.
 class simulated_pages {
  public:
+  static constexpr bool is_simulated = true;
+
   explicit simulated_pages(bytes page, bytes limit = ~bytes{0}) : page_{page}, limit_{limit} {}
 
   [[nodiscard]] bytes page_bytes() const { return page_; }

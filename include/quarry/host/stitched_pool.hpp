@@ -4,9 +4,12 @@
 #include "quarry/host/errors.hpp"
 #include "quarry/host/fitting.hpp"
 #include "quarry/host/page_source.hpp"
+#include "quarry/host/registry.hpp"
 #include "quarry/host/resource.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,8 @@ struct stitched_options {
   bytes alignment = 16;       ///< of all allocations: a power of two from 16 to 16 KiB
   bytes most = ~bytes{0};     ///< bytes of pages that the pool holds at most
   bytes range = 0;            ///< addresses reserved at once; 0: 256 GiB
+  std::string name = {};      ///< for reports
+  bool is_tracked = true;     ///< the registry knows its allocations; never of simulated pages
   bool is_registered = false; ///< pages are never moved, for memory that MPI, NCCL or other processes know by its address
 };
 
@@ -43,12 +48,17 @@ template <page_source Pages, class Strategy = fitting<lowest_best_fit>>
 class stitched_pool {
  public:
   /// Throws `bad_argument`.
-  explicit stitched_pool(Pages pages, stitched_options const& options = {}) : pages_{std::move(pages)}, options_{checked(options, pages_)}, strategy_{options_.alignment} {}
+  explicit stitched_pool(Pages pages, stitched_options const& options = {}) : pages_{std::move(pages)}, options_{checked(options, pages_)}, strategy_{options_.alignment} {
+    if (options_.is_tracked && !simulated<Pages>) ledger_.emplace(strategy_.pieces(), place_of(pages_), options_.name);
+  }
   stitched_pool(stitched_pool const&) = delete;
   stitched_pool& operator=(stitched_pool const&) = delete;
   ~stitched_pool() {
     strategy_.for_each_block([&](auto const& one) { pages_.unmap(one.begin, one.size); });  // blocks are of whole pages
-    for (auto const& [begin, size] : ranges_) pages_.give_up(begin, size);
+    for (range const& each : ranges_) {
+      if (ledger_) ledger_->remove_block(each.begin, each.known);
+      pages_.give_up(each.begin, each.size);
+    }
   }
 
   /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`. As the strategy says while something fits; then O(pieces).
@@ -66,7 +76,8 @@ class stitched_pool {
   /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a count, if it is not in use.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
-    auto const gone = strategy_.deallocate(reinterpret_cast<std::uint64_t>(pointer));
+    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
+    auto const gone = strategy_.deallocate(begin, [&] { ledger_->forget(begin); });
     if (!gone) {
       ++refused_;
       return false;
@@ -97,6 +108,15 @@ class stitched_pool {
     if (!found) return std::nullopt;
     return found->asked;
   }
+  /// Names an allocation for reports. False if `pointer` is not in use, or the pool is not tracked.
+  bool note(void* pointer, std::string name, std::source_location where = std::source_location::current()) {
+    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
+    if (!ledger_ || !strategy_.size_of(begin)) return false;
+    ledger_->note(begin, {std::move(name), where});
+    return strategy_.set_noted(begin);
+  }
+  [[nodiscard]] allocator_id id() const { return ledger_ ? ledger_->id() : 0; }
+  [[nodiscard]] memory_place place() { return place_of(pages_); }
   [[nodiscard]] stitched_counts counts() const {
     return {strategy_.held(), most_held_, live_, most_live_, moved_, growths_, refused_, strategy_.live(), strategy_.footprint()};
   }
@@ -104,6 +124,11 @@ class stitched_pool {
   [[nodiscard]] Pages& pages() { return pages_; }
 
  private:
+  struct range {
+    std::uint64_t begin;
+    bytes size, known;  // to the registry, from its begin
+  };
+
   [[nodiscard]] static stitched_options checked(stitched_options options, Pages& pages) {
     if (options.alignment < 16 || options.alignment > 1 << 14 || (options.alignment & (options.alignment - 1)) != 0) {
       throw bad_argument{"stitched_options: alignment is " + std::to_string(options.alignment) + ", not a power of two from 16 to 16384"};
@@ -151,17 +176,29 @@ class stitched_pool {
 
   /// Where the next `size` bytes of addresses begin that were never used.
   [[nodiscard]] std::uint64_t addresses_for(bytes size) {
-    if (!ranges_.empty() && size <= ranges_.back().second - (next_ - ranges_.back().first)) return next_;
-    ranges_.reserve(ranges_.size() + 1);
-    bytes const range = std::max(options_.range, size);
-    ranges_.emplace_back(pages_.reserve(range), range);
-    return next_ = ranges_.back().first;
+    if (ranges_.empty() || size > ranges_.back().size - (next_ - ranges_.back().begin)) {
+      ranges_.reserve(ranges_.size() + 1);
+      bytes const whole = std::max(options_.range, size);
+      ranges_.push_back({pages_.reserve(whole), whole, 0});
+      next_ = ranges_.back().begin;
+    }
+    make_known(ranges_.back(), next_ + size);
+    return next_;
+  }
+  /// Tells the registry of the range's addresses before `end`, by whole granules: they are used once, and stay known.
+  void make_known(range& last, std::uint64_t end) {
+    std::uint64_t const known = last.begin + last.known;
+    if (!ledger_ || end <= known) return;
+    bytes const more = std::min(last.begin + last.size, (end + directory::granule - 1) / directory::granule * directory::granule) - known;
+    ledger_->add_block(known, more);
+    last.known += more;
   }
 
   Pages pages_;
   stitched_options options_;
   Strategy strategy_;
-  std::vector<std::pair<std::uint64_t, bytes>> ranges_;
+  std::optional<ledger> ledger_;
+  std::vector<range> ranges_;
   std::uint64_t next_ = 0;
   bytes live_ = 0, most_live_ = 0, most_held_ = 0, moved_ = 0;
   std::uint64_t growths_ = 0, refused_ = 0;

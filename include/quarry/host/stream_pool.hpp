@@ -62,6 +62,7 @@ class stream_pool {
   /// What is still in use is lost with its block. Waits until the streams are done.
   ~stream_pool() {
     for (auto const& [handle, its] : streams_) order_.finish(handle);
+    for (auto const& each : unfinished_) order_.finish(each.done);  // of streams that were forgotten, too
     forget_done();
     strategy_.for_each_block([&](auto const& gone) { give(gone); });
   }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the pool targets share: resources that are watched and fail on purpose, and what the users of a pool have.
+#pragma once
+
+#include "fuzz/byte_source.hpp"
+#include "quarry/host/errors.hpp"
+#include "quarry/host/heuristic.hpp"
+#include "quarry/host/resource.hpp"
+
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quarry::test {
+
+inline constexpr int most_steps = 1500;
+
+inline std::uint64_t number_of(void const* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+inline void* pointer_to(std::uint64_t number) { return reinterpret_cast<void*>(number); }
+inline bytes rounded_up(bytes size, bytes alignment) { return std::max(alignment, (size + alignment - 1) & ~(alignment - 1)); }
+
+/// Makes requests fail on purpose, in either way that a resource may fail.
+struct failures {
+  unsigned left = 0;
+  bool happened = false;
+
+  void maybe_throw(bytes size) {
+    if (left == 0) return;
+    happened = true;
+    if (--left % 2 == 0) throw resource_failed{"fuzz", "on purpose"};
+    throw out_of_memory{"fuzz", size, "on purpose"};
+  }
+};
+
+/// The blocks that a pool has of its resource.
+struct block_log {
+  struct block {
+    bytes size, alignment;
+  };
+  std::map<std::uint64_t, block> blocks;
+  bytes held = 0;
+  failures fails;
+  std::function<void(std::uint64_t, bytes)> on_give = [](std::uint64_t, bytes) {};
+
+  [[nodiscard]] bool has(std::uint64_t begin, bytes size) const {
+    auto const after = blocks.upper_bound(begin);
+    if (after == blocks.begin()) return false;
+    auto const& [start, what] = *std::prev(after);
+    return begin - start <= what.size && size <= what.size - (begin - start);
+  }
+};
+
+/// A resource that is watched, shared by all copies of the log.
+template <class Upstream>
+class logged : public Upstream {
+ public:
+  logged(Upstream from, std::shared_ptr<block_log> log) : Upstream{std::move(from)}, log_{std::move(log)} {}
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    log_->fails.maybe_throw(size);
+    void* const result = Upstream::allocate(size, alignment);
+    expect(log_->blocks.emplace(number_of(result), block_log::block{size, alignment}).second, "a block was given twice");
+    log_->held += size;
+    return result;
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    auto const found = log_->blocks.find(number_of(pointer));
+    expect(found != log_->blocks.end(), "a block goes back that is none");
+    expect(found->second.size == size && found->second.alignment == alignment, "a block goes back otherwise than it came");
+    log_->on_give(found->first, size);
+    log_->blocks.erase(found);
+    log_->held -= size;
+    Upstream::deallocate(pointer, size, alignment);
+  }
+
+ private:
+  std::shared_ptr<block_log> log_;
+};
+
+/// What a pool's users have.
+struct model {
+  struct one {
+    bytes size;
+    std::uint8_t fill = 0;
+    std::optional<std::string> name = {};
+    std::uint32_t on = 0;  // stream
+  };
+  bytes alignment = 16;
+  std::map<std::uint64_t, one> live;
+  std::vector<std::uint64_t> gone;  // was live once
+  bytes sum = 0, most = 0, rounded = 0;
+  std::uint64_t refused = 0, allocations = 0, deallocations = 0;
+
+  [[nodiscard]] bytes room(one const& what) const { return rounded_up(what.size, alignment); }
+
+  void add(std::uint64_t begin, one what) {
+    expect(begin != 0 && begin % alignment == 0, "an allocation is not aligned");
+    auto const next = live.lower_bound(begin);
+    expect(next == live.end() || room(what) <= next->first - begin, "an allocation overlaps the next one");
+    expect(next == live.begin() || room(std::prev(next)->second) <= begin - std::prev(next)->first, "an allocation overlaps the one before");
+    sum += what.size;
+    most = std::max(most, sum);
+    rounded += room(what);
+    ++allocations;
+    live.emplace_hint(next, begin, std::move(what));
+  }
+  /// Whether a pool has to take `begin` back; counts either case.
+  bool remove(std::uint64_t begin) {
+    if (begin == 0) return true;
+    auto const found = live.find(begin);
+    if (found == live.end()) {
+      ++refused;
+      return false;
+    }
+    sum -= found->second.size;
+    rounded -= room(found->second);
+    ++deallocations;
+    gone.push_back(begin);
+    live.erase(found);
+    return true;
+  }
+  /// What `address` lies in the midst of.
+  [[nodiscard]] std::map<std::uint64_t, one>::const_iterator at(std::uint64_t address) const {
+    auto const after = live.upper_bound(address);
+    if (after == live.begin()) return live.end();
+    auto const found = std::prev(after);
+    return address - found->first < std::max<bytes>(1, found->second.size) ? found : live.end();
+  }
+
+  /// Mostly what is live; else what was, what lies in the midst or behind, or anything.
+  [[nodiscard]] std::uint64_t some_address(byte_source& from) const {
+    std::uint8_t const kind = from.u8() % 16;
+    if (kind == 0 && !gone.empty()) return gone[gone.size() - 1 - from.index(std::min<std::size_t>(gone.size(), 64))];
+    if (kind == 1) return from.u64();
+    if (kind == 2) return from.u16();
+    if (live.empty()) return gone.empty() ? 0 : gone.back();
+    auto const& [begin, what] = *std::next(live.begin(), static_cast<std::ptrdiff_t>(from.index(live.size())));
+    if (kind == 3) return begin + from.range(0, room(what) - 1);
+    if (kind == 4) return begin + (from.chance(128) ? what.size : room(what));
+    return begin;
+  }
+};
+
+/// What all counts have in common.
+template <class Counts>
+void expect_counts(Counts const& counts, model const& users, bytes most) {
+  expect(counts.live == users.sum && counts.most_live == users.most, "the bytes that are live are counted wrongly");
+  expect(counts.pieces_live == users.live.size(), "the pieces that are live are counted wrongly");
+  expect(counts.refused == users.refused, "refused deallocations are counted wrongly");
+  expect(counts.held <= most && counts.most_held <= most && counts.held <= counts.most_held, "it holds more than it may, or than it says");
+  expect(counts.held >= users.rounded, "it holds less than is in use");
+}
+template <class Pool>
+void expect_sound(Pool const& pool) {
+  auto const problems = pool.audit();
+  expect(problems.empty(), problems.empty() ? "" : problems[0].c_str());
+}
+
+inline bool is_alignment(bytes number) { return number >= 16 && number <= 1 << 14 && (number & (number - 1)) == 0; }
+inline bytes some_alignment(byte_source& from) {
+  std::uint8_t const kind = from.u8();
+  return kind < 128 ? 16 : kind < 250 ? bytes{16} << kind % 11 : from.wild_size(1 << 16);
+}
+inline bytes some_most(byte_source& from, bytes usual) { return from.chance(96) ? ~bytes{0} : from.wild_size(usual); }
+inline heuristic some_heuristic(byte_source& from) {
+  heuristic result;
+  result.when = static_cast<heuristic::trigger>(from.u8() % 3);
+  result.size = static_cast<heuristic::target>(from.u8() % 2);
+  result.asked = static_cast<heuristic::moment>(from.u8() % 2);
+  result.rules = static_cast<heuristic_rules>(from.u8() % 3);
+  result.parameter = static_cast<std::uint32_t>(result.when == heuristic::trigger::blocks ? from.range(0, 6) : from.range(0, 100));
+  return result;
+}
+/// Of pool_options and stream_pool_options.
+template <class Options>
+bool is_valid(Options const& options) {
+  return is_alignment(options.alignment) && options.first_block <= most_bytes_at_once && options.next_block <= most_bytes_at_once && options.growth <= 1000;
+}
+template <class Options>
+Options some_options(byte_source& from, bytes usual_block) {
+  Options options;
+  options.alignment = some_alignment(from);
+  options.first_block = from.wild_size(usual_block);
+  options.next_block = from.wild_size(usual_block / 4);
+  options.growth = from.chance(250) ? from.u8() : from.u32();
+  options.most = some_most(from, usual_block * 8);
+  return options;
+}
+
+}  // namespace quarry::test

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fuzz/pool_model.hpp"
+#include "quarry/host/simulated_pages.hpp"
+#include "quarry/host/stitched_pool.hpp"
+
+#include <set>
+#include <type_traits>
+
+namespace quarry::test {
+
+/// Pages that are watched.
+struct page_log {
+  explicit page_log(bytes page) : pages{page} {}
+  simulated_pages pages;
+  std::map<std::uint64_t, bytes> ranges;
+  std::set<std::uint64_t> used;  // each page that ever was there
+  failures fails;
+
+  void use(std::uint64_t address, bytes size) {
+    auto const after = ranges.upper_bound(address);
+    expect(after != ranges.begin() && address + size <= std::prev(after)->first + std::prev(after)->second, "pages outside of what was reserved");
+    for (bytes at = 0; at < size; at += pages.page_bytes()) expect(used.insert(address + at).second, "addresses were used twice");
+  }
+};
+class logged_pages {
+ public:
+  explicit logged_pages(std::shared_ptr<page_log> log) : log_{std::move(log)} {}
+
+  [[nodiscard]] bytes page_bytes() const { return log_->pages.page_bytes(); }
+  [[nodiscard]] std::uint64_t reserve(bytes size) {
+    log_->fails.maybe_throw(size);
+    std::uint64_t const begin = log_->pages.reserve(size);
+    log_->ranges.emplace(begin, size);
+    return begin;
+  }
+  void give_up(std::uint64_t begin, bytes size) noexcept {
+    auto const found = log_->ranges.find(begin);
+    expect(found != log_->ranges.end() && found->second == size, "addresses are given up that were not reserved");
+    log_->ranges.erase(found);
+  }
+  void map(std::uint64_t address, bytes size) {
+    log_->fails.maybe_throw(size);
+    log_->pages.map(address, size);
+    log_->use(address, size);
+  }
+  void move(std::uint64_t from, std::uint64_t to, bytes size) {
+    log_->fails.maybe_throw(size);
+    log_->pages.move(from, to, size);
+    log_->use(to, size);
+  }
+  void unmap(std::uint64_t address, bytes size) noexcept { log_->pages.unmap(address, size); }
+
+ private:
+  std::shared_ptr<page_log> log_;
+};
+
+template <class Strategy>
+class stitched_session {
+ public:
+  stitched_session(byte_source& from, std::shared_ptr<page_log> log, stitched_options const& options)
+      : from_{from}, log_{std::move(log)}, options_{options}, pool_{logged_pages{log_}, options} {
+    users_.alignment = options_.alignment;
+  }
+
+  void run() {
+    for (int step = 0; step < most_steps && !from_.is_exhausted(); ++step) {
+      do_something();
+      expect_cheaply();
+      if (step % 8 == 7) expect_all();
+    }
+    log_->fails.left = 0;
+    while (!users_.live.empty()) give_back(users_.live.begin()->first);
+    expect_all();
+    expect(pool_.counts().live == 0, "all was given back, and something is live");
+    shrink(~bytes{0});
+    expect(pool_.counts().held == 0, "nothing is in use, and pages are held");
+    if (from_.chance(128)) allocate(100);
+  }
+
+ private:
+  static constexpr bool is_exact = !std::is_same_v<Strategy, fast_fit>;
+
+  void do_something() {
+    bytes const page = log_->pages.page_bytes();
+    std::uint8_t const kind = from_.u8() % 32;
+    if (kind < 14) return allocate(from_.chance(128) ? from_.wild_size(page * 2) : from_.size(page * 24));
+    if (kind < 26) return give_back(users_.some_address(from_));
+    switch (kind) {
+      case 26: return shrink(from_.wild_size(page * 16));
+      case 27: log_->pages.limit(limit_ = from_.size(page * 256)); return;
+      case 28: log_->fails.left = from_.u8() % 4; return;
+      default: return look(users_.some_address(from_));
+    }
+  }
+
+  void allocate(bytes size) {
+    auto const before = pool_.counts();
+    log_->fails.happened = false;
+    try {
+      users_.add(number_of(pool_.allocate(size)), {size});
+    } catch (out_of_memory const&) {
+      expect_failed(size, before);
+    } catch (resource_failed const&) {
+      expect(log_->fails.happened, "a failure that nobody caused");
+      expect_failed(size, before);
+    }
+  }
+  void expect_failed(bytes size, stitched_counts const& before) {
+    auto const after = pool_.counts();
+    expect(after.live == before.live && after.pieces_live == before.pieces_live && after.most_live == before.most_live, "a failed allocation changed what is live");
+    expect(after.held == before.held && after.growths == before.growths, "a failed allocation was counted");
+    if (!is_exact || log_->fails.happened || size > most_bytes_at_once) return;
+    bytes const page = log_->pages.page_bytes();
+    bytes const needed = (rounded_up(size, options_.alignment) + page - 1) & ~(page - 1);
+    bytes const fresh = std::min(options_.most - std::min(options_.most, after.held), limit_ - std::min(limit_, after.held));
+    bytes const free = options_.is_registered ? 0 : after.held - pages_in_use() * page;
+    expect(needed > options_.most || needed > free + std::min(fresh, most_bytes_at_once * 2), "it says that there is no memory, and there are pages");
+  }
+  /// Pages with a piece in use on them, or a part of one.
+  [[nodiscard]] bytes pages_in_use() const {
+    bytes const page = log_->pages.page_bytes();
+    bytes sum = 0;
+    std::uint64_t next = 0;  // the first that was not counted
+    for (auto const& [begin, what] : users_.live) {
+      std::uint64_t const first = std::max(begin / page, next);
+      next = (begin + users_.room(what) - 1) / page + 1;
+      sum += next - std::min(next, first);
+    }
+    return sum;
+  }
+
+  void give_back(std::uint64_t address) {
+    bool const is_ours = users_.remove(address);
+    expect(pool_.deallocate(pointer_to(address)) == is_ours, is_ours ? "what is in use was refused" : "what is not in use was taken back");
+  }
+  void look(std::uint64_t address) const {
+    auto const size = pool_.size_of(pointer_to(address));
+    auto const found = users_.live.find(address);
+    expect(size.has_value() == (found != users_.live.end()), "size_of knows what is not in use, or not what is");
+    expect(!size || *size == found->second.size, "size_of says another size");
+  }
+  void shrink(bytes most) {
+    bytes const page = log_->pages.page_bytes();
+    bytes const before = pool_.counts().held;
+    bytes const given = pool_.shrink(most);
+    expect(given <= most && given % page == 0 && before - given == pool_.counts().held, "shrinking gave back what it did not say, or too much");
+    if (is_exact) expect(given == std::min(most / page * page, before - pages_in_use() * page), "shrinking kept free pages");
+  }
+
+  void expect_cheaply() const {
+    auto const counts = pool_.counts();
+    expect_counts(counts, users_, options_.most);
+    expect(counts.held == log_->pages.held(), "it holds pages that are not there");
+    expect(log_->pages.mistakes() == 0, "a page was mapped twice, or moved from where none is");
+    expect(!options_.is_registered || counts.moved == 0, "a registered page was moved");
+  }
+  void expect_all() const {
+    expect_sound(pool_);
+    bytes const page = log_->pages.page_bytes();
+    for (auto const& [begin, what] : users_.live) {
+      for (std::uint64_t at = begin / page; at <= (begin + users_.room(what) - 1) / page; ++at) {
+        expect(log_->pages.is_mapped(at * page), "an allocation has no page behind it");
+      }
+    }
+  }
+
+  byte_source& from_;
+  std::shared_ptr<page_log> log_;
+  stitched_options options_;
+  model users_;
+  bytes limit_ = ~bytes{0};
+  stitched_pool<logged_pages, Strategy> pool_;
+
+ public:
+  /// Pages that there are: never many, since the model knows each.
+  void limit(bytes most) { log_->pages.limit(limit_ = most); }
+};
+
+template <class Strategy>
+void run_stitched(byte_source& from) {
+  bytes const page = bytes{4096} << from.u8() % 6;
+  auto const log = std::make_shared<page_log>(page);
+  stitched_options options;
+  options.alignment = some_alignment(from);
+  options.most = some_most(from, page * 64);
+  options.range = from.chance(128) ? 0 : from.wild_size(page * 128);
+  options.is_registered = from.chance(64);
+  bool const is_possible = is_alignment(options.alignment) && options.alignment <= page;
+  try {
+    stitched_session<Strategy> session{from, log, options};
+    expect(is_possible, "options were taken that cannot be");
+    session.limit(page * from.range(1, 256));
+    session.run();
+  } catch (bad_argument const&) {
+    expect(!is_possible, "options were refused that can be");
+    return;
+  }
+  expect(log->pages.held() == 0 && log->pages.mistakes() == 0 && log->ranges.empty(), "a pool is gone, and not all that it had");
+}
+
+}  // namespace quarry::test
