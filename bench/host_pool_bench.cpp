@@ -38,7 +38,7 @@ struct quarry_best_fit : our_pool<quarry::fitting<quarry::oldest_best_fit>> {
 /// A resource without a pool.
 template <class Resource>
 struct bare {
-  Resource from;
+  Resource from = Resource{};
   void* allocate(bytes size) { return from.allocate(size, alignment); }
   void deallocate(void* pointer, bytes size) { from.deallocate(pointer, size, alignment); }
 };

@@ -19,14 +19,12 @@ namespace {
 using quarry::bytes;
 
 struct c_library {
-  static constexpr char const* name = "libc";
   void* allocate(bytes size) { return std::malloc(size); }
   void deallocate(void* memory) { std::free(memory); }
   static void look(void const*) {}
 };
 template <bool Tracked>
 struct pooled {
-  static constexpr char const* name = Tracked ? "quarry-tracked" : "quarry-untracked";
   quarry::pool<quarry::host_resource> from{quarry::host_resource{}, {.alignment = 64, .is_tracked = Tracked}};
   void* allocate(bytes size) { return from.allocate(size); }
   void deallocate(void* memory) { from.deallocate(memory); }

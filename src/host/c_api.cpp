@@ -57,9 +57,11 @@ std::unique_ptr<quarry_pool> make(Resource from, pool_options const& options) {
   return std::make_unique<pool_over<Resource>>(std::move(from), options);
 }
 
-std::unique_ptr<quarry_pool> make(quarry_resource from, quarry_pool_options const& wanted) {
+std::unique_ptr<quarry_pool> make(uint32_t from, quarry_pool_options const& wanted) {
+  pool_options const usual;
   pool_options const options{.first_block = wanted.first_block, .next_block = wanted.next_block, .growth = wanted.growth_percent,
-                             .alignment = wanted.alignment, .most = wanted.most, .name = wanted.name != nullptr ? wanted.name : ""};
+                             .alignment = wanted.alignment != 0 ? wanted.alignment : usual.alignment,
+                             .most = wanted.most != 0 ? wanted.most : usual.most, .name = wanted.name != nullptr ? wanted.name : ""};
   switch (from) {
     case QUARRY_HOST: return make(host_resource{}, options);
     case QUARRY_DEVICE: return make(device_resource{wanted.device}, options);
@@ -70,7 +72,7 @@ std::unique_ptr<quarry_pool> make(quarry_resource from, quarry_pool_options cons
       return make(file_resource{wanted.directory}, options);
     case QUARRY_SHARED: throw bad_argument{"quarry_pool_create: memory that processes share is for C++ (shared_resource)"};
   }
-  throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(static_cast<int>(from))};
+  throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(from)};
 }
 
 thread_local char last_error[512] = "";
@@ -120,7 +122,7 @@ quarry_pool_options quarry_pool_default_options(void) {
   return {usual.first_block, usual.next_block, usual.growth, usual.alignment, usual.most, 0, nullptr, nullptr};
 }
 
-quarry_status quarry_pool_create(quarry_resource from, quarry_pool_options const* options, quarry_pool** pool) {
+quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* options, quarry_pool** pool) {
   if (pool != nullptr) *pool = nullptr;
   return guarded([&] {
     if (pool == nullptr) throw quarry::bad_argument{"quarry_pool_create: where the result goes is null"};
@@ -171,7 +173,8 @@ quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* coun
 }
 
 quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name) {
-  return with(pool, "quarry_pool_note", name != nullptr, [&] {
+  return with(pool, "quarry_pool_note", true, [&] {
+    if (name == nullptr) throw quarry::bad_argument{"quarry_pool_note: the name is null"};
     if (pool->note(memory, name)) return QUARRY_OK;
     return fail(QUARRY_NOT_IN_USE, "quarry_pool_note: the address is not in use in this pool");
   });

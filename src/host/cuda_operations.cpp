@@ -13,15 +13,24 @@ cudaMemLocation location_of(memory_place where) {
   return result;
 }
 
+/// A GPU's own, or the current one.
+int device_of(memory_place of) {
+  int current = 0;
+  check(cudaGetDevice(&current), "cudaGetDevice");
+  return of.kind == memory_kind::device ? of.device : current;
+}
+
 }  // namespace
 
 // A plain copy or fill is done when it returns, also from one part of a GPU's memory to another.
-void copy(void* to, void const* from, bytes size) {
+void copy(void* to, void const* from, bytes size, memory_place of) {
+  on_device const here{device_of(of)};
   check(cudaMemcpy(to, from, size, cudaMemcpyDefault), "cudaMemcpy");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 void copy(void* to, void const* from, bytes size, cuda_stream on) { check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, on), "cudaMemcpyAsync"); }
-void fill(void* memory, unsigned char value, bytes size) {
+void fill(void* memory, unsigned char value, bytes size, memory_place of) {
+  on_device const here{device_of(of)};
   check(cudaMemset(memory, value, size), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }

@@ -6,9 +6,10 @@
 
 namespace quarry::cuda {
 
-void copy(void* to, void const* from, bytes size);
+/// `of`: whose default stream it comes after.
+void copy(void* to, void const* from, bytes size, memory_place of);
 void copy(void* to, void const* from, bytes size, cuda_stream on);
-void fill(void* memory, unsigned char value, bytes size);
+void fill(void* memory, unsigned char value, bytes size, memory_place of);
 void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on);
 void advise(void* memory, bytes size, memory_advice what, memory_place where);

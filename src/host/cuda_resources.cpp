@@ -56,6 +56,11 @@ void stream_ordered_resource::deallocate(void* pointer, bytes, bytes) noexcept {
   cudaFreeAsync(pointer, stream_);
 }
 
+void stream_ordered_resource::settle() {
+  on_device const here{device_};
+  cuda::check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
 pinned_resource::pinned_resource() { check_device(0); }
 
 void* pinned_resource::allocate(bytes size, bytes alignment) {

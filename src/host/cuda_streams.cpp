@@ -11,8 +11,17 @@ cuda_streams::~cuda_streams() {
   for (CUevent_st* const each : unused_) cudaEventDestroy(each);
 }
 
+cuda_streams::stream cuda_streams::checked(stream on) const {
+  if (on == cudaStreamPerThread) throw bad_argument{"cuda_streams: cudaStreamPerThread is another stream in each thread; give a stream of your own"};
+  return on == cudaStreamLegacy ? nullptr : on;
+}
+
 cuda_streams::event cuda_streams::record(stream on) {
   cuda::on_device const here{device_};
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  bool const is_known = cudaStreamIsCapturing(on, &capture) == cudaSuccess;
+  if (!is_known) cudaGetLastError();  // the default stream while another is captured
+  if (!is_known || capture != cudaStreamCaptureStatusNone) throw bad_argument{"cuda_streams: the stream is being captured"};
   event result{nullptr};
   if (unused_.empty()) {
     unused_.reserve(unused_.capacity() + 1);  // so that `drop` needs no memory
@@ -38,11 +47,15 @@ bool cuda_streams::is_done(event const& one) noexcept {
   return found == cudaSuccess;
 }
 
-void cuda_streams::finish(event const& one) noexcept { cudaEventSynchronize(one.handle); }
+void cuda_streams::finish(event const& one) noexcept {
+  if (cudaEventSynchronize(one.handle) != cudaSuccess) cudaGetLastError();
+}
 
 void cuda_streams::finish(stream one) noexcept {
   cuda::on_device const here{device_};
-  if (cudaStreamSynchronize(one) != cudaSuccess) cudaDeviceSynchronize();  // a stream that is gone: its work may not be
+  if (cudaStreamSynchronize(one) == cudaSuccess) return;
+  cudaGetLastError();
+  if (cudaDeviceSynchronize() != cudaSuccess) cudaGetLastError();
 }
 
 void cuda_streams::drop(event& one) noexcept { unused_.push_back(one.handle); }

@@ -20,6 +20,8 @@ stream_ordered_resource::stream_ordered_resource(cuda_stream stream, int device)
 void* stream_ordered_resource::allocate(bytes, bytes) { refuse("stream_ordered_resource"); }
 void stream_ordered_resource::deallocate(void*, bytes, bytes) noexcept {}
 
+void stream_ordered_resource::settle() {}
+
 pinned_resource::pinned_resource() { refuse("pinned_resource"); }
 void* pinned_resource::allocate(bytes, bytes) { refuse("pinned_resource"); }
 void pinned_resource::deallocate(void*, bytes, bytes) noexcept {}
@@ -33,6 +35,7 @@ void cuda_pages::unmap(std::uint64_t, bytes) noexcept {}
 
 cuda_streams::cuda_streams(int device) : device_{device} { refuse("cuda_streams"); }
 cuda_streams::~cuda_streams() = default;
+cuda_streams::stream cuda_streams::checked(stream on) const { return on; }
 cuda_streams::event cuda_streams::record(stream) { refuse("cuda_streams"); }
 void cuda_streams::wait(stream, event const&) { refuse("cuda_streams"); }
 bool cuda_streams::is_done(event const&) noexcept { return true; }
@@ -46,9 +49,9 @@ void managed_resource::deallocate(void*, bytes, bytes) noexcept {}
 
 namespace cuda {
 
-void copy(void*, void const*, bytes) { refuse("copy"); }
+void copy(void*, void const*, bytes, memory_place) { refuse("copy"); }
 void copy(void*, void const*, bytes, cuda_stream) { refuse("copy on a stream"); }
-void fill(void*, unsigned char, bytes) { refuse("fill"); }
+void fill(void*, unsigned char, bytes, memory_place) { refuse("fill"); }
 void fill(void*, unsigned char, bytes, cuda_stream) { refuse("fill on a stream"); }
 void prefetch(void const*, bytes, memory_place, cuda_stream) { refuse("prefetch"); }
 void advise(void*, bytes, memory_advice, memory_place) { refuse("advise"); }

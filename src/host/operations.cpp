@@ -42,6 +42,9 @@ adopted_memory& adopted_memory::operator=(adopted_memory&&) noexcept = default;
 namespace operations {
 namespace {
 
+/// Memory that no GPU's work can be about, so that the host may go ahead.
+bool is_hosts(memory_place place) { return place.kind == memory_kind::host || place.kind == memory_kind::file || place.kind == memory_kind::shared; }
+
 /// The record of [memory, memory + size). Throws `bad_argument`.
 allocation_record checked(char const* operation, char const* role, void const* memory, bytes size) {
   auto const found = registry::find(memory);
@@ -64,10 +67,10 @@ void copy(void* to, void const* from, bytes size) {
   if (size == 0) return;
   auto const target = checked("copy", "to", to, size);
   auto const source = checked("copy", "from", from, size);
-  if (target.place.is_touchable() && source.place.is_touchable()) {
+  if (is_hosts(target.place) && is_hosts(source.place)) {
     std::memmove(to, from, size);
   } else {
-    cuda::copy(to, from, size);
+    cuda::copy(to, from, size, source.place.kind == memory_kind::device ? source.place : target.place);
   }
 }
 void copy(void* to, void const* from, bytes size, cuda_stream on) {
@@ -79,16 +82,17 @@ void copy(void* to, void const* from, bytes size, cuda_stream on) {
 
 void fill(void* memory, unsigned char value, bytes size) {
   if (size == 0) return;
-  if (checked("fill", "at", memory, size).place.is_touchable()) {
+  auto const place = checked("fill", "at", memory, size).place;
+  if (is_hosts(place)) {
     std::memset(memory, value, size);
   } else {
-    cuda::fill(memory, value, size);
+    cuda::fill(memory, value, size, place);
   }
 }
 void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
   if (size == 0) return;
   auto const place = checked("fill", "at", memory, size).place;
-  if (place.kind == memory_kind::host || place.kind == memory_kind::file || place.kind == memory_kind::shared) {
+  if (is_hosts(place)) {
     throw bad_argument{"fill: on a stream, of memory that a GPU does not see"};
   }
   cuda::fill(memory, value, size, on);

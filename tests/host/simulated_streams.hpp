@@ -2,6 +2,7 @@
 // Streams without work: they only know what comes after what, by vector clocks.
 #pragma once
 
+#include "quarry/host/errors.hpp"
 #include "quarry/host/stream_order.hpp"
 
 #include <algorithm>
@@ -26,6 +27,7 @@ struct simulated_world {
   std::mt19937 random{1};
   unsigned done_percent = 0;  // how often an event is found done
   int record_fails_in = -1, wait_fails_in = -1;
+  std::uint32_t never_records = 998;  // this stream cannot be recorded
   std::uint64_t recorded = 0, waited = 0, live_events = 0;
 
   /// A moment of a stream's, and whether what `later` gets next comes after it.
@@ -38,6 +40,7 @@ struct simulated_world {
 class simulated_streams {
  public:
   using stream = std::uint32_t;
+  static constexpr stream not_a_stream = 999;
   struct event {
     clock_of after;
   };
@@ -45,7 +48,12 @@ class simulated_streams {
   simulated_streams() : world_{std::make_shared<simulated_world>()} {}
   [[nodiscard]] simulated_world& world() { return *world_; }
 
+  [[nodiscard]] stream checked(stream on) const {
+    if (on == not_a_stream) throw bad_argument{"not a stream"};
+    return on;
+  }
   [[nodiscard]] event record(stream on) {
+    if (on == world_->never_records) throw std::runtime_error{"record"};
     if (world_->record_fails_in >= 0 && world_->record_fails_in-- == 0) throw std::runtime_error{"record"};
     world_->tick(on);
     ++world_->recorded;

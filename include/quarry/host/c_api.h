@@ -28,7 +28,8 @@ typedef enum quarry_resource {
   QUARRY_SHARED = 5 /* in records only */
 } quarry_resource;
 
-/* What 0 means is said at pool_options of quarry/host/pool.hpp. */
+/* 0 means what quarry_pool_default_options says: so { .name = "x" } is a pool with a name. Bytes, but for the growth: the least that is
+ * taken later, as percent of what is held (there 0 is none). */
 typedef struct quarry_pool_options {
   uint64_t first_block;
   uint64_t next_block;
@@ -56,8 +57,8 @@ typedef struct quarry_pool quarry_pool;
 /* The options of a pool of which nothing is said. */
 quarry_pool_options quarry_pool_default_options(void);
 
-/* Makes a pool; `options` may be null. `*pool` is null unless QUARRY_OK. */
-quarry_status quarry_pool_create(quarry_resource from, const quarry_pool_options* options, quarry_pool** pool);
+/* Makes a pool of a quarry_resource; `options` may be null. `*pool` is null unless QUARRY_OK. */
+quarry_status quarry_pool_create(uint32_t from, const quarry_pool_options* options, quarry_pool** pool);
 
 /* Gives all memory of the pool back, also what is in use. Null is ignored. */
 void quarry_pool_destroy(quarry_pool* pool);

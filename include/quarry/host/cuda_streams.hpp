@@ -4,6 +4,7 @@
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/stream_order.hpp"
 
+#include <utility>
 #include <vector>
 
 struct CUevent_st;
@@ -11,6 +12,10 @@ struct CUevent_st;
 namespace quarry {
 
 /// CUDA's streams and events of one GPU. In a build without CUDA the constructor throws `resource_failed`.
+///
+/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU. cudaStreamPerThread is refused, since it names another
+/// stream in each thread: who compiles with per-thread default streams names streams of his own. What a stream that is being
+/// captured gave back stays its own while it is.
 class cuda_streams {
  public:
   using stream = cuda_stream;
@@ -19,10 +24,16 @@ class cuda_streams {
   };
 
   explicit cuda_streams(int device = 0);
-  cuda_streams(cuda_streams&& other) noexcept = default;
-  cuda_streams& operator=(cuda_streams&& other) noexcept = default;
+  cuda_streams(cuda_streams&& other) noexcept : device_{other.device_}, unused_{std::exchange(other.unused_, {})} {}
+  cuda_streams& operator=(cuda_streams&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(unused_, other.unused_);
+    return *this;
+  }
   ~cuda_streams();
 
+  [[nodiscard]] stream checked(stream on) const;
+  /// Throws `bad_argument` while the stream is being captured.
   [[nodiscard]] event record(stream on);
   void wait(stream later, event const& earlier);
   [[nodiscard]] bool is_done(event const& one) noexcept;

@@ -18,10 +18,12 @@ struct field_counts {
 };
 
 /// An array of a pool's memory, of any kind, that takes room as its policy says. When its room changes its elements are copied to
-/// another address. New elements are not initialised. The pool must be tracked, and outlives it.
+/// another address. New elements are not initialised. The pool must be tracked and
+/// aligned for `T`, or resizing throws `bad_argument`; it outlives the array.
 ///
 /// Not thread-safe. A resize that throws changes nothing.
 template <class T, class Pool>
+  requires operations::plain_pool<Pool>
 class field {
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes");
 
@@ -61,10 +63,10 @@ class field {
     T* fresh = nullptr;
     if (room != 0) {
       try {
-        fresh = static_cast<T*>(from_->allocate(room * sizeof(T)));
+        fresh = static_cast<T*>(from_->allocate(room * sizeof(T), alignof(T)));
       } catch (std::bad_alloc const&) {
         if (count <= room_) return;  // it stays where it is
-        fresh = static_cast<T*>(from_->allocate(count * sizeof(T)));
+        fresh = static_cast<T*>(from_->allocate(count * sizeof(T), alignof(T)));
         room = count;
       }
     }
@@ -91,7 +93,8 @@ class field {
 /// An array in pages of its own: addresses are reserved for the most that it may ever have, and pages are put behind them, or taken
 /// away, at its end. It never moves and nothing is copied, and it holds a page more than is needed at most, or as the policy says.
 ///
-/// New elements are not initialised. Not thread-safe. A resize that throws changes nothing. `Pages` is the source's own: a field of each has one.
+/// New elements are not initialised. The registry does not know it (see adopted_memory). Not thread-safe. A resize that throws changes
+/// nothing.
 template <class T, page_source Pages>
 class paged_field {
   static_assert(std::is_trivially_copyable_v<T>, "elements are not destroyed");
@@ -111,9 +114,9 @@ class paged_field {
   void resize(std::size_t count) {
     if (count > most_) throw out_of_memory{"paged_field", count * sizeof(T), "it may have " + std::to_string(most_) + " elements"};
     std::size_t const room = std::clamp(policy_.room_for(count, held_ / sizeof(T), changes_), count, most_);
-    bytes const wanted = room == held_ / sizeof(T) ? held_ : rounded(room);
+    bytes wanted = room == held_ / sizeof(T) ? held_ : rounded(room);
     if (wanted > held_) {
-      pages_.map(begin_ + held_, wanted - held_);
+      wanted = map_to(wanted, rounded(count));
     } else if (wanted < held_) {
       pages_.unmap(begin_ + wanted, held_ - wanted);
     }
@@ -127,6 +130,17 @@ class paged_field {
   [[nodiscard]] bytes held() const { return held_; }
 
  private:
+  /// Puts pages behind its end, to `wanted` bytes, or if there are none to no more than needed. How many there are then.
+  [[nodiscard]] bytes map_to(bytes wanted, bytes needed) {
+    try {
+      pages_.map(begin_ + held_, wanted - held_);
+      return wanted;
+    } catch (std::bad_alloc const&) {
+      if (wanted == needed) throw;
+    }
+    if (needed > held_) pages_.map(begin_ + held_, needed - held_);
+    return std::max(needed, held_);
+  }
   [[nodiscard]] static std::size_t checked(std::size_t most) {
     if (most == 0 || most > most_bytes_at_once / sizeof(T)) throw bad_argument{"paged_field: " + std::to_string(most) + " elements are none, or more than 2^46 bytes"};
     return most;

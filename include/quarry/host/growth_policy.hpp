@@ -18,7 +18,7 @@ class growth_policy {
   /// `factor` times what is needed whenever there is too little room; never less again. Throws `bad_argument` unless 1 < factor <= 16.
   [[nodiscard]] static growth_policy geometric(double factor = 1.5) { return growth_policy{kind::geometric, checked(factor, 1, 16, "factor"), 0}; }
   /// As geometric; and when less than `keep` of the room is needed, as much room as after growing to that size. Between the two nothing
-  /// moves. Throws `bad_argument` unless 0 < keep < 1 / factor.
+  /// moves. Throws `bad_argument` unless 0 < keep <= 1 / factor.
   [[nodiscard]] static growth_policy hysteresis(double factor = 1.25, double keep = 0.5) {
     checked(factor, 1, 16, "factor");
     return growth_policy{kind::hysteresis, factor, checked(keep, 0, 1 / factor, "keep")};

@@ -46,9 +46,9 @@ struct heuristic {
   [[nodiscard]] static constexpr heuristic never() { return {}; }
   [[nodiscard]] static constexpr heuristic percent_releasable(std::uint32_t percent) { return {trigger::percent, {}, {}, heuristic_rules::quarry, percent}; }
   [[nodiscard]] static constexpr heuristic blocks_releasable(std::uint32_t blocks) { return {trigger::blocks, {}, {}, heuristic_rules::quarry, blocks}; }
-  /// A coalesce costs as much as it does to hold `price` MiB that could be released while something is freed once. It comes when what was
-  /// paid for holding has reached its price: so whatever the program does, the sum is at most twice that of who knows what comes (the
-  /// rule of the ski rental: Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
+  /// A coalesce is taken to cost as much as it does to hold `price` MiB, which could be released, while something is freed once. It
+  /// comes when what was paid for holding two blocks or more has reached its price, in the manner of the ski rental (Karlin,
+  /// Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
   [[nodiscard]] static constexpr heuristic worth(std::uint32_t price) { return {trigger::cost, {}, {}, heuristic_rules::quarry, price}; }
   /// The pool is made as large as it ever had to be, not as it is.
   [[nodiscard]] constexpr heuristic to_high_water() const { return with(target::high_water, asked, rules); }

@@ -30,6 +30,17 @@ template <class Resource>
   }
 }
 
+/// Waits until memory that the resource gives may be used at once by anyone: `settle()` of those that give it in the order of a
+/// stream. Pools do so for each block.
+template <class Resource>
+void settle(Resource& from) {
+  if constexpr (requires { from.settle(); }) {
+    from.settle();
+  } else if constexpr (requires { from.upstream(); }) {
+    settle(from.upstream());
+  }
+}
+
 /// A resource whose addresses have no memory behind them.
 template <class Resource>
 concept simulated = requires {

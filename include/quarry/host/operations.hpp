@@ -4,6 +4,9 @@
 //
 // All throw `bad_argument` for memory that the registry does not know or that is too small, before anything is touched, and
 // `resource_failed` if CUDA refuses. With a stream, an operation is done in the stream's order, and the call may return before.
+// Without one it is done when the call returns: where a GPU may use the memory (device, pinned, managed) it comes after what that GPU's
+// default stream has, as cudaMemcpy does, but not after non-blocking streams, which the caller waits for first. Of memory of the
+// host alone it comes after nothing but the caller.
 #pragma once
 
 #include "quarry/host/cuda_resources.hpp"
@@ -17,7 +20,7 @@ namespace quarry {
 /// Memory that no pool gave, made known to the registry as long as this lives: arrays of other libraries, mapped files.
 class adopted_memory {
  public:
-  /// Throws `bad_argument` if `memory` is no multiple of 16, or has an allocation of a pool in it already.
+  /// `place`: where it lies, which is believed. Throws `bad_argument` if `memory` is no multiple of 16, or begins in an allocation.
   adopted_memory(void* memory, bytes size, memory_place place = {}, std::string name = {});
   ~adopted_memory();
   adopted_memory(adopted_memory&&) noexcept;
@@ -32,7 +35,7 @@ enum class memory_advice { read_mostly, preferred_here, accessed_by, will_be_use
 
 namespace operations {
 
-/// Copies `size` bytes; the two may overlap if the host can touch both.
+/// Copies `size` bytes; the two may overlap if both are the host's alone.
 void copy(void* to, void const* from, bytes size);
 void copy(void* to, void const* from, bytes size, cuda_stream on);
 
@@ -49,13 +52,18 @@ void advise(void* memory, bytes size, memory_advice what, memory_place where = {
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on, memory_place of);
 void advise(void* memory, bytes size, memory_advice what, memory_place where, memory_place of);
 
-/// A larger or smaller allocation of `from` with what was in `memory`, which is given back; nullptr for nothing. If there is no memory for it,
-/// throws and leaves all as it was.
+/// A pool whose memory is in no stream's order: in the order of streams, operations must say of which.
 template <class Pool>
+concept plain_pool = !requires { typename Pool::stream; };
+
+/// A larger or smaller allocation of `from` with what was in `memory`, which is given back, without its name; nullptr for nothing.
+/// The pool must be tracked. If there is no memory for it, throws and leaves all as it was.
+template <plain_pool Pool>
 [[nodiscard]] void* reallocate(Pool& from, void* memory, bytes size) {
   if (memory == nullptr) return from.allocate(size);
   auto const before = from.size_of(memory);
   if (!before) throw bad_argument{"reallocate: the pool has no allocation at this address"};
+  if (*before == size) return memory;
   void* const result = from.allocate(size);
   try {
     if (bytes const kept = std::min(*before, size)) copy(result, memory, kept);
@@ -84,8 +92,9 @@ template <class Pool>
   return result;
 }
 
-/// An allocation of `to` with what was in `memory` of `from`, which is given back. If there is no memory, throws and leaves all as it was.
-template <class From, class To>
+/// An allocation of `to` with what was in `memory` of `from`, which is given back, without its name. Both must be
+/// tracked. If there is no memory, throws and leaves all as it was.
+template <plain_pool From, plain_pool To>
 [[nodiscard]] void* move(From& from, void* memory, To& to) {
   auto const size = from.size_of(memory);
   if (!size) throw bad_argument{"move: the pool has no allocation at this address"};

@@ -19,7 +19,7 @@ struct pool_options {
   bytes alignment = 16;       ///< of all allocations, and what sizes are rounded up to: a power of two from 16 to 16 KiB
   bytes most = ~bytes{0};     ///< bytes that the pool holds at most
   heuristic coalesce = heuristic::never();
-  std::uint64_t shrink_after = 0;  ///< frees after which blocks go back that were not needed during all of them; 0: never
+  std::uint64_t shrink_after = 0;  ///< frees after which blocks go back, but for the most bytes that were in use during these; 0: never
   std::string name = {};      ///< for reports
   bool is_tracked = true;     ///< the registry knows its allocations; never of a simulated resource
 };
@@ -48,7 +48,7 @@ class pool {
   /// Throws `bad_argument`.
   explicit pool(Resource from, pool_options const& options = {}) : resource_{std::move(from)}, options_{checked(options)}, strategy_{options_.alignment} {
     if (options_.is_tracked && !simulated<Resource>) ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
-    asks_after_frees_ = options_.shrink_after != 0;
+    asks_after_frees_ = options_.shrink_after != 0 || options_.coalesce.when == heuristic::trigger::cost;
     if (options_.coalesce.when == heuristic::trigger::never) return;
     strategy_.set_nothing_aside();
     asks_after_frees_ |= options_.coalesce.asked == heuristic::moment::after_free;
@@ -119,6 +119,7 @@ class pool {
 
   /// Gives back the blocks in which nothing is in use.
   void release() noexcept {
+    rent_ = 0;
     strategy_.release([&](auto const& gone) { give(gone); });
   }
 
@@ -126,7 +127,6 @@ class pool {
   /// only if that much is not free already in other blocks.)
   void coalesce(bytes wanted) noexcept {
     if (options_.coalesce.rules == heuristic_rules::umpire_2024 && strategy_.free_pieces() < 2) return;
-    rent_ = 0;
     release();
     if (strategy_.held() >= wanted) return;
     try {
@@ -208,8 +208,8 @@ class pool {
   }
   [[gnu::noinline]] void ask_heuristic() noexcept {
     if (options_.shrink_after != 0 && ++frees_of_period_ >= options_.shrink_after) shrink();
+    if (strategy_.releasable_blocks() >= 2) rent_ += static_cast<double>(strategy_.releasable());
     if (options_.coalesce.when == heuristic::trigger::never || options_.coalesce.asked != heuristic::moment::after_free) return;
-    rent_ += static_cast<double>(strategy_.releasable());
     if (bytes const wanted = options_.coalesce.wanted(state())) coalesce(wanted);
   }
 
@@ -240,6 +240,7 @@ class pool {
     strategy_.reserve();
     block fresh = ask_for(size, both);
     try {
+      settle(resource_);
       if (ledger_) ledger_->add_block(fresh.begin, fresh.size);
     } catch (...) {
       resource_.deallocate(reinterpret_cast<void*>(fresh.begin), fresh.size, options_.alignment);
@@ -250,7 +251,7 @@ class pool {
     most_held_ = std::max(most_held_, strategy_.held());
     return result;
   }
-  /// Asks for `size` bytes; then once more after giving back what is free; then for no more than needed.
+  /// Asks for `size` bytes; then once more after giving back what is free; then for half as many again and again, to what is needed.
   [[nodiscard]] block ask_for(bytes size, sizes both) {
     if (both.rounded > options_.most) return ask_once(size, both);  // refuses it
     try {
@@ -259,12 +260,13 @@ class pool {
       if (strategy_.releasable_blocks() == 0 && size == both.rounded) throw;
     }
     release();
-    try {
-      return ask_once(size, both);
-    } catch (std::exception const&) {
-      if (size == both.rounded) throw;
+    for (;; size = std::max(both.rounded, size / 2 & ~(options_.alignment - 1))) {
+      try {
+        return ask_once(size, both);
+      } catch (std::exception const&) {
+        if (size == both.rounded) throw;
+      }
     }
-    return ask_once(both.rounded, both);
   }
   [[nodiscard]] block ask_once(bytes size, sizes both) {
     bytes const left = (options_.most - std::min(options_.most, strategy_.held())) & ~(options_.alignment - 1);

@@ -19,7 +19,7 @@ struct stream_pool_options {
   std::uint32_t growth = 12;    ///< the least that it asks for later, as percent of what it holds
   bytes alignment = 256;        ///< of all allocations: a power of two from 16 to 16 KiB
   bytes most = ~bytes{0};       ///< bytes that the pool holds at most
-  bool grows_first = false;     ///< takes a block before it makes streams wait for each other
+  bool grows_first = false;     ///< takes a block before it makes streams wait for each other: more memory, less waiting
   std::string name = {};        ///< for reports
   bool is_tracked = true;       ///< the registry knows its allocations; never of a simulated resource
 };
@@ -42,7 +42,9 @@ struct stream_pool_counts {
 /// memory again. When nothing of its own and nothing common fits, all streams' free memory is made common, where neighbours merge
 /// whoever had them: one event for each stream that gave anything back since, and a stream that takes of what is common first
 /// waits for those that are not done. So streams whose allocations alternate do not split the pool between them, and the pool
-/// grows only if all that is free would not do (unless `grows_first`).
+/// grows only if all that is free would not do (unless `grows_first`). So each time that it would grow, streams may wait for each
+/// other; the event is recorded then, and not at the free. A stream whose later work waits for another stream's by other means must
+/// `share` what it gave back before that, or the two might wait for each other.
 ///
 /// Not thread-safe (see synchronized_resource). A failed allocation leaves what users have and the counts of that as they were.
 /// Giving back does not throw. A stream that will be destroyed is told to the pool before (`forget`); blocks go back to the resource
@@ -90,7 +92,7 @@ class stream_pool {
     try {
       its = &state_of(on);
       owner = its->owner;
-    } catch (...) {  // no memory for a stream that is new here: what it has is waited for, and the piece is everybody's
+    } catch (...) {  // no memory for a stream that is new here, or no stream: what it has is waited for, and the piece is everybody's
       order_.finish(on);
     }
     auto const gone = strategy_.deallocate(owner, begin, [&] { ledger_->forget(begin); });
@@ -104,11 +106,20 @@ class stream_pool {
     return true;
   }
 
-  /// To be called before a stream is destroyed: what it gave back becomes common. Throws what `Order::record` throws.
+  /// Makes common what the stream gave back, for whoever waits for what it has now: an event is recorded now.
+  void share(stream on) {
+    auto const found = streams_.find(order_.checked(on));
+    if (found != streams_.end()) share(found->first, found->second);
+  }
+  /// To be called before a stream is destroyed: what it gave back becomes common.
   void forget(stream on) {
-    auto const found = streams_.find(on);
+    auto const found = streams_.find(order_.checked(on));
     if (found == streams_.end()) return;
     share(found->first, found->second);
+    if (strategy_.has_any(found->second.owner)) {  // it is being captured
+      order_.finish(found->first);
+      strategy_.share(found->second.owner);
+    }
     for (auto& each : unfinished_) {
       if (each.of == found->second.owner) each.of = 0;
     }
@@ -190,6 +201,7 @@ class stream_pool {
   }
 
   [[nodiscard]] state& state_of(stream on) {
+    on = order_.checked(on);
     if (last_ != nullptr && last_->first == on) return last_->second;
     auto found = streams_.find(on);
     if (found == streams_.end()) {
@@ -246,18 +258,38 @@ class stream_pool {
 
   void share_all() {
     ++shares_;
+    forget_done();
     for (auto& [handle, its] : streams_) share(handle, its);
   }
-  /// Makes common what a stream gave back.
+  /// Makes common what a stream gave back; not while that is being captured. If no event can be had, the stream is waited for.
   void share(stream handle, state& its) {
     if (!strategy_.has_any(its.owner)) return;
     if (its.gave_back) {
-      unfinished_.reserve(unfinished_.size() + 1);
-      auto const done = order_.record(handle);
-      unfinished_.push_back({done, its.owner, ++events_});
+      try {
+        record(handle, its);
+      } catch (bad_argument const&) {
+        return;
+      } catch (...) {
+        order_.finish(handle);
+      }
       its.gave_back = false;
     }
     strategy_.share(its.owner);
+  }
+  /// An event in place of the stream's last one, which it implies: so there is one for each stream at most, and for each forgotten one.
+  void record(stream handle, state& its) {
+    auto entry = std::find_if(unfinished_.begin(), unfinished_.end(), [&](auto const& each) { return each.of == its.owner; });
+    if (entry == unfinished_.end() && unfinished_.size() == unfinished_.capacity()) {
+      unfinished_.reserve(unfinished_.size() * 2 + 4);
+      entry = unfinished_.end();
+    }
+    auto const done = order_.record(handle);
+    if (entry != unfinished_.end()) {
+      order_.drop(entry->done);
+      *entry = {done, its.owner, ++events_};
+    } else {
+      unfinished_.push_back({done, its.owner, ++events_});
+    }
   }
   void forget_done() noexcept {
     std::erase_if(unfinished_, [&](auto& each) {
@@ -271,6 +303,7 @@ class stream_pool {
     strategy_.reserve();
     block const fresh = ask_for(std::max(both.rounded, least_block()), both, may_release);
     try {
+      settle(resource_);
       if (ledger_) ledger_->add_block(fresh.begin, fresh.size);
     } catch (...) {
       resource_.deallocate(reinterpret_cast<void*>(fresh.begin), fresh.size, options_.alignment);
@@ -285,12 +318,13 @@ class stream_pool {
     if (strategy_.held() == 0) return options_.first_block;
     return std::max(options_.next_block, std::min(most_bytes_at_once, strategy_.held() / 100 * options_.growth) & ~(options_.alignment - 1));
   }
-  /// Asks for `size` bytes; then for no more than needed; then once more after giving back what is free.
+  /// Asks for `size` bytes; then for half as many again and again, to what is needed; then once more after giving back what is free.
   [[nodiscard]] block ask_for(bytes size, sizes both, bool may_release) {
-    for (bytes const asked : {size, both.rounded}) {
+    for (;; size = std::max(both.rounded, size / 2 & ~(options_.alignment - 1))) {
       try {
-        return ask_once(asked, both);
+        return ask_once(size, both);
       } catch (std::exception const&) {
+        if (size == both.rounded) break;
       }
     }
     if (may_release && both.rounded <= options_.most) release();
