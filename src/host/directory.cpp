@@ -61,8 +61,7 @@ void directory::add_to(entry& here, piece_book const& book) {
       }
     }
     if (here.compare_exchange_strong(what, reinterpret_cast<std::uint64_t>(head) + 1, std::memory_order_release, std::memory_order_relaxed)) return;
-    changes_ = changes_ + 1;
-    if (head != &only) give_back(*head);
+    if (head != &only) give_back(*head);  // nobody has seen them
     give_back(only);
   }
 }
@@ -77,13 +76,13 @@ void directory::remove_from(entry& here, piece_book const& book) noexcept {
   for (node* one = reinterpret_cast<node*>(what - 1); one != nullptr; before = one, one = one->next) {
     if (one->book != &book) continue;
     if (--one->blocks != 0) return;
-    changes_ = changes_ + 1;
     if (before != nullptr) {
       before->next = one->next;
     } else {
       node* const next = one->next;
       here.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1, std::memory_order_release);
     }
+    changes_ = changes_ + 1;  // after the node left the list, so that who comes later cannot meet it, and before it strays
     give_back(*one);
     return;
   }

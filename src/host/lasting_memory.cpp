@@ -59,7 +59,9 @@ void* lasting_allocate(lasting_use use, bytes size) {
 
 void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept {
   size = lasting_size(size);
-  if (madvise(memory, size, MADV_DONTNEED) != 0) return;  // locked by mlockall: it would not read as zero, so nobody gets it again
+  if (madvise(memory, size, MADV_DONTNEED) != 0) {  // mlockall has locked it
+    if (munlock(memory, size) != 0 || madvise(memory, size, MADV_DONTNEED) != 0) return;  // it would not read as zero: nobody gets it again
+  }
   waiting& them = all();
   std::lock_guard const held{them.mutex};
   them.by_size[static_cast<std::size_t>(use)].find(size)->second.push_back(memory);

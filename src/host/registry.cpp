@@ -37,6 +37,7 @@ ledger::ledger(piece_table& table, memory_place place, std::string name, bool is
     if (++free == most_everywhere) throw bad_argument{"ledger: there are 64 tracked resources already; put pools upon fewer of them"};
   }
   id_ = all.last + 1;
+  if (name_.empty()) name_ = "allocator " + std::to_string(id_);
   all.by_id.emplace(id_, this);
   try {
     table_.keep_starts(registry::packed(id_, place_));
@@ -45,7 +46,6 @@ ledger::ledger(piece_table& table, memory_place place, std::string name, bool is
     throw;
   }
   all.last = id_;
-  if (name_.empty()) name_ = "allocator " + std::to_string(id_);
   if (!is_everywhere) return;
   everywhere[free] = &table_.public_book();
   if (everywhere_count <= free) everywhere_count = free + 1;

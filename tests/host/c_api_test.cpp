@@ -158,6 +158,17 @@ TEST_F(CApi, FindsNamesCopiesAndFills) {
   quarry_pool_destroy(named);
 }
 
+TEST_F(CApi, TakesZerosForDefaults) {
+  quarry_pool_options options{};
+  options.name = "zeros";
+  quarry_pool* other = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &other), QUARRY_OK);
+  void* one = nullptr;
+  EXPECT_EQ(quarry_pool_allocate(other, 100, &one), QUARRY_OK);
+  quarry_pool_destroy(other);
+  EXPECT_EQ(quarry_pool_create(1000, nullptr, &other), QUARRY_BAD_ARGUMENT);
+}
+
 TEST_F(CApi, RefusesWhatCannotBeFoundOrCopied) {
   void* one = nullptr;
   ASSERT_EQ(quarry_pool_allocate(pool, 100, &one), QUARRY_OK);

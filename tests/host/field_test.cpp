@@ -57,6 +57,19 @@ TEST(Field, TakesNoMoreThanNeededWhereThereIsNoMoreAndElseChangesNothing) {
   EXPECT_EQ(one.data()[499'999], 7);
 }
 
+TEST(Field, RefusesAPoolThatIsNotAlignedForIt) {
+  struct alignas(64) wide {
+    char bytes_of[64];
+  };
+  pool<host_resource> narrow{host_resource{}, {.first_block = 1_MiB}};
+  field<wide, pool<host_resource>> none{narrow};
+  EXPECT_THROW(none.resize(1), bad_argument);
+  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB, .alignment = 64}};
+  field<wide, pool<host_resource>> one{from};
+  one.resize(3);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.data()) % 64, 0u);
+}
+
 TEST(Field, AgreesWithAVector) {
   std::mt19937 random{2};
   pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};

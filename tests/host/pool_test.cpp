@@ -246,5 +246,16 @@ TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
   from.deallocate(whole);
 }
 
+TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
+  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = heuristic::worth(8).before_growth()}};
+  std::vector<void*> many;
+  for (int i = 0; i < 8; ++i) many.push_back(from.allocate(1_MiB));
+  for (void* const each : many) from.deallocate(each);
+  EXPECT_EQ(from.counts().coalesces, 0u);
+  (void)from.allocate(2_MiB);
+  EXPECT_EQ(from.counts().coalesces, 1u);
+  EXPECT_EQ(from.counts().held, 8_MiB);
+}
+
 }  // namespace
 }  // namespace quarry::test

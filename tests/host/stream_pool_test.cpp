@@ -114,6 +114,43 @@ TEST_F(StreamPool, WaitsForStreamsThatAreGoneBeforeItIs) {
   EXPECT_EQ(streams.world().live_events, 0u);
 }
 
+TEST_F(StreamPool, WaitsForAStreamThatCannotBeRecorded) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  auto& sick = world().never_records;
+  void* const whole = from.allocate(1_MiB, sick);
+  auto const used = world().tick(sick);
+  from.deallocate(whole, sick);
+  EXPECT_EQ(from.allocate(1_MiB, 2), whole);
+  EXPECT_GE(world().everywhere[sick], used);
+  from.forget(sick);
+}
+
+TEST_F(StreamPool, RefusesWhatIsNoStream) {
+  auto& from = make();
+  EXPECT_THROW((void)from.allocate(10, simulated_streams::not_a_stream), bad_argument);
+  void* const one = from.allocate(10, 1);
+  EXPECT_TRUE(from.deallocate(one, simulated_streams::not_a_stream));
+  EXPECT_EQ(from.counts().pieces_live, 0u);
+}
+
+TEST_F(StreamPool, HasOneEventAtMostForAStream) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  for (int i = 0; i < 100; ++i) from.deallocate(from.allocate(1_MiB, 1), 2);
+  EXPECT_LE(world().live_events, 2u);
+}
+
+TEST_F(StreamPool, SharesAsOfNowWhenItIsTold) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  void* const whole = from.allocate(1_MiB, 1);
+  auto const used = world().tick(1);
+  from.deallocate(whole, 1);
+  from.share(1);
+  auto const later = world().tick(1);
+  EXPECT_EQ(from.allocate(1_MiB, 2), whole);
+  EXPECT_TRUE(world().is_before(1, used, 2));
+  EXPECT_FALSE(world().is_before(1, later, 2));
+}
+
 TEST_F(StreamPool, RefusesADoubleFreeAndWhatIsNotItsOwn) {
   auto& from = make();
   void* const one = from.allocate(100, 1);

@@ -106,7 +106,8 @@ class piece_table {
       bytes const asked = bytes{one.link_next.seen()} << 32 | one.link_prev.seen();
       std::uint64_t const at = one.begin.seen();
       bool const is_there = state >> piece::size_shift != 0;  // what was removed is neither free nor set aside
-      bool const is_users = is_there && (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::size_shift && one.size_ == state;
+      bool const is_users = is_there && (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::size_shift &&
+                            ((one.size_ ^ state) & ~piece::noted_flag) == 0;
       return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
     }
   };
@@ -119,7 +120,8 @@ class piece_table {
  public:
   /// What other threads read of a table.
   ///
-  /// Lock-free. A piece in use does not change, nor does the start bit that leads to it, so what is found of it is right whatever
+  /// Lock-free, but for what is not there, which waits while a table is moved (so it is nothing for signal handlers). A piece in use
+  /// does not change, but for its note, nor does the start bit that leads to it, so what is found of it is right whatever
   /// else happens. What is not found may have been on the move in the hash table: that counts if `version` stood still, which
   /// goes up before and after each move. What is written between is written by release stores (W), and looked at by acquire loads
   /// (S): who saw any of it sees the version before it, too (Boehm, "Can seqlocks get along with programming language memory
@@ -144,7 +146,9 @@ class piece_table {
       piece_array const* const array = pieces.seen();
       std::uint64_t const count = array == nullptr ? 0 : array->capacity.seen();
       for (piece_id id = 0; id < count; ++id) {
-        if (record const found = piece_array::read(array->begin()[id])) visit(found);
+        record const found = piece_array::read(array->begin()[id]);
+        if (pieces.seen() != array) return;  // it is outgrown, and may be another pool's by now
+        if (found) visit(found);
       }
     }
 
@@ -170,7 +174,7 @@ class piece_table {
         std::uint32_t const number = all->last_large(address, is_below);
         if (piece const* const one = number == 0 ? nullptr : array->at(number - 1)) {
           record const found = piece_array::read(*one);
-          if (found.has(address)) return found;
+          if (found.has(address) && pieces.seen() == array) return found;
         }
         if (before % 2 == 0 && version == before) return {};
       }
@@ -187,7 +191,10 @@ class piece_table {
         if (here == 0) break;
         piece_id const id = static_cast<piece_id>(here) - 1;
         piece const* const one = array->at(id);
-        if (is_of(here, hash) && one != nullptr && one->begin.seen() == begin) return piece_array::read(*one);
+        if (is_of(here, hash) && one != nullptr && one->begin.seen() == begin) {
+          record const found = piece_array::read(*one);
+          return found.begin == begin && pieces.seen() == array ? found : record{};  // or the array is outgrown, and may be another pool's
+        }
         if (++at == size) at = 0;
       }
       return {};
@@ -329,7 +336,7 @@ class piece_table {
   }
   /// Makes room for starts between these addresses. Throws std::bad_alloc.
   void reserve_starts(std::uint64_t begin, bytes size) {
-    if (starts_ != nullptr) starts_->reserve(begin, size);
+    if (starts_ != nullptr && is_findable(begin, size)) starts_->reserve(begin, size);
   }
   [[nodiscard]] book const& public_book() const { return *book_; }
 
@@ -341,7 +348,8 @@ class piece_table {
   [[nodiscard]] static bytes bytes_of_slots(std::uint64_t count) { return sizeof(slot_array) + count * sizeof(slot); }
   [[nodiscard]] static bytes bytes_of_pieces(std::uint64_t count) { return sizeof(piece_array) + count * sizeof(piece); }
 
-  [[nodiscard]] bool keeps_start_of(piece const& one) const { return starts_ != nullptr && one.begin < address_starts::end; }
+  [[nodiscard]] static bool is_findable(std::uint64_t begin, bytes size) { return begin < address_starts::end && size <= address_starts::end - begin; }
+  [[nodiscard]] bool keeps_start_of(piece const& one) const { return starts_ != nullptr && is_findable(one.begin, one.size()); }
 
   /// While what others look for may be on the move.
   class move {

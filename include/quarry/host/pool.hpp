@@ -187,6 +187,7 @@ class pool {
     if (options.growth > 1000) throw bad_argument{"pool_options: growth is " + std::to_string(options.growth) + " percent, more than 1000"};
     if (options.first_block == 0) options.first_block = 64_MiB;
     if (options.next_block == 0) options.next_block = 8_MiB;
+    for (bytes* const size : {&options.first_block, &options.next_block}) *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
     return options;
   }
 

@@ -192,6 +192,7 @@ class stream_pool {
     if (options.growth > 1000) throw bad_argument{"stream_pool_options: growth is " + std::to_string(options.growth) + " percent, more than 1000"};
     if (options.first_block == 0) options.first_block = bytes{64} << 20;
     if (options.next_block == 0) options.next_block = bytes{8} << 20;
+    for (bytes* const size : {&options.first_block, &options.next_block}) *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
     return options;
   }
   [[nodiscard]] sizes sizes_for(bytes size) const {

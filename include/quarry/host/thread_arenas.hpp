@@ -14,7 +14,8 @@ namespace quarry {
 /// A pool for each thread, so that threads do not wait for each other.
 ///
 /// Any thread may give back what another allocated: it goes to the other's list of returns, under that list's own lock, and the
-/// other takes it in when it next allocates. A thread that ends leaves its pool to the next one that comes. Memory that one thread
+/// other takes it in when it next allocates; what is in the list twice its pool refuses then, and counts. The options hold for each
+/// thread: blocks, and the most that is held. A thread that ends leaves its pool to the next one that comes. Memory that one thread
 /// has free the others do not see: with few blocks, or threads that only give back, a `synchronized_resource` over one pool holds
 /// less.
 ///
@@ -32,25 +33,32 @@ class thread_arenas {
   thread_arenas& operator=(thread_arenas const&) = delete;
   ~thread_arenas() {
     std::lock_guard const held{shared_->mutex};
-    shared_->arenas.clear();  // threads that have one keep its shell
+    for (auto const& [id, each] : shared_->arenas) each->from.reset();  // threads that have one keep its shell
+    shared_->arenas.clear();
     shared_->is_gone = true;
   }
 
   /// As pool's.
-  [[nodiscard]] void* allocate(bytes size) { return with_returns().allocate(size); }
-  /// Any thread may give back. False, and nothing is changed, if it is in use in none of the arenas.
+  [[nodiscard]] void* allocate(bytes size) {
+    return with([&](pool<Resource>& from) { return from.allocate(size); });
+  }
+  /// Any thread may give back. False, and nothing is changed, if it is in use in none of the arenas. O(1).
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     try {
-      arena& here = mine();
-      if (here.from->size_of(pointer)) return here.from->deallocate(pointer);
+      if (!ended()) {
+        arena& here = mine();
+        if (here.from->size_of(pointer)) return here.from->deallocate(pointer);
+      }
     } catch (...) {  // no memory for an arena, which giving back does not need
     }
     return give_to_its_arena(pointer);
   }
 
   /// As a resource.
-  [[nodiscard]] void* allocate(bytes size, bytes alignment) { return with_returns().allocate(size, alignment); }
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    return with([&](pool<Resource>& from) { return from.allocate(size, alignment); });
+  }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
   /// Of the calling thread's arena.
@@ -87,6 +95,7 @@ class thread_arenas {
     state* last = nullptr;
     arena* last_arena = nullptr;
     ~of_thread() {
+      ended() = true;
       for (entry& each : all) {
         std::lock_guard const held{each.whose->mutex};
         each.its->is_taken = false;
@@ -94,18 +103,40 @@ class thread_arenas {
     }
   };
 
+  /// The calling thread's list of arenas is gone: other things of the thread, which are destroyed later, may still free and allocate.
+  [[nodiscard]] static bool& ended() {
+    static thread_local bool is = false;  // is not destroyed
+    return is;
+  }
+  /// Calls `work(pool)` with the calling thread's pool, or with one that it has for this call only.
+  template <class Work>
+  void* with(Work const& work) {
+    if (!ended()) [[likely]] return work(with_returns());
+    auto const its = take_arena();
+    struct leaving {
+      state& whose;
+      arena& its;
+      ~leaving() {
+        std::lock_guard const held{whose.mutex};
+        its.is_taken = false;
+      }
+    } const at_the_end{*shared_, *its};
+    return work(*its->from);
+  }
   [[nodiscard]] arena& mine() {
     static thread_local of_thread here;
     if (here.last == shared_.get()) return *here.last_arena;
     return find_mine(here);
   }
   [[nodiscard, gnu::noinline]] arena& find_mine(of_thread& here) {
+    here.last = nullptr;  // its state may be what goes now
     std::erase_if(here.all, [&](auto const& each) {
       std::lock_guard const held{each.whose->mutex};
       return each.whose->is_gone;
     });
     auto found = std::find_if(here.all.begin(), here.all.end(), [&](auto const& each) { return each.whose == shared_; });
     if (found == here.all.end()) {
+      here.all.reserve(here.all.size() + 1);
       here.all.push_back({shared_, take_arena()});
       found = here.all.end() - 1;
     }
@@ -150,7 +181,6 @@ class thread_arenas {
       its = whose->second;
     }
     std::lock_guard const held{its->mutex};
-    if (std::find(its->returns.begin(), its->returns.end(), pointer) != its->returns.end()) return false;
     try {
       its->returns.push_back(pointer);
     } catch (std::bad_alloc const&) {  // it stays in use
