@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/shared_resource.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <new>
 
 namespace quarry {
@@ -44,7 +45,6 @@ struct allocation {
 };
 struct tables {
   std::atomic<std::uint64_t> is_made;  // magic; written last
-  std::atomic<std::uint32_t> is_gone;  // its name was taken away: who has just opened it opens it again
   bytes size;                          // of the data
   pthread_mutex_t mutex;
   std::array<process, most_processes> processes;
@@ -52,32 +52,69 @@ struct tables {
 };
 constexpr bytes data_begin = (sizeof(tables) + data_alignment - 1) / data_alignment * data_alignment;
 
-/// When a process began, in the kernel's ticks; 0 if there is none.
-std::uint64_t began_at(pid_t id) {
-  std::FILE* const file = std::fopen(("/proc/" + std::to_string(id) + "/stat").c_str(), "r");
-  if (file == nullptr) return 0;
-  char text[1024];
-  std::size_t const length = std::fread(text, 1, sizeof text - 1, file);
-  std::fclose(file);
-  text[length] = 0;
-  char const* at = std::strrchr(text, ')');  // behind the program's name, which may hold anything
-  if (at == nullptr || at[1] == 0 || at[2] == 'Z' || at[2] == 'X') return 0;  // dead, but not waited for
-  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
-  return at == nullptr ? 0 : std::strtoull(at, nullptr, 10);
+bool has_other_threads(std::string const& folder, pid_t id) {
+  DIR* const tasks = opendir((folder + "/task").c_str());
+  if (tasks == nullptr) return false;
+  bool found = false;
+  while (dirent const* const one = readdir(tasks)) found |= one->d_name[0] != '.' && one->d_name != std::to_string(id);
+  closedir(tasks);
+  return found;
 }
 
-/// Closes a file when it goes, and ends its lock, which a mapping would keep.
+/// When a process began, in the kernel's ticks: 0 if there is none, nothing if that cannot be told now.
+std::optional<std::uint64_t> began_at(pid_t id) {
+  std::string const folder = "/proc/" + std::to_string(id);
+  std::FILE* const file = std::fopen((folder + "/stat").c_str(), "re");
+  if (file == nullptr) return errno == ENOENT ? std::optional<std::uint64_t>{0} : std::nullopt;
+  char text[1024];
+  errno = 0;
+  std::size_t const length = std::fread(text, 1, sizeof text - 1, file);
+  bool const is_gone = length == 0 && errno == ESRCH;
+  std::fclose(file);
+  if (is_gone) return 0;
+  text[length] = 0;
+  char const* at = std::strrchr(text, ')');  // behind the program's name, which may hold anything
+  if (at == nullptr || at[1] == 0) return std::nullopt;
+  // Dead, but not waited for; or its first thread has ended, and others have not.
+  if ((at[2] == 'Z' || at[2] == 'X') && !has_other_threads(folder, id)) return 0;
+  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  if (at == nullptr) return std::nullopt;
+  return std::strtoull(at, nullptr, 10);
+}
+
+/// A file, closed when this goes.
 class open_file {
  public:
   explicit open_file(int number) : number_{number} {}
   open_file(open_file const&) = delete;
   open_file& operator=(open_file const&) = delete;
   ~open_file() {
-    if (number_ < 0) return;
-    flock(number_, LOCK_UN);
-    close(number_);
+    if (number_ >= 0) close(number_);
   }
   [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] int keep() { return std::exchange(number_, -1); }
+  /// Its size, if it still has a name.
+  [[nodiscard]] static std::optional<off_t> named_size(int number) {
+    struct stat state {};
+    if (fstat(number, &state) != 0 || state.st_nlink == 0) return std::nullopt;
+    return state.st_size;
+  }
+
+ private:
+  int number_;
+};
+
+/// Holds a file's lock, which a process that dies loses.
+class file_lock {
+ public:
+  explicit file_lock(int number) : number_{number} {
+    while (flock(number_, LOCK_EX) != 0) {
+      if (errno != EINTR) throw resource_failed{"shared_resource: flock", std::strerror(errno)};
+    }
+  }
+  file_lock(file_lock const&) = delete;
+  file_lock& operator=(file_lock const&) = delete;
+  ~file_lock() { flock(number_, LOCK_UN); }  // a mapping would keep it
 
  private:
   int number_;
@@ -97,11 +134,12 @@ class shared_resource::segment {
   ~segment() {
     {
       guard const held{*this};
-      if (std::uint32_t const mine = find_process(); mine != most_processes) forget(mine);
+      if (is_mine()) forget(entry_);
       bool const is_last = std::none_of(all().processes.begin(), all().processes.end(), [](process const& one) { return one.id != 0; });
-      if (is_last && all().is_gone.exchange(1) == 0) shm_unlink(name_.c_str());
+      if (is_last && open_file::named_size(file_)) shm_unlink(name_.c_str());  // a file that has its name is the one of that name
     }
     munmap(base_, mapped_);
+    close(file_);
   }
 
   [[nodiscard]] void* allocate(std::string_view name, bytes asked, bytes alignment, bool may_be_there) {
@@ -115,12 +153,13 @@ class shared_resource::segment {
     std::uint32_t const mine = my_process();
     if (may_be_there) {
       if (allocation* const there = find(name)) {
+        if (there->begin % alignment != 0) throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} + " is there, and not aligned to " + std::to_string(alignment)};
         if (there->asked == asked) return take(*there, mine);
         throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} + " is there with " + std::to_string(there->asked) + " bytes, not " + std::to_string(asked)};
       }
     }
     for (bool const again : {false, true}) {
-      if (again && collect() == 0) break;
+      if (again) (void)collect();
       allocation* const free = free_entry();
       auto const begin = free == nullptr ? std::nullopt : gap(size, alignment);
       if (!begin) continue;
@@ -144,12 +183,16 @@ class shared_resource::segment {
   }
   bool release(void const* pointer) noexcept {
     guard const held{*this};
-    std::uint32_t const mine = find_process();
+    if (!is_mine()) return false;
     auto const begin = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data());
     for (allocation& each : all().allocations) {
       if (each.is_there == 0 || each.begin != begin) continue;
-      if (mine == most_processes || each.references[mine] == 0) return false;
-      if (--each.references[mine] == 0 && each.sum() == 0) each.is_there.store(0, std::memory_order_release);
+      if (each.references[entry_] == 0) return false;
+      if (each.sum() == 1) {
+        each.is_there.store(0, std::memory_order_release);  // and its reference with it, by one store
+      } else {
+        --each.references[entry_];
+      }
       return true;
     }
     return false;
@@ -191,32 +234,19 @@ class shared_resource::segment {
 
   [[nodiscard]] tables& all() const { return *static_cast<tables*>(base_); }
 
-  /// False if what it opened was taken away meanwhile.
+  /// False if what it opened lost its name meanwhile: its last user has closed it.
   bool open(bytes size) {
-    open_file const file{shm_open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    open_file file{shm_open(name_.c_str(), O_RDWR | O_CLOEXEC | (size == 0 ? 0 : O_CREAT), 0600)};
+    if (file.number() < 0 && errno == ENOENT) throw bad_argument{"shared_resource: there is no segment " + name_ + ", and it cannot be made of 0 bytes"};
     if (file.number() < 0) throw resource_failed{"shared_resource: shm_open of " + name_, std::strerror(errno)};
-    // Whoever makes it holds this lock, which a process that dies loses: the next one makes it then.
-    while (flock(file.number(), LOCK_EX) != 0) {
-      if (errno != EINTR) throw resource_failed{"shared_resource: flock of " + name_, std::strerror(errno)};
-    }
-    struct stat state {};
-    if (fstat(file.number(), &state) != 0) throw resource_failed{"shared_resource: fstat of " + name_, std::strerror(errno)};
-    bool is_new = state.st_size == 0;
-    if (!is_new && static_cast<bytes>(state.st_size) <= data_begin) throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
-    if (is_new && size == 0) {
-      shm_unlink(name_.c_str());
-      throw bad_argument{"shared_resource: there is no segment " + name_ + ", and it cannot be made of 0 bytes"};
-    }
-    mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment : static_cast<bytes>(state.st_size);
-    if (is_new) {
-      // Pages are taken now: a full file system is an error here, and not a signal later.
-      int const failed = posix_fallocate(file.number(), 0, static_cast<off_t>(mapped_));
-      if (failed != 0) {
-        (void)ftruncate(file.number(), 0);
-        shm_unlink(name_.c_str());
-        throw out_of_memory{"shared_resource " + name_, size, std::strerror(failed)};
-      }
-    }
+    file_lock const making{file.number()};
+    auto const length = open_file::named_size(file.number());
+    if (!length) return false;
+    bool is_new = *length == 0;
+    if (is_new && size == 0) throw bad_argument{"shared_resource: segment " + name_ + " was never made"};
+    if (!is_new && static_cast<bytes>(*length) <= data_begin) throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+    mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment : static_cast<bytes>(*length);
+    if (is_new) take_pages(file.number(), size);
     base_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
     if (base_ == MAP_FAILED) throw out_of_memory{"shared_resource " + name_, mapped_, std::strerror(errno)};
     try {
@@ -227,9 +257,11 @@ class shared_resource::segment {
         throw bad_argument{"shared_resource: " + name_ + " is there with " + std::to_string(all().size) + " bytes, not " + std::to_string(size)};
       }
       guard const held{*this};
-      if (all().is_gone == 0) {
+      if (open_file::named_size(file.number())) {
         (void)collect();
+        file_ = file.number();
         (void)my_process();
+        (void)file.keep();
         return true;
       }
     } catch (...) {
@@ -238,6 +270,17 @@ class shared_resource::segment {
     }
     munmap(base_, mapped_);
     return false;
+  }
+  /// Pages are taken now: a full file system is an error here, and not a signal later.
+  void take_pages(int file, bytes size) const {
+    int failed = 0;
+    do {
+      failed = posix_fallocate(file, 0, static_cast<off_t>(mapped_));
+    } while (failed == EINTR);
+    if (failed == 0) return;
+    (void)!ftruncate(file, 0);
+    shm_unlink(name_.c_str());
+    throw out_of_memory{"shared_resource " + name_, size, std::strerror(failed)};
   }
   void make() {
     all().size = mapped_ - data_begin;
@@ -251,26 +294,26 @@ class shared_resource::segment {
   }
 
   // From here on the lock is held.
-  [[nodiscard]] std::uint32_t find_process() const {
-    pid_t const me = getpid();
-    std::uint32_t at = 0;
-    while (at != most_processes && all().processes[at].id != me) ++at;
-    return at;
-  }
-  /// This process's number, which it gets if it has none: a child of fork has none.
+  /// Whether this opening has an entry among the processes: a child of fork has its parent's number, and not its entry.
+  [[nodiscard]] bool is_mine() const { return entry_of_ == getpid(); }
+  /// The entry of this opening, which it gets if it has none.
   [[nodiscard]] std::uint32_t my_process() {
-    if (std::uint32_t const mine = find_process(); mine != most_processes) return mine;
+    if (is_mine()) return entry_;
+    if (!open_file::named_size(file_)) throw resource_failed{"shared_resource " + name_, "its last user has closed it; open it again"};
+    auto const began = began_at(getpid());
+    if (!began || *began == 0) throw resource_failed{"shared_resource " + name_, "/proc does not tell when this process began"};
     for (bool const again : {false, true}) {
       if (again) (void)collect();
       for (std::uint32_t at = 0; at != most_processes; ++at) {
         process& one = all().processes[at];
         if (one.id != 0) continue;
-        one.began = began_at(getpid());
+        one.began = *began;
         one.id.store(getpid(), std::memory_order_release);
-        return at;
+        entry_of_ = getpid();
+        return entry_ = at;
       }
     }
-    throw out_of_memory{"shared_resource " + name_, 0, "64 processes have it open"};
+    throw out_of_memory{"shared_resource " + name_, 0, "it is open 64 times"};
   }
   [[nodiscard]] void* take(allocation& there, std::uint32_t mine) {
     ++there.references[mine];
@@ -313,17 +356,19 @@ class shared_resource::segment {
     }
     all().processes[number].id.store(0, std::memory_order_release);
   }
+  /// How many processes were gone. Also ends what was killed between the two stores of `forget`.
   std::uint32_t collect() {
     std::uint32_t gone = 0;
     for (std::uint32_t at = 0; at != most_processes; ++at) {
       process const& one = all().processes[at];
-      pid_t const id = one.id;
-      if (id == 0 || id == getpid()) continue;
-      std::uint64_t const began = began_at(id);
-      bool const is_alive = began != 0 ? began == one.began : kill(id, 0) == 0 && access("/proc/self/stat", R_OK) != 0;
-      if (is_alive) continue;
+      if (one.id == 0) continue;
+      auto const began = began_at(one.id);
+      if (!began || *began == one.began) continue;
       forget(at);
       ++gone;
+    }
+    for (allocation& each : all().allocations) {
+      if (each.is_there != 0 && each.sum() == 0) each.is_there.store(0, std::memory_order_release);
     }
     return gone;
   }
@@ -331,11 +376,14 @@ class shared_resource::segment {
   std::string name_;
   void* base_ = nullptr;
   bytes mapped_ = 0;
+  int file_ = -1;
+  std::uint32_t entry_ = 0;  // among the processes
+  pid_t entry_of_ = 0;       // whose that is
 };
 
 shared_resource::shared_resource(std::string name, bytes size) {
-  if (name.empty() || name.size() > 200 || name.find('/') != std::string::npos) {
-    throw bad_argument{"shared_resource: the name '" + name + "' is empty, longer than 200 characters, or has a '/'"};
+  if (name.empty() || name.size() > 200 || name.find_first_of(std::string_view{"/\0", 2}) != std::string::npos) {
+    throw bad_argument{"shared_resource: the name '" + name + "' is empty, longer than 200 characters, or has a '/' or a zero"};
   }
   if (size > most_bytes_at_once) throw out_of_memory{"shared_resource " + name, size, "nothing has so much"};
   segment_ = std::make_unique<segment>(name, size);
@@ -348,7 +396,7 @@ void* shared_resource::allocate(bytes size, bytes alignment) { return segment_->
 void shared_resource::deallocate(void* pointer, bytes, bytes) noexcept { (void)segment_->release(pointer); }
 
 void* shared_resource::allocate(std::string_view name, bytes size, bytes alignment) {
-  if (name.empty() || name.size() > 63) throw bad_argument{"shared_resource: the name '" + std::string{name} + "' is not of 1 to 63 bytes"};
+  if (name.empty() || name.size() > 63 || name.find('\0') != std::string_view::npos) throw bad_argument{"shared_resource: the name '" + std::string{name} + "' is not of 1 to 63 bytes, or has a zero"};
   return segment_->allocate(name, size, alignment, true);
 }
 void* shared_resource::find(std::string_view name) { return name.empty() ? nullptr : segment_->take(name); }

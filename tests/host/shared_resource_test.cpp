@@ -127,6 +127,48 @@ TEST(SharedResource, SurvivesAProcessThatIsKilledAtAnyMoment) {
   }
 }
 
+TEST(SharedResource, CountsTwoOpeningsOfOneProcessApart) {
+  std::string const name = fresh_name();
+  shared_resource one{name, 1_MiB};
+  void* const mine = one.allocate("it", 100);
+  {
+    shared_resource other{name, 0};
+    EXPECT_NE(other.find("it"), nullptr);
+    EXPECT_EQ(one.counts().processes, 2u);
+    EXPECT_EQ(one.counts().references, 2u);
+  }
+  EXPECT_EQ(one.counts().references, 1u);
+  EXPECT_NO_THROW((shared_resource{name, 0}));
+  EXPECT_TRUE(one.release(mine));
+}
+
+/// Processes that open and close one name at once, some of which are killed, always end, and share what they open together.
+TEST(SharedResource, IsOpenedAndClosedByManyAtOnce) {
+  std::string const name = fresh_name();
+  std::vector<pid_t> children;
+  for (int number = 0; number < 4; ++number) {
+    pid_t const child = fork();
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    for (int round = 0; round < 100; ++round) {
+      shared_resource mine{name, 100'000};
+      auto* const counter = static_cast<unsigned*>(mine.allocate("counter", 64));
+      __atomic_fetch_add(counter, 1u, __ATOMIC_SEQ_CST);
+      if (number == 3 && round == 50) raise(SIGKILL);
+    }
+    _exit(0);
+  }
+  for (pid_t const child : children) {
+    int state = 0;
+    waitpid(child, &state, 0);
+    EXPECT_TRUE(WIFSIGNALED(state) || WEXITSTATUS(state) == 0);
+  }
+  { shared_resource const last{name, 100'000}; }
+  EXPECT_THROW((shared_resource{name, 0}), bad_argument);
+}
+
 TEST(SharedResource, RefusesBadArgumentsAndSegmentsOfOthers) {
   EXPECT_THROW((shared_resource{"", 1000}), bad_argument);
   EXPECT_THROW((shared_resource{"a/b", 1000}), bad_argument);
@@ -139,6 +181,11 @@ TEST(SharedResource, RefusesBadArgumentsAndSegmentsOfOthers) {
   EXPECT_THROW((void)one.allocate(10, 48), bad_argument);
   (void)one.allocate("it", 10);
   EXPECT_THROW((void)one.allocate("it", 11), bad_argument);
+  (void)one.allocate("filler", 10);
+  (void)one.allocate("unaligned", 10);
+  EXPECT_THROW((void)one.allocate("unaligned", 10, 4096), bad_argument);
+  EXPECT_THROW((void)one.allocate(std::string_view{"a\0b", 3}, 10), bad_argument);
+  EXPECT_THROW((shared_resource{std::string{"a\0b", 3}, 1000}), bad_argument);
   EXPECT_THROW((void)one.allocate("large", 200'000), out_of_memory);
   int local = 0;
   EXPECT_FALSE(one.release(&local));
