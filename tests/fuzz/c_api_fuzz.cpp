@@ -129,15 +129,16 @@ class session {
     options.next_block = from_.wild_size(1 << 14);
     options.growth_percent = from_.chance(248) ? from_.u8() : from_.u32();
     if (from_.chance(128)) options.alignment = from_.chance(240) ? std::uint64_t{16} << from_.u8() % 11 : from_.wild_size(1 << 16);
-    options.most = from_.size(most_held);
+    options.most = std::max<std::uint64_t>(1, from_.size(most_held));  // 0 would be no limit
     options.device = static_cast<int>(from_.chance(128) ? from_.u32() : 0u);
     options.directory = from_.chance(128) ? "/nonexistent/directory" : nullptr;  // nobody looks at it
     options.name = some_name(name);
     return options;
   }
+  [[nodiscard]] static std::uint64_t alignment_of(quarry_pool_options const& options) { return options.alignment != 0 ? options.alignment : 16; }
   [[nodiscard]] static bool is_valid(quarry_pool_options const& options) {
-    bool const is_power = options.alignment != 0 && (options.alignment & (options.alignment - 1)) == 0;
-    return is_power && options.alignment >= 16 && options.alignment <= 1 << 14 && options.first_block <= too_much && options.next_block <= too_much &&
+    std::uint64_t const alignment = alignment_of(options);
+    return (alignment & (alignment - 1)) == 0 && alignment >= 16 && alignment <= 1 << 14 && options.first_block <= too_much && options.next_block <= too_much &&
            options.growth_percent <= 1000;
   }
 
@@ -155,7 +156,7 @@ class session {
     std::unique_ptr<quarry_pool, destroy> handle{made};
     if (pools_.size() == most_pools) return;  // is destroyed at once
     pool& fresh = pools_[++last_];
-    fresh = {std::move(handle), options.alignment, options.most, options.name != nullptr ? options.name : ""};
+    fresh = {std::move(handle), alignment_of(options), options.most, options.name != nullptr ? options.name : ""};
     is(QUARRY_OK, quarry_pool_id(made, &fresh.id));
     expect(fresh.id != 0, "a pool has no number");
     for (auto const& [number, other] : pools_) expect(number == last_ || other.id != fresh.id, "two pools have one number");

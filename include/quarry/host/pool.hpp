@@ -252,7 +252,7 @@ class pool {
     most_held_ = std::max(most_held_, strategy_.held());
     return result;
   }
-  /// Asks for `size` bytes; then once more after giving back what is free; then for half as many again and again, to what is needed.
+  /// Asks for `size` bytes; then once more after giving back what is free; then for an eighth, three times, and for no more than needed.
   [[nodiscard]] block ask_for(bytes size, sizes both) {
     if (both.rounded > options_.most) return ask_once(size, both);  // refuses it
     try {
@@ -261,7 +261,7 @@ class pool {
       if (strategy_.releasable_blocks() == 0 && size == both.rounded) throw;
     }
     release();
-    for (;; size = std::max(both.rounded, size / 2 & ~(options_.alignment - 1))) {
+    for (int tries = 0;; size = ++tries > 3 ? both.rounded : std::max(both.rounded, size / 8 & ~(options_.alignment - 1))) {
       try {
         return ask_once(size, both);
       } catch (std::exception const&) {

@@ -319,9 +319,9 @@ class stream_pool {
     if (strategy_.held() == 0) return options_.first_block;
     return std::max(options_.next_block, std::min(most_bytes_at_once, strategy_.held() / 100 * options_.growth) & ~(options_.alignment - 1));
   }
-  /// Asks for `size` bytes; then for half as many again and again, to what is needed; then once more after giving back what is free.
+  /// Asks for `size` bytes; then for an eighth, three times, and for no more than needed; then once more after giving back what is free.
   [[nodiscard]] block ask_for(bytes size, sizes both, bool may_release) {
-    for (;; size = std::max(both.rounded, size / 2 & ~(options_.alignment - 1))) {
+    for (int tries = 0;; size = ++tries > 3 ? both.rounded : std::max(both.rounded, size / 8 & ~(options_.alignment - 1))) {
       try {
         return ask_once(size, both);
       } catch (std::exception const&) {
