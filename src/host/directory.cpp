@@ -91,7 +91,7 @@ void directory::remove_from(entry& here, piece_book const& book) noexcept {
 void directory::add(piece_book const& book, std::uint64_t begin, bytes size) {
   std::uint64_t const first = begin / granule * granule;
   std::uint64_t const end = begin + size;
-  if (size == 0 || end > address_starts::end || end < begin) return;
+  if (!is_known(begin, size)) return;
   for (std::uint64_t leaf = first / leaf_bytes; leaf <= (end - 1) / leaf_bytes; ++leaf) {
     if (leaves_[leaf].load(std::memory_order_relaxed) != nullptr) continue;
     constexpr bytes leaf_size = leaf_bytes / granule * sizeof(entry);
@@ -110,7 +110,7 @@ void directory::add(piece_book const& book, std::uint64_t begin, bytes size) {
 
 void directory::remove(piece_book const& book, std::uint64_t begin, bytes size) noexcept {
   std::uint64_t const end = begin + size;
-  if (size == 0 || end > address_starts::end || end < begin) return;
+  if (!is_known(begin, size)) return;
   for (std::uint64_t here = begin / granule * granule; here < end; here += granule) remove_from(at(here), book);
 }
 

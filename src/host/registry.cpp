@@ -71,7 +71,7 @@ void ledger::rename(std::string name) {
 }
 
 void ledger::add_block(std::uint64_t begin, bytes size) {
-  if (begin + size > address_starts::end || begin + size < begin) return;
+  if (!directory::is_known(begin, size)) return;
   table_.reserve_starts(begin, size);
   directory::add(table_.public_book(), begin, size);
 }

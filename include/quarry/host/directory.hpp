@@ -21,8 +21,10 @@ using piece_book = piece_table::book;
 class directory {
  public:
   static constexpr std::uint64_t granule = 1 << 16;
+  static constexpr bytes most_of_block = bytes{1} << 38;  // more than a GPU has, and 32 MiB of entries
 
-  /// Says that `book` has a block. Throws std::bad_alloc, and has changed nothing then. Nothing of what lies beyond 2^48.
+  /// Says that `book` has a block. Throws std::bad_alloc, and has changed nothing then. Does nothing for what is not
+  /// known: beyond 2^48, or larger than `most_of_block`.
   static void add(piece_book const& book, std::uint64_t begin, bytes size);
   static void remove(piece_book const& book, std::uint64_t begin, bytes size) noexcept;
 
@@ -50,6 +52,10 @@ class directory {
       if (piece_book const* const book = at->book.seen()) visit(*book);
     }
     return changes_ == before;
+  }
+
+  [[nodiscard]] static bool is_known(std::uint64_t begin, bytes size) {
+    return size != 0 && size <= most_of_block && begin < address_starts::end && size <= address_starts::end - begin;
   }
 
  private:

@@ -86,7 +86,7 @@ namespace registry {
 [[nodiscard]] std::optional<allocation_record> find_slowly(std::uint64_t address);
 
 /// What `address` belongs to, which may lie in the midst of it; of pools upon pools the innermost. Nothing if it is nobody's,
-/// or beyond 2^48. O(1) expected.
+/// beyond 2^48, or in a block of more than 2^38 bytes. O(1) expected.
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
   if (number >= address_starts::end) return std::nullopt;

@@ -99,9 +99,11 @@ class address_starts {
       made_.insert(at);
     }
   }
-  /// Says that piece number `piece` begins there. Requires a leaf.
+  /// Says that piece number `piece` begins there. Without a leaf it is not found.
   void insert(std::uint64_t begin, bytes size, std::uint32_t piece) {
-    leaf& here = *leaves_[begin / leaf_bytes];
+    leaf* const its = leaves_[begin / leaf_bytes];
+    if (its == nullptr) return;
+    leaf& here = *its;
     std::uint64_t const at = begin % leaf_bytes;
     if (size < granule) {
       auto& bits = here.starts[at / line_bytes];
@@ -115,7 +117,9 @@ class address_starts {
     here.with_large.insert(at / granule);
   }
   void erase(std::uint64_t begin, bytes size) {
-    leaf& here = *leaves_[begin / leaf_bytes];
+    leaf* const its = leaves_[begin / leaf_bytes];
+    if (its == nullptr) return;
+    leaf& here = *its;
     std::uint64_t const at = begin % leaf_bytes;
     if (size < granule) {
       auto& bits = here.starts[at / line_bytes];
