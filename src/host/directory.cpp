@@ -38,7 +38,7 @@ void directory::add_to(entry& here, piece_book const& book) {
   auto const single = reinterpret_cast<std::uint64_t>(&book);
   for (;;) {
     std::uint64_t what = 0;
-    if (here.compare_exchange_strong(what, single, std::memory_order_release, std::memory_order_relaxed)) return;
+    if (here.compare_exchange_strong(what, single, std::memory_order_release, std::memory_order_relaxed)) return;  // (P)
     std::lock_guard const held{lists};
     what = here.load(std::memory_order_relaxed);
     if (what == 0) continue;
@@ -47,7 +47,7 @@ void directory::add_to(entry& here, piece_book const& book) {
       for (node* one = head; one != nullptr; one = one->next) {
         if (one->book == &book) return void(++one->blocks);
       }
-      here.store(reinterpret_cast<std::uint64_t>(&fresh_node(&book, 1, head)) + 1, std::memory_order_release);
+      here.store(reinterpret_cast<std::uint64_t>(&fresh_node(&book, 1, head)) + 1, std::memory_order_release);  // (P)
       return;
     }
     node& only = fresh_node(reinterpret_cast<piece_book const*>(what), what == single ? 2 : 1, nullptr);
@@ -60,7 +60,7 @@ void directory::add_to(entry& here, piece_book const& book) {
         throw;
       }
     }
-    if (here.compare_exchange_strong(what, reinterpret_cast<std::uint64_t>(head) + 1, std::memory_order_release, std::memory_order_relaxed)) return;
+    if (here.compare_exchange_strong(what, reinterpret_cast<std::uint64_t>(head) + 1, std::memory_order_release, std::memory_order_relaxed)) return;  // (P)
     if (head != &only) give_back(*head);  // nobody has seen them
     give_back(only);
   }
@@ -80,7 +80,7 @@ void directory::remove_from(entry& here, piece_book const& book) noexcept {
       before->next = one->next;
     } else {
       node* const next = one->next;
-      here.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1, std::memory_order_release);
+      here.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1, std::memory_order_release);  // (P)
     }
     changes_ = changes_ + 1;  // after the node left the list, so that who comes later cannot meet it, and before it strays
     give_back(*one);
@@ -97,7 +97,7 @@ void directory::add(piece_book const& book, std::uint64_t begin, bytes size) {
     constexpr bytes leaf_size = leaf_bytes / granule * sizeof(entry);
     auto* const fresh = static_cast<entry*>(lasting_allocate(lasting_use::granules, leaf_size));
     entry* none = nullptr;
-    if (!leaves_[leaf].compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) lasting_deallocate(lasting_use::granules, fresh, leaf_size);
+    if (!leaves_[leaf].compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) /* (P) */ lasting_deallocate(lasting_use::granules, fresh, leaf_size);
   }
   std::uint64_t done = first;
   try {

@@ -31,7 +31,7 @@ struct process {
   std::uint64_t began;
 };
 struct allocation {
-  std::atomic<std::uint32_t> is_there;  // written last
+  std::atomic<std::uint32_t> is_there;  // written last: a release, so that a process killed after it has written the rest
   char name[64];
   std::uint64_t begin;
   bytes size, asked;

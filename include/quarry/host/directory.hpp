@@ -18,6 +18,10 @@ using piece_book = piece_table::book;
 ///
 /// Nodes of lists are used again, so that who follows a list may stray to another: then he asks pools that do not know the
 /// address. `changes` goes up before a node can be used again; who finds nothing looks again if it went up meanwhile.
+///
+/// Memory order. Who reads an entry or a leaf by (L), an acquire load, sees the book, node or zeros that were written before (P), the
+/// release that put it there. An entry is emptied by a relaxed exchange: nothing is read through what is not there. The second look
+/// at `changes` may be relaxed (V), since the nodes' loads before it acquire (watched).
 class directory {
  public:
   static constexpr std::uint64_t granule = 1 << 16;
@@ -30,9 +34,9 @@ class directory {
 
   /// Of an address below 2^48 the only pool that has a block in its granule; nullptr if none has, or several.
   [[nodiscard]] static piece_book const* only_one(std::uint64_t address) {
-    entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);
+    entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
     if (here == nullptr) return nullptr;
-    std::uint64_t const what = here[address % leaf_bytes / granule].load(std::memory_order_acquire);
+    std::uint64_t const what = here[address % leaf_bytes / granule].load(std::memory_order_acquire);  // (L)
     return what % 2 == 0 ? reinterpret_cast<piece_book const*>(what) : nullptr;
   }
 
@@ -40,10 +44,10 @@ class directory {
   template <class Visit>
   [[nodiscard]] static bool visit(std::uint64_t address, Visit const& visit) {
     if (address >= address_starts::end) return true;
-    entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);
+    entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
     if (here == nullptr) return true;
     std::uint64_t const before = changes_.seen();
-    std::uint64_t const what = here[address % leaf_bytes / granule].load(std::memory_order_acquire);
+    std::uint64_t const what = here[address % leaf_bytes / granule].load(std::memory_order_acquire);  // (L)
     if (what % 2 == 0) {
       if (what != 0) visit(*reinterpret_cast<piece_book const*>(what));
       return true;
@@ -51,7 +55,7 @@ class directory {
     for (node const* at = reinterpret_cast<node const*>(what - 1); at != nullptr; at = at->next.seen()) {
       if (piece_book const* const book = at->book.seen()) visit(*book);
     }
-    return changes_ == before;
+    return changes_ == before;  // (V)
   }
 
   [[nodiscard]] static bool is_known(std::uint64_t begin, bytes size) {

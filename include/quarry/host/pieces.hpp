@@ -22,9 +22,9 @@ inline constexpr piece_id no_piece = ~piece_id{0};
 /// Invariants, checked by `audit`: (1) a block's pieces tile it; (2) no two neighbours are both free; (3) the hash table has
 /// exactly the pieces in use. (2) holds between calls of the strategy, not of this class.
 ///
-/// Pieces are smaller than 2^48 bytes. One thread at a time may use it; any other may call `find` of its `book` meanwhile. Costs 32 bytes a piece, and 10.7 to 14.2
-/// bytes in the table for one in use. Memory for a piece is got before anything changes (`reserve`), so that what gives memory
-/// back needs none.
+/// Pieces are smaller than 2^48 bytes. One thread at a time may use it; any other may call `find` of its `book` meanwhile. Costs 32
+/// bytes a piece, and 10.7 to 14.2 bytes in the table for one in use. Memory for a piece is got before anything changes
+/// (`reserve`), so that what gives memory back needs none.
 class piece_table {
  public:
   static constexpr std::uint32_t owners = 1 << 13;  // that a strategy may tell apart
@@ -107,7 +107,7 @@ class piece_table {
       std::uint64_t const at = one.begin.seen();
       bool const is_there = state >> piece::size_shift != 0;  // what was removed is neither free nor set aside
       bool const is_users = is_there && (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::size_shift &&
-                            ((one.size_ ^ state) & ~piece::noted_flag) == 0;
+                            ((one.size_ ^ state) & ~piece::noted_flag) == 0;  // (V)
       return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
     }
   };
@@ -125,7 +125,8 @@ class piece_table {
   /// else happens. What is not found may have been on the move in the hash table: that counts if `version` stood still, which
   /// goes up before and after each move. What is written between is written by release stores (W), and looked at by acquire loads
   /// (S): who saw any of it sees the version before it, too (Boehm, "Can seqlocks get along with programming language memory
-  /// models?", 2012). A table that was outgrown reads as zeros, as if it were empty.
+  /// models?", 2012). So the second look at `version`, or at a piece's state, may be relaxed (V): it comes after loads that acquire.
+  /// A table that was outgrown reads as zeros, as if it were empty.
   struct book {
     watched<std::uint64_t> version;
     watched<piece_array*> pieces;
@@ -176,7 +177,7 @@ class piece_table {
           record const found = piece_array::read(*one);
           if (found.has(address) && pieces.seen() == array) return found;
         }
-        if (before % 2 == 0 && version == before) return {};
+        if (before % 2 == 0 && version == before) return {};  // (V)
       }
     }
     [[nodiscard]] record find_start(std::uint64_t begin) const {

@@ -178,9 +178,7 @@ class pool {
   using block = typename Strategy::block;
 
   [[nodiscard]] static pool_options checked(pool_options options) {
-    if (options.alignment < 16 || options.alignment > 1 << 14 || (options.alignment & (options.alignment - 1)) != 0) {
-      throw bad_argument{"pool_options: alignment is " + std::to_string(options.alignment) + ", not a power of two from 16 to 16384"};
-    }
+    check_alignment("pool_options", options.alignment);
     for (bytes const size : {options.first_block, options.next_block}) {
       if (size > most_bytes_at_once) throw bad_argument{"pool_options: blocks of " + std::to_string(size) + " bytes are more than 2^46"};
     }

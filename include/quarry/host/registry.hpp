@@ -10,8 +10,8 @@
 
 #include <iosfwd>
 #include <mutex>
-#include <source_location>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <unordered_map>
 #include <vector>

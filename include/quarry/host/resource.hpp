@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/core/bytes.hpp"
+#include "quarry/host/errors.hpp"
 
 #include <concepts>
 
@@ -20,5 +20,11 @@ concept memory_resource = std::movable<Resource> && requires(Resource& from, voi
   { from.allocate(size, alignment) } -> std::same_as<void*>;
   { from.deallocate(pointer, size, alignment) } noexcept;
 };
+
+/// Throws `bad_argument` unless a pool can have this alignment; `options` are named.
+inline void check_alignment(char const* options, bytes alignment) {
+  if (alignment >= 16 && alignment <= 1 << 14 && (alignment & (alignment - 1)) == 0) return;
+  throw bad_argument{std::string{options} + ": alignment is " + std::to_string(alignment) + ", not a power of two from 16 to 16384"};
+}
 
 }  // namespace quarry

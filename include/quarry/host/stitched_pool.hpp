@@ -130,9 +130,7 @@ class stitched_pool {
   };
 
   [[nodiscard]] static stitched_options checked(stitched_options options, Pages& pages) {
-    if (options.alignment < 16 || options.alignment > 1 << 14 || (options.alignment & (options.alignment - 1)) != 0) {
-      throw bad_argument{"stitched_options: alignment is " + std::to_string(options.alignment) + ", not a power of two from 16 to 16384"};
-    }
+    check_alignment("stitched_options", options.alignment);
     bytes const page = pages.page_bytes();
     if (options.alignment > page) throw bad_argument{"stitched_options: alignment is " + std::to_string(options.alignment) + ", more than a page's " + std::to_string(page)};
     options.range = ((options.range == 0 ? bytes{1} << 38 : options.range) + page - 1) & ~(page - 1);

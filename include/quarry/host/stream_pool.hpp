@@ -102,7 +102,6 @@ class stream_pool {
     }
     if (its != nullptr) its->gave_back = true;
     live_ -= gone.asked;
-    ++deallocations_;
     return true;
   }
 
@@ -159,7 +158,7 @@ class stream_pool {
   [[nodiscard]] bytes alignment() const { return options_.alignment; }
 
   [[nodiscard]] stream_pool_counts counts() const {
-    return {strategy_.held(), most_held_,    live_,   most_live_, allocations_, deallocations_,   refused_,        blocks_taken_,
+    return {strategy_.held(), most_held_,    live_,   most_live_, allocations_, allocations_ - strategy_.live(), refused_,        blocks_taken_,
             blocks_given_,    events_,       waits_,  shares_,    streams_.size(), strategy_.live(), strategy_.footprint()};
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
@@ -183,9 +182,7 @@ class stream_pool {
   };
 
   [[nodiscard]] static stream_pool_options checked(stream_pool_options options) {
-    if (options.alignment < 16 || options.alignment > 1 << 14 || (options.alignment & (options.alignment - 1)) != 0) {
-      throw bad_argument{"stream_pool_options: alignment is " + std::to_string(options.alignment) + ", not a power of two from 16 to 16384"};
-    }
+    check_alignment("stream_pool_options", options.alignment);
     for (bytes const size : {options.first_block, options.next_block}) {
       if (size > most_bytes_at_once) throw bad_argument{"stream_pool_options: blocks of " + std::to_string(size) + " bytes are more than 2^46"};
     }
@@ -355,7 +352,7 @@ class stream_pool {
   std::vector<std::uint32_t> unused_owners_;                                // of streams that were forgotten
   std::vector<unfinished> unfinished_;
   bytes live_ = 0, most_live_ = 0, most_held_ = 0;
-  std::uint64_t allocations_ = 0, deallocations_ = 0, refused_ = 0, blocks_taken_ = 0, blocks_given_ = 0, events_ = 0, waits_ = 0, shares_ = 0;
+  std::uint64_t allocations_ = 0, refused_ = 0, blocks_taken_ = 0, blocks_given_ = 0, events_ = 0, waits_ = 0, shares_ = 0;
 };
 
 /// A stream's side of a pool, as a resource: for containers, and for what is built on a resource. The pool outlives it.

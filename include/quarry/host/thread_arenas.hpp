@@ -72,7 +72,7 @@ class thread_arenas {
  private:
   struct arena {
     std::optional<pool<Resource>> from;
-    std::atomic<bool> has_returns{false};
+    std::atomic<bool> has_returns{false};  // relaxed: a hint, which the mutex makes good; seen late, returns wait for a later call
     std::mutex mutex;
     std::vector<void*> returns;  // Guarded by: the mutex
     bool is_taken = true;        // Guarded by: the state's mutex

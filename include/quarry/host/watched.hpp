@@ -21,7 +21,7 @@ class watched {
     value_.store(value, std::memory_order_release);  // (W)
     return *this;
   }
-  /// For its writer.
+  /// Relaxed: for its writer, and for who has looked by (S) at what was written after it.
   operator T() const noexcept { return value_.load(std::memory_order_relaxed); }
   /// For others.
   [[nodiscard]] T seen() const noexcept { return value_.load(std::memory_order_acquire); }  // (S)
