@@ -48,12 +48,9 @@ class fitting {
     if constexpr (!SetsAside) return 0;
     piece_id const id = aside_.take(pieces_, size.rounded >> unit_shift_);
     if (id == no_piece) return 0;
-    auto& piece = pieces_[id];
-    piece.set_asked(size.asked);  // first, since whoever looks relies on it once the piece is in use
-    auto const state = piece.get().not_aside();
-    piece.set(state);
-    in_use_ += state.size();
-    return piece.begin;
+    auto const again = pieces_.set_in_use_again(id, size.asked);
+    in_use_ += again.size;
+    return again.begin;
   }
 
   /// A piece of `size.rounded` bytes, or nothing: then a block is needed. Throws std::bad_alloc if there is no memory for bookkeeping.
@@ -84,6 +81,16 @@ class fitting {
     if (blocks_.size() + 3 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
+  /// Sets aside what `allocate` gave. Its size; or none, and nothing is changed, if it takes more than that: `deallocate`, then.
+  sizes deallocate_aside(std::uint64_t begin) {
+    if (!SetsAside || !sets_aside_) return {};
+    auto const found = pieces_.find(begin);
+    if (found.id == no_piece) return {};
+    auto& piece = pieces_[found.id];
+    auto const state = piece.get();
+    if (state.has_flags()) return {};
+    return put_aside(piece, found, state);
+  }
   /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not in use. Calls `on_noted()` if it
   /// had a note.
   template <class OnNoted>
@@ -93,16 +100,11 @@ class fitting {
     auto& piece = pieces_[found.id];
     auto const state = piece.get();
     if (state.is_set_aside()) return {};
+    if (state.is_noted()) on_noted();
+    if (SetsAside && sets_aside_) return put_aside(piece, found, state);
     sizes const size{piece.asked(), state.size()};
     in_use_ -= size.rounded;
-    if (state.is_noted()) [[unlikely]] on_noted();
-    if (SetsAside && sets_aside_) {
-      piece.set(state.set_aside());
-      aside_.put(piece, found.id, size.rounded >> unit_shift_);
-    } else {
-      if (state.is_noted()) piece.set_noted(false);
-      free_in_earnest(found);
-    }
+    free_in_earnest(found);
     return size;
   }
   sizes deallocate(std::uint64_t begin) {
@@ -181,9 +183,9 @@ class fitting {
 
   /// Marks a piece as one that has a note, until it is given back. False if `begin` is not in use.
   bool set_noted(std::uint64_t begin) {
-    piece_id const id = pieces_.find(begin).id;
-    if (id == no_piece || pieces_[id].is_set_aside()) return false;
-    pieces_[id].set_noted(true);
+    auto const found = pieces_.find(begin);
+    if (found.id == no_piece || pieces_[found.id].is_set_aside()) return false;
+    pieces_.set_noted(found);
     return true;
   }
   /// For the pool's ledger.
@@ -290,7 +292,14 @@ class fitting {
     pieces_.remove(id);
   }
 
-  void free_in_earnest(piece_table::found const& found) {
+  sizes put_aside(piece_table::piece& piece, piece_table::found found, piece_table::piece::state state) {
+    sizes const size{piece.asked(), state.size()};
+    in_use_ -= size.rounded;
+    pieces_.set_aside(found, state);
+    aside_.put(piece, found.id, size.rounded >> unit_shift_);
+    return size;
+  }
+  void free_in_earnest(piece_table::found found) {
     piece_id id = found.id;
     pieces_.set_free(found);
     piece_id const before = pieces_[id].prev;
@@ -309,7 +318,6 @@ class fitting {
 
   void free_what_is_aside() {
     aside_.take_all(pieces_, [this](piece_id id) {
-      pieces_[id].set_aside(false);
       free_in_earnest(pieces_.find(pieces_[id].begin));
     });
   }

@@ -32,11 +32,9 @@ class owned_fitting {
     owner& mine = *owners_[whose];
     piece_id id = mine.aside.take(pieces_, size.rounded >> unit_shift_);
     if (id != no_piece) {
-      auto& piece = pieces_[id];
-      piece.set_asked(size.asked);  // first, since whoever looks relies on it once the piece is in use
-      piece.set_aside(false);
-      in_use_ += piece.size();
-      return piece.begin;
+      auto const again = pieces_.set_in_use_again(id, size.asked);
+      in_use_ += again.size;
+      return again.begin;
     }
     reserve();
     id = mine.free.find(pieces_, size.rounded);
@@ -49,7 +47,6 @@ class owned_fitting {
     owner& mine = *owners_[whose];
     if (mine.aside.count() == 0) return false;
     mine.aside.take_all(pieces_, [&](piece_id id) {
-      pieces_[id].set_aside(false);
       free_in_earnest(whose, pieces_.find(pieces_[id].begin));
     });
     return true;
@@ -90,7 +87,7 @@ class owned_fitting {
     in_use_ -= size.rounded;
     if (piece.is_noted()) [[unlikely]] on_noted();
     piece.set_owner(whose);
-    piece.set(piece.get().set_aside());
+    pieces_.set_aside(found, piece.get());
     owners_[whose]->aside.put(piece, found.id, size.rounded >> unit_shift_);
     return size;
   }
@@ -130,8 +127,9 @@ class owned_fitting {
   }
   /// As fitting's.
   bool set_noted(std::uint64_t begin) {
-    if (!size_of(begin)) return false;
-    pieces_[pieces_.find(begin).id].set_noted(true);
+    auto const found = pieces_.find(begin);
+    if (found.id == no_piece || pieces_[found.id].is_set_aside()) return false;
+    pieces_.set_noted(found);
     return true;
   }
   template <class Visit>
@@ -202,7 +200,7 @@ class owned_fitting {
     in_use_ += size.rounded;
     return pieces_[id].begin;
   }
-  void free_in_earnest(std::uint32_t whose, piece_table::found const& found) {
+  void free_in_earnest(std::uint32_t whose, piece_table::found found) {
     pieces_.set_free(found);
     insert_merged(whose, found.id);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/begin_table.hpp"
 #include "quarry/host/start_bits.hpp"
 #include "quarry/host/watched.hpp"
 
@@ -17,7 +18,7 @@ inline constexpr piece_id no_piece = ~piece_id{0};
 /// The pieces that a pool's blocks are cut into, as numbers: no byte of the memory that they stand for is read or written.
 ///
 /// A piece is in use or free. A block is one or more pieces, linked in the order of their addresses. Pieces in use are found by
-/// their address through a hash table with linear probing.
+/// their address through a hash table (begin_table).
 ///
 /// Invariants, checked by `audit`: (1) a block's pieces tile it; (2) no two neighbours are both free; (3) the hash table has
 /// exactly the pieces in use. (2) holds between calls of the strategy, not of this class.
@@ -53,6 +54,7 @@ class piece_table {
       [[nodiscard]] bytes size() const { return bits_ >> size_shift; }
       [[nodiscard]] bool is_set_aside() const { return (bits_ & aside_flag) != 0; }
       [[nodiscard]] bool is_noted() const { return (bits_ & noted_flag) != 0; }
+      [[nodiscard]] bool has_flags() const { return (bits_ & (free_flag | aside_flag | noted_flag)) != 0; }
       [[nodiscard]] state set_aside() const { return state{(bits_ | aside_flag) & ~noted_flag}; }
       [[nodiscard]] state not_aside() const { return state{bits_ & ~aside_flag}; }
 
@@ -63,9 +65,9 @@ class piece_table {
     [[nodiscard]] state get() const { return state{size_}; }
     void set(state all) { size_ = all.bits_; }
     void set_size(bytes size) { size_ = size << size_shift | (size_ & ((std::uint64_t{1} << size_shift) - 1)); }
-    void set_free(bool is) { change(free_flag, is ? free_flag : 0); }
-    void set_aside(bool is) { change(aside_flag, is ? aside_flag : 0); }
-    void set_noted(bool is) { change(noted_flag, is ? noted_flag : 0); }
+    void set_free() { change(aside_flag | noted_flag, free_flag); }
+    void set_in_use() { change(free_flag, 0); }
+    void set_noted() { change(0, noted_flag); }
     void set_owner(std::uint32_t owner) { change(std::uint64_t{owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits); }
 
     [[nodiscard]] bytes asked() const { return bytes{link_next} << 32 | link_prev; }
@@ -82,17 +84,9 @@ class piece_table {
   };
   static_assert(sizeof(piece) == 32);
 
-  /// What a look-up finds; `begin` 0 is nothing.
-  struct record {
-    std::uint64_t begin = 0;
-    bytes size = 0;  // as asked for
-    bool is_noted = false;
-    explicit operator bool() const { return begin != 0; }
-    [[nodiscard]] bool has(std::uint64_t address) const { return begin != 0 && address - begin < std::max<bytes>(size, 1); }
-  };
+  using record = piece_record;
 
  private:
-  using slot = watched<std::uint64_t>;  // 0, or the upper half of the hash, and the piece's number + 1
   struct piece_array {
     watched<std::uint64_t> capacity;
     std::uint64_t unused[3];
@@ -111,18 +105,13 @@ class piece_table {
       return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
     }
   };
-  struct slot_array {
-    watched<std::uint64_t> size;
-    [[nodiscard]] slot* begin() { return reinterpret_cast<slot*>(this + 1); }
-    [[nodiscard]] slot const* begin() const { return reinterpret_cast<slot const*>(this + 1); }
-  };
 
  public:
   /// What other threads read of a table.
   ///
   /// Lock-free, but for what is not there, which waits while a table is moved (so it is nothing for signal handlers). A piece in use
-  /// does not change, but for its note, nor does the start bit that leads to it, so what is found of it is right whatever
-  /// else happens. What is not found may have been on the move in the hash table: that counts if `version` stood still, which
+  /// does not change, but for its note, nor do its word in the hash table, which tells most sizes by itself, and the start bit that
+  /// leads to it; so what is found of it is right whatever else happens. What is not found may have been on the move in the hash table: that counts if `version` stood still, which
   /// goes up before and after each move. What is written between is written by release stores (W), and looked at by acquire loads
   /// (S): who saw any of it sees the version before it, too (Boehm, "Can seqlocks get along with programming language memory
   /// models?", 2012). So the second look at `version`, or at a piece's state, may be relaxed (V): it comes after loads that acquire.
@@ -130,7 +119,7 @@ class piece_table {
   struct book {
     watched<std::uint64_t> version;
     watched<piece_array*> pieces;
-    watched<slot_array*> slots;
+    watched<begin_table*> slots;
     watched<address_starts*> starts;
     watched<std::uint64_t> owner;  // what its user wants to know of it
 
@@ -181,27 +170,24 @@ class piece_table {
       }
     }
     [[nodiscard]] record find_start(std::uint64_t begin) const {
-      slot_array const* const table = slots.seen();
-      piece_array const* const array = pieces.seen();
-      if (table == nullptr || array == nullptr) return {};
-      std::uint64_t const size = table->size.seen();
-      std::uint64_t const hash = hash_of(begin);
-      std::uint64_t at = home_of(hash, size);
-      for (std::uint64_t left = size; left != 0; --left) {
-        std::uint64_t const here = table->begin()[at].seen();
-        if (here == 0) break;
-        piece_id const id = static_cast<piece_id>(here) - 1;
-        piece const* const one = array->at(id);
-        if (is_of(here, hash) && one != nullptr && one->begin.seen() == begin) {
-          record const found = piece_array::read(*one);
-          return found.begin == begin && pieces.seen() == array ? found : record{};  // or the array is outgrown, and may be another pool's
-        }
-        if (++at == size) at = 0;
-      }
-      return {};
+      begin_table const* const table = slots.seen();
+      if (table == nullptr) return {};
+      record const found = table->look(begin, [this](piece_id id) {
+        piece_array const* const array = pieces.seen();
+        piece const* const one = array == nullptr ? nullptr : array->at(id);
+        record const read = one == nullptr ? record{} : piece_array::read(*one);
+        return pieces.seen() == array ? read : record{};  // or it is outgrown, and may be another pool's
+      });
+      return slots.seen() == table ? found : record{};  // likewise
     }
   };
 
+ private:
+  [[nodiscard]] auto begin_of() const {
+    return [this](piece_id id) -> std::uint64_t { return (*this)[id].begin; };
+  }
+
+ public:
   piece_table() : book_{static_cast<book*>(lasting_allocate(lasting_use::books, sizeof(book)))} {}
   piece_table(piece_table&& other) noexcept = delete;
   ~piece_table() {
@@ -209,7 +195,7 @@ class piece_table {
     book_->slots = nullptr;
     book_->pieces = nullptr;
     book_->owner = 0;
-    if (slots_ != nullptr) lasting_deallocate(lasting_use::slots, slots_, bytes_of_slots(slots_->size));
+    if (slots_ != nullptr) lasting_deallocate(lasting_use::slots, slots_, begin_table::bytes_of(slots_->slots()));
     if (pieces_ != nullptr) lasting_deallocate(lasting_use::pieces, pieces_, bytes_of_pieces(pieces_->capacity));
     lasting_deallocate(lasting_use::books, book_, sizeof(book));
   }
@@ -220,7 +206,7 @@ class piece_table {
   /// Makes room for three more pieces, and one more in use. Throws std::bad_alloc, and has changed nothing then.
   void reserve() {
     if (made_ + 3 > capacity_) grow();
-    if ((in_use_ + 1) * 4 > slot_count_ * 3) rehash(slot_count_ + slot_count_ / 3);
+    if ((in_use_ + 1) * 4 > slot_count_ * 3) rehash(slot_count_ + slot_count_ / 3, capacity_);
   }
 
   /// A new free piece. Requires room.
@@ -277,42 +263,67 @@ class piece_table {
   void set_in_use(piece_id id, bytes asked) {
     piece& one = (*this)[id];
     one.set_asked(asked);
-    one.set_free(false);
-    insert(one.begin, id);
+    one.set_in_use();
+    slots_->insert(one.begin, id, asked, keeps_start_of(one));
     if (keeps_start_of(one)) starts_->insert(one.begin, one.size(), id);
     ++in_use_;
   }
   /// Where the table has a piece that is not free.
   struct found {
     piece_id id;
-    std::size_t slot;
+    std::uint64_t slot;
   };
 
   /// The piece that begins at `begin` and is not free; `id` is `no_piece` if there is none. O(1) expected.
   [[nodiscard]] found find(std::uint64_t begin) const {
-    if (slot_count_ == 0) return {no_piece, 0};
-    std::uint64_t const hash = hash_of(begin);
-    for (std::size_t at = home_of(hash, slot_count_);;) {
-      std::uint64_t const here = slots_->begin()[at];
-      if (here == 0) return {no_piece, at};
-      piece_id const id = static_cast<piece_id>(here) - 1;
-      if (is_of(here, hash) && (*this)[id].begin == begin) return {id, at};
-      if (++at == slot_count_) at = 0;
-    }
+    if (slots_ == nullptr) return {no_piece, 0};
+    auto const place = slots_->find(begin, begin_of());
+    return {place.number, place.slot};
+  }
+
+  /// Keeps a piece whole that `find` found in use: it is not its user's any more, and has no note.
+  void set_aside(found one, piece::state state) {
+    piece& gone = (*this)[one.id];
+    if (starts_ != nullptr) slots_->set_nobodys(one.slot);
+    gone.set(state.set_aside());
+    gone.link_prev = static_cast<std::uint32_t>(one.slot);  // where it is found, as long as it is aside
+  }
+  /// Says that a piece that was set aside is in use again: where it begins, and its size.
+  struct extent {
+    std::uint64_t begin;
+    bytes size;
+  };
+  extent set_in_use_again(piece_id id, bytes asked) {
+    piece& one = (*this)[id];
+    std::uint64_t const slot = one.link_prev;
+    auto const state = one.get().not_aside();
+    std::uint64_t const begin = one.begin;
+    one.set_asked(asked);  // first, since whoever looks relies on it once the piece is in use
+    one.set(state);
+    if (starts_ != nullptr) slots_->set_size(slot, asked);
+    return {begin, state.size()};
+  }
+  /// Says that the ledger has a note of a piece that `find` found in use.
+  void set_noted(found one) {
+    (*this)[one.id].set_noted();
+    slots_->set_asks(one.slot);
   }
 
   /// Says that a piece, which `find` found, is free now.
-  void set_free(found const& one) {
+  void set_free(found one) {
     piece& gone = (*this)[one.id];
-    gone.set_free(true);
+    gone.set_free();
     if (keeps_start_of(gone)) starts_->erase(gone.begin, gone.size());
-    erase(one.slot);
+    {
+      move const now{*book_};
+      slots_->erase(one.slot, begin_of(), [this](piece_id id, std::uint64_t slot) { (*this)[id].link_prev = static_cast<std::uint32_t>(slot); });
+    }
     --in_use_;
   }
 
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
   /// Bytes of bookkeeping that were ever written to.
-  [[nodiscard]] bytes footprint() const { return made_ * sizeof(piece) + slot_count_ * sizeof(slot); }
+  [[nodiscard]] bytes footprint() const { return made_ * sizeof(piece) + slot_count_ * sizeof(word); }
 
   /// Calls `visit(id)` for every piece there is.
   template <class Visit>
@@ -342,11 +353,6 @@ class piece_table {
   [[nodiscard]] book const& public_book() const { return *book_; }
 
  private:
-  // The upper half of a product with the golden ratio (Knuth, "The Art of Computer Programming", 6.4) spreads multiples of 16 evenly.
-  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t begin) { return begin * 0x9e3779b97f4a7c15u >> 32; }
-  [[nodiscard]] static std::uint64_t home_of(std::uint64_t hash, std::uint64_t size) { return hash * size >> 32; }
-  [[nodiscard]] static bool is_of(std::uint64_t slot, std::uint64_t hash) { return slot >> 32 == hash; }
-  [[nodiscard]] static bytes bytes_of_slots(std::uint64_t count) { return sizeof(slot_array) + count * sizeof(slot); }
   [[nodiscard]] static bytes bytes_of_pieces(std::uint64_t count) { return sizeof(piece_array) + count * sizeof(piece); }
 
   [[nodiscard]] static bool is_findable(std::uint64_t begin, bytes size) { return begin < address_starts::end && size <= address_starts::end - begin; }
@@ -363,54 +369,31 @@ class piece_table {
     book& whose_;
   };
 
-  void insert(std::uint64_t begin, piece_id id) {
-    std::uint64_t const hash = hash_of(begin);
-    std::size_t at = home_of(hash, slot_count_);
-    while (slots_->begin()[at] != 0) {
-      if (++at == slot_count_) at = 0;
-    }
-    slots_->begin()[at] = hash << 32 | (std::uint64_t{id} + 1);
-  }
-  /// From slot `from` to `to`, going round.
-  [[nodiscard]] std::size_t distance(std::size_t from, std::size_t to) const { return to - from + (to < from ? slot_count_ : 0); }
-  /// Moves later entries of the cluster up, so that no mark is left behind.
-  void erase(std::size_t hole) {
-    slot* const all = slots_->begin();
+  /// A larger table, or one for larger numbers.
+  [[gnu::noinline]] void rehash(std::uint64_t least, std::uint64_t numbers) {
+    std::uint64_t const count = begin_table::slots_for(std::max(least, begin_table::least_slots(numbers)));
+    auto* const fresh = static_cast<begin_table*>(lasting_allocate(lasting_use::slots, begin_table::bytes_of(count)));
+    fresh->lay_out(count, numbers);
+    for_each([&](piece_id id) {
+      piece& one = (*this)[id];
+      if (one.is_free()) return;
+      fresh->insert(one.begin, id, one.asked(), keeps_start_of(one) && !one.is_noted());
+      if (!one.is_set_aside()) return;
+      std::uint64_t const slot = fresh->find(one.begin, begin_of()).slot;
+      one.link_prev = static_cast<std::uint32_t>(slot);
+      if (starts_ != nullptr) fresh->set_nobodys(slot);
+    });
+    begin_table* const old = slots_;
     move const now{*book_};
-    for (std::size_t at = hole;;) {
-      if (++at == slot_count_) at = 0;
-      std::uint64_t const here = all[at];
-      if (here == 0) break;
-      if (distance(home_of(here >> 32, slot_count_), at) < distance(hole, at)) continue;  // it would come before its home
-      all[hole] = here;
-      hole = at;
-    }
-    all[hole] = 0;
-  }
-  [[gnu::noinline]] void rehash(std::uint64_t least) {
-    bytes const room = lasting_size(bytes_of_slots(least));
-    std::uint64_t const size = room <= 4096 ? (room - sizeof(slot_array)) / sizeof(slot) : std::max<std::uint64_t>(least, 64);
-    slot_array* const old = slots_;
-    std::uint64_t const old_count = slot_count_;
-    slots_ = static_cast<slot_array*>(lasting_allocate(lasting_use::slots, bytes_of_slots(size)));
-    slots_->size = slot_count_ = size;
-    for (std::uint64_t i = 0; i < old_count; ++i) {
-      std::uint64_t const one = old->begin()[i];
-      if (one == 0) continue;
-      std::size_t at = home_of(one >> 32, size);
-      while (slots_->begin()[at] != 0) {
-        if (++at == size) at = 0;
-      }
-      slots_->begin()[at] = one;
-    }
-    move const now{*book_};
-    book_->slots = slots_;
-    if (old != nullptr) lasting_deallocate(lasting_use::slots, old, bytes_of_slots(old_count));
+    book_->slots = slots_ = fresh;
+    if (old != nullptr) lasting_deallocate(lasting_use::slots, old, begin_table::bytes_of(slot_count_));
+    slot_count_ = count;
   }
   [[gnu::noinline]] void grow() {
     bytes const room = lasting_size(bytes_of_pieces(capacity_ + capacity_ / 2 + 3));
     std::uint64_t const capacity = std::min<std::uint64_t>(no_piece, (room - sizeof(piece_array)) / sizeof(piece));
     if (capacity < capacity_ + 3) throw std::bad_alloc{};
+    if (slots_ != nullptr && !slots_->has_bits_for(capacity)) rehash(slot_count_, capacity);
     auto* const larger = static_cast<piece_array*>(lasting_allocate(lasting_use::pieces, bytes_of_pieces(capacity)));
     for (piece_id id = 0; id < made_; ++id) {
       piece const& from = (*this)[id];
@@ -433,7 +416,7 @@ class piece_table {
 
   book* book_;
   piece_array* pieces_ = nullptr;
-  slot_array* slots_ = nullptr;
+  begin_table* slots_ = nullptr;
   address_starts* starts_ = nullptr;
   std::uint64_t capacity_ = 0, slot_count_ = 0;
   std::size_t in_use_ = 0;

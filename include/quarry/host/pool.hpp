@@ -76,12 +76,8 @@ class pool {
   /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a count, if it is not in use.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
-    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
-    auto const gone = strategy_.deallocate(begin, [&] { ledger_->forget(begin); });
-    if (!gone) [[unlikely]] {
-      ++refused_;
-      return false;
-    }
+    auto const gone = strategy_.deallocate_aside(reinterpret_cast<std::uint64_t>(pointer));
+    if (!gone) return deallocate_slowly(reinterpret_cast<std::uint64_t>(pointer));
     live_ -= gone.asked;
     if (asks_after_frees_) ask_heuristic();
     return true;
@@ -204,6 +200,16 @@ class pool {
   [[gnu::noinline]] std::uint64_t allocate_slowly(sizes both) {
     auto const found = strategy_.allocate(both);
     return found ? *found : grow_for(both);
+  }
+  [[gnu::noinline]] bool deallocate_slowly(std::uint64_t begin) noexcept {
+    auto const gone = strategy_.deallocate(begin, [&] { ledger_->forget(begin); });
+    if (!gone) {
+      ++refused_;
+      return false;
+    }
+    live_ -= gone.asked;
+    if (asks_after_frees_) ask_heuristic();
+    return true;
   }
   [[gnu::noinline]] void ask_heuristic() noexcept {
     if (options_.shrink_after != 0 && ++frees_of_period_ >= options_.shrink_after) shrink();

@@ -80,7 +80,7 @@ namespace registry {
 }
 [[nodiscard]] inline allocation_record record_of(std::uint64_t owner, piece_table::record const& found) {
   memory_place const place{static_cast<memory_kind>(owner >> 8 & 255), static_cast<std::uint8_t>(owner & 255)};
-  return {static_cast<allocator_id>(owner >> 16), place, found.is_noted, reinterpret_cast<void*>(found.begin), found.size};
+  return {static_cast<allocator_id>(owner >> 16), place, found.is_noted != 0, reinterpret_cast<void*>(found.begin), found.size};
 }
 /// `find` where it is not the only pool's of its granule, or large, or nobody's.
 [[nodiscard]] std::optional<allocation_record> find_slowly(std::uint64_t address);

@@ -59,7 +59,7 @@ class tracked_resource {
     auto const found = shared_->table.find(begin);
     if (found.id == no_piece) return false;
     shared_->account.note(begin, {std::move(name), where});
-    shared_->table[found.id].set_noted(true);
+    shared_->table.set_noted(found);
     return true;
   }
 
