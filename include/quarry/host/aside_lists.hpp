@@ -11,33 +11,39 @@ namespace quarry {
 
 /// Pieces kept whole for the next request of about their size, by size: lists a thirty-second apart, the latest piece first.
 ///
-/// Sizes are in units of the pool's alignment. O(1), and needs no memory after its construction.
+/// Sizes are multiples of a unit. O(1), and needs no memory after its construction.
 class aside_lists {
  public:
-  aside_lists() { heads_.fill(no_piece); }
+  /// `unit_shift`: the logarithm of the unit.
+  explicit aside_lists(std::uint32_t unit_shift) : unit_shift_{unit_shift} { heads_.fill(no_piece); }
 
   [[nodiscard]] std::size_t count() const { return count_; }
 
-  /// `one` is piece number `id`.
-  void put(piece_table::piece& one, piece_id id, bytes units) {
-    std::uint32_t const list = list_of(units);
+  /// `one` is piece number `id`, of `size` bytes.
+  void put(piece_table::piece& one, piece_id id, bytes size) {
+    std::uint32_t const list = list_of(size >> unit_shift_);
     one.link_next = heads_[list];
     heads_[list] = id;
     groups_ |= word{1} << list / lists_of_group;
     ++count_;
   }
 
-  /// A piece of at least `units`, and at most an eighth more; `no_piece` if there is none.
-  [[nodiscard]] piece_id take(piece_table& table, bytes units) {
-    std::uint32_t const first = list_from(units);
-    std::uint32_t list = first;
-    if (!is_filled(list)) {
-      std::uint32_t const last = first + (units >= 16) + (units >= 32);
+  /// A piece of at least `size` bytes, and at most an eighth more; `no_piece` if there is none, or only in a list that has others as well
+  /// and late in that.
+  [[nodiscard]] piece_id take(piece_table& table, bytes size) {
+    bytes const units = size >> unit_shift_;
+    std::uint32_t list = list_of(units);
+    piece_id id = heads_[list];
+    if (id == no_piece || table[id].size() < size) {
+      if (id != no_piece) {
+        if (piece_id const later = take_later(table, id, size); later != no_piece) return later;
+      }
+      std::uint32_t const last = list + (units >= 16) + (units >= 32) + (units >= 64);
       do {
         if (++list > last) return no_piece;
-      } while (!is_filled(list));
+      } while (heads_[list] == no_piece);
+      id = heads_[list];
     }
-    piece_id const id = heads_[list];
     heads_[list] = table[id].link_next;
     --count_;
     return id;
@@ -70,13 +76,26 @@ class aside_lists {
     std::uint32_t const shift = highest_one(units | 63) - step_bits;
     return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
   }
-  [[nodiscard]] bool is_filled(std::uint32_t list) const { return heads_[list] != no_piece; }
-  /// The first list whose pieces are all large enough.
-  [[nodiscard]] static std::uint32_t list_from(bytes units) { return list_of(units - 1) + 1; }
+  /// One of the few behind the first, which is too small.
+  [[nodiscard, gnu::noinline]] piece_id take_later(piece_table& table, piece_id first, bytes size) {
+    piece_id before = first;
+    for (int tries = 0; tries < 3; ++tries) {
+      piece_id const id = table[before].link_next;
+      if (id == no_piece) break;
+      if (table[id].size() >= size) {
+        table[before].link_next = table[id].link_next;
+        --count_;
+        return id;
+      }
+      before = id;
+    }
+    return no_piece;
+  }
 
   std::array<piece_id, lists> heads_;
   word groups_ = 0;  // where lists may have any
   std::size_t count_ = 0;
+  std::uint32_t unit_shift_;
 };
 
 }  // namespace quarry

@@ -170,7 +170,7 @@ class begin_table {
   [[nodiscard]] word one_further(word tag) const { return (tag & far_mask()) == far_mask() ? tag : tag + further_; }
   [[nodiscard]] bool is_of(word here, word tag) const { return ((here ^ tag) & tag_mask_) == 0; }
   [[nodiscard]] static std::uint32_t number_of(word here, word numbers) { return static_cast<std::uint32_t>(here & numbers) - 1; }
-  [[nodiscard]] std::uint64_t distance(std::uint64_t from, std::uint64_t to) const { return to - from + (to < from ? slots_ : 0); }
+  [[nodiscard]] std::uint64_t distance(std::uint64_t from, std::uint64_t to) const { return to - from + (to < from ? std::uint64_t{slots_} : 0); }
   [[nodiscard]] word code_for(word tag, bytes size) const {
     return size < told_sizes_ && (~tag & far_mask()) != 0 ? size + sizes : word{asks};
   }

@@ -26,7 +26,7 @@ template <class Index, bool SetsAside = false>
 class fitting {
  public:
   /// `alignment`: a power of two, of which all sizes are multiples.
-  explicit fitting(bytes alignment = 16) : unit_shift_{static_cast<std::uint32_t>(std::countr_zero(alignment))} {}
+  explicit fitting(bytes alignment = 16) : aside_{static_cast<std::uint32_t>(std::countr_zero(alignment))} {}
 
   struct block {
     std::uint64_t begin;
@@ -46,7 +46,7 @@ class fitting {
   /// Where a piece begins that was set aside and serves `size`; 0 if there is none.
   [[nodiscard]] std::uint64_t allocate_from_aside(sizes size) {
     if constexpr (!SetsAside) return 0;
-    piece_id const id = aside_.take(pieces_, size.rounded >> unit_shift_);
+    piece_id const id = aside_.take(pieces_, size.rounded);
     if (id == no_piece) return 0;
     auto const again = pieces_.set_in_use_again(id, size.asked);
     in_use_ += again.size;
@@ -296,7 +296,7 @@ class fitting {
     sizes const size{piece.asked(), state.size()};
     in_use_ -= size.rounded;
     pieces_.set_aside(found, state);
-    aside_.put(piece, found.id, size.rounded >> unit_shift_);
+    aside_.put(piece, found.id, size.rounded);
     return size;
   }
   void free_in_earnest(piece_table::found found) {
@@ -345,7 +345,6 @@ class fitting {
   bytes releasable_ = 0;
   std::uint32_t releasable_blocks_ = 0;
   std::size_t free_pieces_ = 0;
-  std::uint32_t unit_shift_;
   aside_lists aside_;
   bool sets_aside_ = SetsAside;
 };

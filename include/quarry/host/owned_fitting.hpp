@@ -23,14 +23,14 @@ class owned_fitting {
   /// One more owner: its number. Throws std::bad_alloc; gives nothing when there are 8192.
   [[nodiscard]] std::optional<std::uint32_t> add_owner() {
     if (owners_.size() == piece_table::owners) return std::nullopt;
-    owners_.push_back(std::make_unique<owner>());
+    owners_.push_back(std::make_unique<owner>(unit_shift_));
     return static_cast<std::uint32_t>(owners_.size() - 1);
   }
 
   /// A piece of what the owner has; 0 if nothing of that fits. Throws std::bad_alloc if there is no memory for bookkeeping. O(1).
   [[nodiscard]] std::uint64_t allocate(std::uint32_t whose, sizes size) {
     owner& mine = *owners_[whose];
-    piece_id id = mine.aside.take(pieces_, size.rounded >> unit_shift_);
+    piece_id id = mine.aside.take(pieces_, size.rounded);
     if (id != no_piece) {
       auto const again = pieces_.set_in_use_again(id, size.asked);
       in_use_ += again.size;
@@ -88,7 +88,7 @@ class owned_fitting {
     if (piece.is_noted()) [[unlikely]] on_noted();
     piece.set_owner(whose);
     pieces_.set_aside(found, piece.get());
-    owners_[whose]->aside.put(piece, found.id, size.rounded >> unit_shift_);
+    owners_[whose]->aside.put(piece, found.id, size.rounded);
     return size;
   }
   sizes deallocate(std::uint32_t whose, std::uint64_t begin) {
@@ -184,6 +184,7 @@ class owned_fitting {
 
  private:
   struct owner {
+    explicit owner(std::uint32_t unit_shift) : aside{unit_shift} {}
     segregated_fit free;
     aside_lists aside;
   };
