@@ -3,7 +3,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test mutants bench gpu-bundle gpu-test plots format tidy clean
+FUZZ_SECONDS ?= 60
+.PHONY: help demo test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -22,6 +23,10 @@ demo: ## build and run the demo: a graph in a heap that kernels allocate from; o
 test: ## build and run every test that needs no GPU, with sanitizers too; compile the CUDA build if nvcc is here
 	@scripts/setup.sh
 	@scripts/run_tests.sh
+
+fuzz: ## fuzz the pools and the C API with libFuzzer, FUZZ_SECONDS (60) each; what it finds is kept in build/fuzz/corpus
+	@scripts/setup.sh fuzz
+	@for target in pool c_api; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target; done
 
 mutants: ## relax each labelled memory order in turn, and see that a test notices
 	@scripts/setup.sh

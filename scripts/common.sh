@@ -58,3 +58,8 @@ build() {
   step "building build/$preset${1:+: $*}"
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }
+
+# libFuzzer lies where Clang looks for its run-time libraries.
+clang_has_fuzzer() {
+  command -v clang++-19 >/dev/null && compgen -G "$(clang++-19 --print-resource-dir)/lib/*/libclang_rt.fuzzer*.a" >/dev/null
+}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and tests the presets, compiles the CUDA one if nvcc is here, and sums up on the last line:
 # `N passed, N failed`. A build that breaks counts as one failure; skipped tests count as neither.
-# usage: scripts/run_tests.sh [PRESET...]      (dev hardened asan tsan, and what cuda builds for a GPU)
+# usage: scripts/run_tests.sh [PRESET...]      (dev hardened asan tsan, what cuda builds for a GPU, and a short fuzzing if Clang is here)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -43,7 +43,9 @@ test_preset() {
   fi
 }
 
+fuzzes=no
 if [ $# -eq 0 ]; then
+  fuzzes=yes
   set -- dev hardened asan tsan
   if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is not checked"; fi
 fi
@@ -54,6 +56,16 @@ for preset in "$@"; do
     test_preset "$preset"
   fi
 done
+
+if [ "$fuzzes" = yes ]; then
+  if clang_has_fuzzer; then
+    for target in pool c_api; do
+      if FUZZ_SECONDS=20 scripts/fuzz.sh "$target"; then passed=$((passed + 1)); else failed_step "fuzzing of $target"; fi
+    done
+  else
+    step "no Clang with libFuzzer (see make fuzz): the fuzz targets ran with random inputs only"
+  fi
+fi
 
 if [ "$skipped" -gt 0 ]; then step "$skipped skipped (see $results)"; fi
 echo "$passed passed, $failed failed" | tee "$results/summary.txt"

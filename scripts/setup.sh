@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing to build Quarry on Debian 12 or Ubuntu 24.04, and says so first.
-# usage: scripts/setup.sh [bench] [format] [tidy] [plots]      (each adds what that make target needs)
+# usage: scripts/setup.sh [bench] [format] [fuzz] [tidy] [plots]      (each adds what that make target needs)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -43,6 +43,10 @@ look_for_packages() {
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
   if wants format; then need_command clang-format clang-format 'make format'; fi
+  if wants fuzz; then
+    need_command clang++-19 clang-19 'make fuzz'
+    clang_has_fuzzer || need libclang-rt-19-dev 'libFuzzer and the sanitizers of Clang'
+  fi
   if wants tidy; then need_command run-clang-tidy clang-tidy 'make tidy'; fi
 }
 
@@ -140,8 +144,8 @@ install_wheel() {
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | format | tidy | plots) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [tidy] [plots])" ;;
+    bench | format | fuzz | tidy | plots) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [fuzz] [tidy] [plots])" ;;
   esac
 done
 

@@ -187,7 +187,7 @@ void run_stitched(byte_source& from) {
   options.most = some_most(from, page * 64);
   options.range = from.chance(128) ? 0 : from.wild_size(page * 128);
   options.is_registered = from.chance(64);
-  bool const is_possible = is_alignment(options.alignment) && options.alignment <= page;
+  bool const is_possible = is_alignment(options.alignment) && options.alignment <= page && options.range <= most_bytes_at_once;
   try {
     stitched_session<Strategy> session{from, log, options};
     expect(is_possible, "options were taken that cannot be");

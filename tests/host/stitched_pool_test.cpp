@@ -65,6 +65,10 @@ TEST(StitchedPool, RefusesMoreAlignmentThanItsPagesHave) {
   EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.alignment = 8192}}), bad_argument);
 }
 
+TEST(StitchedPool, RefusesARangeThatNoAddressSpaceHas) {
+  for (bytes const range : {(bytes{1} << 46) + 1, ~bytes{0}}) EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.range = range}}), bad_argument);
+}
+
 TEST(StitchedPool, MovesNothingOfWhatOthersKnowByItsAddress) {
   stitched_pool<simulated_pages> from{simulated_pages{page}, {.is_registered = true}};
   from.deallocate(from.allocate(page));

@@ -18,7 +18,7 @@ namespace quarry {
 struct stitched_options {
   bytes alignment = 16;       ///< of all allocations: a power of two from 16 to 16 KiB
   bytes most = ~bytes{0};     ///< bytes of pages that the pool holds at most
-  bytes range = 0;            ///< addresses reserved at once; 0: 256 GiB
+  bytes range = 0;            ///< addresses reserved at once, 2^46 bytes at most; 0: 256 GiB
   std::string name = {};      ///< for reports
   bool is_tracked = true;     ///< the registry knows its allocations; never of simulated pages
   bool is_registered = false; ///< pages are never moved, for memory that MPI, NCCL or other processes know by its address
@@ -133,6 +133,7 @@ class stitched_pool {
     check_alignment("stitched_options", options.alignment);
     bytes const page = pages.page_bytes();
     if (options.alignment > page) throw bad_argument{"stitched_options: alignment is " + std::to_string(options.alignment) + ", more than a page's " + std::to_string(page)};
+    if (options.range > most_bytes_at_once) throw bad_argument{"stitched_options: range is " + std::to_string(options.range) + " bytes, more than 2^46"};
     options.range = ((options.range == 0 ? bytes{1} << 38 : options.range) + page - 1) & ~(page - 1);
     return options;
   }
