@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
 data := data/debian-12-depends.el.gz
-sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '*.cuh' '*.cu')
+sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '*.cuh' '*.cu' '*.h')
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -55,13 +55,13 @@ plots: ## draw docs/plots and rewrite README's figures from bench/results
 
 format: ## format every C++ and CUDA source
 	@scripts/setup.sh format
-	@clang-format -i $(sources)
+	@clang-format-19 -i $(sources)
 	@git status --short
 
 tidy: ## look for likely mistakes with clang-tidy
 	@scripts/setup.sh tidy
 	@$(common); build dev; step "running clang-tidy"; \
-	run-clang-tidy -quiet -p build/dev "^$$PWD/(src|tests|bench|examples)/"
+	run-clang-tidy-19 -quiet -p build/dev "^$$PWD/(src|tests|bench|examples)/"
 
 clean: ## remove build and dist
 	@rm -rf build dist

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocators that benchmarks compare: ours, the platform's, and the floor: one counter, and never a free.
+// The allocators that benchmarks compare: ours, the platform's, and the floor: one counter, and
+// never a free.
 #pragma once
 
 #include "harness.hpp"
@@ -87,7 +88,8 @@ class mimalloc_allocator {
 };
 #endif
 
-/// One addition for all lanes that are here, no reuse: what can hardly be beaten without giving up more.
+/// One addition for all lanes that are here, no reuse: what can hardly be beaten without giving up
+/// more.
 class bump_allocator {
  public:
   struct ref {
@@ -139,9 +141,10 @@ inline constexpr bool is_unbounded =
 
 /// CUDA's malloc: a thousandth as fast as the rest, and see `hangs`.
 template <class Allocator>
-inline constexpr bool is_cuda_malloc = on_gpu&& std::is_same_v<Allocator, platform_allocator>;
+inline constexpr bool is_cuda_malloc = on_gpu && std::is_same_v<Allocator, platform_allocator>;
 
-/// A case that an allocator did not come back from within minutes. It is not run again; its records have this as their error.
+/// A case that an allocator did not come back from within minutes. It is not run again; its records
+/// have this as their error.
 struct hang {
   char const* allocator;
   char const* bench;
@@ -149,7 +152,8 @@ struct hang {
   std::uint64_t threads;  // from so many on
 };
 
-/// Seen with CUDA 13.0 on an H200, 2026-11-21. To try one again, take its line out: a watchdog ends what hangs.
+/// Seen with CUDA 13.0 on an H200, 2026-11-21. To try one again, take its line out: a watchdog ends
+/// what hangs.
 inline constexpr hang hangs[] = {
     {"cuda", "heap/single", 512, 1024, 1u << 20},
     {"cuda", "heap/scaling", 512, 1024, 1u << 20},
@@ -182,9 +186,10 @@ void for_all_allocators(Body body) {
 #endif
 }
 
-/// Calls `body` for each allocator that is `wanted`, or for all if none is, of those for which `for_all` calls what it is given.
-/// If `--allocators` is wanted it prints their names instead. Gives what `main` should. An error ends the program's work, since
-/// CUDA does not recover from most.
+/// Calls `body` for each allocator that is `wanted`, or for all if none is, of those for which
+/// `for_all` calls what it is given. If `--allocators` is wanted it prints their names instead.
+/// Gives what `main` should. An error ends the program's work, since CUDA does not recover from
+/// most.
 template <class ForAll, class Body>
 int for_each_wanted(std::vector<std::string> const& wanted, ForAll for_all, Body body) {
   std::vector<std::string> names;
@@ -214,8 +219,9 @@ int for_each_wanted(std::vector<std::string> const& wanted, ForAll for_all, Body
 /// What most benchmarks' `main` returns: the same for the allocators that the arguments name.
 template <class Body>
 int for_each_allocator(int argc, char** argv, Body body) {
-  return for_each_wanted({argv + 1, argv + argc},
-                         [](auto each) { for_all_allocators(std::move(each)); }, std::move(body));
+  return for_each_wanted(
+      {argv + 1, argv + argc}, [](auto each) { for_all_allocators(std::move(each)); },
+      std::move(body));
 }
 
 inline constexpr bytes heap_bytes = on_gpu ? 8_GiB : 2_GiB;

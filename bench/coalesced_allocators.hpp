@@ -7,7 +7,8 @@
 
 namespace bench {
 
-/// Which of coalescing_ref's calls allocates. Slices are not among them: those are our heap's own malloc.
+/// Which of coalescing_ref's calls allocates. Slices are not among them: those are our heap's own
+/// malloc.
 enum class way : std::uint32_t {
   header_block,
   map_block,
@@ -83,8 +84,8 @@ class coalesced_allocator {
     else
       return {};
   }
-  /// A map for twice as many parts as there can be, rings for every warp. Neither where it is not used: a map costs every free a
-  /// look-up.
+  /// A map for twice as many parts as there can be, rings for every warp. Neither where it is not
+  /// used: a map costs every free a look-up.
   static quarry::coalescing_options options_for(grid lanes) {
     std::uint32_t const warps =
         (lanes.threads + quarry::simt::warp_size - 1) / quarry::simt::warp_size;
@@ -109,7 +110,8 @@ void for_all_ways_over(Body& body) {
     body.template operator()<coalesced_allocator<Upstream, way::packed>>();
 }
 
-/// Calls `body.template operator()<Allocator>()` for the heaps themselves, the floor, and all ways over both heaps.
+/// Calls `body.template operator()<Allocator>()` for the heaps themselves, the floor, and all ways
+/// over both heaps.
 struct all_coalesced_allocators {
   template <class Body>
   void operator()(Body body) const {

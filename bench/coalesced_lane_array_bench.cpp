@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much faster does work on private arrays get when those of a warp are interleaved?
 //
-// Each thread allocates an array of n floats, writes 0 to n - 1, works, and frees, all in one kernel, with a barrier of the grid
-// between, so that no phase runs beside another. Work is linear, sum += data[i], or quadratic, sum += data[i] * data[j] for all
-// pairs. Figures are a thread's own cycles in a phase, the mean over all threads; a median is one over 20 runs after 2 warm-ups.
+// Each thread allocates an array of n floats, writes 0 to n - 1, works, and frees, all in one
+// kernel, with a barrier of the grid between, so that no phase runs beside another. Work is linear,
+// sum += data[i], or quadratic, sum += data[i] * data[j] for all pairs. Figures are a thread's own
+// cycles in a phase, the mean over all threads; a median is one over 20 runs after 2 warm-ups.
 // (Seed: coalesced allocation, section 4.1, listings 2 and 3.)
 //
-// On the CPU, where nothing is coalesced, lanes are fibers and the figures nanoseconds: it shows that the program works.
+// On the CPU, where nothing is coalesced, lanes are fibers and the figures nanoseconds: it shows
+// that the program works.
 #include "quarry/device/coalescing/lane_array.hpp"
 #include "trial.hpp"
 
@@ -112,7 +114,8 @@ struct phases_kernel {
     quarry::simt::grid_barrier();
     std::uint64_t begin = now();
     auto data = Layout::allocate(heap, floats);
-    // Volatile, as after the work: the clock is read once the address is known, and not while it is on its way.
+    // Volatile, as after the work: the clock is read once the address is known, and not while it is
+    // on its way.
     if (data) *static_cast<float volatile*>(&data[0]) = 0;
     own[0] = now() - begin;
 

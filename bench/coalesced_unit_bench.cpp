@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// What do arrays of its own cost each thread: to allocate, to initialise, to work with, to free? (Seed: GPU MPI coalescing,
-// section 4.1, the unit benchmark.) Workloads are in workloads.hpp.
+// What do arrays of its own cost each thread: to allocate, to initialise, to work with, to free?
+// (Seed: GPU MPI coalescing, section 4.1, the unit benchmark.) Workloads are in workloads.hpp.
 //
-// Each thread allocates n floats, sets them to 0, 1, ..., n - 1, runs a workload and frees. It reads its multiprocessor's clock
-// (the host's, in ns, on the CPU) around each of the four; a run gives the means over all threads, and 20 runs after 2 warm-ups
-// give median, mean, standard deviation, p10 and p90. The seed's work phase is `work`; `total` is the sum of all four.
+// Each thread allocates n floats, sets them to 0, 1, ..., n - 1, runs a workload and frees. It
+// reads its multiprocessor's clock (the host's, in ns, on the CPU) around each of the four; a run
+// gives the means over all threads, and 20 runs after 2 warm-ups give median, mean, standard
+// deviation, p10 and p90. The seed's work phase is `work`; `total` is the sum of all four.
 //
-// mode none      as the seed does: threads go on as they come. A slow malloc staggers them, and their work then looks fast, since
-//                few compete for memory.
+// mode none      as the seed does: threads go on as they come. A slow malloc staggers them, and
+//                their work then looks fast, since few compete for memory.
 // mode barrier   a grid barrier before each phase, not counted: all work at the same time.
 // grid paper     12 blocks of 1024 threads (CPU: 2 of 32).
-// grid full      a block of 1024 on each multiprocessor (CPU: 4 of 32): what every allocator's kernel can have at once.
+// grid full      a block of 1024 on each multiprocessor (CPU: 4 of 32): what every allocator's
+//                kernel can have at once.
 //
-// Every launch is cooperative and every kernel bounded to 1024 threads, so to 64 registers, in both modes the same code; with one
-// block on a multiprocessor registers below that make no difference. What threads do with their arrays is compiled apart, so
-// that it is unrolled alike for every allocator. Each workload's sum is compared with the host's. Since all
-// arrays hold the same, sums do not show arrays that overlap: addresses are compared after each case's first run.
+// Every launch is cooperative and every kernel bounded to 1024 threads, so to 64 registers, in both
+// modes the same code; with one block on a multiprocessor registers below that make no difference.
+// What threads do with their arrays is compiled apart, so that it is unrolled alike for every
+// allocator. Each workload's sum is compared with the host's. Since all arrays hold the same, sums
+// do not show arrays that overlap: addresses are compared after each case's first run.
 //
-// Without options the record is: linear and quadratic at 100, 200, 300 and 400 floats, strided, gather and scan at 100 and 400, in
-// both modes and grids; linear with barriers at 25..400 in steps of 25 over our heap, and for CUDA's malloc on the small grid.
-// CUDA's malloc takes a thousand times as long: on the full grid it does two sizes, or one, and none that would take it longer
-// than `most_run_ms`. Options, with lists of several by commas; a case is run if all of them name it:
+// Without options the record is: linear and quadratic at 100, 200, 300 and 400 floats, strided,
+// gather and scan at 100 and 400, in both modes and grids; linear with barriers at 25..400 in steps
+// of 25 over our heap, and for CUDA's malloc on the small grid. CUDA's malloc takes a thousand
+// times as long: on the full grid it does two sizes, or one, and none that would take it longer
+// than `most_run_ms`. Options, with lists of several by commas; a case is run if all of them name
+// it:
 //   --sizes=100,400 --workloads=linear --modes=barrier --grids=paper,264 (a number of blocks, too)
 //   --case-ms=700      after so long a case has as many runs as it has, but one
-//   --seconds=60       after so long an allocator begins no further case (14; CUDA's malloc 45: four minutes for all)
+//   --seconds=60       after so long an allocator begins no further case (14; CUDA's malloc 45:
+//                      four minutes for all)
 #include "coalesced_allocators.hpp"
 #include "kernels.hpp"
 #include "unit_kernel.hpp"
@@ -108,7 +114,7 @@ class session {
 
  private:
   static constexpr bool is_cuda_itself = bench::is_cuda_malloc<Allocator>;
-  static constexpr bool is_coalesced = requires(Allocator & one) { one.upstream(); };
+  static constexpr bool is_coalesced = requires(Allocator& one) { one.upstream(); };
   static constexpr bool is_over_cuda = std::string_view{Allocator::name}.starts_with("cuda");
 
   template <class Workload>
@@ -222,7 +228,8 @@ class session {
     return sums;
   }
 
-  /// How long one run will take if it slows down with size as it did in the small grid; 0 if that is not known.
+  /// How long one run will take if it slows down with size as it did in the small grid; 0 if that
+  /// is not known.
   [[nodiscard]] double expected_ms(std::uint32_t floats) const {
     if (past_.contains({name_, floats})) return past_.at({name_, floats});
     for (auto const& [key, ms] : past_)

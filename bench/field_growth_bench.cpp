@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which growth policy serves which pattern of sizes? (The question that the seed of coalescing heuristics leaves open.)
+// Which growth policy serves which pattern of sizes? (The question that the seed of coalescing
+// heuristics leaves open.)
 //
-// 32 arrays of doubles change size 400 times, by a pattern; counted, not timed: bytes copied by each resize, in times of what is
-// needed at the end of it, and what the arrays hold beyond what they need, as mean over the resizes. A `paged` array has pages of 64 KiB of
-// its own, and copies nothing. One figure is a time: a resize, with the copy.
+// 32 arrays of doubles change size 400 times, by a pattern; counted, not timed: bytes copied by
+// each resize, in times of what is needed at the end of it, and what the arrays hold beyond what
+// they need, as mean over the resizes. A `paged` array has pages of 64 KiB of its own, and copies
+// nothing. One figure is a time: a resize, with the copy.
 #include "trial.hpp"
 
 #include "quarry/host/field.hpp"
@@ -27,7 +29,9 @@ using sizes = std::vector<std::size_t>;  // of one array, change by change
 /// Sizes are about 4,000 to 100,000 doubles.
 sizes pattern(std::string const& name, std::uint32_t seed) {
   std::mt19937 random{seed};
-  auto const noise = [&](double share) { return 1 + share * (static_cast<double>(random() % 2001) / 1000.0 - 1); };
+  auto const noise = [&](double share) {
+    return 1 + share * (static_cast<double>(random() % 2001) / 1000.0 - 1);
+  };
   sizes result;
   double now = 10'000;
   for (std::size_t i = 0; i < changes; ++i) {
@@ -85,12 +89,16 @@ void measure(std::string const& shape) {
   in_a_pool("geometric-1.5", [](std::size_t) { return growth_policy::geometric(1.5); });
   in_a_pool("geometric-2", [](std::size_t) { return growth_policy::geometric(2); });
   in_a_pool("hysteresis", [](std::size_t) { return growth_policy::hysteresis(); });
-  in_a_pool("history-16", [&](std::size_t i) { return growth_policy::from_history(earlier[i], 16); });
-  in_a_pool("history-64", [&](std::size_t i) { return growth_policy::from_history(earlier[i], 64); });
+  in_a_pool("history-16",
+            [&](std::size_t i) { return growth_policy::from_history(earlier[i], 16); });
+  in_a_pool("history-64",
+            [&](std::size_t i) { return growth_policy::from_history(earlier[i], 64); });
   for (bool const is_exact : {true, false}) {
     std::vector<std::unique_ptr<quarry::paged_field<double, quarry::host_pages>>> fields;
     auto const policy = is_exact ? growth_policy::exact() : growth_policy::hysteresis();
-    for (std::size_t i = 0; i < arrays; ++i) fields.push_back(std::make_unique<quarry::paged_field<double, quarry::host_pages>>(quarry::host_pages{}, 1'000'000, policy));
+    for (std::size_t i = 0; i < arrays; ++i)
+      fields.push_back(std::make_unique<quarry::paged_field<double, quarry::host_pages>>(
+          quarry::host_pages{}, 1'000'000, policy));
     sums result;
     for (std::size_t change = 0; change < changes; ++change) {
       for (std::size_t i = 0; i < arrays; ++i) {
@@ -107,5 +115,6 @@ void measure(std::string const& shape) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view{argv[1]} != "quarry") return 0;
-  for (char const* const shape : {"grows", "refines-and-coarsens", "wanders", "bursts", "one-peak"}) measure(shape);
+  for (char const* const shape : {"grows", "refines-and-coarsens", "wanders", "bursts", "one-peak"})
+    measure(shape);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that fill a heap until it gives no more, and that give back all of it, or half. Each lane keeps what it has as a
-// list through the allocations themselves, so that nothing but the heap's own memory limits how many there are.
+// Kernels that fill a heap until it gives no more, and that give back all of it, or half. Each lane
+// keeps what it has as a list through the allocations themselves, so that nothing but the heap's
+// own memory limits how many there are.
 #pragma once
 
 #include "trial.hpp"
@@ -115,7 +116,8 @@ class filling {
 
   explicit filling(Allocator& allocator) : allocator_{allocator} {}
 
-  /// Gives the milliseconds until all lanes were refused; nothing, and `all` has failed, if the heap is not sound then.
+  /// Gives the milliseconds until all lanes were refused; nothing, and `all` has failed, if the
+  /// heap is not sound then.
   [[nodiscard]] std::optional<double> fill(trial& all, bytes size) {
     double const took = time_ms(grid_, fill_kernel<ref>{allocator_.device(), size, held_by_all()});
     array<std::uint64_t> wrong{1};
@@ -127,7 +129,8 @@ class filling {
     return all.is_sound(allocator_, held()) ? std::optional{took} : std::nullopt;
   }
 
-  /// Gives back a random half or all of what the lanes hold. False, and `all` has failed, if the heap is not sound then.
+  /// Gives back a random half or all of what the lanes hold. False, and `all` has failed, if the
+  /// heap is not sound then.
   [[nodiscard]] bool drain(trial& all, portion what) {
     run(grid_, drain_kernel<ref>{allocator_.device(), what == portion::half, held_by_all()});
     return all.is_sound(allocator_, held());

@@ -96,7 +96,8 @@ class array {
 };
 
 #ifdef __CUDACC__
-/// Keeps the device busy while the host queues what is to be timed, so that launch latency is not part of it.
+/// Keeps the device busy while the host queues what is to be timed, so that launch latency is not
+/// part of it.
 static __global__ void spin(long long cycles) {
   auto const begin = clock64();
   while (clock64() - begin < cycles) {
@@ -104,7 +105,8 @@ static __global__ void spin(long long cycles) {
 }
 #endif
 
-/// Milliseconds that the kernel runs: by events on CUDA, by the clock on the CPU. Throws if it fails.
+/// Milliseconds that the kernel runs: by events on CUDA, by the clock on the CPU. Throws if it
+/// fails.
 template <class Kernel>
 double time_ms(grid lanes, Kernel const& kernel) {
 #ifdef __CUDACC__
@@ -150,7 +152,8 @@ class parameters {
   }
   parameters& add(char const* key, char const* value) { return add(key, std::string{value}); }
   template <class Number>
-  requires std::is_arithmetic_v<Number> parameters& add(char const* key, Number value) {
+    requires std::is_arithmetic_v<Number>
+  parameters& add(char const* key, Number value) {
     return append(key, std::to_string(value));
   }
   [[nodiscard]] std::string json() const { return '{' + text_ + '}'; }
@@ -208,7 +211,8 @@ inline double percentile(std::vector<double> const& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
-/// A line each for the median, the 10th and the 90th percentile; one line alone if there is one value.
+/// A line each for the median, the 10th and the 90th percentile; one line alone if there is one
+/// value.
 inline void record_spread(std::string const& name, parameters const& params,
                           std::vector<double> values, char const* unit) {
   std::sort(values.begin(), values.end());
@@ -219,7 +223,8 @@ inline void record_spread(std::string const& name, parameters const& params,
   record(name, parameters{params}.add("statistic", "p90"), at(0.9), unit);
 }
 
-/// One line: the median, and as its spread mean, standard deviation, 10th and 90th percentile, and how many runs there were.
+/// One line: the median, and as its spread mean, standard deviation, 10th and 90th percentile, and
+/// how many runs there were.
 inline void record_moments(std::string const& name, parameters const& params,
                            std::vector<double> values, char const* unit) {
   std::sort(values.begin(), values.end());

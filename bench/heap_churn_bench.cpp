@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast is a heap where allocations of mixed sizes come and go, in any order?
 //
-// 65536 threads (4096 on the CPU) do 100 steps. Each has places for 4 pointers; a step picks a place by a hash, frees what is
-// there, and allocates 16 to 256, to 1024, or to 4096 bytes. Each call of malloc counts as one operation, also if it fails, and
-// each call of free with a pointer as another. The heap is reset before the first round only. What the places hold at the end is freed by a kernel that is not timed. One round
-// before the timed ones marks each allocation, and looks for foreign marks.
+// 65536 threads (4096 on the CPU) do 100 steps. Each has places for 4 pointers; a step picks a
+// place by a hash, frees what is there, and allocates 16 to 256, to 1024, or to 4096 bytes. Each
+// call of malloc counts as one operation, also if it fails, and each call of free with a pointer as
+// another. The heap is reset before the first round only. What the places hold at the end is freed
+// by a kernel that is not timed. One round before the timed ones marks each allocation, and looks
+// for foreign marks.
 #include "kernels.hpp"
 
 namespace {

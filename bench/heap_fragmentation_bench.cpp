@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over how many addresses, for each byte asked for, do 2^20 allocations (2^17 on the CPU) lie, of one size or of mixed sizes?
-// (Seed: Gallatin, "Fragmentation tests"; the address range test of Winter, Parger, Mlakar and Steinberger.)
+// Over how many addresses, for each byte asked for, do 2^20 allocations (2^17 on the CPU) lie, of
+// one size or of mixed sizes? (Seed: Gallatin, "Fragmentation tests"; the address range test of
+// Winter, Parger, Mlakar and Steinberger.)
 #include "kernels.hpp"
 
 namespace {

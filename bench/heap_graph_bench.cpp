@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long does it take to build, to extend, to thin out and to double a graph whose adjacency arrays grow and shrink by powers of two?
-// (After the graph tests of Winter, Parger, Mlakar and Steinberger, "Are dynamic memory managers on GPUs really slow?".)
+// How long does it take to build, to extend, to thin out and to double a graph whose adjacency
+// arrays grow and shrink by powers of two? (After the graph tests of Winter, Parger, Mlakar and
+// Steinberger, "Are dynamic memory managers on GPUs really slow?".)
 //
-// 2^20 vertices, a thread each, and 11.7 million edges (a sixteenth of both on the CPU), few vertices having many: degrees
-// follow a power law with exponent -3, up to some ten thousand. `init` allocates each array and writes it. `insert` appends 0
-// to 3 edges to each vertex; a full array is replaced by one twice as large. `delete` removes the last 0 to 15 edges of each;
-// an array used to less than a quarter is replaced by the largest, of half its size, a quarter and so on, that is not; an empty
-// one is freed. `expand`, on a graph just built, appends to each vertex that has edges so many that its array must be replaced
-// by one twice as large, once. After each of the four every edge is checked, untimed.
+// 2^20 vertices, a thread each, and 11.7 million edges (a sixteenth of both on the CPU), few
+// vertices having many: degrees follow a power law with exponent -3, up to some ten thousand.
+// `init` allocates each array and writes it. `insert` appends 0 to 3 edges to each vertex; a full
+// array is replaced by one twice as large. `delete` removes the last 0 to 15 edges of each; an
+// array used to less than a quarter is replaced by the largest, of half its size, a quarter and so
+// on, that is not; an empty one is freed. `expand`, on a graph just built, appends to each vertex
+// that has edges so many that its array must be replaced by one twice as large, once. After each of
+// the four every edge is checked, untimed.
 #include "trial.hpp"
 
 #include <cmath>
@@ -59,7 +62,8 @@ struct graph {
     return quads;
   }
 
-  /// Moves what `which` holds to an array of `capacity`. False, with nothing changed, if there is none.
+  /// Moves what `which` holds to an array of `capacity`. False, with nothing changed, if there is
+  /// none.
   QUARRY_HD bool resize(vertex& which, std::uint32_t capacity) const {
     quad* const quads = allocate(capacity);
     if (quads == nullptr) return false;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long does the host take to make a heap, and to reset one from which each of 2^20 threads (2^17 on the CPU) took 64 bytes?
-// (Seed: Gallatin, "Allocator initialization overhead".)
+// How long does the host take to make a heap, and to reset one from which each of 2^20 threads
+// (2^17 on the CPU) took 64 bytes? (Seed: Gallatin, "Allocator initialization overhead".)
 //
-// For CUDA's malloc, to make a heap is to set its limit, once a process. Others have nothing to make, and `bump` only memory.
+// For CUDA's malloc, to make a heap is to set its limit, once a process. Others have nothing to
+// make, and `bump` only memory.
 #include "kernels.hpp"
 
 namespace {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of a full heap of 2 GiB (64 MiB on the CPU) a random half is freed. How much of it can be had again, and how fast?
+// Of a full heap of 2 GiB (64 MiB on the CPU) a random half is freed. How much of it can be had
+// again, and how fast?
 //
-// 2^18 threads (2^10 on the CPU) allocate until each is refused. Left out: what has no end, and `bump`, which frees nothing.
+// 2^18 threads (2^10 on the CPU) allocate until each is refused. Left out: what has no end, and
+// `bump`, which frees nothing.
 #include "fill.hpp"
 
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long do 1 to 2^20 threads (2^16 on the CPU) take to allocate once each, and to free, and how much does that vary?
-// (Seed: Gallatin, "Scaling test".) On the CPU the time includes starting the operating system's threads.
+// How long do 1 to 2^20 threads (2^16 on the CPU) take to allocate once each, and to free, and how
+// much does that vary? (Seed: Gallatin, "Scaling test".) On the CPU the time includes starting the
+// operating system's threads.
 #include "kernels.hpp"
 
 int main(int argc, char** argv) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast do 2^20 threads (2^17 on the CPU) allocate, and free, one allocation each: of one size, or of mixed sizes?
-// (Seed: Gallatin, "Single-sized test" and "Mixed-size test".) The heap is reset before each round.
+// How fast do 2^20 threads (2^17 on the CPU) allocate, and free, one allocation each: of one size,
+// or of mixed sizes? (Seed: Gallatin, "Single-sized test" and "Mixed-size test".) The heap is reset
+// before each round.
 #include "kernels.hpp"
 
 int main(int argc, char** argv) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a heap of 2 GiB (64 MiB on the CPU) is handed out before the first failure, and how long does that take?
-// (Seed: Gallatin, "Utilization test".)
+// How much of a heap of 2 GiB (64 MiB on the CPU) is handed out before the first failure, and how
+// long does that take? (Seed: Gallatin, "Utilization test".)
 //
-// 2^18 threads (2^10 on the CPU) allocate until each is refused. The C library and mimalloc have no end, and are left out.
+// 2^18 threads (2^10 on the CPU) allocate until each is refused. The C library and mimalloc have no
+// end, and are left out.
 #include "fill.hpp"
 
 namespace {

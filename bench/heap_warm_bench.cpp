@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast do 2^20 threads (2^17 on the CPU) allocate, and free, one size each from a heap that has been used for all the sizes
-// before, and was not reset since? (Seed: Gallatin, "Experiments with warmed-up allocators".)
+// How fast do 2^20 threads (2^17 on the CPU) allocate, and free, one size each from a heap that has
+// been used for all the sizes before, and was not reset since? (Seed: Gallatin, "Experiments with
+// warmed-up allocators".)
 #include "kernels.hpp"
 
 int main(int argc, char** argv) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long do 2^20 threads (2^17 on the CPU) take for real work on memory of their own: allocate 128 bytes, fill them, add up
-// those of a neighbour, free?
+// How long do 2^20 threads (2^17 on the CPU) take for real work on memory of their own: allocate
+// 128 bytes, fill them, add up those of a neighbour, free?
 //
-// Once phase by phase, each a kernel: nobody works before all have their memory, so that a slow malloc cannot make the work look
-// fast by staggering it. And once as programs are written: one kernel, in which each thread adds up its own.
+// Once phase by phase, each a kernel: nobody works before all have their memory, so that a slow
+// malloc cannot make the work look fast by staggering it. And once as programs are written: one
+// kernel, in which each thread adds up its own.
 #include "kernels.hpp"
 
 namespace {

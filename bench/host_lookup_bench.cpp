@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does it cost to find an allocation's record by an address, among N live ones, in random order? And what bookkeeping is there
-// for a live one?
+// What does it cost to find an allocation's record by an address, among N live ones, in random
+// order? And what bookkeeping is there for a live one?
 //
-// Host memory, sizes evenly from 1 to twice `mean` bytes. `where`: the first byte, or one in the midst. `fresh`: another thread
-// allocates and frees in the same pool meanwhile.
+// Host memory, sizes evenly from 1 to twice `mean` bytes. `where`: the first byte, or one in the
+// midst. `fresh`: another thread allocates and frees in the same pool meanwhile.
 #include "trial.hpp"
 
 #include "quarry/host/host_resource.hpp"
@@ -19,8 +19,14 @@ using quarry::bytes;
 using host_pool = quarry::pool<quarry::host_resource>;
 
 void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
-  auto const params = bench::parameters{}.add("allocator", "quarry").add("live", live).add("mean", mean).add("where", is_interior ? "midst" : "begin").add("busy", is_busy ? "yes" : "no");
-  bench::trial all{params, {{"host/registry/find", "ns"}}, {.most_ms = 3000, .warm_ups = 1, .rounds = 15}};
+  auto const params = bench::parameters{}
+                          .add("allocator", "quarry")
+                          .add("live", live)
+                          .add("mean", mean)
+                          .add("where", is_interior ? "midst" : "begin")
+                          .add("busy", is_busy ? "yes" : "no");
+  bench::trial all{
+      params, {{"host/registry/find", "ns"}}, {.most_ms = 3000, .warm_ups = 1, .rounds = 15}};
   host_pool from{quarry::host_resource{}};
   std::mt19937_64 random{1};
   std::vector<char*> addresses;
@@ -36,7 +42,8 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
   if (is_busy) {
     other = std::thread{[&] {
       std::mt19937 sizes{2};
-      while (!is_over.load(std::memory_order_relaxed)) from.deallocate(from.allocate(1 + sizes() % 10'000));
+      while (!is_over.load(std::memory_order_relaxed))
+        from.deallocate(from.allocate(1 + sizes() % 10'000));
     }};
   }
   std::size_t const looks = std::max<std::size_t>(live, 200'000);
@@ -47,7 +54,8 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
       found += quarry::registry::find(addresses[at]).has_value();
       if (++at == live) at = 0;
     }
-    double const ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+    double const ns =
+        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
     if (found != looks) return all.fail("an allocation was not found");
     found = 0;
     all.add({ns / static_cast<double>(looks)});
@@ -56,7 +64,8 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
   if (other.joinable()) other.join();
   all.finish();
   if (is_interior || is_busy) return;
-  bench::record("host/pool/bookkeeping", params, static_cast<double>(counts.bookkeeping) / static_cast<double>(live), "bytes");
+  bench::record("host/pool/bookkeeping", params,
+                static_cast<double>(counts.bookkeeping) / static_cast<double>(live), "bytes");
 }
 
 /// One block lives, and a million pairs come and go.
@@ -67,7 +76,8 @@ void measure_flatness() {
   from.deallocate(from.allocate(64));  // the pair itself needs a piece
   double const before = static_cast<double>(from.counts().bookkeeping);
   for (int i = 0; i < 1'000'000; ++i) from.deallocate(from.allocate(64));
-  bench::record("host/pool/bookkeeping_growth", params, static_cast<double>(from.counts().bookkeeping) - before, "bytes");
+  bench::record("host/pool/bookkeeping_growth", params,
+                static_cast<double>(from.counts().bookkeeping) - before, "bytes");
   from.deallocate(kept);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a deallocation with an allocation after it cost the host, when one of N live allocations at random is replaced?
+// What does a deallocation with an allocation after it cost the host, when one of N live
+// allocations at random is replaced?
 //
-// Device memory on a GPU, the C library's without one. Sizes are uniform between two bounds, or, with `sizes` log, each power of
-// two as likely. What is drawn is drawn before the clock runs. `held_per_live`: most bytes that the pool ever held, by the most
-// that were ever in use.
+// Device memory on a GPU, the C library's without one. Sizes are uniform between two bounds, or,
+// with `sizes` log, each power of two as likely. What is drawn is drawn before the clock runs.
+// `held_per_live`: most bytes that the pool ever held, by the most that were ever in use.
 #include "allocators.hpp"
 #include "trial.hpp"
 
@@ -19,7 +20,8 @@ namespace {
 using namespace quarry::literals;
 using quarry::bytes;
 
-using platform_resource = std::conditional_t<bench::on_gpu, quarry::device_resource, quarry::host_resource>;
+using platform_resource =
+    std::conditional_t<bench::on_gpu, quarry::device_resource, quarry::host_resource>;
 constexpr bytes alignment = bench::on_gpu ? 256 : 16;
 
 template <class Strategy>
@@ -98,8 +100,10 @@ class draws {
     for (std::size_t i = 0; i < count; ++i) {
       victims_.push_back(static_cast<std::uint32_t>(random() % live));
       auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
-      double const size = is_log ? static_cast<double>(least) * std::pow(static_cast<double>(most) / static_cast<double>(least), share)
-                                 : static_cast<double>(least) + share * static_cast<double>(most - least + 1);
+      double const size =
+          is_log ? static_cast<double>(least) *
+                       std::pow(static_cast<double>(most) / static_cast<double>(least), share)
+                 : static_cast<double>(least) + share * static_cast<double>(most - least + 1);
       sizes_.push_back(std::min(most, static_cast<bytes>(size)));
     }
   }
@@ -115,8 +119,14 @@ template <class Pool>
 void measure(std::uint32_t live, bytes least, bytes most, bool is_log) {
   bool const is_slow = std::string_view{Pool::name} == "cudaMalloc";
   std::uint64_t const pairs = is_slow ? 300 : 100'000;
-  auto const params = bench::parameters{}.add("allocator", Pool::name).add("live", live).add("least", least).add("most", most).add("sizes", is_log ? "log" : "uniform");
-  bench::trial all{params, {{"host/pool/pair", "ns"}}, {.most_ms = 2000, .warm_ups = 3, .rounds = 15}};
+  auto const params = bench::parameters{}
+                          .add("allocator", Pool::name)
+                          .add("live", live)
+                          .add("least", least)
+                          .add("most", most)
+                          .add("sizes", is_log ? "log" : "uniform");
+  bench::trial all{
+      params, {{"host/pool/pair", "ns"}}, {.most_ms = 2000, .warm_ups = 3, .rounds = 15}};
   Pool pool{};
   draws const drawn{live, least, most, is_log};
   struct one {
@@ -134,26 +144,32 @@ void measure(std::uint32_t live, bytes least, bytes most, bool is_log) {
       victim.size = drawn.size(step);
       victim.at = pool.allocate(victim.size);
     }
-    all.add({std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / static_cast<double>(pairs)});
+    all.add({std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin)
+                 .count() /
+             static_cast<double>(pairs)});
   }
   for (one const& last : held) pool.deallocate(last.at, last.size);
   all.finish();
   if constexpr (requires { pool.from.counts(); }) {
     auto const counts = pool.from.counts();
-    bench::record("host/pool/held_per_live", params, static_cast<double>(counts.most_held) / static_cast<double>(counts.most_live), "ratio");
+    bench::record("host/pool/held_per_live", params,
+                  static_cast<double>(counts.most_held) / static_cast<double>(counts.most_live),
+                  "ratio");
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bench::for_each_wanted({argv + 1, argv + argc}, [](auto each) { for_all(std::move(each)); }, [&]<class Pool>() {
-    measure<Pool>(1, 64, 64, false);
-    for (bool const is_log : {false, true}) {
-      if (!is_log) measure<Pool>(1000, 256, 256, false);
-      measure<Pool>(10'000, 1, 4096, is_log);
-      measure<Pool>(10'000, 1, 1_MiB, is_log);
-      if (bench::on_gpu) measure<Pool>(300, 1_KiB, 64_MiB, is_log);
-    }
-  });
+  return bench::for_each_wanted(
+      {argv + 1, argv + argc}, [](auto each) { for_all(std::move(each)); },
+      [&]<class Pool>() {
+        measure<Pool>(1, 64, 64, false);
+        for (bool const is_log : {false, true}) {
+          if (!is_log) measure<Pool>(1000, 256, 256, false);
+          measure<Pool>(10'000, 1, 4096, is_log);
+          measure<Pool>(10'000, 1, 1_MiB, is_log);
+          if (bench::on_gpu) measure<Pool>(300, 1_KiB, 64_MiB, is_log);
+        }
+      });
 }

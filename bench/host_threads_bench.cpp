@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Do two threads allocate twice as fast as one? Each replaces one of 1000 allocations of 64 bytes at random, which are tracked.
+// Do two threads allocate twice as fast as one? Each replaces one of 1000 allocations of 64 bytes
+// at random, which are tracked.
 #include "trial.hpp"
 
 #include "quarry/host/host_resource.hpp"
@@ -35,7 +36,8 @@ struct c_library {
 template <class Allocator>
 void measure(unsigned threads) {
   auto const params = bench::parameters{}.add("allocator", Allocator::name).add("threads", threads);
-  bench::trial all{params, {{"host/threads/pairs", "Mops/s"}}, {.most_ms = 3000, .warm_ups = 2, .rounds = 25}};
+  bench::trial all{
+      params, {{"host/threads/pairs", "Mops/s"}}, {.most_ms = 3000, .warm_ups = 2, .rounds = 25}};
   constexpr int pairs = 400'000;
   Allocator from;
   while (all.next()) {
@@ -59,7 +61,8 @@ void measure(unsigned threads) {
     ready.arrive_and_wait();
     auto const begin = std::chrono::steady_clock::now();
     ready.arrive_and_wait();
-    double const us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    double const us =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
     for (auto& each : workers) each.join();
     all.add({static_cast<double>(threads) * pairs / us});
   }
@@ -71,7 +74,8 @@ void measure(unsigned threads) {
 int main(int argc, char** argv) {
   std::vector<std::string> const wanted(argv + 1, argv + argc);
   auto const run = [&]<class Allocator>() {
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), Allocator::name) == wanted.end()) return;
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), Allocator::name) == wanted.end())
+      return;
     for (unsigned const threads : {1u, 2u}) measure<Allocator>(threads);
   };
   run.operator()<arenas>();

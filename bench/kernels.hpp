@@ -90,7 +90,8 @@ struct verify_kernel {
   }
 };
 
-/// What is wrong with `count` allocations: some are missing, or not apart from each other. Empty if nothing is.
+/// What is wrong with `count` allocations: some are missing, or not apart from each other. Empty if
+/// nothing is.
 template <class Sizes>
 std::string check(std::uint64_t count, Sizes sizes, array<void*> const& pointers) {
   array<std::uint64_t> result{2};
@@ -101,8 +102,8 @@ std::string check(std::uint64_t count, Sizes sizes, array<void*> const& pointers
   return std::to_string(values[0]) + " missing, " + std::to_string(values[1]) + " overlap";
 }
 
-/// How many of the allocations, of `size(rank)` bytes each, begin inside another, or would overlap one. Null pointers are
-/// left out. `first` and `last` are the addresses between which all lie.
+/// How many of the allocations, of `size(rank)` bytes each, begin inside another, or would overlap
+/// one. Null pointers are left out. `first` and `last` are the addresses between which all lie.
 struct layout {
   std::uint64_t count = 0;
   std::uint64_t overlaps = 0;
@@ -133,8 +134,9 @@ enum class before { reset, nothing };
 
 inline double microseconds(std::uint64_t, double ms) { return ms * 1e3; }
 
-/// Measures <bench>/malloc and <bench>/free: `count` lanes allocate once each, the allocations are checked, the lanes free.
-/// `figure` makes of the number of lanes and the milliseconds what `unit` says.
+/// Measures <bench>/malloc and <bench>/free: `count` lanes allocate once each, the allocations are
+/// checked, the lanes free. `figure` makes of the number of lanes and the milliseconds what `unit`
+/// says.
 template <class Allocator, class Sizes>
 void measure_pairs(std::string const& bench, Allocator& allocator, Sizes sizes, std::uint64_t count,
                    before round, double (*figure)(std::uint64_t, double), char const* unit,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does a pool help or hurt a mesh code, and what does introspection cost it? (The seed of host pools saw -1.2 % to +25 % of run time.)
+// Does a pool help or hurt a mesh code, and what does introspection cost it? (The seed of host
+// pools saw -1.2 % to +25 % of run time.)
 //
-// A small diffusion and advection solver on an n x n mesh: six permanent fields; in each step flux, limiter and update routines
-// take 20 temporaries of a row's, an edge's and the mesh's size and give them back. The same program with the C library's malloc,
-// with a pool that is not tracked, and with one that is, where each step looks up a record for each routine's input; all align to
-// 16 bytes. A round is the same steps with each, in an order that goes round, so that what else the machine does touches all alike;
-// and where arrays lie by chance, which alone makes 10 % and more, is drawn anew for each round, by other permanent data between
-// the fields (Mytkowicz et al., "Producing wrong data without doing anything obviously wrong!", 2009). Values are per step.
+// A small diffusion and advection solver on an n x n mesh: six permanent fields; in each step flux,
+// limiter and update routines take 20 temporaries of a row's, an edge's and the mesh's size and
+// give them back. The same program with the C library's malloc, with a pool that is not tracked,
+// and with one that is, where each step looks up a record for each routine's input; all align to 16
+// bytes. A round is the same steps with each, in an order that goes round, so that what else the
+// machine does touches all alike; and where arrays lie by chance, which alone makes 10 % and more,
+// is drawn anew for each round, by other permanent data between the fields (Mytkowicz et al.,
+// "Producing wrong data without doing anything obviously wrong!", 2009). Values are per step.
 #include "trial.hpp"
 
 #include "quarry/host/host_resource.hpp"
@@ -42,7 +45,10 @@ struct pooled {
 template <class From>
 class array {
  public:
-  array(From& from, std::size_t size) : from_{&from}, data_{static_cast<double*>(from.allocate(size * sizeof(double)))}, size_{size} {}
+  array(From& from, std::size_t size)
+      : from_{&from},
+        data_{static_cast<double*>(from.allocate(size * sizeof(double)))},
+        size_{size} {}
   array(array&& other) = delete;
   ~array() { from_->deallocate(data_); }
   double& operator[](std::size_t at) { return data_[at]; }
@@ -60,10 +66,23 @@ template <class From>
 class solver {
  public:
   solver(std::size_t n, unsigned layout)
-      : n_{n}, random_{layout}, density_{from_, n * n}, pad_1_{from_, pad()}, energy_{from_, n * n}, pad_2_{from_, pad()}, u_{from_, n * n}, pad_3_{from_, pad()}, v_{from_, n * n},
-        pad_4_{from_, pad()}, pressure_{from_, n * n}, pad_5_{from_, pad()}, mass_{from_, n * n}, pad_6_{from_, pad()} {
+      : n_{n},
+        random_{layout},
+        density_{from_, n * n},
+        pad_1_{from_, pad()},
+        energy_{from_, n * n},
+        pad_2_{from_, pad()},
+        u_{from_, n * n},
+        pad_3_{from_, pad()},
+        v_{from_, n * n},
+        pad_4_{from_, pad()},
+        pressure_{from_, n * n},
+        pad_5_{from_, pad()},
+        mass_{from_, n * n},
+        pad_6_{from_, pad()} {
     for (std::size_t i = 0; i < n * n; ++i) {
-      double const x = static_cast<double>(i % n) / static_cast<double>(n), y = static_cast<double>(i / n) / static_cast<double>(n);
+      double const x = static_cast<double>(i % n) / static_cast<double>(n),
+                   y = static_cast<double>(i / n) / static_cast<double>(n);
       density_[i] = 1 + 0.5 * std::exp(-40 * ((x - 0.5) * (x - 0.5) + (y - 0.5) * (y - 0.5)));
       energy_[i] = 2.5;
       u_[i] = y - 0.5;
@@ -93,7 +112,8 @@ class solver {
     From::look(density_.data());
     field row{from_, n_};
     for (std::size_t y = 0; y < n_; ++y) {
-      for (std::size_t x = 0; x < n_; ++x) row[x] = 0.4 * density_[y * n_ + x] * energy_[y * n_ + x];
+      for (std::size_t x = 0; x < n_; ++x)
+        row[x] = 0.4 * density_[y * n_ + x] * energy_[y * n_ + x];
       std::memcpy(&pressure_[y * n_], row.data(), n_ * sizeof(double));
     }
   }
@@ -112,7 +132,8 @@ class solver {
     field next{from_, n_ * n_};
     for (std::size_t y = 0; y < n_; ++y) {
       for (std::size_t x = 0; x < n_; ++x) {
-        std::size_t const i = y * n_ + x, left = y * n_ + (x + n_ - 1) % n_, down = (y + n_ - 1) % n_ * n_ + x;
+        std::size_t const i = y * n_ + x, left = y * n_ + (x + n_ - 1) % n_,
+                          down = (y + n_ - 1) % n_ * n_ + x;
         next[i] = what[i] - 0.01 * (flux_x[i] - flux_x[left] + flux_y[i] - flux_y[down]);
       }
     }
@@ -126,7 +147,9 @@ class solver {
       std::memcpy(below.data(), &what[(y + n_ - 1) % n_ * n_], n_ * sizeof(double));
       for (std::size_t x = 0; x < n_; ++x) {
         std::size_t const i = y * n_ + x;
-        next[i] = what[i] + rate * 0.25 * (above[x] + below[x] + what[y * n_ + (x + 1) % n_] + what[y * n_ + (x + n_ - 1) % n_] - 4 * what[i]);
+        next[i] = what[i] + rate * 0.25 *
+                                (above[x] + below[x] + what[y * n_ + (x + 1) % n_] +
+                                 what[y * n_ + (x + n_ - 1) % n_] - 4 * what[i]);
       }
     }
     std::memcpy(what.data(), next.data(), n_ * n_ * sizeof(double));
@@ -144,13 +167,19 @@ void measure(std::size_t n) {
   std::uint64_t const steps = std::max<std::uint64_t>(1, 1'000'000 / (n * n));
   auto const params = bench::parameters{}.add("mesh", n);
   bench::trial all{params,
-                   {{"host/mesh/libc", "us"}, {"host/mesh/pool", "us"}, {"host/mesh/pool_tracked", "us"}, {"host/mesh/pool_by_libc", "ratio"}, {"host/mesh/tracked_by_pool", "ratio"}},
+                   {{"host/mesh/libc", "us"},
+                    {"host/mesh/pool", "us"},
+                    {"host/mesh/pool_tracked", "us"},
+                    {"host/mesh/pool_by_libc", "ratio"},
+                    {"host/mesh/tracked_by_pool", "ratio"}},
                    {.most_ms = 12'000, .warm_ups = 2, .rounds = 41}};
   auto const time_of = [&](auto& one) {
     one.step();  // touches the memory
     auto const begin = std::chrono::steady_clock::now();
     for (std::uint64_t i = 0; i < steps; ++i) one.step();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / static_cast<double>(steps);
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+               .count() /
+           static_cast<double>(steps);
   };
   for (unsigned first = 0; all.next(); ++first) {
     solver<c_library> plain{n, first};
@@ -159,12 +188,18 @@ void measure(std::size_t n) {
     double a = 0, b = 0, c = 0;
     for (unsigned i = 0; i < 3; ++i) {
       switch ((first + i) % 3) {
-        case 0: a = time_of(plain); break;
-        case 1: b = time_of(in_a_pool); break;
-        default: c = time_of(tracked);
+        case 0:
+          a = time_of(plain);
+          break;
+        case 1:
+          b = time_of(in_a_pool);
+          break;
+        default:
+          c = time_of(tracked);
       }
     }
-    if (plain.sum() != in_a_pool.sum() || plain.sum() != tracked.sum()) return all.fail("the three do not agree");
+    if (plain.sum() != in_a_pool.sum() || plain.sum() != tracked.sum())
+      return all.fail("the three do not agree");
     all.add({a, b, c, b / a, c / b});
   }
   all.finish();

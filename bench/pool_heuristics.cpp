@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published coalescing heuristics on a trace: how often they coalesce, and how much more memory they hold than was ever in use.
+// Published coalescing heuristics on a trace: how often they coalesce, and how much more memory
+// they hold than was ever in use.
 //
 //   pool_heuristics TRACE [--ours]
 //
-// TRACE has lines `a ID BYTES` and `f ID`. Prints CSV: the heuristics of Umpire as of its poster of 2022 (base of 2021) and of its
-// release of 2024-10, with blocks of at least 1 MiB; with --ours, what our pools do instead.
+// TRACE has lines `a ID BYTES` and `f ID`. Prints CSV: the heuristics of Umpire as of its poster of
+// 2022 (base of 2021) and of its release of 2024-10, with blocks of at least 1 MiB; with --ours,
+// what our pools do instead.
 #include "quarry/host/pool.hpp"
 #include "quarry/host/simulated_pages.hpp"
 #include "quarry/host/simulated_resource.hpp"
@@ -37,14 +39,18 @@ std::vector<step> read_trace(char const* path) {
   std::uint32_t next = 0;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
-    auto const refuse = [&](char const* why) { throw bad_argument{std::string{path} + ':' + std::to_string(number) + ": " + why + ": " + line}; };
+    auto const refuse = [&](char const* why) {
+      throw bad_argument{std::string{path} + ':' + std::to_string(number) + ": " + why + ": " +
+                         line};
+    };
     std::istringstream words{line};
     std::string what, rest;
     std::uint64_t id = 0;
     bytes size = 0;
     if (!(words >> what)) continue;
     if (what != "a" && what != "f") refuse("neither 'a ID BYTES' nor 'f ID'");
-    if (!(words >> id) || (what == "a" && !(words >> size)) || words >> rest) refuse("not 'a ID BYTES' or 'f ID'");
+    if (!(words >> id) || (what == "a" && !(words >> size)) || words >> rest)
+      refuse("not 'a ID BYTES' or 'f ID'");
     auto const found = live.find(id);
     if (what == "a") {
       if (found != live.end()) refuse("allocates an ID that is in use");
@@ -79,19 +85,27 @@ struct outcome {
 };
 
 void print_row(char const* variant, char const* name, std::uint32_t parameter, outcome const& all) {
-  double const overhead = all.most_live == 0 ? 0 : 100.0 * (static_cast<double>(all.most_held) / static_cast<double>(all.most_live) - 1.0);
-  std::printf("%s,%s,%u,%llu,%llu,%llu,%.1f,%llu,%llu\n", variant, name, parameter, static_cast<unsigned long long>(all.coalesces),
-              static_cast<unsigned long long>(all.most_held), static_cast<unsigned long long>(all.most_live), overhead,
-              static_cast<unsigned long long>(all.taken), static_cast<unsigned long long>(all.given));
+  double const overhead =
+      all.most_live == 0
+          ? 0
+          : 100.0 * (static_cast<double>(all.most_held) / static_cast<double>(all.most_live) - 1.0);
+  std::printf("%s,%s,%u,%llu,%llu,%llu,%.1f,%llu,%llu\n", variant, name, parameter,
+              static_cast<unsigned long long>(all.coalesces),
+              static_cast<unsigned long long>(all.most_held),
+              static_cast<unsigned long long>(all.most_live), overhead,
+              static_cast<unsigned long long>(all.taken),
+              static_cast<unsigned long long>(all.given));
 }
 
 /// What a pool does on the trace.
 template <class Strategy>
-void print_row(std::vector<step> const& steps, char const* variant, char const* name, std::uint32_t parameter, pool_options const& options) {
+void print_row(std::vector<step> const& steps, char const* variant, char const* name,
+               std::uint32_t parameter, pool_options const& options) {
   pool<simulated_resource, Strategy> from{simulated_resource{}, options};
   replay(steps, from);
   auto const all = from.counts();
-  print_row(variant, name, parameter, {all.coalesces, all.most_held, all.most_live, all.blocks_taken, all.blocks_given});
+  print_row(variant, name, parameter,
+            {all.coalesces, all.most_held, all.most_live, all.blocks_taken, all.blocks_given});
 }
 
 /// What a stitched pool does; blocks are new pages here, taken together.
@@ -100,40 +114,53 @@ void print_stitched(std::vector<step> const& steps, char const* name, bytes page
   stitched_pool<simulated_pages, Strategy> from{simulated_pages{page}};
   replay(steps, from);
   auto const all = from.counts();
-  print_row("stitched", name, static_cast<std::uint32_t>(page >> 10), {0, all.most_held, all.most_live, from.pages().maps(), 0});
+  print_row("stitched", name, static_cast<std::uint32_t>(page >> 10),
+            {0, all.most_held, all.most_live, from.pages().maps(), 0});
 }
 
 void print_published(std::vector<step> const& steps) {
   constexpr std::uint32_t block_counts[] = {2, 3, 5, 7, 12};
   auto const print = [&](char const* variant, char const* name, heuristic const& when) {
-    pool_options const options{.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = when};
+    pool_options const options{
+        .first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = when};
     print_row<fitting<oldest_best_fit>>(steps, variant, name, when.parameter, options);
   };
   auto const whole = [](heuristic const& one) { return one.by(heuristic_rules::umpire_2024); };
   auto const poster = [](heuristic const& one) { return one.by(heuristic_rules::poster_2022); };
   print("2021", "percent", poster(heuristic::percent_releasable(100)));
-  for (auto const n : block_counts) print("2021", "blocks", poster(heuristic::blocks_releasable(n)));
-  for (auto const n : block_counts) print("2021-HWM", "blocks", poster(heuristic::blocks_releasable(n).to_high_water()));
-  for (auto const n : block_counts) print("2021-CBG", "blocks", poster(heuristic::blocks_releasable(n).before_growth()));
+  for (auto const n : block_counts)
+    print("2021", "blocks", poster(heuristic::blocks_releasable(n)));
+  for (auto const n : block_counts)
+    print("2021-HWM", "blocks", poster(heuristic::blocks_releasable(n).to_high_water()));
+  for (auto const n : block_counts)
+    print("2021-CBG", "blocks", poster(heuristic::blocks_releasable(n).before_growth()));
   print("2024", "percent", whole(heuristic::percent_releasable(100)));
   print("2024", "percent_hwm", whole(heuristic::percent_releasable(100).to_high_water()));
   for (auto const n : block_counts) print("2024", "blocks", whole(heuristic::blocks_releasable(n)));
-  for (auto const n : block_counts) print("2024", "blocks_hwm", whole(heuristic::blocks_releasable(n).to_high_water()));
+  for (auto const n : block_counts)
+    print("2024", "blocks_hwm", whole(heuristic::blocks_releasable(n).to_high_water()));
 }
 
-/// No heuristic but growth in proportion, with first blocks of 16 MiB; and the published ones that crash there, or search again.
+/// No heuristic but growth in proportion, with first blocks of 16 MiB; and the published ones that
+/// crash there, or search again.
 template <class Strategy>
 void print_ours(std::vector<step> const& steps, char const* variant) {
   for (std::uint32_t const percent : {6u, 12u, 25u}) {
-    print_row<Strategy>(steps, variant, "growth", percent, {.first_block = 16_MiB, .next_block = 16_MiB, .growth = percent});
+    print_row<Strategy>(steps, variant, "growth", percent,
+                        {.first_block = 16_MiB, .next_block = 16_MiB, .growth = percent});
   }
-  auto const small = [](heuristic const& when) { return pool_options{.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = when}; };
+  auto const small = [](heuristic const& when) {
+    return pool_options{.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = when};
+  };
   for (std::uint32_t const percent : {50u, 75u, 90u, 100u}) {
-    print_row<Strategy>(steps, variant, "percent", percent, small(heuristic::percent_releasable(percent)));
-    print_row<Strategy>(steps, variant, "percent_before_growth", percent, small(heuristic::percent_releasable(percent).before_growth()));
+    print_row<Strategy>(steps, variant, "percent", percent,
+                        small(heuristic::percent_releasable(percent)));
+    print_row<Strategy>(steps, variant, "percent_before_growth", percent,
+                        small(heuristic::percent_releasable(percent).before_growth()));
   }
   for (std::uint32_t const n : {2u, 3u, 5u, 7u, 12u}) {
-    print_row<Strategy>(steps, variant, "blocks_before_growth", n, small(heuristic::blocks_releasable(n).before_growth()));
+    print_row<Strategy>(steps, variant, "blocks_before_growth", n,
+                        small(heuristic::blocks_releasable(n).before_growth()));
   }
 }
 
@@ -147,7 +174,9 @@ int main(int count, char** arguments) {
   }
   try {
     auto const steps = read_trace(arguments[1]);
-    std::puts("variant,heuristic,parm,coalesces,peak_actual,hwm_current,overhead_pct,upstream_allocs,upstream_frees");
+    std::puts(
+        "variant,heuristic,parm,coalesces,peak_actual,hwm_current,overhead_pct,upstream_allocs,"
+        "upstream_frees");
     if (is_ours) {
       print_ours<fitting<oldest_best_fit>>(steps, "oldest_best_fit");
       print_ours<fitting<segregated_fit>>(steps, "segregated_fit");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of a benchmark: how often it is repeated, what the heap must be like after it, and its lines of results.
+// One case of a benchmark: how often it is repeated, what the heap must be like after it, and its
+// lines of results.
 #pragma once
 
 #include "allocators.hpp"
@@ -18,8 +19,9 @@ struct quantity {
   char const* unit;
 };
 
-/// Rounds of a trial: `warm_ups` that do not count, then `rounds` that do; fewer of either once `most_ms` are over, but one
-/// that counts. `moments`: results have mean and standard deviation, too.
+/// Rounds of a trial: `warm_ups` that do not count, then `rounds` that do; fewer of either once
+/// `most_ms` are over, but one that counts. `moments`: results have mean and standard deviation,
+/// too.
 struct effort {
   double most_ms = 1500;
   int warm_ups = 2;
@@ -27,7 +29,8 @@ struct effort {
   bool moments = false;
 };
 
-/// Ends the program if it lives longer than any case should: a kernel that hangs cannot be stopped otherwise.
+/// Ends the program if it lives longer than any case should: a kernel that hangs cannot be stopped
+/// otherwise.
 class watchdog {
  public:
   static constexpr std::chrono::seconds patience{30};
@@ -48,8 +51,8 @@ class watchdog {
   std::jthread thread_;
 };
 
-/// What is wrong with the heap of `allocator`, for ours: faults but for want of memory, broken invariants, more or fewer
-/// allocations than `live`. Empty if all is well. Forgets the faults.
+/// What is wrong with the heap of `allocator`, for ours: faults but for want of memory, broken
+/// invariants, more or fewer allocations than `live`. Empty if all is well. Forgets the faults.
 template <class Allocator>
 std::string complaint([[maybe_unused]] Allocator& allocator, [[maybe_unused]] std::uint64_t live) {
   std::string text;
@@ -74,9 +77,10 @@ std::string complaint([[maybe_unused]] Allocator& allocator, [[maybe_unused]] st
   return text;
 }
 
-/// Measures one case. Leaves for each of its quantities either figures, or one line that says why there are none: `fail` was
-/// called, the heap was found broken, or the case did not end. Use:
-/// `while (all.next()) { ...; if (wrong) return all.fail("..."); all.add({took}); } all.finish(allocator);`
+/// Measures one case. Leaves for each of its quantities either figures, or one line that says why
+/// there are none: `fail` was called, the heap was found broken, or the case did not end. Use:
+/// `while (all.next()) { ...; if (wrong) return all.fail("..."); all.add({took}); }
+/// all.finish(allocator);`
 class trial {
  public:
   trial(parameters params, std::vector<quantity> quantities, effort most = {})

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of the coalescing paper's unit benchmark, which times its phases by each thread's clock, and its launch.
+// The kernel of the coalescing paper's unit benchmark, which times its phases by each thread's
+// clock, and its launch.
 #pragma once
 
 #include "harness.hpp"
@@ -12,7 +13,8 @@ enum phase : std::uint32_t { allocate, initialise, work, give_back, phases };
 
 inline constexpr std::uint32_t warp_size = quarry::simt::warp_size;
 
-/// The clock, read when `needed` is known: what comes before may be on its way still, and the clock would not wait for it.
+/// The clock, read when `needed` is known: what comes before may be on its way still, and the clock
+/// would not wait for it.
 QUARRY_HD inline std::uint64_t ticks_after(std::uint64_t needed) {
 #ifdef __CUDA_ARCH__
   std::uint64_t now = 0;
@@ -150,7 +152,8 @@ static __global__ void time_clock(long long least, std::uint64_t* took) {
 }
 #endif
 
-/// How many ticks there are in a microsecond; measured, since a device's nominal clock is not what it runs at.
+/// How many ticks there are in a microsecond; measured, since a device's nominal clock is not what
+/// it runs at.
 inline double ticks_per_us() {
 #ifdef __CUDACC__
   static double const measured = [] {

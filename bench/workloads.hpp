@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread does with an array of its own, of n floats that are 0, 1, ..., n - 1 at first (seed: GPU MPI coalescing, listing 2).
+// What a thread does with an array of its own, of n floats that are 0, 1, ..., n - 1 at first
+// (seed: GPU MPI coalescing, listing 2).
 //
-// Each workload gives a sum and leaves it in data[0]. Sums but quadratic's are whole numbers below 2^24, products too: whoever adds
-// in this order gets the same float, with fused operations or without, so that results are compared exactly.
+// Each workload gives a sum and leaves it in data[0]. Sums but quadratic's are whole numbers below
+// 2^24, products too: whoever adds in this order gets the same float, with fused operations or
+// without, so that results are compared exactly.
 //
 //   linear     every element once, in order. The paper's.
 //   quadratic  every element with every element. The paper's.
-//   strided    every element once, but every 8th first, then from 1 on every 8th, ...: no two accesses in a row are of one 32-byte
-//              sector, so that a sector is fetched eight times unless the cache holds the array meanwhile. Lanes stay in step.
-//   gather     n elements, each found by the value of the one before, from a place that depends on the lane: one load waits for
-//              another, and lanes of a warp are at different indices. Latency, and no order that a layout could make use of.
-//   scan       prefix sum in place, then back: each element is read and written twice, each write needs the read before it.
+//   strided    every element once, but every 8th first, then from 1 on every 8th, ...: no two
+//   accesses in a row are of one 32-byte
+//              sector, so that a sector is fetched eight times unless the cache holds the array
+//              meanwhile. Lanes stay in step.
+//   gather     n elements, each found by the value of the one before, from a place that depends on
+//   the lane: one load waits for
+//              another, and lanes of a warp are at different indices. Latency, and no order that a
+//              layout could make use of.
+//   scan       prefix sum in place, then back: each element is read and written twice, each write
+//   needs the read before it.
 #pragma once
 
 #include "quarry/core/config.hpp"

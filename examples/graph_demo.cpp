@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds a graph inside a kernel, on Quarry's heap and on the platform's malloc, changes it in batches, and checks every answer.
+// Builds a graph inside a kernel, on Quarry's heap and on the platform's malloc, changes it in
+// batches, and checks every answer.
 #include "allocators.hpp"
 #include "graph/edge_list.hpp"
 #include "graph/reference.hpp"
@@ -125,7 +126,7 @@ class demo {
   }
 
  private:
-  static constexpr bool has_stats = requires(Allocator & allocator) { allocator.heap(); };
+  static constexpr bool has_stats = requires(Allocator& allocator) { allocator.heap(); };
 
   template <class Work>
   void step(char const* name, std::uint64_t edges, Work work) {
@@ -177,7 +178,8 @@ class demo {
         find_edges<edge, heap_type>{graph_.ref(), batch_.data(), asked.size(), answers_.data()});
   }
 
-  /// Both passes of the export, and the check of every row. The sum between them is the host's and not timed.
+  /// Both passes of the export, and the check of every row. The sum between them is the host's and
+  /// not timed.
   double export_rows() {
     auto const graph = graph_.ref();
     std::uint64_t const capacity = graph.capacity();
@@ -306,7 +308,8 @@ void run(arguments const& chosen) {
   std::fflush(stdout);
   if (edges.empty()) return;
 
-  // An edge takes at most 16 bytes, a small vertex 16; both sides of a replacement are there at once.
+  // An edge takes at most 16 bytes, a small vertex 16; both sides of a replacement are there at
+  // once.
   bytes const heap_bytes = std::max<bytes>(512_MiB, 64 * (empty.known().size() + empty.sources()));
   bench::platform_allocator platform{
       heap_bytes};  // first: CUDA takes the size of its heap before any kernel
@@ -321,7 +324,8 @@ void run(arguments const& chosen) {
 }  // namespace
 }  // namespace quarry::graph_demo
 
-/// 0: every answer was right; 1: one was wrong, or a fault was recorded, or the system failed; 2: bad input or arguments.
+/// 0: every answer was right; 1: one was wrong, or a fault was recorded, or the system failed; 2:
+/// bad input or arguments.
 int main(int argc, char** argv) {
   using namespace quarry::graph_demo;
   try {

@@ -42,12 +42,12 @@ look_for_packages() {
   if ! has_cuda_headers || wants plots; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
-  if wants format; then need_command clang-format clang-format 'make format'; fi
+  if wants format; then need_command clang-format-19 clang-format-19 'make format'; fi
   if wants fuzz; then
     need_command clang++-19 clang-19 'make fuzz'
     clang_has_fuzzer || need libclang-rt-19-dev 'libFuzzer and the sanitizers of Clang'
   fi
-  if wants tidy; then need_command run-clang-tidy clang-tidy 'make tidy'; fi
+  if wants tidy; then need_command run-clang-tidy-19 clang-tidy-19 'make tidy'; fi
 }
 
 wants() { [[ " $features " == *" $1 "* ]]; }

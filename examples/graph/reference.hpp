@@ -24,8 +24,8 @@ class wrong_answer : public std::runtime_error {
   return std::to_string(each.source) + " -> " + std::to_string(each.target);
 }
 
-/// What a graph must hold: every edge that was ever in it, in order, and whether it is there now. Host only; each check throws
-/// `wrong_answer` at the first difference. O(log n) for an edge.
+/// What a graph must hold: every edge that was ever in it, in order, and whether it is there now.
+/// Host only; each check throws `wrong_answer` at the first difference. O(log n) for an edge.
 class reference {
  public:
   /// All edges that will occur, none of them there yet. O(n log n).
@@ -53,8 +53,9 @@ class reference {
     return result;
   }
 
-  /// `done[i]` is whether the edge at place `batch[i]` was reported inserted or deleted (`wanted` says which), not refused:
-  /// exactly one of equal edges must be if it was not yet as wanted, and none otherwise. Notes the change. O(batch).
+  /// `done[i]` is whether the edge at place `batch[i]` was reported inserted or deleted (`wanted`
+  /// says which), not refused: exactly one of equal edges must be if it was not yet as wanted, and
+  /// none otherwise. Notes the change. O(batch).
   void check_batch(std::span<std::size_t const> batch, std::vector<bool> const& done, bool wanted) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (!done[i]) continue;
@@ -86,8 +87,8 @@ class reference {
     }
   }
 
-  /// Rows in any order, each unsorted; row i goes from `begins[i]` on, for `degrees[i]` columns, and rows of `no_vertex` are
-  /// empty. O(n log n).
+  /// Rows in any order, each unsorted; row i goes from `begins[i]` on, for `degrees[i]` columns,
+  /// and rows of `no_vertex` are empty. O(n log n).
   void check_rows(std::span<std::uint32_t const> ids, std::span<std::uint64_t const> degrees,
                   std::span<std::uint64_t const> begins,
                   std::span<std::uint32_t const> columns) const {

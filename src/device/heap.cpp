@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t destroyed_heaps_kept = 16;
 
-/// A class's first run should last a while even when every lane of a large GPU allocates, and yet leave others their memory.
+/// A class's first run should last a while even when every lane of a large GPU allocates, and yet
+/// leave others their memory.
 constexpr std::uint32_t slices_per_run = 1u << 21;
 constexpr std::uint32_t segments_per_run = 16;
 
@@ -34,21 +35,31 @@ std::uint32_t next_canary_secret(std::uint32_t secret) {
 }
 
 heap_options checked(heap_options options) {
-  auto const refuse = [](std::string const& why) { throw std::invalid_argument{"heap_options: " + why}; };
-  if (options.segment_bytes < 64_KiB || options.segment_bytes > 64_MiB || !std::has_single_bit(options.segment_bytes)) {
-    refuse("segment_bytes is " + std::to_string(options.segment_bytes) + ", not a power of two from 64 KiB to 64 MiB");
+  auto const refuse = [](std::string const& why) {
+    throw std::invalid_argument{"heap_options: " + why};
+  };
+  if (options.segment_bytes < 64_KiB || options.segment_bytes > 64_MiB ||
+      !std::has_single_bit(options.segment_bytes)) {
+    refuse("segment_bytes is " + std::to_string(options.segment_bytes) +
+           ", not a power of two from 64 KiB to 64 MiB");
   }
   if (options.bytes == 0) refuse("bytes is 0");
   options.reserve_bytes = std::max(options.reserve_bytes, options.bytes);
-  if (options.reserve_bytes > options.segment_bytes << 20 || options.reserve_bytes > bytes{4} << 40) {
-    refuse("reserve_bytes is " + std::to_string(options.reserve_bytes) + ", more than 2^20 segments or 4 TiB");
+  if (options.reserve_bytes > options.segment_bytes << 20 || options.reserve_bytes > bytes{4}
+                                                                                         << 40) {
+    refuse("reserve_bytes is " + std::to_string(options.reserve_bytes) +
+           ", more than 2^20 segments or 4 TiB");
   }
-  auto const round = [&](bytes size) { return (size + options.segment_bytes - 1) / options.segment_bytes * options.segment_bytes; };
+  auto const round = [&](bytes size) {
+    return (size + options.segment_bytes - 1) / options.segment_bytes * options.segment_bytes;
+  };
   options.bytes = round(options.bytes);
   options.reserve_bytes = round(options.reserve_bytes);
-  if (options.where == machine::automatic) options.where = has_cuda_device() ? machine::cuda : machine::cpu;
+  if (options.where == machine::automatic)
+    options.where = has_cuda_device() ? machine::cuda : machine::cpu;
   if (options.seed == 0) {
-    options.seed = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
+    options.seed =
+        static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
   }
   return options;
 }
@@ -77,16 +88,19 @@ class_shape make_class_shape(size_class id, bytes segment_bytes) {
   class_shape shape{};
   shape.size = size_of_class(id);
   shape.slices = static_cast<std::uint32_t>(segment_bytes / shape.size);
-  // The largest units that still give every slot several of a segment's, and leave less than 1/128 of it unused.
+  // The largest units that still give every slot several of a segment's, and leave less than 1/128
+  // of it unused.
   shape.unit_shift = 10;
   auto const fits = [&](std::uint32_t shift) {
     std::uint32_t const units = shape.slices >> shift;
-    return shift == 0 || (units >= 4 * slots_per_class && shape.slices - (units << shift) <= shape.slices / 128);
+    return shift == 0 ||
+           (units >= 4 * slots_per_class && shape.slices - (units << shift) <= shape.slices / 128);
   };
   while (!fits(shape.unit_shift)) --shape.unit_shift;
   shape.units = shape.slices >> shape.unit_shift;
   shape.slices = shape.units << shape.unit_shift;
-  shape.run_segments = static_cast<std::uint8_t>(std::clamp(slices_per_run / shape.slices, 1u, segments_per_run));
+  shape.run_segments =
+      static_cast<std::uint8_t>(std::clamp(slices_per_run / shape.slices, 1u, segments_per_run));
   auto const by_units = divider::by(shape.units);
   shape.unit_multiplier = by_units.multiplier;
   shape.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
@@ -109,10 +123,13 @@ heap::implementation::implementation(heap_options const& unchecked) {
   state.version = layout_version;
   state.segment_shift = static_cast<std::uint32_t>(std::countr_zero(options.segment_bytes));
   state.base = reinterpret_cast<std::uint64_t>(memory_->region());
-  state.segments_mapped = state.free_segments = static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
-  state.segments_reserved = static_cast<std::uint32_t>(options.reserve_bytes >> state.segment_shift);
+  state.segments_mapped = state.free_segments =
+      static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
+  state.segments_reserved =
+      static_cast<std::uint32_t>(options.reserve_bytes >> state.segment_shift);
   state.classes = size_class_of(static_cast<std::uint32_t>(options.segment_bytes / 2)) + 1;
-  state.blocks_per_segment = static_cast<std::uint32_t>(options.segment_bytes / min_alignment / slices_per_block);
+  state.blocks_per_segment =
+      static_cast<std::uint32_t>(options.segment_bytes / min_alignment / slices_per_block);
   state.secret = mix(static_cast<std::uint32_t>(options.seed ^ options.seed >> 32));
   segment_run const nothing;
   for (size_class id = 0; id < state.classes; ++id) {
@@ -158,7 +175,8 @@ void heap::implementation::lay_out(std::byte* metadata) {
   place(state.class_tree_words, tree_words * state.classes);
   place(state.segment_tree_words, tree_words);
   place(state.quarantine, is_on(mitigation::quarantine) ? quarantine_slots : 1);
-  for (std::uint32_t i = 0; metadata != nullptr && i < state.segments_reserved; ++i) state.segments[i].words = &state.word_at(i, 0);
+  for (std::uint32_t i = 0; metadata != nullptr && i < state.segments_reserved; ++i)
+    state.segments[i].words = &state.word_at(i, 0);
   place(state.formats, is_on(mitigation::poison) ? segments : 1);
   metadata_bytes_ = offset;
 }
@@ -178,8 +196,8 @@ void heap::implementation::reset() {
   used_ = true;
 }
 
-/// Notes how many segments each class had, so that after a reset the next round, which is likely to be like the last, finds
-/// them ready.
+/// Notes how many segments each class had, so that after a reset the next round, which is likely to
+/// be like the last, finds them ready.
 void heap::implementation::learn() {
   if (!used_) return;
   auto const last = make_state(1);
@@ -193,12 +211,14 @@ void heap::implementation::learn() {
     bool const still_the_first = learned_[id] != 0 && last->held[id].most == learned_[id];
     learned_[id] = last->held[id].most;
     // What was ready and is hardly used is less the next time.
-    if (still_the_first) learned_[id] = std::min(learned_[id], 2 * (used_units / last->shapes[id].units + 1));
+    if (still_the_first)
+      learned_[id] = std::min(learned_[id], 2 * (used_units / last->shapes[id].units + 1));
   }
 }
 
 void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& tree) const {
-  std::uint32_t const start = is_on(mitigation::random_start) ? state.secret % (state.segments_mapped / 4 + 1) : 0;
+  std::uint32_t const start =
+      is_on(mitigation::random_start) ? state.secret % (state.segments_mapped / 4 + 1) : 0;
   std::uint32_t const end = start + state.segments_mapped / 4 * 3;
   std::uint32_t next = start;
   for (size_class id = 0; id < state.classes; ++id) {
@@ -224,11 +244,13 @@ heap_snapshot heap::implementation::snapshot() const {
   memory_->download(copy.metadata.data(), metadata_, metadata_bytes_);
   auto const move = [&](auto*& pointer) {
     auto const offset = reinterpret_cast<std::byte*>(pointer) - metadata_;
-    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(copy.metadata.data() + offset);
+    pointer =
+        reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(copy.metadata.data() + offset);
   };
   heap_state& state = *copy.state;
   move(state.bits);
-  for (std::uint32_t i = 0; i < state.segments_reserved; ++i) state.segments[i].words = &state.word_at(i, 0);
+  for (std::uint32_t i = 0; i < state.segments_reserved; ++i)
+    state.segments[i].words = &state.word_at(i, 0);
   move(state.advertised);
   move(state.class_tree_words);
   move(state.segment_tree_words);
@@ -263,8 +285,9 @@ void heap::implementation::grow(quarry::bytes size) {
   auto const before = initial_->segments_mapped;
   bytes const wanted = (size + initial_->segment_bytes() - 1) >> shift;
   if (wanted > initial_->segments_reserved) {
-    throw std::invalid_argument{"heap::grow: " + std::to_string(size) + " bytes are more than the " +
-                                std::to_string(bytes{initial_->segments_reserved} << shift) + " reserved"};
+    throw std::invalid_argument{
+        "heap::grow: " + std::to_string(size) + " bytes are more than the " +
+        std::to_string(bytes{initial_->segments_reserved} << shift) + " reserved"};
   }
   if (wanted <= before) return;
   auto const after = static_cast<std::uint32_t>(wanted);
@@ -280,14 +303,16 @@ void heap::implementation::grow(quarry::bytes size) {
 quarry::bytes heap::implementation::shrink(quarry::bytes size) {
   auto const shift = initial_->segment_shift;
   auto const before = initial_->segments_mapped;
-  auto const wanted = static_cast<std::uint32_t>(std::min<bytes>((size + initial_->segment_bytes() - 1) >> shift, before));
+  auto const wanted = static_cast<std::uint32_t>(
+      std::min<bytes>((size + initial_->segment_bytes() - 1) >> shift, before));
   std::vector<word> words(bit_tree::words_for(initial_->segments_reserved));
   memory_->synchronize();
   memory_->download(words.data(), initial_->segment_tree_words, words.size() * sizeof(word));
   bit_tree const tree{words.data(), initial_->segments_reserved};
   std::uint32_t after = before;
   while (after > wanted && tree.contains(after - 1)) (void)tree.claim(--after);
-  auto const kept = static_cast<std::uint32_t>(memory_->unmappable_from(bytes{after} << shift, bytes{before} << shift) >> shift);
+  auto const kept = static_cast<std::uint32_t>(
+      memory_->unmappable_from(bytes{after} << shift, bytes{before} << shift) >> shift);
   tree.insert_run(after, kept - after);
   after = kept;
   if (after == before) return bytes{before} << shift;
@@ -323,28 +348,43 @@ std::uint64_t heap::fault_count(fault_kind kind) const {
 
 char const* name_of(fault_kind kind) {
   switch (kind) {
-    case fault_kind::none: return "no fault";
-    case fault_kind::out_of_memory: return "out of memory";
-    case fault_kind::double_free: return "double free";
-    case fault_kind::foreign_pointer: return "free of a foreign pointer";
-    case fault_kind::interior_pointer: return "free of a pointer into an allocation";
-    case fault_kind::size_mismatch: return "sized free with a wrong size";
-    case fault_kind::bad_alignment: return "impossible alignment";
-    case fault_kind::overflow: return "bytes behind an allocation were overwritten";
-    case fault_kind::use_after_free: return "freed memory was written to";
-    case fault_kind::wrong_version: return "kernel built for another heap layout";
-    case fault_kind::destroyed: return "use of a destroyed heap";
-    case fault_kind::table_full: return "map of superblocks is full";
-    case fault_kind::count_: break;
+    case fault_kind::none:
+      return "no fault";
+    case fault_kind::out_of_memory:
+      return "out of memory";
+    case fault_kind::double_free:
+      return "double free";
+    case fault_kind::foreign_pointer:
+      return "free of a foreign pointer";
+    case fault_kind::interior_pointer:
+      return "free of a pointer into an allocation";
+    case fault_kind::size_mismatch:
+      return "sized free with a wrong size";
+    case fault_kind::bad_alignment:
+      return "impossible alignment";
+    case fault_kind::overflow:
+      return "bytes behind an allocation were overwritten";
+    case fault_kind::use_after_free:
+      return "freed memory was written to";
+    case fault_kind::wrong_version:
+      return "kernel built for another heap layout";
+    case fault_kind::destroyed:
+      return "use of a destroyed heap";
+    case fault_kind::table_full:
+      return "map of superblocks is full";
+    case fault_kind::count_:
+      break;
   }
   return "unknown fault";
 }
 
 std::ostream& operator<<(std::ostream& out, fault const& what) {
-  out << "quarry: " << name_of(what.kind) << " by block " << what.block << " thread " << what.thread;
+  out << "quarry: " << name_of(what.kind) << " by block " << what.block << " thread "
+      << what.thread;
   if (what.size != 0) out << ", " << what.size << " bytes";
   if (what.address != 0) out << ", address 0x" << std::hex << what.address << std::dec;
-  if (what.kind == fault_kind::out_of_memory) out << "; " << what.free_segments_bytes << " bytes of whole segments were free";
+  if (what.kind == fault_kind::out_of_memory)
+    out << "; " << what.free_segments_bytes << " bytes of whole segments were free";
   return out;
 }
 

@@ -10,14 +10,17 @@ namespace quarry {
 namespace {
 
 /// Calls `visit(segment, class, slice)` for each slice in use.
-void for_each_live_slice(heap_state& state, std::function<void(std::uint32_t, size_class, std::uint32_t)> const& visit) {
+void for_each_live_slice(
+    heap_state& state, std::function<void(std::uint32_t, size_class, std::uint32_t)> const& visit) {
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
     segment_use const use = state.segments[segment].load();
     if (!use.is_slices()) continue;
     size_class const id = use.slices_class();
     for (std::uint32_t slice = 0; slice < state.shapes[id].slices; ++slice) {
-      bool const is_back = (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
-      if (!is_back && state.handed_out(id, state.segments[segment].look().shape, segment, slice)) visit(segment, id, slice);
+      bool const is_back =
+          (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
+      if (!is_back && state.handed_out(id, state.segments[segment].look().shape, segment, slice))
+        visit(segment, id, slice);
     }
   }
 }
@@ -25,7 +28,8 @@ void for_each_live_slice(heap_state& state, std::function<void(std::uint32_t, si
 /// Allocations that the quarantine holds back count as freed.
 bool is_held_back(heap_state const& state, std::uint64_t address) {
   if constexpr (!is_on(mitigation::quarantine)) return false;
-  return std::find(state.quarantine, state.quarantine + quarantine_slots, address) != state.quarantine + quarantine_slots;
+  return std::find(state.quarantine, state.quarantine + quarantine_slots, address) !=
+         state.quarantine + quarantine_slots;
 }
 
 class auditor {
@@ -33,12 +37,15 @@ class auditor {
   explicit auditor(heap_state& state) : state_{state} {}
 
   std::vector<std::string> run() {
-    expect(state_.segment_tree().audit(), "the segment tree's inner levels do not cover its leaves");
+    expect(state_.segment_tree().audit(),
+           "the segment tree's inner levels do not cover its leaves");
     for (size_class id = 0; id < state_.classes; ++id) {
-      expect(state_.class_tree(id).audit(), "a class tree's inner levels do not cover its leaves, class", id);
+      expect(state_.class_tree(id).audit(),
+             "a class tree's inner levels do not cover its leaves, class", id);
       expect(!class_run::is_busy(state_.runs[id].value), "a class's run is locked, class", id);
     }
-    for (std::uint32_t segment = 0; segment < state_.segments_reserved; ++segment) check_segment(segment);
+    for (std::uint32_t segment = 0; segment < state_.segments_reserved; ++segment)
+      check_segment(segment);
     return std::move(problems_);
   }
 
@@ -53,13 +60,15 @@ class auditor {
       return;
     }
     bool clean = true;
-    for (std::uint32_t i = 0; i < state_.words_per_segment(); ++i) clean = clean && state_.word_at(segment, i) == 0;
+    for (std::uint32_t i = 0; i < state_.words_per_segment(); ++i)
+      clean = clean && state_.word_at(segment, i) == 0;
     expect(clean, "a segment without slices has bits set, segment", segment);
     check_unused_blocks(segment, 0);
     if (use.is_head()) {
       for (std::uint32_t i = 1; i < use.count(); ++i) {
         segment_use const tail = state_.segments[segment + i].load();
-        expect(tail.is_tail() && tail.count() == i, "a large allocation's tail is marked wrongly, segment", segment + i);
+        expect(tail.is_tail() && tail.count() == i,
+               "a large allocation's tail is marked wrongly, segment", segment + i);
       }
     }
   }
@@ -71,31 +80,43 @@ class auditor {
       std::uint32_t back = 0;
       for (std::uint32_t i = 0; i < one.words(); ++i) {
         word const bits = one.at(i).peek();
-        expect((bits & one.empty(i)) == one.empty(i), "bits without slices are not ones, segment", segment);
+        expect((bits & one.empty(i)) == one.empty(i), "bits without slices are not ones, segment",
+               segment);
         back += count_ones(bits & ~one.empty(i));
       }
       if (one.is_free()) {
         ++free_blocks;
-        expect(back == 0 && one.count() == block::free, "a free block has bits set, segment", segment);
+        expect(back == 0 && one.count() == block::free, "a free block has bits set, segment",
+               segment);
       } else {
-        expect(one.count() == static_cast<std::int32_t>(back) && back < one.slices(), "a block counts its slices wrongly, segment", segment);
+        expect(one.count() == static_cast<std::int32_t>(back) && back < one.slices(),
+               "a block counts its slices wrongly, segment", segment);
       }
       bool const advertised =
-          (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >> index % bits_per_word & 1) != 0;
-      expect(advertised || (back == 0 && !one.is_free()), "a block with something to claim is not advertised, segment", segment);
-      expect(!advertised || state_.class_tree(id).contains(segment), "a class tree lacks a segment that advertises, segment", segment);
+          (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
+               index % bits_per_word &
+           1) != 0;
+      expect(advertised || (back == 0 && !one.is_free()),
+             "a block with something to claim is not advertised, segment", segment);
+      expect(!advertised || state_.class_tree(id).contains(segment),
+             "a class tree lacks a segment that advertises, segment", segment);
     }
     check_unused_blocks(segment, state_.blocks_of(id));
-    expect(free_blocks == state_.segments[segment].free_blocks(), "a segment counts its free blocks wrongly, segment", segment);
-    expect(free_blocks < state_.blocks_of(id), "a segment with nothing in use was not given back, segment", segment);
+    expect(free_blocks == state_.segments[segment].free_blocks(),
+           "a segment counts its free blocks wrongly, segment", segment);
+    expect(free_blocks < state_.blocks_of(id),
+           "a segment with nothing in use was not given back, segment", segment);
   }
 
   /// Blocks from `first` on, which the segment does not have at present.
   void check_unused_blocks(std::uint32_t segment, std::uint32_t first) {
     for (std::uint32_t index = first; index < state_.blocks_per_segment; ++index) {
-      expect(state_.block_at(0, segment, index).count() == 0, "a block counts slices and is not there, segment", segment);
+      expect(state_.block_at(0, segment, index).count() == 0,
+             "a block counts slices and is not there, segment", segment);
       bool const advertised =
-          (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >> index % bits_per_word & 1) != 0;
+          (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
+               index % bits_per_word &
+           1) != 0;
       expect(!advertised, "a block is advertised and is not there, segment", segment);
     }
   }
@@ -130,7 +151,8 @@ heap_stats heap::stats() const {
     segment_use const use = state.segments[segment].load();
     if (use.is_free()) result.free_segments += state.segment_bytes();
     if (use.is_slices()) {
-      bound += bytes{state.shapes[use.slices_class()].slices} * state.shapes[use.slices_class()].size;
+      bound +=
+          bytes{state.shapes[use.slices_class()].slices} * state.shapes[use.slices_class()].size;
     } else if (use.is_head()) {
       result.live += bytes{use.count()} << state.segment_shift;
       ++result.allocations;
@@ -139,7 +161,8 @@ heap_stats heap::stats() const {
   }
   bytes live_slices = 0;
   for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
-    std::uint64_t const address = state.base + (std::uint64_t{segment} << state.segment_shift) + bytes{slice} * state.shapes[id].size;
+    std::uint64_t const address = state.base + (std::uint64_t{segment} << state.segment_shift) +
+                                  bytes{slice} * state.shapes[id].size;
     if (is_held_back(state, address)) return;
     live_slices += state.shapes[id].size;
     ++result.allocations;
@@ -147,7 +170,8 @@ heap_stats heap::stats() const {
   });
   result.live += live_slices;
   result.free_slices = bound - live_slices;
-  // What a class's run has not handed out yet, and what is held back, a large malloc takes back (heap_ref::malloc_large_in).
+  // What a class's run has not handed out yet, and what is held back, a large malloc takes back
+  // (heap_ref::malloc_large_in).
   std::uint32_t run = 0;
   std::uint32_t longest = 0;
   for (bool const is_live : has_live) {
@@ -160,8 +184,9 @@ heap_stats heap::stats() const {
       if (!use.is_slices()) continue;
       bool const has_slices_free =
           state.class_tree(use.slices_class()).contains(segment) ||
-                        class_run::used_up(state.runs[use.slices_class()].value) < slots_per_class;
-      if (has_slices_free) largest_slice = std::max<bytes>(largest_slice, state.shapes[use.slices_class()].size);
+          class_run::used_up(state.runs[use.slices_class()].value) < slots_per_class;
+      if (has_slices_free)
+        largest_slice = std::max<bytes>(largest_slice, state.shapes[use.slices_class()].size);
     }
   }
   result.largest_free = longest != 0 ? bytes{longest} << state.segment_shift : largest_slice;
@@ -178,12 +203,17 @@ std::vector<live_allocation> heap::live_allocations() const {
   };
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
     segment_use const use = state.segments[segment].load();
-    if (use.is_head()) add(std::uint64_t{segment} << state.segment_shift, quarry::bytes{use.count()} << state.segment_shift);
+    if (use.is_head())
+      add(std::uint64_t{segment} << state.segment_shift,
+          quarry::bytes{use.count()} << state.segment_shift);
   }
   for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
-    add((std::uint64_t{segment} << state.segment_shift) + quarry::bytes{slice} * state.shapes[id].size, state.shapes[id].size);
+    add((std::uint64_t{segment} << state.segment_shift) +
+            quarry::bytes{slice} * state.shapes[id].size,
+        state.shapes[id].size);
   });
-  std::sort(result.begin(), result.end(), [](auto const& a, auto const& b) { return a.address < b.address; });
+  std::sort(result.begin(), result.end(),
+            [](auto const& a, auto const& b) { return a.address < b.address; });
   return result;
 }
 

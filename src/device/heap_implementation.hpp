@@ -29,10 +29,14 @@ class heap::implementation {
   void grow(quarry::bytes bytes);
   quarry::bytes shrink(quarry::bytes bytes);
 
-  [[nodiscard]] heap_ref ref() const { return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved}; }
+  [[nodiscard]] heap_ref ref() const {
+    return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved};
+  }
   [[nodiscard]] machine where() const { return where_; }
   [[nodiscard]] void* region() const { return memory_->region(); }
-  [[nodiscard]] bytes region_bytes() const { return bytes{initial_->segments_reserved} << initial_->segment_shift; }
+  [[nodiscard]] bytes region_bytes() const {
+    return bytes{initial_->segments_reserved} << initial_->segment_shift;
+  }
 
  private:
   void lay_out(std::byte* metadata);
@@ -47,8 +51,9 @@ class heap::implementation {
   heap_state* shared_ = nullptr;  // in state_memory_; host code only uses its address
   std::byte* metadata_ = nullptr;
   bytes metadata_bytes_ = 0;
-  bool used_ = false;                           // reset before
-  std::uint32_t learned_[max_size_classes] = {};  // most segments of each class before the last reset
+  bool used_ = false;  // reset before
+  // most segments of each class before the last reset
+  std::uint32_t learned_[max_size_classes] = {};
 };
 
 /// The numbers of class `id` for segments of `segment_bytes`.

@@ -10,7 +10,8 @@ namespace quarry {
 
 kernel_memory::kernel_memory(machine where, bytes size) : size_{size} {
   if (where == machine::automatic) where = has_cuda_device() ? machine::cuda : machine::cpu;
-  memory_ = where == machine::cuda ? make_cuda_memory(2_MiB, 2_MiB) : make_cpu_memory(64_KiB, 64_KiB);
+  memory_ =
+      where == machine::cuda ? make_cuda_memory(2_MiB, 2_MiB) : make_cpu_memory(64_KiB, 64_KiB);
   data_ = memory_->metadata(size);
   memory_->zero(data_, size);
   memory_->synchronize();
@@ -22,8 +23,8 @@ kernel_memory& kernel_memory::operator=(kernel_memory&&) noexcept = default;
 
 void kernel_memory::check(bytes offset, bytes count) const {
   if (offset > size_ || count > size_ - offset) {
-    throw std::out_of_range{"kernel_memory: " + std::to_string(count) + " bytes from " + std::to_string(offset) + " of " +
-                            std::to_string(size_)};
+    throw std::out_of_range{"kernel_memory: " + std::to_string(count) + " bytes from " +
+                            std::to_string(offset) + " of " + std::to_string(size_)};
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace quarry {
 
-/// A reserved range of addresses, of which a part has memory, and metadata beside it. Throws std::bad_alloc or
-/// std::runtime_error that names the call.
+/// A reserved range of addresses, of which a part has memory, and metadata beside it. Throws
+/// std::bad_alloc or std::runtime_error that names the call.
 class heap_memory {
  public:
   virtual ~heap_memory() = default;
@@ -21,7 +21,8 @@ class heap_memory {
   virtual void map(bytes begin, bytes end) = 0;
   virtual void unmap(bytes begin, bytes end) = 0;
 
-  /// The lowest offset from `begin` to `end` from which on `unmap` works: memory goes back in the parts in which it came.
+  /// The lowest offset from `begin` to `end` from which on `unmap` works: memory goes back in the
+  /// parts in which it came.
   [[nodiscard]] virtual bytes unmappable_from(bytes begin, bytes end) const = 0;
 
   /// Memory apart from the range, aligned to 256 bytes; freed by `release` or with this object.

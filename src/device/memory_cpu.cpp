@@ -13,13 +13,16 @@
 namespace quarry {
 namespace {
 
-[[noreturn]] void throw_errno(char const* call) { throw std::system_error{errno, std::generic_category(), call}; }
+[[noreturn]] void throw_errno(char const* call) {
+  throw std::system_error{errno, std::generic_category(), call};
+}
 
 /// Anonymous pages: reserved without access, made usable and given back by mprotect and madvise.
 class cpu_memory final : public heap_memory {
  public:
   cpu_memory(bytes reserved, bytes alignment) : mapped_bytes_{reserved + alignment} {
-    mapping_ = ::mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    mapping_ = ::mmap(nullptr, mapped_bytes_, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping_ == MAP_FAILED) throw_errno("mmap of a heap's region");
     auto const address = reinterpret_cast<std::uintptr_t>(mapping_);
     region_ = reinterpret_cast<char*>((address + alignment - 1) / alignment * alignment);
@@ -34,18 +37,22 @@ class cpu_memory final : public heap_memory {
   void* region() const override { return region_; }
 
   void map(bytes begin, bytes end) override {
-    if (::mprotect(region_ + begin, end - begin, PROT_READ | PROT_WRITE) != 0) throw_errno("mprotect of a heap's region");
+    if (::mprotect(region_ + begin, end - begin, PROT_READ | PROT_WRITE) != 0)
+      throw_errno("mprotect of a heap's region");
   }
 
   void unmap(bytes begin, bytes end) override {
-    if (::madvise(region_ + begin, end - begin, MADV_DONTNEED) != 0) throw_errno("madvise of a heap's region");
-    if (::mprotect(region_ + begin, end - begin, PROT_NONE) != 0) throw_errno("mprotect of a heap's region");
+    if (::madvise(region_ + begin, end - begin, MADV_DONTNEED) != 0)
+      throw_errno("madvise of a heap's region");
+    if (::mprotect(region_ + begin, end - begin, PROT_NONE) != 0)
+      throw_errno("mprotect of a heap's region");
   }
 
   bytes unmappable_from(bytes begin, bytes) const override { return begin; }
 
   void* metadata(bytes size) override {
-    void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) throw_errno("mmap of a heap's metadata");
     metadata_.emplace(address, size);
     return address;

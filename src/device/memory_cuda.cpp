@@ -14,10 +14,12 @@ namespace quarry {
 namespace {
 
 void check(cudaError_t status, char const* call) {
-  if (status != cudaSuccess) throw std::runtime_error{std::string{call} + ": " + cudaGetErrorString(status)};
+  if (status != cudaSuccess)
+    throw std::runtime_error{std::string{call} + ": " + cudaGetErrorString(status)};
 }
 
-/// The driver's virtual memory functions, found at run time so that programs link without the driver's library.
+/// The driver's virtual memory functions, found at run time so that programs link without the
+/// driver's library.
 class driver {
  public:
   static driver const& instance() {
@@ -59,8 +61,10 @@ class driver {
   static void find(char const* name, Function& function) {
     void* address = nullptr;
     cudaDriverEntryPointQueryResult found{};
-    quarry::check(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
-    if (found != cudaDriverEntryPointSuccess) throw std::runtime_error{std::string{"the CUDA driver lacks "} + name};
+    quarry::check(
+        cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
+    if (found != cudaDriverEntryPointSuccess)
+      throw std::runtime_error{std::string{"the CUDA driver lacks "} + name};
     function = reinterpret_cast<Function>(address);
   }
 };
@@ -71,15 +75,20 @@ class cuda_memory final : public heap_memory {
   cuda_memory(bytes reserved, bytes alignment) : reserved_{reserved} {
     check(cudaGetDevice(&device_), "cudaGetDevice");
     check(cudaFree(nullptr), "CUDA initialisation");
-    // The slow paths of malloc and free are called through addresses, so the compiler cannot reserve stack for them.
+    // The slow paths of malloc and free are called through addresses, so the compiler cannot
+    // reserve stack for them.
     std::size_t stack = 0;
     check(cudaDeviceGetLimit(&stack, cudaLimitStackSize), "cudaDeviceGetLimit");
-    if (stack < stack_bytes) check(cudaDeviceSetLimit(cudaLimitStackSize, stack_bytes), "cudaDeviceSetLimit of the stack size");
+    if (stack < stack_bytes)
+      check(cudaDeviceSetLimit(cudaLimitStackSize, stack_bytes),
+            "cudaDeviceSetLimit of the stack size");
     auto const& cu = driver::instance();
     auto const how = properties();
-    cu.check(cu.granularity(&granularity_, &how, CU_MEM_ALLOC_GRANULARITY_MINIMUM), "cuMemGetAllocationGranularity");
+    cu.check(cu.granularity(&granularity_, &how, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+             "cuMemGetAllocationGranularity");
     reserved_ = rounded(reserved);
-    cu.check(cu.reserve(&region_, reserved_, alignment, 0, 0), "cuMemAddressReserve of a heap's region");
+    cu.check(cu.reserve(&region_, reserved_, alignment, 0, 0),
+             "cuMemAddressReserve of a heap's region");
     if (region_ % alignment != 0) {
       cu.free_range(region_, reserved_);
       throw std::runtime_error{"cuMemAddressReserve gave a range that is not aligned to a segment"};
@@ -109,12 +118,14 @@ class cuda_memory final : public heap_memory {
     CUmemAccessDesc access{};
     access.location = properties().location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    cu.check(cu.set_access(region_ + begin, end - begin, &access, 1), "cuMemSetAccess of a heap's memory");
+    cu.check(cu.set_access(region_ + begin, end - begin, &access, 1),
+             "cuMemSetAccess of a heap's memory");
   }
 
   void unmap(bytes begin, bytes end) override {
     auto const& cu = driver::instance();
-    for (auto at = parts_.lower_bound(begin); at != parts_.end() && at->first < end; at = parts_.erase(at)) {
+    for (auto at = parts_.lower_bound(begin); at != parts_.end() && at->first < end;
+         at = parts_.erase(at)) {
       cu.check(cu.unmap(region_ + at->first, at->second.size), "cuMemUnmap of a heap's memory");
       cu.release(at->second.handle);
       mapped_ = std::min(mapped_, at->first);
@@ -143,7 +154,9 @@ class cuda_memory final : public heap_memory {
     return {address, [](void* memory) { cudaFree(memory); }};
   }
 
-  void zero(void* to, bytes size) override { check(cudaMemsetAsync(to, 0, size, nullptr), "cudaMemsetAsync"); }
+  void zero(void* to, bytes size) override {
+    check(cudaMemsetAsync(to, 0, size, nullptr), "cudaMemsetAsync");
+  }
   void upload(void* to, void const* from, bytes size) override {
     check(cudaMemcpy(to, from, size, cudaMemcpyHostToDevice), "cudaMemcpy to a heap's metadata");
   }
@@ -159,14 +172,15 @@ class cuda_memory final : public heap_memory {
   };
 
   static constexpr std::size_t stack_bytes = 2048;  // ours, and as much again for the kernel's own
-  static constexpr bytes part_bytes = 1_GiB;  // what shrinking gives back at a time
+  static constexpr bytes part_bytes = 1_GiB;        // what shrinking gives back at a time
 
   void map_part(bytes at, bytes size) {
     auto const& cu = driver::instance();
     auto const how = properties();
     part added{size, {}};
     cu.check(cu.create(&added.handle, size, &how, 0), "cuMemCreate of a heap's memory");
-    if (auto const status = cu.map(region_ + at, size, 0, added.handle, 0); status != CUDA_SUCCESS) {
+    if (auto const status = cu.map(region_ + at, size, 0, added.handle, 0);
+        status != CUDA_SUCCESS) {
       cu.release(added.handle);
       cu.check(status, "cuMemMap of a heap's memory");
     }
@@ -180,7 +194,9 @@ class cuda_memory final : public heap_memory {
     how.location.id = device_;
     return how;
   }
-  [[nodiscard]] bytes rounded(bytes size) const { return (size + granularity_ - 1) / granularity_ * granularity_; }
+  [[nodiscard]] bytes rounded(bytes size) const {
+    return (size + granularity_ - 1) / granularity_ * granularity_;
+  }
 
   int device_ = 0;
   bytes reserved_;
@@ -194,7 +210,8 @@ class cuda_memory final : public heap_memory {
 }  // namespace
 
 std::shared_ptr<heap_memory> make_cuda_memory(bytes reserved, bytes alignment) {
-  if (!has_cuda_device()) throw std::runtime_error{"no CUDA device was found; ask for machine::cpu"};
+  if (!has_cuda_device())
+    throw std::runtime_error{"no CUDA device was found; ask for machine::cpu"};
   return std::make_shared<cuda_memory>(reserved, alignment);
 }
 

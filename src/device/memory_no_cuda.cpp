@@ -6,7 +6,8 @@
 namespace quarry {
 
 std::shared_ptr<heap_memory> make_cuda_memory(bytes, bytes) {
-  throw std::runtime_error{"quarry was built without CUDA; ask for machine::cpu, or build with -DQUARRY_CUDA=ON"};
+  throw std::runtime_error{
+      "quarry was built without CUDA; ask for machine::cpu, or build with -DQUARRY_CUDA=ON"};
 }
 
 bool has_cuda_device() { return false; }

@@ -13,7 +13,8 @@ struct known_file {
   bool was_set = false;  // if not, nothing is to be restored, and perhaps there is no GPU to ask
 };
 
-/// Guarded by: its mutex. Files come and go as the program and its libraries are loaded and unloaded.
+/// Guarded by: its mutex. Files come and go as the program and its libraries are loaded and
+/// unloaded.
 struct file_list {
   std::mutex mutex;
   std::vector<known_file> files;
@@ -42,9 +43,13 @@ file_with_route::~file_with_route() {
 void replace_malloc(heap const& heap) {
   auto& [mutex, files] = known_files();
   std::lock_guard const lock{mutex};
-  auto const concerned = [&](known_file const& known) { return known.file->where() == heap.where(); };
+  auto const concerned = [&](known_file const& known) {
+    return known.file->where() == heap.where();
+  };
   if (std::none_of(files.begin(), files.end(), concerned)) {
-    throw std::logic_error{"replace_malloc: no file of the program includes quarry/device/replace_malloc.cuh for the heap's machine"};
+    throw std::logic_error{
+        "replace_malloc: no file of the program includes quarry/device/replace_malloc.cuh for the "
+        "heap's machine"};
   }
   malloc_route const route{heap.ref(), heap.region(), heap.region_bytes()};
   // All files can free what the heap gives before one can allocate from it.
@@ -62,7 +67,8 @@ void restore_malloc() {
   std::lock_guard const lock{mutex};
   for (auto const& known : files) {
     if (!known.was_set) continue;
-    if (malloc_route const route = known.file->load(); route.allocates()) known.file->store(route.frees_only());
+    if (malloc_route const route = known.file->load(); route.allocates())
+      known.file->store(route.frees_only());
   }
 }
 

@@ -30,8 +30,10 @@ struct quarry_pool {
 namespace quarry {
 namespace {
 
-static_assert(static_cast<int>(memory_kind::host) == QUARRY_HOST && static_cast<int>(memory_kind::device) == QUARRY_DEVICE &&
-              static_cast<int>(memory_kind::pinned) == QUARRY_PINNED && static_cast<int>(memory_kind::managed) == QUARRY_MANAGED &&
+static_assert(static_cast<int>(memory_kind::host) == QUARRY_HOST &&
+              static_cast<int>(memory_kind::device) == QUARRY_DEVICE &&
+              static_cast<int>(memory_kind::pinned) == QUARRY_PINNED &&
+              static_cast<int>(memory_kind::managed) == QUARRY_MANAGED &&
               static_cast<int>(memory_kind::file) == QUARRY_FILE &&
               static_cast<int>(memory_kind::shared) == QUARRY_SHARED);
 
@@ -43,7 +45,9 @@ class pool_over final : public quarry_pool {
   void* allocate(bytes size) override { return pool_.allocate(size); }
   bool deallocate(void* memory) override { return pool_.deallocate(memory); }
   void release() override { pool_.release(); }
-  [[nodiscard]] std::optional<bytes> size_of(void const* memory) const override { return pool_.size_of(memory); }
+  [[nodiscard]] std::optional<bytes> size_of(void const* memory) const override {
+    return pool_.size_of(memory);
+  }
   [[nodiscard]] pool_counts counts() const override { return pool_.counts(); }
   bool note(void* memory, char const* name) override { return pool_.note(memory, name, {}); }
   [[nodiscard]] allocator_id id() const override { return pool_.id(); }
@@ -59,18 +63,29 @@ std::unique_ptr<quarry_pool> make(Resource from, pool_options const& options) {
 
 std::unique_ptr<quarry_pool> make(uint32_t from, quarry_pool_options const& wanted) {
   pool_options const usual;
-  pool_options const options{.first_block = wanted.first_block, .next_block = wanted.next_block, .growth = wanted.growth_percent,
-                             .alignment = wanted.alignment != 0 ? wanted.alignment : usual.alignment,
-                             .most = wanted.most != 0 ? wanted.most : usual.most, .name = wanted.name != nullptr ? wanted.name : ""};
+  pool_options const options{
+      .first_block = wanted.first_block,
+      .next_block = wanted.next_block,
+      .growth = wanted.growth_percent,
+      .alignment = wanted.alignment != 0 ? wanted.alignment : usual.alignment,
+      .most = wanted.most != 0 ? wanted.most : usual.most,
+      .name = wanted.name != nullptr ? wanted.name : ""};
   switch (from) {
-    case QUARRY_HOST: return make(host_resource{}, options);
-    case QUARRY_DEVICE: return make(device_resource{wanted.device}, options);
-    case QUARRY_PINNED: return make(pinned_resource{}, options);
-    case QUARRY_MANAGED: return make(managed_resource{}, options);
+    case QUARRY_HOST:
+      return make(host_resource{}, options);
+    case QUARRY_DEVICE:
+      return make(device_resource{wanted.device}, options);
+    case QUARRY_PINNED:
+      return make(pinned_resource{}, options);
+    case QUARRY_MANAGED:
+      return make(managed_resource{}, options);
     case QUARRY_FILE:
-      if (wanted.directory == nullptr) throw bad_argument{"quarry_pool_create: QUARRY_FILE needs options with a directory"};
+      if (wanted.directory == nullptr)
+        throw bad_argument{"quarry_pool_create: QUARRY_FILE needs options with a directory"};
       return make(file_resource{wanted.directory}, options);
-    case QUARRY_SHARED: throw bad_argument{"quarry_pool_create: memory that processes share is for C++ (shared_resource)"};
+    case QUARRY_SHARED:
+      throw bad_argument{
+          "quarry_pool_create: memory that processes share is for C++ (shared_resource)"};
   }
   throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(from)};
 }
@@ -101,7 +116,8 @@ quarry_status guarded(Work const& work) noexcept {
 }
 
 template <class Work>
-quarry_status with(quarry_pool* pool, char const* call, bool has_result, Work const& work) noexcept {
+quarry_status with(quarry_pool* pool, char const* call, bool has_result,
+                   Work const& work) noexcept {
   return guarded([&] {
     if (pool == nullptr) throw bad_argument{std::string{call} + ": the pool is null"};
     if (!has_result) throw bad_argument{std::string{call} + ": where the result goes is null"};
@@ -119,14 +135,18 @@ using quarry::with;
 
 quarry_pool_options quarry_pool_default_options(void) {
   quarry::pool_options const usual;
-  return {usual.first_block, usual.next_block, usual.growth, usual.alignment, usual.most, 0, nullptr, nullptr};
+  return {usual.first_block, usual.next_block, usual.growth, usual.alignment, usual.most, 0,
+          nullptr,           nullptr};
 }
 
-quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* options, quarry_pool** pool) {
+quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* options,
+                                 quarry_pool** pool) {
   if (pool != nullptr) *pool = nullptr;
   return guarded([&] {
-    if (pool == nullptr) throw quarry::bad_argument{"quarry_pool_create: where the result goes is null"};
-    *pool = quarry::make(from, options != nullptr ? *options : quarry_pool_default_options()).release();
+    if (pool == nullptr)
+      throw quarry::bad_argument{"quarry_pool_create: where the result goes is null"};
+    *pool =
+        quarry::make(from, options != nullptr ? *options : quarry_pool_default_options()).release();
     return QUARRY_OK;
   });
 }
@@ -144,7 +164,8 @@ quarry_status quarry_pool_allocate(quarry_pool* pool, uint64_t size, void** memo
 quarry_status quarry_pool_deallocate(quarry_pool* pool, void* memory) {
   return with(pool, "quarry_pool_deallocate", true, [&] {
     if (pool->deallocate(memory)) return QUARRY_OK;
-    return fail(QUARRY_NOT_IN_USE, "quarry_pool_deallocate: the address is not in use in this pool");
+    return fail(QUARRY_NOT_IN_USE,
+                "quarry_pool_deallocate: the address is not in use in this pool");
   });
 }
 
@@ -158,7 +179,8 @@ quarry_status quarry_pool_release(quarry_pool* pool) {
 quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_t* size) {
   return with(pool, "quarry_pool_size_of", size != nullptr, [&] {
     auto const found = pool->size_of(memory);
-    if (!found) return fail(QUARRY_NOT_IN_USE, "quarry_pool_size_of: the address is not in use in this pool");
+    if (!found)
+      return fail(QUARRY_NOT_IN_USE, "quarry_pool_size_of: the address is not in use in this pool");
     *size = *found;
     return QUARRY_OK;
   });
@@ -167,7 +189,8 @@ quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts) {
   return with(pool, "quarry_pool_get_counts", counts != nullptr, [&] {
     auto const all = pool->counts();
-    *counts = {all.held, all.most_held, all.live, all.most_live, all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
+    *counts = {all.held,        all.most_held,    all.live,         all.most_live,
+               all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
     return QUARRY_OK;
   });
 }
@@ -192,7 +215,8 @@ quarry_status quarry_find(void const* address, quarry_record* record) {
     if (record == nullptr) throw quarry::bad_argument{"quarry_find: where the result goes is null"};
     auto const found = quarry::registry::find(address);
     if (!found) return fail(QUARRY_NOT_IN_USE, "quarry_find: the address is in no allocation");
-    *record = {found->allocator, static_cast<uint32_t>(found->place.kind), found->place.device, found->begin, found->size};
+    *record = {found->allocator, static_cast<uint32_t>(found->place.kind), found->place.device,
+               found->begin, found->size};
     return QUARRY_OK;
   });
 }
@@ -206,7 +230,8 @@ quarry_status quarry_copy(void* to, void const* from, uint64_t size) {
 
 quarry_status quarry_fill(void* memory, int value, uint64_t size) {
   return guarded([&] {
-    if (value < 0 || value > 255) throw quarry::bad_argument{"quarry_fill: " + std::to_string(value) + " is no byte"};
+    if (value < 0 || value > 255)
+      throw quarry::bad_argument{"quarry_fill: " + std::to_string(value) + " is no byte"};
     quarry::operations::fill(memory, static_cast<unsigned char>(value), size);
     return QUARRY_OK;
   });
@@ -220,7 +245,8 @@ quarry_status quarry_report(char const* path) {
     }
     std::ofstream out{path};
     quarry::registry::report(out);
-    if (!out.flush()) throw quarry::resource_failed{"quarry_report", std::string{"cannot write to "} + path};
+    if (!out.flush())
+      throw quarry::resource_failed{"quarry_report", std::string{"cannot write to "} + path};
     return QUARRY_OK;
   });
 }

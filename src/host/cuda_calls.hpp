@@ -27,7 +27,8 @@ class on_device {
   int before_ = 0;
 };
 
-/// Throws `resource_failed` if the call did not succeed, whose error is not left to be taken for a later call's.
+/// Throws `resource_failed` if the call did not succeed, whose error is not left to be taken for a
+/// later call's.
 inline void check(cudaError_t found, char const* call) {
   if (found == cudaSuccess) return;
   cudaGetLastError();
@@ -38,7 +39,9 @@ inline void check(cudaError_t found, char const* call) {
 inline void check_device(int device) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  if (device < 0 || device >= count) throw bad_argument{"there is no device " + std::to_string(device) + " among " + std::to_string(count)};
+  if (device < 0 || device >= count)
+    throw bad_argument{"there is no device " + std::to_string(device) + " among " +
+                       std::to_string(count)};
 }
 
 }  // namespace quarry::cuda

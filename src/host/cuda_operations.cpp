@@ -8,7 +8,8 @@ namespace {
 
 cudaMemLocation location_of(memory_place where) {
   cudaMemLocation result{};
-  result.type = where.kind == memory_kind::device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost;
+  result.type =
+      where.kind == memory_kind::device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost;
   result.id = where.kind == memory_kind::device ? where.device : 0;
   return result;
 }
@@ -28,21 +29,26 @@ void copy(void* to, void const* from, bytes size, memory_place of) {
   check(cudaMemcpy(to, from, size, cudaMemcpyDefault), "cudaMemcpy");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
-void copy(void* to, void const* from, bytes size, cuda_stream on) { check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, on), "cudaMemcpyAsync"); }
+void copy(void* to, void const* from, bytes size, cuda_stream on) {
+  check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, on), "cudaMemcpyAsync");
+}
 void fill(void* memory, unsigned char value, bytes size, memory_place of) {
   on_device const here{device_of(of)};
   check(cudaMemset(memory, value, size), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
-void fill(void* memory, unsigned char value, bytes size, cuda_stream on) { check(cudaMemsetAsync(memory, value, size, on), "cudaMemsetAsync"); }
+void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
+  check(cudaMemsetAsync(memory, value, size, on), "cudaMemsetAsync");
+}
 
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on) {
   check(cudaMemPrefetchAsync(memory, size, location_of(where), 0, on), "cudaMemPrefetchAsync");
 }
 void advise(void* memory, bytes size, memory_advice what, memory_place where) {
-  cudaMemoryAdvise const advice = what == memory_advice::read_mostly      ? cudaMemAdviseSetReadMostly
-                                  : what == memory_advice::preferred_here ? cudaMemAdviseSetPreferredLocation
-                                                                          : cudaMemAdviseSetAccessedBy;
+  cudaMemoryAdvise const advice = what == memory_advice::read_mostly ? cudaMemAdviseSetReadMostly
+                                  : what == memory_advice::preferred_here
+                                      ? cudaMemAdviseSetPreferredLocation
+                                      : cudaMemAdviseSetAccessedBy;
   check(cudaMemAdvise(memory, size, advice, location_of(where)), "cudaMemAdvise");
 }
 

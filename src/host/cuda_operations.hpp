@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations need of CUDA; each throws `resource_failed`. In a build without CUDA they do so always.
+// What operations need of CUDA; each throws `resource_failed`. In a build without CUDA they do so
+// always.
 #pragma once
 
 #include "quarry/host/operations.hpp"

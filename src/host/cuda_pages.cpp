@@ -15,7 +15,8 @@ void check(cudaError_t found, char const* call) {
   throw resource_failed{call, cudaGetErrorString(found)};
 }
 
-/// The driver's functions, found when first used, so that programs link without the driver's library.
+/// The driver's functions, found when first used, so that programs link without the driver's
+/// library.
 struct driver {
   decltype(&::cuMemAddressReserve) reserve;
   decltype(&::cuMemAddressFree) free_range;
@@ -27,10 +28,14 @@ struct driver {
   decltype(&::cuMemGetAllocationGranularity) granularity;
 
   static driver const& functions() {
-    static driver const all{find<decltype(reserve)>("cuMemAddressReserve"), find<decltype(free_range)>("cuMemAddressFree"),
-                            find<decltype(create)>("cuMemCreate"),          find<decltype(release)>("cuMemRelease"),
-                            find<decltype(map)>("cuMemMap"),                find<decltype(unmap)>("cuMemUnmap"),
-                            find<decltype(set_access)>("cuMemSetAccess"),   find<decltype(granularity)>("cuMemGetAllocationGranularity")};
+    static driver const all{find<decltype(reserve)>("cuMemAddressReserve"),
+                            find<decltype(free_range)>("cuMemAddressFree"),
+                            find<decltype(create)>("cuMemCreate"),
+                            find<decltype(release)>("cuMemRelease"),
+                            find<decltype(map)>("cuMemMap"),
+                            find<decltype(unmap)>("cuMemUnmap"),
+                            find<decltype(set_access)>("cuMemSetAccess"),
+                            find<decltype(granularity)>("cuMemGetAllocationGranularity")};
     return all;
   }
 
@@ -40,7 +45,8 @@ struct driver {
     void* address = nullptr;
     cudaDriverEntryPointQueryResult found{};
     check(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
-    if (found != cudaDriverEntryPointSuccess) throw resource_failed{name, "the CUDA driver lacks it"};
+    if (found != cudaDriverEntryPointSuccess)
+      throw resource_failed{name, "the CUDA driver lacks it"};
     return reinterpret_cast<Function>(address);
   }
 };
@@ -70,7 +76,9 @@ CUresult allow(int device, std::uint64_t address, bytes size) {
 cuda_pages::cuda_pages(int device) : device_{device} {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  if (device < 0 || device >= count) throw bad_argument{"cuda_pages: there is no device " + std::to_string(device) + " among " + std::to_string(count)};
+  if (device < 0 || device >= count)
+    throw bad_argument{"cuda_pages: there is no device " + std::to_string(device) + " among " +
+                       std::to_string(count)};
   int before = 0;
   check(cudaGetDevice(&before), "cudaGetDevice");
   check(cudaInitDevice(device, 0, 0), "cudaInitDevice");
@@ -88,7 +96,9 @@ std::uint64_t cuda_pages::reserve(bytes size) {
   return begin;
 }
 
-void cuda_pages::give_up(std::uint64_t address, bytes size) noexcept { driver::functions().free_range(address, size); }
+void cuda_pages::give_up(std::uint64_t address, bytes size) noexcept {
+  driver::functions().free_range(address, size);
+}
 
 void cuda_pages::map(std::uint64_t address, bytes size) {
   auto const& cu = driver::functions();

@@ -16,12 +16,15 @@ constexpr bytes most_alignment = 256;
 void* checked(cudaError_t found, void* pointer, char const* resource, bytes size) {
   if (found == cudaSuccess) return pointer;
   cudaGetLastError();  // is not to be taken for a later call's
-  if (found == cudaErrorMemoryAllocation) throw out_of_memory{resource, size, cudaGetErrorString(found)};
+  if (found == cudaErrorMemoryAllocation)
+    throw out_of_memory{resource, size, cudaGetErrorString(found)};
   throw resource_failed{resource, cudaGetErrorString(found)};
 }
 
 void refuse_more_than_256(bytes alignment, char const* resource) {
-  if (alignment > most_alignment) throw bad_argument{std::string{resource} + ": alignment is " + std::to_string(alignment) + ", more than 256"};
+  if (alignment > most_alignment)
+    throw bad_argument{std::string{resource} + ": alignment is " + std::to_string(alignment) +
+                       ", more than 256"};
 }
 
 bytes at_least_one(bytes size) { return size == 0 ? 1 : size; }
@@ -42,7 +45,10 @@ void device_resource::deallocate(void* pointer, bytes, bytes) noexcept {
   cudaFree(pointer);
 }
 
-stream_ordered_resource::stream_ordered_resource(cuda_stream stream, int device) : stream_{stream}, device_{device} { check_device(device); }
+stream_ordered_resource::stream_ordered_resource(cuda_stream stream, int device)
+    : stream_{stream}, device_{device} {
+  check_device(device);
+}
 
 void* stream_ordered_resource::allocate(bytes size, bytes alignment) {
   refuse_more_than_256(alignment, "stream_ordered_resource");

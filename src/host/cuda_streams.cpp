@@ -12,7 +12,10 @@ cuda_streams::~cuda_streams() {
 }
 
 cuda_streams::stream cuda_streams::checked(stream on) const {
-  if (on == cudaStreamPerThread) throw bad_argument{"cuda_streams: cudaStreamPerThread is another stream in each thread; give a stream of your own"};
+  if (on == cudaStreamPerThread)
+    throw bad_argument{
+        "cuda_streams: cudaStreamPerThread is another stream in each thread; give a stream of your "
+        "own"};
   return on == cudaStreamLegacy ? nullptr : on;
 }
 
@@ -21,11 +24,13 @@ cuda_streams::event cuda_streams::record(stream on) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   bool const is_known = cudaStreamIsCapturing(on, &capture) == cudaSuccess;
   if (!is_known) cudaGetLastError();  // the default stream while another is captured
-  if (!is_known || capture != cudaStreamCaptureStatusNone) throw bad_argument{"cuda_streams: the stream is being captured"};
+  if (!is_known || capture != cudaStreamCaptureStatusNone)
+    throw bad_argument{"cuda_streams: the stream is being captured"};
   event result{nullptr};
   if (unused_.empty()) {
     unused_.reserve(unused_.capacity() + 1);  // so that `drop` needs no memory
-    cuda::check(cudaEventCreateWithFlags(&result.handle, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    cuda::check(cudaEventCreateWithFlags(&result.handle, cudaEventDisableTiming),
+                "cudaEventCreateWithFlags");
   } else {
     result.handle = unused_.back();
     unused_.pop_back();

@@ -38,7 +38,9 @@ void directory::add_to(entry& here, piece_book const& book) {
   auto const single = reinterpret_cast<std::uint64_t>(&book);
   for (;;) {
     std::uint64_t what = 0;
-    if (here.compare_exchange_strong(what, single, std::memory_order_release, std::memory_order_relaxed)) return;  // (P)
+    if (here.compare_exchange_strong(what, single, std::memory_order_release,
+                                     std::memory_order_relaxed))
+      return;  // (P)
     std::lock_guard const held{lists};
     what = here.load(std::memory_order_relaxed);
     if (what == 0) continue;
@@ -47,10 +49,12 @@ void directory::add_to(entry& here, piece_book const& book) {
       for (node* one = head; one != nullptr; one = one->next) {
         if (one->book == &book) return void(++one->blocks);
       }
-      here.store(reinterpret_cast<std::uint64_t>(&fresh_node(&book, 1, head)) + 1, std::memory_order_release);  // (P)
+      here.store(reinterpret_cast<std::uint64_t>(&fresh_node(&book, 1, head)) + 1,
+                 std::memory_order_release);  // (P)
       return;
     }
-    node& only = fresh_node(reinterpret_cast<piece_book const*>(what), what == single ? 2 : 1, nullptr);
+    node& only =
+        fresh_node(reinterpret_cast<piece_book const*>(what), what == single ? 2 : 1, nullptr);
     node* head = &only;
     if (what != single) {
       try {
@@ -60,7 +64,9 @@ void directory::add_to(entry& here, piece_book const& book) {
         throw;
       }
     }
-    if (here.compare_exchange_strong(what, reinterpret_cast<std::uint64_t>(head) + 1, std::memory_order_release, std::memory_order_relaxed)) return;  // (P)
+    if (here.compare_exchange_strong(what, reinterpret_cast<std::uint64_t>(head) + 1,
+                                     std::memory_order_release, std::memory_order_relaxed))
+      return;                             // (P)
     if (head != &only) give_back(*head);  // nobody has seen them
     give_back(only);
   }
@@ -71,18 +77,22 @@ void directory::remove_from(entry& here, piece_book const& book) noexcept {
   if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;
   std::lock_guard const held{lists};
   what = reinterpret_cast<std::uint64_t>(&book);
-  if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;  // never, as long as lists stay lists
+  // never, as long as lists stay lists
+  if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;
   node* before = nullptr;
-  for (node* one = reinterpret_cast<node*>(what - 1); one != nullptr; before = one, one = one->next) {
+  for (node* one = reinterpret_cast<node*>(what - 1); one != nullptr;
+       before = one, one = one->next) {
     if (one->book != &book) continue;
     if (--one->blocks != 0) return;
     if (before != nullptr) {
       before->next = one->next;
     } else {
       node* const next = one->next;
-      here.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1, std::memory_order_release);  // (P)
+      here.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1,
+                 std::memory_order_release);  // (P)
     }
-    changes_ = changes_ + 1;  // after the node left the list, so that who comes later cannot meet it, and before it strays
+    // after the node left the list, so that who comes later cannot meet it, and before it strays
+    changes_ = changes_ + 1;
     give_back(*one);
     return;
   }
@@ -97,7 +107,8 @@ void directory::add(piece_book const& book, std::uint64_t begin, bytes size) {
     constexpr bytes leaf_size = leaf_bytes / granule * sizeof(entry);
     auto* const fresh = static_cast<entry*>(lasting_allocate(lasting_use::granules, leaf_size));
     entry* none = nullptr;
-    if (!leaves_[leaf].compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) /* (P) */ lasting_deallocate(lasting_use::granules, fresh, leaf_size);
+    if (!leaves_[leaf].compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) /* (P) */
+      lasting_deallocate(lasting_use::granules, fresh, leaf_size);
   }
   std::uint64_t done = first;
   try {
@@ -111,7 +122,8 @@ void directory::add(piece_book const& book, std::uint64_t begin, bytes size) {
 void directory::remove(piece_book const& book, std::uint64_t begin, bytes size) noexcept {
   std::uint64_t const end = begin + size;
   if (!is_known(begin, size)) return;
-  for (std::uint64_t here = begin / granule * granule; here < end; here += granule) remove_from(at(here), book);
+  for (std::uint64_t here = begin / granule * granule; here < end; here += granule)
+    remove_from(at(here), book);
 }
 
 }  // namespace quarry

@@ -16,31 +16,43 @@ namespace {
 int open_nameless(std::string const& directory) {
   std::string path = directory + "/quarry-XXXXXX";
   int const file = mkostemp(path.data(), O_CLOEXEC);
-  if (file < 0) throw resource_failed{"file_resource: mkostemp in " + directory, std::strerror(errno)};
+  if (file < 0)
+    throw resource_failed{"file_resource: mkostemp in " + directory, std::strerror(errno)};
   unlink(path.c_str());
   return file;
 }
 
 bytes page_size() { return static_cast<bytes>(sysconf(_SC_PAGESIZE)); }
-bytes whole_pages(bytes size) { return size == 0 ? page_size() : (size + page_size() - 1) & ~(page_size() - 1); }
+bytes whole_pages(bytes size) {
+  return size == 0 ? page_size() : (size + page_size() - 1) & ~(page_size() - 1);
+}
 
 }  // namespace
 
-file_resource::file_resource(std::string directory) : directory_{std::move(directory)} { close(open_nameless(directory_)); }
+file_resource::file_resource(std::string directory) : directory_{std::move(directory)} {
+  close(open_nameless(directory_));
+}
 
 void* file_resource::allocate(bytes size, bytes alignment) {
-  if (alignment > page_size()) throw bad_argument{"file_resource: alignment is " + std::to_string(alignment) + ", more than a page's " + std::to_string(page_size())};
+  if (alignment > page_size())
+    throw bad_argument{"file_resource: alignment is " + std::to_string(alignment) +
+                       ", more than a page's " + std::to_string(page_size())};
   if (size > most_bytes_at_once) throw out_of_memory{"file_resource", size, "nothing has so much"};
   int const file = open_nameless(directory_);
   // Blocks are taken now: a full disk is an error here, and not a signal later.
   int const failed = posix_fallocate(file, 0, static_cast<off_t>(whole_pages(size)));
-  void* const result = failed != 0 ? MAP_FAILED : mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* const result =
+      failed != 0 ? MAP_FAILED
+                  : mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   int const why = failed != 0 ? failed : errno;
   close(file);
-  if (result == MAP_FAILED) throw out_of_memory{"file_resource in " + directory_, size, std::strerror(why)};
+  if (result == MAP_FAILED)
+    throw out_of_memory{"file_resource in " + directory_, size, std::strerror(why)};
   return result;
 }
 
-void file_resource::deallocate(void* pointer, bytes size, bytes) noexcept { munmap(pointer, whole_pages(size)); }
+void file_resource::deallocate(void* pointer, bytes size, bytes) noexcept {
+  munmap(pointer, whole_pages(size));
+}
 
 }  // namespace quarry

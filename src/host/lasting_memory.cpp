@@ -49,18 +49,22 @@ void* lasting_allocate(lasting_use use, bytes size) {
       list.pop_back();
       return result;
     }
-    list.reserve(list.capacity() + 1);  // so that giving back needs no memory: a place for each that there is
+    // so that giving back needs no memory: a place for each that there is
+    list.reserve(list.capacity() + 1);
   }
-  void* const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (fresh == MAP_FAILED) throw std::bad_alloc{};
-  if (use == lasting_use::pieces || use == lasting_use::slots) madvise(fresh, size, MADV_HUGEPAGE);  // a look-up is a miss in each
+  // a look-up is a miss in each
+  if (use == lasting_use::pieces || use == lasting_use::slots) madvise(fresh, size, MADV_HUGEPAGE);
   return fresh;
 }
 
 void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept {
   size = lasting_size(size);
   if (madvise(memory, size, MADV_DONTNEED) != 0) {  // mlockall has locked it
-    if (munlock(memory, size) != 0 || madvise(memory, size, MADV_DONTNEED) != 0) return;  // it would not read as zero: nobody gets it again
+    // it would not read as zero: nobody gets it again
+    if (munlock(memory, size) != 0 || madvise(memory, size, MADV_DONTNEED) != 0) return;
   }
   waiting& them = all();
   std::lock_guard const held{them.mutex};

@@ -8,7 +8,9 @@
 namespace quarry {
 namespace {
 
-[[noreturn]] void refuse(char const* resource) { throw resource_failed{resource, "Quarry was built without CUDA"}; }
+[[noreturn]] void refuse(char const* resource) {
+  throw resource_failed{resource, "Quarry was built without CUDA"};
+}
 
 }  // namespace
 
@@ -16,7 +18,10 @@ device_resource::device_resource(int device) : device_{device} { refuse("device_
 void* device_resource::allocate(bytes, bytes) { refuse("device_resource"); }
 void device_resource::deallocate(void*, bytes, bytes) noexcept {}
 
-stream_ordered_resource::stream_ordered_resource(cuda_stream stream, int device) : stream_{stream}, device_{device} { refuse("stream_ordered_resource"); }
+stream_ordered_resource::stream_ordered_resource(cuda_stream stream, int device)
+    : stream_{stream}, device_{device} {
+  refuse("stream_ordered_resource");
+}
 void* stream_ordered_resource::allocate(bytes, bytes) { refuse("stream_ordered_resource"); }
 void stream_ordered_resource::deallocate(void*, bytes, bytes) noexcept {}
 

@@ -18,7 +18,9 @@ constexpr unsigned most_nodes = 1024;
 constexpr unsigned bits = 8 * sizeof(unsigned long);
 
 bytes page_size() { return static_cast<bytes>(sysconf(_SC_PAGESIZE)); }
-bytes whole_pages(bytes size) { return size == 0 ? page_size() : (size + page_size() - 1) & ~(page_size() - 1); }
+bytes whole_pages(bytes size) {
+  return size == 0 ? page_size() : (size + page_size() - 1) & ~(page_size() - 1);
+}
 
 bool bind(void* memory, bytes size, unsigned node) {
   std::array<unsigned long, most_nodes / bits> nodes{};
@@ -30,28 +32,39 @@ bool bind(void* memory, bytes size, unsigned node) {
 
 numa_resource::numa_resource(unsigned node) : node_{node} {
   std::string const path = "/sys/devices/system/node/node" + std::to_string(node);
-  if (node >= most_nodes || access(path.c_str(), F_OK) != 0) throw bad_argument{"numa_resource: there is no node " + std::to_string(node) + " (" + path + ")"};
-  void* const probe = mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (node >= most_nodes || access(path.c_str(), F_OK) != 0)
+    throw bad_argument{"numa_resource: there is no node " + std::to_string(node) + " (" + path +
+                       ")"};
+  void* const probe =
+      mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (probe == MAP_FAILED) throw resource_failed{"numa_resource: mmap", std::strerror(errno)};
   bool const can = bind(probe, page_size(), node);
   int const why = errno;
   munmap(probe, page_size());
-  if (!can) throw resource_failed{"numa_resource: mbind to node " + std::to_string(node), std::strerror(why)};
+  if (!can)
+    throw resource_failed{"numa_resource: mbind to node " + std::to_string(node),
+                          std::strerror(why)};
 }
 
 void* numa_resource::allocate(bytes size, bytes alignment) {
-  if (alignment > page_size()) throw bad_argument{"numa_resource: alignment is " + std::to_string(alignment) + ", more than a page's " + std::to_string(page_size())};
+  if (alignment > page_size())
+    throw bad_argument{"numa_resource: alignment is " + std::to_string(alignment) +
+                       ", more than a page's " + std::to_string(page_size())};
   if (size > most_bytes_at_once) throw out_of_memory{"numa_resource", size, "nothing has so much"};
-  void* const result = mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const result =
+      mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (result == MAP_FAILED) throw out_of_memory{"numa_resource", size, std::strerror(errno)};
   if (!bind(result, whole_pages(size), node_)) {
     int const why = errno;
     munmap(result, whole_pages(size));
-    throw resource_failed{"numa_resource: mbind to node " + std::to_string(node_), std::strerror(why)};
+    throw resource_failed{"numa_resource: mbind to node " + std::to_string(node_),
+                          std::strerror(why)};
   }
   return result;
 }
 
-void numa_resource::deallocate(void* pointer, bytes size, bytes) noexcept { munmap(pointer, whole_pages(size)); }
+void numa_resource::deallocate(void* pointer, bytes size, bytes) noexcept {
+  munmap(pointer, whole_pages(size));
+}
 
 }  // namespace quarry

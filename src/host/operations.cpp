@@ -12,7 +12,8 @@
 namespace quarry {
 
 struct adopted_memory::state {
-  state(std::uint64_t where, bytes size, memory_place place, std::string name) : begin{where}, room{(size + 15) / 16 * 16}, account{table, place, std::move(name)} {
+  state(std::uint64_t where, bytes size, memory_place place, std::string name)
+      : begin{where}, room{(size + 15) / 16 * 16}, account{table, place, std::move(name)} {
     table.reserve();
     account.add_block(begin, room);
     table.set_in_use(table.add(begin, room, no_piece, no_piece), size);
@@ -28,10 +29,12 @@ struct adopted_memory::state {
 adopted_memory::adopted_memory(void* memory, bytes size, memory_place place, std::string name) {
   auto const begin = reinterpret_cast<std::uint64_t>(memory);
   if (begin == 0 || begin % 16 != 0 || size == 0 || size > most_bytes_at_once) {
-    throw bad_argument{"adopted_memory: " + std::to_string(size) + " bytes at an address that is no multiple of 16, or of no size"};
+    throw bad_argument{"adopted_memory: " + std::to_string(size) +
+                       " bytes at an address that is no multiple of 16, or of no size"};
   }
   if (auto const other = registry::find(memory)) {
-    throw bad_argument{"adopted_memory: it belongs to " + registry::name_of(other->allocator) + " already"};
+    throw bad_argument{"adopted_memory: it belongs to " + registry::name_of(other->allocator) +
+                       " already"};
   }
   state_ = std::make_unique<state>(begin, size, place, std::move(name));
 }
@@ -43,20 +46,27 @@ namespace operations {
 namespace {
 
 /// Memory that no GPU's work can be about, so that the host may go ahead.
-bool is_hosts(memory_place place) { return place.kind == memory_kind::host || place.kind == memory_kind::file || place.kind == memory_kind::shared; }
+bool is_hosts(memory_place place) {
+  return place.kind == memory_kind::host || place.kind == memory_kind::file ||
+         place.kind == memory_kind::shared;
+}
 
 /// The record of [memory, memory + size). Throws `bad_argument`.
 allocation_record checked(char const* operation, char const* role, void const* memory, bytes size) {
   auto const found = registry::find(memory);
   std::ostringstream why;
   if (!found) {
-    why << operation << ": " << role << ' ' << memory << " is in no allocation that the registry knows; memory of others is made known by adopted_memory";
+    why << operation << ": " << role << ' ' << memory
+        << " is in no allocation that the registry knows; memory of others is made known by "
+           "adopted_memory";
     throw bad_argument{why.str()};
   }
-  bytes const left = found->size - static_cast<bytes>(static_cast<char const*>(memory) - static_cast<char const*>(found->begin));
+  bytes const left = found->size - static_cast<bytes>(static_cast<char const*>(memory) -
+                                                      static_cast<char const*>(found->begin));
   if (size <= left) return *found;
-  why << operation << ": " << size << " bytes " << role << ' ' << memory << " are " << size - left << " more than are left of the allocation of "
-      << found->size << " bytes at " << found->begin << " of " << registry::name_of(found->allocator);
+  why << operation << ": " << size << " bytes " << role << ' ' << memory << " are " << size - left
+      << " more than are left of the allocation of " << found->size << " bytes at " << found->begin
+      << " of " << registry::name_of(found->allocator);
   if (auto const note = registry::note_of(memory)) why << " named " << note->name;
   throw bad_argument{why.str()};
 }
@@ -70,7 +80,8 @@ void copy(void* to, void const* from, bytes size) {
   if (is_hosts(target.place) && is_hosts(source.place)) {
     std::memmove(to, from, size);
   } else {
-    cuda::copy(to, from, size, source.place.kind == memory_kind::device ? source.place : target.place);
+    cuda::copy(to, from, size,
+               source.place.kind == memory_kind::device ? source.place : target.place);
   }
 }
 void copy(void* to, void const* from, bytes size, cuda_stream on) {
@@ -104,7 +115,8 @@ void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on, memory_place of) {
   if (size == 0) return;
   if (of.kind == memory_kind::managed) return cuda::prefetch(memory, size, where, on);
-  if (of.kind == memory_kind::file && where.kind != memory_kind::device) advise(const_cast<void*>(memory), size, memory_advice::will_be_used, {}, of);
+  if (of.kind == memory_kind::file && where.kind != memory_kind::device)
+    advise(const_cast<void*>(memory), size, memory_advice::will_be_used, {}, of);
 }
 
 void advise(void* memory, bytes size, memory_advice what, memory_place where) {
@@ -112,16 +124,22 @@ void advise(void* memory, bytes size, memory_advice what, memory_place where) {
 }
 void advise(void* memory, bytes size, memory_advice what, memory_place where, memory_place of) {
   if (size == 0) return;
-  bool const is_drivers = what == memory_advice::read_mostly || what == memory_advice::preferred_here || what == memory_advice::accessed_by;
+  bool const is_drivers = what == memory_advice::read_mostly ||
+                          what == memory_advice::preferred_here ||
+                          what == memory_advice::accessed_by;
   if (is_drivers && of.kind == memory_kind::managed) return cuda::advise(memory, size, what, where);
-  if (is_drivers || of.kind == memory_kind::managed || of.kind == memory_kind::device || of.kind == memory_kind::pinned) {
+  if (is_drivers || of.kind == memory_kind::managed || of.kind == memory_kind::device ||
+      of.kind == memory_kind::pinned) {
     throw bad_argument{"advise: this advice is none for such memory; see memory_advice"};
   }
   auto const page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   auto const begin = reinterpret_cast<std::uint64_t>(memory) & ~(page - 1);
   bytes const whole = reinterpret_cast<std::uint64_t>(memory) + size - begin;
-  int const advice = what == memory_advice::will_be_used ? MADV_WILLNEED : what == memory_advice::is_sequential ? MADV_SEQUENTIAL : MADV_RANDOM;
-  if (madvise(reinterpret_cast<void*>(begin), whole, advice) != 0) throw resource_failed{"madvise", std::strerror(errno)};
+  int const advice = what == memory_advice::will_be_used    ? MADV_WILLNEED
+                     : what == memory_advice::is_sequential ? MADV_SEQUENTIAL
+                                                            : MADV_RANDOM;
+  if (madvise(reinterpret_cast<void*>(begin), whole, advice) != 0)
+    throw resource_failed{"madvise", std::strerror(errno)};
 }
 
 }  // namespace operations

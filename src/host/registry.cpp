@@ -16,13 +16,14 @@ struct every_ledger {
   allocator_id last = 0;
 };
 every_ledger& every() {
-  static every_ledger& it = *new every_ledger;  // pools that are destroyed after main() have one, too
+  // pools that are destroyed after main() have one, too
+  static every_ledger& it = *new every_ledger;
   return it;
 }
 
 constexpr std::size_t most_everywhere = 64;
 constinit watched<piece_book const*> everywhere[most_everywhere]{};  // written under the mutex
-constinit watched<std::size_t> everywhere_count{0};                   // those behind it are empty
+constinit watched<std::size_t> everywhere_count{0};                  // those behind it are empty
 
 constexpr char const* kind_names[] = {"host", "device", "pinned", "managed", "file", "shared"};
 
@@ -34,7 +35,9 @@ ledger::ledger(piece_table& table, memory_place place, std::string name, bool is
   std::lock_guard const held{all.mutex};
   std::size_t free = 0;
   while (is_everywhere && everywhere[free] != nullptr) {
-    if (++free == most_everywhere) throw bad_argument{"ledger: there are 64 tracked resources already; put pools upon fewer of them"};
+    if (++free == most_everywhere)
+      throw bad_argument{
+          "ledger: there are 64 tracked resources already; put pools upon fewer of them"};
   }
   id_ = all.last + 1;
   if (name_.empty()) name_ = "allocator " + std::to_string(id_);
@@ -152,7 +155,9 @@ std::vector<allocation_record> live(allocator_id allocator) {
   std::lock_guard const held{all.mutex};
   for (auto const& [id, whose] : all.by_id) {
     if (allocator != 0 && allocator != id) continue;
-    whose->book().for_each([&, owner = packed(id, whose->place())](piece_table::record const& one) { result.push_back(record_of(owner, one)); });
+    whose->book().for_each([&, owner = packed(id, whose->place())](piece_table::record const& one) {
+      result.push_back(record_of(owner, one));
+    });
   }
   return result;
 }
@@ -170,11 +175,13 @@ void report(std::ostream& out, allocator_id allocator) {
       out << "  " << reinterpret_cast<void*>(one.begin) << "  " << one.size << " bytes";
       if (auto const note = one.is_noted ? owner.note_of(one.begin) : std::nullopt) {
         out << "  " << note->name;
-        if (note->where.line() != 0) out << "  (" << note->where.file_name() << ':' << note->where.line() << ')';
+        if (note->where.line() != 0)
+          out << "  (" << note->where.file_name() << ':' << note->where.line() << ')';
       }
       out << '\n';
     });
-    out << whose->name() << " (allocator " << id << ", " << kind_names[static_cast<std::size_t>(whose->place().kind)];
+    out << whose->name() << " (allocator " << id << ", "
+        << kind_names[static_cast<std::size_t>(whose->place().kind)];
     if (!whose->place().is_touchable()) out << ' ' << int{whose->place().device};
     out << "): " << count << " allocations, " << sum << " bytes\n";
   }

@@ -15,8 +15,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 #include <new>
+#include <utility>
 
 namespace quarry {
 namespace {
@@ -31,7 +31,8 @@ struct process {
   std::uint64_t began;
 };
 struct allocation {
-  std::atomic<std::uint32_t> is_there;  // written last: a release, so that a process killed after it has written the rest
+  // written last: a release, so that a process killed after it has written the rest
+  std::atomic<std::uint32_t> is_there;
   char name[64];
   std::uint64_t begin;
   bytes size, asked;
@@ -50,18 +51,21 @@ struct tables {
   std::array<process, most_processes> processes;
   std::array<allocation, most_allocations> allocations;
 };
-constexpr bytes data_begin = (sizeof(tables) + data_alignment - 1) / data_alignment * data_alignment;
+constexpr bytes data_begin =
+    (sizeof(tables) + data_alignment - 1) / data_alignment * data_alignment;
 
 bool has_other_threads(std::string const& folder, pid_t id) {
   DIR* const tasks = opendir((folder + "/task").c_str());
   if (tasks == nullptr) return false;
   bool found = false;
-  while (dirent const* const one = readdir(tasks)) found |= one->d_name[0] != '.' && one->d_name != std::to_string(id);
+  while (dirent const* const one = readdir(tasks))
+    found |= one->d_name[0] != '.' && one->d_name != std::to_string(id);
   closedir(tasks);
   return found;
 }
 
-/// When a process began, in the kernel's ticks: 0 if there is none, nothing if that cannot be told now.
+/// When a process began, in the kernel's ticks: 0 if there is none, nothing if that cannot be told
+/// now.
 std::optional<std::uint64_t> began_at(pid_t id) {
   std::string const folder = "/proc/" + std::to_string(id);
   std::FILE* const file = std::fopen((folder + "/stat").c_str(), "re");
@@ -95,7 +99,7 @@ class open_file {
   [[nodiscard]] int keep() { return std::exchange(number_, -1); }
   /// Its size, if it still has a name.
   [[nodiscard]] static std::optional<off_t> named_size(int number) {
-    struct stat state {};
+    struct stat state{};
     if (fstat(number, &state) != 0 || state.st_nlink == 0) return std::nullopt;
     return state.st_size;
   }
@@ -135,27 +139,36 @@ class shared_resource::segment {
     {
       guard const held{*this};
       if (is_mine()) forget(entry_);
-      bool const is_last = std::none_of(all().processes.begin(), all().processes.end(), [](process const& one) { return one.id != 0; });
-      if (is_last && open_file::named_size(file_)) shm_unlink(name_.c_str());  // a file that has its name is the one of that name
+      bool const is_last = std::none_of(all().processes.begin(), all().processes.end(),
+                                        [](process const& one) { return one.id != 0; });
+      // a file that has its name is the one of that name
+      if (is_last && open_file::named_size(file_)) shm_unlink(name_.c_str());
     }
     munmap(base_, mapped_);
     close(file_);
   }
 
-  [[nodiscard]] void* allocate(std::string_view name, bytes asked, bytes alignment, bool may_be_there) {
+  [[nodiscard]] void* allocate(std::string_view name, bytes asked, bytes alignment,
+                               bool may_be_there) {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > data_alignment) {
-      throw bad_argument{"shared_resource: alignment is " + std::to_string(alignment) + ", no power of two to 4096"};
+      throw bad_argument{"shared_resource: alignment is " + std::to_string(alignment) +
+                         ", no power of two to 4096"};
     }
-    if (asked > most_bytes_at_once) throw out_of_memory{"shared_resource " + name_, asked, "nothing has so much"};
+    if (asked > most_bytes_at_once)
+      throw out_of_memory{"shared_resource " + name_, asked, "nothing has so much"};
     bytes const size = (std::max<bytes>(asked, 1) + 63) / 64 * 64;
     alignment = std::max<bytes>(alignment, 64);
     guard const held{*this};
     std::uint32_t const mine = my_process();
     if (may_be_there) {
       if (allocation* const there = find(name)) {
-        if (there->begin % alignment != 0) throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} + " is there, and not aligned to " + std::to_string(alignment)};
+        if (there->begin % alignment != 0)
+          throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} +
+                             " is there, and not aligned to " + std::to_string(alignment)};
         if (there->asked == asked) return take(*there, mine);
-        throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} + " is there with " + std::to_string(there->asked) + " bytes, not " + std::to_string(asked)};
+        throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} +
+                           " is there with " + std::to_string(there->asked) + " bytes, not " +
+                           std::to_string(asked)};
       }
     }
     for (bool const again : {false, true}) {
@@ -174,7 +187,9 @@ class shared_resource::segment {
       free->is_there.store(1, std::memory_order_release);
       return data() + *begin;
     }
-    throw out_of_memory{"shared_resource " + name_, asked, "no gap of its " + std::to_string(all().size) + " bytes, or no entry of its table, is free"};
+    throw out_of_memory{"shared_resource " + name_, asked,
+                        "no gap of its " + std::to_string(all().size) +
+                            " bytes, or no entry of its table, is free"};
   }
   [[nodiscard]] void* take(std::string_view name) {
     guard const held{*this};
@@ -189,7 +204,8 @@ class shared_resource::segment {
       if (each.is_there == 0 || each.begin != begin) continue;
       if (each.references[entry_] == 0) return false;
       if (each.sum() == 1) {
-        each.is_there.store(0, std::memory_order_release);  // and its reference with it, by one store
+        // and its reference with it, by one store
+        each.is_there.store(0, std::memory_order_release);
       } else {
         --each.references[entry_];
       }
@@ -237,24 +253,34 @@ class shared_resource::segment {
   /// False if what it opened lost its name meanwhile: its last user has closed it.
   bool open(bytes size) {
     open_file file{shm_open(name_.c_str(), O_RDWR | O_CLOEXEC | (size == 0 ? 0 : O_CREAT), 0600)};
-    if (file.number() < 0 && errno == ENOENT) throw bad_argument{"shared_resource: there is no segment " + name_ + ", and it cannot be made of 0 bytes"};
-    if (file.number() < 0) throw resource_failed{"shared_resource: shm_open of " + name_, std::strerror(errno)};
+    if (file.number() < 0 && errno == ENOENT)
+      throw bad_argument{"shared_resource: there is no segment " + name_ +
+                         ", and it cannot be made of 0 bytes"};
+    if (file.number() < 0)
+      throw resource_failed{"shared_resource: shm_open of " + name_, std::strerror(errno)};
     file_lock const making{file.number()};
     auto const length = open_file::named_size(file.number());
     if (!length) return false;
     bool is_new = *length == 0;
-    if (is_new && size == 0) throw bad_argument{"shared_resource: segment " + name_ + " was never made"};
-    if (!is_new && static_cast<bytes>(*length) <= data_begin) throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
-    mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment : static_cast<bytes>(*length);
+    if (is_new && size == 0)
+      throw bad_argument{"shared_resource: segment " + name_ + " was never made"};
+    if (!is_new && static_cast<bytes>(*length) <= data_begin)
+      throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+    mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment
+                     : static_cast<bytes>(*length);
     if (is_new) take_pages(file.number(), size);
     base_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
-    if (base_ == MAP_FAILED) throw out_of_memory{"shared_resource " + name_, mapped_, std::strerror(errno)};
+    if (base_ == MAP_FAILED)
+      throw out_of_memory{"shared_resource " + name_, mapped_, std::strerror(errno)};
     try {
       is_new |= all().is_made.load(std::memory_order_acquire) == 0;  // its maker died
       if (is_new) make();
-      if (all().is_made != magic || data_begin + all().size != mapped_) throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
-      if (size != 0 && (size + data_alignment - 1) / data_alignment * data_alignment != all().size) {
-        throw bad_argument{"shared_resource: " + name_ + " is there with " + std::to_string(all().size) + " bytes, not " + std::to_string(size)};
+      if (all().is_made != magic || data_begin + all().size != mapped_)
+        throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+      if (size != 0 &&
+          (size + data_alignment - 1) / data_alignment * data_alignment != all().size) {
+        throw bad_argument{"shared_resource: " + name_ + " is there with " +
+                           std::to_string(all().size) + " bytes, not " + std::to_string(size)};
       }
       guard const held{*this};
       if (open_file::named_size(file.number())) {
@@ -294,14 +320,19 @@ class shared_resource::segment {
   }
 
   // From here on the lock is held.
-  /// Whether this opening has an entry among the processes: a child of fork has its parent's number, and not its entry.
+  /// Whether this opening has an entry among the processes: a child of fork has its parent's
+  /// number, and not its entry.
   [[nodiscard]] bool is_mine() const { return entry_of_ == getpid(); }
   /// The entry of this opening, which it gets if it has none.
   [[nodiscard]] std::uint32_t my_process() {
     if (is_mine()) return entry_;
-    if (!open_file::named_size(file_)) throw resource_failed{"shared_resource " + name_, "its last user has closed it; open it again"};
+    if (!open_file::named_size(file_))
+      throw resource_failed{"shared_resource " + name_,
+                            "its last user has closed it; open it again"};
     auto const began = began_at(getpid());
-    if (!began || *began == 0) throw resource_failed{"shared_resource " + name_, "/proc does not tell when this process began"};
+    if (!began || *began == 0)
+      throw resource_failed{"shared_resource " + name_,
+                            "/proc does not tell when this process began"};
     for (bool const again : {false, true}) {
       if (again) (void)collect();
       for (std::uint32_t at = 0; at != most_processes; ++at) {
@@ -338,7 +369,9 @@ class shared_resource::segment {
     for (std::uint32_t at = 0; at < most_allocations; ++at) {
       if (all().allocations[at].is_there != 0) in_order[count++] = at;
     }
-    std::sort(in_order.begin(), in_order.begin() + count, [&](std::uint32_t a, std::uint32_t b) { return all().allocations[a].begin < all().allocations[b].begin; });
+    std::sort(in_order.begin(), in_order.begin() + count, [&](std::uint32_t a, std::uint32_t b) {
+      return all().allocations[a].begin < all().allocations[b].begin;
+    });
     std::uint64_t end = 0;
     for (std::uint32_t i = 0; i <= count; ++i) {
       std::uint64_t const begin = (end + alignment - 1) & ~(alignment - 1);
@@ -382,35 +415,50 @@ class shared_resource::segment {
 };
 
 shared_resource::shared_resource(std::string name, bytes size) {
-  if (name.empty() || name.size() > 200 || name.find_first_of(std::string_view{"/\0", 2}) != std::string::npos) {
-    throw bad_argument{"shared_resource: the name '" + name + "' is empty, longer than 200 characters, or has a '/' or a zero"};
+  if (name.empty() || name.size() > 200 ||
+      name.find_first_of(std::string_view{"/\0", 2}) != std::string::npos) {
+    throw bad_argument{"shared_resource: the name '" + name +
+                       "' is empty, longer than 200 characters, or has a '/' or a zero"};
   }
-  if (size > most_bytes_at_once) throw out_of_memory{"shared_resource " + name, size, "nothing has so much"};
+  if (size > most_bytes_at_once)
+    throw out_of_memory{"shared_resource " + name, size, "nothing has so much"};
   segment_ = std::make_unique<segment>(name, size);
 }
 shared_resource::shared_resource(shared_resource&& other) noexcept = default;
 shared_resource& shared_resource::operator=(shared_resource&& other) noexcept = default;
 shared_resource::~shared_resource() = default;
 
-void* shared_resource::allocate(bytes size, bytes alignment) { return segment_->allocate("", size, alignment, false); }
-void shared_resource::deallocate(void* pointer, bytes, bytes) noexcept { (void)segment_->release(pointer); }
+void* shared_resource::allocate(bytes size, bytes alignment) {
+  return segment_->allocate("", size, alignment, false);
+}
+void shared_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  (void)segment_->release(pointer);
+}
 
 void* shared_resource::allocate(std::string_view name, bytes size, bytes alignment) {
-  if (name.empty() || name.size() > 63 || name.find('\0') != std::string_view::npos) throw bad_argument{"shared_resource: the name '" + std::string{name} + "' is not of 1 to 63 bytes, or has a zero"};
+  if (name.empty() || name.size() > 63 || name.find('\0') != std::string_view::npos)
+    throw bad_argument{"shared_resource: the name '" + std::string{name} +
+                       "' is not of 1 to 63 bytes, or has a zero"};
   return segment_->allocate(name, size, alignment, true);
 }
-void* shared_resource::find(std::string_view name) { return name.empty() ? nullptr : segment_->take(name); }
+void* shared_resource::find(std::string_view name) {
+  return name.empty() ? nullptr : segment_->take(name);
+}
 bool shared_resource::release(void* pointer) noexcept { return segment_->release(pointer); }
 std::uint32_t shared_resource::collect() { return segment_->collect_locked(); }
 shared_resource::counts_of_segment shared_resource::counts() const { return segment_->counts(); }
 
 std::uint64_t shared_resource::offset_of(void const* pointer) const {
-  auto const offset = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - segment_->data());
-  if (offset >= segment_->size()) throw bad_argument{"shared_resource: the address is not in segment " + segment_->name()};
+  auto const offset =
+      static_cast<std::uint64_t>(static_cast<char const*>(pointer) - segment_->data());
+  if (offset >= segment_->size())
+    throw bad_argument{"shared_resource: the address is not in segment " + segment_->name()};
   return offset;
 }
 void* shared_resource::at(std::uint64_t offset) const {
-  if (offset >= segment_->size()) throw bad_argument{"shared_resource: offset " + std::to_string(offset) + " is beyond the end of segment " + segment_->name()};
+  if (offset >= segment_->size())
+    throw bad_argument{"shared_resource: offset " + std::to_string(offset) +
+                       " is beyond the end of segment " + segment_->name()};
   return segment_->data() + offset;
 }
 

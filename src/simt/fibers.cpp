@@ -27,7 +27,9 @@ class random_source {
  public:
   explicit random_source(std::uint64_t seed) : state_{seed * 0x9e3779b97f4a7c15u + 1} {}
 
-  std::uint32_t below(std::uint64_t bound) { return static_cast<std::uint32_t>((next() >> 32) * bound >> 32); }
+  std::uint32_t below(std::uint64_t bound) {
+    return static_cast<std::uint32_t>((next() >> 32) * bound >> 32);
+  }
   bool one_of_256(std::uint32_t chances) { return below(256) < chances; }
 
  private:
@@ -50,7 +52,8 @@ class fiber_lane final : public host_lane {
   fiber_lane(place where, scheduler& owner) : host_lane{where}, owner_{owner} {}
 
   lane_mask coalesce(void const* site) override;
-  std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value, char const* what) override;
+  std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value,
+                                                       char const* what) override;
   void block_barrier() override;
   void grid_barrier() override;
   std::uint64_t& block_word() override;
@@ -58,12 +61,13 @@ class fiber_lane final : public host_lane {
   void pause() override;
 
   wait waiting = wait::ready;
-  void const* site = nullptr;                        // coalesce: where it waits; then `members`: with whom it left
-  lane_mask members = 0;                             // exchange: the group
-  char const* what = nullptr;                        // exchange: the operation
-  std::uint64_t value = 0;                           // exchange: what this lane gives
-  std::array<std::uint64_t, warp_size> received{};   // exchange: what it got
-  std::size_t ready_index = 0;                       // position among the scheduler's ready lanes
+  // coalesce: where it waits; then `members`: with whom it left
+  void const* site = nullptr;
+  lane_mask members = 0;                            // exchange: the group
+  char const* what = nullptr;                       // exchange: the operation
+  std::uint64_t value = 0;                          // exchange: what this lane gives
+  std::array<std::uint64_t, warp_size> received{};  // exchange: what it got
+  std::size_t ready_index = 0;                      // position among the scheduler's ready lanes
   context::fiber fiber;
   void* fake_stack = nullptr;
   void const* stack_bottom = nullptr;
@@ -79,7 +83,8 @@ class scheduler {
       : schedule_{schedule}, random_{schedule.seed}, kernel_{kernel}, grid_{lanes} {
     for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
       for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
-        lanes_.push_back(std::make_unique<fiber_lane>(place{block, thread, lanes.blocks, lanes.threads}, *this));
+        lanes_.push_back(
+            std::make_unique<fiber_lane>(place{block, thread, lanes.blocks, lanes.threads}, *this));
         make_ready(*lanes_.back());
       }
     }
@@ -130,9 +135,11 @@ class scheduler {
   void arrive_exchange(fiber_lane& lane) {
     for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
       auto const* other = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
-      if (other == nullptr || other->waiting != wait::exchange || other->members != lane.members) return;
+      if (other == nullptr || other->waiting != wait::exchange || other->members != lane.members)
+        return;
       if (other->what != lane.what) {
-        throw std::logic_error{"lanes of one group met in different operations: " + describe(lane) + ", " + describe(*other)};
+        throw std::logic_error{"lanes of one group met in different operations: " + describe(lane) +
+                               ", " + describe(*other)};
       }
     }
     for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
@@ -167,19 +174,20 @@ class scheduler {
     auto const stack = allocator.allocate();
     lane.stack_bottom = static_cast<char const*>(stack.sp) - stack.size;
     context::preallocated const prepared{stack.sp, stack.size, stack};
-    lane.fiber = context::fiber{std::allocator_arg, prepared, allocator, [this, &lane](context::fiber&& main) {
-      finish_switch(lane, true);
-      main_ = std::move(main);
-      try {
-        if (!stopping_) kernel_();
-      } catch (stop const&) {
-      } catch (...) {
-        if (!failure_) failure_ = std::current_exception();
-      }
-      leave(lane);
-      start_switch_to_main(lane, true);
-      return std::move(main_);
-    }};
+    lane.fiber = context::fiber{std::allocator_arg, prepared, allocator,
+                                [this, &lane](context::fiber&& main) {
+                                  finish_switch(lane, true);
+                                  main_ = std::move(main);
+                                  try {
+                                    if (!stopping_) kernel_();
+                                  } catch (stop const&) {
+                                  } catch (...) {
+                                    if (!failure_) failure_ = std::current_exception();
+                                  }
+                                  leave(lane);
+                                  start_switch_to_main(lane, true);
+                                  return std::move(main_);
+                                }};
   }
 
   void resume(fiber_lane& lane) {
@@ -203,13 +211,15 @@ class scheduler {
 
   void start_switch_to_main([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool last) {
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_start_switch_fiber(last ? nullptr : &lane.fake_stack, main_stack_, main_stack_bytes_);
+    __sanitizer_start_switch_fiber(last ? nullptr : &lane.fake_stack, main_stack_,
+                                   main_stack_bytes_);
 #endif
   }
 
   void finish_switch([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool first) {
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(first ? nullptr : lane.fake_stack, &main_stack_, &main_stack_bytes_);
+    __sanitizer_finish_switch_fiber(first ? nullptr : lane.fake_stack, &main_stack_,
+                                    &main_stack_bytes_);
 #endif
   }
 
@@ -231,7 +241,8 @@ class scheduler {
 
   /// As on CUDA, lanes that have ended no longer count at a barrier.
   void open_block(std::uint32_t block) {
-    if (block_waiting_[block] == 0 || block_waiting_[block] + block_done_[block] < grid_.threads) return;
+    if (block_waiting_[block] == 0 || block_waiting_[block] + block_done_[block] < grid_.threads)
+      return;
     block_waiting_[block] = 0;
     wake(wait::block, block);
   }
@@ -248,13 +259,15 @@ class scheduler {
     }
   }
 
-  /// Lets lanes that wait at one site of one warp go on as a group: usually all of them, sometimes a part.
+  /// Lets lanes that wait at one site of one warp go on as a group: usually all of them, sometimes
+  /// a part.
   void release_group() {
     auto const& first = *coalescing_[random_.below(coalescing_.size())];
     bool const partial = random_.one_of_256(schedule_.partial_groups);
     std::vector<fiber_lane*> group;
     std::erase_if(coalescing_, [&](fiber_lane* lane) {
-      bool const together = lane->site == first.site && lane->where().block == first.where().block &&
+      bool const together = lane->site == first.site &&
+                            lane->where().block == first.where().block &&
                             lane->where().thread / warp_size == first.where().thread / warp_size;
       if (!together || (partial && lane != &first && random_.one_of_256(128))) return false;
       group.push_back(lane);
@@ -295,7 +308,8 @@ class scheduler {
 
   std::string report() const {
     std::ostringstream text;
-    text << "deadlock (seed " << schedule_.seed << "), " << done_ << " of " << lanes_.size() << " lanes are done:";
+    text << "deadlock (seed " << schedule_.seed << "), " << done_ << " of " << lanes_.size()
+         << " lanes are done:";
     for (auto const& lane : lanes_) {
       if (lane->waiting != wait::done) text << "\n  " << describe(*lane);
     }
@@ -328,7 +342,8 @@ lane_mask fiber_lane::coalesce(void const* at) {
   return members;
 }
 
-std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group, std::uint64_t own, char const* operation) {
+std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group, std::uint64_t own,
+                                                                 char const* operation) {
   members = group;
   value = own;
   what = operation;

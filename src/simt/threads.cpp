@@ -22,7 +22,8 @@ class thread_lane final : public host_lane {
   bool has_warps() const override { return false; }
   lane_mask coalesce(void const*) override { return lane_mask{1} << lane(); }
 
-  std::array<std::uint64_t, warp_size> const& exchange(lane_mask, std::uint64_t value, char const*) override {
+  std::array<std::uint64_t, warp_size> const& exchange(lane_mask, std::uint64_t value,
+                                                       char const*) override {
     values_[lane()] = value;
     return values_;
   }
@@ -39,7 +40,9 @@ class thread_lane final : public host_lane {
  private:
   static void wait(std::barrier<>* barrier, char const* name) {
     if (barrier == nullptr) {
-      throw std::logic_error{std::string{name} + ": in launch_threads a barrier needs a thread for each lane; raise max_threads"};
+      throw std::logic_error{
+          std::string{name} +
+          ": in launch_threads a barrier needs a thread for each lane; raise max_threads"};
     }
     barrier->arrive_and_wait();
   }
@@ -87,7 +90,8 @@ void run_with_barriers(grid lanes, std::function<void()> const& kernel, first_ex
   for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
     for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
       threads.emplace_back([&, block, thread] {
-        thread_lane lane{{block, thread, lanes.blocks, lanes.threads}, blocks[block].get(), &all, &words[block]};
+        thread_lane lane{
+            {block, thread, lanes.blocks, lanes.threads}, blocks[block].get(), &all, &words[block]};
         run_lane(lane, kernel, failure);
         blocks[block]->arrive_and_drop();
         all.arrive_and_drop();
@@ -96,18 +100,24 @@ void run_with_barriers(grid lanes, std::function<void()> const& kernel, first_ex
   }
 }
 
-void run_shared(grid lanes, std::uint32_t thread_count, std::function<void()> const& kernel, first_exception& failure) {
+void run_shared(grid lanes, std::uint32_t thread_count, std::function<void()> const& kernel,
+                first_exception& failure) {
   std::uint64_t const count = std::uint64_t{lanes.blocks} * lanes.threads;
-  std::uint64_t const chunk = std::max<std::uint64_t>(1, count / (std::uint64_t{thread_count} * 64));
+  std::uint64_t const chunk =
+      std::max<std::uint64_t>(1, count / (std::uint64_t{thread_count} * 64));
   std::atomic<std::uint64_t> next{0};
   std::vector<std::jthread> threads;
   for (std::uint32_t i = 0; i < thread_count; ++i) {
     threads.emplace_back([&] {
-      for (std::uint64_t begin = next.fetch_add(chunk); begin < count; begin = next.fetch_add(chunk)) {
+      for (std::uint64_t begin = next.fetch_add(chunk); begin < count;
+           begin = next.fetch_add(chunk)) {
         for (std::uint64_t rank = begin; rank < std::min(count, begin + chunk); ++rank) {
-          thread_lane lane{{static_cast<std::uint32_t>(rank / lanes.threads), static_cast<std::uint32_t>(rank % lanes.threads),
-                            lanes.blocks, lanes.threads},
-                           nullptr, nullptr, nullptr};
+          thread_lane lane{
+              {static_cast<std::uint32_t>(rank / lanes.threads),
+               static_cast<std::uint32_t>(rank % lanes.threads), lanes.blocks, lanes.threads},
+              nullptr,
+              nullptr,
+              nullptr};
           run_lane(lane, kernel, failure);
         }
       }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every resource and every pool must do. A test instantiates it with a type that has
 //   static std::optional<From> make();       // nothing where there is no such memory
-//   void* allocate(bytes), void deallocate(void*, bytes), static constexpr bytes alignment, static bool is_touchable()
+//   void* allocate(bytes), void deallocate(void*, bytes), static constexpr bytes alignment, static
+//   bool is_touchable()
 #pragma once
 
 #include "quarry/host/errors.hpp"
@@ -29,7 +30,8 @@ TYPED_TEST_SUITE_P(ResourceConformance);
 
 TYPED_TEST_P(ResourceConformance, GivesMemoryThatCanBeWrittenAndIsAligned) {
   auto& from = *this->made;
-  for (bytes const size : {bytes{1}, bytes{7}, bytes{16}, bytes{100}, bytes{4096}, bytes{100'000}}) {
+  for (bytes const size :
+       {bytes{1}, bytes{7}, bytes{16}, bytes{100}, bytes{4096}, bytes{100'000}}) {
     void* const one = from.allocate(size);
     ASSERT_NE(one, nullptr);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % TypeParam::alignment, 0u) << size;
@@ -56,7 +58,8 @@ TYPED_TEST_P(ResourceConformance, SaysThatThereIsNoMemoryAndGoesOn) {
       ADD_FAILURE() << "gave " << size;
     } catch (std::bad_alloc const& refused) {
       ASSERT_NE(dynamic_cast<error const*>(&refused), nullptr);
-      EXPECT_NE(std::string{refused.what()}.find(std::to_string(size)), std::string::npos) << refused.what();
+      EXPECT_NE(std::string{refused.what()}.find(std::to_string(size)), std::string::npos)
+          << refused.what();
     }
   }
   from.deallocate(from.allocate(64), 64);
@@ -92,7 +95,8 @@ TYPED_TEST_P(ResourceConformance, AgreesWithAMapOfWhatIsLive) {
   for (auto const& [at, what] : live) from.deallocate(reinterpret_cast<void*>(at), what.first);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(ResourceConformance, GivesMemoryThatCanBeWrittenAndIsAligned, GivesForNothingAnAddressOfItsOwn,
-                            SaysThatThereIsNoMemoryAndGoesOn, AgreesWithAMapOfWhatIsLive);
+REGISTER_TYPED_TEST_SUITE_P(ResourceConformance, GivesMemoryThatCanBeWrittenAndIsAligned,
+                            GivesForNothingAnAddressOfItsOwn, SaysThatThereIsNoMemoryAndGoesOn,
+                            AgreesWithAMapOfWhatIsLive);
 
 }  // namespace quarry::test

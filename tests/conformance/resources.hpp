@@ -34,7 +34,8 @@ template <auto Make, bool Touchable, class Strategy>
 struct pooled {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = Touchable;
-  pool<decltype(Make()), Strategy> from{Make(), {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
+  pool<decltype(Make()), Strategy> from{
+      Make(), {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
 
   ~pooled() { EXPECT_TRUE(from.audit().empty()); }
   static std::unique_ptr<pooled> make() {

@@ -70,7 +70,8 @@ TEST(Bits, AnyOneIsEachOneAsOftenAsAnother) {
   word const bits = word{1} << 63 | 0b1001'0110;
   std::map<std::uint32_t, std::uint32_t> hits;
   for (std::uint32_t i = 0; i < 5000; ++i)
-    ++hits[any_one(bits, static_cast<std::uint32_t>(std::uint64_t{i} * (std::uint64_t{1} << 32) / 5000))];
+    ++hits[any_one(bits,
+                   static_cast<std::uint32_t>(std::uint64_t{i} * (std::uint64_t{1} << 32) / 5000))];
   EXPECT_EQ(hits.size(), count_ones(bits));
   for (auto const& [position, count] : hits) {
     EXPECT_NE(bits >> position & 1, 0u);

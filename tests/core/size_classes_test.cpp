@@ -78,7 +78,8 @@ TEST(SizeClasses, OfPowersOfTwoAreTheirOwn) {
     EXPECT_EQ(size_of_class(size_class_of(size)), size);
 }
 
-/// Where a division by multiplication would go wrong first: next to multiples of the divisor, and at the end.
+/// Where a division by multiplication would go wrong first: next to multiples of the divisor, and
+/// at the end.
 void expect_exact(std::uint32_t divisor, std::mt19937_64& random) {
   constexpr std::uint32_t end = 1u << 26;
   auto const by = divider::by(divisor);

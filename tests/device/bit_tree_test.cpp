@@ -266,7 +266,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BitTreeOfSize,
                                            5000),
                          ::testing::PrintToStringParamName());
 
-/// Lanes that claim and insert at random, each keeping what it claimed, and what all of them together must hold.
+/// Lanes that claim and insert at random, each keeping what it claimed, and what all of them
+/// together must hold.
 class contested_tree {
  public:
   explicit contested_tree(std::uint32_t size) : owned_{size}, held_(size) {
@@ -315,7 +316,8 @@ class contested_tree {
   }
 
  private:
-  /// `held_` is plain memory: a claim must happen after the insert by whoever held the number before.
+  /// `held_` is plain memory: a claim must happen after the insert by whoever held the number
+  /// before.
   void keep(std::vector<std::uint32_t>& mine, std::uint32_t first, std::uint32_t count) {
     if (first == none) return;
     for (std::uint32_t i = 0; i < count; ++i) {

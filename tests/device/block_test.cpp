@@ -44,7 +44,8 @@ struct owned_block {
     return is_free;
   }
 
-  /// How many of `wanted` slices are the caller's now. What it asked for too much is added again at once.
+  /// How many of `wanted` slices are the caller's now. What it asked for too much is added again at
+  /// once.
   std::uint32_t reserve(std::uint32_t wanted) {
     word const before = one.reserve(wanted);
     EXPECT_FALSE(block::is_closed(before));
@@ -260,7 +261,8 @@ TEST(Block, IsAdvertisedByWhoeverBringsItsCountAboveZero) {
   EXPECT_TRUE(a.one.is_plain(a.release(4), 1)) << "the count was 4 before";
 }
 
-/// An epoch lies above the count, which goes below zero and comes back: no carry may be lost or left.
+/// An epoch lies above the count, which goes below zero and comes back: no carry may be lost or
+/// left.
 TEST(Block, BeginsAnEpochWithEachReservation) {
   owned_block a{128};
   for (std::uint32_t slice = 0; slice < 10; ++slice) (void)a.release(slice);
@@ -402,8 +404,8 @@ TEST(Block, LetsItsReviverSeeWhatItsReleasersDid) {
   }
 }
 
-/// Threads that claim slices of one block, write to them plainly, and give them back. A block that becomes free is revived by
-/// whoever takes it from `free_blocks`, as from its segment.
+/// Threads that claim slices of one block, write to them plainly, and give them back. A block that
+/// becomes free is revived by whoever takes it from `free_blocks`, as from its segment.
 class contested_block {
  public:
   static constexpr std::uint32_t slices = 3;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each mitigation has a kernel that must trip exactly its record. The same kernels run in builds without the mitigation, or
-// without any, and must leave no record there: it is the mitigation that finds them.
+// Each mitigation has a kernel that must trip exactly its record. The same kernels run in builds
+// without the mitigation, or without any, and must leave no record there: it is the mitigation that
+// finds them.
 #include "quarry/device/hardening.hpp"
 
 #include "support/machines.hpp"
@@ -117,8 +118,8 @@ TYPED_TEST(Hardening, CanaryFindsAFreeOfWhatWasNeverHandedOutAndChangesNothing) 
   EXPECT_EQ(heap.live_allocations()[0].address, own.data()[0]);
 }
 
-/// Writes to what it has freed, and then takes all `slices` that the heap has of this size, so that it comes round again. Holds
-/// one from the start, so that the segment stays in use.
+/// Writes to what it has freed, and then takes all `slices` that the heap has of this size, so that
+/// it comes round again. Holds one from the start, so that the segment stays in use.
 struct write_after_free {
   heap_ref heap;
   bytes size;
@@ -155,7 +156,8 @@ TYPED_TEST(Hardening, PoisonFindsAWriteToWhatIsTooLargeForTheQuarantine) {
   expect_only(heap, fault_kind::use_after_free, has_poison ? 1 : 0);
 }
 
-/// Writes to what it has freed, be it data or mark, and frees others until it leaves the quarantine.
+/// Writes to what it has freed, be it data or mark, and frees others until it leaves the
+/// quarantine.
 struct write_while_held_back {
   heap_ref heap;
   bytes offset;
@@ -186,7 +188,8 @@ struct allocate {
   QUARRY_HD void operator()() const { pointers[simt::this_place().rank()] = heap.malloc(size); }
 };
 
-/// Memory goes round through classes, whole segments and resets, and nobody writes to what is not his.
+/// Memory goes round through classes, whole segments and resets, and nobody writes to what is not
+/// his.
 struct use_all_kinds {
   heap_ref heap;
   std::uint32_t seed;
@@ -200,7 +203,9 @@ struct use_all_kinds {
       random = mix(random + step);
       void*& one = held[random % 3];
       heap.free(one);
-      bytes const size = random % 7 == 0 ? 70'000 : random % 5 == 0 ? 30'000 : bytes{16} << random / 8 % 8;
+      bytes const size = random % 7 == 0   ? 70'000
+                         : random % 5 == 0 ? 30'000
+                                           : bytes{16} << random / 8 % 8;
       one = heap.malloc(size - 8);
       if (one == nullptr) continue;
       auto* const words = static_cast<std::uint64_t*>(one);
@@ -218,7 +223,8 @@ TYPED_TEST(Hardening, TakesNothingThatAnEarlierUseLeftBehindForAWriteAfterFree) 
     for (int round = 0; round < 3; ++round) {
       machine.run({1, 4}, use_all_kinds{heap.ref(), static_cast<std::uint32_t>(seed), 60});
       for (auto i = 2u; i < static_cast<std::uint32_t>(fault_kind::count_); ++i) {
-        EXPECT_EQ(heap.fault_count(static_cast<fault_kind>(i)), 0u) << name_of(static_cast<fault_kind>(i));
+        EXPECT_EQ(heap.fault_count(static_cast<fault_kind>(i)), 0u)
+            << name_of(static_cast<fault_kind>(i));
       }
       auto const problems = heap.audit();
       EXPECT_TRUE(problems.empty()) << problems.front();
@@ -228,7 +234,8 @@ TYPED_TEST(Hardening, TakesNothingThatAnEarlierUseLeftBehindForAWriteAfterFree) 
   }
 }
 
-/// Notes what malloc gives when each allocation is freed at once. Keeps one, so that the segment stays in use.
+/// Notes what malloc gives when each allocation is freed at once. Keeps one, so that the segment
+/// stays in use.
 struct allocate_and_free {
   heap_ref heap;
   std::uint32_t rounds;
@@ -256,7 +263,8 @@ TYPED_TEST(Hardening, QuarantineKeepsAnAddressBackForManyFrees) {
     at->second = i;
   }
   ASSERT_LT(soonest, rounds) << "no address came back at all";
-  EXPECT_EQ(soonest > quarantine_slots, has_quarantine) << "came back after " << soonest << " frees";
+  EXPECT_EQ(soonest > quarantine_slots, has_quarantine)
+      << "came back after " << soonest << " frees";
 }
 
 struct free_twice {

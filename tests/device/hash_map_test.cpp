@@ -37,7 +37,8 @@ struct change_map {
   }
 };
 
-/// What a lane finds was inserted under that key, whoever inserts and erases beside it: values hold their key.
+/// What a lane finds was inserted under that key, whoever inserts and erases beside it: values hold
+/// their key.
 struct find_while_changing {
   map_ref map;
   std::uint32_t* strangers;
@@ -61,7 +62,8 @@ struct find_while_changing {
   }
 };
 
-/// All lanes race for the same keys; who inserts one has written `letters[key]` before, and whoever finds it reads that.
+/// All lanes race for the same keys; who inserts one has written `letters[key]` before, and whoever
+/// finds it reads that.
 struct send_letters {
   map_ref map;
   std::uint32_t keys;

@@ -16,7 +16,8 @@ struct HeapRef : testing::Test {};
 TYPED_TEST_SUITE(HeapRef, test::machines, test::machine_names);
 
 QUARRY_HD inline bytes size_for(std::uint32_t random) {
-  return random % 13 == 0 ? random / 13 % 70000 : random % 5 == 0 ? random / 5 % 5000 : random % 260;
+  if (random % 13 == 0) return random / 13 % 70000;
+  return random % 5 == 0 ? random / 5 % 5000 : random % 260;
 }
 
 /// Fills an allocation with a byte that depends on its address, and checks it.
@@ -26,13 +27,13 @@ QUARRY_HD inline void fill(void* pointer, bytes size, std::uint32_t mark) {
 }
 QUARRY_HD inline bool is_filled(void const* pointer, bytes size, std::uint32_t mark) {
   auto const* const words = static_cast<std::uint32_t const*>(pointer);
-  for (bytes i = 0; i < size / 4; ++i) {
-    if (words[i] != mark) return false;
-  }
-  return true;
+  bool all = true;
+  for (bytes i = 0; i < size / 4; ++i) all = all && words[i] == mark;
+  return all;
 }
 
-/// Each lane keeps a few allocations, frees one at random and makes another, and checks that nobody else wrote into it.
+/// Each lane keeps a few allocations, frees one at random and makes another, and checks that nobody
+/// else wrote into it.
 struct churn {
   heap_ref heap;
   std::uint32_t seed;
@@ -78,7 +79,8 @@ TYPED_TEST(HeapRef, GivesEachLaneMemoryOfItsOwnWhateverTheOrder) {
     auto const problems = heap.audit();
     EXPECT_TRUE(problems.empty()) << "seed " << seed << ": " << problems.front();
     EXPECT_TRUE(heap.live_allocations().empty()) << "seed " << seed;
-    for (auto const kind : {fault_kind::double_free, fault_kind::foreign_pointer, fault_kind::interior_pointer}) {
+    for (auto const kind :
+         {fault_kind::double_free, fault_kind::foreign_pointer, fault_kind::interior_pointer}) {
       EXPECT_EQ(heap.fault_count(kind), 0u) << "seed " << seed << ": " << name_of(kind);
     }
   }
@@ -131,7 +133,8 @@ struct thin_out {
 };
 
 TYPED_TEST(HeapRef, HandsOutTheWholeHeapAndTakesBackWhatIsFreed) {
-  for (bytes const size : {bytes{16}, bytes{64}, bytes{80}, bytes{1024}, bytes{4096}, bytes{24_KiB}, bytes{64_KiB}}) {
+  for (bytes const size :
+       {bytes{16}, bytes{64}, bytes{80}, bytes{1024}, bytes{4096}, bytes{24_KiB}, bytes{64_KiB}}) {
     TypeParam const machine{7};
     heap_options const options{.bytes = 1_MiB, .segment_bytes = 64_KiB};
     auto const heap = machine.make_heap(options);
@@ -294,7 +297,8 @@ TYPED_TEST(HeapRef, ReportsDoubleForeignAndInteriorFreesAndChangesNothing) {
   (void)results_of(machine, heap, 4);
   EXPECT_EQ(heap.fault_count(fault_kind::double_free), 1u);
   EXPECT_EQ(heap.fault_count(fault_kind::interior_pointer), 3u);
-  EXPECT_EQ(heap.fault_count(fault_kind::foreign_pointer), 2u) << "an address outside, and segments that are free";
+  EXPECT_EQ(heap.fault_count(fault_kind::foreign_pointer), 2u)
+      << "an address outside, and segments that are free";
   EXPECT_EQ(heap.first_fault()->kind, fault_kind::interior_pointer);
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_TRUE(heap.live_allocations().empty());
@@ -361,7 +365,9 @@ TYPED_TEST(HeapRef, ReportsADoubleFreeIntoABlockOrSegmentThatIsFree) {
   auto const heap = machine.make_heap(small);
   typename TypeParam::template array<void*> pointers(4096);
   machine.run({1, 1}, free_again{heap.ref(), pointers.data()});
-  EXPECT_EQ(heap.fault_count(fault_kind::double_free) + heap.fault_count(fault_kind::foreign_pointer), 43u);
+  EXPECT_EQ(
+      heap.fault_count(fault_kind::double_free) + heap.fault_count(fault_kind::foreign_pointer),
+      43u);
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_TRUE(heap.live_allocations().empty());
 }
@@ -396,7 +402,8 @@ struct ask_where {
       bytes const size = step == 5 ? 100000 : random % 700 + 1;
       auto* const one = static_cast<char*>(heap.malloc(size));
       if (one == nullptr) continue;
-      for (bytes const offset : {bytes{0}, size / 2, size - 1}) bad += heap.allocation_of(one + offset) != one ? 1 : 0;
+      for (bytes const offset : {bytes{0}, size / 2, size - 1})
+        bad += heap.allocation_of(one + offset) != one ? 1 : 0;
       heap.free(one);
     }
     bad += heap.allocation_of(this) != nullptr ? 1 : 0;
@@ -424,9 +431,11 @@ struct ask_after_free {
   QUARRY_HD void operator()() const {
     char* held[40];
     bytes const sizes[4] = {16, 100, 3000, 150000};
-    for (std::uint32_t i = 0; i < 40; ++i) held[i] = static_cast<char*>(heap.malloc(sizes[i < 36 ? i % 3 : 3]));
+    for (std::uint32_t i = 0; i < 40; ++i)
+      held[i] = static_cast<char*>(heap.malloc(sizes[i < 36 ? i % 3 : 3]));
     for (std::uint32_t i = 0; i < 40; i += 2) heap.free(held[i]);
-    for (std::uint32_t i = 0; i < 40; ++i) *wrong += heap.allocation_of(held[i] + 9) != (i % 2 == 0 ? nullptr : held[i]) ? 1 : 0;
+    for (std::uint32_t i = 0; i < 40; ++i)
+      *wrong += heap.allocation_of(held[i] + 9) != (i % 2 == 0 ? nullptr : held[i]) ? 1 : 0;
     for (std::uint32_t i = 1; i < 40; i += 2) heap.free(held[i]);
     for (std::uint32_t i = 0; i < 40; ++i) *wrong += heap.allocation_of(held[i]) != nullptr ? 1 : 0;
   }
@@ -477,8 +486,7 @@ TYPED_TEST(HeapRef, RefusesAHeapOfAnotherLayoutVersion) {
   TypeParam const machine;
   auto const heap = machine.make_heap(small);
   heap_ref other = heap.ref();
-  std::uint64_t halves[2];
-  static_assert(sizeof(halves) == sizeof(other));
+  std::uint64_t halves[sizeof(other) / 8];
   std::memcpy(halves, &other, sizeof(other));
   halves[1] ^= 0x7f;  // the version's bits
   std::memcpy(&other, halves, sizeof(other));

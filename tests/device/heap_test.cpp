@@ -32,14 +32,18 @@ TYPED_TEST_SUITE(Heap, test::machines, test::machine_names);
 
 TEST(HeapOptions, RefusesWhatCannotBe) {
   EXPECT_THROW(heap({.bytes = 0, .where = machine::cpu}), std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 96_KiB, .where = machine::cpu}), std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 32_KiB, .where = machine::cpu}), std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 128_MiB, .where = machine::cpu}), std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 96_KiB, .where = machine::cpu}),
+               std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 32_KiB, .where = machine::cpu}),
+               std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 128_MiB, .where = machine::cpu}),
+               std::invalid_argument);
   try {
     heap const refused{{.bytes = 1_MiB, .segment_bytes = 100, .where = machine::cpu}};
     FAIL();
   } catch (std::invalid_argument const& error) {
-    EXPECT_NE(std::string{error.what()}.find("segment_bytes is 100"), std::string::npos) << error.what();
+    EXPECT_NE(std::string{error.what()}.find("segment_bytes is 100"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -57,10 +61,12 @@ TYPED_TEST(Heap, IsEmptyAndSoundWhenItIsNew) {
 
 TYPED_TEST(Heap, SaysWhereItsAllocationsLie) {
   TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 512_KiB, .reserve_bytes = 1_MiB + 1, .segment_bytes = 64_KiB});
+  auto const heap =
+      machine.make_heap({.bytes = 512_KiB, .reserve_bytes = 1_MiB + 1, .segment_bytes = 64_KiB});
   EXPECT_EQ(heap.region_bytes(), 1_MiB + 64_KiB);
   typename TypeParam::template array<void*> pointers(40);
-  for (bytes const size : {bytes{16}, bytes{5000}, 64_KiB}) machine.run({2, 20}, allocate{heap.ref(), size, pointers.data()});
+  for (bytes const size : {bytes{16}, bytes{5000}, 64_KiB})
+    machine.run({2, 20}, allocate{heap.ref(), size, pointers.data()});
   auto const begin = reinterpret_cast<std::uintptr_t>(heap.region());
   EXPECT_EQ(begin % 64_KiB, 0u);
   for (auto const& live : heap.live_allocations()) {
@@ -111,7 +117,8 @@ TYPED_TEST(Heap, ResetFreesEverythingAndKeepsRefsValid) {
   auto const ref = heap.ref();
   typename TypeParam::template array<void*> pointers(32);
   for (int round = 0; round < 4; ++round) {
-    for (bytes const size : {bytes{16}, bytes{300}, 9_KiB}) machine.run({1, 32}, allocate{ref, size, pointers.data()});
+    for (bytes const size : {bytes{16}, bytes{300}, 9_KiB})
+      machine.run({1, 32}, allocate{ref, size, pointers.data()});
     EXPECT_EQ(heap.live_allocations().size(), 96u) << "round " << round;
     heap.reset();
     EXPECT_TRUE(heap.live_allocations().empty());
@@ -121,7 +128,8 @@ TYPED_TEST(Heap, ResetFreesEverythingAndKeepsRefsValid) {
 
 TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksToWhatIsInUse) {
   TypeParam const machine;
-  auto heap = machine.make_heap({.bytes = 512_KiB, .reserve_bytes = 2_MiB, .segment_bytes = 64_KiB});
+  auto heap =
+      machine.make_heap({.bytes = 512_KiB, .reserve_bytes = 2_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<void*> pointers(12);
   machine.run({1, 12}, allocate{heap.ref(), 64_KiB - 64, pointers.data()});
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 4u);

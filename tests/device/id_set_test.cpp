@@ -143,7 +143,8 @@ TYPED_TEST(IdSet, RefusesTheReservedId) {
 
 TYPED_TEST(IdSet, KeepsItsMembersWhenThereIsNoMemoryToGrow) {
   for (auto const seed : TypeParam::seeds()) {
-    // One segment serves one size class, so that the second array cannot be had while the first is in use.
+    // One segment serves one size class, so that the second array cannot be had while the first is
+    // in use.
     tested_set set{TypeParam{seed}, {.bytes = 64_KiB, .segment_bytes = 64_KiB}};
     std::vector<set_operation> wanted;
     std::vector<std::uint32_t> ids;

@@ -8,8 +8,8 @@ namespace {
 
 using namespace test;
 
-/// Each lane pushes its numbers; every eighth lane takes all now and then. What was pushed and not refused is counted up,
-/// what was taken is counted down.
+/// Each lane pushes its numbers; every eighth lane takes all now and then. What was pushed and not
+/// refused is counted up, what was taken is counted down.
 struct push_and_pop {
   heap_ref heap;
   list<std::uint32_t>* numbers;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The route, on all machines, and the host's calls, with a file that is made up. Files with kernels: replace_malloc_test.cu.
+// The route, on all machines, and the host's calls, with a file that is made up. Files with
+// kernels: replace_malloc_test.cu.
 #include "quarry/device/replace_malloc.hpp"
 
 #include "support/machines.hpp"
@@ -23,7 +24,8 @@ struct allocate_by_route {
   void** pointers;
 
   QUARRY_HD void operator()() const {
-    void* const memory = alignment == 0 ? route.malloc(size) : route.aligned_malloc(alignment, size);
+    void* const memory =
+        alignment == 0 ? route.malloc(size) : route.aligned_malloc(alignment, size);
     pointers[simt::this_place().rank()] = memory;
     if (memory != nullptr) *static_cast<char volatile*>(memory) = 1;
   }
@@ -63,7 +65,9 @@ TYPED_TEST(MallocRoute, LeadsToTheHeapAndBack) {
     machine.run({2, 32}, allocate_by_route{route, alignment, 40, pointers.data()});
     for (int i = 0; i < 64; ++i) {
       EXPECT_TRUE(is_of(heap, pointers[i]));
-      if (alignment != 0) { EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointers[i]) % alignment, 0u); }
+      if (alignment != 0) {
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointers[i]) % alignment, 0u);
+      }
     }
     EXPECT_EQ(heap.live_allocations().size(), 64u);
     machine.run({2, 32}, free_by_route{route, pointers.data()});
@@ -142,7 +146,8 @@ TYPED_TEST(MallocRoute, FreesWhateverWasAllocatedWhenever) {
       ASSERT_EQ(heap.live_allocations().size(), 32u * static_cast<std::size_t>(of_heap));
     }
     for (std::uint32_t row = 0; row < 4; ++row) {
-      if (held[row] >= 0) machine.run({1, 32}, free_by_route{routes[replaced ? 2 : 0], pointers.data() + row * 32});
+      if (held[row] >= 0)
+        machine.run({1, 32}, free_by_route{routes[replaced ? 2 : 0], pointers.data() + row * 32});
     }
     test::expect_sound_and_empty(heap);
   }
@@ -192,14 +197,18 @@ TEST_F(ReplaceMalloc, TakesAnotherHeapAtASecondCall) {
 
 TEST_F(ReplaceMalloc, RefusesAProgramWithoutFilesForTheHeapsMachine) {
   EXPECT_THROW(replace_malloc(heap_), std::logic_error);
-  { file_with_route const gone{machine::cpu, &load_made_up, &store_made_up}; }
+  {
+    file_with_route const gone{machine::cpu, &load_made_up, &store_made_up};
+  }
   EXPECT_THROW(replace_malloc(heap_), std::logic_error);
   EXPECT_FALSE(made_up_route.allocates());
   EXPECT_NO_THROW(restore_malloc());
 }
 
 TEST_F(ReplaceMalloc, AsksNoFileToRestoreWhatWasNeverReplaced) {
-  file_with_route const file{machine::cpu, []() -> malloc_route { throw std::runtime_error{"no GPU here"}; }, &store_made_up};
+  file_with_route const file{machine::cpu,
+                             []() -> malloc_route { throw std::runtime_error{"no GPU here"}; },
+                             &store_made_up};
   EXPECT_NO_THROW(restore_malloc());
   replace_malloc(heap_);
   EXPECT_THROW(restore_malloc(), std::runtime_error);

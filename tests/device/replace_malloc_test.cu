@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// replace_malloc.cuh in a program of two files: one that knows nothing of it, and one that includes it. Needs a GPU.
+// replace_malloc.cuh in a program of two files: one that knows nothing of it, and one that includes
+// it. Needs a GPU.
 #include <quarry/device/replace_malloc.cuh>
 
 #include "device/replace_malloc/other_file.hpp"
@@ -16,14 +17,17 @@ struct ReplaceMallocInKernels : testing::Test {
 
   [[nodiscard]] unsigned how_many_are_ours() {
     auto const begin = reinterpret_cast<std::uintptr_t>(heap_.region());
-    auto const is_ours = [&](void* p) { return reinterpret_cast<std::uintptr_t>(p) - begin < heap_.region_bytes(); };
+    auto const is_ours = [&](void* p) {
+      return reinterpret_cast<std::uintptr_t>(p) - begin < heap_.region_bytes();
+    };
     return static_cast<unsigned>(std::count_if(pointers_.begin(), pointers_.end(), is_ours));
   }
   [[nodiscard]] unsigned how_many_are_null() {
     return static_cast<unsigned>(std::count(pointers_.begin(), pointers_.end(), nullptr));
   }
 
-  heap heap_{{.bytes = 64_MiB, .segment_bytes = 256_KiB, .where = machine::cuda}};  // room for every size class
+  // room for every size class
+  heap heap_{{.bytes = 64_MiB, .segment_bytes = 256_KiB, .where = machine::cuda}};
   test::cuda_machine::array<void*> pointers_{lanes};
 };
 
@@ -45,8 +49,10 @@ TEST_F(ReplaceMallocInKernels, ServesEveryWayToAllocateFromTheHeap) {
     unchanged::allocate(how, pointers_.data(), lanes);
     EXPECT_EQ(how_many_are_ours(), lanes);
     EXPECT_EQ(heap_.live_allocations().size(), lanes);
-    bool const aligned = how == unchanged::way::aligned_object || how == unchanged::way::aligned_array;
-    for (void* const pointer : pointers_) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer) % (aligned ? 128 : 16), 0u);
+    bool const aligned =
+        how == unchanged::way::aligned_object || how == unchanged::way::aligned_array;
+    for (void* const pointer : pointers_)
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer) % (aligned ? 128 : 16), 0u);
     unchanged::release(how, pointers_.data(), lanes);
     test::expect_sound_and_empty(heap_);
   }
@@ -112,12 +118,14 @@ TEST_F(ReplaceMallocInKernels, GivesNullptrWhenTheHeapIsFull) {
 TEST_F(ReplaceMallocInKernels, ServesNewThatDoesNotThrow) {
   for (bool const replaced : {false, true}) {
     if (replaced) replace_malloc(heap_);
-    for (auto const how : {other_file::nothrow::object, other_file::nothrow::array, other_file::nothrow::aligned_object}) {
+    for (auto const how : {other_file::nothrow::object, other_file::nothrow::array,
+                           other_file::nothrow::aligned_object}) {
       other_file::allocate_nothrow(how, pointers_.data(), lanes);
       EXPECT_EQ(how_many_are_ours(), replaced ? lanes : 0u);
       EXPECT_EQ(how_many_are_null(), 0u);
       if (how == other_file::nothrow::aligned_object) {
-        for (void* const pointer : pointers_) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer) % 64, 0u);
+        for (void* const pointer : pointers_)
+          EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pointer) % 64, 0u);
       }
       other_file::release(pointers_.data(), lanes);
     }
@@ -135,7 +143,8 @@ TEST_F(ReplaceMallocInKernels, RefusesAHeapOfTheCpu) {
 
 TEST(ReplaceMallocOnTheHost, LeavesHostCodeAlone) { EXPECT_TRUE(unchanged::host_code_works()); }
 
-/// Rows of pointers are allocated and freed, each in a random way and file, while the host replaces and restores at random.
+/// Rows of pointers are allocated and freed, each in a random way and file, while the host replaces
+/// and restores at random.
 TEST_F(ReplaceMallocInKernels, KnowsWhosePointersAreWhateverTheOrder) {
   constexpr std::size_t rows = 6;
   for (auto const seed : test::cuda_machine::seeds()) {
@@ -169,7 +178,8 @@ TEST_F(ReplaceMallocInKernels, KnowsWhosePointersAreWhateverTheOrder) {
         of_heap[row] = replaced;
         unchanged::allocate(unchanged::every_way[way_of[row]], all.data() + row * lanes, lanes);
       }
-      auto const expected = lanes * static_cast<std::size_t>(std::count(of_heap.begin(), of_heap.end(), true));
+      auto const expected =
+          lanes * static_cast<std::size_t>(std::count(of_heap.begin(), of_heap.end(), true));
       ASSERT_EQ(heap_.live_allocations().size(), expected);
     }
     for (std::size_t row = 0; row < rows; ++row) {

@@ -109,8 +109,9 @@ TEST(SegmentEntry, IsKeptByAReservedBlockUntilItIsAddedAgain) {
   EXPECT_TRUE(entry.add_free_blocks(1, 2));
 }
 
-/// One lane for each block: it makes its block free, may reserve one and add it again, and waits for the segment's next use,
-/// which begins when whoever was given the segment has ended this one. What lanes wrote before is plain memory.
+/// One lane for each block: it makes its block free, may reserve one and add it again, and waits
+/// for the segment's next use, which begins when whoever was given the segment has ended this one.
+/// What lanes wrote before is plain memory.
 class contested_segment {
  public:
   static constexpr std::uint32_t blocks = 4;

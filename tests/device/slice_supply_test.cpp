@@ -128,7 +128,8 @@ TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt
   ASSERT_GE(run.count(), 2u);
   // The first slice of all: malloc would take from whichever slot this thread has.
   ASSERT_EQ(block_slot::ticket_of(state.slot(id, 0).take(1)), 0u);
-  void* const memory = reinterpret_cast<void*>(state.base + (std::uint64_t{run.first()} << state.segment_shift));
+  void* const memory =
+      reinterpret_cast<void*>(state.base + (std::uint64_t{run.first()} << state.segment_shift));
   std::uint32_t const last = run.first() + run.count() - 1;
   block const late = state.block_at(id, last, 0);
   word const before = late.reserve(3);
@@ -266,7 +267,8 @@ TEST(SliceSupply, GivesEachSliceToOneLaneWhateverTheInterleaving) {
   }
 }
 
-/// Few slices of blocks of 1024, so that blocks become free and are revived while other blocks of their segment are.
+/// Few slices of blocks of 1024, so that blocks become free and are revived while other blocks of
+/// their segment are.
 TEST(SliceSupply, RevivesBlocksWhileOthersBecomeFree) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 30 && !HasFailure(); ++seed) {

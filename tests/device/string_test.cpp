@@ -59,7 +59,8 @@ struct double_until_refused {
   }
 };
 
-/// Lane i appends pieces of `source` to two strings as its random numbers say, writes both, and compares them.
+/// Lane i appends pieces of `source` to two strings as its random numbers say, writes both, and
+/// compares them.
 struct append_pieces {
   heap_ref heap;
   char const* source;  // 16 characters

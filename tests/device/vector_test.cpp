@@ -8,7 +8,8 @@ namespace {
 
 using namespace test;
 
-/// Each lane does what its own random numbers say to a vector of vectors, and to a plain array beside it.
+/// Each lane does what its own random numbers say to a vector of vectors, and to a plain array
+/// beside it.
 struct compare_with_array {
   heap_ref heap;
   std::uint32_t seed;
@@ -94,8 +95,8 @@ struct push_shared {
   }
 };
 
-/// As push_shared, but every fourth lane uses and frees memory instead, so that parts come with the past of a lane that those
-/// who write to them never met.
+/// As push_shared, but every fourth lane uses and frees memory instead, so that parts come with the
+/// past of a lane that those who write to them never met.
 struct push_beside_users {
   push_shared push;
   std::uint32_t rounds;

@@ -13,14 +13,16 @@
 namespace quarry::test {
 
 /// Says what is wrong and ends the program: a fuzzer sees nothing else.
-inline void expect(bool holds, char const* otherwise, std::source_location where = std::source_location::current()) {
+inline void expect(bool holds, char const* otherwise,
+                   std::source_location where = std::source_location::current()) {
   if (holds) return;
-  std::fprintf(stderr, "%s:%u: %s\n", where.file_name(), static_cast<unsigned>(where.line()), otherwise);
+  std::fprintf(stderr, "%s:%u: %s\n", where.file_name(), static_cast<unsigned>(where.line()),
+               otherwise);
   std::abort();
 }
 
-/// A string of bytes, read as numbers from its beginning. Behind its end there are zeros, so that every string means something and
-/// a shorter one means what comes first of a longer one.
+/// A string of bytes, read as numbers from its beginning. Behind its end there are zeros, so that
+/// every string means something and a shorter one means what comes first of a longer one.
 class byte_source {
  public:
   byte_source(std::uint8_t const* data, std::size_t size) : data_{data}, size_{size} {}
@@ -33,7 +35,8 @@ class byte_source {
   [[nodiscard]] std::uint32_t u32() { return number<std::uint32_t>(); }
   [[nodiscard]] std::uint64_t u64() { return number<std::uint64_t>(); }
 
-  /// From `least` to `most`, both included. Reads as few bytes as will do, so that a mutation of one byte changes one number.
+  /// From `least` to `most`, both included. Reads as few bytes as will do, so that a mutation of
+  /// one byte changes one number.
   [[nodiscard]] std::uint64_t range(std::uint64_t least, std::uint64_t most) {
     std::uint64_t const span = most - least;
     if (span == 0) return least;
@@ -43,20 +46,27 @@ class byte_source {
     return span == ~std::uint64_t{0} ? u64() : least + u64() % (span + 1);
   }
   /// Below `count`, which is not 0.
-  [[nodiscard]] std::size_t index(std::size_t count) { return static_cast<std::size_t>(range(0, count - 1)); }
+  [[nodiscard]] std::size_t index(std::size_t count) {
+    return static_cast<std::size_t>(range(0, count - 1));
+  }
   /// True for so many of 256 bytes.
   [[nodiscard]] bool chance(unsigned of_256) { return u8() < of_256; }
 
   /// A size up to `most`: often small, often a power of two or one beside it.
   [[nodiscard]] std::uint64_t size(std::uint64_t most) {
     switch (u8() % 8) {
-      case 0: return range(0, std::min<std::uint64_t>(most, 32));
+      case 0:
+        return range(0, std::min<std::uint64_t>(most, 32));
       case 1:
-      case 2: return range(0, std::min<std::uint64_t>(most, 255));
-      case 3: return range(0, std::min<std::uint64_t>(most, 4095));
+      case 2:
+        return range(0, std::min<std::uint64_t>(most, 255));
+      case 3:
+        return range(0, std::min<std::uint64_t>(most, 4095));
       case 4:
-      case 5: return std::min(most, near_power_of_two());
-      default: return range(0, most);
+      case 5:
+        return std::min(most, near_power_of_two());
+      default:
+        return range(0, most);
     }
   }
   /// The same, and now and then any number there is.

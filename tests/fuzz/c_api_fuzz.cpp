@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C API against a model of all its pools: each status, whatever the arguments are that its contract allows. Pools that are gone,
-// and results that go nowhere but to null, are not among these.
+// The C API against a model of all its pools: each status, whatever the arguments are that its
+// contract allows. Pools that are gone, and results that go nowhere but to null, are not among
+// these.
 //
 // Link with libFuzzer, or with main.cpp.
 #include "fuzz/byte_source.hpp"
@@ -45,7 +46,8 @@ class session {
       is(QUARRY_OK, quarry_pool_release(one.handle.get()));
       quarry_pool_counts counts{};
       is(QUARRY_OK, quarry_pool_get_counts(one.handle.get(), &counts));
-      expect(counts.live == 0 && counts.pieces_live == 0 && counts.held == 0, "all was given back, and something is live, or held");
+      expect(counts.live == 0 && counts.pieces_live == 0 && counts.held == 0,
+             "all was given back, and something is live, or held");
     }
     pools_.clear();
     for (std::size_t i = 0; i < std::min<std::size_t>(gone_.size(), 16); ++i) find(gone_[i]);
@@ -70,7 +72,8 @@ class session {
     is_any(given);
   }
   void is_any(quarry_status given) {
-    expect(given >= QUARRY_OK && given < QUARRY_INTERNAL, "a status that is none, or that must not be");
+    expect(given >= QUARRY_OK && given < QUARRY_INTERNAL,
+           "a status that is none, or that must not be");
     char const* const said = quarry_last_error();
     expect(said != nullptr, "the last error is null");
     if (given == QUARRY_OK) {
@@ -84,41 +87,59 @@ class session {
 
   void do_something() {
     std::uint8_t const kind = from_.u8() % 32;
-    if (pools_.empty() || kind == 0) return from_.chance(192) ? create_on_host() : create_elsewhere();
+    if (pools_.empty() || kind == 0)
+      return from_.chance(192) ? create_on_host() : create_elsewhere();
     std::uint32_t const whose = some_pool();
-    if (kind < 11) return allocate(whose, from_.chance(250) ? from_.size(from_.chance(248) ? 1 << 12 : most_held) : too_much + 1 + from_.range(0, ~too_much - 1));
+    if (kind < 11)
+      return allocate(whose, from_.chance(250) ? from_.size(from_.chance(248) ? 1 << 12 : most_held)
+                                               : too_much + 1 + from_.range(0, ~too_much - 1));
     if (kind < 20) return give_back(whose, some_address());
     switch (kind) {
-      case 20: return destroy_pool(whose);
-      case 21: return is(QUARRY_OK, quarry_pool_release(pools_.at(whose).handle.get()));
-      case 22: return size_of(whose, some_address());
-      case 23: return note(whose, some_address());
+      case 20:
+        return destroy_pool(whose);
+      case 21:
+        return is(QUARRY_OK, quarry_pool_release(pools_.at(whose).handle.get()));
+      case 22:
+        return size_of(whose, some_address());
+      case 23:
+        return note(whose, some_address());
       case 24:
-      case 25: return find(some_address());
+      case 25:
+        return find(some_address());
       case 26:
-      case 27: return copy();
+      case 27:
+        return copy();
       case 28:
-      case 29: return fill();
-      case 30: return report();
-      default: return call_with_null(whose);
+      case 29:
+        return fill();
+      case 30:
+        return report();
+      default:
+        return call_with_null(whose);
     }
   }
 
-  [[nodiscard]] std::uint32_t some_pool() { return std::next(pools_.begin(), static_cast<std::ptrdiff_t>(from_.index(pools_.size())))->first; }
+  [[nodiscard]] std::uint32_t some_pool() {
+    return std::next(pools_.begin(), static_cast<std::ptrdiff_t>(from_.index(pools_.size())))
+        ->first;
+  }
   /// Mostly of what is live, be it whose it may.
   [[nodiscard]] std::uint64_t some_address() {
     std::uint8_t const kind = from_.u8() % 16;
-    if (kind == 0 && !gone_.empty()) return gone_[gone_.size() - 1 - from_.index(std::min<std::size_t>(gone_.size(), 64))];
+    if (kind == 0 && !gone_.empty())
+      return gone_[gone_.size() - 1 - from_.index(std::min<std::size_t>(gone_.size(), 64))];
     if (kind == 1) return from_.u64();
     if (kind == 2) return from_.u16();
     if (live_.empty()) return gone_.empty() ? 0 : gone_.back();
-    auto const& [begin, what] = *std::next(live_.begin(), static_cast<std::ptrdiff_t>(from_.index(live_.size())));
+    auto const& [begin, what] =
+        *std::next(live_.begin(), static_cast<std::ptrdiff_t>(from_.index(live_.size())));
     if (kind < 6) return begin + from_.range(0, what.contents.size());
     return begin;
   }
   [[nodiscard]] char const* some_name(std::string& name) {
     if (from_.chance(64)) return nullptr;
-    name.resize(from_.u8() % 40 * (from_.chance(8) ? 40u : 1u));  // some are longer than an error message may be
+    // some are longer than an error message may be
+    name.resize(from_.u8() % 40 * (from_.chance(8) ? 40u : 1u));
     for (char& one : name) one = static_cast<char>(1 + from_.u8() % 255);
     return name.c_str();
   }
@@ -128,17 +149,23 @@ class session {
     options.first_block = from_.wild_size(1 << 16);
     options.next_block = from_.wild_size(1 << 14);
     options.growth_percent = from_.chance(248) ? from_.u8() : from_.u32();
-    if (from_.chance(128)) options.alignment = from_.chance(240) ? std::uint64_t{16} << from_.u8() % 11 : from_.wild_size(1 << 16);
+    if (from_.chance(128))
+      options.alignment =
+          from_.chance(240) ? std::uint64_t{16} << from_.u8() % 11 : from_.wild_size(1 << 16);
     options.most = std::max<std::uint64_t>(1, from_.size(most_held));  // 0 would be no limit
     options.device = static_cast<int>(from_.chance(128) ? from_.u32() : 0u);
-    options.directory = from_.chance(128) ? "/nonexistent/directory" : nullptr;  // nobody looks at it
+    // nobody looks at it
+    options.directory = from_.chance(128) ? "/nonexistent/directory" : nullptr;
     options.name = some_name(name);
     return options;
   }
-  [[nodiscard]] static std::uint64_t alignment_of(quarry_pool_options const& options) { return options.alignment != 0 ? options.alignment : 16; }
+  [[nodiscard]] static std::uint64_t alignment_of(quarry_pool_options const& options) {
+    return options.alignment != 0 ? options.alignment : 16;
+  }
   [[nodiscard]] static bool is_valid(quarry_pool_options const& options) {
     std::uint64_t const alignment = alignment_of(options);
-    return (alignment & (alignment - 1)) == 0 && alignment >= 16 && alignment <= 1 << 14 && options.first_block <= too_much && options.next_block <= too_much &&
+    return (alignment & (alignment - 1)) == 0 && alignment >= 16 && alignment <= 1 << 14 &&
+           options.first_block <= too_much && options.next_block <= too_much &&
            options.growth_percent <= 1000;
   }
 
@@ -147,21 +174,27 @@ class session {
     auto options = some_options(name);
     bool const has_options = !from_.chance(16);
     if (!has_options) options = quarry_pool_default_options();
-    if (from_.chance(16)) return is(QUARRY_BAD_ARGUMENT, quarry_pool_create(QUARRY_HOST, has_options ? &options : nullptr, nullptr));
+    if (from_.chance(16))
+      return is(QUARRY_BAD_ARGUMENT,
+                quarry_pool_create(QUARRY_HOST, has_options ? &options : nullptr, nullptr));
     auto* made = static_cast<quarry_pool*>(pointer_to(16));  // is to be overwritten in any case
     auto const status = quarry_pool_create(QUARRY_HOST, has_options ? &options : nullptr, &made);
     is(is_valid(options) ? QUARRY_OK : QUARRY_BAD_ARGUMENT, status);
-    expect((made != nullptr) == (status == QUARRY_OK), "a pool and no success, or success and no pool");
+    expect((made != nullptr) == (status == QUARRY_OK),
+           "a pool and no success, or success and no pool");
     if (made == nullptr) return;
     std::unique_ptr<quarry_pool, destroy> handle{made};
     if (pools_.size() == most_pools) return;  // is destroyed at once
     pool& fresh = pools_[++last_];
-    fresh = {std::move(handle), alignment_of(options), options.most, options.name != nullptr ? options.name : ""};
+    fresh = {std::move(handle), alignment_of(options), options.most,
+             options.name != nullptr ? options.name : ""};
     is(QUARRY_OK, quarry_pool_id(made, &fresh.id));
     expect(fresh.id != 0, "a pool has no number");
-    for (auto const& [number, other] : pools_) expect(number == last_ || other.id != fresh.id, "two pools have one number");
+    for (auto const& [number, other] : pools_)
+      expect(number == last_ || other.id != fresh.id, "two pools have one number");
   }
-  /// Elsewhere there is nothing to be had: without CUDA, and in no directory; with CUDA, because of the alignment.
+  /// Elsewhere there is nothing to be had: without CUDA, and in no directory; with CUDA, because of
+  /// the alignment.
   void create_elsewhere() {
     std::string name;
     auto options = some_options(name);
@@ -169,10 +202,12 @@ class session {
     auto const where = static_cast<quarry_resource>(1 + from_.u8() % 7);
     bool const has_options = where > QUARRY_MANAGED && !from_.chance(32);
     auto* made = static_cast<quarry_pool*>(pointer_to(16));
-    auto const status = quarry_pool_create(where, has_options || where <= QUARRY_MANAGED ? &options : nullptr, &made);
+    auto const status = quarry_pool_create(
+        where, has_options || where <= QUARRY_MANAGED ? &options : nullptr, &made);
     expect(made == nullptr, "a pool of what there is not");
     if (where <= QUARRY_MANAGED) {
-      expect(status == QUARRY_RESOURCE_FAILED || status == QUARRY_BAD_ARGUMENT, "a status is wrong");
+      expect(status == QUARRY_RESOURCE_FAILED || status == QUARRY_BAD_ARGUMENT,
+             "a status is wrong");
       return is_any(status);
     }
     bool const has_directory = where == QUARRY_FILE && has_options && options.directory != nullptr;
@@ -192,7 +227,8 @@ class session {
     pool& its = pools_.at(whose);
     void* memory = &memory;
     auto const status = quarry_pool_allocate(its.handle.get(), size, &memory);
-    expect((memory != nullptr) == (status == QUARRY_OK), "memory and no success, or success and no memory");
+    expect((memory != nullptr) == (status == QUARRY_OK),
+           "memory and no success, or success and no memory");
     if (status != QUARRY_OK) {
       is(QUARRY_OUT_OF_MEMORY, status);
       return expect_full(its, size);
@@ -202,10 +238,12 @@ class session {
     auto const begin = number_of(memory);
     expect(begin % its.alignment == 0, "an allocation is not aligned");
     auto const next = live_.lower_bound(begin);
-    expect(next == live_.end() || std::max<std::uint64_t>(1, size) <= next->first - begin, "an allocation overlaps the next one");
+    expect(next == live_.end() || std::max<std::uint64_t>(1, size) <= next->first - begin,
+           "an allocation overlaps the next one");
     if (next != live_.begin()) {
       auto const& [start, before] = *std::prev(next);
-      expect(std::max<std::uint64_t>(1, before.contents.size()) <= begin - start, "an allocation overlaps the one before");
+      expect(std::max<std::uint64_t>(1, before.contents.size()) <= begin - start,
+             "an allocation overlaps the one before");
     }
     auto const value = from_.u8();
     is(QUARRY_OK, quarry_fill(memory, value, size));
@@ -218,9 +256,12 @@ class session {
     if (size > too_much) return;
     quarry_pool_counts counts{};
     expect(quarry_pool_get_counts(its.handle.get(), &counts) == QUARRY_OK, "there are no counts");
-    std::uint64_t const rounded = std::max(its.alignment, (size + its.alignment - 1) & ~(its.alignment - 1));
-    expect(rounded > ((its.most - std::min(its.most, counts.held)) & ~(its.alignment - 1)), "it says that there is no memory, and may hold more");
-    expect(rounded > its.most || its.pieces != 0 || counts.held == 0, "it says that there is no memory, and holds blocks in which nothing is in use");
+    std::uint64_t const rounded =
+        std::max(its.alignment, (size + its.alignment - 1) & ~(its.alignment - 1));
+    expect(rounded > ((its.most - std::min(its.most, counts.held)) & ~(its.alignment - 1)),
+           "it says that there is no memory, and may hold more");
+    expect(rounded > its.most || its.pieces != 0 || counts.held == 0,
+           "it says that there is no memory, and holds blocks in which nothing is in use");
   }
 
   void give_back(std::uint32_t whose, std::uint64_t address) {
@@ -228,7 +269,8 @@ class session {
     auto const found = live_.find(address);
     bool const is_ours = found != live_.end() && found->second.whose == whose;
     if (is_ours) expect_contents(*found);
-    is(is_ours || address == 0 ? QUARRY_OK : QUARRY_NOT_IN_USE, quarry_pool_deallocate(its.handle.get(), pointer_to(address)));
+    is(is_ours || address == 0 ? QUARRY_OK : QUARRY_NOT_IN_USE,
+       quarry_pool_deallocate(its.handle.get(), pointer_to(address)));
     if (!is_ours) {
       its.refused += address != 0;
       return;
@@ -240,14 +282,16 @@ class session {
   }
   static void expect_contents(std::pair<std::uint64_t const, allocation> const& one) {
     auto const& wanted = one.second.contents;
-    expect(wanted.empty() || std::memcmp(pointer_to(one.first), wanted.data(), wanted.size()) == 0, "what was written has changed");
+    expect(wanted.empty() || std::memcmp(pointer_to(one.first), wanted.data(), wanted.size()) == 0,
+           "what was written has changed");
   }
 
   void size_of(std::uint32_t whose, std::uint64_t address) {
     auto const found = live_.find(address);
     bool const is_ours = found != live_.end() && found->second.whose == whose;
     std::uint64_t size = 0;
-    is(is_ours ? QUARRY_OK : QUARRY_NOT_IN_USE, quarry_pool_size_of(pools_.at(whose).handle.get(), pointer_to(address), &size));
+    is(is_ours ? QUARRY_OK : QUARRY_NOT_IN_USE,
+       quarry_pool_size_of(pools_.at(whose).handle.get(), pointer_to(address), &size));
     expect(!is_ours || size == found->second.contents.size(), "size_of says another size");
   }
   void note(std::uint32_t whose, std::uint64_t address) {
@@ -255,7 +299,9 @@ class session {
     bool const is_ours = found != live_.end() && found->second.whose == whose;
     std::string name;
     char const* const given = some_name(name);
-    is(given == nullptr ? QUARRY_BAD_ARGUMENT : is_ours ? QUARRY_OK : QUARRY_NOT_IN_USE,
+    is(given == nullptr ? QUARRY_BAD_ARGUMENT
+       : is_ours        ? QUARRY_OK
+                        : QUARRY_NOT_IN_USE,
        quarry_pool_note(pools_.at(whose).handle.get(), pointer_to(address), given));
   }
   using place = std::map<std::uint64_t, allocation>::iterator;
@@ -264,15 +310,21 @@ class session {
     auto const after = live_.upper_bound(address);
     if (after == live_.begin()) return live_.end();
     auto const found = std::prev(after);
-    return address - found->first < std::max<std::uint64_t>(1, found->second.contents.size()) ? found : live_.end();
+    return address - found->first < std::max<std::uint64_t>(1, found->second.contents.size())
+               ? found
+               : live_.end();
   }
   void find(std::uint64_t address) {
     auto const found = at(address);
     quarry_record record{};
-    is(found != live_.end() ? QUARRY_OK : QUARRY_NOT_IN_USE, quarry_find(pointer_to(address), &record));
+    is(found != live_.end() ? QUARRY_OK : QUARRY_NOT_IN_USE,
+       quarry_find(pointer_to(address), &record));
     if (found == live_.end()) return;
-    expect(number_of(record.begin) == found->first && record.size == found->second.contents.size(), "another allocation was found");
-    expect(record.allocator == pools_.at(found->second.whose).id && record.resource == QUARRY_HOST && record.device == 0, "another pool was found");
+    expect(number_of(record.begin) == found->first && record.size == found->second.contents.size(),
+           "another allocation was found");
+    expect(record.allocator == pools_.at(found->second.whose).id &&
+               record.resource == QUARRY_HOST && record.device == 0,
+           "another pool was found");
   }
   /// Whether [address, address + size) lies in one allocation.
   [[nodiscard]] bool has(place found, std::uint64_t address, std::uint64_t size) const {
@@ -287,7 +339,8 @@ class session {
     bool const can = size == 0 || (has(target, to, size) && has(source, from, size));
     is(can ? QUARRY_OK : QUARRY_BAD_ARGUMENT, quarry_copy(pointer_to(to), pointer_to(from), size));
     if (!can || size == 0) return;
-    std::memmove(target->second.contents.data() + (to - target->first), source->second.contents.data() + (from - source->first), size);
+    std::memmove(target->second.contents.data() + (to - target->first),
+                 source->second.contents.data() + (from - source->first), size);
     expect_contents(*target);
   }
   void fill() {
@@ -297,13 +350,17 @@ class session {
     auto const target = at(to);
     bool const can = value >= 0 && value <= 255 && (size == 0 || has(target, to, size));
     is(can ? QUARRY_OK : QUARRY_BAD_ARGUMENT, quarry_fill(pointer_to(to), value, size));
-    if (can && size != 0) std::memset(target->second.contents.data() + (to - target->first), value, size);
+    if (can && size != 0)
+      std::memset(target->second.contents.data() + (to - target->first), value, size);
   }
   void report() {
     switch (from_.u8() % 3) {
-      case 0: return is(QUARRY_OK, quarry_report("/dev/null"));
-      case 1: return is(QUARRY_RESOURCE_FAILED, quarry_report("/nonexistent/directory/report"));
-      default: return is(QUARRY_RESOURCE_FAILED, quarry_report("/dev/full"));
+      case 0:
+        return is(QUARRY_OK, quarry_report("/dev/null"));
+      case 1:
+        return is(QUARRY_RESOURCE_FAILED, quarry_report("/nonexistent/directory/report"));
+      default:
+        return is(QUARRY_RESOURCE_FAILED, quarry_report("/dev/full"));
     }
   }
 
@@ -317,19 +374,32 @@ class session {
     auto const address = pointer_to(some_address());
     auto const call = [&]() -> quarry_status {
       switch (from_.u8() % 13) {
-        case 0: return quarry_pool_allocate(nullptr, from_.u64(), &memory);
-        case 1: return quarry_pool_allocate(its, from_.u64(), nullptr);
-        case 2: return quarry_pool_deallocate(nullptr, address);
-        case 3: return quarry_pool_release(nullptr);
-        case 4: return quarry_pool_size_of(nullptr, address, &size);
-        case 5: return quarry_pool_size_of(its, address, nullptr);
-        case 6: return quarry_pool_get_counts(nullptr, &counts);
-        case 7: return quarry_pool_get_counts(its, nullptr);
-        case 8: return quarry_pool_note(nullptr, address, "name");
-        case 9: return quarry_pool_note(its, address, nullptr);
-        case 10: return quarry_pool_id(nullptr, &id);
-        case 11: return quarry_pool_id(its, nullptr);
-        default: return quarry_find(address, nullptr);
+        case 0:
+          return quarry_pool_allocate(nullptr, from_.u64(), &memory);
+        case 1:
+          return quarry_pool_allocate(its, from_.u64(), nullptr);
+        case 2:
+          return quarry_pool_deallocate(nullptr, address);
+        case 3:
+          return quarry_pool_release(nullptr);
+        case 4:
+          return quarry_pool_size_of(nullptr, address, &size);
+        case 5:
+          return quarry_pool_size_of(its, address, nullptr);
+        case 6:
+          return quarry_pool_get_counts(nullptr, &counts);
+        case 7:
+          return quarry_pool_get_counts(its, nullptr);
+        case 8:
+          return quarry_pool_note(nullptr, address, "name");
+        case 9:
+          return quarry_pool_note(its, address, nullptr);
+        case 10:
+          return quarry_pool_id(nullptr, &id);
+        case 11:
+          return quarry_pool_id(its, nullptr);
+        default:
+          return quarry_find(address, nullptr);
       }
     };
     is(QUARRY_BAD_ARGUMENT, call());
@@ -339,11 +409,17 @@ class session {
   void expect_counts(pool const& its) {
     quarry_pool_counts counts{};
     is(QUARRY_OK, quarry_pool_get_counts(its.handle.get(), &counts));
-    expect(counts.live == its.live && counts.most_live == its.most_live, "the bytes that are live are counted wrongly");
-    expect(counts.pieces_live == its.pieces && counts.refused == its.refused, "allocations or refusals are counted wrongly");
-    expect(counts.held <= its.most && counts.held <= counts.most_held && counts.most_held <= its.most, "it holds more than it may, or than it says");
+    expect(counts.live == its.live && counts.most_live == its.most_live,
+           "the bytes that are live are counted wrongly");
+    expect(counts.pieces_live == its.pieces && counts.refused == its.refused,
+           "allocations or refusals are counted wrongly");
+    expect(
+        counts.held <= its.most && counts.held <= counts.most_held && counts.most_held <= its.most,
+        "it holds more than it may, or than it says");
     expect(counts.live <= counts.held, "it holds less than is live");
-    expect(counts.blocks_given <= counts.blocks_taken && (counts.held == 0) == (counts.blocks_given == counts.blocks_taken), "blocks are counted wrongly");
+    expect(counts.blocks_given <= counts.blocks_taken &&
+               (counts.held == 0) == (counts.blocks_given == counts.blocks_taken),
+           "blocks are counted wrongly");
   }
   void expect_all() {
     for (auto const& [number, its] : pools_) expect_counts(its);

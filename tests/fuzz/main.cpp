@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target where there is no libFuzzer: files that are given, or random inputs and mutations of them until time is up.
+// Runs a fuzz target where there is no libFuzzer: files that are given, or random inputs and
+// mutations of them until time is up.
 //
 //   PROGRAM [--seconds N] [--seed S] [--crash-file PATH] [FILE...]
 //
-// Each input lies in the crash file before it runs, so that it is there whatever the input does to the program. The same seed gives the
-// same inputs, but for how many of them there are.
+// Each input lies in the crash file before it runs, so that it is there whatever the input does to
+// the program. The same seed gives the same inputs, but for how many of them there are.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,8 +25,10 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size);
-/// A sanitizer that ends the program calls what it is given here, and sends no signal. Null where none is linked.
-extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*)());  // NOLINT(bugprone-reserved-identifier)
+/// A sanitizer that ends the program calls what it is given here, and sends no signal. Null where
+/// none is linked.
+extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(
+    void (*)());  // NOLINT(bugprone-reserved-identifier)
 
 namespace {
 
@@ -55,14 +58,16 @@ void on_signal(int number) {
 /// The input that runs, on disk.
 class crash_file {
  public:
-  explicit crash_file(std::string path) : path_{std::move(path)}, file_{open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644)} {
+  explicit crash_file(std::string path)
+      : path_{std::move(path)},
+        file_{open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644)} {
     if (file_ < 0) {
       std::fprintf(stderr, "cannot write to %s\n", path_.c_str());
       std::exit(2);
     }
     std::snprintf(message, sizeof message, "\nthe input that failed: %s\n", path_.c_str());
     message_size = std::strlen(message);
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_signal;
     for (std::size_t i = 0; i < std::size(fatal); ++i) sigaction(fatal[i], &action, &before[i]);
     if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(say_where);
@@ -76,7 +81,8 @@ class crash_file {
   }
 
   void put(input const& what) const {
-    if (pwrite(file_, what.data(), what.size(), 0) != static_cast<ssize_t>(what.size()) || ftruncate(file_, static_cast<off_t>(what.size())) != 0) {
+    if (pwrite(file_, what.data(), what.size(), 0) != static_cast<ssize_t>(what.size()) ||
+        ftruncate(file_, static_cast<off_t>(what.size())) != 0) {
       std::fprintf(stderr, "cannot write to %s\n", path_.c_str());
       std::exit(2);
     }
@@ -92,17 +98,21 @@ class generator {
   explicit generator(std::uint64_t seed) : random_{seed} {}
 
   [[nodiscard]] input next() {
-    input fresh = kept_.empty() || below(4) == 0 ? random_input() : mutated(kept_[below(kept_.size())]);
+    input fresh =
+        kept_.empty() || below(4) == 0 ? random_input() : mutated(kept_[below(kept_.size())]);
     if (fresh.size() > longest) fresh.resize(longest);
     keep(fresh);
     return fresh;
   }
 
  private:
-  [[nodiscard]] std::size_t below(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
+  [[nodiscard]] std::size_t below(std::size_t count) {
+    return static_cast<std::size_t>(random_() % count);
+  }
   [[nodiscard]] std::uint8_t byte() { return static_cast<std::uint8_t>(random_()); }
 
-  /// Half of them short; some of few different bytes, so that the same thing is done again and again.
+  /// Half of them short; some of few different bytes, so that the same thing is done again and
+  /// again.
   [[nodiscard]] input random_input() {
     input fresh(1 + below(below(2) == 0 ? 128 : longest));
     std::size_t const variety = below(3) == 0 ? 2 + below(14) : 256;
@@ -119,10 +129,18 @@ class generator {
       auto const begin = what.begin() + static_cast<std::ptrdiff_t>(from);
       auto const end = begin + static_cast<std::ptrdiff_t>(count);
       switch (below(7)) {
-        case 0: what[from] = byte(); break;
-        case 1: what[from] = static_cast<std::uint8_t>(what[from] ^ 1u << below(8)); break;
-        case 2: std::generate(begin, end, [&] { return byte(); }); break;
-        case 3: what.erase(begin, end); break;
+        case 0:
+          what[from] = byte();
+          break;
+        case 1:
+          what[from] = static_cast<std::uint8_t>(what[from] ^ 1u << below(8));
+          break;
+        case 2:
+          std::generate(begin, end, [&] { return byte(); });
+          break;
+        case 3:
+          what.erase(begin, end);
+          break;
         case 4: {  // the same once more
           input const again(begin, end);
           what.insert(end, again.begin(), again.end());
@@ -131,10 +149,14 @@ class generator {
         case 5: {  // the end of another
           input const& other = kept_[below(kept_.size())];
           what.resize(from);
-          what.insert(what.end(), other.begin() + static_cast<std::ptrdiff_t>(std::min(from, other.size())), other.end());
+          what.insert(what.end(),
+                      other.begin() + static_cast<std::ptrdiff_t>(std::min(from, other.size())),
+                      other.end());
           break;
         }
-        default: what.insert(begin, count, byte()); break;
+        default:
+          what.insert(begin, count, byte());
+          break;
       }
       if (what.empty()) what.push_back(byte());
     }
@@ -164,7 +186,8 @@ void run(crash_file const& file, input const& what) {
 }
 
 [[noreturn]] void say_usage(char const* program) {
-  std::fprintf(stderr, "usage: %s [--seconds N] [--seed S] [--crash-file PATH] [FILE...]\n", program);
+  std::fprintf(stderr, "usage: %s [--seconds N] [--seed S] [--crash-file PATH] [FILE...]\n",
+               program);
   std::exit(2);
 }
 
@@ -180,7 +203,9 @@ std::uint64_t number(char const* program, char const* text) {
 int main(int count, char** arguments) {
   std::uint64_t seconds = 10;
   std::uint64_t seed = 1;
-  std::string crash_path = (std::filesystem::temp_directory_path() / ("quarry-fuzz-input-" + std::to_string(getpid()))).string();
+  std::string crash_path =
+      (std::filesystem::temp_directory_path() / ("quarry-fuzz-input-" + std::to_string(getpid())))
+          .string();
   std::vector<std::string> files;
   for (int i = 1; i < count; ++i) {
     std::string const argument = arguments[i];
@@ -210,7 +235,9 @@ int main(int count, char** arguments) {
   }
   crash_file const file{crash_path};
   auto const start = std::chrono::steady_clock::now();
-  auto const passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  auto const passed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   std::uint64_t inputs = 0;
   for (auto const& one : given) {
     run(file, one);
@@ -220,5 +247,6 @@ int main(int count, char** arguments) {
     generator from{seed};
     for (; passed() < static_cast<double>(seconds); ++inputs) run(file, from.next());
   }
-  std::printf("%llu inputs, %.1f seconds, seed %llu\n", static_cast<unsigned long long>(inputs), passed(), static_cast<unsigned long long>(seed));
+  std::printf("%llu inputs, %.1f seconds, seed %llu\n", static_cast<unsigned long long>(inputs),
+              passed(), static_cast<unsigned long long>(seed));
 }

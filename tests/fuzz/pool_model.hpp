@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pool targets share: resources that are watched and fail on purpose, and what the users of a pool have.
+// What the pool targets share: resources that are watched and fail on purpose, and what the users
+// of a pool have.
 #pragma once
 
 #include "fuzz/byte_source.hpp"
@@ -19,9 +20,13 @@ namespace quarry::test {
 
 inline constexpr int most_steps = 1500;
 
-inline std::uint64_t number_of(void const* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+inline std::uint64_t number_of(void const* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
 inline void* pointer_to(std::uint64_t number) { return reinterpret_cast<void*>(number); }
-inline bytes rounded_up(bytes size, bytes alignment) { return std::max(alignment, (size + alignment - 1) & ~(alignment - 1)); }
+inline bytes rounded_up(bytes size, bytes alignment) {
+  return std::max(alignment, (size + alignment - 1) & ~(alignment - 1));
+}
 
 /// Makes requests fail on purpose, in either way that a resource may fail.
 struct failures {
@@ -58,19 +63,22 @@ struct block_log {
 template <class Upstream>
 class logged : public Upstream {
  public:
-  logged(Upstream from, std::shared_ptr<block_log> log) : Upstream{std::move(from)}, log_{std::move(log)} {}
+  logged(Upstream from, std::shared_ptr<block_log> log)
+      : Upstream{std::move(from)}, log_{std::move(log)} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     log_->fails.maybe_throw(size);
     void* const result = Upstream::allocate(size, alignment);
-    expect(log_->blocks.emplace(number_of(result), block_log::block{size, alignment}).second, "a block was given twice");
+    expect(log_->blocks.emplace(number_of(result), block_log::block{size, alignment}).second,
+           "a block was given twice");
     log_->held += size;
     return result;
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     auto const found = log_->blocks.find(number_of(pointer));
     expect(found != log_->blocks.end(), "a block goes back that is none");
-    expect(found->second.size == size && found->second.alignment == alignment, "a block goes back otherwise than it came");
+    expect(found->second.size == size && found->second.alignment == alignment,
+           "a block goes back otherwise than it came");
     log_->on_give(found->first, size);
     log_->blocks.erase(found);
     log_->held -= size;
@@ -100,8 +108,10 @@ struct model {
   void add(std::uint64_t begin, one what) {
     expect(begin != 0 && begin % alignment == 0, "an allocation is not aligned");
     auto const next = live.lower_bound(begin);
-    expect(next == live.end() || room(what) <= next->first - begin, "an allocation overlaps the next one");
-    expect(next == live.begin() || room(std::prev(next)->second) <= begin - std::prev(next)->first, "an allocation overlaps the one before");
+    expect(next == live.end() || room(what) <= next->first - begin,
+           "an allocation overlaps the next one");
+    expect(next == live.begin() || room(std::prev(next)->second) <= begin - std::prev(next)->first,
+           "an allocation overlaps the one before");
     sum += what.size;
     most = std::max(most, sum);
     rounded += room(what);
@@ -134,11 +144,13 @@ struct model {
   /// Mostly what is live; else what was, what lies in the midst or behind, or anything.
   [[nodiscard]] std::uint64_t some_address(byte_source& from) const {
     std::uint8_t const kind = from.u8() % 16;
-    if (kind == 0 && !gone.empty()) return gone[gone.size() - 1 - from.index(std::min<std::size_t>(gone.size(), 64))];
+    if (kind == 0 && !gone.empty())
+      return gone[gone.size() - 1 - from.index(std::min<std::size_t>(gone.size(), 64))];
     if (kind == 1) return from.u64();
     if (kind == 2) return from.u16();
     if (live.empty()) return gone.empty() ? 0 : gone.back();
-    auto const& [begin, what] = *std::next(live.begin(), static_cast<std::ptrdiff_t>(from.index(live.size())));
+    auto const& [begin, what] =
+        *std::next(live.begin(), static_cast<std::ptrdiff_t>(from.index(live.size())));
     if (kind == 3) return begin + from.range(0, room(what) - 1);
     if (kind == 4) return begin + (from.chance(128) ? what.size : room(what));
     return begin;
@@ -148,10 +160,12 @@ struct model {
 /// What all counts have in common.
 template <class Counts>
 void expect_counts(Counts const& counts, model const& users, bytes most) {
-  expect(counts.live == users.sum && counts.most_live == users.most, "the bytes that are live are counted wrongly");
+  expect(counts.live == users.sum && counts.most_live == users.most,
+         "the bytes that are live are counted wrongly");
   expect(counts.pieces_live == users.live.size(), "the pieces that are live are counted wrongly");
   expect(counts.refused == users.refused, "refused deallocations are counted wrongly");
-  expect(counts.held <= most && counts.most_held <= most && counts.held <= counts.most_held, "it holds more than it may, or than it says");
+  expect(counts.held <= most && counts.most_held <= most && counts.held <= counts.most_held,
+         "it holds more than it may, or than it says");
   expect(counts.held >= users.rounded, "it holds less than is in use");
 }
 template <class Pool>
@@ -160,25 +174,31 @@ void expect_sound(Pool const& pool) {
   expect(problems.empty(), problems.empty() ? "" : problems[0].c_str());
 }
 
-inline bool is_alignment(bytes number) { return number >= 16 && number <= 1 << 14 && (number & (number - 1)) == 0; }
+inline bool is_alignment(bytes number) {
+  return number >= 16 && number <= 1 << 14 && (number & (number - 1)) == 0;
+}
 inline bytes some_alignment(byte_source& from) {
   std::uint8_t const kind = from.u8();
   return kind < 128 ? 16 : kind < 250 ? bytes{16} << kind % 11 : from.wild_size(1 << 16);
 }
-inline bytes some_most(byte_source& from, bytes usual) { return from.chance(96) ? ~bytes{0} : from.wild_size(usual); }
+inline bytes some_most(byte_source& from, bytes usual) {
+  return from.chance(96) ? ~bytes{0} : from.wild_size(usual);
+}
 inline heuristic some_heuristic(byte_source& from) {
   heuristic result;
   result.when = static_cast<heuristic::trigger>(from.u8() % 3);
   result.size = static_cast<heuristic::target>(from.u8() % 2);
   result.asked = static_cast<heuristic::moment>(from.u8() % 2);
   result.rules = static_cast<heuristic_rules>(from.u8() % 3);
-  result.parameter = static_cast<std::uint32_t>(result.when == heuristic::trigger::blocks ? from.range(0, 6) : from.range(0, 100));
+  result.parameter = static_cast<std::uint32_t>(
+      result.when == heuristic::trigger::blocks ? from.range(0, 6) : from.range(0, 100));
   return result;
 }
 /// Of pool_options and stream_pool_options.
 template <class Options>
 bool is_valid(Options const& options) {
-  return is_alignment(options.alignment) && options.first_block <= most_bytes_at_once && options.next_block <= most_bytes_at_once && options.growth <= 1000;
+  return is_alignment(options.alignment) && options.first_block <= most_bytes_at_once &&
+         options.next_block <= most_bytes_at_once && options.growth <= 1000;
 }
 template <class Options>
 Options some_options(byte_source& from, bytes usual_block) {

@@ -20,10 +20,14 @@ class pool_session {
 
  public:
   pool_session(byte_source& from, Upstream resource, pool_options const& options, bytes limit)
-      : from_{from}, options_{options}, limit_{limit}, pool_{logged<Upstream>{std::move(resource), log_}, options_} {
+      : from_{from},
+        options_{options},
+        limit_{limit},
+        pool_{logged<Upstream>{std::move(resource), log_}, options_} {
     users_.alignment = options_.alignment;
     knows_ = is_host && options_.is_tracked;
-    is_exact_ = !std::is_same_v<Strategy, fast_fit> || options_.coalesce.when != heuristic::trigger::never;
+    is_exact_ =
+        !std::is_same_v<Strategy, fast_fit> || options_.coalesce.when != heuristic::trigger::never;
   }
 
   void run() {
@@ -39,8 +43,10 @@ class pool_session {
     expect(pool_.counts().live == 0, "all was given back, and something is live");
     expect_all();
     pool_.release();
-    expect(pool_.counts().held == 0 && log_->blocks.empty(), "nothing is in use, and a block is held");
-    for (std::size_t i = 0; i < std::min<std::size_t>(users_.gone.size(), 16); ++i) expect_registry(users_.gone[i]);
+    expect(pool_.counts().held == 0 && log_->blocks.empty(),
+           "nothing is in use, and a block is held");
+    for (std::size_t i = 0; i < std::min<std::size_t>(users_.gone.size(), 16); ++i)
+      expect_registry(users_.gone[i]);
     // A pool that is destroyed gives back what is still in use, too: see the caller.
     if (from_.chance(128)) (void)allocate(100, false);
   }
@@ -49,17 +55,29 @@ class pool_session {
  private:
   void do_something() {
     std::uint8_t const kind = from_.u8() % 32;
-    if (kind < 13) return void(allocate(from_.wild_size(options_.first_block < 1 << 20 ? options_.first_block * 2 : 1 << 16), false));
+    if (kind < 13)
+      return void(allocate(
+          from_.wild_size(options_.first_block < 1 << 20 ? options_.first_block * 2 : 1 << 16),
+          false));
     if (kind < 24) return give_back(users_.some_address(from_));
     switch (kind) {
-      case 24: return void(allocate(from_.size(4096), true));
-      case 25: return release();
-      case 26: return coalesce(from_.wild_size(1 << 18));
-      case 27: return look(users_.some_address(from_));
-      case 28: return note(users_.some_address(from_));
-      case 29: return set_limit(from_.wild_size(1 << 20));
-      case 30: log_->fails.left = from_.u8() % 4; return;
-      default: return allocate_aligned(from_.size(256), bytes{1} << from_.u8() % 16);
+      case 24:
+        return void(allocate(from_.size(4096), true));
+      case 25:
+        return release();
+      case 26:
+        return coalesce(from_.wild_size(1 << 18));
+      case 27:
+        return look(users_.some_address(from_));
+      case 28:
+        return note(users_.some_address(from_));
+      case 29:
+        return set_limit(from_.wild_size(1 << 20));
+      case 30:
+        log_->fails.left = from_.u8() % 4;
+        return;
+      default:
+        return allocate_aligned(from_.size(256), bytes{1} << from_.u8() % 16);
     }
   }
 
@@ -89,24 +107,32 @@ class pool_session {
     return true;
   }
   void add(void* result, model::one what) {
-    expect(log_->has(number_of(result), users_.room(what)), "an allocation lies outside all blocks");
+    expect(log_->has(number_of(result), users_.room(what)),
+           "an allocation lies outside all blocks");
     if constexpr (is_host) std::memset(result, what.fill, what.size);
     users_.add(number_of(result), std::move(what));
   }
   /// It left what users have, and no memory there is would have done.
   void expect_failed(bytes size, pool_counts const& before) {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.pieces_live == before.pieces_live, "a failed allocation changed what is live");
-    expect(after.most_live == before.most_live && after.allocations == before.allocations, "a failed allocation was counted");
+    expect(after.live == before.live && after.pieces_live == before.pieces_live,
+           "a failed allocation changed what is live");
+    expect(after.most_live == before.most_live && after.allocations == before.allocations,
+           "a failed allocation was counted");
     if (log_->fails.happened || size > most_bytes_at_once) return;
     bytes const rounded = rounded_up(size, options_.alignment);
     expect(rounded > left(), "it says that there is no memory, and its resource has some");
     if (rounded > options_.most) return;
-    expect(!users_.live.empty() || after.held == 0, "it says that there is no memory, and holds blocks in which nothing is in use");
+    expect(!users_.live.empty() || after.held == 0,
+           "it says that there is no memory, and holds blocks in which nothing is in use");
     // Segregated lists need not find what is less than a thirty-second larger.
-    bool const is_best = std::is_same_v<Strategy, fitting<oldest_best_fit>> || std::is_same_v<Strategy, fitting<lowest_best_fit>>;
+    bool const is_best = std::is_same_v<Strategy, fitting<oldest_best_fit>> ||
+                         std::is_same_v<Strategy, fitting<lowest_best_fit>>;
     bytes const enough = is_best ? rounded : rounded + rounded / 32 + 1;
-    pool_.for_each([&](std::uint64_t, bytes piece, bool is_free) { expect(!is_free || piece < enough, "it says that there is no memory, and a free piece would do"); });
+    pool_.for_each([&](std::uint64_t, bytes piece, bool is_free) {
+      expect(!is_free || piece < enough,
+             "it says that there is no memory, and a free piece would do");
+    });
   }
   void allocate_aligned(bytes size, bytes alignment) {
     try {
@@ -122,33 +148,41 @@ class pool_session {
   void give_back(std::uint64_t address) {
     expect_contents(address);
     bool const is_ours = users_.remove(address);
-    expect(pool_.deallocate(pointer_to(address)) == is_ours, is_ours ? "what is in use was refused" : "what is not in use was taken back");
+    expect(pool_.deallocate(pointer_to(address)) == is_ours,
+           is_ours ? "what is in use was refused" : "what is not in use was taken back");
   }
   void expect_contents(std::uint64_t address) const {
     auto const found = users_.live.find(address);
     if (!is_host || found == users_.live.end()) return;
     auto const* const begin = static_cast<std::uint8_t const*>(pointer_to(address));
-    expect(std::all_of(begin, begin + found->second.size, [&](std::uint8_t one) { return one == found->second.fill; }), "what was written has changed");
+    expect(std::all_of(begin, begin + found->second.size,
+                       [&](std::uint8_t one) { return one == found->second.fill; }),
+           "what was written has changed");
   }
 
   void release() {
     pool_.release();
     auto const counts = pool_.counts();
-    expect(counts.releasable == 0 && counts.releasable_blocks == 0, "a block in which nothing is in use was kept");
+    expect(counts.releasable == 0 && counts.releasable_blocks == 0,
+           "a block in which nothing is in use was kept");
     expect(!users_.live.empty() || counts.held == 0, "nothing is in use, and a block is held");
   }
   void coalesce(bytes wanted) {
     log_->fails.happened = false;
     pool_.coalesce(wanted);
-    if (options_.coalesce.rules != heuristic_rules::quarry || log_->fails.happened || log_->held >= wanted) return;
+    if (options_.coalesce.rules != heuristic_rules::quarry || log_->fails.happened ||
+        log_->held >= wanted)
+      return;
     bytes const missing = wanted - log_->held;
-    expect(missing > most_bytes_at_once || rounded_up(missing, options_.alignment) > left(), "coalescing did without what it could have had");
+    expect(missing > most_bytes_at_once || rounded_up(missing, options_.alignment) > left(),
+           "coalescing did without what it could have had");
   }
 
   void look(std::uint64_t address) {
     auto const size = pool_.size_of(pointer_to(address));
     auto const found = users_.live.find(address);
-    expect(size.has_value() == (found != users_.live.end()), "size_of knows what is not in use, or not what is");
+    expect(size.has_value() == (found != users_.live.end()),
+           "size_of knows what is not in use, or not what is");
     expect(!size || *size == found->second.size, "size_of says another size");
     if constexpr (is_host) expect_registry(address);
   }
@@ -156,19 +190,25 @@ class pool_session {
     if constexpr (is_host) {
       auto const found = registry::find(pointer_to(address));
       auto const there = users_.at(address);
-      expect(found.has_value() == (knows_ && there != users_.live.end()), "the registry knows what is not in use, or not what is");
+      expect(found.has_value() == (knows_ && there != users_.live.end()),
+             "the registry knows what is not in use, or not what is");
       if (!found) return;
-      expect(number_of(found->begin) == there->first && found->size == there->second.size, "the registry knows another allocation");
-      expect(found->allocator == pool_.id() && found->place == memory_place{}, "the registry knows another allocator");
+      expect(number_of(found->begin) == there->first && found->size == there->second.size,
+             "the registry knows another allocation");
+      expect(found->allocator == pool_.id() && found->place == memory_place{},
+             "the registry knows another allocator");
       auto const noted = registry::note_of(pointer_to(address));
-      expect(noted.has_value() == there->second.name.has_value() && found->is_noted == noted.has_value(), "a note was lost, or is there that was not made");
+      expect(noted.has_value() == there->second.name.has_value() &&
+                 found->is_noted == noted.has_value(),
+             "a note was lost, or is there that was not made");
       expect(!noted || noted->name == *there->second.name, "another's note");
     }
   }
   void note(std::uint64_t address) {
     std::string const name = "note " + std::to_string(from_.u8());
     auto const found = users_.live.find(address);
-    expect(pool_.note(pointer_to(address), name) == (knows_ && found != users_.live.end()), "a note was taken of what is not in use, or none of what is");
+    expect(pool_.note(pointer_to(address), name) == (knows_ && found != users_.live.end()),
+           "a note was taken of what is not in use, or none of what is");
     if (found != users_.live.end()) found->second.name = name;
   }
   void set_limit(bytes limit) {
@@ -179,10 +219,14 @@ class pool_session {
     auto const counts = pool_.counts();
     expect_counts(counts, users_, options_.most);
     expect(counts.held == log_->held, "it holds what its resource did not give");
-    expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations, "calls are counted wrongly");
-    expect(counts.blocks_taken - counts.blocks_given == log_->blocks.size(), "blocks are counted wrongly");
-    expect(is_exact_ ? counts.rounded == users_.rounded : counts.rounded >= users_.rounded, "what is in use is not what users have, rounded up");
-    expect(counts.rounded + counts.releasable <= counts.held, "more is in use or free than is held");
+    expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations,
+           "calls are counted wrongly");
+    expect(counts.blocks_taken - counts.blocks_given == log_->blocks.size(),
+           "blocks are counted wrongly");
+    expect(is_exact_ ? counts.rounded == users_.rounded : counts.rounded >= users_.rounded,
+           "what is in use is not what users have, rounded up");
+    expect(counts.rounded + counts.releasable <= counts.held,
+           "more is in use or free than is held");
   }
   /// The pieces are the users' and tile the blocks.
   void expect_all() {
@@ -196,12 +240,16 @@ class pool_session {
       ++in_use;
       auto const found = users_.live.find(begin);
       expect(found != users_.live.end(), "a piece is in use that no user has");
-      expect(is_exact_ ? size == users_.room(found->second) : size >= users_.room(found->second), "a piece is not as large as it must be");
+      expect(is_exact_ ? size == users_.room(found->second) : size >= users_.room(found->second),
+             "a piece is not as large as it must be");
     });
-    expect(sum == log_->held && in_use == users_.live.size(), "the pieces are not all that there is");
+    expect(sum == log_->held && in_use == users_.live.size(),
+           "the pieces are not all that there is");
     for (auto const& [begin, what] : users_.live) expect_contents(begin);
     if constexpr (is_host) {
-      if (knows_) expect(registry::live(pool_.id()).size() == users_.live.size(), "the registry does not list what is live");
+      if (knows_)
+        expect(registry::live(pool_.id()).size() == users_.live.size(),
+               "the registry does not list what is live");
       for (int i = 0; i < 4; ++i) expect_registry(users_.some_address(from_));
     }
   }
@@ -236,8 +284,10 @@ void run_pool(byte_source& from, Upstream resource, bytes limit) {
 template <class Strategy>
 void run_pool_over_any(byte_source& from) {
   bytes const limit = from.chance(128) ? 1 << 20 : from.size(1 << 20);
-  if (from.chance(128)) return run_pool<simulated_resource, Strategy>(from, simulated_resource{limit}, limit);
-  run_pool<limited_resource<host_resource>, Strategy>(from, limited_resource<host_resource>{host_resource{}, limit}, limit);
+  if (from.chance(128))
+    return run_pool<simulated_resource, Strategy>(from, simulated_resource{limit}, limit);
+  run_pool<limited_resource<host_resource>, Strategy>(
+      from, limited_resource<host_resource>{host_resource{}, limit}, limit);
 }
 
 }  // namespace quarry::test

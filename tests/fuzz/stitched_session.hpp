@@ -20,8 +20,11 @@ struct page_log {
 
   void use(std::uint64_t address, bytes size) {
     auto const after = ranges.upper_bound(address);
-    expect(after != ranges.begin() && address + size <= std::prev(after)->first + std::prev(after)->second, "pages outside of what was reserved");
-    for (bytes at = 0; at < size; at += pages.page_bytes()) expect(used.insert(address + at).second, "addresses were used twice");
+    expect(after != ranges.begin() &&
+               address + size <= std::prev(after)->first + std::prev(after)->second,
+           "pages outside of what was reserved");
+    for (bytes at = 0; at < size; at += pages.page_bytes())
+      expect(used.insert(address + at).second, "addresses were used twice");
   }
 };
 class logged_pages {
@@ -37,7 +40,8 @@ class logged_pages {
   }
   void give_up(std::uint64_t begin, bytes size) noexcept {
     auto const found = log_->ranges.find(begin);
-    expect(found != log_->ranges.end() && found->second == size, "addresses are given up that were not reserved");
+    expect(found != log_->ranges.end() && found->second == size,
+           "addresses are given up that were not reserved");
     log_->ranges.erase(found);
   }
   void map(std::uint64_t address, bytes size) {
@@ -59,7 +63,8 @@ class logged_pages {
 template <class Strategy>
 class stitched_session {
  public:
-  stitched_session(byte_source& from, std::shared_ptr<page_log> log, stitched_options const& options)
+  stitched_session(byte_source& from, std::shared_ptr<page_log> log,
+                   stitched_options const& options)
       : from_{from}, log_{std::move(log)}, options_{options}, pool_{logged_pages{log_}, options} {
     users_.alignment = options_.alignment;
   }
@@ -85,13 +90,20 @@ class stitched_session {
   void do_something() {
     bytes const page = log_->pages.page_bytes();
     std::uint8_t const kind = from_.u8() % 32;
-    if (kind < 14) return allocate(from_.chance(128) ? from_.wild_size(page * 2) : from_.size(page * 24));
+    if (kind < 14)
+      return allocate(from_.chance(128) ? from_.wild_size(page * 2) : from_.size(page * 24));
     if (kind < 26) return give_back(users_.some_address(from_));
     switch (kind) {
-      case 26: return shrink(from_.wild_size(page * 16));
-      case 27: log_->pages.limit(limit_ = from_.size(page * 256)); return;
-      case 28: log_->fails.left = from_.u8() % 4; return;
-      default: return look(users_.some_address(from_));
+      case 26:
+        return shrink(from_.wild_size(page * 16));
+      case 27:
+        log_->pages.limit(limit_ = from_.size(page * 256));
+        return;
+      case 28:
+        log_->fails.left = from_.u8() % 4;
+        return;
+      default:
+        return look(users_.some_address(from_));
     }
   }
 
@@ -109,14 +121,19 @@ class stitched_session {
   }
   void expect_failed(bytes size, stitched_counts const& before) {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.pieces_live == before.pieces_live && after.most_live == before.most_live, "a failed allocation changed what is live");
-    expect(after.held == before.held && after.growths == before.growths, "a failed allocation was counted");
+    expect(after.live == before.live && after.pieces_live == before.pieces_live &&
+               after.most_live == before.most_live,
+           "a failed allocation changed what is live");
+    expect(after.held == before.held && after.growths == before.growths,
+           "a failed allocation was counted");
     if (!is_exact || log_->fails.happened || size > most_bytes_at_once) return;
     bytes const page = log_->pages.page_bytes();
     bytes const needed = (rounded_up(size, options_.alignment) + page - 1) & ~(page - 1);
-    bytes const fresh = std::min(options_.most - std::min(options_.most, after.held), limit_ - std::min(limit_, after.held));
+    bytes const fresh = std::min(options_.most - std::min(options_.most, after.held),
+                                 limit_ - std::min(limit_, after.held));
     bytes const free = options_.is_registered ? 0 : after.held - pages_in_use() * page;
-    expect(needed > options_.most || needed > free + std::min(fresh, most_bytes_at_once * 2), "it says that there is no memory, and there are pages");
+    expect(needed > options_.most || needed > free + std::min(fresh, most_bytes_at_once * 2),
+           "it says that there is no memory, and there are pages");
   }
   /// Pages with a piece in use on them, or a part of one.
   [[nodiscard]] bytes pages_in_use() const {
@@ -133,20 +150,25 @@ class stitched_session {
 
   void give_back(std::uint64_t address) {
     bool const is_ours = users_.remove(address);
-    expect(pool_.deallocate(pointer_to(address)) == is_ours, is_ours ? "what is in use was refused" : "what is not in use was taken back");
+    expect(pool_.deallocate(pointer_to(address)) == is_ours,
+           is_ours ? "what is in use was refused" : "what is not in use was taken back");
   }
   void look(std::uint64_t address) const {
     auto const size = pool_.size_of(pointer_to(address));
     auto const found = users_.live.find(address);
-    expect(size.has_value() == (found != users_.live.end()), "size_of knows what is not in use, or not what is");
+    expect(size.has_value() == (found != users_.live.end()),
+           "size_of knows what is not in use, or not what is");
     expect(!size || *size == found->second.size, "size_of says another size");
   }
   void shrink(bytes most) {
     bytes const page = log_->pages.page_bytes();
     bytes const before = pool_.counts().held;
     bytes const given = pool_.shrink(most);
-    expect(given <= most && given % page == 0 && before - given == pool_.counts().held, "shrinking gave back what it did not say, or too much");
-    if (is_exact) expect(given == std::min(most / page * page, before - pages_in_use() * page), "shrinking kept free pages");
+    expect(given <= most && given % page == 0 && before - given == pool_.counts().held,
+           "shrinking gave back what it did not say, or too much");
+    if (is_exact)
+      expect(given == std::min(most / page * page, before - pages_in_use() * page),
+             "shrinking kept free pages");
   }
 
   void expect_cheaply() const {
@@ -187,7 +209,8 @@ void run_stitched(byte_source& from) {
   options.most = some_most(from, page * 64);
   options.range = from.chance(128) ? 0 : from.wild_size(page * 128);
   options.is_registered = from.chance(64);
-  bool const is_possible = is_alignment(options.alignment) && options.alignment <= page && options.range <= most_bytes_at_once;
+  bool const is_possible = is_alignment(options.alignment) && options.alignment <= page &&
+                           options.range <= most_bytes_at_once;
   try {
     stitched_session<Strategy> session{from, log, options};
     expect(is_possible, "options were taken that cannot be");
@@ -197,7 +220,8 @@ void run_stitched(byte_source& from) {
     expect(!is_possible, "options were refused that can be");
     return;
   }
-  expect(log->pages.held() == 0 && log->pages.mistakes() == 0 && log->ranges.empty(), "a pool is gone, and not all that it had");
+  expect(log->pages.held() == 0 && log->pages.mistakes() == 0 && log->ranges.empty(),
+         "a pool is gone, and not all that it had");
 }
 
 }  // namespace quarry::test

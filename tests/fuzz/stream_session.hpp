@@ -8,11 +8,17 @@
 
 namespace quarry::test {
 
-/// stream_pool: whoever gets memory comes after all who used it before, and so does a resource that gets a block back.
+/// stream_pool: whoever gets memory comes after all who used it before, and so does a resource that
+/// gets a block back.
 class stream_session {
  public:
-  stream_session(byte_source& from, simulated_streams const& order, std::shared_ptr<block_log> log, stream_pool_options const& options)
-      : from_{from}, order_{order}, log_{std::move(log)}, options_{options}, pool_{logged<simulated_resource>{simulated_resource{limit_}, log_}, order, options} {
+  stream_session(byte_source& from, simulated_streams const& order, std::shared_ptr<block_log> log,
+                 stream_pool_options const& options)
+      : from_{from},
+        order_{order},
+        log_{std::move(log)},
+        options_{options},
+        pool_{logged<simulated_resource>{simulated_resource{limit_}, log_}, order, options} {
     users_.alignment = options_.alignment;
     log_->on_give = [this](std::uint64_t begin, bytes size) { expect_done(begin, size); };
     order_.world().done_percent = from_.u8() % 101;
@@ -26,13 +32,15 @@ class stream_session {
     }
     log_->fails.left = 0;
     bool const is_left_to_itself = from_.chance(128);
-    while (!users_.live.empty()) give_back(users_.live.begin()->first, users_.live.begin()->second.on);
+    while (!users_.live.empty())
+      give_back(users_.live.begin()->first, users_.live.begin()->second.on);
     expect_cheaply();
     expect_sound(pool_);
     expect(pool_.counts().live == 0, "all was given back, and something is live");
     if (is_left_to_itself) return;
     pool_.release();
-    expect(pool_.counts().held == 0 && log_->blocks.empty(), "nothing is in use, and a block is held");
+    expect(pool_.counts().held == 0 && log_->blocks.empty(),
+           "nothing is in use, and a block is held");
   }
 
  private:
@@ -44,16 +52,33 @@ class stream_session {
   [[nodiscard]] std::uint32_t some_stream() { return from_.u8() % 6; }
   void do_something() {
     std::uint8_t const kind = from_.u8() % 32;
-    if (kind < 13) return allocate(from_.chance(224) ? from_.size(options_.alignment * 64) : from_.wild_size(options_.alignment * 1024), some_stream());
+    if (kind < 13)
+      return allocate(from_.chance(224) ? from_.size(options_.alignment * 64)
+                                        : from_.wild_size(options_.alignment * 1024),
+                      some_stream());
     if (kind < 25) return use_and_give_back(users_.some_address(from_), some_stream());
     switch (kind) {
-      case 25: return forget(some_stream());
-      case 26: pool_.release(); return expect(!users_.live.empty() || pool_.counts().held == 0, "nothing is in use, and a block is held");
-      case 27: pool_.resource().limit(limit_ = from_.size(1 << 19)); return;  // not more: the model knows each unit
-      case 28: log_->fails.left = from_.u8() % 4; return;
-      case 29: record_fails_in_ = from_.u8() % 4; return;
-      case 30: wait_fails_in_ = from_.u8() % 4; return;
-      default: return look(users_.some_address(from_));
+      case 25:
+        return forget(some_stream());
+      case 26:
+        pool_.release();
+        return expect(!users_.live.empty() || pool_.counts().held == 0,
+                      "nothing is in use, and a block is held");
+      // not more: the model knows each unit
+      case 27:
+        pool_.resource().limit(limit_ = from_.size(1 << 19));
+        return;
+      case 28:
+        log_->fails.left = from_.u8() % 4;
+        return;
+      case 29:
+        record_fails_in_ = from_.u8() % 4;
+        return;
+      case 30:
+        wait_fails_in_ = from_.u8() % 4;
+        return;
+      default:
+        return look(users_.some_address(from_));
     }
   }
 
@@ -65,7 +90,8 @@ class stream_session {
     world.wait_fails_in = wait_fails_in_;
     log_->fails.happened = false;
     call();
-    bool const failed = log_->fails.happened || (record_fails_in_ >= 0 && world.record_fails_in < 0);
+    bool const failed =
+        log_->fails.happened || (record_fails_in_ >= 0 && world.record_fails_in < 0);
     world.record_fails_in = world.wait_fails_in = record_fails_in_ = wait_fails_in_ = -1;
     return failed;
   }
@@ -89,7 +115,8 @@ class stream_session {
     bytes const room = rounded_up(size, options_.alignment);
     expect(log_->has(begin, room), "an allocation lies outside all blocks");
     for (auto at = last_.lower_bound(begin); at != last_.end() && at->first < begin + room; ++at) {
-      expect(order_.world().is_before(at->second.stream, at->second.time, on), "a stream got memory that another may still use");
+      expect(order_.world().is_before(at->second.stream, at->second.time, on),
+             "a stream got memory that another may still use");
     }
     model::one what{size};
     what.on = on;
@@ -97,13 +124,18 @@ class stream_session {
   }
   void expect_failed(bytes size, stream_pool_counts const& before, bool failed) const {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.pieces_live == before.pieces_live && after.most_live == before.most_live, "a failed allocation changed what is live");
+    expect(after.live == before.live && after.pieces_live == before.pieces_live &&
+               after.most_live == before.most_live,
+           "a failed allocation changed what is live");
     expect(after.allocations == before.allocations, "a failed allocation was counted");
     if (failed || size > most_bytes_at_once) return;
     bytes const rounded = rounded_up(size, options_.alignment);
-    bytes const most = (options_.most - std::min(options_.most, after.held)) & ~(options_.alignment - 1);
-    expect(rounded > std::min(most, limit_ - std::min(limit_, after.held)), "it says that there is no memory, and its resource has some");
-    expect(rounded > options_.most || !users_.live.empty() || after.held == 0, "it says that there is no memory, and holds blocks in which nothing is in use");
+    bytes const most =
+        (options_.most - std::min(options_.most, after.held)) & ~(options_.alignment - 1);
+    expect(rounded > std::min(most, limit_ - std::min(limit_, after.held)),
+           "it says that there is no memory, and its resource has some");
+    expect(rounded > options_.most || !users_.live.empty() || after.held == 0,
+           "it says that there is no memory, and holds blocks in which nothing is in use");
   }
 
   /// On the stream that it was allocated on, or on another that waits for that one.
@@ -124,13 +156,15 @@ class stream_session {
       for (bytes at = 0; at < room; at += options_.alignment) last_[address + at] = {on, time};
     }
     bool const is_ours = users_.remove(address);
-    expect(pool_.deallocate(pointer_to(address), on) == is_ours, is_ours ? "what is in use was refused" : "what is not in use was taken back");
+    expect(pool_.deallocate(pointer_to(address), on) == is_ours,
+           is_ours ? "what is in use was refused" : "what is not in use was taken back");
   }
   void expect_done(std::uint64_t begin, bytes size) {
     auto const first = last_.lower_bound(begin);
     auto const end = last_.lower_bound(begin + size);
     for (auto at = first; at != end; ++at) {
-      expect(order_.world().everywhere[at->second.stream] >= at->second.time, "a block went back that a stream may still use");
+      expect(order_.world().everywhere[at->second.stream] >= at->second.time,
+             "a block went back that a stream may still use");
     }
     last_.erase(first, end);
   }
@@ -148,15 +182,18 @@ class stream_session {
   void look(std::uint64_t address) const {
     auto const size = pool_.size_of(pointer_to(address));
     auto const found = users_.live.find(address);
-    expect(size.has_value() == (found != users_.live.end()), "size_of knows what is not in use, or not what is");
+    expect(size.has_value() == (found != users_.live.end()),
+           "size_of knows what is not in use, or not what is");
     expect(!size || *size == found->second.size, "size_of says another size");
   }
   void expect_cheaply() const {
     auto const counts = pool_.counts();
     expect_counts(counts, users_, options_.most);
     expect(counts.held == log_->held, "it holds what its resource did not give");
-    expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations, "calls are counted wrongly");
-    expect(counts.blocks_taken - counts.blocks_given == log_->blocks.size(), "blocks are counted wrongly");
+    expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations,
+           "calls are counted wrongly");
+    expect(counts.blocks_taken - counts.blocks_given == log_->blocks.size(),
+           "blocks are counted wrongly");
   }
 
   byte_source& from_;
@@ -167,7 +204,8 @@ class stream_session {
   std::map<std::uint64_t, use> last_;  // of each unit of the alignment
   bytes limit_ = 1 << 18;
   int record_fails_in_ = -1, wait_fails_in_ = -1;
-  stream_pool<logged<simulated_resource>, simulated_streams> pool_;  // goes first, while what it is asked about is there
+  // goes first, while what it is asked about is there
+  stream_pool<logged<simulated_resource>, simulated_streams> pool_;
 };
 
 inline void run_streams(byte_source& from) {

@@ -10,10 +10,15 @@ namespace quarry::test {
 namespace {
 
 advised_resource<file_resource> make_file() {
-  return {file_resource{testing::TempDir()}, {{memory_advice::is_sequential}, {memory_advice::will_be_used}}, memory_place{}};
+  return {file_resource{testing::TempDir()},
+          {{memory_advice::is_sequential}, {memory_advice::will_be_used}},
+          memory_place{}};
 }
-advised_resource<host_resource> make_host() { return {host_resource{}, {{memory_advice::is_random}}}; }
-using all = testing::Types<alone<&make_file, true>, alone<&make_host, true>, pooled<&make_file, true, fast_fit>>;
+advised_resource<host_resource> make_host() {
+  return {host_resource{}, {{memory_advice::is_random}}};
+}
+using all = testing::Types<alone<&make_file, true>, alone<&make_host, true>,
+                           pooled<&make_file, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(AdvisedResource, ResourceConformance, all);
 
 TEST(AdvisedResource, KeepsNothingIfTheAdviceIsNoneForSuchMemory) {

@@ -68,14 +68,16 @@ TEST_F(AsideLists, CountInUnits) {
 
 TEST_F(AsideLists, GiveAllBackOnce) {
   std::set<piece_id> all;
-  for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 50}) all.insert(put(units));
+  for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 50})
+    all.insert(put(units));
   lists.take_all(table, [&](piece_id id) { EXPECT_EQ(all.erase(id), 1u); });
   EXPECT_TRUE(all.empty());
   EXPECT_EQ(lists.count(), 0u);
   EXPECT_EQ(lists.take(table, 1), no_piece);
 }
 
-/// Against a multiset of sizes: what comes is large enough and not too large; and nothing comes only if nothing would do.
+/// Against a multiset of sizes: what comes is large enough and not too large; and nothing comes
+/// only if nothing would do.
 TEST_F(AsideLists, AgreeWithAMultisetOfSizes) {
   std::mt19937_64 random{1};
   std::multiset<bytes> held;
@@ -88,13 +90,15 @@ TEST_F(AsideLists, AgreeWithAMultisetOfSizes) {
     }
     piece_id const id = lists.take(table, units);
     if (id == no_piece) {
-      // A late one of a list that has others as well may be missed, but nothing in the lists behind it: none below 16, one below 32, two
-      // below 64, then three.
-      bytes const width = units < 64 ? 1 : bytes{1} << (63 - 5 - static_cast<bytes>(std::countl_zero(units)));
+      // A late one of a list that has others as well may be missed, but nothing in the lists behind
+      // it: none below 16, one below 32, two below 64, then three.
+      bytes const width =
+          units < 64 ? 1 : bytes{1} << (63 - 5 - static_cast<bytes>(std::countl_zero(units)));
       bytes const own = units / width * width;
       bytes const end = own + width * (bytes{1} + (units >= 16) + (units >= 32) + (units >= 64));
       auto const next = held.lower_bound(units < 64 ? units : own + width);
-      ASSERT_TRUE(next == held.end() || *next >= end) << units << " with " << (next == held.end() ? 0 : *next);
+      ASSERT_TRUE(next == held.end() || *next >= end)
+          << units << " with " << (next == held.end() ? 0 : *next);
       continue;
     }
     bytes const size = table[id].size();

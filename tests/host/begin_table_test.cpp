@@ -15,12 +15,18 @@ namespace {
 /// A table, and what its pieces would know.
 class BeginTable : public testing::Test {
  protected:
-  explicit BeginTable(std::uint64_t slots = 512, std::uint64_t numbers = 1024) { lay_out(slots, numbers); }
-  ~BeginTable() override { lasting_deallocate(lasting_use::slots, table, begin_table::bytes_of(table->slots())); }
+  explicit BeginTable(std::uint64_t slots = 512, std::uint64_t numbers = 1024) {
+    lay_out(slots, numbers);
+  }
+  ~BeginTable() override {
+    lasting_deallocate(lasting_use::slots, table, begin_table::bytes_of(table->slots()));
+  }
 
   void lay_out(std::uint64_t slots, std::uint64_t numbers) {
-    if (table != nullptr) lasting_deallocate(lasting_use::slots, table, begin_table::bytes_of(table->slots()));
-    table = static_cast<begin_table*>(lasting_allocate(lasting_use::slots, begin_table::bytes_of(slots)));
+    if (table != nullptr)
+      lasting_deallocate(lasting_use::slots, table, begin_table::bytes_of(table->slots()));
+    table = static_cast<begin_table*>(
+        lasting_allocate(lasting_use::slots, begin_table::bytes_of(slots)));
     table->lay_out(slots, numbers);
     pieces.assign(numbers, {});
   }
@@ -29,7 +35,9 @@ class BeginTable : public testing::Test {
     table->insert(begin, number, size, is_told);
   }
   void erase(std::uint64_t begin) {
-    table->erase(find(begin).slot, [this](std::uint32_t number) { return pieces[number].begin; }, [&](std::uint32_t number, std::uint64_t slot) { moved[number] = slot; });
+    table->erase(
+        find(begin).slot, [this](std::uint32_t number) { return pieces[number].begin; },
+        [&](std::uint32_t number, std::uint64_t slot) { moved[number] = slot; });
   }
   [[nodiscard]] begin_table::place find(std::uint64_t begin) const {
     return table->find(begin, [this](std::uint32_t number) { return pieces[number].begin; });
@@ -115,12 +123,14 @@ TEST_F(BeginTable, SpreadsBeginsThatLieEvenly) {
   for (std::uint32_t shift = 4; shift <= 21; ++shift) {
     for (std::uint32_t const count : {300u, 3000u}) {
       lay_out(count * 5 / 3, count);
-      for (std::uint32_t i = 0; i < count; ++i) insert(0x7f12'3456'7000 + (std::uint64_t{i} << shift), i, 16);
+      for (std::uint32_t i = 0; i < count; ++i)
+        insert(0x7f12'3456'7000 + (std::uint64_t{i} << shift), i, 16);
       std::uint32_t same = 0;
       for (std::uint32_t i = 0; i < count; ++i) same += find(pieces[i].begin).number == i;
       EXPECT_EQ(same, count);
       std::uint64_t const mean = table->total_displacement() / count;
-      EXPECT_LE(mean, 1u) << "displaced by " << mean << " in the mean, " << (1 << shift) << " bytes apart";
+      EXPECT_LE(mean, 1u) << "displaced by " << mean << " in the mean, " << (1 << shift)
+                          << " bytes apart";
     }
   }
 }
@@ -136,7 +146,8 @@ TEST_F(BeginTable, AgreesWithAMap) {
     for (std::uint32_t i = 0; i < 1024; ++i) unused.push_back(i);
     std::vector<std::uint64_t> begins;
     while (begins.size() < slots) {
-      std::uint64_t const begin = (random() % (std::uint64_t{1} << (seed % 2 == 0 ? 44 : 10)) + 1) * 16;
+      std::uint64_t const begin =
+          (random() % (std::uint64_t{1} << (seed % 2 == 0 ? 44 : 10)) + 1) * 16;
       if (seed % 4 != 0 || begin_table::home(begin, slots) % 350 < 3) begins.push_back(begin);
     }
     moved.clear();
@@ -144,7 +155,8 @@ TEST_F(BeginTable, AgreesWithAMap) {
       std::uint64_t const begin = begins[random() % begins.size()];
       auto const it = model.find(begin);
       auto const found = find(begin);
-      ASSERT_EQ(found.number, it == model.end() ? begin_table::no_number : it->second) << "seed " << seed;
+      ASSERT_EQ(found.number, it == model.end() ? begin_table::no_number : it->second)
+          << "seed " << seed;
       piece_record const seen = look(begin);
       if (it == model.end()) {
         ASSERT_FALSE(seen) << "seed " << seed;

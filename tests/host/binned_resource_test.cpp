@@ -16,7 +16,8 @@ using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(BinnedResource, ResourceConformance, all);
 
 TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
-  binned_resource<simulated_resource, simulated_resource> from{[] { return simulated_resource{}; }, simulated_resource{}, 64, 256, 4};
+  binned_resource<simulated_resource, simulated_resource> from{[] { return simulated_resource{}; },
+                                                               simulated_resource{}, 64, 256, 4};
   (void)from.allocate(256, 16);
   EXPECT_EQ(from.large().held(), 0u);
   void* const large = from.allocate(257, 16);
@@ -26,8 +27,10 @@ TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
 }
 
 TEST(BinnedResource, RefusesBinsThatAreNoPowersOfTwo) {
-  for (auto const& [least, most] : {std::pair<bytes, bytes>{8, 64}, {24, 64}, {64, 100}, {64, 32}}) {
-    EXPECT_THROW((bins{[] { return host_resource{}; }, host_resource{}, least, most}), bad_argument) << least << ' ' << most;
+  for (auto const& [least, most] :
+       {std::pair<bytes, bytes>{8, 64}, {24, 64}, {64, 100}, {64, 32}}) {
+    EXPECT_THROW((bins{[] { return host_resource{}; }, host_resource{}, least, most}), bad_argument)
+        << least << ' ' << most;
   }
 }
 

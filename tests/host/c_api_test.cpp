@@ -47,7 +47,8 @@ TEST_F(CApi, SaysWhatIsWrong) {
   void* memory = &memory;
   EXPECT_EQ(quarry_pool_allocate(pool, ~uint64_t{0}, &memory), QUARRY_OUT_OF_MEMORY);
   EXPECT_EQ(memory, nullptr);
-  EXPECT_NE(std::string{quarry_last_error()}.find("18446744073709551615"), std::string::npos) << quarry_last_error();
+  EXPECT_NE(std::string{quarry_last_error()}.find("18446744073709551615"), std::string::npos)
+      << quarry_last_error();
   EXPECT_EQ(quarry_pool_allocate(nullptr, 1, &memory), QUARRY_BAD_ARGUMENT);
   EXPECT_NE(std::string{quarry_last_error()}.find("quarry_pool_allocate"), std::string::npos);
   EXPECT_EQ(quarry_pool_allocate(pool, 1, nullptr), QUARRY_BAD_ARGUMENT);
@@ -68,7 +69,8 @@ TEST_F(CApi, RefusesADoubleFree) {
 
 TEST(CApiCreation, RefusesWhatIsNoResourceOrNoOption) {
   quarry_pool* pool = nullptr;
-  EXPECT_EQ(quarry_pool_create(static_cast<quarry_resource>(7), nullptr, &pool), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_create(static_cast<quarry_resource>(7), nullptr, &pool),
+            QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_pool_create(QUARRY_FILE, nullptr, &pool), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, nullptr), QUARRY_BAD_ARGUMENT);
   auto options = quarry_pool_default_options();

@@ -15,7 +15,8 @@ static_assert(mr::resource<cuda_device_memory>);
 static_assert(mr::async_resource<cuda_device_memory>);
 static_assert(mr::async_resource_with<cuda_device_memory, mr::device_accessible>);
 static_assert(!mr::resource_with<cuda_device_memory, mr::host_accessible>);
-static_assert(mr::async_resource_with<cuda_pinned_memory, mr::device_accessible, mr::host_accessible>);
+static_assert(
+    mr::async_resource_with<cuda_pinned_memory, mr::device_accessible, mr::host_accessible>);
 
 /// Skipped where there is no GPU.
 std::unique_ptr<cuda_device_memory::owner> make_owner() {
@@ -48,7 +49,8 @@ TEST(CudaMemoryResource, RefusesMoreThanThePoolsAlignment) {
   if (!owner) GTEST_SKIP() << "no GPU";
   cuda_device_memory from{*owner};
   EXPECT_THROW((void)from.allocate(100, 512), bad_argument);
-  EXPECT_THROW((void)from.allocate_async(100, 512, ::cuda::stream_ref{cudaStream_t{}}), bad_argument);
+  EXPECT_THROW((void)from.allocate_async(100, 512, ::cuda::stream_ref{cudaStream_t{}}),
+               bad_argument);
 }
 
 }  // namespace

@@ -23,8 +23,10 @@ using namespace quarry::literals;
 struct CudaOperations : testing::Test {
   void SetUp() override {
     try {
-      device = std::make_unique<pool<device_resource>>(device_resource{}, pool_options{.first_block = 64_MiB, .alignment = 256});
-      managed = std::make_unique<pool<managed_resource>>(managed_resource{}, pool_options{.first_block = 64_MiB, .alignment = 256});
+      device = std::make_unique<pool<device_resource>>(
+          device_resource{}, pool_options{.first_block = 64_MiB, .alignment = 256});
+      managed = std::make_unique<pool<managed_resource>>(
+          managed_resource{}, pool_options{.first_block = 64_MiB, .alignment = 256});
     } catch (resource_failed const&) {
       GTEST_SKIP() << "no GPU";
     }
@@ -76,7 +78,8 @@ TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheSourceUntilItIsCopied) {
   ASSERT_EQ(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
   constexpr bytes size = 128_MiB;
   {
-    stream_pool<device_resource, cuda_streams> from{device_resource{}, cuda_streams{}, {.first_block = 4 * size, .most = 4 * size}};
+    stream_pool<device_resource, cuda_streams> from{
+        device_resource{}, cuda_streams{}, {.first_block = 4 * size, .most = 4 * size}};
     void* const filler = from.allocate(size, first);
     void* const small = from.allocate(size, first);
     for (int i = 0; i < 50; ++i) operations::fill(filler, 1, size, first);  // keeps the stream busy

@@ -25,7 +25,8 @@ struct stitched_on_the_gpu {
   static constexpr bool is_touchable = false;
   stitched_pool<cuda_pages> from;
 
-  explicit stitched_on_the_gpu(cuda_pages pages) : from{std::move(pages), {.alignment = alignment}} {}
+  explicit stitched_on_the_gpu(cuda_pages pages)
+      : from{std::move(pages), {.alignment = alignment}} {}
   ~stitched_on_the_gpu() { EXPECT_TRUE(from.audit().empty()); }
   static std::unique_ptr<stitched_on_the_gpu> make() {
     auto pages = make_pages();
@@ -37,7 +38,8 @@ struct stitched_on_the_gpu {
     EXPECT_TRUE(from.deallocate(pointer));
   }
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(StitchedOnTheGpu, ResourceConformance, testing::Types<stitched_on_the_gpu>);
+INSTANTIATE_TYPED_TEST_SUITE_P(StitchedOnTheGpu, ResourceConformance,
+                               testing::Types<stitched_on_the_gpu>);
 
 TEST(CudaPages, RefuseADeviceThatIsNotThere) {
   try {
@@ -59,7 +61,9 @@ TEST(CudaPages, KeepWhatIsInThemWhenTheyMove) {
   ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(begin + page), 0x3c, page), cudaSuccess);
   pages->move(begin, begin + 4 * page, 2 * page);
   std::vector<unsigned char> back(2 * page);
-  ASSERT_EQ(cudaMemcpy(back.data(), reinterpret_cast<void*>(begin + 4 * page), 2 * page, cudaMemcpyDeviceToHost), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(back.data(), reinterpret_cast<void*>(begin + 4 * page), 2 * page,
+                       cudaMemcpyDeviceToHost),
+            cudaSuccess);
   for (bytes i = 0; i < 2 * page; ++i) ASSERT_EQ(back[i], i < page ? 0x5a : 0x3c);
   pages->map(begin, page);
   pages->unmap(begin, page);

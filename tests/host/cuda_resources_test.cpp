@@ -12,9 +12,12 @@ pinned_resource make_pinned() { return {}; }
 managed_resource make_managed() { return {}; }
 
 /// Skipped where there is no GPU.
-using all = testing::Types<alone<&make_device, false>, alone<&make_stream_ordered, false>, alone<&make_pinned, true>, alone<&make_managed, true>,
-                           pooled<&make_device, false, fast_fit>, pooled<&make_stream_ordered, false, fast_fit>,
-                           pooled<&make_pinned, true, fast_fit>, pooled<&make_managed, true, fast_fit>>;
+using all =
+    testing::Types<alone<&make_device, false>, alone<&make_stream_ordered, false>,
+                   alone<&make_pinned, true>, alone<&make_managed, true>,
+                   pooled<&make_device, false, fast_fit>,
+                   pooled<&make_stream_ordered, false, fast_fit>,
+                   pooled<&make_pinned, true, fast_fit>, pooled<&make_managed, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(CudaResources, ResourceConformance, all);
 
 TEST(CudaResources, RefuseADeviceThatIsNotThereWithAReason) {

@@ -17,7 +17,8 @@ using device_pool = stream_pool<device_resource, cuda_streams>;
 struct pool_of_a_stream {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = false;
-  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_KiB, .next_block = 16_KiB}};
+  device_pool from{
+      device_resource{}, cuda_streams{}, {.first_block = 64_KiB, .next_block = 16_KiB}};
 
   ~pool_of_a_stream() { EXPECT_TRUE(from.audit().empty()); }
   static std::unique_ptr<pool_of_a_stream> make() {
@@ -48,7 +49,8 @@ TEST(CudaStreams, RefuseADeviceThatIsNotThere) {
 #ifdef __CUDACC__
 struct two_streams {
   two_streams() {
-    for (auto& each : handles) EXPECT_EQ(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking), cudaSuccess);
+    for (auto& each : handles)
+      EXPECT_EQ(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking), cudaSuccess);
   }
   ~two_streams() {
     for (auto const each : handles) cudaStreamDestroy(each);
@@ -56,12 +58,14 @@ struct two_streams {
   cudaStream_t handles[2];
 };
 
-/// If the second stream did not wait, the first's fills, which take much longer, would write over the second's.
+/// If the second stream did not wait, the first's fills, which take much longer, would write over
+/// the second's.
 TEST(CudaStreams, AStreamGetsAnothersMemoryAfterTheOthersWork) {
   two_streams const streams;
   auto const [first, second] = streams.handles;
   constexpr bytes size = 256_MiB;
-  device_pool from{device_resource{}, cuda_streams{}, {.first_block = size, .next_block = size, .most = size}};
+  device_pool from{
+      device_resource{}, cuda_streams{}, {.first_block = size, .next_block = size, .most = size}};
   void* const of_first = from.allocate(size, first);
   for (int i = 0; i < 50; ++i) ASSERT_EQ(cudaMemsetAsync(of_first, 1, size, first), cudaSuccess);
   from.deallocate(of_first, first);
@@ -80,7 +84,9 @@ TEST(CudaStreams, AStreamGetsAnothersMemoryAfterTheOthersWork) {
 /// Two streams that alternate, with sizes that never fit again, stay within one block.
 TEST(CudaStreams, StreamsThatAlternateShareAPool) {
   two_streams const streams;
-  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .next_block = 1_MiB, .most = 64_MiB}};
+  device_pool from{device_resource{},
+                   cuda_streams{},
+                   {.first_block = 64_MiB, .next_block = 1_MiB, .most = 64_MiB}};
   for (int round = 0; round < 100; ++round) {
     for (auto const on : streams.handles) {
       std::vector<void*> parts;

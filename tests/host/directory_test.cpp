@@ -13,11 +13,13 @@
 namespace quarry::test {
 namespace {
 
-constexpr std::uint64_t somewhere = std::uint64_t{3} << 44;  // where no pool of this program has anything
+// where no pool of this program has anything
+constexpr std::uint64_t somewhere = std::uint64_t{3} << 44;
 
 std::multiset<piece_book const*> books_at(std::uint64_t address) {
   std::multiset<piece_book const*> result;
-  while (!directory::visit(address, [&](piece_book const& one) { result.insert(&one); })) result.clear();
+  while (!directory::visit(address, [&](piece_book const& one) { result.insert(&one); }))
+    result.clear();
   return result;
 }
 
@@ -29,7 +31,8 @@ TEST(Directory, KnowsWhoHasABlockInAGranule) {
   EXPECT_EQ(directory::only_one(somewhere + 4 * directory::granule), nullptr);
   directory::add(other, somewhere + directory::granule, 16);
   EXPECT_EQ(directory::only_one(somewhere + directory::granule), nullptr);
-  EXPECT_EQ(books_at(somewhere + directory::granule), (std::multiset<piece_book const*>{&one, &other}));
+  EXPECT_EQ(books_at(somewhere + directory::granule),
+            (std::multiset<piece_book const*>{&one, &other}));
   directory::remove(one, somewhere + 100, 3 * directory::granule);
   EXPECT_EQ(books_at(somewhere), std::multiset<piece_book const*>{});
   EXPECT_EQ(books_at(somewhere + directory::granule), std::multiset<piece_book const*>{&other});
@@ -53,7 +56,8 @@ TEST(Directory, AgreesWithAMap) {
     std::multimap<piece_book const*, std::pair<std::uint64_t, bytes>> blocks;
     for (int step = 0; step < 2000; ++step) {
       if (random() % 2 == 0 && !blocks.empty()) {
-        auto const gone = std::next(blocks.begin(), static_cast<std::ptrdiff_t>(random() % blocks.size()));
+        auto const gone =
+            std::next(blocks.begin(), static_cast<std::ptrdiff_t>(random() % blocks.size()));
         directory::remove(*gone->first, gone->second.first, gone->second.second);
         blocks.erase(gone);
       } else {
@@ -66,10 +70,13 @@ TEST(Directory, AgreesWithAMap) {
       std::uint64_t const granule = somewhere / directory::granule + random() % 24;
       std::set<piece_book const*> expected;
       for (auto const& [book, block] : blocks) {
-        if (block.first / directory::granule <= granule && granule <= (block.first + block.second - 1) / directory::granule) expected.insert(book);
+        if (block.first / directory::granule <= granule &&
+            granule <= (block.first + block.second - 1) / directory::granule)
+          expected.insert(book);
       }
       auto const found = books_at(granule * directory::granule);
-      ASSERT_EQ(found, std::multiset<piece_book const*>(expected.begin(), expected.end())) << "seed " << seed << " step " << step;
+      ASSERT_EQ(found, std::multiset<piece_book const*>(expected.begin(), expected.end()))
+          << "seed " << seed << " step " << step;
     }
     for (auto const& [book, block] : blocks) directory::remove(*book, block.first, block.second);
   }
@@ -94,7 +101,8 @@ TEST(Directory, FindsWhatStaysWhileOthersComeAndGo) {
   int missed = 0;
   for (int i = 0; i < 1'000'000; ++i) {
     bool is_there = false;
-    while (!directory::visit(somewhere, [&](piece_book const& book) { is_there |= &book == &stays; })) {
+    while (!directory::visit(somewhere,
+                             [&](piece_book const& book) { is_there |= &book == &stays; })) {
     }
     missed += !is_there;
   }

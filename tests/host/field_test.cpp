@@ -73,7 +73,9 @@ TEST(Field, RefusesAPoolThatIsNotAlignedForIt) {
 TEST(Field, AgreesWithAVector) {
   std::mt19937 random{2};
   pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
-  for (auto const& policy : {growth_policy::exact(), growth_policy::geometric(), growth_policy::hysteresis(), growth_policy::from_history({5, 900, 3})}) {
+  for (auto const& policy :
+       {growth_policy::exact(), growth_policy::geometric(), growth_policy::hysteresis(),
+        growth_policy::from_history({5, 900, 3})}) {
     field<unsigned, pool<host_resource>> one{from, policy};
     std::vector<unsigned> model;
     for (int step = 0; step < 500; ++step) {
@@ -81,7 +83,8 @@ TEST(Field, AgreesWithAVector) {
       std::size_t const size = random() % 3000;
       one.resize(size);
       model.resize(size);
-      for (std::size_t at = before; at < size; ++at) one.data()[at] = model[at] = static_cast<unsigned>(random());
+      for (std::size_t at = before; at < size; ++at)
+        one.data()[at] = model[at] = static_cast<unsigned>(random());
       ASSERT_TRUE(std::equal(model.begin(), model.end(), one.data()));
     }
   }
@@ -123,7 +126,8 @@ TEST(PagedField, AgreesWithAVector) {
       std::size_t const size = random() % 100'000;
       one.resize(size);
       model.resize(size);
-      for (std::size_t at = before; at < size; ++at) one.data()[at] = model[at] = static_cast<unsigned>(random());
+      for (std::size_t at = before; at < size; ++at)
+        one.data()[at] = model[at] = static_cast<unsigned>(random());
       ASSERT_TRUE(std::equal(model.begin(), model.end(), one.data()));
       ASSERT_GE(one.held(), size * sizeof(unsigned));
     }

@@ -17,7 +17,9 @@ TEST(FileResource, RefusesADirectoryInWhichItCannotWrite) {
   EXPECT_THROW(file_resource{"/nonexistent/quarry"}, resource_failed);
 }
 
-TEST(FileResource, RefusesMoreThanAPagesAlignment) { EXPECT_THROW((void)make().allocate(8, 1_MiB), bad_argument); }
+TEST(FileResource, RefusesMoreThanAPagesAlignment) {
+  EXPECT_THROW((void)make().allocate(8, 1_MiB), bad_argument);
+}
 
 TEST(FileResource, LeavesNoFileBehind) {
   auto const directory = std::filesystem::temp_directory_path() / "quarry_file_resource_test";

@@ -18,11 +18,15 @@ struct Fitting : testing::Test {
     return found ? *found : 0;
   }
 };
-using strategies = testing::Types<fitting<oldest_best_fit>, fitting<lowest_best_fit>, fitting<segregated_fit>, fast_fit>;
+using strategies = testing::Types<fitting<oldest_best_fit>, fitting<lowest_best_fit>,
+                                  fitting<segregated_fit>, fast_fit>;
 struct strategy_names {
   template <class Strategy>
   static std::string GetName(int i) {
-    return i == 0 ? "oldest_best_fit" : i == 1 ? "lowest_best_fit" : i == 2 ? "segregated_fit" : "fast_fit";
+    return i == 0   ? "oldest_best_fit"
+           : i == 1 ? "lowest_best_fit"
+           : i == 2 ? "segregated_fit"
+                    : "fast_fit";
   }
 };
 TYPED_TEST_SUITE(Fitting, strategies, strategy_names);
@@ -85,7 +89,8 @@ TYPED_TEST(Fitting, ReleasesNoBlockOfWhichAnythingIsInUse) {
   EXPECT_EQ(this->strategy.size_of(kept)->asked, 16u);
 }
 
-/// Against a model that knows only what is in use: nothing overlaps, nothing leaves its block, all sizes are remembered.
+/// Against a model that knows only what is in use: nothing overlaps, nothing leaves its block, all
+/// sizes are remembered.
 TYPED_TEST(Fitting, AgreesWithAListOfWhatIsInUse) {
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -95,7 +100,8 @@ TYPED_TEST(Fitting, AgreesWithAListOfWhatIsInUse) {
     std::uint64_t next_block = 1 << 20;
     for (int step = 0; step < 2000; ++step) {
       if (random() % 2 == 0 && !in_use.empty()) {
-        auto const victim = std::next(in_use.begin(), static_cast<std::ptrdiff_t>(random() % in_use.size()));
+        auto const victim =
+            std::next(in_use.begin(), static_cast<std::ptrdiff_t>(random() % in_use.size()));
         auto const size = tried.deallocate(victim->first);
         ASSERT_TRUE(size);
         ASSERT_EQ(size.rounded, victim->second);
@@ -113,7 +119,8 @@ TYPED_TEST(Fitting, AgreesWithAListOfWhatIsInUse) {
           next_block += block_size + (random() % 2) * 4096;
         }
         auto const after = in_use.lower_bound(*found);
-        ASSERT_TRUE(after == in_use.end() || *found + tried.size_of(*found)->rounded <= after->first);
+        ASSERT_TRUE(after == in_use.end() ||
+                    *found + tried.size_of(*found)->rounded <= after->first);
         if (after != in_use.begin()) {
           ASSERT_LE(std::prev(after)->first + std::prev(after)->second, *found);
         }

@@ -24,12 +24,16 @@ TEST(FixedSizeResource, FillsABlockBeforeItTakesAnother) {
   EXPECT_EQ(from.live(), 70u);
 }
 
-TEST(FixedSizeResource, RefusesWhatIsLargerThanASlot) { EXPECT_THROW((void)make().allocate(100'033, 16), out_of_memory); }
+TEST(FixedSizeResource, RefusesWhatIsLargerThanASlot) {
+  EXPECT_THROW((void)make().allocate(100'033, 16), out_of_memory);
+}
 
 TEST(FixedSizeResource, RefusesMoreThanAnythingHas) {
-  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 54, 1024}), bad_argument);
+  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 54, 1024}),
+               bad_argument);
   EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, ~bytes{0}, 1}), bad_argument);
-  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 40, 1024}), bad_argument);
+  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 40, 1024}),
+               bad_argument);
 }
 
 TEST(FixedSizeResource, ChangesNothingForADoubleFreeOrAForeignPointer) {

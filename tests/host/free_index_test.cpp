@@ -40,7 +40,8 @@ TYPED_TEST(FreeIndex, RefusesWhatIsTooSmall) {
   EXPECT_EQ(this->index.largest(this->table), 1000u);
 }
 
-/// Against a multiset of sizes: what is found fits and is there; nothing is found only if nothing is a list's width larger.
+/// Against a multiset of sizes: what is found fits and is there; nothing is found only if nothing
+/// is a list's width larger.
 TYPED_TEST(FreeIndex, AgreesWithAMultisetOfSizes) {
   std::mt19937_64 random{5};
   std::multiset<bytes> held;

@@ -51,7 +51,8 @@ TEST(GrowthPolicy, AlwaysGivesRoomEnoughAndIsStable) {
   std::mt19937 random{1};
   std::vector<std::size_t> history(100);
   for (auto& size : history) size = random() % 1000;
-  for (auto const& policy : {growth_policy::exact(), growth_policy::geometric(), growth_policy::hysteresis(), growth_policy::from_history(history)}) {
+  for (auto const& policy : {growth_policy::exact(), growth_policy::geometric(),
+                             growth_policy::hysteresis(), growth_policy::from_history(history)}) {
     std::size_t room = 0;
     for (std::size_t change = 0; change < 1000; ++change) {
       std::size_t const size = random() % 1000;

@@ -6,14 +6,22 @@
 namespace quarry::test {
 namespace {
 
-constexpr pool_state some{.held = 1000, .releasable = 500, .releasable_blocks = 3, .live = 300, .most_live = 700, .rounded = 320, .most_rounded = 720, .free_pieces = 5};
+constexpr pool_state some{.held = 1000,
+                          .releasable = 500,
+                          .releasable_blocks = 3,
+                          .live = 300,
+                          .most_live = 700,
+                          .rounded = 320,
+                          .most_rounded = 720,
+                          .free_pieces = 5};
 
 TEST(Heuristic, NeverFiresUnlessToldTo) { EXPECT_EQ(heuristic::never().wanted(some), 0u); }
 
 TEST(Heuristic, CountsBlocks) {
   EXPECT_EQ(heuristic::blocks_releasable(3).wanted(some), 1000u);
   EXPECT_EQ(heuristic::blocks_releasable(4).wanted(some), 0u);
-  EXPECT_EQ(heuristic::blocks_releasable(3).by(heuristic_rules::poster_2022).wanted(some), 0u) << "more than three";
+  EXPECT_EQ(heuristic::blocks_releasable(3).by(heuristic_rules::poster_2022).wanted(some), 0u)
+      << "more than three";
   EXPECT_EQ(heuristic::blocks_releasable(2).by(heuristic_rules::poster_2022).wanted(some), 1000u);
 }
 

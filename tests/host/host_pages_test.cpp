@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-
 namespace quarry::test {
 namespace {
 
@@ -18,7 +17,8 @@ TEST(HostPages, CanBeWrittenWhereTheyMovedAndNotWhereTheyWere) {
   pages.map(begin + 2 * page, page);
   for (bytes i = 0; i < 3 * page; ++i) at(begin)[i] = static_cast<unsigned char>(i / 977);
   pages.move(begin, begin + 8 * page, 3 * page);
-  for (bytes i = 0; i < 3 * page; ++i) at(begin + 8 * page)[i] = static_cast<unsigned char>(i / 977);
+  for (bytes i = 0; i < 3 * page; ++i)
+    at(begin + 8 * page)[i] = static_cast<unsigned char>(i / 977);
   EXPECT_EQ(at(begin + 8 * page)[3 * page - 1], static_cast<unsigned char>((3 * page - 1) / 977));
   EXPECT_DEATH(at(begin)[0] = 1, "");
   pages.map(begin, page);
@@ -32,7 +32,9 @@ TEST(HostPages, RefuseAPageThatIsNone) {
   EXPECT_THROW(host_pages{3 * page}, bad_argument);
 }
 
-TEST(HostPages, RefuseMoreAddressesThanThereAre) { EXPECT_THROW((void)host_pages{page}.reserve(bytes{1} << 60), out_of_memory); }
+TEST(HostPages, RefuseMoreAddressesThanThereAre) {
+  EXPECT_THROW((void)host_pages{page}.reserve(bytes{1} << 60), out_of_memory);
+}
 
 }  // namespace
 }  // namespace quarry::test

@@ -8,11 +8,14 @@ namespace {
 
 host_resource make() { return {}; }
 
-using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>, pooled<&make, true, fitting<segregated_fit>>,
-                           pooled<&make, true, fitting<oldest_best_fit>>, pooled<&make, true, fitting<lowest_best_fit>>>;
+using all = testing::Types<
+    alone<&make, true>, pooled<&make, true, fast_fit>, pooled<&make, true, fitting<segregated_fit>>,
+    pooled<&make, true, fitting<oldest_best_fit>>, pooled<&make, true, fitting<lowest_best_fit>>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(HostResource, ResourceConformance, all);
 
-TEST(NullResource, HasNoMemory) { EXPECT_THROW((void)null_resource{}.allocate(1, 16), out_of_memory); }
+TEST(NullResource, HasNoMemory) {
+  EXPECT_THROW((void)null_resource{}.allocate(1, 16), out_of_memory);
+}
 
 }  // namespace
 }  // namespace quarry::test

@@ -28,7 +28,9 @@ TEST(LastingMemory, GoesToTheSameUseAgainOnly) {
   lasting_deallocate(lasting_use::pieces, other, 50'000);
 }
 
-TEST(LastingMemory, RefusesWhatNobodyHas) { EXPECT_THROW((void)lasting_allocate(lasting_use::slots, bytes{1} << 60), std::bad_alloc); }
+TEST(LastingMemory, RefusesWhatNobodyHas) {
+  EXPECT_THROW((void)lasting_allocate(lasting_use::slots, bytes{1} << 60), std::bad_alloc);
+}
 
 TEST(LastingMemory, RoundsUpByAnEighthAtMost) {
   for (bytes size = 1; size < bytes{1} << 40; size += size / 7 + 1) {

@@ -38,7 +38,8 @@ TEST(MonotonicResource, IsAsItWasWhenItsUpstreamFails) {
   void* const one = from.allocate(500, 16);
   EXPECT_THROW((void)from.allocate(900, 16), out_of_memory);
   EXPECT_EQ(from.held(), 1000u);
-  EXPECT_EQ(from.allocate(400, 16), static_cast<char*>(one) + 512) << "the rest of the block is not lost";
+  EXPECT_EQ(from.allocate(400, 16), static_cast<char*>(one) + 512)
+      << "the rest of the block is not lost";
   from.reset();
   EXPECT_EQ(from.allocate(500, 16), one);
 }

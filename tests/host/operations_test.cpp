@@ -29,7 +29,8 @@ std::string refusal_of(Work work) {
 
 struct Operations : testing::Test {
   pool<host_resource> host{host_resource{}, {.first_block = 1_MiB, .name = "host pool"}};
-  pool<file_resource> file{file_resource{testing::TempDir()}, {.first_block = 1_MiB, .name = "file pool"}};
+  pool<file_resource> file{file_resource{testing::TempDir()},
+                           {.first_block = 1_MiB, .name = "file pool"}};
 };
 
 TEST_F(Operations, CopyAndFillAnyPartOfAnyAllocation) {
@@ -52,9 +53,11 @@ TEST_F(Operations, CopyWhatOverlaps) {
 TEST_F(Operations, RefuseWhatGoesBeyondAnAllocationAndSayWhich) {
   void* const one = host.allocate(100, "density");
   void* const other = host.allocate(200);
-  std::string const why = refusal_of([&] { operations::copy(static_cast<char*>(one) + 50, other, 60); });
+  std::string const why =
+      refusal_of([&] { operations::copy(static_cast<char*>(one) + 50, other, 60); });
   EXPECT_NE(why.find("60 bytes to"), std::string::npos) << why;
-  EXPECT_NE(why.find("10 more than are left of the allocation of 100 bytes"), std::string::npos) << why;
+  EXPECT_NE(why.find("10 more than are left of the allocation of 100 bytes"), std::string::npos)
+      << why;
   EXPECT_NE(why.find("host pool named density"), std::string::npos) << why;
   EXPECT_THROW(operations::copy(other, one, 101), bad_argument);
   EXPECT_THROW(operations::fill(one, 0, 101), bad_argument);
@@ -66,7 +69,8 @@ TEST_F(Operations, RefuseMemoryThatNobodyKnowsUntilItIsAdopted) {
   alignas(16) unsigned char mine[64] = {};
   void* const one = host.allocate(64);
   operations::fill(one, 3, 64);
-  EXPECT_NE(refusal_of([&] { operations::copy(mine, one, 64); }).find("adopted_memory"), std::string::npos);
+  EXPECT_NE(refusal_of([&] { operations::copy(mine, one, 64); }).find("adopted_memory"),
+            std::string::npos);
   {
     adopted_memory const known{mine, 60, {}, "mine"};
     operations::copy(mine, one, 60);
@@ -92,7 +96,8 @@ TEST_F(Operations, ReallocateKeepsWhatWasThere) {
 }
 
 TEST_F(Operations, ThatFindNoMemoryLeaveAllAsItWas) {
-  pool<limited_resource<host_resource>> small{limited_resource<host_resource>{host_resource{}, 1_MiB}, {.first_block = 1_MiB}};
+  pool<limited_resource<host_resource>> small{
+      limited_resource<host_resource>{host_resource{}, 1_MiB}, {.first_block = 1_MiB}};
   auto* const one = static_cast<unsigned char*>(small.allocate(700_KiB));
   std::memset(one, 5, 700_KiB);
   EXPECT_THROW((void)operations::reallocate(small, one, 800_KiB), out_of_memory);
@@ -115,7 +120,9 @@ TEST_F(Operations, MoveFromOnePoolToAnother) {
 
 TEST_F(Operations, AdviseWhatTheSystemTakesAdviceFor) {
   void* const one = file.allocate(100'000);
-  for (auto const what : {memory_advice::will_be_used, memory_advice::is_sequential, memory_advice::is_random}) EXPECT_NO_THROW(operations::advise(one, 100'000, what));
+  for (auto const what :
+       {memory_advice::will_be_used, memory_advice::is_sequential, memory_advice::is_random})
+    EXPECT_NO_THROW(operations::advise(one, 100'000, what));
   EXPECT_NO_THROW(operations::prefetch(one, 100'000, {}));
   EXPECT_THROW(operations::advise(one, 100, memory_advice::read_mostly), bad_argument);
 }
@@ -129,7 +136,9 @@ TEST_F(Operations, AgreeWithArrays) {
   };
   std::vector<one> all;
   for (bytes size = 1; size < 5000; size = size * 3 + 1) {
-    all.push_back({static_cast<unsigned char*>(size % 2 == 0 ? host.allocate(size) : file.allocate(size)), std::vector<unsigned char>(size)});
+    all.push_back(
+        {static_cast<unsigned char*>(size % 2 == 0 ? host.allocate(size) : file.allocate(size)),
+         std::vector<unsigned char>(size)});
     operations::fill(all.back().memory, 0, size);
   }
   for (int step = 0; step < 3000; ++step) {
@@ -146,7 +155,8 @@ TEST_F(Operations, AgreeWithArrays) {
       std::memset(to.model.data() + at, static_cast<unsigned char>(step), size);
     }
   }
-  for (auto const& each : all) EXPECT_EQ(std::memcmp(each.memory, each.model.data(), each.model.size()), 0);
+  for (auto const& each : all)
+    EXPECT_EQ(std::memcmp(each.memory, each.model.data(), each.model.size()), 0);
 }
 
 }  // namespace

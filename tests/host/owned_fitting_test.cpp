@@ -76,7 +76,8 @@ TEST(OwnedFitting, AgreesWithAMapOfBytesAndOwners) {
         all.share(whose);
         for (auto& owner : owner_of) owner = owner == whose ? 0 : owner;
       } else if (random() % 2 == 0 && !live.empty()) {
-        auto const gone = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        auto const gone =
+            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
         auto const was = all.deallocate(whose, gone->first);
         ASSERT_TRUE(was);
         for (bytes i = 0; i < was.rounded / 16; ++i) {

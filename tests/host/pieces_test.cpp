@@ -49,7 +49,8 @@ TEST(PieceTable, AgreesWithAMapOfAddresses) {
     for (int i = 0; i < 5000; ++i) {
       std::uint64_t const begin = (random() % 512 + 1) * step;
       auto const found = in_use.find(begin);
-      ASSERT_EQ(table.find(begin).id, found == in_use.end() ? no_piece : found->second) << "seed " << seed;
+      ASSERT_EQ(table.find(begin).id, found == in_use.end() ? no_piece : found->second)
+          << "seed " << seed;
       if (found != in_use.end()) {
         table.set_free(table.find(begin));
         table.remove(found->second);
@@ -70,7 +71,8 @@ TEST(PieceTable, HasRoomForThreePiecesOnceItMadeSome) {
     table.reserve();
     auto const version = table.public_book().version.seen();
     piece_id added[3];
-    for (std::uint64_t i = 0; i < 3; ++i) added[i] = table.add((n * 3 + i + 1) * 16, 16, no_piece, no_piece);
+    for (std::uint64_t i = 0; i < 3; ++i)
+      added[i] = table.add((n * 3 + i + 1) * 16, 16, no_piece, no_piece);
     table.set_in_use(added[0], 16);
     ASSERT_EQ(table.public_book().version.seen(), version) << "moved its tables at " << n;
   }
@@ -102,7 +104,8 @@ TEST(PieceTable, StaysSmallWhenFewPiecesLive) {
   piece_table table;
   for (int i = 0; i < 1'000'000; ++i) {
     table.reserve();
-    auto const one = table.add(4096 + static_cast<std::uint64_t>(i % 977) * 16, 16, no_piece, no_piece);
+    auto const one =
+        table.add(4096 + static_cast<std::uint64_t>(i % 977) * 16, 16, no_piece, no_piece);
     table.set_in_use(one, 16);
     table.set_free(table.find(table[one].begin));
     table.remove(one);

@@ -14,7 +14,8 @@ using namespace quarry::literals;
 
 template <class Strategy>
 struct Pool : testing::Test {};
-using strategies = testing::Types<fitting<oldest_best_fit>, fitting<lowest_best_fit>, fitting<segregated_fit>, fast_fit>;
+using strategies = testing::Types<fitting<oldest_best_fit>, fitting<lowest_best_fit>,
+                                  fitting<segregated_fit>, fast_fit>;
 TYPED_TEST_SUITE(Pool, strategies);
 
 constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 0};
@@ -132,7 +133,8 @@ TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
 }
 
 TYPED_TEST(Pool, GrowsInProportionToWhatItHolds) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth = 50}};
+  pool<simulated_resource, TypeParam> from{
+      simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth = 50}};
   (void)from.allocate(1_MiB);
   (void)from.allocate(16);
   EXPECT_EQ(from.counts().held, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
@@ -162,18 +164,21 @@ TYPED_TEST(Pool, RefusesAnAlignmentThatIsNone) {
   for (bytes const alignment : {0u, 8u, 24u, 1u << 15}) {
     pool_options options = small;
     options.alignment = alignment;
-    EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument) << alignment;
+    EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument)
+        << alignment;
   }
 }
 
-/// The n-th request to the resource fails: nothing is lost, nothing is wrong, and all comes back in the end.
+/// The n-th request to the resource fails: nothing is lost, nothing is wrong, and all comes back in
+/// the end.
 TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
   for (std::uint64_t failing = 1; failing <= 30; ++failing) {
     struct failing_resource : simulated_resource {
       std::uint64_t* asked;
       std::uint64_t nth;
       void* allocate(bytes size, bytes alignment) {
-        if (++*asked == nth && nth % 2 == 0) throw resource_failed{"failing_resource", "on purpose"};
+        if (++*asked == nth && nth % 2 == 0)
+          throw resource_failed{"failing_resource", "on purpose"};
         if (*asked == nth) throw out_of_memory{"failing_resource", size, "on purpose"};
         return simulated_resource::allocate(size, alignment);
       }
@@ -181,7 +186,8 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
     std::uint64_t asked = 0;
     pool_options options = small;
     options.coalesce = heuristic::blocks_releasable(2).to_high_water();
-    pool<failing_resource, TypeParam> from{failing_resource{simulated_resource{}, &asked, failing}, options};
+    pool<failing_resource, TypeParam> from{failing_resource{simulated_resource{}, &asked, failing},
+                                           options};
     std::mt19937 random{static_cast<std::uint32_t>(failing)};
     std::vector<std::pair<void*, bytes>> held;
     bytes live = 0;
@@ -212,7 +218,9 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
 }
 
 TEST(Pool, GivesBackWhatWasNotNeededForAsManyFrees) {
-  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .shrink_after = 100}};
+  pool<simulated_resource> from{
+      simulated_resource{},
+      {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .shrink_after = 100}};
   std::vector<void*> many;
   for (int i = 0; i < 10; ++i) many.push_back(from.allocate(1_MiB));
   for (void* const each : many) from.deallocate(each);
@@ -228,7 +236,11 @@ TEST(Pool, GivesBackWhatWasNotNeededForAsManyFrees) {
 /// What a coalesce cost and what was held idle stay within a factor of each other, whatever comes.
 TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
   constexpr std::uint32_t price = 64;
-  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = heuristic::worth(price)}};
+  pool<simulated_resource> from{simulated_resource{},
+                                {.first_block = 1_MiB,
+                                 .next_block = 1_MiB,
+                                 .growth = 0,
+                                 .coalesce = heuristic::worth(price)}};
   std::vector<void*> many;
   for (int i = 0; i < 4; ++i) many.push_back(from.allocate(1_MiB));
   for (void* const each : many) from.deallocate(each);
@@ -247,7 +259,11 @@ TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
 }
 
 TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
-  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = heuristic::worth(8).before_growth()}};
+  pool<simulated_resource> from{simulated_resource{},
+                                {.first_block = 1_MiB,
+                                 .next_block = 1_MiB,
+                                 .growth = 0,
+                                 .coalesce = heuristic::worth(8).before_growth()}};
   std::vector<void*> many;
   for (int i = 0; i < 8; ++i) many.push_back(from.allocate(1_MiB));
   for (void* const each : many) from.deallocate(each);

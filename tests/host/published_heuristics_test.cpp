@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Umpire's heuristics did on one trace, in its versions of 2021 (that of the poster) and of 2024-10, both run and counted.
+// What Umpire's heuristics did on one trace, in its versions of 2021 (that of the poster) and of
+// 2024-10, both run and counted.
 #include "host/simulation_trace.hpp"
 #include "quarry/host/pool.hpp"
 #include "quarry/host/simulated_resource.hpp"
@@ -90,9 +91,12 @@ TEST(PublishedHeuristics, DoWhatWasMeasuredOfThem) {
 TEST(PublishedHeuristics, EndEvenWithLessThanAllOfThePoolReleasable) {
   simulation_trace const trace{20, 3};
   for (std::uint32_t const share : {1u, 50u, 75u, 90u, 99u}) {
-    for (auto const& one : {percent(share), percent(share).to_high_water(), percent(share).before_growth()}) {
-      for (auto const rules : {heuristic_rules::poster_2022, heuristic_rules::umpire_2024, heuristic_rules::quarry}) {
-        auto const found = run<fitting<oldest_best_fit>>(trace.steps(), small_blocks(one.by(rules)));
+    for (auto const& one :
+         {percent(share), percent(share).to_high_water(), percent(share).before_growth()}) {
+      for (auto const rules :
+           {heuristic_rules::poster_2022, heuristic_rules::umpire_2024, heuristic_rules::quarry}) {
+        auto const found =
+            run<fitting<oldest_best_fit>>(trace.steps(), small_blocks(one.by(rules)));
         EXPECT_EQ(found.live, 0u);
         EXPECT_EQ(found.allocations, found.deallocations);
       }

@@ -57,7 +57,8 @@ TEST(Registry, FindsNothingWhereNothingIsInUse) {
 }
 
 TEST(Registry, TellsPoolsThatShareAGranuleApart) {
-  host_pool pools[3] = {host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}}, host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
+  host_pool pools[3] = {host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
+                        host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
                         host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}}};
   std::map<void*, allocator_id> live;
   for (int round = 0; round < 40; ++round) {
@@ -80,7 +81,9 @@ TEST(Registry, TellsPoolsThatShareAGranuleApart) {
 
 TEST(Registry, OfAPoolUponAPoolFindsTheInnermost) {
   using inner_pool = pool<synchronized_resource<host_pool>>;
-  inner_pool from{synchronized_resource<host_pool>{host_resource{}, pool_options{.first_block = 1_MiB, .name = "outer"}}, {.first_block = 100_KiB, .name = "inner"}};
+  inner_pool from{synchronized_resource<host_pool>{
+                      host_resource{}, pool_options{.first_block = 1_MiB, .name = "outer"}},
+                  {.first_block = 100_KiB, .name = "inner"}};
   void* const one = from.allocate(1000);
   auto const found = registry::find(at(one, 10));
   ASSERT_TRUE(found);
@@ -120,7 +123,8 @@ TEST(Registry, ReportsWhatIsLive) {
   EXPECT_NE(out.str().find("100 bytes  lost  ("), std::string::npos) << out.str();
   EXPECT_NE(out.str().find("2 allocations, 123 bytes"), std::string::npos) << out.str();
   bool is_there = false;
-  for (auto const& one : registry::allocators()) is_there |= one.name == "leaky" && one.live == 123 && one.allocations == 2;
+  for (auto const& one : registry::allocators())
+    is_there |= one.name == "leaky" && one.live == 123 && one.allocations == 2;
   EXPECT_TRUE(is_there);
 }
 
@@ -142,7 +146,8 @@ TEST(Registry, AgreesWithAMap) {
     std::map<std::uintptr_t, bytes> live;
     for (int step = 0; step < 4000; ++step) {
       if (random() % 5 < 2 && !live.empty()) {
-        auto const one = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        auto const one =
+            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
         from.deallocate(reinterpret_cast<void*>(one->first));
         live.erase(one);
       } else {
@@ -150,9 +155,14 @@ TEST(Registry, AgreesWithAMap) {
         live[reinterpret_cast<std::uintptr_t>(from.allocate(size))] = size;
       }
       if (step % 100 == 0) from.release();
-      std::uintptr_t const address = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % std::max<std::size_t>(1, live.size())))->first + random() % 100'000;
+      std::uintptr_t const address =
+          std::next(live.begin(),
+                    static_cast<std::ptrdiff_t>(random() % std::max<std::size_t>(1, live.size())))
+              ->first +
+          random() % 100'000;
       auto model = live.upper_bound(address);
-      bool const is_in_use = model != live.begin() && address - std::prev(model)->first < std::prev(model)->second;
+      bool const is_in_use =
+          model != live.begin() && address - std::prev(model)->first < std::prev(model)->second;
       auto const found = registry::find(reinterpret_cast<void*>(address));
       ASSERT_EQ(found.has_value(), is_in_use) << "seed " << seed << " step " << step;
       if (is_in_use) {
@@ -163,7 +173,8 @@ TEST(Registry, AgreesWithAMap) {
   }
 }
 
-/// What lives is found while its pool's owner does all that moves tables, and other pools come and go.
+/// What lives is found while its pool's owner does all that moves tables, and other pools come and
+/// go.
 TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
   host_pool from{host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB}};
   std::vector<std::pair<void*, bytes>> kept;
@@ -180,7 +191,8 @@ TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
       while (!is_over.load()) {
         auto const& [pointer, size] = kept[random() % kept.size()];
         auto const found = registry::find(at(pointer, random() % size));
-        ASSERT_TRUE(found && found->begin == pointer && found->size == size && found->allocator == from.id());
+        ASSERT_TRUE(found && found->begin == pointer && found->size == size &&
+                    found->allocator == from.id());
         (void)registry::find(at(pointer, size + random() % 100'000));  // anything, but no fault
         looks.fetch_add(1, std::memory_order_relaxed);
       }

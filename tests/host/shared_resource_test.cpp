@@ -26,7 +26,8 @@ shared_resource make_shared() { return shared_resource{fresh_name(), 8_MiB}; }
 using all = testing::Types<alone<&make_shared, true>, pooled<&make_shared, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(SharedResource, ResourceConformance, all);
 
-/// Runs `work` in a process of its own, which ends with what it gives; a signal ends it with 128 and more.
+/// Runs `work` in a process of its own, which ends with what it gives; a signal ends it with 128
+/// and more.
 template <class Work>
 int in_a_child(Work work) {
   pid_t const child = fork();
@@ -72,7 +73,9 @@ TEST(SharedResource, KeepsMemoryAsLongAsAnyoneRefersToIt) {
 
 TEST(SharedResource, IsGoneWhenTheLastProcessHasClosedIt) {
   std::string const name = fresh_name();
-  { shared_resource const one{name, 1_MiB}; }
+  {
+    shared_resource const one{name, 1_MiB};
+  }
   EXPECT_THROW((shared_resource{name, 0}), bad_argument);
 }
 
@@ -142,7 +145,8 @@ TEST(SharedResource, CountsTwoOpeningsOfOneProcessApart) {
   EXPECT_TRUE(one.release(mine));
 }
 
-/// Processes that open and close one name at once, some of which are killed, always end, and share what they open together.
+/// Processes that open and close one name at once, some of which are killed, always end, and share
+/// what they open together.
 TEST(SharedResource, IsOpenedAndClosedByManyAtOnce) {
   std::string const name = fresh_name();
   std::vector<pid_t> children;
@@ -165,7 +169,9 @@ TEST(SharedResource, IsOpenedAndClosedByManyAtOnce) {
     waitpid(child, &state, 0);
     EXPECT_TRUE(WIFSIGNALED(state) || WEXITSTATUS(state) == 0);
   }
-  { shared_resource const last{name, 100'000}; }
+  {
+    shared_resource const last{name, 100'000};
+  }
   EXPECT_THROW((shared_resource{name, 0}), bad_argument);
 }
 
@@ -207,7 +213,9 @@ TEST(SharedResource, AgreesWithAMapOfNames) {
     int references;
   };
   std::map<std::string, one> model;
-  auto const size_of = [](std::string const& name) { return 100 + std::hash<std::string>{}(name) % 5000; };
+  auto const size_of = [](std::string const& name) {
+    return 100 + std::hash<std::string>{}(name) % 5000;
+  };
   for (int step = 0; step < 3000; ++step) {
     std::string const name = "name " + std::to_string(random() % 40);
     auto const there = model.find(name);

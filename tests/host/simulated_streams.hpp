@@ -54,20 +54,23 @@ class simulated_streams {
   }
   [[nodiscard]] event record(stream on) {
     if (on == world_->never_records) throw std::runtime_error{"record"};
-    if (world_->record_fails_in >= 0 && world_->record_fails_in-- == 0) throw std::runtime_error{"record"};
+    if (world_->record_fails_in >= 0 && world_->record_fails_in-- == 0)
+      throw std::runtime_error{"record"};
     world_->tick(on);
     ++world_->recorded;
     ++world_->live_events;
     return {world_->clocks[on]};
   }
   void wait(stream later, event const& earlier) {
-    if (world_->wait_fails_in >= 0 && world_->wait_fails_in-- == 0) throw std::runtime_error{"wait"};
+    if (world_->wait_fails_in >= 0 && world_->wait_fails_in-- == 0)
+      throw std::runtime_error{"wait"};
     ++world_->waited;
     join(world_->clocks[later], earlier.after);
   }
   [[nodiscard]] bool is_done(event const& one) noexcept {
     for (auto const& [of, time] : one.after) {
-      if (world_->everywhere[of] < time && world_->random() % 100 >= world_->done_percent) return false;
+      if (world_->everywhere[of] < time && world_->random() % 100 >= world_->done_percent)
+        return false;
     }
     join(world_->everywhere, one.after);
     return true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocations of a simulation on a mesh: permanent fields, work arrays that grow a little each step, many temporaries.
+// The allocations of a simulation on a mesh: permanent fields, work arrays that grow a little each
+// step, many temporaries.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -16,7 +17,8 @@ struct trace_step {
   bytes size;
 };
 
-/// The same steps on every machine. The published heuristics' figures are of 80 steps with seed 1: 24,728 events.
+/// The same steps on every machine. The published heuristics' figures are of 80 steps with seed 1:
+/// 24,728 events.
 class simulation_trace {
  public:
   explicit simulation_trace(int steps, std::uint64_t seed) : state_{seed * 2654435761u} {
@@ -33,7 +35,8 @@ class simulation_trace {
       for (int i = 0; i < 2; ++i) take(any_size(20, 24), for_ever);
     }
     for (int i = 1; i <= 4; ++i) {
-      auto const grown = static_cast<bytes>(static_cast<double>((3 << 20) * i) * std::pow(1.008, now));
+      auto const grown =
+          static_cast<bytes>(static_cast<double>((3 << 20) * i) * std::pow(1.008, now));
       take(grown + below(4096), now);
     }
     for (int i = 0; i < 150; ++i) {

@@ -35,13 +35,16 @@ TEST(AsStandardResource, ServesContainersOfStdPmr) {
 TEST(ResourceAllocator, ServesTheStandardsContainers) {
   pool<host_resource> from{host_resource{}};
   {
-    std::vector<int, resource_allocator<int, pool<host_resource>>> numbers{resource_allocator<int, pool<host_resource>>{from}};
+    std::vector<int, resource_allocator<int, pool<host_resource>>> numbers{
+        resource_allocator<int, pool<host_resource>>{from}};
     for (int i = 0; i < 10'000; ++i) numbers.push_back(i);
-    std::list<double, resource_allocator<double, pool<host_resource>>> list{resource_allocator<double, pool<host_resource>>{from}};
+    std::list<double, resource_allocator<double, pool<host_resource>>> list{
+        resource_allocator<double, pool<host_resource>>{from}};
     list.assign(100, 1.5);
     EXPECT_EQ(numbers[9999], 9999);
     EXPECT_EQ(from.counts().pieces_live, 101u);
-    EXPECT_THROW((void)numbers.get_allocator().allocate(~std::size_t{0}), std::bad_array_new_length);
+    EXPECT_THROW((void)numbers.get_allocator().allocate(~std::size_t{0}),
+                 std::bad_array_new_length);
   }
   EXPECT_EQ(from.counts().live, 0u);
 }

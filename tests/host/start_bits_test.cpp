@@ -43,14 +43,18 @@ TEST(StartBits, AgreesWithASet) {
       }
       std::uint64_t const asked = random() % (1u << 15);
       auto const after = model.upper_bound(asked);
-      ASSERT_EQ(bits->last_until(asked), after == model.begin() ? start_bits<15>::none : *std::prev(after)) << "seed " << seed;
+      ASSERT_EQ(bits->last_until(asked),
+                after == model.begin() ? start_bits<15>::none : *std::prev(after))
+          << "seed " << seed;
       ASSERT_EQ(bits->is_empty(), model.empty());
     }
   }
 }
 
 struct AddressStarts : testing::Test {
-  AddressStarts() : starts{static_cast<address_starts*>(lasting_allocate(lasting_use::roots, sizeof(address_starts)))} {}
+  AddressStarts()
+      : starts{static_cast<address_starts*>(
+            lasting_allocate(lasting_use::roots, sizeof(address_starts)))} {}
   ~AddressStarts() override {
     starts->clear();
     lasting_deallocate(lasting_use::roots, starts, sizeof(address_starts));
@@ -91,12 +95,18 @@ TEST_F(AddressStarts, LeadToWhatHasAnAddress) {
     for (int look = 0; look < 20'000; ++look) {
       std::uint64_t const address = first + random() % (bytes{190} << 20);
       auto const after = model.upper_bound(address);
-      if (after == model.begin() || address - std::prev(after)->first >= std::prev(after)->second.size) continue;  // then anything may be found
+      // then anything may be found
+      if (after == model.begin() ||
+          address - std::prev(after)->first >= std::prev(after)->second.size)
+        continue;
       auto const& [begin, what] = *std::prev(after);
       if (what.size < address_starts::granule) {
         ASSERT_EQ(starts->last_small(address), begin) << "seed " << seed;
       } else {
-        ASSERT_EQ(starts->last_large(address, [&](std::uint32_t number) { return begins.at(number) <= address; }), what.number + 1) << "seed " << seed;
+        ASSERT_EQ(starts->last_large(
+                      address, [&](std::uint32_t number) { return begins.at(number) <= address; }),
+                  what.number + 1)
+            << "seed " << seed;
       }
     }
     for (auto const& [begin, what] : model) starts->erase(begin, what.size);

@@ -55,18 +55,22 @@ TEST(StitchedPool, ShrinksByWholePages) {
 }
 
 TEST(StitchedPool, UsesUpNoAddressesForWhatIsRefused) {
-  stitched_pool<simulated_pages> from{simulated_pages{page, 4 * page}, {.most = 8 * page, .range = 16 * page}};
+  stitched_pool<simulated_pages> from{simulated_pages{page, 4 * page},
+                                      {.most = 8 * page, .range = 16 * page}};
   for (int i = 0; i < 100; ++i) EXPECT_THROW((void)from.allocate(6 * page), out_of_memory);
   auto const first = reinterpret_cast<std::uintptr_t>(from.allocate(page));
   EXPECT_EQ(first, std::uint64_t{1} << 32) << "the first address of the first range";
 }
 
 TEST(StitchedPool, RefusesMoreAlignmentThanItsPagesHave) {
-  EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.alignment = 8192}}), bad_argument);
+  EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.alignment = 8192}}),
+               bad_argument);
 }
 
 TEST(StitchedPool, RefusesARangeThatNoAddressSpaceHas) {
-  for (bytes const range : {(bytes{1} << 46) + 1, ~bytes{0}}) EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.range = range}}), bad_argument);
+  for (bytes const range : {(bytes{1} << 46) + 1, ~bytes{0}})
+    EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.range = range}}),
+                 bad_argument);
 }
 
 TEST(StitchedPool, MovesNothingOfWhatOthersKnowByItsAddress) {
@@ -110,7 +114,8 @@ TEST(StitchedPool, HoldsNoMoreThanItMay) {
   EXPECT_NO_THROW((void)from.allocate(3 * page));
 }
 
-/// The n-th call to its pages fails: nothing is lost, nothing is mapped twice, and all comes back in the end.
+/// The n-th call to its pages fails: nothing is lost, nothing is mapped twice, and all comes back
+/// in the end.
 TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
   struct failing_pages : simulated_pages {
     int* calls;
@@ -152,7 +157,8 @@ TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
         for (bytes at = 0; at < size; at += page) ASSERT_TRUE(from.pages().is_mapped(begin + at));
       } catch (out_of_memory const&) {
       }
-      ASSERT_EQ(from.counts().held, from.pages().held()) << "failing call " << failing << " step " << step;
+      ASSERT_EQ(from.counts().held, from.pages().held())
+          << "failing call " << failing << " step " << step;
       ASSERT_TRUE(from.audit().empty()) << from.audit().front();
     }
     ASSERT_EQ(from.pages().mistakes(), 0u);
@@ -193,7 +199,8 @@ TEST(StitchedPool, MakesItsAllocationsKnown) {
     EXPECT_EQ(found->begin, live.back());
     EXPECT_EQ(registry::name_of(found->allocator), "stitched");
     EXPECT_EQ(registry::note_of(live.back())->name, "large");
-    for (std::size_t i = 1; i + 1 < live.size(); i += 2) EXPECT_EQ(registry::find(live[i])->begin, live[i]);
+    for (std::size_t i = 1; i + 1 < live.size(); i += 2)
+      EXPECT_EQ(registry::find(live[i])->begin, live[i]);
     EXPECT_EQ(registry::live(from.id()).size(), (live.size() - 1) / 2 + 1);
   }
 }

@@ -18,8 +18,10 @@ namespace {
 using simulated_pool = stream_pool<simulated_resource, simulated_streams>;
 
 struct StreamPool : testing::Test {
-  simulated_pool& make(stream_pool_options options = {.first_block = 1_MiB, .next_block = 1_MiB}, bytes limit = ~bytes{0}) {
-    pool = std::make_unique<simulated_pool>(simulated_resource{limit}, simulated_streams{}, options);
+  simulated_pool& make(stream_pool_options options = {.first_block = 1_MiB, .next_block = 1_MiB},
+                       bytes limit = ~bytes{0}) {
+    pool =
+        std::make_unique<simulated_pool>(simulated_resource{limit}, simulated_streams{}, options);
     return *pool;
   }
   simulated_world& world() { return pool->order().world(); }
@@ -64,7 +66,8 @@ TEST_F(StreamPool, DoesNotSplitItsMemoryBetweenStreamsThatAlternate) {
     for (std::uint32_t const on : {1u, 2u}) {
       std::vector<void*> parts;
       bytes const size = bytes{1} << (8 + round % 12);
-      for (bytes sum = 0; sum + size <= 1_MiB; sum += size) parts.push_back(from.allocate(size, on));
+      for (bytes sum = 0; sum + size <= 1_MiB; sum += size)
+        parts.push_back(from.allocate(size, on));
       for (void* const part : parts) ASSERT_TRUE(from.deallocate(part, on));
     }
   }
@@ -72,7 +75,8 @@ TEST_F(StreamPool, DoesNotSplitItsMemoryBetweenStreamsThatAlternate) {
 }
 
 TEST_F(StreamPool, GrowsBeforeAStreamWaitsIfItIsToldTo) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 2_MiB, .grows_first = true});
+  auto& from =
+      make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 2_MiB, .grows_first = true});
   from.deallocate(from.allocate(1_MiB, 1), 1);
   (void)from.allocate(1_MiB, 2);
   EXPECT_EQ(from.counts().waits, 0u);
@@ -195,11 +199,17 @@ TEST_F(StreamPool, LosesNothingIfAnEventFails) {
   }
 }
 
-/// Whoever gets memory comes after all who used it before; nothing in use overlaps; a full pool is full only if all is in use.
+/// Whoever gets memory comes after all who used it before; nothing in use overlaps; a full pool is
+/// full only if all is in use.
 TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
   for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     std::mt19937 random{seed};
-    auto& from = make({.first_block = 256_KiB, .next_block = 64_KiB, .growth = 0, .alignment = 256, .most = 1_MiB, .grows_first = seed % 2 == 0});
+    auto& from = make({.first_block = 256_KiB,
+                       .next_block = 64_KiB,
+                       .growth = 0,
+                       .alignment = 256,
+                       .most = 1_MiB,
+                       .grows_first = seed % 2 == 0});
     world().done_percent = seed % 3 * 20;
     struct use {
       std::uint32_t stream;
@@ -215,7 +225,8 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
     for (int step = 0; step < 3000; ++step) {
       auto const on = static_cast<std::uint32_t>(1 + random() % 4);
       if (random() % 2 == 0 && !live.empty()) {
-        auto const gone = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        auto const gone =
+            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
         // It was used on its own stream, perhaps on another after that.
         std::uint32_t stream = gone->second.on;
         if (random() % 4 == 0) {
@@ -225,7 +236,8 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
           stream = on;
         }
         auto const time = world().tick(stream);
-        for (bytes at = 0; at < gone->second.size; at += 256) last[gone->first + at] = {stream, time};
+        for (bytes at = 0; at < gone->second.size; at += 256)
+          last[gone->first + at] = {stream, time};
         ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(gone->first), stream));
         in_use -= gone->second.size;
         live.erase(gone);
@@ -240,12 +252,14 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
         }
         for (bytes at = 0; at < size; at += 256) {
           if (auto const before = last.find(begin + at); before != last.end()) {
-            ASSERT_TRUE(world().is_before(before->second.stream, before->second.time, on)) << "seed " << seed << " step " << step;
+            ASSERT_TRUE(world().is_before(before->second.stream, before->second.time, on))
+                << "seed " << seed << " step " << step;
           }
         }
         auto const next = live.lower_bound(begin);
         ASSERT_TRUE(next == live.end() || begin + size <= next->first);
-        ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second.size <= begin);
+        ASSERT_TRUE(next == live.begin() ||
+                    std::prev(next)->first + std::prev(next)->second.size <= begin);
         live[begin] = {size, on};
         in_use += size;
       }
@@ -266,7 +280,8 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
 struct on_one_stream {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = true;
-  stream_pool<host_resource, simulated_streams> from{host_resource{}, simulated_streams{}, {.first_block = 64_KiB, .next_block = 16_KiB}};
+  stream_pool<host_resource, simulated_streams> from{
+      host_resource{}, simulated_streams{}, {.first_block = 64_KiB, .next_block = 16_KiB}};
   stream_resource<stream_pool<host_resource, simulated_streams>> on{from, 3};
 
   static std::unique_ptr<on_one_stream> make() { return std::make_unique<on_one_stream>(); }

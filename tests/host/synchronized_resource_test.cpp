@@ -14,7 +14,8 @@ using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(SynchronizedResource, ResourceConformance, all);
 
 TEST(SynchronizedResource, LetsThreadsShareAPool) {
-  synchronized_resource<pool<host_resource>> from{host_resource{}, pool_options{.first_block = 1_MiB}};
+  synchronized_resource<pool<host_resource>> from{host_resource{},
+                                                  pool_options{.first_block = 1_MiB}};
   std::vector<std::thread> threads;
   for (unsigned char number = 1; number <= 4; ++number) {
     threads.emplace_back([&from, number] {

@@ -17,7 +17,8 @@ using arenas = thread_arenas<host_resource>;
 struct of_this_thread {
   static constexpr bytes alignment = 64;
   static constexpr bool is_touchable = true;
-  arenas from{host_resource{}, {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
+  arenas from{host_resource{},
+              {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
   ~of_this_thread() { EXPECT_TRUE(from.audit().empty()); }
   static std::unique_ptr<of_this_thread> make() { return std::make_unique<of_this_thread>(); }
   void* allocate(bytes size) { return from.allocate(size); }
@@ -100,7 +101,8 @@ TEST(ThreadArenas, ServeThingsOfAThreadThatAreDestroyedLast) {
   };
   arenas from{host_resource{}};
   std::thread{[&] {
-    static thread_local late last;  // before the thread's first use of an arena: so destroyed after it
+    // before the thread's first use of an arena: so destroyed after it
+    static thread_local late last;
     last.from = &from;
     last.one = from.allocate(10);
   }}.join();
@@ -158,7 +160,8 @@ TEST(ThreadArenas, KeepWhatThreadsPassOn) {
             passed.pop_back();
           }
         }
-        for (bytes at = 0; at < others.second; ++at) ASSERT_EQ(others.first[at], others.second % 251);
+        for (bytes at = 0; at < others.second; ++at)
+          ASSERT_EQ(others.first[at], others.second % 251);
         ASSERT_TRUE(from.deallocate(others.first));
       }
     });

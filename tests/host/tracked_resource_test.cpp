@@ -11,7 +11,9 @@
 namespace quarry::test {
 namespace {
 
-tracked_resource<host_resource> make_tracked() { return tracked_resource<host_resource>{host_resource{}}; }
+tracked_resource<host_resource> make_tracked() {
+  return tracked_resource<host_resource>{host_resource{}};
+}
 using all = testing::Types<alone<&make_tracked, true>, pooled<&make_tracked, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(TrackedResource, ResourceConformance, all);
 
@@ -47,11 +49,13 @@ TEST(TrackedResource, RefusesTheSixtyFifth) {
   std::vector<std::unique_ptr<tracked_resource<host_resource>>> many;
   EXPECT_THROW(
       {
-        for (int i = 0; i < 65; ++i) many.push_back(std::make_unique<tracked_resource<host_resource>>(host_resource{}));
+        for (int i = 0; i < 65; ++i)
+          many.push_back(std::make_unique<tracked_resource<host_resource>>(host_resource{}));
       },
       bad_argument);
   many.pop_back();
-  EXPECT_NO_THROW(many.push_back(std::make_unique<tracked_resource<host_resource>>(host_resource{})));
+  EXPECT_NO_THROW(
+      many.push_back(std::make_unique<tracked_resource<host_resource>>(host_resource{})));
 }
 
 TEST(TrackedResource, MayBeSharedByThreads) {

@@ -19,7 +19,8 @@ TEST(Watched, IsUsedAsANumberByItsWriter) {
   EXPECT_EQ(other.seen(), 7u);
 }
 
-/// Who sees a number sees what was written before it; ThreadSanitizer would tell, since `what` is plain memory.
+/// Who sees a number sees what was written before it; ThreadSanitizer would tell, since `what` is
+/// plain memory.
 TEST(Watched, ShowsWhatWasWrittenBeforeIt) {
   std::array<std::uint64_t, 64> what{};
   watched<std::uint64_t> count;

@@ -24,6 +24,8 @@ FOLDERS = [
 CODE = {".hpp", ".cuh", ".h", ".cpp", ".cu", ".c", ".cl", ".py"}
 WITH_LICENCE = CODE | {".sh", ".cmake"}
 LONGEST = 500
+WIDEST = 100
+FORMATTED = {".hpp", ".cuh", ".h", ".cpp", ".cu"}  # by clang-format: make format
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
 # Rule -> path -> why this file is let off. An entry that is not needed is refused too.
@@ -137,9 +139,17 @@ def orders_without_label(root):
                     yield path, f"line {number}: no comment here says what ({name}) pairs with"
 
 
+def too_wide(root):
+    for path in files(root, FORMATTED):
+        for number, line in enumerate(lines_of(path), 1):
+            if len(line) > WIDEST and 'R"(' not in line:
+                yield path, f"line {number}: {len(line)} columns; at most {WIDEST} (make format)"
+
+
 RULES = {
     "licence": without_licence,
     "length": too_long,
+    "width": too_wide,
     "conditional": conditionals,
     "test file": without_test,
     "memory order": orders_without_label,
@@ -176,6 +186,9 @@ class Hygiene(unittest.TestCase):
 
     def test_no_file_is_longer_than_its_idea(self):
         self.check("length")
+
+    def test_no_line_is_wider_than_the_page(self):
+        self.check("width")
 
     def test_device_code_has_no_preprocessor_conditionals(self):
         self.check("conditional")
@@ -218,6 +231,11 @@ class PlantedViolations(unittest.TestCase):
         found = self.planted("length", {"src/a.cpp": "//\n" * 501, "src/b.cpp": "//\n" * 500})
         self.assertEqual(len(found), 1)
         self.assertIn("src/a.cpp: 501 lines", found[0])
+
+    def test_a_line_of_101_columns_is_caught_and_one_of_100_passes(self):
+        found = self.planted("width", {"src/a.cpp": "/" * 101, "src/b.cpp": "/" * 100})
+        self.assertEqual(len(found), 1)
+        self.assertIn("src/a.cpp: line 1: 101 columns", found[0])
 
     def test_a_conditional_in_device_code_is_caught_and_elsewhere_passes(self):
         found = self.planted(

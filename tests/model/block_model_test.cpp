@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of releases, double frees, claims and revivals of one block: the protocol of slice_return and slice_claim
-// without their search.
+// Every interleaving of releases, double frees, claims and revivals of one block: the protocol of
+// slice_return and slice_claim without their search.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -19,8 +19,8 @@
 namespace quarry::test {
 namespace {
 
-/// A block whose slices are all in use, and who uses them. `neighbours` other blocks of its segment are free, so that a lane
-/// can reserve a free block that is not this one.
+/// A block whose slices are all in use, and who uses them. `neighbours` other blocks of its segment
+/// are free, so that a lane can reserve a free block that is not this one.
 class watched_block {
  public:
   explicit watched_block(std::uint32_t slices, std::uint32_t neighbours)
@@ -49,7 +49,8 @@ class watched_block {
     if (give_back(slice) == 0) problem_ = "a double free was not noticed";
   }
 
-  /// One that may meet the revival of the block: it may go unnoticed and cost the slice (block.hpp).
+  /// One that may meet the revival of the block: it may go unnoticed and cost the slice
+  /// (block.hpp).
   void double_free_unnoticed(std::uint32_t slice) {
     may_lose_ = true;
     (void)give_back(slice);
@@ -184,7 +185,8 @@ class watched_block {
     if (block_.has_something()) advertise();
   }
 
-  /// The segment's count: one access, and then a plain variable, since lanes change only at accesses.
+  /// The segment's count: one access, and then a plain variable, since lanes change only at
+  /// accesses.
   bool reserve_free_block() {
     simt::interleave();
     if (free_blocks_ == 0) return false;
@@ -329,8 +331,8 @@ TEST(BlockUnderAllInterleavings, ADoubleFreeAndTheLastRelease) {
   }
 }
 
-/// Lanes that reserve together more than there is, while slices come back one by one: the last to give up what it has too much
-/// may be the one that brings the count above zero.
+/// Lanes that reserve together more than there is, while slices come back one by one: the last to
+/// give up what it has too much may be the one that brings the count above zero.
 TEST(BlockUnderAllInterleavings, OverReservationsBySeveralWithReleasesInBetween) {
   QUARRY_TEST_USES_FIBERS();
   {
@@ -369,7 +371,8 @@ TEST(BlockUnderAllInterleavings, DoubleFreesOfAFreeBlock) {
   expect_all_interleavings_hold(3, {}, {double_free(1), double_free(2)}, 100);
 }
 
-/// What a double free adds for a moment must not keep the release of another slice from being advertised.
+/// What a double free adds for a moment must not keep the release of another slice from being
+/// advertised.
 TEST(BlockUnderAllInterleavings, ADoubleFreeARemovedAdvertisementAndAReleaseOfAnotherSlice) {
   QUARRY_TEST_USES_FIBERS();
   {

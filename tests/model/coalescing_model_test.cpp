@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of lanes that free segments of one dynamic superblock, and of lanes that reserve, take, skip and give up
-// parts in one ring.
+// Every interleaving of lanes that free segments of one dynamic superblock, and of lanes that
+// reserve, take, skip and give up parts in one ring.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -22,7 +22,8 @@ void expect_all_hold(std::function<scenario()> make, explore_options options) {
   auto const result = explore(std::move(make), options);
   EXPECT_EQ(result.failure, "");
   EXPECT_TRUE(result.complete);
-  std::cout << "  " << result.schedules << " schedules with at most " << options.preemptions << " preemptions\n";
+  std::cout << "  " << result.schedules << " schedules with at most " << options.preemptions
+            << " preemptions\n";
 }
 
 /// A superblock of some segments in headers of `width` bytes, and what became of it.
@@ -31,7 +32,9 @@ struct watched_segments {
     if (width == 8) segment_header::mark_base(memory.data());
     for (std::uint32_t i = 0; i < count; ++i) {
       payloads.push_back(memory.data() + i * 32 + width);
-      segment_header{payloads[i]}.write((i == 0 ? segment_header::is_superblock : 0) | (i + 1 == count ? segment_header::is_last : 0), i == 0 ? 0 : 32, 12);
+      segment_header{payloads[i]}.write((i == 0 ? segment_header::is_superblock : 0) |
+                                            (i + 1 == count ? segment_header::is_last : 0),
+                                        i == 0 ? 0 : 32, 12);
     }
   }
   struct upstream {
@@ -39,7 +42,8 @@ struct watched_segments {
     void free(void* base) const {
       if (base != of->memory.data()) of->problem = "the superblock was not found";
       for (auto* const one : of->payloads) {
-        if ((segment_header{one}.load() & segment_header::is_free) == 0) of->problem = "freed with a segment in use";
+        if ((segment_header{one}.load() & segment_header::is_free) == 0)
+          of->problem = "freed with a segment in use";
       }
       ++of->frees;
     }
@@ -62,7 +66,8 @@ struct watched_segments {
 
 using free_lists = std::vector<std::vector<std::uint32_t>>;  // what each lane frees, in order
 
-void expect_freed_once(free_lists const& lanes, std::uint32_t segments, std::uint32_t refused, std::uint32_t preemptions) {
+void expect_freed_once(free_lists const& lanes, std::uint32_t segments, std::uint32_t refused,
+                       std::uint32_t preemptions) {
   for (std::uint32_t const width : {8u, 4u, 2u}) {
     expect_all_hold(
         [&] {
@@ -75,8 +80,11 @@ void expect_freed_once(free_lists const& lanes, std::uint32_t segments, std::uin
           }
           run.check = [watched, refused]() -> std::string {
             if (!watched->problem.empty()) return watched->problem;
-            if (watched->frees != 1) return "the superblock was freed " + std::to_string(watched->frees) + " times";
-            return watched->refused == refused ? "" : std::to_string(watched->refused) + " frees were refused";
+            if (watched->frees != 1)
+              return "the superblock was freed " + std::to_string(watched->frees) + " times";
+            return watched->refused == refused
+                       ? ""
+                       : std::to_string(watched->refused) + " frees were refused";
           };
           return run;
         },
@@ -93,7 +101,8 @@ TEST(DynamicCoalescingModel, TheSuperblockIsFreedOnceAfterAllItsSegments) {
   expect_freed_once({{3}, {2}, {1}, {0}}, 4, 0, 4);
 }
 
-/// A double free while the superblock lives: the lane that made the first one holds a segment until the second is refused.
+/// A double free while the superblock lives: the lane that made the first one holds a segment until
+/// the second is refused.
 TEST(DynamicCoalescingModel, ADoubleFreeIsRefusedWhoeverIsTheLastByThen) {
   QUARRY_TEST_USES_FIBERS();
   expect_freed_once({{1, 1, 0}, {2}}, 3, 1, 100);
@@ -133,7 +142,8 @@ class watched_ring {
         char* const part = held_[i].part;
         held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
         if (*part != static_cast<char>(lane)) problem_ = "a part was written over";
-        static_coalescing::free(upstream{this}, superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part));
+        static_coalescing::free(
+            upstream{this}, superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part));
         again = true;
         break;
       }
@@ -176,7 +186,8 @@ class watched_ring {
       if (one.memory.data() != pointer) continue;
       if (!one.is_taken) problem_ = "a superblock was freed twice";
       for (auto const& other : held_) {
-        if (other.part >= one.memory.data() && other.part < one.memory.data() + one.memory.size()) problem_ = "freed under the owner of a part";
+        if (other.part >= one.memory.data() && other.part < one.memory.data() + one.memory.size())
+          problem_ = "freed under the owner of a part";
       }
       one.memory.fill(static_cast<char>(0xdd));
       one.is_taken = false;
@@ -208,7 +219,8 @@ void expect_ring_holds(ring_case const& how, std::vector<operation> const& lanes
         auto const watched = std::make_shared<watched_ring>();
         watched->most = how.most;
         scenario run;
-        for (std::uint32_t i = 0; i < lanes.size(); ++i) run.lanes.emplace_back([watched, &lanes, i] { lanes[i](*watched, i); });
+        for (std::uint32_t i = 0; i < lanes.size(); ++i)
+          run.lanes.emplace_back([watched, &lanes, i] { lanes[i](*watched, i); });
         run.check = [watched, how] { return watched->check(how.least_done); };
         return run;
       },
@@ -235,9 +247,11 @@ operation calls_and_frees(std::uint32_t count) {
 
 TEST(ReservedCoalescingModel, AllPartsOfACallAreTakenOrGivenUp) {
   QUARRY_TEST_USES_FIBERS();
-  expect_ring_holds({.preemptions = 100, .least_done = 1}, {calls(1, 8, false), calls(1, 8, false)});
+  expect_ring_holds({.preemptions = 100, .least_done = 1},
+                    {calls(1, 8, false), calls(1, 8, false)});
   expect_ring_holds({.preemptions = 4, .least_done = 2}, {calls(2, 8, false), calls(2, 8, false)});
-  expect_ring_holds({.preemptions = 3, .least_done = 1}, {calls(1, 8, false), calls(1, 8, false), calls(1, 8, false)});
+  expect_ring_holds({.preemptions = 3, .least_done = 1},
+                    {calls(1, 8, false), calls(1, 8, false), calls(1, 8, false)});
 }
 
 TEST(ReservedCoalescingModel, WhoLeavesGivesUpWhatIsOrWillBeReserved) {
@@ -250,7 +264,8 @@ TEST(ReservedCoalescingModel, WhoLeavesGivesUpWhatIsOrWillBeReserved) {
 TEST(ReservedCoalescingModel, AnotherSizeGivesThePartUp) {
   QUARRY_TEST_USES_FIBERS();
   expect_ring_holds({.preemptions = 5, .least_done = 1}, {calls(1, 8, false), calls(1, 16, false)});
-  expect_ring_holds({.preemptions = 3, .least_done = 1}, {calls(1, 8, false), calls(1, 16, false), calls(1, 8, false)});
+  expect_ring_holds({.preemptions = 3, .least_done = 1},
+                    {calls(1, 8, false), calls(1, 16, false), calls(1, 8, false)});
 }
 
 TEST(ReservedCoalescingModel, AnEntryIsUsedAgainOnlyWhenNobodyNeedsIt) {
@@ -258,7 +273,8 @@ TEST(ReservedCoalescingModel, AnEntryIsUsedAgainOnlyWhenNobodyNeedsIt) {
   constexpr std::uint32_t around = reserved_coalescing::places + 1;
   expect_ring_holds({.preemptions = 3}, {calls_and_frees(around), calls_and_frees(around)});
   expect_ring_holds({.preemptions = 3}, {calls(1), calls_and_frees(around)});
-  expect_ring_holds({.preemptions = 2}, {calls(1), calls_and_frees(around), calls_and_frees(around)});
+  expect_ring_holds({.preemptions = 2},
+                    {calls(1), calls_and_frees(around), calls_and_frees(around)});
   expect_ring_holds({.preemptions = 2}, {calls_and_frees(2 * around), calls_and_frees(around)});
 }
 

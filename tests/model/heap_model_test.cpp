@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of a few mallocs and frees on a heap of one or two segments: blocks that become free and are revived,
-// segments that change their class or become part of a large allocation.
+// Every interleaving of a few mallocs and frees on a heap of one or two segments: blocks that
+// become free and are revived, segments that change their class or become part of a large
+// allocation.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 #include "support/state_of.hpp"
@@ -39,8 +40,8 @@ class watched_heap {
     if (memory != nullptr) hold(index, memory, size);
   }
 
-  /// As a lane that once saw that block 0 of `segment` has slices of `size` bytes, and went on only now. Takes one, as `index`,
-  /// and reserves more.
+  /// As a lane that once saw that block 0 of `segment` has slices of `size` bytes, and went on only
+  /// now. Takes one, as `index`, and reserves more.
   void claim_late(std::size_t index, bytes size, std::uint32_t segment) {
     heap_state& state = state_of(owner_);
     slice_request request{&state, size_class_of(static_cast<std::uint32_t>(size)), 2};
@@ -54,8 +55,8 @@ class watched_heap {
 
   /// As a lane whose slices of `size` bytes came back long ago, and with them the segment.
   void advertise_late(bytes size, std::uint32_t segment, std::uint32_t block_index) {
-    slice_return::advertise(state_of(owner_), size_class_of(static_cast<std::uint32_t>(size)), segment,
-                            block_index);
+    slice_return::advertise(state_of(owner_), size_class_of(static_cast<std::uint32_t>(size)),
+                            segment, block_index);
   }
 
   void take_back() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of lanes that free, claim and revive blocks of a segment, and give it back for its next use: the protocol
-// of slice_return and slice_claim, with their hints left out. Each block has two slices.
+// Every interleaving of lanes that free, claim and revive blocks of a segment, and give it back for
+// its next use: the protocol of slice_return and slice_claim, with their hints left out. Each block
+// has two slices.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -28,8 +29,8 @@ constexpr std::uint32_t slices_each = 2;
 constexpr std::uint32_t most_blocks = 2;
 constexpr std::uint32_t reserved_at_once = 2;  // more than what often is there
 
-/// A segment of one or two blocks, all of whose slices are in use. Whoever is to give it back ends its use and begins the next:
-/// one of another class with `next_blocks`, all in use by that lane.
+/// A segment of one or two blocks, all of whose slices are in use. Whoever is to give it back ends
+/// its use and begins the next: one of another class with `next_blocks`, all in use by that lane.
 class watched_segment {
  public:
   watched_segment(std::uint32_t blocks, std::uint32_t next_blocks)
@@ -50,8 +51,8 @@ class watched_segment {
     }
   }
 
-  /// A lane that knows the segment as one of class `id`: takes a slice, uses it, and gives it back. As
-  /// slice_claim::claim_in_block.
+  /// A lane that knows the segment as one of class `id`: takes a slice, uses it, and gives it back.
+  /// As slice_claim::claim_in_block.
   void claim_and_release(size_class id, std::uint32_t index, arrival how) {
     word const taken = claim(id, index);
     for (word rest = taken; rest != 0; rest &= rest - 1) hold(index, lowest_one(rest), true);
@@ -69,8 +70,8 @@ class watched_segment {
     if (taken != 0) release(index, taken, how);
   }
 
-  /// A second free of what came back, which finds its block free: both its RMWs at once, since one that arrives in the next use
-  /// is a first free there.
+  /// A second free of what came back, which finds its block free: both its RMWs at once, since one
+  /// that arrives in the next use is a first free there.
   void double_free(std::uint32_t index, word slices) {
     simt::interleave();
     block const of = block_at(index);
@@ -109,7 +110,8 @@ class watched_segment {
       block const of = block_at(index);
       std::uint32_t const back = count_ones(words_[index] & ~of.empty(0));
       if (of.is_free()) ++free_blocks;
-      if (of.count() != (of.is_free() ? block::free : static_cast<std::int32_t>(back)) || (of.is_free() && back != 0)) {
+      if (of.count() != (of.is_free() ? block::free : static_cast<std::int32_t>(back)) ||
+          (of.is_free() && back != 0)) {
         return "block " + std::to_string(index) + " says " + std::to_string(of.count()) + " of " +
                std::to_string(back);
       }
@@ -346,8 +348,8 @@ TEST(SegmentModel, IsNotGivenBackInItsNextUseByALaneOfThisOne) {
   }
 }
 
-/// A lane that counted the last slice, and comes to look at the bits when the block is complete once more: in the same use
-/// after a claim, or in the next use.
+/// A lane that counted the last slice, and comes to look at the bits when the block is complete
+/// once more: in the same use after a claim, or in the next use.
 TEST(SegmentModel, WhatWasSeenOfAnEarlierEpochFreesNothing) {
   QUARRY_TEST_USES_FIBERS();
   for (arrival const how : both) {
@@ -356,7 +358,8 @@ TEST(SegmentModel, WhatWasSeenOfAnEarlierEpochFreesNothing) {
       (void)of.at(0).release(0b11);
       segment.complete(of.add(2));
     };
-    // The lane that takes it over from there frees it, as if it had completed it by returning a reservation.
+    // The lane that takes it over from there frees it, as if it had completed it by returning a
+    // reservation.
     expect_all_interleavings_hold({.before = complete_and_free},
                                   {[](watched_segment& segment) { segment.become_free_late(0); },
                                    [](watched_segment& segment) { segment.become_free_late(0); }});
@@ -384,15 +387,16 @@ TEST(SegmentModel, AClaimerThatComesLateUndoesWhatItTookFromABlockThatIsClosed) 
                                   {release(0, 0b11, how), claim_late(0, 0, how)});
     expect_all_interleavings_hold({.preemptions = 4},
                                   {release_and_drain(0, 0b11, how), claim_late(0, 0, how)});
-    expect_all_interleavings_hold({.preemptions = 2}, {release_and_drain(0, 0b11, how),
-                                                       claim_late(0, 0, how), claim_late(1, 0, how)});
+    expect_all_interleavings_hold(
+        {.preemptions = 2},
+        {release_and_drain(0, 0b11, how), claim_late(0, 0, how), claim_late(1, 0, how)});
     segment_case const one_is_free{
         .blocks = 2, .next_blocks = 2, .preemptions = 2, .before = [](auto& segment) {
           segment.release(0, 0b11, arrival::bits_first);
         }};
-    expect_all_interleavings_hold(one_is_free, {release_and_drain(1, 0b11, how),
-                                                claim_late(0, 0, how),
-                                                claim_and_release(0, 0, how)});
+    expect_all_interleavings_hold(
+        one_is_free,
+        {release_and_drain(1, 0b11, how), claim_late(0, 0, how), claim_and_release(0, 0, how)});
   }
 }
 

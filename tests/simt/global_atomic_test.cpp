@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each operation at each width and order, on each machine: on the GPU every one is an instruction of its own. Reached through
-// atomic_ref, which is what device code uses.
+// Each operation at each width and order, on each machine: on the GPU every one is an instruction
+// of its own. Reached through atomic_ref, which is what device code uses.
 #include "quarry/simt/global_atomic.hpp"
 
 #include "quarry/simt/atomic.hpp"
@@ -64,22 +64,32 @@ template <class Bits>
 Bits expected_after(std::uint32_t operation) {
   Bits const start = wide<Bits>(0xf00f0012);
   switch (operation) {
-    case 0: return static_cast<Bits>(start + wide<Bits>(0xf0000001));
-    case 1: return start - 1;
-    case 2: return wide<Bits>(0xf00f0013);
-    case 4: return start | wide<Bits>(0x00f00001);
-    case 5: return start & wide<Bits>(0xff000010);
-    case 6: return wide<Bits>(77);
-    case 7: return wide<Bits>(78);
-    case 10: return wide<Bits>(80);
-    default: return start;  // a smaller maximum, a comparison that fails, a load
+    case 0:
+      return static_cast<Bits>(start + wide<Bits>(0xf0000001));
+    case 1:
+      return start - 1;
+    case 2:
+      return wide<Bits>(0xf00f0013);
+    case 4:
+      return start | wide<Bits>(0x00f00001);
+    case 5:
+      return start & wide<Bits>(0xff000010);
+    case 6:
+      return wide<Bits>(77);
+    case 7:
+      return wide<Bits>(78);
+    case 10:
+      return wide<Bits>(80);
+    default:
+      return start;  // a smaller maximum, a comparison that fails, a load
   }
 }
 
 template <class Machine, class Bits>
 void expect_each_operation() {
   Machine const machine{1};
-  constexpr simt::memory_order all[orders] = {simt::relaxed, simt::acquire, simt::release, simt::acq_rel};
+  constexpr simt::memory_order all[orders] = {simt::relaxed, simt::acquire, simt::release,
+                                              simt::acq_rel};
   for (std::uint32_t order = 0; order < orders; ++order) {
     typename Machine::template array<effect<Bits>> effects(operations);
     machine.run({1, 1}, each_operation<Bits>{effects.data(), all[order]});
@@ -108,7 +118,8 @@ struct contend {
     simt::atomic_ref<Bits>{*ones}.fetch_or(bit, simt::release);
     simt::atomic_ref<Bits>{*zeros}.fetch_and(static_cast<Bits>(~bit), simt::acquire);
     simt::atomic_ref<Bits> const counter{*swaps};
-    for (Bits seen = counter.load(simt::relaxed); !counter.compare_exchange(seen, seen + 1, simt::acq_rel);) {
+    for (Bits seen = counter.load(simt::relaxed);
+         !counter.compare_exchange(seen, seen + 1, simt::acq_rel);) {
     }
   }
 };
@@ -180,7 +191,8 @@ TYPED_TEST(GlobalAtomic, FillsWordsAndNoneBeyondThem) {
     typename TypeParam::template array<std::uint64_t> words(136);
     TypeParam{1}.run({1, 1}, fill_some{words.data() + 2, count});
     for (std::uint32_t i = 0; i < 136; ++i)
-      EXPECT_EQ(words[i], i >= 2 && i < count + 2 ? 0x0123456789abcdefu : 0u) << "word " << i << " of " << count;
+      EXPECT_EQ(words[i], i >= 2 && i < count + 2 ? 0x0123456789abcdefu : 0u)
+          << "word " << i << " of " << count;
   }
 }
 

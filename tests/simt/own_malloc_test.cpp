@@ -15,8 +15,8 @@ struct use_own_malloc {
   std::uint64_t* addresses;
 
   QUARRY_HD void operator()() const {
-    void* const memory =
-        alignment == 0 ? simt::own_malloc::malloc(size) : simt::own_malloc::aligned_malloc(alignment, size);
+    void* const memory = alignment == 0 ? simt::own_malloc::malloc(size)
+                                        : simt::own_malloc::aligned_malloc(alignment, size);
     addresses[simt::this_place().rank()] = reinterpret_cast<std::uint64_t>(memory);
     if (memory != nullptr) std::memset(memory, 0x5a, size);
     simt::own_malloc::free(memory);

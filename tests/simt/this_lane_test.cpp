@@ -124,7 +124,8 @@ TEST(ThisLane, LetsAnotherGoAheadWhenItPauses) {
   }
 }
 
-/// In each round lane 0 of each block gives another value; all lanes of the block get it, whatever they pass themselves.
+/// In each round lane 0 of each block gives another value; all lanes of the block get it, whatever
+/// they pass themselves.
 void expect_block_broadcasts(std::vector<std::uint32_t>& wrong) {
   auto const here = this_place();
   for (std::uint64_t round = 1; round <= 4; ++round) {
@@ -156,7 +157,8 @@ TEST(ThisLane, BroadcastPublishesWhatLaneZeroWrote) {
     std::uint64_t payload = 0;
     launch_threads({1, 4}, 4, [&] {
       if (this_place().thread == 0) payload = 7;
-      auto* const got = reinterpret_cast<std::uint64_t*>(block_broadcast(reinterpret_cast<std::uint64_t>(&payload)));
+      auto* const got = reinterpret_cast<std::uint64_t*>(
+          block_broadcast(reinterpret_cast<std::uint64_t>(&payload)));
       EXPECT_EQ(*got, 7u);
     });
   }

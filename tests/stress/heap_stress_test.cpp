@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// OS threads on a heap that is too small for them, so that memory goes round through slices, blocks, segments and large
-// allocations. They write to it plainly: where a free does not happen before the next malloc, ThreadSanitizer sees a race.
+// OS threads on a heap that is too small for them, so that memory goes round through slices,
+// blocks, segments and large allocations. They write to it plainly: where a free does not happen
+// before the next malloc, ThreadSanitizer sees a race.
 #include "quarry/device/heap.hpp"
 #include "quarry/simt/launch.hpp"
 #include "quarry/simt/this_lane.hpp"
@@ -40,7 +41,8 @@ void write(holding const& own) {
   return own.words[own.count - 1] == own.stamp + own.count - 1;
 }
 
-/// One thread's work: fills up with one kind of size, gives all but a few back, and goes on to another kind.
+/// One thread's work: fills up with one kind of size, gives all but a few back, and goes on to
+/// another kind.
 class worker {
  public:
   /// Where threads leave allocations for others to free.
@@ -49,7 +51,8 @@ class worker {
   worker(heap_ref heap, std::uint32_t id, std::vector<exchange_place>& places)
       : heap_{heap}, random_{seed + id}, id_{id}, places_{places} {}
 
-  /// A size of one of `kinds`: slices of few classes, so that classes take memory from each other, and whole segments.
+  /// A size of one of `kinds`: slices of few classes, so that classes take memory from each other,
+  /// and whole segments.
   enum class kind { small, medium, half, large, mixed };
 
   void round(kind sizes, std::uint32_t allocations) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of coalesced allocation run over: upstream heaps that tell what was not given back, on every machine.
+// What tests of coalesced allocation run over: upstream heaps that tell what was not given back, on
+// every machine.
 #pragma once
 
 #include "quarry/device/coalescing/coalescing_heap.hpp"
@@ -12,16 +13,16 @@
 
 namespace quarry::test {
 
-/// A heap of `slots` places of `slot_bytes` each, which writes over what is given back and counts what goes wrong. Kernels of
-/// any machine may call it; `state` and the arrays are the test's.
+/// A heap of `slots` places of `slot_bytes` each, which writes over what is given back and counts
+/// what goes wrong. Kernels of any machine may call it; `state` and the arrays are the test's.
 struct arena {
   struct state {
     std::uint32_t mallocs = 0;
     std::uint32_t frees = 0;
-    std::uint32_t wrong_frees = 0;   // of what it did not hand out, or twice
-    std::uint32_t most = ~0u;        // mallocs beyond these give nullptr
+    std::uint32_t wrong_frees = 0;  // of what it did not hand out, or twice
+    std::uint32_t most = ~0u;       // mallocs beyond these give nullptr
     std::uint32_t asked = 0;
-    bytes largest = 0;               // that was asked for; exact if one lane asks at a time
+    bytes largest = 0;  // that was asked for; exact if one lane asks at a time
   };
   state* now;
   std::uint32_t* taken;
@@ -30,11 +31,14 @@ struct arena {
   bytes slot_bytes;
 
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
-    if (simt::atomic_ref<std::uint32_t>{now->asked}.fetch_add(1, simt::relaxed) >= now->most || size > slot_bytes) return nullptr;
+    if (simt::atomic_ref<std::uint32_t>{now->asked}.fetch_add(1, simt::relaxed) >= now->most ||
+        size > slot_bytes)
+      return nullptr;
     simt::atomic_ref<std::uint64_t>{now->largest}.fetch_max(size, simt::relaxed);
     for (std::uint32_t i = 0; i < slots; ++i) {
       std::uint32_t nobody = 0;
-      if (!simt::atomic_ref<std::uint32_t>{taken[i]}.compare_exchange(nobody, 1, simt::acquire)) continue;
+      if (!simt::atomic_ref<std::uint32_t>{taken[i]}.compare_exchange(nobody, 1, simt::acquire))
+        continue;
       simt::atomic_ref<std::uint32_t>{now->mallocs}.fetch_add(1, simt::relaxed);
       return memory + i * slot_bytes;
     }
@@ -46,7 +50,8 @@ struct arena {
     if (starts) {
       for (bytes i = 0; i < slot_bytes; ++i) static_cast<unsigned char*>(pointer)[i] = 0xdd;
     }
-    if (starts && simt::atomic_ref<std::uint32_t>{taken[offset / slot_bytes]}.exchange(0, simt::acq_rel) == 1) {
+    if (starts && simt::atomic_ref<std::uint32_t>{taken[offset / slot_bytes]}.exchange(
+                      0, simt::acq_rel) == 1) {
       simt::atomic_ref<std::uint32_t>{now->frees}.fetch_add(1, simt::relaxed);
     } else {
       simt::atomic_ref<std::uint32_t>{now->wrong_frees}.fetch_add(1, simt::relaxed);
@@ -108,7 +113,8 @@ class over_heap {
   static constexpr bool tells = true;
   using ref_type = heap_ref;
 
-  explicit over_heap(Machine const& on) : owner_{on.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB})} {}
+  explicit over_heap(Machine const& on)
+      : owner_{on.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB})} {}
   [[nodiscard]] heap_ref ref() { return owner_.ref(); }
   void expect_empty() { expect_sound_and_empty(owner_); }
   [[nodiscard]] std::uint64_t faults() const { return owner_.first_fault() ? 1 : 0; }
@@ -153,8 +159,12 @@ class setting {
   static std::string name() { return std::string{Machine::name} + "_over_" + upstream_type::name; }
   [[nodiscard]] static std::vector<std::uint64_t> seeds() { return Machine::seeds(); }
 
-  explicit setting(std::uint64_t seed = 1, std::uint32_t map_capacity = 4096, std::uint32_t warps = 16)
-      : machine_{seed}, upstream_{machine_}, together_{upstream_.ref(), {.map_capacity = map_capacity, .warps = warps, .where = where_is<Machine>()}} {}
+  explicit setting(std::uint64_t seed = 1, std::uint32_t map_capacity = 4096,
+                   std::uint32_t warps = 16)
+      : machine_{seed},
+        upstream_{machine_},
+        together_{upstream_.ref(),
+                  {.map_capacity = map_capacity, .warps = warps, .where = where_is<Machine>()}} {}
 
   [[nodiscard]] ref_type ref() const { return together_.ref(); }
   template <class Kernel>
@@ -163,7 +173,9 @@ class setting {
   }
   [[nodiscard]] std::uint64_t count(fault_kind kind) const { return together_.fault_count(kind); }
   /// Frees that were refused.
-  [[nodiscard]] std::uint64_t refused() const { return count(fault_kind::double_free) + count(fault_kind::foreign_pointer); }
+  [[nodiscard]] std::uint64_t refused() const {
+    return count(fault_kind::double_free) + count(fault_kind::foreign_pointer);
+  }
 
   void expect_empty() { upstream_.expect_empty(); }
   void expect_no_fault() const {
@@ -193,27 +205,33 @@ struct setting_names {
   }
 };
 
-/// Runs `kernel`, which begins with a coalesced operation, in one warp of fibers whose lanes all arrive there together, as they
-/// do on hardware: with a schedule for which that is so.
+/// Runs `kernel`, which begins with a coalesced operation, in one warp of fibers whose lanes all
+/// arrive there together, as they do on hardware: with a schedule for which that is so.
 template <class Kernel>
 void run_whole_warp(std::uint32_t lanes, Kernel const& kernel) {
   simt::fiber_schedule schedule{.seed = 1, .switches = 0, .partial_groups = 0};
   for (bool together = false; !together; ++schedule.seed) {
-    simt::launch_fibers({1, lanes}, schedule, [&] { together = simt::lane_group::coalesced<class whole_warp_probe>().size() == lanes; });
+    simt::launch_fibers({1, lanes}, schedule, [&] {
+      together = simt::lane_group::coalesced<class whole_warp_probe>().size() == lanes;
+    });
   }
   --schedule.seed;
   simt::launch_fibers({1, lanes}, schedule, kernel);
 }
 
-/// Each way to allocate from a coalescing heap that any lane may use at any time, as a number, so that kernels can mix them.
+/// Each way to allocate from a coalescing heap that any lane may use at any time, as a number, so
+/// that kernels can mix them.
 enum way : std::uint32_t { dynamic, header_warp, map_warp, reserved, slices, packed, ways };
 
 template <class Ref>
 [[nodiscard]] QUARRY_HD void* allocate(Ref const& ref, std::uint32_t how, bytes size) {
   switch (how) {
-    case header_warp: return ref.template malloc_static<coalesce::warp, locate_by::header>(size);
-    case map_warp: return ref.template malloc_static<coalesce::warp, locate_by::map>(size);
-    case reserved: return ref.malloc_reserved(size);
+    case header_warp:
+      return ref.template malloc_static<coalesce::warp, locate_by::header>(size);
+    case map_warp:
+      return ref.template malloc_static<coalesce::warp, locate_by::map>(size);
+    case reserved:
+      return ref.malloc_reserved(size);
     case slices:
       if constexpr (requires { ref.malloc_slices(size); }) {
         return ref.malloc_slices(size);
@@ -226,7 +244,8 @@ template <class Ref>
       } else {
         return ref.malloc(size);
       }
-    default: return ref.malloc(size);
+    default:
+      return ref.malloc(size);
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace quarry::test {
 
-/// An upstream of which nothing more is asked than `malloc` and `free`. It gives what lies `shift` bytes behind a multiple of 128,
-/// and refuses once `left` is 0. For one lane at a time.
+/// An upstream of which nothing more is asked than `malloc` and `free`. It gives what lies `shift`
+/// bytes behind a multiple of 128, and refuses once `left` is 0. For one lane at a time.
 struct counting_upstream {
   struct account {
     std::uint32_t left = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stateless model checker: runs a few lanes in every order of their atomic accesses, under sequential consistency.
+// A stateless model checker: runs a few lanes in every order of their atomic accesses, under
+// sequential consistency.
 #pragma once
 
 #include "quarry/simt/host_lane.hpp"
@@ -21,19 +22,21 @@
 
 namespace quarry::test {
 
-/// What the lanes of one run do, and what must hold when all have ended. Made anew for each schedule.
+/// What the lanes of one run do, and what must hold when all have ended. Made anew for each
+/// schedule.
 struct scenario {
   std::vector<std::function<void()>> lanes;
   std::function<std::string()> check;  ///< says what is wrong; empty if nothing is
 };
 
 struct explore_options {
-  /// How often a schedule may leave a lane that could go on (CHESS: Musuvathi and Qadeer, 2007). Leaving a lane that waits
-  /// or has ended is free.
+  /// How often a schedule may leave a lane that could go on (CHESS: Musuvathi and Qadeer, 2007).
+  /// Leaving a lane that waits or has ended is free.
   std::uint32_t preemptions = 2;
   std::uint64_t most_schedules = 5'000'000;
   std::uint32_t most_steps = 20'000;  ///< of one schedule; more is reported as a livelock
-  bool in_one_warp = false;           ///< the lanes are those of one warp, which never meet; otherwise each is a block
+  /// The lanes are those of one warp, which never meet; otherwise each is a block
+  bool in_one_warp = false;
 };
 
 struct exploration {
@@ -42,11 +45,11 @@ struct exploration {
   std::string failure;    ///< the first one, with its schedule
 };
 
-/// Runs every schedule of a scenario, depth first, until one fails. All lanes run on this thread, as fibers; which one goes
-/// on is chosen before each atomic access.
+/// Runs every schedule of a scenario, depth first, until one fails. All lanes run on this thread,
+/// as fibers; which one goes on is chosen before each atomic access.
 ///
-/// A lane that calls `pause` waits until each other lane that can run has taken a step, so that bounded waits end (fair
-/// stateless model checking, by the same authors, 2008).
+/// A lane that calls `pause` waits until each other lane that can run has taken a step, so that
+/// bounded waits end (fair stateless model checking, by the same authors, 2008).
 class explorer {
  public:
   explorer(std::function<scenario()> make, explore_options options)
@@ -80,7 +83,9 @@ class explorer {
   class explored_lane final : public simt::host_lane {
    public:
     explored_lane(std::uint32_t index, std::uint32_t count, explorer& owner)
-        : host_lane{owner.options_.in_one_warp ? simt::place{0, index, 1, count} : simt::place{index, 0, count, 1}}, owner_{owner} {}
+        : host_lane{owner.options_.in_one_warp ? simt::place{0, index, 1, count}
+                                               : simt::place{index, 0, count, 1}},
+          owner_{owner} {}
 
     simt::lane_mask coalesce(void const*) override { return simt::lane_mask{1} << lane(); }
     std::array<std::uint64_t, simt::warp_size> const& exchange(simt::lane_mask, std::uint64_t value,

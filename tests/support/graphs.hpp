@@ -41,7 +41,8 @@ class tested_graph {
   }
   void clear() { graph_.clear(); }
 
-  /// All edges, by an export. Fails the test if the graph breaks an invariant, or if its answers differ from the export.
+  /// All edges, by an export. Fails the test if the graph breaks an invariant, or if its answers
+  /// differ from the export.
   std::set<std::pair<std::uint32_t, std::uint32_t>> edges() {
     std::uint32_t const capacity = graph_.ref().capacity();
     typename Machine::template array<std::uint64_t> broken(1);

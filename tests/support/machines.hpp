@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machines that one test body runs on: CPU threads, fibers in emulated warps, and the GPU where nvcc compiles the test.
+// The machines that one test body runs on: CPU threads, fibers in emulated warps, and the GPU where
+// nvcc compiles the test.
 //
 //   template <class Machine> struct MyTest : testing::Test {};
 //   TYPED_TEST_SUITE(MyTest, quarry::test::machines, quarry::test::machine_names);
@@ -10,7 +11,8 @@
 //       typename TypeParam::template array<int> results(64);
 //       machine.run({2, 32}, my_kernel{heap.ref(), results.data()});
 //
-// A kernel is a function object at namespace scope with `QUARRY_HD void operator()() const`: CUDA allows no lambda in there.
+// A kernel is a function object at namespace scope with `QUARRY_HD void operator()() const`: CUDA
+// allows no lambda in there.
 #pragma once
 
 #include "quarry/device/heap.hpp"
@@ -39,7 +41,8 @@ namespace quarry::test {
 /// How many interleavings of each test are tried.
 inline constexpr std::uint64_t fiber_seeds = 200;
 
-/// OS threads, for ThreadSanitizer; each lane a group of its own. Lanes beyond `most_threads` take turns.
+/// OS threads, for ThreadSanitizer; each lane a group of its own. Lanes beyond `most_threads` take
+/// turns.
 class threads_machine {
  public:
   template <class T>

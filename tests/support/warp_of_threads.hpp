@@ -11,8 +11,8 @@
 
 namespace quarry::test {
 
-/// A warp of OS threads, which are one group where they first come together, and alone from then on. Fibers leave lanes behind as
-/// their seed decides, and ThreadSanitizer cannot follow them.
+/// A warp of OS threads, which are one group where they first come together, and alone from then
+/// on. Fibers leave lanes behind as their seed decides, and ThreadSanitizer cannot follow them.
 class warp_of_threads {
  public:
   /// Runs `kernel` on so many lanes, each of which must ask for a group.

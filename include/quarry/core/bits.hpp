@@ -27,7 +27,8 @@ inline constexpr std::uint32_t bits_per_word = 64;
 /// Position of the lowest one; 64 if there is none.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t lowest_one(word bits) {
 #ifdef __CUDA_ARCH__
-  return bits == 0 ? bits_per_word : static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
+  return bits == 0 ? bits_per_word
+                   : static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
 #else
   return static_cast<std::uint32_t>(std::countr_zero(bits));
 #endif

@@ -16,7 +16,8 @@
 /// Hides a call's body from the caller's register allocation; see heap_ref's slow paths.
 #define QUARRY_SLOW QUARRY_HD QUARRY_NOINLINE
 
-/// Keeps a loop of a slow path small: its code and its registers cost every kernel that contains it.
+/// Keeps a loop of a slow path small: its code and its registers cost every kernel that contains
+/// it.
 #ifdef __CUDA_ARCH__
 #define QUARRY_NO_UNROLL _Pragma("unroll 1")
 #else

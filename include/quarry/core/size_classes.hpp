@@ -17,8 +17,8 @@ inline constexpr std::uint32_t max_size_classes = 80;
 
 /// The smallest class whose slices hold `size` bytes. Requires size <= 2^31. Constant time.
 ///
-/// Internal waste is at most a quarter above 64 B and 8 % in the mean over uniform sizes, since the steps within a
-/// doubling are a quarter of its lower end.
+/// Internal waste is at most a quarter above 64 B and 8 % in the mean over uniform sizes, since the
+/// steps within a doubling are a quarter of its lower end.
 [[nodiscard]] QUARRY_HD constexpr size_class size_class_of(std::uint32_t size) {
   if (size <= 64) return size == 0 ? 0 : (size - 1) / 16;
   std::uint32_t const last = size - 1;
@@ -32,11 +32,13 @@ inline constexpr std::uint32_t max_size_classes = 80;
   return (5 + (id & 3)) << (4 + (id - 4) / 4);
 }
 
-/// Division of numbers below 2^26 by a constant known only at run time: one multiplication and one shift.
+/// Division of numbers below 2^26 by a constant known only at run time: one multiplication and one
+/// shift.
 ///
-/// With l = ceil(log2 d) and m = ceil(2^(26+l) / d), floor(n m / 2^(26+l)) = floor(n / d) for n < 2^26, because the error
-/// n (m d - 2^(26+l)) < 2^26 2^l (Granlund and Montgomery, 1994). m has 27 bits and is kept shifted left by 5, so that
-/// the high half of a 32-bit product leaves only a shift by l - 1.
+/// With l = ceil(log2 d) and m = ceil(2^(26+l) / d), floor(n m / 2^(26+l)) = floor(n / d) for n <
+/// 2^26, because the error n (m d - 2^(26+l)) < 2^26 2^l (Granlund and Montgomery, 1994). m has 27
+/// bits and is kept shifted left by 5, so that the high half of a 32-bit product leaves only a
+/// shift by l - 1.
 struct divider {
   std::uint32_t multiplier;
   std::uint32_t shift;

@@ -7,23 +7,25 @@
 
 namespace quarry {
 
-/// A set of numbers below `size`, shared by all lanes: a van Emde Boas tree with nodes of 64 bits and no minimum or maximum
-/// (seed: Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for each number; a bit of level k+1 says that a word of level
-/// k may have a one.
+/// A set of numbers below `size`, shared by all lanes: a van Emde Boas tree with nodes of 64 bits
+/// and no minimum or maximum (seed: Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for each
+/// number; a bit of level k+1 says that a word of level k may have a one.
 ///
-/// Trivially copyable view of zeroed words that the heap owns. Every operation is lock-free and costs O(log_64 size), save
-/// where noted.
+/// Trivially copyable view of zeroed words that the heap owns. Every operation is lock-free and
+/// costs O(log_64 size), save where noted.
 ///
-/// Invariant, at rest: a bit above level 0 is one if its word has a one. (The opposite may be false: a search that meets an
-/// empty word goes on, and puts its parent right.)
+/// Invariant, at rest: a bit above level 0 is one if its word has a one. (The opposite may be
+/// false: a search that meets an empty word goes on, and puts its parent right.)
 ///
-/// Memory order. A number's own bit hands over whatever the number stands for: (I) sets it with release, (J) clears it with
-/// acquire, and between them its word changes by RMWs only, which continue the release sequence. The upper bits keep the
-/// invariant so: whoever makes a word non-zero then sets its parent (U); whoever makes it zero then clears the parent (D) and
-/// looks at the word again (V). (U) and (D) are RMWs of one word, so one reads from a sequence that holds the other. If (U)
-/// comes first, (D), which acquires, sees what (U), which releases, saw: (V) finds the word non-zero and sets the parent again.
-/// If (D) comes first, the parent ends as one. Rejected: clearing a parent by compare-and-swap with the word's value, which
-/// two words cannot be.
+/// Memory order. A number's own bit hands over whatever the number stands for: (I) sets it with
+/// release, (J) clears it with acquire, and between them its word changes by RMWs only, which
+/// continue the release sequence. The upper bits keep the invariant so: whoever makes a word
+/// non-zero then sets its parent (U); whoever makes it zero then clears the parent (D) and looks at
+/// the word again (V). (U) and (D) are RMWs of one word, so one reads from a sequence that holds
+/// the other. If (U) comes first, (D), which acquires, sees what (U), which releases, saw: (V)
+/// finds the word non-zero and sets the parent again. If (D) comes first, the parent ends as one.
+/// Rejected: clearing a parent by compare-and-swap with the word's value, which two words cannot
+/// be.
 class bit_tree {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -91,8 +93,11 @@ class bit_tree {
     return after != none || from == 0 ? after : successor(0);
   }
 
-  /// One of the numbers, by `random`: of each word on the way down, each bit is as likely as another. `none` if there is none.
-  [[nodiscard]] QUARRY_HD std::uint32_t any(std::uint32_t random) const { return simt::far_call(words_, &any_in, *this, random); }
+  /// One of the numbers, by `random`: of each word on the way down, each bit is as likely as
+  /// another. `none` if there is none.
+  [[nodiscard]] QUARRY_HD std::uint32_t any(std::uint32_t random) const {
+    return simt::far_call(words_, &any_in, *this, random);
+  }
 
   /// Removes the smallest number and gives it, or `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_first() const {
@@ -100,14 +105,16 @@ class bit_tree {
     return found.count == 0 ? none : found.first;
   }
 
-  /// Removes up to `most` consecutive numbers that begin with the smallest one not below `from`, or else with the smallest.
+  /// Removes up to `most` consecutive numbers that begin with the smallest one not below `from`, or
+  /// else with the smallest.
   [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t most, std::uint32_t from = 0) const {
     return simt::far_call(words_, &claim_front_in, *this, most, from);
   }
 
-  /// Removes the last `count` consecutive numbers there are and gives the first of them, or `none`: first fit from the far
-  /// end. O(size / 64). Claims from high to low, word by word, and gives back what it has when a word is short: of lanes that
-  /// get into each other's way, the one that has claimed lowest goes on.
+  /// Removes the last `count` consecutive numbers there are and gives the first of them, or `none`:
+  /// first fit from the far end. O(size / 64). Claims from high to low, word by word, and gives
+  /// back what it has when a word is short: of lanes that get into each other's way, the one that
+  /// has claimed lowest goes on.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_back(std::uint32_t count) const {
     return simt::far_call(words_, &claim_back_in, *this, count);
   }
@@ -121,7 +128,8 @@ class bit_tree {
   [[nodiscard]] bool audit() const {
     for (std::uint32_t level = 0; width_of(level) > bits_per_word; ++level) {
       for (std::uint32_t i = 0; i < words_of(width_of(level)); ++i) {
-        bool const said = (words_[base_of(level + 1) + i / bits_per_word] >> i % bits_per_word & 1) != 0;
+        bool const said =
+            (words_[base_of(level + 1) + i / bits_per_word] >> i % bits_per_word & 1) != 0;
         if (words_[base_of(level) + i] != 0 && !said) return false;
       }
     }
@@ -180,17 +188,20 @@ class bit_tree {
   }
 
   /// The last place before `end` at which `count` ones seem to stand.
-  [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end, std::uint32_t count) const {
+  [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end,
+                                                        std::uint32_t count) const {
     return simt::far_call(words_, &last_run_before_in, *this, end, count);
   }
 
-  QUARRY_SLOW static std::uint32_t last_run_before_in(bit_tree tree, std::uint32_t end, std::uint32_t count) {
+  QUARRY_SLOW static std::uint32_t last_run_before_in(bit_tree tree, std::uint32_t end,
+                                                      std::uint32_t count) {
     std::uint32_t above = 0;  // ones from the start of the word above, going up
     QUARRY_NO_UNROLL
     for (std::uint32_t index = words_of(end); index-- > 0;) {
       word ones = tree.leaf(index);
       if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
-      std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);  // ones at the upper end
+      // ones at the upper end
+      std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);
       if (above != 0 && above + top >= count) return (index + 1) * bits_per_word - (count - above);
       if (count <= bits_per_word) {
         word const starts = starts_of_runs(ones, count);
@@ -201,12 +212,14 @@ class bit_tree {
     return none;
   }
 
-  /// Claims all of [first, first + count), from high to low, or nothing; gives a number that was missing, or `none`.
+  /// Claims all of [first, first + count), from high to low, or nothing; gives a number that was
+  /// missing, or `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
     return simt::far_call(words_, &claim_all_in, *this, first, count);
   }
 
-  QUARRY_SLOW static std::uint32_t claim_all_in(bit_tree tree, std::uint32_t first, std::uint32_t count) {
+  QUARRY_SLOW static std::uint32_t claim_all_in(bit_tree tree, std::uint32_t first,
+                                                std::uint32_t count) {
     std::uint32_t end = first + count;
     QUARRY_NO_UNROLL
     while (end > first) {
@@ -231,7 +244,8 @@ class bit_tree {
     QUARRY_NO_UNROLL
     while (position < tree.width_of(level)) {
       std::uint32_t const index = position / bits_per_word;
-      word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed) & ~low_bits(position % bits_per_word);  // (L)
+      word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed) &
+                        ~low_bits(position % bits_per_word);  // (L)
       if (ones != 0) {
         position = index * bits_per_word + lowest_one(ones);
         if (level == 0) return position;
@@ -276,7 +290,8 @@ class bit_tree {
   }
 
   /// Removes the consecutive numbers from `at` on, `most` of them at most; gives how many.
-  QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t at, std::uint32_t most) {
+  QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t at,
+                                                     std::uint32_t most) {
     std::uint32_t const end = most < tree.size_ - at ? at + most : tree.size_;
     std::uint32_t next = at;
     QUARRY_NO_UNROLL
@@ -289,11 +304,13 @@ class bit_tree {
   }
 
   /// The same for those that lie in the word of `at`.
-  QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t at, std::uint32_t most) {
+  QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t at,
+                                                 std::uint32_t most) {
     std::uint32_t const bit = at % bits_per_word;
     std::uint32_t const length = lowest_one(~(tree.leaf(at / bits_per_word) >> bit));
     if (length == 0) return 0;
-    word const got = tree.claim_bits(at / bits_per_word, low_bits(length < most ? length : most) << bit);
+    word const got =
+        tree.claim_bits(at / bits_per_word, low_bits(length < most ? length : most) << bit);
     std::uint32_t const first = lowest_one(~(got >> bit));  // without a gap
     word const rest = got & ~(low_bits(first) << bit);
     if (rest != 0) tree.insert_bits(at / bits_per_word, rest);
@@ -336,8 +353,9 @@ class bit_tree {
       std::uint32_t const below = tree.base_of(level - 1) + bit;
       if (tree.ref(below).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
       word const mask = word{1} << bit % bits_per_word;
-      word const before = tree.ref(tree.base_of(level) + bit / bits_per_word).fetch_and(~mask, simt::acq_rel);  // (D)
-      if (tree.ref(below).load(simt::acquire) != 0) {  // (V)
+      word const before = tree.ref(tree.base_of(level) + bit / bits_per_word)
+                              .fetch_and(~mask, simt::acq_rel);  // (D)
+      if (tree.ref(below).load(simt::acquire) != 0) {            // (V)
         tree.raise(level - 1, bit);
         return;
       }

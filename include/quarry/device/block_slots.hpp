@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fresh slices are handed out: one addition for a lane group, to one of the slots of its size class.
+// How fresh slices are handed out: one addition for a lane group, to one of the slots of its size
+// class.
 #pragma once
 
 #include "quarry/core/size_classes.hpp"
@@ -7,11 +8,12 @@
 
 namespace quarry {
 
-
-/// Slots of each class. Fewer, and additions to one slot queue up; more, and addresses spread. Warps are dealt to them in turn.
+/// Slots of each class. Fewer, and additions to one slot queue up; more, and addresses spread.
+/// Warps are dealt to them in turn.
 inline constexpr std::uint32_t slots_per_class = 12;
 
-/// Consecutive segments, formatted for one class, whose fresh slices the class's slots hand out together.
+/// Consecutive segments, formatted for one class, whose fresh slices the class's slots hand out
+/// together.
 class segment_run {
  public:
   static constexpr std::uint32_t bits = 36;
@@ -20,7 +22,8 @@ class segment_run {
   QUARRY_HD constexpr explicit segment_run(word encoded = 0) : bits_{encoded} {}
 
   /// The run after this one; `count` 0 for a run of nothing.
-  [[nodiscard]] QUARRY_HD constexpr segment_run next(std::uint32_t first, std::uint32_t count) const {
+  [[nodiscard]] QUARRY_HD constexpr segment_run next(std::uint32_t first,
+                                                     std::uint32_t count) const {
     word const tag = (bits_ >> 30) + 1;
     return segment_run{(tag & 0x3f) << 30 | word{count} << 20 | first};
   }
@@ -32,25 +35,32 @@ class segment_run {
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t key() const {
     return static_cast<std::uint32_t>(bits_ >> 30) << 20 | first();
   }
-  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t first_of_key(std::uint32_t key) { return key & 0xfffff; }
-  QUARRY_HD friend constexpr bool operator==(segment_run a, segment_run b) { return a.bits_ == b.bits_; }
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t first_of_key(std::uint32_t key) {
+    return key & 0xfffff;
+  }
+  QUARRY_HD friend constexpr bool operator==(segment_run a, segment_run b) {
+    return a.bits_ == b.bits_;
+  }
 
  private:
-  word bits_;  // first: 20, count: 10, tag: 6; the tag makes a compare-and-swap see that the run was changed and changed back
+  // first: 20, count: 10, tag: 6; the tag makes a compare-and-swap see that the run was changed and
+  // changed back
+  word bits_;
 };
 
 /// The numbers of a class that kernels need, computed by the host (`make_class_shape`).
 ///
-/// A run's slices are dealt to the slots in units of 2^unit_shift slices, unit u to slot u mod slots_per_class. A slot's
-/// ticket t is slice t mod 2^unit_shift of its unit t / 2^unit_shift. So the slots need nothing from each other until the
-/// run is used up, and the addresses handed out stay dense.
+/// A run's slices are dealt to the slots in units of 2^unit_shift slices, unit u to slot u mod
+/// slots_per_class. A slot's ticket t is slice t mod 2^unit_shift of its unit t / 2^unit_shift. So
+/// the slots need nothing from each other until the run is used up, and the addresses handed out
+/// stay dense.
 struct alignas(16) class_shape {
   std::uint32_t size;             // of a slice, in bytes
   std::uint32_t units;            // per segment
   std::uint32_t unit_multiplier;  // divider by `units`
   std::uint8_t unit_divider_shift;
   std::uint8_t unit_shift;
-  std::uint8_t run_segments;      // how many to take at once
+  std::uint8_t run_segments;  // how many to take at once
   std::uint8_t unused_;
   std::uint32_t slices;           // per segment
   std::uint32_t size_multiplier;  // divider by `size`
@@ -62,25 +72,29 @@ struct alignas(16) class_shape {
 
 /// Where one ticket leads.
 struct ticket_place {
-  bool valid;     // false: the slot's run is used up
-  bool last;      // this ticket was the slot's last one
+  bool valid;  // false: the slot's run is used up
+  bool last;   // this ticket was the slot's last one
   std::uint32_t segment;
   std::uint32_t slice;
 };
 
 /// A slot: its run and its next ticket, in one word, so that one addition tells both.
 ///
-/// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree) and formatted; (T) takes
-/// tickets with acquire. All changes of a slot between are RMWs, which continue the release sequence. So the taker of a slice
-/// sees its segment's format, and through the claim what earlier owners of the memory did.
+/// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree)
+/// and formatted; (T) takes tickets with acquire. All changes of a slot between are RMWs, which
+/// continue the release sequence. So the taker of a slice sees its segment's format, and through
+/// the claim what earlier owners of the memory did.
 class block_slot {
  public:
   static constexpr std::uint32_t ticket_bits = 28;
-  static constexpr std::uint32_t ticket_limit = 1u << 27;  // a slot whose tickets pass this is set back by `rewind`
+  // a slot whose tickets pass this is set back by `rewind`
+  static constexpr std::uint32_t ticket_limit = 1u << 27;
 
   QUARRY_HD explicit block_slot(word& state) : state_{state} {}
 
-  [[nodiscard]] QUARRY_HD static constexpr segment_run run_of(word state) { return segment_run{state >> ticket_bits}; }
+  [[nodiscard]] QUARRY_HD static constexpr segment_run run_of(word state) {
+    return segment_run{state >> ticket_bits};
+  }
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t ticket_of(word state) {
     return static_cast<std::uint32_t>(state) & ((1u << ticket_bits) - 1);
   }
@@ -106,7 +120,8 @@ class block_slot {
     return by_tickets < segment_run::max_segments ? by_tickets : segment_run::max_segments;
   }
 
-  /// Keeps a used-up slot's tickets from running into its run: groups that find it used up still count it up.
+  /// Keeps a used-up slot's tickets from running into its run: groups that find it used up still
+  /// count it up.
   QUARRY_HD void rewind(word seen) const {
     if (ticket_of(seen) < ticket_limit) return;
     word const back = (seen >> ticket_bits << ticket_bits) | ticket_limit / 2;
@@ -114,8 +129,8 @@ class block_slot {
   }
 
   /// Where ticket `ticket` of slot `slot` of `run` leads.
-  [[nodiscard]] QUARRY_HD static ticket_place place_of(class_shape const& shape, segment_run run, std::uint32_t slot,
-                                                       std::uint32_t ticket) {
+  [[nodiscard]] QUARRY_HD static ticket_place place_of(class_shape const& shape, segment_run run,
+                                                       std::uint32_t slot, std::uint32_t ticket) {
     std::uint32_t const in_unit = ticket & ((1u << shape.unit_shift) - 1);
     std::uint32_t const unit = (ticket >> shape.unit_shift) * slots_per_class + slot;
     std::uint32_t const units = run.count() * shape.units;
@@ -131,22 +146,30 @@ class block_slot {
 
 /// A class's run, how many of its slots have used it up, and whether a lane is about to replace it.
 ///
-/// Who takes a slot's last ticket counts that slot as used up. When all are, one lane wins the right to replace the run by
-/// setting `busy`, opens the slots anew, and clears it. Nobody waits while holding it; others that find it set go on trying
-/// for a bounded time.
+/// Who takes a slot's last ticket counts that slot as used up. When all are, one lane wins the
+/// right to replace the run by setting `busy`, opens the slots anew, and clears it. Nobody waits
+/// while holding it; others that find it set go on trying for a bounded time.
 ///
-/// Memory order. `busy` is a lock: set with acquire (B), cleared with release (E), so that one holder sees what the one before
-/// did. The count is advanced by compare-and-swap with the run in the same word (N): a late count for an old run is dropped.
+/// Memory order. `busy` is a lock: set with acquire (B), cleared with release (E), so that one
+/// holder sees what the one before did. The count is advanced by compare-and-swap with the run in
+/// the same word (N): a late count for an old run is dropped.
 class class_run {
  public:
   static constexpr word busy_bit = 1;
 
   QUARRY_HD explicit class_run(word& state) : state_{state} {}
 
-  [[nodiscard]] QUARRY_HD static constexpr segment_run run_of(word state) { return segment_run{state >> block_slot::ticket_bits}; }
-  [[nodiscard]] QUARRY_HD static constexpr bool is_busy(word state) { return (state & busy_bit) != 0; }
-  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t used_up(word state) { return state >> 1 & 0xff; }
-  [[nodiscard]] QUARRY_HD static constexpr word encode(segment_run run, std::uint32_t used_up, bool busy) {
+  [[nodiscard]] QUARRY_HD static constexpr segment_run run_of(word state) {
+    return segment_run{state >> block_slot::ticket_bits};
+  }
+  [[nodiscard]] QUARRY_HD static constexpr bool is_busy(word state) {
+    return (state & busy_bit) != 0;
+  }
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t used_up(word state) {
+    return state >> 1 & 0xff;
+  }
+  [[nodiscard]] QUARRY_HD static constexpr word encode(segment_run run, std::uint32_t used_up,
+                                                       bool busy) {
     return run.encoded() << block_slot::ticket_bits | word{used_up} << 1 | (busy ? busy_bit : 0);
   }
 
@@ -167,7 +190,9 @@ class class_run {
   }
 
   /// The holder sets the word; `busy` stays set.
-  QUARRY_HD void set(segment_run run, std::uint32_t used) const { state_.store(encode(run, used, true), simt::relaxed); }  // (E) before unlock
+  QUARRY_HD void set(segment_run run, std::uint32_t used) const {
+    state_.store(encode(run, used, true), simt::relaxed);
+  }  // (E) before unlock
 
   QUARRY_HD void unlock() const { state_.fetch_and(~busy_bit, simt::release); }  // (E)
 

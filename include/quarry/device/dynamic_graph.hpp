@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph that kernels change: what kernels hold of it, and its owner on the host. Batches are in graph_kernels.hpp.
+// A graph that kernels change: what kernels hold of it, and its owner on the host. Batches are in
+// graph_kernels.hpp.
 #pragma once
 
 #include "quarry/device/heap_ref.hpp"
@@ -18,16 +19,20 @@ struct graph_vertex {
   id_set neighbours;
 };
 
-/// What kernels hold of a directed graph whose edges live on a heap: 32 bytes with a heap_ref, passed by value.
+/// What kernels hold of a directed graph whose edges live on a heap: 32 bytes with a heap_ref,
+/// passed by value.
 ///
-/// Vertices are any 32-bit ids but id_set::none, unknown beforehand: the first edge from an id claims a place for it in a
-/// table of fixed capacity, by open addressing; it stays when its last edge goes. A target needs no place. Neighbours are an
-/// id_set each, so that an edge costs O(1) expected however many its source has.
+/// Vertices are any 32-bit ids but id_set::none, unknown beforehand: the first edge from an id
+/// claims a place for it in a table of fixed capacity, by open addressing; it stays when its last
+/// edge goes. A target needs no place. Neighbours are an id_set each, so that an edge costs O(1)
+/// expected however many its source has.
 ///
-/// Any lane may call anything at any time. It waits only while another lane replaces the array of the same vertex (id_set).
-/// An edge orders no other memory: who finds it in the same kernel sees nothing else of who inserted it.
+/// Any lane may call anything at any time. It waits only while another lane replaces the array of
+/// the same vertex (id_set). An edge orders no other memory: who finds it in the same kernel sees
+/// nothing else of who inserted it.
 ///
-/// Memory order. (V) reads or claims the place of an id; the rest of the place was made before the kernel began.
+/// Memory order. (V) reads or claims the place of an id; the rest of the place was made before the
+/// kernel began.
 template <class Heap = heap_ref>
 class dynamic_graph_ref {
  public:
@@ -62,8 +67,8 @@ class dynamic_graph_ref {
     return vertex == nullptr ? 0 : vertex->neighbours.size();
   }
 
-  /// Places of the table. Each lookup of an id that is not there costs this much once the table is full, and O(1) expected
-  /// while a quarter of it is free.
+  /// Places of the table. Each lookup of an id that is not there costs this much once the table is
+  /// full, and O(1) expected while a quarter of it is free.
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
   /// What is in a place below `capacity`, to go through all vertices.
@@ -86,7 +91,8 @@ class dynamic_graph_ref {
     return nullptr;
   }
 
-  /// Null if the table is full of others. Two lanes with one id meet at the first free place, and one finds the other's.
+  /// Null if the table is full of others. Two lanes with one id meet at the first free place, and
+  /// one finds the other's.
   [[nodiscard]] QUARRY_HD graph_vertex* find_or_add(std::uint32_t id) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       graph_vertex& here = table_[(mix(id) + step) & (capacity_ - 1)];
@@ -133,18 +139,20 @@ struct clear_graph {
 
 /// A graph as the host owns it: a table in the caller's memory, edges on a heap.
 ///
-/// `Launch` is called as `launch(grid, kernel)`; it runs the kernel on the machine that the heap belongs to, and waits. Not
-/// thread-safe; no kernel may use the graph while a function of it runs. Heap and memory must outlive it.
+/// `Launch` is called as `launch(grid, kernel)`; it runs the kernel on the machine that the heap
+/// belongs to, and waits. Not thread-safe; no kernel may use the graph while a function of it runs.
+/// Heap and memory must outlive it.
 template <class Launch, class Heap = heap_ref>
 class dynamic_graph {
  public:
-  /// Memory for a table of `capacity` vertices, rounded up to a power of two. Twice as many as there will be is a good choice.
+  /// Memory for a table of `capacity` vertices, rounded up to a power of two. Twice as many as
+  /// there will be is a good choice.
   [[nodiscard]] static bytes bytes_for(std::uint32_t capacity) {
     return bytes{std::bit_ceil(capacity)} * sizeof(graph_vertex);
   }
 
-  /// An empty graph. `memory`, which kernels must see, is its table; throws std::invalid_argument if it is not aligned to 8
-  /// bytes or holds no vertex.
+  /// An empty graph. `memory`, which kernels must see, is its table; throws std::invalid_argument
+  /// if it is not aligned to 8 bytes or holds no vertex.
   dynamic_graph(Launch launch, Heap heap, std::span<std::byte> memory)
       : launch_{std::move(launch)},
         ref_{heap, reinterpret_cast<graph_vertex*>(memory.data()), capacity_of(memory)} {

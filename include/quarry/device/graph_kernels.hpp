@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that change or read a dynamic_graph in batches. Any number of lanes may run each; they share the work.
+// Kernels that change or read a dynamic_graph in batches. Any number of lanes may run each; they
+// share the work.
 #pragma once
 
 #include "quarry/device/dynamic_graph.hpp"
@@ -13,8 +14,8 @@ QUARRY_HD void share_work(std::uint64_t count, Work work) {
   for (std::uint64_t i = here.rank(); i < count; i += here.count()) work(i);
 }
 
-/// Inserts a batch of edges in any order; `Edge` has `source` and `target`. `results[i]`, unless null, is what came of edge i:
-/// of equal edges exactly one is `done`.
+/// Inserts a batch of edges in any order; `Edge` has `source` and `target`. `results[i]`, unless
+/// null, is what came of edge i: of equal edges exactly one is `done`.
 template <class Edge, class Heap = heap_ref>
 struct insert_edges {
   dynamic_graph_ref<Heap> graph;
@@ -61,8 +62,9 @@ struct find_edges {
   }
 };
 
-/// First pass of an export to compressed sparse rows: the id (id_set::none if free) and the degree of each place of the table.
-/// The exclusive sum of the degrees is where `fill_rows` begins each row. While the passes run nobody may change the graph.
+/// First pass of an export to compressed sparse rows: the id (id_set::none if free) and the degree
+/// of each place of the table. The exclusive sum of the degrees is where `fill_rows` begins each
+/// row. While the passes run nobody may change the graph.
 template <class Heap = heap_ref>
 struct measure_rows {
   dynamic_graph_ref<Heap> graph;
@@ -80,8 +82,9 @@ struct measure_rows {
 
 /// Second pass: writes the row of each place, unsorted, and leaves in `ends` where it ends.
 ///
-/// A row is shared by `lanes_per_row` lanes, next to each other, so that a hub does not keep one lane busy while all others
-/// wait: 32 for a GPU, 1 for a CPU. Memory order: (K) gives out places of a row; they are read after the kernel.
+/// A row is shared by `lanes_per_row` lanes, next to each other, so that a hub does not keep one
+/// lane busy while all others wait: 32 for a GPU, 1 for a CPU. Memory order: (K) gives out places
+/// of a row; they are read after the kernel.
 template <class Heap = heap_ref>
 struct fill_rows {
   dynamic_graph_ref<Heap> graph;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hardened mode does around malloc and free. Everything here is nothing when its mitigation is off.
+// What the hardened mode does around malloc and free. Everything here is nothing when its
+// mitigation is off.
 #pragma once
 
 #include "quarry/device/heap_state.hpp"
@@ -24,7 +25,7 @@ inline constexpr bytes poison_limit = 4096;  // of a large allocation only this 
 
 /// What the heap knows of an allocation.
 struct record {
-  bytes usable = 0;           // 0: it is none, which was reported
+  bytes usable = 0;  // 0: it is none, which was reported
   bool is_slice = false;
   bool handed_out = true;     // false: a slice that nobody has
   std::uint32_t formats = 0;  // how often its segment was cut into slices
@@ -49,27 +50,32 @@ template <class Heap>
 
 /// The last 8 bytes of an allocation: one value while it is in use, another once it was freed.
 ///
-/// Both depend on the address, on how often its segment was cut into slices, and on a number that changes with each reset, so
-/// that what an earlier use of the memory left behind is not taken for a mark of this one. They find mistakes, and no more: who
-/// reads one can compute the others.
+/// Both depend on the address, on how often its segment was cut into slices, and on a number that
+/// changes with each reset, so that what an earlier use of the memory left behind is not taken for
+/// a mark of this one. They find mistakes, and no more: who reads one can compute the others.
 ///
 /// Changed by exchange (M), so that of two frees of one pointer one sees the other.
 class mark {
  public:
   QUARRY_HD mark(heap_state const& state, void* pointer, record const& what)
       : at_{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) + what.usable)},
-        live_{reinterpret_cast<std::uint64_t>(pointer) * 0x9e3779b97f4a7c15u ^ what.formats * 0xd6e8feb86659fd93u ^
-              std::uint64_t{state.canary_secret} << 32 ^ state.canary_secret} {}
+        live_{reinterpret_cast<std::uint64_t>(pointer) * 0x9e3779b97f4a7c15u ^
+              what.formats * 0xd6e8feb86659fd93u ^ std::uint64_t{state.canary_secret} << 32 ^
+              state.canary_secret} {}
 
   /// Writes the mark of an allocation in use; gives whether the memory was freed before.
-  [[nodiscard]] QUARRY_HD bool set_live() const { return at_.exchange(live_, simt::relaxed) == ~live_; }  // (M)
+  [[nodiscard]] QUARRY_HD bool set_live() const {
+    return at_.exchange(live_, simt::relaxed) == ~live_;
+  }  // (M)
 
   enum class found { live, freed, overwritten };
   [[nodiscard]] QUARRY_HD found set_freed() const {
     std::uint64_t const before = at_.exchange(~live_, simt::acq_rel);  // (M)
     return before == live_ ? found::live : before == ~live_ ? found::freed : found::overwritten;
   }
-  [[nodiscard]] QUARRY_HD bool is_freed() const { return at_.load(simt::relaxed) == ~live_; }  // (M)
+  [[nodiscard]] QUARRY_HD bool is_freed() const {
+    return at_.load(simt::relaxed) == ~live_;
+  }  // (M)
 
  private:
   simt::atomic_ref<std::uint64_t> at_;
@@ -110,7 +116,8 @@ template <class Heap>
   return pointer;
 }
 
-/// Called with what leaves the quarantine, before it is released. What was written since it was freed is reported, once.
+/// Called with what leaves the quarantine, before it is released. What was written since it was
+/// freed is reported, once.
 template <class Heap>
 QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::poison)) {
@@ -141,7 +148,8 @@ template <class Heap>
   if constexpr (is_on(mitigation::canary)) {
     record const what = look_up(heap, state, pointer);
     if (what.usable == 0) return nullptr;
-    auto const found = what.handed_out ? mark{state, pointer, what}.set_freed() : mark::found::freed;
+    auto const found =
+        what.handed_out ? mark{state, pointer, what}.set_freed() : mark::found::freed;
     if (found == mark::found::freed) {
       heap.report(fault_kind::double_free, what.usable, pointer);
       return nullptr;
@@ -157,7 +165,9 @@ template <class Heap>
 
 /// Whether an allocation that was not released was given to free: the quarantine may hold it back.
 template <class Heap>
-[[nodiscard]] QUARRY_HD bool was_freed([[maybe_unused]] Heap const& heap, [[maybe_unused]] heap_state& state, [[maybe_unused]] void* pointer) {
+[[nodiscard]] QUARRY_HD bool was_freed([[maybe_unused]] Heap const& heap,
+                                       [[maybe_unused]] heap_state& state,
+                                       [[maybe_unused]] void* pointer) {
   if constexpr (is_on(mitigation::quarantine)) {
     record const what = look_up(heap, state, pointer);
     return mark{state, pointer, what}.is_freed();
@@ -165,8 +175,9 @@ template <class Heap>
   return false;
 }
 
-/// Called when there is no memory, by a lane that then tries again, once: releases all that is held back. Other lanes may do
-/// the same and be ahead of it by one allocation each, which is why a lane may fail though all memory is about to be free.
+/// Called when there is no memory, by a lane that then tries again, once: releases all that is held
+/// back. Other lanes may do the same and be ahead of it by one allocation each, which is why a lane
+/// may fail though all memory is about to be free.
 template <class Heap>
 QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state) {
   if constexpr (is_on(mitigation::quarantine)) {

@@ -21,25 +21,31 @@ struct hash_map_place {
   Value value;          // atomic
 };
 
-/// A map from keys to values of 4 or 8 bytes, passed by value: open addressing with linear probing, entries inline.
+/// A map from keys to values of 4 or 8 bytes, passed by value: open addressing with linear probing,
+/// entries inline.
 ///
 /// Invariants:
-///   1. a key has at most one place, for ever: between where it hashes to and its place none is free;
-///   2. a place goes from free to busy to full, and then between full, dead and busy; only a free place gets a key.
-/// So a key that was erased keeps its place, and comes back to it: `capacity` bounds the different keys that were ever
-/// inserted since the memory was zeroed. That is what lets lanes read keys without a lock; a map whose keys keep changing
-/// must be made anew from time to time. Use up to 3/4 of the capacity: past that, searching gets long.
+///   1. a key has at most one place, for ever: between where it hashes to and its place none is
+///   free;
+///   2. a place goes from free to busy to full, and then between full, dead and busy; only a free
+///   place gets a key.
+/// So a key that was erased keeps its place, and comes back to it: `capacity` bounds the different
+/// keys that were ever inserted since the memory was zeroed. That is what lets lanes read keys
+/// without a lock; a map whose keys keep changing must be made anew from time to time. Use up to
+/// 3/4 of the capacity: past that, searching gets long.
 ///
-/// Any lane may call anything at any time. A lane waits only while another writes one value, and calls nothing meanwhile. A
-/// value that points to memory is the caller's business: nobody may follow it while who erased it frees it.
+/// Any lane may call anything at any time. A lane waits only while another writes one value, and
+/// calls nothing meanwhile. A value that points to memory is the caller's business: nobody may
+/// follow it while who erased it frees it.
 ///
 /// Costs: O(1) expected; O(capacity) for a key that is not there once the table is full.
 ///
-/// Memory order. (F) publishes key and value with release, and what the lane did before it; (A) acquires, and so reads the
-/// key, plain, after it was written. Later RMWs continue the release sequence that (F) heads. (X) erases with release, after
-/// the value was read, and (T) takes the place with acquire, before it is written again: the eraser gets the value that it
-/// erased. (Z) writes the value with release and (G) reads it with acquire, so that (C) sees at least the state under which a
-/// too new value was written, and `find` tries again.
+/// Memory order. (F) publishes key and value with release, and what the lane did before it; (A)
+/// acquires, and so reads the key, plain, after it was written. Later RMWs continue the release
+/// sequence that (F) heads. (X) erases with release, after the value was read, and (T) takes the
+/// place with acquire, before it is written again: the eraser gets the value that it erased. (Z)
+/// writes the value with release and (G) reads it with acquire, so that (C) sees at least the state
+/// under which a too new value was written, and `find` tries again.
 template <class Key, class Value>
 class hash_map_ref {
   static_assert(std::has_unique_object_representations_v<Key> && sizeof(Key) <= 8,
@@ -56,7 +62,8 @@ class hash_map_ref {
   QUARRY_HD hash_map_ref(place* places, std::uint32_t capacity)
       : places_{places}, capacity_{capacity} {}
 
-  /// An empty map on a heap, with room for `capacity` keys at least; one without places if there is no memory. O(capacity).
+  /// An empty map on a heap, with room for `capacity` keys at least; one without places if there is
+  /// no memory. O(capacity).
   template <class Heap>
   [[nodiscard]] QUARRY_HD static hash_map_ref make(Heap const& heap, std::uint32_t capacity) {
     std::uint32_t const rounded = capacity <= 1 ? 1 : 2u << highest_one(capacity - 1);
@@ -128,7 +135,8 @@ class hash_map_ref {
     }
   }
 
-  /// Calls `visit(key, value)` for this map's places `first`, `first` + `stride`, and so on, so that `stride` lanes see all.
+  /// Calls `visit(key, value)` for this map's places `first`, `first` + `stride`, and so on, so
+  /// that `stride` lanes see all.
   template <class Visit>
   QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) const {
     for (std::uint64_t i = first; i < capacity_; i += stride) {

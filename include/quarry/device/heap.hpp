@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap as the host owns it: create, hand out refs, look at what kernels did, grow, shrink, reset, destroy.
+// The heap as the host owns it: create, hand out refs, look at what kernels did, grow, shrink,
+// reset, destroy.
 #pragma once
 
 #include "quarry/device/heap_ref.hpp"
@@ -16,26 +17,29 @@ namespace quarry {
 enum class machine { automatic, cpu, cuda };
 
 struct heap_options {
-  quarry::bytes bytes = 0;                       ///< of memory to begin with; rounded up to whole segments
-  quarry::bytes reserve_bytes = 0;               ///< what it can grow to; 0: no more than `bytes`
-  quarry::bytes segment_bytes = 16 * 1024 * 1024;///< a power of two, 64 KiB to 64 MiB
-  machine where = machine::automatic;            ///< automatic: a CUDA device if there is one
-  std::uint64_t seed = 0;                        ///< hardened mode: of canaries and of the randomised start; 0: by the clock
+  /// Of memory to begin with; rounded up to whole segments
+  quarry::bytes bytes = 0;
+  quarry::bytes reserve_bytes = 0;                 ///< what it can grow to; 0: no more than `bytes`
+  quarry::bytes segment_bytes = 16 * 1024 * 1024;  ///< a power of two, 64 KiB to 64 MiB
+  machine where = machine::automatic;              ///< automatic: a CUDA device if there is one
+  /// Hardened mode: of canaries and of the randomised start; 0: by the clock
+  std::uint64_t seed = 0;
 };
 
 /// What a heap's memory is used for, in bytes, at a moment when no kernel changes it.
 struct heap_stats {
-  bytes mapped = 0;          ///< has memory
-  bytes live = 0;            ///< in allocations, as rounded to their size classes
-  bytes free_segments = 0;   ///< in segments that any size can have
-  bytes largest_free = 0;    ///< the largest allocation that would succeed
-  bytes free_slices = 0;     ///< free in segments that are bound to a size class
+  bytes mapped = 0;         ///< has memory
+  bytes live = 0;           ///< in allocations, as rounded to their size classes
+  bytes free_segments = 0;  ///< in segments that any size can have
+  bytes largest_free = 0;   ///< the largest allocation that would succeed
+  bytes free_slices = 0;    ///< free in segments that are bound to a size class
   std::uint64_t allocations = 0;
 
   /// Share of the memory that is free, but not for the largest allocation: 0 is none.
   [[nodiscard]] double fragmentation() const {
     bytes const all_free = mapped - live;
-    return all_free == 0 ? 0.0 : 1.0 - static_cast<double>(largest_free) / static_cast<double>(all_free);
+    return all_free == 0 ? 0.0
+                         : 1.0 - static_cast<double>(largest_free) / static_cast<double>(all_free);
   }
 };
 
@@ -45,14 +49,17 @@ struct live_allocation {
   quarry::bytes bytes;
 };
 
-/// A heap that kernels allocate from (after seed: Gallatin). Owns its memory; `ref()` is what kernels get.
+/// A heap that kernels allocate from (after seed: Gallatin). Owns its memory; `ref()` is what
+/// kernels get.
 ///
-/// On CUDA the first heap raises the process's stack limit to 2 KiB a thread, which the slow paths of kernels need; a kernel
-/// with a deep stack of its own should raise it further (cudaLimitStackSize).
+/// On CUDA the first heap raises the process's stack limit to 2 KiB a thread, which the slow paths
+/// of kernels need; a kernel with a deep stack of its own should raise it further
+/// (cudaLimitStackSize).
 ///
-/// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on CUDA they wait for the
-/// device. They throw std::invalid_argument for bad options, std::runtime_error for failures of the system. Using a ref
-/// after its heap was destroyed is refused with a fault of kind `destroyed`, for the last 16 heaps destroyed.
+/// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on
+/// CUDA they wait for the device. They throw std::invalid_argument for bad options,
+/// std::runtime_error for failures of the system. Using a ref after its heap was destroyed is
+/// refused with a fault of kind `destroyed`, for the last 16 heaps destroyed.
 class heap {
  public:
   explicit heap(heap_options options);
@@ -63,12 +70,14 @@ class heap {
   [[nodiscard]] heap_ref ref() const;
   [[nodiscard]] machine where() const;
 
-  /// Where its allocations lie, and nothing else: `region_bytes` bytes from `region`, as reserved. O(1), for the heap's life.
+  /// Where its allocations lie, and nothing else: `region_bytes` bytes from `region`, as reserved.
+  /// O(1), for the heap's life.
   [[nodiscard]] void* region() const;
   [[nodiscard]] quarry::bytes region_bytes() const;
 
-  /// Frees everything at once. Refs stay valid, pointers do not. Size classes that were in use get as many segments again, as
-  /// far as they fit in three quarters of the memory; other classes and large allocations can still have what is not used.
+  /// Frees everything at once. Refs stay valid, pointers do not. Size classes that were in use get
+  /// as many segments again, as far as they fit in three quarters of the memory; other classes and
+  /// large allocations can still have what is not used.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;
@@ -84,11 +93,12 @@ class heap {
   [[nodiscard]] std::uint64_t fault_count(fault_kind kind) const;
   void clear_faults();
 
-  /// Gives memory to more segments, until `bytes` have some. Addresses do not change. Throws std::invalid_argument beyond
-  /// what was reserved.
+  /// Gives memory to more segments, until `bytes` have some. Addresses do not change. Throws
+  /// std::invalid_argument beyond what was reserved.
   void grow(quarry::bytes bytes);
 
-  /// Takes memory from free segments at the far end, until `bytes` are left or a segment is in use. Gives what is left.
+  /// Takes memory from free segments at the far end, until `bytes` are left or a segment is in use.
+  /// Gives what is left.
   quarry::bytes shrink(quarry::bytes bytes);
 
   class implementation;

@@ -13,29 +13,35 @@ namespace quarry {
 
 /// What kernels hold of a heap: 16 bytes, passed by value. Copies are equal; it owns nothing.
 ///
-/// Any lane may call anything at any time. Lanes that call together are served together, one atomic for each size class
-/// (seed: Gallatin, algorithm 3); no lane waits for one that is elsewhere. Pointers are aligned to 16 bytes, valid in
-/// later kernels, and may be freed by any lane of any kernel. What a lane wrote before `free` happens before what the next
-/// owner of the memory does after `malloc`.
+/// Any lane may call anything at any time. Lanes that call together are served together, one atomic
+/// for each size class (seed: Gallatin, algorithm 3); no lane waits for one that is elsewhere.
+/// Pointers are aligned to 16 bytes, valid in later kernels, and may be freed by any lane of any
+/// kernel. What a lane wrote before `free` happens before what the next owner of the memory does
+/// after `malloc`.
 ///
-/// Every allocating call gives nullptr, at once, when the memory is not there, and leaves a fault that the host can read.
+/// Every allocating call gives nullptr, at once, when the memory is not there, and leaves a fault
+/// that the host can read.
 class heap_ref {
  public:
   heap_ref() = default;
-  heap_ref(heap_state* state, std::uint64_t base, std::uint32_t segment_shift, std::uint32_t reserved)
+  heap_ref(heap_state* state, std::uint64_t base, std::uint32_t segment_shift,
+           std::uint32_t reserved)
       : state_{state},
-        packed_{base | std::uint64_t{std::bit_width(std::bit_ceil(reserved)) - 1u} << 11 | std::uint64_t{segment_shift - 16} << 7 |
-                layout_version} {}
+        packed_{base | std::uint64_t{std::bit_width(std::bit_ceil(reserved)) - 1u} << 11 |
+                std::uint64_t{segment_shift - 16} << 7 | layout_version} {}
 
-  /// At least `size` bytes, or nullptr. Size 0 gives a pointer of its own. O(1) but for the slow paths of slice_supply.
+  /// At least `size` bytes, or nullptr. Size 0 gives a pointer of its own. O(1) but for the slow
+  /// paths of slice_supply.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     if (!usable()) return nullptr;
     bytes const padded = hardening::padded(size);
     if (padded > largest_slice()) return hardening::prepare(*this, *state_, malloc_large(padded));
-    return hardening::prepare(*this, *state_, malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
+    return hardening::prepare(*this, *state_,
+                              malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
   }
 
-  /// The same for lanes that all want one size: skips finding out which do. Lanes of one call must pass equal sizes.
+  /// The same for lanes that all want one size: skips finding out which do. Lanes of one call must
+  /// pass equal sizes.
   [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
     if (!usable()) return nullptr;
     bytes const padded = hardening::padded(size);
@@ -62,13 +68,15 @@ class heap_ref {
     if (alignment <= min_alignment) return malloc(size);
     // Slices of a power-of-two class are aligned to it, and segments to the segment size.
     bytes const needed = hardening::padded(size) < alignment ? alignment : hardening::padded(size);
-    if (needed > segment_bytes() / 2) return hardening::prepare(*this, *state_, malloc_large(needed));
+    if (needed > segment_bytes() / 2)
+      return hardening::prepare(*this, *state_, malloc_large(needed));
     std::uint32_t const power = 1u << (highest_one(needed - 1) + 1);
     return hardening::prepare(*this, *state_, malloc_slice(size_class_of(power)));
   }
 
-  /// Moves an allocation to one of `size` bytes, keeping what fits. On failure nullptr, and `pointer` is as it was. A null
-  /// `pointer` allocates; size 0 does not free. Stays in place while the size class stays the same.
+  /// Moves an allocation to one of `size` bytes, keeping what fits. On failure nullptr, and
+  /// `pointer` is as it was. A null `pointer` allocates; size 0 does not free. Stays in place while
+  /// the size class stays the same.
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     bytes const old = usable_size(pointer);
@@ -81,8 +89,8 @@ class heap_ref {
     return result;
   }
 
-  /// Gives an allocation back; nullptr is ignored. A double free, and a foreign or interior pointer, leave a fault and change
-  /// nothing. O(1) (seed: Gallatin, algorithm 4).
+  /// Gives an allocation back; nullptr is ignored. A double free, and a foreign or interior
+  /// pointer, leave a fault and change nothing. O(1) (seed: Gallatin, algorithm 4).
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr || !usable()) return;
     pointer = hardening::retire(*this, *state_, pointer);
@@ -117,7 +125,8 @@ class heap_ref {
     return usable() && offset_of(pointer) < region_bytes();
   }
 
-  /// Where the allocation begins that `pointer` lies in, or nullptr if it lies in none that is in use. O(1); leaves no fault.
+  /// Where the allocation begins that `pointer` lies in, or nullptr if it lies in none that is in
+  /// use. O(1); leaves no fault.
   [[nodiscard]] QUARRY_HD void* allocation_of(void const* pointer) const {
     return usable() ? simt::far_call(state_, &allocation_of_in, *this, pointer) : nullptr;
   }
@@ -125,7 +134,8 @@ class heap_ref {
   /// A new T made of `arguments`, or nullptr.
   template <class T, class... Arguments>
   [[nodiscard]] QUARRY_HD T* make(Arguments&&... arguments) const {
-    void* const memory = alignof(T) <= min_alignment ? malloc(sizeof(T)) : aligned_malloc(alignof(T), sizeof(T));
+    void* const memory =
+        alignof(T) <= min_alignment ? malloc(sizeof(T)) : aligned_malloc(alignof(T), sizeof(T));
     return memory == nullptr ? nullptr : ::new (memory) T(std::forward<Arguments>(arguments)...);
   }
 
@@ -150,7 +160,8 @@ class heap_ref {
   }
 
   /// Leaves a fault, which `lanes` lanes met.
-  QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer, std::uint32_t lanes = 1) const {
+  QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer,
+                        std::uint32_t lanes = 1) const {
     return simt::far_call(state_, &report_in, *this, kind, size, pointer, lanes);
   }
 
@@ -181,7 +192,9 @@ class heap_ref {
   [[nodiscard]] QUARRY_HD std::uint64_t offset_of(void const* pointer) const {
     return reinterpret_cast<std::uint64_t>(pointer) - base();
   }
-  [[nodiscard]] QUARRY_HD bytes region_bytes() const { return bytes{state_->segments_reserved} << segment_shift(); }
+  [[nodiscard]] QUARRY_HD bytes region_bytes() const {
+    return bytes{state_->segments_reserved} << segment_shift();
+  }
   [[nodiscard]] QUARRY_HD bytes largest_slice() const { return segment_bytes() / 2; }
 
   [[nodiscard]] QUARRY_HD void* address(std::uint32_t segment, bytes offset) const {
@@ -192,8 +205,8 @@ class heap_ref {
     return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(id), id);
   }
 
-  /// The fast path: one addition for the group, and each member's place is its ticket. The class's numbers are read before it,
-  /// since they are on their way while it is.
+  /// The fast path: one addition for the group, and each member's place is its ticket. The class's
+  /// numbers are read before it, since they are on their way while it is.
   [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
     std::uint32_t const index = group.broadcast(simt::spread() % slots_per_class);
     class_shape const shape = state_->shapes[id];
@@ -202,13 +215,16 @@ class heap_ref {
     group.sync();  // the leader's acquire is everybody's
     before = group.broadcast(before);
     segment_run const run = block_slot::run_of(before);
-    ticket_place const place = block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + group.rank());
+    ticket_place const place =
+        block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + group.rank());
     if (!place.valid) return malloc_slow(id);
     if (place.last) used_up(id, run);
     return address(place.segment, bytes{place.slice} * shape.size);
   }
 
-  QUARRY_HD void used_up(size_class id, segment_run run) const { simt::far_call(state_, &slice_supply::slot_used_up, *state_, id, run); }
+  QUARRY_HD void used_up(size_class id, segment_run run) const {
+    simt::far_call(state_, &slice_supply::slot_used_up, *state_, id, run);
+  }
 
   QUARRY_HD void* malloc_slow(size_class id) const {
     return simt::far_call(state_, &malloc_slow_in, *this, id);
@@ -225,8 +241,9 @@ class heap_ref {
 
   /// Lanes that free slices of one word do it with one atomic.
   ///
-  /// A slice that is back already is found by its bit, and one of a block that is free by the block's state, at no cost. That
-  /// a slice was never handed out since its segment was formatted is looked up in the hardened mode only.
+  /// A slice that is back already is found by its bit, and one of a block that is free by the
+  /// block's state, at no cost. That a slice was never handed out since its segment was formatted
+  /// is looked up in the hardened mode only.
   QUARRY_HD void free_slice(location const& at, void* pointer) const {
     size_class const id = at.use.slices_class();
     std::uint32_t const index = at.slice / bits_per_word;
@@ -237,13 +254,15 @@ class heap_ref {
         return;
       }
     }
-    auto const group = simt::lane_group::coalesced<class free_site>().match((at.segment << (segment_shift() - 10)) + index);
+    auto const group = simt::lane_group::coalesced<class free_site>().match(
+        (at.segment << (segment_shift() - 10)) + index);
     word const all = group.or_reduce(own);
     bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
     group.sync();  // what every member wrote comes before the leader's release
     word twice = 0;
     if (group.is_leader()) {
-      block const of = heap_state::block_in(at.words, segment_shift(), at.shape.slices(), index / words_per_block);
+      block const of = heap_state::block_in(at.words, segment_shift(), at.shape.slices(),
+                                            index / words_per_block);
       twice = slice_return::release(*state_, id, of, at.segment, index, all);
     }
     if (group.ballot(twice != 0) != 0) again = (group.broadcast(twice) & own) != 0 || again;
@@ -252,9 +271,16 @@ class heap_ref {
 
   [[nodiscard]] QUARRY_HD location locate(void const* pointer) const {
     std::uint64_t const offset = offset_of(pointer);
-    location at{fault_kind::foreign_pointer, true, static_cast<std::uint32_t>(offset >> segment_shift()), 0, segment_use{}, {}, nullptr};
+    location at{fault_kind::foreign_pointer,
+                true,
+                static_cast<std::uint32_t>(offset >> segment_shift()),
+                0,
+                segment_use{},
+                {},
+                nullptr};
     if (offset >> segment_shift() >= entries()) return at;
-    auto const within = static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
+    auto const within =
+        static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
     segment_entry::view const entry = state_->segments[at.segment].look();
     at.use = entry.use;
     at.shape = entry.shape;
@@ -277,14 +303,16 @@ class heap_ref {
     bytes const padded = hardening::padded(size);
     bytes const held = hardening::padded(old);
     if (held > largest_slice()) return padded > largest_slice() && padded + segment_bytes() > held;
-    return size_class_of(static_cast<std::uint32_t>(padded)) == size_class_of(static_cast<std::uint32_t>(held));
+    return size_class_of(static_cast<std::uint32_t>(padded)) ==
+           size_class_of(static_cast<std::uint32_t>(held));
   }
 
   QUARRY_HD void* fail(fault_kind kind, bytes size) const {
     return simt::far_call(state_, &fail_in, *this, kind, size);
   }
 
-  /// Serves the whole group that came here, so that its lanes stay together in what the kernel does next.
+  /// Serves the whole group that came here, so that its lanes stay together in what the kernel does
+  /// next.
   QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id) {
     if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
     auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(id);
@@ -292,26 +320,31 @@ class heap_ref {
     void* result = nullptr;
     simt::lane_mask waiting = group.members();
     QUARRY_NO_UNROLL
-    while (waiting != 0 && simt::far_call(&request, &serve, heap, group, request, waiting, result)) {
+    while (waiting != 0 &&
+           simt::far_call(&request, &serve, heap, group, request, waiting, result)) {
       waiting = group.ballot(result == nullptr);
     }
     if (is_on(mitigation::quarantine) && waiting != 0) {  // what is held back is memory too
       hardening::empty_quarantine(heap, *heap.state_);
-      while (waiting != 0 && serve(heap, group, request, waiting, result)) waiting = group.ballot(result == nullptr);
+      while (waiting != 0 && serve(heap, group, request, waiting, result))
+        waiting = group.ballot(result == nullptr);
     }
-    if (waiting != 0 && group.is_leader()) heap.report(fault_kind::out_of_memory, size_of_class(id), nullptr, count_ones(waiting));
+    if (waiting != 0 && group.is_leader())
+      heap.report(fault_kind::out_of_memory, size_of_class(id), nullptr, count_ones(waiting));
     return result;
   }
 
   /// One grant for the members that are `waiting`. False if there is none.
-  QUARRY_SLOW static bool serve(heap_ref const& heap, simt::lane_group group, slice_request& request, simt::lane_mask waiting,
-                                void*& result) {
+  QUARRY_SLOW static bool serve(heap_ref const& heap, simt::lane_group group,
+                                slice_request& request, simt::lane_mask waiting, void*& result) {
     request.count = count_ones(waiting);
-    bool const found = group.is_leader() && simt::far_call(&request, &slice_supply::acquire, request);
+    bool const found =
+        group.is_leader() && simt::far_call(&request, &slice_supply::acquire, request);
     group.sync();  // the leader's acquire is everybody's
     if (!group.broadcast(found)) return false;
     simt::far_call(&request, &share, group, request);
-    if (result == nullptr) result = simt::far_call(&request, &place_in_grant, heap, request, group.rank_among(waiting));
+    if (result == nullptr)
+      result = simt::far_call(&request, &place_in_grant, heap, request, group.rank_among(waiting));
     return true;
   }
 
@@ -324,8 +357,10 @@ class heap_ref {
     request.value = group.broadcast(request.value);
   }
 
-  /// The slice of the lane with `rank` lanes before it, or nullptr if the grant is not large enough.
-  QUARRY_SLOW static void* place_in_grant(heap_ref const& heap, slice_request const& request, std::uint32_t rank) {
+  /// The slice of the lane with `rank` lanes before it, or nullptr if the grant is not large
+  /// enough.
+  QUARRY_SLOW static void* place_in_grant(heap_ref const& heap, slice_request const& request,
+                                          std::uint32_t rank) {
     class_shape const& shape = heap.state_->shapes[request.id];
     if (request.from == slice_request::source::bits) {
       if (rank >= count_ones(request.value)) return nullptr;
@@ -333,14 +368,17 @@ class heap_ref {
       return heap.address(request.segment, bytes{slice} * shape.size);
     }
     segment_run const run = block_slot::run_of(request.value);
-    ticket_place const place = block_slot::place_of(shape, run, request.slot, block_slot::ticket_of(request.value) + rank);
+    ticket_place const place =
+        block_slot::place_of(shape, run, request.slot, block_slot::ticket_of(request.value) + rank);
     if (!place.valid) return nullptr;
-    if (place.last) simt::far_call(&request, &slice_supply::slot_used_up, *heap.state_, request.id, run);
+    if (place.last)
+      simt::far_call(&request, &slice_supply::slot_used_up, *heap.state_, request.id, run);
     return heap.address(place.segment, bytes{place.slice} * shape.size);
   }
 
   QUARRY_SLOW static void* malloc_large_in(heap_ref heap, bytes size) {
-    if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, size);
+    if (heap.state_->magic != heap_state::magic_alive)
+      return heap.fail(fault_kind::destroyed, size);
     bytes const count = (size + heap.segment_bytes() - 1) >> heap.segment_shift();
     if (size > heap.region_bytes() || count == 0) return heap.fail(fault_kind::out_of_memory, size);
     auto const wanted = static_cast<std::uint32_t>(count);
@@ -353,17 +391,21 @@ class heap_ref {
       if (first == bit_tree::none) first = take_back_segments(state, wanted);
     }
     if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
-    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(wanted, simt::relaxed);  // (L) a hint
+    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(wanted,
+                                                                   simt::relaxed);  // (L) a hint
     simt::far_call(&state, &mark_large, state, first, wanted);
     return heap.address(first, 0);
   }
 
-  /// What classes hold and have not handed out is taken back; while they go on taking more, there is hope, but not for ever.
+  /// What classes hold and have not handed out is taken back; while they go on taking more, there
+  /// is hope, but not for ever.
   QUARRY_SLOW static std::uint32_t take_back_segments(heap_state& state, std::uint32_t wanted) {
     std::uint32_t first = bit_tree::none;
     QUARRY_NO_UNROLL
-    for (std::uint32_t tries = 0; first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
-      (void)simt::far_call(&state, &slice_supply::take_back_from_others, state, slice_supply::no_class);
+    for (std::uint32_t tries = 0;
+         first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
+      (void)simt::far_call(&state, &slice_supply::take_back_from_others, state,
+                           slice_supply::no_class);
       first = state.segment_tree().claim_back(wanted);
     }
     return first;
@@ -375,7 +417,8 @@ class heap_ref {
     state.segments[first].store(segment_use::head(count));
   }
 
-  QUARRY_SLOW static void free_large_in(heap_ref heap, std::uint32_t segment, segment_use use, void* pointer) {
+  QUARRY_SLOW static void free_large_in(heap_ref heap, std::uint32_t segment, segment_use use,
+                                        void* pointer) {
     segment_entry& head = heap.state_->segments[segment];
     if (!head.change(use, segment_use::nothing())) {
       heap.report(fault_kind::double_free, 0, pointer);
@@ -384,11 +427,14 @@ class heap_ref {
     simt::far_call(&head, &unmark_large, *heap.state_, segment, use.count());
   }
 
-  QUARRY_SLOW static void unmark_large(heap_state& state, std::uint32_t first, std::uint32_t count) {
+  QUARRY_SLOW static void unmark_large(heap_state& state, std::uint32_t first,
+                                       std::uint32_t count) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 1; i < count; ++i) state.segments[first + i].store(segment_use::nothing());
+    for (std::uint32_t i = 1; i < count; ++i)
+      state.segments[first + i].store(segment_use::nothing());
     state.segment_tree().insert_run(first, count);
-    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(count, simt::relaxed);  // (L) a hint
+    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(count,
+                                                                   simt::relaxed);  // (L) a hint
   }
 
   QUARRY_SLOW static void* allocation_of_in(heap_ref heap, void const* pointer) {
@@ -399,8 +445,10 @@ class heap_ref {
     }
     if (at.slice >= at.shape.slices()) return nullptr;
     std::uint32_t const index = at.slice / bits_per_word;
-    block const of = heap_state::block_in(at.words, heap.segment_shift(), at.shape.slices(), index / words_per_block);
-    bool const is_back = (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
+    block const of = heap_state::block_in(at.words, heap.segment_shift(), at.shape.slices(),
+                                          index / words_per_block);
+    bool const is_back =
+        (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
     if (is_back || of.is_free()) return nullptr;
     void* const begin = heap.address(at.segment, bytes{at.slice} * at.shape.size);
     return hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
@@ -411,17 +459,22 @@ class heap_ref {
     return nullptr;
   }
 
-  QUARRY_SLOW static void report_in(heap_ref heap, fault_kind kind, bytes size, void const* pointer, std::uint32_t lanes) {
+  QUARRY_SLOW static void report_in(heap_ref heap, fault_kind kind, bytes size, void const* pointer,
+                                    std::uint32_t lanes) {
     fault what;
     what.kind = heap.state_->magic == heap_state::magic_alive ? kind : fault_kind::destroyed;
     what.size = size;
     what.address = reinterpret_cast<std::uint64_t>(pointer);
-    if (kind == fault_kind::out_of_memory) what.free_segments_bytes = bytes{simt::atomic_ref<std::uint32_t>{heap.state_->free_segments}.load(simt::relaxed)} << heap.segment_shift();  // (L) a hint
+    if (kind == fault_kind::out_of_memory) {
+      simt::atomic_ref<std::uint32_t> const free{heap.state_->free_segments};
+      what.free_segments_bytes = bytes{free.load(simt::relaxed)} << heap.segment_shift();  // (L)
+    }
     heap.state_->faults.record(what, lanes);
   }
 
   heap_state* state_ = nullptr;
-  std::uint64_t packed_ = 0;  // base of the region: 48, log2 of the table's entries: 5, segment shift - 16: 4, version: 7
+  // base of the region: 48, log2 of the table's entries: 5, segment shift - 16: 4, version: 7
+  std::uint64_t packed_ = 0;
 };
 
 static_assert(sizeof(heap_ref) <= 16);

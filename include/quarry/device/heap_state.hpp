@@ -9,7 +9,8 @@
 
 namespace quarry {
 
-/// Frees that are held back in hardened mode, of allocations of at most so many bytes: 4 MiB in all.
+/// Frees that are held back in hardened mode, of allocations of at most so many bytes: 4 MiB in
+/// all.
 inline constexpr std::uint32_t quarantine_slots = 1024;
 inline constexpr bytes quarantine_limit = 4096;
 
@@ -19,14 +20,20 @@ struct segment_count {
   std::uint32_t most;
 
   QUARRY_HD void add(std::uint32_t count) {
-    std::uint32_t const sum = simt::atomic_ref<std::uint32_t>{now}.fetch_add(count, simt::relaxed) + count;  // (L) a statistic
-    simt::atomic_ref<std::uint32_t>{most}.fetch_max(sum, simt::relaxed);                                     // (L)
+    std::uint32_t const sum = simt::atomic_ref<std::uint32_t>{now}.fetch_add(count, simt::relaxed) +
+                              count;                                      // (L) a statistic
+    simt::atomic_ref<std::uint32_t>{most}.fetch_max(sum, simt::relaxed);  // (L)
   }
-  [[nodiscard]] QUARRY_HD std::uint32_t read_most() { return simt::atomic_ref<std::uint32_t>{most}.load(simt::relaxed); }  // (L)
-  QUARRY_HD void subtract() { simt::atomic_ref<std::uint32_t>{now}.fetch_sub(1, simt::relaxed); }  // (L)
+  [[nodiscard]] QUARRY_HD std::uint32_t read_most() {
+    return simt::atomic_ref<std::uint32_t>{most}.load(simt::relaxed);
+  }  // (L)
+  QUARRY_HD void subtract() {
+    simt::atomic_ref<std::uint32_t>{now}.fetch_sub(1, simt::relaxed);
+  }  // (L)
 };
 
-/// The shared state of a heap, in memory that kernels see. The host creates it; kernels reach it through a `heap_ref`.
+/// The shared state of a heap, in memory that kernels see. The host creates it; kernels reach it
+/// through a `heap_ref`.
 ///
 /// All metadata lies here or behind the pointers here, never in the region. What each part is for:
 ///   segment_tree   free segments
@@ -39,22 +46,23 @@ struct heap_state {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t segment_shift;
-  std::uint64_t base;                 // address of the region
-  std::uint32_t segments_mapped;      // segments that have memory
-  std::uint32_t segments_reserved;    // segments that the region can grow to
-  std::uint32_t classes;              // size classes that the segment size allows
-  std::uint32_t blocks_per_segment;   // entries of `blocks`, not all used by every class
-  std::uint32_t free_segments;        // in the segment tree; a hint
+  std::uint64_t base;                // address of the region
+  std::uint32_t segments_mapped;     // segments that have memory
+  std::uint32_t segments_reserved;   // segments that the region can grow to
+  std::uint32_t classes;             // size classes that the segment size allows
+  std::uint32_t blocks_per_segment;  // entries of `blocks`, not all used by every class
+  std::uint32_t free_segments;       // in the segment tree; a hint
   std::uint32_t quarantine_next;
-  std::uint32_t secret;               // of the randomised start
-  std::uint32_t canary_secret;        // another after each reset, and in each heap
-  word* bits;                         // of each segment: its slices' bits, then its blocks' states
+  std::uint32_t secret;         // of the randomised start
+  std::uint32_t canary_secret;  // another after each reset, and in each heap
+  word* bits;                   // of each segment: its slices' bits, then its blocks' states
   word* advertised;
   word* segment_tree_words;
   word* class_tree_words;
   std::uint64_t* quarantine;
-  std::uint32_t* formats;             // hardened: how often each segment was cut into slices
-  word with_run[2];                   // bit c: class c has a run that another class may take memory back from
+  std::uint32_t* formats;  // hardened: how often each segment was cut into slices
+  // bit c: class c has a run that another class may take memory back from
+  word with_run[2];
   fault_log faults;
   segment_count held[max_size_classes];
   class_shape shapes[max_size_classes];
@@ -62,8 +70,10 @@ struct heap_state {
     word value;
   };
   padded_word runs[max_size_classes];
-  padded_word slots[slots_per_class * max_size_classes];  // a class's slots far apart: atomics close by share an L2 slice
-  segment_entry segments[1];          // as many as `segments_reserved`, rounded up to a power of two
+  // a class's slots far apart: atomics close by share an L2 slice
+  padded_word slots[slots_per_class * max_size_classes];
+  // as many as `segments_reserved`, rounded up to a power of two
+  segment_entry segments[1];
 
   /// Bytes of a state for so many segments.
   [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t reserved) {
@@ -74,13 +84,22 @@ struct heap_state {
   static constexpr std::uint64_t magic_destroyed = 0x5152524144454144;  // "DAEDARRQ"
 
   [[nodiscard]] QUARRY_HD bytes segment_bytes() const { return bytes{1} << segment_shift; }
-  [[nodiscard]] QUARRY_HD std::uint32_t words_per_segment() const { return 1u << (segment_shift - 10); }
-  [[nodiscard]] QUARRY_HD std::uint32_t stride_of_bits() const { return words_per_segment() + blocks_per_segment; }
-  [[nodiscard]] QUARRY_HD std::uint32_t masks_per_segment() const { return (blocks_per_segment + bits_per_word - 1) / bits_per_word; }
+  [[nodiscard]] QUARRY_HD std::uint32_t words_per_segment() const {
+    return 1u << (segment_shift - 10);
+  }
+  [[nodiscard]] QUARRY_HD std::uint32_t stride_of_bits() const {
+    return words_per_segment() + blocks_per_segment;
+  }
+  [[nodiscard]] QUARRY_HD std::uint32_t masks_per_segment() const {
+    return (blocks_per_segment + bits_per_word - 1) / bits_per_word;
+  }
 
-  [[nodiscard]] QUARRY_HD bit_tree segment_tree() const { return {segment_tree_words, segments_reserved}; }
+  [[nodiscard]] QUARRY_HD bit_tree segment_tree() const {
+    return {segment_tree_words, segments_reserved};
+  }
   [[nodiscard]] QUARRY_HD bit_tree class_tree(size_class id) const {
-    return {class_tree_words + std::size_t{id} * bit_tree::words_for(segments_reserved), segments_reserved};
+    return {class_tree_words + std::size_t{id} * bit_tree::words_for(segments_reserved),
+            segments_reserved};
   }
 
   [[nodiscard]] QUARRY_HD word& word_at(std::uint32_t segment, std::uint32_t index) const {
@@ -92,25 +111,31 @@ struct heap_state {
   }
 
   /// Block `index` of `segment`, as class `id` cuts it.
-  [[nodiscard]] QUARRY_HD block block_at(size_class id, std::uint32_t segment, std::uint32_t index) const {
+  [[nodiscard]] QUARRY_HD block block_at(size_class id, std::uint32_t segment,
+                                         std::uint32_t index) const {
     return block_in(&word_at(segment, 0), segment_shift, shapes[id].slices, index);
   }
 
   /// Block `index` of a segment of 2^shift bytes and `slices` slices, whose bits begin at `words`.
-  [[nodiscard]] QUARRY_HD static block block_in(word* words, std::uint32_t shift, std::uint32_t slices, std::uint32_t index) {
+  [[nodiscard]] QUARRY_HD static block block_in(word* words, std::uint32_t shift,
+                                                std::uint32_t slices, std::uint32_t index) {
     std::uint32_t const rest = slices - index * slices_per_block;
-    return {words + index * words_per_block, state_of_block(words, shift, index), rest < slices_per_block ? rest : slices_per_block};
+    return {words + index * words_per_block, state_of_block(words, shift, index),
+            rest < slices_per_block ? rest : slices_per_block};
   }
 
-  /// States of neighbours lie in different cache lines: slots hand out neighbours at the same time, they often come back at
-  /// the same time, and atomics on one line queue up.
-  [[nodiscard]] QUARRY_HD static word& state_of_block(word* words, std::uint32_t shift, std::uint32_t index) {
+  /// States of neighbours lie in different cache lines: slots hand out neighbours at the same time,
+  /// they often come back at the same time, and atomics on one line queue up.
+  [[nodiscard]] QUARRY_HD static word& state_of_block(word* words, std::uint32_t shift,
+                                                      std::uint32_t index) {
     std::uint32_t const index_bits = shift - 14;
     std::uint32_t const turn = index_bits < 4 ? index_bits : 4;
-    return words[(1u << (shift - 10)) + ((index << turn | index >> (index_bits - turn)) & ((1u << index_bits) - 1))];
+    return words[(1u << (shift - 10)) +
+                 ((index << turn | index >> (index_bits - turn)) & ((1u << index_bits) - 1))];
   }
 
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment, std::uint32_t index) const {
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,
+                                                               std::uint32_t index) const {
     return simt::atomic_ref<word>{advertised[std::size_t{segment} * masks_per_segment() + index]};
   }
 
@@ -119,15 +144,20 @@ struct heap_state {
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 
-  /// Whether the slice was ever handed out in this use of its segment. Exact for a slice in use; one that is back already is
-  /// found by its bit. `shape` is the segment's.
-  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, segment_shape const& shape, std::uint32_t segment, std::uint32_t slice) {
-    std::uint32_t const unit = (segment - segment_run::first_of_key(shape.run)) * shape.units() + (slice >> shape.unit_shift());
-    std::uint32_t const ticket = (unit / slots_per_class << shape.unit_shift()) + (slice & ((1u << shape.unit_shift()) - 1));
-    word const taken = slot(id, unit % slots_per_class).peek();  // both loads are on their way before either is looked at
+  /// Whether the slice was ever handed out in this use of its segment. Exact for a slice in use;
+  /// one that is back already is found by its bit. `shape` is the segment's.
+  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, segment_shape const& shape,
+                                          std::uint32_t segment, std::uint32_t slice) {
+    std::uint32_t const unit = (segment - segment_run::first_of_key(shape.run)) * shape.units() +
+                               (slice >> shape.unit_shift());
+    std::uint32_t const ticket =
+        (unit / slots_per_class << shape.unit_shift()) + (slice & ((1u << shape.unit_shift()) - 1));
+    // both loads are on their way before either is looked at
+    word const taken = slot(id, unit % slots_per_class).peek();
     bool const free_block = block_at(id, segment, slice / slices_per_block).is_free();
     segment_run const run = block_slot::run_of(taken);
-    // Keys come round again after 64 runs; but a later run with this key cannot hold a segment that the slice keeps in use.
+    // Keys come round again after 64 runs; but a later run with this key cannot hold a segment that
+    // the slice keeps in use.
     bool const in_run = run.key() == shape.run && segment - run.first() < run.count();
     return !free_block && (!in_run || ticket < block_slot::ticket_of(taken));
   }

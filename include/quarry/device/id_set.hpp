@@ -9,34 +9,43 @@
 
 namespace quarry {
 
-/// A set of 32-bit ids that many lanes change at once: open addressing with linear probing in an array on a heap, whose
-/// capacity, a power of two, doubles when 3/4 of it is used (all of it, up to 16 places) and shrinks when less than 1/4 is.
-/// Zeroed memory is an empty set, without an array. Any id can be a member but `none`.
+/// A set of 32-bit ids that many lanes change at once: open addressing with linear probing in an
+/// array on a heap, whose capacity, a power of two, doubles when 3/4 of it is used (all of it, up
+/// to 16 places) and shrinks when less than 1/4 is. Zeroed memory is an empty set, without an
+/// array. Any id can be a member but `none`.
 ///
 /// Invariants, checked by `audit` while nobody changes the set:
 ///   1. the array has `capacity_` places, a power of two, or there is none;
-///   2. a place goes from `none` to a member, and from there to `dead`, and back only while the gate is closed;
-///   3. every member is in exactly one place, and between where it hashes to and there is no place `none`: an insertion
-///      cannot pass a free place, so that two of one id meet at the same place, where one of them loses;
-///   4. the counts are those of places that are not `none`, and of members among them. The id that marks dead places cannot
+///   2. a place goes from `none` to a member, and from there to `dead`, and back only while the
+///   gate is closed;
+///   3. every member is in exactly one place, and between where it hashes to and there is no place
+///   `none`: an insertion
+///      cannot pass a free place, so that two of one id meet at the same place, where one of them
+///      loses;
+///   4. the counts are those of places that are not `none`, and of members among them. The id that
+///   marks dead places cannot
 ///      stand in one: that it is a member is a bit of the counts.
 ///
-/// Any lane may call anything at any time, but `clear` and `audit`, which need the set for themselves. Members are inserted,
-/// found and erased by lanes side by side, with a compare-and-swap of one place. Only to replace the array a lane closes the
-/// gate, waits for the lanes inside, and keeps others out. A lane inside waits for nobody and does not call the heap; the
-/// lane that closed the gate calls the heap, which waits for nobody. So no wait hangs on another one, also among the lanes
-/// of one warp: with independent thread scheduling all that is needed is that every lane goes on at some time.
+/// Any lane may call anything at any time, but `clear` and `audit`, which need the set for
+/// themselves. Members are inserted, found and erased by lanes side by side, with a
+/// compare-and-swap of one place. Only to replace the array a lane closes the gate, waits for the
+/// lanes inside, and keeps others out. A lane inside waits for nobody and does not call the heap;
+/// the lane that closed the gate calls the heap, which waits for nobody. So no wait hangs on
+/// another one, also among the lanes of one warp: with independent thread scheduling all that is
+/// needed is that every lane goes on at some time.
 ///
-/// Costs: O(1) expected, replacing the array amortised; 24 bytes, and 4 for each place. The scan of an unsorted array was
-/// rejected: under a hub with 10^5 neighbours it costs O(degree) for each edge. Places of erased members are used again only
-/// when the array is replaced, so churn costs a replacement for every quarter of the capacity.
+/// Costs: O(1) expected, replacing the array amortised; 24 bytes, and 4 for each place. The scan of
+/// an unsorted array was rejected: under a hub with 10^5 neighbours it costs O(degree) for each
+/// edge. Places of erased members are used again only when the array is replaced, so churn costs a
+/// replacement for every quarter of the capacity.
 ///
-/// Memory order. `places_` and `capacity_` are plain: (O) opens the gate with release after they were written, (E) enters
-/// with acquire before they are read. (X) leaves with release after the last access, (W) waits with acquire before the array
-/// is replaced or freed. The gate changes by RMWs only, so that (E) and (W) synchronize with every (O) and (X) before them.
-/// (B) asks to close and (L) looks whether it is worth trying to enter; (E) and (W) decide. (D) takes back an entry under
-/// which nothing was accessed. (P) orders nothing: an id says nothing about other memory. (N) is a count; who closed the gate
-/// reads it exactly, by (W).
+/// Memory order. `places_` and `capacity_` are plain: (O) opens the gate with release after they
+/// were written, (E) enters with acquire before they are read. (X) leaves with release after the
+/// last access, (W) waits with acquire before the array is replaced or freed. The gate changes by
+/// RMWs only, so that (E) and (W) synchronize with every (O) and (X) before them. (B) asks to close
+/// and (L) looks whether it is worth trying to enter; (E) and (W) decide. (D) takes back an entry
+/// under which nothing was accessed. (P) orders nothing: an id says nothing about other memory. (N)
+/// is a count; who closed the gate reads it exactly, by (W).
 class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
@@ -60,7 +69,8 @@ class id_set {
     }
   }
 
-  /// Removes `id`. O(1) expected, amortised. A smaller array that there is no memory for is not an error.
+  /// Removes `id`. O(1) expected, amortised. A smaller array that there is no memory for is not an
+  /// error.
   template <class Heap>
   [[nodiscard]] QUARRY_HD change_result erase(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
@@ -98,8 +108,8 @@ class id_set {
     return members(now) + ((now & dead_is_member) != 0 ? 1 : 0);
   }
 
-  /// Calls `visit(id)` for the members in every `stride`th place, from place `first` on, so that `stride` lanes see all.
-  /// `visit` must not wait, nor change this set.
+  /// Calls `visit(id)` for the members in every `stride`th place, from place `first` on, so that
+  /// `stride` lanes see all. `visit` must not wait, nor change this set.
   template <class Visit>
   QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) {
     enter();
@@ -219,7 +229,8 @@ class id_set {
     return change_result::out_of_memory;
   }
 
-  /// Requires the gate to be closed by this lane. Without memory for a larger array the places of erased members serve.
+  /// Requires the gate to be closed by this lane. Without memory for a larger array the places of
+  /// erased members serve.
   template <class Heap>
   QUARRY_SLOW change_result insert_alone(Heap const& heap, std::uint32_t id) {
     if (find(id) != none) return change_result::duplicate;

@@ -10,8 +10,9 @@ namespace quarry {
 
 class heap_memory;
 
-/// Zeroed memory that kernels of one machine see, for the state that a heap's user shares with them. Owned; the host reads and
-/// writes it between launches: each call first waits until kernels are done.
+/// Zeroed memory that kernels of one machine see, for the state that a heap's user shares with
+/// them. Owned; the host reads and writes it between launches: each call first waits until kernels
+/// are done.
 class kernel_memory {
  public:
   /// Throws std::bad_alloc, or std::runtime_error that names the call.

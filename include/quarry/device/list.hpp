@@ -9,19 +9,23 @@
 
 namespace quarry {
 
-/// A list on a heap that many lanes push to, and any lane takes as a whole. Zeroed memory is an empty list.
+/// A list on a heap that many lanes push to, and any lane takes as a whole. Zeroed memory is an
+/// empty list.
 ///
-/// Invariant: from the head, `next` leads through every element that was pushed and not taken, the newest first.
+/// Invariant: from the head, `next` leads through every element that was pushed and not taken, the
+/// newest first.
 ///
-/// Any lane may call anything at any time. `push_front` is lock-free: it tries again only if another lane got in between;
-/// `pop_all` is one exchange and never waits. Nothing takes a single element: that would follow a node which another lane may
-/// have freed, and could mistake a new node at an old address for the old one (the ABA problem). A push that does the latter
-/// still links to the head that is there.
+/// Any lane may call anything at any time. `push_front` is lock-free: it tries again only if
+/// another lane got in between; `pop_all` is one exchange and never waits. Nothing takes a single
+/// element: that would follow a node which another lane may have freed, and could mistake a new
+/// node at an old address for the old one (the ABA problem). A push that does the latter still
+/// links to the head that is there.
 ///
 /// Costs: an allocation and a compare-and-swap of the one head for each element.
 ///
-/// Memory order. (P) publishes a node with release; (T) takes the head with acquire, and pushes in between are RMWs, which
-/// continue the release sequences of those before: who pops sees all of every node. (L) orders nothing; (P) decides.
+/// Memory order. (P) publishes a node with release; (T) takes the head with acquire, and pushes in
+/// between are RMWs, which continue the release sequences of those before: who pops sees all of
+/// every node. (L) orders nothing; (P) decides.
 template <class T, class Heap = heap_ref>
 class list {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Safety checks that cost something, each a named bit. A double free and a foreign or interior pointer are always reported.
+// Safety checks that cost something, each a named bit. A double free and a foreign or interior
+// pointer are always reported.
 #pragma once
 
 #include "quarry/core/config.hpp"
@@ -8,21 +9,23 @@ namespace quarry {
 
 enum class mitigation : std::uint32_t {
   none = 0,
-  /// Threat: writes behind an allocation; frees of what was never handed out. Cost: 8 bytes an allocation, a write on malloc, a
-  /// read on free, and there two loads more. Test: a kernel that writes one byte too many must leave `overflow`, and one that
-  /// frees a slice nobody has, `double_free`.
+  /// Threat: writes behind an allocation; frees of what was never handed out. Cost: 8 bytes an
+  /// allocation, a write on malloc, a read on free, and there two loads more. Test: a kernel that
+  /// writes one byte too many must leave `overflow`, and one that frees a slice nobody has,
+  /// `double_free`.
   canary = 1,
-  /// Threat: writes to freed memory. Of whole segments it finds nothing: what used them since cannot be told from a stale
-  /// write. Cost: writes the allocation on free, at most 4 KiB of it, and reads that when it leaves the quarantine and on
-  /// malloc. Needs `canary`, which tells what was freed. Test: a kernel that writes to what it has freed must leave
-  /// `use_after_free`.
+  /// Threat: writes to freed memory. Of whole segments it finds nothing: what used them since
+  /// cannot be told from a stale write. Cost: writes the allocation on free, at most 4 KiB of it,
+  /// and reads that when it leaves the quarantine and on malloc. Needs `canary`, which tells what
+  /// was freed. Test: a kernel that writes to what it has freed must leave `use_after_free`.
   poison = 2,
-  /// Threat: re-use right after a free makes stale pointers valid. Cost: the last 1024 frees of up to 4 KiB are held back, until
-  /// memory runs out; a failing malloc looks at all of them. Needs `canary`, which marks what is held back. Test: an address
-  /// freed must not come back for 1024 frees.
+  /// Threat: re-use right after a free makes stale pointers valid. Cost: the last 1024 frees of up
+  /// to 4 KiB are held back, until memory runs out; a failing malloc looks at all of them. Needs
+  /// `canary`, which marks what is held back. Test: an address freed must not come back for 1024
+  /// frees.
   quarantine = 4,
-  /// Threat: addresses that an attacker can predict. Large allocations still come from the far end. Cost: none on malloc. Test:
-  /// heaps with different seeds give different first addresses.
+  /// Threat: addresses that an attacker can predict. Large allocations still come from the far end.
+  /// Cost: none on malloc. Test: heaps with different seeds give different first addresses.
   random_start = 8,
 };
 
@@ -41,7 +44,8 @@ inline constexpr auto mitigations = static_cast<mitigation>(QUARRY_HARDENED);
   return (static_cast<std::uint32_t>(mitigations) & static_cast<std::uint32_t>(one)) != 0;
 }
 
-static_assert(is_on(mitigation::canary) || (!is_on(mitigation::poison) && !is_on(mitigation::quarantine)),
+static_assert(is_on(mitigation::canary) ||
+                  (!is_on(mitigation::poison) && !is_on(mitigation::quarantine)),
               "QUARRY_HARDENED: poison and quarantine need the canary");
 
 }  // namespace quarry

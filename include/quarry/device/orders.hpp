@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory orders that a test can take away.
 //
-// An order on which correctness rests has a label in its type's comment. A build with QUARRY_MUTANT set to that label
-// relaxes it, and the tests of that build must fail; if they do not, either the order is not needed or the tests are weak.
+// An order on which correctness rests has a label in its type's comment. A build with QUARRY_MUTANT
+// set to that label relaxes it, and the tests of that build must fail; if they do not, either the
+// order is not needed or the tests are weak.
 #pragma once
 
 #include "quarry/simt/atomic.hpp"
@@ -20,24 +21,42 @@ namespace quarry {
   return *label == *chosen;
 }
 
-inline constexpr simt::memory_order slice_release_order = is_mutant("R") ? simt::relaxed : simt::release;
-inline constexpr simt::memory_order slice_claim_order = is_mutant("C") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order slice_observe_order = is_mutant("A") ? simt::relaxed : simt::fenced_acquire;
-// Who completes a block has acquired all counts (G), which would hide the loss of (A): the label takes both away.
-inline constexpr simt::memory_order block_count_order = is_mutant("A") ? simt::relaxed : simt::fenced_acq_rel;
-inline constexpr simt::memory_order block_reserve_order = is_mutant("P") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order block_open_order = is_mutant("H") ? simt::relaxed : simt::acq_rel;
-inline constexpr simt::memory_order slot_take_order = is_mutant("T") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order slot_open_order = is_mutant("O") ? simt::relaxed : simt::fenced_release;
-inline constexpr simt::memory_order tree_insert_order = is_mutant("I") ? simt::relaxed : simt::release;
-inline constexpr simt::memory_order tree_claim_order = is_mutant("J") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order segment_count_order = is_mutant("S") ? simt::relaxed : simt::acq_rel;
-inline constexpr simt::memory_order superblock_count_order = is_mutant("K") ? simt::relaxed : simt::acq_rel;
-inline constexpr simt::memory_order map_insert_order = is_mutant("M") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order slice_release_order =
+    is_mutant("R") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order slice_claim_order =
+    is_mutant("C") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order slice_observe_order =
+    is_mutant("A") ? simt::relaxed : simt::fenced_acquire;
+// Who completes a block has acquired all counts (G), which would hide the loss of (A): the label
+// takes both away.
+inline constexpr simt::memory_order block_count_order =
+    is_mutant("A") ? simt::relaxed : simt::fenced_acq_rel;
+inline constexpr simt::memory_order block_reserve_order =
+    is_mutant("P") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order block_open_order =
+    is_mutant("H") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order slot_take_order =
+    is_mutant("T") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order slot_open_order =
+    is_mutant("O") ? simt::relaxed : simt::fenced_release;
+inline constexpr simt::memory_order tree_insert_order =
+    is_mutant("I") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order tree_claim_order =
+    is_mutant("J") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order segment_count_order =
+    is_mutant("S") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order superblock_count_order =
+    is_mutant("K") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order map_insert_order =
+    is_mutant("M") ? simt::relaxed : simt::release;
 inline constexpr simt::memory_order map_find_order = is_mutant("F") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order header_change_order = is_mutant("Q") ? simt::relaxed : simt::acq_rel;
-inline constexpr simt::memory_order header_load_order = is_mutant("Q") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order segment_reserve_order = is_mutant("W") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order superblock_leave_order = is_mutant("Z") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order header_change_order =
+    is_mutant("Q") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order header_load_order =
+    is_mutant("Q") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order segment_reserve_order =
+    is_mutant("W") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order superblock_leave_order =
+    is_mutant("Z") ? simt::relaxed : simt::acq_rel;
 
 }  // namespace quarry

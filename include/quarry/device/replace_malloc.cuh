@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included by a file, anywhere in it, this lets the host replace malloc, free, new and delete of the file's kernels by a heap's
-// (replace_malloc.hpp) and put them back. Nothing else in the file changes, host code not at all; until the host calls
-// `quarry::replace_malloc`, kernels have CUDA's own. Every file whose kernels free what such a file allocates must include it;
-// `nvcc -include quarry/device/replace_malloc.cuh` does so for all. With and without -rdc; with it, nvlink warns of stack sizes
-// that it cannot know (--suppress-stack-size-warning), and the heap sets the limit. What this cannot reach, and how it works:
-// simt/renamed_malloc.cuh.
+// Included by a file, anywhere in it, this lets the host replace malloc, free, new and delete of
+// the file's kernels by a heap's (replace_malloc.hpp) and put them back. Nothing else in the file
+// changes, host code not at all; until the host calls `quarry::replace_malloc`, kernels have CUDA's
+// own. Every file whose kernels free what such a file allocates must include it; `nvcc -include
+// quarry/device/replace_malloc.cuh` does so for all. With and without -rdc; with it, nvlink warns
+// of stack sizes that it cannot know (--suppress-stack-size-warning), and the heap sets the limit.
+// What this cannot reach, and how it works: simt/renamed_malloc.cuh.
 #pragma once
 
 #include "quarry/device/replace_malloc.hpp"
@@ -22,29 +23,42 @@ __constant__ malloc_route route;
     [] {
       malloc_route result;
       simt::check_cuda(cudaDeviceSynchronize(), "kernels before a change of malloc");
-      simt::check_cuda(cudaMemcpyFromSymbol(&result, route, sizeof(result)), "cudaMemcpyFromSymbol of malloc's route");
+      simt::check_cuda(cudaMemcpyFromSymbol(&result, route, sizeof(result)),
+                       "cudaMemcpyFromSymbol of malloc's route");
       return result;
     },
     [](malloc_route const& wanted) {
       simt::check_cuda(cudaDeviceSynchronize(), "kernels before a change of malloc");
-      simt::check_cuda(cudaMemcpyToSymbol(route, &wanted, sizeof(wanted)), "cudaMemcpyToSymbol of malloc's route");
+      simt::check_cuda(cudaMemcpyToSymbol(route, &wanted, sizeof(wanted)),
+                       "cudaMemcpyToSymbol of malloc's route");
     }};
 
 }  // namespace
 }  // namespace quarry::replaced
 
-// What renamed_malloc.cuh makes of the kernels' calls. `used`: nothing refers to them by these names. With -rdc the linker may
-// take any file's for all: the routes are equal. A size given to delete is not checked, which would be a second look-up.
+// What renamed_malloc.cuh makes of the kernels' calls. `used`: nothing refers to them by these
+// names. With -rdc the linker may take any file's for all: the routes are equal. A size given to
+// delete is not checked, which would be a second look-up.
 #define QUARRY_KERNEL_FUNCTION extern "C" inline __attribute__((used)) __device__
 
-QUARRY_KERNEL_FUNCTION void* quarry_kernel_malloc(std::size_t size) noexcept { return quarry::replaced::route.malloc(size); }
-QUARRY_KERNEL_FUNCTION void* quarry_kernel_malloc_aligned(std::size_t size, std::align_val_t alignment) noexcept {
+QUARRY_KERNEL_FUNCTION void* quarry_kernel_malloc(std::size_t size) noexcept {
+  return quarry::replaced::route.malloc(size);
+}
+QUARRY_KERNEL_FUNCTION void* quarry_kernel_malloc_aligned(std::size_t size,
+                                                          std::align_val_t alignment) noexcept {
   return quarry::replaced::route.aligned_malloc(static_cast<std::size_t>(alignment), size);
 }
-QUARRY_KERNEL_FUNCTION void quarry_kernel_free(void* pointer) noexcept { quarry::replaced::route.free(pointer); }
-QUARRY_KERNEL_FUNCTION void quarry_kernel_free_sized(void* pointer, std::size_t) noexcept { quarry_kernel_free(pointer); }
-QUARRY_KERNEL_FUNCTION void quarry_kernel_free_aligned(void* pointer, std::align_val_t) noexcept { quarry_kernel_free(pointer); }
-QUARRY_KERNEL_FUNCTION void quarry_kernel_free_sized_aligned(void* pointer, std::size_t, std::align_val_t) noexcept {
+QUARRY_KERNEL_FUNCTION void quarry_kernel_free(void* pointer) noexcept {
+  quarry::replaced::route.free(pointer);
+}
+QUARRY_KERNEL_FUNCTION void quarry_kernel_free_sized(void* pointer, std::size_t) noexcept {
+  quarry_kernel_free(pointer);
+}
+QUARRY_KERNEL_FUNCTION void quarry_kernel_free_aligned(void* pointer, std::align_val_t) noexcept {
+  quarry_kernel_free(pointer);
+}
+QUARRY_KERNEL_FUNCTION void quarry_kernel_free_sized_aligned(void* pointer, std::size_t,
+                                                             std::align_val_t) noexcept {
   quarry_kernel_free(pointer);
 }
 

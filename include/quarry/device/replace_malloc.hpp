@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that call malloc, free, new and delete, served by a heap: the host's calls. A file with such kernels includes
-// replace_malloc.cuh.
+// Kernels that call malloc, free, new and delete, served by a heap: the host's calls. A file with
+// such kernels includes replace_malloc.cuh.
 #pragma once
 
 #include "quarry/device/heap.hpp"
@@ -8,24 +8,29 @@
 
 namespace quarry {
 
-/// From now on `malloc` and `new` in kernels use `heap`, in all files of the program that include replace_malloc.cuh. `free`
-/// and `delete` tell by the address whose memory it is: what CUDA's own malloc gave before can be freed as before.
+/// From now on `malloc` and `new` in kernels use `heap`, in all files of the program that include
+/// replace_malloc.cuh. `free` and `delete` tell by the address whose memory it is: what CUDA's own
+/// malloc gave before can be freed as before.
 ///
-/// Waits for the current CUDA device, which must be the heap's; other devices go on as they were. The heap must outlive the
-/// kernels that use it, and so must what was replaced before: after a second call for another heap, `free` knows no pointer
-/// of the first. Throws std::logic_error if the program has no such file for the heap's machine, and std::runtime_error if
-/// CUDA fails: files may then differ in where they allocate, and can all free. Call it again after a library with such files
-/// was loaded. O(files).
+/// Waits for the current CUDA device, which must be the heap's; other devices go on as they were.
+/// The heap must outlive the kernels that use it, and so must what was replaced before: after a
+/// second call for another heap, `free` knows no pointer of the first. Throws std::logic_error if
+/// the program has no such file for the heap's machine, and std::runtime_error if CUDA fails: files
+/// may then differ in where they allocate, and can all free. Call it again after a library with
+/// such files was loaded. O(files).
 void replace_malloc(heap const& heap);
 
-/// From now on `malloc` and `new` in kernels are CUDA's own again, on the current CUDA device. What the heap gave can be freed
-/// as before, as long as the heap lives. Waits, throws and costs as `replace_malloc` does; harmless if nothing was replaced.
+/// From now on `malloc` and `new` in kernels are CUDA's own again, on the current CUDA device. What
+/// the heap gave can be freed as before, as long as the heap lives. Waits, throws and costs as
+/// `replace_malloc` does; harmless if nothing was replaced.
 void restore_malloc();
 
-/// Where `malloc` and `free` of kernels lead: to a heap, or to the machine's own. Trivially copyable; owns nothing.
+/// Where `malloc` and `free` of kernels lead: to a heap, or to the machine's own. Trivially
+/// copyable; owns nothing.
 ///
-/// Any lane may call it at any time. On top of the heap_ref's own cost it needs this object, which kernels read from constant
-/// memory; in particular `free` finds out whose a pointer is without a look at the heap's state.
+/// Any lane may call it at any time. On top of the heap_ref's own cost it needs this object, which
+/// kernels read from constant memory; in particular `free` finds out whose a pointer is without a
+/// look at the heap's state.
 class malloc_route {
  public:
   /// To the machine's own.
@@ -33,7 +38,10 @@ class malloc_route {
 
   /// To `heap`, whose allocations all lie in the `region_bytes` from `region`.
   malloc_route(heap_ref heap, void const* region, bytes region_bytes)
-      : heap_{heap}, region_{reinterpret_cast<std::uint64_t>(region)}, region_bytes_{region_bytes}, allocates_{true} {}
+      : heap_{heap},
+        region_{reinterpret_cast<std::uint64_t>(region)},
+        region_bytes_{region_bytes},
+        allocates_{true} {}
 
   /// The same to `free`; `malloc` is the machine's own.
   [[nodiscard]] malloc_route frees_only() const {
@@ -44,7 +52,8 @@ class malloc_route {
 
   [[nodiscard]] bool allocates() const { return allocates_; }
 
-  /// At least `size` bytes at a multiple of 16, or nullptr; there is no second try elsewhere when the heap is full.
+  /// At least `size` bytes at a multiple of 16, or nullptr; there is no second try elsewhere when
+  /// the heap is full.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     if (!allocates_) return simt::own_malloc::malloc(size);
     heap_ref const heap = heap_;
@@ -58,8 +67,8 @@ class malloc_route {
     return heap.aligned_malloc(alignment, size);
   }
 
-  /// Gives back what either gave; nullptr is ignored. A wrong pointer into the region leaves a fault in the heap; any other is
-  /// the machine's, for better or worse.
+  /// Gives back what either gave; nullptr is ignored. A wrong pointer into the region leaves a
+  /// fault in the heap; any other is the machine's, for better or worse.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     if (reinterpret_cast<std::uint64_t>(pointer) - region_ >= region_bytes_) {
@@ -77,10 +86,12 @@ class malloc_route {
   bool allocates_ = false;
 };
 
-/// A file's own malloc_route, known to `replace_malloc` for as long as this object lives: replace_malloc.cuh makes one for each
-/// file, since without -rdc no two files can share a variable of the GPU.
+/// A file's own malloc_route, known to `replace_malloc` for as long as this object lives:
+/// replace_malloc.cuh makes one for each file, since without -rdc no two files can share a variable
+/// of the GPU.
 ///
-/// The loader and the storer access the route, on the machine `where`, and wait until no kernel runs; they may throw.
+/// The loader and the storer access the route, on the machine `where`, and wait until no kernel
+/// runs; they may throw.
 class file_with_route {
  public:
   using loader = malloc_route (*)();

@@ -8,15 +8,16 @@ namespace quarry {
 
 /// What a lane wants for its group, and what it got.
 ///
-/// It lies in the lane's own memory: the functions of the slow path get a reference to it and need few registers, of which
-/// the one with the most decides how many warps of any kernel that allocates run at once.
+/// It lies in the lane's own memory: the functions of the slow path get a reference to it and need
+/// few registers, of which the one with the most decides how many warps of any kernel that
+/// allocates run at once.
 struct slice_request {
   enum class source : std::uint32_t { nothing, tickets, bits };
 
   heap_state* state;
   size_class id;
-  std::uint32_t count;        // slices wanted
-  std::uint32_t random = 0;   // where to begin looking
+  std::uint32_t count;       // slices wanted
+  std::uint32_t random = 0;  // where to begin looking
   source from = source::nothing;
   std::uint32_t slot = 0;     // tickets: which slot
   std::uint32_t segment = 0;  // bits
@@ -24,17 +25,20 @@ struct slice_request {
   word value = 0;             // tickets: the slot before; bits: which slices of the word
 };
 
-/// Claims slices that came back: class tree, segment, block, word, each found by a hint and decided by its own atomic.
+/// Claims slices that came back: class tree, segment, block, word, each found by a hint and decided
+/// by its own atomic.
 ///
-/// Lock-free; each function works for one lane on behalf of its group. Of what may hold something each lane picks one by a number
-/// that depends on who it is, so that they seldom meet. (To begin at a random place and take what comes next is not enough: the
-/// segments of a class often lie side by side, and then most lanes meet at the first of them.)
+/// Lock-free; each function works for one lane on behalf of its group. Of what may hold something
+/// each lane picks one by a number that depends on who it is, so that they seldom meet. (To begin
+/// at a random place and take what comes next is not enough: the segments of a class often lie side
+/// by side, and then most lanes meet at the first of them.)
 ///
-/// Memory order. (L) orders nothing: it picks what to try. A segment without an advertised block is taken out of its class's
-/// tree (D), and its masks are read again (V), as in slice_return.
+/// Memory order. (L) orders nothing: it picks what to try. A segment without an advertised block is
+/// taken out of its class's tree (D), and its masks are read again (V), as in slice_return.
 class slice_claim {
  public:
-  /// Slices that came back, looking at no more than `tries` segments that hold none. False if there are none.
+  /// Slices that came back, looking at no more than `tries` segments that hold none. False if there
+  /// are none.
   QUARRY_SLOW static bool claim_returned(slice_request& request, std::uint32_t tries) {
     request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
     QUARRY_NO_UNROLL
@@ -58,7 +62,8 @@ class slice_claim {
   }
 
   QUARRY_SLOW static bool claim_by_mask(slice_request& request, std::uint32_t segment) {
-    std::uint32_t const masks = (request.state->blocks_of(request.id) + bits_per_word - 1) / bits_per_word;
+    std::uint32_t const masks =
+        (request.state->blocks_of(request.id) + bits_per_word - 1) / bits_per_word;
     std::uint32_t mask = scaled(request.random, masks);
     QUARRY_NO_UNROLL
     for (std::uint32_t left = masks; left != 0; --left) {
@@ -69,21 +74,29 @@ class slice_claim {
   }
 
   /// Slices of the 64 blocks from `mask` * 64 on.
-  QUARRY_SLOW static bool claim_in_mask(slice_request& request, std::uint32_t segment, std::uint32_t mask) {
+  QUARRY_SLOW static bool claim_in_mask(slice_request& request, std::uint32_t segment,
+                                        std::uint32_t mask) {
     QUARRY_NO_UNROLL
     for (std::uint32_t tries = bits_per_word; tries != 0; --tries) {
-      std::uint32_t const bit = any_one(request.state->advertised_at(segment, mask).load(simt::relaxed), request.random << 8);  // (L)
+      std::uint32_t const bit =
+          any_one(request.state->advertised_at(segment, mask).load(simt::relaxed),
+                  request.random << 8);  // (L)
       if (bit == bits_per_word) break;
-      if (simt::far_call(&request, &claim_in_block, request, segment, mask * bits_per_word + bit)) return true;
-      simt::far_call(&request, &slice_return::withdraw, *request.state, segment, mask * bits_per_word + bit);
+      if (simt::far_call(&request, &claim_in_block, request, segment, mask * bits_per_word + bit))
+        return true;
+      simt::far_call(&request, &slice_return::withdraw, *request.state, segment,
+                     mask * bits_per_word + bit);
       simt::pause();
     }
     return false;
   }
 
-  /// Slices of one block. Reserving comes first: from then on the segment keeps its class, whichever that is.
-  QUARRY_SLOW static bool claim_in_block(slice_request& request, std::uint32_t segment, std::uint32_t block_index) {
-    if (block_index >= request.state->blocks_of(request.id)) return false;  // a late advertisement of an earlier use
+  /// Slices of one block. Reserving comes first: from then on the segment keeps its class,
+  /// whichever that is.
+  QUARRY_SLOW static bool claim_in_block(slice_request& request, std::uint32_t segment,
+                                         std::uint32_t block_index) {
+    // a late advertisement of an earlier use
+    if (block_index >= request.state->blocks_of(request.id)) return false;
     request.segment = segment;
     request.index = block_index * words_per_block;
     word const seen = request.state->block_at(request.id, segment, block_index).peek();
@@ -100,26 +113,36 @@ class slice_claim {
   }
 
   /// Slices of a block that is not free.
-  QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment, std::uint32_t block_index) {
+  QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
+                                          std::uint32_t block_index) {
     block const from = request.state->block_at(request.id, segment, block_index);
     word const before = from.reserve(request.count);
     request.value = before;  // kept for return_reserved, in no register
     if (block::is_closed(before)) {
       word const now = from.undo(before, -std::int64_t{request.count});
-      if (now != 0) simt::far_call(&request, &slice_return::follow_return, *request.state, segment, block_index, request.count, now);
+      if (now != 0)
+        simt::far_call(&request, &slice_return::follow_return, *request.state, segment, block_index,
+                       request.count, now);
       return 0;
     }
     std::uint32_t const reserved = block::reserved_of(before, request.count);
-    word const taken = reserved == 0 ? 0 : simt::far_call(&request, &claim_reserved, request, segment, block_index, reserved);
+    word const taken = reserved == 0 ? 0
+                                     : simt::far_call(&request, &claim_reserved, request, segment,
+                                                      block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
-    if (rest != 0) simt::far_call(&request, &slice_return::return_reserved, *request.state, segment, block_index, rest, request.value);
+    if (rest != 0)
+      simt::far_call(&request, &slice_return::return_reserved, *request.state, segment, block_index,
+                     rest, request.value);
     return taken;
   }
 
-  /// Up to `count` slices, which the caller has reserved, of one word of the block. None if the segment has another class.
-  QUARRY_SLOW static word claim_reserved(slice_request& request, std::uint32_t segment, std::uint32_t block_index, std::uint32_t count) {
+  /// Up to `count` slices, which the caller has reserved, of one word of the block. None if the
+  /// segment has another class.
+  QUARRY_SLOW static word claim_reserved(slice_request& request, std::uint32_t segment,
+                                         std::uint32_t block_index, std::uint32_t count) {
     block const from = request.state->block_at(request.id, segment, block_index);
-    if (!(request.state->segments[segment].load() == segment_use::slices_of(request.id))) return 0;  // (N) of segment_entry
+    if (!(request.state->segments[segment].load() == segment_use::slices_of(request.id)))
+      return 0;  // (N) of segment_entry
     std::uint32_t const words = from.words();
     std::uint32_t at = scaled(request.random << 16, words);
     QUARRY_NO_UNROLL
@@ -133,13 +156,16 @@ class slice_claim {
     return 0;
   }
 
-  /// Slices of a free block, which becomes one whose other slices can be claimed. Zero if it cannot be had.
-  QUARRY_SLOW static word revive_block(slice_request& request, std::uint32_t segment, std::uint32_t block_index) {
+  /// Slices of a free block, which becomes one whose other slices can be claimed. Zero if it cannot
+  /// be had.
+  QUARRY_SLOW static word revive_block(slice_request& request, std::uint32_t segment,
+                                       std::uint32_t block_index) {
     heap_state& state = *request.state;
     if (!state.segments[segment].reserve_free_block()) return 0;
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
     bool const is_ours = use == segment_use::slices_of(request.id);
-    word const taken = is_ours ? simt::far_call(&state, &revive_reserved, request, segment, block_index) : 0;
+    word const taken =
+        is_ours ? simt::far_call(&state, &revive_reserved, request, segment, block_index) : 0;
     if (taken != 0) {
       simt::far_call(&state, &slice_return::advertise, state, request.id, segment, block_index);
     } else {
@@ -148,12 +174,14 @@ class slice_claim {
     return taken;
   }
 
-  QUARRY_SLOW static word revive_reserved(slice_request& request, std::uint32_t segment, std::uint32_t block_index) {
+  QUARRY_SLOW static word revive_reserved(slice_request& request, std::uint32_t segment,
+                                          std::uint32_t block_index) {
     return request.state->block_at(request.id, segment, block_index).revive(request.count);
   }
 
   /// None of the segment's blocks was found to hold anything for this class.
-  QUARRY_SLOW static void withdraw_segment(heap_state& state, size_class id, std::uint32_t segment) {
+  QUARRY_SLOW static void withdraw_segment(heap_state& state, size_class id,
+                                           std::uint32_t segment) {
     bit_tree const tree = state.class_tree(id);
     tree.claim(segment);  // (D)
     segment_use const use = state.segments[segment].load();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slow path of small allocations: a new run, slices that came back, memory taken back from other classes.
+// The slow path of small allocations: a new run, slices that came back, memory taken back from
+// other classes.
 #pragma once
 
 #include "quarry/device/mitigations.hpp"
@@ -9,46 +10,57 @@ namespace quarry {
 
 /// Finds slices for one lane on behalf of its group when its slot is used up.
 ///
-/// Lock-free but for the replacement of a class's run, on which others wait for a bounded time only (class_run). The order in
-/// which memory is looked for: tickets of the class's other slots; slices that came back, with little effort, unless more than
-/// half of the segments are free; free segments; what other classes' runs have not handed out; slices that came back, with all
-/// effort. Fresh slices are cheaper by far, and blocks that nobody claims from come back whole.
+/// Lock-free but for the replacement of a class's run, on which others wait for a bounded time only
+/// (class_run). The order in which memory is looked for: tickets of the class's other slots; slices
+/// that came back, with little effort, unless more than half of the segments are free; free
+/// segments; what other classes' runs have not handed out; slices that came back, with all effort.
+/// Fresh slices are cheaper by far, and blocks that nobody claims from come back whole.
 class slice_supply {
  public:
-  /// Slices of the request's class: as many as it wants, or fewer, since they are of one place. False if none is to be had.
+  /// Slices of the request's class: as many as it wants, or fewer, since they are of one place.
+  /// False if none is to be had.
   QUARRY_SLOW static bool acquire(slice_request& request) {
     bool with_all_effort = false;
     QUARRY_NO_UNROLL
     for (std::uint32_t waited = 0; waited < wait_limit; ++waited) {
       word run_that_is_over = 0;
-      outcome const now = simt::far_call(&request, &acquire_once, request, with_all_effort, run_that_is_over);
+      outcome const now =
+          simt::far_call(&request, &acquire_once, request, with_all_effort, run_that_is_over);
       if (now == outcome::found) return true;
       if (now == outcome::wait) continue;
       if (with_all_effort && simt::far_call(&request, &is_exhausted, request)) return false;
-      if (!simt::far_call(&request, &replace_run, *request.state, request.id, run_that_is_over)) with_all_effort = true;
+      if (!simt::far_call(&request, &replace_run, *request.state, request.id, run_that_is_over))
+        with_all_effort = true;
     }
     return false;
   }
 
   enum class outcome : std::uint32_t { found, wait, run_is_over };
 
-  /// Tickets of the class's run, or slices that came back if it is over. `wait` if there may be tickets in a moment;
-  /// `run_is_over`, with the class's word in `seen`, if there is neither.
-  QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort, word& seen) {
+  /// Tickets of the class's run, or slices that came back if it is over. `wait` if there may be
+  /// tickets in a moment; `run_is_over`, with the class's word in `seen`, if there is neither.
+  QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort,
+                                          word& seen) {
     heap_state& state = *request.state;
     // All three are on their way together.
-    bool const has_returned = !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
+    bool const has_returned =
+        !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
     seen = state.run(request.id).peek();
     if (class_run::is_busy(seen)) return simt::far_call(&state, &wait_for_tickets, request);
-    if (class_run::used_up(seen) < slots_per_class) return simt::far_call(&state, &take_tickets, request);
+    if (class_run::used_up(seen) < slots_per_class)
+      return simt::far_call(&state, &take_tickets, request);
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
-    if (has_returned && simt::far_call(&state, &slice_claim::claim_returned, request, tries)) return outcome::found;
+    if (has_returned && simt::far_call(&state, &slice_claim::claim_returned, request, tries))
+      return outcome::found;
     return outcome::run_is_over;
   }
 
-  /// A search may have missed what another lane was putting right (bit_tree::successor): the leaves have the last word.
+  /// A search may have missed what another lane was putting right (bit_tree::successor): the leaves
+  /// have the last word.
   QUARRY_SLOW static bool is_exhausted(slice_request& request) {
-    if (request.state->segment_tree().count() == 0 && request.state->class_tree(request.id).count() == 0) return true;
+    if (request.state->segment_tree().count() == 0 &&
+        request.state->class_tree(request.id).count() == 0)
+      return true;
     simt::pause();
     return false;
   }
@@ -67,8 +79,8 @@ class slice_supply {
 
   static constexpr size_class no_class = ~size_class{0};
 
-  /// Takes back what the runs of classes other than `id` have not handed out, until a segment is free; with `no_class`, of all
-  /// classes. True if a segment is free after that.
+  /// Takes back what the runs of classes other than `id` have not handed out, until a segment is
+  /// free; with `no_class`, of all classes. True if a segment is free after that.
   QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
@@ -83,7 +95,8 @@ class slice_supply {
     return !state.segment_tree().empty();
   }
 
-  /// Ends the run of class `id` and gives back what it had not handed out. False if the run was being replaced.
+  /// Ends the run of class `id` and gives back what it had not handed out. False if the run was
+  /// being replaced.
   QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {
     word const seen = state.run(id).peek();
     if (!state.run(id).lock(seen)) return false;
@@ -91,7 +104,8 @@ class slice_supply {
     state.run(id).set(closed.run.next(0, 0), slots_per_class);
     simt::far_call(&state, &close_slots, closed);
     if (class_run::used_up(seen) != slots_per_class) simt::far_call(&state, &give_back_run, closed);
-    set_has_run(state, id, false);  // after the segments are back: who sees none of both has missed nothing
+    // after the segments are back: who sees none of both has missed nothing
+    set_has_run(state, id, false);
     state.run(id).unlock();
     return true;
   }
@@ -108,14 +122,18 @@ class slice_supply {
     return found != 0;
   }
 
-  [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) { return others_have_run(state, no_class); }
+  [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) {
+    return others_have_run(state, no_class);
+  }
 
-  /// Cuts the segments of `run`, which the caller has claimed, for class `id`, and opens the class's slots on it. Requires the
-  /// class's lock. The host calls it, too, for a state of its own: then the class's last word must have no unused bits.
+  /// Cuts the segments of `run`, which the caller has claimed, for class `id`, and opens the
+  /// class's slots on it. Requires the class's lock. The host calls it, too, for a state of its
+  /// own: then the class's last word must have no unused bits.
   QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
     class_shape const shape = state.shapes[id];
-    segment_shape const entry_shape{run.key(), shape.size, shape.size_multiplier,
-                                    segment_shape::pack(shape.units, shape.unit_shift, shape.size_divider_shift)};
+    segment_shape const entry_shape{
+        run.key(), shape.size, shape.size_multiplier,
+        segment_shape::pack(shape.units, shape.unit_shift, shape.size_divider_shift)};
     std::uint32_t const last_word = (shape.slices - 1) / bits_per_word;
     word const unused_bits = ~low_bits(shape.slices - last_word * bits_per_word);
     QUARRY_NO_UNROLL
@@ -123,18 +141,22 @@ class slice_supply {
       segment_entry& entry = state.segments[run.first() + i];
       entry.store(segment_use::slices_of(id));
       entry.store_shape(entry_shape);
-      if (unused_bits != 0) slice_word{state.word_at(run.first() + i, last_word)}.reset(unused_bits);
+      if (unused_bits != 0)
+        slice_word{state.word_at(run.first() + i, last_word)}.reset(unused_bits);
     }
     std::uint32_t const units = run.count() * shape.units;
-    state.run(id).set(run, units < slots_per_class ? slots_per_class - units : 0);  // slots without a unit are used up
+    // slots without a unit are used up
+    state.run(id).set(run, units < slots_per_class ? slots_per_class - units : 0);
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
   }
 
-  /// Whether more than a sixteenth of the segments is free: then fresh slices come before those that came back.
+  /// Whether more than a sixteenth of the segments is free: then fresh slices come before those
+  /// that came back.
   [[nodiscard]] QUARRY_HD static bool is_roomy(heap_state& state) {
-    return simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed) > state.segments_mapped / 16;  // (L) a hint
+    return simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed) >
+           state.segments_mapped / 16;  // (L) a hint
   }
 
   static constexpr std::uint32_t few_tries = 4;
@@ -145,26 +167,30 @@ class slice_supply {
 
   static constexpr std::uint32_t wait_limit = 1u << 20;
 
-  /// Opens a new run for the class, whose word was `seen`, with memory of other classes if need be. False if there is none.
+  /// Opens a new run for the class, whose word was `seen`, with memory of other classes if need be.
+  /// False if there is none.
   QUARRY_SLOW static bool replace_run(heap_state& state, size_class id, word seen) {
     if (state.segment_tree().empty() && !others_have_run(state, id)) return false;
     if (!state.run(id).lock(seen)) return true;
     bool const opened = simt::far_call(&state, &open_run, state, id);
     state.run(id).unlock();
     if (opened || simt::far_call(&state, &take_back_from_others, state, id)) return true;
-    // What was taken back may have gone to another lane at once; as long as there are runs, there may be more.
+    // What was taken back may have gone to another lane at once; as long as there are runs, there
+    // may be more.
     simt::pause();
     return others_have_run(state, id);
   }
 
-  /// While another lane replaces the run: looks at this warp's slot from time to time, and not at what that lane needs.
+  /// While another lane replaces the run: looks at this warp's slot from time to time, and not at
+  /// what that lane needs.
   QUARRY_SLOW static outcome wait_for_tickets(slice_request& request) {
     block_slot const slot = request.state->slot(request.id, simt::spread() % slots_per_class);
     segment_run const old = block_slot::run_of(slot.peek());
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls; ++i) {
       simt::pause(i);
-      if (!(block_slot::run_of(slot.peek()) == old)) return simt::far_call(&request, &take_tickets, request);
+      if (!(block_slot::run_of(slot.peek()) == old))
+        return simt::far_call(&request, &take_tickets, request);
     }
     return outcome::wait;
   }
@@ -191,8 +217,10 @@ class slice_supply {
     return outcome::wait;
   }
 
-  [[nodiscard]] QUARRY_HD static bool has_tickets(class_shape const& shape, word slot, std::uint32_t index) {
-    return block_slot::place_of(shape, block_slot::run_of(slot), index, block_slot::ticket_of(slot)).valid;
+  [[nodiscard]] QUARRY_HD static bool has_tickets(class_shape const& shape, word slot,
+                                                  std::uint32_t index) {
+    return block_slot::place_of(shape, block_slot::run_of(slot), index, block_slot::ticket_of(slot))
+        .valid;
   }
 
   /// A run that is being taken back.
@@ -200,8 +228,8 @@ class slice_supply {
     heap_state* state;
     size_class id;
     segment_run run;
-    std::uint32_t used_units;                 // up to the last that was touched
-    std::uint32_t tickets[slots_per_class];   // the next of each slot
+    std::uint32_t used_units;                // up to the last that was touched
+    std::uint32_t tickets[slots_per_class];  // the next of each slot
   };
 
   /// Closes the slots of a run and notes where they were.
@@ -209,7 +237,8 @@ class slice_supply {
     std::uint32_t const unit_shift = closed.state->shapes[closed.id].unit_shift;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      std::uint32_t const next = block_slot::ticket_of(closed.state->slot(closed.id, i).close(closed.run.next(0, 0)));
+      std::uint32_t const next =
+          block_slot::ticket_of(closed.state->slot(closed.id, i).close(closed.run.next(0, 0)));
       closed.tickets[i] = next;
       if (next == 0) continue;
       std::uint32_t const touched = ((next - 1) >> unit_shift) * slots_per_class + i + 1;
@@ -223,7 +252,8 @@ class slice_supply {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = closed.run.count(); i-- > 0;) {
       if (i * units >= closed.used_units) {
-        simt::far_call(&closed, &give_back_untouched, *closed.state, closed.id, closed.run.first() + i);
+        simt::far_call(&closed, &give_back_untouched, *closed.state, closed.id,
+                       closed.run.first() + i);
       } else {
         simt::far_call(&closed, &give_back_unused, closed, i);
       }
@@ -231,20 +261,24 @@ class slice_supply {
   }
 
   /// Gives back a segment of which no slice was handed out.
-  QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t segment) {
+  QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id,
+                                              std::uint32_t segment) {
     std::uint32_t const blocks = state.blocks_of(id);
     word* const words = &state.word_at(segment, 0);
     std::uint32_t const shift = state.segment_shift;
     std::uint32_t const slices = state.shapes[id].slices;
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < blocks; ++i) heap_state::block_in(words, shift, slices, i).retire_unused();
+    for (std::uint32_t i = 0; i < blocks; ++i)
+      heap_state::block_in(words, shift, slices, i).retire_unused();
     if (state.segments[segment].add_free_blocks(blocks, blocks)) {
       simt::far_call(&state, &slice_return::give_back_segment, state, id, segment);
       return;
     }
-    // A lane that comes late from an earlier use has reserved a block, to revive it or to add it again.
+    // A lane that comes late from an earlier use has reserved a block, to revive it or to add it
+    // again.
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < blocks; ++i) simt::far_call(&state, &slice_return::advertise, state, id, segment, i);
+    for (std::uint32_t i = 0; i < blocks; ++i)
+      simt::far_call(&state, &slice_return::advertise, state, id, segment, i);
   }
 
   /// Gives back those slices of the run's segment number `index` whose tickets were not taken.
@@ -258,13 +292,13 @@ class slice_supply {
       std::uint32_t const first_ticket = unit / slots_per_class * per_unit;
       std::uint32_t const used = next > first_ticket ? next - first_ticket : 0;
       if (used >= per_unit) continue;
-      simt::far_call(&closed, &give_back_slices, *closed.state, closed.id, closed.run.first() + index, i * per_unit + used,
-                     (i + 1) * per_unit);
+      simt::far_call(&closed, &give_back_slices, *closed.state, closed.id,
+                     closed.run.first() + index, i * per_unit + used, (i + 1) * per_unit);
     }
   }
 
-  QUARRY_SLOW static void give_back_slices(heap_state& state, size_class id, std::uint32_t segment, std::uint32_t begin,
-                                           std::uint32_t end) {
+  QUARRY_SLOW static void give_back_slices(heap_state& state, size_class id, std::uint32_t segment,
+                                           std::uint32_t begin, std::uint32_t end) {
     QUARRY_NO_UNROLL
     while (begin < end) {
       std::uint32_t const bit = begin % bits_per_word;
@@ -272,20 +306,24 @@ class slice_supply {
       if (begin % slices_per_block == 0 && end - begin >= slices_per_block) {
         here = slices_per_block;
         state.block_at(id, segment, begin / slices_per_block).retire_unused();
-        simt::far_call(&state, &slice_return::advertise, state, id, segment, begin / slices_per_block);
+        simt::far_call(&state, &slice_return::advertise, state, id, segment,
+                       begin / slices_per_block);
         simt::far_call(&state, &slice_return::add_free_block, state, id, segment);
       } else {
-        simt::far_call(&state, &slice_return::release_far, state, id, segment, begin / bits_per_word, low_bits(here) << bit);
+        simt::far_call(&state, &slice_return::release_far, state, id, segment,
+                       begin / bits_per_word, low_bits(here) << bit);
       }
       begin += here;
     }
   }
 
-  /// How many segments the class should take. To open a run takes some 30 us, and what it holds is lost to others until they
-  /// need it so much that they take it back. So while memory abounds, or nobody else needs any, a class takes as much again as
-  /// it once held; later a quarter of that. Some is left to others, if there are any.
+  /// How many segments the class should take. To open a run takes some 30 us, and what it holds is
+  /// lost to others until they need it so much that they take it back. So while memory abounds, or
+  /// nobody else needs any, a class takes as much again as it once held; later a quarter of that.
+  /// Some is left to others, if there are any.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
-    std::uint32_t const there = simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed);  // (L) a hint
+    std::uint32_t const there =
+        simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed);  // (L) a hint
     bool const is_alone = !others_have_run(state, id);
     bool const is_half_free = there > state.segments_mapped / 2;
     bool const abounds = is_alone || is_half_free;
@@ -299,12 +337,15 @@ class slice_supply {
     return wanted < share ? wanted : share == 0 ? 1 : share;
   }
 
-  /// Claims segments, formats them for class `id` and opens its slots on them. Requires the class's lock.
+  /// Claims segments, formats them for class `id` and opens its slots on them. Requires the class's
+  /// lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
     simt::atomic_ref<std::uint32_t> free_segments{state.free_segments};
     std::uint32_t const wanted = simt::far_call(&state, &length_of_next_run, state, id);
-    set_has_run(state, id, true);  // before the claim: who finds no segment then sees that we have them
-    std::uint32_t const start = is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
+    // before the claim: who finds no segment then sees that we have them
+    set_has_run(state, id, true);
+    std::uint32_t const start =
+        is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
     bit_tree::run const found = state.segment_tree().claim_front(wanted, start);
     if (found.count == 0) {
       set_has_run(state, id, false);
@@ -315,7 +356,8 @@ class slice_supply {
     if constexpr (is_on(mitigation::poison)) {
       for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
     }
-    simt::far_call(&state, &format_run, state, id, class_run::run_of(state.run(id).peek()).next(found.first, found.count));
+    simt::far_call(&state, &format_run, state, id,
+                   class_run::run_of(state.run(id).peek()).next(found.first, found.count));
     return true;
   }
 

@@ -5,10 +5,12 @@
 
 namespace quarry {
 
-/// Text on a heap that one lane uses at a time, as a vector: appended to, compared, zero-terminated.
+/// Text on a heap that one lane uses at a time, as a vector: appended to, compared,
+/// zero-terminated.
 ///
-/// Invariant: what is behind the last character is a zero, if there is an array at all. Never blocks. What cannot be appended
-/// is refused with false as a whole. Bytes are compared as unsigned numbers; zeros may be among them.
+/// Invariant: what is behind the last character is a zero, if there is an array at all. Never
+/// blocks. What cannot be appended is refused with false as a whole. Bytes are compared as unsigned
+/// numbers; zeros may be among them.
 ///
 /// Costs: 16 bytes and the heap_ref; appending is O(length of what is appended), amortised.
 template <class Heap = heap_ref>
@@ -16,7 +18,8 @@ class string {
  public:
   QUARRY_HD explicit string(Heap heap) : characters_{heap} {}
 
-  /// Appends `length` bytes, which may be this string's own. False, with nothing changed, if there is no memory.
+  /// Appends `length` bytes, which may be this string's own. False, with nothing changed, if there
+  /// is no memory.
   [[nodiscard]] QUARRY_HD bool append(char const* text, std::uint32_t length) {
     std::uint32_t const before = size();
     if (length > 0xFFFF'FFFEu - before) return false;
@@ -50,7 +53,8 @@ class string {
     return append_number(std::int64_t{number});
   }
 
-  /// Negative, 0 or positive: before, equal to, or behind `other`. A prefix is before what it begins.
+  /// Negative, 0 or positive: before, equal to, or behind `other`. A prefix is before what it
+  /// begins.
   [[nodiscard]] QUARRY_HD int compare(char const* other, std::uint32_t length) const {
     for (std::uint32_t i = 0; i < size() && i < length; ++i) {
       auto const a = static_cast<unsigned char>(data()[i]);

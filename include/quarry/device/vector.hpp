@@ -13,11 +13,12 @@
 
 namespace quarry {
 
-/// A growing array that one lane uses at a time; another may go on with it after a barrier or in a later kernel.
+/// A growing array that one lane uses at a time; another may go on with it after a barrier or in a
+/// later kernel.
 ///
-/// Invariants: the first `size()` of `capacity()` elements exist; `data()` is null exactly if the capacity is 0. Never
-/// blocks. What cannot be had is refused with false, and nothing is lost. It frees its array when it ends; it moves, and is
-/// not copied, since a copy may fail.
+/// Invariants: the first `size()` of `capacity()` elements exist; `data()` is null exactly if the
+/// capacity is 0. Never blocks. What cannot be had is refused with false, and nothing is lost. It
+/// frees its array when it ends; it moves, and is not copied, since a copy may fail.
 ///
 /// Costs: 16 bytes and the heap_ref; appending is O(1) amortised, the capacity doubles.
 template <class T, class Heap = heap_ref>
@@ -43,7 +44,8 @@ class vector {
   }
   QUARRY_HD ~vector() { reset(); }
 
-  /// Appends an element made of `arguments`, which may refer to one of this vector. False if there is no memory.
+  /// Appends an element made of `arguments`, which may refer to one of this vector. False if there
+  /// is no memory.
   template <class... Arguments>
   [[nodiscard]] QUARRY_HD bool emplace_back(Arguments&&... arguments) {
     if (size_ < capacity_) {
@@ -100,7 +102,8 @@ class vector {
   [[nodiscard]] QUARRY_HD bool empty() const { return size_ == 0; }
 
  private:
-  /// The next capacity for at least `count` elements: twice as many as now, and the heap's smallest size class.
+  /// The next capacity for at least `count` elements: twice as many as now, and the heap's smallest
+  /// size class.
   [[nodiscard]] QUARRY_HD std::uint32_t grown(std::uint32_t count) const {
     std::uint64_t wanted = std::uint64_t{capacity_} * 2;
     if (wanted > 0xFFFF'FFFFu || wanted < count) wanted = count;
@@ -126,20 +129,23 @@ class vector {
   std::uint32_t capacity_ = 0;
 };
 
-/// An array that many lanes append to at once. Its elements never move: part k holds `first_part` << k of them. Zeroed memory
-/// is an empty one. `T` is trivially copyable.
+/// An array that many lanes append to at once. Its elements never move: part k holds `first_part`
+/// << k of them. Zeroed memory is an empty one. `T` is trivially copyable.
 ///
-/// Invariants, while nobody appends: there are `size()` elements without gaps, and every part that they reach.
+/// Invariants, while nobody appends: there are `size()` elements without gaps, and every part that
+/// they reach.
 ///
-/// Any lane may append at any time; it never waits, and is lock-free: it must try again only if another lane appended.
-/// `size` and elements are for later kernels, or for lanes that a barrier puts behind the appending ones: that an index was
-/// given out does not mean that its element was written. `clear` needs the array for itself.
+/// Any lane may append at any time; it never waits, and is lock-free: it must try again only if
+/// another lane appended. `size` and elements are for later kernels, or for lanes that a barrier
+/// puts behind the appending ones: that an index was given out does not mean that its element was
+/// written. `clear` needs the array for itself.
 ///
-/// Costs: 8 bytes for each of 26 parts, and at most as much memory again as there are elements, or `first_part` of them.
+/// Costs: 8 bytes for each of 26 parts, and at most as much memory again as there are elements, or
+/// `first_part` of them.
 ///
-/// Memory order. (I) installs a part with release after it came from the heap, (A) finds it with acquire before it is
-/// written, so that the heap's ordering of its old and new owner reaches every lane. (N) gives out an index; it orders
-/// nothing.
+/// Memory order. (I) installs a part with release after it came from the heap, (A) finds it with
+/// acquire before it is written, so that the heap's ordering of its old and new owner reaches every
+/// lane. (N) gives out an index; it orders nothing.
 template <class T>
 class shared_vector {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
@@ -187,7 +193,8 @@ class shared_vector {
     return index - first_part * ((1u << part_of(index)) - 1);
   }
 
-  /// The part that holds `index`, made if it is not there. Of several lanes that make it, one wins; the others free theirs.
+  /// The part that holds `index`, made if it is not there. Of several lanes that make it, one wins;
+  /// the others free theirs.
   template <class Heap>
   [[nodiscard]] QUARRY_HD T* part_for(Heap const& heap, std::uint32_t index) {
     std::uint32_t const number = part_of(index);

@@ -9,16 +9,19 @@
 
 namespace quarry {
 
-/// Aligns to more than its upstream can: asks for `alignment` bytes more and gives an address inside. `most_upstream` is what the
-/// upstream can do by itself. Where an allocation really began is noted apart, since the memory may not be the host's.
+/// Aligns to more than its upstream can: asks for `alignment` bytes more and gives an address
+/// inside. `most_upstream` is what the upstream can do by itself. Where an allocation really began
+/// is noted apart, since the memory may not be the host's.
 template <class Upstream>
 class aligned_resource {
  public:
-  aligned_resource(Upstream upstream, bytes most_upstream) : upstream_{std::move(upstream)}, most_upstream_{most_upstream} {}
+  aligned_resource(Upstream upstream, bytes most_upstream)
+      : upstream_{std::move(upstream)}, most_upstream_{most_upstream} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     if (alignment <= most_upstream_) return upstream_.allocate(size, alignment);
-    if (size > most_bytes_at_once) throw out_of_memory{"aligned_resource", size, "nothing has so much"};
+    if (size > most_bytes_at_once)
+      throw out_of_memory{"aligned_resource", size, "nothing has so much"};
     auto const [note, _] = begins_.try_emplace(nullptr, nullptr);  // what may throw comes first
     void* whole = nullptr;
     try {
@@ -27,7 +30,8 @@ class aligned_resource {
       begins_.erase(note);
       throw;
     }
-    auto* const result = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(whole) + alignment - 1) & ~(alignment - 1));
+    auto* const result = reinterpret_cast<void*>(
+        (reinterpret_cast<std::uintptr_t>(whole) + alignment - 1) & ~(alignment - 1));
     auto node = begins_.extract(note);
     node.key() = result;
     node.mapped() = whole;

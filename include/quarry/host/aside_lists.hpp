@@ -9,13 +9,16 @@
 
 namespace quarry {
 
-/// Pieces kept whole for the next request of about their size, by size: lists a thirty-second apart, the latest piece first.
+/// Pieces kept whole for the next request of about their size, by size: lists a thirty-second
+/// apart, the latest piece first.
 ///
 /// Sizes are multiples of a unit. O(1), and needs no memory after its construction.
 class aside_lists {
  public:
   /// `unit_shift`: the logarithm of the unit.
-  explicit aside_lists(std::uint32_t unit_shift) : unit_shift_{unit_shift} { heads_.fill(no_piece); }
+  explicit aside_lists(std::uint32_t unit_shift) : unit_shift_{unit_shift} {
+    heads_.fill(no_piece);
+  }
 
   [[nodiscard]] std::size_t count() const { return count_; }
 
@@ -28,8 +31,8 @@ class aside_lists {
     ++count_;
   }
 
-  /// A piece of at least `size` bytes, and at most an eighth more; `no_piece` if there is none, or only in a list that has others as well
-  /// and late in that.
+  /// A piece of at least `size` bytes, and at most an eighth more; `no_piece` if there is none, or
+  /// only in a list that has others as well and late in that.
   [[nodiscard]] piece_id take(piece_table& table, bytes size) {
     bytes const units = size >> unit_shift_;
     std::uint32_t list = list_of(units);

@@ -17,42 +17,51 @@ struct piece_record {
   bytes is_noted : 1 = 0;
 
   piece_record() = default;
-  piece_record(std::uint64_t at, bytes asked, bool has_note) : begin{at}, size{asked & low_bits(63)}, is_noted{has_note} {}
+  piece_record(std::uint64_t at, bytes asked, bool has_note)
+      : begin{at}, size{asked & low_bits(63)}, is_noted{has_note} {}
   explicit operator bool() const { return begin != 0; }
-  [[nodiscard]] bool has(std::uint64_t address) const { return begin != 0 && address - begin < std::max<bytes>(size, 1); }
+  [[nodiscard]] bool has(std::uint64_t address) const {
+    return begin != 0 && address - begin < std::max<bytes>(size, 1);
+  }
 };
 
-/// From where a piece begins to its number, and to the size that was asked for: a hash table with linear probing.
+/// From where a piece begins to its number, and to the size that was asked for: a hash table with
+/// linear probing.
 ///
-/// A slot is one word, and who looks for a size needs no second one, the piece's. From the top: the rest of the hash, how far the
-/// word is from its home (5 bits), a code, and the piece's number + 1; a word of 0 is an empty slot. Begins are multiples of 16
-/// below 2^48, and the hash is one to one on these: its upper part is the home, so home and rest together are the begin itself
-/// (quotienting; Knuth, "The Art of Computer Programming", 6.4, exercise 13). A larger table needs fewer bits for the rest and
-/// more for numbers: 13 bits or so are left for the code.
+/// A slot is one word, and who looks for a size needs no second one, the piece's. From the top: the
+/// rest of the hash, how far the word is from its home (5 bits), a code, and the piece's number +
+/// 1; a word of 0 is an empty slot. Begins are multiples of 16 below 2^48, and the hash is one to
+/// one on these: its upper part is the home, so home and rest together are the begin itself
+/// (quotienting; Knuth, "The Art of Computer Programming", 6.4, exercise 13). A larger table needs
+/// fewer bits for the rest and more for numbers: 13 bits or so are left for the code.
 ///
-/// A code is the size + 2; or that the piece is nobody's now; or that the piece must be asked: if the size is too large or it has a
-/// note, and always `far` from home or beyond 2^48.
+/// A code is the size + 2; or that the piece is nobody's now; or that the piece must be asked: if
+/// the size is too large or it has a note, and always `far` from home or beyond 2^48.
 ///
-/// It lies in lasting memory; zeros are a table without slots. One thread writes, others may look: a slot changes at once. What moves
-/// in `erase` may be missed meanwhile.
+/// It lies in lasting memory; zeros are a table without slots. One thread writes, others may look:
+/// a slot changes at once. What moves in `erase` may be missed meanwhile.
 class begin_table {
  public:
   static constexpr std::uint64_t end = std::uint64_t{1} << 48;
   static constexpr std::uint64_t unit = 16;
   static constexpr std::uint32_t no_number = ~std::uint32_t{0};
 
-  [[nodiscard]] static bytes bytes_of(std::uint64_t slots) { return sizeof(begin_table) + slots * sizeof(entry); }
+  [[nodiscard]] static bytes bytes_of(std::uint64_t slots) {
+    return sizeof(begin_table) + slots * sizeof(entry);
+  }
   /// At least `least`: as many as a small table has room for anyway.
   [[nodiscard]] static std::uint64_t slots_for(std::uint64_t least) {
     bytes const room = lasting_size(bytes_of(least));
-    return room <= 4096 ? (room - sizeof(begin_table)) / sizeof(entry) : std::max<std::uint64_t>(least, 64);
+    return room <= 4096 ? (room - sizeof(begin_table)) / sizeof(entry)
+                        : std::max<std::uint64_t>(least, 64);
   }
   /// Fewer slots have no bits left for a code where numbers go up to `numbers`.
   [[nodiscard]] static std::uint64_t least_slots(std::uint64_t numbers) { return numbers / 8; }
 
   /// Makes a table of memory of zeros. Requires least_slots.
   void lay_out(std::uint64_t slots, std::uint64_t numbers) {
-    std::uint32_t const rest_bits = std::min(hash_bits, hash_bits - 32 + highest_one((~std::uint32_t{0} / slots) | 1) + 1);
+    std::uint32_t const rest_bits =
+        std::min(hash_bits, hash_bits - 32 + highest_one((~std::uint32_t{0} / slots) | 1) + 1);
     number_bits_ = highest_one(numbers | 1) + 1;
     number_mask_ = low_bits(number_bits_);
     rest_shift_ = hash_bits - rest_bits;
@@ -64,7 +73,9 @@ class begin_table {
   }
   [[nodiscard]] std::uint64_t slots() const { return slots_; }
   /// The slot where `begin` would be if there were nothing else.
-  [[nodiscard]] static std::uint64_t home(std::uint64_t begin, std::uint64_t slots) { return home_of(hash_of(begin), slots); }
+  [[nodiscard]] static std::uint64_t home(std::uint64_t begin, std::uint64_t slots) {
+    return home_of(hash_of(begin), slots);
+  }
   /// The sum of how far words are from their homes, none counted for more than 31. O(slots).
   [[nodiscard]] std::uint64_t total_displacement() const {
     std::uint64_t sum = 0;
@@ -79,7 +90,8 @@ class begin_table {
     std::uint32_t number;
     std::uint64_t slot;
   };
-  /// The place of what begins at `begin`. `begin_of(number)` knows where a piece begins. O(1) expected.
+  /// The place of what begins at `begin`. `begin_of(number)` knows where a piece begins. O(1)
+  /// expected.
   template <class BeginOf>
   [[nodiscard]] place find(std::uint64_t begin, BeginOf const& begin_of) const {
     std::uint64_t const hash = hash_of(begin);
@@ -92,7 +104,8 @@ class begin_table {
     }
     return find_displaced(begin, home, tag, begin_of);
   }
-  /// Requires an empty slot, and that nothing begins there. `is_told`: who looks finds `size` here, if it fits, and not at the piece.
+  /// Requires an empty slot, and that nothing begins there. `is_told`: who looks finds `size` here,
+  /// if it fits, and not at the piece.
   void insert(std::uint64_t begin, std::uint32_t number, bytes size, bool is_told) {
     if (begin >= end) told_sizes_ = 0;  // its hash is another's, too
     std::uint64_t const hash = hash_of(begin);
@@ -101,7 +114,8 @@ class begin_table {
     for (; slots_begin()[at] != 0; tag = one_further(tag)) {
       if (++at == slots_) at = 0;
     }
-    slots_begin()[at] = (tag & tag_mask_) | (is_told ? code_for(tag, size) : word{asks}) << number_bits_ | (number + 1);
+    slots_begin()[at] = (tag & tag_mask_) |
+                        (is_told ? code_for(tag, size) : word{asks}) << number_bits_ | (number + 1);
   }
   /// From now on who looks finds nothing in this slot; or `size`; or asks the piece.
   void set_nobodys(std::uint64_t slot) { set_code(slot, nobodys); }
@@ -112,8 +126,8 @@ class begin_table {
   }
   void set_asks(std::uint64_t slot) { set_code(slot, asks); }
 
-  /// Empties a slot. Later words of its cluster move up, so that no mark is left behind: calls `on_move(number, slot)` for those that
-  /// are nobody's.
+  /// Empties a slot. Later words of its cluster move up, so that no mark is left behind: calls
+  /// `on_move(number, slot)` for those that are nobody's.
   template <class BeginOf, class OnMove>
   void erase(std::uint64_t hole, BeginOf const& begin_of, OnMove const& on_move) {
     for (std::uint64_t at = hole;;) {
@@ -121,7 +135,8 @@ class begin_table {
       word const here = slots_begin()[at];
       if (here == 0) break;
       std::uint64_t from_home = (here & far_mask()) / further_;
-      if (from_home == far) from_home = distance(home_of(hash_of(begin_of(number_of(here, number_mask_))), slots_), at);
+      if (from_home == far)
+        from_home = distance(home_of(hash_of(begin_of(number_of(here, number_mask_))), slots_), at);
       std::uint64_t const way = distance(hole, at);
       if (from_home < way) continue;  // it would come before its home
       slots_begin()[hole] = (here & ~far_mask()) | std::min<word>(far, from_home - way) * further_;
@@ -131,10 +146,12 @@ class begin_table {
     slots_begin()[hole] = 0;
   }
 
-  /// For other threads: what is in use at `begin`. `ask(number)` reads the piece of a number, which may be an old one.
+  /// For other threads: what is in use at `begin`. `ask(number)` reads the piece of a number, which
+  /// may be an old one.
   template <class Ask>
   [[nodiscard]] piece_record look(std::uint64_t begin, Ask const& ask) const {
-    std::uint64_t const slots = slots_.seen();  // last, so that who sees it sees how the words are laid out
+    // last, so that who sees it sees how the words are laid out
+    std::uint64_t const slots = slots_.seen();
     std::uint64_t const hash = hash_of(begin);
     std::uint64_t at = home_of(hash, slots);
     word tag = tag_at_home(hash);
@@ -145,7 +162,8 @@ class begin_table {
         word const code = (here & code_mask_) >> number_bits_;
         if (code >= sizes && begin % unit == 0 && begin < end) return {begin, code - sizes, false};
         if (code == asks) {
-          if (piece_record const found = ask(number_of(here, number_mask_)); found.begin == begin) return found;
+          if (piece_record const found = ask(number_of(here, number_mask_)); found.begin == begin)
+            return found;
         }
       }
       if (++at == slots) at = 0;
@@ -160,22 +178,34 @@ class begin_table {
   static constexpr std::uint32_t hash_bits = 44;
   static constexpr word far = 31;  // from home, or farther
 
-  // The top 44 bits are the hash of begin / 16: a product with an odd number (Knuth, 6.4). Of a million at random this one displaces the fewest
-  // where begins lie evenly, 16 bytes to 2 MiB apart, as pieces of one size do: a word in eight, by a slot.
-  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t begin) { return begin * (std::uint64_t{0xb7d8c982423} << (bits_per_word - hash_bits - 4)); }
-  [[nodiscard]] static std::uint64_t home_of(std::uint64_t hash, std::uint64_t slots) { return (hash >> 32) * slots >> 32; }
+  // The top 44 bits are the hash of begin / 16: a product with an odd number (Knuth, 6.4). Of a
+  // million at random this one displaces the fewest where begins lie evenly, 16 bytes to 2 MiB
+  // apart, as pieces of one size do: a word in eight, by a slot.
+  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t begin) {
+    return begin * (std::uint64_t{0xb7d8c982423} << (bits_per_word - hash_bits - 4));
+  }
+  [[nodiscard]] static std::uint64_t home_of(std::uint64_t hash, std::uint64_t slots) {
+    return (hash >> 32) * slots >> 32;
+  }
   /// The rest of the hash; below it zeros, if `begin` is a multiple of 16.
   [[nodiscard]] word tag_at_home(std::uint64_t hash) const { return hash << rest_shift_; }
   [[nodiscard]] word far_mask() const { return far * further_; }
-  [[nodiscard]] word one_further(word tag) const { return (tag & far_mask()) == far_mask() ? tag : tag + further_; }
+  [[nodiscard]] word one_further(word tag) const {
+    return (tag & far_mask()) == far_mask() ? tag : tag + further_;
+  }
   [[nodiscard]] bool is_of(word here, word tag) const { return ((here ^ tag) & tag_mask_) == 0; }
-  [[nodiscard]] static std::uint32_t number_of(word here, word numbers) { return static_cast<std::uint32_t>(here & numbers) - 1; }
-  [[nodiscard]] std::uint64_t distance(std::uint64_t from, std::uint64_t to) const { return to - from + (to < from ? std::uint64_t{slots_} : 0); }
+  [[nodiscard]] static std::uint32_t number_of(word here, word numbers) {
+    return static_cast<std::uint32_t>(here & numbers) - 1;
+  }
+  [[nodiscard]] std::uint64_t distance(std::uint64_t from, std::uint64_t to) const {
+    return to - from + (to < from ? std::uint64_t{slots_} : 0);
+  }
   [[nodiscard]] word code_for(word tag, bytes size) const {
     return size < told_sizes_ && (~tag & far_mask()) != 0 ? size + sizes : word{asks};
   }
   template <class BeginOf>
-  [[nodiscard, gnu::noinline]] place find_displaced(std::uint64_t begin, std::uint64_t at, word tag, BeginOf begin_of) const {
+  [[nodiscard, gnu::noinline]] place find_displaced(std::uint64_t begin, std::uint64_t at, word tag,
+                                                    BeginOf begin_of) const {
     for (word here = slots_begin()[at]; here != 0; here = slots_begin()[at]) {
       if (is_of(here, tag)) {
         std::uint32_t const number = number_of(here, number_mask_);
@@ -191,13 +221,15 @@ class begin_table {
     here = (here & ~code_mask_) | code << number_bits_;
   }
   [[nodiscard]] entry* slots_begin() { return reinterpret_cast<entry*>(this + 1); }
-  [[nodiscard]] entry const* slots_begin() const { return reinterpret_cast<entry const*>(this + 1); }
+  [[nodiscard]] entry const* slots_begin() const {
+    return reinterpret_cast<entry const*>(this + 1);
+  }
 
   // How words are laid out. Written once, before `slots_`; relaxed (V) for who has seen that.
   watched<std::uint32_t> rest_shift_, number_bits_;
   watched<word> tag_mask_, code_mask_, number_mask_;
   watched<word> further_;  // a step from home
-  bytes told_sizes_ = 0;      // that have a code; 0 once something begins beyond `end`
+  bytes told_sizes_ = 0;   // that have a code; 0 once something begins beyond `end`
   watched<std::uint64_t> slots_;
 };
 

@@ -10,20 +10,25 @@
 
 namespace quarry {
 
-/// Small sizes from slots, a bin for each power of two from `least` to `most`; larger ones straight from `Large`, a pool say.
+/// Small sizes from slots, a bin for each power of two from `least` to `most`; larger ones straight
+/// from `Large`, a pool say.
 ///
-/// Slots come in blocks of `slots_per_block` from `Small`. An allocation must be given back with its size.
+/// Slots come in blocks of `slots_per_block` from `Small`. An allocation must be given back with
+/// its size.
 template <class Small, class Large>
 class binned_resource {
  public:
   /// `make_small()` gives each bin its upstream. Throws `bad_argument`.
   template <class MakeSmall>
-  binned_resource(MakeSmall make_small, Large large, bytes least, bytes most, std::uint32_t slots_per_block = 256)
+  binned_resource(MakeSmall make_small, Large large, bytes least, bytes most,
+                  std::uint32_t slots_per_block = 256)
       : large_{std::move(large)}, least_{least}, most_{most} {
     if (least < 16 || !std::has_single_bit(least) || !std::has_single_bit(most) || most < least) {
-      throw bad_argument{"binned_resource: bins from " + std::to_string(least) + " to " + std::to_string(most) + " are no powers of two from 16 on"};
+      throw bad_argument{"binned_resource: bins from " + std::to_string(least) + " to " +
+                         std::to_string(most) + " are no powers of two from 16 on"};
     }
-    for (bytes size = least; size <= most; size *= 2) bins_.emplace_back(make_small(), size, slots_per_block, std::min<bytes>(size, 256));
+    for (bytes size = least; size <= most; size *= 2)
+      bins_.emplace_back(make_small(), size, slots_per_block, std::min<bytes>(size, 256));
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
@@ -39,7 +44,9 @@ class binned_resource {
   [[nodiscard]] memory_place place() { return place_of(large_); }
 
  private:
-  [[nodiscard]] bool is_large(bytes size, bytes alignment) const { return size > most_ || alignment > most_ || alignment > 256; }
+  [[nodiscard]] bool is_large(bytes size, bytes alignment) const {
+    return size > most_ || alignment > most_ || alignment > 256;
+  }
   [[nodiscard]] std::size_t bin_of(bytes size, bytes alignment) const {
     bytes const slot = std::bit_ceil(std::max({size, alignment, least_}));
     return static_cast<std::size_t>(std::countr_zero(slot) - std::countr_zero(least_));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host pools for C, and for what calls C. No exception crosses it: calls give a status, and quarry_last_error says what happened.
- * All functions may be called from any thread; calls to one pool take turns. */
+/* Host pools for C, and for what calls C. No exception crosses it: calls give a status, and
+ * quarry_last_error says what happened. All functions may be called from any thread; calls to one pool take turns. */
 #ifndef QUARRY_HOST_C_API_H
 #define QUARRY_HOST_C_API_H
 
@@ -28,8 +28,8 @@ typedef enum quarry_resource {
   QUARRY_SHARED = 5 /* in records only */
 } quarry_resource;
 
-/* 0 means what quarry_pool_default_options says: so { .name = "x" } is a pool with a name. Bytes, but for the growth: the least that is
- * taken later, as percent of what is held (there 0 is none). */
+/* 0 means what quarry_pool_default_options says: so { .name = "x" } is a pool with a name. Bytes,
+ * but for the growth: the least that is taken later, as percent of what is held (there 0 is none). */
 typedef struct quarry_pool_options {
   uint64_t first_block;
   uint64_t next_block;
@@ -37,8 +37,8 @@ typedef struct quarry_pool_options {
   uint64_t alignment;
   uint64_t most;
   int device;            /* QUARRY_DEVICE: its number */
-  const char* directory; /* QUARRY_FILE: where the files go */
-  const char* name;      /* for reports; null: "allocator N" */
+  char const* directory; /* QUARRY_FILE: where the files go */
+  char const* name;      /* for reports; null: "allocator N" */
 } quarry_pool_options;
 
 typedef struct quarry_pool_counts {
@@ -58,7 +58,8 @@ typedef struct quarry_pool quarry_pool;
 quarry_pool_options quarry_pool_default_options(void);
 
 /* Makes a pool of a quarry_resource; `options` may be null. `*pool` is null unless QUARRY_OK. */
-quarry_status quarry_pool_create(uint32_t from, const quarry_pool_options* options, quarry_pool** pool);
+quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* options,
+                                 quarry_pool** pool);
 
 /* Gives all memory of the pool back, also what is in use. Null is ignored. */
 void quarry_pool_destroy(quarry_pool* pool);
@@ -73,12 +74,12 @@ quarry_status quarry_pool_deallocate(quarry_pool* pool, void* memory);
 quarry_status quarry_pool_release(quarry_pool* pool);
 
 /* How much was asked for at `memory`. */
-quarry_status quarry_pool_size_of(quarry_pool* pool, const void* memory, uint64_t* size);
+quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_t* size);
 
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts);
 
 /* Names an allocation for reports, until it is given back. */
-quarry_status quarry_pool_note(quarry_pool* pool, void* memory, const char* name);
+quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name);
 
 /* The pool's number in records. */
 quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
@@ -93,18 +94,20 @@ typedef struct quarry_record {
 } quarry_record;
 
 /* QUARRY_NOT_IN_USE if it is nobody's. Takes no lock. */
-quarry_status quarry_find(const void* address, quarry_record* record);
+quarry_status quarry_find(void const* address, quarry_record* record);
 
-/* Copies between any two allocations, or sets one to a value; parts of them too. Done on return. QUARRY_BAD_ARGUMENT, and nothing is
- * touched, if the registry does not know the memory, or it ends before `size` bytes. */
-quarry_status quarry_copy(void* to, const void* from, uint64_t size);
+/* Copies between any two allocations, or sets one to a value; parts of them too. Done on return.
+ * QUARRY_BAD_ARGUMENT, and nothing is touched, if the registry does not know the memory, or it ends
+ * before `size` bytes. */
+quarry_status quarry_copy(void* to, void const* from, uint64_t size);
 quarry_status quarry_fill(void* memory, int value, uint64_t size);
 
-/* Writes a line for each live allocation and each allocator to a file, or to standard error if `path` is null. */
-quarry_status quarry_report(const char* path);
+/* Writes a line for each live allocation and each allocator to a file, or to standard error if
+ * `path` is null. */
+quarry_status quarry_report(char const* path);
 
 /* What this thread's latest call that did not give QUARRY_OK says. Valid until its next call. */
-const char* quarry_last_error(void);
+char const* quarry_last_error(void);
 
 #ifdef __cplusplus
 }

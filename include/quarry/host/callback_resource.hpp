@@ -10,8 +10,8 @@
 
 namespace quarry {
 
-/// Memory that the user's functions give: `give(size, alignment)`, nullptr if there is none, and `take(pointer, size, alignment)`.
-/// What `give` throws passes through; `take` must not throw.
+/// Memory that the user's functions give: `give(size, alignment)`, nullptr if there is none, and
+/// `take(pointer, size, alignment)`. What `give` throws passes through; `take` must not throw.
 class callback_resource {
  public:
   using giver = std::function<void*(bytes size, bytes alignment)>;
@@ -24,12 +24,17 @@ class callback_resource {
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     void* const result = give_(size, alignment);
-    if (result == nullptr) throw out_of_memory{"callback_resource", size, "its function gave nullptr"};
+    if (result == nullptr)
+      throw out_of_memory{"callback_resource", size, "its function gave nullptr"};
     if (reinterpret_cast<std::uintptr_t>(result) % alignment == 0) return result;
     take_(result, size, alignment);
-    throw resource_failed{"callback_resource", "its function gave an address that is no multiple of " + std::to_string(alignment)};
+    throw resource_failed{
+        "callback_resource",
+        "its function gave an address that is no multiple of " + std::to_string(alignment)};
   }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept { take_(pointer, size, alignment); }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    take_(pointer, size, alignment);
+  }
 
  private:
   giver give_;

@@ -12,15 +12,15 @@ namespace quarry {
 
 /// What went through a resource since a moment. `live` counts from there on, and may be negative.
 struct resource_counts {
-  std::int64_t live = 0, most_live = 0;                 // bytes
+  std::int64_t live = 0, most_live = 0;  // bytes
   std::int64_t allocations_live = 0, most_allocations = 0;
-  std::uint64_t allocated = 0;                          // bytes in all
+  std::uint64_t allocated = 0;  // bytes in all
   std::uint64_t allocations = 0;
   std::uint64_t failures = 0;
 };
 
-/// Counts what passes through. `push` begins to count anew for a part of the program; `pop` ends that part, gives its counts and
-/// adds them to those of the part around it.
+/// Counts what passes through. `push` begins to count anew for a part of the program; `pop` ends
+/// that part, gives its counts and adds them to those of the part around it.
 template <class Upstream>
 class counted_resource {
  public:
@@ -58,7 +58,8 @@ class counted_resource {
     parts_.pop_back();
     resource_counts& around = parts_.back();
     around.most_live = std::max(around.most_live, around.live + part.most_live);
-    around.most_allocations = std::max(around.most_allocations, around.allocations_live + part.most_allocations);
+    around.most_allocations =
+        std::max(around.most_allocations, around.allocations_live + part.most_allocations);
     around.live += part.live;
     around.allocations_live += part.allocations_live;
     around.allocated += part.allocated;

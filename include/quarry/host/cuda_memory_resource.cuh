@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools as CCCL's memory resources (cuda::mr), for containers of CCCL, RMM and what is written for them.
+// Pools as CCCL's memory resources (cuda::mr), for containers of CCCL, RMM and what is written for
+// them.
 #pragma once
 
 #include "quarry/host/cuda_streams.hpp"
@@ -16,12 +17,14 @@
 
 namespace quarry {
 
-/// A stream pool that threads may share, one at a time, as a `cuda::mr` resource in the order of streams, and a synchronous one.
-/// Copies stand for one pool, and are equal; the pool outlives them.
+/// A stream pool that threads may share, one at a time, as a `cuda::mr` resource in the order of
+/// streams, and a synchronous one. Copies stand for one pool, and are equal; the pool outlives
+/// them.
 ///
-/// The names are those of CCCL 3.0 (`allocate_async`) and those since 3.1 (`allocate` with a stream first, `allocate_sync`).
-/// `Properties`: what the memory is to CCCL, for instance `cuda::mr::device_accessible`. Sizes are not needed to give back; a
-/// wrong pointer is ignored, and counted by the pool.
+/// The names are those of CCCL 3.0 (`allocate_async`) and those since 3.1 (`allocate` with a stream
+/// first, `allocate_sync`). `Properties`: what the memory is to CCCL, for instance
+/// `cuda::mr::device_accessible`. Sizes are not needed to give back; a wrong pointer is ignored,
+/// and counted by the pool.
 template <class Resource, class... Properties>
 class cuda_memory_resource {
  public:
@@ -35,14 +38,30 @@ class cuda_memory_resource {
   };
   static constexpr std::size_t default_alignment = 256;
 
-  cuda_memory_resource(owner& from) : from_{&from} {}  // NOLINT: is to be made from one without a word
+  cuda_memory_resource(owner& from)
+      : from_{&from} {}  // NOLINT: is to be made from one without a word
 
-  [[nodiscard]] void* allocate_async(std::size_t size, std::size_t alignment, ::cuda::stream_ref on) { return take(size, alignment, on.get()); }
-  [[nodiscard]] void* allocate_async(std::size_t size, ::cuda::stream_ref on) { return take(size, default_alignment, on.get()); }
-  void deallocate_async(void* memory, std::size_t, std::size_t, ::cuda::stream_ref on) { give(memory, on.get()); }
-  void deallocate_async(void* memory, std::size_t, ::cuda::stream_ref on) { give(memory, on.get()); }
-  [[nodiscard]] void* allocate(::cuda::stream_ref on, std::size_t size, std::size_t alignment = default_alignment) { return take(size, alignment, on.get()); }
-  void deallocate(::cuda::stream_ref on, void* memory, std::size_t, std::size_t = default_alignment) noexcept { give(memory, on.get()); }
+  [[nodiscard]] void* allocate_async(std::size_t size, std::size_t alignment,
+                                     ::cuda::stream_ref on) {
+    return take(size, alignment, on.get());
+  }
+  [[nodiscard]] void* allocate_async(std::size_t size, ::cuda::stream_ref on) {
+    return take(size, default_alignment, on.get());
+  }
+  void deallocate_async(void* memory, std::size_t, std::size_t, ::cuda::stream_ref on) {
+    give(memory, on.get());
+  }
+  void deallocate_async(void* memory, std::size_t, ::cuda::stream_ref on) {
+    give(memory, on.get());
+  }
+  [[nodiscard]] void* allocate(::cuda::stream_ref on, std::size_t size,
+                               std::size_t alignment = default_alignment) {
+    return take(size, alignment, on.get());
+  }
+  void deallocate(::cuda::stream_ref on, void* memory, std::size_t,
+                  std::size_t = default_alignment) noexcept {
+    give(memory, on.get());
+  }
 
   /// Memory for any stream at once: waits until nothing uses it.
   [[nodiscard]] void* allocate_sync(std::size_t size, std::size_t alignment = default_alignment) {
@@ -52,11 +71,20 @@ class cuda_memory_resource {
     return result;
   }
   /// Nothing may use it any more.
-  void deallocate_sync(void* memory, std::size_t, std::size_t = default_alignment) noexcept { give(memory, nullptr); }
-  [[nodiscard]] void* allocate(std::size_t size, std::size_t alignment = default_alignment) { return allocate_sync(size, alignment); }
-  void deallocate(void* memory, std::size_t size, std::size_t alignment = default_alignment) noexcept { deallocate_sync(memory, size, alignment); }
+  void deallocate_sync(void* memory, std::size_t, std::size_t = default_alignment) noexcept {
+    give(memory, nullptr);
+  }
+  [[nodiscard]] void* allocate(std::size_t size, std::size_t alignment = default_alignment) {
+    return allocate_sync(size, alignment);
+  }
+  void deallocate(void* memory, std::size_t size,
+                  std::size_t alignment = default_alignment) noexcept {
+    deallocate_sync(memory, size, alignment);
+  }
 
-  friend bool operator==(cuda_memory_resource const& a, cuda_memory_resource const& b) { return a.from_ == b.from_; }
+  friend bool operator==(cuda_memory_resource const& a, cuda_memory_resource const& b) {
+    return a.from_ == b.from_;
+  }
 
   template <class Property>
     requires(std::is_same_v<Property, Properties> || ...)
@@ -65,7 +93,8 @@ class cuda_memory_resource {
  private:
   [[nodiscard]] pool_type& checked(std::size_t alignment) {
     if (alignment > from_->pool.alignment()) {
-      throw bad_argument{"cuda_memory_resource: alignment is " + std::to_string(alignment) + ", more than the pool's " + std::to_string(from_->pool.alignment())};
+      throw bad_argument{"cuda_memory_resource: alignment is " + std::to_string(alignment) +
+                         ", more than the pool's " + std::to_string(from_->pool.alignment())};
     }
     return from_->pool;
   }
@@ -83,6 +112,7 @@ class cuda_memory_resource {
 
 /// Of a GPU's memory; of pinned memory, which the host sees, too.
 using cuda_device_memory = cuda_memory_resource<device_resource, ::cuda::mr::device_accessible>;
-using cuda_pinned_memory = cuda_memory_resource<pinned_resource, ::cuda::mr::device_accessible, ::cuda::mr::host_accessible>;
+using cuda_pinned_memory = cuda_memory_resource<pinned_resource, ::cuda::mr::device_accessible,
+                                                ::cuda::mr::host_accessible>;
 
 }  // namespace quarry

@@ -9,10 +9,11 @@
 
 namespace quarry {
 
-/// Pages of one GPU's memory, mapped by CUDA's virtual memory functions: 2 MiB each, as the driver says.
+/// Pages of one GPU's memory, mapped by CUDA's virtual memory functions: 2 MiB each, as the driver
+/// says.
 ///
-/// Before pages move the device is waited for: what runs may still use what was freed. Without CUDA the constructor throws
-/// `resource_failed`. Not thread-safe.
+/// Before pages move the device is waited for: what runs may still use what was freed. Without CUDA
+/// the constructor throws `resource_failed`. Not thread-safe.
 class cuda_pages {
  public:
   explicit cuda_pages(int device = 0);
@@ -25,7 +26,9 @@ class cuda_pages {
   void map(std::uint64_t address, bytes size);
   void move(std::uint64_t from, std::uint64_t to, bytes size);
   void unmap(std::uint64_t address, bytes size) noexcept;
-  [[nodiscard]] memory_place place() const { return {memory_kind::device, static_cast<std::uint8_t>(device_)}; }
+  [[nodiscard]] memory_place place() const {
+    return {memory_kind::device, static_cast<std::uint8_t>(device_)};
+  }
 
  private:
   int device_;

@@ -21,19 +21,24 @@ class device_resource {
   explicit device_resource(int device = 0);
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
-  [[nodiscard]] memory_place place() const { return {memory_kind::device, static_cast<std::uint8_t>(device_)}; }
+  [[nodiscard]] memory_place place() const {
+    return {memory_kind::device, static_cast<std::uint8_t>(device_)};
+  }
 
  private:
   int device_;
 };
 
-/// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync): for work of that stream, until `settle`.
+/// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync): for work
+/// of that stream, until `settle`.
 class stream_ordered_resource {
  public:
   explicit stream_ordered_resource(cuda_stream stream = nullptr, int device = 0);
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
-  [[nodiscard]] memory_place place() const { return {memory_kind::device, static_cast<std::uint8_t>(device_)}; }
+  [[nodiscard]] memory_place place() const {
+    return {memory_kind::device, static_cast<std::uint8_t>(device_)};
+  }
   /// Waits for the stream: then what it gave may be used by any.
   void settle();
 

@@ -11,11 +11,13 @@ struct CUevent_st;
 
 namespace quarry {
 
-/// CUDA's streams and events of one GPU. In a build without CUDA the constructor throws `resource_failed`.
+/// CUDA's streams and events of one GPU. In a build without CUDA the constructor throws
+/// `resource_failed`.
 ///
-/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU. cudaStreamPerThread is refused, since it names another
-/// stream in each thread: who compiles with per-thread default streams names streams of his own. What a stream that is being
-/// captured gave back stays its own while it is.
+/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU. cudaStreamPerThread is
+/// refused, since it names another stream in each thread: who compiles with per-thread default
+/// streams names streams of his own. What a stream that is being captured gave back stays its own
+/// while it is.
 class cuda_streams {
  public:
   using stream = cuda_stream;
@@ -24,7 +26,8 @@ class cuda_streams {
   };
 
   explicit cuda_streams(int device = 0);
-  cuda_streams(cuda_streams&& other) noexcept : device_{other.device_}, unused_{std::exchange(other.unused_, {})} {}
+  cuda_streams(cuda_streams&& other) noexcept
+      : device_{other.device_}, unused_{std::exchange(other.unused_, {})} {}
   cuda_streams& operator=(cuda_streams&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(unused_, other.unused_);

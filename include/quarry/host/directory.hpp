@@ -12,54 +12,64 @@ using piece_book = piece_table::book;
 
 /// Granules of 64 KiB of the address space, each with the pools that have a block there.
 ///
-/// Looking is lock-free: two loads where one pool has the granule. A granule with one pool is written by compare and swap; one that
-/// several pools share (a pool upon a pool, or two small blocks) has a list, and a mutex for who changes lists. Blocks are
-/// taken rarely, so it serialises nothing that counts. Costs 8 bytes for 64 KiB.
+/// Looking is lock-free: two loads where one pool has the granule. A granule with one pool is
+/// written by compare and swap; one that several pools share (a pool upon a pool, or two small
+/// blocks) has a list, and a mutex for who changes lists. Blocks are taken rarely, so it serialises
+/// nothing that counts. Costs 8 bytes for 64 KiB.
 ///
-/// Nodes of lists are used again, so that who follows a list may stray to another: then he asks pools that do not know the
-/// address. `changes` goes up before a node can be used again; who finds nothing looks again if it went up meanwhile.
+/// Nodes of lists are used again, so that who follows a list may stray to another: then he asks
+/// pools that do not know the address. `changes` goes up before a node can be used again; who finds
+/// nothing looks again if it went up meanwhile.
 ///
-/// Memory order. Who reads an entry or a leaf by (L), an acquire load, sees the book, node or zeros that were written before (P), the
-/// release that put it there. An entry is emptied by a relaxed exchange: nothing is read through what is not there. The second look
-/// at `changes` may be relaxed (V), since the nodes' loads before it acquire (watched).
+/// Memory order. Who reads an entry or a leaf by (L), an acquire load, sees the book, node or zeros
+/// that were written before (P), the release that put it there. An entry is emptied by a relaxed
+/// exchange: nothing is read through what is not there. The second look at `changes` may be relaxed
+/// (V), since the nodes' loads before it acquire (watched).
 class directory {
  public:
   static constexpr std::uint64_t granule = 1 << 16;
-  static constexpr bytes most_of_block = bytes{1} << 38;  // more than a GPU has, and 32 MiB of entries
+  // more than a GPU has, and 32 MiB of entries
+  static constexpr bytes most_of_block = bytes{1} << 38;
 
-  /// Says that `book` has a block. Throws std::bad_alloc, and has changed nothing then. Does nothing for what is not
-  /// known: beyond 2^48, or larger than `most_of_block`.
+  /// Says that `book` has a block. Throws std::bad_alloc, and has changed nothing then. Does
+  /// nothing for what is not known: beyond 2^48, or larger than `most_of_block`.
   static void add(piece_book const& book, std::uint64_t begin, bytes size);
   static void remove(piece_book const& book, std::uint64_t begin, bytes size) noexcept;
 
-  /// Of an address below 2^48 the only pool that has a block in its granule; nullptr if none has, or several.
+  /// Of an address below 2^48 the only pool that has a block in its granule; nullptr if none has,
+  /// or several.
   [[nodiscard]] static piece_book const* only_one(std::uint64_t address) {
     entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
     if (here == nullptr) return nullptr;
-    std::uint64_t const what = here[address % leaf_bytes / granule].load(std::memory_order_acquire);  // (L)
+    std::uint64_t const what =
+        here[address % leaf_bytes / granule].load(std::memory_order_acquire);  // (L)
     return what % 2 == 0 ? reinterpret_cast<piece_book const*>(what) : nullptr;
   }
 
-  /// Calls `visit(book)` for each that has a block in the address's granule. False if one may have been missed.
+  /// Calls `visit(book)` for each that has a block in the address's granule. False if one may have
+  /// been missed.
   template <class Visit>
   [[nodiscard]] static bool visit(std::uint64_t address, Visit const& visit) {
     if (address >= address_starts::end) return true;
     entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
     if (here == nullptr) return true;
     std::uint64_t const before = changes_.seen();
-    std::uint64_t const what = here[address % leaf_bytes / granule].load(std::memory_order_acquire);  // (L)
+    std::uint64_t const what =
+        here[address % leaf_bytes / granule].load(std::memory_order_acquire);  // (L)
     if (what % 2 == 0) {
       if (what != 0) visit(*reinterpret_cast<piece_book const*>(what));
       return true;
     }
-    for (node const* at = reinterpret_cast<node const*>(what - 1); at != nullptr; at = at->next.seen()) {
+    for (node const* at = reinterpret_cast<node const*>(what - 1); at != nullptr;
+         at = at->next.seen()) {
       if (piece_book const* const book = at->book.seen()) visit(*book);
     }
     return changes_ == before;  // (V)
   }
 
   [[nodiscard]] static bool is_known(std::uint64_t begin, bytes size) {
-    return size != 0 && size <= most_of_block && begin < address_starts::end && size <= address_starts::end - begin;
+    return size != 0 && size <= most_of_block && begin < address_starts::end &&
+           size <= address_starts::end - begin;
   }
 
  private:
@@ -71,7 +81,10 @@ class directory {
   using entry = std::atomic<std::uint64_t>;  // 0; a book; or a list of nodes, plus 1
   static constexpr std::uint64_t leaf_bytes = std::uint64_t{1} << 32;
 
-  [[nodiscard]] static entry& at(std::uint64_t begin) { return leaves_[begin / leaf_bytes].load(std::memory_order_relaxed)[begin % leaf_bytes / granule]; }
+  [[nodiscard]] static entry& at(std::uint64_t begin) {
+    return leaves_[begin / leaf_bytes].load(
+        std::memory_order_relaxed)[begin % leaf_bytes / granule];
+  }
   [[nodiscard]] static node& fresh_node(piece_book const* book, std::uint32_t blocks, node* next);
   static void give_back(node& gone) noexcept;
   static void add_to(entry& here, piece_book const& book);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What host memory throws. Each is of the standard's kind, and of ours: catch `quarry::error` for all of these.
+// What host memory throws. Each is of the standard's kind, and of ours: catch `quarry::error` for
+// all of these.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -22,7 +23,9 @@ class error {
 class out_of_memory : public std::bad_alloc, public error {
  public:
   out_of_memory(std::string resource, bytes asked, std::string const& why)
-      : resource_{std::move(resource)}, asked_{asked}, message_{resource_ + ": no memory for " + std::to_string(asked) + " bytes: " + why} {}
+      : resource_{std::move(resource)},
+        asked_{asked},
+        message_{resource_ + ": no memory for " + std::to_string(asked) + " bytes: " + why} {}
 
   [[nodiscard]] char const* what() const noexcept override { return message_.c_str(); }
   [[nodiscard]] std::string const& message() const noexcept override { return message_; }
@@ -48,7 +51,8 @@ class bad_argument : public std::invalid_argument, public error {
 /// The operating system or the driver refused.
 class resource_failed : public std::runtime_error, public error {
  public:
-  resource_failed(std::string const& call, std::string const& why) : std::runtime_error{call + ": " + why}, message_{what()} {}
+  resource_failed(std::string const& call, std::string const& why)
+      : std::runtime_error{call + ": " + why}, message_{what()} {}
   [[nodiscard]] std::string const& message() const noexcept override { return message_; }
 
  private:

@@ -17,9 +17,9 @@ struct field_counts {
   bytes copied = 0;
 };
 
-/// An array of a pool's memory, of any kind, that takes room as its policy says. When its room changes its elements are copied to
-/// another address. New elements are not initialised. The pool must be tracked and
-/// aligned for `T`, or resizing throws `bad_argument`; it outlives the array.
+/// An array of a pool's memory, of any kind, that takes room as its policy says. When its room
+/// changes its elements are copied to another address. New elements are not initialised. The pool
+/// must be tracked and aligned for `T`, or resizing throws `bad_argument`; it outlives the array.
 ///
 /// Not thread-safe. A resize that throws changes nothing.
 template <class T, class Pool>
@@ -28,10 +28,16 @@ class field {
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes");
 
  public:
-  explicit field(Pool& from, growth_policy policy = growth_policy::hysteresis()) : from_{&from}, policy_{std::move(policy)} {}
+  explicit field(Pool& from, growth_policy policy = growth_policy::hysteresis())
+      : from_{&from}, policy_{std::move(policy)} {}
   field(field&& other) noexcept
-      : from_{other.from_}, policy_{std::move(other.policy_)}, data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)},
-        room_{std::exchange(other.room_, 0)}, changes_{other.changes_}, counts_{other.counts_} {}
+      : from_{other.from_},
+        policy_{std::move(other.policy_)},
+        data_{std::exchange(other.data_, nullptr)},
+        size_{std::exchange(other.size_, 0)},
+        room_{std::exchange(other.room_, 0)},
+        changes_{other.changes_},
+        counts_{other.counts_} {}
   field& operator=(field&& other) noexcept {
     std::swap(from_, other.from_);
     std::swap(policy_, other.policy_);
@@ -46,8 +52,12 @@ class field {
 
   /// Throws `out_of_memory`, if need be after trying for no more than `count` elements.
   void resize(std::size_t count) {
-    if (count > most_bytes_at_once / sizeof(T)) throw out_of_memory{"field", most_bytes_at_once, std::to_string(count) + " elements are more than 2^46 bytes"};
-    std::size_t const wanted = std::max(count, std::min<std::size_t>(policy_.room_for(count, room_, changes_), most_bytes_at_once / sizeof(T)));
+    if (count > most_bytes_at_once / sizeof(T))
+      throw out_of_memory{"field", most_bytes_at_once,
+                          std::to_string(count) + " elements are more than 2^46 bytes"};
+    std::size_t const wanted =
+        std::max(count, std::min<std::size_t>(policy_.room_for(count, room_, changes_),
+                                              most_bytes_at_once / sizeof(T)));
     if (wanted != room_) move_to(count, wanted);
     size_ = count;
     ++changes_;
@@ -90,11 +100,12 @@ class field {
   field_counts counts_;
 };
 
-/// An array in pages of its own: addresses are reserved for the most that it may ever have, and pages are put behind them, or taken
-/// away, at its end. It never moves and nothing is copied, and it holds a page more than is needed at most, or as the policy says.
+/// An array in pages of its own: addresses are reserved for the most that it may ever have, and
+/// pages are put behind them, or taken away, at its end. It never moves and nothing is copied, and
+/// it holds a page more than is needed at most, or as the policy says.
 ///
-/// New elements are not initialised. The registry does not know it (see adopted_memory). Not thread-safe. A resize that throws changes
-/// nothing.
+/// New elements are not initialised. The registry does not know it (see adopted_memory). Not
+/// thread-safe. A resize that throws changes nothing.
 template <class T, page_source Pages>
 class paged_field {
   static_assert(std::is_trivially_copyable_v<T>, "elements are not destroyed");
@@ -102,7 +113,11 @@ class paged_field {
  public:
   /// `most`: elements that it may have. Throws what `Pages::reserve` throws.
   paged_field(Pages pages, std::size_t most, growth_policy policy = growth_policy::exact())
-      : pages_{std::move(pages)}, policy_{std::move(policy)}, most_{checked(most)}, range_{rounded(most)}, begin_{pages_.reserve(range_)} {}
+      : pages_{std::move(pages)},
+        policy_{std::move(policy)},
+        most_{checked(most)},
+        range_{rounded(most)},
+        begin_{pages_.reserve(range_)} {}
   paged_field(paged_field const&) = delete;
   paged_field& operator=(paged_field const&) = delete;
   ~paged_field() {
@@ -112,8 +127,11 @@ class paged_field {
 
   /// Throws `out_of_memory`.
   void resize(std::size_t count) {
-    if (count > most_) throw out_of_memory{"paged_field", count * sizeof(T), "it may have " + std::to_string(most_) + " elements"};
-    std::size_t const room = std::clamp(policy_.room_for(count, held_ / sizeof(T), changes_), count, most_);
+    if (count > most_)
+      throw out_of_memory{"paged_field", count * sizeof(T),
+                          "it may have " + std::to_string(most_) + " elements"};
+    std::size_t const room =
+        std::clamp(policy_.room_for(count, held_ / sizeof(T), changes_), count, most_);
     bytes wanted = room == held_ / sizeof(T) ? held_ : rounded(room);
     if (wanted > held_) {
       wanted = map_to(wanted, rounded(count));
@@ -130,7 +148,8 @@ class paged_field {
   [[nodiscard]] bytes held() const { return held_; }
 
  private:
-  /// Puts pages behind its end, to `wanted` bytes, or if there are none to no more than needed. How many there are then.
+  /// Puts pages behind its end, to `wanted` bytes, or if there are none to no more than needed. How
+  /// many there are then.
   [[nodiscard]] bytes map_to(bytes wanted, bytes needed) {
     try {
       pages_.map(begin_ + held_, wanted - held_);
@@ -142,7 +161,9 @@ class paged_field {
     return std::max(needed, held_);
   }
   [[nodiscard]] static std::size_t checked(std::size_t most) {
-    if (most == 0 || most > most_bytes_at_once / sizeof(T)) throw bad_argument{"paged_field: " + std::to_string(most) + " elements are none, or more than 2^46 bytes"};
+    if (most == 0 || most > most_bytes_at_once / sizeof(T))
+      throw bad_argument{"paged_field: " + std::to_string(most) +
+                         " elements are none, or more than 2^46 bytes"};
     return most;
   }
   [[nodiscard]] bytes rounded(std::size_t count) const {

@@ -9,8 +9,8 @@
 
 namespace quarry {
 
-/// Memory whose pages lie in files of a directory, and so may be more than the machine has: each allocation is a file without a
-/// name, mapped, which ends with it. Threads may share it.
+/// Memory whose pages lie in files of a directory, and so may be more than the machine has: each
+/// allocation is a file without a name, mapped, which ends with it. Threads may share it.
 class file_resource {
  public:
   /// Throws `resource_failed` if no file can be made in `directory`.

@@ -12,21 +12,24 @@
 
 namespace quarry {
 
-/// The strategy of pools that cut blocks into pieces: `Index` picks the free piece, the rest is split off, and free neighbours
-/// are merged.
+/// The strategy of pools that cut blocks into pieces: `Index` picks the free piece, the rest is
+/// split off, and free neighbours are merged.
 ///
-/// With `SetsAside`, pieces that are given back are set aside whole, for the next request that they fit with at most an
-/// eighth of waste. They are freed in earnest before a block is asked for or given up; until then they count as in use where blocks
-/// are counted. So most requests neither split nor merge.
+/// With `SetsAside`, pieces that are given back are set aside whole, for the next request that they
+/// fit with at most an eighth of waste. They are freed in earnest before a block is asked for or
+/// given up; until then they count as in use where blocks are counted. So most requests neither
+/// split nor merge.
 ///
-/// Deals in addresses and never touches memory, so that a live pool, a replay and a fuzzer run the same code. Not thread-safe: its
-/// pool locks. Sizes are multiples of the pool's alignment. Invariants, checked by `audit`: those of piece_table; and (4) the
-/// index has exactly the free pieces; (5) the counts of bytes and of releasable blocks are right.
+/// Deals in addresses and never touches memory, so that a live pool, a replay and a fuzzer run the
+/// same code. Not thread-safe: its pool locks. Sizes are multiples of the pool's alignment.
+/// Invariants, checked by `audit`: those of piece_table; and (4) the index has exactly the free
+/// pieces; (5) the counts of bytes and of releasable blocks are right.
 template <class Index, bool SetsAside = false>
 class fitting {
  public:
   /// `alignment`: a power of two, of which all sizes are multiples.
-  explicit fitting(bytes alignment = 16) : aside_{static_cast<std::uint32_t>(std::countr_zero(alignment))} {}
+  explicit fitting(bytes alignment = 16)
+      : aside_{static_cast<std::uint32_t>(std::countr_zero(alignment))} {}
 
   struct block {
     std::uint64_t begin;
@@ -53,7 +56,8 @@ class fitting {
     return again.begin;
   }
 
-  /// A piece of `size.rounded` bytes, or nothing: then a block is needed. Throws std::bad_alloc if there is no memory for bookkeeping.
+  /// A piece of `size.rounded` bytes, or nothing: then a block is needed. Throws std::bad_alloc if
+  /// there is no memory for bookkeeping.
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
     if (std::uint64_t const begin = allocate_from_aside(size)) return begin;
     reserve();
@@ -67,21 +71,25 @@ class fitting {
     return take(id, size);
   }
 
-  /// Takes over a block that is large enough, and allocates a piece of it. Requires room (`reserve`).
+  /// Takes over a block that is large enough, and allocates a piece of it. Requires room
+  /// (`reserve`).
   [[nodiscard]] std::uint64_t allocate_in(block const& fresh, sizes size) {
     piece_id const id = pieces_.add(fresh.begin, fresh.size, no_piece, no_piece);
     blocks_.push_back(id);
     held_ += fresh.size;
     return take(id, size);
   }
-  /// Makes room for three blocks and for an allocation. Throws std::bad_alloc, and has changed nothing then.
+  /// Makes room for three blocks and for an allocation. Throws std::bad_alloc, and has changed
+  /// nothing then.
   void reserve() {
     pieces_.reserve();
-    index_.reserve(pieces_.in_use() + 4);  // what is in use may become free, and a fresh block's rest
+    // what is in use may become free, and a fresh block's rest
+    index_.reserve(pieces_.in_use() + 4);
     if (blocks_.size() + 3 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
-  /// Sets aside what `allocate` gave. Its size; or none, and nothing is changed, if it takes more than that: `deallocate`, then.
+  /// Sets aside what `allocate` gave. Its size; or none, and nothing is changed, if it takes more
+  /// than that: `deallocate`, then.
   sizes deallocate_aside(std::uint64_t begin) {
     if (!SetsAside || !sets_aside_) return {};
     auto const found = pieces_.find(begin);
@@ -91,8 +99,8 @@ class fitting {
     if (state.has_flags()) return {};
     return put_aside(piece, found, state);
   }
-  /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not in use. Calls `on_noted()` if it
-  /// had a note.
+  /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not
+  /// in use. Calls `on_noted()` if it had a note.
   template <class OnNoted>
   sizes deallocate(std::uint64_t begin, OnNoted const& on_noted) {
     auto const found = pieces_.find(begin);
@@ -111,14 +119,15 @@ class fitting {
     return deallocate(begin, [] {});
   }
 
-  /// Gives up the blocks in which nothing is in use, as long as `least_held` bytes are held without them: calls `give_back(block)`
-  /// for each, oldest first.
+  /// Gives up the blocks in which nothing is in use, as long as `least_held` bytes are held without
+  /// them: calls `give_back(block)` for each, oldest first.
   template <class GiveBack>
   void release(GiveBack const& give_back, bytes least_held = 0) {
     free_what_is_aside();
     std::size_t kept = 0;
     for (piece_id const id : blocks_) {
-      if (!pieces_[id].is_free() || !pieces_.is_whole_block(id) || held_ - pieces_[id].size() < least_held) {
+      if (!pieces_[id].is_free() || !pieces_.is_whole_block(id) ||
+          held_ - pieces_[id].size() < least_held) {
         blocks_[kept++] = id;
         continue;
       }
@@ -131,9 +140,10 @@ class fitting {
     blocks_.resize(kept);
   }
 
-  /// Cuts whole pages of `page` bytes out of free pieces, `most` bytes at most, and calls `each(begin, size)` for what came out of
-  /// one piece: the strategy has it no more, and what lay beside it are blocks of their own. If `each` throws, that piece stays.
-  /// Throws std::bad_alloc. O(pieces).
+  /// Cuts whole pages of `page` bytes out of free pieces, `most` bytes at most, and calls
+  /// `each(begin, size)` for what came out of one piece: the strategy has it no more, and what lay
+  /// beside it are blocks of their own. If `each` throws, that piece stays. Throws std::bad_alloc.
+  /// O(pieces).
   template <class Each>
   void carve(bytes page, bytes most, Each const& each) {
     free_what_is_aside();
@@ -172,7 +182,10 @@ class fitting {
   [[nodiscard]] std::size_t free_pieces() const { return free_pieces_; }
   [[nodiscard]] std::size_t live() const { return pieces_.in_use() - aside_.count(); }
   [[nodiscard]] bytes largest_free() const { return index_.largest(pieces_); }
-  [[nodiscard]] bytes footprint() const { return pieces_.footprint() + index_.footprint() + blocks_.capacity() * sizeof(piece_id) + sizeof(*this); }
+  [[nodiscard]] bytes footprint() const {
+    return pieces_.footprint() + index_.footprint() + blocks_.capacity() * sizeof(piece_id) +
+           sizeof(*this);
+  }
 
   /// The size of the piece in use that begins at `begin`, or nothing.
   [[nodiscard]] std::optional<sizes> size_of(std::uint64_t begin) const {
@@ -205,7 +218,9 @@ class fitting {
   template <class Visit>
   void for_each(Visit const& visit) const {
     for (piece_id const first : blocks_) {
-      for (piece_id id = first; id != no_piece; id = pieces_[id].next) visit(pieces_[id].begin, pieces_[id].size(), pieces_[id].is_free() || pieces_[id].is_set_aside());
+      for (piece_id id = first; id != no_piece; id = pieces_[id].next)
+        visit(pieces_[id].begin, pieces_[id].size(),
+              pieces_[id].is_free() || pieces_[id].is_set_aside());
     }
   }
 
@@ -219,13 +234,15 @@ class fitting {
     std::size_t live = 0, free = 0, aside = 0;
     std::uint32_t whole = 0;
     for (piece_id const first : blocks_) {
-      expect(pieces_[first].prev == no_piece, "a block does not begin with its first piece", pieces_[first].begin);
+      expect(pieces_[first].prev == no_piece, "a block does not begin with its first piece",
+             pieces_[first].begin);
       for (piece_id id = first; id != no_piece; id = pieces_[id].next) {
         auto const& piece = pieces_[id];
         held += piece.size();
         if (piece.next != no_piece) {
           auto const& next = pieces_[piece.next];
-          expect(piece.begin + piece.size() == next.begin && next.prev == id, "neighbours do not touch", piece.begin);
+          expect(piece.begin + piece.size() == next.begin && next.prev == id,
+                 "neighbours do not touch", piece.begin);
           expect(!piece.is_free() || !next.is_free(), "neighbours are both free", piece.begin);
         }
         if (!piece.is_free()) {
@@ -244,16 +261,20 @@ class fitting {
         }
       }
     }
-    expect(held == held_ && in_use == in_use_ && live + aside_.count() == pieces_.in_use(), "sums of bytes are wrong", held);
+    expect(held == held_ && in_use == in_use_ && live + aside_.count() == pieces_.in_use(),
+           "sums of bytes are wrong", held);
     expect(aside == aside_.count(), "pieces that are set aside are counted wrongly", aside);
     expect(index_.count(pieces_) == free, "the index has what is not free", index_.count(pieces_));
     expect(free == free_pieces_, "free pieces are counted wrongly", free);
-    expect(whole == releasable_blocks_ && releasable == releasable_, "releasable blocks are counted wrongly", releasable);
+    expect(whole == releasable_blocks_ && releasable == releasable_,
+           "releasable blocks are counted wrongly", releasable);
     return problems;
   }
 
  private:
-  [[nodiscard]] sizes sizes_of(piece_id id) const { return {pieces_[id].asked(), pieces_[id].size()}; }
+  [[nodiscard]] sizes sizes_of(piece_id id) const {
+    return {pieces_[id].asked(), pieces_[id].size()};
+  }
 
   /// The first part of a piece that is not in the index goes into use; the rest into the index.
   [[nodiscard]] std::uint64_t take(piece_id id, sizes size) {
@@ -263,8 +284,8 @@ class fitting {
     return pieces_[id].begin;
   }
 
-  /// Takes [begin, begin + size) out of a free piece of block number `number`. Its neighbours are in use, so that what is left of
-  /// it is free by itself. Requires room for a block and a piece.
+  /// Takes [begin, begin + size) out of a free piece of block number `number`. Its neighbours are
+  /// in use, so that what is left of it is free by itself. Requires room for a block and a piece.
   void cut_out(std::size_t number, piece_id id, std::uint64_t begin, bytes size) {
     remove_free(id);
     held_ -= size;
@@ -292,7 +313,8 @@ class fitting {
     pieces_.remove(id);
   }
 
-  sizes put_aside(piece_table::piece& piece, piece_table::found found, piece_table::piece::state state) {
+  sizes put_aside(piece_table::piece& piece, piece_table::found found,
+                  piece_table::piece::state state) {
     sizes const size{piece.asked(), state.size()};
     in_use_ -= size.rounded;
     pieces_.set_aside(found, state);
@@ -317,9 +339,8 @@ class fitting {
   }
 
   void free_what_is_aside() {
-    aside_.take_all(pieces_, [this](piece_id id) {
-      free_in_earnest(pieces_.find(pieces_[id].begin));
-    });
+    aside_.take_all(pieces_,
+                    [this](piece_id id) { free_in_earnest(pieces_.find(pieces_[id].begin)); });
   }
 
   void insert_free(piece_id id) {

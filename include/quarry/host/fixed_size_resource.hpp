@@ -14,22 +14,37 @@ namespace quarry {
 
 /// Slots of one size, many to a block, with a bit for each that lies apart: bit 1 = free.
 ///
-/// O(1) to allocate; O(log blocks) to give back. Requests of more than a slot are refused with `out_of_memory`.
+/// O(1) to allocate; O(log blocks) to give back. Requests of more than a slot are refused with
+/// `out_of_memory`.
 template <class Upstream>
 class fixed_size_resource {
  public:
-  /// `slot_bytes` is rounded up to a multiple of `alignment`, to which slots are aligned. Throws `bad_argument`.
-  fixed_size_resource(Upstream upstream, bytes slot_bytes, std::uint32_t slots_per_block = 1024, bytes alignment = 16)
+  /// `slot_bytes` is rounded up to a multiple of `alignment`, to which slots are aligned. Throws
+  /// `bad_argument`.
+  fixed_size_resource(Upstream upstream, bytes slot_bytes, std::uint32_t slots_per_block = 1024,
+                      bytes alignment = 16)
       : upstream_{std::move(upstream)}, slots_{slots_per_block}, alignment_{alignment} {
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0) throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) + ", no power of two"};
-    if (slot_bytes == 0 || slots_per_block == 0) throw bad_argument{"fixed_size_resource: slots of 0 bytes, or none"};
-    if (slot_bytes > most_bytes_at_once || alignment > most_bytes_at_once) throw bad_argument{"fixed_size_resource: slots of " + std::to_string(slot_bytes) + " bytes are more than 2^46"};
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0)
+      throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) +
+                         ", no power of two"};
+    if (slot_bytes == 0 || slots_per_block == 0)
+      throw bad_argument{"fixed_size_resource: slots of 0 bytes, or none"};
+    if (slot_bytes > most_bytes_at_once || alignment > most_bytes_at_once)
+      throw bad_argument{"fixed_size_resource: slots of " + std::to_string(slot_bytes) +
+                         " bytes are more than 2^46"};
     slot_ = (slot_bytes + alignment - 1) & ~(alignment - 1);
-    if (slot_ > most_bytes_at_once / slots_) throw bad_argument{"fixed_size_resource: " + std::to_string(slots_) + " slots of " + std::to_string(slot_) + " bytes are more than 2^46"};
+    if (slot_ > most_bytes_at_once / slots_)
+      throw bad_argument{"fixed_size_resource: " + std::to_string(slots_) + " slots of " +
+                         std::to_string(slot_) + " bytes are more than 2^46"};
   }
   fixed_size_resource(fixed_size_resource&& other) noexcept
-      : upstream_{std::move(other.upstream_)}, slots_{other.slots_}, alignment_{other.alignment_}, slot_{other.slot_},
-        blocks_{std::exchange(other.blocks_, {})}, with_free_{std::exchange(other.with_free_, {})}, live_{std::exchange(other.live_, 0)} {}
+      : upstream_{std::move(other.upstream_)},
+        slots_{other.slots_},
+        alignment_{other.alignment_},
+        slot_{other.slot_},
+        blocks_{std::exchange(other.blocks_, {})},
+        with_free_{std::exchange(other.with_free_, {})},
+        live_{std::exchange(other.live_, 0)} {}
   fixed_size_resource& operator=(fixed_size_resource&& other) noexcept {
     std::swap(upstream_, other.upstream_);
     std::swap(slots_, other.slots_);
@@ -41,12 +56,16 @@ class fixed_size_resource {
     return *this;
   }
   ~fixed_size_resource() {
-    for (auto const& [begin, one] : blocks_) upstream_.deallocate(reinterpret_cast<void*>(begin), slot_ * slots_, alignment_);
+    for (auto const& [begin, one] : blocks_)
+      upstream_.deallocate(reinterpret_cast<void*>(begin), slot_ * slots_, alignment_);
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (alignment > alignment_) throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) + ", more than " + std::to_string(alignment_)};
-    if (size > slot_) throw out_of_memory{"fixed_size_resource", size, "slots have " + std::to_string(slot_)};
+    if (alignment > alignment_)
+      throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) +
+                         ", more than " + std::to_string(alignment_)};
+    if (size > slot_)
+      throw out_of_memory{"fixed_size_resource", size, "slots have " + std::to_string(slot_)};
     if (with_free_.empty()) add_block();
     auto const [begin, one] = with_free_.back();
     std::uint32_t index = one->hint;
@@ -90,7 +109,8 @@ class fixed_size_resource {
   };
 
   void add_block() {
-    block fresh{std::vector<word>((slots_ + bits_per_word - 1) / bits_per_word, ~word{0}), slots_, 0};
+    block fresh{std::vector<word>((slots_ + bits_per_word - 1) / bits_per_word, ~word{0}), slots_,
+                0};
     fresh.free.back() = low_bits(slots_ - (slots_ - 1) / bits_per_word * bits_per_word);
     with_free_.reserve(blocks_.size() + 1);
     auto node = std::map<std::uint64_t, block>{};

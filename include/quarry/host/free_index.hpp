@@ -10,10 +10,12 @@
 
 namespace quarry {
 
-/// The smallest piece that is large enough; among equals the one that became free first (the rule of Umpire's QuickPool), or
-/// with `ByAddress` the one with the lowest address (of its DynamicPoolList).
+/// The smallest piece that is large enough; among equals the one that became free first (the rule
+/// of Umpire's QuickPool), or with `ByAddress` the one with the lowest address (of its
+/// DynamicPoolList).
 ///
-/// O(log n). A node of a std::set for each free piece, and one in reserve for each piece in use, so that freeing needs no memory.
+/// O(log n). A node of a std::set for each free piece, and one in reserve for each piece in use, so
+/// that freeing needs no memory.
 template <bool ByAddress>
 class ordered_index {
  public:
@@ -38,15 +40,21 @@ class ordered_index {
   }
   [[nodiscard]] std::size_t count(piece_table const&) const { return pieces_.size(); }
   /// Bytes of bookkeeping, as far as can be told: what a node has beside its key is the library's.
-  [[nodiscard]] bytes footprint() const { return (pieces_.size() + spare_.size()) * (sizeof(key) + 4 * sizeof(void*)); }
+  [[nodiscard]] bytes footprint() const {
+    return (pieces_.size() + spare_.size()) * (sizeof(key) + 4 * sizeof(void*));
+  }
   /// For audits.
-  [[nodiscard]] bool contains(piece_table const& table, piece_id id) const { return pieces_.contains(key_of(table, id)); }
+  [[nodiscard]] bool contains(piece_table const& table, piece_id id) const {
+    return pieces_.contains(key_of(table, id));
+  }
   /// A piece of at least `size` bytes, still in the index; `no_piece` if there is none.
   [[nodiscard]] piece_id find(piece_table const&, bytes size) const {
     auto const found = pieces_.lower_bound({size, 0, 0});
     return found == pieces_.end() ? no_piece : found->id;
   }
-  [[nodiscard]] bytes largest(piece_table const&) const { return pieces_.empty() ? 0 : pieces_.rbegin()->size; }
+  [[nodiscard]] bytes largest(piece_table const&) const {
+    return pieces_.empty() ? 0 : pieces_.rbegin()->size;
+  }
 
  private:
   struct key {
@@ -62,7 +70,8 @@ class ordered_index {
 
   using nodes = std::set<key>;
   nodes pieces_;
-  nodes spare_;  // for pieces that become free; moved from one set to the other, nodes need no memory
+  // for pieces that become free; moved from one set to the other, nodes need no memory
+  nodes spare_;
   std::uint64_t next_ = 0;
   std::uint64_t spares_made_ = 0;
 };
@@ -70,11 +79,12 @@ class ordered_index {
 using oldest_best_fit = ordered_index<false>;
 using lowest_best_fit = ordered_index<true>;
 
-/// A piece of the first list in which all are large enough: lists of sizes less than a thirty-second apart, and bits that say
-/// which lists have any (Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004).
+/// A piece of the first list in which all are large enough: lists of sizes less than a
+/// thirty-second apart, and bits that say which lists have any (Masmano et al., "TLSF: a new
+/// dynamic memory allocator for real-time systems", 2004).
 ///
-/// O(1), and needs no memory after its construction. A piece that just fits, but lies in a list where not all do, is found only
-/// if it is the first of that list.
+/// O(1), and needs no memory after its construction. A piece that just fits, but lies in a list
+/// where not all do, is found only if it is the first of that list.
 class segregated_fit {
  public:
   segregated_fit() { heads_.fill(watched<piece_id>{no_piece}); }
@@ -129,7 +139,9 @@ class segregated_fit {
   }
   /// One that is in the index; `no_piece` if none is.
   [[nodiscard]] piece_id any() const {
-    return words_ == 0 ? no_piece : piece_id{heads_[lowest_one(words_) * bits_per_word + lowest_one(filled_[lowest_one(words_)])]};
+    return words_ == 0 ? no_piece
+                       : piece_id{heads_[lowest_one(words_) * bits_per_word +
+                                         lowest_one(filled_[lowest_one(words_)])]};
   }
   /// Of the largest pieces' list the first.
   [[nodiscard]] bytes largest(piece_table const& table) const {
@@ -154,12 +166,13 @@ class segregated_fit {
     word const here = filled_[index] & ~low_bits(list % bits_per_word);
     if (here != 0) return index * bits_per_word + lowest_one(here);
     word const later = words_ & ~low_bits(index + 1);
-    return later == 0 ? lists : lowest_one(later) * bits_per_word + lowest_one(filled_[lowest_one(later)]);
+    return later == 0 ? lists
+                      : lowest_one(later) * bits_per_word + lowest_one(filled_[lowest_one(later)]);
   }
 
   std::array<watched<piece_id>, lists> heads_;
   std::array<word, (lists + bits_per_word - 1) / bits_per_word> filled_{};
-  word words_ = 0;  // which of `filled_` are not zero
+  word words_ = 0;                      // which of `filled_` are not zero
   watched<piece_id> nobody_{no_piece};  // is written, and never read
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a pool coalesces: gives back the blocks in which nothing is in use, and takes one in their place.
+// When a pool coalesces: gives back the blocks in which nothing is in use, and takes one in their
+// place.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -9,7 +10,8 @@
 
 namespace quarry {
 
-/// What a heuristic sees of its pool. `live`, `rounded`: bytes in use as they were asked for, and rounded up to the alignment.
+/// What a heuristic sees of its pool. `live`, `rounded`: bytes in use as they were asked for, and
+/// rounded up to the alignment.
 struct pool_state {
   bytes held = 0;
   bytes releasable = 0;
@@ -17,19 +19,24 @@ struct pool_state {
   bytes live = 0, most_live = 0;
   bytes rounded = 0, most_rounded = 0;
   std::size_t free_pieces = 0;
-  double rent = 0;  // bytes that could be released, summed over the frees since the last coalesce: bytes x frees
+  // bytes that could be released, summed over the frees since the last coalesce: bytes x frees
+  double rent = 0;
 };
 
 /// Whose behaviour a heuristic follows.
-///   poster_2022   Umpire as of the poster (seed: coalescing heuristics): blocks beyond the number; the high water of what was
+///   poster_2022   Umpire as of the poster (seed: coalescing heuristics): blocks beyond the number;
+///   the high water of what was
 ///                 asked for; before growth, and then grows all the same
-///   umpire_2024   its release of 2024-10: that number of blocks; the high water of what is rounded up, in which the block that
+///   umpire_2024   its release of 2024-10: that number of blocks; the high water of what is rounded
+///   up, in which the block that
 ///                 coalescing takes counts; with one free piece nothing happens
-///   quarry        that number of blocks; the high water of what users have, rounded up; before growth, and grows only if still
+///   quarry        that number of blocks; the high water of what users have, rounded up; before
+///   growth, and grows only if still
 ///                 nothing fits
 enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
 
-/// A value: two heuristics with the same fields decide alike, so that one can be recorded and replayed.
+/// A value: two heuristics with the same fields decide alike, so that one can be recorded and
+/// replayed.
 ///
 /// `wanted` gives how many bytes the pool should hold after coalescing, or 0: not now.
 struct heuristic {
@@ -44,17 +51,30 @@ struct heuristic {
   std::uint32_t parameter = 0;  // percent of bytes, or number of blocks, that can be released
 
   [[nodiscard]] static constexpr heuristic never() { return {}; }
-  [[nodiscard]] static constexpr heuristic percent_releasable(std::uint32_t percent) { return {trigger::percent, {}, {}, heuristic_rules::quarry, percent}; }
-  [[nodiscard]] static constexpr heuristic blocks_releasable(std::uint32_t blocks) { return {trigger::blocks, {}, {}, heuristic_rules::quarry, blocks}; }
-  /// A coalesce is taken to cost as much as it does to hold `price` MiB, which could be released, while something is freed once. It
-  /// comes when what was paid for holding two blocks or more has reached its price, in the manner of the ski rental (Karlin,
-  /// Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
-  [[nodiscard]] static constexpr heuristic worth(std::uint32_t price) { return {trigger::cost, {}, {}, heuristic_rules::quarry, price}; }
+  [[nodiscard]] static constexpr heuristic percent_releasable(std::uint32_t percent) {
+    return {trigger::percent, {}, {}, heuristic_rules::quarry, percent};
+  }
+  [[nodiscard]] static constexpr heuristic blocks_releasable(std::uint32_t blocks) {
+    return {trigger::blocks, {}, {}, heuristic_rules::quarry, blocks};
+  }
+  /// A coalesce is taken to cost as much as it does to hold `price` MiB, which could be released,
+  /// while something is freed once. It comes when what was paid for holding two blocks or more has
+  /// reached its price, in the manner of the ski rental (Karlin, Manasse, Rudolph and Sleator,
+  /// "Competitive snoopy caching", 1988).
+  [[nodiscard]] static constexpr heuristic worth(std::uint32_t price) {
+    return {trigger::cost, {}, {}, heuristic_rules::quarry, price};
+  }
   /// The pool is made as large as it ever had to be, not as it is.
-  [[nodiscard]] constexpr heuristic to_high_water() const { return with(target::high_water, asked, rules); }
+  [[nodiscard]] constexpr heuristic to_high_water() const {
+    return with(target::high_water, asked, rules);
+  }
   /// Asked when nothing fits, and not after each free (the poster's coalesce-before-grow).
-  [[nodiscard]] constexpr heuristic before_growth() const { return with(size, moment::before_growth, rules); }
-  [[nodiscard]] constexpr heuristic by(heuristic_rules whose) const { return with(size, asked, whose); }
+  [[nodiscard]] constexpr heuristic before_growth() const {
+    return with(size, moment::before_growth, rules);
+  }
+  [[nodiscard]] constexpr heuristic by(heuristic_rules whose) const {
+    return with(size, asked, whose);
+  }
 
   [[nodiscard]] constexpr bytes wanted(pool_state const& pool) const {
     if (!fires(pool)) return 0;
@@ -65,20 +85,25 @@ struct heuristic {
   friend constexpr bool operator==(heuristic const&, heuristic const&) = default;
 
  private:
-  [[nodiscard]] constexpr heuristic with(target new_size, moment new_moment, heuristic_rules whose) const {
+  [[nodiscard]] constexpr heuristic with(target new_size, moment new_moment,
+                                         heuristic_rules whose) const {
     return {when, new_size, new_moment, whose, parameter};
   }
   [[nodiscard]] constexpr bool fires(pool_state const& pool) const {
     bool const is_poster = rules == heuristic_rules::poster_2022;
     switch (when) {
-      case trigger::never: return false;
-      case trigger::blocks: return is_poster ? pool.releasable_blocks > parameter : pool.releasable_blocks >= parameter;
-      case trigger::cost: return pool.releasable_blocks >= 2 && pool.rent >= static_cast<double>(parameter) * 0x1p20;
+      case trigger::never:
+        return false;
+      case trigger::blocks:
+        return is_poster ? pool.releasable_blocks > parameter : pool.releasable_blocks >= parameter;
+      case trigger::cost:
+        return pool.releasable_blocks >= 2 && pool.rent >= static_cast<double>(parameter) * 0x1p20;
       case trigger::percent: {
         bytes const there = is_poster && pool.free_pieces < 2 ? 0 : pool.releasable;
         if (parameter == 0) return false;
         if (parameter == 100) return there == pool.held;
-        return there >= static_cast<bytes>(static_cast<float>(parameter) / 100.0f * static_cast<float>(pool.held));
+        return there >= static_cast<bytes>(static_cast<float>(parameter) / 100.0f *
+                                           static_cast<float>(pool.held));
       }
     }
     return false;

@@ -6,8 +6,9 @@
 
 namespace quarry {
 
-/// The host's pages. To move one is to let it go and take a fresh one: the system keeps no order among them. `page` is a multiple of the
-/// system's: larger ones are fewer mappings, of which Linux gives a process 65,530 (vm.max_map_count).
+/// The host's pages. To move one is to let it go and take a fresh one: the system keeps no order
+/// among them. `page` is a multiple of the system's: larger ones are fewer mappings, of which Linux
+/// gives a process 65,530 (vm.max_map_count).
 class host_pages {
  public:
   /// Throws `bad_argument` if `page` is no power of two, or less than the system's page.

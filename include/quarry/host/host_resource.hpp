@@ -12,10 +12,12 @@ namespace quarry {
 class host_resource {
  public:
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (size > most_bytes_at_once) throw out_of_memory{"host_resource", size, "nothing has so much"};
+    if (size > most_bytes_at_once)
+      throw out_of_memory{"host_resource", size, "nothing has so much"};
     bytes const least = alignment < sizeof(void*) ? sizeof(void*) : alignment;
     void* result = nullptr;
-    if (posix_memalign(&result, least, size == 0 ? 1 : size) != 0) throw out_of_memory{"host_resource", size, "posix_memalign found none"};
+    if (posix_memalign(&result, least, size == 0 ? 1 : size) != 0)
+      throw out_of_memory{"host_resource", size, "posix_memalign found none"};
     return result;
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { std::free(pointer); }
@@ -26,7 +28,9 @@ static_assert(memory_resource<host_resource>);
 /// Has none.
 class null_resource {
  public:
-  [[nodiscard]] void* allocate(bytes size, bytes) { throw out_of_memory{"null_resource", size, "it has none"}; }
+  [[nodiscard]] void* allocate(bytes size, bytes) {
+    throw out_of_memory{"null_resource", size, "it has none"};
+  }
   void deallocate(void*, bytes, bytes) noexcept {}
 };
 

@@ -15,7 +15,9 @@ class limited_resource {
   limited_resource(Upstream upstream, bytes most) : upstream_{std::move(upstream)}, most_{most} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (size > most_ - live_) throw out_of_memory{"limited_resource", size, std::to_string(live_) + " of " + std::to_string(most_) + " are in use"};
+    if (size > most_ - live_)
+      throw out_of_memory{"limited_resource", size,
+                          std::to_string(live_) + " of " + std::to_string(most_) + " are in use"};
     void* const result = upstream_.allocate(size, alignment);
     live_ += size;
     return result;

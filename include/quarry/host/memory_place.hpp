@@ -30,8 +30,8 @@ template <class Resource>
   }
 }
 
-/// Waits until memory that the resource gives may be used at once by anyone: `settle()` of those that give it in the order of a
-/// stream. Pools do so for each block.
+/// Waits until memory that the resource gives may be used at once by anyone: `settle()` of those
+/// that give it in the order of a stream. Pools do so for each block.
 template <class Resource>
 void settle(Resource& from) {
   if constexpr (requires { from.settle(); }) {
@@ -43,8 +43,6 @@ void settle(Resource& from) {
 
 /// A resource whose addresses have no memory behind them.
 template <class Resource>
-concept simulated = requires {
-  requires Resource::is_simulated;
-};
+concept simulated = requires { requires Resource::is_simulated; };
 
 }  // namespace quarry

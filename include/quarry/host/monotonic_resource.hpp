@@ -10,22 +10,27 @@
 
 namespace quarry {
 
-/// Hands out its blocks from one end to the other and gives nothing back before `reset`: for what all ends at one moment.
+/// Hands out its blocks from one end to the other and gives nothing back before `reset`: for what
+/// all ends at one moment.
 ///
-/// Blocks are of `block_bytes` at least. After `reset` they are used again, in the order in which they were taken. Deallocation does
-/// nothing. Addresses are aligned to at most `block_alignment`.
+/// Blocks are of `block_bytes` at least. After `reset` they are used again, in the order in which
+/// they were taken. Deallocation does nothing. Addresses are aligned to at most `block_alignment`.
 template <class Upstream>
 class monotonic_resource {
  public:
   static constexpr bytes block_alignment = 256;
 
   /// Throws `bad_argument` if `block_bytes` is 0.
-  monotonic_resource(Upstream upstream, bytes block_bytes) : upstream_{std::move(upstream)}, block_bytes_{block_bytes} {
+  monotonic_resource(Upstream upstream, bytes block_bytes)
+      : upstream_{std::move(upstream)}, block_bytes_{block_bytes} {
     if (block_bytes == 0) throw bad_argument{"monotonic_resource: block_bytes is 0"};
   }
   monotonic_resource(monotonic_resource&& other) noexcept
-      : upstream_{std::move(other.upstream_)}, block_bytes_{other.block_bytes_}, blocks_{std::exchange(other.blocks_, {})},
-        current_{std::exchange(other.current_, 0)}, used_{std::exchange(other.used_, 0)} {}
+      : upstream_{std::move(other.upstream_)},
+        block_bytes_{other.block_bytes_},
+        blocks_{std::exchange(other.blocks_, {})},
+        current_{std::exchange(other.current_, 0)},
+        used_{std::exchange(other.used_, 0)} {}
   monotonic_resource& operator=(monotonic_resource&& other) noexcept {
     std::swap(upstream_, other.upstream_);
     std::swap(block_bytes_, other.block_bytes_);
@@ -37,7 +42,9 @@ class monotonic_resource {
   ~monotonic_resource() { release(); }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (alignment > block_alignment) throw bad_argument{"monotonic_resource: alignment is " + std::to_string(alignment) + ", more than 256"};
+    if (alignment > block_alignment)
+      throw bad_argument{"monotonic_resource: alignment is " + std::to_string(alignment) +
+                         ", more than 256"};
     bytes const wanted = size == 0 ? 1 : size;
     bytes used = used_;
     for (std::size_t i = current_; i < blocks_.size(); ++i, used = 0) {

@@ -6,11 +6,12 @@
 
 namespace quarry {
 
-/// Memory of the host on one NUMA node, by whole pages: Linux takes them from there when they are first touched,
-/// and ends a process for which the node has none then. Threads may share it.
+/// Memory of the host on one NUMA node, by whole pages: Linux takes them from there when they are
+/// first touched, and ends a process for which the node has none then. Threads may share it.
 class numa_resource {
  public:
-  /// Throws `bad_argument` if the system has no such node, `resource_failed` if it does not let a process choose one.
+  /// Throws `bad_argument` if the system has no such node, `resource_failed` if it does not let a
+  /// process choose one.
   explicit numa_resource(unsigned node);
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;

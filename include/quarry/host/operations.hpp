@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copying, filling and moving memory of any kind. Where it lies and how large it is the registry knows: pointers may lie in the midst of
-// an allocation, and no operation goes beyond its end.
+// Copying, filling and moving memory of any kind. Where it lies and how large it is the registry
+// knows: pointers may lie in the midst of an allocation, and no operation goes beyond its end.
 //
-// All throw `bad_argument` for memory that the registry does not know or that is too small, before anything is touched, and
-// `resource_failed` if CUDA refuses. With a stream, an operation is done in the stream's order, and the call may return before.
-// Without one it is done when the call returns: where a GPU may use the memory (device, pinned, managed) it comes after what that GPU's
-// default stream has, as cudaMemcpy does, but not after non-blocking streams, which the caller waits for first. Of memory of the
-// host alone it comes after nothing but the caller.
+// All throw `bad_argument` for memory that the registry does not know or that is too small, before
+// anything is touched, and `resource_failed` if CUDA refuses. With a stream, an operation is done
+// in the stream's order, and the call may return before. Without one it is done when the call
+// returns: where a GPU may use the memory (device, pinned, managed) it comes after what that GPU's
+// default stream has, as cudaMemcpy does, but not after non-blocking streams, which the caller
+// waits for first. Of memory of the host alone it comes after nothing but the caller.
 #pragma once
 
 #include "quarry/host/cuda_resources.hpp"
@@ -17,10 +18,12 @@
 
 namespace quarry {
 
-/// Memory that no pool gave, made known to the registry as long as this lives: arrays of other libraries, mapped files.
+/// Memory that no pool gave, made known to the registry as long as this lives: arrays of other
+/// libraries, mapped files.
 class adopted_memory {
  public:
-  /// `place`: where it lies, which is believed. Throws `bad_argument` if `memory` is no multiple of 16, or begins in an allocation.
+  /// `place`: where it lies, which is believed. Throws `bad_argument` if `memory` is no multiple of
+  /// 16, or begins in an allocation.
   adopted_memory(void* memory, bytes size, memory_place place = {}, std::string name = {});
   ~adopted_memory();
   adopted_memory(adopted_memory&&) noexcept;
@@ -31,7 +34,14 @@ class adopted_memory {
   std::unique_ptr<state> state_;
 };
 
-enum class memory_advice { read_mostly, preferred_here, accessed_by, will_be_used, is_sequential, is_random };
+enum class memory_advice {
+  read_mostly,
+  preferred_here,
+  accessed_by,
+  will_be_used,
+  is_sequential,
+  is_random
+};
 
 namespace operations {
 
@@ -43,21 +53,24 @@ void copy(void* to, void const* from, bytes size, cuda_stream on);
 void fill(void* memory, unsigned char value, bytes size);
 void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
 
-/// Brings managed memory to `where` (a GPU, or the host), or what is mapped from a file into memory. Elsewhere there is nothing to do.
+/// Brings managed memory to `where` (a GPU, or the host), or what is mapped from a file into
+/// memory. Elsewhere there is nothing to do.
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on = nullptr);
-/// Tells the driver (managed memory: the first three) or the system (host and file: the last three) how memory will be used.
-/// Throws `bad_argument` for advice that is none for such memory.
+/// Tells the driver (managed memory: the first three) or the system (host and file: the last three)
+/// how memory will be used. Throws `bad_argument` for advice that is none for such memory.
 void advise(void* memory, bytes size, memory_advice what, memory_place where = {});
 /// The same for memory that is known to be `of` that kind, without a look-up.
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on, memory_place of);
 void advise(void* memory, bytes size, memory_advice what, memory_place where, memory_place of);
 
-/// A pool whose memory is in no stream's order: in the order of streams, operations must say of which.
+/// A pool whose memory is in no stream's order: in the order of streams, operations must say of
+/// which.
 template <class Pool>
 concept plain_pool = !requires { typename Pool::stream; };
 
-/// A larger or smaller allocation of `from` with what was in `memory`, which is given back, without its name; nullptr for nothing.
-/// The pool must be tracked. If there is no memory for it, throws and leaves all as it was.
+/// A larger or smaller allocation of `from` with what was in `memory`, which is given back, without
+/// its name; nullptr for nothing. The pool must be tracked. If there is no memory for it, throws
+/// and leaves all as it was.
 template <plain_pool Pool>
 [[nodiscard]] void* reallocate(Pool& from, void* memory, bytes size) {
   if (memory == nullptr) return from.allocate(size);
@@ -75,7 +88,8 @@ template <plain_pool Pool>
   return result;
 }
 
-/// The same in the order of a stream. The old memory stays what it is until the copy is done: whoever gets it comes after.
+/// The same in the order of a stream. The old memory stays what it is until the copy is done:
+/// whoever gets it comes after.
 template <class Pool>
 [[nodiscard]] void* reallocate(Pool& from, void* memory, bytes size, cuda_stream on) {
   if (memory == nullptr) return from.allocate(size, on);
@@ -92,8 +106,8 @@ template <class Pool>
   return result;
 }
 
-/// An allocation of `to` with what was in `memory` of `from`, which is given back, without its name. Both must be
-/// tracked. If there is no memory, throws and leaves all as it was.
+/// An allocation of `to` with what was in `memory` of `from`, which is given back, without its
+/// name. Both must be tracked. If there is no memory, throws and leaves all as it was.
 template <plain_pool From, plain_pool To>
 [[nodiscard]] void* move(From& from, void* memory, To& to) {
   auto const size = from.size_of(memory);

@@ -7,18 +7,23 @@
 
 namespace quarry {
 
-/// A strategy whose free pieces have owners: what one gives back only that one gets again, at once and without a word to the
-/// others, until it is made common. For streams: what is common is what all may have, once they have waited.
+/// A strategy whose free pieces have owners: what one gives back only that one gets again, at once
+/// and without a word to the others, until it is made common. For streams: what is common is what
+/// all may have, once they have waited.
 ///
-/// Owner 0 is what is common. Each owner has segregated lists, and lists of what is set aside (see fitting). Free neighbours of
-/// one owner are merged. Deals in addresses and never touches memory; not thread-safe. Invariants, checked by `audit`: those of
-/// piece_table, with (2) of neighbours of one owner; the lists have exactly the owner's free pieces; the sums are right.
+/// Owner 0 is what is common. Each owner has segregated lists, and lists of what is set aside (see
+/// fitting). Free neighbours of one owner are merged. Deals in addresses and never touches memory;
+/// not thread-safe. Invariants, checked by `audit`: those of piece_table, with (2) of neighbours of
+/// one owner; the lists have exactly the owner's free pieces; the sums are right.
 class owned_fitting {
  public:
   using block = fitting<segregated_fit>::block;
   using sizes = fitting<segregated_fit>::sizes;
 
-  explicit owned_fitting(bytes alignment = 16) : unit_shift_{static_cast<std::uint32_t>(std::countr_zero(alignment))} { (void)add_owner(); }
+  explicit owned_fitting(bytes alignment = 16)
+      : unit_shift_{static_cast<std::uint32_t>(std::countr_zero(alignment))} {
+    (void)add_owner();
+  }
 
   /// One more owner: its number. Throws std::bad_alloc; gives nothing when there are 8192.
   [[nodiscard]] std::optional<std::uint32_t> add_owner() {
@@ -27,7 +32,8 @@ class owned_fitting {
     return static_cast<std::uint32_t>(owners_.size() - 1);
   }
 
-  /// A piece of what the owner has; 0 if nothing of that fits. Throws std::bad_alloc if there is no memory for bookkeeping. O(1).
+  /// A piece of what the owner has; 0 if nothing of that fits. Throws std::bad_alloc if there is no
+  /// memory for bookkeeping. O(1).
   [[nodiscard]] std::uint64_t allocate(std::uint32_t whose, sizes size) {
     owner& mine = *owners_[whose];
     piece_id id = mine.aside.take(pieces_, size.rounded);
@@ -46,9 +52,8 @@ class owned_fitting {
   bool merge_aside(std::uint32_t whose) {
     owner& mine = *owners_[whose];
     if (mine.aside.count() == 0) return false;
-    mine.aside.take_all(pieces_, [&](piece_id id) {
-      free_in_earnest(whose, pieces_.find(pieces_[id].begin));
-    });
+    mine.aside.take_all(
+        pieces_, [&](piece_id id) { free_in_earnest(whose, pieces_.find(pieces_[id].begin)); });
     return true;
   }
   /// Makes common what the owner has. O(its pieces).
@@ -61,23 +66,27 @@ class owned_fitting {
     }
   }
   /// Whether it has anything that is free.
-  [[nodiscard]] bool has_any(std::uint32_t whose) const { return owners_[whose]->aside.count() != 0 || owners_[whose]->free.any() != no_piece; }
+  [[nodiscard]] bool has_any(std::uint32_t whose) const {
+    return owners_[whose]->aside.count() != 0 || owners_[whose]->free.any() != no_piece;
+  }
 
-  /// Takes over a block that is large enough, and allocates a piece of it; the rest is the owner's. Requires room (`reserve`).
+  /// Takes over a block that is large enough, and allocates a piece of it; the rest is the owner's.
+  /// Requires room (`reserve`).
   [[nodiscard]] std::uint64_t allocate_in(std::uint32_t whose, block const& fresh, sizes size) {
     piece_id const id = pieces_.add(fresh.begin, fresh.size, no_piece, no_piece);
     blocks_.push_back(id);
     held_ += fresh.size;
     return take(whose, id, size);
   }
-  /// Makes room for a block and for an allocation. Throws std::bad_alloc, and has changed nothing then.
+  /// Makes room for a block and for an allocation. Throws std::bad_alloc, and has changed nothing
+  /// then.
   void reserve() {
     pieces_.reserve();
     if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
-  /// Gives back what `allocate` gave, to `whose`. Its size; or none, and nothing is changed, if `begin` is not in use. Calls
-  /// `on_noted()` if it had a note.
+  /// Gives back what `allocate` gave, to `whose`. Its size; or none, and nothing is changed, if
+  /// `begin` is not in use. Calls `on_noted()` if it had a note.
   template <class OnNoted>
   sizes deallocate(std::uint32_t whose, std::uint64_t begin, OnNoted const& on_noted) {
     auto const found = pieces_.find(begin);
@@ -85,7 +94,8 @@ class owned_fitting {
     auto& piece = pieces_[found.id];
     sizes const size{piece.asked(), piece.size()};
     in_use_ -= size.rounded;
-    if (piece.is_noted()) [[unlikely]] on_noted();
+    if (piece.is_noted()) [[unlikely]]
+      on_noted();
     piece.set_owner(whose);
     pieces_.set_aside(found, piece.get());
     owners_[whose]->aside.put(piece, found.id, size.rounded);
@@ -95,7 +105,8 @@ class owned_fitting {
     return deallocate(whose, begin, [] {});
   }
 
-  /// Gives up the blocks in which nothing is in use and all is common: calls `give_back(block)` for each.
+  /// Gives up the blocks in which nothing is in use and all is common: calls `give_back(block)` for
+  /// each.
   template <class GiveBack>
   void release(GiveBack const& give_back) {
     merge_aside(0);
@@ -118,7 +129,9 @@ class owned_fitting {
   [[nodiscard]] bytes in_use() const { return in_use_; }
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
   [[nodiscard]] std::size_t live() const { return pieces_.in_use() - aside_count(); }
-  [[nodiscard]] bytes footprint() const { return pieces_.footprint() + owners_.size() * sizeof(owner) + sizeof(*this); }
+  [[nodiscard]] bytes footprint() const {
+    return pieces_.footprint() + owners_.size() * sizeof(owner) + sizeof(*this);
+  }
   [[nodiscard]] piece_table& pieces() { return pieces_; }
   [[nodiscard]] std::optional<sizes> size_of(std::uint64_t begin) const {
     piece_id const id = pieces_.find(begin).id;
@@ -150,19 +163,24 @@ class owned_fitting {
     std::size_t live = 0, aside = 0;
     std::vector<std::size_t> free(owners_.size());
     for (piece_id const first : blocks_) {
-      expect(pieces_[first].prev == no_piece, "a block does not begin with its first piece", pieces_[first].begin);
+      expect(pieces_[first].prev == no_piece, "a block does not begin with its first piece",
+             pieces_[first].begin);
       for (piece_id id = first; id != no_piece; id = pieces_[id].next) {
         auto const& piece = pieces_[id];
         held += piece.size();
         if (piece.next != no_piece) {
           auto const& next = pieces_[piece.next];
-          expect(piece.begin + piece.size() == next.begin && next.prev == id, "neighbours do not touch", piece.begin);
-          expect(!piece.is_free() || !next.is_free() || piece.owner() != next.owner(), "neighbours of one owner are both free", piece.begin);
+          expect(piece.begin + piece.size() == next.begin && next.prev == id,
+                 "neighbours do not touch", piece.begin);
+          expect(!piece.is_free() || !next.is_free() || piece.owner() != next.owner(),
+                 "neighbours of one owner are both free", piece.begin);
         }
-        expect((pieces_.find(piece.begin).id == id) != piece.is_free(), "the table has what is free, or has not what is in use", piece.begin);
+        expect((pieces_.find(piece.begin).id == id) != piece.is_free(),
+               "the table has what is free, or has not what is in use", piece.begin);
         if (piece.is_free()) {
           expect(piece.owner() < owners_.size(), "a free piece is nobody's", piece.begin);
-          expect(owners_[piece.owner()]->free.contains(pieces_, id), "a free piece is not in its owner's lists", piece.begin);
+          expect(owners_[piece.owner()]->free.contains(pieces_, id),
+                 "a free piece is not in its owner's lists", piece.begin);
           ++free[piece.owner()];
         } else if (piece.is_set_aside()) {
           ++aside;
@@ -174,10 +192,12 @@ class owned_fitting {
     }
     std::size_t set_aside = 0;
     for (std::size_t i = 0; i < owners_.size(); ++i) {
-      expect(owners_[i]->free.count(pieces_) == free[i], "an owner's lists have what is not free, or not its", i);
+      expect(owners_[i]->free.count(pieces_) == free[i],
+             "an owner's lists have what is not free, or not its", i);
       set_aside += owners_[i]->aside.count();
     }
-    expect(held == held_ && in_use == in_use_ && live + aside == pieces_.in_use(), "sums of bytes are wrong", held);
+    expect(held == held_ && in_use == in_use_ && live + aside == pieces_.in_use(),
+           "sums of bytes are wrong", held);
     expect(aside == set_aside, "pieces that are set aside are counted wrongly", aside);
     return problems;
   }
@@ -205,9 +225,12 @@ class owned_fitting {
     pieces_.set_free(found);
     insert_merged(whose, found.id);
   }
-  /// Puts a free piece, which no list has, into the owner's lists, with the neighbours that are its and free.
+  /// Puts a free piece, which no list has, into the owner's lists, with the neighbours that are its
+  /// and free.
   void insert_merged(std::uint32_t whose, piece_id id) {
-    auto const is_mine = [&](piece_id other) { return other != no_piece && pieces_[other].is_free() && pieces_[other].owner() == whose; };
+    auto const is_mine = [&](piece_id other) {
+      return other != no_piece && pieces_[other].is_free() && pieces_[other].owner() == whose;
+    };
     piece_id const before = pieces_[id].prev;
     piece_id const after = pieces_[id].next;
     if (is_mine(after)) {

@@ -15,17 +15,20 @@ namespace quarry {
 using piece_id = std::uint32_t;
 inline constexpr piece_id no_piece = ~piece_id{0};
 
-/// The pieces that a pool's blocks are cut into, as numbers: no byte of the memory that they stand for is read or written.
+/// The pieces that a pool's blocks are cut into, as numbers: no byte of the memory that they stand
+/// for is read or written.
 ///
-/// A piece is in use or free. A block is one or more pieces, linked in the order of their addresses. Pieces in use are found by
-/// their address through a hash table (begin_table).
+/// A piece is in use or free. A block is one or more pieces, linked in the order of their
+/// addresses. Pieces in use are found by their address through a hash table (begin_table).
 ///
-/// Invariants, checked by `audit`: (1) a block's pieces tile it; (2) no two neighbours are both free; (3) the hash table has
-/// exactly the pieces in use. (2) holds between calls of the strategy, not of this class.
+/// Invariants, checked by `audit`: (1) a block's pieces tile it; (2) no two neighbours are both
+/// free; (3) the hash table has exactly the pieces in use. (2) holds between calls of the strategy,
+/// not of this class.
 ///
-/// Pieces are smaller than 2^48 bytes. One thread at a time may use it; any other may call `find` of its `book` meanwhile. Costs 32
-/// bytes a piece, and 10.7 to 14.2 bytes in the table for one in use. Memory for a piece is got before anything changes
-/// (`reserve`), so that what gives memory back needs none.
+/// Pieces are smaller than 2^48 bytes. One thread at a time may use it; any other may call `find`
+/// of its `book` meanwhile. Costs 32 bytes a piece, and 10.7 to 14.2 bytes in the table for one in
+/// use. Memory for a piece is got before anything changes (`reserve`), so that what gives memory
+/// back needs none.
 class piece_table {
  public:
   static constexpr std::uint32_t owners = 1 << 13;  // that a strategy may tell apart
@@ -36,8 +39,9 @@ class piece_table {
 
    public:
     watched<std::uint64_t> begin;
-    piece_id prev, next;                     // neighbours in the block
-    watched<piece_id> link_prev, link_next;  // lists' of pieces that are free or set aside; of one in use what was asked for
+    piece_id prev, next;  // neighbours in the block
+    // lists' of pieces that are free or set aside; of one in use what was asked for
+    watched<piece_id> link_prev, link_next;
 
     [[nodiscard]] bytes size() const { return size_ >> size_shift; }
     [[nodiscard]] bool is_free() const { return (size_ & free_flag) != 0; }
@@ -46,7 +50,9 @@ class piece_table {
     /// The ledger has a note of it.
     [[nodiscard]] bool is_noted() const { return (size_ & noted_flag) != 0; }
     /// Who may have it, of a piece that is not in use, for strategies with several owners.
-    [[nodiscard]] std::uint32_t owner() const { return static_cast<std::uint32_t>(size_ >> flag_bits) & (owners - 1); }
+    [[nodiscard]] std::uint32_t owner() const {
+      return static_cast<std::uint32_t>(size_ >> flag_bits) & (owners - 1);
+    }
     /// All of these at once, for who reads and writes several.
     class state {
      public:
@@ -54,7 +60,9 @@ class piece_table {
       [[nodiscard]] bytes size() const { return bits_ >> size_shift; }
       [[nodiscard]] bool is_set_aside() const { return (bits_ & aside_flag) != 0; }
       [[nodiscard]] bool is_noted() const { return (bits_ & noted_flag) != 0; }
-      [[nodiscard]] bool has_flags() const { return (bits_ & (free_flag | aside_flag | noted_flag)) != 0; }
+      [[nodiscard]] bool has_flags() const {
+        return (bits_ & (free_flag | aside_flag | noted_flag)) != 0;
+      }
       [[nodiscard]] state set_aside() const { return state{(bits_ | aside_flag) & ~noted_flag}; }
       [[nodiscard]] state not_aside() const { return state{bits_ & ~aside_flag}; }
 
@@ -64,11 +72,15 @@ class piece_table {
     };
     [[nodiscard]] state get() const { return state{size_}; }
     void set(state all) { size_ = all.bits_; }
-    void set_size(bytes size) { size_ = size << size_shift | (size_ & ((std::uint64_t{1} << size_shift) - 1)); }
+    void set_size(bytes size) {
+      size_ = size << size_shift | (size_ & ((std::uint64_t{1} << size_shift) - 1));
+    }
     void set_free() { change(aside_flag | noted_flag, free_flag); }
     void set_in_use() { change(free_flag, 0); }
     void set_noted() { change(0, noted_flag); }
-    void set_owner(std::uint32_t owner) { change(std::uint64_t{owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits); }
+    void set_owner(std::uint32_t owner) {
+      change(std::uint64_t{owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits);
+    }
 
     [[nodiscard]] bytes asked() const { return bytes{link_next} << 32 | link_prev; }
     void set_asked(bytes count) {
@@ -93,14 +105,19 @@ class piece_table {
     [[nodiscard]] piece* begin() { return reinterpret_cast<piece*>(this + 1); }
     [[nodiscard]] piece const* begin() const { return reinterpret_cast<piece const*>(this + 1); }
 
-    // For those who look, and may have an old number: nullptr if it is too large; what is in use there.
-    [[nodiscard]] piece const* at(piece_id id) const { return id < capacity.seen() ? begin() + id : nullptr; }
+    // For those who look, and may have an old number: nullptr if it is too large; what is in use
+    // there.
+    [[nodiscard]] piece const* at(piece_id id) const {
+      return id < capacity.seen() ? begin() + id : nullptr;
+    }
     [[nodiscard]] static record read(piece const& one) {
       std::uint64_t const state = one.size_.seen();
       bytes const asked = bytes{one.link_next.seen()} << 32 | one.link_prev.seen();
       std::uint64_t const at = one.begin.seen();
-      bool const is_there = state >> piece::size_shift != 0;  // what was removed is neither free nor set aside
-      bool const is_users = is_there && (state & (piece::free_flag | piece::aside_flag)) == 0 && asked <= state >> piece::size_shift &&
+      // what was removed is neither free nor set aside
+      bool const is_there = state >> piece::size_shift != 0;
+      bool const is_users = is_there && (state & (piece::free_flag | piece::aside_flag)) == 0 &&
+                            asked <= state >> piece::size_shift &&
                             ((one.size_ ^ state) & ~piece::noted_flag) == 0;  // (V)
       return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
     }
@@ -109,13 +126,16 @@ class piece_table {
  public:
   /// What other threads read of a table.
   ///
-  /// Lock-free, but for what is not there, which waits while a table is moved (so it is nothing for signal handlers). A piece in use
-  /// does not change, but for its note, nor do its word in the hash table, which tells most sizes by itself, and the start bit that
-  /// leads to it; so what is found of it is right whatever else happens. What is not found may have been on the move in the hash table: that counts if `version` stood still, which
-  /// goes up before and after each move. What is written between is written by release stores (W), and looked at by acquire loads
-  /// (S): who saw any of it sees the version before it, too (Boehm, "Can seqlocks get along with programming language memory
-  /// models?", 2012). So the second look at `version`, or at a piece's state, may be relaxed (V): it comes after loads that acquire.
-  /// A table that was outgrown reads as zeros, as if it were empty.
+  /// Lock-free, but for what is not there, which waits while a table is moved (so it is nothing for
+  /// signal handlers). A piece in use does not change, but for its note, nor do its word in the
+  /// hash table, which tells most sizes by itself, and the start bit that leads to it; so what is
+  /// found of it is right whatever else happens. What is not found may have been on the move in the
+  /// hash table: that counts if `version` stood still, which goes up before and after each move.
+  /// What is written between is written by release stores (W), and looked at by acquire loads (S):
+  /// who saw any of it sees the version before it, too (Boehm, "Can seqlocks get along with
+  /// programming language memory models?", 2012). So the second look at `version`, or at a piece's
+  /// state, may be relaxed (V): it comes after loads that acquire. A table that was outgrown reads
+  /// as zeros, as if it were empty.
   struct book {
     watched<std::uint64_t> version;
     watched<piece_array*> pieces;
@@ -123,8 +143,8 @@ class piece_table {
     watched<address_starts*> starts;
     watched<std::uint64_t> owner;  // what its user wants to know of it
 
-    /// What is in use at `address`, which may be in the midst of it. For an address whose owner gives it back at this moment,
-    /// nothing, or what was or will be there.
+    /// What is in use at `address`, which may be in the midst of it. For an address whose owner
+    /// gives it back at this moment, nothing, or what was or will be there.
     [[nodiscard]] record find(std::uint64_t address) const {
       record const found = find_small(address);
       return found ? found : find_any(address);
@@ -160,7 +180,9 @@ class piece_table {
         address_starts const* const all = starts.seen();
         piece_array const* const array = pieces.seen();
         if (all == nullptr || array == nullptr) return {};
-        auto const is_below = [&](piece_id id) { return array->at(id) != nullptr && array->at(id)->begin.seen() <= address; };
+        auto const is_below = [&](piece_id id) {
+          return array->at(id) != nullptr && array->at(id)->begin.seen() <= address;
+        };
         std::uint32_t const number = all->last_large(address, is_below);
         if (piece const* const one = number == 0 ? nullptr : array->at(number - 1)) {
           record const found = piece_array::read(*one);
@@ -176,7 +198,8 @@ class piece_table {
         piece_array const* const array = pieces.seen();
         piece const* const one = array == nullptr ? nullptr : array->at(id);
         record const read = one == nullptr ? record{} : piece_array::read(*one);
-        return pieces.seen() == array ? read : record{};  // or it is outgrown, and may be another pool's
+        // or it is outgrown, and may be another pool's
+        return pieces.seen() == array ? read : record{};
       });
       return slots.seen() == table ? found : record{};  // likewise
     }
@@ -195,15 +218,18 @@ class piece_table {
     book_->slots = nullptr;
     book_->pieces = nullptr;
     book_->owner = 0;
-    if (slots_ != nullptr) lasting_deallocate(lasting_use::slots, slots_, begin_table::bytes_of(slots_->slots()));
-    if (pieces_ != nullptr) lasting_deallocate(lasting_use::pieces, pieces_, bytes_of_pieces(pieces_->capacity));
+    if (slots_ != nullptr)
+      lasting_deallocate(lasting_use::slots, slots_, begin_table::bytes_of(slots_->slots()));
+    if (pieces_ != nullptr)
+      lasting_deallocate(lasting_use::pieces, pieces_, bytes_of_pieces(pieces_->capacity));
     lasting_deallocate(lasting_use::books, book_, sizeof(book));
   }
 
   [[nodiscard]] piece& operator[](piece_id id) { return pieces_->begin()[id]; }
   [[nodiscard]] piece const& operator[](piece_id id) const { return pieces_->begin()[id]; }
 
-  /// Makes room for three more pieces, and one more in use. Throws std::bad_alloc, and has changed nothing then.
+  /// Makes room for three more pieces, and one more in use. Throws std::bad_alloc, and has changed
+  /// nothing then.
   void reserve() {
     if (made_ + 3 > capacity_) grow();
     if ((in_use_ + 1) * 4 > slot_count_ * 3) rehash(slot_count_ + slot_count_ / 3, capacity_);
@@ -257,7 +283,9 @@ class piece_table {
   }
 
   /// A piece that is a whole block.
-  [[nodiscard]] bool is_whole_block(piece_id id) const { return (*this)[id].prev == no_piece && (*this)[id].next == no_piece; }
+  [[nodiscard]] bool is_whole_block(piece_id id) const {
+    return (*this)[id].prev == no_piece && (*this)[id].next == no_piece;
+  }
 
   /// Says that a free piece is in use now, and what was asked for. Requires room.
   void set_in_use(piece_id id, bytes asked) {
@@ -274,7 +302,8 @@ class piece_table {
     std::uint64_t slot;
   };
 
-  /// The piece that begins at `begin` and is not free; `id` is `no_piece` if there is none. O(1) expected.
+  /// The piece that begins at `begin` and is not free; `id` is `no_piece` if there is none. O(1)
+  /// expected.
   [[nodiscard]] found find(std::uint64_t begin) const {
     if (slots_ == nullptr) return {no_piece, 0};
     auto const place = slots_->find(begin, begin_of());
@@ -286,7 +315,8 @@ class piece_table {
     piece& gone = (*this)[one.id];
     if (starts_ != nullptr) slots_->set_nobodys(one.slot);
     gone.set(state.set_aside());
-    gone.link_prev = static_cast<std::uint32_t>(one.slot);  // where it is found, as long as it is aside
+    // where it is found, as long as it is aside
+    gone.link_prev = static_cast<std::uint32_t>(one.slot);
   }
   /// Says that a piece that was set aside is in use again: where it begins, and its size.
   struct extent {
@@ -316,14 +346,18 @@ class piece_table {
     if (keeps_start_of(gone)) starts_->erase(gone.begin, gone.size());
     {
       move const now{*book_};
-      slots_->erase(one.slot, begin_of(), [this](piece_id id, std::uint64_t slot) { (*this)[id].link_prev = static_cast<std::uint32_t>(slot); });
+      slots_->erase(one.slot, begin_of(), [this](piece_id id, std::uint64_t slot) {
+        (*this)[id].link_prev = static_cast<std::uint32_t>(slot);
+      });
     }
     --in_use_;
   }
 
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
   /// Bytes of bookkeeping that were ever written to.
-  [[nodiscard]] bytes footprint() const { return made_ * sizeof(piece) + slot_count_ * sizeof(word); }
+  [[nodiscard]] bytes footprint() const {
+    return made_ * sizeof(piece) + slot_count_ * sizeof(word);
+  }
 
   /// Calls `visit(id)` for every piece there is.
   template <class Visit>
@@ -333,9 +367,11 @@ class piece_table {
     }
   }
 
-  /// From now on `book().find` finds what is in use; nothing may be in use yet. Throws std::bad_alloc.
+  /// From now on `book().find` finds what is in use; nothing may be in use yet. Throws
+  /// std::bad_alloc.
   void keep_starts(std::uint64_t owner) {
-    starts_ = static_cast<address_starts*>(lasting_allocate(lasting_use::roots, sizeof(address_starts)));
+    starts_ =
+        static_cast<address_starts*>(lasting_allocate(lasting_use::roots, sizeof(address_starts)));
     book_->owner = owner;
     book_->starts = starts_;
   }
@@ -353,10 +389,16 @@ class piece_table {
   [[nodiscard]] book const& public_book() const { return *book_; }
 
  private:
-  [[nodiscard]] static bytes bytes_of_pieces(std::uint64_t count) { return sizeof(piece_array) + count * sizeof(piece); }
+  [[nodiscard]] static bytes bytes_of_pieces(std::uint64_t count) {
+    return sizeof(piece_array) + count * sizeof(piece);
+  }
 
-  [[nodiscard]] static bool is_findable(std::uint64_t begin, bytes size) { return begin < address_starts::end && size <= address_starts::end - begin; }
-  [[nodiscard]] bool keeps_start_of(piece const& one) const { return starts_ != nullptr && is_findable(one.begin, one.size()); }
+  [[nodiscard]] static bool is_findable(std::uint64_t begin, bytes size) {
+    return begin < address_starts::end && size <= address_starts::end - begin;
+  }
+  [[nodiscard]] bool keeps_start_of(piece const& one) const {
+    return starts_ != nullptr && is_findable(one.begin, one.size());
+  }
 
   /// While what others look for may be on the move.
   class move {
@@ -371,8 +413,10 @@ class piece_table {
 
   /// A larger table, or one for larger numbers.
   [[gnu::noinline]] void rehash(std::uint64_t least, std::uint64_t numbers) {
-    std::uint64_t const count = begin_table::slots_for(std::max(least, begin_table::least_slots(numbers)));
-    auto* const fresh = static_cast<begin_table*>(lasting_allocate(lasting_use::slots, begin_table::bytes_of(count)));
+    std::uint64_t const count =
+        begin_table::slots_for(std::max(least, begin_table::least_slots(numbers)));
+    auto* const fresh = static_cast<begin_table*>(
+        lasting_allocate(lasting_use::slots, begin_table::bytes_of(count)));
     fresh->lay_out(count, numbers);
     for_each([&](piece_id id) {
       piece& one = (*this)[id];
@@ -386,15 +430,18 @@ class piece_table {
     begin_table* const old = slots_;
     move const now{*book_};
     book_->slots = slots_ = fresh;
-    if (old != nullptr) lasting_deallocate(lasting_use::slots, old, begin_table::bytes_of(slot_count_));
+    if (old != nullptr)
+      lasting_deallocate(lasting_use::slots, old, begin_table::bytes_of(slot_count_));
     slot_count_ = count;
   }
   [[gnu::noinline]] void grow() {
     bytes const room = lasting_size(bytes_of_pieces(capacity_ + capacity_ / 2 + 3));
-    std::uint64_t const capacity = std::min<std::uint64_t>(no_piece, (room - sizeof(piece_array)) / sizeof(piece));
+    std::uint64_t const capacity =
+        std::min<std::uint64_t>(no_piece, (room - sizeof(piece_array)) / sizeof(piece));
     if (capacity < capacity_ + 3) throw std::bad_alloc{};
     if (slots_ != nullptr && !slots_->has_bits_for(capacity)) rehash(slot_count_, capacity);
-    auto* const larger = static_cast<piece_array*>(lasting_allocate(lasting_use::pieces, bytes_of_pieces(capacity)));
+    auto* const larger =
+        static_cast<piece_array*>(lasting_allocate(lasting_use::pieces, bytes_of_pieces(capacity)));
     for (piece_id id = 0; id < made_; ++id) {
       piece const& from = (*this)[id];
       piece& to = larger->begin()[id];

@@ -16,22 +16,25 @@ struct pool_options {
   bytes first_block = 0;      ///< the least that an empty pool asks its resource for; 0: 64 MiB
   bytes next_block = 0;       ///< the least that it asks for later; 0: 8 MiB
   std::uint32_t growth = 12;  ///< the least that it asks for later, as percent of what it holds
-  bytes alignment = 16;       ///< of all allocations, and what sizes are rounded up to: a power of two from 16 to 16 KiB
-  bytes most = ~bytes{0};     ///< bytes that the pool holds at most
+  /// Of all allocations, and what sizes are rounded up to: a power of two from 16 to 16 KiB
+  bytes alignment = 16;
+  bytes most = ~bytes{0};  ///< bytes that the pool holds at most
   heuristic coalesce = heuristic::never();
-  std::uint64_t shrink_after = 0;  ///< frees after which blocks go back, but for the most bytes that were in use during these; 0: never
-  std::string name = {};      ///< for reports
-  bool is_tracked = true;     ///< the registry knows its allocations; never of a simulated resource
+  /// Frees after which blocks go back, but for the most bytes that were in use during these; 0:
+  /// never
+  std::uint64_t shrink_after = 0;
+  std::string name = {};   ///< for reports
+  bool is_tracked = true;  ///< the registry knows its allocations; never of a simulated resource
 };
 
-/// What a pool counts. `held`: its blocks. `live`: asked for and in use; `rounded`: the pieces that serve it, with what
-/// alignment adds and what is left over in pieces that were set aside.
+/// What a pool counts. `held`: its blocks. `live`: asked for and in use; `rounded`: the pieces that
+/// serve it, with what alignment adds and what is left over in pieces that were set aside.
 struct pool_counts : pool_state {
   bytes most_held = 0;
-  std::uint64_t allocations = 0, deallocations = 0;   // of pieces
-  std::uint64_t blocks_taken = 0, blocks_given = 0;   // from and to the resource
-  std::uint64_t coalesces = 0;                        // that took a block
-  std::uint64_t refused = 0;                          // deallocations of what was not in use
+  std::uint64_t allocations = 0, deallocations = 0;  // of pieces
+  std::uint64_t blocks_taken = 0, blocks_given = 0;  // from and to the resource
+  std::uint64_t coalesces = 0;                       // that took a block
+  std::uint64_t refused = 0;                         // deallocations of what was not in use
   std::size_t pieces_live = 0;
   bytes largest_free = 0;
   bytes bookkeeping = 0;
@@ -39,16 +42,20 @@ struct pool_counts : pool_state {
 
 /// Takes blocks from a resource and hands out pieces of them, as its strategy places them.
 ///
-/// Not thread-safe (see synchronized_resource). A failed allocation leaves what users have and the counts of that as they were,
-/// though blocks in which nothing is in use may have gone back. Giving back never throws, never asks a heuristic from within a
-/// heuristic, and needs no memory: if coalescing gets no block, for whatever reason, the pool does without.
+/// Not thread-safe (see synchronized_resource). A failed allocation leaves what users have and the
+/// counts of that as they were, though blocks in which nothing is in use may have gone back. Giving
+/// back never throws, never asks a heuristic from within a heuristic, and needs no memory: if
+/// coalescing gets no block, for whatever reason, the pool does without.
 template <memory_resource Resource, class Strategy = fast_fit>
 class pool {
  public:
   /// Throws `bad_argument`.
-  explicit pool(Resource from, pool_options const& options = {}) : resource_{std::move(from)}, options_{checked(options)}, strategy_{options_.alignment} {
-    if (options_.is_tracked && !simulated<Resource>) ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
-    asks_after_frees_ = options_.shrink_after != 0 || options_.coalesce.when == heuristic::trigger::cost;
+  explicit pool(Resource from, pool_options const& options = {})
+      : resource_{std::move(from)}, options_{checked(options)}, strategy_{options_.alignment} {
+    if (options_.is_tracked && !simulated<Resource>)
+      ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
+    asks_after_frees_ =
+        options_.shrink_after != 0 || options_.coalesce.when == heuristic::trigger::cost;
     if (options_.coalesce.when == heuristic::trigger::never) return;
     strategy_.set_nothing_aside();
     asks_after_frees_ |= options_.coalesce.asked == heuristic::moment::after_free;
@@ -60,8 +67,8 @@ class pool {
     strategy_.for_each_block([&](auto const& gone) { give(gone); });
   }
 
-  /// `size` bytes, aligned as the options say; for 0 an address of its own. Throws `out_of_memory`. O(1), or as the strategy says,
-  /// as long as something fits.
+  /// `size` bytes, aligned as the options say; for 0 an address of its own. Throws `out_of_memory`.
+  /// O(1), or as the strategy says, as long as something fits.
   [[nodiscard]] void* allocate(bytes size) {
     auto const both = sizes_for(size);
     std::uint64_t begin = strategy_.allocate_from_aside(both);
@@ -73,7 +80,8 @@ class pool {
     return reinterpret_cast<void*>(begin);
   }
 
-  /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a count, if it is not in use.
+  /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a
+  /// count, if it is not in use.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     auto const gone = strategy_.deallocate_aside(reinterpret_cast<std::uint64_t>(pointer));
@@ -83,8 +91,10 @@ class pool {
     return true;
   }
 
-  /// The same, with a name that reports give, and the place of the call. The registry keeps it until it is given back.
-  [[nodiscard]] void* allocate(bytes size, std::string name, std::source_location where = std::source_location::current()) {
+  /// The same, with a name that reports give, and the place of the call. The registry keeps it
+  /// until it is given back.
+  [[nodiscard]] void* allocate(bytes size, std::string name,
+                               std::source_location where = std::source_location::current()) {
     void* const result = allocate(size);
     try {
       (void)note(result, std::move(name), where);
@@ -95,7 +105,8 @@ class pool {
     return result;
   }
   /// Names an allocation. False if `pointer` is not in use, or the pool is not tracked.
-  bool note(void* pointer, std::string name, std::source_location where = std::source_location::current()) {
+  bool note(void* pointer, std::string name,
+            std::source_location where = std::source_location::current()) {
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
     if (!ledger_ || !strategy_.size_of(begin)) return false;
     ledger_->note(begin, {std::move(name), where});
@@ -104,10 +115,12 @@ class pool {
   /// Its number in the registry; 0 if it is not tracked.
   [[nodiscard]] allocator_id id() const { return ledger_ ? ledger_->id() : 0; }
 
-  /// As a resource, for what is built on a pool. Throws `bad_argument` if `alignment` is more than the pool's.
+  /// As a resource, for what is built on a pool. Throws `bad_argument` if `alignment` is more than
+  /// the pool's.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     if (alignment > options_.alignment) {
-      throw bad_argument{"pool: alignment is " + std::to_string(alignment) + ", more than the pool's " + std::to_string(options_.alignment)};
+      throw bad_argument{"pool: alignment is " + std::to_string(alignment) +
+                         ", more than the pool's " + std::to_string(options_.alignment)};
     }
     return allocate(size);
   }
@@ -119,17 +132,20 @@ class pool {
     strategy_.release([&](auto const& gone) { give(gone); });
   }
 
-  /// Gives back the blocks in which nothing is in use, and takes one for what is missing to `wanted` bytes. (By the published rules
-  /// only if that much is not free already in other blocks.)
+  /// Gives back the blocks in which nothing is in use, and takes one for what is missing to
+  /// `wanted` bytes. (By the published rules only if that much is not free already in other
+  /// blocks.)
   void coalesce(bytes wanted) noexcept {
-    if (options_.coalesce.rules == heuristic_rules::umpire_2024 && strategy_.free_pieces() < 2) return;
+    if (options_.coalesce.rules == heuristic_rules::umpire_2024 && strategy_.free_pieces() < 2)
+      return;
     release();
     if (strategy_.held() >= wanted) return;
     try {
       auto const both = sizes_for(wanted - strategy_.held());
       bool const is_ours = options_.coalesce.rules == heuristic_rules::quarry;
       auto const found = is_ours ? std::nullopt : strategy_.allocate(both);
-      std::uint64_t const begin = found ? *found : take_block(std::max(both.rounded, least_block()), both);
+      std::uint64_t const begin =
+          found ? *found : take_block(std::max(both.rounded, least_block()), both);
       if (!found) ++coalesces_;
       if (!is_ours) most_rounded_ = std::max(most_rounded_, strategy_.in_use());
       (void)strategy_.deallocate(begin);
@@ -176,12 +192,17 @@ class pool {
   [[nodiscard]] static pool_options checked(pool_options options) {
     check_alignment("pool_options", options.alignment);
     for (bytes const size : {options.first_block, options.next_block}) {
-      if (size > most_bytes_at_once) throw bad_argument{"pool_options: blocks of " + std::to_string(size) + " bytes are more than 2^46"};
+      if (size > most_bytes_at_once)
+        throw bad_argument{"pool_options: blocks of " + std::to_string(size) +
+                           " bytes are more than 2^46"};
     }
-    if (options.growth > 1000) throw bad_argument{"pool_options: growth is " + std::to_string(options.growth) + " percent, more than 1000"};
+    if (options.growth > 1000)
+      throw bad_argument{"pool_options: growth is " + std::to_string(options.growth) +
+                         " percent, more than 1000"};
     if (options.first_block == 0) options.first_block = 64_MiB;
     if (options.next_block == 0) options.next_block = 8_MiB;
-    for (bytes* const size : {&options.first_block, &options.next_block}) *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
+    for (bytes* const size : {&options.first_block, &options.next_block})
+      *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
     return options;
   }
 
@@ -190,11 +211,15 @@ class pool {
     bytes const mask = options_.alignment - 1;
     return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
   }
-  [[noreturn, gnu::noinline]] static void refuse(bytes size) { throw out_of_memory{"pool", size, "nothing has so much"}; }
+  [[noreturn, gnu::noinline]] static void refuse(bytes size) {
+    throw out_of_memory{"pool", size, "nothing has so much"};
+  }
   /// The least that the resource is asked for now.
   [[nodiscard]] bytes least_block() const {
     if (strategy_.held() == 0) return options_.first_block;
-    return std::max(options_.next_block, std::min(most_bytes_at_once, strategy_.held() / 100 * options_.growth) & ~(options_.alignment - 1));
+    return std::max(options_.next_block,
+                    std::min(most_bytes_at_once, strategy_.held() / 100 * options_.growth) &
+                        ~(options_.alignment - 1));
   }
 
   [[gnu::noinline]] std::uint64_t allocate_slowly(sizes both) {
@@ -214,7 +239,9 @@ class pool {
   [[gnu::noinline]] void ask_heuristic() noexcept {
     if (options_.shrink_after != 0 && ++frees_of_period_ >= options_.shrink_after) shrink();
     if (strategy_.releasable_blocks() >= 2) rent_ += static_cast<double>(strategy_.releasable());
-    if (options_.coalesce.when == heuristic::trigger::never || options_.coalesce.asked != heuristic::moment::after_free) return;
+    if (options_.coalesce.when == heuristic::trigger::never ||
+        options_.coalesce.asked != heuristic::moment::after_free)
+      return;
     if (bytes const wanted = options_.coalesce.wanted(state())) coalesce(wanted);
   }
 
@@ -256,7 +283,8 @@ class pool {
     most_held_ = std::max(most_held_, strategy_.held());
     return result;
   }
-  /// Asks for `size` bytes; then once more after giving back what is free; then for an eighth, three times, and for no more than needed.
+  /// Asks for `size` bytes; then once more after giving back what is free; then for an eighth,
+  /// three times, and for no more than needed.
   [[nodiscard]] block ask_for(bytes size, sizes both) {
     if (both.rounded > options_.most) return ask_once(size, both);  // refuses it
     try {
@@ -265,7 +293,9 @@ class pool {
       if (strategy_.releasable_blocks() == 0 && size == both.rounded) throw;
     }
     release();
-    for (int tries = 0;; size = ++tries > 3 ? both.rounded : std::max(both.rounded, size / 8 & ~(options_.alignment - 1))) {
+    for (int tries = 0;;
+         size = ++tries > 3 ? both.rounded
+                            : std::max(both.rounded, size / 8 & ~(options_.alignment - 1))) {
       try {
         return ask_once(size, both);
       } catch (std::exception const&) {
@@ -274,8 +304,12 @@ class pool {
     }
   }
   [[nodiscard]] block ask_once(bytes size, sizes both) {
-    bytes const left = (options_.most - std::min(options_.most, strategy_.held())) & ~(options_.alignment - 1);
-    if (both.rounded > left) throw out_of_memory{"pool", both.asked, "it holds " + std::to_string(strategy_.held()) + " of at most " + std::to_string(options_.most)};
+    bytes const left =
+        (options_.most - std::min(options_.most, strategy_.held())) & ~(options_.alignment - 1);
+    if (both.rounded > left)
+      throw out_of_memory{"pool", both.asked,
+                          "it holds " + std::to_string(strategy_.held()) + " of at most " +
+                              std::to_string(options_.most)};
     bytes const asked = std::min(size, left);
     return {reinterpret_cast<std::uint64_t>(resource_.allocate(asked, options_.alignment)), asked};
   }
@@ -286,8 +320,15 @@ class pool {
   }
 
   [[nodiscard]] pool_state state() const {
-    return {strategy_.held(), strategy_.releasable(), strategy_.releasable_blocks(), live_, most_live_, strategy_.in_use(), std::max(most_rounded_before_, most_rounded_),
-            strategy_.free_pieces(), rent_};
+    return {strategy_.held(),
+            strategy_.releasable(),
+            strategy_.releasable_blocks(),
+            live_,
+            most_live_,
+            strategy_.in_use(),
+            std::max(most_rounded_before_, most_rounded_),
+            strategy_.free_pieces(),
+            rent_};
   }
 
   Resource resource_;
@@ -299,7 +340,8 @@ class pool {
   bytes most_rounded_ = 0, most_rounded_before_ = 0;  // in this period of shrinking; before it
   std::uint64_t frees_of_period_ = 0;
   double rent_ = 0;
-  std::uint64_t allocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0, refused_ = 0;
+  std::uint64_t allocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0,
+                refused_ = 0;
 };
 
 }  // namespace quarry

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is allocated where: from any address to a record of its allocation, for all pools and tracked resources of the process.
+// What is allocated where: from any address to a record of its allocation, for all pools and
+// tracked resources of the process.
 //
-// Look-ups are lock-free and may be made by any thread at any time: directory -> the pool's start bits -> its table. A pool
-// writes to its own tables only, so allocations of different pools never wait for each other.
+// Look-ups are lock-free and may be made by any thread at any time: directory -> the pool's start
+// bits -> its table. A pool writes to its own tables only, so allocations of different pools never
+// wait for each other.
 #pragma once
 
 #include "quarry/host/directory.hpp"
@@ -26,7 +28,7 @@ struct allocation_record {
   memory_place place;
   bool is_noted = false;  ///< `registry::note_of` has a name for it
   void* begin = nullptr;
-  bytes size = 0;         ///< as asked for
+  bytes size = 0;  ///< as asked for
 };
 
 /// What a user said of an allocation, and where.
@@ -37,11 +39,13 @@ struct allocation_note {
 
 /// An allocator's account: its id, its name, and the notes of its allocations.
 ///
-/// The user of its table keeps it; any thread may call what is const, and `registry`. Guarded by: the mutex, all but the id.
+/// The user of its table keeps it; any thread may call what is const, and `registry`. Guarded by:
+/// the mutex, all but the id.
 class ledger {
  public:
-  /// Makes `table` known. Nothing may be in use in it. `is_everywhere`: its addresses are anywhere, so that they are looked for
-  /// if no block has them. Throws std::bad_alloc; `bad_argument` for more than 64 that are everywhere.
+  /// Makes `table` known. Nothing may be in use in it. `is_everywhere`: its addresses are anywhere,
+  /// so that they are looked for if no block has them. Throws std::bad_alloc; `bad_argument` for
+  /// more than 64 that are everywhere.
   ledger(piece_table& table, memory_place place, std::string name, bool is_everywhere = false);
   ~ledger();
   ledger(ledger const&) = delete;
@@ -53,7 +57,9 @@ class ledger {
 
   /// A block that the table has from now on. Throws std::bad_alloc, and has changed nothing then.
   void add_block(std::uint64_t begin, bytes size);
-  void remove_block(std::uint64_t begin, bytes size) noexcept { directory::remove(table_.public_book(), begin, size); }
+  void remove_block(std::uint64_t begin, bytes size) noexcept {
+    directory::remove(table_.public_book(), begin, size);
+  }
 
   void note(std::uint64_t begin, allocation_note what);
   void forget(std::uint64_t begin) noexcept;
@@ -78,15 +84,18 @@ namespace registry {
 [[nodiscard]] constexpr std::uint64_t packed(allocator_id id, memory_place place) {
   return std::uint64_t{id} << 16 | static_cast<std::uint64_t>(place.kind) << 8 | place.device;
 }
-[[nodiscard]] inline allocation_record record_of(std::uint64_t owner, piece_table::record const& found) {
-  memory_place const place{static_cast<memory_kind>(owner >> 8 & 255), static_cast<std::uint8_t>(owner & 255)};
-  return {static_cast<allocator_id>(owner >> 16), place, found.is_noted != 0, reinterpret_cast<void*>(found.begin), found.size};
+[[nodiscard]] inline allocation_record record_of(std::uint64_t owner,
+                                                 piece_table::record const& found) {
+  memory_place const place{static_cast<memory_kind>(owner >> 8 & 255),
+                           static_cast<std::uint8_t>(owner & 255)};
+  return {static_cast<allocator_id>(owner >> 16), place, found.is_noted != 0,
+          reinterpret_cast<void*>(found.begin), found.size};
 }
 /// `find` where it is not the only pool's of its granule, or large, or nobody's.
 [[nodiscard]] std::optional<allocation_record> find_slowly(std::uint64_t address);
 
-/// What `address` belongs to, which may lie in the midst of it; of pools upon pools the innermost. Nothing if it is nobody's,
-/// beyond 2^48, or in a block of more than 2^38 bytes. O(1) expected.
+/// What `address` belongs to, which may lie in the midst of it; of pools upon pools the innermost.
+/// Nothing if it is nobody's, beyond 2^48, or in a block of more than 2^38 bytes. O(1) expected.
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
   if (number >= address_starts::end) return std::nullopt;
@@ -114,8 +123,8 @@ struct allocator_info {
 /// What is live: `allocator` 0 means all. While other threads allocate, what changes may be missed.
 [[nodiscard]] std::vector<allocation_record> live(allocator_id allocator = 0);
 
-/// Writes a line for each live allocation, with its name and where it was named, and a line for each allocator: at the end of a
-/// program, its leaks.
+/// Writes a line for each live allocation, with its name and where it was named, and a line for
+/// each allocator: at the end of a program, its leaks.
 void report(std::ostream& out, allocator_id allocator = 0);
 
 }  // namespace registry

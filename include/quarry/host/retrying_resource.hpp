@@ -9,12 +9,14 @@
 
 namespace quarry {
 
-/// Asks `make_room(size)` when there is no memory, and then its upstream again, for as long as that says true: it may give caches
-/// back, or write something out. When it says false the upstream's exception goes on.
+/// Asks `make_room(size)` when there is no memory, and then its upstream again, for as long as that
+/// says true: it may give caches back, or write something out. When it says false the upstream's
+/// exception goes on.
 template <class Upstream>
 class retrying_resource {
  public:
-  retrying_resource(Upstream upstream, std::function<bool(bytes size)> make_room) : upstream_{std::move(upstream)}, make_room_{std::move(make_room)} {}
+  retrying_resource(Upstream upstream, std::function<bool(bytes size)> make_room)
+      : upstream_{std::move(upstream)}, make_room_{std::move(make_room)} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     for (;;) {
@@ -25,7 +27,9 @@ class retrying_resource {
       }
     }
   }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept { upstream_.deallocate(pointer, size, alignment); }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    upstream_.deallocate(pointer, size, alignment);
+  }
 
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 

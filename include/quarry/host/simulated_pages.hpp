@@ -8,7 +8,8 @@
 
 namespace quarry {
 
-/// Pages that are only counted, and remembered by their address: a pool over them can be tried out, and what it does wrong shows.
+/// Pages that are only counted, and remembered by their address: a pool over them can be tried out,
+/// and what it does wrong shows.
 class simulated_pages {
  public:
   static constexpr bool is_simulated = true;
@@ -23,7 +24,9 @@ class simulated_pages {
   }
   void give_up(std::uint64_t, bytes) noexcept {}
   void map(std::uint64_t address, bytes size) {
-    if (size > limit_ || held() > limit_ - size) throw out_of_memory{"simulated_pages", size, std::to_string(held()) + " of " + std::to_string(limit_) + " are mapped"};
+    if (size > limit_ || held() > limit_ - size)
+      throw out_of_memory{"simulated_pages", size,
+                          std::to_string(held()) + " of " + std::to_string(limit_) + " are mapped"};
     for (bytes at = 0; at < size; at += page_) expect(mapped_.insert(address + at).second);
     ++maps_;
   }
@@ -40,7 +43,9 @@ class simulated_pages {
 
   void limit(bytes most) { limit_ = most; }
   [[nodiscard]] bytes held() const { return mapped_.size() * page_; }
-  [[nodiscard]] bool is_mapped(std::uint64_t address) const { return mapped_.contains(address & ~(page_ - 1)); }
+  [[nodiscard]] bool is_mapped(std::uint64_t address) const {
+    return mapped_.contains(address & ~(page_ - 1));
+  }
   [[nodiscard]] std::uint64_t maps() const { return maps_; }
   [[nodiscard]] bytes moved() const { return moved_; }
   /// Calls that cannot be: a page mapped twice, or moved from where none is.

@@ -6,7 +6,8 @@
 
 namespace quarry {
 
-/// Gives addresses without memory behind them, so that pools can be tried out: they never touch what they hand out.
+/// Gives addresses without memory behind them, so that pools can be tried out: they never touch
+/// what they hand out.
 class simulated_resource {
  public:
   static constexpr bool is_simulated = true;
@@ -17,7 +18,8 @@ class simulated_resource {
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     bytes const left = limit_ < held_ ? 0 : limit_ - held_;
-    if (size > left) throw out_of_memory{"simulated_resource", size, std::to_string(left) + " are left"};
+    if (size > left)
+      throw out_of_memory{"simulated_resource", size, std::to_string(left) + " are left"};
     std::uint64_t const begin = (next_ + alignment - 1) & ~(alignment - 1);
     next_ = begin + size + 1;  // no two blocks touch
     held_ += size;

@@ -10,20 +10,25 @@
 
 namespace quarry {
 
-/// Keeps up to so many allocations that were given back, each for the next request of exactly its size and alignment: for programs
-/// with a few large arrays of few sizes.
+/// Keeps up to so many allocations that were given back, each for the next request of exactly its
+/// size and alignment: for programs with a few large arrays of few sizes.
 ///
-/// When all slots are taken, what was given back first goes to the upstream. O(slots). Not thread-safe. (Umpire's SlotPool gives
-/// null when its slots are full; this gives memory.)
+/// When all slots are taken, what was given back first goes to the upstream. O(slots). Not
+/// thread-safe. (Umpire's SlotPool gives null when its slots are full; this gives memory.)
 template <class Upstream>
 class slots_resource {
  public:
   /// Throws `bad_argument` for no slot, or more than 1024.
-  slots_resource(Upstream upstream, std::uint32_t slots) : upstream_{std::move(upstream)}, slots_{slots} {
-    if (slots == 0 || slots > 1024) throw bad_argument{"slots_resource: " + std::to_string(slots) + " slots are not 1 to 1024"};
+  slots_resource(Upstream upstream, std::uint32_t slots)
+      : upstream_{std::move(upstream)}, slots_{slots} {
+    if (slots == 0 || slots > 1024)
+      throw bad_argument{"slots_resource: " + std::to_string(slots) + " slots are not 1 to 1024"};
     kept_.reserve(slots);
   }
-  slots_resource(slots_resource&& other) noexcept : upstream_{std::move(other.upstream_)}, slots_{other.slots_}, kept_{std::exchange(other.kept_, {})} {}
+  slots_resource(slots_resource&& other) noexcept
+      : upstream_{std::move(other.upstream_)},
+        slots_{other.slots_},
+        kept_{std::exchange(other.kept_, {})} {}
   slots_resource& operator=(slots_resource&& other) noexcept {
     std::swap(upstream_, other.upstream_);
     std::swap(slots_, other.slots_);
@@ -53,7 +58,8 @@ class slots_resource {
       kept_.erase(kept_.begin());
       upstream_.deallocate(first.memory, first.size, first.alignment);
     }
-    if (kept_.capacity() < slots_) return upstream_.deallocate(pointer, size, alignment);  // was moved from
+    // was moved from
+    if (kept_.capacity() < slots_) return upstream_.deallocate(pointer, size, alignment);
     kept_.push_back({pointer, size, alignment});
   }
   /// Gives what is kept to the upstream.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which addresses begin an allocation: what finds the allocation that an interior pointer belongs to.
+// Which addresses begin an allocation: what finds the allocation that an interior pointer belongs
+// to.
 #pragma once
 
 #include "quarry/core/bits.hpp"
@@ -22,8 +23,9 @@ template <std::uint32_t Bits, std::uint32_t Levels>
   return all;
 }
 
-/// A set of numbers below 2^Bits: a bit for each, and above each 64 words a word that says which of them are not zero (van Emde
-/// Boas trees of degree 64, as the heap's). Memory of zeros is an empty set, and only pages that were written to cost memory.
+/// A set of numbers below 2^Bits: a bit for each, and above each 64 words a word that says which of
+/// them are not zero (van Emde Boas trees of degree 64, as the heap's). Memory of zeros is an empty
+/// set, and only pages that were written to cost memory.
 ///
 /// One thread writes, others may look. O(Bits / 6).
 template <std::uint32_t Bits>
@@ -49,8 +51,8 @@ class start_bits {
     }
   }
 
-  /// The largest number up to `number`; `none` if there is none. It is right if nothing between it and `number` changes
-  /// meanwhile, whatever else does.
+  /// The largest number up to `number`; `none` if there is none. It is right if nothing between it
+  /// and `number` changes meanwhile, whatever else does.
   [[nodiscard]] std::uint64_t last_until(std::uint64_t number) const {
     word below = words_[number / bits_per_word].seen() & low_bits(number % bits_per_word + 1);
     for (std::uint32_t level = 0;;) {
@@ -64,7 +66,8 @@ class start_bits {
       } else {
         if (++level == levels) return none;
         number /= bits_per_word;
-        below = words_[first_of(level) + number / bits_per_word].seen() & low_bits(number % bits_per_word);
+        below = words_[first_of(level) + number / bits_per_word].seen() &
+                low_bits(number % bits_per_word);
       }
     }
   }
@@ -72,19 +75,23 @@ class start_bits {
 
  private:
   static constexpr auto firsts = first_words<Bits, levels>();
-  [[nodiscard]] static constexpr std::uint64_t first_of(std::uint32_t level) { return firsts[level]; }
+  [[nodiscard]] static constexpr std::uint64_t first_of(std::uint32_t level) {
+    return firsts[level];
+  }
 
   watched<word> words_[firsts[levels]];
 };
 
 /// Where allocations begin, below 2^48.
 ///
-/// A granule is 64 KiB. Of allocations smaller than that there is a bit for each 16 bytes, and above each 64 words of these a word
-/// that says which are not zero: what an address belongs to begins in its granule or in the one before. Of larger ones at most one
-/// begins in a granule: each granule has its piece's number, and a set says which granules have any.
+/// A granule is 64 KiB. Of allocations smaller than that there is a bit for each 16 bytes, and
+/// above each 64 words of these a word that says which are not zero: what an address belongs to
+/// begins in its granule or in the one before. Of larger ones at most one begins in a granule: each
+/// granule has its piece's number, and a set says which granules have any.
 ///
-/// One thread writes, others may look. What leads to an allocation stays as it is while that lives. O(1). It costs a bit for
-/// each 16 bytes, by whole pages: an 128th of the memory at most, and less where allocations are large.
+/// One thread writes, others may look. What leads to an allocation stays as it is while that lives.
+/// O(1). It costs a bit for each 16 bytes, by whole pages: an 128th of the memory at most, and less
+/// where allocations are large.
 class address_starts {
  public:
   static constexpr std::uint64_t end = std::uint64_t{1} << 48;
@@ -133,20 +140,24 @@ class address_starts {
     here.large[at / granule] = 0;
   }
 
-  /// Where the last allocation smaller than a granule begins that could have `address`, which is below `end`; 0 if there is none.
+  /// Where the last allocation smaller than a granule begins that could have `address`, which is
+  /// below `end`; 0 if there is none.
   [[nodiscard]] std::uint64_t last_small(std::uint64_t address) const {
     if (leaf const* const here = leaves_[address / leaf_bytes].seen()) {
       std::uint64_t const at = address % leaf_bytes;
-      word const bits = here->starts[at / line_bytes].seen() & low_bits(at / unit % bits_per_word + 1);
+      word const bits =
+          here->starts[at / line_bytes].seen() & low_bits(at / unit % bits_per_word + 1);
       if (bits != 0) return address / line_bytes * line_bytes + highest_one(bits) * unit;
-      if (std::uint64_t const found = last_of(*here, address / granule, low_bits(at / line_bytes % bits_per_word))) return found;
+      if (std::uint64_t const found =
+              last_of(*here, address / granule, low_bits(at / line_bytes % bits_per_word)))
+        return found;
     }
     if (address < granule) return 0;
     leaf const* const before = leaves_[(address - granule) / leaf_bytes].seen();
     return before == nullptr ? 0 : last_of(*before, address / granule - 1, ~word{0});
   }
-  /// The number of the last larger piece that could have `address`, plus 1; 0 if there is none. `is_below(piece)`: it begins at
-  /// `address` or before.
+  /// The number of the last larger piece that could have `address`, plus 1; 0 if there is none.
+  /// `is_below(piece)`: it begins at `address` or before.
   template <class IsBelow>
   [[nodiscard]] std::uint32_t last_large(std::uint64_t address, IsBelow const& is_below) const {
     leaf const* here = leaves_[address / leaf_bytes].seen();
@@ -154,20 +165,23 @@ class address_starts {
     if (here != nullptr) {
       std::uint32_t const piece = here->large[granule_of].seen();
       if (piece != 0 && is_below(piece - 1)) return piece;
-      std::uint64_t const found = granule_of == 0 ? start_bits<granule_bits>::none : here->with_large.last_until(granule_of - 1);
+      std::uint64_t const found = granule_of == 0 ? start_bits<granule_bits>::none
+                                                  : here->with_large.last_until(granule_of - 1);
       if (found != start_bits<granule_bits>::none) return here->large[found].seen();
     }
     if (address < leaf_bytes) return 0;
     std::uint64_t const earlier = with_large_.last_until(address / leaf_bytes - 1);
     if (earlier == start_bits<root_bits>::none) return 0;
     here = leaves_[earlier].seen();
-    granule_of = here == nullptr ? start_bits<granule_bits>::none : here->with_large.last_until(granules - 1);
+    granule_of = here == nullptr ? start_bits<granule_bits>::none
+                                 : here->with_large.last_until(granules - 1);
     return granule_of == start_bits<granule_bits>::none ? 0 : here->large[granule_of].seen();
   }
 
   /// Gives the leaves back.
   void clear() noexcept {
-    for (std::uint64_t at = made_.last_until(leaves - 1); at != start_bits<root_bits>::none; at = made_.last_until(leaves - 1)) {
+    for (std::uint64_t at = made_.last_until(leaves - 1); at != start_bits<root_bits>::none;
+         at = made_.last_until(leaves - 1)) {
       made_.erase(at);
       lasting_deallocate(lasting_use::starts, leaves_[at], sizeof(leaf));
     }
@@ -188,7 +202,8 @@ class address_starts {
     start_bits<granule_bits> with_large;
   };
 
-  [[nodiscard]] static std::uint64_t last_of(leaf const& here, std::uint64_t granule_number, word lines) {
+  [[nodiscard]] static std::uint64_t last_of(leaf const& here, std::uint64_t granule_number,
+                                             word lines) {
     lines &= here.lines[granule_number % granules].seen();
     if (lines == 0) return 0;
     std::uint64_t const line = granule_number * bits_per_word + highest_one(lines);

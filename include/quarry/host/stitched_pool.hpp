@@ -16,12 +16,13 @@
 namespace quarry {
 
 struct stitched_options {
-  bytes alignment = 16;       ///< of all allocations: a power of two from 16 to 16 KiB
-  bytes most = ~bytes{0};     ///< bytes of pages that the pool holds at most
-  bytes range = 0;            ///< addresses reserved at once, 2^46 bytes at most; 0: 256 GiB
-  std::string name = {};      ///< for reports
-  bool is_tracked = true;     ///< the registry knows its allocations; never of simulated pages
-  bool is_registered = false; ///< pages are never moved, for memory that MPI, NCCL or other processes know by its address
+  bytes alignment = 16;    ///< of all allocations: a power of two from 16 to 16 KiB
+  bytes most = ~bytes{0};  ///< bytes of pages that the pool holds at most
+  bytes range = 0;         ///< addresses reserved at once, 2^46 bytes at most; 0: 256 GiB
+  std::string name = {};   ///< for reports
+  bool is_tracked = true;  ///< the registry knows its allocations; never of simulated pages
+  /// Pages are never moved, for memory that MPI, NCCL or other processes know by its address
+  bool is_registered = false;
 };
 
 struct stitched_counts {
@@ -34,38 +35,48 @@ struct stitched_counts {
   bytes bookkeeping = 0;
 };
 
-/// A pool whose free pages go where they are needed: when nothing fits, whole pages are cut out of free pieces and put side by side at
-/// fresh addresses, with as many new ones as are missing. What is in use stays where it is, and nothing is copied.
+/// A pool whose free pages go where they are needed: when nothing fits, whole pages are cut out of
+/// free pieces and put side by side at fresh addresses, with as many new ones as are missing. What
+/// is in use stays where it is, and nothing is copied.
 ///
-/// So it holds what was in use at most, and parts of pages: 1 % more with pages of 64 KiB, 6 % with 2 MiB, on the trace of the
-/// coalescing heuristics, and no coalesce. Addresses are used once: each growth takes new ones of the reserved range, of which a
-/// process has 2^47. With `is_registered` it only grows, unless it is told to shrink. For device memory, the user sees to it that nothing that runs uses
-/// freed memory when the pool grows.
+/// So it holds what was in use at most, and parts of pages: 1 % more with pages of 64 KiB, 6 % with
+/// 2 MiB, on the trace of the coalescing heuristics, and no coalesce. Addresses are used once: each
+/// growth takes new ones of the reserved range, of which a process has 2^47. With `is_registered`
+/// it only grows, unless it is told to shrink. For device memory, the user sees to it that nothing
+/// that runs uses freed memory when the pool grows.
 ///
-/// Not thread-safe. A failed allocation leaves what users have and the counts of that as they were, though free pages may have been
-/// put together.
+/// Not thread-safe. A failed allocation leaves what users have and the counts of that as they were,
+/// though free pages may have been put together.
 template <page_source Pages, class Strategy = fitting<lowest_best_fit>>
 class stitched_pool {
  public:
   /// Throws `bad_argument`.
-  explicit stitched_pool(Pages pages, stitched_options const& options = {}) : pages_{std::move(pages)}, options_{checked(options, pages_)}, strategy_{options_.alignment} {
-    if (options_.is_tracked && !simulated<Pages>) ledger_.emplace(strategy_.pieces(), place_of(pages_), options_.name);
+  explicit stitched_pool(Pages pages, stitched_options const& options = {})
+      : pages_{std::move(pages)},
+        options_{checked(options, pages_)},
+        strategy_{options_.alignment} {
+    if (options_.is_tracked && !simulated<Pages>)
+      ledger_.emplace(strategy_.pieces(), place_of(pages_), options_.name);
   }
   stitched_pool(stitched_pool const&) = delete;
   stitched_pool& operator=(stitched_pool const&) = delete;
   ~stitched_pool() {
-    strategy_.for_each_block([&](auto const& one) { pages_.unmap(one.begin, one.size); });  // blocks are of whole pages
+    // blocks are of whole pages
+    strategy_.for_each_block([&](auto const& one) { pages_.unmap(one.begin, one.size); });
     for (range const& each : ranges_) {
       if (ledger_) ledger_->remove_block(each.begin, each.known);
       pages_.give_up(each.begin, each.size);
     }
   }
 
-  /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`. As the strategy says while something fits; then O(pieces).
+  /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`. As the strategy says
+  /// while something fits; then O(pieces).
   [[nodiscard]] void* allocate(bytes size) {
-    if (size > most_bytes_at_once) throw out_of_memory{"stitched_pool", size, "nothing has so much"};
+    if (size > most_bytes_at_once)
+      throw out_of_memory{"stitched_pool", size, "nothing has so much"};
     bytes const mask = options_.alignment - 1;
-    typename Strategy::sizes const both{size, size == 0 ? options_.alignment : (size + mask) & ~mask};
+    typename Strategy::sizes const both{size,
+                                        size == 0 ? options_.alignment : (size + mask) & ~mask};
     auto const found = strategy_.allocate(both);
     std::uint64_t const begin = found ? *found : grow_for(both);
     live_ += size;
@@ -73,7 +84,8 @@ class stitched_pool {
     return reinterpret_cast<void*>(begin);
   }
 
-  /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a count, if it is not in use.
+  /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a
+  /// count, if it is not in use.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
@@ -88,12 +100,15 @@ class stitched_pool {
 
   /// As a resource.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (alignment > options_.alignment) throw bad_argument{"stitched_pool: alignment is " + std::to_string(alignment) + ", more than the pool's " + std::to_string(options_.alignment)};
+    if (alignment > options_.alignment)
+      throw bad_argument{"stitched_pool: alignment is " + std::to_string(alignment) +
+                         ", more than the pool's " + std::to_string(options_.alignment)};
     return allocate(size);
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
-  /// Gives free pages back, `most` bytes at most. How many were. Throws std::bad_alloc if there is no memory for bookkeeping.
+  /// Gives free pages back, `most` bytes at most. How many were. Throws std::bad_alloc if there is
+  /// no memory for bookkeeping.
   bytes shrink(bytes most = ~bytes{0}) {
     bytes given = 0;
     strategy_.carve(pages_.page_bytes(), most, [&](std::uint64_t begin, bytes size) {
@@ -109,7 +124,8 @@ class stitched_pool {
     return found->asked;
   }
   /// Names an allocation for reports. False if `pointer` is not in use, or the pool is not tracked.
-  bool note(void* pointer, std::string name, std::source_location where = std::source_location::current()) {
+  bool note(void* pointer, std::string name,
+            std::source_location where = std::source_location::current()) {
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
     if (!ledger_ || !strategy_.size_of(begin)) return false;
     ledger_->note(begin, {std::move(name), where});
@@ -118,7 +134,8 @@ class stitched_pool {
   [[nodiscard]] allocator_id id() const { return ledger_ ? ledger_->id() : 0; }
   [[nodiscard]] memory_place place() { return place_of(pages_); }
   [[nodiscard]] stitched_counts counts() const {
-    return {strategy_.held(), most_held_, live_, most_live_, moved_, growths_, refused_, strategy_.live(), strategy_.footprint()};
+    return {strategy_.held(), most_held_,           live_, most_live_, moved_, growths_, refused_,
+            strategy_.live(), strategy_.footprint()};
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
   [[nodiscard]] Pages& pages() { return pages_; }
@@ -132,9 +149,14 @@ class stitched_pool {
   [[nodiscard]] static stitched_options checked(stitched_options options, Pages& pages) {
     check_alignment("stitched_options", options.alignment);
     bytes const page = pages.page_bytes();
-    if (options.alignment > page) throw bad_argument{"stitched_options: alignment is " + std::to_string(options.alignment) + ", more than a page's " + std::to_string(page)};
-    if (options.range > most_bytes_at_once) throw bad_argument{"stitched_options: range is " + std::to_string(options.range) + " bytes, more than 2^46"};
-    options.range = ((options.range == 0 ? bytes{1} << 38 : options.range) + page - 1) & ~(page - 1);
+    if (options.alignment > page)
+      throw bad_argument{"stitched_options: alignment is " + std::to_string(options.alignment) +
+                         ", more than a page's " + std::to_string(page)};
+    if (options.range > most_bytes_at_once)
+      throw bad_argument{"stitched_options: range is " + std::to_string(options.range) +
+                         " bytes, more than 2^46"};
+    options.range =
+        ((options.range == 0 ? bytes{1} << 38 : options.range) + page - 1) & ~(page - 1);
     return options;
   }
 
@@ -142,7 +164,9 @@ class stitched_pool {
   [[nodiscard]] std::uint64_t grow_for(typename Strategy::sizes both) {
     bytes const page = pages_.page_bytes();
     bytes const needed = (both.rounded + page - 1) & ~(page - 1);
-    if (needed > options_.most) throw out_of_memory{"stitched_pool", both.asked, "it may hold " + std::to_string(options_.most)};
+    if (needed > options_.most)
+      throw out_of_memory{"stitched_pool", both.asked,
+                          "it may hold " + std::to_string(options_.most)};
     strategy_.reserve();
     std::uint64_t const begin = addresses_for(needed);
     bytes const left = options_.most - std::min(options_.most, strategy_.held());
@@ -158,7 +182,10 @@ class stitched_pool {
           moved_ += size;
         });
       }
-      if (needed - put > left) throw out_of_memory{"stitched_pool", both.asked, "it holds " + std::to_string(strategy_.held() + put) + " of at most " + std::to_string(options_.most)};
+      if (needed - put > left)
+        throw out_of_memory{"stitched_pool", both.asked,
+                            "it holds " + std::to_string(strategy_.held() + put) + " of at most " +
+                                std::to_string(options_.most)};
       strategy_.reserve();
       if (put < needed) pages_.map(begin + put, needed - put);
     } catch (...) {
@@ -184,11 +211,15 @@ class stitched_pool {
     make_known(ranges_.back(), next_ + size);
     return next_;
   }
-  /// Tells the registry of the range's addresses before `end`, by whole granules: they are used once, and stay known.
+  /// Tells the registry of the range's addresses before `end`, by whole granules: they are used
+  /// once, and stay known.
   void make_known(range& last, std::uint64_t end) {
     std::uint64_t const known = last.begin + last.known;
     if (!ledger_ || end <= known) return;
-    bytes const more = std::min(last.begin + last.size, (end + directory::granule - 1) / directory::granule * directory::granule) - known;
+    bytes const more =
+        std::min(last.begin + last.size,
+                 (end + directory::granule - 1) / directory::granule * directory::granule) -
+        known;
     ledger_->add_block(known, more);
     last.known += more;
   }

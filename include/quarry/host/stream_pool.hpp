@@ -14,19 +14,21 @@
 namespace quarry {
 
 struct stream_pool_options {
-  bytes first_block = 0;        ///< the least that an empty pool asks its resource for; 0: 64 MiB
-  bytes next_block = 0;         ///< the least that it asks for later; 0: 8 MiB
-  std::uint32_t growth = 12;    ///< the least that it asks for later, as percent of what it holds
-  bytes alignment = 256;        ///< of all allocations: a power of two from 16 to 16 KiB
-  bytes most = ~bytes{0};       ///< bytes that the pool holds at most
-  bool grows_first = false;     ///< takes a block before it makes streams wait for each other: more memory, less waiting
-  std::string name = {};        ///< for reports
-  bool is_tracked = true;       ///< the registry knows its allocations; never of a simulated resource
+  bytes first_block = 0;      ///< the least that an empty pool asks its resource for; 0: 64 MiB
+  bytes next_block = 0;       ///< the least that it asks for later; 0: 8 MiB
+  std::uint32_t growth = 12;  ///< the least that it asks for later, as percent of what it holds
+  bytes alignment = 256;      ///< of all allocations: a power of two from 16 to 16 KiB
+  bytes most = ~bytes{0};     ///< bytes that the pool holds at most
+  /// Takes a block before it makes streams wait for each other: more memory, less waiting
+  bool grows_first = false;
+  std::string name = {};  ///< for reports
+  /// The registry knows its allocations; never of a simulated resource
+  bool is_tracked = true;
 };
 
 struct stream_pool_counts {
-  bytes held = 0, most_held = 0;   // blocks
-  bytes live = 0, most_live = 0;   // as asked for
+  bytes held = 0, most_held = 0;  // blocks
+  bytes live = 0, most_live = 0;  // as asked for
   std::uint64_t allocations = 0, deallocations = 0, refused = 0;
   std::uint64_t blocks_taken = 0, blocks_given = 0;
   std::uint64_t events = 0, waits = 0;  // recorded, and streams made to wait
@@ -35,20 +37,24 @@ struct stream_pool_counts {
   bytes bookkeeping = 0;
 };
 
-/// A pool in the order of streams: memory that is given back on a stream may be allocated on it again at once, though work that
-/// uses it may not be done, since what uses it next comes later in the stream.
+/// A pool in the order of streams: memory that is given back on a stream may be allocated on it
+/// again at once, though work that uses it may not be done, since what uses it next comes later in
+/// the stream.
 ///
-/// What a stream gave back stays its own, so neither a free nor an allocation needs an event as long as a stream finds its own
-/// memory again. When nothing of its own and nothing common fits, all streams' free memory is made common, where neighbours merge
-/// whoever had them: one event for each stream that gave anything back since, and a stream that takes of what is common first
-/// waits for those that are not done. So streams whose allocations alternate do not split the pool between them, and the pool
-/// grows only if all that is free would not do (unless `grows_first`). So each time that it would grow, streams may wait for each
-/// other; the event is recorded then, and not at the free. A stream whose later work waits for another stream's by other means must
+/// What a stream gave back stays its own, so neither a free nor an allocation needs an event as
+/// long as a stream finds its own memory again. When nothing of its own and nothing common fits,
+/// all streams' free memory is made common, where neighbours merge whoever had them: one event for
+/// each stream that gave anything back since, and a stream that takes of what is common first waits
+/// for those that are not done. So streams whose allocations alternate do not split the pool
+/// between them, and the pool grows only if all that is free would not do (unless `grows_first`).
+/// So each time that it would grow, streams may wait for each other; the event is recorded then,
+/// and not at the free. A stream whose later work waits for another stream's by other means must
 /// `share` what it gave back before that, or the two might wait for each other.
 ///
-/// Not thread-safe (see synchronized_resource). A failed allocation leaves what users have and the counts of that as they were.
-/// Giving back does not throw. A stream that will be destroyed is told to the pool before (`forget`); blocks go back to the resource
-/// only when all that used them is done.
+/// Not thread-safe (see synchronized_resource). A failed allocation leaves what users have and the
+/// counts of that as they were. Giving back does not throw. A stream that will be destroyed is told
+/// to the pool before (`forget`); blocks go back to the resource only when all that used them is
+/// done.
 template <memory_resource Resource, stream_order Order>
 class stream_pool {
  public:
@@ -56,21 +62,26 @@ class stream_pool {
 
   /// Throws `bad_argument`.
   stream_pool(Resource from, Order order, stream_pool_options const& options = {})
-      : resource_{std::move(from)}, order_{std::move(order)}, options_{checked(options)}, strategy_{options_.alignment} {
-    if (options_.is_tracked && !simulated<Resource>) ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
+      : resource_{std::move(from)},
+        order_{std::move(order)},
+        options_{checked(options)},
+        strategy_{options_.alignment} {
+    if (options_.is_tracked && !simulated<Resource>)
+      ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
   }
   stream_pool(stream_pool const&) = delete;
   stream_pool& operator=(stream_pool const&) = delete;
   /// What is still in use is lost with its block. Waits until the streams are done.
   ~stream_pool() {
     for (auto const& [handle, its] : streams_) order_.finish(handle);
-    for (auto const& each : unfinished_) order_.finish(each.done);  // of streams that were forgotten, too
+    // of streams that were forgotten, too
+    for (auto const& each : unfinished_) order_.finish(each.done);
     forget_done();
     strategy_.for_each_block([&](auto const& gone) { give(gone); });
   }
 
-  /// `size` bytes, for what `on` gets from now on; for 0 an address of its own. Throws `out_of_memory`. O(1) while what is free on
-  /// the stream fits.
+  /// `size` bytes, for what `on` gets from now on; for 0 an address of its own. Throws
+  /// `out_of_memory`. O(1) while what is free on the stream fits.
   [[nodiscard]] void* allocate(bytes size, stream on = {}) {
     auto const both = sizes_for(size);
     state& its = state_of(on);
@@ -82,8 +93,9 @@ class stream_pool {
     return reinterpret_cast<void*>(begin);
   }
 
-  /// Gives back what `allocate` gave, once what `on` has now is done; nullptr is ignored. Who allocated or used it on another stream
-  /// sees to it that `on` waits for that. False, and nothing is changed but a count, if it is not in use.
+  /// Gives back what `allocate` gave, once what `on` has now is done; nullptr is ignored. Who
+  /// allocated or used it on another stream sees to it that `on` waits for that. False, and nothing
+  /// is changed but a count, if it is not in use.
   bool deallocate(void* pointer, stream on = {}) noexcept {
     if (pointer == nullptr) return true;
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
@@ -92,7 +104,10 @@ class stream_pool {
     try {
       its = &state_of(on);
       owner = its->owner;
-    } catch (...) {  // no memory for a stream that is new here, or no stream: what it has is waited for, and the piece is everybody's
+    } catch (
+        // no memory for a stream that is new here, or no stream: what it has is waited for, and the
+        // piece is everybody's
+        ...) {
       order_.finish(on);
     }
     auto const gone = strategy_.deallocate(owner, begin, [&] { ledger_->forget(begin); });
@@ -105,7 +120,8 @@ class stream_pool {
     return true;
   }
 
-  /// Makes common what the stream gave back, for whoever waits for what it has now: an event is recorded now.
+  /// Makes common what the stream gave back, for whoever waits for what it has now: an event is
+  /// recorded now.
   void share(stream on) {
     auto const found = streams_.find(order_.checked(on));
     if (found != streams_.end()) share(found->first, found->second);
@@ -147,7 +163,8 @@ class stream_pool {
     return found->asked;
   }
   /// Names an allocation for reports. False if `pointer` is not in use, or the pool is not tracked.
-  bool note(void* pointer, std::string name, std::source_location where = std::source_location::current()) {
+  bool note(void* pointer, std::string name,
+            std::source_location where = std::source_location::current()) {
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
     if (!ledger_ || !strategy_.size_of(begin)) return false;
     ledger_->note(begin, {std::move(name), where});
@@ -158,8 +175,11 @@ class stream_pool {
   [[nodiscard]] bytes alignment() const { return options_.alignment; }
 
   [[nodiscard]] stream_pool_counts counts() const {
-    return {strategy_.held(), most_held_,    live_,   most_live_, allocations_, allocations_ - strategy_.live(), refused_,        blocks_taken_,
-            blocks_given_,    events_,       waits_,  shares_,    streams_.size(), strategy_.live(), strategy_.footprint()};
+    return {strategy_.held(), most_held_,       live_,
+            most_live_,       allocations_,     allocations_ - strategy_.live(),
+            refused_,         blocks_taken_,    blocks_given_,
+            events_,          waits_,           shares_,
+            streams_.size(),  strategy_.live(), strategy_.footprint()};
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
   [[nodiscard]] Order& order() { return order_; }
@@ -184,12 +204,17 @@ class stream_pool {
   [[nodiscard]] static stream_pool_options checked(stream_pool_options options) {
     check_alignment("stream_pool_options", options.alignment);
     for (bytes const size : {options.first_block, options.next_block}) {
-      if (size > most_bytes_at_once) throw bad_argument{"stream_pool_options: blocks of " + std::to_string(size) + " bytes are more than 2^46"};
+      if (size > most_bytes_at_once)
+        throw bad_argument{"stream_pool_options: blocks of " + std::to_string(size) +
+                           " bytes are more than 2^46"};
     }
-    if (options.growth > 1000) throw bad_argument{"stream_pool_options: growth is " + std::to_string(options.growth) + " percent, more than 1000"};
+    if (options.growth > 1000)
+      throw bad_argument{"stream_pool_options: growth is " + std::to_string(options.growth) +
+                         " percent, more than 1000"};
     if (options.first_block == 0) options.first_block = bytes{64} << 20;
     if (options.next_block == 0) options.next_block = bytes{8} << 20;
-    for (bytes* const size : {&options.first_block, &options.next_block}) *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
+    for (bytes* const size : {&options.first_block, &options.next_block})
+      *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
     return options;
   }
   [[nodiscard]] sizes sizes_for(bytes size) const {
@@ -209,7 +234,9 @@ class stream_pool {
         owner = unused_owners_.back();
       } else {
         auto const added = strategy_.add_owner();
-        if (!added) throw out_of_memory{"stream_pool", 0, "it knows 8191 streams; tell it of those that are gone (forget)"};
+        if (!added)
+          throw out_of_memory{"stream_pool", 0,
+                              "it knows 8191 streams; tell it of those that are gone (forget)"};
         unused_owners_.push_back(owner = *added);
       }
       found = streams_.emplace(on, state{owner, false, 0}).first;
@@ -235,7 +262,8 @@ class stream_pool {
     return grow_for(its, both, true);
   }
 
-  /// Of what all may have: `on` waits for who used it, unless that is done. Leaves it alone if waiting fails.
+  /// Of what all may have: `on` waits for who used it, unless that is done. Leaves it alone if
+  /// waiting fails.
   [[nodiscard]] std::uint64_t allocate_common(stream on, state& its, sizes both) {
     if (!strategy_.has_any(0)) return 0;
     std::uint64_t const begin = strategy_.allocate(0, both);
@@ -259,7 +287,8 @@ class stream_pool {
     forget_done();
     for (auto& [handle, its] : streams_) share(handle, its);
   }
-  /// Makes common what a stream gave back; not while that is being captured. If no event can be had, the stream is waited for.
+  /// Makes common what a stream gave back; not while that is being captured. If no event can be
+  /// had, the stream is waited for.
   void share(stream handle, state& its) {
     if (!strategy_.has_any(its.owner)) return;
     if (its.gave_back) {
@@ -274,9 +303,11 @@ class stream_pool {
     }
     strategy_.share(its.owner);
   }
-  /// An event in place of the stream's last one, which it implies: so there is one for each stream at most, and for each forgotten one.
+  /// An event in place of the stream's last one, which it implies: so there is one for each stream
+  /// at most, and for each forgotten one.
   void record(stream handle, state& its) {
-    auto entry = std::find_if(unfinished_.begin(), unfinished_.end(), [&](auto const& each) { return each.of == its.owner; });
+    auto entry = std::find_if(unfinished_.begin(), unfinished_.end(),
+                              [&](auto const& each) { return each.of == its.owner; });
     if (entry == unfinished_.end() && unfinished_.size() == unfinished_.capacity()) {
       unfinished_.reserve(unfinished_.size() * 2 + 4);
       entry = unfinished_.end();
@@ -314,11 +345,16 @@ class stream_pool {
   }
   [[nodiscard]] bytes least_block() const {
     if (strategy_.held() == 0) return options_.first_block;
-    return std::max(options_.next_block, std::min(most_bytes_at_once, strategy_.held() / 100 * options_.growth) & ~(options_.alignment - 1));
+    return std::max(options_.next_block,
+                    std::min(most_bytes_at_once, strategy_.held() / 100 * options_.growth) &
+                        ~(options_.alignment - 1));
   }
-  /// Asks for `size` bytes; then for an eighth, three times, and for no more than needed; then once more after giving back what is free.
+  /// Asks for `size` bytes; then for an eighth, three times, and for no more than needed; then once
+  /// more after giving back what is free.
   [[nodiscard]] block ask_for(bytes size, sizes both, bool may_release) {
-    for (int tries = 0;; size = ++tries > 3 ? both.rounded : std::max(both.rounded, size / 8 & ~(options_.alignment - 1))) {
+    for (int tries = 0;;
+         size = ++tries > 3 ? both.rounded
+                            : std::max(both.rounded, size / 8 & ~(options_.alignment - 1))) {
       try {
         return ask_once(size, both);
       } catch (std::exception const&) {
@@ -329,9 +365,12 @@ class stream_pool {
     return ask_once(both.rounded, both);
   }
   [[nodiscard]] block ask_once(bytes size, sizes both) {
-    bytes const left = (options_.most - std::min(options_.most, strategy_.held())) & ~(options_.alignment - 1);
+    bytes const left =
+        (options_.most - std::min(options_.most, strategy_.held())) & ~(options_.alignment - 1);
     if (both.rounded > left) {
-      throw out_of_memory{"stream_pool", both.asked, "it holds " + std::to_string(strategy_.held()) + " of at most " + std::to_string(options_.most)};
+      throw out_of_memory{"stream_pool", both.asked,
+                          "it holds " + std::to_string(strategy_.held()) + " of at most " +
+                              std::to_string(options_.most)};
     }
     bytes const asked = std::min(size, left);
     return {reinterpret_cast<std::uint64_t>(resource_.allocate(asked, options_.alignment)), asked};
@@ -349,13 +388,16 @@ class stream_pool {
   std::optional<ledger> ledger_;
   std::unordered_map<stream, state> streams_;
   typename std::unordered_map<stream, state>::value_type* last_ = nullptr;  // who asked last
-  std::vector<std::uint32_t> unused_owners_;                                // of streams that were forgotten
+  // of streams that were forgotten
+  std::vector<std::uint32_t> unused_owners_;
   std::vector<unfinished> unfinished_;
   bytes live_ = 0, most_live_ = 0, most_held_ = 0;
-  std::uint64_t allocations_ = 0, refused_ = 0, blocks_taken_ = 0, blocks_given_ = 0, events_ = 0, waits_ = 0, shares_ = 0;
+  std::uint64_t allocations_ = 0, refused_ = 0, blocks_taken_ = 0, blocks_given_ = 0, events_ = 0,
+                waits_ = 0, shares_ = 0;
 };
 
-/// A stream's side of a pool, as a resource: for containers, and for what is built on a resource. The pool outlives it.
+/// A stream's side of a pool, as a resource: for containers, and for what is built on a resource.
+/// The pool outlives it.
 template <class Pool>
 class stream_resource {
  public:
@@ -364,7 +406,8 @@ class stream_resource {
   /// Throws `out_of_memory`, or `bad_argument` if `alignment` is more than the pool's.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     if (alignment > from_->alignment()) {
-      throw bad_argument{"stream_resource: alignment is " + std::to_string(alignment) + ", more than the pool's " + std::to_string(from_->alignment())};
+      throw bad_argument{"stream_resource: alignment is " + std::to_string(alignment) +
+                         ", more than the pool's " + std::to_string(from_->alignment())};
     }
     return from_->allocate(size, on_);
   }

@@ -16,7 +16,8 @@ template <class Upstream>
 class synchronized_resource {
  public:
   template <class... Arguments>
-  explicit synchronized_resource(Arguments&&... arguments) : shared_{std::make_unique<state>(std::forward<Arguments>(arguments)...)} {}
+  explicit synchronized_resource(Arguments&&... arguments)
+      : shared_{std::make_unique<state>(std::forward<Arguments>(arguments)...)} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     return with([&](Upstream& from) { return from.allocate(size, alignment); });

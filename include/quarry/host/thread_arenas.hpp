@@ -13,27 +13,33 @@ namespace quarry {
 
 /// A pool for each thread, so that threads do not wait for each other.
 ///
-/// Any thread may give back what another allocated: it goes to the other's list of returns, under that list's own lock, and the
-/// other takes it in when it next allocates; what is in the list twice its pool refuses then, and counts. The options hold for each
-/// thread: blocks, and the most that is held. A thread that ends leaves its pool to the next one that comes. Memory that one thread
-/// has free the others do not see: with few blocks, or threads that only give back, a `synchronized_resource` over one pool holds
-/// less.
+/// Any thread may give back what another allocated: it goes to the other's list of returns, under
+/// that list's own lock, and the other takes it in when it next allocates; what is in the list
+/// twice its pool refuses then, and counts. The options hold for each thread: blocks, and the most
+/// that is held. A thread that ends leaves its pool to the next one that comes. Memory that one
+/// thread has free the others do not see: with few blocks, or threads that only give back, a
+/// `synchronized_resource` over one pool holds less.
 ///
-/// An arena's pool is Guarded by: the thread that has it; changing hands takes the mutex. `Resource` is copied for each arena, and
-/// threads may share what it stands for. All that was allocated must be given back, or be of no use, before this is destroyed.
+/// An arena's pool is Guarded by: the thread that has it; changing hands takes the mutex.
+/// `Resource` is copied for each arena, and threads may share what it stands for. All that was
+/// allocated must be given back, or be of no use, before this is destroyed.
 template <memory_resource Resource>
 class thread_arenas {
  public:
-  /// Throws `bad_argument`; the options' `is_tracked` must be true, since the registry tells whose memory it is.
-  explicit thread_arenas(Resource from, pool_options const& options = {}) : shared_{std::make_shared<state>(std::move(from), options)} {
-    if (!options.is_tracked || simulated<Resource>) throw bad_argument{"thread_arenas: its pools must be tracked"};
+  /// Throws `bad_argument`; the options' `is_tracked` must be true, since the registry tells whose
+  /// memory it is.
+  explicit thread_arenas(Resource from, pool_options const& options = {})
+      : shared_{std::make_shared<state>(std::move(from), options)} {
+    if (!options.is_tracked || simulated<Resource>)
+      throw bad_argument{"thread_arenas: its pools must be tracked"};
     (void)mine();  // so that bad options are refused here
   }
   thread_arenas(thread_arenas const&) = delete;
   thread_arenas& operator=(thread_arenas const&) = delete;
   ~thread_arenas() {
     std::lock_guard const held{shared_->mutex};
-    for (auto const& [id, each] : shared_->arenas) each->from.reset();  // threads that have one keep its shell
+    // threads that have one keep its shell
+    for (auto const& [id, each] : shared_->arenas) each->from.reset();
     shared_->arenas.clear();
     shared_->is_gone = true;
   }
@@ -42,7 +48,8 @@ class thread_arenas {
   [[nodiscard]] void* allocate(bytes size) {
     return with([&](pool<Resource>& from) { return from.allocate(size); });
   }
-  /// Any thread may give back. False, and nothing is changed, if it is in use in none of the arenas. O(1).
+  /// Any thread may give back. False, and nothing is changed, if it is in use in none of the
+  /// arenas. O(1).
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     try {
@@ -72,7 +79,8 @@ class thread_arenas {
  private:
   struct arena {
     std::optional<pool<Resource>> from;
-    std::atomic<bool> has_returns{false};  // relaxed: a hint, which the mutex makes good; seen late, returns wait for a later call
+    // relaxed: a hint, which the mutex makes good; seen late, returns wait for a later call
+    std::atomic<bool> has_returns{false};
     std::mutex mutex;
     std::vector<void*> returns;  // Guarded by: the mutex
     bool is_taken = true;        // Guarded by: the state's mutex
@@ -103,7 +111,8 @@ class thread_arenas {
     }
   };
 
-  /// The calling thread's list of arenas is gone: other things of the thread, which are destroyed later, may still free and allocate.
+  /// The calling thread's list of arenas is gone: other things of the thread, which are destroyed
+  /// later, may still free and allocate.
   [[nodiscard]] static bool& ended() {
     static thread_local bool is = false;  // is not destroyed
     return is;
@@ -111,7 +120,8 @@ class thread_arenas {
   /// Calls `work(pool)` with the calling thread's pool, or with one that it has for this call only.
   template <class Work>
   void* with(Work const& work) {
-    if (!ended()) [[likely]] return work(with_returns());
+    if (!ended()) [[likely]]
+      return work(with_returns());
     auto const its = take_arena();
     struct leaving {
       state& whose;
@@ -134,7 +144,8 @@ class thread_arenas {
       std::lock_guard const held{each.whose->mutex};
       return each.whose->is_gone;
     });
-    auto found = std::find_if(here.all.begin(), here.all.end(), [&](auto const& each) { return each.whose == shared_; });
+    auto found = std::find_if(here.all.begin(), here.all.end(),
+                              [&](auto const& each) { return each.whose == shared_; });
     if (found == here.all.end()) {
       here.all.reserve(here.all.size() + 1);
       here.all.push_back({shared_, take_arena()});

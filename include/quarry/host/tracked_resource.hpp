@@ -10,15 +10,18 @@
 
 namespace quarry {
 
-/// Makes a resource's allocations known to the registry, for what takes memory without a pool: pools are known by themselves.
+/// Makes a resource's allocations known to the registry, for what takes memory without a pool:
+/// pools are known by themselves.
 ///
-/// Threads may share it if they may share the resource: its own lock is held while the table is written, not while the resource
-/// works. Costs 43 to 47 bytes an allocation. `deallocate` of what it did not give is ignored, and counted.
+/// Threads may share it if they may share the resource: its own lock is held while the table is
+/// written, not while the resource works. Costs 43 to 47 bytes an allocation. `deallocate` of what
+/// it did not give is ignored, and counted.
 template <class Upstream>
 class tracked_resource {
  public:
   explicit tracked_resource(Upstream upstream, std::string name = {})
-      : upstream_{std::move(upstream)}, shared_{std::make_unique<state>(place_of(upstream_), std::move(name))} {}
+      : upstream_{std::move(upstream)},
+        shared_{std::make_unique<state>(place_of(upstream_), std::move(name))} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     // Two allocations never share 16 bytes, which is what the registry tells apart.
@@ -53,7 +56,8 @@ class tracked_resource {
   }
 
   /// Names an allocation. False if `pointer` is not in use.
-  bool note(void* pointer, std::string name, std::source_location where = std::source_location::current()) {
+  bool note(void* pointer, std::string name,
+            std::source_location where = std::source_location::current()) {
     std::lock_guard const held{shared_->mutex};
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
     auto const found = shared_->table.find(begin);
@@ -75,7 +79,7 @@ class tracked_resource {
   struct state {
     state(memory_place place, std::string name) : account{table, place, std::move(name), true} {}
     std::mutex mutex;
-    piece_table table;        // Guarded by: the mutex, for who writes
+    piece_table table;  // Guarded by: the mutex, for who writes
     ledger account;
     std::uint64_t refused = 0;  // Guarded by: the mutex
   };

@@ -7,8 +7,9 @@ namespace quarry {
 
 /// A number that one thread at a time writes while others may look.
 ///
-/// Its writer uses it as if it were a `T`. Memory order: (W) a release store, and (S) an acquire load by who looks: who sees a
-/// value sees all that was written before it. On x86 neither costs more than a plain access. Zeroed memory holds zeros.
+/// Its writer uses it as if it were a `T`. Memory order: (W) a release store, and (S) an acquire
+/// load by who looks: who sees a value sees all that was written before it. On x86 neither costs
+/// more than a plain access. Zeroed memory holds zeros.
 template <class T>
 class watched {
  public:

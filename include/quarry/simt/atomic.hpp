@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device-scope atomics for both machines: libcu++'s on the CPU, with a place to switch lanes before each access.
+// Device-scope atomics for both machines: libcu++'s on the CPU, with a place to switch lanes before
+// each access.
 #pragma once
 
 #include "quarry/simt/global_atomic.hpp"
@@ -15,9 +16,10 @@ inline constexpr memory_order acquire = cuda::std::memory_order_acquire;
 inline constexpr memory_order release = cuda::std::memory_order_release;
 inline constexpr memory_order acq_rel = cuda::std::memory_order_acq_rel;
 
-/// Several releases in a row cost one fence on CUDA: `fence_before_stores`, and then stores with `fenced_release`, which is
-/// relaxed there; likewise loads with `fenced_acquire`, and then `fence_after_loads`. Elsewhere the fences are nothing and each
-/// access has its order, since ThreadSanitizer knows no fences.
+/// Several releases in a row cost one fence on CUDA: `fence_before_stores`, and then stores with
+/// `fenced_release`, which is relaxed there; likewise loads with `fenced_acquire`, and then
+/// `fence_after_loads`. Elsewhere the fences are nothing and each access has its order, since
+/// ThreadSanitizer knows no fences.
 #ifdef __CUDA_ARCH__
 inline constexpr memory_order fenced_release = relaxed;
 inline constexpr memory_order fenced_acquire = relaxed;
@@ -34,15 +36,16 @@ QUARRY_HD inline void fence_before_stores() {
 }
 QUARRY_HD inline void fence_after_loads() { fence_before_stores(); }
 
-/// Reads what is written only before this lane may read it. Thousands of lanes that read one atomic queue up at one place of
-/// the L2 cache; this may be served by the multiprocessor's own.
+/// Reads what is written only before this lane may read it. Thousands of lanes that read one atomic
+/// queue up at one place of the L2 cache; this may be served by the multiprocessor's own.
 template <class T>
 [[nodiscard]] QUARRY_HD T cached_read(T const& object) {
   return object;
 }
 
-/// A reference through which several lanes access `T` at once; 4 or 8 bytes. In fibers each access is a point at which the
-/// scheduler may run another lane, so that a seed decides the interleaving. On CUDA the object lies in global memory.
+/// A reference through which several lanes access `T` at once; 4 or 8 bytes. In fibers each access
+/// is a point at which the scheduler may run another lane, so that a seed decides the interleaving.
+/// On CUDA the object lies in global memory.
 template <class T>
 class atomic_ref {
  public:
@@ -80,7 +83,9 @@ class atomic_ref {
     return on_host().fetch_add(value, order);
 #endif
   }
-  QUARRY_HD T fetch_sub(T value, memory_order order) const { return fetch_add(static_cast<T>(T{} - value), order); }
+  QUARRY_HD T fetch_sub(T value, memory_order order) const {
+    return fetch_add(static_cast<T>(T{} - value), order);
+  }
   QUARRY_HD T fetch_max(T value, memory_order order) const {
     static_assert(std::is_unsigned_v<T>);
 #ifdef __CUDA_ARCH__
@@ -169,7 +174,8 @@ class short_ref {
     return false;
 #else
     interleave();
-    return cuda::atomic_ref<std::uint16_t, cuda::thread_scope_device>{*at_}.compare_exchange_strong(expected, desired, acq_rel, acquire);
+    return cuda::atomic_ref<std::uint16_t, cuda::thread_scope_device>{*at_}.compare_exchange_strong(
+        expected, desired, acq_rel, acquire);
 #endif
   }
 
@@ -177,14 +183,16 @@ class short_ref {
   std::uint16_t* at_;
 };
 
-/// Writes `value` to `count` words, an even number, which begin at a multiple of 16 bytes, while others may look at them.
+/// Writes `value` to `count` words, an even number, which begin at a multiple of 16 bytes, while
+/// others may look at them.
 QUARRY_SLOW inline void fill_words(std::uint64_t* words, std::uint32_t count, std::uint64_t value) {
 #ifdef __CUDA_ARCH__
   auto* const pairs = reinterpret_cast<ulonglong2*>(words);
 #pragma unroll 4
   for (std::uint32_t i = 0; i < count / 2; ++i) pairs[i] = {value, value};
 #else
-  for (std::uint32_t i = 0; i < count; ++i) atomic_ref<std::uint64_t>{words[i]}.store(value, relaxed);
+  for (std::uint32_t i = 0; i < count; ++i)
+    atomic_ref<std::uint64_t>{words[i]}.store(value, relaxed);
 #endif
 }
 

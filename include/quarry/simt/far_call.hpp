@@ -10,16 +10,18 @@ namespace quarry::simt {
 
 /// Calls `function` so that its registers do not add to the caller's.
 ///
-/// CUDA's assembler gives the functions of a call chain registers side by side, so that a slow path, though it hardly ever
-/// runs, costs every kernel that may enter it the sum over its chain. Through an address it does not know, it must follow
-/// the calling convention: a function saves what it needs, and the kernel pays for the largest only. The address is made
-/// unknown by adding the top bit of `anchor`, a device pointer, which is always 0. Rejected: __noinline__ alone (208 registers
-/// for a kernel with one malloc), -maxrregcount (not a header's to set).
+/// CUDA's assembler gives the functions of a call chain registers side by side, so that a slow
+/// path, though it hardly ever runs, costs every kernel that may enter it the sum over its chain.
+/// Through an address it does not know, it must follow the calling convention: a function saves
+/// what it needs, and the kernel pays for the largest only. The address is made unknown by adding
+/// the top bit of `anchor`, a device pointer, which is always 0. Rejected: __noinline__ alone (208
+/// registers for a kernel with one malloc), -maxrregcount (not a header's to set).
 template <class Result, class... Parameters>
 QUARRY_HD Result far_call([[maybe_unused]] void const* anchor, Result (*function)(Parameters...),
                           std::type_identity_t<Parameters>... arguments) {
 #ifdef __CUDA_ARCH__
-  auto const address = reinterpret_cast<std::uint64_t>(function) + (reinterpret_cast<std::uint64_t>(anchor) >> 63);
+  auto const address =
+      reinterpret_cast<std::uint64_t>(function) + (reinterpret_cast<std::uint64_t>(anchor) >> 63);
   function = reinterpret_cast<Result (*)(Parameters...)>(address);
 #endif
   return function(std::forward<Parameters>(arguments)...);

@@ -16,40 +16,54 @@ using memory_order = cuda::std::memory_order;
 
 /// The operations of `atomic_ref` at device scope; `Bits` is std::uint32_t or std::uint64_t.
 ///
-/// libcu++ has them for memory of any kind: each brings code for local and shared memory with it, three times the size, and
-/// each is a barrier to the compiler, even if relaxed. After a relaxed one of these the compiler need not read again what it
-/// knows.
+/// libcu++ has them for memory of any kind: each brings code for local and shared memory with it,
+/// three times the size, and each is a barrier to the compiler, even if relaxed. After a relaxed
+/// one of these the compiler need not read again what it knows.
 template <class Bits>
 struct global_atomic {
-#define QUARRY_ASM(instruction, order, operation, type, inputs, clobbers)                                                        \
-  if constexpr (sizeof(Bits) == 8) {                                                                                             \
-    asm volatile(instruction "." order ".gpu.global" operation "." type "64 %0, [%1]" inputs(l) : clobbers);                      \
-  } else {                                                                                                                       \
-    asm volatile(instruction "." order ".gpu.global" operation "." type "32 %0, [%1]" inputs(r) : clobbers);                      \
+#define QUARRY_ASM(instruction, order, operation, type, inputs, clobbers)                       \
+  if constexpr (sizeof(Bits) == 8) {                                                            \
+    asm volatile(instruction "." order ".gpu.global" operation "." type "64 %0, [%1]" inputs(l) \
+                 : clobbers);                                                                   \
+  } else {                                                                                      \
+    asm volatile(instruction "." order ".gpu.global" operation "." type "32 %0, [%1]" inputs(r) \
+                 : clobbers);                                                                   \
   }
 #define QUARRY_NO_INPUT(kind) ";" : "=" #kind(result) : "l"(address)
 #define QUARRY_ONE_INPUT(kind) ", %2;" : "=" #kind(result) : "l"(address), #kind(value)
-#define QUARRY_TWO_INPUTS(kind) ", %2, %3;" : "=" #kind(result) : "l"(address), #kind(expected), #kind(value)
-#define QUARRY_BY_ORDER(operation, type, inputs)                                              \
-  Bits result;                                                                                \
-  auto const address = __cvta_generic_to_global(at);                                          \
-  switch (order) {                                                                            \
-    case memory_order::relaxed: QUARRY_ASM("atom", "relaxed", operation, type, inputs, ); break;          \
-    case memory_order::acquire: QUARRY_ASM("atom", "acquire", operation, type, inputs, "memory"); break;  \
-    case memory_order::release: QUARRY_ASM("atom", "release", operation, type, inputs, "memory"); break;  \
-    default: QUARRY_ASM("atom", "acq_rel", operation, type, inputs, "memory"); break;                     \
-  }                                                                                           \
+#define QUARRY_TWO_INPUTS(kind) \
+  ", %2, %3;" : "=" #kind(result) : "l"(address), #kind(expected), #kind(value)
+#define QUARRY_BY_ORDER(operation, type, inputs)                        \
+  Bits result;                                                          \
+  auto const address = __cvta_generic_to_global(at);                    \
+  switch (order) {                                                      \
+    case memory_order::relaxed:                                         \
+      QUARRY_ASM("atom", "relaxed", operation, type, inputs, );         \
+      break;                                                            \
+    case memory_order::acquire:                                         \
+      QUARRY_ASM("atom", "acquire", operation, type, inputs, "memory"); \
+      break;                                                            \
+    case memory_order::release:                                         \
+      QUARRY_ASM("atom", "release", operation, type, inputs, "memory"); \
+      break;                                                            \
+    default:                                                            \
+      QUARRY_ASM("atom", "acq_rel", operation, type, inputs, "memory"); \
+      break;                                                            \
+  }                                                                     \
   return result;
 
-  __device__ static Bits add(Bits* at, Bits value, memory_order order) { QUARRY_BY_ORDER(".add", "u", QUARRY_ONE_INPUT) }
-  __device__ static Bits max(Bits* at, Bits value, memory_order order) { QUARRY_BY_ORDER(".max", "u", QUARRY_ONE_INPUT) }
-  __device__ static Bits bitwise_or(Bits* at, Bits value, memory_order order) { QUARRY_BY_ORDER(".or", "b", QUARRY_ONE_INPUT) }
-  __device__ static Bits bitwise_and(Bits* at, Bits value, memory_order order) { QUARRY_BY_ORDER(".and", "b", QUARRY_ONE_INPUT) }
-  __device__ static Bits exchange(Bits* at, Bits value, memory_order order) { QUARRY_BY_ORDER(".exch", "b", QUARRY_ONE_INPUT) }
+  __device__ static Bits add(Bits* at, Bits value, memory_order order){
+      QUARRY_BY_ORDER(".add", "u", QUARRY_ONE_INPUT)} __device__ static Bits
+      max(Bits* at, Bits value, memory_order order){QUARRY_BY_ORDER(".max", "u", QUARRY_ONE_INPUT)}
+  __device__ static Bits bitwise_or(Bits* at, Bits value, memory_order order){
+      QUARRY_BY_ORDER(".or", "b", QUARRY_ONE_INPUT)} __device__ static Bits
+      bitwise_and(Bits* at, Bits value,
+                  memory_order order){QUARRY_BY_ORDER(".and", "b", QUARRY_ONE_INPUT)}
+  __device__ static Bits exchange(Bits* at, Bits value, memory_order order){
+      QUARRY_BY_ORDER(".exch", "b", QUARRY_ONE_INPUT)}
   /// Stores `value` if it finds `expected`; gives what it found.
-  __device__ static Bits compare_exchange(Bits* at, Bits expected, Bits value, memory_order order) {
-    QUARRY_BY_ORDER(".cas", "b", QUARRY_TWO_INPUTS)
-  }
+  __device__ static Bits compare_exchange(Bits* at, Bits expected, Bits value, memory_order order){
+      QUARRY_BY_ORDER(".cas", "b", QUARRY_TWO_INPUTS)}
 
   /// `order` is relaxed or acquire.
   __device__ static Bits load(Bits* at, memory_order order) {
@@ -68,24 +82,34 @@ struct global_atomic {
     auto const address = __cvta_generic_to_global(at);
     bool const releases = order != memory_order::relaxed;
     if constexpr (sizeof(Bits) == 8) {
-      if (releases) asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(address), "l"(value) : "memory");
-      else asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" : : "l"(address), "l"(value));
+      if (releases)
+        asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(address), "l"(value) : "memory");
+      else
+        asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" : : "l"(address), "l"(value));
     } else {
-      if (releases) asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(address), "r"(value) : "memory");
-      else asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(address), "r"(value));
+      if (releases)
+        asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(address), "r"(value) : "memory");
+      else
+        asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(address), "r"(value));
     }
   }
 
   /// For two bytes only these, which is what the hardware has.
   __device__ static std::uint16_t load_short(std::uint16_t* at) {
     std::uint16_t result;
-    asm volatile("ld.acquire.gpu.global.u16 %0, [%1];" : "=h"(result) : "l"(__cvta_generic_to_global(at)) : "memory");
+    asm volatile("ld.acquire.gpu.global.u16 %0, [%1];"
+                 : "=h"(result)
+                 : "l"(__cvta_generic_to_global(at))
+                 : "memory");
     return result;
   }
-  __device__ static std::uint16_t compare_exchange_short(std::uint16_t* at, std::uint16_t expected, std::uint16_t value) {
+  __device__ static std::uint16_t compare_exchange_short(std::uint16_t* at, std::uint16_t expected,
+                                                         std::uint16_t value) {
     std::uint16_t result;
     asm volatile("atom.acq_rel.gpu.global.cas.b16 %0, [%1], %2, %3;"
-                 : "=h"(result) : "l"(__cvta_generic_to_global(at)), "h"(expected), "h"(value) : "memory");
+                 : "=h"(result)
+                 : "l"(__cvta_generic_to_global(at)), "h"(expected), "h"(value)
+                 : "memory");
     return result;
   }
 

@@ -18,13 +18,18 @@ struct place {
   std::uint32_t blocks;
   std::uint32_t threads;
 
-  [[nodiscard]] QUARRY_HD constexpr std::uint64_t rank() const { return std::uint64_t{block} * threads + thread; }
-  [[nodiscard]] QUARRY_HD constexpr std::uint64_t count() const { return std::uint64_t{blocks} * threads; }
+  [[nodiscard]] QUARRY_HD constexpr std::uint64_t rank() const {
+    return std::uint64_t{block} * threads + thread;
+  }
+  [[nodiscard]] QUARRY_HD constexpr std::uint64_t count() const {
+    return std::uint64_t{blocks} * threads;
+  }
 };
 
 /// A lane on the CPU, as device code sees the machine that runs it: an OS thread or a fiber.
 ///
-/// A machine without warps (threads) has groups of one lane, so that only its barriers and `pause` do anything.
+/// A machine without warps (threads) has groups of one lane, so that only its barriers and `pause`
+/// do anything.
 class host_lane {
  public:
   explicit host_lane(place where) : where_{where} {}
@@ -39,9 +44,11 @@ class host_lane {
   /// The lanes of this warp that came to `site` together, this one among them.
   virtual lane_mask coalesce(void const* site) = 0;
 
-  /// Waits for all lanes of `members`; gives the value of each. `what` names the operation in a deadlock report.
-  virtual std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value,
-                                                                char const* what) = 0;
+  /// Waits for all lanes of `members`; gives the value of each. `what` names the operation in a
+  /// deadlock report.
+  virtual std::array<std::uint64_t, warp_size> const& exchange(lane_mask members,
+                                                               std::uint64_t value,
+                                                               char const* what) = 0;
   virtual void block_barrier() = 0;
   virtual void grid_barrier() = 0;
 

@@ -11,13 +11,14 @@ namespace quarry::simt {
 
 /// Lanes of one warp that do something together.
 ///
-/// Every operation but `size`, `rank`, `leader` and `is_leader` must be called by all members, and waits for them; none of
-/// them but `sync` orders memory. On CUDA a group is a mask and its operations are warp intrinsics; in fibers the lanes
-/// exchange values through their warp; on threads a group is one lane. Values are trivially copyable, 8 bytes at most.
+/// Every operation but `size`, `rank`, `leader` and `is_leader` must be called by all members, and
+/// waits for them; none of them but `sync` orders memory. On CUDA a group is a mask and its
+/// operations are warp intrinsics; in fibers the lanes exchange values through their warp; on
+/// threads a group is one lane. Values are trivially copyable, 8 bytes at most.
 class lane_group {
  public:
-  /// The lanes that are here: those of this warp that reached this call together, `Site` telling this call from others.
-  /// Opportunistic: it never waits for a lane that is elsewhere.
+  /// The lanes that are here: those of this warp that reached this call together, `Site` telling
+  /// this call from others. Opportunistic: it never waits for a lane that is elsewhere.
   template <class Site>
   [[nodiscard]] QUARRY_HD static lane_group coalesced() {
 #ifdef __CUDA_ARCH__
@@ -35,7 +36,9 @@ class lane_group {
   [[nodiscard]] QUARRY_HD std::uint32_t rank() const { return count_ones(members_ & low_lanes()); }
 
   /// How many of `lanes` are lower than this one.
-  [[nodiscard]] QUARRY_HD std::uint32_t rank_among(lane_mask lanes) const { return count_ones(lanes & low_lanes()); }
+  [[nodiscard]] QUARRY_HD std::uint32_t rank_among(lane_mask lanes) const {
+    return count_ones(lanes & low_lanes());
+  }
 
   /// Lane, not rank, of the member with rank 0.
   [[nodiscard]] QUARRY_HD std::uint32_t leader() const { return lowest_one(members_); }
@@ -63,7 +66,8 @@ class lane_group {
     if (is_alone()) return value;
     return from_bits<T>(__shfl_sync(members_, to_bits(value), static_cast<int>(lane)));
 #else
-    return from_bits<T>(static_cast<carrier<T>>(exchange(to_bits(value), "broadcast")[lane % warp_size]));
+    return from_bits<T>(
+        static_cast<carrier<T>>(exchange(to_bits(value), "broadcast")[lane % warp_size]));
 #endif
   }
 
@@ -114,21 +118,23 @@ class lane_group {
 #endif
   }
 
-  /// The sum of the values, integers, of the members with a lower lane. O(log size) steps: each lane adds the sum of the member that
-  /// it points to, and points to where that one did.
+  /// The sum of the values, integers, of the members with a lower lane. O(log size) steps: each
+  /// lane adds the sum of the member that it points to, and points to where that one did.
   template <class T>
   [[nodiscard]] QUARRY_HD T exclusive_sum(T value) const {
     static_assert(std::is_integral_v<T>);
 #ifdef __CUDA_ARCH__
     lane_mask const below = members_ & low_lanes();
     std::uint32_t const own = own_lane();
-    std::uint32_t before = below == 0 ? own : 31 - static_cast<std::uint32_t>(__clz(static_cast<int>(below)));
+    std::uint32_t before =
+        below == 0 ? own : 31 - static_cast<std::uint32_t>(__clz(static_cast<int>(below)));
     bool is_whole = below == 0;  // the sum has all that is below
     T sum = value;
     QUARRY_NO_UNROLL
     for (std::uint32_t reach = 1; reach < size(); reach *= 2) {
       T const other = __shfl_sync(members_, sum, static_cast<int>(before));
-      std::uint32_t const next = __shfl_sync(members_, before | (is_whole ? warp_size : 0), static_cast<int>(before));
+      std::uint32_t const next =
+          __shfl_sync(members_, before | (is_whole ? warp_size : 0), static_cast<int>(before));
       if (!is_whole) {
         sum += other;
         before = next % warp_size;
@@ -140,7 +146,8 @@ class lane_group {
     auto const& all = exchange(to_bits(value), "exclusive_sum");
     T sum{};
     for (std::uint32_t lane = 0; lane < own_lane(); ++lane) {
-      if ((members_ >> lane & 1) != 0) sum = static_cast<T>(sum + from_bits<T>(static_cast<carrier<T>>(all[lane])));
+      if ((members_ >> lane & 1) != 0)
+        sum = static_cast<T>(sum + from_bits<T>(static_cast<carrier<T>>(all[lane])));
     }
     return sum;
 #endif
@@ -160,7 +167,8 @@ class lane_group {
  private:
   QUARRY_HD explicit lane_group(lane_mask members) : members_{members} {}
 
-  /// CUDA runs an operation of several groups of one warp one group after the other: lanes that are alone need not queue up.
+  /// CUDA runs an operation of several groups of one warp one group after the other: lanes that are
+  /// alone need not queue up.
   [[nodiscard]] QUARRY_HD bool is_alone() const { return (members_ & (members_ - 1)) == 0; }
 
   [[nodiscard]] QUARRY_HD static lane_mask low_lanes() {
@@ -174,7 +182,8 @@ class lane_group {
   }
 
 #ifndef __CUDA_ARCH__
-  [[nodiscard]] std::array<std::uint64_t, warp_size> const& exchange(std::uint64_t value, char const* what) const {
+  [[nodiscard]] std::array<std::uint64_t, warp_size> const& exchange(std::uint64_t value,
+                                                                     char const* what) const {
     if (current_lane != nullptr) return current_lane->exchange(members_, value, what);
     thread_local std::array<std::uint64_t, warp_size> alone{};
     alone[0] = value;

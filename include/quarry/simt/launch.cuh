@@ -23,7 +23,8 @@ __global__ void run_kernel(Kernel kernel) {
   kernel();
 }
 
-/// Starts the grid on `stream` and does not wait for it. Throws std::runtime_error if it cannot be launched.
+/// Starts the grid on `stream` and does not wait for it. Throws std::runtime_error if it cannot be
+/// launched.
 template <class Kernel>
 void launch_cuda(grid lanes, Kernel const& kernel, cudaStream_t stream = nullptr) {
   run_kernel<<<lanes.blocks, lanes.threads, 0, stream>>>(kernel);
@@ -34,9 +35,10 @@ void launch_cuda(grid lanes, Kernel const& kernel, cudaStream_t stream = nullptr
 template <class Kernel>
 void launch_cuda_cooperative(grid lanes, Kernel kernel, cudaStream_t stream = nullptr) {
   void* arguments[] = {&kernel};
-  check_cuda(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(&run_kernel<Kernel>), dim3{lanes.blocks},
-                                         dim3{lanes.threads}, arguments, 0, stream),
-             "cudaLaunchCooperativeKernel");
+  check_cuda(
+      cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(&run_kernel<Kernel>),
+                                  dim3{lanes.blocks}, dim3{lanes.threads}, arguments, 0, stream),
+      "cudaLaunchCooperativeKernel");
 }
 
 }  // namespace quarry::simt

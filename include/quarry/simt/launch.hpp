@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a kernel, a function object without arguments, on one of the machines. CUDA's launch is in launch.cuh.
+// Runs a kernel, a function object without arguments, on one of the machines. CUDA's launch is in
+// launch.cuh.
 #pragma once
 
 #include "quarry/simt/host_lane.hpp"
@@ -16,7 +17,8 @@ struct grid {
   std::uint32_t threads = 1;
 };
 
-/// No lane can go on: each waits for one that has ended or that waits elsewhere. `what()` lists which lanes wait where.
+/// No lane can go on: each waits for one that has ended or that waits elsewhere. `what()` lists
+/// which lanes wait where.
 class deadlock : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -26,16 +28,19 @@ struct fiber_schedule {
   std::uint64_t seed = 1;
   /// Of 256 accesses to atomics, how many let another lane run first.
   std::uint32_t switches = 64;
-  /// Of 256 times that lanes meet, how many leave some of them behind although they could go together.
+  /// Of 256 times that lanes meet, how many leave some of them behind although they could go
+  /// together.
   std::uint32_t partial_groups = 64;
 };
 
-/// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread; the seed decides every interleaving, so that
-/// a failure can be run again. Throws `deadlock`, or what a lane threw. At most 65536 lanes.
+/// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread; the seed decides
+/// every interleaving, so that a failure can be run again. Throws `deadlock`, or what a lane threw.
+/// At most 65536 lanes.
 void launch_fibers(grid lanes, fiber_schedule schedule, std::function<void()> const& kernel);
 
-/// Runs the grid on OS threads, each lane a group of its own. With at most `max_threads` lanes each has its own thread and
-/// barriers work; with more, threads take one lane after the other and a barrier throws std::logic_error.
+/// Runs the grid on OS threads, each lane a group of its own. With at most `max_threads` lanes each
+/// has its own thread and barriers work; with more, threads take one lane after the other and a
+/// barrier throws std::logic_error.
 void launch_threads(grid lanes, std::uint32_t max_threads, std::function<void()> const& kernel);
 
 }  // namespace quarry::simt

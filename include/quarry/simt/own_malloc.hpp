@@ -8,16 +8,17 @@
 namespace quarry::simt {
 
 #ifdef __CUDA_ARCH__
-/// The C functions declared once more. In a namespace of their own they keep their symbols when renamed_malloc.cuh gives other
-/// ones to `::malloc` and `::free`.
+/// The C functions declared once more. In a namespace of their own they keep their symbols when
+/// renamed_malloc.cuh gives other ones to `::malloc` and `::free`.
 namespace cuda_functions {
 extern "C" __device__ void* malloc(std::size_t size) noexcept;
 extern "C" __device__ void free(void* pointer) noexcept;
 }  // namespace cuda_functions
 #endif
 
-/// The machine's own heap: CUDA's in kernels (cudaLimitMallocHeapSize bytes), the C library's on the CPU. It stays that in
-/// files whose kernels' `malloc` is replaced. Any lane may call it; nullptr if there is no memory.
+/// The machine's own heap: CUDA's in kernels (cudaLimitMallocHeapSize bytes), the C library's on
+/// the CPU. It stays that in files whose kernels' `malloc` is replaced. Any lane may call it;
+/// nullptr if there is no memory.
 struct own_malloc {
   /// At least `size` bytes, aligned to 16.
   [[nodiscard]] QUARRY_HD static void* malloc(std::size_t size) {

@@ -18,15 +18,15 @@ namespace quarry::simt {
 [[nodiscard]] QUARRY_HD inline place this_place() {
 #ifdef __CUDA_ARCH__
   return {blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z),
-          threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), gridDim.x * gridDim.y * gridDim.z,
-          blockDim.x * blockDim.y * blockDim.z};
+          threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
+          gridDim.x * gridDim.y * gridDim.z, blockDim.x * blockDim.y * blockDim.z};
 #else
   return current_lane != nullptr ? current_lane->where() : place{0, 0, 1, 1};
 #endif
 }
 
-/// A number that spreads warps over shared structures, evenly over a grid: the warp's in its grid on CUDA and in fibers, the
-/// OS thread's otherwise. A hint.
+/// A number that spreads warps over shared structures, evenly over a grid: the warp's in its grid
+/// on CUDA and in fibers, the OS thread's otherwise. A hint.
 [[nodiscard]] QUARRY_HD inline std::uint32_t spread() {
 #ifdef __CUDA_ARCH__
   return static_cast<std::uint32_t>(this_place().rank() / warp_size);
@@ -34,7 +34,8 @@ namespace quarry::simt {
   if (current_lane != nullptr && current_lane->has_warps()) {
     return static_cast<std::uint32_t>(current_lane->where().rank() / warp_size);
   }
-  thread_local auto const id = static_cast<std::uint32_t>(std::hash<std::thread::id>{}(std::this_thread::get_id()));
+  thread_local auto const id =
+      static_cast<std::uint32_t>(std::hash<std::thread::id>{}(std::this_thread::get_id()));
   return id;
 #endif
 }
@@ -76,8 +77,8 @@ QUARRY_HD inline void grid_barrier() {
 #endif
 }
 
-/// Lets others go ahead for a moment, longer the more often it was `tried`: for a bounded wait on what another lane is about
-/// to do.
+/// Lets others go ahead for a moment, longer the more often it was `tried`: for a bounded wait on
+/// what another lane is about to do.
 QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t tried = 0) {
 #ifdef __CUDA_ARCH__
   __nanosleep(100u << (tried < 4 ? tried : 4));

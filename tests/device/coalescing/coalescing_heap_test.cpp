@@ -42,7 +42,9 @@ std::uint32_t served(typename Setting::template array<void*>& held) {
   return result;
 }
 
-TYPED_TEST(CoalescingHeap, RefsAreAPointerWide) { EXPECT_EQ(sizeof(typename TypeParam::ref_type), 8u); }
+TYPED_TEST(CoalescingHeap, RefsAreAPointerWide) {
+  EXPECT_EQ(sizeof(typename TypeParam::ref_type), 8u);
+}
 
 TYPED_TEST(CoalescingHeap, AFullMapIsReportedAndTheOtherKindsStillWork) {
   using ref = typename TypeParam::ref_type;
@@ -112,7 +114,9 @@ TYPED_TEST(CoalescingHeap, NoMemoryIsReportedByEachLaneAndLeaksNothing) {
       }
       on.expect_empty();
       on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, 100, held.data()});
-      if (how != reserved) { EXPECT_EQ(served<TypeParam>(held), 80u) << "and then there is memory again"; }
+      if (how != reserved) {
+        EXPECT_EQ(served<TypeParam>(held), 80u) << "and then there is memory again";
+      }
       on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
       on.expect_empty();
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " way " << how;
@@ -137,7 +141,8 @@ TYPED_TEST(CoalescingHeap, ResetForgetsFaultsAndAllocations) {
   on.expect_empty();
 }
 
-/// What was in use when both were reset must not be seen in what is allocated at the same addresses, whose bytes nobody wrote.
+/// What was in use when both were reset must not be seen in what is allocated at the same
+/// addresses, whose bytes nobody wrote.
 TYPED_TEST(CoalescingHeap, AfterAResetOfBothNothingIsMistakenForWhatWasThere) {
   if constexpr (TypeParam::tells) {
     using ref = typename TypeParam::ref_type;
@@ -153,7 +158,8 @@ TYPED_TEST(CoalescingHeap, AfterAResetOfBothNothingIsMistakenForWhatWasThere) {
           on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
           on.expect_no_fault();
           on.expect_empty();
-          ASSERT_FALSE(this->HasFailure()) << "way " << how << " after " << before << " size " << size;
+          ASSERT_FALSE(this->HasFailure())
+              << "way " << how << " after " << before << " size " << size;
         }
       }
     }
@@ -180,13 +186,15 @@ TYPED_TEST(CoalescingHeap, LanesThatLeftReserveAgainOnceTheHostSaysSo) {
   auto const lie_side_by_side = [&] {
     on.run({1, 4}, reserve_and_leave<ref>{on.ref(), held.data()});
     std::uint32_t beside = 0;
-    for (std::size_t i = 1; i < 4; ++i) beside += static_cast<char*>(held[i]) - static_cast<char*>(held[i - 1]) == 48 ? 1 : 0;
+    for (std::size_t i = 1; i < 4; ++i)
+      beside += static_cast<char*>(held[i]) - static_cast<char*>(held[i - 1]) == 48 ? 1 : 0;
     on.run({1, 4}, free_own<ref>{on.ref(), held.data()});
     on.expect_no_fault();
     on.expect_empty();
     return beside == 3;
   };
-  if (on.name().starts_with("threads")) GTEST_SKIP() << "lanes of one warp come one by one, and the first may leave too early";
+  if (on.name().starts_with("threads"))
+    GTEST_SKIP() << "lanes of one warp come one by one, and the first may leave too early";
   (void)lie_side_by_side();
   EXPECT_FALSE(lie_side_by_side()) << "all have left";
   on.together().reset_reserved();
@@ -199,11 +207,14 @@ TYPED_TEST(CoalescingHeap, LanesThatLeftReserveAgainOnceTheHostSaysSo) {
 }
 
 TEST(CoalescingHeapOptions, RefusesAMapThatIsTooLarge) {
-  EXPECT_THROW((coalescing_heap<platform_heap>{platform_heap{}, {.map_capacity = (1u << 31) + 1, .where = machine::cpu}}), std::invalid_argument);
+  EXPECT_THROW((coalescing_heap<platform_heap>{
+                   platform_heap{}, {.map_capacity = (1u << 31) + 1, .where = machine::cpu}}),
+               std::invalid_argument);
 }
 
 TEST(CoalescingHeapOptions, RoundsTheMapUpToAPowerOfTwo) {
-  coalescing_heap<platform_heap> const one{platform_heap{}, {.map_capacity = 100, .where = machine::cpu}};
+  coalescing_heap<platform_heap> const one{platform_heap{},
+                                           {.map_capacity = 100, .where = machine::cpu}};
   EXPECT_FALSE(one.first_fault());
 }
 

@@ -12,7 +12,8 @@ namespace {
 constexpr simt::grid two_blocks{2, 40};  // a last warp of 8 lanes each
 constexpr std::uint32_t lanes_of_two_blocks = 80;
 
-/// What a lane of this rank writes into byte `i` of its allocation: all its bytes are `fill` if that is less than 256.
+/// What a lane of this rank writes into byte `i` of its allocation: all its bytes are `fill` if
+/// that is less than 256.
 QUARRY_HD unsigned char byte_of(std::uint32_t fill, std::uint64_t rank, std::uint64_t i) {
   return static_cast<unsigned char>(fill < 256 ? fill : rank * 31 + i);
 }
@@ -34,7 +35,8 @@ struct allocate_one_each {
   QUARRY_HD void operator()() const {
     auto const rank = simt::this_place().rank();
     held[rank] = static_cast<unsigned char*>(allocate(ref, how, size));
-    for (bytes i = 0; held[rank] != nullptr && i < size; ++i) held[rank][i] = byte_of(fill, rank, i);
+    for (bytes i = 0; held[rank] != nullptr && i < size; ++i)
+      held[rank][i] = byte_of(fill, rank, i);
     ref.leave();
   }
 };
@@ -55,12 +57,14 @@ struct free_another {
     auto const here = simt::this_place();
     auto const rank = (here.rank() * 7 + 3) % here.count();
     if ((rank & mask) != value || held[rank] == nullptr) return;
-    for (bytes i = 0; is_live && i < size; ++i) count(wrong, held[rank][i] != byte_of(fill, rank, i));
+    for (bytes i = 0; is_live && i < size; ++i)
+      count(wrong, held[rank][i] != byte_of(fill, rank, i));
     ref.free(held[rank]);
   }
 };
 
-/// Each lane holds some allocations of all kinds, filled with its own pattern, and checks them before it frees them.
+/// Each lane holds some allocations of all kinds, filled with its own pattern, and checks them
+/// before it frees them.
 template <class Ref>
 struct churn {
   Ref ref;
@@ -77,7 +81,8 @@ struct churn {
       std::uint32_t const size = mix(how == dynamic ? rank * 100 + step : step + 7 + seed) % 120;
       std::uint32_t const place = mix(rank + step) % places;
       if (held[place] != nullptr) {
-        for (std::uint32_t i = 0; i < sizes[place]; ++i) count(wrong, held[place][i] != byte_of(own_bytes, rank + place, i));
+        for (std::uint32_t i = 0; i < sizes[place]; ++i)
+          count(wrong, held[place][i] != byte_of(own_bytes, rank + place, i));
         ref.free(held[place]);
       }
       held[place] = static_cast<unsigned char*>(allocate(ref, how, size));
@@ -100,7 +105,8 @@ TYPED_TEST(CoalescingRef, AllKindsLiveTogether) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam on{seed};
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    on.run(two_blocks, churn<typename TypeParam::ref_type>{on.ref(), static_cast<std::uint32_t>(seed), wrong.data()});
+    on.run(two_blocks, churn<typename TypeParam::ref_type>{
+                           on.ref(), static_cast<std::uint32_t>(seed), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     on.expect_no_fault();
     on.expect_empty();
@@ -117,7 +123,8 @@ TYPED_TEST(CoalescingRef, AnyLaneOfALaterKernelFreesWhatALaneAllocated) {
       using ref = typename TypeParam::ref_type;
       on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, size, own_bytes, held.data()});
       for (std::uint32_t third = 0; third < 2; ++third)
-        on.run(two_blocks, free_another<ref>{on.ref(), size, own_bytes, held.data(), 1, third, true, wrong.data()});
+        on.run(two_blocks, free_another<ref>{on.ref(), size, own_bytes, held.data(), 1, third, true,
+                                             wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       on.expect_no_fault();
       on.expect_empty();
@@ -126,11 +133,13 @@ TYPED_TEST(CoalescingRef, AnyLaneOfALaterKernelFreesWhatALaneAllocated) {
   }
 }
 
-/// Whatever the neighbours' bytes look like: these are what an unlucky free would take for a header.
+/// Whatever the neighbours' bytes look like: these are what an unlucky free would take for a
+/// header.
 constexpr std::uint32_t treacherous[] = {own_bytes, 0x00, 0x04, 0x08, 0x0e, 0x0c, 0xff};
 
 TYPED_TEST(CoalescingRef, ADoubleFreeIsReportedAndChangesNothing) {
-  if (!TypeParam::can_tell()) GTEST_SKIP() << "told while the superblock lives: the tests of each allocator see to that";
+  if (!TypeParam::can_tell())
+    GTEST_SKIP() << "told while the superblock lives: the tests of each allocator see to that";
   using ref = typename TypeParam::ref_type;
   for (std::uint32_t how = 0; how < ways; ++how) {
     for (std::uint32_t const fill : treacherous) {
@@ -139,12 +148,15 @@ TYPED_TEST(CoalescingRef, ADoubleFreeIsReportedAndChangesNothing) {
         typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
         typename TypeParam::template array<std::uint32_t> wrong(1);
         on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, size, fill, held.data()});
-        on.run(two_blocks, free_another<ref>{on.ref(), size, fill, held.data(), 1, 0, true, wrong.data()});
+        on.run(two_blocks,
+               free_another<ref>{on.ref(), size, fill, held.data(), 1, 0, true, wrong.data()});
         on.expect_no_fault();
-        on.run(two_blocks, free_another<ref>{on.ref(), size, fill, held.data(), 1, 0, false, wrong.data()});
+        on.run(two_blocks,
+               free_another<ref>{on.ref(), size, fill, held.data(), 1, 0, false, wrong.data()});
         EXPECT_EQ(on.refused() + on.upstream().faults(), lanes_of_two_blocks / 2);
         EXPECT_EQ(on.upstream().faults(), 0u);
-        on.run(two_blocks, free_another<ref>{on.ref(), size, fill, held.data(), 1, 1, true, wrong.data()});
+        on.run(two_blocks,
+               free_another<ref>{on.ref(), size, fill, held.data(), 1, 1, true, wrong.data()});
         EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes";
         EXPECT_EQ(on.refused(), lanes_of_two_blocks / 2);
         on.expect_empty();
@@ -175,7 +187,8 @@ TYPED_TEST(CoalescingRef, OfLanesThatFreeOneAllocationAtOnceOneSucceeds) {
       on.run({1, 8}, free_one_together<ref>{on.ref(), held.data()});
       EXPECT_EQ(on.refused(), 7u);
       held[5] = nullptr;
-      on.run({1, 8}, free_another<ref>{on.ref(), 40, own_bytes, held.data(), 0, 0, true, wrong.data()});
+      on.run({1, 8},
+             free_another<ref>{on.ref(), 40, own_bytes, held.data(), 0, 0, true, wrong.data()});
       EXPECT_EQ(on.refused(), 7u);
       EXPECT_EQ(wrong[0], 0u);
       on.expect_empty();
@@ -216,9 +229,12 @@ TYPED_TEST(CoalescingRef, AForeignPointerIsReportedAndChangesNothing) {
       typename TypeParam::template array<std::uint32_t> wrong(1);
       typename TypeParam::template array<std::uint32_t> tried(1);
       on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, 64, fill, held.data()});
-      on.run(two_blocks, free_what_is_not_one<ref>{on.ref(), held.data(), TypeParam::tells && how != reserved, tried.data()});
+      on.run(two_blocks,
+             free_what_is_not_one<ref>{on.ref(), held.data(), TypeParam::tells && how != reserved,
+                                       tried.data()});
       EXPECT_EQ(on.refused(), tried[0]);
-      on.run(two_blocks, free_another<ref>{on.ref(), 64, fill, held.data(), 0, 0, true, wrong.data()});
+      on.run(two_blocks,
+             free_another<ref>{on.ref(), 64, fill, held.data(), 0, 0, true, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       EXPECT_EQ(on.refused(), tried[0]);
       on.expect_empty();
@@ -243,7 +259,8 @@ struct resize {
       auto* const larger = static_cast<unsigned char*>(ref.realloc(same, 3000 + rank));
       count(wrong, larger == nullptr || larger == same || ref.usable_size(larger) < 3000 + rank);
       for (std::uint32_t i = 0; i < 20; ++i) count(wrong, larger[i] != byte_of(own_bytes, rank, i));
-      count(wrong, ref.realloc(larger, ~bytes{0}) != nullptr || larger[3] != byte_of(own_bytes, rank, 3));
+      count(wrong,
+            ref.realloc(larger, ~bytes{0}) != nullptr || larger[3] != byte_of(own_bytes, rank, 3));
       ref.free(larger);
     }
     auto* const first = static_cast<unsigned char*>(ref.realloc(nullptr, 33));
@@ -296,12 +313,14 @@ TYPED_TEST(CoalescingRef, WhatIsFreeHasNoSizeAndDoesNotGrow) {
       typename TypeParam::template array<unsigned char*> held(32);
       typename TypeParam::template array<std::uint32_t> wrong(1);
       on.run({1, 32}, allocate_one_each<ref>{on.ref(), how, size, own_bytes, held.data()});
-      on.run({1, 32}, free_another<ref>{on.ref(), size, own_bytes, held.data(), ~0u, 0, true, wrong.data()});
+      on.run({1, 32},
+             free_another<ref>{on.ref(), size, own_bytes, held.data(), ~0u, 0, true, wrong.data()});
       on.run({1, 1}, resize_what_is_free<ref>{on.ref(), how, held.data(), wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       EXPECT_EQ(on.refused(), 3u);
       held[0] = nullptr;
-      on.run({1, 32}, free_another<ref>{on.ref(), size, own_bytes, held.data(), 0, 0, true, wrong.data()});
+      on.run({1, 32},
+             free_another<ref>{on.ref(), size, own_bytes, held.data(), 0, 0, true, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       on.expect_empty();
       ASSERT_FALSE(this->HasFailure()) << "way " << how << " size " << size;
@@ -320,7 +339,8 @@ struct allocate_by_block {
   QUARRY_HD void operator()() const {
     auto const rank = simt::this_place().rank();
     held[rank] = static_cast<unsigned char*>(ref.template malloc_static<coalesce::block, By>(size));
-    for (bytes i = 0; held[rank] != nullptr && i < size; ++i) held[rank][i] = byte_of(fill, rank, i);
+    for (bytes i = 0; held[rank] != nullptr && i < size; ++i)
+      held[rank][i] = byte_of(fill, rank, i);
   }
 };
 
@@ -341,8 +361,8 @@ struct grow_and_free {
   }
 };
 
-/// A block's superblock lives while half of its lanes hold their parts: then double frees are told over any upstream heap, but
-/// for a part in the map behind bytes that look like a header.
+/// A block's superblock lives while half of its lanes hold their parts: then double frees are told
+/// over any upstream heap, but for a part in the map behind bytes that look like a header.
 template <class Setting, locate_by By>
 void expect_a_block_is_served() {
   using ref = typename Setting::ref_type;
@@ -350,12 +370,14 @@ void expect_a_block_is_served() {
   for (auto const seed : Setting::seeds()) {
     for (std::uint32_t const fill : treacherous) {
       for (bytes const size : {bytes{8}, bytes{14}, bytes{24}, bytes{48}}) {
-        if (!Setting::can_tell() && By == locate_by::map && (fill != 0 || size % 16 != 0)) continue;  // padding is anything
+        // padding is anything
+        if (!Setting::can_tell() && By == locate_by::map && (fill != 0 || size % 16 != 0)) continue;
         Setting on{seed};
         typename Setting::template array<unsigned char*> held(8);
         typename Setting::template array<std::uint32_t> wrong(1);
         auto const free_half = [&](std::uint32_t parity, bool is_live) {
-          on.run(lanes, free_another<ref>{on.ref(), size, fill, held.data(), 1, parity, is_live, wrong.data()});
+          on.run(lanes, free_another<ref>{on.ref(), size, fill, held.data(), 1, parity, is_live,
+                                          wrong.data()});
         };
         on.run(lanes, allocate_by_block<ref, By>{on.ref(), size, fill, held.data()});
         free_half(0, true);
@@ -366,7 +388,8 @@ void expect_a_block_is_served() {
         EXPECT_EQ(on.refused(), 4u);
         EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes";
         on.expect_empty();
-        ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed << " fill " << fill << " size " << size;
+        ASSERT_FALSE(testing::Test::HasFailure())
+            << "seed " << seed << " fill " << fill << " size " << size;
       }
     }
     Setting on{seed};
@@ -381,10 +404,15 @@ void expect_a_block_is_served() {
   }
 }
 
-TYPED_TEST(CoalescingRef, ServesABlockWithHeaders) { expect_a_block_is_served<TypeParam, locate_by::header>(); }
-TYPED_TEST(CoalescingRef, ServesABlockByTheMap) { expect_a_block_is_served<TypeParam, locate_by::map>(); }
+TYPED_TEST(CoalescingRef, ServesABlockWithHeaders) {
+  expect_a_block_is_served<TypeParam, locate_by::header>();
+}
+TYPED_TEST(CoalescingRef, ServesABlockByTheMap) {
+  expect_a_block_is_served<TypeParam, locate_by::map>();
+}
 
-/// One lane frees what lies inside its own allocation, behind bytes that say "last, and nothing before me".
+/// One lane frees what lies inside its own allocation, behind bytes that say "last, and nothing
+/// before me".
 template <class Ref>
 struct free_inside {
   Ref ref;
@@ -440,7 +468,8 @@ TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperbloc
         for (std::uint32_t lane = 0; lane < 32; lane += 2) ref.free(held[lane]);
         on.expect_no_fault();
         for (std::uint32_t lane = 0; lane < 32; lane += 2) ref.free(held[lane]);
-        EXPECT_EQ(on.count(fault_kind::double_free), 16u) << "way " << how << " fill " << fill << " size " << size;
+        EXPECT_EQ(on.count(fault_kind::double_free), 16u)
+            << "way " << how << " fill " << fill << " size " << size;
         for (std::uint32_t lane = 1; lane < 32; lane += 2) ref.free(held[lane]);
         EXPECT_EQ(on.refused(), 16u);
         on.expect_empty();

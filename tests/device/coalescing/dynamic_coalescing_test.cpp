@@ -15,13 +15,21 @@ namespace {
 
 QUARRY_HD bytes size_for(std::uint32_t kind, std::uint32_t lane) {
   switch (kind) {
-    case 0: return 1 + lane % 3;           // headers of 2 bytes, but where a size is a multiple of 4
-    case 1: return 4 + lane % 2 * 8;       // of 4
-    case 2: return lane * 8;               // of 8
-    case 3: return lane * 16;              // aligned to 16
-    case 4: return mix(lane) % 200;        // mixed
-    case 5: return lane % 4 == 1 ? 30000 + lane : lane;  // far apart
-    default: return lane == 5 ? segment_header::most_bytes + 1 : lane;  // one lane wants too much
+    // headers of 2 bytes, but where a size is a multiple of 4
+    case 0:
+      return 1 + lane % 3;
+    case 1:
+      return 4 + lane % 2 * 8;  // of 4
+    case 2:
+      return lane * 8;  // of 8
+    case 3:
+      return lane * 16;  // aligned to 16
+    case 4:
+      return mix(lane) % 200;  // mixed
+    case 5:
+      return lane % 4 == 1 ? 30000 + lane : lane;  // far apart
+    default:
+      return lane == 5 ? segment_header::most_bytes + 1 : lane;  // one lane wants too much
   }
 }
 constexpr std::uint32_t kinds = 7;
@@ -88,7 +96,8 @@ TYPED_TEST(DynamicCoalescing, TheLastOfAGroupToBeFreedGivesTheSuperblockBack) {
         EXPECT_LT(header.size(header.load()), own + 8);
       }
       EXPECT_GT(upstream.live(), 0u);
-      machine.run({2, 40}, free_in_order{upstream.ref(), kind, held.data(), seed % 2 == 0 ? 79u : 3u, wrong.data()});
+      machine.run({2, 40}, free_in_order{upstream.ref(), kind, held.data(),
+                                         seed % 2 == 0 ? 79u : 3u, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       EXPECT_EQ(upstream.live(), 0u);
       EXPECT_EQ(upstream.now[0].wrong_frees, 0u);
@@ -112,7 +121,8 @@ TYPED_TEST(DynamicCoalescing, AllLanesOfAGroupGetNullptrIfThereIsNoMemory) {
 
 /// The lanes of one whole warp, as on hardware: no group is split.
 struct whole_warp {
-  explicit whole_warp(std::uint32_t kind) : upstream{32, kind == 5 ? bytes{300000} : bytes{16384}}, held(32) {
+  explicit whole_warp(std::uint32_t kind)
+      : upstream{32, kind == 5 ? bytes{300000} : bytes{16384}}, held(32) {
     run_whole_warp(32, allocate_by_kind{upstream.ref(), kind, held.data()});
   }
   arena_owner<fibers_machine> upstream;
@@ -134,7 +144,8 @@ TEST(DynamicCoalescingLayout, NeighboursSegmentsTouch) {
       }
       segment_header const header{warp.held[lane]};
       EXPECT_GE(header.address(), end) << "kind " << kind << " lane " << lane;
-      EXPECT_LE(header.address() - end, 8 + (kind == 3 || kind == 4 || kind == 0 || kind == 2 || kind == 5 ? 8 : 0) + 15);
+      EXPECT_LE(header.address() - end,
+                8 + (kind == 3 || kind == 4 || kind == 0 || kind == 2 || kind == 5 ? 8 : 0) + 15);
       end = warp.held[lane] + size;
       total = static_cast<bytes>(end - warp.upstream.ref().memory);
     }
@@ -169,7 +180,8 @@ TEST(DynamicCoalescingLayout, TheBitsSayWhichIsFirstAndLast) {
       EXPECT_EQ((seen & segment_header::is_free), 0u);
       EXPECT_EQ((seen & segment_header::is_superblock) != 0, lane == 0);
       EXPECT_EQ((seen & segment_header::is_last) != 0, lane == 31);
-      EXPECT_EQ(header.distance(seen), lane == 0 ? 0u : static_cast<bytes>(warp.held[lane] - warp.held[lane - 1]));
+      EXPECT_EQ(header.distance(seen),
+                lane == 0 ? 0u : static_cast<bytes>(warp.held[lane] - warp.held[lane - 1]));
     }
     EXPECT_EQ(segment_header{warp.held[0]}.base(), warp.upstream.ref().memory);
     EXPECT_TRUE(segment_header::begins_at(warp.upstream.ref().memory)) << "kind " << kind;
@@ -194,12 +206,18 @@ TEST(DynamicCoalescingLayout, FreesInAnyOrderGiveTheSuperblockBackAtTheLast) {
       for (std::uint32_t lane = 0; lane < 32; ++lane) {
         std::uint64_t const seen = segment_header{warp.held[lane]}.load();
         ASSERT_EQ((seen & segment_header::is_free) != 0, is_free[lane]);
-        if (!is_free[lane]) { ASSERT_EQ((seen & segment_header::is_last) != 0, lane == highest) << "seed " << seed << " lane " << lane; }
+        if (!is_free[lane]) {
+          ASSERT_EQ((seen & segment_header::is_last) != 0, lane == highest)
+              << "seed " << seed << " lane " << lane;
+        }
       }
       ASSERT_TRUE(dynamic_coalescing::free(warp.upstream.ref(), warp.held[order[step]]));
       is_free[order[step]] = true;
       std::uint32_t const again = order[random.below(step + 1)];
-      if (step < 31) { ASSERT_FALSE(dynamic_coalescing::free(warp.upstream.ref(), warp.held[again])) << "a double free"; }
+      if (step < 31) {
+        ASSERT_FALSE(dynamic_coalescing::free(warp.upstream.ref(), warp.held[again]))
+            << "a double free";
+      }
     }
     ASSERT_EQ(warp.upstream.live(), 0u);
     ASSERT_EQ(warp.upstream.now[0].wrong_frees, 0u);
@@ -221,15 +239,18 @@ TEST(DynamicCoalescingLayout, LargeNeighboursAreFoundBack) {
     if (held[0] == nullptr) GTEST_SKIP() << "this machine does not give that much";
     for (std::uint32_t const lane : {1u, 2u}) {
       segment_header const header{held[lane]};
-      EXPECT_EQ(header.distance(header.load()), static_cast<bytes>(held[lane] - held[lane - 1])) << large;
+      EXPECT_EQ(header.distance(header.load()), static_cast<bytes>(held[lane] - held[lane - 1]))
+          << large;
     }
     EXPECT_GE(segment_header{held[1]}.size(segment_header{held[1]}.load()), large);
-    for (std::uint32_t const lane : {0u, 2u, 1u}) EXPECT_TRUE(dynamic_coalescing::free(upstream, held[lane]));
+    for (std::uint32_t const lane : {0u, 2u, 1u})
+      EXPECT_TRUE(dynamic_coalescing::free(upstream, held[lane]));
     EXPECT_EQ(live, 0u);
   }
 }
 
-/// One superblock of four segments made by hand, which as many threads free at once: on threads a group has one lane.
+/// One superblock of four segments made by hand, which as many threads free at once: on threads a
+/// group has one lane.
 TEST(DynamicCoalescingThreads, WhoFreesTheSuperblockHasSeenWhatAllOwnersWrote) {
   for (std::uint32_t const width : {8u, 4u, 2u}) {
     for (int round = 0; round < 300; ++round) {
@@ -239,7 +260,9 @@ TEST(DynamicCoalescingThreads, WhoFreesTheSuperblockHasSeenWhatAllOwnersWrote) {
       std::array<char*, 4> payloads{};
       for (std::uint32_t i = 0; i < 4; ++i) {
         payloads[i] = base + i * 32 + width;
-        segment_header{payloads[i]}.write((i == 0 ? segment_header::is_superblock : 0) | (i == 3 ? segment_header::is_last : 0), i == 0 ? 0 : 32, 20);
+        segment_header{payloads[i]}.write(
+            (i == 0 ? segment_header::is_superblock : 0) | (i == 3 ? segment_header::is_last : 0),
+            i == 0 ? 0 : 32, 20);
       }
       simt::launch_threads({4, 1}, 4, [&] {
         auto const index = simt::this_place().block;

@@ -40,7 +40,8 @@ struct alignas(16) sixteen_bytes {
   std::uint64_t parts[2];
 };
 
-/// Every lane makes an array, of `size` elements or of another size for each, writes all of its bytes, and keeps the object.
+/// Every lane makes an array, of `size` elements or of another size for each, writes all of its
+/// bytes, and keeps the object.
 template <class T>
 struct make_and_mark {
   heap_ref heap;
@@ -104,7 +105,8 @@ std::map<std::uintptr_t, std::vector<lane_array<T>>> superblocks(Arrays& arrays)
   return result;
 }
 
-/// Fails the test unless ranks are 0, 1, ... and elements at one index are side by side, from a multiple of 128 bytes on.
+/// Fails the test unless ranks are 0, 1, ... and elements at one index are side by side, from a
+/// multiple of 128 bytes on.
 template <class T, class Arrays>
 void expect_interleaved(Arrays& arrays) {
   for (auto& [row, lanes] : superblocks<T>(arrays)) {
@@ -194,7 +196,8 @@ TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneHasDestroyedItsOwn) {
   }
 }
 
-/// What each lane does is up to its own random numbers: it makes, uses and destroys four arrays, and does the same to plain ones.
+/// What each lane does is up to its own random numbers: it makes, uses and destroys four arrays,
+/// and does the same to plain ones.
 struct compare_with_plain_arrays {
   heap_ref heap;
   std::uint32_t seed;
@@ -328,7 +331,8 @@ TYPED_TEST(LaneArray, IsRefusedIfItsSizeDoesNotFitAnyMemory) {
   }
 }
 
-/// Each lane destroys its array, then the object again, which has none, and `copies` objects that have the same.
+/// Each lane destroys its array, then the object again, which has none, and `copies` objects that
+/// have the same.
 struct destroy_twice {
   heap_ref heap;
   std::uint32_t copies;
@@ -354,7 +358,8 @@ TYPED_TEST(LaneArray, ReportsThatACopyWasDestroyedBeforeAndChangesNothing) {
     typename TypeParam::template array<std::uint32_t> wrong(1);
     machine.run({1, 1}, destroy_twice{heap.ref(), 3, wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
-    // In the hardened mode the header of a superblock that is gone is overwritten, like all freed memory.
+    // In the hardened mode the header of a superblock that is gone is overwritten, like all freed
+    // memory.
     EXPECT_EQ(
         heap.fault_count(fault_kind::double_free) + heap.fault_count(fault_kind::foreign_pointer),
         3u);
@@ -450,8 +455,8 @@ TEST(LaneArrayOfAWholeWarp, IsForAllLanesOrForNone) {
   EXPECT_EQ(counts.live, 0u);
 }
 
-/// The superblock goes back, and to its next owner, after every lane's last access: (Z). Whoever destroys last takes the memory
-/// again, and writes all over what the others had.
+/// The superblock goes back, and to its next owner, after every lane's last access: (Z). Whoever
+/// destroys last takes the memory again, and writes all over what the others had.
 TEST(LaneArrayOnThreads, IsGivenBackAfterTheLastAccessOfEachLane) {
   for (int round = 0; round < 50; ++round) {
     heap const heap{{.bytes = 256_KiB, .segment_bytes = 64_KiB, .where = machine::cpu}};

@@ -27,7 +27,9 @@ struct stalling {
 
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     if (stalls && simt::atomic_ref<std::uint32_t>{*stalled}.exchange(1, simt::relaxed) == 0) {
-      while (simt::atomic_ref<std::uint32_t>{*done}.load(simt::relaxed) + 1 < simt::this_place().threads) simt::pause();
+      while (simt::atomic_ref<std::uint32_t>{*done}.load(simt::relaxed) + 1 <
+             simt::this_place().threads)
+        simt::pause();
     }
     return from.malloc(size);
   }
@@ -36,7 +38,8 @@ struct stalling {
 
 /// What each lane does, and what it got.
 struct plan {
-  std::uint32_t turn[most_lanes];   // when it is a lane's turn to make all its calls; `together`: no turns
+  // when it is a lane's turn to make all its calls; `together`: no turns
+  std::uint32_t turn[most_lanes];
   std::uint32_t calls[most_lanes];
   bytes sizes[most_lanes];
   bool leaves;
@@ -48,25 +51,30 @@ struct run_plan {
   reserved_coalescing::ring* ring;
   plan const* what;
   std::uint32_t* turn;
-  char** parts;            // of each lane's calls; null if not done
+  char** parts;  // of each lane's calls; null if not done
   std::uint32_t* outcomes;
 
   QUARRY_HD void operator()() const {
     std::uint32_t const lane = simt::this_place().thread;
     // Lanes that come together are served together: the one that is to be stalled comes alone.
-    while (upstream.stalls && lane != 0 && simt::atomic_ref<std::uint32_t>{*upstream.stalled}.load(simt::relaxed) == 0) simt::pause();
+    while (upstream.stalls && lane != 0 &&
+           simt::atomic_ref<std::uint32_t>{*upstream.stalled}.load(simt::relaxed) == 0)
+      simt::pause();
     if (what->turn[lane] != plan::together) {
-      while (simt::atomic_ref<std::uint32_t>{*turn}.load(simt::acquire) != what->turn[lane]) simt::pause();
+      while (simt::atomic_ref<std::uint32_t>{*turn}.load(simt::acquire) != what->turn[lane])
+        simt::pause();
     }
     for (std::uint32_t call = 0; call < what->calls[lane]; ++call) {
       auto const got = reserved_coalescing::malloc(upstream, *ring, what->sizes[lane]);
       parts[lane * most_calls + call] = static_cast<char*>(got.pointer);
       outcomes[lane * most_calls + call] = static_cast<std::uint32_t>(got.what);
-      for (bytes i = 0; got.pointer != nullptr && i < what->sizes[lane]; ++i) static_cast<char*>(got.pointer)[i] = static_cast<char>(lane * 24 + call);
+      for (bytes i = 0; got.pointer != nullptr && i < what->sizes[lane]; ++i)
+        static_cast<char*>(got.pointer)[i] = static_cast<char>(lane * 24 + call);
     }
     if (what->leaves) reserved_coalescing::leave(upstream, *ring);
     simt::atomic_ref<std::uint32_t>{*upstream.done}.fetch_add(1, simt::relaxed);
-    if (what->turn[lane] != plan::together) simt::atomic_ref<std::uint32_t>{*turn}.fetch_add(1, simt::acq_rel);
+    if (what->turn[lane] != plan::together)
+      simt::atomic_ref<std::uint32_t>{*turn}.fetch_add(1, simt::acq_rel);
   }
 };
 
@@ -83,9 +91,11 @@ struct free_parts {
       char* const part = parts[lane * most_calls + call];
       if (part == nullptr) continue;
       std::uint32_t bad = 0;
-      for (bytes i = 0; i < what->sizes[lane]; ++i) bad += part[i] != static_cast<char>(lane * 24 + call) ? 1 : 0;
+      for (bytes i = 0; i < what->sizes[lane]; ++i)
+        bad += part[i] != static_cast<char>(lane * 24 + call) ? 1 : 0;
       if (bad != 0) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
-      static_coalescing::free(upstream, superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part));
+      static_coalescing::free(
+          upstream, superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part));
     }
   }
 };
@@ -94,9 +104,19 @@ template <class Machine>
 class bench {
  public:
   /// A whole warp, but no more than threads that run at once.
-  static constexpr std::uint32_t lanes = std::string_view{Machine::name} == "threads" ? 8 : most_lanes;
+  static constexpr std::uint32_t lanes =
+      std::string_view{Machine::name} == "threads" ? 8 : most_lanes;
 
-  bench() : upstream_{512, 2048}, ring_(1), plan_(1), turn_(1), stalled_(1), done_(1), parts_(lanes * most_calls), outcomes_(lanes * most_calls), wrong_(1) {
+  bench()
+      : upstream_{512, 2048},
+        ring_(1),
+        plan_(1),
+        turn_(1),
+        stalled_(1),
+        done_(1),
+        parts_(lanes * most_calls),
+        outcomes_(lanes * most_calls),
+        wrong_(1) {
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       plan_[0].turn[lane] = plan::together;
       plan_[0].calls[lane] = 1;
@@ -110,19 +130,25 @@ class bench {
 
   void run(Machine const& on) {
     std::fill(parts_.begin(), parts_.end(), nullptr);
-    on.run({1, lanes}, run_plan{ref(), ring_.data(), plan_.data(), turn_.data(), parts_.data(), outcomes_.data()});
+    on.run({1, lanes}, run_plan{ref(), ring_.data(), plan_.data(), turn_.data(), parts_.data(),
+                                outcomes_.data()});
   }
   void free_all(Machine const& on) {
     on.run({1, lanes}, free_parts{ref(), plan_.data(), parts_.data(), wrong_.data()});
     EXPECT_EQ(wrong_[0], 0u) << "a part was written over";
     EXPECT_EQ(upstream_.now[0].wrong_frees, 0u);
   }
-  [[nodiscard]] char* part(std::uint32_t lane, std::uint32_t call) { return parts_[lane * most_calls + call]; }
-  [[nodiscard]] outcome got(std::uint32_t lane, std::uint32_t call) { return static_cast<outcome>(outcomes_[lane * most_calls + call]); }
+  [[nodiscard]] char* part(std::uint32_t lane, std::uint32_t call) {
+    return parts_[lane * most_calls + call];
+  }
+  [[nodiscard]] outcome got(std::uint32_t lane, std::uint32_t call) {
+    return static_cast<outcome>(outcomes_[lane * most_calls + call]);
+  }
   [[nodiscard]] std::uint32_t count(outcome wanted) {
     std::uint32_t result = 0;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      for (std::uint32_t call = 0; call < plan_[0].calls[lane]; ++call) result += got(lane, call) == wanted ? 1 : 0;
+      for (std::uint32_t call = 0; call < plan_[0].calls[lane]; ++call)
+        result += got(lane, call) == wanted ? 1 : 0;
     }
     return result;
   }
@@ -159,7 +185,8 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
     for (std::uint32_t i = lanes - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       on.what().turn[lane] = order[lane];
-      on.what().calls[lane] = reserved_coalescing::places;  // all of a lane's before any of the next
+      // all of a lane's before any of the next
+      on.what().calls[lane] = reserved_coalescing::places;
     }
     on.run(machine);
     EXPECT_EQ(on.upstream().live(), reserved_coalescing::places);
@@ -167,7 +194,8 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
         EXPECT_EQ(on.got(lane, call), outcome::done);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(on.part(lane, call)) % 16, 0u);
-        EXPECT_EQ(on.part(lane, call) - on.part(0, call), lane * 48) << "16 bytes of header and 20, rounded up to 32";
+        EXPECT_EQ(on.part(lane, call) - on.part(0, call), lane * 48)
+            << "16 bytes of header and 20, rounded up to 32";
       }
     }
     on.free_all(machine);
@@ -185,7 +213,9 @@ TYPED_TEST(ReservedCoalescing, WhoIsTooFarAheadIsSentElsewhereAndHoldsNoMoreThan
   on.what().leaves = false;
   on.run(machine);
   for (std::uint32_t call = 0; call < 20; ++call)
-    EXPECT_EQ(on.got(0, call), call < reserved_coalescing::places ? outcome::done : outcome::elsewhere) << call;
+    EXPECT_EQ(on.got(0, call),
+              call < reserved_coalescing::places ? outcome::done : outcome::elsewhere)
+        << call;
   EXPECT_EQ(on.upstream().live(), reserved_coalescing::places);
   for (std::uint32_t lane = 1; lane < lanes; ++lane) EXPECT_EQ(on.got(lane, 0), outcome::done);
 }
@@ -272,7 +302,8 @@ TYPED_TEST(ReservedCoalescing, OneLanesImpossibleSizeIsNotTheOthersEnd) {
   on.what().leaves = false;
   on.run(machine);
   EXPECT_EQ(on.got(0, 0), outcome::exhausted);
-  for (std::uint32_t lane = 1; lane < lanes; ++lane) EXPECT_EQ(on.got(lane, 0), outcome::elsewhere) << lane;
+  for (std::uint32_t lane = 1; lane < lanes; ++lane)
+    EXPECT_EQ(on.got(lane, 0), outcome::elsewhere) << lane;
   EXPECT_EQ(on.upstream().live(), 0u);
 }
 

@@ -53,7 +53,8 @@ TEST(SegmentHeader, HoldsFlagsDistanceAndSize) {
     bytes unit, most_size, most_distance;
   };
   for (auto const& [offset, unit, most_size, most_distance] :
-       {limits{24, 8, header::most_bytes, header::most_distance}, limits{32, 8, header::most_bytes, header::most_distance},
+       {limits{24, 8, header::most_bytes, header::most_distance},
+        limits{32, 8, header::most_bytes, header::most_distance},
         limits{20, 4, 32767 * 4, 16383 * 2}, limits{18, 1, 63, 254}}) {
     payload_at const payload{offset};
     header const one{payload.at};
@@ -70,7 +71,9 @@ TEST(SegmentHeader, HoldsFlagsDistanceAndSize) {
     }
     for (std::size_t i = 0; i < payload.memory.size(); ++i) {
       bool const in_header = i < offset && i + one.width() >= offset;
-      if (!in_header) { EXPECT_EQ(payload.memory[i], 0) << "byte " << i << " is not the header's"; }
+      if (!in_header) {
+        EXPECT_EQ(payload.memory[i], 0) << "byte " << i << " is not the header's";
+      }
     }
   }
 }
@@ -120,8 +123,10 @@ struct set_flags {
     segment_header const one{payload};
     std::uint64_t seen = one.load();
     if (simt::this_place().thread % 2 == 0) {
-      if (one.set(seen, segment_header::is_free, segment_header::is_free)) simt::atomic_ref<std::uint32_t>{*freed}.fetch_add(1, simt::relaxed);
-    } else if (one.set(seen, segment_header::is_last, segment_header::is_last | segment_header::is_free)) {
+      if (one.set(seen, segment_header::is_free, segment_header::is_free))
+        simt::atomic_ref<std::uint32_t>{*freed}.fetch_add(1, simt::relaxed);
+    } else if (one.set(seen, segment_header::is_last,
+                       segment_header::is_last | segment_header::is_free)) {
       simt::atomic_ref<std::uint32_t>{*handed}.fetch_add(1, simt::relaxed);
     }
   }

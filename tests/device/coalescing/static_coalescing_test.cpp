@@ -87,20 +87,25 @@ template <class>
 struct with_all_variants;
 template <class... Machines>
 struct with_all_variants<testing::Types<Machines...>> {
-  using type = testing::Types<one_case<Machines, variant<coalesce::warp, locate_by::header>>..., one_case<Machines, variant<coalesce::warp, locate_by::map>>...,
-                              one_case<Machines, variant<coalesce::block, locate_by::header>>..., one_case<Machines, variant<coalesce::block, locate_by::map>>...>;
+  using type = testing::Types<one_case<Machines, variant<coalesce::warp, locate_by::header>>...,
+                              one_case<Machines, variant<coalesce::warp, locate_by::map>>...,
+                              one_case<Machines, variant<coalesce::block, locate_by::header>>...,
+                              one_case<Machines, variant<coalesce::block, locate_by::map>>...>;
 };
 struct case_names {
   template <class Case>
   static std::string GetName(int) {
-    return std::string{Case::machine::name} + (Case::variant::among == coalesce::block ? "_block" : "_warp") + (Case::variant::with_header ? "_header" : "_map");
+    return std::string{Case::machine::name} +
+           (Case::variant::among == coalesce::block ? "_block" : "_warp") +
+           (Case::variant::with_header ? "_header" : "_map");
   }
 };
 
 /// A grid that the machine can run with barriers: threads have no more than 8.
 template <class Case>
 simt::grid grid_of() {
-  return std::string_view{Case::machine::name} == "threads" ? simt::grid{2, 4} : simt::grid{2, 40};  // a last warp of 8 lanes
+  // a last warp of 8 lanes
+  return std::string_view{Case::machine::name} == "threads" ? simt::grid{2, 4} : simt::grid{2, 40};
 }
 
 template <class Case>
@@ -109,13 +114,23 @@ TYPED_TEST_SUITE(StaticCoalescing, typename with_all_variants<machines>::type, c
 
 template <class Case>
 struct bench {  // one upstream and one map
-  explicit bench(std::uint32_t map_capacity = 512) : upstream{80, 16384}, slots(map_capacity), held(80), wrong(1), full(1), map_slots{map_capacity} {}
-  [[nodiscard]] typename Case::variant variant() { return {upstream.ref(), {slots.data(), map_slots}}; }
+  explicit bench(std::uint32_t map_capacity = 512)
+      : upstream{80, 16384},
+        slots(map_capacity),
+        held(80),
+        wrong(1),
+        full(1),
+        map_slots{map_capacity} {}
+  [[nodiscard]] typename Case::variant variant() {
+    return {upstream.ref(), {slots.data(), map_slots}};
+  }
   void allocate(typename Case::machine const& on, bytes size) {
-    on.run(grid_of<Case>(), allocate_and_fill<typename Case::variant>{variant(), size, held.data(), full.data()});
+    on.run(grid_of<Case>(),
+           allocate_and_fill<typename Case::variant>{variant(), size, held.data(), full.data()});
   }
   void free(typename Case::machine const& on, bytes size) {
-    on.run(grid_of<Case>(), check_and_free<typename Case::variant>{variant(), size, held.data(), wrong.data()});
+    on.run(grid_of<Case>(),
+           check_and_free<typename Case::variant>{variant(), size, held.data(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     EXPECT_EQ(upstream.live(), 0u);
     EXPECT_EQ(upstream.now[0].wrong_frees, 0u);
@@ -141,7 +156,9 @@ TYPED_TEST(StaticCoalescing, EachLaneHasItsPartAndTheLastFreeGivesTheSuperblockB
         ASSERT_NE(on.held[i], nullptr);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(on.held[i]) % 16, 0u);
       }
-      if (TypeParam::variant::among == coalesce::block) { EXPECT_EQ(on.upstream.live(), 2u); }
+      if (TypeParam::variant::among == coalesce::block) {
+        EXPECT_EQ(on.upstream.live(), 2u);
+      }
       EXPECT_GE(on.upstream.live(), 2u);
       on.free(machine, size);
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " size " << size;
@@ -156,7 +173,8 @@ TYPED_TEST(StaticCoalescing, PartsOfABlockLieSideBySide) {
     bench<TypeParam> on;
     on.allocate(machine, size);
     auto const [blocks, threads] = grid_of<TypeParam>();
-    auto const stride = static_cast<std::ptrdiff_t>(superblock::stride(size, TypeParam::variant::with_header));
+    auto const stride =
+        static_cast<std::ptrdiff_t>(superblock::stride(size, TypeParam::variant::with_header));
     for (std::uint32_t block = 0; block < blocks; ++block) {
       for (std::uint32_t i = 1; i < threads; ++i) {
         EXPECT_EQ(on.held[block * threads + i] - on.held[block * threads + i - 1], stride);
@@ -177,8 +195,11 @@ TYPED_TEST(StaticCoalescing, NoMemoryGivesAllLanesNullptrAndLeaksNothing) {
     std::uint32_t served = 0;
     for (std::uint32_t i = 0; i < lanes; ++i) served += on.held[i] != nullptr ? 1 : 0;
     EXPECT_GE(served, 1u);
-    EXPECT_LE(served, TypeParam::variant::among == coalesce::block ? grid_of<TypeParam>().threads : simt::warp_size);
-    if (TypeParam::variant::among == coalesce::block) { EXPECT_EQ(served, grid_of<TypeParam>().threads) << "all of one block"; }
+    EXPECT_LE(served, TypeParam::variant::among == coalesce::block ? grid_of<TypeParam>().threads
+                                                                   : simt::warp_size);
+    if (TypeParam::variant::among == coalesce::block) {
+      EXPECT_EQ(served, grid_of<TypeParam>().threads) << "all of one block";
+    }
     EXPECT_EQ(on.full[0], 0u);
     on.free(machine, 48);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
@@ -188,7 +209,8 @@ TYPED_TEST(StaticCoalescing, NoMemoryGivesAllLanesNullptrAndLeaksNothing) {
 TYPED_TEST(StaticCoalescing, RefusesSizesThatNoMachineHas) {
   typename TypeParam::machine const machine{1};
   bench<TypeParam> on;
-  for (bytes const size : {static_coalescing::most_bytes + 1, ~bytes{0}, ~bytes{0} - 15, ~bytes{0} / 16}) {
+  for (bytes const size :
+       {static_coalescing::most_bytes + 1, ~bytes{0}, ~bytes{0} - 15, ~bytes{0} / 16}) {
     EXPECT_EQ((static_coalescing::open<locate_by::header>(on.upstream.ref(), 32, size)), nullptr);
     EXPECT_EQ(on.upstream.now[0].asked, 0u) << "the product overflowed";
   }
@@ -223,15 +245,18 @@ TEST(StaticCoalescingLayout, PartsOfAWarpLieSideBySide) {
         std::vector<char*> held(lanes);
         auto const from = upstream.ref();
         run_whole_warp(lanes, [&] {
-          auto const got = with_header ? static_coalescing::malloc<coalesce::warp, locate_by::header>(from, map, size)
-                                       : static_coalescing::malloc<coalesce::warp, locate_by::map>(from, map, size);
+          auto const got =
+              with_header
+                  ? static_coalescing::malloc<coalesce::warp, locate_by::header>(from, map, size)
+                  : static_coalescing::malloc<coalesce::warp, locate_by::map>(from, map, size);
           held[simt::this_place().thread] = static_cast<char*>(got.pointer);
         });
         EXPECT_EQ(upstream.live(), 1u);
         bytes const stride = superblock::stride(size, with_header);
         EXPECT_EQ(upstream.now[0].largest, 16 + lanes * stride);
         for (std::uint32_t i = 0; i < lanes; ++i) {
-          EXPECT_EQ(held[i], from.memory + 16 + (with_header ? 16 : 0) + i * stride) << "lane " << i;
+          EXPECT_EQ(held[i], from.memory + 16 + (with_header ? 16 : 0) + i * stride)
+              << "lane " << i;
         }
       }
     }
@@ -245,7 +270,9 @@ TEST(StaticCoalescingLayout, LanesOfOneWarpWithDifferentSizesAreServedBySize) {
   std::vector<char*> held(32);
   run_whole_warp(32, [&] {
     auto const lane = simt::this_place().thread;
-    held[lane] = static_cast<char*>(static_coalescing::malloc<coalesce::warp, locate_by::header>(upstream.ref(), map, lane % 2 * 32 + 16).pointer);
+    held[lane] = static_cast<char*>(static_coalescing::malloc<coalesce::warp, locate_by::header>(
+                                        upstream.ref(), map, lane % 2 * 32 + 16)
+                                        .pointer);
   });
   EXPECT_EQ(upstream.live(), 2u);
   for (std::uint32_t i = 2; i < 32; ++i) EXPECT_EQ(held[i] - held[i - 2], i % 2 == 0 ? 32 : 64);

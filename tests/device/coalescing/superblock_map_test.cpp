@@ -66,9 +66,11 @@ TEST(SuperblockMap, HoldsHalfOfItsCapacityAndNearlyThreeQuarters) {
   for (std::uint64_t const stride : {1u, 2u, 7u, 26u}) {
     room<host_array> of{4096};
     std::uint64_t refused = 0;
-    for (std::uint64_t i = 0; i < 2048; ++i) refused += of.map.insert(address(0x70000000 + i * stride), address(1)) ? 0 : 1;
+    for (std::uint64_t i = 0; i < 2048; ++i)
+      refused += of.map.insert(address(0x70000000 + i * stride), address(1)) ? 0 : 1;
     EXPECT_EQ(refused, 0u) << "stride " << stride;
-    for (std::uint64_t i = 2048; i < 3072; ++i) refused += of.map.insert(address(0x70000000 + i * stride), address(1)) ? 0 : 1;
+    for (std::uint64_t i = 2048; i < 3072; ++i)
+      refused += of.map.insert(address(0x70000000 + i * stride), address(1)) ? 0 : 1;
     EXPECT_LE(refused, 31u) << "stride " << stride;
   }
 }
@@ -86,7 +88,8 @@ TEST(SuperblockMap, AgreesWithAMapWhateverTheOrder) {
           if (of.map.insert(key, value)) {
             model[key] = value;
           } else {
-            ASSERT_GE(model.size(), std::min(capacity, superblock_map::window)) << "seed " << seed << " step " << step;
+            ASSERT_GE(model.size(), std::min(capacity, superblock_map::window))
+                << "seed " << seed << " step " << step;
           }
         } else {
           auto const known = model.find(key);
@@ -134,7 +137,8 @@ struct lanes_remove {
   QUARRY_HD void operator()() const {
     superblock_map map{slots, capacity};
     for (std::uint64_t i = 1; i <= 16; ++i) {
-      if (map.remove(address(i)) != nullptr) simt::atomic_ref<std::uint32_t>{*removed}.fetch_add(1, simt::relaxed);
+      if (map.remove(address(i)) != nullptr)
+        simt::atomic_ref<std::uint32_t>{*removed}.fetch_add(1, simt::relaxed);
     }
   }
 };
@@ -166,7 +170,8 @@ TYPED_TEST(SuperblockMapOn, OfLanesThatRemoveOneKeyAtOnceOneSucceeds) {
   }
 }
 
-/// Whoever finds a key sees what its inserter wrote before, even if it heard of the key in no other way.
+/// Whoever finds a key sees what its inserter wrote before, even if it heard of the key in no other
+/// way.
 TEST(SuperblockMap, WhoFindsAKeySeesWhatItStandsFor) {
   for (int round = 0; round < 200; ++round) {
     room<host_array> of{64};

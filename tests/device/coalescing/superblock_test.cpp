@@ -29,7 +29,8 @@ TEST(Superblock, PartsWithoutHeadersTouchAndAreAlignedTo16) {
 }
 
 TEST(Superblock, PartsWithHeadersAre16BytesFurtherApart) {
-  for (bytes size = 0; size < 500; ++size) EXPECT_EQ(superblock::stride(size, true), superblock::stride(size, false) + 16);
+  for (bytes size = 0; size < 500; ++size)
+    EXPECT_EQ(superblock::stride(size, true), superblock::stride(size, false) + 16);
 }
 
 TEST(Superblock, GivesEachIndexItsOwnBytes) {
@@ -64,8 +65,10 @@ TEST(Superblock, IsNamedByTheHeadersOfItsPartsOnly) {
     EXPECT_EQ(superblock::named_by(header, part), &room.all);
     EXPECT_EQ(superblock::named_by(header, part + 48), nullptr) << "another part's";
     EXPECT_EQ(superblock::named_by(header + 8, part), nullptr);
-    EXPECT_EQ(superblock::named_by(reinterpret_cast<std::uint64_t>(&room.all), part), nullptr) << "an address alone";
-    for (std::uint64_t const other : {0x0ull, 0x4ull, 768ull, ~0ull, 0xdbdbdbdbdbdbdbdbull, 0x0000'0003'0200'0000ull}) {
+    EXPECT_EQ(superblock::named_by(reinterpret_cast<std::uint64_t>(&room.all), part), nullptr)
+        << "an address alone";
+    for (std::uint64_t const other :
+         {0x0ull, 0x4ull, 768ull, ~0ull, 0xdbdbdbdbdbdbdbdbull, 0x0000'0003'0200'0000ull}) {
       EXPECT_EQ(superblock::named_by(other, part), nullptr) << other;
     }
   }
@@ -93,7 +96,8 @@ TEST(Superblock, IsNotTakenForOneAtAnotherAddressOrOfAnotherKind) {
   EXPECT_FALSE(copy.all.may_have_part_at(copy.all.part(0, true), true));
 }
 
-/// What a free finds before the first part without a header, and at the base, says that no segment begins there.
+/// What a free finds before the first part without a header, and at the base, says that no segment
+/// begins there.
 TEST(Superblock, IsNotTakenForADynamicOneWhateverItsPartsAre) {
   with_room room;
   for (std::uint32_t parts = 1; parts < 70; ++parts) {
@@ -106,7 +110,8 @@ TEST(Superblock, IsNotTakenForADynamicOneWhateverItsPartsAre) {
   }
 }
 
-/// Of threads that give back one part each, one is told to free the superblock, and by then all have written.
+/// Of threads that give back one part each, one is told to free the superblock, and by then all
+/// have written.
 TEST(Superblock, WhoGivesBackTheLastPartHasSeenWhatTheOthersWrote) {
   for (int round = 0; round < 200; ++round) {
     arena_owner<threads_machine> upstream{1, 128};

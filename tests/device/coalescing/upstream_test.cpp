@@ -21,7 +21,9 @@ struct use_platform_heap {
     auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
     auto* const one = static_cast<std::uint32_t*>(heap.malloc(64 + rank));
     auto* const other = static_cast<std::uint32_t*>(heap.malloc(16));
-    bool bad = one == nullptr || other == nullptr || reinterpret_cast<std::uintptr_t>(one) % 16 != 0 || reinterpret_cast<std::uintptr_t>(other) % 16 != 0;
+    bool bad = one == nullptr || other == nullptr ||
+               reinterpret_cast<std::uintptr_t>(one) % 16 != 0 ||
+               reinterpret_cast<std::uintptr_t>(other) % 16 != 0;
     if (!bad) {
       for (std::uint32_t i = 0; i < 16; ++i) one[i] = rank;
       for (std::uint32_t i = 0; i < 4; ++i) other[i] = ~rank;

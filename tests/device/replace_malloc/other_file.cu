@@ -10,7 +10,9 @@ struct alignas(64) line {
   char bytes[64];
 };
 
-__global__ void release_kernel(void** pointers) { free(pointers[blockIdx.x * blockDim.x + threadIdx.x]); }
+__global__ void release_kernel(void** pointers) {
+  free(pointers[blockIdx.x * blockDim.x + threadIdx.x]);
+}
 
 __global__ void allocate_kernel(std::size_t size, void** pointers) {
   pointers[blockIdx.x * blockDim.x + threadIdx.x] = malloc(size);
@@ -28,9 +30,15 @@ namespace {
 __global__ void allocate_nothrow_kernel(nothrow how, void** pointers) {
   void*& result = pointers[blockIdx.x * blockDim.x + threadIdx.x];
   switch (how) {
-    case nothrow::object: result = new (std::nothrow_t{}) int; break;
-    case nothrow::array: result = new (std::nothrow_t{}) int[100]; break;
-    case nothrow::aligned_object: result = new (std::nothrow_t{}) line; break;
+    case nothrow::object:
+      result = new (std::nothrow_t{}) int;
+      break;
+    case nothrow::array:
+      result = new (std::nothrow_t{}) int[100];
+      break;
+    case nothrow::aligned_object:
+      result = new (std::nothrow_t{}) line;
+      break;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with kernels that allocate, as there are many: it knows CUDA and nothing of Quarry. The tests compile it as it is,
-// with `-include quarry/device/replace_malloc.cuh`.
+// A program with kernels that allocate, as there are many: it knows CUDA and nothing of Quarry. The
+// tests compile it as it is, with `-include quarry/device/replace_malloc.cuh`.
 #include "unchanged_kernels.hpp"
 
 #include <cuda_runtime.h>
@@ -52,15 +52,33 @@ __global__ void allocate_kernel(way how, void** pointers) {
   std::size_t const size = 16 + lane % 100;
   auto* const function = &malloc;
   switch (how) {
-    case way::c_function: result = malloc(size); break;
-    case way::in_std: result = std::malloc(size); break;
-    case way::by_pointer: result = function(size); break;
-    case way::in_host_device_function: result = allocate_anywhere(size); break;
-    case way::object: result = new node{lane, nullptr}; break;
-    case way::array: result = new int[lane % 50 + 1]; break;
-    case way::aligned_object: result = new line; break;
-    case way::aligned_array: result = new line[2]; break;
-    case way::expression: result = ::operator new(size); break;
+    case way::c_function:
+      result = malloc(size);
+      break;
+    case way::in_std:
+      result = std::malloc(size);
+      break;
+    case way::by_pointer:
+      result = function(size);
+      break;
+    case way::in_host_device_function:
+      result = allocate_anywhere(size);
+      break;
+    case way::object:
+      result = new node{lane, nullptr};
+      break;
+    case way::array:
+      result = new int[lane % 50 + 1];
+      break;
+    case way::aligned_object:
+      result = new line;
+      break;
+    case way::aligned_array:
+      result = new line[2];
+      break;
+    case way::expression:
+      result = ::operator new(size);
+      break;
   }
   if (result != nullptr) memset(result, static_cast<int>(lane), 4);
 }
@@ -70,15 +88,33 @@ __global__ void release_kernel(way how, void** pointers) {
   void* const pointer = pointers[lane];
   auto* const function = &free;
   switch (how) {
-    case way::c_function: free(pointer); break;
-    case way::in_std: std::free(pointer); break;
-    case way::by_pointer: function(pointer); break;
-    case way::in_host_device_function: free_anywhere(pointer); break;
-    case way::object: delete static_cast<node*>(pointer); break;
-    case way::array: delete[] static_cast<int*>(pointer); break;
-    case way::aligned_object: delete static_cast<line*>(pointer); break;
-    case way::aligned_array: delete[] static_cast<line*>(pointer); break;
-    case way::expression: ::operator delete(pointer); break;
+    case way::c_function:
+      free(pointer);
+      break;
+    case way::in_std:
+      std::free(pointer);
+      break;
+    case way::by_pointer:
+      function(pointer);
+      break;
+    case way::in_host_device_function:
+      free_anywhere(pointer);
+      break;
+    case way::object:
+      delete static_cast<node*>(pointer);
+      break;
+    case way::array:
+      delete[] static_cast<int*>(pointer);
+      break;
+    case way::aligned_object:
+      delete static_cast<line*>(pointer);
+      break;
+    case way::aligned_array:
+      delete[] static_cast<line*>(pointer);
+      break;
+    case way::expression:
+      ::operator delete(pointer);
+      break;
   }
 }
 
@@ -151,7 +187,8 @@ long long sum_of_list(unsigned lanes) {
 
 bool host_code_works() {
   bool good = true;
-  for (void* const memory : {malloc(100), std::malloc(100), allocate_anywhere(100), std::calloc(10, 10)}) {
+  for (void* const memory :
+       {malloc(100), std::malloc(100), allocate_anywhere(100), std::calloc(10, 10)}) {
     good = good && memory != nullptr;
     std::memset(memory, 1, 100);
     void* const longer = std::realloc(memory, 1000);

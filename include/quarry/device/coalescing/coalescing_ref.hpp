@@ -24,33 +24,37 @@ struct coalescing_state {
 
 /// What kernels hold of a coalescing heap: 8 bytes, passed by value. It owns nothing.
 ///
-/// One allocation shared by the lanes of a group, so that neighbours' memory lies together and the upstream heap is called once.
-/// `free`, `realloc` and `usable_size` take any pointer from any of its calls, in any lane, block or later kernel, in any order. Each
-/// allocating call gives nullptr if the upstream heap has no memory, to all lanes of the group, and leaves a fault.
+/// One allocation shared by the lanes of a group, so that neighbours' memory lies together and the
+/// upstream heap is called once. `free`, `realloc` and `usable_size` take any pointer from any of
+/// its calls, in any lane, block or later kernel, in any order. Each allocating call gives nullptr
+/// if the upstream heap has no memory, to all lanes of the group, and leaves a fault.
 template <class Upstream>
 class coalescing_ref {
  public:
   coalescing_ref() = default;
   explicit coalescing_ref(coalescing_state<Upstream>* state) : state_{state} {}
 
-  /// For lanes that are known to call together with one size; see static_coalescing. Aligned to 16 bytes.
+  /// For lanes that are known to call together with one size; see static_coalescing. Aligned to 16
+  /// bytes.
   template <coalesce Among, locate_by By>
   [[nodiscard]] QUARRY_HD void* malloc_static(bytes size) const {
     auto const got = static_coalescing::malloc<Among, By>(state_->upstream, state_->map, size);
-    if (got.pointer == nullptr) report(got.map_is_full ? fault_kind::table_full : fault_kind::out_of_memory, size, nullptr);
+    if (got.pointer == nullptr)
+      report(got.map_is_full ? fault_kind::table_full : fault_kind::out_of_memory, size, nullptr);
     return got.pointer;
   }
 
-  /// For whichever lanes are here, with any sizes; see dynamic_coalescing. Aligned as the size: to 16 bytes for its multiples, to
-  /// 8, 4 or 2 for theirs.
+  /// For whichever lanes are here, with any sizes; see dynamic_coalescing. Aligned as the size: to
+  /// 16 bytes for its multiples, to 8, 4 or 2 for theirs.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     void* const result = dynamic_coalescing::malloc(state_->upstream, size);
     if (result == nullptr) report(fault_kind::out_of_memory, size, nullptr);
     return result;
   }
 
-  /// For lanes that make the same calls but must not wait for each other; see reserved_coalescing. Aligned to 16 bytes, as long as
-  /// lanes keep to the same sizes; otherwise as `malloc`, to which it falls back.
+  /// For lanes that make the same calls but must not wait for each other; see reserved_coalescing.
+  /// Aligned to 16 bytes, as long as lanes keep to the same sizes; otherwise as `malloc`, to which
+  /// it falls back.
   [[nodiscard]] QUARRY_HD void* malloc_reserved(bytes size) const {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
     if (ring < state_->ring_count) {
@@ -64,15 +68,17 @@ class coalescing_ref {
     return malloc(size);
   }
 
-  /// Ends this lane's part in `malloc_reserved`, until the host calls coalescing_heap::reset_reserved; see
-  /// reserved_coalescing::leave.
+  /// Ends this lane's part in `malloc_reserved`, until the host calls
+  /// coalescing_heap::reset_reserved; see reserved_coalescing::leave.
   QUARRY_HD void leave() const {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
-    if (ring < state_->ring_count) reserved_coalescing::leave(state_->upstream, state_->rings[ring]);
+    if (ring < state_->ring_count)
+      reserved_coalescing::leave(state_->upstream, state_->rings[ring]);
   }
 
-  /// Packed parts of one superblock for whichever lanes are here with one size: no header, no map, since the upstream heap tells the
-  /// superblock from the address; see lane_coalescing. Aligned to 16 bytes.
+  /// Packed parts of one superblock for whichever lanes are here with one size: no header, no map,
+  /// since the upstream heap tells the superblock from the address; see lane_coalescing. Aligned to
+  /// 16 bytes.
   [[nodiscard]] QUARRY_HD void* malloc_packed(bytes size) const
     requires tells_allocations<Upstream>
   {
@@ -81,15 +87,17 @@ class coalescing_ref {
     return result;
   }
 
-  /// Slices of the upstream heap side by side, for whichever lanes are here with one size: no superblock, no header, no map. The
-  /// group's tickets are consecutive, and so are its slices (heap_ref); each is freed and used again by itself. Aligned to 16 bytes.
+  /// Slices of the upstream heap side by side, for whichever lanes are here with one size: no
+  /// superblock, no header, no map. The group's tickets are consecutive, and so are its slices
+  /// (heap_ref); each is freed and used again by itself. Aligned to 16 bytes.
   [[nodiscard]] QUARRY_HD void* malloc_slices(bytes size) const
     requires tells_allocations<Upstream>
   {
     return state_->upstream.malloc(size);
   }
 
-  /// `count` objects of `size` bytes, all zero, from `malloc`; nullptr also if the product overflows.
+  /// `count` objects of `size` bytes, all zero, from `malloc`; nullptr also if the product
+  /// overflows.
   [[nodiscard]] QUARRY_HD void* calloc(bytes count, bytes size) const {
     bool const overflows = size != 0 && count > ~bytes{0} / size;
     void* const result = malloc(overflows ? ~bytes{0} : count * size);
@@ -97,8 +105,8 @@ class coalescing_ref {
     return result;
   }
 
-  /// Moves an allocation to one of `size` bytes, keeping what fits; stays in place if it fits. On failure nullptr, and `pointer` is
-  /// as it was. A null `pointer` allocates.
+  /// Moves an allocation to one of `size` bytes, keeping what fits; stays in place if it fits. On
+  /// failure nullptr, and `pointer` is as it was. A null `pointer` allocates.
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     allocation const at = find(pointer);
@@ -115,11 +123,12 @@ class coalescing_ref {
     return result;
   }
 
-  /// Gives an allocation back; nullptr is ignored. A double free and a foreign pointer leave a fault and change nothing, as far as
-  /// they can be told: with a heap that tells allocations always, unless the other free is still going on; with CUDA's malloc as long
-  /// as the superblock is not freed, and of
-  /// a part in the map only if the bytes before it do not look like a header. An address inside a segment or a slice may be taken
-  /// for an allocation, and the address of a superblock is one.
+  /// Gives an allocation back; nullptr is ignored. A double free and a foreign pointer leave a
+  /// fault and change nothing, as far as they can be told: with a heap that tells allocations
+  /// always, unless the other free is still going on; with CUDA's malloc as long as the superblock
+  /// is not freed, and of a part in the map only if the bytes before it do not look like a header.
+  /// An address inside a segment or a slice may be taken for an allocation, and the address of a
+  /// superblock is one.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     allocation const at = find(pointer);
@@ -141,14 +150,21 @@ class coalescing_ref {
 
  private:
   /// How an allocation was made.
-  enum class layout : std::uint32_t { upstream, packed_part, part_in_map, part_with_header, segment };
+  enum class layout : std::uint32_t {
+    upstream,
+    packed_part,
+    part_in_map,
+    part_with_header,
+    segment
+  };
   struct allocation {
-    fault_kind kind;     // none, or why `pointer` is not one
+    fault_kind kind;  // none, or why `pointer` is not one
     layout how;
-    superblock* of;      // of a part
-    std::uint32_t index; // of a packed part; `of` is a lane_superblock then
+    superblock* of;       // of a part
+    std::uint32_t index;  // of a packed part; `of` is a lane_superblock then
 
-    QUARRY_HD allocation(fault_kind why, layout made = {}, superblock* part_of = nullptr, std::uint32_t number = 0)
+    QUARRY_HD allocation(fault_kind why, layout made = {}, superblock* part_of = nullptr,
+                         std::uint32_t number = 0)
         : kind{why}, how{made}, of{part_of}, index{number} {}
   };
 
@@ -157,10 +173,15 @@ class coalescing_ref {
     void* begin = nullptr;
     if constexpr (tells_allocations<Upstream>) {
       begin = state_->upstream.allocation_of(pointer);
-      if (begin == nullptr) return {state_->upstream.owns(pointer) ? fault_kind::double_free : fault_kind::foreign_pointer, {}, nullptr};
+      if (begin == nullptr)
+        return {
+            state_->upstream.owns(pointer) ? fault_kind::double_free : fault_kind::foreign_pointer,
+            {},
+            nullptr};
       if (begin == pointer) return {fault_kind::none, layout::upstream, nullptr};
       auto const index = static_cast<lane_superblock*>(begin)->index_of(pointer);
-      if (index != lane_superblock::none) return {fault_kind::none, layout::packed_part, static_cast<superblock*>(begin), index};
+      if (index != lane_superblock::none)
+        return {fault_kind::none, layout::packed_part, static_cast<superblock*>(begin), index};
     }
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
     if (segment_header::width_at(address) == 0) return {fault_kind::foreign_pointer, {}, nullptr};
@@ -178,23 +199,30 @@ class coalescing_ref {
     }
     if (address % 16 != 0) return {fault_kind::none, layout::segment, nullptr};
     std::uint64_t const header = header_of(pointer).load(simt::acquire);  // (X)
-    if ((header & segment_header::is_dynamic) != 0) return {fault_kind::none, layout::segment, nullptr};
+    if ((header & segment_header::is_dynamic) != 0)
+      return {fault_kind::none, layout::segment, nullptr};
     if (header == freed) return {fault_kind::double_free, {}, nullptr};
     auto* const of = superblock::named_by(header, pointer);
     bool const is_ours = of != nullptr && (begin == nullptr || begin == of);
-    if (!is_ours || !of->may_have_part_at(pointer, true)) return {fault_kind::foreign_pointer, {}, nullptr};
+    if (!is_ours || !of->may_have_part_at(pointer, true))
+      return {fault_kind::foreign_pointer, {}, nullptr};
     return {fault_kind::none, layout::part_with_header, of};
   }
 
   /// False if another lane was first.
   ///
-  /// Memory order. The header's exchange (X) is acquire-release, so that of two frees of one part one sees the other.
+  /// Memory order. The header's exchange (X) is acquire-release, so that of two frees of one part
+  /// one sees the other.
   [[nodiscard]] QUARRY_HD bool release(allocation const& at, void* pointer) const {
     switch (at.how) {
-      case layout::upstream: state_->upstream.free(pointer); return true;
+      case layout::upstream:
+        state_->upstream.free(pointer);
+        return true;
       case layout::packed_part:
-        return lane_coalescing::free(state_->upstream, reinterpret_cast<lane_superblock*>(at.of), at.index);
-      case layout::segment: return dynamic_coalescing::free(state_->upstream, pointer);
+        return lane_coalescing::free(state_->upstream, reinterpret_cast<lane_superblock*>(at.of),
+                                     at.index);
+      case layout::segment:
+        return dynamic_coalescing::free(state_->upstream, pointer);
       case layout::part_in_map: {
         auto* const of = static_cast<superblock*>(state_->map.remove(pointer));
         if (of != nullptr) static_coalescing::free(state_->upstream, of);
@@ -217,7 +245,8 @@ class coalescing_ref {
     if constexpr (tells_allocations<Upstream>) {
       if (at.how == layout::upstream) return state_->upstream.usable_size(pointer);
     }
-    if (at.how == layout::packed_part) return reinterpret_cast<lane_superblock*>(at.of)->part_bytes();
+    if (at.how == layout::packed_part)
+      return reinterpret_cast<lane_superblock*>(at.of)->part_bytes();
     return at.of->part_bytes();
   }
 
@@ -225,7 +254,8 @@ class coalescing_ref {
   static constexpr std::uint64_t freed = 4;  // names no superblock, and is not dynamic
 
   [[nodiscard]] QUARRY_HD static simt::atomic_ref<std::uint64_t> header_of(void* pointer) {
-    return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) - 8)};
+    return simt::atomic_ref<std::uint64_t>{
+        *reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) - 8)};
   }
 
   QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer) const {

@@ -6,17 +6,21 @@
 
 namespace quarry {
 
-/// Allocation by whichever lanes of the warp are here, of any sizes (seed: GPU MPI coalescing, section 3.2).
+/// Allocation by whichever lanes of the warp are here, of any sizes (seed: GPU MPI coalescing,
+/// section 3.2).
 ///
-/// The lowest lane allocates one superblock; a scan over the sizes tells each lane where its segment begins. No lane waits for one
-/// that is elsewhere.
+/// The lowest lane allocates one superblock; a scan over the sizes tells each lane where its
+/// segment begins. No lane waits for one that is elsewhere.
 ///
-///   |header|payload|  |header|payload| ...      segments begin at multiples of 8; of 16 if a size is a multiple of 16,
-///                                               and then the payloads of such sizes are aligned to 16
+///   |header|payload|  |header|payload| ...      segments begin at multiples of 8; of 16 if a size
+///   is a multiple of 16,
+///                                               and then the payloads of such sizes are aligned to
+///                                               16
 ///
-/// The last segment that is not free is responsible for the superblock. Who frees another only says so in its header. Who
-/// frees the last walks back over segments that are free, and hands the responsibility to the first that is not, by
-/// compare-and-swap, since that one may become free at this moment; if there is none, it frees the superblock.
+/// The last segment that is not free is responsible for the superblock. Who frees another only says
+/// so in its header. Who frees the last walks back over segments that are free, and hands the
+/// responsibility to the first that is not, by compare-and-swap, since that one may become free at
+/// this moment; if there is none, it frees the superblock.
 class dynamic_coalescing {
  public:
   template <class Upstream>
@@ -28,9 +32,11 @@ class dynamic_coalescing {
     std::uint32_t const step = group.ballot(own % 16 == 0) != 0 ? 16 : 8;
     std::uint32_t const before = lane_before(group);
     std::uint32_t const size_before = group.broadcast(own, before);
-    std::uint32_t const width = segment_header::width_for(own, bytes{size_before} + 40);  // at least the distance
+    // at least the distance
+    std::uint32_t const width = segment_header::width_for(own, bytes{size_before} + 40);
     bytes const offset_in_segment = width == 8 ? step : width;
-    bytes const footprint = (offset_in_segment + (own == 0 ? 1 : own) + step - 1) & ~bytes{step - 1};
+    bytes const footprint =
+        (offset_in_segment + (own == 0 ? 1 : own) + step - 1) & ~bytes{step - 1};
     bytes const begin = group.exclusive_sum(footprint);
     bytes const payload_before = group.broadcast(begin + offset_in_segment, before);
     bytes const total = group.broadcast(begin + footprint, last_lane(group));
@@ -43,31 +49,36 @@ class dynamic_coalescing {
     bool const is_last = last_lane(group) == simt::lane_group::own_lane();
     segment_header const header{payload};
     if (is_first && step == 16) segment_header::mark_base(base);  // no header may be there
-    header.write((is_first ? segment_header::is_superblock : 0) | (is_last ? segment_header::is_last : 0),
-                 is_first ? 0 : begin + offset_in_segment - payload_before, own);
+    header.write(
+        (is_first ? segment_header::is_superblock : 0) | (is_last ? segment_header::is_last : 0),
+        is_first ? 0 : begin + offset_in_segment - payload_before, own);
     group.sync();  // whoever frees sees all headers
     if (is_possible) return payload;
     (void)free(upstream, payload);
     return nullptr;
   }
 
-  /// False if the segment is free already, or what lies before it is no header: then nothing changes. Wait-free: at most 32 segments,
-  /// each with three attempts. (An interior pointer behind bytes that look like a header may be followed, and changes them.)
+  /// False if the segment is free already, or what lies before it is no header: then nothing
+  /// changes. Wait-free: at most 32 segments, each with three attempts. (An interior pointer behind
+  /// bytes that look like a header may be followed, and changes them.)
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, void* payload) {
     segment_header const own{payload};
     std::uint64_t seen = own.load();
-    if (!own.is_plausible(seen) || !own.set(seen, segment_header::is_free, segment_header::is_free)) return false;
+    if (!own.is_plausible(seen) || !own.set(seen, segment_header::is_free, segment_header::is_free))
+      return false;
     if ((seen & segment_header::is_last) == 0) return true;
     auto* here = static_cast<char*>(payload);
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = simt::warp_size; (seen & segment_header::is_superblock) == 0; --left) {
+    for (std::uint32_t left = simt::warp_size; (seen & segment_header::is_superblock) == 0;
+         --left) {
       if (left == 0) return false;  // these were no headers
       here -= segment_header{here}.distance(seen);
       segment_header const header{here};
       seen = header.load();
       if (!header.is_plausible(seen)) return false;
-      if (header.set(seen, segment_header::is_last, segment_header::is_free)) return true;  // it is that one's now
+      // it is that one's now
+      if (header.set(seen, segment_header::is_last, segment_header::is_free)) return true;
     }
     upstream.free(segment_header{here}.base());
     return true;
@@ -80,7 +91,9 @@ class dynamic_coalescing {
     simt::lane_mask const lower = group.members() & static_cast<simt::lane_mask>(low_bits(own));
     return lower == 0 ? own : highest_one(lower);
   }
-  [[nodiscard]] QUARRY_HD static std::uint32_t last_lane(simt::lane_group const& group) { return highest_one(group.members()); }
+  [[nodiscard]] QUARRY_HD static std::uint32_t last_lane(simt::lane_group const& group) {
+    return highest_one(group.members());
+  }
 };
 
 }  // namespace quarry

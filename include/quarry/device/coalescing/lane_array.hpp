@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private arrays whose elements are interleaved: what the lanes of a warp read at one index is side by side.
+// Private arrays whose elements are interleaved: what the lanes of a warp read at one index is side
+// by side.
 #pragma once
 
 #include "quarry/core/bits.hpp"
@@ -9,17 +10,20 @@
 
 namespace quarry {
 
-/// What stands before the first row of a superblock: who holds an array in it, and where the upstream's memory begins.
+/// What stands before the first row of a superblock: who holds an array in it, and where the
+/// upstream's memory begins.
 ///
-/// It lies next to memory of the user's, so it is checked before it is relied on: `mark` depends on its own address and on
-/// `offset`. A wild write, or another use of the memory, goes unseen only if it makes the same 64 bits.
+/// It lies next to memory of the user's, so it is checked before it is relied on: `mark` depends on
+/// its own address and on `offset`. A wild write, or another use of the memory, goes unseen only if
+/// it makes the same 64 bits.
 ///
-/// `holders` is atomic; everything else is Guarded by: `holders` too, since only `make`'s leader, before others know of the
-/// superblock, and whoever clears the last bit write it.
+/// `holders` is atomic; everything else is Guarded by: `holders` too, since only `make`'s leader,
+/// before others know of the superblock, and whoever clears the last bit write it.
 ///
-/// Memory order. (Z) clears bits with an acquire-release RMW. Its release puts a lane's accesses to its elements before it;
-/// only RMWs follow on `holders`, so whoever clears the last bit acquires from all that left before, and gives the memory back
-/// after all of their accesses. What the next owner may then do is ordered by the upstream's free and malloc.
+/// Memory order. (Z) clears bits with an acquire-release RMW. Its release puts a lane's accesses to
+/// its elements before it; only RMWs follow on `holders`, so whoever clears the last bit acquires
+/// from all that left before, and gives the memory back after all of their accesses. What the next
+/// owner may then do is ordered by the upstream's free and malloc.
 struct array_superblock {
   std::uint32_t holders;  // bit k: the lane with rank k has not destroyed its array
   std::uint32_t offset;   // bytes from the upstream's pointer to this header
@@ -35,29 +39,35 @@ struct array_superblock {
   }
   [[nodiscard]] QUARRY_HD void* upstream_memory() { return reinterpret_cast<char*>(this) - offset; }
 
-  /// Takes the `leaving` ranks off the holders. Gives who held an array before; the caller is the last if nobody does now.
+  /// Takes the `leaving` ranks off the holders. Gives who held an array before; the caller is the
+  /// last if nobody does now.
   [[nodiscard]] QUARRY_HD std::uint32_t leave(std::uint32_t leaving) {
     return simt::atomic_ref<std::uint32_t>{holders}.fetch_and(~leaving,
                                                               superblock_leave_order);  // (Z)
   }
 };
 
-/// A lane's own array, interleaved with those of the lanes that made theirs together: element i of rank r lies at
-/// base + i * stride + r, stride being the number of these lanes. A warp that goes through its arrays in step then reads one
-/// line where private arrays one after the other cost it 32. (Seed: coalesced allocation, section 3; there each lane's bytes
-/// are one piece of the superblock.)
+/// A lane's own array, interleaved with those of the lanes that made theirs together: element i of
+/// rank r lies at base + i * stride + r, stride being the number of these lanes. A warp that goes
+/// through its arrays in step then reads one line where private arrays one after the other cost it
+/// 32. (Seed: coalesced allocation, section 3; there each lane's bytes are one piece of the
+/// superblock.)
 ///
-/// An object is 16 bytes, trivially copyable, and may be kept in memory and passed to any lane. It is a handle: copies mean
-/// the same array, and **no destructor frees**; one of the copies must be `destroy`ed, by any lane of any block or later kernel.
-/// Elements begin uninitialised. Different lanes may use their arrays at once; lanes that share one must synchronise.
+/// An object is 16 bytes, trivially copyable, and may be kept in memory and passed to any lane. It
+/// is a handle: copies mean the same array, and **no destructor frees**; one of the copies must be
+/// `destroy`ed, by any lane of any block or later kernel. Elements begin uninitialised. Different
+/// lanes may use their arrays at once; lanes that share one must synchronise.
 ///
-/// Invariants: a superblock is with the upstream exactly while a bit of its `holders` is one; rows begin at a multiple of 128
-/// bytes; every rank below `stride()` has `size()` elements at most as many as there are rows.
+/// Invariants: a superblock is with the upstream exactly while a bit of its `holders` is one; rows
+/// begin at a multiple of 128 bytes; every rank below `stride()` has `size()` elements at most as
+/// many as there are rows.
 ///
-/// Costs: one upstream allocation for the lanes, of 128 bytes and stride * (the largest size) * sizeof(T): lanes that want less
-/// leave gaps. One index in a full warp touches 32 * sizeof(T) bytes that are side by side: a quarter of a line of 128 bytes for
-/// 1-byte elements, one line for 4, four for 16. Elements that the machine cannot load at once, of 12 bytes, say, take several
-/// accesses to the same lines, so that an array for each member is better. A lane alone has stride 1: an ordinary array.
+/// Costs: one upstream allocation for the lanes, of 128 bytes and stride * (the largest size) *
+/// sizeof(T): lanes that want less leave gaps. One index in a full warp touches 32 * sizeof(T)
+/// bytes that are side by side: a quarter of a line of 128 bytes for 1-byte elements, one line for
+/// 4, four for 16. Elements that the machine cannot load at once, of 12 bytes, say, take several
+/// accesses to the same lines, so that an array for each member is better. A lane alone has stride
+/// 1: an ordinary array.
 template <class T>
 class lane_array {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
@@ -72,9 +82,10 @@ class lane_array {
   /// No array.
   lane_array() = default;
 
-  /// An array of `size` elements for each lane that comes here together; never waits for one that is elsewhere. Each may want
-  /// another size, but all pass the same `heap`: anything with `malloc(bytes)`, aligned to 16 bytes, and `free(void*)`.
-  /// If a size is above 2^32 - 1, or the heap has no memory, all of them get no array. One malloc, and a shuffle for each lane.
+  /// An array of `size` elements for each lane that comes here together; never waits for one that
+  /// is elsewhere. Each may want another size, but all pass the same `heap`: anything with
+  /// `malloc(bytes)`, aligned to 16 bytes, and `free(void*)`. If a size is above 2^32 - 1, or the
+  /// heap has no memory, all of them get no array. One malloc, and a shuffle for each lane.
   template <class Heap>
   [[nodiscard]] QUARRY_HD static lane_array make(Heap const& heap, std::uint64_t size) {
     auto const group = simt::lane_group::coalesced<class make_site>();
@@ -88,12 +99,14 @@ class lane_array {
             group.size(), group.rank()};
   }
 
-  /// Gives the array up, and the superblock back to `heap`, the one it is from, if it was the last; lanes that come together do
-  /// it with one atomic. The object has no array then; without one nothing happens. O(1).
+  /// Gives the array up, and the superblock back to `heap`, the one it is from, if it was the last;
+  /// lanes that come together do it with one atomic. The object has no array then; without one
+  /// nothing happens. O(1).
   ///
-  /// False, and a fault if `heap` takes reports, if a copy of this object was destroyed before: `double_free`; or if the header
-  /// was overwritten, or its memory is used for something else by now: `foreign_pointer`. Nothing else changes. Not told: a copy
-  /// whose place another superblock has taken.
+  /// False, and a fault if `heap` takes reports, if a copy of this object was destroyed before:
+  /// `double_free`; or if the header was overwritten, or its memory is used for something else by
+  /// now: `foreign_pointer`. Nothing else changes. Not told: a copy whose place another superblock
+  /// has taken.
   template <class Heap>
   QUARRY_HD bool destroy(Heap const& heap) {
     if (first_ == nullptr) return true;
@@ -174,17 +187,19 @@ class lane_array {
     return result;
   }
 
-  /// A superblock for `lanes`, or nullptr. The header stands right before the first multiple of a line that leaves room for it:
-  /// at most a line of the upstream's memory goes to header and alignment.
+  /// A superblock for `lanes`, or nullptr. The header stands right before the first multiple of a
+  /// line that leaves room for it: at most a line of the upstream's memory goes to header and
+  /// alignment.
   template <class Heap>
   [[nodiscard]] QUARRY_HD static array_superblock* allocate(Heap const& heap, std::uint64_t rows,
-                                                           std::uint32_t lanes) {
+                                                            std::uint32_t lanes) {
     if (rows > 0xFFFF'FFFFu) {
       if constexpr (takes_reports<Heap>)
         heap.report(fault_kind::out_of_memory, ~bytes{0}, nullptr, lanes);
       return nullptr;
     }
-    void* const memory = heap.malloc((line_bytes + rows * lanes * sizeof(T) + 15) / 16 * 16);  // so that it is aligned to 16
+    // so that it is aligned to 16
+    void* const memory = heap.malloc((line_bytes + rows * lanes * sizeof(T) + 15) / 16 * 16);
     if (memory == nullptr) return nullptr;
     auto const address = reinterpret_cast<std::uint64_t>(memory);
     std::uint64_t const first_row =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements at equal distances, as the lanes of a group have theirs: an iterator over them, and a view.
+// Elements at equal distances, as the lanes of a group have theirs: an iterator over them, and a
+// view.
 #pragma once
 
 #include "quarry/core/config.hpp"
@@ -11,8 +12,9 @@ namespace quarry {
 
 /// Walks elements that lie `stride` places apart. Models std::random_access_iterator.
 ///
-/// It counts elements, and an access multiplies: distances and comparisons, of which sorting has many, need no division, and in
-/// a plain loop compilers turn the product into a step. Only iterators over the same elements may be compared. 24 bytes.
+/// It counts elements, and an access multiplies: distances and comparisons, of which sorting has
+/// many, need no division, and in a plain loop compilers turn the product into a step. Only
+/// iterators over the same elements may be compared. 24 bytes.
 template <class T>
 class lane_iterator {
  public:
@@ -27,7 +29,8 @@ class lane_iterator {
       : first_{first}, index_{index}, stride_{stride} {}
   /// One over elements that may be changed, as one over elements that may not.
   template <class Other>
-  requires std::is_same_v<Other const, T> QUARRY_HD lane_iterator(lane_iterator<Other> const& other)
+    requires std::is_same_v<Other const, T>
+  QUARRY_HD lane_iterator(lane_iterator<Other> const& other)
       : first_{other.first_}, index_{other.index_}, stride_{other.stride_} {}
 
   [[nodiscard]] QUARRY_HD T& operator*() const { return first_[index_ * stride_]; }
@@ -91,8 +94,9 @@ class lane_iterator {
   std::uint32_t stride_ = 1;
 };
 
-/// A view of `size()` elements that lie `stride()` places apart: all or part of a lane_array, or with stride 1 an ordinary
-/// array. It owns nothing, is trivially copyable, and is void once the elements' memory was given back. 16 bytes.
+/// A view of `size()` elements that lie `stride()` places apart: all or part of a lane_array, or
+/// with stride 1 an ordinary array. It owns nothing, is trivially copyable, and is void once the
+/// elements' memory was given back. 16 bytes.
 ///
 /// Being const says nothing of the elements, as with std::span: a lane_span<T const> protects them.
 template <class T>
@@ -107,7 +111,8 @@ class lane_span {
   QUARRY_HD lane_span(T* first, std::uint32_t size, std::uint32_t stride)
       : first_{first}, size_{size}, stride_{stride} {}
   template <class Other>
-  requires std::is_same_v<Other const, T> QUARRY_HD lane_span(lane_span<Other> const& other)
+    requires std::is_same_v<Other const, T>
+  QUARRY_HD lane_span(lane_span<Other> const& other)
       : lane_span{other.data(), other.size(), other.stride()} {}
 
   /// Requires `i` < `size()`, which is not checked.
@@ -129,14 +134,16 @@ class lane_span {
     return {&(*this)[first], least(count, size_ - first), stride_};
   }
 
-  /// Copies the first `count` elements of an ordinary array here, or what fits; gives how many. O(count).
+  /// Copies the first `count` elements of an ordinary array here, or what fits; gives how many.
+  /// O(count).
   QUARRY_HD std::uint32_t copy_from(T const* ordinary, std::uint32_t count) const {
     std::uint32_t const copied = least(count, size_);
     for (std::uint32_t i = 0; i < copied; ++i) (*this)[i] = ordinary[i];
     return copied;
   }
 
-  /// Copies the first `count` elements to an ordinary array, or what there is of them; gives how many. O(count).
+  /// Copies the first `count` elements to an ordinary array, or what there is of them; gives how
+  /// many. O(count).
   QUARRY_HD std::uint32_t copy_to(value_type* ordinary, std::uint32_t count) const {
     std::uint32_t const copied = least(count, size_);
     for (std::uint32_t i = 0; i < copied; ++i) ordinary[i] = (*this)[i];

@@ -5,21 +5,28 @@
 
 namespace quarry {
 
-/// Allocation for lanes that want the same sizes in the same order, each when it gets there: nobody waits.
+/// Allocation for lanes that want the same sizes in the same order, each when it gets there: nobody
+/// waits.
 ///
-/// The n-th call of a lane belongs to the n-th superblock of its warp. The first lane to make its n-th call reserves it for all
-/// lanes of the warp; later ones take their part, beside their neighbours', by their own count of calls. A lane that cannot have
-/// its part at once (another lane is still reserving; it wants another size; it is so far ahead that its superblock's place in the
-/// ring is still needed) gives the part up and is told to allocate in another way. A wrong guess costs memory, never a hang.
+/// The n-th call of a lane belongs to the n-th superblock of its warp. The first lane to make its
+/// n-th call reserves it for all lanes of the warp; later ones take their part, beside their
+/// neighbours', by their own count of calls. A lane that cannot have its part at once (another lane
+/// is still reserving; it wants another size; it is so far ahead that its superblock's place in the
+/// ring is still needed) gives the part up and is told to allocate in another way. A wrong guess
+/// costs memory, never a hang.
 ///
-/// A warp's ring has `places` entries; call n uses entry n mod `places`. An entry's control word holds the call it is for, whether
-/// that superblock is ready, and one bit for each lane that has taken its part or given it up. An entry is used again when all bits
-/// are set and it is not being reserved. `calls` holds how far each lane is, so that who reserves gives up the parts of lanes that are past that call.
+/// A warp's ring has `places` entries; call n uses entry n mod `places`. An entry's control word
+/// holds the call it is for, whether that superblock is ready, and one bit for each lane that has
+/// taken its part or given it up. An entry is used again when all bits are set and it is not being
+/// reserved. `calls` holds how far each lane is, so that who reserves gives up the parts of lanes
+/// that are past that call.
 ///
-/// Memory order. All changes of a control word are compare-and-swaps, and a call begins with an RMW of it (D), all acquire-release.
-/// A lane counts its call before that. So either its (D) comes before the reserving lane's change, which then sees the call
-/// counted; or it sees the reservation. Whichever sets the lane's bit decides, once. Becoming ready (Y) publishes superblock and
-/// size to those that take parts. All loops are bounded: a control word changes at most once a lane for each call.
+/// Memory order. All changes of a control word are compare-and-swaps, and a call begins with an RMW
+/// of it (D), all acquire-release. A lane counts its call before that. So either its (D) comes
+/// before the reserving lane's change, which then sees the call counted; or it sees the
+/// reservation. Whichever sets the lane's bit decides, once. Becoming ready (Y) publishes
+/// superblock and size to those that take parts. All loops are bounded: a control word changes at
+/// most once a lane for each call.
 class reserved_coalescing {
  public:
   static constexpr std::uint32_t places = 4;
@@ -48,18 +55,22 @@ class reserved_coalescing {
   /// Which ring this lane's warp has.
   [[nodiscard]] QUARRY_HD static std::uint32_t ring_of_this_lane() {
     auto const here = simt::this_place();
-    return here.block * ((here.threads + simt::warp_size - 1) / simt::warp_size) + here.thread / simt::warp_size;
+    return here.block * ((here.threads + simt::warp_size - 1) / simt::warp_size) +
+           here.thread / simt::warp_size;
   }
 
   /// Lanes that are here for the same call with one size are served together.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, ring& of, bytes size) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
-    std::uint32_t const call = simt::atomic_ref<std::uint32_t>{of.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
-    auto const group = simt::lane_group::coalesced<class reserved_malloc_site>().match(call).match(size);
+    std::uint32_t const call =
+        simt::atomic_ref<std::uint32_t>{of.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
+    auto const group =
+        simt::lane_group::coalesced<class reserved_malloc_site>().match(call).match(size);
     std::uint64_t const own = std::uint64_t{1} << lane;
     grant got{nullptr, 0, outcome::elsewhere};
-    if (group.is_leader()) got = take_for(upstream, of, call, group.size() == 1 ? own : group.members(), size);
+    if (group.is_leader())
+      got = take_for(upstream, of, call, group.size() == 1 ? own : group.members(), size);
     group.sync();  // what the leader acquired is everybody's
     got.all = group.broadcast(got.all);
     got.lanes = group.broadcast(got.lanes);
@@ -68,8 +79,8 @@ class reserved_coalescing {
     return {nullptr, got.what == outcome::exhausted ? outcome::exhausted : outcome::elsewhere};
   }
 
-  /// Says that this lane makes no more calls, and gives up the parts that were reserved for it. To be called by lanes that end
-  /// before others of their warp do.
+  /// Says that this lane makes no more calls, and gives up the parts that were reserved for it. To
+  /// be called by lanes that end before others of their warp do.
   template <class Upstream>
   QUARRY_HD static void leave(Upstream const& upstream, ring& of) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
@@ -100,15 +111,22 @@ class reserved_coalescing {
   static constexpr std::uint64_t reserving = 1;
   static constexpr std::uint64_t failed = 2;
 
-  [[nodiscard]] QUARRY_HD static std::uint64_t word_of(std::uint32_t call, std::uint64_t phase, std::uint64_t lanes) {
+  [[nodiscard]] QUARRY_HD static std::uint64_t word_of(std::uint32_t call, std::uint64_t phase,
+                                                       std::uint64_t lanes) {
     return std::uint64_t{call} << 34 | phase << 32 | lanes;
   }
-  [[nodiscard]] QUARRY_HD static std::uint32_t call_of(std::uint64_t control) { return static_cast<std::uint32_t>(control >> 34); }
-  [[nodiscard]] QUARRY_HD static std::uint64_t phase_of(std::uint64_t control) { return control >> 32 & 3; }
+  [[nodiscard]] QUARRY_HD static std::uint32_t call_of(std::uint64_t control) {
+    return static_cast<std::uint32_t>(control >> 34);
+  }
+  [[nodiscard]] QUARRY_HD static std::uint64_t phase_of(std::uint64_t control) {
+    return control >> 32 & 3;
+  }
 
-  /// Whether an entry can be used for another call: no lane will come for this one, nor is one about to publish it.
+  /// Whether an entry can be used for another call: no lane will come for this one, nor is one
+  /// about to publish it.
   [[nodiscard]] QUARRY_HD static bool is_over(std::uint64_t control) {
-    return call_of(control) == 0 || ((control & all_lanes) == all_lanes && phase_of(control) != reserving);
+    return call_of(control) == 0 ||
+           ((control & all_lanes) == all_lanes && phase_of(control) != reserving);
   }
 
   /// Lanes that this lane's warp has.
@@ -127,7 +145,9 @@ class reserved_coalescing {
 
   /// Takes the parts of the lanes of `mine`, which are here for the same call.
   template <class Upstream>
-  [[nodiscard]] QUARRY_HD static grant take_for(Upstream const& upstream, ring& of, std::uint32_t call, std::uint64_t mine, bytes size) {
+  [[nodiscard]] QUARRY_HD static grant take_for(Upstream const& upstream, ring& of,
+                                                std::uint32_t call, std::uint64_t mine,
+                                                bytes size) {
     if (call >= has_left) return {nullptr, 0, outcome::elsewhere};
     entry& at = of.entries[call % places];
     simt::atomic_ref<std::uint64_t> control{at.control};
@@ -136,18 +156,21 @@ class reserved_coalescing {
     for (;;) {
       if (call_of(seen) != call + 1) {
         if (call_of(seen) > call + 1 || !is_over(seen)) return {nullptr, 0, outcome::elsewhere};
-        if (control.compare_exchange(seen, word_of(call + 1, reserving, mine), simt::acq_rel)) return reserve(upstream, of, at, call, mine, size);  // (D)
+        if (control.compare_exchange(seen, word_of(call + 1, reserving, mine), simt::acq_rel))
+          return reserve(upstream, of, at, call, mine, size);  // (D)
         continue;
       }
       std::uint64_t const left = mine & ~seen;
       if (left == 0) return {nullptr, 0, outcome::elsewhere};  // they were given up for these lanes
-      superblock* const all = phase_of(seen) == ready ? at.all : nullptr;  // of this call as long as these lanes' bits are not set
-      bytes const refused = phase_of(seen) == failed ? at.size : 0;        // likewise
-      if (!control.compare_exchange(seen, seen | left, simt::acq_rel)) {   // (D)
-        seen = control.load(simt::acquire);                                // (Y)
+      // of this call as long as these lanes' bits are not set
+      superblock* const all = phase_of(seen) == ready ? at.all : nullptr;
+      bytes const refused = phase_of(seen) == failed ? at.size : 0;       // likewise
+      if (!control.compare_exchange(seen, seen | left, simt::acq_rel)) {  // (D)
+        seen = control.load(simt::acquire);                               // (Y)
         continue;
       }
-      if (phase_of(seen) == failed) return {nullptr, 0, refused == size ? outcome::exhausted : outcome::elsewhere};
+      if (phase_of(seen) == failed)
+        return {nullptr, 0, refused == size ? outcome::exhausted : outcome::elsewhere};
       if (phase_of(seen) == reserving) return {nullptr, 0, outcome::elsewhere};
       if (all->part_bytes() == size) return {all, left, outcome::done};
       if (all->give_back(count_ones(left))) upstream.free(all);
@@ -157,13 +180,15 @@ class reserved_coalescing {
 
   /// Reserves for all lanes of the warp, and takes the parts of `mine`.
   template <class Upstream>
-  [[nodiscard]] QUARRY_HD static grant reserve(Upstream const& upstream, ring& of, entry& at, std::uint32_t call, std::uint64_t mine, bytes size) {
+  [[nodiscard]] QUARRY_HD static grant reserve(Upstream const& upstream, ring& of, entry& at,
+                                               std::uint32_t call, std::uint64_t mine, bytes size) {
     std::uint32_t const lanes = lanes_of_warp();
     superblock* const all = static_coalescing::open<locate_by::header>(upstream, lanes, size);
     std::uint64_t gone = all_lanes & ~low_bits(lanes);
     QUARRY_NO_UNROLL
     for (std::uint32_t other = 0; other < lanes; ++other) {
-      bool const is_past = simt::atomic_ref<std::uint32_t>{of.calls[other]}.load(simt::relaxed) > call;  // (D) acquired with the word
+      bool const is_past = simt::atomic_ref<std::uint32_t>{of.calls[other]}.load(simt::relaxed) >
+                           call;  // (D) acquired with the word
       if (is_past) gone |= std::uint64_t{1} << other & ~mine;
     }
     simt::atomic_ref<std::uint64_t> control{at.control};
@@ -175,7 +200,8 @@ class reserved_coalescing {
     do {
       std::uint64_t const done = (seen & all_lanes) | gone;
       next = word_of(call + 1, all == nullptr ? failed : ready, done);
-      if (all != nullptr) all->parts = count_ones(mine) + count_ones(all_lanes & ~done);  // and those that are still to be taken
+      // and those that are still to be taken
+      if (all != nullptr) all->parts = count_ones(mine) + count_ones(all_lanes & ~done);
     } while (!control.compare_exchange(seen, next, simt::acq_rel));  // (Y)
     if (all == nullptr) return {nullptr, 0, outcome::exhausted};
     return {all, mine, outcome::done};

@@ -10,20 +10,22 @@ namespace quarry {
 
 /// The header of one segment of a dynamic superblock (seed: GPU MPI coalescing, section 3.2).
 ///
-/// How wide it is can be seen at the payload's address: a payload behind 8 bytes is aligned to 8, one behind 4 to 4 and not to
-/// 8, one behind 2 to 2 and not to 4.
+/// How wide it is can be seen at the payload's address: a payload behind 8 bytes is aligned to 8,
+/// one behind 4 to 4 and not to 8, one behind 2 to 2 and not to 4.
 ///
 ///            is_free  is_superblock  is_last  is_dynamic  distance / 2      size
 ///   8 bytes  bit 0    bit 1          bit 2    bit 3       31 bits           29 bits, in units of 8
 ///   4 bytes  bit 0    bit 1          bit 2                14 bits           15 bits, in units of 4
 ///   2 bytes  bit 0    bit 1          bit 2                 7 bits            6 bits
 ///
-/// `distance` leads from the payload back to the payload of the segment before. `is_dynamic` tells an 8-byte header from the
-/// address of a static superblock, which is a multiple of 16. The size is not the seed's: realloc needs it.
+/// `distance` leads from the payload back to the payload of the segment before. `is_dynamic` tells
+/// an 8-byte header from the address of a static superblock, which is a multiple of 16. The size is
+/// not the seed's: realloc needs it.
 ///
-/// Memory order. All changes are compare-and-swaps with acquire-release (Q), all loads acquire: whoever finds a segment free, or
-/// is handed the last one, has seen what its owner did, and takes that along to the upstream heap. A header changes three times
-/// at most once it was handed out, so that no loop here goes round more often: free is wait-free.
+/// Memory order. All changes are compare-and-swaps with acquire-release (Q), all loads acquire:
+/// whoever finds a segment free, or is handed the last one, has seen what its owner did, and takes
+/// that along to the upstream heap. A header changes three times at most once it was handed out, so
+/// that no loop here goes round more often: free is wait-free.
 class segment_header {
  public:
   static constexpr std::uint64_t is_free = 1;
@@ -38,8 +40,8 @@ class segment_header {
     return address % 8 == 0 ? 8 : address % 4 == 0 ? 4 : address % 2 == 0 ? 2 : 0;
   }
 
-  /// The narrowest header for `size` bytes, with the payload before it no further away than `distance`. Allocations whose size is
-  /// a multiple of 8 are aligned to 8 at least, of 4 to 4.
+  /// The narrowest header for `size` bytes, with the payload before it no further away than
+  /// `distance`. Allocations whose size is a multiple of 8 are aligned to 8 at least, of 4 to 4.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t width_for(bytes size, bytes distance) {
     if (size % 8 == 0) return 8;
     if (size % 4 != 0 && size < 64 && distance <= 127 * 2) return 2;
@@ -50,28 +52,46 @@ class segment_header {
   static constexpr bytes most_distance = bytes{(1u << 31) - 1} * 2;
   static_assert(most_bytes + 31 <= most_distance);
 
-  [[nodiscard]] QUARRY_HD std::uint32_t width() const { return width_at(reinterpret_cast<std::uint64_t>(payload_)); }
+  [[nodiscard]] QUARRY_HD std::uint32_t width() const {
+    return width_at(reinterpret_cast<std::uint64_t>(payload_));
+  }
   [[nodiscard]] QUARRY_HD char* address() const { return payload_ - width(); }
 
   /// Writes the header before the payload is handed out.
   QUARRY_HD void write(std::uint64_t flags, bytes distance, bytes size) const {
     switch (width()) {
-      case 8: *reinterpret_cast<std::uint64_t*>(address()) = flags | is_dynamic | distance / 2 << 4 | (size + 7) / 8 << 35; break;
-      case 4: *reinterpret_cast<std::uint32_t*>(address()) = static_cast<std::uint32_t>(flags | distance / 2 << 3 | (size + 3) / 4 << 17); break;
-      default: *reinterpret_cast<std::uint16_t*>(address()) = static_cast<std::uint16_t>(flags | distance / 2 << 3 | size << 10); break;
+      case 8:
+        *reinterpret_cast<std::uint64_t*>(address()) =
+            flags | is_dynamic | distance / 2 << 4 | (size + 7) / 8 << 35;
+        break;
+      case 4:
+        *reinterpret_cast<std::uint32_t*>(address()) =
+            static_cast<std::uint32_t>(flags | distance / 2 << 3 | (size + 3) / 4 << 17);
+        break;
+      default:
+        *reinterpret_cast<std::uint16_t*>(address()) =
+            static_cast<std::uint16_t>(flags | distance / 2 << 3 | size << 10);
+        break;
     }
   }
 
   [[nodiscard]] QUARRY_HD std::uint64_t load() const {
     switch (width()) {
-      case 8: return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(address())}.load(header_load_order);  // (Q)
-      case 4: return simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}.load(header_load_order);  // (Q)
-      default: return simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.load();
+      case 8:
+        return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(address())}.load(
+            header_load_order);  // (Q)
+      case 4:
+        return simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}.load(
+            header_load_order);  // (Q)
+      default:
+        return simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.load();
     }
   }
 
-  /// Sets `flag` unless `unless` is set. `seen` is the header; afterwards what it was just before, or is.
-  [[nodiscard]] QUARRY_HD bool set(std::uint64_t& seen, std::uint64_t flag, std::uint64_t unless) const {
+  /// Sets `flag` unless `unless` is set. `seen` is the header; afterwards what it was just before,
+  /// or is.
+  [[nodiscard]] QUARRY_HD bool set(std::uint64_t& seen, std::uint64_t flag,
+                                   std::uint64_t unless) const {
     while ((seen & unless) == 0) {
       if (change(seen, seen | flag)) return true;
       seen = load();
@@ -81,16 +101,22 @@ class segment_header {
 
   [[nodiscard]] QUARRY_HD bytes distance(std::uint64_t header) const {
     switch (width()) {
-      case 8: return (header >> 4 & ((1u << 31) - 1)) * 2;
-      case 4: return (header >> 3 & ((1u << 14) - 1)) * 2;
-      default: return (header >> 3 & ((1u << 7) - 1)) * 2;
+      case 8:
+        return (header >> 4 & ((1u << 31) - 1)) * 2;
+      case 4:
+        return (header >> 3 & ((1u << 14) - 1)) * 2;
+      default:
+        return (header >> 3 & ((1u << 7) - 1)) * 2;
     }
   }
   [[nodiscard]] QUARRY_HD bytes size(std::uint64_t header) const {
     switch (width()) {
-      case 8: return (header >> 35) * 8;
-      case 4: return (header >> 17) * 4;
-      default: return header >> 10;
+      case 8:
+        return (header >> 35) * 8;
+      case 4:
+        return (header >> 17) * 4;
+      default:
+        return header >> 10;
     }
   }
 
@@ -99,12 +125,14 @@ class segment_header {
     return ((header & is_superblock) != 0) == (distance(header) == 0);
   }
 
-  /// Whether the superblock that begins at `base` is a dynamic one: its first bytes are the first segment's header, or are written
-  /// by `mark_base`, or are those of a static one (superblock).
+  /// Whether the superblock that begins at `base` is a dynamic one: its first bytes are the first
+  /// segment's header, or are written by `mark_base`, or are those of a static one (superblock).
   [[nodiscard]] QUARRY_HD static bool begins_at(void* base) {
     return (simt::short_ref{*static_cast<std::uint16_t*>(base)}.load() & is_superblock) != 0;
   }
-  QUARRY_HD static void mark_base(void* base) { *static_cast<std::uint64_t*>(base) = is_superblock; }
+  QUARRY_HD static void mark_base(void* base) {
+    *static_cast<std::uint64_t*>(base) = is_superblock;
+  }
 
   /// Where the superblock begins whose first segment this is.
   [[nodiscard]] QUARRY_HD void* base() const {
@@ -115,16 +143,22 @@ class segment_header {
   [[nodiscard]] QUARRY_HD bool change(std::uint64_t& expected, std::uint64_t desired) const {
     switch (width()) {
       case 8:
-        return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(address())}.compare_exchange(expected, desired, header_change_order);  // (Q)
+        return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(address())}
+            .compare_exchange(expected, desired, header_change_order);  // (Q)
       case 4: {
         auto narrow = static_cast<std::uint32_t>(expected);
-        bool const done = simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}.compare_exchange(narrow, static_cast<std::uint32_t>(desired), header_change_order);  // (Q)
+        bool const done =
+            simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}
+                .compare_exchange(narrow, static_cast<std::uint32_t>(desired),
+                                  header_change_order);  // (Q)
         expected = narrow;
         return done;
       }
       default: {
         auto narrow = static_cast<std::uint16_t>(expected);
-        bool const done = simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.compare_exchange(narrow, static_cast<std::uint16_t>(desired));
+        bool const done =
+            simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.compare_exchange(
+                narrow, static_cast<std::uint16_t>(desired));
         expected = narrow;
         return done;
       }

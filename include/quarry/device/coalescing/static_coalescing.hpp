@@ -20,11 +20,13 @@ enum class locate_by : std::uint32_t {
   map      ///< by a hash table: neighbours' parts touch, and both malloc and free cost a look-up
 };
 
-/// Allocation by lanes that are known to call together and to want the same size (seed: GPU MPI coalescing, section 3.1).
+/// Allocation by lanes that are known to call together and to want the same size (seed: GPU MPI
+/// coalescing, section 3.1).
 ///
-/// One lane allocates a superblock for all; each takes its part. Requires equal sizes; with `coalesce::block`, also that all lanes
-/// of the block call. Parts are aligned to 16 bytes. If the upstream heap has no memory all lanes get nullptr; a lane for whose part
-/// the map has no room gives it back at once and gets nullptr.
+/// One lane allocates a superblock for all; each takes its part. Requires equal sizes; with
+/// `coalesce::block`, also that all lanes of the block call. Parts are aligned to 16 bytes. If the
+/// upstream heap has no memory all lanes get nullptr; a lane for whose part the map has no room
+/// gives it back at once and gets nullptr.
 class static_coalescing {
  public:
   /// Sizes beyond this cannot be had.
@@ -36,9 +38,11 @@ class static_coalescing {
   };
 
   template <coalesce Among, locate_by By, class Upstream>
-  [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, superblock_map& map, bytes size) {
+  [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, superblock_map& map,
+                                               bytes size) {
     if constexpr (Among == coalesce::warp) {
-      // Lanes of one warp may be here on different rounds of a loop: then their sizes may differ after all.
+      // Lanes of one warp may be here on different rounds of a loop: then their sizes may differ
+      // after all.
       auto const group = simt::lane_group::coalesced<class static_malloc_site>().match(size);
       superblock* all = nullptr;
       if (group.is_leader()) all = open<By>(upstream, group.size(), size);
@@ -49,7 +53,8 @@ class static_coalescing {
       auto const here = simt::this_place();
       superblock* all = nullptr;
       if (here.thread == 0) all = open<By>(upstream, here.threads, size);
-      all = reinterpret_cast<superblock*>(simt::block_broadcast(reinterpret_cast<std::uint64_t>(all)));
+      all = reinterpret_cast<superblock*>(
+          simt::block_broadcast(reinterpret_cast<std::uint64_t>(all)));
       return take<By>(upstream, map, all, here.thread);
     }
   }
@@ -61,16 +66,19 @@ class static_coalescing {
   }
 
   template <locate_by By, class Upstream>
-  [[nodiscard]] QUARRY_HD static superblock* open(Upstream const& upstream, std::uint32_t lanes, bytes size) {
+  [[nodiscard]] QUARRY_HD static superblock* open(Upstream const& upstream, std::uint32_t lanes,
+                                                  bytes size) {
     if (size > most_bytes) return nullptr;
-    auto* const all = static_cast<superblock*>(upstream.malloc(sizeof(superblock) + lanes * superblock::stride(size, By == locate_by::header)));
+    auto* const all = static_cast<superblock*>(upstream.malloc(
+        sizeof(superblock) + lanes * superblock::stride(size, By == locate_by::header)));
     if (all != nullptr) all->open(lanes, size, By == locate_by::header);
     return all;
   }
 
  private:
   template <locate_by By, class Upstream>
-  [[nodiscard]] QUARRY_HD static result take(Upstream const& upstream, superblock_map& map, superblock* all, std::uint32_t index) {
+  [[nodiscard]] QUARRY_HD static result take(Upstream const& upstream, superblock_map& map,
+                                             superblock* all, std::uint32_t index) {
     if (all == nullptr) return {nullptr, false};
     if constexpr (By == locate_by::header) return {all->part_with_header(index), false};
     char* const part = all->part(index, false);

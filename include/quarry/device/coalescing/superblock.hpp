@@ -8,21 +8,25 @@
 
 namespace quarry {
 
-/// One allocation that the lanes of a group share, each with a part of the same size; this is its first 16 bytes.
+/// One allocation that the lanes of a group share, each with a part of the same size; this is its
+/// first 16 bytes.
 ///
 ///   |superblock|part|part| ... |part|                         without headers
-///   |superblock|header|part|header|part| ... |header|part|    a header names the superblock, in the 8 bytes before the part
+///   |superblock|header|part|header|part| ... |header|part|    a header names the superblock, in
+///   the 8 bytes before the part
 ///
-/// `parts` says how many parts are not yet given back. Whoever gives back the last one frees the superblock (seed: GPU MPI
-/// coalescing, section 3.1).
+/// `parts` says how many parts are not yet given back. Whoever gives back the last one frees the
+/// superblock (seed: GPU MPI coalescing, section 3.1).
 ///
-/// Memory order. (K) is acquire-release: whoever counts the last part has seen all that the owners of the others did, and hands
-/// it on to the upstream heap. `mark` is written before the parts are handed out and by the lane that frees it all; who looks at
-/// it (L) holds a part, or is about to be refused.
+/// Memory order. (K) is acquire-release: whoever counts the last part has seen all that the owners
+/// of the others did, and hands it on to the upstream heap. `mark` is written before the parts are
+/// handed out and by the lane that frees it all; who looks at it (L) holds a part, or is about to
+/// be refused.
 ///
-/// What is no header hardly looks like one: a header has the superblock's address in its lower 48 bits, a multiple of 16, and a tag
-/// above that depends on the part's address and is never 0. The first word's bit 1 is clear, that of a dynamic superblock set
-/// (segment_header). And the 8 bytes before the first part without a header are neither a header of a segment nor have a tag.
+/// What is no header hardly looks like one: a header has the superblock's address in its lower 48
+/// bits, a multiple of 16, and a tag above that depends on the part's address and is never 0. The
+/// first word's bit 1 is clear, that of a dynamic superblock set (segment_header). And the 8 bytes
+/// before the first part without a header are neither a header of a segment nor have a tag.
 struct alignas(16) superblock {
   std::uint32_t mark;
   std::uint32_t parts;
@@ -40,12 +44,14 @@ struct alignas(16) superblock {
 
   /// Whether this is a superblock whose parts have headers, or have none.
   [[nodiscard]] QUARRY_HD bool is_sound(bool with_header) const {
-    return simt::atomic_ref<std::uint32_t>{const_cast<std::uint32_t&>(mark)}.load(simt::relaxed) == mark_of(this, with_header);  // (L)
+    return simt::atomic_ref<std::uint32_t>{const_cast<std::uint32_t&>(mark)}.load(simt::relaxed) ==
+           mark_of(this, with_header);  // (L)
   }
 
   /// True if that was the last of them: then the superblock is the caller's to free.
   [[nodiscard]] QUARRY_HD bool give_back(std::uint32_t count = 1) {
-    if (simt::atomic_ref<std::uint32_t>{parts}.fetch_sub(count, superblock_count_order) != count) return false;  // (K)
+    if (simt::atomic_ref<std::uint32_t>{parts}.fetch_sub(count, superblock_count_order) != count)
+      return false;                                                 // (K)
     simt::atomic_ref<std::uint32_t>{mark}.store(0, simt::relaxed);  // (L)
     return true;
   }
@@ -55,24 +61,30 @@ struct alignas(16) superblock {
     return (size == 0 ? 16 : (size + 15) / 16 * 16) + (with_header ? header_bytes : 0);
   }
   [[nodiscard]] QUARRY_HD char* part(std::uint32_t index, bool with_header) {
-    return reinterpret_cast<char*>(this + 1) + index * stride(part_bytes(), with_header) + (with_header ? header_bytes : 0);
+    return reinterpret_cast<char*>(this + 1) + index * stride(part_bytes(), with_header) +
+           (with_header ? header_bytes : 0);
   }
   /// Writes the header of part `index`, and gives the part.
   [[nodiscard]] QUARRY_HD char* part_with_header(std::uint32_t index) {
     char* const begin = part(index, true);
-    *reinterpret_cast<std::uint64_t*>(begin - header_bytes / 2) = reinterpret_cast<std::uint64_t>(this) | tag_of(begin);
+    *reinterpret_cast<std::uint64_t*>(begin - header_bytes / 2) =
+        reinterpret_cast<std::uint64_t>(this) | tag_of(begin);
     return begin;
   }
   /// The superblock that the 8 bytes before `part` name, or nullptr if they are no header.
   [[nodiscard]] QUARRY_HD static superblock* named_by(std::uint64_t header, void const* part) {
     std::uint64_t const address = header & low_bits(address_bits);
-    return address % 16 == 0 && header - address == tag_of(part) ? reinterpret_cast<superblock*>(address) : nullptr;
+    return address % 16 == 0 && header - address == tag_of(part)
+               ? reinterpret_cast<superblock*>(address)
+               : nullptr;
   }
 
   /// Whether a part may begin at `pointer`.
   [[nodiscard]] QUARRY_HD bool may_have_part_at(void const* pointer, bool with_header) const {
-    auto const distance = reinterpret_cast<std::uint64_t>(pointer) - reinterpret_cast<std::uint64_t>(this + 1);
-    return is_sound(with_header) && distance % stride(part_bytes(), with_header) == (with_header ? header_bytes : 0);
+    auto const distance =
+        reinterpret_cast<std::uint64_t>(pointer) - reinterpret_cast<std::uint64_t>(this + 1);
+    return is_sound(with_header) &&
+           distance % stride(part_bytes(), with_header) == (with_header ? header_bytes : 0);
   }
 
  private:

@@ -7,18 +7,20 @@
 
 namespace quarry {
 
-/// Address of a part -> its superblock, for parts without headers: a hash table of fixed capacity with open addressing
-/// (seed: GPU MPI coalescing, "no-header version").
+/// Address of a part -> its superblock, for parts without headers: a hash table of fixed capacity
+/// with open addressing (seed: GPU MPI coalescing, "no-header version").
 ///
-/// A key's place is one of the `window` slots from its hash on. A look-up ends at a slot that was never used; removed keys leave
-/// a slot that can be used again. Insert, find and remove are wait-free, O(window) at worst; a look-up of a key that is there is
-/// O(1) while less than about three quarters of the slots are taken, one of a key that is not while some were never used. A key is
-/// in the table once at most, since an address has one owner.
+/// A key's place is one of the `window` slots from its hash on. A look-up ends at a slot that was
+/// never used; removed keys leave a slot that can be used again. Insert, find and remove are
+/// wait-free, O(window) at worst; a look-up of a key that is there is O(1) while less than about
+/// three quarters of the slots are taken, one of a key that is not while some were never used. A
+/// key is in the table once at most, since an address has one owner.
 ///
-/// Memory order. A slot's value is Guarded by: whoever set its key from `never` or `removed` to `taken` by compare-and-swap (B).
-/// The key's release (M) publishes what it stands for to a look-up's acquire (F). The value is atomic (L) only for look-ups of a key
-/// that is removed meanwhile: a double free. Removal (X) is acquire-release, so that the slot's next
-/// user comes after this one, and of two removals of a key one succeeds.
+/// Memory order. A slot's value is Guarded by: whoever set its key from `never` or `removed` to
+/// `taken` by compare-and-swap (B). The key's release (M) publishes what it stands for to a
+/// look-up's acquire (F). The value is atomic (L) only for look-ups of a key that is removed
+/// meanwhile: a double free. Removal (X) is acquire-release, so that the slot's next user comes
+/// after this one, and of two removals of a key one succeeds.
 class superblock_map {
  public:
   struct slot {
@@ -29,7 +31,8 @@ class superblock_map {
 
   superblock_map() = default;
   /// `capacity`, a power of two or 0 for none, zeroed slots.
-  QUARRY_HD superblock_map(slot* slots, std::uint32_t capacity) : slots_{slots}, capacity_{capacity} {}
+  QUARRY_HD superblock_map(slot* slots, std::uint32_t capacity)
+      : slots_{slots}, capacity_{capacity} {}
 
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
@@ -43,8 +46,9 @@ class superblock_map {
       std::uint64_t found = state.load(simt::relaxed);  // (L) (B) decides
       if (found != never && found != removed) continue;
       if (!state.compare_exchange(found, taken, simt::acquire)) continue;  // (B)
-      simt::atomic_ref<std::uint64_t>{at.value}.store(reinterpret_cast<std::uint64_t>(superblock), simt::relaxed);  // (L)
-      state.store(key, map_insert_order);  // (M)
+      simt::atomic_ref<std::uint64_t>{at.value}.store(reinterpret_cast<std::uint64_t>(superblock),
+                                                      simt::relaxed);  // (L)
+      state.store(key, map_insert_order);                              // (M)
       return true;
     }
     return false;
@@ -62,7 +66,9 @@ class superblock_map {
     if (at == nullptr) return nullptr;
     void* const result = value_of(*at);
     auto key = reinterpret_cast<std::uint64_t>(part);
-    return simt::atomic_ref<std::uint64_t>{at->key}.compare_exchange(key, removed, simt::acq_rel) ? result : nullptr;  // (X)
+    return simt::atomic_ref<std::uint64_t>{at->key}.compare_exchange(key, removed, simt::acq_rel)
+               ? result
+               : nullptr;  // (X)
   }
 
  private:
@@ -70,12 +76,18 @@ class superblock_map {
   static constexpr std::uint64_t removed = 1;
   static constexpr std::uint64_t taken = 2;  // its value is being written
 
-  [[nodiscard]] QUARRY_HD std::uint32_t width() const { return capacity_ < window ? capacity_ : window; }
+  [[nodiscard]] QUARRY_HD std::uint32_t width() const {
+    return capacity_ < window ? capacity_ : window;
+  }
   [[nodiscard]] QUARRY_HD slot& slot_of(std::uint64_t key, std::uint32_t i) const {
-    return slots_[(mix(static_cast<std::uint32_t>(key >> 4) ^ mix(static_cast<std::uint32_t>(key >> 36))) + i) & (capacity_ - 1)];
+    return slots_[(mix(static_cast<std::uint32_t>(key >> 4) ^
+                       mix(static_cast<std::uint32_t>(key >> 36))) +
+                   i) &
+                  (capacity_ - 1)];
   }
   [[nodiscard]] QUARRY_HD static void* value_of(slot& at) {
-    return reinterpret_cast<void*>(simt::atomic_ref<std::uint64_t>{at.value}.load(simt::relaxed));  // (L)
+    return reinterpret_cast<void*>(
+        simt::atomic_ref<std::uint64_t>{at.value}.load(simt::relaxed));  // (L)
   }
   [[nodiscard]] QUARRY_HD slot* slot_with(void const* part) const {
     auto const key = reinterpret_cast<std::uint64_t>(part);
@@ -83,7 +95,8 @@ class superblock_map {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < width(); ++i) {
       slot& at = slot_of(key, i);
-      std::uint64_t const found = simt::atomic_ref<std::uint64_t>{at.key}.load(map_find_order);  // (F)
+      std::uint64_t const found =
+          simt::atomic_ref<std::uint64_t>{at.key}.load(map_find_order);  // (F)
       if (found == key) return &at;
       if (found == never) return nullptr;
     }
