@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host pools for C, and for what calls C. No exception crosses it: calls give a status, and
- * quarry_last_error says what happened. All functions may be called from any thread; calls to one pool take turns. */
+ * quarry_last_error says what happened. All functions may be called from any thread; calls to one
+ * pool take turns. */
 #ifndef QUARRY_HOST_C_API_H
 #define QUARRY_HOST_C_API_H
 
@@ -29,7 +30,8 @@ typedef enum quarry_resource {
 } quarry_resource;
 
 /* 0 means what quarry_pool_default_options says: so { .name = "x" } is a pool with a name. Bytes,
- * but for the growth: the least that is taken later, as percent of what is held (there 0 is none). */
+ * but for the growth: the least that is taken later, as percent of what is held (there 0 is
+ * none). */
 typedef struct quarry_pool_options {
   uint64_t first_block;
   uint64_t next_block;
