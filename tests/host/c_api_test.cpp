@@ -187,5 +187,95 @@ TEST_F(CApi, RefusesWhatCannotBeFoundOrCopied) {
   EXPECT_EQ(quarry_report("/nowhere/at/all"), QUARRY_RESOURCE_FAILED);
 }
 
+TEST(CApiSegment, IsSharedByName) {
+  std::string const name = "quarry-c-api-" + std::to_string(getpid());
+  quarry_segment* mine = nullptr;
+  quarry_segment* theirs = nullptr;
+  ASSERT_EQ(quarry_segment_open(name.c_str(), 1 << 20, &mine), QUARRY_OK) << quarry_last_error();
+  ASSERT_EQ(quarry_segment_open(name.c_str(), 0, &theirs), QUARRY_OK) << quarry_last_error();
+  void* here = nullptr;
+  void* there = nullptr;
+  EXPECT_EQ(quarry_segment_find(theirs, "field", &there), QUARRY_NOT_IN_USE);
+  ASSERT_EQ(quarry_segment_allocate(mine, "field", 100, &here), QUARRY_OK);
+  std::memset(here, 5, 100);
+  ASSERT_EQ(quarry_segment_find(theirs, "field", &there), QUARRY_OK);
+  EXPECT_NE(here, there);
+  EXPECT_EQ(static_cast<unsigned char*>(there)[99], 5);
+  uint64_t offset = 0;
+  EXPECT_EQ(quarry_segment_offset_of(mine, here, &offset), QUARRY_OK);
+  void* same = nullptr;
+  EXPECT_EQ(quarry_segment_at(theirs, offset, &same), QUARRY_OK);
+  EXPECT_EQ(same, there);
+  EXPECT_EQ(quarry_segment_release(mine, here), QUARRY_OK);
+  EXPECT_EQ(quarry_segment_release(mine, here), QUARRY_NOT_IN_USE);
+  EXPECT_EQ(quarry_segment_release(theirs, there), QUARRY_OK);
+  EXPECT_EQ(quarry_segment_find(mine, "field", &here), QUARRY_NOT_IN_USE);
+  quarry_segment_close(mine);
+  quarry_segment_close(theirs);
+}
+
+TEST(CApiSegment, SaysWhatIsWrong) {
+  quarry_segment* one = nullptr;
+  EXPECT_EQ(quarry_segment_open("with/slash", 4096, &one), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(one, nullptr);
+  EXPECT_EQ(quarry_segment_open(nullptr, 4096, &one), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_segment_open("quarry-nowhere", 4096, nullptr), QUARRY_BAD_ARGUMENT);
+  std::string const name = "quarry-c-api-wrong-" + std::to_string(getpid());
+  ASSERT_EQ(quarry_segment_open(name.c_str(), 1 << 16, &one), QUARRY_OK) << quarry_last_error();
+  void* memory = &one;
+  EXPECT_EQ(quarry_segment_allocate(one, nullptr, 10, &memory), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(memory, nullptr);
+  EXPECT_EQ(quarry_segment_allocate(one, "large", 1 << 30, &memory), QUARRY_OUT_OF_MEMORY);
+  EXPECT_EQ(quarry_segment_at(one, 1 << 30, &memory), QUARRY_BAD_ARGUMENT);
+  uint64_t offset = 0;
+  EXPECT_EQ(quarry_segment_offset_of(one, &offset, &offset), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_segment_find(nullptr, "x", &memory), QUARRY_BAD_ARGUMENT);
+  quarry_segment_close(one);
+  quarry_segment_close(nullptr);
+}
+
+TEST(CApiStreamPool, RefusesNulls) {
+  void* memory = &memory;
+  quarry_pool_counts counts;
+  EXPECT_EQ(quarry_stream_pool_create(nullptr, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_stream_pool_allocate(nullptr, 1, nullptr, &memory), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(memory, nullptr);
+  EXPECT_EQ(quarry_stream_pool_deallocate(nullptr, nullptr, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_stream_pool_share(nullptr, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_stream_pool_forget(nullptr, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_stream_pool_release(nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_stream_pool_get_counts(nullptr, &counts), QUARRY_BAD_ARGUMENT);
+  quarry_stream_pool_destroy(nullptr);
+}
+
+TEST(CApiStreamPool, ServesAStreamAgainOnTheGpu) {
+  quarry_stream_pool* pool = nullptr;
+  quarry_pool_options options = quarry_pool_default_options();
+  options.first_block = 1 << 20;
+  quarry_status const made = quarry_stream_pool_create(&options, &pool);
+  if (made == QUARRY_RESOURCE_FAILED) GTEST_SKIP() << quarry_last_error();
+  ASSERT_EQ(made, QUARRY_OK) << quarry_last_error();
+  void* first = nullptr;
+  void* second = nullptr;
+  ASSERT_EQ(quarry_stream_pool_allocate(pool, 1000, nullptr, &first), QUARRY_OK)
+      << quarry_last_error();
+  EXPECT_EQ(quarry_stream_pool_deallocate(pool, first, nullptr), QUARRY_OK);
+  EXPECT_EQ(quarry_stream_pool_deallocate(pool, first, nullptr), QUARRY_NOT_IN_USE);
+  ASSERT_EQ(quarry_stream_pool_allocate(pool, 1000, nullptr, &second), QUARRY_OK);
+  EXPECT_EQ(first, second);
+  quarry_record record{};
+  EXPECT_EQ(quarry_find(static_cast<char*>(second) + 500, &record), QUARRY_OK);
+  EXPECT_EQ(record.resource, uint32_t{QUARRY_DEVICE});
+  EXPECT_EQ(quarry_stream_pool_share(pool, nullptr), QUARRY_OK);
+  EXPECT_EQ(quarry_stream_pool_forget(pool, nullptr), QUARRY_OK);
+  EXPECT_EQ(quarry_stream_pool_deallocate(pool, second, nullptr), QUARRY_OK);
+  EXPECT_EQ(quarry_stream_pool_release(pool), QUARRY_OK);
+  quarry_pool_counts counts;
+  EXPECT_EQ(quarry_stream_pool_get_counts(pool, &counts), QUARRY_OK);
+  EXPECT_EQ(counts.held, 0u);
+  EXPECT_EQ(counts.refused, 1u);
+  quarry_stream_pool_destroy(pool);
+}
+
 }  // namespace
 }  // namespace quarry::test

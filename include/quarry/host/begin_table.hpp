@@ -146,7 +146,7 @@ class begin_table {
     slots_begin()[hole] = 0;
   }
 
-  /// For other threads: what is in use at `begin`. `ask(number)` reads the piece of a number, which
+  /// For other threads: what is in use at `begin`, a multiple of 16. `ask(number)` reads the piece of a number, which
   /// may be an old one.
   template <class Ask>
   [[nodiscard]] piece_record look(std::uint64_t begin, Ask const& ask) const {
@@ -160,7 +160,7 @@ class begin_table {
       if (here == 0) break;
       if (is_of(here, tag)) {
         word const code = (here & code_mask_) >> number_bits_;
-        if (code >= sizes && begin % unit == 0 && begin < end) return {begin, code - sizes, false};
+        if (code >= sizes && begin < end) return {begin, code - sizes, false};
         if (code == asks) {
           if (piece_record const found = ask(number_of(here, number_mask_)); found.begin == begin)
             return found;

@@ -86,6 +86,48 @@ quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name
 /* The pool's number in records. */
 quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
 
+/* Device memory of one GPU in the order of streams: what a stream gave back serves it again at
+ * once, and others only after they were made to wait. A stream is a cudaStream_t; null is the
+ * legacy default stream. QUARRY_RESOURCE_FAILED in a build without CUDA. */
+typedef struct quarry_stream_pool quarry_stream_pool;
+
+/* `options` as of a pool, and 0 means 256 for the alignment. */
+quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
+                                        quarry_stream_pool** pool);
+/* Waits until the streams are done. Null is ignored. */
+void quarry_stream_pool_destroy(quarry_stream_pool* pool);
+quarry_status quarry_stream_pool_allocate(quarry_stream_pool* pool, uint64_t size, void* stream,
+                                          void** memory);
+/* Once what `stream` has now is done. Who used it on others sees to it that `stream` waits. */
+quarry_status quarry_stream_pool_deallocate(quarry_stream_pool* pool, void* memory, void* stream);
+/* Lets others have what `stream` gave back, by an event that is recorded now. */
+quarry_status quarry_stream_pool_share(quarry_stream_pool* pool, void* stream);
+/* To be called before a stream is destroyed. */
+quarry_status quarry_stream_pool_forget(quarry_stream_pool* pool, void* stream);
+/* Gives the blocks back in which nothing is in use, after waiting for who used them. */
+quarry_status quarry_stream_pool_release(quarry_stream_pool* pool);
+quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_pool_counts* counts);
+
+/* Memory that processes share, by names. The segment is gone when the last has closed it, or was
+ * killed. Offsets are the same in all processes, addresses are not. */
+typedef struct quarry_segment quarry_segment;
+
+/* Opens segment `name` of `size` bytes, or makes it; 0: the size that it has. */
+quarry_status quarry_segment_open(char const* name, uint64_t size, quarry_segment** segment);
+/* Takes back this opening's references. Null is ignored. */
+void quarry_segment_close(quarry_segment* segment);
+/* The memory of that name, zeroed when it is new, and one reference more to it. */
+quarry_status quarry_segment_allocate(quarry_segment* segment, char const* name, uint64_t size,
+                                      void** memory);
+/* The same if it is there; QUARRY_NOT_IN_USE if it is not. */
+quarry_status quarry_segment_find(quarry_segment* segment, char const* name, void** memory);
+/* One reference less. */
+quarry_status quarry_segment_release(quarry_segment* segment, void* memory);
+/* QUARRY_BAD_ARGUMENT for what lies outside of it. */
+quarry_status quarry_segment_offset_of(quarry_segment* segment, void const* memory,
+                                       uint64_t* offset);
+quarry_status quarry_segment_at(quarry_segment* segment, uint64_t offset, void** memory);
+
 /* What any address of any pool belongs to; it may lie in the midst of an allocation. */
 typedef struct quarry_record {
   uint32_t allocator;

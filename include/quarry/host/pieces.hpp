@@ -146,8 +146,8 @@ class piece_table {
     /// What is in use at `address`, which may be in the midst of it. For an address whose owner
     /// gives it back at this moment, nothing, or what was or will be there.
     [[nodiscard]] record find(std::uint64_t address) const {
-      record const found = find_small(address);
-      return found ? found : find_any(address);
+      record const found = find_begin(address);
+      return found ? found : find_midst(address);
     }
 
     /// Calls `visit(record)` for what is in use. What changes meanwhile may be missed.
@@ -163,19 +163,25 @@ class piece_table {
     }
 
    private:
-    /// One try, for what is smaller than a granule: most are.
+    /// One try for what begins there, and one for what is smaller than a granule: most are.
+    [[nodiscard, gnu::always_inline]] record find_begin(std::uint64_t address) const {
+      return address % begin_table::unit == 0 ? find_start(address) : record{};
+    }
     [[nodiscard]] record find_small(std::uint64_t address) const {
-      if (record const found = find_start(address)) return found;
       address_starts const* const all = starts.seen();
-      if (all == nullptr) return {};
-      std::uint64_t const begin = all->last_small(address);
+      std::uint64_t const begin = all == nullptr ? 0 : all->last_small(address);
       if (begin == 0) return {};
       record const found = find_start(begin);
       return found.has(address) ? found : record{};
     }
+    [[nodiscard, gnu::noinline]] record find_midst(std::uint64_t address) const {
+      record const found = find_small(address);
+      return found ? found : find_any(address);
+    }
     [[nodiscard, gnu::noinline]] record find_any(std::uint64_t address) const {
       for (;;) {
         std::uint64_t const before = version.seen();
+        if (record const found = find_begin(address)) return found;
         if (record const found = find_small(address)) return found;
         address_starts const* const all = starts.seen();
         piece_array const* const array = pieces.seen();
@@ -191,16 +197,17 @@ class piece_table {
         if (before % 2 == 0 && version == before) return {};  // (V)
       }
     }
-    [[nodiscard]] record find_start(std::uint64_t begin) const {
+    [[nodiscard, gnu::noinline]] record ask(piece_id id) const {
+      piece_array const* const array = pieces.seen();
+      piece const* const one = array == nullptr ? nullptr : array->at(id);
+      record const found = one == nullptr ? record{} : piece_array::read(*one);
+      // or it is outgrown, and may be another pool's
+      return pieces.seen() == array ? found : record{};
+    }
+    [[nodiscard, gnu::always_inline]] record find_start(std::uint64_t begin) const {
       begin_table const* const table = slots.seen();
       if (table == nullptr) return {};
-      record const found = table->look(begin, [this](piece_id id) {
-        piece_array const* const array = pieces.seen();
-        piece const* const one = array == nullptr ? nullptr : array->at(id);
-        record const read = one == nullptr ? record{} : piece_array::read(*one);
-        // or it is outgrown, and may be another pool's
-        return pieces.seen() == array ? read : record{};
-      });
+      record const found = table->look(begin, [this](piece_id id) { return ask(id); });
       return slots.seen() == table ? found : record{};  // likewise
     }
   };

@@ -104,10 +104,9 @@ class stream_pool {
     try {
       its = &state_of(on);
       owner = its->owner;
-    } catch (
-        // no memory for a stream that is new here, or no stream: what it has is waited for, and the
-        // piece is everybody's
-        ...) {
+    } catch (...) {
+      // No memory for a stream that is new here, or no stream: what it has is waited for, and the
+      // piece is everybody's.
       order_.finish(on);
     }
     auto const gone = strategy_.deallocate(owner, begin, [&] { ledger_->forget(begin); });
