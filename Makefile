@@ -26,7 +26,8 @@ test: ## build and run every test that needs no GPU, with sanitizers too; compil
 
 fuzz: ## fuzz the pools and the C API with libFuzzer, FUZZ_SECONDS (60) each; what it finds is kept in build/fuzz/corpus
 	@scripts/setup.sh fuzz
-	@for target in pool c_api; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target; done
+	@failed=0; for target in pool c_api; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target || failed=1; done; \
+	exit $$failed
 
 mutants: ## relax each labelled memory order in turn, and see that a test notices
 	@scripts/setup.sh

@@ -60,6 +60,10 @@ class fitting {
   /// there is no memory for bookkeeping.
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
     if (std::uint64_t const begin = allocate_from_aside(size)) return begin;
+    return allocate_from_free(size);
+  }
+  /// The same, for who has asked for what was set aside.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_from_free(sizes size) {
     reserve();
     piece_id id = index_.find(pieces_, size.rounded);
     if (id == no_piece && aside_.count() != 0) {

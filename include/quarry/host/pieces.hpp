@@ -140,6 +140,7 @@ class piece_table {
     watched<std::uint64_t> version;
     watched<piece_array*> pieces;
     watched<begin_table*> slots;
+    watched<std::uint64_t> slots_life;  // of the table there, or that was there just now
     watched<address_starts*> starts;
     watched<std::uint64_t> owner;  // what its user wants to know of it
 
@@ -207,8 +208,7 @@ class piece_table {
     [[nodiscard, gnu::always_inline]] record find_start(std::uint64_t begin) const {
       begin_table const* const table = slots.seen();
       if (table == nullptr) return {};
-      record const found = table->look(begin, [this](piece_id id) { return ask(id); });
-      return slots.seen() == table ? found : record{};  // likewise
+      return table->look(begin, slots_life.seen(), [this](piece_id id) { return ask(id); });
     }
   };
 
@@ -236,7 +236,7 @@ class piece_table {
   [[nodiscard]] piece const& operator[](piece_id id) const { return pieces_->begin()[id]; }
 
   /// Makes room for three more pieces, and one more in use. Throws std::bad_alloc, and has changed
-  /// nothing then.
+  /// nothing that can be seen then.
   void reserve() {
     if (made_ + 3 > capacity_) grow();
     if ((in_use_ + 1) * 4 > slot_count_ * 3) rehash(slot_count_ + slot_count_ / 3, capacity_);
@@ -421,7 +421,9 @@ class piece_table {
   /// A larger table, or one for larger numbers.
   [[gnu::noinline]] void rehash(std::uint64_t least, std::uint64_t numbers) {
     std::uint64_t const count =
-        begin_table::slots_for(std::max(least, begin_table::least_slots(numbers)));
+        std::min(begin_table::slots_for(std::max(least, begin_table::least_slots(numbers))),
+                 begin_table::most_slots);
+    if (in_use_ + 1 > count / 4 * 3) throw std::bad_alloc{};
     auto* const fresh = static_cast<begin_table*>(
         lasting_allocate(lasting_use::slots, begin_table::bytes_of(count)));
     fresh->lay_out(count, numbers);
@@ -437,6 +439,7 @@ class piece_table {
     begin_table* const old = slots_;
     move const now{*book_};
     book_->slots = slots_ = fresh;
+    book_->slots_life = fresh->life();
     if (old != nullptr)
       lasting_deallocate(lasting_use::slots, old, begin_table::bytes_of(slot_count_));
     slot_count_ = count;

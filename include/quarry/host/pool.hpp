@@ -223,7 +223,7 @@ class pool {
   }
 
   [[gnu::noinline]] std::uint64_t allocate_slowly(sizes both) {
-    auto const found = strategy_.allocate(both);
+    auto const found = strategy_.allocate_from_free(both);
     return found ? *found : grow_for(both);
   }
   [[gnu::noinline]] bool deallocate_slowly(std::uint64_t begin) noexcept {
