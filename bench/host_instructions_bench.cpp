@@ -78,7 +78,7 @@ struct work {
   char const* name;
   void (*run)(std::size_t count);
 };
-constexpr work all[] = {
+constexpr work cases[] = {
     {"pair of 64 B, malloc", [](std::size_t n) { pair_of_64<c_library>(n); }},
     {"pair of 64 B, pool", [](std::size_t n) { pair_of_64<pooled<false>>(n); }},
     {"pair of 64 B, tracked pool", [](std::size_t n) { pair_of_64<pooled<true>>(n); }},
@@ -110,7 +110,7 @@ double counted(char const* program, char const* name, std::size_t count) {
 
 int main(int argc, char** argv) {
   if (argc == 3) {
-    for (work const& each : all) {
+    for (work const& each : cases) {
       if (std::string_view{argv[1]} != each.name) continue;
       each.run(std::strtoull(argv[2], nullptr, 10));
       return 0;
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   }
   if (argc > 1 && std::string_view{argv[1]} != "quarry") return 0;
   constexpr std::size_t few = 20'000, many = 60'000;
-  for (work const& each : all) {
+  for (work const& each : cases) {
     double const less = counted(argv[0], each.name, few), more = counted(argv[0], each.name, many);
     if (less == 0 || more == 0) {
       std::fprintf(stderr, "host_instructions_bench: valgrind does not run here\n");
