@@ -37,24 +37,15 @@ TEST_F(AsideLists, GiveNothingSmallerAndNothingMuchLarger) {
   EXPECT_EQ(lists.take(table, 97), no_piece) << "is gone";
 }
 
-/// Sizes that share a list with others, too: programs ask for the same sizes again and again.
-TEST_F(AsideLists, GiveAPieceAgainForItsOwnSize) {
+/// Programs ask for the same sizes again and again.
+TEST_F(AsideLists, GiveAWholePieceAgainForItsSize) {
   for (bytes units = 1; units < 5000; ++units) {
-    auto const one = put(units);
+    bytes const whole = lists.whole(units);
+    ASSERT_LE(whole, units + units / 32) << units;
+    auto const one = put(whole);
     ASSERT_EQ(lists.take(table, units), one) << units;
     table.remove(one);
   }
-}
-
-TEST_F(AsideLists, LookBehindTheFirstOfAListThatIsTooSmall) {
-  auto const wanted = put(113);
-  put(112);
-  put(112);
-  EXPECT_EQ(lists.take(table, 113), wanted);
-  EXPECT_EQ(lists.take(table, 113), no_piece);
-  EXPECT_NE(lists.take(table, 112), no_piece);
-  EXPECT_NE(lists.take(table, 112), no_piece);
-  EXPECT_EQ(lists.count(), 0u);
 }
 
 TEST_F(AsideLists, CountInUnits) {
@@ -90,13 +81,12 @@ TEST_F(AsideLists, AgreeWithAMultisetOfSizes) {
     }
     piece_id const id = lists.take(table, units);
     if (id == no_piece) {
-      // A late one of a list that has others as well may be missed, but nothing in the lists behind
-      // it: none below 16, one below 32, two below 64, then three.
+      // Three lists are looked at, of the same width or more; the first begins within a width from
+      // here. (One below 16, two below 32.)
       bytes const width =
-          units < 64 ? 1 : bytes{1} << (63 - 5 - static_cast<bytes>(std::countl_zero(units)));
-      bytes const own = units / width * width;
-      bytes const end = own + width * (bytes{1} + (units >= 16) + (units >= 32) + (units >= 64));
-      auto const next = held.lower_bound(units < 64 ? units : own + width);
+          units <= 64 ? 1 : bytes{1} << (63 - 5 - static_cast<bytes>(std::countl_zero(units - 1)));
+      bytes const end = units < 16 ? units + 1 : units < 32 ? units + 2 : units + 2 * width + 1;
+      auto const next = held.lower_bound(units + width - 1);
       ASSERT_TRUE(next == held.end() || *next >= end)
           << units << " with " << (next == held.end() ? 0 : *next);
       continue;

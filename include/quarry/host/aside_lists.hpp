@@ -31,22 +31,26 @@ class aside_lists {
     ++count_;
   }
 
-  /// A piece of at least `size` bytes, and at most an eighth more; `no_piece` if there is none, or
-  /// only in a list that has others as well and late in that.
+  /// A size that a list begins with: `size`, or up to a thirty-second more. A piece of that size is
+  /// found again for `size`.
+  [[nodiscard]] bytes whole(bytes size) const {
+    bytes const units = size >> unit_shift_;
+    bytes const step = bytes{1} << (highest_one(units | 63) - step_bits);
+    return ((units + step - 1) & ~(step - 1)) << unit_shift_;
+  }
+
+  /// A piece of at least `size` bytes, and at most an eighth more; `no_piece` if there is none.
+  /// What lies in the same list as smaller ones is not looked at: see `whole`.
   [[nodiscard]] piece_id take(piece_table& table, bytes size) {
     bytes const units = size >> unit_shift_;
-    std::uint32_t list = list_of(units);
-    piece_id id = heads_[list];
-    if (id == no_piece || table[id].size() < size) {
-      if (id != no_piece) {
-        if (piece_id const later = take_later(table, id, size); later != no_piece) return later;
-      }
-      std::uint32_t const last = list + (units >= 16) + (units >= 32) + (units >= 64);
+    std::uint32_t list = list_of(units - 1) + 1;
+    if (heads_[list] == no_piece) {
+      std::uint32_t const last = list + (units >= 16) + (units >= 32);
       do {
         if (++list > last) return no_piece;
       } while (heads_[list] == no_piece);
-      id = heads_[list];
     }
+    piece_id const id = heads_[list];
     heads_[list] = table[id].link_next;
     --count_;
     return id;
@@ -79,22 +83,6 @@ class aside_lists {
     std::uint32_t const shift = highest_one(units | 63) - step_bits;
     return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
   }
-  /// One of the few behind the first, which is too small.
-  [[nodiscard, gnu::noinline]] piece_id take_later(piece_table& table, piece_id first, bytes size) {
-    piece_id before = first;
-    for (int tries = 0; tries < 3; ++tries) {
-      piece_id const id = table[before].link_next;
-      if (id == no_piece) break;
-      if (table[id].size() >= size) {
-        table[before].link_next = table[id].link_next;
-        --count_;
-        return id;
-      }
-      before = id;
-    }
-    return no_piece;
-  }
-
   std::array<piece_id, lists> heads_;
   word groups_ = 0;  // where lists may have any
   std::size_t count_ = 0;

@@ -97,15 +97,21 @@ class begin_table {
   /// expected.
   template <class BeginOf>
   [[nodiscard]] place find(std::uint64_t begin, BeginOf const& begin_of) const {
+    std::uint64_t const slots = slots_;
+    word const tags = tag_mask_, further = further_;
     std::uint64_t const hash = hash_of(begin);
-    std::uint64_t const home = home_of(hash, slots_);
-    word const here = slots_begin()[home];
-    word const tag = tag_at_home(hash);
-    if (is_of(here, tag) && here != 0) {
-      std::uint32_t const number = number_of(here, number_mask_);
-      if (begin_of(number) == begin) return {number, home};
+    std::uint64_t at = home_of(hash, slots);
+    word tag = tag_at_home(hash);
+    for (;;) {
+      word const here = slots_begin()[at];
+      if (here == 0) return {no_number, 0};
+      if (((here ^ tag) & tags) == 0) {
+        std::uint32_t const number = number_of(here, number_mask_);
+        if (begin_of(number) == begin) return {number, at};
+      }
+      if (++at == slots) at = 0;
+      if ((tag & far * further) != far * further) tag += further;
     }
-    return find_displaced(begin, home, tag, begin_of);
   }
   /// Requires an empty slot, and that nothing begins there. `is_told`: who looks finds `size` here,
   /// if it fits, and not at the piece.
@@ -216,19 +222,6 @@ class begin_table {
   }
   [[nodiscard]] word code_for(word tag, bytes size) const {
     return size < told_sizes_ && (~tag & far_mask()) != 0 ? size + sizes : word{asks};
-  }
-  template <class BeginOf>
-  [[nodiscard, gnu::noinline]] place find_displaced(std::uint64_t begin, std::uint64_t at, word tag,
-                                                    BeginOf begin_of) const {
-    for (word here = slots_begin()[at]; here != 0; here = slots_begin()[at]) {
-      if (is_of(here, tag)) {
-        std::uint32_t const number = number_of(here, number_mask_);
-        if (begin_of(number) == begin) return {number, at};
-      }
-      if (++at == slots_) at = 0;
-      tag = one_further(tag);
-    }
-    return {no_number, 0};
   }
   void set_code(std::uint64_t slot, word code) {
     auto& here = slots_begin()[slot];

@@ -282,9 +282,10 @@ class fitting {
 
   /// The first part of a piece that is not in the index goes into use; the rest into the index.
   [[nodiscard]] std::uint64_t take(piece_id id, sizes size) {
-    if (pieces_[id].size() > size.rounded) insert_free(pieces_.split(id, size.rounded));
+    bytes const cut = SetsAside && sets_aside_ ? aside_.whole(size.rounded) : size.rounded;
+    if (pieces_[id].size() > cut) insert_free(pieces_.split(id, cut));
     pieces_.set_in_use(id, size.asked);
-    in_use_ += size.rounded;
+    in_use_ += pieces_[id].size();
     return pieces_[id].begin;
   }
 

@@ -216,9 +216,10 @@ class owned_fitting {
   }
 
   [[nodiscard]] std::uint64_t take(std::uint32_t whose, piece_id id, sizes size) {
-    if (pieces_[id].size() > size.rounded) insert_free(whose, pieces_.split(id, size.rounded));
+    bytes const cut = owners_[whose]->aside.whole(size.rounded);
+    if (pieces_[id].size() > cut) insert_free(whose, pieces_.split(id, cut));
     pieces_.set_in_use(id, size.asked);
-    in_use_ += size.rounded;
+    in_use_ += pieces_[id].size();
     return pieces_[id].begin;
   }
   void free_in_earnest(std::uint32_t whose, piece_table::found found) {
