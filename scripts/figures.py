@@ -153,9 +153,21 @@ FIGURES = [
 ]
 
 
+# Allocators of README's tables, in their order: of the heap, and of the host's pools.
+HOST_NAMES = {
+    "quarry": "Quarry",
+    "cudaMallocAsync": "cudaMallocAsync",
+    "torch-2.11.0+cu130": "PyTorch 2.11",
+    "cudaMalloc": "cudaMalloc",
+    "libc": "C library's malloc",
+    "pmr-unsynchronized": "std::pmr pool",
+}
+ROW_NAMES = ALLOCATORS | HOST_NAMES
+
+
 @dataclass
 class Row:
-    """One line of README's table: one case of a benchmark."""
+    """One line of a table in README: one case of a benchmark."""
 
     title: str
     bench: str
@@ -164,8 +176,7 @@ class Row:
     def points(self, records, machine):
         """{allocator: Point}"""
         found = points(records, machine, self.bench, where=self.where)
-        return {name: next(iter(found[name].values())) for name in ALLOCATORS if name in found}
-
+        return {name: next(iter(of.values())) for name, of in found.items() if name in ROW_NAMES}
 
 
 def unit_case(workload, floats):
@@ -208,4 +219,25 @@ ROWS = [
     ),
     Row("make a heap of 8 GiB", "heap/init/construct"),
     Row("registers of a kernel that allocates", "heap/registers/malloc"),
+]
+
+
+def replacing(live, least, most):
+    """A case of host_pool_bench: one of `live` allocations at random is replaced."""
+    return {"live": live, "least": least, "most": most, "sizes": "uniform"}
+
+
+def looking(live):
+    """A case of host_lookup_bench."""
+    return {"live": live, "mean": 64, "where": "begin", "busy": "no"}
+
+
+HOST_ROWS = [
+    Row("64 B, nothing else live", "host/pool/pair", replacing(1, 64, 64)),
+    Row("256 B, 1000 live", "host/pool/pair", replacing(1000, 256, 256)),
+    Row("1 to 4096 B, 10,000 live", "host/pool/pair", replacing(10_000, 1, 4 * KIB)),
+    Row("1 B to 1 MiB, 10,000 live", "host/pool/pair", replacing(10_000, 1, MIB)),
+    Row("1 KiB to 64 MiB, 300 live", "host/pool/pair", replacing(300, KIB, 64 * MIB)),
+    Row("look-up of a record, 1000 live", "host/registry/find", looking(1000)),
+    Row("look-up of a record, 1,000,000 live", "host/registry/find", looking(1_000_000)),
 ]

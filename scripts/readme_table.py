@@ -24,14 +24,14 @@ from bench_records import (
     x_text,
 )
 import coalesced_tables
-from figures import FIGURES, ROWS
+from figures import FIGURES, HOST_NAMES, HOST_ROWS, ROWS
 
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
 HANGS = "did not come back when it was tried, and is not run any more (bench/allocators.hpp)"
 
 
 def heading(allocator):
-    name = ALLOCATORS.get(allocator, allocator).split(" (")[0]
+    name = (ALLOCATORS | HOST_NAMES).get(allocator, allocator).split(" (")[0]
     return f"**{name}**" if allocator == "quarry" else name
 
 
@@ -49,6 +49,39 @@ def notes(found):
     return [f"`hangs`: {HANGS}."] if hung else []
 
 
+def row_table(rows, allocators):
+    """`rows`: pairs of a Row and its points."""
+    return table(
+        ["", "unit", *map(heading, allocators)],
+        [
+            [
+                row.title,
+                next(point.unit for point in found.values()).replace("us", "µs"),
+                *(point_text(found.get(name)) for name in allocators),
+            ]
+            for row, found in rows
+        ],
+    )
+
+
+def host_table(records, machine):
+    """What the host's pools cost on a machine."""
+    rows = [(row, row.points(records, machine)) for row in HOST_ROWS]
+    rows = [(row, found) for row, found in rows if found]
+    if not rows:
+        return []
+    everything = [point for _, found in rows for point in found.values()]
+    allocators = [name for name in HOST_NAMES if any(name in found for _, found in rows)]
+    memory = "device" if "cudaMalloc" in allocators else "host"
+    lines = [
+        "",
+        f"Host pools on {machine}, {memory} memory: a deallocation and an allocation after it, one",
+        f"of the live ones replaced at random; medians, {origin(everything)}.",
+        "",
+    ]
+    return lines + list(row_table(rows, allocators))
+
+
 def short_table(records, plots):
     """README's lines between the markers; `plots` is the folder of the plots, seen from there."""
     if not records:
@@ -64,23 +97,15 @@ def short_table(records, plots):
         "never frees.",
         "",
     ]
-    lines += table(
-        ["", "unit", *map(heading, allocators)],
-        [
-            [
-                row.title,
-                next(point.unit for point in found.values()).replace("us", "µs"),
-                *(point_text(found.get(name)) for name in allocators),
-            ]
-            for row, found in rows
-        ],
-    )
+    lines += row_table(rows, allocators)
     lines += ["", *notes(everything)]
     lines += [
         "All sizes, spreads, and CPU threads beside malloc and mimalloc:",
         f"[figures]({plots}/README.md), drawn from `bench/results` by `make plots`.",
     ]
     lines += ["", f"![{FIGURES[0].title}]({plots}/{FIGURES[0].name}.{machine}.png)"]
+    for host in machines(records):
+        lines += host_table(records, host)
     return lines
 
 
