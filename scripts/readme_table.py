@@ -76,7 +76,7 @@ def host_table(records, machine):
     lines = [
         "",
         f"Host pools on {machine}, {memory} memory: a deallocation and an allocation after it, one",
-        f"of the live ones replaced at random; medians, {origin(everything)}.",
+        f"of the live ones replaced at random; look-ups of a first byte. Medians, {origin(everything)}.",
         "",
     ]
     return lines + list(row_table(rows, allocators))

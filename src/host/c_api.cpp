@@ -15,6 +15,8 @@
 
 /// A pool over any resource. Its functions are Guarded by: `mutex`.
 struct quarry_pool {
+  static constexpr char const* noun = "pool";
+
   virtual ~quarry_pool() = default;
   virtual void* allocate(quarry::bytes size) = 0;
   virtual bool deallocate(void* memory) = 0;

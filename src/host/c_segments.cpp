@@ -9,12 +9,19 @@ using quarry::c_api::fail;
 using quarry::c_api::guarded;
 using quarry::c_api::with;
 
-/// `shared` has locks of its own; the mutex only makes its calls take turns, like those of pools.
+/// Takes no lock: `shared` has its own, which a child of fork can take.
 struct quarry_segment {
+  static constexpr char const* noun = "segment";
+
   quarry_segment(std::string name, quarry::bytes size) : shared{std::move(name), size} {}
 
+  struct no_lock {
+    static void lock() {}
+    static void unlock() {}
+  };
+
   quarry::shared_resource shared;
-  std::mutex mutex;
+  no_lock mutex;
 };
 
 quarry_status quarry_segment_open(char const* name, uint64_t size, quarry_segment** segment) {

@@ -39,12 +39,12 @@ quarry_status guarded(Work const& work) noexcept {
   }
 }
 
-/// The same for a call on what has a `mutex`, which it holds meanwhile. `has_result`: there is
-/// somewhere for it to go.
+/// The same for a call on what has a `mutex`, which it holds meanwhile, and a `noun`. `has_result`:
+/// there is somewhere for it to go.
 template <class Object, class Work>
 quarry_status with(Object* on, char const* call, bool has_result, Work const& work) noexcept {
   return guarded([&] {
-    if (on == nullptr) throw bad_argument{std::string{call} + ": its first argument is null"};
+    if (on == nullptr) throw bad_argument{std::string{call} + ": the " + Object::noun + " is null"};
     if (!has_result) throw bad_argument{std::string{call} + ": where the result goes is null"};
     std::lock_guard const held{on->mutex};
     return work();

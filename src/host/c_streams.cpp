@@ -4,6 +4,8 @@
 #include "quarry/host/cuda_streams.hpp"
 #include "quarry/host/stream_pool.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 
 using quarry::c_api::fail;
@@ -12,6 +14,8 @@ using quarry::c_api::with;
 
 /// Guarded by: `mutex`.
 struct quarry_stream_pool {
+  static constexpr char const* noun = "pool";
+
   quarry_stream_pool(int device, quarry::stream_pool_options const& options)
       : pool{quarry::device_resource{device}, quarry::cuda_streams{device}, options} {}
 
@@ -21,7 +25,14 @@ struct quarry_stream_pool {
 
 namespace {
 
-quarry::cuda_stream stream_of(void* stream) { return static_cast<quarry::cuda_stream>(stream); }
+constexpr std::uintptr_t per_thread = 2;  // cudaStreamPerThread
+
+quarry::cuda_stream stream_of(void* stream) {
+  if (reinterpret_cast<std::uintptr_t>(stream) == per_thread)
+    throw quarry::bad_argument{
+        "quarry_stream_pool: cudaStreamPerThread is another stream in each thread"};
+  return static_cast<quarry::cuda_stream>(stream);
+}
 
 }  // namespace
 
@@ -32,14 +43,13 @@ quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
     if (pool == nullptr)
       throw quarry::bad_argument{"quarry_stream_pool_create: where the result goes is null"};
     quarry_pool_options wanted = quarry_pool_default_options();
-    wanted.alignment = 0;
     if (options != nullptr) wanted = *options;
     quarry::stream_pool_options const usual;
     quarry::stream_pool_options const all{
         .first_block = wanted.first_block,
         .next_block = wanted.next_block,
         .growth = wanted.growth_percent,
-        .alignment = wanted.alignment != 0 ? wanted.alignment : usual.alignment,
+        .alignment = std::max<quarry::bytes>(wanted.alignment, usual.alignment),
         .most = wanted.most != 0 ? wanted.most : usual.most,
         .name = wanted.name != nullptr ? wanted.name : ""};
     *pool = std::make_unique<quarry_stream_pool>(wanted.device, all).release();

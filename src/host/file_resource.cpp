@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/file_resource.hpp"
 
+#include "whole_pages.hpp"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,11 +22,6 @@ int open_nameless(std::string const& directory) {
     throw resource_failed{"file_resource: mkostemp in " + directory, std::strerror(errno)};
   unlink(path.c_str());
   return file;
-}
-
-bytes page_size() { return static_cast<bytes>(sysconf(_SC_PAGESIZE)); }
-bytes whole_pages(bytes size) {
-  return size == 0 ? page_size() : (size + page_size() - 1) & ~(page_size() - 1);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/lasting_memory.hpp"
 
+#include "whole_pages.hpp"
+
 #include "quarry/core/bits.hpp"
 
 #include <sys/mman.h>
@@ -15,11 +17,6 @@
 namespace quarry {
 namespace {
 
-bytes page_bytes() {
-  static bytes const size = static_cast<bytes>(sysconf(_SC_PAGESIZE));
-  return size;
-}
-
 /// Addresses that wait to be handed out again, by use and size. Guarded by: the mutex.
 struct waiting {
   std::mutex mutex;
@@ -33,9 +30,9 @@ waiting& all() {
 }  // namespace
 
 bytes lasting_size(bytes size) {
-  bytes const pages = std::max<bytes>(1, (size + page_bytes() - 1) / page_bytes());
+  bytes const pages = std::max<bytes>(1, (size + page_size() - 1) / page_size());
   bytes const step = std::max<bytes>(1, (bytes{1} << highest_one(pages)) / 8);
-  return (pages + step - 1) / step * step * page_bytes();
+  return (pages + step - 1) / step * step * page_size();
 }
 
 void* lasting_allocate(lasting_use use, bytes size) {

@@ -2,6 +2,8 @@
 // By the system calls themselves: their library is not on every machine.
 #include "quarry/host/numa_resource.hpp"
 
+#include "whole_pages.hpp"
+
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -16,11 +18,6 @@ namespace {
 
 constexpr unsigned most_nodes = 1024;
 constexpr unsigned bits = 8 * sizeof(unsigned long);
-
-bytes page_size() { return static_cast<bytes>(sysconf(_SC_PAGESIZE)); }
-bytes whole_pages(bytes size) {
-  return size == 0 ? page_size() : (size + page_size() - 1) & ~(page_size() - 1);
-}
 
 bool bind(void* memory, bytes size, unsigned node) {
   std::array<unsigned long, most_nodes / bits> nodes{};

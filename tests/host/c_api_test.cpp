@@ -263,6 +263,9 @@ TEST(CApiStreamPool, ServesAStreamAgainOnTheGpu) {
   EXPECT_EQ(quarry_stream_pool_deallocate(pool, first, nullptr), QUARRY_NOT_IN_USE);
   ASSERT_EQ(quarry_stream_pool_allocate(pool, 1000, nullptr, &second), QUARRY_OK);
   EXPECT_EQ(first, second);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 256, 0u);
+  void* const per_thread = reinterpret_cast<void*>(std::uintptr_t{2});
+  EXPECT_EQ(quarry_stream_pool_deallocate(pool, second, per_thread), QUARRY_BAD_ARGUMENT);
   quarry_record record{};
   EXPECT_EQ(quarry_find(static_cast<char*>(second) + 500, &record), QUARRY_OK);
   EXPECT_EQ(record.resource, uint32_t{QUARRY_DEVICE});

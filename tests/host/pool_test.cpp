@@ -26,12 +26,12 @@ TYPED_TEST(Pool, TakesABlockWhenNothingFitsAndKeepsItWhenItIsFree) {
   EXPECT_EQ(from.counts().held, 4096u);
   EXPECT_EQ(from.counts().live, 100u);
   EXPECT_EQ(from.counts().rounded, 112u);
-  void* const second = from.allocate(5000);
-  EXPECT_EQ(from.counts().held, 4096u + 5008u);
+  void* const second = from.allocate(5105);
+  EXPECT_EQ(from.counts().held, 4096u + 5120u);
   EXPECT_TRUE(from.deallocate(first));
   EXPECT_TRUE(from.deallocate(second));
-  EXPECT_EQ(from.counts().held, 4096u + 5008u);
-  EXPECT_EQ(from.counts().most_live, 5100u);
+  EXPECT_EQ(from.counts().held, 4096u + 5120u);
+  EXPECT_EQ(from.counts().most_live, 5205u);
   from.release();
   EXPECT_EQ(from.counts().held, 0u);
   EXPECT_EQ(from.resource().held(), 0u);
@@ -79,8 +79,8 @@ TYPED_TEST(Pool, AFailedAllocationLeavesEveryCountAsItWas) {
 TYPED_TEST(Pool, GivesBackWhatIsFreeBeforeItSaysThatThereIsNoMemory) {
   pool<simulated_resource, TypeParam> from{simulated_resource{10'000}, small};
   from.deallocate(from.allocate(4000));
-  void* const large = from.allocate(9000);
-  EXPECT_EQ(from.counts().held, 9008u);
+  void* const large = from.allocate(9210);
+  EXPECT_EQ(from.counts().held, 9216u);
   EXPECT_TRUE(from.deallocate(large));
 }
 
@@ -271,6 +271,26 @@ TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
   (void)from.allocate(2_MiB);
   EXPECT_EQ(from.counts().coalesces, 1u);
   EXPECT_EQ(from.counts().held, 8_MiB);
+}
+
+/// Also an array that is a block of its own: what it gave back serves it again, and what else is
+/// set aside stays so.
+TEST(Pool, ServesALargeOddSizeAgainWithoutMerging) {
+  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB}};
+  void* const little = from.allocate(100);
+  void* const kept = from.allocate(100);
+  void* large = from.allocate(100'000'000);
+  from.deallocate(little);
+  for (int i = 0; i < 3; ++i) {
+    from.deallocate(large);
+    void* const again = from.allocate(100'000'000);
+    EXPECT_EQ(again, large);
+    large = again;
+  }
+  EXPECT_EQ(from.counts().blocks_taken, 2u);
+  EXPECT_EQ(from.allocate(100), little) << "it was merged";
+  from.deallocate(kept);
+  EXPECT_TRUE(from.audit().empty());
 }
 
 }  // namespace

@@ -172,6 +172,7 @@ class begin_table {
     std::uint64_t const hash = hash_of(begin);
     std::uint64_t at = home_of(hash, slots);
     word tag = hash << rest_shift_.seen();
+    word const further = further_.seen();
     for (std::uint64_t left = slots; left != 0; --left) {
       word const here = slots_begin()[at].seen();
       if (here == 0) break;
@@ -185,7 +186,7 @@ class begin_table {
         }
       }
       if (++at == slots) at = 0;
-      tag = one_further(tag);
+      if ((tag & far * further) != far * further) tag += further;
     }
     return {};
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host pools for C, and for what calls C. No exception crosses it: calls give a status, and
  * quarry_last_error says what happened. All functions may be called from any thread; calls to one
- * pool take turns. */
+ * pool take turns. Who destroys or closes sees to it that no other call goes on. */
 #ifndef QUARRY_HOST_C_API_H
 #define QUARRY_HOST_C_API_H
 
@@ -91,7 +91,8 @@ quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
  * legacy default stream. QUARRY_RESOURCE_FAILED in a build without CUDA. */
 typedef struct quarry_stream_pool quarry_stream_pool;
 
-/* `options` as of a pool, and 0 means 256 for the alignment. */
+/* `options` as of a pool, but all is aligned to 256 at least. cudaStreamPerThread is a bad
+ * argument, since it names another stream in each thread. */
 quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
                                         quarry_stream_pool** pool);
 /* Waits until the streams are done. Null is ignored. */
@@ -108,8 +109,9 @@ quarry_status quarry_stream_pool_forget(quarry_stream_pool* pool, void* stream);
 quarry_status quarry_stream_pool_release(quarry_stream_pool* pool);
 quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_pool_counts* counts);
 
-/* Memory that processes share, by names. The segment is gone when the last has closed it, or was
- * killed. Offsets are the same in all processes, addresses are not. */
+/* Memory that processes share, by names. The segment is gone when the last has closed it; if that
+ * was killed, when one who opens it later closes it. Offsets are the same in all processes,
+ * addresses are not. */
 typedef struct quarry_segment quarry_segment;
 
 /* Opens segment `name` of `size` bytes, or makes it; 0: the size that it has. */

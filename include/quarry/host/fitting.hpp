@@ -75,6 +75,12 @@ class fitting {
     return take(id, size);
   }
 
+  /// The size of the piece that is cut for `rounded` bytes where there is room: set aside, it is
+  /// found again for them.
+  [[nodiscard]] bytes size_of_cut(bytes rounded) const {
+    return SetsAside && sets_aside_ ? aside_.whole(rounded) : rounded;
+  }
+
   /// Takes over a block that is large enough, and allocates a piece of it. Requires room
   /// (`reserve`).
   [[nodiscard]] std::uint64_t allocate_in(block const& fresh, sizes size) {
@@ -282,7 +288,7 @@ class fitting {
 
   /// The first part of a piece that is not in the index goes into use; the rest into the index.
   [[nodiscard]] std::uint64_t take(piece_id id, sizes size) {
-    bytes const cut = SetsAside && sets_aside_ ? aside_.whole(size.rounded) : size.rounded;
+    bytes const cut = size_of_cut(size.rounded);
     if (pieces_[id].size() > cut) insert_free(pieces_.split(id, cut));
     pieces_.set_in_use(id, size.asked);
     in_use_ += pieces_[id].size();

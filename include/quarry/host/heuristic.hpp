@@ -11,7 +11,7 @@
 namespace quarry {
 
 /// What a heuristic sees of its pool. `live`, `rounded`: bytes in use as they were asked for, and
-/// rounded up to the alignment.
+/// by the pieces that serve it.
 struct pool_state {
   bytes held = 0;
   bytes releasable = 0;

@@ -70,6 +70,9 @@ class owned_fitting {
     return owners_[whose]->aside.count() != 0 || owners_[whose]->free.any() != no_piece;
   }
 
+  /// As fitting's.
+  [[nodiscard]] bytes size_of_cut(bytes rounded) const { return owners_[0]->aside.whole(rounded); }
+
   /// Takes over a block that is large enough, and allocates a piece of it; the rest is the owner's.
   /// Requires room (`reserve`).
   [[nodiscard]] std::uint64_t allocate_in(std::uint32_t whose, block const& fresh, sizes size) {
@@ -216,7 +219,7 @@ class owned_fitting {
   }
 
   [[nodiscard]] std::uint64_t take(std::uint32_t whose, piece_id id, sizes size) {
-    bytes const cut = owners_[whose]->aside.whole(size.rounded);
+    bytes const cut = size_of_cut(size.rounded);
     if (pieces_[id].size() > cut) insert_free(whose, pieces_.split(id, cut));
     pieces_.set_in_use(id, size.asked);
     in_use_ += pieces_[id].size();

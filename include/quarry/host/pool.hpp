@@ -18,7 +18,8 @@ struct pool_options {
   std::uint32_t growth = 12;  ///< the least that it asks for later, as percent of what it holds
   /// Of all allocations, and what sizes are rounded up to: a power of two from 16 to 16 KiB
   bytes alignment = 16;
-  bytes most = ~bytes{0};  ///< bytes that the pool holds at most
+  bytes most =
+      ~bytes{0};  ///< bytes that the pool holds at most, with up to 1/32 that pieces are cut larger
   heuristic coalesce = heuristic::never();
   /// Frees after which blocks go back, but for the most bytes that were in use during these; 0:
   /// never
@@ -254,13 +255,13 @@ class pool {
   }
 
   [[nodiscard]] std::uint64_t grow_for(sizes both) {
-    bytes size = std::max(both.rounded, least_block());
+    bytes size = std::max(strategy_.size_of_cut(both.rounded), least_block());
     if (options_.coalesce.asked == heuristic::moment::before_growth) {
       if (bytes const wanted = options_.coalesce.wanted(state())) {
         coalesce(wanted);
         if (options_.coalesce.rules == heuristic_rules::quarry) {
           if (auto const found = strategy_.allocate(both)) return *found;
-          size = std::max(both.rounded, least_block());
+          size = std::max(strategy_.size_of_cut(both.rounded), least_block());
         }
       }
     }

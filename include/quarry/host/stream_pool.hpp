@@ -329,7 +329,8 @@ class stream_pool {
 
   [[nodiscard]] std::uint64_t grow_for(state& its, sizes both, bool may_release) {
     strategy_.reserve();
-    block const fresh = ask_for(std::max(both.rounded, least_block()), both, may_release);
+    block const fresh =
+        ask_for(std::max(strategy_.size_of_cut(both.rounded), least_block()), both, may_release);
     try {
       settle(resource_);
       if (ledger_) ledger_->add_block(fresh.begin, fresh.size);
