@@ -87,26 +87,25 @@ std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved
 class_shape make_class_shape(size_class id, bytes segment_bytes) {
   class_shape shape{};
   shape.size = size_of_class(id);
-  shape.slices = static_cast<std::uint32_t>(segment_bytes / shape.size);
+  auto slices = static_cast<std::uint32_t>(segment_bytes / shape.size);
   // The largest units that still give every slot several of a segment's, and leave less than 1/128
   // of it unused.
   shape.unit_shift = 10;
   auto const fits = [&](std::uint32_t shift) {
-    std::uint32_t const units = shape.slices >> shift;
+    std::uint32_t const units = slices >> shift;
     return shift == 0 ||
-           (units >= 4 * slots_per_class && shape.slices - (units << shift) <= shape.slices / 128);
+           (units >= 4 * slots_per_class && slices - (units << shift) <= slices / 128);
   };
   while (!fits(shape.unit_shift)) --shape.unit_shift;
-  shape.units = shape.slices >> shape.unit_shift;
-  shape.slices = shape.units << shape.unit_shift;
+  shape.units = slices >> shape.unit_shift;
+  slices = shape.units << shape.unit_shift;
   shape.run_segments =
-      static_cast<std::uint8_t>(std::clamp(slices_per_run / shape.slices, 1u, segments_per_run));
+      static_cast<std::uint8_t>(std::clamp(slices_per_run / slices, 1u, segments_per_run));
   auto const by_units = divider::by(shape.units);
   shape.unit_multiplier = by_units.multiplier;
   shape.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
   auto const by_size = divider::by(shape.size);
-  shape.size_multiplier = by_size.multiplier;
-  shape.size_divider_shift = by_size.shift;
+  shape.slice = {shape.size, slices, by_size.multiplier, by_size.shift};
   return shape;
 }
 
@@ -224,7 +223,7 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
   for (size_class id = 0; id < state.classes; ++id) {
     std::uint32_t const wanted = std::min(learned_[id], block_slot::longest_run(state.shapes[id]));
     bool const fits = wanted != 0 && next + wanted <= end;
-    if (!fits || state.shapes[id].slices % bits_per_word != 0) continue;
+    if (!fits) continue;
     slice_supply::format_run(state, id, segment_run{}.next(next, wanted));
     state.runs[id].value &= ~class_run::busy_bit;
     state.with_run[id / bits_per_word] |= word{1} << id % bits_per_word;
@@ -372,6 +371,8 @@ char const* name_of(fault_kind kind) {
       return "use of a destroyed heap";
     case fault_kind::table_full:
       return "map of superblocks is full";
+    case fault_kind::stalled:
+      return "malloc gave up waiting for a lane that does not go on";
     case fault_kind::count_:
       break;
   }

@@ -16,11 +16,10 @@ void for_each_live_slice(
     segment_use const use = state.segments[segment].load();
     if (!use.is_slices()) continue;
     size_class const id = use.slices_class();
-    for (std::uint32_t slice = 0; slice < state.shapes[id].slices; ++slice) {
+    for (std::uint32_t slice = 0; slice < state.shapes[id].slice.slices; ++slice) {
       bool const is_back =
           (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
-      if (!is_back && state.handed_out(id, state.segments[segment].look().shape, segment, slice))
-        visit(segment, id, slice);
+      if (!is_back && state.handed_out(id, segment, slice)) visit(segment, id, slice);
     }
   }
 }
@@ -43,6 +42,7 @@ class auditor {
       expect(state_.class_tree(id).audit(),
              "a class tree's inner levels do not cover its leaves, class", id);
       expect(!class_run::is_busy(state_.runs[id].value), "a class's run is locked, class", id);
+      check_slots(id);
     }
     for (std::uint32_t segment = 0; segment < state_.segments_reserved; ++segment)
       check_segment(segment);
@@ -50,6 +50,42 @@ class auditor {
   }
 
  private:
+  /// A class's slots all deal out its run, whose segments are its own, and those without tickets
+  /// are counted.
+  void check_slots(size_class id) {
+    segment_run const run = class_run::run_of(state_.runs[id].value);
+    std::uint32_t used_up = 0;
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+      word const slot = state_.slot(id, i).peek();
+      expect(block_slot::run_of(slot) == run,
+             "a slot deals out another run than its class's, class", id);
+      expect(block_slot::ticket_of(slot) < block_slot::ticket_limit + (1u << 20),
+             "a slot's tickets were not set back, class", id);
+      bool const has_tickets =
+          block_slot::ticket_of(slot) < block_slot::tickets_of(state_.shapes[id], run, i);
+      if (!has_tickets) ++used_up;
+    }
+    expect(used_up == class_run::used_up(state_.runs[id].value),
+           "a class counts its used-up slots wrongly, class", id);
+    for (std::uint32_t i = 0; i < run.count(); ++i) {
+      segment_use const use = state_.segments[run.first() + i].load();
+      expect(!is_dealt_from(id, i) ||
+                 (use.is_slices_of(id) && state_.segments[run.first() + i].run_key() == run.key()),
+             "a run deals out a segment that is not its own, segment", run.first() + i);
+    }
+  }
+
+  /// Whether tickets of class `id` lead to segment number `index` of its run.
+  [[nodiscard]] bool is_dealt_from(size_class id, std::uint32_t index) {
+    class_shape const& shape = state_.shapes[id];
+    for (std::uint32_t unit = index * shape.units; unit < (index + 1) * shape.units; ++unit) {
+      std::uint32_t const next =
+          block_slot::ticket_of(state_.slot(id, unit % slots_per_class).peek());
+      if (next < (unit / slots_per_class + 1) << shape.unit_shift) return true;
+    }
+    return false;
+  }
+
   void check_segment(std::uint32_t segment) {
     segment_use const use = state_.segments[segment].load();
     bool const is_claimable = state_.segment_tree().contains(segment);
@@ -75,28 +111,35 @@ class auditor {
 
   void check_blocks(std::uint32_t segment, size_class id) {
     std::uint32_t free_blocks = 0;
+    std::uint32_t const generation = state_.segments[segment].load().generation();
+    expect(generation == state_.segments[segment].generation(),
+           "a segment's use is not of its generation, segment", segment);
     for (std::uint32_t index = 0; index < state_.blocks_of(id); ++index) {
       block const one = state_.block_at(id, segment, index);
+      block_state const now = one.peek();
       std::uint32_t back = 0;
+      bool strays = false;
       for (std::uint32_t i = 0; i < one.words(); ++i) {
         word const bits = one.at(i).peek();
-        expect((bits & one.empty(i)) == one.empty(i), "bits without slices are not ones, segment",
-               segment);
-        back += count_ones(bits & ~one.empty(i));
+        strays = strays || (bits & ~one.mask(i)) != 0;
+        back += count_ones(bits);
       }
-      if (one.is_free()) {
-        ++free_blocks;
-        expect(back == 0 && one.count() == block::free, "a free block has bits set, segment",
-               segment);
-      } else {
-        expect(one.count() == static_cast<std::int32_t>(back) && back < one.slices(),
-               "a block counts its slices wrongly, segment", segment);
-      }
+      expect(!strays, "bits without slices are set, segment", segment);
+      expect(now.generation() == generation, "a block is of another generation, segment", segment);
+      expect(now.inside() == 0 && !now.is_closing() && now.is_closed() == now.is_free(),
+             "a lane is still in a block, segment", segment);
+      expect(now.count() == static_cast<std::int32_t>(back),
+             "a block counts its slices wrongly, segment", segment);
+      if (now.is_free()) ++free_blocks;
+      expect(now.is_free() ? back == 0 : back < one.slices(),
+             now.is_free() ? "a free block has bits set, segment"
+                           : "a block with nothing in use is not free, segment",
+             segment);
       bool const advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
                index % bits_per_word &
            1) != 0;
-      expect(advertised || (back == 0 && !one.is_free()),
+      expect(advertised || (back == 0 && !now.is_free()),
              "a block with something to claim is not advertised, segment", segment);
       expect(!advertised || state_.class_tree(id).contains(segment),
              "a class tree lacks a segment that advertises, segment", segment);
@@ -111,7 +154,8 @@ class auditor {
   /// Blocks from `first` on, which the segment does not have at present.
   void check_unused_blocks(std::uint32_t segment, std::uint32_t first) {
     for (std::uint32_t index = first; index < state_.blocks_per_segment; ++index) {
-      expect(state_.block_at(0, segment, index).count() == 0,
+      block_state const now = state_.block_at(0, segment, index).peek();
+      expect((now.bits() & ~word{block_state::last_generation}) == 0,
              "a block counts slices and is not there, segment", segment);
       bool const advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
@@ -151,8 +195,8 @@ heap_stats heap::stats() const {
     segment_use const use = state.segments[segment].load();
     if (use.is_free()) result.free_segments += state.segment_bytes();
     if (use.is_slices()) {
-      bound +=
-          bytes{state.shapes[use.slices_class()].slices} * state.shapes[use.slices_class()].size;
+      bound += bytes{state.shapes[use.slices_class()].slice.slices} *
+               state.shapes[use.slices_class()].size;
     } else if (use.is_head()) {
       result.live += bytes{use.count()} << state.segment_shift;
       ++result.allocations;

@@ -15,97 +15,101 @@
 namespace quarry {
 namespace {
 
-/// A block of which no slice is back.
+/// A block of which no slice is back, in `generation`.
 struct owned_block {
-  explicit owned_block(std::uint32_t slices) : one{words.data(), state, slices}, count{slices} {
-    for (std::uint32_t i = 0; i < one.words(); ++i) words[i] = one.empty(i);
-  }
+  explicit owned_block(std::uint32_t slices, std::uint32_t generation = 0)
+      : state{generation}, one{words.data(), state, slices}, count{slices} {}
 
   [[nodiscard]] slice_word word_of(std::uint32_t slice) const {
     return one.at(slice / bits_per_word);
   }
   static word bit_of(std::uint32_t slice) { return word{1} << slice % bits_per_word; }
+  [[nodiscard]] block_state now() const { return block_state{state}; }
 
-  /// The state after the slice came back.
-  word release(std::uint32_t slice) {
-    EXPECT_EQ(word_of(slice).release(bit_of(slice)) & bit_of(slice), 0u) << "slice " << slice;
-    return one.add(1);
+  /// Whether the slice was in use.
+  bool release(std::uint32_t slice) {
+    EXPECT_TRUE(one.announce(1).is_open_in(now().generation()));
+    if ((word_of(slice).release(bit_of(slice)) & bit_of(slice)) == 0) return true;
+    (void)one.retract(1);
+    return false;
   }
 
   /// Whether the block became free.
-  bool release_and_pass_on(std::uint32_t slice) {
-    word const now = release(slice);
-    return one.is_complete(now) && one.become_free(now);
+  bool release_and_settle(std::uint32_t slice) {
+    EXPECT_TRUE(release(slice)) << "slice " << slice;
+    return one.close(one.look());
   }
 
   bool release_all() {
     bool is_free = false;
-    for (std::uint32_t slice = 0; slice < count; ++slice) is_free = release_and_pass_on(slice);
+    for (std::uint32_t slice = 0; slice < count; ++slice) is_free = release_and_settle(slice);
     return is_free;
   }
 
-  /// How many of `wanted` slices are the caller's now. What it asked for too much is added again at
-  /// once.
-  std::uint32_t reserve(std::uint32_t wanted) {
-    word const before = one.reserve(wanted);
-    EXPECT_FALSE(block::is_closed(before));
-    std::uint32_t const reserved = block::reserved_of(before, wanted);
-    if (reserved != wanted) (void)one.add(wanted - reserved);
-    return reserved;
-  }
-
   void expect_free() const {
-    EXPECT_TRUE(one.is_free());
-    EXPECT_EQ(one.count(), block::free);
-    for (std::uint32_t i = 0; i < one.words(); ++i)
-      EXPECT_EQ(words[i], one.empty(i)) << "word " << i;
+    EXPECT_TRUE(now().is_free());
+    EXPECT_TRUE(now().is_closed());
+    EXPECT_EQ(now().count(), 0);
+    EXPECT_EQ(now().inside(), 0u);
+    for (std::uint32_t i = 0; i < one.words(); ++i) EXPECT_EQ(words[i], 0u) << "word " << i;
   }
 
   std::array<word, words_per_block> words{};
-  word state = 0;
+  word state;
   block one;
   std::uint32_t count;
 };
 
-constexpr word one_epoch = word{1} << 32;
+TEST(BlockState, KeepsItsFieldsApart) {
+  word const three = 3;
+  block_state const all{block_state::last_generation + block_state::closing +
+                        5 * block_state::one_inside - three * block_state::one_slice};
+  EXPECT_EQ(all.generation(), block_state::last_generation);
+  EXPECT_EQ(all.inside(), 5u);
+  EXPECT_EQ(all.count(), -3);
+  EXPECT_TRUE(all.is_closing());
+  EXPECT_FALSE(all.is_closed() || all.is_free() || all.has_slices());
+  EXPECT_TRUE(all.is_open_in(block_state::last_generation)) << "releases go on while it is closing";
+  EXPECT_FALSE(all.is_claimable_in(block_state::last_generation));
+  EXPECT_FALSE(all.is_open_in(0));
+  block_state const none{0};
+  EXPECT_TRUE(none.is_open_in(0) && none.is_claimable_in(0));
+}
 
-TEST(Block, HasAWordForEach64SlicesAndOnesWhereItHasNone) {
+TEST(BlockState, HasRoomFor2To19LanesInside) {
+  constexpr word lanes = word{1} << 19;
+  block_state const entered{lanes * block_state::one_inside - lanes * block_state::one_slice};
+  EXPECT_EQ(entered.inside(), lanes);
+  EXPECT_EQ(entered.count(), -static_cast<std::int32_t>(lanes));
+  block_state const announced{(lanes + slices_per_block) * block_state::one_slice};
+  EXPECT_EQ(announced.count(), static_cast<std::int32_t>(lanes + slices_per_block));
+}
+
+TEST(Block, HasAWordForEach64SlicesAndNoBitsWhereItHasNone) {
   owned_block const a{70};
   EXPECT_EQ(a.one.slices(), 70u);
   EXPECT_EQ(a.one.words(), 2u);
-  EXPECT_EQ(a.one.empty(0), 0u);
-  EXPECT_EQ(a.one.empty(1), ~low_bits(6));
+  EXPECT_EQ(a.one.mask(0), ~word{0});
+  EXPECT_EQ(a.one.mask(1), low_bits(6));
   EXPECT_EQ((owned_block{1024}.one.words()), 16u);
-  EXPECT_EQ((owned_block{1}.one.empty(0)), ~word{1});
+  EXPECT_EQ((owned_block{1}.one.mask(0)), 1u);
 }
 
 TEST(Block, CountsWhatComesBack) {
   owned_block a{128};
   EXPECT_FALSE(a.one.has_something());
-  (void)a.release(64);
-  (void)a.release(3);
+  EXPECT_TRUE(a.release(64));
+  EXPECT_TRUE(a.release(3));
   EXPECT_TRUE(a.one.has_something());
-  EXPECT_EQ(a.one.count(), 2);
-  EXPECT_EQ(a.one.add(5), 7u);
+  EXPECT_EQ(a.now().count(), 2);
 }
 
-TEST(Block, SaysThatNothingFollowsFromAReleaseButTheFirstAndTheLast) {
+TEST(Block, TellsADoubleFreeByItsBitAndChangesNothing) {
   owned_block a{128};
-  EXPECT_FALSE(a.one.is_plain(a.release(0), 1)) << "the first has to be advertised";
-  for (std::uint32_t slice = 1; slice < 127; ++slice)
-    EXPECT_TRUE(a.one.is_plain(a.release(slice), 1)) << "slice " << slice;
-  word const last = a.release(127);
-  EXPECT_FALSE(a.one.is_plain(last, 1));
-  EXPECT_TRUE(a.one.is_complete(last));
-  EXPECT_FALSE(block::is_closed(last));
-}
-
-TEST(Block, SaysThatAReleaseOfSeveralIsTheFirst) {
-  owned_block a{128};
-  (void)a.one.at(0).release(0b111);
-  EXPECT_FALSE(a.one.is_plain(a.one.add(3), 3));
-  (void)a.one.at(0).release(0b111000);
-  EXPECT_TRUE(a.one.is_plain(a.one.add(3), 3));
+  EXPECT_TRUE(a.release(64));
+  word const before = a.state;
+  EXPECT_FALSE(a.release(64));
+  EXPECT_EQ(a.state, before);
 }
 
 TEST(Block, BecomesFreeWhenItsLastSliceComesBack) {
@@ -113,208 +117,156 @@ TEST(Block, BecomesFreeWhenItsLastSliceComesBack) {
     SCOPED_TRACE(slices);
     owned_block a{slices};
     for (std::uint32_t slice = 0; slice + 1 < slices; ++slice) {
-      ASSERT_FALSE(a.release_and_pass_on(slice));
-      ASSERT_FALSE(a.one.is_free());
+      ASSERT_FALSE(a.release_and_settle(slice));
+      ASSERT_FALSE(a.now().is_free());
     }
-    EXPECT_TRUE(a.release_and_pass_on(slices - 1));
+    EXPECT_TRUE(a.release_and_settle(slices - 1));
     a.expect_free();
   }
 }
 
 TEST(Block, DoesNotBecomeFreeBeforeAllBitsHaveArrived) {
   owned_block a{70};
-  for (std::uint32_t slice = 0; slice < 69; ++slice) (void)a.release(slice);
-  word const complete = a.one.add(1);
+  for (std::uint32_t slice = 0; slice < 69; ++slice) EXPECT_TRUE(a.release(slice));
+  EXPECT_TRUE(a.one.announce(1).is_open_in(0));
+  block_state const complete = a.now();
   ASSERT_TRUE(a.one.is_complete(complete));
-  EXPECT_FALSE(a.one.become_free(complete)) << "the last bit is still on its way";
-  EXPECT_FALSE(a.one.is_free());
+  EXPECT_FALSE(a.one.close(complete)) << "the last bit is still on its way";
+  EXPECT_EQ(a.state, complete.bits());
   (void)a.word_of(69).release(a.bit_of(69));
-  EXPECT_TRUE(a.one.become_free(complete));
+  EXPECT_TRUE(a.one.close(complete));
   a.expect_free();
 }
 
-TEST(Block, DoesNotBecomeFreeInAnotherEpochThanItWasCompleteIn) {
+TEST(Block, DoesNotBecomeFreeWhileALaneIsInside) {
   owned_block a{3};
-  (void)a.release(0);
-  (void)a.release(1);
-  word const complete = a.release(2);
-  ASSERT_EQ(a.reserve(1), 1u);
-  EXPECT_FALSE(a.one.become_free(complete)) << "a slice is reserved";
-  word const later = a.one.add(1);
-  EXPECT_TRUE(a.one.is_complete(later));
-  EXPECT_NE(later, complete);
-  EXPECT_FALSE(a.one.become_free(complete)) << "bits may have been claimed and come back since";
-  EXPECT_TRUE(a.one.become_free(later));
-  EXPECT_FALSE(a.one.become_free(later)) << "it is free already";
+  EXPECT_TRUE(a.release(0) && a.release(1));
+  ASSERT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
+  EXPECT_FALSE(a.release_and_settle(2));
+  EXPECT_EQ(a.one.at(0).claim(0b001), 0b001u);
+  EXPECT_FALSE(a.one.close(a.one.leave(0)));
+  EXPECT_TRUE(a.release_and_settle(0));
   a.expect_free();
 }
 
-TEST(Block, DoesNotBecomeFreeByWhatWasSeenOfAnEarlierUse) {
+TEST(Block, BecomesFreeByTheLaneThatLeavesWithoutASlice) {
+  owned_block a{3};
+  EXPECT_TRUE(a.release(0) && a.release(1));
+  ASSERT_EQ(block::reserved_of(a.one.reserve(7), 7), 2u);
+  EXPECT_FALSE(a.release_and_settle(2));
+  EXPECT_TRUE(a.one.close(a.one.leave(7)));
+  a.expect_free();
+}
+
+/// A second free announced a slice, and then the block lacks one slice and one bit.
+TEST(Block, DoesNotBecomeFreeByADoubleFreesAnnouncement) {
+  owned_block a{3};
+  EXPECT_TRUE(a.release(0) && a.release(1));
+  EXPECT_TRUE(a.one.announce(1).is_open_in(0));
+  ASSERT_TRUE(a.one.is_complete(a.now()));
+  EXPECT_FALSE(a.one.close(a.now()));
+  EXPECT_FALSE(a.release_and_settle(2)) << "four were announced";
+  EXPECT_NE(a.one.at(0).release(0b001) & 0b001, 0u);
+  EXPECT_TRUE(a.one.close(a.one.retract(1))) << "the lane that erred makes it free";
+  a.expect_free();
+}
+
+/// The announcement and a reservation cancel out in the count, but the claimer is inside.
+TEST(Block, DoesNotBecomeFreeWhileAReservationStandsAgainstADoubleFree) {
   owned_block a{2};
-  (void)a.release(0);
-  word const complete = a.release(1);
-  ASSERT_TRUE(a.one.become_free(complete));
-  a.state = block::state_of_use(1);
-  EXPECT_EQ(a.one.count(), 0) << "nothing is back in the next use";
-  (void)a.release(0);
-  (void)a.release(1);
-  EXPECT_EQ(a.one.count(), 2);
-  EXPECT_FALSE(a.one.become_free(complete));
+  EXPECT_TRUE(a.release(0) && a.release(1));
+  EXPECT_TRUE(a.one.announce(1).is_open_in(0));
+  ASSERT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
+  EXPECT_EQ(a.now().count(), 2);
+  EXPECT_FALSE(a.one.is_complete(a.now()));
+  EXPECT_FALSE(a.one.is_complete(a.one.leave(1))) << "three are announced";
+  EXPECT_TRUE(a.one.close(a.one.retract(1)));
 }
 
-TEST(Block, IsAsItWasWhenAReleaseThatFoundItFreeIsUndone) {
+TEST(Block, IsClosedToReleasesAndClaimsWhenItIsFree) {
   owned_block a{64};
   ASSERT_TRUE(a.release_all());
-  word const before = a.one.at(0).release(0b11);
-  word const now = a.one.add(2);
-  ASSERT_TRUE(block::is_closed(now));
-  a.one.at(0).take_back(0b11 & ~before);
-  EXPECT_EQ(a.one.undo(now, 2), now - 2);
+  EXPECT_FALSE(a.one.announce(2).is_open_in(0));
+  EXPECT_FALSE(a.one.is_complete(a.one.retract(2)));
+  a.expect_free();
+  EXPECT_FALSE(a.one.reserve(5).is_claimable_in(0));
+  EXPECT_TRUE(a.now().is_free());
+  EXPECT_TRUE(a.one.has_something()) << "its advertisement stays";
+  EXPECT_FALSE(a.one.is_complete(a.one.leave(5)));
   a.expect_free();
   EXPECT_NE(a.one.revive(1), 0u);
 }
 
-TEST(Block, IsAsItWasWhenAReservationThatFoundItFreeIsUndone) {
-  owned_block a{64};
-  ASSERT_TRUE(a.release_all());
-  word const before = a.one.reserve(5);
-  ASSERT_TRUE(block::is_closed(before));
-  EXPECT_TRUE(a.one.is_free());
-  EXPECT_TRUE(a.one.has_something()) << "its advertisement stays";
-  EXPECT_NE(a.one.undo(before, -5), 0u);
-  a.expect_free();
-  EXPECT_NE(a.one.revive(1), 0u);
-}
-
-TEST(Block, IsNotRevivedWhileSomethingIsToBeUndone) {
-  owned_block a{64};
-  ASSERT_TRUE(a.release_all());
-  word const released = a.one.add(1);
-  EXPECT_EQ(a.one.revive(1), 0u);
-  EXPECT_TRUE(a.one.has_something()) << "its advertisement stays";
-  EXPECT_NE(a.one.undo(released, 1), 0u);
-  word const before = a.one.reserve(1);
-  EXPECT_EQ(a.one.revive(1), 0u);
-  EXPECT_NE(a.one.undo(before, -1), 0u);
-  EXPECT_EQ(a.one.revive(1), 1u);
-}
-
-/// Whoever was reviving the block when the reservation came may finish before it is undone.
-TEST(Block, IsOpenWithAllItsSlicesOnceAReservationFromBeforeItsRevivalIsUndone) {
+/// A lane may add in one state of the block and subtract in another.
+TEST(Block, IsAsItShouldBeWhateverALateLaneAddsAndSubtracts) {
   owned_block a{70};
   ASSERT_TRUE(a.release_all());
-  word const before = a.one.reserve(4);
-  for (std::uint32_t i = 0; i < a.one.words(); ++i) a.words[i] = ~word{0};
-  a.state += one_epoch + 70 - block::free;
-  word const now = a.one.undo(before, -4);
-  EXPECT_TRUE(a.one.is_complete(now)) << "who undid it makes the block free";
-  EXPECT_TRUE(a.one.become_free(now));
+  (void)a.one.announce(1);
+  (void)a.one.reserve(4);
+  EXPECT_EQ(a.one.revive(3), 0b111u) << "what is to be subtracted keeps nobody from reviving it";
+  EXPECT_EQ(a.now().count(), 67 + 1 - 4);
+  EXPECT_EQ(a.one.leave(4).count(), 68);
+  EXPECT_EQ(a.one.retract(1).count(), 67);
+  for (std::uint32_t slice = 0; slice < 3; ++slice)
+    EXPECT_EQ(a.release_and_settle(slice), slice == 2);
+
+  (void)a.one.announce(1);
+  (void)a.one.reserve(4);
+  a.one.end_generation(0);
+  EXPECT_EQ(a.now().generation(), 1u);
+  EXPECT_EQ(a.one.leave(4).count(), 1);
+  EXPECT_EQ(a.one.retract(1).bits(), 1u) << "open, nothing back, nobody inside, generation 1";
 }
 
-TEST(Block, HasNothingToUndoInItsNextUse) {
-  for (word const claims : {0u, 1u, 200'000u, 1u << 18, 3u << 20}) {  // of the earlier use
-    for (std::uint32_t const use : {0u, 1u, 1000u, 16383u, 16384u, ~0u}) {
-      SCOPED_TRACE("use " + std::to_string(use) + " claims " + std::to_string(claims));
-      owned_block a{64};
-      a.state = block::state_of_use(use) + claims * one_epoch;
-      ASSERT_TRUE(a.release_all());
-      word const released = a.one.add(1);
-      word const before = a.one.reserve(5);
-      a.state = block::state_of_use(use + 1);
-      EXPECT_EQ(a.one.undo(before, -5), 0u);
-      EXPECT_EQ(a.one.undo(released, 1), 0u);
-      EXPECT_EQ(a.state, block::state_of_use(use + 1));
+TEST(Block, RefusesLanesOfAnotherGeneration) {
+  owned_block a{64, 7};
+  ASSERT_TRUE(a.release_all());
+  a.one.end_generation(7);
+  EXPECT_FALSE(a.one.announce(1).is_open_in(7));
+  EXPECT_TRUE(a.now().is_open_in(8));
+  EXPECT_FALSE(a.one.reserve(1).is_claimable_in(7));
+}
+
+TEST(Block, HasGeneration0AfterTheLastOne) {
+  owned_block a{64, block_state::last_generation};
+  ASSERT_TRUE(a.release_all());
+  a.one.end_generation(block_state::last_generation);
+  EXPECT_EQ(a.state, 0u) << "no carry into the other fields";
+  EXPECT_FALSE(a.one.announce(1).is_open_in(block_state::last_generation));
+}
+
+TEST(Block, IsBroughtToTheGenerationOfItsSegment) {
+  for (std::uint32_t const own : {0u, 5u, block_state::last_generation}) {
+    for (std::uint32_t const next : {0u, 6u, block_state::last_generation}) {
+      owned_block a{64, own};
+      (void)a.one.reserve(2);
+      a.one.set_generation(next);
+      EXPECT_EQ(a.one.leave(2).bits(), next);
     }
   }
 }
 
 TEST(Block, ReservesNoMoreThanIsThere) {
   owned_block a{128};
-  EXPECT_EQ(a.reserve(1), 0u);
-  for (std::uint32_t slice = 60; slice < 70; ++slice) (void)a.release(slice);
-  EXPECT_EQ(a.reserve(4), 4u);
-  EXPECT_EQ(a.reserve(32), 6u);
-  EXPECT_EQ(a.reserve(32), 0u);
-  EXPECT_FALSE(a.one.has_something()) << "its bits are all spoken for";
-}
-
-TEST(Block, CountsLessThanNothingWhileMoreIsReservedThanIsThere) {
-  owned_block a{128};
-  (void)a.release(0);
-  EXPECT_EQ(block::reserved_of(a.one.reserve(32), 32), 1u);
+  EXPECT_EQ(block::reserved_of(a.one.reserve(1), 1), 0u);
+  (void)a.one.leave(1);
+  for (std::uint32_t slice = 60; slice < 70; ++slice) EXPECT_TRUE(a.release(slice));
+  EXPECT_EQ(block::reserved_of(a.one.reserve(4), 4), 4u);
+  EXPECT_EQ(block::reserved_of(a.one.reserve(32), 32), 6u);
   EXPECT_EQ(block::reserved_of(a.one.reserve(32), 32), 0u);
-  EXPECT_EQ(a.one.count(), -63);
-  EXPECT_FALSE(a.one.has_something());
-  EXPECT_FALSE(a.one.is_free());
-  EXPECT_FALSE(block::is_closed(a.one.peek()));
-  EXPECT_FALSE(a.one.is_plain(a.release(1), 1)) << "whether it counts for anything is seen later";
-}
-
-TEST(Block, IsAdvertisedByWhoeverBringsItsCountAboveZero) {
-  owned_block a{128};
-  (void)a.one.reserve(10);
-  for (std::uint32_t slice = 0; slice < 4; ++slice)
-    EXPECT_FALSE(block::has_slices(a.release(slice)));
-  word const above = a.one.add(10);
-  EXPECT_TRUE(block::has_slices(above));
-  EXPECT_FALSE(a.one.is_plain(above, 10)) << "the count was -6 before";
-  EXPECT_TRUE(a.one.is_plain(a.release(4), 1)) << "the count was 4 before";
-}
-
-/// An epoch lies above the count, which goes below zero and comes back: no carry may be lost or
-/// left.
-TEST(Block, BeginsAnEpochWithEachReservation) {
-  owned_block a{128};
-  for (std::uint32_t slice = 0; slice < 10; ++slice) (void)a.release(slice);
-  (void)a.one.reserve(1);
-  (void)a.one.reserve(2);
-  EXPECT_EQ(a.state, 2 * one_epoch + 7);
-  (void)a.one.reserve(20);
-  (void)a.one.reserve(20);
-  (void)a.one.add(20);
-  (void)a.one.add(20);
-  EXPECT_EQ(a.state, 4 * one_epoch + 7);
-}
-
-TEST(Block, DoesNotBecomeFreeByWhatWasSeenBeforeAnOverReservation) {
-  owned_block a{3};
-  for (std::uint32_t slice = 0; slice < 2; ++slice) (void)a.release(slice);
-  word const complete = a.release(2);
-  (void)a.one.reserve(7);
-  EXPECT_FALSE(a.one.become_free(complete));
-  word const later = a.one.add(7);
-  EXPECT_TRUE(a.one.is_complete(later));
-  EXPECT_FALSE(a.one.become_free(complete));
-  EXPECT_TRUE(a.one.become_free(later));
-}
-
-TEST(Block, IsClosedToReservationsWhenItIsFree) {
-  owned_block a{64};
-  ASSERT_TRUE(a.release_all());
-  EXPECT_TRUE(block::is_closed(a.one.peek()));
-  EXPECT_FALSE(block::has_slices(a.one.peek()));
-  EXPECT_TRUE(a.one.has_something());
-}
-
-TEST(Block, CannotBecomeFreeWhileASliceIsReserved) {
-  owned_block a{128};
-  for (std::uint32_t slice = 0; slice < 64; ++slice) (void)a.release(slice);
-  ASSERT_EQ(a.reserve(1), 1u);
-  for (std::uint32_t slice = 64; slice < 128; ++slice)
-    EXPECT_FALSE(a.one.is_complete(a.release(slice)));
-  word const now = a.one.add(1);
-  EXPECT_TRUE(a.one.is_complete(now)) << "the reservation was given up";
-  EXPECT_TRUE(a.one.become_free(now));
+  EXPECT_EQ(a.now().count(), 10 - 4 - 32 - 32);
+  EXPECT_FALSE(a.now().has_slices());
+  EXPECT_TRUE(a.one.has_something()) << "a lane inside may return some";
 }
 
 TEST(Block, IsRevivedWithAllSlicesBackButThoseTaken) {
   owned_block a{70};
   ASSERT_TRUE(a.release_all());
   EXPECT_EQ(a.one.revive(3), 0b111u);
-  EXPECT_FALSE(a.one.is_free());
+  EXPECT_FALSE(a.now().is_free());
   EXPECT_EQ(a.words[0], ~word{0b111});
-  EXPECT_EQ(a.words[1], ~word{0});
-  EXPECT_EQ(a.one.count(), 67);
+  EXPECT_EQ(a.words[1], low_bits(6));
+  EXPECT_EQ(a.now().count(), 67);
   EXPECT_TRUE(a.one.has_something());
   EXPECT_EQ(a.one.revive(1), 0u) << "it is not free any more";
 }
@@ -324,7 +276,7 @@ TEST(Block, IsRevivedWithFewerSlicesThanAskedForIfItsWordHasFewer) {
   ASSERT_TRUE(a.release_all());
   EXPECT_EQ(a.one.revive(32), 0b11111u);
   EXPECT_FALSE(a.one.has_something());
-  EXPECT_EQ(a.words[0], a.one.empty(0));
+  EXPECT_EQ(a.words[0], 0u);
 }
 
 TEST(Block, IsFreeWhenNoneOfItsSlicesWasEverUsed) {
@@ -340,36 +292,46 @@ TEST(Block, DoesWhatASetOfSlicesDoes) {
     std::uint64_t const seed = 31 + slices;
     SCOPED_TRACE("slices " + std::to_string(slices) + " seed " + std::to_string(seed));
     std::mt19937_64 random{seed};
-    owned_block a{slices};
+    owned_block a{slices, block_state::last_generation - 3};
     std::set<std::uint32_t> in_use;
     for (std::uint32_t slice = 0; slice < slices; ++slice) in_use.insert(slice);
     for (int step = 0; step < 3000; ++step) {
       if (!in_use.empty() && random() % 5 < 3) {
-        auto const slice =
-            *std::next(in_use.begin(), static_cast<std::ptrdiff_t>(random() % in_use.size()));
-        in_use.erase(slice);
-        EXPECT_EQ(a.release_and_pass_on(slice), in_use.empty());
+        auto const slice = static_cast<std::uint32_t>(random() % slices);
+        if (in_use.erase(slice) == 0) {
+          EXPECT_FALSE(a.release(slice)) << "a double free";
+        } else {
+          EXPECT_EQ(a.release_and_settle(slice), in_use.empty());
+        }
       } else if (in_use.empty()) {
-        ASSERT_EQ(a.one.revive(1), 1u);
-        in_use.insert(0);
+        if (random() % 2 == 0) {
+          std::uint32_t const generation = a.now().generation();
+          a.one.end_generation(generation);
+          for (std::uint32_t slice = 0; slice < slices; ++slice) in_use.insert(slice);
+        } else {
+          ASSERT_EQ(a.one.revive(1), 1u);
+          in_use.insert(0);
+        }
       } else {
         auto const index = static_cast<std::uint32_t>(random() % a.one.words());
-        word const wanted = lowest_ones(a.one.at(index).peek() & ~a.one.empty(index), 3);
-        if (wanted == 0) continue;
-        ASSERT_EQ(a.reserve(count_ones(wanted)), count_ones(wanted));
+        word const wanted = lowest_ones(a.one.at(index).peek(), 3);
+        block_state const before = a.one.reserve(3);
+        ASSERT_GE(block::reserved_of(before, 3), count_ones(wanted));
         ASSERT_EQ(a.one.at(index).claim(wanted), wanted);
+        EXPECT_FALSE(a.one.is_complete(a.one.leave(3 - count_ones(wanted))));
         for (word rest = wanted; rest != 0; rest &= rest - 1)
           EXPECT_TRUE(in_use.insert(index * bits_per_word + lowest_one(rest)).second);
       }
-      ASSERT_EQ(a.one.is_free(), in_use.empty());
+      ASSERT_EQ(a.now().is_free(), in_use.empty());
       ASSERT_EQ(a.one.has_something(), in_use.size() < slices);
-      ASSERT_EQ(a.one.count(),
-                in_use.empty() ? block::free : static_cast<std::int32_t>(slices - in_use.size()));
+      ASSERT_EQ(a.now().inside(), 0u);
+      ASSERT_EQ(a.now().count(),
+                in_use.empty() ? 0 : static_cast<std::int32_t>(slices - in_use.size()));
     }
   }
 }
 
-TEST(Block, LetsWhoReservesSeeWhatItsReviverDid) {
+TEST(Block, LetsTheLaneThatReservesSeeWhatItsReviverDid) {
   for (int round = 0; round < 200; ++round) {
     owned_block a{3};
     a.one.retire_unused();
@@ -379,7 +341,7 @@ TEST(Block, LetsWhoReservesSeeWhatItsReviverDid) {
         written = 1;
         EXPECT_EQ(a.one.revive(1), 1u);
       } else {
-        while (!block::has_slices(a.one.peek())) simt::pause();
+        while (!a.one.peek().has_slices()) simt::pause();
         EXPECT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
         EXPECT_EQ(written, 1);
       }
@@ -395,7 +357,7 @@ TEST(Block, LetsItsReviverSeeWhatItsReleasersDid) {
       std::uint32_t const thread = simt::this_place().thread;
       if (thread < 2) {
         written[thread] = 1;
-        (void)a.release_and_pass_on(thread);
+        (void)a.release_and_settle(thread);
       } else {
         while (a.one.revive(1) == 0) simt::pause();
         EXPECT_EQ(written[0] + written[1], 2);
@@ -404,8 +366,8 @@ TEST(Block, LetsItsReviverSeeWhatItsReleasersDid) {
   }
 }
 
-/// Threads that claim slices of one block, write to them plainly, and give them back. A block that
-/// becomes free is revived by whoever takes it from `free_blocks`, as from its segment.
+/// Threads that claim slices of one block, write to them plainly, and release them. A block that
+/// becomes free is revived by the thread that takes it from `free_blocks`, as from its segment.
 class contested_block {
  public:
   static constexpr std::uint32_t slices = 3;
@@ -414,7 +376,7 @@ class contested_block {
 
   void work(int steps) {
     for (int step = 0; step < steps; ++step) {
-      word const taken = one_.is_free() ? revive() : claim();
+      word const taken = one_.peek().is_free() ? revive() : claim();
       for (word rest = taken; rest != 0; rest &= rest - 1)
         wrong_ += std::exchange(in_use_[lowest_one(rest)], true) ? 1 : 0;
       for (word rest = taken; rest != 0; rest &= rest - 1) in_use_[lowest_one(rest)] = false;
@@ -422,15 +384,16 @@ class contested_block {
         simt::pause();
         continue;
       }
+      wrong_ += one_.announce(count_ones(taken)).is_open_in(0) ? 0 : 1;
       wrong_ += (one_.at(0).release(taken) & taken) != 0 ? 1 : 0;
-      pass_on(one_.add(count_ones(taken)));
+      settle(one_.look());
     }
   }
 
   void expect_free() const {
     EXPECT_EQ(wrong_, 0u);
-    EXPECT_TRUE(one_.is_free());
-    EXPECT_EQ(words_[0], one_.empty(0));
+    EXPECT_TRUE(one_.peek().is_free());
+    EXPECT_EQ(words_[0], 0u);
     EXPECT_EQ(free_blocks_, 1u);
   }
 
@@ -445,24 +408,19 @@ class contested_block {
   }
 
   word claim() {
-    word const before = one_.reserve(2);
-    if (block::is_closed(before)) {
-      word const undone = one_.undo(before, -2);
-      if (!block::is_closed(undone)) pass_on(undone);
-      return 0;
-    }
-    std::uint32_t const reserved = block::reserved_of(before, 2);
-    word const taken = one_.at(0).claim(lowest_ones(one_.at(0).peek() & ~one_.empty(0), reserved));
-    if (std::uint32_t const rest = 2 - count_ones(taken); rest != 0) pass_on(one_.add(rest));
+    block_state const before = one_.reserve(2);
+    std::uint32_t const reserved = before.is_claimable_in(0) ? block::reserved_of(before, 2) : 0;
+    word const taken =
+        reserved == 0 ? 0 : one_.at(0).claim(lowest_ones(one_.at(0).peek(), reserved));
+    settle(one_.leave(2 - count_ones(taken)));
     return taken;
   }
 
-  void pass_on(word now) {
-    if (one_.is_complete(now) && one_.become_free(now))
-      simt::atomic_ref<word>{free_blocks_}.fetch_add(1, simt::release);
+  void settle(block_state now) {
+    if (one_.close(now)) simt::atomic_ref<word>{free_blocks_}.fetch_add(1, simt::release);
   }
 
-  std::array<word, words_per_block> words_{~low_bits(slices)};
+  std::array<word, words_per_block> words_{};
   word state_ = 0;
   word free_blocks_ = 1;
   block one_{words_.data(), state_, slices};

@@ -19,9 +19,12 @@ TEST(SegmentUse, IsOneOfFourKinds) {
   EXPECT_TRUE(segment_use::nothing().is_free());
   EXPECT_EQ(segment_use::nothing().bits(), 0u);
   for (size_class id = 0; id < max_size_classes; ++id) {
-    auto const use = segment_use::slices_of(id);
+    auto const use = segment_use::slices_of(id, block_state::last_generation);
     EXPECT_TRUE(use.is_slices() && !use.is_free() && !use.is_head() && !use.is_tail());
     EXPECT_EQ(use.slices_class(), id);
+    EXPECT_TRUE(use.is_slices_of(id) && !use.is_slices_of(id + 1));
+    EXPECT_EQ(use.generation(), block_state::last_generation);
+    EXPECT_FALSE(use == segment_use::slices_of(id, 0)) << "another use for the same class";
   }
   auto const head = segment_use::head(1u << 20);
   EXPECT_TRUE(head.is_head() && !head.is_slices() && !head.is_free() && !head.is_tail());
@@ -31,29 +34,28 @@ TEST(SegmentUse, IsOneOfFourKinds) {
   EXPECT_EQ(tail.count(), 3u);
 }
 
-TEST(SegmentShape, KeepsWhatIsPackedIntoIt) {
-  auto const by = divider::by(48);
-  segment_shape const shape{7, 48, by.multiplier, segment_shape::pack(85, 4, by.shift)};
-  EXPECT_EQ(shape.units(), 85u);
-  EXPECT_EQ(shape.unit_shift(), 4u);
-  EXPECT_EQ(shape.slices(), 85u << 4);
-  for (std::uint32_t n = 0; n < 65536; ++n) ASSERT_EQ(shape.by_size().quotient(n), n / 48);
-}
-
-TEST(SegmentEntry, KeepsItsUseAndShape) {
+TEST(SegmentEntry, KeepsItsUseAndWhereItsWordsAre) {
   word bits = 0;
   segment_entry entry{};
   entry.words = &bits;
-  entry.store(segment_use::slices_of(4));
-  entry.store_shape({1, 80, 2, 3});
-  EXPECT_TRUE(entry.load() == segment_use::slices_of(4));
-  auto const seen = entry.look();
-  EXPECT_TRUE(seen.use == entry.load());
-  EXPECT_EQ(seen.shape.run, 1u);
-  EXPECT_EQ(seen.shape.size, 80u);
-  EXPECT_EQ(seen.shape.size_multiplier, 2u);
-  EXPECT_EQ(seen.shape.packed, 3u);
-  EXPECT_EQ(seen.words, &bits);
+  entry.store(segment_use::slices_of(4, 9));
+  EXPECT_TRUE(entry.load() == segment_use::slices_of(4, 9));
+  for (auto const& seen : {entry.look(), entry.look_past_cache()}) {
+    EXPECT_TRUE(seen.use == entry.load());
+    EXPECT_EQ(seen.words, &bits);
+  }
+}
+
+TEST(SegmentEntry, HasAnotherGenerationAfterEachUseAndTheFirstAfterTheLast) {
+  segment_entry entry{};
+  entry.count = word{block_state::last_generation - 1} << 17;
+  for (std::uint32_t const generation :
+       {block_state::last_generation - 1, block_state::last_generation, 0u, 1u}) {
+    EXPECT_EQ(entry.generation(), generation);
+    ASSERT_TRUE(entry.add_free_blocks(4, 4));
+    EXPECT_EQ(entry.generation(), generation) << "until it has been given back";
+    entry.end_retirement(4);
+  }
 }
 
 TEST(SegmentEntry, ChangesItsUseOnlyFromWhatIsExpected) {

@@ -30,14 +30,6 @@ TEST(SliceWord, ShowsADoubleFreeByTheOldBit) {
   EXPECT_EQ(bits, 0b1000u) << "and nothing changed";
 }
 
-TEST(SliceWord, TakesBackWhatWasNotInUse) {
-  word bits = 0b0100;
-  slice_word const slices{bits};
-  (void)slices.release(0b0011);
-  slices.take_back(0b0001);
-  EXPECT_EQ(bits, 0b0110u);
-}
-
 TEST(SliceWord, GivesAClaimThoseThatAreStillThere) {
   word bits = 0b1110;
   slice_word const slices{bits};

@@ -31,7 +31,9 @@ struct full_heap {
   }
   void release(word slices, std::uint32_t segment, std::uint32_t index) {
     block const of = state.block_at(id, segment, index / words_per_block);
-    EXPECT_EQ(slice_return::release(state, id, of, segment, index, slices), 0u);
+    auto const result = slice_return::release(state, id, state.segments[segment].generation(), of,
+                                              segment, index, slices);
+    EXPECT_TRUE(result.twice == 0 && !result.is_stale);
   }
   ~full_heap() {
     for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
@@ -95,12 +97,12 @@ TEST(SliceClaim, RevivesABlockThatIsFree) {
   full_heap a{2, 32};
   block const first = a.state.block_at(a.id, 0, 0);
   for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
-  ASSERT_TRUE(first.is_free());
+  ASSERT_TRUE(first.peek().is_free());
   auto const grant = a.claim(3);
   EXPECT_EQ(grant.segment, 0u);
   EXPECT_EQ(grant.index, 0u);
   EXPECT_EQ(grant.value, 0b111u);
-  EXPECT_EQ(first.count(), 1021);
+  EXPECT_EQ(first.peek().count(), 1021);
   EXPECT_EQ(a.state.segments[0].free_blocks(), 0u);
   EXPECT_EQ(a.claim(1).from, slice_request::source::bits) << "it stays advertised";
 }
@@ -111,7 +113,7 @@ TEST(SliceClaim, LeavesAFreeBlockAloneThatAnotherLaneHasReserved) {
   for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
   ASSERT_TRUE(a.state.segments[0].reserve_free_block());
   EXPECT_EQ(a.claim(1).from, slice_request::source::nothing);
-  EXPECT_TRUE(first.is_free());
+  EXPECT_TRUE(first.peek().is_free());
   slice_return::add_free_block(a.state, a.id, 0);
   EXPECT_EQ(a.claim(1).from, slice_request::source::bits);
 }
@@ -122,8 +124,10 @@ TEST(SliceClaim, GivesUpWhatItReservedInASegmentThatHasAnotherClassNow) {
   size_class const stale = size_class_of(64);
   a.release(0b11, 0, 0);
   slice_request request{&a.state, stale, 1};
+  request.generation = a.state.segments[0].generation() + 1;
   EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 0));
-  EXPECT_EQ(a.state.block_at(a.id, 0, 0).count(), 2) << "it gave back what it had reserved";
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().count(), 2) << "it returned what it reserved";
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().inside(), 0u);
   EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 3))
       << "a block that the segment no longer has";
   EXPECT_EQ(request.from, slice_request::source::nothing);
@@ -135,7 +139,7 @@ TEST(SliceClaim, GivesUpAFreeBlockOfASegmentThatHasAnotherClassNow) {
   for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
   slice_request request{&a.state, size_class_of(640), 1};
   EXPECT_EQ(slice_claim::revive_block(request, 0, 0), 0u);
-  EXPECT_TRUE(first.is_free());
+  EXPECT_TRUE(first.peek().is_free());
   EXPECT_EQ(a.state.segments[0].free_blocks(), 1u);
 }
 
@@ -151,13 +155,13 @@ TEST(SliceClaim, TakesASegmentOfAnotherClassOutOfItsOwnTree) {
   EXPECT_EQ(a.claim(1).value, 1u);
 }
 
-/// Bits and count of one release may arrive in any order.
-TEST(SliceClaim, FindsNothingAndLosesNothingWhileTheBitsOfACountedReleaseAreOnTheirWay) {
+TEST(SliceClaim, FindsNothingAndLosesNothingWhileTheBitsOfAnAnnouncedReleaseAreOnTheirWay) {
   full_heap a{1};
   block const only = a.state.block_at(a.id, 0, 0);
-  slice_return::return_reserved(a.state, 0, 0, 2, only.peek());
+  (void)only.announce(2);
+  slice_return::advertise(a.state, a.id, 0, 0);
   EXPECT_EQ(a.claim(2).from, slice_request::source::nothing);
-  EXPECT_EQ(only.count(), 2);
+  EXPECT_EQ(only.peek().count(), 2);
   (void)only.at(0).release(0b11);
   EXPECT_EQ(a.claim(2).value, 0b11u);
 }

@@ -24,13 +24,22 @@ struct full_segment {
   [[nodiscard]] block block_of(std::uint32_t index) const {
     return state.block_at(id, 0, index / words_per_block);
   }
+  /// Those of the slices that were back already.
   word release(std::uint32_t index, word slices) {
-    return slice_return::release(state, id, block_of(index), 0, index, slices);
+    auto const result = slice_return::release(state, id, state.segments[0].generation(),
+                                              block_of(index), 0, index, slices);
+    return result.is_stale ? slices : result.twice;
+  }
+  /// As a lane that reserved `count` slices and found none.
+  void enter_and_leave(std::uint32_t block_index, std::uint32_t count) {
+    block const of = state.block_at(id, 0, block_index);
+    (void)of.reserve(count);
+    slice_return::follow_late(state, 0, block_index, of.leave(count));
   }
   void release_all_of_block(std::uint32_t index) {
     block const of = state.block_at(id, 0, index);
     for (std::uint32_t i = 0; i < of.words(); ++i)
-      EXPECT_EQ(release(index * words_per_block + i, ~of.empty(i)), 0u);
+      EXPECT_EQ(release(index * words_per_block + i, of.mask(i)), 0u);
   }
   [[nodiscard]] bool is_advertised(std::uint32_t block) const {
     return (state.advertised_at(0, 0).load(simt::relaxed) >> block & 1) != 0;
@@ -59,17 +68,18 @@ TEST(SliceReturn, TellsWhichSlicesWereBackAlready) {
   EXPECT_EQ(a.release(0, 0b0110), 0u);
   EXPECT_EQ(a.release(0, 0b0011), 0b0010u);
   EXPECT_EQ(a.release(0, 0b0111), 0b0111u);
-  EXPECT_EQ(a.block_of(0).count(), 3) << "what was not in use is not counted";
+  EXPECT_EQ(a.block_of(0).peek().count(), 3) << "what was not in use is not counted";
   a.expect_sound();
 }
 
 TEST(SliceReturn, RefusesSlicesOfAFreeBlockAndChangesNothing) {
   full_segment a{32};
   a.release_all_of_block(0);
-  ASSERT_TRUE(a.block_of(0).is_free());
+  ASSERT_TRUE(a.block_of(0).peek().is_free());
+  word const before = a.block_of(0).peek().bits();
   EXPECT_EQ(a.release(0, 1), 1u);
   EXPECT_EQ(a.release(3, 0b1010), 0b1010u);
-  EXPECT_EQ(a.block_of(0).count(), block::free);
+  EXPECT_EQ(a.block_of(0).peek().bits(), before);
   EXPECT_EQ(a.state.segments[0].free_blocks(), 1u);
   a.expect_sound();
 }
@@ -80,21 +90,32 @@ TEST(SliceReturn, FreesABlockWhoseLastSliceComesBackAmongDoubleFrees) {
   for (std::uint32_t i = 0; i < first.words(); ++i)
     EXPECT_EQ(a.release(i, i == 5 ? ~word{0b100} : ~word{0}), 0u);
   EXPECT_EQ(a.release(5, 0b111), 0b011u);
-  EXPECT_TRUE(first.is_free());
+  EXPECT_TRUE(first.peek().is_free());
   a.expect_sound();
 }
 
-TEST(SliceReturn, FreesABlockByTheLastReservationThatIsGivenUp) {
+TEST(SliceReturn, RefusesSlicesOfAnEarlierUseOfTheSegmentAndChangesNothing) {
+  full_segment a{640};
+  std::uint32_t const stale = a.state.segments[0].generation() + 1;
+  auto const result = slice_return::release(a.state, a.id, stale, a.block_of(0), 0, 0, 0b1);
+  EXPECT_TRUE(result.is_stale);
+  EXPECT_EQ(result.twice, 0u);
+  EXPECT_EQ(a.block_of(0).at(0).peek(), 0u);
+  a.expect_sound();
+}
+
+TEST(SliceReturn, FreesABlockByTheLastLaneThatLeaves) {
   full_segment a{32};
   block const first = a.block_of(0);
   EXPECT_EQ(a.release(0, ~word{0}), 0u);
   ASSERT_EQ(block::reserved_of(first.reserve(7), 7), 7u);
+  ASSERT_EQ(block::reserved_of(first.reserve(4), 4), 4u);
   for (std::uint32_t i = 1; i < first.words(); ++i) EXPECT_EQ(a.release(i, ~word{0}), 0u);
-  EXPECT_FALSE(first.is_free());
-  slice_return::return_reserved(a.state, 0, 0, 3, first.peek());
-  EXPECT_FALSE(first.is_free());
-  slice_return::return_reserved(a.state, 0, 0, 4, first.peek());
-  EXPECT_TRUE(first.is_free());
+  EXPECT_FALSE(first.peek().is_free());
+  slice_return::follow_late(a.state, 0, 0, first.leave(7));
+  EXPECT_FALSE(first.peek().is_free());
+  slice_return::follow_late(a.state, 0, 0, first.leave(4));
+  EXPECT_TRUE(first.peek().is_free());
   EXPECT_EQ(a.state.segments[0].free_blocks(), 1u);
   a.expect_sound();
 }
@@ -102,10 +123,11 @@ TEST(SliceReturn, FreesABlockByTheLastReservationThatIsGivenUp) {
 TEST(SliceReturn, AdvertisesAgainWhatAReservationKeptFromOthers) {
   full_segment a{640};
   EXPECT_EQ(a.release(0, 1), 0u);
-  ASSERT_EQ(block::reserved_of(a.block_of(0).reserve(1), 1), 1u);
+  block const only = a.block_of(0);
+  ASSERT_EQ(block::reserved_of(only.reserve(1), 1), 1u);
   EXPECT_EQ(slice_return::withdraw(a.state, 0, 0), 0u);
-  EXPECT_FALSE(a.is_advertised(0)) << "all is reserved";
-  slice_return::return_reserved(a.state, 0, 0, 1, a.block_of(0).peek());
+  EXPECT_TRUE(a.is_advertised(0)) << "the lane inside may return it";
+  slice_return::follow_late(a.state, 0, 0, only.leave(1));
   EXPECT_TRUE(a.is_advertised(0));
   a.expect_sound();
 }
@@ -128,31 +150,49 @@ TEST(SliceReturn, WithdrawsALateAdvertisementOfAnEarlierUse) {
   a.expect_sound();
 }
 
-TEST(SliceReturn, AddsNothingToAUseThatBeganAfterTheReservation) {
-  heap const owner{{.bytes = 2_MiB, .segment_bytes = 2_MiB, .where = machine::cpu, .seed = 1}};
-  heap_state& state = test::state_of(owner);
-  std::vector<void*> all;
-  for (void* one = owner.ref().malloc(24 - hardening::padded(0)); one != nullptr;
-       one = owner.ref().malloc(24 - hardening::padded(0))) {
-    all.push_back(one);
+TEST(SliceReturn, LeavesNothingOfALaneThatEntersInOneUseAndLeavesInAnother) {
+  for (std::uint32_t const index : {0u, 3u}) {  // a block of the segment, and one that it has not
+    full_segment a{640};
+    block const of = a.state.block_at(a.id, 0, index);
+    (void)of.reserve(32);
+    for (std::uint32_t i = 0; index != 0 && i < a.block_of(0).words(); ++i)
+      EXPECT_EQ(a.release(i, a.block_of(0).mask(i)), 0u);
+    EXPECT_EQ(a.state.segment_tree().count(), index != 0 ? 1u : 0u);
+    slice_return::follow_late(a.state, 0, index, of.leave(32));
+    EXPECT_EQ(of.peek().count(), 0);
+    EXPECT_EQ(of.peek().inside(), 0u);
+    a.expect_sound();
   }
-  ASSERT_GT(state.blocks_of(size_class_of(24)), slice_return::few_blocks) << "all states are wiped";
-  constexpr std::uint32_t index = 100;
-  ASSERT_LT(state.blocks_of(size_class_of(24)), index) << "it reserves where no block is";
-  word const before = state.block_at(0, 0, index).reserve(32);
-  for (void* const one : all) owner.ref().release(one);
-  ASSERT_EQ(state.segment_tree().count(), 1u);
-  slice_return::return_reserved(state, 0, index, 32, before);
-  EXPECT_EQ(state.block_at(0, 0, index).count(), 0);
-  for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
 }
 
 TEST(SliceReturn, AdvertisesNoBlockThatTheSegmentDoesNotHave) {
   full_segment a{640};
-  block const none = a.state.block_at(0, 0, 3);
-  slice_return::return_reserved(a.state, 0, 3, 5, none.reserve(5));
-  EXPECT_EQ(none.count(), 0);
+  a.enter_and_leave(3, 5);
+  EXPECT_EQ(a.state.block_at(0, 0, 3).peek().count(), 0);
   EXPECT_EQ(a.state.advertised_at(0, 0).load(simt::relaxed), 0u);
+  a.expect_sound();
+}
+
+TEST(SliceReturn, BringsBlocksThatTheLastUsesDidNotHaveToTheSegmentsGeneration) {
+  full_segment a{640};
+  for (int use = 0; use < 3; ++use) {
+    for (std::uint32_t i = 0; i < a.block_of(0).words(); ++i)
+      EXPECT_EQ(a.release(i, a.block_of(0).mask(i)), 0u);
+    ASSERT_EQ(a.state.segment_tree().count(), 1u);
+    while (a.owner.ref().malloc(640 - hardening::padded(0)) != nullptr) {
+    }
+  }
+  for (std::uint32_t i = 0; i < a.block_of(0).words(); ++i)
+    (void)a.release(i, a.block_of(0).mask(i));
+  EXPECT_EQ(a.state.segments[0].known_blocks, 1u);
+  EXPECT_EQ(a.state.block_at(0, 0, 3).peek().generation(), 0u);
+  std::vector<void*> all;
+  while (void* const one = a.owner.ref().malloc(32 - hardening::padded(0))) all.push_back(one);
+  EXPECT_EQ(all.size(), 2048u);
+  a.expect_sound();
+  for (void* const one : all) a.owner.ref().release(one);
+  EXPECT_EQ(a.state.segments[0].known_blocks, 2u);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::double_free), 0u);
   a.expect_sound();
 }
 
@@ -162,7 +202,7 @@ TEST(SliceReturn, GivesTheSegmentBackWithItsLastSliceInWhateverOrderTheyCome) {
     std::mt19937_64 random{seed};
     full_segment a{seed % 2 == 0 ? 32u : 640u};
     std::set<std::uint32_t> in_use;
-    for (std::uint32_t slice = 0; slice < a.state.shapes[a.id].slices; ++slice)
+    for (std::uint32_t slice = 0; slice < a.state.shapes[a.id].slice.slices; ++slice)
       in_use.insert(slice);
     while (!in_use.empty()) {
       EXPECT_TRUE(a.state.segment_tree().empty());

@@ -45,7 +45,7 @@ TEST(SliceSupply, HandsOutEverySliceOnceAndThenNone) {
     SCOPED_TRACE("size " + std::to_string(size));
     auto const owner = test::small_heap(3);
     auto const all = fill(owner, size);
-    EXPECT_EQ(all.size(), 3u * test::state_of(owner).shapes[size_class_of(size)].slices);
+    EXPECT_EQ(all.size(), 3u * test::state_of(owner).shapes[size_class_of(size)].slice.slices);
     EXPECT_EQ((std::set<void*>{all.begin(), all.end()}.size()), all.size());
     expect_sound(owner);
   }
@@ -92,8 +92,8 @@ TEST(SliceSupply, TellsWhichSlicesWereBackAlready) {
   size_class const id = size_class_of(640);
   (void)fill(owner, 640);
   block const only = state.block_at(id, 0, 0);
-  EXPECT_EQ(slice_return::release(state, id, only, 0, 0, 0b0110), 0u);
-  EXPECT_EQ(slice_return::release(state, id, only, 0, 0, 0b0011), 0b0010u);
+  EXPECT_EQ(slice_return::release(state, id, 0, only, 0, 0, 0b0110).twice, 0u);
+  EXPECT_EQ(slice_return::release(state, id, 0, only, 0, 0, 0b0011).twice, 0b0010u);
   expect_sound(owner);
 }
 
@@ -132,12 +132,12 @@ TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt
       reinterpret_cast<void*>(state.base + (std::uint64_t{run.first()} << state.segment_shift));
   std::uint32_t const last = run.first() + run.count() - 1;
   block const late = state.block_at(id, last, 0);
-  word const before = late.reserve(3);
-  ASSERT_FALSE(block::is_closed(before));
+  ASSERT_TRUE(late.reserve(3).is_claimable_in(0));
   EXPECT_TRUE(slice_supply::take_back(state, id));
   EXPECT_EQ(state.segment_tree().count(), 7u);
-  slice_return::return_reserved(state, last, 0, 3, before);
-  EXPECT_EQ(late.count(), 0);
+  slice_return::follow_late(state, last, 0, late.leave(3));
+  EXPECT_EQ(late.peek().count(), 0);
+  EXPECT_EQ(late.peek().inside(), 0u);
   expect_sound(owner);
   owner.ref().release(memory);
   EXPECT_EQ(fill(owner, half).size(), 16u);
@@ -176,7 +176,7 @@ TEST(SliceSupply, MovesMemoryBetweenClassesAsTheyNeedIt) {
   for (int round = 0; round < 4; ++round) {
     for (std::uint32_t const size : {16u, 80u, 1024u, 48u, half}) {
       auto const all = fill(owner, size);
-      EXPECT_EQ(all.size(), 2u * test::state_of(owner).shapes[size_class_of(size)].slices)
+      EXPECT_EQ(all.size(), 2u * test::state_of(owner).shapes[size_class_of(size)].slice.slices)
           << "size " << size << " round " << round;
       release_all(owner, all);
     }

@@ -21,79 +21,82 @@
 namespace quarry::test {
 namespace {
 
-enum class arrival { bits_first, count_first };
-
-constexpr arrival both[] = {arrival::bits_first, arrival::count_first};
-
 constexpr std::uint32_t slices_each = 2;
 constexpr std::uint32_t most_blocks = 2;
 constexpr std::uint32_t reserved_at_once = 2;  // more than what often is there
+constexpr std::uint32_t first_generation = 0;
 
-/// A segment of one or two blocks, all of whose slices are in use. Whoever is to give it back ends
-/// its use and begins the next: one of another class with `next_blocks`, all in use by that lane.
+/// A segment of one or two blocks, all of whose slices are in use. The lane that is to give it back
+/// ends its use and begins the next: one of another class with `next_blocks`, all in use by that
+/// lane. Its first use is of class 0 and generation 0, the next one of class 1 and generation 1.
 class watched_segment {
  public:
   watched_segment(std::uint32_t blocks, std::uint32_t next_blocks)
       : blocks_{blocks}, next_blocks_{next_blocks} {
-    entry_.store(segment_use::slices_of(0));
-    for (std::uint32_t index = 0; index < most_blocks; ++index) begin_block(index);
+    entry_.store(segment_use::slices_of(0, first_generation));
   }
 
-  /// Gives back `slices` of a block, which the caller holds.
-  void release(std::uint32_t index, word slices, arrival how) {
-    block const of = block_at(index);
-    if (how == arrival::count_first) {
-      word const now = of.add(count_ones(slices));
-      after_release(index, slices, of.at(0).release(slices), now);
-    } else {
-      word const before = of.at(0).release(slices);
-      after_release(index, slices, before, of.add(count_ones(slices)));
-    }
+  /// Releases `slices` of a block, which the caller holds.
+  void release(std::uint32_t index, word slices) {
+    if (!free(entry_.load().generation(), index, slices))
+      problem_ = "a release of a slice in use was refused";
   }
 
-  /// A lane that knows the segment as one of class `id`: takes a slice, uses it, and gives it back.
-  /// As slice_claim::claim_in_block.
-  void claim_and_release(size_class id, std::uint32_t index, arrival how) {
-    word const taken = claim(id, index);
+  /// One of several frees of slices of the first use, by a lane that read the segment's entry then.
+  /// One of them must succeed.
+  void free_once(std::uint32_t index, word slices) {
+    ++frees_;
+    if (free(first_generation, index, slices)) ++successes_;
+  }
+
+  /// A free that ends before others begin, and one of those slices again, at any time later, by a
+  /// lane that read the segment's entry before.
+  void double_free(std::uint32_t index, word slices) {
+    if (free(first_generation, index, slices)) problem_ = "a double free was not noticed";
+  }
+
+  /// A lane that knows the segment as one of class `id`: takes slices, uses them, and releases
+  /// them. As slice_claim::claim_in_block.
+  void claim_and_release(size_class id, std::uint32_t index) {
+    segment_use const use = entry_.load();
+    word const taken = use.is_slices_of(id) ? claim(id, use.generation(), index) : 0;
     for (word rest = taken; rest != 0; rest &= rest - 1) hold(index, lowest_one(rest), true);
     if (taken == 0) return;
     simt::interleave();
-    if (!(entry_.load() == segment_use::slices_of(id)))
+    if (!(entry_.load() == use))
       problem_ = "a segment changed its class under a lane that holds a slice";
     for (word rest = taken; rest != 0; rest &= rest - 1) hold(index, lowest_one(rest), false);
-    release(index, taken, how);
+    release(index, taken);
   }
 
-  /// The same by a lane that saw long ago that there are slices.
-  void claim_late(size_class id, std::uint32_t index, arrival how) {
-    word const taken = claim_from_used(id, index);
-    if (taken != 0) release(index, taken, how);
+  /// The same by a lane that saw in `generation` that there are slices, and goes on only now.
+  void claim_late(std::uint32_t generation, std::uint32_t index) {
+    word const taken = claim_from_used(generation, index);
+    if (taken != 0) release(index, taken);
   }
 
-  /// A second free of what came back, which finds its block free: both its RMWs at once, since one
-  /// that arrives in the next use is a first free there.
-  void double_free(std::uint32_t index, word slices) {
-    simt::interleave();
-    block const of = block_at(index);
-    if (of.count() < block::emptying / 2) return;
-    word const before = std::exchange(words_[index], words_[index] | slices);
-    word const now = states_[index] += count_ones(slices);
-    of.at(0).take_back(slices & ~before);
-    word const undone = of.undo(now, count_ones(slices));
-    if (undone != 0 && block::has_slices(undone)) pass_on(index, undone);
+  /// A claimer that finds none of what it reserved: it leaves what others free twice alone.
+  void claim_nothing(std::uint32_t index) {
+    (void)block_at(index).reserve(reserved_at_once);
+    follow_late(index, block_at(index).leave(reserved_at_once));
   }
 
-  /// What whoever was handed all slices of the next use, if it has begun, does with them.
-  void drain_next_use(arrival how) {
+  /// What the lane that was handed all slices of the next use, if it has begun, does with them.
+  void drain_next_use() {
     if (uses_ != 1 || std::exchange(is_drained_, true)) return;
-    for (std::uint32_t index = 0; index < next_blocks_; ++index) release(index, 0b11, how);
+    for (std::uint32_t index = 0; index < next_blocks_; ++index) release(index, 0b11);
   }
 
   /// A lane that saw the block complete in the first use and got no further.
-  void become_free_late(std::uint32_t index) {
-    if (block_at(index).become_free(complete_)) add_free_block();
+  void close_late(std::uint32_t index, block_state complete) {
+    if (block_at(index).close(complete)) add_free_block();
   }
-  void complete(word state) { complete_ = state; }
+
+  /// As slice_supply::give_back_untouched, for a segment of which nothing was handed out.
+  void give_back_untouched() {
+    for (std::uint32_t index = 0; index < blocks_; ++index) block_at(index).retire_unused();
+    if (entry_.add_free_blocks(blocks_, blocks_)) give_back();
+  }
 
   [[nodiscard]] block block_at(std::uint32_t index) {
     return {&words_[index], states_[index], slices_each};
@@ -103,111 +106,111 @@ class watched_segment {
   /// What is wrong at rest, when nothing of the first use is held any more.
   [[nodiscard]] std::string check() {
     if (!problem_.empty()) return problem_;
+    if (frees_ != 0 && successes_ != 1)
+      return std::to_string(frees_) + " lanes freed one slice " + std::to_string(successes_) +
+             " times";
     if (uses_ != (is_drained_ ? 2 : 1))
       return "the segment was given back " + std::to_string(uses_) + " times";
     std::uint32_t free_blocks = 0;
-    for (std::uint32_t index = 0; index < blocks_; ++index) {
-      block const of = block_at(index);
-      std::uint32_t const back = count_ones(words_[index] & ~of.empty(0));
-      if (of.is_free()) ++free_blocks;
-      if (of.count() != (of.is_free() ? block::free : static_cast<std::int32_t>(back)) ||
-          (of.is_free() && back != 0)) {
-        return "block " + std::to_string(index) + " says " + std::to_string(of.count()) + " of " +
+    for (std::uint32_t index = 0; index < most_blocks; ++index) {
+      block_state const now = block_at(index).peek();
+      auto const back = static_cast<std::int32_t>(count_ones(words_[index]));
+      if (now.is_free()) ++free_blocks;
+      if (now.count() != back || now.inside() != 0 || now.is_closing() ||
+          now.is_closed() != now.is_free() || (now.is_free() && back != 0))
+        return "block " + std::to_string(index) + " says " + std::to_string(now.count()) + " of " +
                std::to_string(back);
-      }
+      if (index < blocks_ && now.generation() != uses_)
+        return "block " + std::to_string(index) + " is of generation " +
+               std::to_string(now.generation());
     }
     if (entry_.free_blocks() != free_blocks) return "the segment counts its free blocks wrongly";
     return "";
   }
 
  private:
-  void begin_block(std::uint32_t index) { words_[index] = block_at(index).empty(0); }
-
   void hold(std::uint32_t index, std::uint32_t slice, bool held) {
     if (std::exchange(held_[index][slice], held) == held) problem_ = "a slice has two owners";
   }
 
-  void after_release(std::uint32_t index, word slices, word before, word now) {
+  /// As slice_return::release and what it calls. Whether all of the slices were in use.
+  bool free(std::uint32_t generation, std::uint32_t index, word slices) {
     block const of = block_at(index);
-    if ((before & slices) != 0 || block::is_closed(now))
-      problem_ = "a release of a slice in use was refused";
-    if (!of.is_plain(now, count_ones(slices))) pass_on(index, now);
+    block_state const before = of.announce(count_ones(slices));
+    if (!before.is_open_in(generation)) {
+      follow_late(index, of.retract(count_ones(slices)));
+      return false;
+    }
+    word const twice = of.at(0).release(slices) & slices;
+    block_state const now = twice != 0 ? of.retract(count_ones(twice)) : of.look();
+    if (now.generation() == generation) settle(index, now);
+    return twice == 0;
   }
 
-  void pass_on(std::uint32_t index, word now) {
-    block const of = block_at(index);
-    if (of.is_complete(now) && of.become_free(now)) add_free_block();
+  /// As slice_return::follow_late.
+  void follow_late(std::uint32_t index, block_state now) {
+    segment_use const use = entry_.load();
+    if (use.is_slices() && use.generation() == now.generation() && index < blocks_)
+      settle(index, now);
+  }
+
+  void settle(std::uint32_t index, block_state now) {
+    if (block_at(index).close(now)) add_free_block();
   }
 
   void add_free_block() {
     if (entry_.add_free_blocks(1, blocks_)) give_back();
   }
 
+  /// As slice_return::give_back_segment and slice_supply::format_run.
   void give_back() {
     for (std::uint32_t index = 0; index < blocks_; ++index) {
-      // Something may still have to be undone.
-      if (!block::is_free(states_[index])) problem_ = "given back with a slice in use";
+      if (!block_state{states_[index]}.is_free()) problem_ = "given back with a slice in use";
       for (bool const held : held_[index]) {
         if (held) problem_ = "given back under the owner of a slice";
       }
     }
     entry_.store(segment_use::nothing());
-    word const next = block::state_of_use(entry_.uses() + 1);
-    for (word& state : states_) simt::atomic_ref<word>{state}.store(next, simt::relaxed);
+    for (std::uint32_t index = 0; index < blocks_; ++index)
+      block_at(index).end_generation(entry_.generation());
+    entry_.known_blocks = blocks_;
     entry_.end_retirement(blocks_);
-    ++uses_;
+    for (std::uint32_t index = blocks_; index < next_blocks_; ++index)
+      block_at(index).set_generation(entry_.generation());
     blocks_ = next_blocks_;
-    entry_.store(segment_use::slices_of(uses_));
+    entry_.store(segment_use::slices_of(uses_ + 1, entry_.generation()));
+    ++uses_;  // its slices are handed out
   }
 
-  word claim(size_class id, std::uint32_t index) {
-    block const from = block_at(index);
-    word const seen = from.peek();
-    if (block::is_free(seen)) return revive(id, index);
-    return block::has_slices(seen) ? claim_from_used(id, index) : 0;
+  word claim(size_class id, std::uint32_t generation, std::uint32_t index) {
+    block_state const seen = block_at(index).peek();
+    if (seen.is_free()) return revive(id, index);
+    return seen.has_slices() ? claim_from_used(generation, index) : 0;
   }
 
-  word claim_from_used(size_class id, std::uint32_t index) {
+  word claim_from_used(std::uint32_t generation, std::uint32_t index) {
     block const from = block_at(index);
-    word const before = from.reserve(reserved_at_once);
-    if (block::is_closed(before)) {
-      word const now = from.undo(before, -std::int64_t{reserved_at_once});
-      if (now != 0) follow_return(index, reserved_at_once, now);
-      return 0;
-    }
-    std::uint32_t const reserved = block::reserved_of(before, reserved_at_once);
+    block_state const before = from.reserve(reserved_at_once);
+    bool const may_take = before.is_claimable_in(generation);
+    std::uint32_t const reserved = may_take ? block::reserved_of(before, reserved_at_once) : 0;
     word taken = 0;
-    if (reserved != 0 && entry_.load() == segment_use::slices_of(id)) {
-      word const there = from.at(0).peek() & ~from.empty(0);
+    if (reserved != 0) {
+      word const there = from.at(0).peek();
       if (there != 0) taken = from.at(0).claim(lowest_ones(there, reserved));
+      if (entry_.load().generation() != generation)
+        problem_ = "a lane inside did not keep the segment";
     }
-    if (reserved != 0 && !entry_.load().is_slices())
-      problem_ = "a reservation did not keep the segment";
-    if (std::uint32_t const rest = reserved_at_once - count_ones(taken); rest != 0)
-      return_reserved(index, rest, before);
+    std::uint32_t const rest = reserved_at_once - count_ones(taken);
+    block_state const now = from.leave(rest);
+    if (rest != 0 && now.count() > 0) follow_late(index, now);
     return taken;
-  }
-
-  void return_reserved(std::uint32_t index, std::uint32_t count, word before) {
-    block const of = block_at(index);
-    word now = of.add_again(count);
-    if (!block::is_same_use(before, now)) {
-      now = of.undo(now, count);
-      if (now == 0) return;
-    }
-    follow_return(index, count, now);
-  }
-
-  void follow_return(std::uint32_t index, std::uint32_t count, word now) {
-    if (!entry_.load().is_slices() || index >= blocks_) return;
-    if (!block_at(index).is_plain(now, count) && block::has_slices(now)) pass_on(index, now);
   }
 
   word revive(size_class id, std::uint32_t index) {
     if (!entry_.reserve_free_block()) return 0;
     segment_use const use = entry_.load();
     if (!use.is_slices()) problem_ = "a reserved block did not keep the segment";
-    word const taken = use == segment_use::slices_of(id) ? block_at(index).revive(1) : 0;
+    word const taken = use.is_slices_of(id) ? block_at(index).revive(1) : 0;
     if (taken == 0) add_free_block();
     return taken;
   }
@@ -219,8 +222,9 @@ class watched_segment {
   std::uint32_t blocks_;
   std::uint32_t next_blocks_;
   std::uint32_t uses_ = 0;
+  std::uint32_t frees_ = 0;
+  std::uint32_t successes_ = 0;
   bool is_drained_ = false;
-  word complete_ = 0;
   std::string problem_;
 };
 
@@ -251,184 +255,186 @@ void expect_all_interleavings_hold(segment_case const& how, std::vector<operatio
             << " preemptions\n";
 }
 
-operation release(std::uint32_t index, word slices, arrival how) {
-  return [=](watched_segment& segment) { segment.release(index, slices, how); };
+operation release(std::uint32_t index, word slices) {
+  return [=](watched_segment& segment) { segment.release(index, slices); };
 }
-operation claim_and_release(size_class id, std::uint32_t index, arrival how) {
-  return [=](watched_segment& segment) { segment.claim_and_release(id, index, how); };
+operation free_once(std::uint32_t index, word slices) {
+  return [=](watched_segment& segment) { segment.free_once(index, slices); };
 }
-operation release_and_drain(std::uint32_t index, word slices, arrival how) {
+operation double_free(std::uint32_t index, word slices) {
+  return [=](watched_segment& segment) { segment.double_free(index, slices); };
+}
+operation claim_and_release(size_class id, std::uint32_t index) {
+  return [=](watched_segment& segment) { segment.claim_and_release(id, index); };
+}
+operation claim_late(std::uint32_t generation, std::uint32_t index) {
+  return [=](watched_segment& segment) { segment.claim_late(generation, index); };
+}
+operation claim_nothing(std::uint32_t index) {
+  return [=](watched_segment& segment) { segment.claim_nothing(index); };
+}
+operation release_and_drain(std::uint32_t index, word slices) {
   return [=](watched_segment& segment) {
-    segment.release(index, slices, how);
-    segment.drain_next_use(how);
+    segment.release(index, slices);
+    segment.drain_next_use();
   };
+}
+operation free_once_and_drain(std::uint32_t index, word slices) {
+  return [=](watched_segment& segment) {
+    segment.free_once(index, slices);
+    segment.drain_next_use();
+  };
+}
+
+/// Two blocks of which the first is free.
+segment_case one_is_free(std::uint32_t preemptions, std::uint32_t next_blocks = 1) {
+  return {.blocks = 2,
+          .next_blocks = next_blocks,
+          .preemptions = preemptions,
+          .before = [](auto& segment) { segment.release(0, 0b11); }};
 }
 
 TEST(SegmentModel, IsGivenBackOnceWhicheverReleaseIsTheLast) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const one : both) {
-    for (arrival const other : both) {
-      expect_all_interleavings_hold({}, {release(0, 0b01, one), release(0, 0b10, other)});
-      expect_all_interleavings_hold({.blocks = 2},
-                                    {release(0, 0b11, one), release(1, 0b11, other)});
-    }
-  }
+  expect_all_interleavings_hold({}, {release(0, 0b01), release(0, 0b10)});
+  expect_all_interleavings_hold({.blocks = 2, .preemptions = 6},
+                                {release(0, 0b11), release(1, 0b11)});
 }
 
 TEST(SegmentModel, IsGivenBackAfterAClaimOfItsLastBlockOrBeforeIt) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    expect_all_interleavings_hold({.preemptions = 5},
-                                  {release(0, 0b11, how), claim_and_release(0, 0, how)});
-    expect_all_interleavings_hold({.preemptions = 3}, {release(0, 0b01, how), release(0, 0b10, how),
-                                                       claim_and_release(0, 0, how)});
-  }
+  expect_all_interleavings_hold({.preemptions = 5}, {release(0, 0b11), claim_and_release(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 3},
+                                {release(0, 0b01), release(0, 0b10), claim_and_release(0, 0)});
 }
 
 TEST(SegmentModel, IsNotGivenBackWhileABlockIsRevived) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    segment_case const one_is_free{.blocks = 2, .preemptions = 3, .before = [](auto& segment) {
-                                     segment.release(0, 0b11, arrival::bits_first);
-                                   }};
-    expect_all_interleavings_hold(one_is_free,
-                                  {release(1, 0b11, how), claim_and_release(0, 0, how)});
-    expect_all_interleavings_hold(one_is_free, {release(1, 0b11, how), claim_and_release(0, 0, how),
-                                                claim_and_release(0, 1, how)});
-  }
+  expect_all_interleavings_hold(one_is_free(3), {release(1, 0b11), claim_and_release(0, 0)});
+  expect_all_interleavings_hold(
+      one_is_free(3), {release(1, 0b11), claim_and_release(0, 0), claim_and_release(0, 1)});
 }
 
 TEST(SegmentModel, AClaimerReservesInASegmentThatHasAnotherClassByThen) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    segment_case const next_begins_to_come_back{.preemptions = 4};
-    expect_all_interleavings_hold(next_begins_to_come_back, {[how](watched_segment& segment) {
-                                                               segment.release(0, 0b11, how);
-                                                               if (segment.uses() == 1)
-                                                                 segment.release(0, 0b01, how);
-                                                             },
-                                                             claim_and_release(0, 0, how)});
-  }
+  expect_all_interleavings_hold({.preemptions = 4}, {[](watched_segment& segment) {
+                                                       segment.release(0, 0b11);
+                                                       if (segment.uses() == 1)
+                                                         segment.release(0, 0b01);
+                                                     },
+                                                     claim_and_release(0, 0)});
 }
 
 TEST(SegmentModel, AClaimerKeepsTheNextUseWhileItReturnsWhatItReserved) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    expect_all_interleavings_hold({.preemptions = 4},
-                                  {release_and_drain(0, 0b11, how), claim_and_release(0, 0, how)});
-  }
+  expect_all_interleavings_hold({.preemptions = 4},
+                                {release_and_drain(0, 0b11), claim_and_release(0, 0)});
 }
 
 TEST(SegmentModel, ARevivalMeetsTheNextUse) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    segment_case const one_is_free{
-        .blocks = 2, .next_blocks = 2, .preemptions = 3, .before = [](auto& segment) {
-          segment.release(0, 0b11, arrival::bits_first);
-        }};
-    expect_all_interleavings_hold(one_is_free,
-                                  {release_and_drain(1, 0b11, how), claim_and_release(0, 0, how)});
-    segment_case more = one_is_free;
-    more.preemptions = 2;
-    expect_all_interleavings_hold(more,
-                                  {release_and_drain(1, 0b11, how), claim_and_release(0, 0, how),
-                                   claim_and_release(1, 1, how)});
-  }
+  expect_all_interleavings_hold(one_is_free(3, 2),
+                                {release_and_drain(1, 0b11), claim_and_release(0, 0)});
+  expect_all_interleavings_hold(
+      one_is_free(2, 2),
+      {release_and_drain(1, 0b11), claim_and_release(0, 0), claim_and_release(1, 1)});
 }
 
 /// The next use may have as many free blocks as a lane saw that was about to give this one back.
 TEST(SegmentModel, IsNotGivenBackInItsNextUseByALaneOfThisOne) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    expect_all_interleavings_hold({.next_blocks = 2, .preemptions = 4},
-                                  {release(0, 0b11, how), [how](watched_segment& segment) {
-                                     segment.claim_and_release(0, 0, how);
-                                     if (segment.uses() == 1) segment.release(1, 0b11, how);
-                                   }});
-  }
+  expect_all_interleavings_hold({.next_blocks = 2, .preemptions = 4},
+                                {release(0, 0b11), [](watched_segment& segment) {
+                                   segment.claim_and_release(0, 0);
+                                   if (segment.uses() == 1) segment.release(1, 0b11);
+                                 }});
 }
 
-/// A lane that counted the last slice, and comes to look at the bits when the block is complete
-/// once more: in the same use after a claim, or in the next use.
-TEST(SegmentModel, WhatWasSeenOfAnEarlierEpochFreesNothing) {
+/// A lane that saw the block complete, and comes to close it when it is complete once more: in the
+/// same use after a claim, or in the next use.
+TEST(SegmentModel, WhatWasSeenOfAnEarlierMomentFreesNothing) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    auto const complete_and_free = [](watched_segment& segment) {
-      block const of = segment.block_at(0);
-      (void)of.at(0).release(0b11);
-      segment.complete(of.add(2));
-    };
-    // The lane that takes it over from there frees it, as if it had completed it by returning a
-    // reservation.
-    expect_all_interleavings_hold({.before = complete_and_free},
-                                  {[](watched_segment& segment) { segment.become_free_late(0); },
-                                   [](watched_segment& segment) { segment.become_free_late(0); }});
-    expect_all_interleavings_hold({.preemptions = 5, .before = complete_and_free},
-                                  {[](watched_segment& segment) { segment.become_free_late(0); },
-                                   claim_and_release(0, 0, how)});
-    expect_all_interleavings_hold({.preemptions = 4, .before = complete_and_free},
-                                  {[](watched_segment& segment) { segment.become_free_late(0); },
-                                   [how](watched_segment& segment) {
-                                     segment.become_free_late(0);
-                                     segment.drain_next_use(how);
-                                   }});
-  }
-}
-
-operation claim_late(size_class id, std::uint32_t index, arrival how) {
-  return [=](watched_segment& segment) { segment.claim_late(id, index, how); };
+  auto const complete = [](watched_segment& segment) {
+    (void)segment.block_at(0).announce(2);
+    (void)segment.block_at(0).at(0).release(0b11);
+  };
+  operation const late = [](watched_segment& segment) {
+    segment.close_late(0, block_state{first_generation + 2 * block_state::one_slice});
+  };
+  expect_all_interleavings_hold({.before = complete}, {late, late});
+  expect_all_interleavings_hold({.preemptions = 5, .before = complete},
+                                {late, claim_and_release(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 4, .before = complete},
+                                {late, [late](watched_segment& segment) {
+                                   late(segment);
+                                   segment.drain_next_use();
+                                 }});
 }
 
 /// What it reserves is in use, on its way back, free, being revived, or of the next use.
-TEST(SegmentModel, AClaimerThatComesLateUndoesWhatItTookFromABlockThatIsClosed) {
+TEST(SegmentModel, AClaimerThatComesLateLeavesABlockThatIsClosedAsItWas) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    expect_all_interleavings_hold({.preemptions = 5},
-                                  {release(0, 0b11, how), claim_late(0, 0, how)});
-    expect_all_interleavings_hold({.preemptions = 4},
-                                  {release_and_drain(0, 0b11, how), claim_late(0, 0, how)});
-    expect_all_interleavings_hold(
-        {.preemptions = 2},
-        {release_and_drain(0, 0b11, how), claim_late(0, 0, how), claim_late(1, 0, how)});
-    segment_case const one_is_free{
-        .blocks = 2, .next_blocks = 2, .preemptions = 2, .before = [](auto& segment) {
-          segment.release(0, 0b11, arrival::bits_first);
-        }};
-    expect_all_interleavings_hold(
-        one_is_free,
-        {release_and_drain(1, 0b11, how), claim_late(0, 0, how), claim_and_release(0, 0, how)});
-  }
+  expect_all_interleavings_hold({.preemptions = 5}, {release(0, 0b11), claim_late(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 4}, {release_and_drain(0, 0b11), claim_late(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 2},
+                                {release_and_drain(0, 0b11), claim_late(0, 0), claim_late(1, 0)});
+  expect_all_interleavings_hold(
+      one_is_free(2, 2), {release_and_drain(1, 0b11), claim_late(0, 0), claim_and_release(0, 0)});
+}
+
+TEST(SegmentModel, TwoLateClaimersOfEachOfTwoUses) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold({.preemptions = 2}, {release_and_drain(0, 0b11), claim_late(0, 0),
+                                                     claim_late(0, 0), claim_late(1, 0)});
 }
 
 /// The block that it reserves in is no longer one of the segment's.
 TEST(SegmentModel, AClaimerThatComesLateLeavesNothingInABlockThatTheNextUseDoesNotHave) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    segment_case const shrinks{
-        .blocks = 2, .next_blocks = 1, .preemptions = 4, .before = [](auto& segment) {
-          segment.release(0, 0b11, arrival::bits_first);
-        }};
-    expect_all_interleavings_hold(shrinks,
-                                  {release_and_drain(1, 0b11, how), claim_late(0, 1, how)});
-    expect_all_interleavings_hold(shrinks,
-                                  {release_and_drain(1, 0b11, how), claim_late(1, 1, how)});
-  }
+  expect_all_interleavings_hold(one_is_free(4), {release_and_drain(1, 0b11), claim_late(0, 1)});
+  expect_all_interleavings_hold(one_is_free(4), {release_and_drain(1, 0b11), claim_late(1, 1)});
 }
 
-/// Its undoing meets the block as it was, free for good, or prepared for its next use.
-TEST(SegmentModel, ADoubleFreeIntoAFreeBlockIsUndoneBeforeItsSegmentIsGivenBackOrNotAtAll) {
+/// Claimers are inside, or come, while a segment of which nothing was handed out is given back.
+TEST(SegmentModel, ClaimersOfASegmentThatIsGivenBackUntouched) {
   QUARRY_TEST_USES_FIBERS();
-  for (arrival const how : both) {
-    segment_case const one_is_free{.blocks = 2, .before = [](auto& segment) {
-                                     segment.release(0, 0b11, arrival::bits_first);
-                                   }};
-    operation const second_free = [](watched_segment& segment) { segment.double_free(0, 0b01); };
-    expect_all_interleavings_hold(one_is_free, {release(1, 0b11, how), second_free});
-    segment_case more = one_is_free;
-    more.preemptions = 3;
-    expect_all_interleavings_hold(more,
-                                  {release(1, 0b11, how), second_free, claim_late(0, 0, how)});
-  }
+  operation const give_back = [](watched_segment& segment) { segment.give_back_untouched(); };
+  operation const give_back_and_drain = [](watched_segment& segment) {
+    segment.give_back_untouched();
+    segment.drain_next_use();
+  };
+  expect_all_interleavings_hold({.preemptions = 6}, {give_back, claim_late(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 3},
+                                {give_back, claim_late(0, 0), claim_late(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 3}, {give_back_and_drain, claim_late(0, 0)});
+  expect_all_interleavings_hold({.blocks = 2, .next_blocks = 2, .preemptions = 3},
+                                {give_back_and_drain, claim_late(0, 1), claim_late(1, 0)});
+}
+
+/// The second free meets its block in use, free, or in the next use of the segment.
+TEST(SegmentModel, OfTwoFreesOfOneSliceOneSucceedsWhateverBecomesOfTheSegment) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold({.preemptions = 5}, {free_once(0, 0b11), free_once(0, 0b11)});
+  expect_all_interleavings_hold(one_is_free(4), {free_once(1, 0b11), free_once(1, 0b11)});
+  expect_all_interleavings_hold({.preemptions = 4},
+                                {free_once_and_drain(0, 0b11), free_once(0, 0b11)});
+  expect_all_interleavings_hold(
+      {.preemptions = 3}, {free_once_and_drain(0, 0b11), free_once(0, 0b11), claim_nothing(0)});
+  expect_all_interleavings_hold(
+      {.preemptions = 2},
+      {free_once_and_drain(0, 0b11), free_once(0, 0b11), free_once(0, 0b11), claim_nothing(0)});
+  expect_all_interleavings_hold(
+      one_is_free(2, 2),
+      {free_once_and_drain(1, 0b11), free_once(1, 0b11), claim_nothing(1), claim_nothing(1)});
+}
+
+TEST(SegmentModel, ADoubleFreeIntoAFreeBlockChangesNothing) {
+  QUARRY_TEST_USES_FIBERS();
+  expect_all_interleavings_hold(one_is_free(100), {release(1, 0b11), double_free(0, 0b01)});
+  expect_all_interleavings_hold(one_is_free(3),
+                                {release(1, 0b11), double_free(0, 0b01), claim_late(0, 0)});
+  expect_all_interleavings_hold(one_is_free(3, 2),
+                                {release_and_drain(1, 0b11), double_free(0, 0b01)});
 }
 
 }  // namespace

@@ -50,11 +50,6 @@ TYPED_TEST(AtomicRef, RefusesToExchangeWhatIsNotAsExpectedAndTellsWhatItIs) {
   EXPECT_EQ(value, 5u);
 }
 
-TYPED_TEST(AtomicRef, MayBeReadPlainlyByItsOwner) {
-  TypeParam const value = 9;
-  EXPECT_EQ(cached_read(value), 9u);
-}
-
 TYPED_TEST(AtomicRef, WrapsRound) {
   TypeParam value = 0;
   EXPECT_EQ(atomic_ref<TypeParam>{value}.fetch_sub(1, relaxed), 0u);

@@ -31,10 +31,28 @@ TEST(ThisLane, KnowsItsPlaceInFibers) {
     auto const here = this_place();
     EXPECT_EQ(here.blocks, 3u);
     EXPECT_EQ(here.threads, 40u);
-    EXPECT_EQ(spread(), here.rank() / warp_size);
+    EXPECT_EQ(spread(), here.block + here.thread / warp_size);
     ++seen[here.rank()];
   });
   for (int const times : seen) EXPECT_EQ(times, 1);
+}
+
+/// Whatever the number of threads in a block, and also where only the first warp of each calls.
+TEST(ThisLane, SpreadsWarpsEvenlyWhateverTheBlocksAreLike) {
+  QUARRY_TEST_USES_FIBERS();
+  constexpr std::uint32_t places = 12;
+  for (std::uint32_t const threads : {32u, 128u, 160u, 256u, 384u}) {
+    for (bool const first_warp_only : {false, true}) {
+      SCOPED_TRACE(std::to_string(threads) + (first_warp_only ? " first warps" : " all warps"));
+      std::vector<std::uint32_t> calls(places);
+      launch_fibers({2 * places, threads}, {}, [&] {
+        auto const thread = this_place().thread;
+        bool const is_first = first_warp_only ? thread == 0 : thread % warp_size == 0;
+        if (is_first) ++calls[spread() % places];
+      });
+      for (auto const count : calls) EXPECT_EQ(count, calls[0]);
+    }
+  }
 }
 
 TEST(ThisLane, KnowsItsPlaceOnThreads) {

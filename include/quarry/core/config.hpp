@@ -27,6 +27,6 @@
 namespace quarry {
 
 /// Layout of the in-kernel heap's shared state. A kernel refuses a heap of another version.
-inline constexpr std::uint32_t layout_version = 2;
+inline constexpr std::uint32_t layout_version = 3;
 
 }  // namespace quarry

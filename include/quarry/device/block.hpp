@@ -11,54 +11,117 @@ namespace quarry {
 inline constexpr std::uint32_t slices_per_block = 1024;
 inline constexpr std::uint32_t words_per_block = slices_per_block / bits_per_word;
 
-/// Up to 1024 slices of one size class, and how many of them can be claimed.
+/// What a block's state word says.
 ///
-/// Its state is one word: below, a count; above, an epoch that every claim advances, and which
-/// begins elsewhere in each use of the segment.
-///   in use:    count < slices. So many slices came back and are not reserved; less than none for a
-///   moment, when more were asked
-///              for than there are. Slices are handed out by the slots, or claimed from the bitmap.
-///   emptying:  every slice came back, and one lane empties the bitmap; or one lane is about to
-///   claim from the free block.
-///   free:      the bitmap is empty; the block counts in its segment, or is about to.
-/// The last word of a block may have fewer than 64 slices; its other bits are one for as long as
-/// the segment has this class, so that a word is seen to be whole without knowing the class.
+/// Bounded fields. `generation` wraps after 2^20 uses of its segment. It tells a lane that read the
+/// segment's entry before such a use ended from those of the present one; to be mistaken, a lane
+/// must sleep between that read and its next atomic while its segment is used exactly a multiple of
+/// 2^20 times. `inside` counts lanes and `count` slices that lanes announced or reserved; each lane
+/// adds at most 1 of either at a time, so both are exact for 2^19 lanes that run at once (an H200
+/// runs 2^18).
+class block_state {
+ public:
+  static constexpr std::uint32_t generation_bits = 20;
+  static constexpr std::uint32_t last_generation = (1u << generation_bits) - 1;
+  static constexpr word closed = word{1} << 20;
+  static constexpr word free = word{1} << 21;
+  static constexpr word closing = word{1} << 22;
+  static constexpr word one_inside = word{1} << 23;
+  static constexpr word one_slice = word{1} << 43;
+
+  QUARRY_HD constexpr explicit block_state(word bits) : bits_{bits} {}
+
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t generation() const {
+    return static_cast<std::uint32_t>(bits_) & last_generation;
+  }
+  /// Nothing can be released to or claimed from the block: it is free, or becomes free or open.
+  [[nodiscard]] QUARRY_HD constexpr bool is_closed() const { return (bits_ & closed) != 0; }
+  /// Closed, and may be revived.
+  [[nodiscard]] QUARRY_HD constexpr bool is_free() const { return (bits_ & free) != 0; }
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t inside() const {
+    return static_cast<std::uint32_t>(bits_ >> 23) & 0xfffff;
+  }
+  [[nodiscard]] QUARRY_HD constexpr std::int32_t count() const {
+    return static_cast<std::int32_t>(static_cast<std::int64_t>(bits_) >> 43);
+  }
+
+  /// One lane is about to find out whether the block becomes free.
+  [[nodiscard]] QUARRY_HD constexpr bool is_closing() const { return (bits_ & closing) != 0; }
+
+  /// Releases may go on.
+  [[nodiscard]] QUARRY_HD constexpr bool is_open_in(std::uint32_t generation) const {
+    return (bits_ & (closed | last_generation)) == generation;
+  }
+  /// Claims may go on.
+  [[nodiscard]] QUARRY_HD constexpr bool is_claimable_in(std::uint32_t generation) const {
+    return (bits_ & (closed | closing | last_generation)) == generation;
+  }
+  /// Something can be claimed, if others leave it.
+  [[nodiscard]] QUARRY_HD constexpr bool has_slices() const { return count() > 0 && !is_closed(); }
+
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t next_generation(std::uint32_t generation) {
+    return (generation + 1) & last_generation;
+  }
+  [[nodiscard]] QUARRY_HD constexpr word bits() const { return bits_; }
+
+ private:
+  word bits_;
+};
+
+/// Up to 1024 slices of one size class: which of them can be claimed, and how many.
 ///
-/// Releasing sets bits, and then adds those that were not set before to the count. Claiming
-/// subtracts from the count first, which reserves slices, and then looks for bits; what it reserved
-/// too much it adds again.
+/// The state word has these fields (block_state):
+///   generation  the use of the segment to which the block belongs
+///   closed      the block is free, or one lane makes it free or opens it
+///   free        it counts as free in its segment, or is about to; its bits are zero
+///   closing     one lane finds out whether the block becomes free, and claims stay away
+///   inside      lanes that claim from it at this moment
+///   count       slices announced, less those that claimers reserved or took
 ///
-/// Invariants. (1) The ones that stand for slices are no fewer than the count. So a reservation
-/// will find its bits. (2) A block from which something is subtracted does not become free, and so
-/// its segment keeps its class: a claimer that got slices needs no other hold on it. One that asked
-/// for more than there is notices by the epoch if the block was given back unused with its segment
-/// (`add_again`). (3) A block becomes free when its count is all its slices, by compare-and-swap
-/// with a state in which it was so: then all its bits are ones. (4) Of lanes that bring the count
-/// above zero each advertises the block.
-/// A double free finds its bit set, and changes nothing; or it finds its block closed, and undoes
-/// what it did. One that meets the revival of its block, or the next use of its segment, may go
-/// unnoticed, and cost that slice; no slice has two owners by that.
-/// Rejected: counting words that are whole or holed, for one RMW less on some releases: claimers
-/// that take a last or first slice of a word have to be told apart. Counting before it is known
-/// which bits were set: what a double free counts, until it is undone, stands in for a correct
-/// free, and makes a block free too early. Reserving by compare-and-swap: of hundreds of lanes that
-/// claim from one block, one got on in each round trip.
+/// A release announces its slices (adds them to the count), and then sets their bits. A claim
+/// enters and reserves (one addition), takes bits, leaves and returns what it reserved too much
+/// (one addition). Each addition gives the state before, which says whether the block was open in
+/// the generation that the lane knows. If it was not, the lane subtracts what it added, and has
+/// touched no bit. All changes of a state are relative to what it holds, save two
+/// compare-and-swaps of `close`, so that what a late lane adds and subtracts again cancels out,
+/// whatever became of the block in between.
 ///
-/// Memory order. A release's adding (G) releases and acquires; reserving (P) acquires, so that who
-/// reserves sees how the segment was formatted and what a reviver wrote. The lane that makes the
-/// block free reads the count (F) before the words (A), both with acquire: what it reads was
-/// written by a release (R), or by an RMW after it, so that it sees what all releasers did; it
-/// hands that on when the block goes to its segment. Who opens the block, as free or to claimers,
-/// releases (H) what it wrote to its words, and acquires as (G) does. Advertising is a hint: a
-/// release counts with acquire (G); who withdraws an advertisement clears it and then looks at the
-/// count with an RMW that releases (V). Either (V) comes after (G) and sees it; or (G) reads from
-/// (V), so that the clearing happens before the releaser looks at the advertisement, which then
-/// ends as one.
+/// Invariants. (1) At rest the count is the number of ones. (2) While a lane is inside, the block
+/// does not become free, so its segment keeps its class and generation. (3) A lane that sees its
+/// bit set before, sees a slice that is not in use: a double free. It subtracts what it announced.
+/// (4) A block becomes free only from a state in which nobody is inside and the count is all its
+/// slices, and while all its bits are ones (`close`). Then every announcement was of a slice that
+/// came back, so no lane that announced is still to set a bit. (5) Of lanes that bring the count
+/// above zero each advertises the block. (6) Of lanes that set the last bit of a word, leave, or
+/// subtract what they announced, the last sees a complete state, and makes the block free.
+///
+/// The count may be ahead of the bits while a release is under way: a claimer that does not find
+/// what it reserved returns it. A lane that frees a slice twice, or a slice of another generation,
+/// therefore disturbs nobody. If the slice was allocated again in between, its second free is the
+/// new owner's free, as with any allocator. One mistake is not seen: a free of a slice that was
+/// never handed out in this generation (see `heap_state::handed_out`).
+///
+/// Rejected: setting bits before the state is known. A second free may then set a bit of a block
+/// that is free, or of another use of its segment, and until it takes the bit away a claimer may
+/// take it. Letting claims not count as being inside saves their last addition. Then a claim's
+/// reservation may stand against a double free's announcement, and the block becomes free while
+/// both are under way. A third addition by each release, before the bits, in place of announcing:
+/// a third of the throughput of frees in random order is lost. Reserving by compare-and-swap: of
+/// hundreds of lanes that claim from one block, one got on in each round trip.
+///
+/// Memory order. Bits hand over the slices' bytes (slice_word: R, C). Reserving (P) acquires what a
+/// reviver wrote to the words and published by (H), and what a segment's format published (O). The
+/// lane that closes the block has seen each word's bits with acquire (A), so it has seen all
+/// releases, and their announcements. It empties the words and publishes that by (H); the segment's
+/// count (S, W) hands it to the reviver, which acquires it by (P) as well. A lane that may be the
+/// last to complete the block looks at the state by an RMW (G) after its change: of two such lanes,
+/// the second in the state's order acquires what the first released. On CUDA (G) is relaxed: the
+/// lane has the result of its `fetch_or` by then, so that was performed. Advertising is a hint:
+/// who announces does so by an RMW, and then looks at the advertisement; who withdraws an
+/// advertisement clears it and then looks at the count with an RMW (V). One of the two sees the
+/// other.
 class block {
  public:
-  static constexpr std::int32_t free = 1 << 29;
-  static constexpr std::int32_t emptying = 1 << 28;
-
   /// `slices` (1 to 1024) says how many the block holds.
   QUARRY_HD block(word* words, word& state, std::uint32_t slices)
       : words_{words}, state_{state}, slices_{slices} {}
@@ -68,181 +131,151 @@ class block {
     return (slices_ + bits_per_word - 1) / bits_per_word;
   }
 
-  /// What word `index` holds when none of its slices is back: ones where it has no slices.
-  [[nodiscard]] QUARRY_HD word empty(std::uint32_t index) const {
-    return ~low_bits(slices_ - index * bits_per_word);
+  /// The bits of word `index` that stand for slices.
+  [[nodiscard]] QUARRY_HD word mask(std::uint32_t index) const {
+    return low_bits(slices_ - index * bits_per_word);
   }
 
   [[nodiscard]] QUARRY_HD slice_word at(std::uint32_t index) const {
     return slice_word{words_[index]};
   }
 
-  /// The state. Exact for a lane that holds a slice, as far as it tells whether the block is free;
-  /// a hint for others.
-  [[nodiscard]] QUARRY_HD word peek() const { return state().load(simt::relaxed); }  // (L)
-
-  [[nodiscard]] QUARRY_HD static bool is_free(word state) {
-    return count_of(state) >= (free + emptying) / 2;
-  }
-  [[nodiscard]] QUARRY_HD bool is_free() const { return is_free(peek()); }
-
-  /// The block is free, or about to be or to be claimed from.
-  [[nodiscard]] QUARRY_HD static bool is_closed(word state) {
-    return count_of(state) >= emptying / 2;
+  /// The state. Its generation and whether the block is free are exact for a lane that holds a
+  /// slice; otherwise a hint.
+  [[nodiscard]] QUARRY_HD block_state peek() const {
+    return block_state{state().load(simt::relaxed)};  // (L)
   }
 
-  /// Something can be claimed, if others leave it.
-  [[nodiscard]] QUARRY_HD static bool has_slices(word state) {
-    return count_of(state) > 0 && !is_closed(state);
+  /// Announces the release of `count` slices; returns the state before. The caller goes on if that
+  /// was open in its generation, and calls `retract` otherwise.
+  [[nodiscard]] QUARRY_HD block_state announce(std::uint32_t count) const {
+    return block_state{state().fetch_add(count * block_state::one_slice, simt::relaxed)};  // (G)
   }
 
-  /// `count` slices came back, or were reserved too much; gives the state after that. Requires a
-  /// release of their bits (R) just before, or nothing that others must see.
-  [[nodiscard]] QUARRY_HD word add(std::uint32_t count) const {
-    return state().fetch_add(count, block_count_order) + count;  // (G)
+  /// Subtracts what was announced and did not come back; returns the state after.
+  [[nodiscard]] QUARRY_HD block_state retract(std::uint32_t count) const {
+    word const added = count * block_state::one_slice;
+    return block_state{state().fetch_sub(added, block_count_order) - added};  // (G)
   }
 
-  /// Whether nothing follows from an `add` of `count` after which the state is `now`: the block had
-  /// something to claim before, and has slices in use. Otherwise `simt::fence_after_loads` is
-  /// required before what follows.
-  [[nodiscard]] QUARRY_HD bool is_plain(word now, std::uint32_t count) const {
-    auto const after = count_of(now);
-    return after > static_cast<std::int32_t>(count) && after < static_cast<std::int32_t>(slices_);
+  /// The state after what this lane did: for a lane that may be the last to complete the block.
+  [[nodiscard]] QUARRY_HD block_state look() const {
+    return block_state{state().fetch_add(0, block_count_order)};  // (G)
   }
 
-  /// Every slice seems to be back: see `become_free`.
-  [[nodiscard]] QUARRY_HD bool is_complete(word now) const {
-    return count_of(now) == static_cast<std::int32_t>(slices_);
+  /// Every slice is announced and nobody is inside: see `close`.
+  [[nodiscard]] QUARRY_HD bool is_complete(block_state now) const {
+    return (now.bits() & ~word{block_state::last_generation}) == slices_ * block_state::one_slice;
   }
 
-  /// Adds again `count` slices that were reserved too much; gives the state after that. If it is
-  /// not of the same use as the state before the reservation (`is_same_use`), the segment was given
-  /// back with them missing, and this must be undone.
-  [[nodiscard]] QUARRY_HD word add_again(std::uint32_t count) const {
-    return state().fetch_add(count, simt::acquire) + count;  // (G) which releases nothing
+  /// Makes the block free if it is complete and all its bits are ones; `now` is its state, or was a
+  /// moment ago. False if it is not: then a lane that changes it later does so. The caller must add
+  /// a block that it made free to its segment's count.
+  [[nodiscard]] QUARRY_HD bool close(block_state now) const {
+    return simt::far_call(words_, &close_in, *this, now.bits());
   }
 
-  /// Undoes what was added to or, as a negative number, subtracted from a block whose state was
-  /// `then`. Gives the state after that; 0 if the block was prepared for another use since, so that
-  /// there is nothing to undo.
-  QUARRY_HD word undo(word then, std::int64_t added) const {
-    return simt::far_call(words_, &undo_in, *this, then, added);
+  /// Enters and reserves up to `count` slices; returns the state before. If that was claimable in
+  /// the caller's generation the caller may take `reserved_of` it. In any case it calls `leave`.
+  [[nodiscard]] QUARRY_HD block_state reserve(std::uint32_t count) const {
+    return block_state{state().fetch_add(block_state::one_inside - count * block_state::one_slice,
+                                         block_reserve_order)};  // (P)
+  }
+  [[nodiscard]] QUARRY_HD static std::uint32_t reserved_of(block_state before,
+                                                           std::uint32_t count) {
+    std::int32_t const there = before.count();
+    if (there <= 0) return 0;
+    return static_cast<std::uint32_t>(there) < count ? static_cast<std::uint32_t>(there) : count;
   }
 
-  /// Makes the block free if every slice is back and the state is still `complete`. False if it is
-  /// not: then whoever changed it and completes the block does so.
-  [[nodiscard]] QUARRY_HD bool become_free(word complete) const {
-    return simt::far_call(words_, &become_free_in, *this, complete);
+  /// Leaves, and returns `rest` slices that were reserved and not taken; returns the state after.
+  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest) const {
+    word const added = rest * block_state::one_slice - block_state::one_inside;
+    return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
-  /// Reserves up to `count` slices; gives the state before. Of `reserved_of` it the caller has that
-  /// many, if the block was not closed; what it does not take, of `count`, it must add again. If
-  /// the block was closed the caller must `undo` it.
-  [[nodiscard]] QUARRY_HD word reserve(std::uint32_t count) const {
-    return state().fetch_add(one_epoch - count, block_reserve_order);  // (P)
-  }
-  [[nodiscard]] QUARRY_HD static std::uint32_t reserved_of(word before, std::uint32_t count) {
-    auto const there = count_of(before);
-    return there <= 0                                  ? 0
-           : static_cast<std::uint32_t>(there) < count ? static_cast<std::uint32_t>(there)
-                                                       : count;
-  }
-
-  /// Makes a free block one whose slices have all come back, and takes up to `count` slices of its
-  /// first word. Zero if another lane did so first. Requires that the caller has reserved a free
-  /// block of this segment.
+  /// Opens a free block with all its slices back, and takes up to `count` slices of its first word.
+  /// Zero if another lane did so first. Requires that the caller has reserved a free block of this
+  /// segment.
   [[nodiscard]] QUARRY_HD word revive(std::uint32_t count) const {
     return simt::far_call(words_, &revive_in, *this, count);
   }
 
   /// Makes a block of which no slice was handed out free. Requires that the caller has the
   /// exclusive right to hand them out.
-  QUARRY_HD void retire_unused() const { state().fetch_add(free, simt::acq_rel); }  // (G)
-
-  /// The state of a block that is not free and of which nothing is back, in the segment's use
-  /// number `use`. The epochs of uses that follow each other begin far apart (multiples of the
-  /// golden ratio: those of 100 uses, 2^24 at least): however many claims a long use sees, the next
-  /// one does not look like its continuation.
-  [[nodiscard]] QUARRY_HD static constexpr word state_of_use(std::uint32_t use) {
-    return word{use * 0x9e3779b9u} << 32;
+  QUARRY_HD void retire_unused() const {
+    state().fetch_add(block_state::closed + block_state::free, simt::acq_rel);  // (H)
   }
 
-  /// Whether a state is of the same use as one a moment ago: there were some claims since, but not
-  /// as many as lie between uses.
-  [[nodiscard]] QUARRY_HD static constexpr bool is_same_use(word then, word now) {
-    return static_cast<std::uint32_t>(now >> 32) - static_cast<std::uint32_t>(then >> 32) <
-           1u << 24;
+  /// Opens a block of a segment that is given back, for the segment's next use. Requires that the
+  /// block is free and the segment the caller's.
+  QUARRY_HD void end_generation(std::uint32_t generation) const {
+    word const step = word{block_state::next_generation(generation)} - generation;
+    state().fetch_add(step - block_state::closed - block_state::free,
+                      simt::relaxed);  // (E) the segment tree publishes it
   }
 
-  /// Whether a claim could find something, now that the advertisement was withdrawn.
+  /// Brings a block that the last uses of the segment did not have to `generation`. Requires that
+  /// the segment is the caller's.
+  QUARRY_HD void set_generation(std::uint32_t generation) const {
+    word const own = peek().generation();  // nobody else changes this field
+    if (own != generation) state().fetch_add(generation - own, simt::relaxed);  // (E)
+  }
+
+  /// Whether a claim could find something, now that the advertisement was withdrawn, or may find
+  /// it soon: a lane that is inside may have reserved more than it takes.
   [[nodiscard]] QUARRY_HD bool has_something() const {
-    word const now = state().fetch_add(0, simt::acq_rel);  // (V)
-    return has_slices(now) || is_free(now);
+    block_state const now{state().fetch_add(0, simt::acq_rel)};  // (V)
+    return now.has_slices() || now.is_free() || now.is_closing() || now.inside() != 0;
   }
-
-  /// For an audit at rest: how many slices are back; `free` for a free block.
-  [[nodiscard]] std::int32_t count() const { return count_of(state_); }
 
  private:
-  static constexpr word one_epoch = word{1} << 32;
-
-  [[nodiscard]] QUARRY_HD static std::int32_t count_of(word state) {
-    return static_cast<std::int32_t>(state);
-  }
-
-  QUARRY_SLOW static word undo_in(block self, word then, std::int64_t added) {
-    word now = self.peek();
-    QUARRY_NO_UNROLL
-    while (is_same_use(then, now)) {
-      word const undone = now - static_cast<word>(added);
-      if (self.state().compare_exchange(now, undone, simt::acq_rel)) return undone;  // (G)
-    }
-    return 0;
-  }
-
   QUARRY_SLOW static word revive_in(block self, std::uint32_t count) {
-    word seen = self.peek();
-    if (count_of(seen) != free) return 0;
-    if (!self.state().compare_exchange(seen, seen + one_epoch - free + emptying,
-                                       block_reserve_order))
-      return 0;  // (P)
-    word const taken = lowest_ones(~self.empty(0), count);
+    block_state const before{self.state().fetch_and(~block_state::free, block_reserve_order)};
+    if (!before.is_free()) return 0;  // (P)
+    word const taken = lowest_ones(self.mask(0), count);
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(~word{0});
-    self.at(0).reset(~taken);
-    self.state().fetch_add(word{self.slices_} - count_ones(taken) - emptying,
+    for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(self.mask(i));
+    self.at(0).reset(self.mask(0) & ~taken);
+    std::uint32_t const back = self.slices_ - count_ones(taken);
+    self.state().fetch_add(back * block_state::one_slice - block_state::closed,
                            block_open_order);  // (H)
     return taken;
   }
 
-  /// The bits are there before the count is, as soon as all see the same order. If they are not,
-  /// double frees have lost some.
-  static constexpr std::uint32_t most_looks = 64;
-
-  QUARRY_SLOW static bool become_free_in(block self, word complete) {
+  /// While it is closing no claimer takes a bit, so bits that were all there stay so. If the state
+  /// then changed not at all, no announcement is under way, and the block is closed. Otherwise
+  /// closing ends; what was under way ends with a lane that sees the block complete (6), save for
+  /// one that looked while the block was closing: its bit is looked for once more.
+  QUARRY_SLOW static bool close_in(block self, word now) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t looks = 0; looks < most_looks; ++looks) {
-      if (self.state().load(simt::acquire) != complete) return false;  // (F)
-      if (!simt::far_call(self.words_, &is_whole, self)) {
-        simt::pause();
-        continue;
-      }
-      if (!self.state().compare_exchange(complete, complete - self.slices_ + emptying,
-                                         simt::relaxed))
-        return false;  // (L) (A) orders
+    while (self.is_complete(block_state{now})) {
+      word const generation = block_state{now}.generation();
+      word expected = generation + block_state::closing;
+      if (!self.state().compare_exchange(now, expected, simt::acq_rel)) continue;  // (P)
       simt::fence_after_loads();
-      QUARRY_NO_UNROLL
-      for (std::uint32_t i = 0; i < self.words(); ++i) self.at(i).reset(self.empty(i));
-      self.state().fetch_add(word{free} - emptying, block_open_order);  // (H)
-      return true;
+      bool const is_whole = simt::far_call(self.words_, &is_whole_in, self);
+      if (is_whole && self.state().compare_exchange(expected, generation + block_state::closed,
+                                                    simt::relaxed)) {  // (L) (A) orders
+        simt::fence_after_loads();
+        QUARRY_NO_UNROLL
+        for (std::uint32_t i = 0; i < self.words(); ++i) self.at(i).reset(0);
+        self.state().fetch_or(block_state::free, block_open_order);  // (H)
+        return true;
+      }
+      word const back = self.slices_ * block_state::one_slice - block_state::closing;
+      now = self.state().fetch_add(back, simt::acq_rel) + back;  // (G)
+      simt::fence_after_loads();
+      if (!is_whole && !simt::far_call(self.words_, &is_whole_in, self)) return false;
     }
     return false;
   }
 
-  QUARRY_SLOW static bool is_whole(block self) {  // the loads are on their way together
-    word all = ~word{0};
-    for (std::uint32_t i = 0; i < self.words(); ++i) all &= self.at(i).observe();
-    return all == ~word{0};
+  QUARRY_SLOW static bool is_whole_in(block self) {  // the loads are on their way together
+    word missing = 0;
+    for (std::uint32_t i = 0; i < self.words(); ++i)
+      missing |= self.mask(i) & ~self.at(i).observe();
+    return missing == 0;
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> state() const {

@@ -43,8 +43,9 @@ class segment_run {
   }
 
  private:
-  // first: 20, count: 10, tag: 6; the tag makes a compare-and-swap see that the run was changed and
-  // changed back
+  // first: 20, count: 10, tag: 6. The tag tells a run from an earlier one of the same segments. It
+  // wraps after 64 runs: a lane that took a slot's last ticket 64 runs ago, of which another class
+  // took the rest back, may count it in this run. slice_supply::open_run makes that harmless.
   word bits_;
 };
 
@@ -55,17 +56,27 @@ class segment_run {
 /// the slots need nothing from each other until the run is used up, and the addresses handed out
 /// stay dense.
 struct alignas(16) class_shape {
+  // what malloc reads, at once
   std::uint32_t size;             // of a slice, in bytes
   std::uint32_t units;            // per segment
   std::uint32_t unit_multiplier;  // divider by `units`
   std::uint8_t unit_divider_shift;
   std::uint8_t unit_shift;
-  std::uint8_t run_segments;  // how many to take at once
+  std::uint8_t run_segments;  // how many to take at first
   std::uint8_t unused_;
-  std::uint32_t slices;           // per segment
-  std::uint32_t size_multiplier;  // divider by `size`
-  std::uint32_t size_divider_shift;
-  std::uint32_t unused_too_;
+
+  /// What free reads, at once.
+  struct alignas(16) slice_shape {
+    std::uint32_t size;             // of a slice, in bytes
+    std::uint32_t slices;           // per segment
+    std::uint32_t size_multiplier;  // divider by `size`
+    std::uint32_t size_divider_shift;
+
+    [[nodiscard]] QUARRY_HD divider by_size() const {
+      return {size_multiplier, size_divider_shift};
+    }
+  };
+  slice_shape slice;
 
   [[nodiscard]] QUARRY_HD divider by_units() const { return {unit_multiplier, unit_divider_shift}; }
 };
@@ -80,6 +91,10 @@ struct ticket_place {
 
 /// A slot: its run and its next ticket, in one word, so that one addition tells both.
 ///
+/// The tickets wrap after 2^28. A lane group whose tickets are invalid has added to them all the
+/// same, so each goes on to `rewind` the slot, and does not return while the tickets are above
+/// `ticket_limit`, 2^27. They exceed that by no more than the lanes that run at once.
+///
 /// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree)
 /// and formatted; (T) takes tickets with acquire. All changes of a slot between are RMWs, which
 /// continue the release sequence. So the taker of a slice sees its segment's format, and through
@@ -87,7 +102,6 @@ struct ticket_place {
 class block_slot {
  public:
   static constexpr std::uint32_t ticket_bits = 28;
-  // a slot whose tickets pass this is set back by `rewind`
   static constexpr std::uint32_t ticket_limit = 1u << 27;
 
   QUARRY_HD explicit block_slot(word& state) : state_{state} {}
@@ -109,23 +123,33 @@ class block_slot {
     state_.store(run.encoded() << ticket_bits, slot_open_order);  // (O)
   }
 
-  /// Ends the slot's run; gives the slot as it was. Its tickets from there on are the caller's.
+  /// Ends the slot's run; returns the slot as it was. Its tickets from there on are the caller's.
   [[nodiscard]] QUARRY_HD word close(segment_run next) const {
     return state_.exchange(next.encoded() << ticket_bits, simt::acq_rel);  // (T)
   }
 
   /// Segments that a run may have, so that its tickets stay far below the limit.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t longest_run(class_shape const& shape) {
-    std::uint32_t const by_tickets = ticket_limit / 4 / shape.slices * slots_per_class;
+    std::uint32_t const by_tickets = ticket_limit / 4 / shape.slice.slices * slots_per_class;
     return by_tickets < segment_run::max_segments ? by_tickets : segment_run::max_segments;
   }
 
-  /// Keeps a used-up slot's tickets from running into its run: groups that find it used up still
-  /// count it up.
-  QUARRY_HD void rewind(word seen) const {
-    if (ticket_of(seen) < ticket_limit) return;
-    word const back = (seen >> ticket_bits << ticket_bits) | ticket_limit / 2;
-    (void)state_.compare_exchange(seen, back, simt::relaxed);  // (L) both words say: used up
+  /// Sets the tickets of a used-up slot back if they are above the limit. Returns when they are
+  /// not: each failure is another lane's addition, or its success.
+  QUARRY_HD void rewind() const {
+    word seen = peek();
+    QUARRY_NO_UNROLL
+    while (ticket_of(seen) >= ticket_limit) {
+      word const back = (seen >> ticket_bits << ticket_bits) | ticket_limit / 2;
+      if (state_.compare_exchange(seen, back, simt::relaxed)) return;  // (L) both: used up
+    }
+  }
+
+  /// Tickets of slot `slot` of `run`.
+  [[nodiscard]] QUARRY_HD static std::uint32_t tickets_of(class_shape const& shape, segment_run run,
+                                                          std::uint32_t slot) {
+    std::uint32_t const units = run.count() * shape.units;
+    return units <= slot ? 0 : ((units - slot - 1) / slots_per_class + 1) << shape.unit_shift;
   }
 
   /// Where ticket `ticket` of slot `slot` of `run` leads.

@@ -24,7 +24,10 @@ enum class fault_kind : std::uint32_t {
   wrong_version,  ///< the kernel was built for another layout of the heap
   destroyed,      ///< the heap no longer exists
   table_full,     ///< coalescing: no room for another part in the map of superblocks
-  count_          ///< how many kinds there are
+  /// malloc gave nullptr because another lane, which was bringing memory for this size, did not go
+  /// on (a debugger, a stopped thread)
+  stalled,
+  count_  ///< how many kinds there are
 };
 
 /// One fault. The call that left it changed nothing, save for `overflow` and `use_after_free`.

@@ -39,12 +39,13 @@ template <class Heap>
   std::uint64_t const offset = reinterpret_cast<std::uint64_t>(pointer) - state.base;
   auto const segment = static_cast<std::uint32_t>(offset >> state.segment_shift);
   auto const within = static_cast<std::uint32_t>(offset & (state.segment_bytes() - 1));
-  segment_entry::view const entry = state.segments[segment].look();
-  result.is_slice = entry.use.is_slices();
+  segment_use const use = state.segments[segment].load();
+  result.is_slice = use.is_slices();
   if (!result.is_slice) return result;
   if constexpr (is_on(mitigation::poison)) result.formats = state.formats[segment];
-  result.handed_out = state.handed_out(entry.use.slices_class(), entry.shape, segment,
-                                       entry.shape.by_size().quotient(within));
+  size_class const id = use.slices_class();
+  result.handed_out =
+      state.handed_out(id, segment, state.shapes[id].slice.by_size().quotient(within));
   return result;
 }
 
@@ -175,14 +176,16 @@ template <class Heap>
   return false;
 }
 
-/// Called when there is no memory, by a lane that then tries again, once: releases all that is held
-/// back. Other lanes may do the same and be ahead of it by one allocation each, which is why a lane
-/// may fail though all memory is about to be free.
+/// Called when there is no memory, by `lanes` lanes of which this is number `lane`, which then try
+/// again, once: together they release all that is held back. Other lanes may do the same and be
+/// ahead of them by one allocation each, which is why a lane may fail though all memory is about to
+/// be free.
 template <class Heap>
-QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state) {
+QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state, std::uint32_t lane = 0,
+                                std::uint32_t lanes = 1) {
   if constexpr (is_on(mitigation::quarantine)) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < quarantine_slots; ++i) {
+    for (std::uint32_t i = lane; i < quarantine_slots; i += lanes) {
       simt::atomic_ref<std::uint64_t> const place{state.quarantine[i]};
       if (place.load(simt::relaxed) == 0) continue;                                     // (M)
       void* const leaving = reinterpret_cast<void*>(place.exchange(0, simt::acq_rel));  // (M)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/device/hardening.hpp"
-#include "quarry/device/slice_supply.hpp"
+#include "quarry/device/large_allocations.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 #include <cstring>
@@ -20,7 +20,7 @@ namespace quarry {
 /// after `malloc`.
 ///
 /// Every allocating call gives nullptr, at once, when the memory is not there, and leaves a fault
-/// that the host can read.
+/// that the host can read. (L) orders nothing: what a fault tells of free memory is a hint.
 class heap_ref {
  public:
   heap_ref() = default;
@@ -40,15 +40,16 @@ class heap_ref {
                               malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
   }
 
-  /// The same for lanes that all want one size: skips finding out which do. Lanes of one call must
-  /// pass equal sizes.
+  /// The same for lanes that all want one size of one heap: finds out only whether they do, which
+  /// is faster than finding out which do. Otherwise it is `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
     if (!usable()) return nullptr;
     bytes const padded = hardening::padded(size);
     if (padded > largest_slice()) return hardening::prepare(*this, *state_, malloc_large(padded));
     auto const id = size_class_of(static_cast<std::uint32_t>(padded));
     auto const here = simt::lane_group::coalesced<class malloc_all_site>();
-    return hardening::prepare(*this, *state_, take_ticket(here, id));
+    return hardening::prepare(
+        *this, *state_, here.all_equal(key_of(id)) ? take_ticket(here, id) : malloc_slice(id));
   }
 
   /// `count` objects of `size` bytes, all zero; nullptr also if the product overflows.
@@ -76,14 +77,15 @@ class heap_ref {
 
   /// Moves an allocation to one of `size` bytes, keeping what fits. On failure nullptr, and
   /// `pointer` is as it was. A null `pointer` allocates; size 0 does not free. Stays in place while
-  /// the size class stays the same.
+  /// the size class stays the same, or if it is to shrink and there is no memory for a smaller
+  /// one (which leaves a fault).
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     bytes const old = usable_size(pointer);
     if (old == 0) return nullptr;
     if (fits_in_place(old, size)) return pointer;
     void* const result = malloc(size);
-    if (result == nullptr) return nullptr;
+    if (result == nullptr) return size <= old ? pointer : nullptr;
     std::memcpy(result, pointer, old < size ? old : size);
     free(pointer);
     return result;
@@ -112,7 +114,7 @@ class heap_ref {
   /// Bytes that the allocation can hold; 0, and a fault, if `pointer` is not one.
   [[nodiscard]] QUARRY_HD bytes usable_size(void const* pointer) const {
     if (!usable()) return 0;
-    location const at = locate(pointer);
+    location const at = locate<from::memory>(pointer);
     if (at.kind != fault_kind::none) {
       report(at.kind, 0, pointer);
       return 0;
@@ -147,15 +149,13 @@ class heap_ref {
     free(object);
   }
 
-  /// Gives an allocation back at once, past the hardened mode's checks and quarantine.
+  /// Frees an allocation at once, past the hardened mode's checks and quarantine.
   QUARRY_HD void release(void* pointer) const {
-    location const at = locate(pointer);
-    if (at.kind != fault_kind::none) {
-      report(at.kind, 0, pointer);
-    } else if (at.large) {
-      free_large(at.segment, at.use, pointer);
-    } else {
+    location const at = locate<from::cache>(pointer);
+    if (at.kind == fault_kind::none && !at.large) {
       free_slice(at, pointer);
+    } else {  // large, or what the cache knows of the segment is not so, or no longer
+      free_past_cache(pointer);
     }
   }
 
@@ -173,9 +173,12 @@ class heap_ref {
     std::uint32_t segment;
     std::uint32_t slice;
     segment_use use;
-    segment_shape shape;  // of slices
+    class_shape::slice_shape shape;
     word* words;
   };
+
+  /// Where `locate` reads a segment's entry (segment_entry).
+  enum class from { cache, memory };
 
   [[nodiscard]] QUARRY_HD bool usable() const {
     if ((packed_ & 0x7f) == layout_version) return true;
@@ -201,14 +204,21 @@ class heap_ref {
     return reinterpret_cast<void*>(base() + (std::uint64_t{segment} << segment_shift()) + offset);
   }
 
+  /// One value for each class of each heap: what lanes must agree in to be served together. States
+  /// are aligned to 256 bytes, and there are fewer classes.
+  [[nodiscard]] QUARRY_HD std::uint64_t key_of(size_class id) const {
+    return reinterpret_cast<std::uint64_t>(state_) + id;
+  }
+
   [[nodiscard]] QUARRY_HD void* malloc_slice(size_class id) const {
-    return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(id), id);
+    return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(key_of(id)), id);
   }
 
   /// The fast path: one addition for the group, and each member's place is its ticket. The class's
-  /// numbers are read before it, since they are on their way while it is.
+  /// numbers are read before it, since they are on their way while it is. The lane with the slot's
+  /// last ticket counts it before any lane goes on to wait for tickets.
   [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
-    std::uint32_t const index = group.broadcast(simt::spread() % slots_per_class);
+    std::uint32_t const index = simt::spread() % slots_per_class;
     class_shape const shape = state_->shapes[id];
     word before = 0;
     if (group.is_leader()) before = state_->slot(id, index).take(group.size());
@@ -217,8 +227,8 @@ class heap_ref {
     segment_run const run = block_slot::run_of(before);
     ticket_place const place =
         block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + group.rank());
-    if (!place.valid) return malloc_slow(id);
     if (place.last) used_up(id, run);
+    if (!place.valid) return malloc_slow(id);
     return address(place.segment, bytes{place.slice} * shape.size);
   }
 
@@ -235,11 +245,12 @@ class heap_ref {
     return simt::far_call(state_, &malloc_large_in, *this, size);
   }
 
-  QUARRY_HD void free_large(std::uint32_t segment, segment_use use, void* pointer) const {
-    return simt::far_call(state_, &free_large_in, *this, segment, use, pointer);
+  QUARRY_HD void free_past_cache(void* pointer) const {
+    return simt::far_call(state_, &free_past_cache_in, *this, pointer);
   }
 
-  /// Lanes that free slices of one word do it with one atomic.
+  /// Lanes that free slices of one word do it with one atomic. The word's address tells heaps
+  /// apart, too.
   ///
   /// A slice that is back already is found by its bit, and one of a block that is free by the
   /// block's state, at no cost. That a slice was never handed out since its segment was formatted
@@ -249,26 +260,53 @@ class heap_ref {
     std::uint32_t const index = at.slice / bits_per_word;
     word const own = word{1} << at.slice % bits_per_word;
     if constexpr (is_on(mitigation::canary)) {
-      if (!state_->handed_out(id, at.shape, at.segment, at.slice)) {
+      if (!state_->handed_out(id, at.segment, at.slice)) {
         report(fault_kind::double_free, 0, pointer);
         return;
       }
     }
     auto const group = simt::lane_group::coalesced<class free_site>().match(
-        (at.segment << (segment_shift() - 10)) + index);
+        reinterpret_cast<std::uint64_t>(at.words + index));
     word const all = group.or_reduce(own);
     bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
     group.sync();  // what every member wrote comes before the leader's release
-    word twice = 0;
+    slice_return::result outcome{0, false};
     if (group.is_leader()) {
-      block const of = heap_state::block_in(at.words, segment_shift(), at.shape.slices(),
-                                            index / words_per_block);
-      twice = slice_return::release(*state_, id, of, at.segment, index, all);
+      block const of =
+          heap_state::block_in(at.words, segment_shift(), at.shape.slices, index / words_per_block);
+      outcome = slice_return::release(*state_, id, at.use.generation(), of, at.segment, index, all);
     }
-    if (group.ballot(twice != 0) != 0) again = (group.broadcast(twice) & own) != 0 || again;
+    if (group.ballot(outcome.is_stale || outcome.twice != 0) != 0) {
+      again = (group.broadcast(outcome.twice) & own) != 0 || again;
+      if (group.broadcast(outcome.is_stale) && !again) free_past_cache(pointer);
+    }
     if (again) report(fault_kind::double_free, 0, pointer);
   }
 
+  /// Frees by what the segment's entry is now. What is refused then is not in use.
+  QUARRY_SLOW static void free_past_cache_in(heap_ref heap, void* pointer) {
+    location const at = heap.locate<from::memory>(pointer);
+    fault_kind kind = at.kind;
+    if (kind == fault_kind::none) {
+      bool const is_freed = at.large ? large_allocations::free(*heap.state_, at.segment, at.use)
+                                     : heap.free_one_slice(at);
+      if (is_freed) return;
+      kind = fault_kind::double_free;
+    }
+    heap.report(kind, 0, pointer);
+  }
+
+  [[nodiscard]] QUARRY_HD bool free_one_slice(location const& at) const {
+    std::uint32_t const index = at.slice / bits_per_word;
+    block const of =
+        heap_state::block_in(at.words, segment_shift(), at.shape.slices, index / words_per_block);
+    auto const outcome =
+        slice_return::release(*state_, at.use.slices_class(), at.use.generation(), of, at.segment,
+                              index, word{1} << at.slice % bits_per_word);
+    return !outcome.is_stale && outcome.twice == 0;
+  }
+
+  template <from Source>
   [[nodiscard]] QUARRY_HD location locate(void const* pointer) const {
     std::uint64_t const offset = offset_of(pointer);
     location at{fault_kind::foreign_pointer,
@@ -281,14 +319,15 @@ class heap_ref {
     if (offset >> segment_shift() >= entries()) return at;
     auto const within =
         static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
-    segment_entry::view const entry = state_->segments[at.segment].look();
-    at.use = entry.use;
-    at.shape = entry.shape;
-    at.words = entry.words;
+    segment_entry& entry = state_->segments[at.segment];
+    segment_entry::view const seen = Source == from::cache ? entry.look() : entry.look_past_cache();
+    at.use = seen.use;
+    at.words = seen.words;
     if (at.use.is_slices()) {
       at.large = false;
+      at.shape = state_->shapes[at.use.slices_class()].slice;
       at.slice = at.shape.by_size().quotient(within);
-      bool const starts = at.slice * at.shape.size == within && at.slice < at.shape.slices();
+      bool const starts = at.slice * at.shape.size == within && at.slice < at.shape.slices;
       at.kind = starts ? fault_kind::none : fault_kind::interior_pointer;
     } else if (at.use.is_head()) {
       at.kind = within == 0 ? fault_kind::none : fault_kind::interior_pointer;
@@ -315,37 +354,53 @@ class heap_ref {
   /// next.
   QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id) {
     if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
-    auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(id);
+    auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(heap.key_of(id));
     slice_request request{heap.state_, id, group.size()};
     void* result = nullptr;
-    simt::lane_mask waiting = group.members();
-    QUARRY_NO_UNROLL
-    while (waiting != 0 &&
-           simt::far_call(&request, &serve, heap, group, request, waiting, result)) {
-      waiting = group.ballot(result == nullptr);
+    fault_kind failure = simt::far_call(&request, &serve_all, heap, group, request, result);
+    if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
+      // What is held back is memory, too.
+      hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
+      group.sync();
+      failure = simt::far_call(&request, &serve_all, heap, group, request, result);
     }
-    if (is_on(mitigation::quarantine) && waiting != 0) {  // what is held back is memory too
-      hardening::empty_quarantine(heap, *heap.state_);
-      while (waiting != 0 && serve(heap, group, request, waiting, result))
-        waiting = group.ballot(result == nullptr);
+    if (failure != fault_kind::none) {
+      simt::lane_mask const waiting = group.ballot(result == nullptr);
+      if (group.is_leader()) heap.report(failure, size_of_class(id), nullptr, count_ones(waiting));
     }
-    if (waiting != 0 && group.is_leader())
-      heap.report(fault_kind::out_of_memory, size_of_class(id), nullptr, count_ones(waiting));
     return result;
   }
 
-  /// One grant for the members that are `waiting`. False if there is none.
-  QUARRY_SLOW static bool serve(heap_ref const& heap, simt::lane_group group,
-                                slice_request& request, simt::lane_mask waiting, void*& result) {
+  /// Serves all members without a result, one grant after the other; returns why some have none.
+  QUARRY_SLOW static fault_kind serve_all(heap_ref const& heap, simt::lane_group group,
+                                          slice_request& request, void*& result) {
+    fault_kind failure = fault_kind::none;
+    simt::lane_mask waiting = group.ballot(result == nullptr);
+    QUARRY_NO_UNROLL
+    while (waiting != 0 && failure == fault_kind::none) {
+      failure = simt::far_call(&request, &serve, heap, group, request, waiting, result);
+      waiting = group.ballot(result == nullptr);
+    }
+    return failure;
+  }
+
+  /// One grant for the members that are `waiting`. Returns why there is none.
+  QUARRY_SLOW static fault_kind serve(heap_ref const& heap, simt::lane_group group,
+                                      slice_request& request, simt::lane_mask waiting,
+                                      void*& result) {
     request.count = count_ones(waiting);
-    bool const found =
-        group.is_leader() && simt::far_call(&request, &slice_supply::acquire, request);
+    auto supply = slice_supply::supply::exhausted;
+    if (group.is_leader()) supply = simt::far_call(&request, &slice_supply::acquire, request);
     group.sync();  // the leader's acquire is everybody's
-    if (!group.broadcast(found)) return false;
+    supply = group.broadcast(supply);
+    if (supply != slice_supply::supply::found) {
+      return supply == slice_supply::supply::stalled ? fault_kind::stalled
+                                                     : fault_kind::out_of_memory;
+    }
     simt::far_call(&request, &share, group, request);
     if (result == nullptr)
       result = simt::far_call(&request, &place_in_grant, heap, request, group.rank_among(waiting));
-    return true;
+    return fault_kind::none;
   }
 
   /// Gives all members what the leader's request was granted.
@@ -367,13 +422,10 @@ class heap_ref {
       std::uint32_t const slice = request.index * bits_per_word + select_one(request.value, rank);
       return heap.address(request.segment, bytes{slice} * shape.size);
     }
-    segment_run const run = block_slot::run_of(request.value);
     ticket_place const place =
-        block_slot::place_of(shape, run, request.slot, block_slot::ticket_of(request.value) + rank);
-    if (!place.valid) return nullptr;
-    if (place.last)
-      simt::far_call(&request, &slice_supply::slot_used_up, *heap.state_, request.id, run);
-    return heap.address(place.segment, bytes{place.slice} * shape.size);
+        block_slot::place_of(shape, block_slot::run_of(request.value), request.slot,
+                             block_slot::ticket_of(request.value) + rank);
+    return place.valid ? heap.address(place.segment, bytes{place.slice} * shape.size) : nullptr;
   }
 
   QUARRY_SLOW static void* malloc_large_in(heap_ref heap, bytes size) {
@@ -383,73 +435,28 @@ class heap_ref {
     if (size > heap.region_bytes() || count == 0) return heap.fail(fault_kind::out_of_memory, size);
     auto const wanted = static_cast<std::uint32_t>(count);
     heap_state& state = *heap.state_;
-    std::uint32_t first = state.segment_tree().claim_back(wanted);
-    if (first == bit_tree::none) first = simt::far_call(&state, &take_back_segments, state, wanted);
+    std::uint32_t first = simt::far_call(&state, &large_allocations::claim, state, wanted);
     if (is_on(mitigation::quarantine) && first == bit_tree::none) {
       hardening::empty_quarantine(heap, state);
-      first = state.segment_tree().claim_back(wanted);
-      if (first == bit_tree::none) first = take_back_segments(state, wanted);
+      first = large_allocations::claim(state, wanted);
     }
     if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
-    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(wanted,
-                                                                   simt::relaxed);  // (L) a hint
-    simt::far_call(&state, &mark_large, state, first, wanted);
     return heap.address(first, 0);
   }
 
-  /// What classes hold and have not handed out is taken back; while they go on taking more, there
-  /// is hope, but not for ever.
-  QUARRY_SLOW static std::uint32_t take_back_segments(heap_state& state, std::uint32_t wanted) {
-    std::uint32_t first = bit_tree::none;
-    QUARRY_NO_UNROLL
-    for (std::uint32_t tries = 0;
-         first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
-      (void)simt::far_call(&state, &slice_supply::take_back_from_others, state,
-                           slice_supply::no_class);
-      first = state.segment_tree().claim_back(wanted);
-    }
-    return first;
-  }
-
-  QUARRY_SLOW static void mark_large(heap_state& state, std::uint32_t first, std::uint32_t count) {
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 1; i < count; ++i) state.segments[first + i].store(segment_use::tail(i));
-    state.segments[first].store(segment_use::head(count));
-  }
-
-  QUARRY_SLOW static void free_large_in(heap_ref heap, std::uint32_t segment, segment_use use,
-                                        void* pointer) {
-    segment_entry& head = heap.state_->segments[segment];
-    if (!head.change(use, segment_use::nothing())) {
-      heap.report(fault_kind::double_free, 0, pointer);
-      return;
-    }
-    simt::far_call(&head, &unmark_large, *heap.state_, segment, use.count());
-  }
-
-  QUARRY_SLOW static void unmark_large(heap_state& state, std::uint32_t first,
-                                       std::uint32_t count) {
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 1; i < count; ++i)
-      state.segments[first + i].store(segment_use::nothing());
-    state.segment_tree().insert_run(first, count);
-    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(count,
-                                                                   simt::relaxed);  // (L) a hint
-  }
-
   QUARRY_SLOW static void* allocation_of_in(heap_ref heap, void const* pointer) {
-    location const at = heap.locate(pointer);
+    location const at = heap.locate<from::memory>(pointer);
     if (at.large) {
       if (at.use.is_head()) return heap.address(at.segment, 0);
       return at.use.is_tail() ? heap.address(at.segment - at.use.count(), 0) : nullptr;
     }
-    if (at.slice >= at.shape.slices()) return nullptr;
+    if (at.slice >= at.shape.slices) return nullptr;
     std::uint32_t const index = at.slice / bits_per_word;
-    block const of = heap_state::block_in(at.words, heap.segment_shift(), at.shape.slices(),
+    block const of = heap_state::block_in(at.words, heap.segment_shift(), at.shape.slices,
                                           index / words_per_block);
     bool const is_back =
         (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
-    if (is_back || of.is_free()) return nullptr;
+    if (is_back || of.peek().is_free()) return nullptr;
     void* const begin = heap.address(at.segment, bytes{at.slice} * at.shape.size);
     return hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
   }

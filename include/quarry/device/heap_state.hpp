@@ -107,13 +107,13 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD std::uint32_t blocks_of(size_class id) const {
-    return (shapes[id].slices + slices_per_block - 1) / slices_per_block;
+    return (shapes[id].slice.slices + slices_per_block - 1) / slices_per_block;
   }
 
   /// Block `index` of `segment`, as class `id` cuts it.
   [[nodiscard]] QUARRY_HD block block_at(size_class id, std::uint32_t segment,
                                          std::uint32_t index) const {
-    return block_in(&word_at(segment, 0), segment_shift, shapes[id].slices, index);
+    return block_in(&word_at(segment, 0), segment_shift, shapes[id].slice.slices, index);
   }
 
   /// Block `index` of a segment of 2^shift bytes and `slices` slices, whose bits begin at `words`.
@@ -145,20 +145,22 @@ struct heap_state {
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 
   /// Whether the slice was ever handed out in this use of its segment. Exact for a slice in use;
-  /// one that is back already is found by its bit. `shape` is the segment's.
-  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, segment_shape const& shape,
-                                          std::uint32_t segment, std::uint32_t slice) {
-    std::uint32_t const unit = (segment - segment_run::first_of_key(shape.run)) * shape.units() +
-                               (slice >> shape.unit_shift());
+  /// one that is back already is found by its bit.
+  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, std::uint32_t segment,
+                                          std::uint32_t slice) {
+    class_shape const& shape = shapes[id];
+    std::uint32_t const key = segments[segment].run_key();
+    std::uint32_t const unit =
+        (segment - segment_run::first_of_key(key)) * shape.units + (slice >> shape.unit_shift);
     std::uint32_t const ticket =
-        (unit / slots_per_class << shape.unit_shift()) + (slice & ((1u << shape.unit_shift()) - 1));
+        (unit / slots_per_class << shape.unit_shift) + (slice & ((1u << shape.unit_shift) - 1));
     // both loads are on their way before either is looked at
     word const taken = slot(id, unit % slots_per_class).peek();
-    bool const free_block = block_at(id, segment, slice / slices_per_block).is_free();
+    bool const free_block = block_at(id, segment, slice / slices_per_block).peek().is_free();
     segment_run const run = block_slot::run_of(taken);
     // Keys come round again after 64 runs; but a later run with this key cannot hold a segment that
     // the slice keeps in use.
-    bool const in_run = run.key() == shape.run && segment - run.first() < run.count();
+    bool const in_run = run.key() == key && segment - run.first() < run.count();
     return !free_block && (!in_run || ticket < block_slot::ticket_of(taken));
   }
 };

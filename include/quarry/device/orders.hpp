@@ -27,8 +27,8 @@ inline constexpr simt::memory_order slice_claim_order =
     is_mutant("C") ? simt::relaxed : simt::acquire;
 inline constexpr simt::memory_order slice_observe_order =
     is_mutant("A") ? simt::relaxed : simt::fenced_acquire;
-// Who completes a block has acquired all counts (G), which would hide the loss of (A): the label
-// takes both away.
+// The lane that completes a block may have acquired all releases by (G), which would hide the loss
+// of (A): the label takes both away.
 inline constexpr simt::memory_order block_count_order =
     is_mutant("A") ? simt::relaxed : simt::fenced_acq_rel;
 inline constexpr simt::memory_order block_reserve_order =

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "quarry/core/size_classes.hpp"
-#include "quarry/device/orders.hpp"
+#include "quarry/device/block.hpp"
 
 namespace quarry {
 
@@ -14,8 +14,10 @@ class segment_use {
   QUARRY_HD constexpr explicit segment_use(word bits = 0) : bits_{bits} {}
 
   [[nodiscard]] QUARRY_HD static constexpr segment_use nothing() { return segment_use{kind_free}; }
-  [[nodiscard]] QUARRY_HD static constexpr segment_use slices_of(size_class id) {
-    return segment_use{kind_slices + id};
+  /// `generation` tells this use of the segment from others (block_state).
+  [[nodiscard]] QUARRY_HD static constexpr segment_use slices_of(size_class id,
+                                                                 std::uint32_t generation) {
+    return segment_use{word{generation} << 32 | (kind_slices + id)};
   }
   /// First of `count` segments.
   [[nodiscard]] QUARRY_HD static constexpr segment_use head(std::uint32_t count) {
@@ -30,7 +32,13 @@ class segment_use {
   [[nodiscard]] QUARRY_HD constexpr bool is_slices() const { return kind() >= kind_slices; }
   [[nodiscard]] QUARRY_HD constexpr bool is_head() const { return kind() == kind_head; }
   [[nodiscard]] QUARRY_HD constexpr bool is_tail() const { return kind() == kind_tail; }
+  [[nodiscard]] QUARRY_HD constexpr bool is_slices_of(size_class id) const {
+    return kind() == kind_slices + id;
+  }
   [[nodiscard]] QUARRY_HD constexpr size_class slices_class() const { return kind() - kind_slices; }
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t generation() const {
+    return static_cast<std::uint32_t>(bits_ >> 32);
+  }
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const {
     return static_cast<std::uint32_t>(bits_ >> 32);
   }
@@ -49,60 +57,50 @@ class segment_use {
     return static_cast<std::uint32_t>(bits_);
   }
 
-  word bits_;  // kind: 32, count: 32
-};
-
-/// What `free` needs to know of a segment of slices, read together with its use.
-struct alignas(16) segment_shape {
-  std::uint32_t run;              // which run handed its slices out: `segment_run::key`
-  std::uint32_t size;             // of a slice
-  std::uint32_t size_multiplier;  // divider by `size`
-  // units of the segment: 16, unit shift: 8, shift of the divider: 8
-  std::uint32_t packed;
-
-  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t pack(std::uint32_t units,
-                                                              std::uint32_t unit_shift,
-                                                              std::uint32_t divider_shift) {
-    return units << 16 | unit_shift << 8 | divider_shift;
-  }
-  [[nodiscard]] QUARRY_HD divider by_size() const { return {size_multiplier, packed & 0xff}; }
-  [[nodiscard]] QUARRY_HD std::uint32_t unit_shift() const { return packed >> 8 & 0xff; }
-  [[nodiscard]] QUARRY_HD std::uint32_t units() const { return packed >> 16; }
-  [[nodiscard]] QUARRY_HD std::uint32_t slices() const { return units() << unit_shift(); }
+  word bits_;  // kind: 32; above it the count, the distance or the generation: 32
 };
 
 /// One segment's entry.
 ///
-/// `use` and `shape` are Guarded by: whoever claimed the segment from the segment tree, until it is
-/// given back; all read them. `words` never changes: where the bits of the segment's slices begin,
-/// with the states of its blocks behind them.
+/// `use` is Guarded by: whoever claimed the segment from the segment tree, until it is given back;
+/// all read it. `words` never changes: where the bits of the segment's slices begin, with the
+/// states of its blocks behind them. `run` and `known_blocks` are Guarded by: whoever claimed the
+/// segment; an audit and the hardened mode read `run`.
 ///
 /// `count` holds how many blocks are free and not reserved, and whether the segment is being given
 /// back. Whoever brings it to "all blocks free" (S) gives the segment back, and says so first by
-/// setting `retired` with compare-and-swap. A lane that has reserved a free block (W), or slices of
-/// a block, or holds a slice, thereby keeps the segment's use as it is; who reserves first and then
-/// looks at the use (N) needs no other hold on it.
-/// Rejected: counting the lanes that look into a segment, which costs two fenced RMWs of one word
-/// for each claim.
+/// setting `retired` with compare-and-swap. A lane that has reserved a free block (W), is inside a
+/// block that was claimable in its generation, or holds a slice, thereby keeps the segment's use as
+/// it is. A lane that reserves a free block first and then looks at the use (N) needs no other hold
+/// on it. Rejected: counting the lanes that look into a segment, which costs two fenced RMWs of one
+/// word for each claim.
+///
+/// A lane that frees reads use and words with plain loads, which its multiprocessor's cache may
+/// serve. How the pointer came to it may order nothing (a relaxed exchange), so what it reads may
+/// be of an earlier use. It finds out: the blocks of a segment carry its generation, and the
+/// announcement of a free tells it (block.hpp). Then it looks again past the cache. Both are read
+/// as 16 bytes at once; only `use` ever changes.
 ///
 /// Memory order. (S) is acquire-release: the lane that gives the segment back sees what all
 /// releasers did and hands it on through the segment tree. (W) acquires, so that a revived block's
-/// claimer sees what the releasers of its slices did. `use` and `shape` are written before pointers
-/// into the segment are given out (release of the slots, or a claim's acquire chain), so a lane
-/// that holds such a pointer, or a reservation (N), reads them exactly; any other lane reads a hint
-/// (H).
+/// claimer sees what the releasers of its slices did. `use` is written before pointers into the
+/// segment are handed out, and published with them (O, T of block_slots.hpp). Elsewhere it is a
+/// hint (H) that an atomic decides.
+///
+/// The count's bounded fields: 16 bits of blocks (4096 at most), one of `retired`, and above them
+/// the number of uses, which wraps after 2^47.
 struct alignas(64) segment_entry {
-  /// What a lane that frees needs to know: use and shape, and where the slices' bits are.
-  struct alignas(16) view {
-    segment_shape shape;
+  /// What a lane that frees needs to know.
+  struct view {
     segment_use use;
     word* words;
   };
 
-  segment_shape shape;
   word use;
-  word* words;
+  word* words;  // behind `use`, since both are read at once
   word count;
+  std::uint32_t run;           // which run handed its slices out: `segment_run::key`
+  std::uint32_t known_blocks;  // that have the segment's generation; 0: all
 
   [[nodiscard]] QUARRY_HD segment_use load() {
     return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)};
@@ -119,30 +117,33 @@ struct alignas(64) segment_entry {
         bits, next.bits(), simt::acq_rel);  // (S) frees of large allocations
   }
 
-  /// The entry for a lane that holds a pointer into the segment: plain reads, which the nearest
-  /// cache may serve. For any other lane they may be out of date or mixed.
-  [[nodiscard]] QUARRY_HD view look() const {
-    return {simt::cached_read(shape), segment_use{simt::cached_read(use)},
-            simt::cached_read(words)};
+  /// The entry as the nearest cache may have it: perhaps of an earlier use.
+  [[nodiscard]] QUARRY_HD view look() {
+    auto const both = simt::cached_load(use);
+    return {segment_use{both.first}, reinterpret_cast<word*>(both.second)};
   }
-  QUARRY_HD void store_shape(segment_shape const& next) {
-    write(shape.run, next.run);
-    write(shape.size, next.size);
-    write(shape.size_multiplier, next.size_multiplier);
-    write(shape.packed, next.packed);
+
+  /// The entry as it is.
+  [[nodiscard]] QUARRY_HD view look_past_cache() { return {load(), words}; }
+
+  [[nodiscard]] QUARRY_HD std::uint32_t run_key() {
+    return simt::atomic_ref<std::uint32_t>{run}.load(simt::relaxed);  // (H)
+  }
+  QUARRY_HD void set_run_key(std::uint32_t key) {
+    simt::atomic_ref<std::uint32_t>{run}.store(key, simt::relaxed);  // (H)
   }
 
   /// `more` of the segment's `blocks` are free now. True if the segment, all of whose blocks are
   /// free, is now the caller's to give back.
   [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
     word now = counter().fetch_add(more, segment_count_order) + more;  // (S)
-    return (now & (one_epoch - 1)) == blocks &&
+    return (now & (one_use - 1)) == blocks &&
            counter().compare_exchange(now, now | retired, simt::acq_rel);  // (S)
   }
 
   /// Ends what `add_free_blocks` began, with no block free.
   QUARRY_HD void end_retirement(std::uint32_t blocks) {
-    counter().fetch_add(one_epoch - retired - blocks, simt::release);
+    counter().fetch_add(one_use - retired - blocks, simt::release);
   }  // (S)
 
   /// Reserves a free block, to revive it or to add it again. False if there is none.
@@ -155,9 +156,11 @@ struct alignas(64) segment_entry {
     return false;
   }
 
-  /// How often the segment was given back. For who gives it back.
-  [[nodiscard]] QUARRY_HD std::uint32_t uses() {
-    return static_cast<std::uint32_t>(counter().load(simt::relaxed) >> 17);
+  /// What its blocks carry in its present use, or will in its next one if it is free. For the lane
+  /// that gives it back or formats it.
+  [[nodiscard]] QUARRY_HD std::uint32_t generation() {
+    return static_cast<std::uint32_t>(counter().load(simt::relaxed) >> 17) &
+           block_state::last_generation;
   }  // (H)
 
   [[nodiscard]] std::uint32_t free_blocks() const {
@@ -166,13 +169,9 @@ struct alignas(64) segment_entry {
 
  private:
   static constexpr word retired = word{1} << 16;
-  static constexpr word one_epoch = word{1} << 17;
+  static constexpr word one_use = word{1} << 17;
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }
-
-  QUARRY_HD static void write(std::uint32_t& field, std::uint32_t value) {
-    simt::atomic_ref<std::uint32_t>{field}.store(value, simt::relaxed);  // (H)
-  }
 };
 
 static_assert(sizeof(segment_entry) == 64);

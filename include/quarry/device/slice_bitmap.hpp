@@ -7,9 +7,9 @@
 namespace quarry {
 
 /// 64 slices of a block: bit 1 = came back and may be claimed; bit 0 = in use, or not handed out
-/// yet, or its block is free.
+/// yet, or its block is free, or no slice.
 ///
-/// Progress: wait-free. A claim gives less than it asked for only if another lane was first.
+/// Progress: wait-free. A claim takes less than it asked for only if another lane was first.
 ///
 /// Memory order. A slice's bytes are plain memory. What keeps its old owner's writes ahead of its
 /// new owner's is its bit: (R) sets it after the old owner's last access, (C) clears it before the
@@ -20,16 +20,11 @@ class slice_word {
  public:
   QUARRY_HD explicit slice_word(word& bits) : bits_{bits} {}
 
-  /// Gives slices back; gives the word as it was before. Bits of `slices` that were one before are
+  /// Marks slices as back; returns the word before. Bits of `slices` that are one in it show
   /// double frees.
-  QUARRY_HD word release(word slices) const {
+  [[nodiscard]] QUARRY_HD word release(word slices) const {
     return bits_.fetch_or(slices, slice_release_order);  // (R)
   }
-
-  /// Undoes releases of slices that were not in use.
-  QUARRY_HD void take_back(word slices) const {
-    bits_.fetch_and(~slices, simt::relaxed);
-  }  // (L) nothing was published
 
   [[nodiscard]] QUARRY_HD word peek() const { return bits_.load(simt::relaxed); }  // (L)
 
@@ -37,7 +32,7 @@ class slice_word {
   /// after the last of several.
   [[nodiscard]] QUARRY_HD word observe() const { return bits_.load(slice_observe_order); }  // (A)
 
-  /// Takes those of `slices` that are still there, and gives them.
+  /// Takes those of `slices` that are still there, and returns them.
   [[nodiscard]] QUARRY_HD word claim(word slices) const {
     return bits_.fetch_and(~slices, slice_claim_order) & slices;  // (C)
   }

@@ -19,10 +19,11 @@ struct slice_request {
   std::uint32_t count;       // slices wanted
   std::uint32_t random = 0;  // where to begin looking
   source from = source::nothing;
-  std::uint32_t slot = 0;     // tickets: which slot
-  std::uint32_t segment = 0;  // bits
-  std::uint32_t index = 0;    // bits: of the word in its segment
-  word value = 0;             // tickets: the slot before; bits: which slices of the word
+  std::uint32_t slot = 0;        // tickets: which slot
+  std::uint32_t segment = 0;     // bits
+  std::uint32_t generation = 0;  // of the segment, as this lane knows it
+  std::uint32_t index = 0;       // bits: of the word in its segment
+  word value = 0;                // tickets: the slot before; bits: which slices of the word
 };
 
 /// Claims slices that came back: class tree, segment, block, word, each found by a hint and decided
@@ -55,8 +56,10 @@ class slice_claim {
   /// Slices of one segment. What is found to hold none is withdrawn.
   QUARRY_SLOW static bool claim_in_segment(slice_request& request, std::uint32_t segment) {
     heap_state& state = *request.state;
-    bool const is_ours = state.segments[segment].load() == segment_use::slices_of(request.id);
-    if (is_ours && simt::far_call(&state, &claim_by_mask, request, segment)) return true;
+    segment_use const use = state.segments[segment].load();
+    request.generation = use.generation();
+    if (use.is_slices_of(request.id) && simt::far_call(&state, &claim_by_mask, request, segment))
+      return true;
     simt::far_call(&state, &withdraw_segment, state, request.id, segment);
     return false;
   }
@@ -91,18 +94,17 @@ class slice_claim {
     return false;
   }
 
-  /// Slices of one block. Reserving comes first: from then on the segment keeps its class,
-  /// whichever that is.
+  /// Slices of one block.
   QUARRY_SLOW static bool claim_in_block(slice_request& request, std::uint32_t segment,
                                          std::uint32_t block_index) {
     // a late advertisement of an earlier use
     if (block_index >= request.state->blocks_of(request.id)) return false;
     request.segment = segment;
     request.index = block_index * words_per_block;
-    word const seen = request.state->block_at(request.id, segment, block_index).peek();
-    if (block::is_free(seen)) {
+    block_state const seen = request.state->block_at(request.id, segment, block_index).peek();
+    if (seen.is_free()) {
       request.value = simt::far_call(&request, &revive_block, request, segment, block_index);
-    } else if (block::has_slices(seen)) {
+    } else if (seen.has_slices()) {
       request.value = simt::far_call(&request, &claim_from_used, request, segment, block_index);
     } else {
       return false;
@@ -112,42 +114,36 @@ class slice_claim {
     return true;
   }
 
-  /// Slices of a block that is not free.
+  /// Slices of a block that is not free. Being inside a block that was claimable in this lane's
+  /// generation keeps the segment's class; otherwise the lane only leaves.
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
     block const from = request.state->block_at(request.id, segment, block_index);
-    word const before = from.reserve(request.count);
-    request.value = before;  // kept for return_reserved, in no register
-    if (block::is_closed(before)) {
-      word const now = from.undo(before, -std::int64_t{request.count});
-      if (now != 0)
-        simt::far_call(&request, &slice_return::follow_return, *request.state, segment, block_index,
-                       request.count, now);
-      return 0;
-    }
-    std::uint32_t const reserved = block::reserved_of(before, request.count);
+    block_state const before = from.reserve(request.count);
+    bool const may_take = before.is_claimable_in(request.generation);
+    std::uint32_t const reserved = may_take ? block::reserved_of(before, request.count) : 0;
     word const taken = reserved == 0 ? 0
                                      : simt::far_call(&request, &claim_reserved, request, segment,
                                                       block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
-    if (rest != 0)
-      simt::far_call(&request, &slice_return::return_reserved, *request.state, segment, block_index,
-                     rest, request.value);
+    block_state const now = from.leave(rest);
+    // What was returned may be all that there is, or complete the block.
+    if (rest != 0 && now.count() > 0)
+      simt::far_call(&request, &slice_return::follow_late, *request.state, segment, block_index,
+                     now);
     return taken;
   }
 
-  /// Up to `count` slices, which the caller has reserved, of one word of the block. None if the
-  /// segment has another class.
+  /// Up to `count` slices, which the caller has reserved, of one word of the block. None if they
+  /// are announced and their bits are still to be set.
   QUARRY_SLOW static word claim_reserved(slice_request& request, std::uint32_t segment,
                                          std::uint32_t block_index, std::uint32_t count) {
     block const from = request.state->block_at(request.id, segment, block_index);
-    if (!(request.state->segments[segment].load() == segment_use::slices_of(request.id)))
-      return 0;  // (N) of segment_entry
     std::uint32_t const words = from.words();
     std::uint32_t at = scaled(request.random << 16, words);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words; ++i) {
-      word const there = from.at(at).peek() & ~from.empty(at);
+      word const there = from.at(at).peek();
       word const taken = there == 0 ? 0 : from.at(at).claim(lowest_ones(there, count));
       request.index = block_index * words_per_block + at;
       if (taken != 0) return taken;
@@ -163,9 +159,9 @@ class slice_claim {
     heap_state& state = *request.state;
     if (!state.segments[segment].reserve_free_block()) return 0;
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
-    bool const is_ours = use == segment_use::slices_of(request.id);
-    word const taken =
-        is_ours ? simt::far_call(&state, &revive_reserved, request, segment, block_index) : 0;
+    word const taken = use.is_slices_of(request.id)
+                           ? simt::far_call(&state, &revive_reserved, request, segment, block_index)
+                           : 0;
     if (taken != 0) {
       simt::far_call(&state, &slice_return::advertise, state, request.id, segment, block_index);
     } else {
@@ -185,7 +181,7 @@ class slice_claim {
     bit_tree const tree = state.class_tree(id);
     tree.claim(segment);  // (D)
     segment_use const use = state.segments[segment].load();
-    if (!use.is_slices() || use.slices_class() != id) return;
+    if (!use.is_slices_of(id)) return;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < state.masks_per_segment(); ++i) {
       if (state.advertised_at(segment, i).load(simt::acquire) != 0) {  // (V)

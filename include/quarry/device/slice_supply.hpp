@@ -12,33 +12,57 @@ namespace quarry {
 ///
 /// Lock-free but for the replacement of a class's run, on which others wait for a bounded time only
 /// (class_run). The order in which memory is looked for: tickets of the class's other slots; slices
-/// that came back, with little effort, unless more than half of the segments are free; free
+/// that came back, with little effort, unless more than a sixteenth of the segments is free; free
 /// segments; what other classes' runs have not handed out; slices that came back, with all effort.
 /// Fresh slices are cheaper by far, and blocks that nobody claims from come back whole.
+///
+/// A lane that took a slot's last ticket counts that slot at once. On CUDA, lanes of a warp that
+/// called a function together wait for each other where they leave it. Nothing that another warp
+/// waits for may therefore be left to be done after a return: two warps, each with a slot to count
+/// and a lane that waits for the other's, would wait for each other.
 class slice_supply {
  public:
-  /// Slices of the request's class: as many as it wants, or fewer, since they are of one place.
-  /// False if none is to be had.
-  QUARRY_SLOW static bool acquire(slice_request& request) {
-    bool with_all_effort = false;
+  enum class supply : std::uint32_t {
+    found,      // as many slices as the request wants, or fewer, since they are of one place
+    exhausted,  // there are none
+    stalled     // another lane holds the class's run and does not go on
+  };
+
+  QUARRY_SLOW static supply acquire(slice_request& request) {
+    request.state->slot(request.id, simt::spread() % slots_per_class).rewind();
+    std::uint32_t waits = 0;
+    std::uint32_t empty_looks = 0;
     QUARRY_NO_UNROLL
-    for (std::uint32_t waited = 0; waited < wait_limit; ++waited) {
+    for (std::uint32_t rounds = 0; rounds < round_limit && empty_looks < looks_before_refusal;) {
       word run_that_is_over = 0;
       outcome const now =
-          simt::far_call(&request, &acquire_once, request, with_all_effort, run_that_is_over);
-      if (now == outcome::found) return true;
-      if (now == outcome::wait) continue;
-      if (with_all_effort && simt::far_call(&request, &is_exhausted, request)) return false;
-      if (!simt::far_call(&request, &replace_run, *request.state, request.id, run_that_is_over))
-        with_all_effort = true;
+          simt::far_call(&request, &acquire_once, request, empty_looks != 0, run_that_is_over);
+      if (now == outcome::found) return supply::found;
+      if (now == outcome::wait) {
+        if (++waits == simt::wait_limit) return supply::stalled;
+        continue;
+      }
+      ++rounds;
+      if (simt::far_call(&request, &replace_run, *request.state, request.id, run_that_is_over))
+        continue;
+      // What another lane frees, reserves or gives back at this moment is in no tree: look again.
+      if (++empty_looks % 4 == 0) simt::pause();
     }
-    return false;
+    return supply::exhausted;
   }
+
+  /// Looks that find nothing before a refusal. What a free announced, and the lane that is to say
+  /// so did not yet advertise, is seen by none of the trees for about the time of one look.
+  static constexpr std::uint32_t looks_before_refusal = 16;
+
+  /// Rounds of an allocation that others always come before. Bounds a refusal under load.
+  static constexpr std::uint32_t round_limit = 128;
 
   enum class outcome : std::uint32_t { found, wait, run_is_over };
 
-  /// Tickets of the class's run, or slices that came back if it is over. `wait` if there may be
-  /// tickets in a moment; `run_is_over`, with the class's word in `seen`, if there is neither.
+  /// Tickets of the class's run, or slices that came back if it is over or being replaced. `wait`
+  /// if there may be tickets in a moment; `run_is_over`, with the class's word in `seen`, if there
+  /// is neither.
   QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort,
                                           word& seen) {
     heap_state& state = *request.state;
@@ -46,23 +70,14 @@ class slice_supply {
     bool const has_returned =
         !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
     seen = state.run(request.id).peek();
-    if (class_run::is_busy(seen)) return simt::far_call(&state, &wait_for_tickets, request);
-    if (class_run::used_up(seen) < slots_per_class)
+    bool const is_busy = class_run::is_busy(seen);
+    if (!is_busy && class_run::used_up(seen) < slots_per_class)
       return simt::far_call(&state, &take_tickets, request);
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
     if (has_returned && simt::far_call(&state, &slice_claim::claim_returned, request, tries))
       return outcome::found;
+    if (is_busy) return simt::far_call(&state, &wait_for_tickets, request);
     return outcome::run_is_over;
-  }
-
-  /// A search may have missed what another lane was putting right (bit_tree::successor): the leaves
-  /// have the last word.
-  QUARRY_SLOW static bool is_exhausted(slice_request& request) {
-    if (request.state->segment_tree().count() == 0 &&
-        request.state->class_tree(request.id).count() == 0)
-      return true;
-    simt::pause();
-    return false;
   }
 
   /// The last ticket of one of the slots of `run` was taken.
@@ -128,28 +143,32 @@ class slice_supply {
 
   /// Cuts the segments of `run`, which the caller has claimed, for class `id`, and opens the
   /// class's slots on it. Requires the class's lock. The host calls it, too, for a state of its
-  /// own: then the class's last word must have no unused bits.
+  /// own, of whose segments none was used.
   QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
-    class_shape const shape = state.shapes[id];
-    segment_shape const entry_shape{
-        run.key(), shape.size, shape.size_multiplier,
-        segment_shape::pack(shape.units, shape.unit_shift, shape.size_divider_shift)};
-    std::uint32_t const last_word = (shape.slices - 1) / bits_per_word;
-    word const unused_bits = ~low_bits(shape.slices - last_word * bits_per_word);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < run.count(); ++i) {
       segment_entry& entry = state.segments[run.first() + i];
-      entry.store(segment_use::slices_of(id));
-      entry.store_shape(entry_shape);
-      if (unused_bits != 0)
-        slice_word{state.word_at(run.first() + i, last_word)}.reset(unused_bits);
+      std::uint32_t const generation = entry.generation();
+      if (entry.known_blocks != 0 && entry.known_blocks < state.blocks_of(id))
+        simt::far_call(&state, &bring_blocks_up, state, id, run.first() + i, generation);
+      entry.set_run_key(run.key());
+      entry.store(segment_use::slices_of(id, generation));
     }
-    std::uint32_t const units = run.count() * shape.units;
+    std::uint32_t const units = run.count() * state.shapes[id].units;
     // slots without a unit are used up
     state.run(id).set(run, units < slots_per_class ? slots_per_class - units : 0);
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
+  }
+
+  /// Blocks that the segment's last uses did not have get its generation.
+  QUARRY_SLOW static void bring_blocks_up(heap_state& state, size_class id, std::uint32_t segment,
+                                          std::uint32_t generation) {
+    std::uint32_t const blocks = state.blocks_of(id);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = state.segments[segment].known_blocks; i < blocks; ++i)
+      state.block_at(id, segment, i).set_generation(generation);
   }
 
   /// Whether more than a sixteenth of the segments is free: then fresh slices come before those
@@ -163,22 +182,16 @@ class slice_supply {
 
   static constexpr std::uint32_t polls = 6;
 
-  static constexpr std::uint32_t all_tries = 1u << 20;
-
-  static constexpr std::uint32_t wait_limit = 1u << 20;
+  static constexpr std::uint32_t all_tries = 64;
 
   /// Opens a new run for the class, whose word was `seen`, with memory of other classes if need be.
-  /// False if there is none.
+  /// False if there is none, or what was taken back went to another lane.
   QUARRY_SLOW static bool replace_run(heap_state& state, size_class id, word seen) {
-    if (state.segment_tree().empty() && !others_have_run(state, id)) return false;
+    if (state.segment_tree().count() == 0 && !others_have_run(state, id)) return false;
     if (!state.run(id).lock(seen)) return true;
     bool const opened = simt::far_call(&state, &open_run, state, id);
     state.run(id).unlock();
-    if (opened || simt::far_call(&state, &take_back_from_others, state, id)) return true;
-    // What was taken back may have gone to another lane at once; as long as there are runs, there
-    // may be more.
-    simt::pause();
-    return others_have_run(state, id);
+    return opened || simt::far_call(&state, &take_back_from_others, state, id);
   }
 
   /// While another lane replaces the run: looks at this warp's slot from time to time, and not at
@@ -207,14 +220,24 @@ class slice_supply {
         request.value = slot.take(request.count);
         request.slot = index;
         request.from = slice_request::source::tickets;
-        if (has_tickets(shape, request.value, index)) return outcome::found;
-      } else {
-        slot.rewind(seen);
+        if (has_tickets(shape, request.value, index)) {
+          simt::far_call(&request, &count_if_last, request);
+          return outcome::found;
+        }
       }
       if (++index == slots_per_class) index = 0;
     }
     simt::pause();  // the last ticket was taken a moment ago, and is about to be counted
     return outcome::wait;
+  }
+
+  /// Counts the slot as used up if the request's tickets have its last one among them.
+  QUARRY_SLOW static void count_if_last(slice_request const& request) {
+    segment_run const run = block_slot::run_of(request.value);
+    std::uint32_t const tickets =
+        block_slot::tickets_of(request.state->shapes[request.id], run, request.slot);
+    if (tickets - block_slot::ticket_of(request.value) <= request.count)
+      simt::far_call(&request, &slot_used_up, *request.state, request.id, run);
   }
 
   [[nodiscard]] QUARRY_HD static bool has_tickets(class_shape const& shape, word slot,
@@ -266,7 +289,7 @@ class slice_supply {
     std::uint32_t const blocks = state.blocks_of(id);
     word* const words = &state.word_at(segment, 0);
     std::uint32_t const shift = state.segment_shift;
-    std::uint32_t const slices = state.shapes[id].slices;
+    std::uint32_t const slices = state.shapes[id].slice.slices;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < blocks; ++i)
       heap_state::block_in(words, shift, slices, i).retire_unused();
@@ -356,9 +379,27 @@ class slice_supply {
     if constexpr (is_on(mitigation::poison)) {
       for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
     }
-    simt::far_call(&state, &format_run, state, id,
-                   class_run::run_of(state.run(id).peek()).next(found.first, found.count));
+    segment_run const old = class_run::run_of(state.run(id).peek());
+    // The count of used-up slots may be too high by a late lane's (segment_run): then a slot has
+    // tickets, which would be lost.
+    if (old.count() != 0 && simt::far_call(&state, &has_any_tickets, state, id)) {
+      closed_run closed{&state, id, old, 0, {}};
+      simt::far_call(&state, &close_slots, closed);
+      simt::far_call(&state, &give_back_run, closed);
+    }
+    simt::far_call(&state, &format_run, state, id, old.next(found.first, found.count));
     return true;
+  }
+
+  /// Whether a slot of the class has tickets.
+  QUARRY_SLOW static bool has_any_tickets(heap_state& state, size_class id) {
+    segment_run const run = class_run::run_of(state.run(id).peek());
+    bool found = false;
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {  // the loads are on their way together
+      found |= block_slot::ticket_of(state.slot(id, i).peek()) <
+               block_slot::tickets_of(state.shapes[id], run, i);
+    }
+    return found;
   }
 
   QUARRY_HD static void set_has_run(heap_state& state, size_class id, bool has) {

@@ -36,13 +36,6 @@ QUARRY_HD inline void fence_before_stores() {
 }
 QUARRY_HD inline void fence_after_loads() { fence_before_stores(); }
 
-/// Reads what is written only before this lane may read it. Thousands of lanes that read one atomic
-/// queue up at one place of the L2 cache; this may be served by the multiprocessor's own.
-template <class T>
-[[nodiscard]] QUARRY_HD T cached_read(T const& object) {
-  return object;
-}
-
 /// A reference through which several lanes access `T` at once; 4 or 8 bytes. In fibers each access
 /// is a point at which the scheduler may run another lane, so that a seed decides the interleaving.
 /// On CUDA the object lies in global memory.
@@ -183,16 +176,23 @@ class short_ref {
   std::uint16_t* at_;
 };
 
-/// Writes `value` to `count` words, an even number, which begin at a multiple of 16 bytes, while
-/// others may look at them.
-QUARRY_SLOW inline void fill_words(std::uint64_t* words, std::uint32_t count, std::uint64_t value) {
+/// Two words that lie side by side, the first at a multiple of 16 bytes.
+struct word_pair {
+  std::uint64_t first;
+  std::uint64_t second;
+};
+
+/// Reads both at once, on CUDA by a plain load. Thousands of lanes that read one atomic queue up at
+/// one place of the L2 cache; a plain load may be served by the multiprocessor's own cache, which
+/// other multiprocessors' stores do not update. The caller finds out whether what it read still
+/// holds.
+[[nodiscard]] QUARRY_HD inline word_pair cached_load(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
-  auto* const pairs = reinterpret_cast<ulonglong2*>(words);
-#pragma unroll 4
-  for (std::uint32_t i = 0; i < count / 2; ++i) pairs[i] = {value, value};
+  auto const both = *reinterpret_cast<ulonglong2 const*>(&first);
+  return {both.x, both.y};
 #else
-  for (std::uint32_t i = 0; i < count; ++i)
-    atomic_ref<std::uint64_t>{words[i]}.store(value, relaxed);
+  return {atomic_ref<std::uint64_t>{first}.load(relaxed),
+          atomic_ref<std::uint64_t>{*(&first + 1)}.load(relaxed)};
 #endif
 }
 

@@ -101,6 +101,23 @@ class lane_group {
 #endif
   }
 
+  /// Whether all members' `key`s are equal.
+  template <class T>
+  [[nodiscard]] QUARRY_HD bool all_equal(T key) const {
+#ifdef __CUDA_ARCH__
+    int result;
+    (void)__match_all_sync(members_, to_bits(key), &result);
+    return result != 0;
+#else
+    std::uint64_t const own = to_bits(key);
+    auto const& all = exchange(own, "all_equal");
+    for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
+      if ((members_ >> lane & 1) != 0 && all[lane] != own) return false;
+    }
+    return true;
+#endif
+  }
+
   /// Bitwise or over the members' values.
   [[nodiscard]] QUARRY_HD word or_reduce(word value) const {
 #ifdef __CUDA_ARCH__

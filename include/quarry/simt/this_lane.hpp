@@ -25,14 +25,16 @@ namespace quarry::simt {
 #endif
 }
 
-/// A number that spreads warps over shared structures, evenly over a grid: the warp's in its grid
-/// on CUDA and in fibers, the OS thread's otherwise. A hint.
+/// A number that spreads warps over shared structures, evenly over a grid, also where only some
+/// warps of each block call: on CUDA and in fibers the sum of the block's number and the warp's in
+/// its block, otherwise the OS thread's. A hint, the same for all lanes of a warp.
 [[nodiscard]] QUARRY_HD inline std::uint32_t spread() {
 #ifdef __CUDA_ARCH__
-  return static_cast<std::uint32_t>(this_place().rank() / warp_size);
+  auto const here = this_place();
+  return here.block + here.thread / warp_size;
 #else
   if (current_lane != nullptr && current_lane->has_warps()) {
-    return static_cast<std::uint32_t>(current_lane->where().rank() / warp_size);
+    return current_lane->where().block + current_lane->where().thread / warp_size;
   }
   thread_local auto const id =
       static_cast<std::uint32_t>(std::hash<std::thread::id>{}(std::this_thread::get_id()));
@@ -76,6 +78,14 @@ QUARRY_HD inline void grid_barrier() {
   if (current_lane != nullptr) current_lane->grid_barrier();
 #endif
 }
+
+/// How often a lane waits for another one, each time with a few pauses, before it takes that one
+/// for stalled: some 20 ms on CUDA. On the CPU the operating system may stop a thread for longer.
+#ifdef __CUDA_ARCH__
+inline constexpr std::uint32_t wait_limit = 1u << 12;
+#else
+inline constexpr std::uint32_t wait_limit = 1u << 16;
+#endif
 
 /// Lets others go ahead for a moment, longer the more often it was `tried`: for a bounded wait on
 /// what another lane is about to do.

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/slice_supply.hpp"
+
+namespace quarry {
+
+/// Allocations of whole segments: contiguous ones, from the far end of the region (seed: Gallatin,
+/// algorithm 1). The first one's entry is the head, which says how many there are; the others are
+/// tails, which say where the head is.
+class large_allocations {
+ public:
+  /// Claims `count` segments, and says in the table what they are used for. Returns the first, or
+  /// `bit_tree::none`. O(segments / 64) for each try.
+  QUARRY_SLOW static std::uint32_t claim(heap_state& state, std::uint32_t count) {
+    std::uint32_t first = state.segment_tree().claim_back(count);
+    if (first == bit_tree::none) first = simt::far_call(&state, &claim_from_classes, state, count);
+    if (first == bit_tree::none) return first;
+    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(count,
+                                                                   simt::relaxed);  // (L) a hint
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 1; i < count; ++i) state.segments[first + i].store(segment_use::tail(i));
+    state.segments[first].store(segment_use::head(count));
+    return first;
+  }
+
+  /// Frees the allocation that begins at segment `first`, whose entry was `head`. False, with
+  /// nothing changed, if another lane did.
+  QUARRY_SLOW static bool free(heap_state& state, std::uint32_t first, segment_use head) {
+    if (!state.segments[first].change(head, segment_use::nothing())) return false;
+    std::uint32_t const count = head.count();
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 1; i < count; ++i)
+      state.segments[first + i].store(segment_use::nothing());
+    state.segment_tree().insert_run(first, count);
+    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(count,
+                                                                   simt::relaxed);  // (L) a hint
+    return true;
+  }
+
+ private:
+  /// What classes hold and have not handed out is taken back; while they go on taking more, there
+  /// is hope, but not for ever.
+  QUARRY_SLOW static std::uint32_t claim_from_classes(heap_state& state, std::uint32_t count) {
+    std::uint32_t first = bit_tree::none;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t tries = 0;
+         first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
+      (void)simt::far_call(&state, &slice_supply::take_back_from_others, state,
+                           slice_supply::no_class);
+      first = state.segment_tree().claim_back(count);
+    }
+    return first;
+  }
+};
+
+}  // namespace quarry

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/large_allocations.hpp"
+
+#include "support/state_of.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace quarry {
+namespace {
+
+TEST(LargeAllocations, SayInTheTableWhichSegmentsBelongTogether) {
+  auto const owner = test::small_heap(8);
+  auto& state = test::state_of(owner);
+  EXPECT_EQ(large_allocations::claim(state, 3), 5u) << "from the far end";
+  EXPECT_TRUE(state.segments[5].load() == segment_use::head(3));
+  EXPECT_TRUE(state.segments[6].load() == segment_use::tail(1));
+  EXPECT_TRUE(state.segments[7].load() == segment_use::tail(2));
+  EXPECT_EQ(state.segment_tree().count(), 5u);
+  EXPECT_TRUE(owner.audit().empty());
+}
+
+TEST(LargeAllocations, AreFreedOnce) {
+  auto const owner = test::small_heap(8);
+  auto& state = test::state_of(owner);
+  auto const first = large_allocations::claim(state, 3);
+  EXPECT_FALSE(large_allocations::free(state, first, segment_use::head(2)));
+  EXPECT_TRUE(large_allocations::free(state, first, segment_use::head(3)));
+  EXPECT_FALSE(large_allocations::free(state, first, segment_use::head(3)));
+  EXPECT_EQ(state.segment_tree().count(), 8u);
+  EXPECT_TRUE(owner.audit().empty());
+}
+
+TEST(LargeAllocations, TakeBackWhatClassesHaveNotHandedOut) {
+  auto const owner = test::small_heap(9);
+  auto& state = test::state_of(owner);
+  ASSERT_NE(owner.ref().malloc(32_KiB - hardening::padded(0)), nullptr);
+  EXPECT_NE(large_allocations::claim(state, 4), bit_tree::none);
+  EXPECT_EQ(large_allocations::claim(state, 5), bit_tree::none) << "one slice is in use";
+  EXPECT_TRUE(owner.audit().empty());
+}
+
+/// Ranges of segments, against a map.
+TEST(LargeAllocations, NeverOverlap) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random{seed};
+    auto const owner = test::small_heap(100);
+    auto& state = test::state_of(owner);
+    std::map<std::uint32_t, std::uint32_t> live;
+    for (int step = 0; step < 500; ++step) {
+      if (random() % 2 == 0) {
+        auto const count = 1 + static_cast<std::uint32_t>(random() % 20);
+        auto const first = large_allocations::claim(state, count);
+        if (first == bit_tree::none) continue;
+        auto const after = live.lower_bound(first);
+        ASSERT_TRUE(after == live.end() || first + count <= after->first);
+        ASSERT_TRUE(after == live.begin() ||
+                    std::prev(after)->first + std::prev(after)->second <= first);
+        live.emplace(first, count);
+      } else if (!live.empty()) {
+        auto const some = std::next(live.begin(), static_cast<long>(random() % live.size()));
+        EXPECT_TRUE(large_allocations::free(state, some->first, segment_use::head(some->second)));
+        live.erase(some);
+      }
+    }
+    for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
+  }
+}
+
+}  // namespace
+}  // namespace quarry
