@@ -14,10 +14,13 @@ namespace {
 
 constexpr std::size_t destroyed_heaps_kept = 16;
 
-/// A class's first run should last a while even when every lane of a large GPU allocates, and yet
-/// leave others their memory.
-constexpr std::uint32_t slices_per_run = 1u << 21;
-constexpr std::uint32_t segments_per_run = 16;
+/// A class's first run: a small share of the segments, and no more slices than all lanes of a large
+/// GPU need for a few allocations each.
+constexpr std::uint32_t slices_of_first_run = 1u << 21;
+constexpr std::uint32_t first_runs_share = 128;
+
+/// Classes whose first runs are opened with the heap, if it has segments to spare.
+constexpr size_class common_classes = size_class_of(4096) + 1;
 
 /// States of destroyed heaps: kept for a while, so that a stale ref finds a state that refuses it.
 void keep_destroyed(std::shared_ptr<void> state) {
@@ -34,17 +37,28 @@ std::uint32_t next_canary_secret(std::uint32_t secret) {
   return mix(secret ^ mix(counter.fetch_add(1, std::memory_order_relaxed)));
 }
 
+/// Segments of a heap of `size` bytes by default: so many that each of the classes that programs
+/// commonly mix can hold some, cut finer in small heaps, of which that takes the larger share; and
+/// at most 2^20 in `reserve` bytes.
+bytes default_segment_bytes(bytes size, bytes reserve) {
+  bytes const segments = size < 1_GiB ? 1024 : 512;
+  bytes const by_size = std::bit_floor(std::clamp(size / segments, 64_KiB, 16_MiB));
+  return std::max(by_size, std::bit_ceil(reserve >> 20));
+}
+
 heap_options checked(heap_options options) {
   auto const refuse = [](std::string const& why) {
     throw std::invalid_argument{"heap_options: " + why};
   };
+  if (options.bytes == 0) refuse("bytes is 0");
+  options.reserve_bytes = std::max(options.reserve_bytes, options.bytes);
+  if (options.segment_bytes == 0)
+    options.segment_bytes = default_segment_bytes(options.bytes, options.reserve_bytes);
   if (options.segment_bytes < 64_KiB || options.segment_bytes > 64_MiB ||
       !std::has_single_bit(options.segment_bytes)) {
     refuse("segment_bytes is " + std::to_string(options.segment_bytes) +
            ", not a power of two from 64 KiB to 64 MiB");
   }
-  if (options.bytes == 0) refuse("bytes is 0");
-  options.reserve_bytes = std::max(options.reserve_bytes, options.bytes);
   if (options.reserve_bytes > options.segment_bytes << 20 || options.reserve_bytes > bytes{4}
                                                                                          << 40) {
     refuse("reserve_bytes is " + std::to_string(options.reserve_bytes) +
@@ -84,7 +98,7 @@ std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved
 
 }  // namespace
 
-class_shape make_class_shape(size_class id, bytes segment_bytes) {
+class_shape make_class_shape(size_class id, bytes segment_bytes, std::uint32_t segments) {
   class_shape shape{};
   shape.size = size_of_class(id);
   auto slices = static_cast<std::uint32_t>(segment_bytes / shape.size);
@@ -99,13 +113,14 @@ class_shape make_class_shape(size_class id, bytes segment_bytes) {
   while (!fits(shape.unit_shift)) --shape.unit_shift;
   shape.units = slices >> shape.unit_shift;
   slices = shape.units << shape.unit_shift;
+  auto const share = std::clamp(segments / first_runs_share, 1u, 16u);
   shape.run_segments =
-      static_cast<std::uint8_t>(std::clamp(slices_per_run / slices, 1u, segments_per_run));
+      static_cast<std::uint8_t>(std::clamp(slices_of_first_run / slices, 1u, share));
   auto const by_units = divider::by(shape.units);
   shape.unit_multiplier = by_units.multiplier;
   shape.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
   auto const by_size = divider::by(shape.size);
-  shape.slice = {shape.size, slices, by_size.multiplier, by_size.shift};
+  shape.slice = slice_shape{slices, by_size};
   return shape;
 }
 
@@ -132,8 +147,10 @@ heap::implementation::implementation(heap_options const& unchecked) {
   state.secret = mix(static_cast<std::uint32_t>(options.seed ^ options.seed >> 32));
   segment_run const nothing;
   for (size_class id = 0; id < state.classes; ++id) {
-    state.shapes[id] = make_class_shape(id, options.segment_bytes);
+    state.shapes[id] = make_class_shape(id, options.segment_bytes, state.segments_mapped);
     state.runs[id].value = class_run::encode(nothing, slots_per_class, false);
+    if (id < common_classes && state.segments_mapped >= 2 * first_runs_share)
+      learned_[id] = state.shapes[id].run_segments;
   }
 
   lay_out(nullptr);
@@ -174,8 +191,6 @@ void heap::implementation::lay_out(std::byte* metadata) {
   place(state.class_tree_words, tree_words * state.classes);
   place(state.segment_tree_words, tree_words);
   place(state.quarantine, is_on(mitigation::quarantine) ? quarantine_slots : 1);
-  for (std::uint32_t i = 0; metadata != nullptr && i < state.segments_reserved; ++i)
-    state.segments[i].words = &state.word_at(i, 0);
   place(state.formats, is_on(mitigation::poison) ? segments : 1);
   metadata_bytes_ = offset;
 }
@@ -248,8 +263,6 @@ heap_snapshot heap::implementation::snapshot() const {
   };
   heap_state& state = *copy.state;
   move(state.bits);
-  for (std::uint32_t i = 0; i < state.segments_reserved; ++i)
-    state.segments[i].words = &state.word_at(i, 0);
   move(state.advertised);
   move(state.class_tree_words);
   move(state.segment_tree_words);

@@ -16,7 +16,7 @@ void for_each_live_slice(
     segment_use const use = state.segments[segment].load();
     if (!use.is_slices()) continue;
     size_class const id = use.slices_class();
-    for (std::uint32_t slice = 0; slice < state.shapes[id].slice.slices; ++slice) {
+    for (std::uint32_t slice = 0; slice < state.shapes[id].slice.slices(); ++slice) {
       bool const is_back =
           (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
       if (!is_back && state.handed_out(id, segment, slice)) visit(segment, id, slice);
@@ -195,7 +195,7 @@ heap_stats heap::stats() const {
     segment_use const use = state.segments[segment].load();
     if (use.is_free()) result.free_segments += state.segment_bytes();
     if (use.is_slices()) {
-      bound += bytes{state.shapes[use.slices_class()].slice.slices} *
+      bound += bytes{state.shapes[use.slices_class()].slice.slices()} *
                state.shapes[use.slices_class()].size;
     } else if (use.is_head()) {
       result.live += bytes{use.count()} << state.segment_shift;

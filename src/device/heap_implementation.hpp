@@ -56,7 +56,8 @@ class heap::implementation {
   std::uint32_t learned_[max_size_classes] = {};
 };
 
-/// The numbers of class `id` for segments of `segment_bytes`.
-[[nodiscard]] class_shape make_class_shape(size_class id, bytes segment_bytes);
+/// The numbers of class `id` for `segments` segments of `segment_bytes`.
+[[nodiscard]] class_shape make_class_shape(size_class id, bytes segment_bytes,
+                                           std::uint32_t segments);
 
 }  // namespace quarry

@@ -47,7 +47,7 @@ TEST(BlockSlot, LeadsEachTicketToASliceOfItsOwnAndReachesAll) {
   segment_run const run = segment_run{}.next(5, 3);
   for (auto const& shape : shapes_of(64_KiB)) {
     SCOPED_TRACE("size " + std::to_string(shape.size));
-    std::vector<bool> seen(std::size_t{run.count()} * shape.slice.slices);
+    std::vector<bool> seen(std::size_t{run.count()} * shape.slice.slices());
     std::size_t reached = 0;
     for (std::uint32_t slot = 0; slot < slots_per_class; ++slot) {
       bool over = false;
@@ -61,8 +61,8 @@ TEST(BlockSlot, LeadsEachTicketToASliceOfItsOwnAndReachesAll) {
         ++valid;
         ASSERT_GE(place.segment, 5u);
         ASSERT_LT(place.segment, 8u);
-        ASSERT_LT(place.slice, shape.slice.slices);
-        auto const at = std::size_t{place.segment - 5} * shape.slice.slices + place.slice;
+        ASSERT_LT(place.slice, shape.slice.slices());
+        auto const at = std::size_t{place.segment - 5} * shape.slice.slices() + place.slice;
         ASSERT_FALSE(seen[at]) << "ticket " << ticket << " of slot " << slot;
         seen[at] = true;
         ++reached;
@@ -94,7 +94,7 @@ TEST(BlockSlot, HasRoomForAllTicketsOfTheLongestRun) {
       auto const place = block_slot::place_of(shape, run, slot, last);
       EXPECT_TRUE(place.valid && place.last);
       EXPECT_EQ(place.segment, 5 + longest - 1);
-      EXPECT_EQ(place.slice, shape.slice.slices - 1);
+      EXPECT_EQ(place.slice, shape.slice.slices() - 1);
       EXPECT_FALSE(block_slot::place_of(shape, run, slot, last + 1).valid);
       EXPECT_FALSE(block_slot::place_of(shape, run, slot, block_slot::ticket_limit / 2).valid);
     }

@@ -34,16 +34,48 @@ TEST(SegmentUse, IsOneOfFourKinds) {
   EXPECT_EQ(tail.count(), 3u);
 }
 
-TEST(SegmentEntry, KeepsItsUseAndWhereItsWordsAre) {
-  word bits = 0;
+TEST(SliceShape, KeepsItsSlicesAndDivider) {
+  for (std::uint32_t const size : {16u, 48u, 80u, 7u << 20, 32u << 20}) {
+    slice_shape const shape{1u << 22, divider::by(size)};
+    EXPECT_EQ(shape.slices(), 1u << 22);
+    EXPECT_TRUE(slice_shape{shape.bits()}.slices() == shape.slices());
+    for (std::uint32_t n = 0; n < 1u << 26; n += 65537)
+      ASSERT_EQ(shape.by_size().quotient(n), n / size);
+  }
+}
+
+TEST(SegmentEntry, KeepsItsUseAndShape) {
   segment_entry entry{};
-  entry.words = &bits;
-  entry.store(segment_use::slices_of(4, 9));
+  slice_shape const shape{819, divider::by(80)};
+  entry.store(segment_use::slices_of(4, 9), shape);
   EXPECT_TRUE(entry.load() == segment_use::slices_of(4, 9));
   for (auto const& seen : {entry.look(), entry.look_past_cache()}) {
     EXPECT_TRUE(seen.use == entry.load());
-    EXPECT_EQ(seen.words, &bits);
+    EXPECT_EQ(seen.shape.bits(), shape.bits());
   }
+}
+
+/// A thread that reads both while another one changes them sees no pair that never was.
+TEST(SegmentEntry, ShowsUseAndShapeOfOneMoment) {
+  segment_entry entry{};
+  std::atomic<bool> done{false};
+  std::atomic<std::uint32_t> wrong{0};
+  simt::launch_threads({2, 1}, 2, [&] {
+    if (simt::this_place().block == 0) {
+      for (std::uint32_t i = 1; i <= 20000; ++i) {
+        entry.store(segment_use::slices_of(1, i % block_state::last_generation),
+                    slice_shape{i % block_state::last_generation, divider::by(32)});
+        entry.store(segment_use::nothing());
+      }
+      done = true;
+    } else {
+      while (!done) {
+        auto const seen = entry.look();
+        if (seen.use.is_slices() && seen.shape.slices() != seen.use.generation()) ++wrong;
+      }
+    }
+  });
+  EXPECT_EQ(wrong, 0u);
 }
 
 TEST(SegmentEntry, HasAnotherGenerationAfterEachUseAndTheFirstAfterTheLast) {

@@ -45,7 +45,7 @@ TEST(SliceSupply, HandsOutEverySliceOnceAndThenNone) {
     SCOPED_TRACE("size " + std::to_string(size));
     auto const owner = test::small_heap(3);
     auto const all = fill(owner, size);
-    EXPECT_EQ(all.size(), 3u * test::state_of(owner).shapes[size_class_of(size)].slice.slices);
+    EXPECT_EQ(all.size(), 3u * test::state_of(owner).shapes[size_class_of(size)].slice.slices());
     EXPECT_EQ((std::set<void*>{all.begin(), all.end()}.size()), all.size());
     expect_sound(owner);
   }
@@ -121,6 +121,7 @@ TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(half);
+  state.held[id].most = 2;  // as if the class had held two segments once
   ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
   ASSERT_TRUE(slice_supply::open_run(state, id));
   state.run(id).unlock();
@@ -176,7 +177,7 @@ TEST(SliceSupply, MovesMemoryBetweenClassesAsTheyNeedIt) {
   for (int round = 0; round < 4; ++round) {
     for (std::uint32_t const size : {16u, 80u, 1024u, 48u, half}) {
       auto const all = fill(owner, size);
-      EXPECT_EQ(all.size(), 2u * test::state_of(owner).shapes[size_class_of(size)].slice.slices)
+      EXPECT_EQ(all.size(), 2u * test::state_of(owner).shapes[size_class_of(size)].slice.slices())
           << "size " << size << " round " << round;
       release_all(owner, all);
     }
@@ -190,6 +191,57 @@ TEST(SliceSupply, MovesWhatAnotherClassHasNotHandedOutToOneThatNeedsIt) {
   EXPECT_EQ(fill(owner, half).size(), 2u) << "one segment of two";
   owner.ref().release(small);
   EXPECT_EQ(fill(owner, half).size(), 2u) << "and now the other";
+}
+
+/// Mallocs that are refused, or served by claims, go on counting tickets of a run that is over.
+TEST(SliceSupply, HandsNothingOutTwiceWhenTicketsOfARunThatIsOverComeToTheirLimit) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto const owner = test::small_heap(2);
+    auto& state = test::state_of(owner);
+    size_class const id = size_class_of(640);
+    auto const all = fill(owner, 640);
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+      word const slot = state.slot(id, i).peek();
+      (void)state.slot(id, i).take(block_slot::ticket_limit - block_slot::ticket_of(slot) - 1);
+    }
+    std::set<void*> live{all.begin() + 32, all.end()};
+    int shared = 0;
+    simt::launch_fibers({4, 33}, {.seed = seed}, [&, ref = owner.ref()] {
+      for (int step = 0; step < 4; ++step) {
+        void* const memory = ref.malloc(net(640));
+        if (memory == nullptr) continue;
+        if (!live.insert(memory).second) ++shared;
+        simt::interleave();
+        live.erase(memory);
+        ref.release(memory);
+      }
+    });
+    EXPECT_EQ(shared, 0);
+    for (std::uint32_t i = 0; i < slots_per_class; ++i)
+      EXPECT_LT(block_slot::ticket_of(state.slot(id, i).peek()), block_slot::ticket_limit);
+    expect_sound(owner);
+  }
+}
+
+/// A lane that took the last ticket of a slot counts it when the tag of its run comes round again.
+TEST(SliceSupply, LosesNothingByACountOf64RunsAgo) {
+  auto const owner = test::small_heap(8);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(half);
+  void* const first = owner.ref().malloc(net(half));
+  segment_run const run = class_run::run_of(state.run(id).peek());
+  std::uint32_t counted = class_run::used_up(state.run(id).peek());
+  while (counted < slots_per_class) counted = class_run::used_up(state.run(id).count_used_up(run));
+  auto rest = fill(owner, half);
+  EXPECT_EQ(rest.size(), 15u) << "what the slots still had is not lost";
+  expect_sound(owner);
+  rest.push_back(first);
+  release_all(owner, rest);
+  while (slice_supply::any_has_run(state))
+    (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true);
+  EXPECT_EQ(state.segment_tree().count(), 8u);
 }
 
 /// Allocations of random sizes, each a range of its own, against a map.
@@ -259,7 +311,8 @@ TEST(SliceSupply, GivesEachSliceToOneLaneWhateverTheInterleaving) {
       });
       EXPECT_EQ(shared, 0);
       expect_sound(owner);
-      while (slice_supply::take_back_from_others(test::state_of(owner), slice_supply::no_class) &&
+      while (slice_supply::take_back_from_others(test::state_of(owner), slice_supply::no_class,
+                                                 true) &&
              slice_supply::any_has_run(test::state_of(owner))) {
       }
       EXPECT_EQ(test::state_of(owner).segment_tree().count(), 2u) << "nothing is left behind";

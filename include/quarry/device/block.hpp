@@ -160,7 +160,7 @@ class block {
 
   /// The state after what this lane did: for a lane that may be the last to complete the block.
   [[nodiscard]] QUARRY_HD block_state look() const {
-    return block_state{state().fetch_add(0, block_count_order)};  // (G)
+    return block_state{state().look(block_count_order)};  // (G)
   }
 
   /// Every slice is announced and nobody is inside: see `close`.
@@ -194,6 +194,9 @@ class block {
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
+  /// The same with all that was reserved: nothing follows from that.
+  QUARRY_HD void leave_with_all() const { state().add_blindly(-block_state::one_inside); }
+
   /// Opens a free block with all its slices back, and takes up to `count` slices of its first word.
   /// Zero if another lane did so first. Requires that the caller has reserved a free block of this
   /// segment.
@@ -204,22 +207,23 @@ class block {
   /// Makes a block of which no slice was handed out free. Requires that the caller has the
   /// exclusive right to hand them out.
   QUARRY_HD void retire_unused() const {
-    state().fetch_add(block_state::closed + block_state::free, simt::acq_rel);  // (H)
+    state().add_blindly(block_state::closed +
+                        block_state::free);  // (E) `add_free_blocks` publishes
   }
 
   /// Opens a block of a segment that is given back, for the segment's next use. Requires that the
   /// block is free and the segment the caller's.
   QUARRY_HD void end_generation(std::uint32_t generation) const {
     word const step = word{block_state::next_generation(generation)} - generation;
-    state().fetch_add(step - block_state::closed - block_state::free,
-                      simt::relaxed);  // (E) the segment tree publishes it
+    // (E) the segment tree publishes it
+    state().add_blindly(step - block_state::closed - block_state::free);
   }
 
   /// Brings a block that the last uses of the segment did not have to `generation`. Requires that
   /// the segment is the caller's.
   QUARRY_HD void set_generation(std::uint32_t generation) const {
     word const own = peek().generation();  // nobody else changes this field
-    if (own != generation) state().fetch_add(generation - own, simt::relaxed);  // (E)
+    if (own != generation) state().add_blindly(word{generation} - own);  // (E)
   }
 
   /// Whether a claim could find something, now that the advertisement was withdrawn, or may find
@@ -252,20 +256,17 @@ class block {
     while (self.is_complete(block_state{now})) {
       word const generation = block_state{now}.generation();
       word expected = generation + block_state::closing;
-      if (!self.state().compare_exchange(now, expected, simt::acq_rel)) continue;  // (P)
-      simt::fence_after_loads();
+      if (!self.state().compare_exchange(now, expected, simt::fenced_acq_rel)) continue;  // (P)
       bool const is_whole = simt::far_call(self.words_, &is_whole_in, self);
       if (is_whole && self.state().compare_exchange(expected, generation + block_state::closed,
                                                     simt::relaxed)) {  // (L) (A) orders
-        simt::fence_after_loads();
-        QUARRY_NO_UNROLL
         for (std::uint32_t i = 0; i < self.words(); ++i) self.at(i).reset(0);
-        self.state().fetch_or(block_state::free, block_open_order);  // (H)
+        simt::fence_before_stores();                                  // and after the loads of (A)
+        self.state().fetch_or(block_state::free, block_close_order);  // (H)
         return true;
       }
       word const back = self.slices_ * block_state::one_slice - block_state::closing;
       now = self.state().fetch_add(back, simt::acq_rel) + back;  // (G)
-      simt::fence_after_loads();
       if (!is_whole && !simt::far_call(self.words_, &is_whole_in, self)) return false;
     }
     return false;

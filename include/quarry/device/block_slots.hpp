@@ -3,8 +3,7 @@
 // class.
 #pragma once
 
-#include "quarry/core/size_classes.hpp"
-#include "quarry/device/orders.hpp"
+#include "quarry/device/segment_table.hpp"
 
 namespace quarry {
 
@@ -56,7 +55,7 @@ class segment_run {
 /// the slots need nothing from each other until the run is used up, and the addresses handed out
 /// stay dense.
 struct alignas(16) class_shape {
-  // what malloc reads, at once
+  // what malloc reads, as 16 bytes
   std::uint32_t size;             // of a slice, in bytes
   std::uint32_t units;            // per segment
   std::uint32_t unit_multiplier;  // divider by `units`
@@ -65,18 +64,9 @@ struct alignas(16) class_shape {
   std::uint8_t run_segments;  // how many to take at first
   std::uint8_t unused_;
 
-  /// What free reads, at once.
-  struct alignas(16) slice_shape {
-    std::uint32_t size;             // of a slice, in bytes
-    std::uint32_t slices;           // per segment
-    std::uint32_t size_multiplier;  // divider by `size`
-    std::uint32_t size_divider_shift;
-
-    [[nodiscard]] QUARRY_HD divider by_size() const {
-      return {size_multiplier, size_divider_shift};
-    }
-  };
+  // what a segment's entry gets of it, for free
   slice_shape slice;
+  std::uint64_t unused_too_;
 
   [[nodiscard]] QUARRY_HD divider by_units() const { return {unit_multiplier, unit_divider_shift}; }
 };
@@ -130,7 +120,7 @@ class block_slot {
 
   /// Segments that a run may have, so that its tickets stay far below the limit.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t longest_run(class_shape const& shape) {
-    std::uint32_t const by_tickets = ticket_limit / 4 / shape.slice.slices * slots_per_class;
+    std::uint32_t const by_tickets = ticket_limit / 4 / shape.slice.slices() * slots_per_class;
     return by_tickets < segment_run::max_segments ? by_tickets : segment_run::max_segments;
   }
 

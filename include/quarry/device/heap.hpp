@@ -19,9 +19,11 @@ enum class machine { automatic, cpu, cuda };
 struct heap_options {
   /// Of memory to begin with; rounded up to whole segments
   quarry::bytes bytes = 0;
-  quarry::bytes reserve_bytes = 0;                 ///< what it can grow to; 0: no more than `bytes`
-  quarry::bytes segment_bytes = 16 * 1024 * 1024;  ///< a power of two, 64 KiB to 64 MiB
-  machine where = machine::automatic;              ///< automatic: a CUDA device if there is one
+  quarry::bytes reserve_bytes = 0;  ///< what it can grow to; 0: no more than `bytes`
+  /// A power of two, 64 KiB to 64 MiB; 0: by `bytes`, a 512th (below 1 GiB a 1024th), at most 16
+  /// MiB. Allocations of more than half a segment take whole ones; no alignment may be larger.
+  quarry::bytes segment_bytes = 0;
+  machine where = machine::automatic;  ///< automatic: a CUDA device if there is one
   /// Hardened mode: of canaries and of the randomised start; 0: by the clock
   std::uint64_t seed = 0;
 };

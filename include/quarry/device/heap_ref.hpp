@@ -119,7 +119,7 @@ class heap_ref {
       report(at.kind, 0, pointer);
       return 0;
     }
-    return hardening::usable(at.large ? bytes{at.use.count()} << segment_shift() : at.shape.size);
+    return hardening::usable(at.large ? bytes{at.use.count()} << segment_shift() : at.size);
   }
 
   /// Whether the address lies in the heap's region.
@@ -173,8 +173,8 @@ class heap_ref {
     std::uint32_t segment;
     std::uint32_t slice;
     segment_use use;
-    class_shape::slice_shape shape;
-    word* words;
+    std::uint32_t size;  // of its slices
+    std::uint32_t slices;
   };
 
   /// Where `locate` reads a segment's entry (segment_entry).
@@ -199,6 +199,11 @@ class heap_ref {
     return bytes{state_->segments_reserved} << segment_shift();
   }
   [[nodiscard]] QUARRY_HD bytes largest_slice() const { return segment_bytes() / 2; }
+
+  /// Where the bits of a segment's slices begin.
+  [[nodiscard]] QUARRY_HD word* words_of(std::uint32_t segment) const {
+    return state_->bits + std::size_t{segment} * heap_state::stride_of_bits(segment_shift());
+  }
 
   [[nodiscard]] QUARRY_HD void* address(std::uint32_t segment, bytes offset) const {
     return reinterpret_cast<void*>(base() + (std::uint64_t{segment} << segment_shift()) + offset);
@@ -265,15 +270,16 @@ class heap_ref {
         return;
       }
     }
+    word* const words = words_of(at.segment);
     auto const group = simt::lane_group::coalesced<class free_site>().match(
-        reinterpret_cast<std::uint64_t>(at.words + index));
+        reinterpret_cast<std::uint64_t>(words + index));
     word const all = group.or_reduce(own);
     bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
     group.sync();  // what every member wrote comes before the leader's release
     slice_return::result outcome{0, false};
     if (group.is_leader()) {
       block const of =
-          heap_state::block_in(at.words, segment_shift(), at.shape.slices, index / words_per_block);
+          heap_state::block_in(words, segment_shift(), at.slices, index / words_per_block);
       outcome = slice_return::release(*state_, id, at.use.generation(), of, at.segment, index, all);
     }
     if (group.ballot(outcome.is_stale || outcome.twice != 0) != 0) {
@@ -298,8 +304,8 @@ class heap_ref {
 
   [[nodiscard]] QUARRY_HD bool free_one_slice(location const& at) const {
     std::uint32_t const index = at.slice / bits_per_word;
-    block const of =
-        heap_state::block_in(at.words, segment_shift(), at.shape.slices, index / words_per_block);
+    block const of = heap_state::block_in(words_of(at.segment), segment_shift(), at.slices,
+                                          index / words_per_block);
     auto const outcome =
         slice_return::release(*state_, at.use.slices_class(), at.use.generation(), of, at.segment,
                               index, word{1} << at.slice % bits_per_word);
@@ -314,20 +320,20 @@ class heap_ref {
                 static_cast<std::uint32_t>(offset >> segment_shift()),
                 0,
                 segment_use{},
-                {},
-                nullptr};
+                0,
+                0};
     if (offset >> segment_shift() >= entries()) return at;
     auto const within =
         static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
     segment_entry& entry = state_->segments[at.segment];
     segment_entry::view const seen = Source == from::cache ? entry.look() : entry.look_past_cache();
     at.use = seen.use;
-    at.words = seen.words;
     if (at.use.is_slices()) {
       at.large = false;
-      at.shape = state_->shapes[at.use.slices_class()].slice;
-      at.slice = at.shape.by_size().quotient(within);
-      bool const starts = at.slice * at.shape.size == within && at.slice < at.shape.slices;
+      at.size = size_of_class(at.use.slices_class());
+      at.slices = seen.shape.slices();
+      at.slice = seen.shape.by_size().quotient(within);
+      bool const starts = at.slice * at.size == within && at.slice < at.slices;
       at.kind = starts ? fault_kind::none : fault_kind::interior_pointer;
     } else if (at.use.is_head()) {
       at.kind = within == 0 ? fault_kind::none : fault_kind::interior_pointer;
@@ -450,14 +456,14 @@ class heap_ref {
       if (at.use.is_head()) return heap.address(at.segment, 0);
       return at.use.is_tail() ? heap.address(at.segment - at.use.count(), 0) : nullptr;
     }
-    if (at.slice >= at.shape.slices) return nullptr;
+    if (at.slice >= at.slices) return nullptr;
     std::uint32_t const index = at.slice / bits_per_word;
-    block const of = heap_state::block_in(at.words, heap.segment_shift(), at.shape.slices,
-                                          index / words_per_block);
+    block const of = heap_state::block_in(heap.words_of(at.segment), heap.segment_shift(),
+                                          at.slices, index / words_per_block);
     bool const is_back =
         (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
     if (is_back || of.peek().is_free()) return nullptr;
-    void* const begin = heap.address(at.segment, bytes{at.slice} * at.shape.size);
+    void* const begin = heap.address(at.segment, bytes{at.slice} * at.size);
     return hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
   }
 

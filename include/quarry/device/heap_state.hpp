@@ -87,8 +87,12 @@ struct heap_state {
   [[nodiscard]] QUARRY_HD std::uint32_t words_per_segment() const {
     return 1u << (segment_shift - 10);
   }
+  /// Words from one segment's bits to the next one's: bits, then a state for each block.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t stride_of_bits(std::uint32_t shift) {
+    return (1u << (shift - 10)) + (1u << (shift - 14));
+  }
   [[nodiscard]] QUARRY_HD std::uint32_t stride_of_bits() const {
-    return words_per_segment() + blocks_per_segment;
+    return stride_of_bits(segment_shift);
   }
   [[nodiscard]] QUARRY_HD std::uint32_t masks_per_segment() const {
     return (blocks_per_segment + bits_per_word - 1) / bits_per_word;
@@ -107,13 +111,13 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD std::uint32_t blocks_of(size_class id) const {
-    return (shapes[id].slice.slices + slices_per_block - 1) / slices_per_block;
+    return (shapes[id].slice.slices() + slices_per_block - 1) / slices_per_block;
   }
 
   /// Block `index` of `segment`, as class `id` cuts it.
   [[nodiscard]] QUARRY_HD block block_at(size_class id, std::uint32_t segment,
                                          std::uint32_t index) const {
-    return block_in(&word_at(segment, 0), segment_shift, shapes[id].slice.slices, index);
+    return block_in(&word_at(segment, 0), segment_shift, shapes[id].slice.slices(), index);
   }
 
   /// Block `index` of a segment of 2^shift bytes and `slices` slices, whose bits begin at `words`.

@@ -47,7 +47,7 @@ class large_allocations {
     for (std::uint32_t tries = 0;
          first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
       (void)simt::far_call(&state, &slice_supply::take_back_from_others, state,
-                           slice_supply::no_class);
+                           slice_supply::no_class, true);
       first = state.segment_tree().claim_back(count);
     }
     return first;

@@ -35,6 +35,8 @@ inline constexpr simt::memory_order block_reserve_order =
     is_mutant("P") ? simt::relaxed : simt::acquire;
 inline constexpr simt::memory_order block_open_order =
     is_mutant("H") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order block_close_order =
+    is_mutant("H") ? simt::relaxed : simt::fenced_acq_rel;
 inline constexpr simt::memory_order slot_take_order =
     is_mutant("T") ? simt::relaxed : simt::acquire;
 inline constexpr simt::memory_order slot_open_order =

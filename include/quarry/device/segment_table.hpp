@@ -60,12 +60,30 @@ class segment_use {
   word bits_;  // kind: 32; above it the count, the distance or the generation: 32
 };
 
+/// How a segment is cut, as one word: slices there are, and the divider by their size.
+class slice_shape {
+ public:
+  QUARRY_HD constexpr explicit slice_shape(word bits = 0) : bits_{bits} {}
+  constexpr slice_shape(std::uint32_t slices, divider by_size)
+      : bits_{word{slices} << 32 | (by_size.multiplier & ~31u) | by_size.shift} {}
+
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t slices() const {
+    return static_cast<std::uint32_t>(bits_ >> 32);
+  }
+  [[nodiscard]] QUARRY_HD constexpr divider by_size() const {
+    return {static_cast<std::uint32_t>(bits_) & ~31u, static_cast<std::uint32_t>(bits_) & 31u};
+  }
+  [[nodiscard]] QUARRY_HD constexpr word bits() const { return bits_; }
+
+ private:
+  word bits_;  // slices: 32, multiplier: 27 (its low 5 bits are zero), shift: 5
+};
+
 /// One segment's entry.
 ///
-/// `use` is Guarded by: whoever claimed the segment from the segment tree, until it is given back;
-/// all read it. `words` never changes: where the bits of the segment's slices begin, with the
-/// states of its blocks behind them. `run` and `known_blocks` are Guarded by: whoever claimed the
-/// segment; an audit and the hardened mode read `run`.
+/// `use` and `shape` are Guarded by: whoever claimed the segment from the segment tree, until it is
+/// given back; all read them. `run` and `known_blocks` are Guarded by: whoever claimed the segment;
+/// an audit and the hardened mode read `run`.
 ///
 /// `count` holds how many blocks are free and not reserved, and whether the segment is being given
 /// back. Whoever brings it to "all blocks free" (S) gives the segment back, and says so first by
@@ -75,16 +93,17 @@ class segment_use {
 /// on it. Rejected: counting the lanes that look into a segment, which costs two fenced RMWs of one
 /// word for each claim.
 ///
-/// A lane that frees reads use and words with plain loads, which its multiprocessor's cache may
+/// A lane that frees reads use and shape with one plain load, which its multiprocessor's cache may
 /// serve. How the pointer came to it may order nothing (a relaxed exchange), so what it reads may
 /// be of an earlier use. It finds out: the blocks of a segment carry its generation, and the
-/// announcement of a free tells it (block.hpp). Then it looks again past the cache. Both are read
-/// as 16 bytes at once; only `use` ever changes.
+/// announcement of a free tells it (block.hpp). Then it looks again past the cache. The shape
+/// changes only while the use says that the segment is free or large.
 ///
 /// Memory order. (S) is acquire-release: the lane that gives the segment back sees what all
 /// releasers did and hands it on through the segment tree. (W) acquires, so that a revived block's
-/// claimer sees what the releasers of its slices did. `use` is written before pointers into the
-/// segment are handed out, and published with them (O, T of block_slots.hpp). Elsewhere it is a
+/// claimer sees what the releasers of its slices did. Use and shape are written before pointers
+/// into the segment are handed out, and published with them (O, T of block_slots.hpp); both are
+/// stored as a pair (Y), so that a reader of both sees one that was stored. Elsewhere the use is a
 /// hint (H) that an atomic decides.
 ///
 /// The count's bounded fields: 16 bits of blocks (4096 at most), one of `retired`, and above them
@@ -93,11 +112,11 @@ struct alignas(64) segment_entry {
   /// What a lane that frees needs to know.
   struct view {
     segment_use use;
-    word* words;
+    slice_shape shape;
   };
 
   word use;
-  word* words;  // behind `use`, since both are read at once
+  word shape;  // behind `use`, since both are read at once
   word count;
   std::uint32_t run;           // which run handed its slices out: `segment_run::key`
   std::uint32_t known_blocks;  // that have the segment's generation; 0: all
@@ -107,8 +126,13 @@ struct alignas(64) segment_entry {
   }  // (H)
 
   QUARRY_HD void store(segment_use next) {
-    simt::atomic_ref<word>{use}.store(next.bits(), simt::relaxed);
-  }  // (H)
+    simt::atomic_ref<word>{use}.store(next.bits(), simt::relaxed);  // (H)
+  }
+
+  /// Requires that the use says free.
+  QUARRY_HD void store(segment_use next, slice_shape cut) {
+    simt::store_pair(use, {next.bits(), cut.bits()});  // (Y)
+  }
 
   /// Changes the use if it is still `expected`.
   [[nodiscard]] QUARRY_HD bool change(segment_use expected, segment_use next) {
@@ -118,13 +142,10 @@ struct alignas(64) segment_entry {
   }
 
   /// The entry as the nearest cache may have it: perhaps of an earlier use.
-  [[nodiscard]] QUARRY_HD view look() {
-    auto const both = simt::cached_load(use);
-    return {segment_use{both.first}, reinterpret_cast<word*>(both.second)};
-  }
+  [[nodiscard]] QUARRY_HD view look() { return view_of(simt::cached_load(use)); }
 
   /// The entry as it is.
-  [[nodiscard]] QUARRY_HD view look_past_cache() { return {load(), words}; }
+  [[nodiscard]] QUARRY_HD view look_past_cache() { return view_of(simt::load_past_cache(use)); }
 
   [[nodiscard]] QUARRY_HD std::uint32_t run_key() {
     return simt::atomic_ref<std::uint32_t>{run}.load(simt::relaxed);  // (H)
@@ -170,6 +191,10 @@ struct alignas(64) segment_entry {
  private:
   static constexpr word retired = word{1} << 16;
   static constexpr word one_use = word{1} << 17;
+
+  [[nodiscard]] QUARRY_HD static view view_of(simt::word_pair both) {
+    return {segment_use{both.first}, slice_shape{both.second}};
+  }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }
 };

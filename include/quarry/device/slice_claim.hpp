@@ -76,11 +76,14 @@ class slice_claim {
     return false;
   }
 
+  /// Blocks of a mask that are tried in vain before it is left: others claim there, too.
+  static constexpr std::uint32_t tries_of_a_mask = 4;
+
   /// Slices of the 64 blocks from `mask` * 64 on.
   QUARRY_SLOW static bool claim_in_mask(slice_request& request, std::uint32_t segment,
                                         std::uint32_t mask) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t tries = bits_per_word; tries != 0; --tries) {
+    for (std::uint32_t tries = tries_of_a_mask; tries != 0; --tries) {
       std::uint32_t const bit =
           any_one(request.state->advertised_at(segment, mask).load(simt::relaxed),
                   request.random << 8);  // (L)
@@ -126,9 +129,13 @@ class slice_claim {
                                      : simt::far_call(&request, &claim_reserved, request, segment,
                                                       block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
+    if (rest == 0) {
+      from.leave_with_all();
+      return taken;
+    }
     block_state const now = from.leave(rest);
     // What was returned may be all that there is, or complete the block.
-    if (rest != 0 && now.count() > 0)
+    if (now.count() > 0)
       simt::far_call(&request, &slice_return::follow_late, *request.state, segment, block_index,
                      now);
     return taken;

@@ -35,11 +35,10 @@ class slice_return {
     }
     word const old = of.at(index % words_per_block).release(slices);
     bool const fills_word = (old | slices) == of.mask(index % words_per_block);
-    bool const is_plain =
-        before.count() > 0 && (old & slices) == 0 && !(fills_word && of.is_complete(of.look()));
-    if (!is_plain)
+    block_state const now = fills_word ? of.look() : before;
+    if (before.count() <= 0 || (old & slices) != 0 || of.is_complete(now))
       simt::far_call(&state, &follow_release, state, id, generation, segment,
-                     index / words_per_block, count_ones(old & slices));
+                     index / words_per_block, count_ones(old & slices), now);
     return {old & slices, false};
   }
 
@@ -58,13 +57,17 @@ class slice_return {
     simt::far_call(&state, &follow_late, state, segment, block_index, now);
   }
 
-  /// What follows when slices were released, of which `twice` were back already: the block may have
-  /// to be advertised, or may be complete.
+  /// What follows when slices were released, of which `twice` were back already, and the block's
+  /// state was `now` after that: the block may have to be advertised, or may be complete.
   QUARRY_SLOW static void follow_release(heap_state& state, size_class id, std::uint32_t generation,
                                          std::uint32_t segment, std::uint32_t block_index,
-                                         std::uint32_t twice) {
+                                         std::uint32_t twice, block_state now) {
     block const of = state.block_at(id, segment, block_index);
-    block_state const now = twice != 0 ? of.retract(twice) : of.look();
+    if (twice != 0) {
+      now = of.retract(twice);
+    } else if (!of.is_complete(now)) {
+      now = of.look();
+    }
     // else others gave the segment back by now, and what they did follows from theirs
     if (now.generation() == generation)
       simt::far_call(&state, &settle, state, id, segment, block_index, now);
@@ -123,7 +126,7 @@ class slice_return {
     std::uint32_t const blocks = state.blocks_of(id);
     word* const words = &state.word_at(segment, 0);
     std::uint32_t const shift = state.segment_shift;
-    std::uint32_t const slices = state.shapes[id].slice.slices;
+    std::uint32_t const slices = state.shapes[id].slice.slices();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < blocks; ++i)
       heap_state::block_in(words, shift, slices, i).end_generation(generation);

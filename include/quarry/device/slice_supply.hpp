@@ -30,23 +30,25 @@ class slice_supply {
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
     request.state->slot(request.id, simt::spread() % slots_per_class).rewind();
-    std::uint32_t waits = 0;
-    std::uint32_t empty_looks = 0;
+    simt::patience refusal{microseconds_to_refuse};
+    simt::patience stall{microseconds_to_stall};
+    word run_before = 0;
     QUARRY_NO_UNROLL
-    for (std::uint32_t rounds = 0; rounds < round_limit && empty_looks < looks_before_refusal;) {
-      word run_that_is_over = 0;
-      outcome const now =
-          simt::far_call(&request, &acquire_once, request, empty_looks != 0, run_that_is_over);
+    for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
+      word run = 0;
+      outcome const now = simt::far_call(&request, &acquire_once, request, empty_looks != 0, run);
       if (now == outcome::found) return supply::found;
       if (now == outcome::wait) {
-        if (++waits == simt::wait_limit) return supply::stalled;
-        continue;
+        if (run != run_before) stall.begin();
+        run_before = run;
+        if (stall.ends()) return supply::stalled;
+      } else if (!simt::far_call(&request, &replace_run, *request.state, request.id, run,
+                                 empty_looks == looks_before_refusal / 2)) {
+        // What another lane frees, reserves or gives back at this moment is in no tree: look again.
+        ++empty_looks;
+        simt::pause();
       }
-      ++rounds;
-      if (simt::far_call(&request, &replace_run, *request.state, request.id, run_that_is_over))
-        continue;
-      // What another lane frees, reserves or gives back at this moment is in no tree: look again.
-      if (++empty_looks % 4 == 0) simt::pause();
+      if (refusal.ends() && request.state->segment_tree().empty()) break;
     }
     return supply::exhausted;
   }
@@ -55,8 +57,11 @@ class slice_supply {
   /// so did not yet advertise, is seen by none of the trees for about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
 
-  /// Rounds of an allocation that others always come before. Bounds a refusal under load.
-  static constexpr std::uint32_t round_limit = 128;
+  /// How long a lane tries when there are no free segments and others always come before it.
+  static constexpr std::uint32_t microseconds_to_refuse = 500;
+
+  /// How long a lane waits for another one that holds its class's run and does nothing.
+  static constexpr std::uint32_t microseconds_to_stall = 200'000;
 
   enum class outcome : std::uint32_t { found, wait, run_is_over };
 
@@ -95,19 +100,37 @@ class slice_supply {
   static constexpr size_class no_class = ~size_class{0};
 
   /// Takes back what the runs of classes other than `id` have not handed out, until a segment is
-  /// free; with `no_class`, of all classes. True if a segment is free after that.
-  QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id) {
+  /// free; with `no_class`, of all classes. True if a segment is free after that. Unless `all`,
+  /// only of runs with a segment of which nothing was handed out: what others are served from, and
+  /// what takes a while to give back, stays.
+  QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id, bool all) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
       word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
       for (; classes != 0; classes &= classes - 1) {
         size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other == id || !simt::far_call(&state, &take_back, state, other)) continue;
+        if (other == id || (!all && !simt::far_call(&state, &has_untouched, state, other)))
+          continue;
+        if (!simt::far_call(&state, &take_back, state, other)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
       }
     }
     return !state.segment_tree().empty();
+  }
+
+  /// Whether the last segment of the run of class `id` seems untouched.
+  QUARRY_SLOW static bool has_untouched(heap_state& state, size_class id) {
+    class_shape const& shape = state.shapes[id];
+    segment_run const run = class_run::run_of(state.run(id).peek());
+    std::uint32_t touched = 0;                             // units, up to the last
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {  // the loads are on their way together
+      std::uint32_t const next = block_slot::ticket_of(state.slot(id, i).peek());
+      std::uint32_t const units =
+          next == 0 ? 0 : ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
+      if (units > touched) touched = units;
+    }
+    return run.count() != 0 && touched <= (run.count() - 1) * shape.units;
   }
 
   /// Ends the run of class `id` and gives back what it had not handed out. False if the run was
@@ -152,7 +175,7 @@ class slice_supply {
       if (entry.known_blocks != 0 && entry.known_blocks < state.blocks_of(id))
         simt::far_call(&state, &bring_blocks_up, state, id, run.first() + i, generation);
       entry.set_run_key(run.key());
-      entry.store(segment_use::slices_of(id, generation));
+      entry.store(segment_use::slices_of(id, generation), state.shapes[id].slice);
     }
     std::uint32_t const units = run.count() * state.shapes[id].units;
     // slots without a unit are used up
@@ -182,16 +205,19 @@ class slice_supply {
 
   static constexpr std::uint32_t polls = 6;
 
-  static constexpr std::uint32_t all_tries = 64;
+  static constexpr std::uint32_t all_tries = 16;
 
-  /// Opens a new run for the class, whose word was `seen`, with memory of other classes if need be.
-  /// False if there is none, or what was taken back went to another lane.
-  QUARRY_SLOW static bool replace_run(heap_state& state, size_class id, word seen) {
-    if (state.segment_tree().count() == 0 && !others_have_run(state, id)) return false;
+  /// Opens a new run for the class, whose word was `seen`, with memory of other classes if need be:
+  /// if `all`, with all that they have not handed out. False if there is none.
+  QUARRY_SLOW static bool replace_run(heap_state& state, size_class id, word seen, bool all) {
+    if (state.segment_tree().count() == 0 &&
+        (!others_have_run(state, id) ||
+         !simt::far_call(&state, &take_back_from_others, state, id, all)))
+      return false;
     if (!state.run(id).lock(seen)) return true;
     bool const opened = simt::far_call(&state, &open_run, state, id);
     state.run(id).unlock();
-    return opened || simt::far_call(&state, &take_back_from_others, state, id);
+    return opened;
   }
 
   /// While another lane replaces the run: looks at this warp's slot from time to time, and not at
@@ -289,7 +315,7 @@ class slice_supply {
     std::uint32_t const blocks = state.blocks_of(id);
     word* const words = &state.word_at(segment, 0);
     std::uint32_t const shift = state.segment_shift;
-    std::uint32_t const slices = state.shapes[id].slice.slices;
+    std::uint32_t const slices = state.shapes[id].slice.slices();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < blocks; ++i)
       heap_state::block_in(words, shift, slices, i).retire_unused();
@@ -341,8 +367,9 @@ class slice_supply {
   }
 
   /// How many segments the class should take. To open a run takes some 30 us, and what it holds is
-  /// lost to others until they need it so much that they take it back. So while memory abounds, or
-  /// nobody else needs any, a class takes as much again as it once held; later a quarter of that.
+  /// lost to others until they need it so much that they take it back. So runs grow with use: while
+  /// memory abounds, or nobody else needs any, a class takes three times what it once held, later
+  /// a quarter of that. The first run is small, since many classes may never need a second one.
   /// Some is left to others, if there are any.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
     std::uint32_t const there =
@@ -352,10 +379,9 @@ class slice_supply {
     bool const abounds = is_alone || is_half_free;
     std::uint32_t const share = !is_alone ? there / 4 : is_half_free ? there / 2 : there;
     std::uint32_t const most = state.held[id].read_most();
-    std::uint32_t const first = state.shapes[id].run_segments;
     std::uint32_t const longest = block_slot::longest_run(state.shapes[id]);
-    std::uint32_t wanted = abounds ? first : first / 4 + 1;
-    if (wanted < (abounds ? most : most / 4)) wanted = abounds ? most : most / 4;
+    std::uint32_t wanted = abounds ? 3 * most : most / 4;
+    if (wanted < state.shapes[id].run_segments) wanted = state.shapes[id].run_segments;
     if (wanted > longest) wanted = longest;
     return wanted < share ? wanted : share == 0 ? 1 : share;
   }

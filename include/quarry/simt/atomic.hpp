@@ -76,6 +76,26 @@ class atomic_ref {
     return on_host().fetch_add(value, order);
 #endif
   }
+  /// Adds, relaxed, for a caller that does not need the value before. On CUDA it does not wait for
+  /// it, so that many of these are under way at once.
+  QUARRY_HD void add_blindly(T value) const {
+#ifdef __CUDA_ARCH__
+    on_gpu::add_blindly(bits(), to_bits(value));
+#else
+    (void)fetch_add(value, relaxed);
+#endif
+  }
+  /// The value, for a lane that must see what others did before it if they do not see what it did:
+  /// each changes a word of its own, and then looks here. On the CPU an RMW that changes nothing,
+  /// of which the later one sees what the earlier one's lane did. On CUDA a load: the lane has the
+  /// result of its own RMW by then, so that was performed where all see it.
+  [[nodiscard]] QUARRY_HD T look(memory_order order_on_cpu) const {
+#ifdef __CUDA_ARCH__
+    return load(relaxed);
+#else
+    return fetch_add(T{}, order_on_cpu);
+#endif
+  }
   QUARRY_HD T fetch_sub(T value, memory_order order) const {
     return fetch_add(static_cast<T>(T{} - value), order);
   }
@@ -182,17 +202,49 @@ struct word_pair {
   std::uint64_t second;
 };
 
-/// Reads both at once, on CUDA by a plain load. Thousands of lanes that read one atomic queue up at
-/// one place of the L2 cache; a plain load may be served by the multiprocessor's own cache, which
-/// other multiprocessors' stores do not update. The caller finds out whether what it read still
-/// holds.
+/// Writes both at once. On the CPU the second one first. Requires that the first one holds a value
+/// that belongs to no pair, so that readers of pairs see none that never was.
+QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};"
+               :
+               : "l"(__cvta_generic_to_global(&first)), "l"(both.first), "l"(both.second));
+#else
+  atomic_ref<std::uint64_t>{*(&first + 1)}.store(both.second, release);
+  atomic_ref<std::uint64_t>{first}.store(both.first, release);
+#endif
+}
+
+/// Reads what `store_pair` wrote. On CUDA one plain load of 16 bytes, which the hardware does not
+/// split. Thousands of lanes that read one atomic queue up at one place of the L2 cache; a plain
+/// load may be served by the multiprocessor's own cache, which other multiprocessors' stores do not
+/// update. The caller finds out whether what it read still holds.
 [[nodiscard]] QUARRY_HD inline word_pair cached_load(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
   auto const both = *reinterpret_cast<ulonglong2 const*>(&first);
   return {both.x, both.y};
 #else
-  return {atomic_ref<std::uint64_t>{first}.load(relaxed),
-          atomic_ref<std::uint64_t>{*(&first + 1)}.load(relaxed)};
+  atomic_ref<std::uint64_t> const front{first};
+  atomic_ref<std::uint64_t> const back{*(&first + 1)};
+  word_pair both{front.load(acquire), back.load(acquire)};
+  for (;;) {
+    std::uint64_t const again = front.load(acquire);
+    if (again == both.first) return both;
+    both = {again, back.load(acquire)};
+  }
+#endif
+}
+
+/// The same past the multiprocessor's cache.
+[[nodiscard]] QUARRY_HD inline word_pair load_past_cache(std::uint64_t& first) {
+#ifdef __CUDA_ARCH__
+  word_pair both;
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(both.first), "=l"(both.second)
+               : "l"(__cvta_generic_to_global(&first)));
+  return both;
+#else
+  return cached_load(first);
 #endif
 }
 

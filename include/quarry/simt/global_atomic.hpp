@@ -65,6 +65,16 @@ struct global_atomic {
   __device__ static Bits compare_exchange(Bits* at, Bits expected, Bits value, memory_order order){
       QUARRY_BY_ORDER(".cas", "b", QUARRY_TWO_INPUTS)}
 
+  /// Adds without waiting for the value before; relaxed.
+  __device__ static void add_blindly(Bits* at, Bits value) {
+    auto const address = __cvta_generic_to_global(at);
+    if constexpr (sizeof(Bits) == 8) {
+      asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" : : "l"(address), "l"(value));
+    } else {
+      asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" : : "l"(address), "r"(value));
+    }
+  }
+
   /// `order` is relaxed or acquire.
   __device__ static Bits load(Bits* at, memory_order order) {
     Bits result;

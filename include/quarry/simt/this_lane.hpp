@@ -79,13 +79,30 @@ QUARRY_HD inline void grid_barrier() {
 #endif
 }
 
-/// How often a lane waits for another one, each time with a few pauses, before it takes that one
-/// for stalled: some 20 ms on CUDA. On the CPU the operating system may stop a thread for longer.
+/// A time after which a lane gives something up. On CUDA by the clock, from the first question on.
+/// On the CPU by the number of questions, one for each microsecond, since the operating system may
+/// stop the thread that this one waits for, and so that a seed decides what fibers do.
+class patience {
+ public:
+  QUARRY_HD explicit patience(std::uint32_t microseconds) : limit_{microseconds} {}
+
+  QUARRY_HD void begin() { since_ = 0; }
+
+  [[nodiscard]] QUARRY_HD bool ends() {
 #ifdef __CUDA_ARCH__
-inline constexpr std::uint32_t wait_limit = 1u << 12;
+    std::uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    if (since_ == 0) since_ = now;
+    return now - since_ > std::uint64_t{limit_} * 1000;
 #else
-inline constexpr std::uint32_t wait_limit = 1u << 16;
+    return ++since_ > limit_;
 #endif
+  }
+
+ private:
+  std::uint32_t limit_;
+  std::uint64_t since_ = 0;
+};
 
 /// Lets others go ahead for a moment, longer the more often it was `tried`: for a bounded wait on
 /// what another lane is about to do.
