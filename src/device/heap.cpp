@@ -127,8 +127,9 @@ class_shape make_class_shape(size_class id, bytes segment_bytes, std::uint32_t s
 heap::implementation::implementation(heap_options const& unchecked) {
   auto const options = checked(unchecked);
   where_ = options.where;
-  memory_ = where_ == machine::cuda ? make_cuda_memory(options.reserve_bytes, options.segment_bytes)
-                                    : make_cpu_memory(options.reserve_bytes, options.segment_bytes);
+  memory_ = where_ == machine::cuda
+                ? make_cuda_memory(options.device, options.reserve_bytes, options.segment_bytes)
+                : make_cpu_memory(options.reserve_bytes, options.segment_bytes);
   memory_->map(0, options.bytes);
 
   initial_ = make_state(static_cast<std::uint32_t>(options.reserve_bytes / options.segment_bytes));
@@ -222,11 +223,12 @@ void heap::implementation::learn() {
       std::uint32_t const tickets = block_slot::ticket_of(last->slot(id, i).peek());
       used_units += (tickets >> last->shapes[id].unit_shift) + 1;
     }
-    bool const still_the_first = learned_[id] != 0 && last->held[id].most == learned_[id];
-    learned_[id] = last->held[id].most;
-    // What was ready and is hardly used is less the next time.
-    if (still_the_first)
-      learned_[id] = std::min(learned_[id], 2 * (used_units / last->shapes[id].units + 1));
+    // Of the last run only what was handed out counts, and some more, since slots differ.
+    std::uint32_t const most = last->held[id].most;
+    std::uint32_t const in_last_run = class_run::run_of(last->run(id).peek()).count();
+    std::uint32_t const used = used_units / last->shapes[id].units + 1;
+    std::uint32_t const needed = most - std::min(most, in_last_run) + used + used / 4 + 1;
+    learned_[id] = std::min(most, needed);
   }
 }
 

@@ -10,8 +10,8 @@ namespace quarry {
 
 kernel_memory::kernel_memory(machine where, bytes size) : size_{size} {
   if (where == machine::automatic) where = has_cuda_device() ? machine::cuda : machine::cpu;
-  memory_ =
-      where == machine::cuda ? make_cuda_memory(2_MiB, 2_MiB) : make_cpu_memory(64_KiB, 64_KiB);
+  memory_ = where == machine::cuda ? make_cuda_memory(current_device, 2_MiB, 2_MiB)
+                                   : make_cpu_memory(64_KiB, 64_KiB);
   data_ = memory_->metadata(size);
   memory_->zero(data_, size);
   memory_->synchronize();

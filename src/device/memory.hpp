@@ -2,7 +2,7 @@
 // Where a heap's memory comes from: the host's, or a GPU's.
 #pragma once
 
-#include "quarry/core/bytes.hpp"
+#include "quarry/device/heap.hpp"
 
 #include <memory>
 
@@ -42,8 +42,10 @@ class heap_memory {
 
 [[nodiscard]] std::shared_ptr<heap_memory> make_cpu_memory(bytes reserved, bytes alignment);
 
-/// Throws std::runtime_error if this build or this machine has no CUDA device.
-[[nodiscard]] std::shared_ptr<heap_memory> make_cuda_memory(bytes reserved, bytes alignment);
+/// Of the device with this number, or the `current_device`. Throws std::runtime_error if this build
+/// or this machine has no CUDA device, std::invalid_argument if it has none with this number.
+[[nodiscard]] std::shared_ptr<heap_memory> make_cuda_memory(int device, bytes reserved,
+                                                            bytes alignment);
 [[nodiscard]] bool has_cuda_device();
 
 }  // namespace quarry

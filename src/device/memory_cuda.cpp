@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.hpp"
 
+#include "platform/on_device.hpp"
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -12,6 +14,8 @@
 
 namespace quarry {
 namespace {
+
+using cuda::on_device;
 
 void check(cudaError_t status, char const* call) {
   if (status != cudaSuccess)
@@ -69,11 +73,12 @@ class driver {
   }
 };
 
-/// A range of virtual addresses of the current device; each `map` gives it one physical allocation.
+/// A range of virtual addresses of one device; each `map` gives it one physical allocation. Every
+/// call works whatever device is current, and leaves it so.
 class cuda_memory final : public heap_memory {
  public:
-  cuda_memory(bytes reserved, bytes alignment) : reserved_{reserved} {
-    check(cudaGetDevice(&device_), "cudaGetDevice");
+  cuda_memory(int device, bytes reserved, bytes alignment) : device_{device}, reserved_{reserved} {
+    on_device const here{device_};
     check(cudaFree(nullptr), "CUDA initialisation");
     // The slow paths of malloc and free are called through addresses, so the compiler cannot
     // reserve stack for them.
@@ -97,6 +102,7 @@ class cuda_memory final : public heap_memory {
   cuda_memory(cuda_memory const&) = delete;
   cuda_memory& operator=(cuda_memory const&) = delete;
   ~cuda_memory() override {
+    on_device const here{device_};
     auto const& cu = driver::instance();
     for (auto const& [begin, mapped] : parts_) {
       cu.unmap(region_ + begin, mapped.size);
@@ -109,6 +115,7 @@ class cuda_memory final : public heap_memory {
   void* region() const override { return reinterpret_cast<void*>(region_); }
 
   void map(bytes begin, bytes end) override {
+    on_device const here{device_};
     auto const& cu = driver::instance();
     begin = std::max(begin, mapped_);  // the granularity may have given more than was asked for
     end = rounded(end);
@@ -123,6 +130,7 @@ class cuda_memory final : public heap_memory {
   }
 
   void unmap(bytes begin, bytes end) override {
+    on_device const here{device_};
     auto const& cu = driver::instance();
     for (auto at = parts_.lower_bound(begin); at != parts_.end() && at->first < end;
          at = parts_.erase(at)) {
@@ -138,32 +146,41 @@ class cuda_memory final : public heap_memory {
   }
 
   void* metadata(bytes size) override {
+    on_device const here{device_};
     void* address = nullptr;
     check(cudaMalloc(&address, size), "cudaMalloc of a heap's metadata");
     metadata_.insert(address);
     return address;
   }
   void release(void* address) override {
+    on_device const here{device_};
     cudaFree(address);
     metadata_.erase(address);
   }
 
   std::shared_ptr<void> detached(bytes size) override {
+    on_device const here{device_};
     void* address = nullptr;
     check(cudaMalloc(&address, size), "cudaMalloc of a heap's state");
     return {address, [](void* memory) { cudaFree(memory); }};
   }
 
   void zero(void* to, bytes size) override {
+    on_device const here{device_};
     check(cudaMemsetAsync(to, 0, size, nullptr), "cudaMemsetAsync");
   }
   void upload(void* to, void const* from, bytes size) override {
+    on_device const here{device_};
     check(cudaMemcpy(to, from, size, cudaMemcpyHostToDevice), "cudaMemcpy to a heap's metadata");
   }
   void download(void* to, void const* from, bytes size) override {
+    on_device const here{device_};
     check(cudaMemcpy(to, from, size, cudaMemcpyDeviceToHost), "cudaMemcpy from a heap's metadata");
   }
-  void synchronize() override { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+  void synchronize() override {
+    on_device const here{device_};
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
 
  private:
   struct part {
@@ -198,7 +215,7 @@ class cuda_memory final : public heap_memory {
     return (size + granularity_ - 1) / granularity_ * granularity_;
   }
 
-  int device_ = 0;
+  int device_;
   bytes reserved_;
   bytes mapped_ = 0;  // from the start on
   std::size_t granularity_ = 1;
@@ -209,10 +226,17 @@ class cuda_memory final : public heap_memory {
 
 }  // namespace
 
-std::shared_ptr<heap_memory> make_cuda_memory(bytes reserved, bytes alignment) {
+std::shared_ptr<heap_memory> make_cuda_memory(int device, bytes reserved, bytes alignment) {
   if (!has_cuda_device())
     throw std::runtime_error{"no CUDA device was found; ask for machine::cpu"};
-  return std::make_shared<cuda_memory>(reserved, alignment);
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (device == current_device) check(cudaGetDevice(&device), "cudaGetDevice");
+  if (device < 0 || device >= count) {
+    throw std::invalid_argument{"heap_options: device is " + std::to_string(device) + ", of " +
+                                std::to_string(count)};
+  }
+  return std::make_shared<cuda_memory>(device, reserved, alignment);
 }
 
 bool has_cuda_device() {

@@ -5,7 +5,7 @@
 
 namespace quarry {
 
-std::shared_ptr<heap_memory> make_cuda_memory(bytes, bytes) {
+std::shared_ptr<heap_memory> make_cuda_memory(int, bytes, bytes) {
   throw std::runtime_error{
       "quarry was built without CUDA; ask for machine::cpu, or build with -DQUARRY_CUDA=ON"};
 }

@@ -4,28 +4,9 @@
 
 #include "quarry/host/errors.hpp"
 
-#include <cuda_runtime_api.h>
+#include "platform/on_device.hpp"
 
 namespace quarry::cuda {
-
-/// Makes `device` current for as long as it lives.
-class on_device {
- public:
-  explicit on_device(int device) {
-    cudaGetDevice(&before_);
-    if (before_ != device) cudaSetDevice(device);
-  }
-  on_device(on_device const&) = delete;
-  on_device& operator=(on_device const&) = delete;
-  ~on_device() {
-    int now = before_;
-    cudaGetDevice(&now);
-    if (now != before_) cudaSetDevice(before_);
-  }
-
- private:
-  int before_ = 0;
-};
 
 /// Throws `resource_failed` if the call did not succeed, whose error is not left to be taken for a
 /// later call's.

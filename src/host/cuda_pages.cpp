@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/cuda_pages.hpp"
 
+#include "platform/on_device.hpp"
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -132,6 +134,7 @@ void cuda_pages::map(std::uint64_t address, bytes size) {
 
 void cuda_pages::move(std::uint64_t from, std::uint64_t to, bytes size) {
   auto const& cu = driver::functions();
+  cuda::on_device const here{device_};
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   CUresult found = CUDA_SUCCESS;
   bytes done = 0;
@@ -155,6 +158,7 @@ void cuda_pages::move(std::uint64_t from, std::uint64_t to, bytes size) {
 void cuda_pages::unmap(std::uint64_t address, bytes size) noexcept {
   if (size == 0) return;
   auto const& cu = driver::functions();
+  cuda::on_device const here{device_};
   cudaDeviceSynchronize();
   cu.unmap(address, size);
   for (bytes at = 0; at < size; at += page_) {

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -45,7 +46,7 @@ class random_source {
 class scheduler;
 
 /// What a lane waits for. `ready` lanes wait for nothing.
-enum class wait : std::uint8_t { ready, coalesce, exchange, block, grid, done };
+enum class wait : std::uint8_t { ready, coalesce, exchange, meet, block, grid, done };
 
 class fiber_lane final : public host_lane {
  public:
@@ -54,6 +55,9 @@ class fiber_lane final : public host_lane {
   lane_mask coalesce(void const* site) override;
   std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value,
                                                        char const* what) override;
+  bool returns_together() const override;
+  std::uint64_t call_together(void const* site) override;
+  void return_together(std::uint64_t call) override;
   void block_barrier() override;
   void grid_barrier() override;
   std::uint64_t& block_word() override;
@@ -65,6 +69,8 @@ class fiber_lane final : public host_lane {
   void const* site = nullptr;
   lane_mask members = 0;                            // exchange: the group
   char const* what = nullptr;                       // exchange: the operation
+  std::uint64_t call = 0;                           // coalesce, meet: the number of the group
+  bool is_calling = false;                          // coalesce: to call a function together
   std::uint64_t value = 0;                          // exchange: what this lane gives
   std::array<std::uint64_t, warp_size> received{};  // exchange: what it got
   std::size_t ready_index = 0;                      // position among the scheduler's ready lanes
@@ -153,6 +159,31 @@ class scheduler {
       make_ready(*peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest))));
     }
   }
+
+  /// Lets the lanes of a call go on when all of them have come to its end, or have ended.
+  void arrive_meeting(fiber_lane& lane) {
+    auto const is_missing = [&](fiber_lane const& other) {
+      return other.waiting != wait::done &&
+             !(other.waiting == wait::meet && other.call == lane.call);
+    };
+    lane_mask const members = calls_.at(lane.call);
+    for (lane_mask rest = members; rest != 0; rest &= rest - 1) {
+      if (is_missing(*peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest))))) return;
+    }
+    calls_.erase(lane.call);
+    for (lane_mask rest = members; rest != 0; rest &= rest - 1) {
+      auto* const other = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
+      if (other->waiting == wait::meet) make_ready(*other);
+    }
+  }
+
+  /// The number of a call that the lanes of `lane`'s group, as they came together, make now.
+  void begin_call(lane_mask members, std::vector<fiber_lane*> const& group) {
+    calls_.emplace(++last_call_, members);
+    for (auto* const lane : group) lane->call = last_call_;
+  }
+
+  [[nodiscard]] bool returns_together() const { return schedule_.returns_together; }
 
   void arrive_block(fiber_lane& lane) {
     ++block_waiting_[lane.where().block];
@@ -275,6 +306,7 @@ class scheduler {
     });
     lane_mask mask = 0;
     for (auto const* lane : group) mask |= lane_mask{1} << lane->lane();
+    if (group.front()->is_calling) begin_call(mask, group);
     for (auto* lane : group) {
       lane->members = mask;
       make_ready(*lane);
@@ -293,6 +325,9 @@ class scheduler {
     switch (lane.waiting) {
       case wait::exchange:
         text << "waits in " << lane.what << " for lanes 0x" << std::hex << lane.members;
+        break;
+      case wait::meet:
+        text << "waits for those that called with it to return";
         break;
       case wait::block:
         text << "waits at the block barrier";
@@ -323,6 +358,8 @@ class scheduler {
   std::vector<std::unique_ptr<fiber_lane>> lanes_;
   std::vector<fiber_lane*> ready_;
   std::vector<fiber_lane*> coalescing_;
+  std::map<std::uint64_t, lane_mask> calls_;  // that have not ended, and who made them
+  std::uint64_t last_call_ = 0;
   std::vector<std::uint32_t> block_done_;
   std::vector<std::uint32_t> block_waiting_;
   std::vector<std::uint64_t> block_words_;  // what a block's lanes share
@@ -351,6 +388,22 @@ std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group
   owner_.arrive_exchange(*this);
   owner_.suspend(*this);
   return received;
+}
+
+bool fiber_lane::returns_together() const { return owner_.returns_together(); }
+
+std::uint64_t fiber_lane::call_together(void const* at) {
+  is_calling = true;
+  (void)coalesce(at);
+  is_calling = false;
+  return call;
+}
+
+void fiber_lane::return_together(std::uint64_t made) {
+  call = made;
+  owner_.block_on(*this, wait::meet);
+  owner_.arrive_meeting(*this);
+  owner_.suspend(*this);
 }
 
 void fiber_lane::block_barrier() {

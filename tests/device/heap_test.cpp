@@ -212,5 +212,67 @@ TYPED_TEST(Heap, MovesWithItsOwner) {
   EXPECT_EQ(second.live_allocations().size(), 1u);
 }
 
+#ifdef __CUDACC__
+/// Each lane allocates and frees.
+struct pairs {
+  heap_ref heap;
+  std::uint32_t* nulls;
+  QUARRY_HD void operator()() const {
+    void* const memory = heap.malloc(100);
+    if (memory == nullptr) simt::atomic_ref<std::uint32_t>{*nulls}.fetch_add(1, simt::relaxed);
+    heap.free(memory);
+  }
+};
+
+void run_on(int device, heap const& owner) {
+  simt::check_cuda(cudaSetDevice(device), "cudaSetDevice");
+  std::uint32_t* nulls = nullptr;
+  simt::check_cuda(cudaMallocManaged(&nulls, sizeof(*nulls)), "cudaMallocManaged");
+  *nulls = 0;
+  simt::launch_cuda({64, 128}, pairs{owner.ref(), nulls});
+  simt::check_cuda(cudaDeviceSynchronize(), "kernel");
+  EXPECT_EQ(*nulls, 0u);
+  cudaFree(nulls);
+}
+
+/// A heap on each of two GPUs; every call is made while the other one is current.
+TEST(HeapOnTwoDevices, WorksWhicheverDeviceIsCurrentAndLeavesItSo) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) GTEST_SKIP() << "needs two GPUs";
+  for (int const own : {0, 1}) {
+    int const other = 1 - own;
+    auto const expect_other = [other] {
+      int now = -1;
+      cudaGetDevice(&now);
+      EXPECT_EQ(now, other);
+    };
+    cudaSetDevice(other);
+    std::optional<heap> owner{
+        heap{{.bytes = 64_MiB, .reserve_bytes = 256_MiB, .where = machine::cuda, .device = own}}};
+    expect_other();
+    for (int round = 0; round < 2; ++round) {
+      run_on(own, *owner);
+      cudaSetDevice(other);
+      EXPECT_TRUE(owner->audit().empty());
+      EXPECT_EQ(owner->stats().allocations, 0u);
+      EXPECT_FALSE(owner->first_fault().has_value());
+      owner->clear_faults();
+      EXPECT_NO_THROW(owner->grow(128_MiB));
+      EXPECT_NO_THROW((void)owner->shrink(64_MiB));
+      EXPECT_NO_THROW(owner->reset());
+      expect_other();
+    }
+    owner.reset();
+    expect_other();
+  }
+  cudaSetDevice(0);
+}
+
+TEST(HeapOnTwoDevices, IsRefusedOnADeviceThatIsNotThere) {
+  EXPECT_THROW((heap{{.bytes = 64_MiB, .where = machine::cuda, .device = 1000}}),
+               std::invalid_argument);
+}
+#endif
+
 }  // namespace
 }  // namespace quarry

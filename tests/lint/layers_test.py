@@ -12,12 +12,13 @@ ROOT = Path(__file__).resolve().parents[2]
 # Layer -> the layers that it may include besides itself.
 MAY_INCLUDE = {
     "core": set(),
-    "simt": {"core"},
-    "device": {"core", "simt"},
-    "host": {"core"},
-    "trace": {"core", "host"},
-    "opencl": {"core", "simt", "device", "host", "trace"},
-    "mpi": {"core", "simt", "device", "host", "trace"},
+    "platform": {"core"},
+    "simt": {"core", "platform"},
+    "device": {"core", "platform", "simt"},
+    "host": {"core", "platform"},
+    "trace": {"core", "platform", "host"},
+    "opencl": {"core", "platform", "simt", "device", "host", "trace"},
+    "mpi": {"core", "platform", "simt", "device", "host", "trace"},
 }
 # Files right under include/quarry or src put layers together: they may include every layer, and no
 # layer may include them.

@@ -173,7 +173,6 @@ class watched_segment {
     entry_.store(segment_use::nothing());
     for (std::uint32_t index = 0; index < blocks_; ++index)
       block_at(index).end_generation(entry_.generation());
-    entry_.known_blocks = blocks_;
     entry_.end_retirement(blocks_);
     for (std::uint32_t index = blocks_; index < next_blocks_; ++index)
       block_at(index).set_generation(entry_.generation());

@@ -88,6 +88,30 @@ class fibers_machine {
   std::uint64_t seed_;
 };
 
+/// Fibers whose lanes leave a slow path together that they called together, as compiled code has
+/// them do on a GPU.
+class together_machine {
+ public:
+  template <class T>
+  using array = std::vector<T>;
+  static constexpr char const* name = "together";
+
+  explicit together_machine(std::uint64_t seed = 1) : seed_{seed} {}
+  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return seeds_up_to(fiber_seeds / 4); }
+
+  [[nodiscard]] heap make_heap(heap_options options) const {
+    options.where = machine::cpu;
+    return heap{options};
+  }
+  template <class Kernel>
+  void run(simt::grid lanes, Kernel const& kernel) const {
+    simt::launch_fibers(lanes, {.seed = seed_, .returns_together = true}, kernel);
+  }
+
+ private:
+  std::uint64_t seed_;
+};
+
 #ifdef __CUDACC__
 /// The current CUDA device.
 class cuda_machine {
@@ -135,12 +159,12 @@ class cuda_machine {
 #endif
 
 #if defined(__CUDACC__)
-using machines = testing::Types<threads_machine, fibers_machine, cuda_machine>;
+using machines = testing::Types<threads_machine, fibers_machine, together_machine, cuda_machine>;
 #elif defined(__SANITIZE_THREAD__)
 using machines =
     testing::Types<threads_machine>;  // ThreadSanitizer does not follow a switch of stacks
 #else
-using machines = testing::Types<threads_machine, fibers_machine>;
+using machines = testing::Types<threads_machine, fibers_machine, together_machine>;
 #endif
 
 /// Calls the tests after their machines.

@@ -24,6 +24,13 @@
 #define QUARRY_NO_UNROLL
 #endif
 
+/// Has four loads of a slow path's loop under way at once, at the cost of their registers.
+#ifdef __CUDA_ARCH__
+#define QUARRY_UNROLL_4 _Pragma("unroll 4")
+#else
+#define QUARRY_UNROLL_4
+#endif
+
 namespace quarry {
 
 /// Layout of the in-kernel heap's shared state. A kernel refuses a heap of another version.

@@ -115,11 +115,13 @@ class block_state {
 /// releases, and their announcements. It empties the words and publishes that by (H); the segment's
 /// count (S, W) hands it to the reviver, which acquires it by (P) as well. A lane that may be the
 /// last to complete the block looks at the state by an RMW (G) after its change: of two such lanes,
-/// the second in the state's order acquires what the first released. On CUDA (G) is relaxed: the
-/// lane has the result of its `fetch_or` by then, so that was performed. Advertising is a hint:
+/// the second in the state's order acquires what the first released. On CUDA (G) is relaxed, and so
+/// is (R), which a fence before the announcement makes a release: a lane has the result of its
+/// announcement before it sets bits, and that of its `fetch_or` before it looks at the state, so
+/// each was performed before the next. Advertising is a hint:
 /// who announces does so by an RMW, and then looks at the advertisement; who withdraws an
 /// advertisement clears it and then looks at the count with an RMW (V). One of the two sees the
-/// other.
+/// other. (L) orders nothing: what it reads is a hint, or (A) orders what follows.
 class block {
  public:
   /// `slices` (1 to 1024) says how many the block holds.
@@ -172,7 +174,8 @@ class block {
   /// moment ago. False if it is not: then a lane that changes it later does so. The caller must add
   /// a block that it made free to its segment's count.
   [[nodiscard]] QUARRY_HD bool close(block_state now) const {
-    return simt::far_call(words_, &close_in, *this, now.bits());
+    closing_attempt attempt{words_, &state_, slices_, now.bits()};
+    return simt::far_call(words_, &close_in, attempt);
   }
 
   /// Enters and reserves up to `count` slices; returns the state before. If that was claimable in
@@ -234,6 +237,16 @@ class block {
   }
 
  private:
+  /// Lies in the lane's own memory, so that the functions of `close` need few registers.
+  struct closing_attempt {
+    word* words;
+    word* state;
+    std::uint32_t slices;
+    word now;  // what the state was
+
+    [[nodiscard]] QUARRY_HD block of() const { return {words, *state, slices}; }
+  };
+
   QUARRY_SLOW static word revive_in(block self, std::uint32_t count) {
     block_state const before{self.state().fetch_and(~block_state::free, block_reserve_order)};
     if (!before.is_free()) return 0;  // (P)
@@ -247,35 +260,49 @@ class block {
     return taken;
   }
 
-  /// While it is closing no claimer takes a bit, so bits that were all there stay so. If the state
-  /// then changed not at all, no announcement is under way, and the block is closed. Otherwise
-  /// closing ends; what was under way ends with a lane that sees the block complete (6), save for
-  /// one that looked while the block was closing: its bit is looked for once more.
-  QUARRY_SLOW static bool close_in(block self, word now) {
+  /// Many lanes may see the block complete while bits are still to be set: these look at the bits,
+  /// and leave it to the others. While the block is closing no claimer takes a bit, so
+  /// bits that were all there stay so. If the state then changed not at all, no announcement is
+  /// under way, and the block is closed. Otherwise closing ends, and this lane looks again, since
+  /// others may have looked meanwhile (6).
+  QUARRY_SLOW static bool close_in(closing_attempt& attempt) {
     QUARRY_NO_UNROLL
-    while (self.is_complete(block_state{now})) {
-      word const generation = block_state{now}.generation();
-      word expected = generation + block_state::closing;
-      if (!self.state().compare_exchange(now, expected, simt::fenced_acq_rel)) continue;  // (P)
-      bool const is_whole = simt::far_call(self.words_, &is_whole_in, self);
-      if (is_whole && self.state().compare_exchange(expected, generation + block_state::closed,
-                                                    simt::relaxed)) {  // (L) (A) orders
-        for (std::uint32_t i = 0; i < self.words(); ++i) self.at(i).reset(0);
-        simt::fence_before_stores();                                  // and after the loads of (A)
-        self.state().fetch_or(block_state::free, block_close_order);  // (H)
+    while (attempt.of().is_complete(block_state{attempt.now}) &&
+           simt::far_call(&attempt, &is_whole_in, attempt)) {
+      word const closing = block_state{attempt.now}.generation() + block_state::closing;
+      simt::atomic_ref<word> const state{*attempt.state};
+      if (!state.compare_exchange(attempt.now, closing, simt::fenced_acq_rel)) continue;  // (P)
+      if (simt::far_call(&attempt, &is_whole_in, attempt) &&
+          simt::far_call(&attempt, &finish_closing, attempt))
         return true;
-      }
-      word const back = self.slices_ * block_state::one_slice - block_state::closing;
-      now = self.state().fetch_add(back, simt::acq_rel) + back;  // (G)
-      if (!is_whole && !simt::far_call(self.words_, &is_whole_in, self)) return false;
+      simt::far_call(&attempt, &end_closing, attempt);
     }
     return false;
   }
 
-  QUARRY_SLOW static bool is_whole_in(block self) {  // the loads are on their way together
+  QUARRY_SLOW static void end_closing(closing_attempt& attempt) {
+    word const back = attempt.slices * block_state::one_slice - block_state::closing;
+    attempt.now =
+        simt::atomic_ref<word>{*attempt.state}.fetch_add(back, simt::acq_rel) + back;  // (G)
+  }
+
+  QUARRY_SLOW static bool finish_closing(closing_attempt& attempt) {
+    block const of = attempt.of();
+    word closing = block_state{attempt.now}.generation() + block_state::closing;
+    word const closed = closing - block_state::closing + block_state::closed;
+    if (!of.state().compare_exchange(closing, closed, simt::relaxed)) return false;  // (L) (A)
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < of.words(); ++i) of.at(i).reset(0);
+    simt::fence_before_stores();                                // and after the loads of (A)
+    of.state().fetch_or(block_state::free, block_close_order);  // (H)
+    return true;
+  }
+
+  QUARRY_SLOW static bool is_whole_in(closing_attempt& attempt) {
+    block const of = attempt.of();
     word missing = 0;
-    for (std::uint32_t i = 0; i < self.words(); ++i)
-      missing |= self.mask(i) & ~self.at(i).observe();
+    QUARRY_UNROLL_4
+    for (std::uint32_t i = 0; i < of.words(); ++i) missing |= of.mask(i) & ~of.at(i).observe();
     return missing == 0;
   }
 

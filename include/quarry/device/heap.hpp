@@ -16,6 +16,8 @@ namespace quarry {
 
 enum class machine { automatic, cpu, cuda };
 
+inline constexpr int current_device = -1;
+
 struct heap_options {
   /// Of memory to begin with; rounded up to whole segments
   quarry::bytes bytes = 0;
@@ -24,6 +26,8 @@ struct heap_options {
   /// MiB. Allocations of more than half a segment take whole ones; no alignment may be larger.
   quarry::bytes segment_bytes = 0;
   machine where = machine::automatic;  ///< automatic: a CUDA device if there is one
+  /// Which CUDA device; the one that is current, unless told
+  int device = current_device;
   /// Hardened mode: of canaries and of the randomised start; 0: by the clock
   std::uint64_t seed = 0;
 };
@@ -57,6 +61,9 @@ struct live_allocation {
 /// On CUDA the first heap raises the process's stack limit to 2 KiB a thread, which the slow paths
 /// of kernels need; a kernel with a deep stack of its own should raise it further
 /// (cudaLimitStackSize).
+///
+/// A heap belongs to one device: kernels of another one have no access to its memory. Host
+/// functions work whatever device is current, and leave it so.
 ///
 /// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on
 /// CUDA they wait for the device. They throw std::invalid_argument for bad options,

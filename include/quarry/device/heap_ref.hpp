@@ -48,8 +48,11 @@ class heap_ref {
     if (padded > largest_slice()) return hardening::prepare(*this, *state_, malloc_large(padded));
     auto const id = size_class_of(static_cast<std::uint32_t>(padded));
     auto const here = simt::lane_group::coalesced<class malloc_all_site>();
-    return hardening::prepare(
-        *this, *state_, here.all_equal(key_of(id)) ? take_ticket(here, id) : malloc_slice(id));
+    // One number for both: states are aligned to 256 bytes, and there are fewer classes.
+    return hardening::prepare(*this, *state_,
+                              here.all_equal(reinterpret_cast<std::uint64_t>(state_) + id)
+                                  ? take_ticket(here, id)
+                                  : malloc_slice(id));
   }
 
   /// `count` objects of `size` bytes, all zero; nullptr also if the product overflows.
@@ -209,14 +212,8 @@ class heap_ref {
     return reinterpret_cast<void*>(base() + (std::uint64_t{segment} << segment_shift()) + offset);
   }
 
-  /// One value for each class of each heap: what lanes must agree in to be served together. States
-  /// are aligned to 256 bytes, and there are fewer classes.
-  [[nodiscard]] QUARRY_HD std::uint64_t key_of(size_class id) const {
-    return reinterpret_cast<std::uint64_t>(state_) + id;
-  }
-
   [[nodiscard]] QUARRY_HD void* malloc_slice(size_class id) const {
-    return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(key_of(id)), id);
+    return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(state_, id), id);
   }
 
   /// The fast path: one addition for the group, and each member's place is its ticket. The class's
@@ -254,8 +251,7 @@ class heap_ref {
     return simt::far_call(state_, &free_past_cache_in, *this, pointer);
   }
 
-  /// Lanes that free slices of one word do it with one atomic. The word's address tells heaps
-  /// apart, too.
+  /// Lanes that free slices of one word do it with one atomic.
   ///
   /// A slice that is back already is found by its bit, and one of a block that is free by the
   /// block's state, at no cost. That a slice was never handed out since its segment was formatted
@@ -270,16 +266,15 @@ class heap_ref {
         return;
       }
     }
-    word* const words = words_of(at.segment);
     auto const group = simt::lane_group::coalesced<class free_site>().match(
-        reinterpret_cast<std::uint64_t>(words + index));
+        state_, (at.segment << (segment_shift() - 10)) + index);
     word const all = group.or_reduce(own);
     bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
     group.sync();  // what every member wrote comes before the leader's release
     slice_return::result outcome{0, false};
     if (group.is_leader()) {
-      block const of =
-          heap_state::block_in(words, segment_shift(), at.slices, index / words_per_block);
+      block const of = heap_state::block_in(words_of(at.segment), segment_shift(), at.slices,
+                                            index / words_per_block);
       outcome = slice_return::release(*state_, id, at.use.generation(), of, at.segment, index, all);
     }
     if (group.ballot(outcome.is_stale || outcome.twice != 0) != 0) {
@@ -360,7 +355,7 @@ class heap_ref {
   /// next.
   QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id) {
     if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
-    auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(heap.key_of(id));
+    auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(heap.state_, id);
     slice_request request{heap.state_, id, group.size()};
     void* result = nullptr;
     fault_kind failure = simt::far_call(&request, &serve_all, heap, group, request, result);

@@ -22,7 +22,7 @@ namespace quarry {
 }
 
 inline constexpr simt::memory_order slice_release_order =
-    is_mutant("R") ? simt::relaxed : simt::release;
+    is_mutant("R") ? simt::relaxed : simt::fenced_release;
 inline constexpr simt::memory_order slice_claim_order =
     is_mutant("C") ? simt::relaxed : simt::acquire;
 inline constexpr simt::memory_order slice_observe_order =

@@ -82,8 +82,8 @@ class slice_shape {
 /// One segment's entry.
 ///
 /// `use` and `shape` are Guarded by: whoever claimed the segment from the segment tree, until it is
-/// given back; all read them. `run` and `known_blocks` are Guarded by: whoever claimed the segment;
-/// an audit and the hardened mode read `run`.
+/// given back; all read them. `run` is Guarded by: whoever claimed the segment; an audit and the
+/// hardened mode read it.
 ///
 /// `count` holds how many blocks are free and not reserved, and whether the segment is being given
 /// back. Whoever brings it to "all blocks free" (S) gives the segment back, and says so first by
@@ -106,8 +106,9 @@ class slice_shape {
 /// stored as a pair (Y), so that a reader of both sees one that was stored. Elsewhere the use is a
 /// hint (H) that an atomic decides.
 ///
-/// The count's bounded fields: 16 bits of blocks (4096 at most), one of `retired`, and above them
-/// the number of uses, which wraps after 2^47.
+/// The count's bounded fields: 16 bits of free blocks (4096 at most); one of `retired`; 20 of the
+/// generation, which wraps as block_state says; and 16 of `known_blocks`, how many blocks have this
+/// generation (0: all). The last two change with the end of a use only.
 struct alignas(64) segment_entry {
   /// What a lane that frees needs to know.
   struct view {
@@ -118,8 +119,7 @@ struct alignas(64) segment_entry {
   word use;
   word shape;  // behind `use`, since both are read at once
   word count;
-  std::uint32_t run;           // which run handed its slices out: `segment_run::key`
-  std::uint32_t known_blocks;  // that have the segment's generation; 0: all
+  std::uint32_t run;  // which run handed its slices out: `segment_run::key`
 
   [[nodiscard]] QUARRY_HD segment_use load() {
     return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)};
@@ -158,14 +158,21 @@ struct alignas(64) segment_entry {
   /// free, is now the caller's to give back.
   [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
     word now = counter().fetch_add(more, segment_count_order) + more;  // (S)
-    return (now & (one_use - 1)) == blocks &&
+    return (now & (one_generation - 1)) == blocks &&
            counter().compare_exchange(now, now | retired, simt::acq_rel);  // (S)
   }
 
-  /// Ends what `add_free_blocks` began, with no block free.
+  /// Ends what `add_free_blocks` began, with no block free: the next generation begins, which these
+  /// blocks have.
   QUARRY_HD void end_retirement(std::uint32_t blocks) {
-    counter().fetch_add(one_use - retired - blocks, simt::release);
-  }  // (S)
+    word const before = simt::load_owned(count);
+    std::uint32_t const own = generation_of(before);
+    word const next = block_state::next_generation(own);
+    counter().fetch_add((next - own) * one_generation +
+                            (blocks - (before >> known_shift)) * (word{1} << known_shift) -
+                            retired - blocks,
+                        simt::release);  // (S)
+  }
 
   /// Reserves a free block, to revive it or to add it again. False if there is none.
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
@@ -180,9 +187,19 @@ struct alignas(64) segment_entry {
   /// What its blocks carry in its present use, or will in its next one if it is free. For the lane
   /// that gives it back or formats it.
   [[nodiscard]] QUARRY_HD std::uint32_t generation() {
-    return static_cast<std::uint32_t>(counter().load(simt::relaxed) >> 17) &
-           block_state::last_generation;
-  }  // (H)
+    return generation_of(simt::load_owned(count));
+  }
+
+  /// Whether the first `blocks` blocks are of the segment's generation. For the lane that formats
+  /// it.
+  [[nodiscard]] QUARRY_HD bool knows(std::uint32_t blocks) {
+    return blocks - 1 <= known_blocks() - 1;
+  }
+
+  /// How many blocks are; 0: all.
+  [[nodiscard]] QUARRY_HD std::uint32_t known_blocks() {
+    return static_cast<std::uint32_t>(simt::load_owned(count) >> known_shift);
+  }
 
   [[nodiscard]] std::uint32_t free_blocks() const {
     return static_cast<std::uint32_t>(count & (retired - 1));
@@ -190,7 +207,12 @@ struct alignas(64) segment_entry {
 
  private:
   static constexpr word retired = word{1} << 16;
-  static constexpr word one_use = word{1} << 17;
+  static constexpr word one_generation = word{1} << 17;
+  static constexpr std::uint32_t known_shift = 48;
+
+  [[nodiscard]] QUARRY_HD static std::uint32_t generation_of(word count) {
+    return static_cast<std::uint32_t>(count >> 17) & block_state::last_generation;
+  }
 
   [[nodiscard]] QUARRY_HD static view view_of(simt::word_pair both) {
     return {segment_use{both.first}, slice_shape{both.second}};

@@ -20,8 +20,8 @@ class slice_word {
  public:
   QUARRY_HD explicit slice_word(word& bits) : bits_{bits} {}
 
-  /// Marks slices as back; returns the word before. Bits of `slices` that are one in it show
-  /// double frees.
+  /// Marks slices as back; returns the word before. Requires `simt::fence_before_stores` after what
+  /// the old owner did. Bits of `slices` that are one in it are of double frees.
   [[nodiscard]] QUARRY_HD word release(word slices) const {
     return bits_.fetch_or(slices, slice_release_order);  // (R)
   }

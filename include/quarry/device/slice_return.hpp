@@ -27,6 +27,7 @@ class slice_return {
   QUARRY_HD static result release(heap_state& state, size_class id, std::uint32_t generation,
                                   block const& of, std::uint32_t segment, std::uint32_t index,
                                   word slices) {
+    simt::fence_before_stores();  // here it has no change of this lane to wait for
     block_state const before = of.announce(count_ones(slices));
     if (!before.is_open_in(generation)) {
       simt::far_call(&state, &take_back_announcement, state, segment, index / words_per_block,
@@ -130,7 +131,6 @@ class slice_return {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < blocks; ++i)
       heap_state::block_in(words, shift, slices, i).end_generation(generation);
-    state.segments[segment].known_blocks = blocks;
   }
 
   /// Says that the block may hold something to claim.

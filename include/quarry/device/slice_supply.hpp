@@ -123,8 +123,9 @@ class slice_supply {
   QUARRY_SLOW static bool has_untouched(heap_state& state, size_class id) {
     class_shape const& shape = state.shapes[id];
     segment_run const run = class_run::run_of(state.run(id).peek());
-    std::uint32_t touched = 0;                             // units, up to the last
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {  // the loads are on their way together
+    std::uint32_t touched = 0;  // units, up to the last
+    QUARRY_UNROLL_4
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
       std::uint32_t const next = block_slot::ticket_of(state.slot(id, i).peek());
       std::uint32_t const units =
           next == 0 ? 0 : ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
@@ -169,14 +170,11 @@ class slice_supply {
   /// own, of whose segments none was used.
   QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < run.count(); ++i) {
-      segment_entry& entry = state.segments[run.first() + i];
-      std::uint32_t const generation = entry.generation();
-      if (entry.known_blocks != 0 && entry.known_blocks < state.blocks_of(id))
-        simt::far_call(&state, &bring_blocks_up, state, id, run.first() + i, generation);
-      entry.set_run_key(run.key());
-      entry.store(segment_use::slices_of(id, generation), state.shapes[id].slice);
-    }
+    for (std::uint32_t i = 0; i < run.count(); ++i)
+      simt::prefetch(&state.segments[run.first() + i]);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < run.count(); ++i)
+      simt::far_call(&state, &cut_segment, state, id, run.first() + i, run.key());
     std::uint32_t const units = run.count() * state.shapes[id].units;
     // slots without a unit are used up
     state.run(id).set(run, units < slots_per_class ? slots_per_class - units : 0);
@@ -185,12 +183,21 @@ class slice_supply {
     for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
   }
 
+  QUARRY_SLOW static void cut_segment(heap_state& state, size_class id, std::uint32_t segment,
+                                      std::uint32_t run_key) {
+    segment_entry& entry = state.segments[segment];
+    if (!entry.knows(state.blocks_of(id)))
+      simt::far_call(&state, &bring_blocks_up, state, id, segment);
+    entry.set_run_key(run_key);
+    entry.store(segment_use::slices_of(id, entry.generation()), state.shapes[id].slice);
+  }
+
   /// Blocks that the segment's last uses did not have get its generation.
-  QUARRY_SLOW static void bring_blocks_up(heap_state& state, size_class id, std::uint32_t segment,
-                                          std::uint32_t generation) {
+  QUARRY_SLOW static void bring_blocks_up(heap_state& state, size_class id, std::uint32_t segment) {
+    std::uint32_t const generation = state.segments[segment].generation();
     std::uint32_t const blocks = state.blocks_of(id);
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = state.segments[segment].known_blocks; i < blocks; ++i)
+    for (std::uint32_t i = state.segments[segment].known_blocks(); i < blocks; ++i)
       state.block_at(id, segment, i).set_generation(generation);
   }
 
@@ -210,9 +217,10 @@ class slice_supply {
   /// Opens a new run for the class, whose word was `seen`, with memory of other classes if need be:
   /// if `all`, with all that they have not handed out. False if there is none.
   QUARRY_SLOW static bool replace_run(heap_state& state, size_class id, word seen, bool all) {
-    if (state.segment_tree().count() == 0 &&
-        (!others_have_run(state, id) ||
-         !simt::far_call(&state, &take_back_from_others, state, id, all)))
+    // A search may miss what another lane is putting right (bit_tree::successor): the leaves tell.
+    bool const is_empty = all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
+    if (is_empty && (!others_have_run(state, id) ||
+                     !simt::far_call(&state, &take_back_from_others, state, id, all)))
       return false;
     if (!state.run(id).lock(seen)) return true;
     bool const opened = simt::far_call(&state, &open_run, state, id);
@@ -421,7 +429,8 @@ class slice_supply {
   QUARRY_SLOW static bool has_any_tickets(heap_state& state, size_class id) {
     segment_run const run = class_run::run_of(state.run(id).peek());
     bool found = false;
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {  // the loads are on their way together
+    QUARRY_UNROLL_4
+    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
       found |= block_slot::ticket_of(state.slot(id, i).peek()) <
                block_slot::tickets_of(state.shapes[id], run, i);
     }

@@ -196,6 +196,24 @@ class short_ref {
   std::uint16_t* at_;
 };
 
+/// Has the nearest cache read what lies at `address`, without waiting for it.
+QUARRY_HD inline void prefetch([[maybe_unused]] void const* address) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L1 [%0];" : : "l"(__cvta_generic_to_global(address)));
+#endif
+}
+
+/// Reads what nobody else changes at this moment; the nearest cache may serve it. The caller has
+/// acquired the last change.
+template <class T>
+[[nodiscard]] QUARRY_HD T load_owned(T& object) {
+#ifdef __CUDA_ARCH__
+  return object;
+#else
+  return atomic_ref<T>{object}.load(relaxed);
+#endif
+}
+
 /// Two words that lie side by side, the first at a multiple of 16 bytes.
 struct word_pair {
   std::uint64_t first;

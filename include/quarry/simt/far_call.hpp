@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/core/config.hpp"
+#include "quarry/simt/host_lane.hpp"
 
 #include <type_traits>
 #include <utility>
 
 namespace quarry::simt {
+
+#ifndef __CUDA_ARCH__
+/// Calls `function` as lanes of a warp do that then leave it together (host_lane).
+template <class Result, class... Parameters>
+Result call_and_meet(host_lane& lane, Result (*function)(Parameters...),
+                     std::type_identity_t<Parameters>... arguments) {
+  std::uint64_t const call = lane.call_together(reinterpret_cast<void const*>(function));
+  if constexpr (std::is_void_v<Result>) {
+    function(std::forward<Parameters>(arguments)...);
+    lane.return_together(call);
+  } else {
+    Result const result = function(std::forward<Parameters>(arguments)...);
+    lane.return_together(call);
+    return result;
+  }
+}
+#endif
 
 /// Calls `function` so that its registers do not add to the caller's.
 ///
@@ -23,6 +40,9 @@ QUARRY_HD Result far_call([[maybe_unused]] void const* anchor, Result (*function
   auto const address =
       reinterpret_cast<std::uint64_t>(function) + (reinterpret_cast<std::uint64_t>(anchor) >> 63);
   function = reinterpret_cast<Result (*)(Parameters...)>(address);
+#else
+  if (current_lane != nullptr && current_lane->returns_together())
+    return call_and_meet(*current_lane, function, std::forward<Parameters>(arguments)...);
 #endif
   return function(std::forward<Parameters>(arguments)...);
 }

@@ -49,6 +49,17 @@ class host_lane {
   virtual std::array<std::uint64_t, warp_size> const& exchange(lane_mask members,
                                                                std::uint64_t value,
                                                                char const* what) = 0;
+  /// Whether lanes that call a function together leave it together, as compiled code for a GPU has
+  /// them do: `call_together` and `return_together` are called around the call then.
+  [[nodiscard]] virtual bool returns_together() const { return false; }
+
+  /// Finds the lanes that call the function at `site` together with this one. Returns a number for
+  /// `return_together`.
+  virtual std::uint64_t call_together(void const* /*site*/) { return 0; }
+
+  /// Waits for the lanes that made this call together.
+  virtual void return_together(std::uint64_t /*call*/) {}
+
   virtual void block_barrier() = 0;
   virtual void grid_barrier() = 0;
 

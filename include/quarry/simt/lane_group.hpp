@@ -101,6 +101,15 @@ class lane_group {
 #endif
   }
 
+  /// The members whose `owner` and `key` both equal this lane's. Where all have one owner, which is
+  /// the rule, it costs little more than to match the key.
+  [[nodiscard]] QUARRY_HD lane_group match(void const* owner, std::uint32_t key) const {
+    auto const whose = reinterpret_cast<std::uint64_t>(owner);
+    bool const is_one = all_equal(whose);
+    lane_group const same_key = match(key);
+    return is_one ? same_key : same_key.match(whose);
+  }
+
   /// Whether all members' `key`s are equal.
   template <class T>
   [[nodiscard]] QUARRY_HD bool all_equal(T key) const {

@@ -31,6 +31,10 @@ struct fiber_schedule {
   /// Of 256 times that lanes meet, how many leave some of them behind although they could go
   /// together.
   std::uint32_t partial_groups = 64;
+  /// Lanes that call a slow path (`far_call`) together leave it together, as on a GPU: there the
+  /// compiler has lanes that parted at a branch wait for each other at its end. What a lane still
+  /// has to do then, nobody may wait for.
+  bool returns_together = false;
 };
 
 /// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread; the seed decides
