@@ -119,17 +119,21 @@ class auditor {
       block_state const now = one.peek();
       std::uint32_t back = 0;
       bool strays = false;
+      std::int32_t full_words = 0;
       for (std::uint32_t i = 0; i < one.words(); ++i) {
         word const bits = one.at(i).peek();
         strays = strays || (bits & ~one.mask(i)) != 0;
+        full_words += bits == one.mask(i) ? 1 : 0;
         back += count_ones(bits);
       }
       expect(!strays, "bits without slices are set, segment", segment);
       expect(now.generation() == generation, "a block is of another generation, segment", segment);
-      expect(now.inside() == 0 && !now.is_closing() && now.is_closed() == now.is_free(),
+      expect(now.inside() == 0 && now.is_closed() == now.is_free(),
              "a lane is still in a block, segment", segment);
       expect(now.count() == static_cast<std::int32_t>(back),
              "a block counts its slices wrongly, segment", segment);
+      expect(now.full_words() == full_words, "a block counts its full words wrongly, segment",
+             segment);
       if (now.is_free()) ++free_blocks;
       expect(now.is_free() ? back == 0 : back < one.slices(),
              now.is_free() ? "a free block has bits set, segment"

@@ -26,18 +26,37 @@ struct owned_block {
   static word bit_of(std::uint32_t slice) { return word{1} << slice % bits_per_word; }
   [[nodiscard]] block_state now() const { return block_state{state}; }
 
+  /// Sets the slice's bit; returns the state after, as its releaser sees it.
+  block_state set_bit(std::uint32_t slice) {
+    word const full = one.mask(slice / bits_per_word);
+    word const old = word_of(slice).release(bit_of(slice));
+    EXPECT_EQ(old & bit_of(slice), 0u) << "slice " << slice;
+    return (old | bit_of(slice)) == full ? one.count_full_word() : one.peek();
+  }
+
   /// Whether the slice was in use.
   bool release(std::uint32_t slice) {
     EXPECT_TRUE(one.announce(1).is_open_in(now().generation()));
-    if ((word_of(slice).release(bit_of(slice)) & bit_of(slice)) == 0) return true;
-    (void)one.retract(1);
-    return false;
+    if ((word_of(slice).peek() & bit_of(slice)) != 0) {
+      (void)word_of(slice).release(bit_of(slice));
+      (void)one.retract(1);
+      return false;
+    }
+    last = set_bit(slice);
+    return true;
   }
 
   /// Whether the block became free.
   bool release_and_settle(std::uint32_t slice) {
     EXPECT_TRUE(release(slice)) << "slice " << slice;
-    return one.close(one.look());
+    return one.close(last);
+  }
+
+  /// Takes slices of a word as a claimer inside; whether the word was full.
+  bool take(std::uint32_t index, word slices) {
+    word const before = one.at(index).claim(slices);
+    EXPECT_EQ(before & slices, slices);
+    return before == one.mask(index);
   }
 
   bool release_all() {
@@ -58,31 +77,52 @@ struct owned_block {
   word state;
   block one;
   std::uint32_t count;
+  block_state last{0};
 };
 
 TEST(BlockState, KeepsItsFieldsApart) {
   word const three = 3;
-  block_state const all{block_state::last_generation + block_state::closing +
+  block_state const all{block_state::last_generation + 16 * block_state::one_full_word +
                         5 * block_state::one_inside - three * block_state::one_slice};
   EXPECT_EQ(all.generation(), block_state::last_generation);
+  EXPECT_EQ(all.full_words(), 16);
   EXPECT_EQ(all.inside(), 5u);
   EXPECT_EQ(all.count(), -3);
-  EXPECT_TRUE(all.is_closing());
   EXPECT_FALSE(all.is_closed() || all.is_free() || all.has_slices());
-  EXPECT_TRUE(all.is_open_in(block_state::last_generation)) << "releases go on while it is closing";
-  EXPECT_FALSE(all.is_claimable_in(block_state::last_generation));
+  EXPECT_TRUE(all.is_open_in(block_state::last_generation));
   EXPECT_FALSE(all.is_open_in(0));
-  block_state const none{0};
-  EXPECT_TRUE(none.is_open_in(0) && none.is_claimable_in(0));
+  EXPECT_TRUE(block_state{0}.is_open_in(0));
 }
 
-TEST(BlockState, HasRoomFor2To19LanesInside) {
-  constexpr word lanes = word{1} << 19;
-  block_state const entered{lanes * block_state::one_inside - lanes * block_state::one_slice};
-  EXPECT_EQ(entered.inside(), lanes);
-  EXPECT_EQ(entered.count(), -static_cast<std::int32_t>(lanes));
-  block_state const announced{(lanes + slices_per_block) * block_state::one_slice};
-  EXPECT_EQ(announced.count(), static_cast<std::int32_t>(lanes + slices_per_block));
+TEST(BlockState, HasRoomForAllLanesOfALargeGpuInside) {
+  constexpr word lanes = (word{1} << 19) - 1;
+  EXPECT_EQ(block_state{lanes * block_state::one_inside}.inside(), lanes);
+  constexpr word slices = (word{1} << 16) - 1;
+  EXPECT_EQ(block_state{slices * block_state::one_slice}.count(),
+            static_cast<std::int32_t>(slices));
+  EXPECT_EQ(block_state{-slices * block_state::one_slice}.count(),
+            -static_cast<std::int32_t>(slices));
+}
+
+/// Lanes that take from full words may say so before those that filled them have counted them.
+TEST(BlockState, KeepsItsFieldsApartWhileFullWordsAreBelowZero) {
+  std::array<word, words_per_block> words{};
+  word state = 0;
+  block const one{words.data(), state, 1024};
+  for (word below = 1; below <= 31; ++below) {
+    for (word const inside : {0u, 1u, 40u}) {
+      for (word const count : {0u, 1u, 1024u}) {
+        block_state const now{7 + inside * block_state::one_inside -
+                              below * block_state::one_full_word + count * block_state::one_slice};
+        EXPECT_EQ(now.full_words(), -static_cast<std::int32_t>(below));
+        EXPECT_EQ(now.inside(), inside);
+        EXPECT_EQ(now.count(), static_cast<std::int32_t>(count));
+        EXPECT_FALSE(one.is_complete(now));
+      }
+    }
+  }
+  EXPECT_TRUE(one.is_complete(
+      block_state{7 + 16 * block_state::one_full_word + 1024 * block_state::one_slice}));
 }
 
 TEST(Block, HasAWordForEach64SlicesAndNoBitsWhereItHasNone) {
@@ -129,12 +169,9 @@ TEST(Block, DoesNotBecomeFreeBeforeAllBitsHaveArrived) {
   owned_block a{70};
   for (std::uint32_t slice = 0; slice < 69; ++slice) EXPECT_TRUE(a.release(slice));
   EXPECT_TRUE(a.one.announce(1).is_open_in(0));
-  block_state const complete = a.now();
-  ASSERT_TRUE(a.one.is_complete(complete));
-  EXPECT_FALSE(a.one.close(complete)) << "the last bit is still on its way";
-  EXPECT_EQ(a.state, complete.bits());
-  (void)a.word_of(69).release(a.bit_of(69));
-  EXPECT_TRUE(a.one.close(complete));
+  EXPECT_EQ(a.now().count(), 70);
+  EXPECT_FALSE(a.one.close(a.now())) << "the last bit is still on its way";
+  EXPECT_TRUE(a.one.close(a.set_bit(69)));
   a.expect_free();
 }
 
@@ -143,8 +180,7 @@ TEST(Block, DoesNotBecomeFreeWhileALaneIsInside) {
   EXPECT_TRUE(a.release(0) && a.release(1));
   ASSERT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
   EXPECT_FALSE(a.release_and_settle(2));
-  EXPECT_EQ(a.one.at(0).claim(0b001), 0b001u);
-  EXPECT_FALSE(a.one.close(a.one.leave(0)));
+  EXPECT_FALSE(a.one.close(a.one.leave(0, a.take(0, 0b001))));
   EXPECT_TRUE(a.release_and_settle(0));
   a.expect_free();
 }
@@ -154,7 +190,7 @@ TEST(Block, BecomesFreeByTheLaneThatLeavesWithoutASlice) {
   EXPECT_TRUE(a.release(0) && a.release(1));
   ASSERT_EQ(block::reserved_of(a.one.reserve(7), 7), 2u);
   EXPECT_FALSE(a.release_and_settle(2));
-  EXPECT_TRUE(a.one.close(a.one.leave(7)));
+  EXPECT_TRUE(a.one.close(a.one.leave(7, false)));
   a.expect_free();
 }
 
@@ -163,7 +199,7 @@ TEST(Block, DoesNotBecomeFreeByADoubleFreesAnnouncement) {
   owned_block a{3};
   EXPECT_TRUE(a.release(0) && a.release(1));
   EXPECT_TRUE(a.one.announce(1).is_open_in(0));
-  ASSERT_TRUE(a.one.is_complete(a.now()));
+  ASSERT_EQ(a.now().count(), 3);
   EXPECT_FALSE(a.one.close(a.now()));
   EXPECT_FALSE(a.release_and_settle(2)) << "four were announced";
   EXPECT_NE(a.one.at(0).release(0b001) & 0b001, 0u);
@@ -179,7 +215,7 @@ TEST(Block, DoesNotBecomeFreeWhileAReservationStandsAgainstADoubleFree) {
   ASSERT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
   EXPECT_EQ(a.now().count(), 2);
   EXPECT_FALSE(a.one.is_complete(a.now()));
-  EXPECT_FALSE(a.one.is_complete(a.one.leave(1))) << "three are announced";
+  EXPECT_FALSE(a.one.is_complete(a.one.leave(1, false))) << "three are announced";
   EXPECT_TRUE(a.one.close(a.one.retract(1)));
 }
 
@@ -189,10 +225,10 @@ TEST(Block, IsClosedToReleasesAndClaimsWhenItIsFree) {
   EXPECT_FALSE(a.one.announce(2).is_open_in(0));
   EXPECT_FALSE(a.one.is_complete(a.one.retract(2)));
   a.expect_free();
-  EXPECT_FALSE(a.one.reserve(5).is_claimable_in(0));
+  EXPECT_FALSE(a.one.reserve(5).is_open_in(0));
   EXPECT_TRUE(a.now().is_free());
   EXPECT_TRUE(a.one.has_something()) << "its advertisement stays";
-  EXPECT_FALSE(a.one.is_complete(a.one.leave(5)));
+  EXPECT_FALSE(a.one.is_complete(a.one.leave(5, false)));
   a.expect_free();
   EXPECT_NE(a.one.revive(1), 0u);
 }
@@ -205,7 +241,7 @@ TEST(Block, IsAsItShouldBeWhateverALateLaneAddsAndSubtracts) {
   (void)a.one.reserve(4);
   EXPECT_EQ(a.one.revive(3), 0b111u) << "what is to be subtracted keeps nobody from reviving it";
   EXPECT_EQ(a.now().count(), 67 + 1 - 4);
-  EXPECT_EQ(a.one.leave(4).count(), 68);
+  EXPECT_EQ(a.one.leave(4, false).count(), 68);
   EXPECT_EQ(a.one.retract(1).count(), 67);
   for (std::uint32_t slice = 0; slice < 3; ++slice)
     EXPECT_EQ(a.release_and_settle(slice), slice == 2);
@@ -214,7 +250,7 @@ TEST(Block, IsAsItShouldBeWhateverALateLaneAddsAndSubtracts) {
   (void)a.one.reserve(4);
   a.one.end_generation(0);
   EXPECT_EQ(a.now().generation(), 1u);
-  EXPECT_EQ(a.one.leave(4).count(), 1);
+  EXPECT_EQ(a.one.leave(4, false).count(), 1);
   EXPECT_EQ(a.one.retract(1).bits(), 1u) << "open, nothing back, nobody inside, generation 1";
 }
 
@@ -224,7 +260,7 @@ TEST(Block, RefusesLanesOfAnotherGeneration) {
   a.one.end_generation(7);
   EXPECT_FALSE(a.one.announce(1).is_open_in(7));
   EXPECT_TRUE(a.now().is_open_in(8));
-  EXPECT_FALSE(a.one.reserve(1).is_claimable_in(7));
+  EXPECT_FALSE(a.one.reserve(1).is_open_in(7));
 }
 
 TEST(Block, HasGeneration0AfterTheLastOne) {
@@ -241,7 +277,7 @@ TEST(Block, IsBroughtToTheGenerationOfItsSegment) {
       owned_block a{64, own};
       (void)a.one.reserve(2);
       a.one.set_generation(next);
-      EXPECT_EQ(a.one.leave(2).bits(), next);
+      EXPECT_EQ(a.one.leave(2, false).bits(), next);
     }
   }
 }
@@ -249,7 +285,7 @@ TEST(Block, IsBroughtToTheGenerationOfItsSegment) {
 TEST(Block, ReservesNoMoreThanIsThere) {
   owned_block a{128};
   EXPECT_EQ(block::reserved_of(a.one.reserve(1), 1), 0u);
-  (void)a.one.leave(1);
+  (void)a.one.leave(1, false);
   for (std::uint32_t slice = 60; slice < 70; ++slice) EXPECT_TRUE(a.release(slice));
   EXPECT_EQ(block::reserved_of(a.one.reserve(4), 4), 4u);
   EXPECT_EQ(block::reserved_of(a.one.reserve(32), 32), 6u);
@@ -317,14 +353,17 @@ TEST(Block, DoesWhatASetOfSlicesDoes) {
         word const wanted = lowest_ones(a.one.at(index).peek(), 3);
         block_state const before = a.one.reserve(3);
         ASSERT_GE(block::reserved_of(before, 3), count_ones(wanted));
-        ASSERT_EQ(a.one.at(index).claim(wanted), wanted);
-        EXPECT_FALSE(a.one.is_complete(a.one.leave(3 - count_ones(wanted))));
+        bool const from_full = wanted != 0 && a.take(index, wanted);
+        EXPECT_FALSE(a.one.is_complete(a.one.leave(3 - count_ones(wanted), from_full)));
         for (word rest = wanted; rest != 0; rest &= rest - 1)
           EXPECT_TRUE(in_use.insert(index * bits_per_word + lowest_one(rest)).second);
       }
       ASSERT_EQ(a.now().is_free(), in_use.empty());
       ASSERT_EQ(a.one.has_something(), in_use.size() < slices);
       ASSERT_EQ(a.now().inside(), 0u);
+      std::int32_t full = 0;
+      for (std::uint32_t i = 0; i < a.one.words(); ++i) full += a.words[i] == a.one.mask(i) ? 1 : 0;
+      ASSERT_EQ(a.now().full_words(), full);
       ASSERT_EQ(a.now().count(),
                 in_use.empty() ? 0 : static_cast<std::int32_t>(slices - in_use.size()));
     }
@@ -385,8 +424,9 @@ class contested_block {
         continue;
       }
       wrong_ += one_.announce(count_ones(taken)).is_open_in(0) ? 0 : 1;
-      wrong_ += (one_.at(0).release(taken) & taken) != 0 ? 1 : 0;
-      settle(one_.look());
+      word const old = one_.at(0).release(taken);
+      wrong_ += (old & taken) != 0 ? 1 : 0;
+      if ((old | taken) == one_.mask(0)) settle(one_.count_full_word());
     }
   }
 
@@ -409,10 +449,11 @@ class contested_block {
 
   word claim() {
     block_state const before = one_.reserve(2);
-    std::uint32_t const reserved = before.is_claimable_in(0) ? block::reserved_of(before, 2) : 0;
-    word const taken =
-        reserved == 0 ? 0 : one_.at(0).claim(lowest_ones(one_.at(0).peek(), reserved));
-    settle(one_.leave(2 - count_ones(taken)));
+    std::uint32_t const reserved = before.is_open_in(0) ? block::reserved_of(before, 2) : 0;
+    word const wanted = reserved == 0 ? 0 : lowest_ones(one_.at(0).peek(), reserved);
+    word const before_claim = wanted == 0 ? 0 : one_.at(0).claim(wanted);
+    word const taken = before_claim & wanted;
+    settle(one_.leave(2 - count_ones(taken), taken != 0 && before_claim == one_.mask(0)));
     return taken;
   }
 

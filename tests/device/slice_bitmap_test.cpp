@@ -33,7 +33,7 @@ TEST(SliceWord, ShowsADoubleFreeByTheOldBit) {
 TEST(SliceWord, GivesAClaimThoseThatAreStillThere) {
   word bits = 0b1110;
   slice_word const slices{bits};
-  EXPECT_EQ(slices.claim(0b0110), 0b0110u);
+  EXPECT_EQ(slices.claim(0b0110), 0b1110u);
   EXPECT_EQ(bits, 0b1000u);
   EXPECT_EQ(slices.claim(0b1100), 0b1000u) << "one of them was taken since";
   EXPECT_EQ(slices.claim(0b1100), 0u);
@@ -54,7 +54,8 @@ class contested_word {
     slice_word const slices{bits_};
     for (int step = 0; step < steps; ++step) {
       word const seen = slices.peek() & ~low_bits(static_cast<std::uint32_t>(random() % 4));
-      word const taken = slices.claim(lowest_ones(seen, 2));
+      word const wanted = lowest_ones(seen, 2);
+      word const taken = slices.claim(wanted) & wanted;
       for (word rest = taken; rest != 0; rest &= rest - 1) {
         if (std::exchange(owner_[lowest_one(rest)], seed) != 0) ++shared_;
       }

@@ -34,7 +34,7 @@ struct full_segment {
   void enter_and_leave(std::uint32_t block_index, std::uint32_t count) {
     block const of = state.block_at(id, 0, block_index);
     (void)of.reserve(count);
-    slice_return::follow_late(state, 0, block_index, of.leave(count));
+    slice_return::follow_late(state, 0, block_index, of.leave(count, false));
   }
   void release_all_of_block(std::uint32_t index) {
     block const of = state.block_at(id, 0, index);
@@ -112,9 +112,9 @@ TEST(SliceReturn, FreesABlockByTheLastLaneThatLeaves) {
   ASSERT_EQ(block::reserved_of(first.reserve(4), 4), 4u);
   for (std::uint32_t i = 1; i < first.words(); ++i) EXPECT_EQ(a.release(i, ~word{0}), 0u);
   EXPECT_FALSE(first.peek().is_free());
-  slice_return::follow_late(a.state, 0, 0, first.leave(7));
+  slice_return::follow_late(a.state, 0, 0, first.leave(7, false));
   EXPECT_FALSE(first.peek().is_free());
-  slice_return::follow_late(a.state, 0, 0, first.leave(4));
+  slice_return::follow_late(a.state, 0, 0, first.leave(4, false));
   EXPECT_TRUE(first.peek().is_free());
   EXPECT_EQ(a.state.segments[0].free_blocks(), 1u);
   a.expect_sound();
@@ -127,7 +127,7 @@ TEST(SliceReturn, AdvertisesAgainWhatAReservationKeptFromOthers) {
   ASSERT_EQ(block::reserved_of(only.reserve(1), 1), 1u);
   EXPECT_EQ(slice_return::withdraw(a.state, 0, 0), 0u);
   EXPECT_TRUE(a.is_advertised(0)) << "the lane inside may return it";
-  slice_return::follow_late(a.state, 0, 0, only.leave(1));
+  slice_return::follow_late(a.state, 0, 0, only.leave(1, false));
   EXPECT_TRUE(a.is_advertised(0));
   a.expect_sound();
 }
@@ -158,7 +158,7 @@ TEST(SliceReturn, LeavesNothingOfALaneThatEntersInOneUseAndLeavesInAnother) {
     for (std::uint32_t i = 0; index != 0 && i < a.block_of(0).words(); ++i)
       EXPECT_EQ(a.release(i, a.block_of(0).mask(i)), 0u);
     EXPECT_EQ(a.state.segment_tree().count(), index != 0 ? 1u : 0u);
-    slice_return::follow_late(a.state, 0, index, of.leave(32));
+    slice_return::follow_late(a.state, 0, index, of.leave(32, false));
     EXPECT_EQ(of.peek().count(), 0);
     EXPECT_EQ(of.peek().inside(), 0u);
     a.expect_sound();

@@ -133,10 +133,10 @@ TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt
       reinterpret_cast<void*>(state.base + (std::uint64_t{run.first()} << state.segment_shift));
   std::uint32_t const last = run.first() + run.count() - 1;
   block const late = state.block_at(id, last, 0);
-  ASSERT_TRUE(late.reserve(3).is_claimable_in(0));
+  ASSERT_TRUE(late.reserve(3).is_open_in(0));
   EXPECT_TRUE(slice_supply::take_back(state, id));
   EXPECT_EQ(state.segment_tree().count(), 7u);
-  slice_return::follow_late(state, last, 0, late.leave(3));
+  slice_return::follow_late(state, last, 0, late.leave(3, false));
   EXPECT_EQ(late.peek().count(), 0);
   EXPECT_EQ(late.peek().inside(), 0u);
   expect_sound(owner);

@@ -71,21 +71,25 @@ class watched_block {
   std::set<std::uint32_t> claim_from_used(std::uint32_t count,
                                           std::set<std::uint32_t> const& never = {}) {
     block_state const before = block_.reserve(count);
-    std::uint32_t const reserved =
-        before.is_claimable_in(0) ? block::reserved_of(before, count) : 0;
+    std::uint32_t const reserved = before.is_open_in(0) ? block::reserved_of(before, count) : 0;
     word taken = 0;
+    bool from_full = false;
     std::uint32_t index = 0;
     for (; reserved != 0 && index < block_.words(); ++index) {
       word there = block_.at(index).peek();
       for (std::uint32_t const slice : never) {
         if (slice / bits_per_word == index) there &= ~(word{1} << slice % bits_per_word);
       }
-      if (there != 0) taken = block_.at(index).claim(lowest_ones(there, reserved));
+      if (there == 0) continue;
+      word const wanted = lowest_ones(there, reserved);
+      word const old = block_.at(index).claim(wanted);
+      taken = old & wanted;
+      from_full = taken != 0 && old == block_.mask(index);
       if (taken != 0) break;
     }
     std::uint32_t const rest = count - count_ones(taken);
     auto const slices = took(index, taken);
-    block_state const now = block_.leave(rest);
+    block_state const now = block_.leave(rest, from_full);
     if (rest != 0 && now.count() > 0) settle(now);
     if (taken == 0) withdraw();
     return slices;
@@ -121,7 +125,11 @@ class watched_block {
       back += count_ones(words_[i]);
     }
     block_state const now{state_};
-    if (now.inside() != 0 || now.is_closing()) return "a lane is still inside";
+    if (now.inside() != 0) return "a lane is still inside";
+    std::int32_t full_words = 0;
+    for (std::uint32_t i = 0; i < block_.words(); ++i)
+      full_words += words_[i] == block_.mask(i) ? 1 : 0;
+    if (now.full_words() != full_words) return "full words are counted wrongly";
     if (now.count() != static_cast<std::int32_t>(back))
       return std::to_string(back) + " slices are back, and the state says " +
              std::to_string(now.count());
@@ -157,16 +165,19 @@ class watched_block {
     }
     word const old = block_.at(index).release(bit);
     bool const is_twice = (old & bit) != 0;
-    bool const fills_word = (old | bit) == block_.mask(index);
-    if (before.count() > 0 && !is_twice && !(fills_word && block_.is_complete(block_.look())))
-      return true;
-    settle(is_twice ? block_.retract(1) : block_.look());
+    word const full = block_.mask(index);
+    bool const fills_word = old != full && (old | bit) == full;
+    block_state now =
+        fills_word ? block_.count_full_word() : block_state{before.bits() + block_state::one_slice};
+    if (before.count() > 0 && !is_twice && !block_.is_complete(now)) return true;
+    if (is_twice) now = block_.retract(1);
+    settle(now);
     return !is_twice;
   }
 
   /// As slice_return::settle.
   void settle(block_state now) {
-    bool const is_free = block_.is_complete(now) && block_.close(now);
+    bool const is_free = block_.close(now);
     if (now.count() > 0) advertise();
     if (is_free) ++free_blocks_;
   }

@@ -78,7 +78,7 @@ class watched_segment {
   /// A claimer that finds none of what it reserved: it leaves what others free twice alone.
   void claim_nothing(std::uint32_t index) {
     (void)block_at(index).reserve(reserved_at_once);
-    follow_late(index, block_at(index).leave(reserved_at_once));
+    follow_late(index, block_at(index).leave(reserved_at_once, false));
   }
 
   /// What the lane that was handed all slices of the next use, if it has begun, does with them.
@@ -116,8 +116,8 @@ class watched_segment {
       block_state const now = block_at(index).peek();
       auto const back = static_cast<std::int32_t>(count_ones(words_[index]));
       if (now.is_free()) ++free_blocks;
-      if (now.count() != back || now.inside() != 0 || now.is_closing() ||
-          now.is_closed() != now.is_free() || (now.is_free() && back != 0))
+      if (now.count() != back || now.inside() != 0 || now.is_closed() != now.is_free() ||
+          (now.is_free() && back != 0))
         return "block " + std::to_string(index) + " says " + std::to_string(now.count()) + " of " +
                std::to_string(back);
       if (index < blocks_ && now.generation() != uses_)
@@ -141,8 +141,13 @@ class watched_segment {
       follow_late(index, of.retract(count_ones(slices)));
       return false;
     }
-    word const twice = of.at(0).release(slices) & slices;
-    block_state const now = twice != 0 ? of.retract(count_ones(twice)) : of.look();
+    word const old = of.at(0).release(slices);
+    word const twice = old & slices;
+    bool const fills_word = old != of.mask(0) && (old | slices) == of.mask(0);
+    block_state now =
+        fills_word ? of.count_full_word()
+                   : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
+    if (twice != 0) now = of.retract(count_ones(twice));
     if (now.generation() == generation) settle(index, now);
     return twice == 0;
   }
@@ -190,17 +195,22 @@ class watched_segment {
   word claim_from_used(std::uint32_t generation, std::uint32_t index) {
     block const from = block_at(index);
     block_state const before = from.reserve(reserved_at_once);
-    bool const may_take = before.is_claimable_in(generation);
+    bool const may_take = before.is_open_in(generation);
     std::uint32_t const reserved = may_take ? block::reserved_of(before, reserved_at_once) : 0;
     word taken = 0;
+    bool from_full = false;
     if (reserved != 0) {
-      word const there = from.at(0).peek();
-      if (there != 0) taken = from.at(0).claim(lowest_ones(there, reserved));
+      word const wanted = lowest_ones(from.at(0).peek(), reserved);
+      if (wanted != 0) {
+        word const old = from.at(0).claim(wanted);
+        taken = old & wanted;
+        from_full = taken != 0 && old == from.mask(0);
+      }
       if (entry_.load().generation() != generation)
         problem_ = "a lane inside did not keep the segment";
     }
     std::uint32_t const rest = reserved_at_once - count_ones(taken);
-    block_state const now = from.leave(rest);
+    block_state const now = from.leave(rest, from_full);
     if (rest != 0 && now.count() > 0) follow_late(index, now);
     return taken;
   }
@@ -356,9 +366,11 @@ TEST(SegmentModel, WhatWasSeenOfAnEarlierMomentFreesNothing) {
   auto const complete = [](watched_segment& segment) {
     (void)segment.block_at(0).announce(2);
     (void)segment.block_at(0).at(0).release(0b11);
+    (void)segment.block_at(0).count_full_word();
   };
   operation const late = [](watched_segment& segment) {
-    segment.close_late(0, block_state{first_generation + 2 * block_state::one_slice});
+    segment.close_late(
+        0, block_state{first_generation + block_state::one_full_word + 2 * block_state::one_slice});
   };
   expect_all_interleavings_hold({.before = complete}, {late, late});
   expect_all_interleavings_hold({.preemptions = 5, .before = complete},

@@ -16,18 +16,21 @@ inline constexpr std::uint32_t words_per_block = slices_per_block / bits_per_wor
 /// Bounded fields. `generation` wraps after 2^20 uses of its segment. It tells a lane that read the
 /// segment's entry before such a use ended from those of the present one; to be mistaken, a lane
 /// must sleep between that read and its next atomic while its segment is used exactly a multiple of
-/// 2^20 times. `inside` counts lanes and `count` slices that lanes announced or reserved; each lane
-/// adds at most 1 of either at a time, so both are exact for 2^19 lanes that run at once (an H200
-/// runs 2^18).
+/// 2^20 times. `inside` has room for 2^19 lanes in one block at once; an H200 runs 2^18. `count` is
+/// exact while fewer than 2^16 slices are announced and not back, or reserved and not there; beyond
+/// that it is wrong for a moment, and lanes look for slices, or advertise the block, in vain.
+/// `full_words` goes below zero for a moment if a lane takes from a word that another one has
+/// filled and not yet counted: by one for each lane that is about to count a word. It is read
+/// exactly down to -31.
 class block_state {
  public:
   static constexpr std::uint32_t generation_bits = 20;
   static constexpr std::uint32_t last_generation = (1u << generation_bits) - 1;
   static constexpr word closed = word{1} << 20;
   static constexpr word free = word{1} << 21;
-  static constexpr word closing = word{1} << 22;
-  static constexpr word one_inside = word{1} << 23;
-  static constexpr word one_slice = word{1} << 43;
+  static constexpr word one_full_word = word{1} << 22;
+  static constexpr word one_inside = word{1} << 28;
+  static constexpr word one_slice = word{1} << 47;
 
   QUARRY_HD constexpr explicit block_state(word bits) : bits_{bits} {}
 
@@ -39,22 +42,20 @@ class block_state {
   /// Closed, and may be revived.
   [[nodiscard]] QUARRY_HD constexpr bool is_free() const { return (bits_ & free) != 0; }
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t inside() const {
-    return static_cast<std::uint32_t>(bits_ >> 23) & 0xfffff;
+    return static_cast<std::uint32_t>(without_borrow() >> 28) & 0x7ffff;
   }
   [[nodiscard]] QUARRY_HD constexpr std::int32_t count() const {
-    return static_cast<std::int32_t>(static_cast<std::int64_t>(bits_) >> 43);
+    return static_cast<std::int32_t>(static_cast<std::int64_t>(without_borrow()) >> 47);
   }
 
-  /// One lane is about to find out whether the block becomes free.
-  [[nodiscard]] QUARRY_HD constexpr bool is_closing() const { return (bits_ & closing) != 0; }
+  /// Words all of whose slices are back.
+  [[nodiscard]] QUARRY_HD constexpr std::int32_t full_words() const {
+    return static_cast<std::int32_t>(without_borrow() >> 22 & 63) - most_below_zero;
+  }
 
-  /// Releases may go on.
+  /// Releases and claims may go on.
   [[nodiscard]] QUARRY_HD constexpr bool is_open_in(std::uint32_t generation) const {
     return (bits_ & (closed | last_generation)) == generation;
-  }
-  /// Claims may go on.
-  [[nodiscard]] QUARRY_HD constexpr bool is_claimable_in(std::uint32_t generation) const {
-    return (bits_ & (closed | closing | last_generation)) == generation;
   }
   /// Something can be claimed, if others leave it.
   [[nodiscard]] QUARRY_HD constexpr bool has_slices() const { return count() > 0 && !is_closed(); }
@@ -65,6 +66,14 @@ class block_state {
   [[nodiscard]] QUARRY_HD constexpr word bits() const { return bits_; }
 
  private:
+  static constexpr std::int32_t most_below_zero = 31;
+
+  /// The state as if there were so many full words more: then none of its fields is below zero but
+  /// the count, which is the topmost.
+  [[nodiscard]] QUARRY_HD constexpr word without_borrow() const {
+    return bits_ + most_below_zero * one_full_word;
+  }
+
   word bits_;
 };
 
@@ -74,26 +83,28 @@ class block_state {
 ///   generation  the use of the segment to which the block belongs
 ///   closed      the block is free, or one lane makes it free or opens it
 ///   free        it counts as free in its segment, or is about to; its bits are zero
-///   closing     one lane finds out whether the block becomes free, and claims stay away
+///   full_words  words all of whose bits are ones
 ///   inside      lanes that claim from it at this moment
 ///   count       slices announced, less those that claimers reserved or took
 ///
-/// A release announces its slices (adds them to the count), and then sets their bits. A claim
-/// enters and reserves (one addition), takes bits, leaves and returns what it reserved too much
-/// (one addition). Each addition gives the state before, which says whether the block was open in
-/// the generation that the lane knows. If it was not, the lane subtracts what it added, and has
-/// touched no bit. All changes of a state are relative to what it holds, save two
-/// compare-and-swaps of `close`, so that what a late lane adds and subtracts again cancels out,
-/// whatever became of the block in between.
+/// A release announces its slices (adds them to the count), and then sets their bits; if that makes
+/// a word full, it counts the word. A claim enters and reserves (one addition), takes bits, and
+/// leaves (one addition): it returns what it reserved too much, and no longer counts a word that
+/// was full. Each addition gives the state before, which says whether the block was open in the
+/// generation that the lane knows. If it was not, the lane subtracts what it added, and has touched
+/// no bit. All changes of an open block's state are additions, so that what a late lane adds and
+/// subtracts again cancels out, whatever became of the block in between.
 ///
-/// Invariants. (1) At rest the count is the number of ones. (2) While a lane is inside, the block
-/// does not become free, so its segment keeps its class and generation. (3) A lane that sees its
-/// bit set before, sees a slice that is not in use: a double free. It subtracts what it announced.
-/// (4) A block becomes free only from a state in which nobody is inside and the count is all its
-/// slices, and while all its bits are ones (`close`). Then every announcement was of a slice that
-/// came back, so no lane that announced is still to set a bit. (5) Of lanes that bring the count
-/// above zero each advertises the block. (6) Of lanes that set the last bit of a word, leave, or
-/// subtract what they announced, the last sees a complete state, and makes the block free.
+/// Invariants. (1) At rest the count is the number of ones, and `full_words` that of full words.
+/// (2) While a lane is inside, the block does not become free, so its segment keeps its class and
+/// generation. (3) A lane that sees its bit set before, sees a slice that is not in use: a double
+/// free. It subtracts what it announced. (4) A block is complete when nobody is inside, all its
+/// words are counted as full, and the count is all its slices. Then no free is under way: a lane
+/// that emptied a full word is inside until it says so, so all bits are ones; so every slice was
+/// announced and came back, and nothing else was announced. Hence completeness can be read off the
+/// state, and one compare-and-swap closes the block. (5) Of lanes that bring the count above zero
+/// each advertises the block. (6) The addition that makes the block complete shows it to its lane,
+/// which closes the block: it counted a word, left, or subtracted what it announced.
 ///
 /// The count may be ahead of the bits while a release is under way: a claimer that does not find
 /// what it reserved returns it. A lane that frees a slice twice, or a slice of another generation,
@@ -105,23 +116,22 @@ class block_state {
 /// that is free, or of another use of its segment, and until it takes the bit away a claimer may
 /// take it. Letting claims not count as being inside saves their last addition. Then a claim's
 /// reservation may stand against a double free's announcement, and the block becomes free while
-/// both are under way. A third addition by each release, before the bits, in place of announcing:
-/// a third of the throughput of frees in random order is lost. Reserving by compare-and-swap: of
-/// hundreds of lanes that claim from one block, one got on in each round trip.
+/// both are under way. Not counting full words, and looking at all words when the count is
+/// complete: on an H200 half of the warps of a block that is freed in order do so, and throughput
+/// was a third less. Reserving by compare-and-swap: of hundreds of lanes that claim from one block,
+/// one got on in each round trip.
 ///
 /// Memory order. Bits hand over the slices' bytes (slice_word: R, C). Reserving (P) acquires what a
 /// reviver wrote to the words and published by (H), and what a segment's format published (O). The
-/// lane that closes the block has seen each word's bits with acquire (A), so it has seen all
-/// releases, and their announcements. It empties the words and publishes that by (H); the segment's
-/// count (S, W) hands it to the reviver, which acquires it by (P) as well. A lane that may be the
-/// last to complete the block looks at the state by an RMW (G) after its change: of two such lanes,
-/// the second in the state's order acquires what the first released. On CUDA (G) is relaxed, and so
-/// is (R), which a fence before the announcement makes a release: a lane has the result of its
-/// announcement before it sets bits, and that of its `fetch_or` before it looks at the state, so
-/// each was performed before the next. Advertising is a hint:
-/// who announces does so by an RMW, and then looks at the advertisement; who withdraws an
-/// advertisement clears it and then looks at the count with an RMW (V). One of the two sees the
-/// other. (L) orders nothing: what it reads is a hint, or (A) orders what follows.
+/// lane that closes the block sees all bits as ones with acquire (A), so it has seen all releases.
+/// It empties the words and publishes that by (H); the segment's count (S, W) hands it to the
+/// reviver, which acquires it by (P) as well. Other additions (G) acquire and release, so that a
+/// lane whose addition completes the block sees the bits as they are. On CUDA (G) is relaxed, and
+/// so is (R), which a fence before the announcement makes a release: a lane has the result of each
+/// RMW before the next, so that was performed. Advertising is a hint: a lane that announces does so
+/// by an RMW, and then looks at the advertisement; a lane that withdraws an advertisement clears it
+/// and then looks at the count with an RMW (V). One of the two sees the other. (L) orders nothing:
+/// what it reads is a hint, or (A) orders what follows.
 class block {
  public:
   /// `slices` (1 to 1024) says how many the block holds.
@@ -160,26 +170,26 @@ class block {
     return block_state{state().fetch_sub(added, block_count_order) - added};  // (G)
   }
 
-  /// The state after what this lane did: for a lane that may be the last to complete the block.
-  [[nodiscard]] QUARRY_HD block_state look() const {
-    return block_state{state().look(block_count_order)};  // (G)
+  /// A word became full by what this lane released; returns the state after.
+  [[nodiscard]] QUARRY_HD block_state count_full_word() const {
+    word const added = block_state::one_full_word;
+    return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
-  /// Every slice is announced and nobody is inside: see `close`.
+  /// Every slice is back, nobody is inside, and no free is under way.
   [[nodiscard]] QUARRY_HD bool is_complete(block_state now) const {
-    return (now.bits() & ~word{block_state::last_generation}) == slices_ * block_state::one_slice;
+    return (now.bits() & ~word{block_state::last_generation}) ==
+           slices_ * block_state::one_slice + words() * block_state::one_full_word;
   }
 
-  /// Makes the block free if it is complete and all its bits are ones; `now` is its state, or was a
-  /// moment ago. False if it is not: then a lane that changes it later does so. The caller must add
-  /// a block that it made free to its segment's count.
+  /// Makes the block free if it is complete and its state is still `now`. The caller must add a
+  /// block that it made free to its segment's count.
   [[nodiscard]] QUARRY_HD bool close(block_state now) const {
-    closing_attempt attempt{words_, &state_, slices_, now.bits()};
-    return simt::far_call(words_, &close_in, attempt);
+    return is_complete(now) && simt::far_call(words_, &close_in, *this, now.bits());
   }
 
-  /// Enters and reserves up to `count` slices; returns the state before. If that was claimable in
-  /// the caller's generation the caller may take `reserved_of` it. In any case it calls `leave`.
+  /// Enters and reserves up to `count` slices; returns the state before. If that was open in the
+  /// caller's generation the caller may take `reserved_of` it. In any case it calls `leave`.
   [[nodiscard]] QUARRY_HD block_state reserve(std::uint32_t count) const {
     return block_state{state().fetch_add(block_state::one_inside - count * block_state::one_slice,
                                          block_reserve_order)};  // (P)
@@ -192,13 +202,16 @@ class block {
   }
 
   /// Leaves, and returns `rest` slices that were reserved and not taken; returns the state after.
-  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest) const {
-    word const added = rest * block_state::one_slice - block_state::one_inside;
+  /// `from_full`: the word from which the others were taken was full.
+  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest, bool from_full) const {
+    word const added = change_by_leaving(rest, from_full);
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
   /// The same with all that was reserved: nothing follows from that.
-  QUARRY_HD void leave_with_all() const { state().add_blindly(-block_state::one_inside); }
+  QUARRY_HD void leave_with_all(bool from_full) const {
+    state().add_blindly(change_by_leaving(0, from_full));
+  }
 
   /// Opens a free block with all its slices back, and takes up to `count` slices of its first word.
   /// Zero if another lane did so first. Requires that the caller has reserved a free block of this
@@ -233,19 +246,14 @@ class block {
   /// it soon: a lane that is inside may have reserved more than it takes.
   [[nodiscard]] QUARRY_HD bool has_something() const {
     block_state const now{state().fetch_add(0, simt::acq_rel)};  // (V)
-    return now.has_slices() || now.is_free() || now.is_closing() || now.inside() != 0;
+    return now.has_slices() || now.is_free() || now.inside() != 0;
   }
 
  private:
-  /// Lies in the lane's own memory, so that the functions of `close` need few registers.
-  struct closing_attempt {
-    word* words;
-    word* state;
-    std::uint32_t slices;
-    word now;  // what the state was
-
-    [[nodiscard]] QUARRY_HD block of() const { return {words, *state, slices}; }
-  };
+  [[nodiscard]] QUARRY_HD static word change_by_leaving(std::uint32_t rest, bool from_full) {
+    return rest * block_state::one_slice - block_state::one_inside -
+           (from_full ? block_state::one_full_word : 0);
+  }
 
   QUARRY_SLOW static word revive_in(block self, std::uint32_t count) {
     block_state const before{self.state().fetch_and(~block_state::free, block_reserve_order)};
@@ -255,55 +263,25 @@ class block {
     for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(self.mask(i));
     self.at(0).reset(self.mask(0) & ~taken);
     std::uint32_t const back = self.slices_ - count_ones(taken);
-    self.state().fetch_add(back * block_state::one_slice - block_state::closed,
+    self.state().fetch_add(back * block_state::one_slice +
+                               (self.words() - 1) * block_state::one_full_word -
+                               block_state::closed,
                            block_open_order);  // (H)
     return taken;
   }
 
-  /// Many lanes may see the block complete while bits are still to be set: these look at the bits,
-  /// and leave it to the others. While the block is closing no claimer takes a bit, so
-  /// bits that were all there stay so. If the state then changed not at all, no announcement is
-  /// under way, and the block is closed. Otherwise closing ends, and this lane looks again, since
-  /// others may have looked meanwhile (6).
-  QUARRY_SLOW static bool close_in(closing_attempt& attempt) {
+  QUARRY_SLOW static bool close_in(block self, word complete) {
+    word const closed = block_state{complete}.generation() + block_state::closed;
+    if (!self.state().compare_exchange(complete, closed, simt::fenced_acq_rel))
+      return false;  // (P)
     QUARRY_NO_UNROLL
-    while (attempt.of().is_complete(block_state{attempt.now}) &&
-           simt::far_call(&attempt, &is_whole_in, attempt)) {
-      word const closing = block_state{attempt.now}.generation() + block_state::closing;
-      simt::atomic_ref<word> const state{*attempt.state};
-      if (!state.compare_exchange(attempt.now, closing, simt::fenced_acq_rel)) continue;  // (P)
-      if (simt::far_call(&attempt, &is_whole_in, attempt) &&
-          simt::far_call(&attempt, &finish_closing, attempt))
-        return true;
-      simt::far_call(&attempt, &end_closing, attempt);
+    for (std::uint32_t i = 0; i < self.words(); ++i) {
+      (void)self.at(i).observe();
+      self.at(i).reset(0);
     }
-    return false;
-  }
-
-  QUARRY_SLOW static void end_closing(closing_attempt& attempt) {
-    word const back = attempt.slices * block_state::one_slice - block_state::closing;
-    attempt.now =
-        simt::atomic_ref<word>{*attempt.state}.fetch_add(back, simt::acq_rel) + back;  // (G)
-  }
-
-  QUARRY_SLOW static bool finish_closing(closing_attempt& attempt) {
-    block const of = attempt.of();
-    word closing = block_state{attempt.now}.generation() + block_state::closing;
-    word const closed = closing - block_state::closing + block_state::closed;
-    if (!of.state().compare_exchange(closing, closed, simt::relaxed)) return false;  // (L) (A)
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < of.words(); ++i) of.at(i).reset(0);
-    simt::fence_before_stores();                                // and after the loads of (A)
-    of.state().fetch_or(block_state::free, block_close_order);  // (H)
+    simt::fence_before_stores();                                  // and after the loads of (A)
+    self.state().fetch_or(block_state::free, block_close_order);  // (H)
     return true;
-  }
-
-  QUARRY_SLOW static bool is_whole_in(closing_attempt& attempt) {
-    block const of = attempt.of();
-    word missing = 0;
-    QUARRY_UNROLL_4
-    for (std::uint32_t i = 0; i < of.words(); ++i) missing |= of.mask(i) & ~of.at(i).observe();
-    return missing == 0;
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> state() const {

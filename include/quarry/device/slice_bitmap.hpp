@@ -32,9 +32,9 @@ class slice_word {
   /// after the last of several.
   [[nodiscard]] QUARRY_HD word observe() const { return bits_.load(slice_observe_order); }  // (A)
 
-  /// Takes those of `slices` that are still there, and returns them.
+  /// Takes those of `slices` that are still there; returns the word before.
   [[nodiscard]] QUARRY_HD word claim(word slices) const {
-    return bits_.fetch_and(~slices, slice_claim_order) & slices;  // (C)
+    return bits_.fetch_and(~slices, slice_claim_order);  // (C)
   }
 
   /// Writes the word. Requires that no other lane claims from it or releases to it.

@@ -24,6 +24,7 @@ struct slice_request {
   std::uint32_t generation = 0;  // of the segment, as this lane knows it
   std::uint32_t index = 0;       // bits: of the word in its segment
   word value = 0;                // tickets: the slot before; bits: which slices of the word
+  bool from_full = false;        // bits: that word was full
 };
 
 /// Claims slices that came back: class tree, segment, block, word, each found by a hint and decided
@@ -123,17 +124,18 @@ class slice_claim {
                                           std::uint32_t block_index) {
     block const from = request.state->block_at(request.id, segment, block_index);
     block_state const before = from.reserve(request.count);
-    bool const may_take = before.is_claimable_in(request.generation);
+    bool const may_take = before.is_open_in(request.generation);
     std::uint32_t const reserved = may_take ? block::reserved_of(before, request.count) : 0;
     word const taken = reserved == 0 ? 0
                                      : simt::far_call(&request, &claim_reserved, request, segment,
                                                       block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
+    bool const from_full = taken != 0 && request.from_full;
     if (rest == 0) {
-      from.leave_with_all();
+      from.leave_with_all(from_full);
       return taken;
     }
-    block_state const now = from.leave(rest);
+    block_state const now = from.leave(rest, from_full);
     // What was returned may be all that there is, or complete the block.
     if (now.count() > 0)
       simt::far_call(&request, &slice_return::follow_late, *request.state, segment, block_index,
@@ -151,9 +153,13 @@ class slice_claim {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words; ++i) {
       word const there = from.at(at).peek();
-      word const taken = there == 0 ? 0 : from.at(at).claim(lowest_ones(there, count));
-      request.index = block_index * words_per_block + at;
-      if (taken != 0) return taken;
+      if (there != 0) {
+        word const wanted = lowest_ones(there, count);
+        word const before = from.at(at).claim(wanted);
+        request.index = block_index * words_per_block + at;
+        request.from_full = before == from.mask(at);
+        if ((before & wanted) != 0) return before & wanted;
+      }
       if (++at == words) at = 0;
     }
     return 0;

@@ -35,8 +35,11 @@ class slice_return {
       return {0, true};
     }
     word const old = of.at(index % words_per_block).release(slices);
-    bool const fills_word = (old | slices) == of.mask(index % words_per_block);
-    block_state const now = fills_word ? of.look() : before;
+    word const full = of.mask(index % words_per_block);
+    bool const fills_word = old != full && (old | slices) == full;
+    block_state const now =
+        fills_word ? of.count_full_word()
+                   : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
     if (before.count() <= 0 || (old & slices) != 0 || of.is_complete(now))
       simt::far_call(&state, &follow_release, state, id, generation, segment,
                      index / words_per_block, count_ones(old & slices), now);
@@ -64,11 +67,7 @@ class slice_return {
                                          std::uint32_t segment, std::uint32_t block_index,
                                          std::uint32_t twice, block_state now) {
     block const of = state.block_at(id, segment, block_index);
-    if (twice != 0) {
-      now = of.retract(twice);
-    } else if (!of.is_complete(now)) {
-      now = of.look();
-    }
+    if (twice != 0) now = of.retract(twice);
     // else others gave the segment back by now, and what they did follows from theirs
     if (now.generation() == generation)
       simt::far_call(&state, &settle, state, id, segment, block_index, now);
@@ -91,7 +90,7 @@ class slice_return {
                                  std::uint32_t block_index, block_state now) {
     simt::fence_after_loads();
     block const of = state.block_at(id, segment, block_index);
-    bool const is_free = of.is_complete(now) && of.close(now);
+    bool const is_free = of.close(now);
     if (now.count() > 0) simt::far_call(&state, &advertise, state, id, segment, block_index);
     if (is_free) simt::far_call(&state, &add_free_block, state, id, segment);
   }
