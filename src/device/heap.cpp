@@ -17,10 +17,7 @@ constexpr std::size_t destroyed_heaps_kept = 16;
 /// A class's first run: a small share of the segments, and no more slices than all lanes of a large
 /// GPU need for a few allocations each.
 constexpr std::uint32_t slices_of_first_run = 1u << 21;
-constexpr std::uint32_t first_runs_share = 128;
-
-/// Classes whose first runs are opened with the heap, if it has segments to spare.
-constexpr size_class common_classes = size_class_of(4096) + 1;
+constexpr std::uint32_t first_runs_share = 32;
 
 /// States of destroyed heaps: kept for a while, so that a stale ref finds a state that refuses it.
 void keep_destroyed(std::shared_ptr<void> state) {
@@ -150,8 +147,6 @@ heap::implementation::implementation(heap_options const& unchecked) {
   for (size_class id = 0; id < state.classes; ++id) {
     state.shapes[id] = make_class_shape(id, options.segment_bytes, state.segments_mapped);
     state.runs[id].value = class_run::encode(nothing, slots_per_class, false);
-    if (id < common_classes && state.segments_mapped >= 2 * first_runs_share)
-      learned_[id] = state.shapes[id].run_segments;
   }
 
   lay_out(nullptr);

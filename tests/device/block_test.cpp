@@ -24,7 +24,7 @@ struct owned_block {
     return one.at(slice / bits_per_word);
   }
   static word bit_of(std::uint32_t slice) { return word{1} << slice % bits_per_word; }
-  [[nodiscard]] block_state now() const { return block_state{state}; }
+  [[nodiscard]] block_state now() const { return one.peek(); }
 
   /// Sets the slice's bit; returns the state after, as its releaser sees it.
   block_state set_bit(std::uint32_t slice) {

@@ -376,9 +376,8 @@ class slice_supply {
 
   /// How many segments the class should take. To open a run takes some 30 us, and what it holds is
   /// lost to others until they need it so much that they take it back. So runs grow with use: while
-  /// memory abounds, or nobody else needs any, a class takes three times what it once held, later
-  /// a quarter of that. The first run is small, since many classes may never need a second one.
-  /// Some is left to others, if there are any.
+  /// memory abounds, or nobody else needs any, a class takes as much again as it once held, later
+  /// a quarter of that. Some is left to others, if there are any.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
     std::uint32_t const there =
         simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed);  // (L) a hint
@@ -388,8 +387,9 @@ class slice_supply {
     std::uint32_t const share = !is_alone ? there / 4 : is_half_free ? there / 2 : there;
     std::uint32_t const most = state.held[id].read_most();
     std::uint32_t const longest = block_slot::longest_run(state.shapes[id]);
-    std::uint32_t wanted = abounds ? 3 * most : most / 4;
-    if (wanted < state.shapes[id].run_segments) wanted = state.shapes[id].run_segments;
+    std::uint32_t wanted = abounds ? most : most / 4;
+    std::uint32_t const first = state.shapes[id].run_segments;
+    if (wanted < (abounds ? first : first / 4 + 1)) wanted = abounds ? first : first / 4 + 1;
     if (wanted > longest) wanted = longest;
     return wanted < share ? wanted : share == 0 ? 1 : share;
   }
