@@ -4,6 +4,7 @@
 #include "support/machines.hpp"
 
 #include <cstring>
+#include <optional>
 #include <sstream>
 
 namespace quarry {

@@ -159,7 +159,7 @@ class cuda_machine {
 #endif
 
 #if defined(__CUDACC__)
-using machines = testing::Types<threads_machine, fibers_machine, together_machine, cuda_machine>;
+using machines = testing::Types<threads_machine, fibers_machine, cuda_machine>;
 #elif defined(__SANITIZE_THREAD__)
 using machines =
     testing::Types<threads_machine>;  // ThreadSanitizer does not follow a switch of stacks
