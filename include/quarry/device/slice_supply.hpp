@@ -44,7 +44,7 @@ class slice_supply {
         if (stall.ends()) return supply::stalled;
       } else if (!simt::far_call(&request, &replace_run, *request.state, request.id, run,
                                  empty_looks == looks_before_refusal / 2)) {
-        // What another lane frees, reserves or gives back at this moment is in no tree: look again.
+        // What another lane frees, reserves or returns at this moment is in no tree: look again.
         ++empty_looks;
         simt::pause();
       }
