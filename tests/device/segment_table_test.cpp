@@ -85,7 +85,7 @@ TEST(SegmentEntry, HasAnotherGenerationAfterEachUseAndTheFirstAfterTheLast) {
        {block_state::last_generation - 1, block_state::last_generation, 0u, 1u}) {
     EXPECT_EQ(entry.generation(), generation);
     ASSERT_TRUE(entry.add_free_blocks(4, 4));
-    EXPECT_EQ(entry.generation(), generation) << "until it has been given back";
+    EXPECT_EQ(entry.generation(), generation) << "until it is free again";
     entry.end_retirement(4);
     EXPECT_EQ(entry.known_blocks(), 4u);
     EXPECT_EQ(entry.free_blocks(), 0u);

@@ -170,7 +170,7 @@ class watched_segment {
   /// As slice_return::give_back_segment and slice_supply::format_run.
   void give_back() {
     for (std::uint32_t index = 0; index < blocks_; ++index) {
-      if (!block_state{states_[index]}.is_free()) problem_ = "given back with a slice in use";
+      if (!block_state{states_[index]}.is_free()) problem_ = "returned with a slice in use";
       for (bool const held : held_[index]) {
         if (held) problem_ = "given back under the owner of a slice";
       }
@@ -406,7 +406,7 @@ TEST(SegmentModel, AClaimerThatComesLateLeavesNothingInABlockThatTheNextUseDoesN
   expect_all_interleavings_hold(one_is_free(4), {release_and_drain(1, 0b11), claim_late(1, 1)});
 }
 
-/// Claimers are inside, or come, while a segment of which nothing was handed out is given back.
+/// Claimers are inside, or come, while a segment of which nothing was handed out is returned.
 TEST(SegmentModel, ClaimersOfASegmentThatIsGivenBackUntouched) {
   QUARRY_TEST_USES_FIBERS();
   operation const give_back = [](watched_segment& segment) { segment.give_back_untouched(); };

@@ -224,14 +224,14 @@ class block {
   /// exclusive right to hand them out.
   QUARRY_HD void retire_unused() const {
     state().add_blindly(block_state::closed +
-                        block_state::free);  // (E) `add_free_blocks` publishes
+                        block_state::free);  // the segment's count (S) publishes it
   }
 
-  /// Opens a block of a segment that is given back, for the segment's next use. Requires that the
+  /// Opens a block of a segment that becomes free, for the segment's next use. Requires that the
   /// block is free and the segment the caller's.
   QUARRY_HD void end_generation(std::uint32_t generation) const {
     word const step = word{block_state::next_generation(generation)} - generation;
-    // (E) the segment tree publishes it
+    // the segment tree's insert publishes it
     state().add_blindly(step - block_state::closed - block_state::free);
   }
 
@@ -239,7 +239,7 @@ class block {
   /// the segment is the caller's.
   QUARRY_HD void set_generation(std::uint32_t generation) const {
     word const own = peek().generation();  // nobody else changes this field
-    if (own != generation) state().add_blindly(word{generation} - own);  // (E)
+    if (own != generation) state().add_blindly(word{generation} - own);
   }
 
   /// Whether a claim could find something, now that the advertisement was withdrawn, or may find

@@ -82,7 +82,7 @@ class slice_shape {
 /// One segment's entry.
 ///
 /// `use` and `shape` are Guarded by: whoever claimed the segment from the segment tree, until it is
-/// given back; all read them. `run` is Guarded by: whoever claimed the segment; an audit and the
+/// free again; all read them. `run` is Guarded by: whoever claimed the segment; an audit and the
 /// hardened mode read it.
 ///
 /// `count` holds how many blocks are free and not reserved, and whether the segment is being given

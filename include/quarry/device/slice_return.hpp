@@ -120,7 +120,7 @@ class slice_return {
     simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(1, simt::relaxed);  // (L) a hint
   }
 
-  /// Brings the blocks of a segment that is given back to its next generation.
+  /// Brings the blocks of a segment that becomes free to its next generation.
   QUARRY_SLOW static void end_generation(heap_state& state, size_class id, std::uint32_t segment) {
     std::uint32_t const generation = state.segments[segment].generation();
     std::uint32_t const blocks = state.blocks_of(id);

@@ -102,7 +102,7 @@ class slice_supply {
   /// Takes back what the runs of classes other than `id` have not handed out, until a segment is
   /// free; with `no_class`, of all classes. True if a segment is free after that. Unless `all`,
   /// only of runs with a segment of which nothing was handed out: what others are served from, and
-  /// what takes a while to give back, stays.
+  /// what takes a while to return, stays.
   QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id, bool all) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
