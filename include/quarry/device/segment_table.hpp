@@ -63,7 +63,8 @@ class segment_use {
 /// How a segment is cut, as one word: slices there are, and the divider by their size.
 class slice_shape {
  public:
-  QUARRY_HD constexpr explicit slice_shape(word bits = 0) : bits_{bits} {}
+  constexpr slice_shape() = default;
+  QUARRY_HD constexpr explicit slice_shape(word bits) : bits_{bits} {}
   constexpr slice_shape(std::uint32_t slices, divider by_size)
       : bits_{word{slices} << 32 | (by_size.multiplier & ~31u) | by_size.shift} {}
 
@@ -76,7 +77,7 @@ class slice_shape {
   [[nodiscard]] QUARRY_HD constexpr word bits() const { return bits_; }
 
  private:
-  word bits_;  // slices: 32, multiplier: 27 (its low 5 bits are zero), shift: 5
+  word bits_ = 0;  // slices: 32, multiplier: 27 (its low 5 bits are zero), shift: 5
 };
 
 /// One segment's entry.
