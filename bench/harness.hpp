@@ -131,6 +131,21 @@ double time_ms(grid lanes, Kernel const& kernel) {
 #endif
 }
 
+/// What a lane's clock says, for how long one call takes: `tick` says in what.
+#ifdef __CUDACC__
+inline constexpr char const* tick = "cycles";
+#else
+inline constexpr char const* tick = "ns";
+#endif
+[[nodiscard]] QUARRY_HD inline std::uint32_t ticks() {
+#ifdef __CUDA_ARCH__
+  return static_cast<std::uint32_t>(clock64());
+#else
+  return static_cast<std::uint32_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                    std::chrono::nanoseconds{1});
+#endif
+}
+
 /// Runs without being timed.
 template <class Kernel>
 void run(grid lanes, Kernel const& kernel) {

@@ -6,7 +6,9 @@
 // call of malloc counts as one operation, also if it fails, and each call of free with a pointer as
 // another. The heap is reset before the first round only. What the places hold at the end is freed
 // by a kernel that is not timed. One round before the timed ones marks each allocation, and looks
-// for foreign marks.
+// for foreign marks. One after them times each call in the thread that makes it, by its
+// multiprocessor's clock (on the CPU in nanoseconds): a percentile is over all calls of all threads
+// in that round.
 #include "kernels.hpp"
 
 namespace {
@@ -33,13 +35,23 @@ struct mark {
   std::uint32_t step;
 };
 
-template <class Ref, bool Checks>
+/// What a round does beside allocating and freeing.
+enum class extra : std::uint32_t { nothing, marks, times };
+
+/// How long each call of a round took: step by step, lane by lane. 0: there was none.
+struct call_times {
+  std::uint32_t* mallocs;
+  std::uint32_t* frees;
+};
+
+template <class Ref, extra Does>
 struct churn_kernel {
   Ref heap;
   bench::uniform_sizes sizes;
   std::uint32_t steps;
   void** left;            // what each lane holds at the end, place by place
   std::uint32_t* counts;  // of each lane, counter by counter
+  call_times times;
 
   QUARRY_HD void operator()() const {
     auto const thread = static_cast<std::uint32_t>(quarry::simt::this_place().rank());
@@ -48,18 +60,23 @@ struct churn_kernel {
     [[maybe_unused]] std::uint32_t since[places] = {};
     std::uint32_t freed = 0, failed = 0, wrong = 0;
     for (std::uint32_t step = 0; step < steps; ++step) {
+      std::uint64_t const call = std::uint64_t{step} * thread_count + thread;
       std::uint32_t const random = quarry::mix(thread * steps + step + 1);
       std::uint32_t const place = random % places;
       if (held[place] != nullptr) {
-        if constexpr (Checks)
+        if constexpr (Does == extra::marks)
           wrong += held[place]->thread != thread || held[place]->step != since[place];
+        std::uint32_t const begin = now();
         heap.free(held[place]);
+        if constexpr (Does == extra::times) times.frees[call] = now() - begin;
         ++freed;
       }
+      std::uint32_t const begin = now();
       held[place] = static_cast<mark*>(heap.malloc(sizes(random)));
+      if constexpr (Does == extra::times) times.mallocs[call] = now() - begin;
       if (held[place] == nullptr) {
         ++failed;
-      } else if constexpr (Checks) {
+      } else if constexpr (Does == extra::marks) {
         *held[place] = {thread, step};
         since[place] = step;
       }
@@ -69,18 +86,23 @@ struct churn_kernel {
     counts[failures * thread_count + thread] = failed;
     counts[wrong_marks * thread_count + thread] = wrong;
   }
+
+ private:
+  [[nodiscard]] QUARRY_HD static std::uint32_t now() {
+    return Does == extra::times ? bench::ticks() : 0;
+  }
 };
 
 /// One round, and what it left given back. Milliseconds go to `ms`.
-template <bool Checks, class Allocator>
-outcome churn(Allocator& allocator, std::uint32_t most, double& ms) {
+template <extra Does, class Allocator>
+outcome churn(Allocator& allocator, std::uint32_t most, double& ms, call_times times = {}) {
   using ref = typename Allocator::ref;
   bench::array<void*> left{places * thread_count};
   bench::array<std::uint32_t> counts{counters * thread_count};
   ms = bench::time_ms(
       bench::lanes(thread_count),
-      churn_kernel<ref, Checks>{
-          allocator.device(), {16, most}, steps<Allocator>, left.data(), counts.data()});
+      churn_kernel<ref, Does>{
+          allocator.device(), {16, most}, steps<Allocator>, left.data(), counts.data(), times});
   bench::run(bench::lanes(left.size()),
              bench::free_kernel<ref>{allocator.device(), left.size(), left.data()});
   outcome sum{};
@@ -93,6 +115,32 @@ outcome churn(Allocator& allocator, std::uint32_t most, double& ms) {
   return sum;
 }
 
+/// Records how long single calls take.
+template <class Allocator>
+void measure_calls(Allocator& allocator, std::uint32_t most) {
+  auto const params = bench::parameters{}
+                          .add("allocator", Allocator::name)
+                          .add("bytes", most)
+                          .add("threads", thread_count);
+  bench::array<std::uint32_t> mallocs{thread_count * steps<Allocator>};
+  bench::array<std::uint32_t> frees{thread_count * steps<Allocator>};
+  double ms = 0;
+  (void)churn<extra::times>(allocator, most, ms, {mallocs.data(), frees.data()});
+  auto const record = [&](std::string const& name, bench::array<std::uint32_t> const& times) {
+    auto sorted = times.to_host();
+    std::erase(sorted, 0u);
+    std::sort(sorted.begin(), sorted.end());
+    auto const rank = [&](double share) {
+      return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+    };
+    bench::record(name + "/p50", params, rank(0.5), bench::tick);
+    bench::record(name + "/p99", params, rank(0.99), bench::tick);
+    bench::record(name + "/worst", params, sorted.back(), bench::tick);
+  };
+  record("heap/churn/malloc", mallocs);
+  record("heap/churn/free", frees);
+}
+
 template <class Allocator>
 void measure(Allocator& allocator, std::uint32_t most) {
   bench::trial all{bench::parameters{}
@@ -103,14 +151,15 @@ void measure(Allocator& allocator, std::uint32_t most) {
   constexpr std::uint64_t mallocs = thread_count * steps<Allocator>;
   double ms = 0;
   allocator.reset();
-  if (auto const checked = churn<true>(allocator, most, ms); checked.wrong_marks != 0)
+  if (auto const checked = churn<extra::marks>(allocator, most, ms); checked.wrong_marks != 0)
     return all.fail(std::to_string(checked.wrong_marks) + " allocations overlap");
   while (all.next()) {
     if (bench::never_frees<Allocator>) allocator.reset();
-    auto const found = churn<false>(allocator, most, ms);
+    auto const found = churn<extra::nothing>(allocator, most, ms);
     all.add({bench::mops(mallocs + found.frees, ms), static_cast<double>(found.failures)});
   }
   all.finish(allocator);
+  measure_calls(allocator, most);
 }
 
 }  // namespace

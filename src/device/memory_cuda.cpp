@@ -80,13 +80,6 @@ class cuda_memory final : public heap_memory {
   cuda_memory(int device, bytes reserved, bytes alignment) : device_{device}, reserved_{reserved} {
     on_device const here{device_};
     check(cudaFree(nullptr), "CUDA initialisation");
-    // The slow paths of malloc and free are called through addresses, so the compiler cannot
-    // reserve stack for them.
-    std::size_t stack = 0;
-    check(cudaDeviceGetLimit(&stack, cudaLimitStackSize), "cudaDeviceGetLimit");
-    if (stack < stack_bytes)
-      check(cudaDeviceSetLimit(cudaLimitStackSize, stack_bytes),
-            "cudaDeviceSetLimit of the stack size");
     auto const& cu = driver::instance();
     auto const how = properties();
     cu.check(cu.granularity(&granularity_, &how, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
@@ -188,8 +181,7 @@ class cuda_memory final : public heap_memory {
     CUmemGenericAllocationHandle handle;
   };
 
-  static constexpr std::size_t stack_bytes = 2048;  // ours, and as much again for the kernel's own
-  static constexpr bytes part_bytes = 1_GiB;        // what shrinking gives back at a time
+  static constexpr bytes part_bytes = 1_GiB;  // what shrinking gives back at a time
 
   void map_part(bytes at, bytes size) {
     auto const& cu = driver::instance();

@@ -276,7 +276,8 @@ TEST(Block, IsBroughtToTheGenerationOfItsSegment) {
     for (std::uint32_t const next : {0u, 6u, block_state::last_generation}) {
       owned_block a{64, own};
       (void)a.one.reserve(2);
-      a.one.set_generation(next);
+      EXPECT_EQ(a.one.generation(), own);
+      a.one.change_generation(own, next);
       EXPECT_EQ(a.one.leave(2, false).bits(), next);
     }
   }

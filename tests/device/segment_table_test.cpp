@@ -87,23 +87,23 @@ TEST(SegmentEntry, HasAnotherGenerationAfterEachUseAndTheFirstAfterTheLast) {
     ASSERT_TRUE(entry.add_free_blocks(4, 4));
     EXPECT_EQ(entry.generation(), generation) << "until it is free again";
     entry.end_retirement(4);
-    EXPECT_EQ(entry.known_blocks(), 4u);
+    EXPECT_EQ(entry.rest().known_blocks(), 4u);
     EXPECT_EQ(entry.free_blocks(), 0u);
   }
 }
 
 TEST(SegmentEntry, KnowsWhichBlocksHaveItsGeneration) {
   segment_entry entry{};
-  EXPECT_TRUE(entry.knows(1) && entry.knows(4096)) << "none was used";
+  EXPECT_TRUE(entry.rest().knows(1) && entry.rest().knows(4096)) << "none was used";
   ASSERT_TRUE(entry.add_free_blocks(4, 4));
   entry.end_retirement(4);
-  EXPECT_TRUE(entry.knows(4) && !entry.knows(5));
+  EXPECT_TRUE(entry.rest().knows(4) && !entry.rest().knows(5));
   ASSERT_TRUE(entry.add_free_blocks(4096, 4096));
   entry.end_retirement(4096);
-  EXPECT_TRUE(entry.knows(4096));
+  EXPECT_TRUE(entry.rest().knows(4096));
   ASSERT_TRUE(entry.add_free_blocks(1, 1));
   entry.end_retirement(1);
-  EXPECT_TRUE(entry.knows(1) && !entry.knows(2));
+  EXPECT_TRUE(entry.rest().knows(1) && !entry.rest().knows(2));
 }
 
 TEST(SegmentEntry, ChangesItsUseOnlyFromWhatIsExpected) {

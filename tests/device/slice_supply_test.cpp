@@ -240,7 +240,7 @@ TEST(SliceSupply, LosesNothingByACountOf64RunsAgo) {
   rest.push_back(first);
   release_all(owner, rest);
   while (slice_supply::any_has_run(state))
-    (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true);
+    (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true, simt::patience{500});
   EXPECT_EQ(state.segment_tree().count(), 8u);
 }
 
@@ -312,7 +312,7 @@ TEST(SliceSupply, GivesEachSliceToOneLaneWhateverTheInterleaving) {
       EXPECT_EQ(shared, 0);
       expect_sound(owner);
       while (slice_supply::take_back_from_others(test::state_of(owner), slice_supply::no_class,
-                                                 true) &&
+                                                 true, simt::patience{500}) &&
              slice_supply::any_has_run(test::state_of(owner))) {
       }
       EXPECT_EQ(test::state_of(owner).segment_tree().count(), 2u) << "nothing is left behind";

@@ -180,7 +180,7 @@ class watched_segment {
       block_at(index).end_generation(entry_.generation());
     entry_.end_retirement(blocks_);
     for (std::uint32_t index = blocks_; index < next_blocks_; ++index)
-      block_at(index).set_generation(entry_.generation());
+      block_at(index).change_generation(block_at(index).generation(), entry_.generation());
     blocks_ = next_blocks_;
     entry_.store(segment_use::slices_of(uses_ + 1, entry_.generation()));
     ++uses_;  // its slices are handed out

@@ -84,7 +84,7 @@ class bit_tree {
   /// The smallest number not below `from`, or `none`. A number that is inserted meanwhile may be
   /// missed, and so may one whose inner levels another lane puts right at this moment.
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t from) const {
-    return simt::far_call(words_, &successor_in, *this, from);
+    return simt::far_call(&successor_in, *this, from);
   }
 
   /// The smallest number not below `from`, or else the smallest of all, or `none`.
@@ -96,7 +96,7 @@ class bit_tree {
   /// One of the numbers, by `random`: of each word on the way down, each bit is as likely as
   /// another. `none` if there is none.
   [[nodiscard]] QUARRY_HD std::uint32_t any(std::uint32_t random) const {
-    return simt::far_call(words_, &any_in, *this, random);
+    return simt::far_call(&any_in, *this, random);
   }
 
   /// Removes the smallest number and gives it, or `none`.
@@ -108,7 +108,7 @@ class bit_tree {
   /// Removes up to `most` consecutive numbers that begin with the smallest one not below `from`, or
   /// else with the smallest.
   [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t most, std::uint32_t from = 0) const {
-    return simt::far_call(words_, &claim_front_in, *this, most, from);
+    return simt::far_call(&claim_front_in, *this, most, from);
   }
 
   /// Removes the last `count` consecutive numbers there are and gives the first of them, or `none`:
@@ -116,13 +116,11 @@ class bit_tree {
   /// back what it has when a word is short: of lanes that get into each other's way, the one that
   /// has claimed lowest goes on.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_back(std::uint32_t count) const {
-    return simt::far_call(words_, &claim_back_in, *this, count);
+    return simt::far_call(&claim_back_in, *this, count);
   }
 
   /// How many numbers there are. O(size / 64); exact at rest.
-  [[nodiscard]] QUARRY_HD std::uint32_t count() const {
-    return simt::far_call(words_, &count_in, *this);
-  }
+  [[nodiscard]] QUARRY_HD std::uint32_t count() const { return simt::far_call(&count_in, *this); }
 
   /// Checks the invariant. At rest only.
   [[nodiscard]] bool audit() const {
@@ -169,28 +167,28 @@ class bit_tree {
 
   /// Sets bits of leaf word `index`; gives those that were set before.
   QUARRY_HD word insert_bits(std::uint32_t index, word bits) const {
-    return simt::far_call(words_, &insert_bits_in, *this, index, bits);
+    return simt::far_call(&insert_bits_in, *this, index, bits);
   }
 
   /// Clears bits of leaf word `index`; gives those that this cleared.
   QUARRY_HD word claim_bits(std::uint32_t index, word bits) const {
-    return simt::far_call(words_, &claim_bits_in, *this, index, bits);
+    return simt::far_call(&claim_bits_in, *this, index, bits);
   }
 
   /// Word `index` of `level` became non-zero: says so above, as far as needed.
   QUARRY_HD void raise(std::uint32_t level, std::uint32_t index) const {
-    return simt::far_call(words_, &raise_in, *this, level, index);
+    return simt::far_call(&raise_in, *this, level, index);
   }
 
   /// Bit `bit` of `level` (above 0) may stand for an empty word: clears it, and looks again.
   QUARRY_HD void repair(std::uint32_t level, std::uint32_t bit) const {
-    return simt::far_call(words_, &repair_in, *this, level, bit);
+    return simt::far_call(&repair_in, *this, level, bit);
   }
 
   /// The last place before `end` at which `count` ones seem to stand.
   [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end,
                                                         std::uint32_t count) const {
-    return simt::far_call(words_, &last_run_before_in, *this, end, count);
+    return simt::far_call(&last_run_before_in, *this, end, count);
   }
 
   QUARRY_SLOW static std::uint32_t last_run_before_in(bit_tree tree, std::uint32_t end,
@@ -215,7 +213,7 @@ class bit_tree {
   /// Claims all of [first, first + count), from high to low, or nothing; gives a number that was
   /// missing, or `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
-    return simt::far_call(words_, &claim_all_in, *this, first, count);
+    return simt::far_call(&claim_all_in, *this, first, count);
   }
 
   QUARRY_SLOW static std::uint32_t claim_all_in(bit_tree tree, std::uint32_t first,
@@ -283,7 +281,7 @@ class bit_tree {
   QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t most, std::uint32_t from) {
     QUARRY_NO_UNROLL
     for (std::uint32_t at = tree.successor_round(from); at != none; at = tree.successor_round(at)) {
-      std::uint32_t const count = simt::far_call(tree.words_, &claim_consecutive, tree, at, most);
+      std::uint32_t const count = simt::far_call(&claim_consecutive, tree, at, most);
       if (count != 0) return {at, count};  // else taken since: look on from here
     }
     return {0, 0};
@@ -296,7 +294,7 @@ class bit_tree {
     std::uint32_t next = at;
     QUARRY_NO_UNROLL
     while (next < end) {
-      std::uint32_t const got = simt::far_call(tree.words_, &claim_in_word, tree, next, end - next);
+      std::uint32_t const got = simt::far_call(&claim_in_word, tree, next, end - next);
       next += got;
       if (got == 0 || next % bits_per_word != 0) break;
     }

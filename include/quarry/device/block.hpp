@@ -185,7 +185,7 @@ class block {
   /// Makes the block free if it is complete and its state is still `now`. The caller must add a
   /// block that it made free to its segment's count.
   [[nodiscard]] QUARRY_HD bool close(block_state now) const {
-    return is_complete(now) && simt::far_call(words_, &close_in, *this, now.bits());
+    return is_complete(now) && simt::far_call(&close_in, *this, now.bits());
   }
 
   /// Enters and reserves up to `count` slices; returns the state before. If that was open in the
@@ -217,7 +217,7 @@ class block {
   /// Zero if another lane did so first. Requires that the caller has reserved a free block of this
   /// segment.
   [[nodiscard]] QUARRY_HD word revive(std::uint32_t count) const {
-    return simt::far_call(words_, &revive_in, *this, count);
+    return simt::far_call(&revive_in, *this, count);
   }
 
   /// Makes a block of which no slice was handed out free. Requires that the caller has the
@@ -235,11 +235,11 @@ class block {
     state().add_blindly(step - block_state::closed - block_state::free);
   }
 
-  /// Brings a block that the last uses of the segment did not have to `generation`. Requires that
-  /// the segment is the caller's.
-  QUARRY_HD void set_generation(std::uint32_t generation) const {
-    word const own = peek().generation();  // nobody else changes this field
-    if (own != generation) state().add_blindly(word{generation} - own);
+  /// The block's generation, and its change from `before` to `after`. Requires that the segment is
+  /// the caller's, and that `before` is what it is: nobody else changes this field.
+  [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return peek().generation(); }
+  QUARRY_HD void change_generation(std::uint32_t before, std::uint32_t after) const {
+    state().add_blindly(word{after} - before);
   }
 
   /// Whether a claim could find something, now that the advertisement was withdrawn, or may find

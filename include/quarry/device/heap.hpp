@@ -58,9 +58,8 @@ struct live_allocation {
 /// A heap that kernels allocate from (after seed: Gallatin). Owns its memory; `ref()` is what
 /// kernels get.
 ///
-/// On CUDA the first heap raises the process's stack limit to 2 KiB a thread, which the slow paths
-/// of kernels need; a kernel with a deep stack of its own should raise it further
-/// (cudaLimitStackSize).
+/// On CUDA a kernel that allocates needs up to 1 KiB of stack a thread for the slow paths, beside
+/// its own. The compiler knows that (`ptxas -v` says it), and CUDA's default limit suffices.
 ///
 /// A heap belongs to one device: kernels of another one have no access to its memory. Host
 /// functions work whatever device is current, and leave it so.

@@ -133,7 +133,7 @@ class heap_ref {
   /// Where the allocation begins that `pointer` lies in, or nullptr if it lies in none that is in
   /// use. O(1); leaves no fault.
   [[nodiscard]] QUARRY_HD void* allocation_of(void const* pointer) const {
-    return usable() ? simt::far_call(state_, &allocation_of_in, *this, pointer) : nullptr;
+    return usable() ? simt::far_call(&allocation_of_in, *this, pointer) : nullptr;
   }
 
   /// A new T made of `arguments`, or nullptr.
@@ -165,7 +165,7 @@ class heap_ref {
   /// Leaves a fault, which `lanes` lanes met.
   QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer,
                         std::uint32_t lanes = 1) const {
-    return simt::far_call(state_, &report_in, *this, kind, size, pointer, lanes);
+    return simt::far_call(&report_in, *this, kind, size, pointer, lanes);
   }
 
  private:
@@ -230,25 +230,30 @@ class heap_ref {
     ticket_place const place =
         block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + group.rank());
     if (place.last) used_up(id, run);
-    if (!place.valid) return malloc_slow(id);
-    return address(place.segment, bytes{place.slice} * shape.size);
+    void* result = nullptr;
+    if (place.valid) result = address(place.segment, bytes{place.slice} * shape.size);
+    if (group.ballot(!place.valid) != 0) {
+      if (!place.valid) result = malloc_slow(id);
+      group.sync();  // they stay together in what the kernel does next
+    }
+    return result;
   }
 
   QUARRY_HD void used_up(size_class id, segment_run run) const {
-    simt::far_call(state_, &slice_supply::slot_used_up, *state_, id, run);
+    simt::far_call(&slice_supply::slot_used_up, *state_, id, run);
   }
 
   QUARRY_HD void* malloc_slow(size_class id) const {
-    return simt::far_call(state_, &malloc_slow_in, *this, id);
+    return simt::far_call(&malloc_slow_in, *this, id);
   }
 
   /// Whole segments, from the far end of the region (seed: Gallatin, algorithm 1).
   QUARRY_HD void* malloc_large(bytes size) const {
-    return simt::far_call(state_, &malloc_large_in, *this, size);
+    return simt::far_call(&malloc_large_in, *this, size);
   }
 
   QUARRY_HD void free_past_cache(void* pointer) const {
-    return simt::far_call(state_, &free_past_cache_in, *this, pointer);
+    return simt::far_call(&free_past_cache_in, *this, pointer);
   }
 
   /// Lanes that free slices of one word do it with one atomic.
@@ -348,7 +353,7 @@ class heap_ref {
   }
 
   QUARRY_HD void* fail(fault_kind kind, bytes size) const {
-    return simt::far_call(state_, &fail_in, *this, kind, size);
+    return simt::far_call(&fail_in, *this, kind, size);
   }
 
   /// Serves the whole group that came here, so that its lanes stay together in what the kernel does
@@ -358,12 +363,12 @@ class heap_ref {
     auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(heap.state_, id);
     slice_request request{heap.state_, id, group.size()};
     void* result = nullptr;
-    fault_kind failure = simt::far_call(&request, &serve_all, heap, group, request, result);
+    fault_kind failure = simt::far_call(&serve_all, heap, group, request, result);
     if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
       // What is held back is memory, too.
       hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
       group.sync();
-      failure = simt::far_call(&request, &serve_all, heap, group, request, result);
+      failure = simt::far_call(&serve_all, heap, group, request, result);
     }
     if (failure != fault_kind::none) {
       simt::lane_mask const waiting = group.ballot(result == nullptr);
@@ -379,7 +384,7 @@ class heap_ref {
     simt::lane_mask waiting = group.ballot(result == nullptr);
     QUARRY_NO_UNROLL
     while (waiting != 0 && failure == fault_kind::none) {
-      failure = simt::far_call(&request, &serve, heap, group, request, waiting, result);
+      failure = simt::far_call(&serve, heap, group, request, waiting, result);
       waiting = group.ballot(result == nullptr);
     }
     return failure;
@@ -391,16 +396,16 @@ class heap_ref {
                                       void*& result) {
     request.count = count_ones(waiting);
     auto supply = slice_supply::supply::exhausted;
-    if (group.is_leader()) supply = simt::far_call(&request, &slice_supply::acquire, request);
+    if (group.is_leader()) supply = simt::far_call(&slice_supply::acquire, request);
     group.sync();  // the leader's acquire is everybody's
     supply = group.broadcast(supply);
     if (supply != slice_supply::supply::found) {
       return supply == slice_supply::supply::stalled ? fault_kind::stalled
                                                      : fault_kind::out_of_memory;
     }
-    simt::far_call(&request, &share, group, request);
+    simt::far_call(&share, group, request);
     if (result == nullptr)
-      result = simt::far_call(&request, &place_in_grant, heap, request, group.rank_among(waiting));
+      result = simt::far_call(&place_in_grant, heap, request, group.rank_among(waiting));
     return fault_kind::none;
   }
 
@@ -436,7 +441,7 @@ class heap_ref {
     if (size > heap.region_bytes() || count == 0) return heap.fail(fault_kind::out_of_memory, size);
     auto const wanted = static_cast<std::uint32_t>(count);
     heap_state& state = *heap.state_;
-    std::uint32_t first = simt::far_call(&state, &large_allocations::claim, state, wanted);
+    std::uint32_t first = simt::far_call(&large_allocations::claim, state, wanted);
     if (is_on(mitigation::quarantine) && first == bit_tree::none) {
       hardening::empty_quarantine(heap, state);
       first = large_allocations::claim(state, wanted);

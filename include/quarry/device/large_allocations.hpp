@@ -14,7 +14,7 @@ class large_allocations {
   /// `bit_tree::none`. O(segments / 64) for each try.
   QUARRY_SLOW static std::uint32_t claim(heap_state& state, std::uint32_t count) {
     std::uint32_t first = state.segment_tree().claim_back(count);
-    if (first == bit_tree::none) first = simt::far_call(&state, &claim_from_classes, state, count);
+    if (first == bit_tree::none) first = simt::far_call(&claim_from_classes, state, count);
     if (first == bit_tree::none) return first;
     simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(count,
                                                                    simt::relaxed);  // (L) a hint
@@ -43,11 +43,11 @@ class large_allocations {
   /// is hope, but not for ever.
   QUARRY_SLOW static std::uint32_t claim_from_classes(heap_state& state, std::uint32_t count) {
     std::uint32_t first = bit_tree::none;
+    simt::patience patience{slice_request::microseconds_to_refuse};
     QUARRY_NO_UNROLL
-    for (std::uint32_t tries = 0;
-         first == bit_tree::none && tries < 64 && slice_supply::any_has_run(state); ++tries) {
-      (void)simt::far_call(&state, &slice_supply::take_back_from_others, state,
-                           slice_supply::no_class, true);
+    while (first == bit_tree::none && slice_supply::any_has_run(state) && !patience.ends()) {
+      (void)simt::far_call(&slice_supply::take_back_from_others, state, slice_supply::no_class,
+                           true, patience);
       first = state.segment_tree().claim_back(count);
     }
     return first;

@@ -185,22 +185,27 @@ struct alignas(64) segment_entry {
     return false;
   }
 
-  /// What its blocks carry in its present use, or will in its next one if it is free. For the lane
-  /// that gives it back or formats it.
-  [[nodiscard]] QUARRY_HD std::uint32_t generation() {
-    return generation_of(simt::load_owned(count));
-  }
+  /// How its next use finds it.
+  struct between_uses {
+    word bits;  // as `count`
 
-  /// Whether the first `blocks` blocks are of the segment's generation. For the lane that formats
-  /// it.
-  [[nodiscard]] QUARRY_HD bool knows(std::uint32_t blocks) {
-    return blocks - 1 <= known_blocks() - 1;
-  }
+    /// What its blocks will carry.
+    [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return generation_of(bits); }
 
-  /// How many blocks are; 0: all.
-  [[nodiscard]] QUARRY_HD std::uint32_t known_blocks() {
-    return static_cast<std::uint32_t>(simt::load_owned(count) >> known_shift);
-  }
+    /// How many of its blocks do already; 0: all.
+    [[nodiscard]] QUARRY_HD std::uint32_t known_blocks() const {
+      return static_cast<std::uint32_t>(bits >> known_shift);
+    }
+    [[nodiscard]] QUARRY_HD bool knows(std::uint32_t blocks) const {
+      return blocks - 1 <= known_blocks() - 1;
+    }
+  };
+
+  /// For the lane that formats it.
+  [[nodiscard]] QUARRY_HD between_uses rest() { return {simt::load_owned(count)}; }
+
+  /// What its blocks carry in its present use. For the lane that gives it back.
+  [[nodiscard]] QUARRY_HD std::uint32_t generation() { return rest().generation(); }
 
   [[nodiscard]] std::uint32_t free_blocks() const {
     return static_cast<std::uint32_t>(count & (retired - 1));

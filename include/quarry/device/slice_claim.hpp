@@ -12,11 +12,15 @@ namespace quarry {
 /// few registers, of which the one with the most decides how many warps of any kernel that
 /// allocates run at once.
 struct slice_request {
+  /// How long a lane tries when there are no free segments and others always come before it.
+  static constexpr std::uint32_t microseconds_to_refuse = 500;
+
   enum class source : std::uint32_t { nothing, tickets, bits };
 
   heap_state* state;
   size_class id;
   std::uint32_t count;       // slices wanted
+  simt::patience patience{microseconds_to_refuse};  // with the whole group
   std::uint32_t random = 0;  // where to begin looking
   source from = source::nothing;
   std::uint32_t slot = 0;        // tickets: which slot
@@ -39,15 +43,16 @@ struct slice_request {
 /// taken out of its class's tree (D), and its masks are read again (V), as in slice_return.
 class slice_claim {
  public:
-  /// Slices that came back, looking at no more than `tries` segments that hold none. False if there
-  /// are none.
+  /// Slices that came back, looking at no more than `tries` segments that hold none, and at one if
+  /// the request's patience is over. False if there are none.
   QUARRY_SLOW static bool claim_returned(slice_request& request, std::uint32_t tries) {
     request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
     QUARRY_NO_UNROLL
     for (; tries != 0; --tries) {
       std::uint32_t const segment = request.state->class_tree(request.id).any(request.random);
       if (segment == bit_tree::none) return false;
-      if (simt::far_call(&request, &claim_in_segment, request, segment)) return true;
+      if (simt::far_call(&claim_in_segment, request, segment)) return true;
+      if (request.patience.is_over()) return false;
       simt::pause();
       request.random = mix(request.random);
     }
@@ -59,9 +64,9 @@ class slice_claim {
     heap_state& state = *request.state;
     segment_use const use = state.segments[segment].load();
     request.generation = use.generation();
-    if (use.is_slices_of(request.id) && simt::far_call(&state, &claim_by_mask, request, segment))
+    if (use.is_slices_of(request.id) && simt::far_call(&claim_by_mask, request, segment))
       return true;
-    simt::far_call(&state, &withdraw_segment, state, request.id, segment);
+    simt::far_call(&withdraw_segment, state, request.id, segment);
     return false;
   }
 
@@ -71,7 +76,7 @@ class slice_claim {
     std::uint32_t mask = scaled(request.random, masks);
     QUARRY_NO_UNROLL
     for (std::uint32_t left = masks; left != 0; --left) {
-      if (simt::far_call(&request, &claim_in_mask, request, segment, mask)) return true;
+      if (simt::far_call(&claim_in_mask, request, segment, mask)) return true;
       if (++mask == masks) mask = 0;
     }
     return false;
@@ -89,10 +94,9 @@ class slice_claim {
           any_one(request.state->advertised_at(segment, mask).load(simt::relaxed),
                   request.random << 8);  // (L)
       if (bit == bits_per_word) break;
-      if (simt::far_call(&request, &claim_in_block, request, segment, mask * bits_per_word + bit))
+      if (simt::far_call(&claim_in_block, request, segment, mask * bits_per_word + bit))
         return true;
-      simt::far_call(&request, &slice_return::withdraw, *request.state, segment,
-                     mask * bits_per_word + bit);
+      simt::far_call(&slice_return::withdraw, *request.state, segment, mask * bits_per_word + bit);
       simt::pause();
     }
     return false;
@@ -107,9 +111,9 @@ class slice_claim {
     request.index = block_index * words_per_block;
     block_state const seen = request.state->block_at(request.id, segment, block_index).peek();
     if (seen.is_free()) {
-      request.value = simt::far_call(&request, &revive_block, request, segment, block_index);
+      request.value = simt::far_call(&revive_block, request, segment, block_index);
     } else if (seen.has_slices()) {
-      request.value = simt::far_call(&request, &claim_from_used, request, segment, block_index);
+      request.value = simt::far_call(&claim_from_used, request, segment, block_index);
     } else {
       return false;
     }
@@ -126,9 +130,9 @@ class slice_claim {
     block_state const before = from.reserve(request.count);
     bool const may_take = before.is_open_in(request.generation);
     std::uint32_t const reserved = may_take ? block::reserved_of(before, request.count) : 0;
-    word const taken = reserved == 0 ? 0
-                                     : simt::far_call(&request, &claim_reserved, request, segment,
-                                                      block_index, reserved);
+    word const taken =
+        reserved == 0 ? 0
+                      : simt::far_call(&claim_reserved, request, segment, block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
     bool const from_full = taken != 0 && request.from_full;
     if (rest == 0) {
@@ -138,8 +142,7 @@ class slice_claim {
     block_state const now = from.leave(rest, from_full);
     // What was returned may be all that there is, or complete the block.
     if (now.count() > 0)
-      simt::far_call(&request, &slice_return::follow_late, *request.state, segment, block_index,
-                     now);
+      simt::far_call(&slice_return::follow_late, *request.state, segment, block_index, now);
     return taken;
   }
 
@@ -173,12 +176,12 @@ class slice_claim {
     if (!state.segments[segment].reserve_free_block()) return 0;
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
     word const taken = use.is_slices_of(request.id)
-                           ? simt::far_call(&state, &revive_reserved, request, segment, block_index)
+                           ? simt::far_call(&revive_reserved, request, segment, block_index)
                            : 0;
     if (taken != 0) {
-      simt::far_call(&state, &slice_return::advertise, state, request.id, segment, block_index);
+      simt::far_call(&slice_return::advertise, state, request.id, segment, block_index);
     } else {
-      simt::far_call(&state, &slice_return::add_free_block, state, use.slices_class(), segment);
+      simt::far_call(&slice_return::add_free_block, state, use.slices_class(), segment);
     }
     return taken;
   }

@@ -14,7 +14,8 @@ namespace quarry {
 /// block's bit in `advertised` (U). A lane that finds a block empty clears the bit (D) and looks at
 /// the block again (V, block.hpp). (U) and (D) are acquire-release RMWs of one word, so the
 /// argument of bit_tree holds: a hint may be wrong, but is never lost. The same holds between
-/// `advertised` and the class's tree. A bit that is one already need not be set (G).
+/// `advertised` and the class's tree. A bit that is one already need not be set (G). (L) orders
+/// nothing: it reads what an RMW of this lane ordered before.
 class slice_return {
  public:
   /// What became of a release.
@@ -30,7 +31,7 @@ class slice_return {
     simt::fence_before_stores();  // here it has no change of this lane to wait for
     block_state const before = of.announce(count_ones(slices));
     if (!before.is_open_in(generation)) {
-      simt::far_call(&state, &take_back_announcement, state, segment, index / words_per_block,
+      simt::far_call(&take_back_announcement, state, segment, index / words_per_block,
                      count_ones(slices));
       return {0, true};
     }
@@ -41,8 +42,8 @@ class slice_return {
         fills_word ? of.count_full_word()
                    : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
     if (before.count() <= 0 || (old & slices) != 0 || of.is_complete(now))
-      simt::far_call(&state, &follow_release, state, id, generation, segment,
-                     index / words_per_block, count_ones(old & slices), now);
+      simt::far_call(&follow_release, state, id, generation, segment, index / words_per_block,
+                     count_ones(old & slices), now);
     return {old & slices, false};
   }
 
@@ -58,7 +59,7 @@ class slice_return {
   QUARRY_SLOW static void take_back_announcement(heap_state& state, std::uint32_t segment,
                                                  std::uint32_t block_index, std::uint32_t count) {
     block_state const now = state.block_at(0, segment, block_index).retract(count);
-    simt::far_call(&state, &follow_late, state, segment, block_index, now);
+    simt::far_call(&follow_late, state, segment, block_index, now);
   }
 
   /// What follows when slices were released, of which `twice` were back already, and the block's
@@ -70,7 +71,7 @@ class slice_return {
     if (twice != 0) now = of.retract(twice);
     // else others gave the segment back by now, and what they did follows from theirs
     if (now.generation() == generation)
-      simt::far_call(&state, &settle, state, id, segment, block_index, now);
+      simt::far_call(&settle, state, id, segment, block_index, now);
   }
 
   /// What follows when a lane that knew the block by another generation, or as closed, changed its
@@ -81,7 +82,7 @@ class slice_return {
     if (!use.is_slices() || use.generation() != now.generation()) return;
     size_class const id = use.slices_class();
     if (block_index < state.blocks_of(id))
-      simt::far_call(&state, &settle, state, id, segment, block_index, now);
+      simt::far_call(&settle, state, id, segment, block_index, now);
   }
 
   /// Makes the block, whose state became `now`, free if it is complete, and advertises it if there
@@ -91,13 +92,13 @@ class slice_return {
     simt::fence_after_loads();
     block const of = state.block_at(id, segment, block_index);
     bool const is_free = of.close(now);
-    if (now.count() > 0) simt::far_call(&state, &advertise, state, id, segment, block_index);
-    if (is_free) simt::far_call(&state, &add_free_block, state, id, segment);
+    if (now.count() > 0) simt::far_call(&advertise, state, id, segment, block_index);
+    if (is_free) simt::far_call(&add_free_block, state, id, segment);
   }
 
   QUARRY_SLOW static void add_free_block(heap_state& state, size_class id, std::uint32_t segment) {
     if (state.segments[segment].add_free_blocks(1, state.blocks_of(id)))
-      simt::far_call(&state, &give_back_segment, state, id, segment);
+      simt::far_call(&give_back_segment, state, id, segment);
   }
 
   /// Requires that the caller has retired the segment (segment_entry).
@@ -113,7 +114,7 @@ class slice_return {
       state.advertised_at(segment, i)
           .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
     }
-    simt::far_call(&state, &end_generation, state, id, segment);
+    simt::far_call(&end_generation, state, id, segment);
     entry.end_retirement(blocks);  // (E) the tree's insert publishes all of it
     state.held[id].subtract();
     state.segment_tree().insert(segment);
@@ -135,33 +136,57 @@ class slice_return {
   /// Says that the block may hold something to claim.
   QUARRY_SLOW static void advertise(heap_state& state, size_class id, std::uint32_t segment,
                                     std::uint32_t block_index) {
+    QUARRY_NO_UNROLL
+    while (id != no_class && !simt::far_call(&set_bit, state, id, segment, block_index)) {
+      // The caller's slices came back, and with them the whole segment, before it got here: a later
+      // use of the segment must not find a bit set of which its own class tree knows nothing. Other
+      // bits may be as late as this one.
+      id = simt::far_call(&clear_bit, state, segment, block_index);
+      segment_use const use = state.segments[segment].load();
+      if (use.is_slices()) simt::far_call(&enter_segment, state, use, segment, block_index);
+    }
+  }
+
+  /// The block was found to hold nothing: says so, and looks again.
+  QUARRY_SLOW static void withdraw(heap_state& state, std::uint32_t segment,
+                                   std::uint32_t block_index) {
+    size_class const id = simt::far_call(&clear_bit, state, segment, block_index);
+    if (id != no_class) simt::far_call(&advertise, state, id, segment, block_index);
+  }
+
+  static constexpr size_class no_class = ~size_class{0};
+
+ private:
+  /// Sets the block's bit. False if the segment is no longer of class `id`.
+  QUARRY_SLOW static bool set_bit(heap_state& state, size_class id, std::uint32_t segment,
+                                  std::uint32_t block_index) {
     word const bit = word{1} << block_index % bits_per_word;
     simt::atomic_ref<word> const mask = state.advertised_at(segment, block_index / bits_per_word);
     if ((mask.load(simt::relaxed) & bit) != 0)
-      return;  // (G) whoever clears it from now on looks at the block after us
+      return true;  // (G) whoever clears it from now on looks at the block after us
     if (mask.fetch_or(bit, simt::acq_rel) == 0) state.class_tree(id).insert(segment);  // (U)
-    segment_use const use = state.segments[segment].load();
-    if (use.is_slices_of(id)) return;
-    // The caller's slices came back, and with them the whole segment, before it got here: a later
-    // use of the segment must not find a bit set of which its own class tree knows nothing. Other
-    // bits may be as late as this one.
-    if (simt::far_call(&state, &withdraw, state, segment, block_index) == 0) return;
-    segment_use const now = state.segments[segment].load();
-    if (now.is_slices()) state.class_tree(now.slices_class()).insert(segment);
+    return state.segments[segment].load().is_slices_of(id);
   }
 
-  /// The block was found to hold nothing: says so, and looks again. Returns the other blocks' bits.
-  QUARRY_SLOW static word withdraw(heap_state& state, std::uint32_t segment,
-                                   std::uint32_t block_index) {
+  /// Clears the block's bit, and looks at the block again: its class if it may hold something.
+  QUARRY_SLOW static size_class clear_bit(heap_state& state, std::uint32_t segment,
+                                          std::uint32_t block_index) {
     word const bit = word{1} << block_index % bits_per_word;
-    word const before = state.advertised_at(segment, block_index / bits_per_word)
-                            .fetch_and(~bit, simt::acq_rel);  // (D)
+    state.advertised_at(segment, block_index / bits_per_word)
+        .fetch_and(~bit, simt::acq_rel);  // (D)
     segment_use const use = state.segments[segment].load();
-    if (use.is_slices() && block_index < state.blocks_of(use.slices_class()) &&
-        state.block_at(use.slices_class(), segment, block_index).has_something()) {  // (V)
-      simt::far_call(&state, &advertise, state, use.slices_class(), segment, block_index);
-    }
-    return before & ~bit;
+    bool const again =
+        use.is_slices() && block_index < state.blocks_of(use.slices_class()) &&
+        state.block_at(use.slices_class(), segment, block_index).has_something();  // (V)
+    return again ? use.slices_class() : no_class;
+  }
+
+  /// Enters the segment in the tree of the class of `use` if other blocks of the mask of
+  /// `block_index` are advertised.
+  QUARRY_SLOW static void enter_segment(heap_state& state, segment_use use, std::uint32_t segment,
+                                        std::uint32_t block_index) {
+    if (state.advertised_at(segment, block_index / bits_per_word).load(simt::relaxed) != 0)  // (L)
+      state.class_tree(use.slices_class()).insert(segment);
   }
 };
 

@@ -30,25 +30,25 @@ class slice_supply {
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
     request.state->slot(request.id, simt::spread() % slots_per_class).rewind();
-    simt::patience refusal{microseconds_to_refuse};
     simt::patience stall{microseconds_to_stall};
     word run_before = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
       word run = 0;
-      outcome const now = simt::far_call(&request, &acquire_once, request, empty_looks != 0, run);
+      outcome const now = simt::far_call(&acquire_once, request, empty_looks != 0, run);
       if (now == outcome::found) return supply::found;
       if (now == outcome::wait) {
         if (run != run_before) stall.begin();
         run_before = run;
         if (stall.ends()) return supply::stalled;
-      } else if (!simt::far_call(&request, &replace_run, *request.state, request.id, run,
-                                 empty_looks == looks_before_refusal / 2)) {
+        continue;
+      }
+      if (request.patience.ends() && request.state->segment_tree().empty()) break;
+      if (!simt::far_call(&replace_run, request, run, empty_looks == looks_before_refusal / 2)) {
         // What another lane frees, reserves or returns at this moment is in no tree: look again.
         ++empty_looks;
         simt::pause();
       }
-      if (refusal.ends() && request.state->segment_tree().empty()) break;
     }
     return supply::exhausted;
   }
@@ -56,9 +56,6 @@ class slice_supply {
   /// Looks that find nothing before a refusal. What a free announced, and the lane that is to say
   /// so did not yet advertise, is seen by none of the trees for about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
-
-  /// How long a lane tries when there are no free segments and others always come before it.
-  static constexpr std::uint32_t microseconds_to_refuse = 500;
 
   /// How long a lane waits for another one that holds its class's run and does nothing.
   static constexpr std::uint32_t microseconds_to_stall = 200'000;
@@ -77,12 +74,13 @@ class slice_supply {
     seen = state.run(request.id).peek();
     bool const is_busy = class_run::is_busy(seen);
     if (!is_busy && class_run::used_up(seen) < slots_per_class)
-      return simt::far_call(&state, &take_tickets, request);
+      return simt::far_call(&take_tickets, request);
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
-    if (has_returned && simt::far_call(&state, &slice_claim::claim_returned, request, tries))
+    if (has_returned && simt::far_call(&slice_claim::claim_returned, request, tries))
       return outcome::found;
-    if (is_busy) return simt::far_call(&state, &wait_for_tickets, request);
-    return outcome::run_is_over;
+    if (!is_busy) return outcome::run_is_over;
+    return simt::far_call(&has_new_run, request) ? simt::far_call(&take_tickets, request)
+                                                 : outcome::wait;
   }
 
   /// The last ticket of one of the slots of `run` was taken.
@@ -92,7 +90,7 @@ class slice_supply {
     if (class_run::run_of(seen) != run || class_run::used_up(seen) != slots_per_class) return;
     if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
     if (of_class.lock(seen)) {  // fetch ahead: others will be here in a moment
-      (void)simt::far_call(&state, &open_run, state, id);
+      (void)simt::far_call(&open_run, state, id);
       of_class.unlock();
     }
   }
@@ -102,17 +100,17 @@ class slice_supply {
   /// Takes back what the runs of classes other than `id` have not handed out, until a segment is
   /// free; with `no_class`, of all classes. True if a segment is free after that. Unless `all`,
   /// only of runs with a segment of which nothing was handed out: what others are served from, and
-  /// what takes a while to return, stays.
-  QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id, bool all) {
+  /// what takes a while to return, stays. Ends early if `patience` is over.
+  QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id, bool all,
+                                                simt::patience const& patience) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
       word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
-      for (; classes != 0; classes &= classes - 1) {
+      for (; classes != 0 && !patience.is_over(); classes &= classes - 1) {
         size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other == id || (!all && !simt::far_call(&state, &has_untouched, state, other)))
-          continue;
-        if (!simt::far_call(&state, &take_back, state, other)) continue;
+        if (other == id || (!all && !simt::far_call(&has_untouched, state, other))) continue;
+        if (!simt::far_call(&take_back, state, other)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
       }
     }
@@ -141,8 +139,8 @@ class slice_supply {
     if (!state.run(id).lock(seen)) return false;
     closed_run closed{&state, id, class_run::run_of(seen), 0, {}};
     state.run(id).set(closed.run.next(0, 0), slots_per_class);
-    simt::far_call(&state, &close_slots, closed);
-    if (class_run::used_up(seen) != slots_per_class) simt::far_call(&state, &give_back_run, closed);
+    simt::far_call(&close_slots, closed);
+    if (class_run::used_up(seen) != slots_per_class) simt::far_call(&give_back_run, closed);
     // after the segments are back: who sees none of both has missed nothing
     set_has_run(state, id, false);
     state.run(id).unlock();
@@ -170,11 +168,8 @@ class slice_supply {
   /// own, of whose segments none was used.
   QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < run.count(); ++i)
-      simt::prefetch(&state.segments[run.first() + i]);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < run.count(); ++i)
-      simt::far_call(&state, &cut_segment, state, id, run.first() + i, run.key());
+    for (std::uint32_t i = 0; i < run.count(); i += at_once)
+      simt::far_call(&cut_segments, state, id, run, i);
     std::uint32_t const units = run.count() * state.shapes[id].units;
     // slots without a unit are used up
     state.run(id).set(run, units < slots_per_class ? slots_per_class - units : 0);
@@ -183,22 +178,45 @@ class slice_supply {
     for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
   }
 
-  QUARRY_SLOW static void cut_segment(heap_state& state, size_class id, std::uint32_t segment,
-                                      std::uint32_t run_key) {
-    segment_entry& entry = state.segments[segment];
-    if (!entry.knows(state.blocks_of(id)))
-      simt::far_call(&state, &bring_blocks_up, state, id, segment);
-    entry.set_run_key(run_key);
-    entry.store(segment_use::slices_of(id, entry.generation()), state.shapes[id].slice);
+  /// Words that are read together, so that all are on their way at once.
+  static constexpr std::uint32_t at_once = 4;
+
+  /// Cuts the segments of `run` from number `begin` on, `at_once` at most. Calls nothing in the
+  /// usual case: while many lanes wait, what a call saves is soon out of the nearest cache.
+  QUARRY_SLOW static void cut_segments(heap_state& state, size_class id, segment_run run,
+                                       std::uint32_t begin) {
+    std::uint32_t const count = run.count() - begin < at_once ? run.count() - begin : at_once;
+    segment_entry* entry = &state.segments[run.first() + begin];
+    slice_shape const shape = state.shapes[id].slice;
+    segment_entry::between_uses rest[at_once];
+    bool knows_all = true;
+    for (std::uint32_t i = 0; i < at_once; ++i) rest[i] = entry[i < count ? i : 0].rest();
+    for (std::uint32_t i = 0; i < at_once; ++i) knows_all &= rest[i].knows(state.blocks_of(id));
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < count; ++i, ++entry) {
+      entry->set_run_key(run.key());
+      entry->store(segment_use::slices_of(id, rest[i].generation()), shape);
+    }
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; !knows_all && i < count; ++i)
+      simt::far_call(&bring_blocks_up, state, id, run.first() + begin + i);
   }
 
   /// Blocks that the segment's last uses did not have get its generation.
   QUARRY_SLOW static void bring_blocks_up(heap_state& state, size_class id, std::uint32_t segment) {
-    std::uint32_t const generation = state.segments[segment].generation();
     std::uint32_t const blocks = state.blocks_of(id);
+    auto const rest = state.segments[segment].rest();
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = state.segments[segment].known_blocks(); i < blocks; ++i)
-      state.block_at(id, segment, i).set_generation(generation);
+    for (std::uint32_t begin = rest.knows(blocks) ? blocks : rest.known_blocks(); begin < blocks;
+         begin += at_once) {
+      std::uint32_t const count = blocks - begin < at_once ? blocks - begin : at_once;
+      std::uint32_t own[at_once];
+      for (std::uint32_t i = 0; i < at_once; ++i)
+        own[i] = state.block_at(id, segment, begin + (i < count ? i : 0)).generation();
+      QUARRY_NO_UNROLL
+      for (std::uint32_t i = 0; i < count; ++i)
+        state.block_at(id, segment, begin + i).change_generation(own[i], rest.generation());
+    }
   }
 
   /// Whether more than a sixteenth of the segments is free: then fresh slices come before those
@@ -214,32 +232,34 @@ class slice_supply {
 
   static constexpr std::uint32_t all_tries = 16;
 
-  /// Opens a new run for the class, whose word was `seen`, with memory of other classes if need be:
-  /// if `all`, with all that they have not handed out. False if there is none.
-  QUARRY_SLOW static bool replace_run(heap_state& state, size_class id, word seen, bool all) {
+  /// Opens a new run for the request's class, whose word was `seen`, with memory of other classes if
+  /// need be: if `all`, with all that they have not handed out. False if there is none.
+  QUARRY_SLOW static bool replace_run(slice_request const& request, word seen, bool all) {
+    heap_state& state = *request.state;
+    size_class const id = request.id;
     // A search may miss what another lane is putting right (bit_tree::successor): the leaves tell.
     bool const is_empty = all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
-    if (is_empty && (!others_have_run(state, id) ||
-                     !simt::far_call(&state, &take_back_from_others, state, id, all)))
+    if (is_empty &&
+        (!others_have_run(state, id) || !simt::far_call(&take_back_from_others, state, id, all, request.patience)))
       return false;
     if (!state.run(id).lock(seen)) return true;
-    bool const opened = simt::far_call(&state, &open_run, state, id);
+    bool const opened = simt::far_call(&open_run, state, id);
     state.run(id).unlock();
     return opened;
   }
 
   /// While another lane replaces the run: looks at this warp's slot from time to time, and not at
-  /// what that lane needs.
-  QUARRY_SLOW static outcome wait_for_tickets(slice_request& request) {
+  /// what that lane needs. Whether the slot has a new run.
+  QUARRY_SLOW static bool has_new_run(slice_request const& request) {
     block_slot const slot = request.state->slot(request.id, simt::spread() % slots_per_class);
     segment_run const old = block_slot::run_of(slot.peek());
+    bool is_new = false;
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < polls; ++i) {
+    for (std::uint32_t i = 0; i < polls && !is_new; ++i) {
       simt::pause(i);
-      if (!(block_slot::run_of(slot.peek()) == old))
-        return simt::far_call(&request, &take_tickets, request);
+      is_new = !(block_slot::run_of(slot.peek()) == old);
     }
-    return outcome::wait;
+    return is_new;
   }
 
   /// Tickets of any slot that has some, from this warp's on.
@@ -255,7 +275,7 @@ class slice_supply {
         request.slot = index;
         request.from = slice_request::source::tickets;
         if (has_tickets(shape, request.value, index)) {
-          simt::far_call(&request, &count_if_last, request);
+          simt::far_call(&count_if_last, request);
           return outcome::found;
         }
       }
@@ -271,7 +291,7 @@ class slice_supply {
     std::uint32_t const tickets =
         block_slot::tickets_of(request.state->shapes[request.id], run, request.slot);
     if (tickets - block_slot::ticket_of(request.value) <= request.count)
-      simt::far_call(&request, &slot_used_up, *request.state, request.id, run);
+      simt::far_call(&slot_used_up, *request.state, request.id, run);
   }
 
   [[nodiscard]] QUARRY_HD static bool has_tickets(class_shape const& shape, word slot,
@@ -309,10 +329,9 @@ class slice_supply {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = closed.run.count(); i-- > 0;) {
       if (i * units >= closed.used_units) {
-        simt::far_call(&closed, &give_back_untouched, *closed.state, closed.id,
-                       closed.run.first() + i);
+        simt::far_call(&give_back_untouched, *closed.state, closed.id, closed.run.first() + i);
       } else {
-        simt::far_call(&closed, &give_back_unused, closed, i);
+        give_back_unused(closed, i);
       }
     }
   }
@@ -328,18 +347,18 @@ class slice_supply {
     for (std::uint32_t i = 0; i < blocks; ++i)
       heap_state::block_in(words, shift, slices, i).retire_unused();
     if (state.segments[segment].add_free_blocks(blocks, blocks)) {
-      simt::far_call(&state, &slice_return::give_back_segment, state, id, segment);
+      simt::far_call(&slice_return::give_back_segment, state, id, segment);
       return;
     }
     // A lane that comes late from an earlier use has reserved a block, to revive it or to add it
     // again.
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < blocks; ++i)
-      simt::far_call(&state, &slice_return::advertise, state, id, segment, i);
+      simt::far_call(&slice_return::advertise, state, id, segment, i);
   }
 
   /// Gives back those slices of the run's segment number `index` whose tickets were not taken.
-  QUARRY_SLOW static void give_back_unused(closed_run const& closed, std::uint32_t index) {
+  QUARRY_HD static void give_back_unused(closed_run const& closed, std::uint32_t index) {
     class_shape const& shape = closed.state->shapes[closed.id];
     std::uint32_t const per_unit = 1u << shape.unit_shift;
     QUARRY_NO_UNROLL
@@ -349,8 +368,8 @@ class slice_supply {
       std::uint32_t const first_ticket = unit / slots_per_class * per_unit;
       std::uint32_t const used = next > first_ticket ? next - first_ticket : 0;
       if (used >= per_unit) continue;
-      simt::far_call(&closed, &give_back_slices, *closed.state, closed.id,
-                     closed.run.first() + index, i * per_unit + used, (i + 1) * per_unit);
+      simt::far_call(&give_back_slices, *closed.state, closed.id, closed.run.first() + index,
+                     i * per_unit + used, (i + 1) * per_unit);
     }
   }
 
@@ -363,12 +382,11 @@ class slice_supply {
       if (begin % slices_per_block == 0 && end - begin >= slices_per_block) {
         here = slices_per_block;
         state.block_at(id, segment, begin / slices_per_block).retire_unused();
-        simt::far_call(&state, &slice_return::advertise, state, id, segment,
-                       begin / slices_per_block);
-        simt::far_call(&state, &slice_return::add_free_block, state, id, segment);
+        simt::far_call(&slice_return::advertise, state, id, segment, begin / slices_per_block);
+        simt::far_call(&slice_return::add_free_block, state, id, segment);
       } else {
-        simt::far_call(&state, &slice_return::release_far, state, id, segment,
-                       begin / bits_per_word, low_bits(here) << bit);
+        simt::far_call(&slice_return::release_far, state, id, segment, begin / bits_per_word,
+                       low_bits(here) << bit);
       }
       begin += here;
     }
@@ -398,7 +416,7 @@ class slice_supply {
   /// lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
     simt::atomic_ref<std::uint32_t> free_segments{state.free_segments};
-    std::uint32_t const wanted = simt::far_call(&state, &length_of_next_run, state, id);
+    std::uint32_t const wanted = simt::far_call(&length_of_next_run, state, id);
     // before the claim: who finds no segment then sees that we have them
     set_has_run(state, id, true);
     std::uint32_t const start =
@@ -416,12 +434,12 @@ class slice_supply {
     segment_run const old = class_run::run_of(state.run(id).peek());
     // The count of used-up slots may be too high by a late lane's (segment_run): then a slot has
     // tickets, which would be lost.
-    if (old.count() != 0 && simt::far_call(&state, &has_any_tickets, state, id)) {
+    if (old.count() != 0 && simt::far_call(&has_any_tickets, state, id)) {
       closed_run closed{&state, id, old, 0, {}};
-      simt::far_call(&state, &close_slots, closed);
-      simt::far_call(&state, &give_back_run, closed);
+      simt::far_call(&close_slots, closed);
+      simt::far_call(&give_back_run, closed);
     }
-    simt::far_call(&state, &format_run, state, id, old.next(found.first, found.count));
+    simt::far_call(&format_run, state, id, old.next(found.first, found.count));
     return true;
   }
 

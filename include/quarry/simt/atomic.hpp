@@ -196,13 +196,6 @@ class short_ref {
   std::uint16_t* at_;
 };
 
-/// Has the nearest cache read what lies at `address`, without waiting for it.
-QUARRY_HD inline void prefetch([[maybe_unused]] void const* address) {
-#ifdef __CUDA_ARCH__
-  asm volatile("prefetch.global.L1 [%0];" : : "l"(__cvta_generic_to_global(address)));
-#endif
-}
-
 /// Reads what nobody else changes at this moment; the nearest cache may serve it. The caller has
 /// acquired the last change.
 template <class T>

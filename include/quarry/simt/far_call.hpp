@@ -28,18 +28,18 @@ Result call_and_meet(host_lane& lane, Result (*function)(Parameters...),
 /// Calls `function` so that its registers do not add to the caller's.
 ///
 /// CUDA's assembler gives the functions of a call chain registers side by side, so that a slow
-/// path, though it hardly ever runs, costs every kernel that may enter it the sum over its chain.
-/// Through an address it does not know, it must follow the calling convention: a function saves
-/// what it needs, and the kernel pays for the largest only. The address is made unknown by adding
-/// the top bit of `anchor`, a device pointer, which is always 0. Rejected: __noinline__ alone (208
-/// registers for a kernel with one malloc), -maxrregcount (not a header's to set).
+/// path, though it hardly ever runs, costs every kernel that may enter it the sum over its chain. A
+/// function whose address is taken must follow the calling convention: it saves what it needs, and
+/// the kernel pays for the largest only. The call itself stays direct, so the assembler knows how
+/// deep the stack can be, and the driver gives a kernel what its own locals and this chain need.
+/// For that no function may call itself, by way of others either. Rejected: __noinline__ alone (208
+/// registers for a kernel with one malloc), calls by address (the stack's depth is unknown, so a
+/// kernel overruns it), -maxrregcount (not a header's to set).
 template <class Result, class... Parameters>
-QUARRY_HD Result far_call([[maybe_unused]] void const* anchor, Result (*function)(Parameters...),
+QUARRY_HD Result far_call(Result (*function)(Parameters...),
                           std::type_identity_t<Parameters>... arguments) {
 #ifdef __CUDA_ARCH__
-  auto const address =
-      reinterpret_cast<std::uint64_t>(function) + (reinterpret_cast<std::uint64_t>(anchor) >> 63);
-  function = reinterpret_cast<Result (*)(Parameters...)>(address);
+  asm volatile("" ::"l"(function));  // takes the address
 #else
   if (current_lane != nullptr && current_lane->returns_together())
     return call_and_meet(*current_lane, function, std::forward<Parameters>(arguments)...);

@@ -88,18 +88,33 @@ class patience {
 
   QUARRY_HD void begin() { since_ = 0; }
 
+  /// Whether the time is over, which began with the first question to `ends`. Not a question itself.
+  [[nodiscard]] QUARRY_HD bool is_over() const {
+#ifdef __CUDA_ARCH__
+    return since_ != 0 && now() - since_ > std::uint64_t{limit_} * 1000;
+#else
+    return since_ > limit_;
+#endif
+  }
+
   [[nodiscard]] QUARRY_HD bool ends() {
 #ifdef __CUDA_ARCH__
-    std::uint64_t now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    if (since_ == 0) since_ = now;
-    return now - since_ > std::uint64_t{limit_} * 1000;
+    if (since_ == 0) since_ = now();
+    return is_over();
 #else
     return ++since_ > limit_;
 #endif
   }
 
  private:
+#ifdef __CUDA_ARCH__
+  QUARRY_HD static std::uint64_t now() {
+    std::uint64_t nanoseconds;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+    return nanoseconds;
+  }
+#endif
+
   std::uint32_t limit_;
   std::uint64_t since_ = 0;
 };
