@@ -117,6 +117,38 @@ TEST(LaneGroup, MatchesMembersWithEqualKeys) {
   });
 }
 
+TEST(LaneGroup, MatchesMembersWithEqualOwnersAndKeys) {
+  QUARRY_TEST_USES_FIBERS();
+  static char const owners[2]{};
+  in_whole_warp([](lane_group const& all, std::uint32_t lane) {
+    EXPECT_EQ(all.match(owners, 7u).members(), all.members());
+    EXPECT_EQ(all.match(owners, lane % 2).members(), lane % 2 == 0 ? 0x55555555u : 0xAAAAAAAAu);
+    EXPECT_EQ(all.match(owners + lane / 16, 7u).members(), lane < 16 ? 0xFFFFu : 0xFFFF0000u);
+    EXPECT_EQ(all.match(owners + lane / 16, lane % 2).size(), 8u) << "one of four groups";
+  });
+}
+
+/// 20 bytes without padding: not a multiple of 8.
+struct five_words {
+  std::uint32_t words[5];
+};
+struct no_data {};
+
+TEST(LaneGroup, MatchesMembersWhoseObjectsHaveTheSameBytes) {
+  QUARRY_TEST_USES_FIBERS();
+  in_whole_warp([](lane_group const& all, std::uint32_t lane) {
+    EXPECT_EQ(all.match_bytes(no_data{}).members(), all.members());
+    for (std::uint32_t word = 0; word < 5; ++word) {
+      five_words object{{1, 2, 3, 4, 5}};
+      EXPECT_EQ(all.match_bytes(object).members(), all.members()) << "each lane has a copy";
+      object.words[word] += lane % 2;
+      EXPECT_EQ(all.match_bytes(object).members(), lane % 2 == 0 ? 0x55555555u : 0xAAAAAAAAu);
+      object.words[(word + 2) % 5] += lane / 16;
+      EXPECT_EQ(all.match_bytes(object).size(), 8u) << "one of four groups";
+    }
+  });
+}
+
 TEST(LaneGroup, BroadcastsTheValueOfTheLeaderOrOfALane) {
   QUARRY_TEST_USES_FIBERS();
   in_whole_warp([](lane_group const& all, std::uint32_t lane) {
@@ -212,6 +244,7 @@ TEST(LaneGroup, IsOneLaneOnAThread) {
     EXPECT_TRUE(alone.is_leader());
     EXPECT_EQ(alone.leader(), this_place().thread % warp_size);
     EXPECT_EQ(alone.match(7).members(), alone.members());
+    EXPECT_EQ(alone.match_bytes(five_words{}).members(), alone.members());
     EXPECT_EQ(alone.broadcast(5), 5);
     EXPECT_EQ(alone.ballot(true), alone.members());
     EXPECT_EQ(alone.ballot(false), 0u);

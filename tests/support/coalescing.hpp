@@ -27,7 +27,7 @@ struct arena {
   state* now;
   std::uint32_t* taken;
   char* memory;
-  std::uint32_t slots;
+  std::uint64_t slots;  // 64 bits, since lanes are grouped by an arena's bytes: it has no padding
   bytes slot_bytes;
 
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
@@ -156,6 +156,7 @@ class setting {
   /// The same, for what is left out at run time.
   [[nodiscard]] static bool can_tell() { return tells; }
 
+  [[nodiscard]] static machine where() { return where_is<Machine>(); }
   static std::string name() { return std::string{Machine::name} + "_over_" + upstream_type::name; }
   [[nodiscard]] static std::vector<std::uint64_t> seeds() { return Machine::seeds(); }
 

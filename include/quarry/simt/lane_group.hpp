@@ -110,6 +110,24 @@ class lane_group {
     return is_one ? same_key : same_key.match(whose);
   }
 
+  /// The members whose `object` has the same bytes as this lane's. `object` is a handle, such as a
+  /// heap_ref: its address says nothing, since each lane may have a copy. Where all members have
+  /// one object, which is the rule, it costs an `all_equal` for each 8 bytes. Copies that differ
+  /// in their padding are taken for different objects.
+  template <class T>
+  [[nodiscard]] QUARRY_HD lane_group match_bytes(T const& object) const {
+    static_assert(std::is_trivially_copyable_v<T>, "pass a handle to the heap, not the heap");
+    lane_group same = *this;
+    if constexpr (!std::is_empty_v<T>) {
+      std::uint64_t words[(sizeof(T) + 7) / 8] = {};
+      std::memcpy(words, &object, sizeof(T));
+      for (std::uint64_t const word : words) {
+        if (!same.all_equal(word)) same = same.match(word);
+      }
+    }
+    return same;
+  }
+
   /// Whether all members' `key`s are equal.
   template <class T>
   [[nodiscard]] QUARRY_HD bool all_equal(T key) const {

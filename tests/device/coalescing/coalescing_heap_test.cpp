@@ -31,6 +31,45 @@ struct free_own {
   }
 };
 
+/// Odd lanes use the second of two coalescing heaps, even lanes the first.
+template <class Ref>
+struct use_one_of_two {
+  Ref refs[2];
+  std::uint32_t how;
+  bool is_freeing;
+  unsigned char** held;
+  std::uint32_t* wrong;
+
+  QUARRY_HD void operator()() const {
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    Ref const ref = refs[rank % 2];
+    for (std::uint32_t round = 0; round < 2; ++round) {
+      unsigned char*& own = held[rank * 2 + round];
+      if (is_freeing) {
+        free(ref, own, static_cast<unsigned char>(rank));
+        continue;
+      }
+      own = static_cast<unsigned char*>(allocate(ref, how, size));
+      for (std::uint32_t i = 0; own != nullptr && i < size; ++i)
+        own[i] = static_cast<unsigned char>(rank);
+    }
+    // What is reserved is for all lanes of a warp, also for those that use the other heap.
+    for (Ref const& each : refs) {
+      if (is_freeing) each.leave();
+    }
+  }
+
+ private:
+  static constexpr bytes size = 24;
+
+  QUARRY_HD void free(Ref const& ref, unsigned char* own, unsigned char fill) const {
+    bool is_right = own != nullptr && ref.usable_size(own) >= size;
+    for (std::uint32_t i = 0; is_right && i < size; ++i) is_right = own[i] == fill;
+    if (!is_right) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
+    ref.free(own);
+  }
+};
+
 template <class Setting>
 struct CoalescingHeap : testing::Test {};
 TYPED_TEST_SUITE(CoalescingHeap, settings, setting_names);
@@ -68,6 +107,50 @@ TYPED_TEST(CoalescingHeap, AFullMapIsReportedAndTheOtherKindsStillWork) {
     EXPECT_EQ(on.count(fault_kind::table_full), 64u) << "what is freed leaves room";
     on.run({1, 16}, free_own<ref>{on.ref(), held.data()});
     on.expect_empty();
+  }
+}
+
+TYPED_TEST(CoalescingHeap, LanesOfAWarpThatUseTwoHeapsGetMemoryFromTheirOwn) {
+  using kernel = use_one_of_two<typename TypeParam::ref_type>;
+  for (auto const seed : TypeParam::seeds()) {
+    for (std::uint32_t how = 0; how < ways; ++how) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", way " + std::to_string(how));
+      TypeParam even{seed}, odd{seed};
+      typename TypeParam::template array<unsigned char*> held(160);
+      typename TypeParam::template array<std::uint32_t> wrong(1);
+      for (bool const is_freeing : {false, true})
+        even.run({2, 40},
+                 kernel{{even.ref(), odd.ref()}, how, is_freeing, held.data(), wrong.data()});
+      EXPECT_EQ(wrong[0], 0u);
+      for (auto* const one : {&even, &odd}) {
+        one->expect_no_fault();
+        one->expect_empty();
+      }
+      if (this->HasFailure()) return;
+    }
+  }
+}
+
+/// Lanes of both may then share a superblock, but a map and rings are one coalescing heap's own.
+TYPED_TEST(CoalescingHeap, LanesOfAWarpThatUseTwoHeapsOverOneUpstreamKeepThemApart) {
+  using kernel = use_one_of_two<typename TypeParam::ref_type>;
+  for (auto const seed : TypeParam::seeds()) {
+    for (std::uint32_t how = 0; how < ways; ++how) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", way " + std::to_string(how));
+      TypeParam even{seed};
+      coalescing_heap const odd{even.upstream().ref(),
+                                {.map_capacity = 256, .warps = 16, .where = even.where()}};
+      typename TypeParam::template array<unsigned char*> held(160);
+      typename TypeParam::template array<std::uint32_t> wrong(1);
+      for (bool const is_freeing : {false, true})
+        even.run({2, 40},
+                 kernel{{even.ref(), odd.ref()}, how, is_freeing, held.data(), wrong.data()});
+      EXPECT_EQ(wrong[0], 0u);
+      even.expect_no_fault();
+      EXPECT_FALSE(odd.first_fault());
+      even.expect_empty();
+      if (this->HasFailure()) return;
+    }
   }
 }
 

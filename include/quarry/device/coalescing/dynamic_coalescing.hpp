@@ -6,8 +6,8 @@
 
 namespace quarry {
 
-/// Allocation by whichever lanes of the warp are here, of any sizes (seed: GPU MPI coalescing,
-/// section 3.2).
+/// Allocation by whichever lanes of the warp are here with one upstream heap, of any sizes (seed:
+/// GPU MPI coalescing, section 3.2).
 ///
 /// The lowest lane allocates one superblock; a scan over the sizes tells each lane where its
 /// segment begins. No lane waits for one that is elsewhere.
@@ -25,7 +25,8 @@ class dynamic_coalescing {
  public:
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static void* malloc(Upstream const& upstream, bytes size) {
-    auto const group = simt::lane_group::coalesced<class dynamic_malloc_site>();
+    auto const group =
+        simt::lane_group::coalesced<class dynamic_malloc_site>().match_bytes(upstream);
     // A lane that wants too much gets nothing, but the others do.
     bool const is_possible = size <= segment_header::most_bytes;
     std::uint32_t const own = is_possible ? static_cast<std::uint32_t>(size) : 0;

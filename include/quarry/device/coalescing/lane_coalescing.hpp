@@ -72,8 +72,8 @@ struct alignas(16) lane_superblock {
 
 static_assert(sizeof(lane_superblock) == 16);
 
-/// Allocation by whichever lanes of a warp are here with one size, over a heap that tells
-/// allocations: no headers, no map.
+/// Allocation by whichever lanes of a warp are here with one size and one upstream heap, which
+/// tells allocations: no headers, no map.
 ///
 /// Malloc is one call upstream a group; free is one atomic for the lanes that free parts of one
 /// superblock together. Parts are aligned to 16 bytes. No lane waits for one that is elsewhere.
@@ -83,7 +83,8 @@ class lane_coalescing {
 
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static void* malloc(Upstream const& upstream, bytes size) {
-    auto const group = simt::lane_group::coalesced<class lane_malloc_site>().match(size);
+    auto const group =
+        simt::lane_group::coalesced<class lane_malloc_site>().match_bytes(upstream).match(size);
     lane_superblock* all = nullptr;
     if (group.is_leader() && size <= most_bytes) {
       all = static_cast<lane_superblock*>(

@@ -59,14 +59,14 @@ class reserved_coalescing {
            here.thread / simt::warp_size;
   }
 
-  /// Lanes that are here for the same call with one size are served together.
+  /// Lanes that are here for the same call of one ring, with one size, are served together.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, ring& of, bytes size) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
     std::uint32_t const call =
         simt::atomic_ref<std::uint32_t>{of.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
     auto const group =
-        simt::lane_group::coalesced<class reserved_malloc_site>().match(call).match(size);
+        simt::lane_group::coalesced<class reserved_malloc_site>().match(&of, call).match(size);
     std::uint64_t const own = std::uint64_t{1} << lane;
     grant got{nullptr, 0, outcome::elsewhere};
     if (group.is_leader())
@@ -80,7 +80,8 @@ class reserved_coalescing {
   }
 
   /// Says that this lane makes no more calls, and gives up the parts that were reserved for it. To
-  /// be called by lanes that end before others of their warp do.
+  /// be called by lanes that end before others of their warp do, and by lanes that never call while
+  /// others of their warp do: a reservation is for all lanes of the warp.
   template <class Upstream>
   QUARRY_HD static void leave(Upstream const& upstream, ring& of) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;

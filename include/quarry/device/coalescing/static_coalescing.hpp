@@ -23,10 +23,12 @@ enum class locate_by : std::uint32_t {
 /// Allocation by lanes that are known to call together and to want the same size (seed: GPU MPI
 /// coalescing, section 3.1).
 ///
-/// One lane allocates a superblock for all; each takes its part. Requires equal sizes; with
-/// `coalesce::block`, also that all lanes of the block call. Parts are aligned to 16 bytes. If the
-/// upstream heap has no memory all lanes get nullptr; a lane for whose part the map has no room
-/// gives it back at once and gets nullptr.
+/// One lane allocates a superblock for all; each takes its part. `coalesce::warp` serves lanes with
+/// different sizes or upstream heaps one group after the other. `coalesce::block` requires that all
+/// lanes of the block call, with one size and one upstream heap. This is not checked: all lanes get
+/// what thread 0 asks its heap for. Parts are aligned to 16 bytes. If the upstream heap has no
+/// memory all lanes get nullptr; a lane for whose part the map has no room gives it back at once
+/// and gets nullptr.
 class static_coalescing {
  public:
   /// Sizes beyond this cannot be had.
@@ -43,7 +45,8 @@ class static_coalescing {
     if constexpr (Among == coalesce::warp) {
       // Lanes of one warp may be here on different rounds of a loop: then their sizes may differ
       // after all.
-      auto const group = simt::lane_group::coalesced<class static_malloc_site>().match(size);
+      auto const group =
+          simt::lane_group::coalesced<class static_malloc_site>().match_bytes(upstream).match(size);
       superblock* all = nullptr;
       if (group.is_leader()) all = open<By>(upstream, group.size(), size);
       group.sync();  // what the leader wrote is seen by all
