@@ -197,15 +197,16 @@ TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneHasDestroyedItsOwn) {
 }
 
 /// What each lane does is up to its own random numbers: it makes, uses and destroys four arrays,
-/// and does the same to plain ones.
+/// and does the same to plain ones. Even lanes use the first heap, odd lanes the second.
 struct compare_with_plain_arrays {
-  heap_ref heap;
+  heap_ref heaps[2];
   std::uint32_t seed;
   std::uint32_t* wrong;
 
   static constexpr std::uint32_t most = 24;
 
   QUARRY_HD void operator()() const {
+    heap_ref const heap = heaps[own_rank() % 2];
     std::uint32_t random = mix(seed * 1000 + own_rank());
     numbers arrays[4];
     std::uint32_t expected[4][most];
@@ -264,10 +265,27 @@ TYPED_TEST(LaneArray, AgreesWithAPlainArray) {
     TypeParam const machine{seed};
     auto const heap = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    machine.run(small_grid, compare_with_plain_arrays{heap.ref(), static_cast<std::uint32_t>(seed),
-                                                      wrong.data()});
+    machine.run(small_grid,
+                compare_with_plain_arrays{
+                    {heap.ref(), heap.ref()}, static_cast<std::uint32_t>(seed), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     expect_sound_and_empty(heap);
+  }
+}
+
+TYPED_TEST(LaneArray, IsFromTheHeapThatItsLanePassedWhereLanesOfAWarpUseTwo) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const machine{seed};
+    auto const even = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
+    auto const odd = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<std::uint32_t> wrong(1);
+    machine.run(small_grid,
+                compare_with_plain_arrays{
+                    {even.ref(), odd.ref()}, static_cast<std::uint32_t>(seed), wrong.data()});
+    EXPECT_EQ(wrong[0], 0u);
+    expect_sound_and_empty(even);
+    expect_sound_and_empty(odd);
   }
 }
 

@@ -82,13 +82,14 @@ class lane_array {
   /// No array.
   lane_array() = default;
 
-  /// An array of `size` elements for each lane that comes here together; never waits for one that
-  /// is elsewhere. Each may want another size, but all pass the same `heap`: anything with
-  /// `malloc(bytes)`, aligned to 16 bytes, and `free(void*)`. If a size is above 2^32 - 1, or the
-  /// heap has no memory, all of them get no array. One malloc, and a shuffle for each lane.
+  /// An array of `size` elements for each lane that comes here together with the same `heap`; never
+  /// waits for one that is elsewhere. Each may want another size. `heap` is a trivially copyable
+  /// handle with `malloc(bytes)`, aligned to 16 bytes, and `free(void*)`. If a size is above
+  /// 2^32 - 1, or the heap has no memory, all of them get no array. One malloc, and a shuffle for
+  /// each lane.
   template <class Heap>
   [[nodiscard]] QUARRY_HD static lane_array make(Heap const& heap, std::uint64_t size) {
-    auto const group = simt::lane_group::coalesced<class make_site>();
+    auto const group = simt::lane_group::coalesced<class make_site>().match_bytes(heap);
     std::uint64_t const rows = largest(group, size);
     array_superblock* shared = nullptr;
     if (group.is_leader()) shared = allocate(heap, rows, group.size());
