@@ -70,7 +70,8 @@ class watched_heap {
   }
 
   void take_back() {
-    (void)slice_supply::take_back_from_others(state_of(owner_), slice_supply::no_class, true, simt::patience{500});
+    (void)slice_supply::take_back_from_others(state_of(owner_), slice_supply::no_class, true,
+                                              simt::patience{500});
   }
 
   /// `size` bytes at `memory` were handed out.
@@ -110,7 +111,8 @@ class watched_heap {
     for (std::size_t i = 0; i < held_.size(); ++i) free(i);
     auto& state = state_of(owner_);
     while (slice_supply::any_has_run(state))
-      (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true, simt::patience{500});
+      (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true,
+                                                simt::patience{500});
     if (auto const wrong = owner_.audit(); !wrong.empty())
       return "after all frees: " + wrong.front();
     if (state.segment_tree().count() != segments_) return "a segment was lost";
@@ -133,7 +135,7 @@ class watched_heap {
   std::uint32_t segments_;
   std::map<char*, bytes> live_;
   std::array<char*, 8> held_{};
-  std::array<segment_use, 2> known_{};
+  std::array<segment_use, 2> known_ = {segment_use{}, segment_use{}};
   char* freed_by_several_ = nullptr;
   std::uint64_t errors_ = 0;
   std::string problem_;

@@ -72,7 +72,14 @@ class watched_segment {
   /// The same by a lane that saw in `generation` that there are slices, and goes on only now.
   void claim_late(std::uint32_t generation, std::uint32_t index) {
     word const taken = claim_from_used(generation, index);
-    if (taken != 0) release(index, taken);
+    if (taken == 0) return;
+    if (entry_.load().generation() != generation) problem_ = "a claimer got slices of another use";
+    release(index, taken);
+  }
+
+  /// A free by a lane that knows the segment by a use before the first one.
+  void free_late(std::uint32_t index) {
+    if (free(block_state::last_generation, index, 1)) problem_ = "a late free was not noticed";
   }
 
   /// A claimer that finds none of what it reserved: it leaves what others free twice alone.
@@ -94,8 +101,12 @@ class watched_segment {
 
   /// As slice_supply::give_back_untouched, for a segment of which nothing was handed out.
   void give_back_untouched() {
-    for (std::uint32_t index = 0; index < blocks_; ++index) block_at(index).retire_unused();
-    if (entry_.add_free_blocks(blocks_, blocks_)) give_back();
+    is_untouched_ = true;
+    entry_.store(segment_use::nothing());
+    auto const now = entry_.rest();
+    block_at(0).change_generation(now.generation(), block_state::next_generation(now.generation()));
+    entry_.begin_generation(now);
+    begin_next_use();
   }
 
   [[nodiscard]] block block_at(std::uint32_t index) {
@@ -179,10 +190,17 @@ class watched_segment {
     for (std::uint32_t index = 0; index < blocks_; ++index)
       block_at(index).end_generation(entry_.generation());
     entry_.end_retirement(blocks_);
-    for (std::uint32_t index = blocks_; index < next_blocks_; ++index)
-      block_at(index).change_generation(block_at(index).generation(), entry_.generation());
+    begin_next_use();
+  }
+
+  /// As slice_supply::cut_segments.
+  void begin_next_use() {
+    auto const rest = entry_.rest();
     blocks_ = next_blocks_;
-    entry_.store(segment_use::slices_of(uses_ + 1, entry_.generation()));
+    entry_.store(segment_use::slices_of(uses_ + 1, rest.generation()));
+    for (std::uint32_t index = rest.knows(blocks_) ? blocks_ : rest.known_blocks(); index < blocks_;
+         ++index)
+      block_at(index).change_generation(block_at(index).generation(), rest.generation());
     ++uses_;  // its slices are handed out
   }
 
@@ -206,13 +224,15 @@ class watched_segment {
         taken = old & wanted;
         from_full = taken != 0 && old == from.mask(0);
       }
-      if (entry_.load().generation() != generation)
+      if (entry_.load().generation() != generation && !is_untouched_)
         problem_ = "a lane inside did not keep the segment";
     }
     std::uint32_t const rest = reserved_at_once - count_ones(taken);
     block_state const now = from.leave(rest, from_full);
     if (rest != 0 && now.count() > 0) follow_late(index, now);
-    return taken;
+    if (taken == 0 || now.generation() == generation) return taken;
+    release(index, taken);
+    return 0;
   }
 
   word revive(size_class id, std::uint32_t index) {
@@ -234,6 +254,7 @@ class watched_segment {
   std::uint32_t frees_ = 0;
   std::uint32_t successes_ = 0;
   bool is_drained_ = false;
+  bool is_untouched_ = false;
   std::string problem_;
 };
 
@@ -420,6 +441,14 @@ TEST(SegmentModel, ClaimersOfASegmentThatIsGivenBackUntouched) {
   expect_all_interleavings_hold({.preemptions = 3}, {give_back_and_drain, claim_late(0, 0)});
   expect_all_interleavings_hold({.blocks = 2, .next_blocks = 2, .preemptions = 3},
                                 {give_back_and_drain, claim_late(0, 1), claim_late(1, 0)});
+  // What a late free announces and takes back lets a claimer in.
+  for (std::uint32_t index = 0; index < 2; ++index) {
+    operation const free_late = [index](watched_segment& segment) { segment.free_late(index); };
+    expect_all_interleavings_hold({.blocks = 2, .next_blocks = 2, .preemptions = 3},
+                                  {give_back_and_drain, claim_late(0, index), free_late});
+    expect_all_interleavings_hold({.blocks = 1, .next_blocks = 2, .preemptions = 3},
+                                  {give_back_and_drain, claim_late(0, index), free_late});
+  }
 }
 
 /// The second free meets its block in use, free, or in the next use of the segment.

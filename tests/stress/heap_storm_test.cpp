@@ -124,7 +124,9 @@ void expect_nothing_shared(Machine const& machine, std::uint64_t seed, simt::gri
   machine.run(lanes, what);
   EXPECT_EQ(seen[0].overlaps, 0u);
   EXPECT_GT(seen[0].served, 0u);
-  if (!may_refuse) EXPECT_EQ(seen[0].refused, 0u);
+  if (!may_refuse) {
+    EXPECT_EQ(seen[0].refused, 0u);
+  }
   for (heap const* one : {&first, &second}) {
     for (auto const& line : one->audit()) ADD_FAILURE() << line;
     for (auto kind = fault_kind::double_free; kind != fault_kind::count_;

@@ -95,9 +95,12 @@ class block_state {
 /// no bit. All changes of an open block's state are additions, so that what a late lane adds and
 /// subtracts again cancels out, whatever became of the block in between.
 ///
+/// A claim that was let in looks at the generation again when it leaves (slice_claim), since the
+/// count may have been a late lane's.
+///
 /// Invariants. (1) At rest the count is the number of ones, and `full_words` that of full words.
-/// (2) While a lane is inside, the block does not become free, so its segment keeps its class and
-/// generation. (3) A lane that sees its bit set before, sees a slice that is not in use: a double
+/// (2) While a lane is inside, `close` does not make the block free; and if one of its slices was
+/// handed out its segment keeps its class and generation. (3) A lane that sees its bit set before, sees a slice that is not in use: a double
 /// free. It subtracts what it announced. (4) A block is complete when nobody is inside, all its
 /// words are counted as full, and the count is all its slices. Then no free is under way: a lane
 /// that emptied a full word is inside until it says so, so all bits are ones; so every slice was
@@ -204,13 +207,9 @@ class block {
   /// Leaves, and returns `rest` slices that were reserved and not taken; returns the state after.
   /// `from_full`: the word from which the others were taken was full.
   [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest, bool from_full) const {
-    word const added = change_by_leaving(rest, from_full);
+    word const added = rest * block_state::one_slice - block_state::one_inside -
+                       (from_full ? block_state::one_full_word : 0);
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
-  }
-
-  /// The same with all that was reserved: nothing follows from that.
-  QUARRY_HD void leave_with_all(bool from_full) const {
-    state().add_blindly(change_by_leaving(0, from_full));
   }
 
   /// Opens a free block with all its slices back, and takes up to `count` slices of its first word.
@@ -223,8 +222,8 @@ class block {
   /// Makes a block of which no slice was handed out free. Requires that the caller has the
   /// exclusive right to hand them out.
   QUARRY_HD void retire_unused() const {
-    state().add_blindly(block_state::closed +
-                        block_state::free);  // the segment's count (S) publishes it
+    (void)state().fetch_add(block_state::closed + block_state::free,
+                            block_close_order);  // the segment's count (S) publishes it
   }
 
   /// Opens a block of a segment that becomes free, for the segment's next use. Requires that the
@@ -250,11 +249,6 @@ class block {
   }
 
  private:
-  [[nodiscard]] QUARRY_HD static word change_by_leaving(std::uint32_t rest, bool from_full) {
-    return rest * block_state::one_slice - block_state::one_inside -
-           (from_full ? block_state::one_full_word : 0);
-  }
-
   QUARRY_SLOW static word revive_in(block self, std::uint32_t count) {
     block_state const before{self.state().fetch_and(~block_state::free, block_reserve_order)};
     if (!before.is_free()) return 0;  // (P)

@@ -57,6 +57,7 @@ class heap_ref {
 
   /// `count` objects of `size` bytes, all zero; nullptr also if the product overflows.
   [[nodiscard]] QUARRY_HD void* calloc(bytes count, bytes size) const {
+    if (!usable()) return nullptr;
     if (size != 0 && count > ~bytes{0} / size) return fail(fault_kind::out_of_memory, ~bytes{0});
     void* const result = malloc(count * size);
     if (result != nullptr) std::memset(result, 0, count * size);
@@ -114,7 +115,8 @@ class heap_ref {
     free(pointer);
   }
 
-  /// Bytes that the allocation can hold; 0, and a fault, if `pointer` is not one.
+  /// Bytes that the allocation can hold; 0, and a fault, if none can begin at `pointer`. That it
+  /// was freed is found in the hardened mode only.
   [[nodiscard]] QUARRY_HD bytes usable_size(void const* pointer) const {
     if (!usable()) return 0;
     location const at = locate<from::memory>(pointer);
@@ -271,8 +273,10 @@ class heap_ref {
         return;
       }
     }
-    auto const group = simt::lane_group::coalesced<class free_site>().match(
+    auto group = simt::lane_group::coalesced<class free_site>().match(
         state_, (at.segment << (segment_shift() - 10)) + index);
+    // Lanes that read the entry apart may know the segment by different uses.
+    if (!group.all_equal(at.use.key())) group = group.match(at.use.key());
     word const all = group.or_reduce(own);
     bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
     group.sync();  // what every member wrote comes before the leader's release
@@ -479,8 +483,7 @@ class heap_ref {
     what.size = size;
     what.address = reinterpret_cast<std::uint64_t>(pointer);
     if (kind == fault_kind::out_of_memory) {
-      simt::atomic_ref<std::uint32_t> const free{heap.state_->free_segments};
-      what.free_segments_bytes = bytes{free.load(simt::relaxed)} << heap.segment_shift();  // (L)
+      what.free_segments_bytes = bytes{heap.state_->count_free_segments()} << heap.segment_shift();
     }
     heap.state_->faults.record(what, lanes);
   }

@@ -27,8 +27,8 @@ struct segment_count {
   [[nodiscard]] QUARRY_HD std::uint32_t read_most() {
     return simt::atomic_ref<std::uint32_t>{most}.load(simt::relaxed);
   }  // (L)
-  QUARRY_HD void subtract() {
-    simt::atomic_ref<std::uint32_t>{now}.fetch_sub(1, simt::relaxed);
+  QUARRY_HD void subtract(std::uint32_t count) {
+    simt::atomic_ref<std::uint32_t>{now}.fetch_sub(count, simt::relaxed);
   }  // (L)
 };
 
@@ -74,6 +74,18 @@ struct heap_state {
   padded_word slots[slots_per_class * max_size_classes];
   // as many as `segments_reserved`, rounded up to a power of two
   segment_entry segments[1];
+
+  /// How many segments are free: a hint. Lanes count later than they claim or insert, so the number
+  /// may be below zero for a moment, which is given as 0.
+  [[nodiscard]] QUARRY_HD std::uint32_t count_free_segments() {
+    auto const now = static_cast<std::int32_t>(
+        simt::atomic_ref<std::uint32_t>{free_segments}.load(simt::relaxed));  // (L)
+    return now < 0 ? 0 : static_cast<std::uint32_t>(now);
+  }
+  QUARRY_HD void change_free_segments(std::int32_t by) {
+    simt::atomic_ref<std::uint32_t>{free_segments}.fetch_add(static_cast<std::uint32_t>(by),
+                                                             simt::relaxed);  // (L)
+  }
 
   /// Bytes of a state for so many segments.
   [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t reserved) {

@@ -13,11 +13,16 @@ class large_allocations {
   /// Claims `count` segments, and says in the table what they are used for. Returns the first, or
   /// `bit_tree::none`. O(segments / 64) for each try.
   QUARRY_SLOW static std::uint32_t claim(heap_state& state, std::uint32_t count) {
-    std::uint32_t first = state.segment_tree().claim_back(count);
-    if (first == bit_tree::none) first = simt::far_call(&claim_from_classes, state, count);
+    std::uint32_t first = bit_tree::none;
+    // A claim that fails holds some segments for a moment, which another one then misses.
+    QUARRY_NO_UNROLL
+    for (std::uint32_t looks = 4; looks != 0 && first == bit_tree::none; --looks) {
+      first = state.segment_tree().claim_back(count);
+      if (first == bit_tree::none) first = simt::far_call(&claim_from_classes, state, count);
+      if (state.count_free_segments() < count) break;
+    }
     if (first == bit_tree::none) return first;
-    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_sub(count,
-                                                                   simt::relaxed);  // (L) a hint
+    state.change_free_segments(-static_cast<std::int32_t>(count));
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 1; i < count; ++i) state.segments[first + i].store(segment_use::tail(i));
     state.segments[first].store(segment_use::head(count));
@@ -33,8 +38,7 @@ class large_allocations {
     for (std::uint32_t i = 1; i < count; ++i)
       state.segments[first + i].store(segment_use::nothing());
     state.segment_tree().insert_run(first, count);
-    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(count,
-                                                                   simt::relaxed);  // (L) a hint
+    state.change_free_segments(static_cast<std::int32_t>(count));
     return true;
   }
 

@@ -42,6 +42,11 @@ class segment_use {
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const {
     return static_cast<std::uint32_t>(bits_ >> 32);
   }
+  /// The use of slices in 32 bits: which class, in which generation.
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t key() const {
+    static_assert(block_state::generation_bits <= 24 && kind_slices + max_size_classes <= 256);
+    return generation() << 8 | kind();
+  }
   [[nodiscard]] QUARRY_HD constexpr word bits() const { return bits_; }
   QUARRY_HD friend constexpr bool operator==(segment_use a, segment_use b) {
     return a.bits_ == b.bits_;
@@ -117,6 +122,22 @@ struct alignas(64) segment_entry {
     slice_shape shape;
   };
 
+  /// How its next use finds it.
+  struct between_uses {
+    word bits;  // as `count`
+
+    /// What its blocks will carry.
+    [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return generation_of(bits); }
+
+    /// How many of its blocks do already; 0: all.
+    [[nodiscard]] QUARRY_HD std::uint32_t known_blocks() const {
+      return static_cast<std::uint32_t>(bits >> known_shift);
+    }
+    [[nodiscard]] QUARRY_HD bool knows(std::uint32_t blocks) const {
+      return blocks - 1 <= known_blocks() - 1;
+    }
+  };
+
   word use;
   word shape;  // behind `use`, since both are read at once
   word count;
@@ -175,6 +196,14 @@ struct alignas(64) segment_entry {
                         simt::release);  // (S)
   }
 
+  /// The next generation begins for a segment of which no slice was handed out, and which the caller
+  /// owns. Of its blocks only the first one has it.
+  QUARRY_HD void begin_generation(between_uses now) {
+    std::uint32_t const own = now.generation();
+    counter().add_blindly((block_state::next_generation(own) - own) * one_generation +
+                          (1 - word{now.known_blocks()}) * (word{1} << known_shift));  // (S)
+  }
+
   /// Reserves a free block, to revive it or to add it again. False if there is none.
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
     word now = counter().load(simt::relaxed);  // (H)
@@ -184,22 +213,6 @@ struct alignas(64) segment_entry {
     }
     return false;
   }
-
-  /// How its next use finds it.
-  struct between_uses {
-    word bits;  // as `count`
-
-    /// What its blocks will carry.
-    [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return generation_of(bits); }
-
-    /// How many of its blocks do already; 0: all.
-    [[nodiscard]] QUARRY_HD std::uint32_t known_blocks() const {
-      return static_cast<std::uint32_t>(bits >> known_shift);
-    }
-    [[nodiscard]] QUARRY_HD bool knows(std::uint32_t blocks) const {
-      return blocks - 1 <= known_blocks() - 1;
-    }
-  };
 
   /// For the lane that formats it.
   [[nodiscard]] QUARRY_HD between_uses rest() { return {simt::load_owned(count)}; }

@@ -19,9 +19,9 @@ struct slice_request {
 
   heap_state* state;
   size_class id;
-  std::uint32_t count;       // slices wanted
+  std::uint32_t count;                              // slices wanted
   simt::patience patience{microseconds_to_refuse};  // with the whole group
-  std::uint32_t random = 0;  // where to begin looking
+  std::uint32_t random = 0;                         // where to begin looking
   source from = source::nothing;
   std::uint32_t slot = 0;        // tickets: which slot
   std::uint32_t segment = 0;     // bits
@@ -77,6 +77,7 @@ class slice_claim {
     QUARRY_NO_UNROLL
     for (std::uint32_t left = masks; left != 0; --left) {
       if (simt::far_call(&claim_in_mask, request, segment, mask)) return true;
+      if (request.patience.is_over()) return false;
       if (++mask == masks) mask = 0;
     }
     return false;
@@ -122,8 +123,11 @@ class slice_claim {
     return true;
   }
 
-  /// Slices of a block that is not free. Being inside a block that was claimable in this lane's
-  /// generation keeps the segment's class; otherwise the lane only leaves.
+  /// Slices of a block that is not free. Being inside keeps the block from becoming free, but not a
+  /// segment of which nothing was handed out from being given back: a late announcement may let a
+  /// lane into such a block. What it takes then is of a later use, in which it holds slices like any
+  /// other owner; so it releases them. It knows by the generation when it leaves, which is before
+  /// anybody gets the slices: their release must not meet this lane inside.
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
     block const from = request.state->block_at(request.id, segment, block_index);
@@ -134,16 +138,13 @@ class slice_claim {
         reserved == 0 ? 0
                       : simt::far_call(&claim_reserved, request, segment, block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
-    bool const from_full = taken != 0 && request.from_full;
-    if (rest == 0) {
-      from.leave_with_all(from_full);
-      return taken;
-    }
-    block_state const now = from.leave(rest, from_full);
+    block_state const now = from.leave(rest, taken != 0 && request.from_full);
     // What was returned may be all that there is, or complete the block.
-    if (now.count() > 0)
+    if (rest != 0 && now.count() > 0)
       simt::far_call(&slice_return::follow_late, *request.state, segment, block_index, now);
-    return taken;
+    if (taken == 0 || now.generation() == request.generation) return taken;
+    simt::far_call(&slice_return::release_held, *request.state, segment, request.index, taken);
+    return 0;
   }
 
   /// Up to `count` slices, which the caller has reserved, of one word of the block. None if they

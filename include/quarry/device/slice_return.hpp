@@ -47,11 +47,14 @@ class slice_return {
     return {old & slices, false};
   }
 
-  /// The same for slices that nobody was handed.
-  QUARRY_SLOW static void release_far(heap_state& state, size_class id, std::uint32_t segment,
-                                      std::uint32_t index, word slices) {
-    (void)release(state, id, state.segments[segment].generation(),
-                  state.block_at(id, segment, index / words_per_block), segment, index, slices);
+  /// The same for slices of the segment's present use, which the caller holds: nobody was handed
+  /// them.
+  QUARRY_SLOW static void release_held(heap_state& state, std::uint32_t segment,
+                                       std::uint32_t index, word slices) {
+    segment_use const use = state.segments[segment].load();
+    (void)release(state, use.slices_class(), use.generation(),
+                  state.block_at(use.slices_class(), segment, index / words_per_block), segment,
+                  index, slices);
   }
 
   /// Subtracts what was announced to a block that is closed or of another generation. What stood
@@ -78,6 +81,7 @@ class slice_return {
   /// state to `now`.
   QUARRY_SLOW static void follow_late(heap_state& state, std::uint32_t segment,
                                       std::uint32_t block_index, block_state now) {
+    simt::fence_after_loads();                               // and after the change
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
     if (!use.is_slices() || use.generation() != now.generation()) return;
     size_class const id = use.slices_class();
@@ -116,9 +120,9 @@ class slice_return {
     }
     simt::far_call(&end_generation, state, id, segment);
     entry.end_retirement(blocks);  // (E) the tree's insert publishes all of it
-    state.held[id].subtract();
+    state.held[id].subtract(1);
     state.segment_tree().insert(segment);
-    simt::atomic_ref<std::uint32_t>{state.free_segments}.fetch_add(1, simt::relaxed);  // (L) a hint
+    state.change_free_segments(1);
   }
 
   /// Brings the blocks of a segment that becomes free to its next generation.

@@ -30,6 +30,7 @@ class slice_supply {
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
     request.state->slot(request.id, simt::spread() % slots_per_class).rewind();
+    (void)request.patience.ends();  // it begins
     simt::patience stall{microseconds_to_stall};
     word run_before = 0;
     QUARRY_NO_UNROLL
@@ -124,7 +125,8 @@ class slice_supply {
     std::uint32_t touched = 0;  // units, up to the last
     QUARRY_UNROLL_4
     for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      std::uint32_t const next = block_slot::ticket_of(state.slot(id, i).peek());
+      std::uint32_t const next =
+          tickets_taken(shape, run, i, block_slot::ticket_of(state.slot(id, i).peek()));
       std::uint32_t const units =
           next == 0 ? 0 : ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
       if (units > touched) touched = units;
@@ -222,8 +224,7 @@ class slice_supply {
   /// Whether more than a sixteenth of the segments is free: then fresh slices come before those
   /// that came back.
   [[nodiscard]] QUARRY_HD static bool is_roomy(heap_state& state) {
-    return simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed) >
-           state.segments_mapped / 16;  // (L) a hint
+    return state.count_free_segments() > state.segments_mapped / 16;
   }
 
   static constexpr std::uint32_t few_tries = 4;
@@ -239,8 +240,8 @@ class slice_supply {
     size_class const id = request.id;
     // A search may miss what another lane is putting right (bit_tree::successor): the leaves tell.
     bool const is_empty = all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
-    if (is_empty &&
-        (!others_have_run(state, id) || !simt::far_call(&take_back_from_others, state, id, all, request.patience)))
+    if (is_empty && (!others_have_run(state, id) ||
+                     !simt::far_call(&take_back_from_others, state, id, all, request.patience)))
       return false;
     if (!state.run(id).lock(seen)) return true;
     bool const opened = simt::far_call(&open_run, state, id);
@@ -309,16 +310,24 @@ class slice_supply {
     std::uint32_t tickets[slots_per_class];  // the next of each slot
   };
 
+  /// How many of a slot's tickets were taken, if the next one is `next`: invalid ones count, too.
+  [[nodiscard]] QUARRY_HD static std::uint32_t tickets_taken(class_shape const& shape,
+                                                             segment_run run, std::uint32_t slot,
+                                                             std::uint32_t next) {
+    std::uint32_t const all = block_slot::tickets_of(shape, run, slot);
+    return next < all ? next : all;
+  }
+
   /// Closes the slots of a run and notes where they were.
   QUARRY_SLOW static void close_slots(closed_run& closed) {
-    std::uint32_t const unit_shift = closed.state->shapes[closed.id].unit_shift;
+    class_shape const& shape = closed.state->shapes[closed.id];
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      std::uint32_t const next =
-          block_slot::ticket_of(closed.state->slot(closed.id, i).close(closed.run.next(0, 0)));
+      word const before = closed.state->slot(closed.id, i).close(closed.run.next(0, 0));
+      std::uint32_t const next = tickets_taken(shape, closed.run, i, block_slot::ticket_of(before));
       closed.tickets[i] = next;
       if (next == 0) continue;
-      std::uint32_t const touched = ((next - 1) >> unit_shift) * slots_per_class + i + 1;
+      std::uint32_t const touched = ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
       if (touched > closed.used_units) closed.used_units = touched;
     }
   }
@@ -326,35 +335,40 @@ class slice_supply {
   /// Gives back what a closed run had not handed out.
   QUARRY_SLOW static void give_back_run(closed_run const& closed) {
     std::uint32_t const units = closed.state->shapes[closed.id].units;
+    std::uint32_t const touched = (closed.used_units + units - 1) / units;  // segments
+    if (touched < closed.run.count())
+      simt::far_call(&give_back_untouched, *closed.state, closed.id, closed.run.first() + touched,
+                     closed.run.count() - touched);
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = closed.run.count(); i-- > 0;) {
-      if (i * units >= closed.used_units) {
-        simt::far_call(&give_back_untouched, *closed.state, closed.id, closed.run.first() + i);
-      } else {
-        give_back_unused(closed, i);
-      }
-    }
+    for (std::uint32_t i = touched; i-- > 0;) give_back_unused(closed, i);
   }
 
-  /// Gives back a segment of which no slice was handed out.
-  QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id,
-                                              std::uint32_t segment) {
-    std::uint32_t const blocks = state.blocks_of(id);
-    word* const words = &state.word_at(segment, 0);
-    std::uint32_t const shift = state.segment_shift;
-    std::uint32_t const slices = state.shapes[id].slice.slices();
+  /// Gives back `count` segments from `first` on of which no slice was handed out. Their blocks are
+  /// empty and open, and stay so. That the first one is of the next generation, and the entry says
+  /// that the others are not, suffices: whoever cuts the segment next brings up what it needs. A
+  /// lane that comes late and still finds its generation finds nothing to take.
+  QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t first,
+                                              std::uint32_t count) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < blocks; ++i)
-      heap_state::block_in(words, shift, slices, i).retire_unused();
-    if (state.segments[segment].add_free_blocks(blocks, blocks)) {
-      simt::far_call(&slice_return::give_back_segment, state, id, segment);
-      return;
+    for (std::uint32_t i = 0; i < count; ++i)
+      state.segments[first + i].store(segment_use::nothing());
+    simt::fence_before_stores();
+    std::uint32_t const masks = (state.blocks_of(id) + bits_per_word - 1) / bits_per_word;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < count; ++i) {
+      QUARRY_NO_UNROLL
+      for (std::uint32_t mask = 0; mask < masks; ++mask) {
+        state.advertised_at(first + i, mask)
+            .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
+      }
+      auto const now = state.segments[first + i].rest();
+      state.block_at(id, first + i, 0)
+          .change_generation(now.generation(), block_state::next_generation(now.generation()));
+      state.segments[first + i].begin_generation(now);
     }
-    // A lane that comes late from an earlier use has reserved a block, to revive it or to add it
-    // again.
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < blocks; ++i)
-      simt::far_call(&slice_return::advertise, state, id, segment, i);
+    state.held[id].subtract(count);
+    state.segment_tree().insert_run(first, count);  // publishes all of it
+    state.change_free_segments(static_cast<std::int32_t>(count));
   }
 
   /// Gives back those slices of the run's segment number `index` whose tickets were not taken.
@@ -385,7 +399,7 @@ class slice_supply {
         simt::far_call(&slice_return::advertise, state, id, segment, begin / slices_per_block);
         simt::far_call(&slice_return::add_free_block, state, id, segment);
       } else {
-        simt::far_call(&slice_return::release_far, state, id, segment, begin / bits_per_word,
+        simt::far_call(&slice_return::release_held, state, segment, begin / bits_per_word,
                        low_bits(here) << bit);
       }
       begin += here;
@@ -397,8 +411,7 @@ class slice_supply {
   /// memory abounds, or nobody else needs any, a class takes as much again as it once held, later
   /// a quarter of that. Some is left to others, if there are any.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
-    std::uint32_t const there =
-        simt::atomic_ref<std::uint32_t>{state.free_segments}.load(simt::relaxed);  // (L) a hint
+    std::uint32_t const there = state.count_free_segments();
     bool const is_alone = !others_have_run(state, id);
     bool const is_half_free = there > state.segments_mapped / 2;
     bool const abounds = is_alone || is_half_free;
@@ -415,7 +428,6 @@ class slice_supply {
   /// Claims segments, formats them for class `id` and opens its slots on them. Requires the class's
   /// lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
-    simt::atomic_ref<std::uint32_t> free_segments{state.free_segments};
     std::uint32_t const wanted = simt::far_call(&length_of_next_run, state, id);
     // before the claim: who finds no segment then sees that we have them
     set_has_run(state, id, true);
@@ -426,7 +438,7 @@ class slice_supply {
       set_has_run(state, id, false);
       return false;
     }
-    free_segments.fetch_sub(found.count, simt::relaxed);  // (L) a hint
+    state.change_free_segments(-static_cast<std::int32_t>(found.count));
     state.held[id].add(found.count);
     if constexpr (is_on(mitigation::poison)) {
       for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
