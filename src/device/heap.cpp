@@ -236,7 +236,7 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
     std::uint32_t const wanted = std::min(learned_[id], block_slot::longest_run(state.shapes[id]));
     bool const fits = wanted != 0 && next + wanted <= end;
     if (!fits) continue;
-    slice_supply::format_run(state, id, segment_run{}.next(next, wanted));
+    run_segments::format_run(state, id, segment_run{}.next(next, wanted));
     state.runs[id].value &= ~class_run::busy_bit;
     state.with_run[id / bits_per_word] |= word{1} << id % bits_per_word;
     for (std::uint32_t i = 0; i < wanted; ++i) (void)tree.claim(next + i);

@@ -236,6 +236,41 @@ void run_on(int device, heap const& owner) {
   cudaFree(nulls);
 }
 
+/// Its frame is larger than what CUDA's default limit leaves for the slow paths.
+struct sums_a_large_frame {
+  heap_ref heap;
+  std::uint32_t* wrong;
+  QUARRY_HD void operator()() const {
+    constexpr std::uint32_t count = 2048;
+    std::uint32_t volatile numbers[count];
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    for (std::uint32_t i = 0; i < count; ++i) numbers[i] = i * rank;
+    for (bytes const size : {24, 5000, 200}) {
+      auto* const memory = static_cast<std::uint32_t*>(heap.malloc(size));
+      if (memory != nullptr) *memory = rank;
+      heap.free(memory);
+    }
+    std::uint32_t sum = 0;
+    for (std::uint32_t i = 0; i < count; ++i) sum += numbers[(i * 37) % count];
+    if (sum != rank * (count * (count - 1) / 2))
+      simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
+  }
+};
+
+TEST(HeapOnCuda, ServesKernelsWithLargeFramesAndLeavesTheStackLimitAsItIs) {
+  std::size_t before = 0;
+  simt::check_cuda(cudaDeviceGetLimit(&before, cudaLimitStackSize), "cudaDeviceGetLimit");
+  heap const owner{{.bytes = 64_MiB, .where = machine::cuda}};
+  std::size_t after = 0;
+  simt::check_cuda(cudaDeviceGetLimit(&after, cudaLimitStackSize), "cudaDeviceGetLimit");
+  EXPECT_EQ(after, before);
+  test::cuda_machine::array<std::uint32_t> wrong(1);
+  simt::launch_cuda({512, 256}, sums_a_large_frame{owner.ref(), wrong.data()});
+  simt::check_cuda(cudaDeviceSynchronize(), "kernel");
+  EXPECT_EQ(wrong[0], 0u);
+  EXPECT_TRUE(owner.audit().empty());
+}
+
 /// A heap on each of two GPUs; every call is made while the other one is current.
 TEST(HeapOnTwoDevices, WorksWhicheverDeviceIsCurrentAndLeavesItSo) {
   int count = 0;

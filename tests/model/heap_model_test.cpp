@@ -71,7 +71,7 @@ class watched_heap {
 
   void take_back() {
     (void)slice_supply::take_back_from_others(state_of(owner_), slice_supply::no_class, true,
-                                              simt::patience{500});
+                                              simt::patience{});
   }
 
   /// `size` bytes at `memory` were handed out.
@@ -112,7 +112,7 @@ class watched_heap {
     auto& state = state_of(owner_);
     while (slice_supply::any_has_run(state))
       (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true,
-                                                simt::patience{500});
+                                                simt::patience{});
     if (auto const wrong = owner_.audit(); !wrong.empty())
       return "after all frees: " + wrong.front();
     if (state.segment_tree().count() != segments_) return "a segment was lost";

@@ -99,7 +99,7 @@ class watched_segment {
     if (block_at(index).close(complete)) add_free_block();
   }
 
-  /// As slice_supply::give_back_untouched, for a segment of which nothing was handed out.
+  /// As run_segments::give_back_untouched, for a segment of which nothing was handed out.
   void give_back_untouched() {
     is_untouched_ = true;
     entry_.store(segment_use::nothing());
@@ -178,7 +178,7 @@ class watched_segment {
     if (entry_.add_free_blocks(1, blocks_)) give_back();
   }
 
-  /// As slice_return::give_back_segment and slice_supply::format_run.
+  /// As slice_return::give_back_segment and run_segments::format_run.
   void give_back() {
     for (std::uint32_t index = 0; index < blocks_; ++index) {
       if (!block_state{states_[index]}.is_free()) problem_ = "returned with a slice in use";
@@ -193,7 +193,7 @@ class watched_segment {
     begin_next_use();
   }
 
-  /// As slice_supply::cut_segments.
+  /// As run_segments::format_run.
   void begin_next_use() {
     auto const rest = entry_.rest();
     blocks_ = next_blocks_;

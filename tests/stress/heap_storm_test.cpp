@@ -237,5 +237,40 @@ TYPED_TEST(HeapStorm, TellsOneOfTwoFreesOfOnePointerAtTheSameTimeAndIsSoundAfter
   }
 }
 
+#ifdef __CUDACC__
+/// Two kernels at a time, on streams of their own, use one heap, and free what the other allocated.
+TEST(HeapStormOnStreams, NothingIsSharedByKernelsThatRunAtTheSameTime) {
+  constexpr bytes heap_bytes = 256_MiB;
+  constexpr std::uint32_t steps = 100;
+  heap const owner{{.bytes = heap_bytes, .where = machine::cuda}};
+  cuda_machine::array<std::uint32_t> shadow(shadow_map::words_for(owner.region_bytes()));
+  cuda_machine::array<std::uint64_t> boxes(mailboxes);
+  cuda_machine::array<counts> seen(1);
+  shadow_map const map{shadow.data(), owner.region()};
+  cudaStream_t streams[2];
+  for (auto& stream : streams)
+    simt::check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  for (std::uint32_t round = 0; round < 8; ++round) {
+    storm const what{{owner.ref(), owner.ref()},
+                     {map, map},
+                     boxes.data(),
+                     seen.data(),
+                     round,
+                     steps,
+                     4096,
+                     false};
+    simt::launch_cuda({60, 256}, what, streams[round % 2]);
+  }
+  for (auto const stream : streams) {
+    simt::check_cuda(cudaStreamSynchronize(stream), "kernel");
+    cudaStreamDestroy(stream);
+  }
+  EXPECT_EQ(seen[0].overlaps, 0u);
+  EXPECT_EQ(seen[0].served, 8u * 60 * 256 * steps);
+  for (auto const& line : owner.audit()) ADD_FAILURE() << line;
+  EXPECT_FALSE(owner.first_fault().has_value());
+}
+#endif
+
 }  // namespace
 }  // namespace quarry::test

@@ -100,14 +100,15 @@ class block_state {
 ///
 /// Invariants. (1) At rest the count is the number of ones, and `full_words` that of full words.
 /// (2) While a lane is inside, `close` does not make the block free; and if one of its slices was
-/// handed out its segment keeps its class and generation. (3) A lane that sees its bit set before, sees a slice that is not in use: a double
-/// free. It subtracts what it announced. (4) A block is complete when nobody is inside, all its
-/// words are counted as full, and the count is all its slices. Then no free is under way: a lane
-/// that emptied a full word is inside until it says so, so all bits are ones; so every slice was
-/// announced and came back, and nothing else was announced. Hence completeness can be read off the
-/// state, and one compare-and-swap closes the block. (5) Of lanes that bring the count above zero
-/// each advertises the block. (6) The addition that makes the block complete shows it to its lane,
-/// which closes the block: it counted a word, left, or subtracted what it announced.
+/// handed out its segment keeps its class and generation. (3) A lane that sees its bit set before,
+/// sees a slice that is not in use: a double free. It subtracts what it announced. (4) A block is
+/// complete when nobody is inside, all its words are counted as full, and the count is all its
+/// slices. Then no free is under way: a lane that emptied a full word is inside until it says so,
+/// so all bits are ones; so every slice was announced and came back, and nothing else was
+/// announced. Hence completeness can be read off the state, and one compare-and-swap closes the
+/// block. (5) Of lanes that bring the count above zero each advertises the block. (6) The addition
+/// that makes the block complete shows it to its lane, which closes the block: it counted a word,
+/// left, or subtracted what it announced.
 ///
 /// The count may be ahead of the bits while a release is under way: a claimer that does not find
 /// what it reserved returns it. A lane that frees a slice twice, or a slice of another generation,

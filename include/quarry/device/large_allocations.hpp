@@ -47,9 +47,10 @@ class large_allocations {
   /// is hope, but not for ever.
   QUARRY_SLOW static std::uint32_t claim_from_classes(heap_state& state, std::uint32_t count) {
     std::uint32_t first = bit_tree::none;
-    simt::patience patience{slice_request::microseconds_to_refuse};
+    simt::patience patience;
     QUARRY_NO_UNROLL
-    while (first == bit_tree::none && slice_supply::any_has_run(state) && !patience.ends()) {
+    while (first == bit_tree::none && slice_supply::any_has_run(state) &&
+           !patience.ends_after(slice_supply::microseconds_without_hope)) {
       (void)simt::far_call(&slice_supply::take_back_from_others, state, slice_supply::no_class,
                            true, patience);
       first = state.segment_tree().claim_back(count);

@@ -196,8 +196,8 @@ struct alignas(64) segment_entry {
                         simt::release);  // (S)
   }
 
-  /// The next generation begins for a segment of which no slice was handed out, and which the caller
-  /// owns. Of its blocks only the first one has it.
+  /// The next generation begins for a segment of which no slice was handed out, and which is the
+  /// caller's. Of its blocks only the first one has it.
   QUARRY_HD void begin_generation(between_uses now) {
     std::uint32_t const own = now.generation();
     counter().add_blindly((block_state::next_generation(own) - own) * one_generation +
@@ -216,6 +216,21 @@ struct alignas(64) segment_entry {
 
   /// For the lane that formats it.
   [[nodiscard]] QUARRY_HD between_uses rest() { return {simt::load_owned(count)}; }
+
+  /// The same of this segment and those behind it.
+  static constexpr std::uint32_t at_once = 8;
+  QUARRY_HD void rest_of_several(between_uses (&each)[at_once]) {
+    word counts[at_once];
+    simt::load_owned<sizeof(segment_entry)>(count, counts);
+    for (std::uint32_t i = 0; i < at_once; ++i) each[i].bits = counts[i];
+  }
+
+  /// Cuts the segment, which is free and the caller's, into slices of class `id`.
+  QUARRY_HD void cut(size_class id, std::uint32_t generation, slice_shape into,
+                     std::uint32_t run_key) {
+    set_run_key(run_key);
+    store(segment_use::slices_of(id, generation), into);
+  }
 
   /// What its blocks carry in its present use. For the lane that gives it back.
   [[nodiscard]] QUARRY_HD std::uint32_t generation() { return rest().generation(); }

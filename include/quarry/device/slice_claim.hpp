@@ -13,15 +13,15 @@ namespace quarry {
 /// allocates run at once.
 struct slice_request {
   /// How long a lane tries when there are no free segments and others always come before it.
-  static constexpr std::uint32_t microseconds_to_refuse = 500;
+  static constexpr std::uint32_t microseconds_to_refuse = 2000;
 
   enum class source : std::uint32_t { nothing, tickets, bits };
 
   heap_state* state;
   size_class id;
-  std::uint32_t count;                              // slices wanted
-  simt::patience patience{microseconds_to_refuse};  // with the whole group
-  std::uint32_t random = 0;                         // where to begin looking
+  std::uint32_t count;        // slices wanted
+  simt::patience patience{};  // with the whole group
+  std::uint32_t random = 0;   // where to begin looking
   source from = source::nothing;
   std::uint32_t slot = 0;        // tickets: which slot
   std::uint32_t segment = 0;     // bits
@@ -29,6 +29,11 @@ struct slice_request {
   std::uint32_t index = 0;       // bits: of the word in its segment
   word value = 0;                // tickets: the slot before; bits: which slices of the word
   bool from_full = false;        // bits: that word was full
+
+  /// The lane gives up unless it finds something at once.
+  [[nodiscard]] QUARRY_HD bool is_late() const {
+    return patience.has_lasted(microseconds_to_refuse);
+  }
 };
 
 /// Claims slices that came back: class tree, segment, block, word, each found by a hint and decided
@@ -52,7 +57,7 @@ class slice_claim {
       std::uint32_t const segment = request.state->class_tree(request.id).any(request.random);
       if (segment == bit_tree::none) return false;
       if (simt::far_call(&claim_in_segment, request, segment)) return true;
-      if (request.patience.is_over()) return false;
+      if (request.is_late()) return false;
       simt::pause();
       request.random = mix(request.random);
     }
@@ -77,7 +82,7 @@ class slice_claim {
     QUARRY_NO_UNROLL
     for (std::uint32_t left = masks; left != 0; --left) {
       if (simt::far_call(&claim_in_mask, request, segment, mask)) return true;
-      if (request.patience.is_over()) return false;
+      if (request.is_late()) return false;
       if (++mask == masks) mask = 0;
     }
     return false;
@@ -123,11 +128,11 @@ class slice_claim {
     return true;
   }
 
-  /// Slices of a block that is not free. Being inside keeps the block from becoming free, but not a
-  /// segment of which nothing was handed out from being given back: a late announcement may let a
-  /// lane into such a block. What it takes then is of a later use, in which it holds slices like any
-  /// other owner; so it releases them. It knows by the generation when it leaves, which is before
-  /// anybody gets the slices: their release must not meet this lane inside.
+  /// Slices of a block that is not free. To be inside keeps the block from becoming free, but does
+  /// not keep a segment of which nothing was handed out from being given back, and a late lane's
+  /// announcement may let a claimer into such a block. What it takes then is of a later use. It
+  /// holds those slices like any other owner, and releases them. It sees this by the generation
+  /// when it leaves, and hands nothing out before: their release must not meet this lane inside.
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
     block const from = request.state->block_at(request.id, segment, block_index);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "quarry/device/mitigations.hpp"
+#include "quarry/device/run_segments.hpp"
 #include "quarry/device/slice_claim.hpp"
 
 namespace quarry {
@@ -30,8 +31,8 @@ class slice_supply {
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
     request.state->slot(request.id, simt::spread() % slots_per_class).rewind();
-    (void)request.patience.ends();  // it begins
-    simt::patience stall{microseconds_to_stall};
+    (void)request.patience.ends_after(0);  // it begins
+    simt::patience stall;
     word run_before = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
@@ -41,18 +42,31 @@ class slice_supply {
       if (now == outcome::wait) {
         if (run != run_before) stall.begin();
         run_before = run;
-        if (stall.ends()) return supply::stalled;
+        if (stall.ends_after(microseconds_to_stall)) return supply::stalled;
         continue;
       }
-      if (request.patience.ends() && request.state->segment_tree().empty()) break;
-      if (!simt::far_call(&replace_run, request, run, empty_looks == looks_before_refusal / 2)) {
-        // What another lane frees, reserves or returns at this moment is in no tree: look again.
-        ++empty_looks;
-        simt::pause();
-      }
+      bool const is_last = is_hopeless(request);
+      if (request.is_late() && request.state->segment_tree().empty()) break;
+      if (simt::far_call(&replace_run, request, run,
+                         is_last || empty_looks == looks_before_refusal / 2))
+        continue;
+      if (is_last) break;
+      // What another lane frees, reserves or returns at this moment is in no tree: look again.
+      ++empty_looks;
+      simt::pause();
     }
     return supply::exhausted;
   }
+
+  /// Whether it took a while, and there is neither a free segment nor a slice that came back: if
+  /// others have nothing to take back either, there is no memory.
+  [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request) {
+    return request.patience.ends_after(microseconds_without_hope) &&
+           request.state->segment_tree().empty() && request.state->class_tree(request.id).empty();
+  }
+
+  /// How long a lane looks when there is neither a free segment nor a slice that came back.
+  static constexpr std::uint32_t microseconds_without_hope = 500;
 
   /// Looks that find nothing before a refusal. What a free announced, and the lane that is to say
   /// so did not yet advertise, is seen by none of the trees for about the time of one look.
@@ -101,16 +115,18 @@ class slice_supply {
   /// Takes back what the runs of classes other than `id` have not handed out, until a segment is
   /// free; with `no_class`, of all classes. True if a segment is free after that. Unless `all`,
   /// only of runs with a segment of which nothing was handed out: what others are served from, and
-  /// what takes a while to return, stays. Ends early if `patience` is over.
+  /// what takes a while to return, stays. Ends early if it lasts too long.
   QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id, bool all,
                                                 simt::patience const& patience) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
       word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
-      for (; classes != 0 && !patience.is_over(); classes &= classes - 1) {
+      for (; classes != 0 && !patience.has_lasted(slice_request::microseconds_to_refuse);
+           classes &= classes - 1) {
         size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other == id || (!all && !simt::far_call(&has_untouched, state, other))) continue;
+        if (other == id || (!all && !simt::far_call(&run_segments::has_untouched, state, other)))
+          continue;
         if (!simt::far_call(&take_back, state, other)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
       }
@@ -118,31 +134,16 @@ class slice_supply {
     return !state.segment_tree().empty();
   }
 
-  /// Whether the last segment of the run of class `id` seems untouched.
-  QUARRY_SLOW static bool has_untouched(heap_state& state, size_class id) {
-    class_shape const& shape = state.shapes[id];
-    segment_run const run = class_run::run_of(state.run(id).peek());
-    std::uint32_t touched = 0;  // units, up to the last
-    QUARRY_UNROLL_4
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      std::uint32_t const next =
-          tickets_taken(shape, run, i, block_slot::ticket_of(state.slot(id, i).peek()));
-      std::uint32_t const units =
-          next == 0 ? 0 : ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
-      if (units > touched) touched = units;
-    }
-    return run.count() != 0 && touched <= (run.count() - 1) * shape.units;
-  }
-
   /// Ends the run of class `id` and gives back what it had not handed out. False if the run was
   /// being replaced.
   QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {
     word const seen = state.run(id).peek();
     if (!state.run(id).lock(seen)) return false;
-    closed_run closed{&state, id, class_run::run_of(seen), 0, {}};
+    run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, {}};
     state.run(id).set(closed.run.next(0, 0), slots_per_class);
-    simt::far_call(&close_slots, closed);
-    if (class_run::used_up(seen) != slots_per_class) simt::far_call(&give_back_run, closed);
+    simt::far_call(&run_segments::close_slots, closed);
+    if (class_run::used_up(seen) != slots_per_class)
+      simt::far_call(&run_segments::give_back_run, closed);
     // after the segments are back: who sees none of both has missed nothing
     set_has_run(state, id, false);
     state.run(id).unlock();
@@ -165,62 +166,6 @@ class slice_supply {
     return others_have_run(state, no_class);
   }
 
-  /// Cuts the segments of `run`, which the caller has claimed, for class `id`, and opens the
-  /// class's slots on it. Requires the class's lock. The host calls it, too, for a state of its
-  /// own, of whose segments none was used.
-  QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < run.count(); i += at_once)
-      simt::far_call(&cut_segments, state, id, run, i);
-    std::uint32_t const units = run.count() * state.shapes[id].units;
-    // slots without a unit are used up
-    state.run(id).set(run, units < slots_per_class ? slots_per_class - units : 0);
-    simt::fence_before_stores();
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
-  }
-
-  /// Words that are read together, so that all are on their way at once.
-  static constexpr std::uint32_t at_once = 4;
-
-  /// Cuts the segments of `run` from number `begin` on, `at_once` at most. Calls nothing in the
-  /// usual case: while many lanes wait, what a call saves is soon out of the nearest cache.
-  QUARRY_SLOW static void cut_segments(heap_state& state, size_class id, segment_run run,
-                                       std::uint32_t begin) {
-    std::uint32_t const count = run.count() - begin < at_once ? run.count() - begin : at_once;
-    segment_entry* entry = &state.segments[run.first() + begin];
-    slice_shape const shape = state.shapes[id].slice;
-    segment_entry::between_uses rest[at_once];
-    bool knows_all = true;
-    for (std::uint32_t i = 0; i < at_once; ++i) rest[i] = entry[i < count ? i : 0].rest();
-    for (std::uint32_t i = 0; i < at_once; ++i) knows_all &= rest[i].knows(state.blocks_of(id));
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < count; ++i, ++entry) {
-      entry->set_run_key(run.key());
-      entry->store(segment_use::slices_of(id, rest[i].generation()), shape);
-    }
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; !knows_all && i < count; ++i)
-      simt::far_call(&bring_blocks_up, state, id, run.first() + begin + i);
-  }
-
-  /// Blocks that the segment's last uses did not have get its generation.
-  QUARRY_SLOW static void bring_blocks_up(heap_state& state, size_class id, std::uint32_t segment) {
-    std::uint32_t const blocks = state.blocks_of(id);
-    auto const rest = state.segments[segment].rest();
-    QUARRY_NO_UNROLL
-    for (std::uint32_t begin = rest.knows(blocks) ? blocks : rest.known_blocks(); begin < blocks;
-         begin += at_once) {
-      std::uint32_t const count = blocks - begin < at_once ? blocks - begin : at_once;
-      std::uint32_t own[at_once];
-      for (std::uint32_t i = 0; i < at_once; ++i)
-        own[i] = state.block_at(id, segment, begin + (i < count ? i : 0)).generation();
-      QUARRY_NO_UNROLL
-      for (std::uint32_t i = 0; i < count; ++i)
-        state.block_at(id, segment, begin + i).change_generation(own[i], rest.generation());
-    }
-  }
-
   /// Whether more than a sixteenth of the segments is free: then fresh slices come before those
   /// that came back.
   [[nodiscard]] QUARRY_HD static bool is_roomy(heap_state& state) {
@@ -233,8 +178,8 @@ class slice_supply {
 
   static constexpr std::uint32_t all_tries = 16;
 
-  /// Opens a new run for the request's class, whose word was `seen`, with memory of other classes if
-  /// need be: if `all`, with all that they have not handed out. False if there is none.
+  /// Opens a new run for the request's class, whose word was `seen`, with memory of other classes
+  /// if need be: if `all`, with all that they have not handed out. False if there is none.
   QUARRY_SLOW static bool replace_run(slice_request const& request, word seen, bool all) {
     heap_state& state = *request.state;
     size_class const id = request.id;
@@ -301,111 +246,6 @@ class slice_supply {
         .valid;
   }
 
-  /// A run that is being taken back.
-  struct closed_run {
-    heap_state* state;
-    size_class id;
-    segment_run run;
-    std::uint32_t used_units;                // up to the last that was touched
-    std::uint32_t tickets[slots_per_class];  // the next of each slot
-  };
-
-  /// How many of a slot's tickets were taken, if the next one is `next`: invalid ones count, too.
-  [[nodiscard]] QUARRY_HD static std::uint32_t tickets_taken(class_shape const& shape,
-                                                             segment_run run, std::uint32_t slot,
-                                                             std::uint32_t next) {
-    std::uint32_t const all = block_slot::tickets_of(shape, run, slot);
-    return next < all ? next : all;
-  }
-
-  /// Closes the slots of a run and notes where they were.
-  QUARRY_SLOW static void close_slots(closed_run& closed) {
-    class_shape const& shape = closed.state->shapes[closed.id];
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      word const before = closed.state->slot(closed.id, i).close(closed.run.next(0, 0));
-      std::uint32_t const next = tickets_taken(shape, closed.run, i, block_slot::ticket_of(before));
-      closed.tickets[i] = next;
-      if (next == 0) continue;
-      std::uint32_t const touched = ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
-      if (touched > closed.used_units) closed.used_units = touched;
-    }
-  }
-
-  /// Gives back what a closed run had not handed out.
-  QUARRY_SLOW static void give_back_run(closed_run const& closed) {
-    std::uint32_t const units = closed.state->shapes[closed.id].units;
-    std::uint32_t const touched = (closed.used_units + units - 1) / units;  // segments
-    if (touched < closed.run.count())
-      simt::far_call(&give_back_untouched, *closed.state, closed.id, closed.run.first() + touched,
-                     closed.run.count() - touched);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = touched; i-- > 0;) give_back_unused(closed, i);
-  }
-
-  /// Gives back `count` segments from `first` on of which no slice was handed out. Their blocks are
-  /// empty and open, and stay so. That the first one is of the next generation, and the entry says
-  /// that the others are not, suffices: whoever cuts the segment next brings up what it needs. A
-  /// lane that comes late and still finds its generation finds nothing to take.
-  QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t first,
-                                              std::uint32_t count) {
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < count; ++i)
-      state.segments[first + i].store(segment_use::nothing());
-    simt::fence_before_stores();
-    std::uint32_t const masks = (state.blocks_of(id) + bits_per_word - 1) / bits_per_word;
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < count; ++i) {
-      QUARRY_NO_UNROLL
-      for (std::uint32_t mask = 0; mask < masks; ++mask) {
-        state.advertised_at(first + i, mask)
-            .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
-      }
-      auto const now = state.segments[first + i].rest();
-      state.block_at(id, first + i, 0)
-          .change_generation(now.generation(), block_state::next_generation(now.generation()));
-      state.segments[first + i].begin_generation(now);
-    }
-    state.held[id].subtract(count);
-    state.segment_tree().insert_run(first, count);  // publishes all of it
-    state.change_free_segments(static_cast<std::int32_t>(count));
-  }
-
-  /// Gives back those slices of the run's segment number `index` whose tickets were not taken.
-  QUARRY_HD static void give_back_unused(closed_run const& closed, std::uint32_t index) {
-    class_shape const& shape = closed.state->shapes[closed.id];
-    std::uint32_t const per_unit = 1u << shape.unit_shift;
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < shape.units; ++i) {
-      std::uint32_t const unit = index * shape.units + i;
-      std::uint32_t const next = closed.tickets[unit % slots_per_class];
-      std::uint32_t const first_ticket = unit / slots_per_class * per_unit;
-      std::uint32_t const used = next > first_ticket ? next - first_ticket : 0;
-      if (used >= per_unit) continue;
-      simt::far_call(&give_back_slices, *closed.state, closed.id, closed.run.first() + index,
-                     i * per_unit + used, (i + 1) * per_unit);
-    }
-  }
-
-  QUARRY_SLOW static void give_back_slices(heap_state& state, size_class id, std::uint32_t segment,
-                                           std::uint32_t begin, std::uint32_t end) {
-    QUARRY_NO_UNROLL
-    while (begin < end) {
-      std::uint32_t const bit = begin % bits_per_word;
-      std::uint32_t here = end - begin < bits_per_word - bit ? end - begin : bits_per_word - bit;
-      if (begin % slices_per_block == 0 && end - begin >= slices_per_block) {
-        here = slices_per_block;
-        state.block_at(id, segment, begin / slices_per_block).retire_unused();
-        simt::far_call(&slice_return::advertise, state, id, segment, begin / slices_per_block);
-        simt::far_call(&slice_return::add_free_block, state, id, segment);
-      } else {
-        simt::far_call(&slice_return::release_held, state, segment, begin / bits_per_word,
-                       low_bits(here) << bit);
-      }
-      begin += here;
-    }
-  }
-
   /// How many segments the class should take. To open a run takes some 30 us, and what it holds is
   /// lost to others until they need it so much that they take it back. So runs grow with use: while
   /// memory abounds, or nobody else needs any, a class takes as much again as it once held, later
@@ -447,11 +287,11 @@ class slice_supply {
     // The count of used-up slots may be too high by a late lane's (segment_run): then a slot has
     // tickets, which would be lost.
     if (old.count() != 0 && simt::far_call(&has_any_tickets, state, id)) {
-      closed_run closed{&state, id, old, 0, {}};
-      simt::far_call(&close_slots, closed);
-      simt::far_call(&give_back_run, closed);
+      run_segments::closed_run closed{&state, id, old, 0, {}};
+      simt::far_call(&run_segments::close_slots, closed);
+      simt::far_call(&run_segments::give_back_run, closed);
     }
-    simt::far_call(&format_run, state, id, old.next(found.first, found.count));
+    simt::far_call(&run_segments::format_run, state, id, old.next(found.first, found.count));
     return true;
   }
 

@@ -207,6 +207,25 @@ template <class T>
 #endif
 }
 
+/// The same for 8 words, `Stride` bytes apart: all are on their way before the first one is there.
+template <std::size_t Stride>
+QUARRY_HD void load_owned(std::uint64_t& first, std::uint64_t (&words)[8]) {
+#ifdef __CUDA_ARCH__
+  asm volatile(
+      "ld.global.u64 %0, [%8];\n\tld.global.u64 %1, [%8+%9];\n\t"
+      "ld.global.u64 %2, [%8+%10];\n\tld.global.u64 %3, [%8+%11];\n\t"
+      "ld.global.u64 %4, [%8+%12];\n\tld.global.u64 %5, [%8+%13];\n\t"
+      "ld.global.u64 %6, [%8+%14];\n\tld.global.u64 %7, [%8+%15];"
+      : "=l"(words[0]), "=l"(words[1]), "=l"(words[2]), "=l"(words[3]), "=l"(words[4]),
+        "=l"(words[5]), "=l"(words[6]), "=l"(words[7])
+      : "l"(__cvta_generic_to_global(&first)), "n"(Stride), "n"(2 * Stride), "n"(3 * Stride),
+        "n"(4 * Stride), "n"(5 * Stride), "n"(6 * Stride), "n"(7 * Stride)
+      : "memory");
+#else
+  for (std::size_t i = 0; i < 8; ++i) words[i] = load_owned(*(&first + i * Stride / sizeof(first)));
+#endif
+}
+
 /// Two words that lie side by side, the first at a multiple of 16 bytes.
 struct word_pair {
   std::uint64_t first;

@@ -79,30 +79,29 @@ QUARRY_HD inline void grid_barrier() {
 #endif
 }
 
-/// A time after which a lane gives something up. On CUDA by the clock, from the first question on.
-/// On the CPU by the number of questions, one for each microsecond, since the operating system may
-/// stop the thread that this one waits for, and so that a seed decides what fibers do.
+/// How long a lane has tried something. On CUDA by the clock, from the first question on. On the
+/// CPU by the number of questions, one for each microsecond, since the operating system may stop
+/// the thread that this one waits for, and so that a seed decides what fibers do.
 class patience {
  public:
-  QUARRY_HD explicit patience(std::uint32_t microseconds) : limit_{microseconds} {}
-
   QUARRY_HD void begin() { since_ = 0; }
 
-  /// Whether the time is over, which began with the first question to `ends`. Not a question itself.
-  [[nodiscard]] QUARRY_HD bool is_over() const {
-#ifdef __CUDA_ARCH__
-    return since_ != 0 && now() - since_ > std::uint64_t{limit_} * 1000;
-#else
-    return since_ > limit_;
-#endif
-  }
-
-  [[nodiscard]] QUARRY_HD bool ends() {
+  /// A question: whether it has lasted for so long. The first one begins it.
+  [[nodiscard]] QUARRY_HD bool ends_after(std::uint32_t microseconds) {
 #ifdef __CUDA_ARCH__
     if (since_ == 0) since_ = now();
-    return is_over();
 #else
-    return ++since_ > limit_;
+    ++since_;
+#endif
+    return has_lasted(microseconds);
+  }
+
+  /// The same, and no question.
+  [[nodiscard]] QUARRY_HD bool has_lasted(std::uint32_t microseconds) const {
+#ifdef __CUDA_ARCH__
+    return since_ != 0 && now() - since_ > std::uint64_t{microseconds} * 1000;
+#else
+    return since_ > microseconds;
 #endif
   }
 
@@ -115,7 +114,6 @@ class patience {
   }
 #endif
 
-  std::uint32_t limit_;
   std::uint64_t since_ = 0;
 };
 
