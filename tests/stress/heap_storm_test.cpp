@@ -240,7 +240,7 @@ TYPED_TEST(HeapStorm, TellsOneOfTwoFreesOfOnePointerAtTheSameTimeAndIsSoundAfter
 #ifdef __CUDACC__
 /// Two kernels at a time, on streams of their own, use one heap, and free what the other allocated.
 TEST(HeapStormOnStreams, NothingIsSharedByKernelsThatRunAtTheSameTime) {
-  constexpr bytes heap_bytes = 256_MiB;
+  constexpr bytes heap_bytes = 1_GiB;
   constexpr std::uint32_t steps = 100;
   heap const owner{{.bytes = heap_bytes, .where = machine::cuda}};
   cuda_machine::array<std::uint32_t> shadow(shadow_map::words_for(owner.region_bytes()));
