@@ -188,6 +188,7 @@ class run_segments {
       if (begin % slices_per_block == 0 && end - begin >= slices_per_block) {
         here = slices_per_block;
         state.block_at(id, segment, begin / slices_per_block).retire_unused();
+        simt::fence_before_stores();  // and before (G) looks whether it is advertised
         simt::far_call(&slice_return::advertise, state, id, segment, begin / slices_per_block);
         simt::far_call(&slice_return::add_free_block, state, id, segment);
       } else {
