@@ -7,6 +7,7 @@
 #include "quarry/device/coalescing/upstream.hpp"
 #include "quarry/device/fault.hpp"
 #include "quarry/device/heap_ref.hpp"
+#include "quarry/device/mitigations.hpp"
 
 #include <cstring>
 
@@ -199,6 +200,11 @@ class coalescing_ref {
     }
     if (address % 16 != 0) return {fault_kind::none, layout::segment, nullptr};
     std::uint64_t const header = header_of(pointer).load(simt::acquire);  // (X)
+    if constexpr (tells_allocations<Upstream> && is_on(mitigation::poison)) {
+      // Another free may have gone on meanwhile, and poison is not a header.
+      if (state_->upstream.allocation_of(pointer) != begin)
+        return {fault_kind::double_free, {}, nullptr};
+    }
     if ((header & segment_header::is_dynamic) != 0)
       return {fault_kind::none, layout::segment, nullptr};
     if (header == freed) return {fault_kind::double_free, {}, nullptr};
