@@ -92,6 +92,18 @@ TEST(SegmentEntry, HasAnotherGenerationAfterEachUseAndTheFirstAfterTheLast) {
   }
 }
 
+TEST(SegmentEntry, BeginsGeneration0AfterTheLastOneAlsoIfNothingWasHandedOut) {
+  segment_entry entry{};
+  entry.count = word{block_state::last_generation - 1} << 17 | word{7} << 48;
+  for (std::uint32_t const generation :
+       {block_state::last_generation - 1, block_state::last_generation, 0u, 1u}) {
+    EXPECT_EQ(entry.generation(), generation);
+    entry.begin_generation(entry.rest(), 4);
+    EXPECT_EQ(entry.rest().known_blocks(), 4u);
+    EXPECT_EQ(entry.free_blocks(), 0u);
+  }
+}
+
 TEST(SegmentEntry, KnowsWhichBlocksHaveItsGeneration) {
   segment_entry entry{};
   EXPECT_TRUE(entry.rest().knows(1) && entry.rest().knows(4096)) << "none was used";

@@ -104,8 +104,10 @@ class watched_segment {
     is_untouched_ = true;
     entry_.store(segment_use::nothing());
     auto const now = entry_.rest();
-    block_at(0).change_generation(now.generation(), block_state::next_generation(now.generation()));
-    entry_.begin_generation(now);
+    std::uint32_t const next = block_state::next_generation(now.generation());
+    for (std::uint32_t index = 0; index < blocks_; ++index)
+      block_at(index).change_generation(now.generation(), next);
+    entry_.begin_generation(now, blocks_);
     begin_next_use();
   }
 

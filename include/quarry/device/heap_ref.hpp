@@ -372,6 +372,7 @@ class heap_ref {
       // What is held back is memory, too.
       hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
       group.sync();
+      request.patience.begin();
       failure = simt::far_call(&serve_all, heap, group, request, result);
     }
     if (failure != fault_kind::none) {

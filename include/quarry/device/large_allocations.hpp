@@ -19,7 +19,8 @@ class large_allocations {
     for (std::uint32_t looks = 4; looks != 0 && first == bit_tree::none; --looks) {
       first = state.segment_tree().claim_back(count);
       if (first == bit_tree::none) first = simt::far_call(&claim_from_classes, state, count);
-      if (state.count_free_segments() < count) break;
+      if (first != bit_tree::none || state.count_free_segments() < count) break;
+      simt::pause();
     }
     if (first == bit_tree::none) return first;
     state.change_free_segments(-static_cast<std::int32_t>(count));

@@ -99,6 +99,7 @@ class run_segments {
     size_class id;
     segment_run run;
     std::uint32_t used_units;                // up to the last that was touched
+    bool has_rest;                           // some tickets were not taken
     std::uint32_t tickets[slots_per_class];  // the next of each slot
   };
 
@@ -118,6 +119,7 @@ class run_segments {
       word const before = closed.state->slot(closed.id, i).close(closed.run.next(0, 0));
       std::uint32_t const next = tickets_taken(shape, closed.run, i, block_slot::ticket_of(before));
       closed.tickets[i] = next;
+      closed.has_rest |= next < block_slot::tickets_of(shape, closed.run, i);
       if (next == 0) continue;
       std::uint32_t const touched = ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
       if (touched > closed.used_units) closed.used_units = touched;
@@ -136,16 +138,16 @@ class run_segments {
   }
 
   /// Gives back `count` segments from `first` on of which no slice was handed out. Their blocks are
-  /// empty and open, and stay so. That the first one is of the next generation, and the entry says
-  /// that the others are not, suffices: whoever cuts the segment next brings up what it needs. A
-  /// lane that comes late and still finds its generation finds nothing to take.
+  /// empty and open, and stay so; only their generation ends. Nobody has to close them one by one,
+  /// or to count them: no other lane can give such a segment back.
   QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t first,
                                               std::uint32_t count) {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
       state.segments[first + i].store(segment_use::nothing());
     simt::fence_before_stores();
-    std::uint32_t const masks = (state.blocks_of(id) + bits_per_word - 1) / bits_per_word;
+    std::uint32_t const blocks = state.blocks_of(id);
+    std::uint32_t const masks = (blocks + bits_per_word - 1) / bits_per_word;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i) {
       QUARRY_NO_UNROLL
@@ -154,9 +156,11 @@ class run_segments {
             .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
       }
       auto const now = state.segments[first + i].rest();
-      state.block_at(id, first + i, 0)
-          .change_generation(now.generation(), block_state::next_generation(now.generation()));
-      state.segments[first + i].begin_generation(now);
+      std::uint32_t const next = block_state::next_generation(now.generation());
+      QUARRY_NO_UNROLL
+      for (std::uint32_t block = 0; block < blocks; ++block)
+        state.block_at(id, first + i, block).change_generation(now.generation(), next);
+      state.segments[first + i].begin_generation(now, blocks);
     }
     state.held[id].subtract(count);
     state.segment_tree().insert_run(first, count);  // publishes all of it

@@ -188,20 +188,14 @@ struct alignas(64) segment_entry {
   /// blocks have.
   QUARRY_HD void end_retirement(std::uint32_t blocks) {
     word const before = simt::load_owned(count);
-    std::uint32_t const own = generation_of(before);
-    word const next = block_state::next_generation(own);
-    counter().fetch_add((next - own) * one_generation +
-                            (blocks - (before >> known_shift)) * (word{1} << known_shift) -
-                            retired - blocks,
+    counter().fetch_add(to_next_generation(before, blocks) - retired - blocks,
                         simt::release);  // (S)
   }
 
   /// The next generation begins for a segment of which no slice was handed out, and which is the
-  /// caller's. Of its blocks only the first one has it.
-  QUARRY_HD void begin_generation(between_uses now) {
-    std::uint32_t const own = now.generation();
-    counter().add_blindly((block_state::next_generation(own) - own) * one_generation +
-                          (1 - word{now.known_blocks()}) * (word{1} << known_shift));  // (S)
+  /// caller's. So many of its blocks have it.
+  QUARRY_HD void begin_generation(between_uses now, std::uint32_t blocks) {
+    counter().add_blindly(to_next_generation(now.bits, blocks));  // (S)
   }
 
   /// Reserves a free block, to revive it or to add it again. False if there is none.
@@ -243,6 +237,14 @@ struct alignas(64) segment_entry {
   static constexpr word retired = word{1} << 16;
   static constexpr word one_generation = word{1} << 17;
   static constexpr std::uint32_t known_shift = 48;
+
+  /// What leads from `count` to the next generation, which so many blocks have.
+  [[nodiscard]] QUARRY_HD static word to_next_generation(word count, std::uint32_t blocks) {
+    word const own = generation_of(count);
+    word const next = block_state::next_generation(generation_of(count));
+    return (next - own) * one_generation +
+           (blocks - (count >> known_shift)) * (word{1} << known_shift);
+  }
 
   [[nodiscard]] QUARRY_HD static std::uint32_t generation_of(word count) {
     return static_cast<std::uint32_t>(count >> 17) & block_state::last_generation;

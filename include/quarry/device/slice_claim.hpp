@@ -167,11 +167,32 @@ class slice_claim {
         word const before = from.at(at).claim(wanted);
         request.index = block_index * words_per_block + at;
         request.from_full = before == from.mask(at);
-        if ((before & wanted) != 0) return before & wanted;
+        if ((before & wanted) != 0) {
+          if (may_be_of_another_use(before, from.mask(at)))
+            simt::far_call(&look_whether_full, request, segment, block_index, before, at);
+          return before & wanted;
+        }
       }
       if (++at == words) at = 0;
     }
     return 0;
+  }
+
+  /// Whether a word that was `before` may be full by the mask of one class, and not by that of
+  /// another: a last word with fewer slices.
+  [[nodiscard]] QUARRY_HD static bool may_be_of_another_use(word before, word mask) {
+    return mask != ~word{0} || (before != ~word{0} && (before & (before + 1)) == 0);
+  }
+
+  /// Says whether word `at`, from which the caller has taken a slice, was full. The slice keeps the
+  /// segment's use, which may be a later one than the caller knew.
+  QUARRY_SLOW static void look_whether_full(slice_request& request, std::uint32_t segment,
+                                            std::uint32_t block_index, word before,
+                                            std::uint32_t at) {
+    heap_state& state = *request.state;
+    if (state.block_at(request.id, segment, block_index).generation() == request.generation) return;
+    segment_use const use = state.segments[segment].load();
+    request.from_full = before == state.block_at(use.slices_class(), segment, block_index).mask(at);
   }
 
   /// Slices of a free block, which becomes one whose other slices can be claimed. Zero if it cannot

@@ -45,12 +45,11 @@ class slice_supply {
         if (stall.ends_after(microseconds_to_stall)) return supply::stalled;
         continue;
       }
+      if (simt::far_call(&replace_run, request, run, empty_looks == look_at_all)) continue;
       if (is_hopeless(request, empty_looks)) break;
-      if (!simt::far_call(&replace_run, request, run, empty_looks == look_at_all)) {
-        // What another lane frees, reserves or returns at this moment is in no tree: look again.
-        ++empty_looks;
-        simt::pause();
-      }
+      // What another lane frees, reserves or returns at this moment is in no tree: look again.
+      ++empty_looks;
+      simt::pause();
     }
     return supply::exhausted;
   }
@@ -126,13 +125,13 @@ class slice_supply {
     for (std::uint32_t part = 0; part < 2; ++part) {
       word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
-      for (; classes != 0 && !patience.has_lasted(slice_request::microseconds_to_refuse);
-           classes &= classes - 1) {
+      for (; classes != 0; classes &= classes - 1) {
         size_class const other = part * bits_per_word + lowest_one(classes);
         if (other == id || (!all && !simt::far_call(&run_segments::has_untouched, state, other)))
           continue;
         if (!simt::far_call(&take_back, state, other)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
+        if (patience.has_lasted(slice_request::microseconds_to_refuse)) return false;
       }
     }
     return !state.segment_tree().empty();
@@ -143,11 +142,10 @@ class slice_supply {
   QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {
     word const seen = state.run(id).peek();
     if (!state.run(id).lock(seen)) return false;
-    run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, {}};
+    run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, false, {}};
     state.run(id).set(closed.run.next(0, 0), slots_per_class);
     simt::far_call(&run_segments::close_slots, closed);
-    if (class_run::used_up(seen) != slots_per_class)
-      simt::far_call(&run_segments::give_back_run, closed);
+    if (closed.has_rest) simt::far_call(&run_segments::give_back_run, closed);
     // after the segments are back: who sees none of both has missed nothing
     set_has_run(state, id, false);
     state.run(id).unlock();
@@ -291,7 +289,7 @@ class slice_supply {
     // The count of used-up slots may be too high by a late lane's (segment_run): then a slot has
     // tickets, which would be lost.
     if (old.count() != 0 && simt::far_call(&has_any_tickets, state, id)) {
-      run_segments::closed_run closed{&state, id, old, 0, {}};
+      run_segments::closed_run closed{&state, id, old, 0, false, {}};
       simt::far_call(&run_segments::close_slots, closed);
       simt::far_call(&run_segments::give_back_run, closed);
     }
