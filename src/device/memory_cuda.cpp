@@ -181,7 +181,7 @@ class cuda_memory final : public heap_memory {
     CUmemGenericAllocationHandle handle;
   };
 
-  static constexpr bytes part_bytes = 1_GiB;  // what shrinking gives back at a time
+  static constexpr bytes part_bytes = 1_GiB;  // what shrinking returns at a time
 
   void map_part(bytes at, bytes size) {
     auto const& cu = driver::instance();

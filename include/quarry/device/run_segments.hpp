@@ -5,8 +5,8 @@
 
 namespace quarry {
 
-/// The segments of a class's run: how they are cut, and how those are given back that the run did
-/// not hand out.
+/// The segments of a class's run: how they are cut, and how those return that the run did not hand
+/// out.
 ///
 /// Each function works for one lane, which has the right to replace the run (class_run). (D) is as
 /// in slice_return.
@@ -126,7 +126,7 @@ class run_segments {
     }
   }
 
-  /// Gives back what a closed run had not handed out.
+  /// Returns what a closed run had not handed out.
   QUARRY_SLOW static void give_back_run(closed_run const& closed) {
     std::uint32_t const units = closed.state->shapes[closed.id].units;
     std::uint32_t const touched = (closed.used_units + units - 1) / units;  // segments
@@ -137,9 +137,9 @@ class run_segments {
     for (std::uint32_t i = touched; i-- > 0;) give_back_unused(closed, i);
   }
 
-  /// Gives back `count` segments from `first` on of which no slice was handed out. Their blocks are
-  /// empty and open, and stay so; only their generation ends. Nobody has to close them one by one,
-  /// or to count them: no other lane can give such a segment back.
+  /// Returns `count` segments from `first` on of which no slice was handed out. Their blocks are
+  /// empty and open, and stay so; only their generation ends. They need not be closed one by one,
+  /// or counted: no other lane can return such a segment.
   QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t first,
                                               std::uint32_t count) {
     QUARRY_NO_UNROLL
@@ -167,7 +167,7 @@ class run_segments {
     state.change_free_segments(static_cast<std::int32_t>(count));
   }
 
-  /// Gives back those slices of the run's segment number `index` whose tickets were not taken.
+  /// Returns those slices of the run's segment number `index` whose tickets were not taken.
   QUARRY_HD static void give_back_unused(closed_run const& closed, std::uint32_t index) {
     class_shape const& shape = closed.state->shapes[closed.id];
     std::uint32_t const per_unit = 1u << shape.unit_shift;

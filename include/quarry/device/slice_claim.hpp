@@ -129,9 +129,9 @@ class slice_claim {
   }
 
   /// Slices of a block that is not free. To be inside keeps the block from becoming free, but does
-  /// not keep a segment of which nothing was handed out from being given back, and a late lane's
-  /// announcement may let a claimer into such a block. What it takes then is of a later use. It
-  /// holds those slices like any other owner, and releases them. It sees this by the generation
+  /// not keep a segment of which nothing was handed out from returning to the tree, and a late
+  /// lane's announcement may let a claimer into such a block. What it takes then is of a later use.
+  /// It holds those slices like any other owner, and releases them. It sees this by the generation
   /// when it leaves, and hands nothing out before: their release must not meet this lane inside.
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
