@@ -31,7 +31,7 @@ struct owned_block {
     word const full = one.mask(slice / bits_per_word);
     word const old = word_of(slice).release(bit_of(slice));
     EXPECT_EQ(old & bit_of(slice), 0u) << "slice " << slice;
-    return (old | bit_of(slice)) == full ? one.count_full_word() : one.peek();
+    return (old | bit_of(slice)) == full ? one.count_full_words(1) : one.peek();
   }
 
   /// Whether the slice was in use.
@@ -427,7 +427,7 @@ class contested_block {
       wrong_ += one_.announce(count_ones(taken)).is_open_in(0) ? 0 : 1;
       word const old = one_.at(0).release(taken);
       wrong_ += (old & taken) != 0 ? 1 : 0;
-      if ((old | taken) == one_.mask(0)) settle(one_.count_full_word());
+      if ((old | taken) == one_.mask(0)) settle(one_.count_full_words(1));
     }
   }
 

@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <vector>
+
 namespace quarry {
 namespace {
 
@@ -73,6 +76,47 @@ TEST(RunSegments, AnInvalidTicketTouchesNothing) {
   EXPECT_TRUE(slice_supply::take_back(state, id));
   EXPECT_EQ(state.segment_tree().count(), 2u);
   expect_sound(owner);
+}
+
+/// Whatever was handed out of a run that is taken back: all else can be had once, and all of it is
+/// one again when everything is back.
+TEST(RunSegments, GivesBackExactlyWhatWasNotHandedOut) {
+  struct {
+    bytes segment;
+    std::uint32_t size;
+  } constexpr cases[] = {{64_KiB, 16}, {64_KiB, 48}, {64_KiB, 640}, {64_KiB, 4096}, {64_KiB, half},
+                         {1_MiB, 16},  {1_MiB, 48},  {1_MiB, 1024}, {1_MiB, 20480}};
+  for (auto const [segment, size] : cases) {
+    heap const owner{{.bytes = 4 * segment, .segment_bytes = segment, .where = machine::cpu}};
+    auto& state = test::state_of(owner);
+    auto const ref = owner.ref();
+    size_class const id = size_class_of(size);
+    std::uint32_t const capacity = 4 * state.shapes[id].slice.slices();
+    for (std::uint32_t const parts : {0u, 1u, 3u, 5u, 7u, 8u}) {  // eighths of the heap
+      SCOPED_TRACE(std::to_string(size) + " bytes, eighths handed out: " + std::to_string(parts));
+      std::vector<void*> held;
+      auto const allocate_until = [&](std::uint32_t count) {
+        while (held.size() < count) {
+          void* const one = ref.malloc(size - hardening::padded(0));
+          if (one == nullptr) return;
+          held.push_back(one);
+        }
+      };
+      allocate_until(capacity * parts / 8 + parts);
+      (void)slice_supply::take_back(state, id);
+      expect_sound(owner);
+      allocate_until(capacity + 1);
+      EXPECT_EQ(held.size(), capacity);
+      EXPECT_EQ(std::set<void*>(held.begin(), held.end()).size(), held.size());
+      expect_sound(owner);
+      for (void* const one : held) ref.free(one);
+      hardening::empty_quarantine(ref, state);
+      (void)slice_supply::take_back(state, id);
+      EXPECT_EQ(state.segment_tree().count(), 4u);
+      expect_sound(owner);
+      if (HasFailure()) return;
+    }
+  }
 }
 
 }  // namespace

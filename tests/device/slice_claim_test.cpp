@@ -114,7 +114,7 @@ TEST(SliceClaim, LeavesAFreeBlockAloneThatAnotherLaneHasReserved) {
   ASSERT_TRUE(a.state.segments[0].reserve_free_block());
   EXPECT_EQ(a.claim(1).from, slice_request::source::nothing);
   EXPECT_TRUE(first.peek().is_free());
-  slice_return::add_free_block(a.state, a.id, 0);
+  slice_return::add_free_blocks(a.state, a.id, 0, 1);
   EXPECT_EQ(a.claim(1).from, slice_request::source::bits);
 }
 

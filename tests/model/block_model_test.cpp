@@ -167,8 +167,8 @@ class watched_block {
     bool const is_twice = (old & bit) != 0;
     word const full = block_.mask(index);
     bool const fills_word = old != full && (old | bit) == full;
-    block_state now =
-        fills_word ? block_.count_full_word() : block_state{before.bits() + block_state::one_slice};
+    block_state now = fills_word ? block_.count_full_words(1)
+                                 : block_state{before.bits() + block_state::one_slice};
     if (before.count() > 0 && !is_twice && !block_.is_complete(now)) return true;
     if (is_twice) now = block_.retract(1);
     settle(now);

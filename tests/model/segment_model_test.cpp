@@ -158,7 +158,7 @@ class watched_segment {
     word const twice = old & slices;
     bool const fills_word = old != of.mask(0) && (old | slices) == of.mask(0);
     block_state now =
-        fills_word ? of.count_full_word()
+        fills_word ? of.count_full_words(1)
                    : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
     if (twice != 0) now = of.retract(count_ones(twice));
     if (now.generation() == generation) settle(index, now);
@@ -389,7 +389,7 @@ TEST(SegmentModel, WhatWasSeenOfAnEarlierMomentFreesNothing) {
   auto const complete = [](watched_segment& segment) {
     (void)segment.block_at(0).announce(2);
     (void)segment.block_at(0).at(0).release(0b11);
-    (void)segment.block_at(0).count_full_word();
+    (void)segment.block_at(0).count_full_words(1);
   };
   operation const late = [](watched_segment& segment) {
     segment.close_late(

@@ -174,9 +174,9 @@ class block {
     return block_state{state().fetch_sub(added, block_count_order) - added};  // (G)
   }
 
-  /// A word became full by what this lane released; returns the state after.
-  [[nodiscard]] QUARRY_HD block_state count_full_word() const {
-    word const added = block_state::one_full_word;
+  /// So many words became full by what this lane released; returns the state after.
+  [[nodiscard]] QUARRY_HD block_state count_full_words(std::uint32_t count) const {
+    word const added = count * block_state::one_full_word;
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 

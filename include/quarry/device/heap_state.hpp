@@ -55,6 +55,7 @@ struct heap_state {
   std::uint32_t quarantine_next;
   std::uint32_t secret;         // of the randomised start
   std::uint32_t canary_secret;  // another after each reset, and in each heap
+  word returns;                 // of segments that a class had and did not hand out: see below
   word* bits;                   // of each segment: its slices' bits, then its blocks' states
   word* advertised;
   word* segment_tree_words;
@@ -63,6 +64,8 @@ struct heap_state {
   std::uint32_t* formats;  // hardened: how often each segment was cut into slices
   // bit c: class c has a run that another class may take memory back from
   word with_run[2];
+  // bit c: nothing was handed out of some of its segments, as far as is known
+  word with_untouched[2];
   fault_log faults;
   segment_count held[max_size_classes];
   class_shape shapes[max_size_classes];
@@ -87,10 +90,39 @@ struct heap_state {
                                                              simt::relaxed);  // (L)
   }
 
+  /// Around the return of segments that a class had and did not hand out: between the two they are
+  /// in no tree and no class's run.
+  ///
+  /// Memory order. (B) comes before all that the return does, and (E), which releases, after it. A
+  /// look that read the count before, with acquire (S), and finds it the same after a fence (V),
+  /// with no return under way, saw all that was back by then, and nothing left a run meanwhile. On
+  /// the CPU (V) is an RMW, of which the later one of two sees what the earlier one's lane did.
+  QUARRY_HD void begin_return() {
+    simt::atomic_ref<word>{returns}.fetch_add(one_return_begun + 1, simt::acq_rel);  // (B)
+  }
+  QUARRY_HD void end_return() {
+    simt::atomic_ref<word>{returns}.fetch_sub(1, simt::release);  // (E)
+  }
+
+  /// For a lane that looks for memory everywhere: what to ask `missed_none` with after that.
+  [[nodiscard]] QUARRY_HD word begin_look() {
+    return simt::atomic_ref<word>{returns}.load(simt::acquire);  // (S)
+  }
+  /// Whether no return was under way since `begin_look` gave `before`: then all was in sight. The
+  /// returns that began are counted to 2^32; a lane whose look lasts for a multiple of that misses
+  /// some.
+  [[nodiscard]] QUARRY_HD bool missed_none(word before) {
+    simt::fence_after_loads();
+    return static_cast<std::uint32_t>(before) == 0 &&
+           simt::atomic_ref<word>{returns}.look(simt::acquire) == before;  // (V)
+  }
+
   /// Bytes of a state for so many segments.
   [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t reserved) {
     return sizeof(heap_state) + (std::bit_ceil(reserved) - 1) * sizeof(segment_entry);
   }
+
+  static constexpr word one_return_begun = word{1} << 32;
 
   static constexpr std::uint64_t magic_alive = 0x5152524145485131;      // "1QHEARRQ"
   static constexpr std::uint64_t magic_destroyed = 0x5152524144454144;  // "DAEDARRQ"

@@ -13,15 +13,8 @@ class large_allocations {
   /// Claims `count` segments, and says in the table what they are used for. Returns the first, or
   /// `bit_tree::none`. O(segments / 64) for each try.
   QUARRY_SLOW static std::uint32_t claim(heap_state& state, std::uint32_t count) {
-    std::uint32_t first = bit_tree::none;
-    // A claim that fails holds some segments for a moment, which another one then misses.
-    QUARRY_NO_UNROLL
-    for (std::uint32_t looks = 4; looks != 0 && first == bit_tree::none; --looks) {
-      first = state.segment_tree().claim_back(count);
-      if (first == bit_tree::none) first = simt::far_call(&claim_from_classes, state, count);
-      if (first != bit_tree::none || state.count_free_segments() < count) break;
-      simt::pause();
-    }
+    std::uint32_t first = state.segment_tree().claim_back(count);
+    if (first == bit_tree::none) first = simt::far_call(&claim_slowly, state, count);
     if (first == bit_tree::none) return first;
     state.change_free_segments(-static_cast<std::int32_t>(count));
     QUARRY_NO_UNROLL
@@ -44,10 +37,27 @@ class large_allocations {
   }
 
  private:
+  /// Looks again and again, since a claim that fails holds some segments for a moment, which
+  /// another one then misses, and since others may be giving segments back.
+  QUARRY_SLOW static std::uint32_t claim_slowly(heap_state& state, std::uint32_t count) {
+    simt::patience patience;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t looks = 4;;) {
+      word const before = state.begin_look();
+      std::uint32_t const first = simt::far_call(&claim_from_classes, state, count);
+      if (first != bit_tree::none) return first;
+      bool const is_all = state.missed_none(before);
+      if ((is_all && (--looks == 0 || state.count_free_segments() < count)) ||
+          patience.ends_after(slice_request::microseconds_to_refuse))
+        return bit_tree::none;
+      simt::pause();
+    }
+  }
+
   /// What classes hold and have not handed out is taken back; while they go on taking more, there
   /// is hope, but not for ever.
   QUARRY_SLOW static std::uint32_t claim_from_classes(heap_state& state, std::uint32_t count) {
-    std::uint32_t first = bit_tree::none;
+    std::uint32_t first = state.segment_tree().claim_back(count);
     simt::patience patience;
     QUARRY_NO_UNROLL
     while (first == bit_tree::none && slice_supply::any_has_run(state) &&

@@ -99,6 +99,7 @@ class run_segments {
     size_class id;
     segment_run run;
     std::uint32_t used_units;                // up to the last that was touched
+    std::uint32_t full_units;                // up to the first of which something is left
     bool has_rest;                           // some tickets were not taken
     std::uint32_t tickets[slots_per_class];  // the next of each slot
   };
@@ -114,12 +115,15 @@ class run_segments {
   /// Closes the slots of a run and notes where they were.
   QUARRY_SLOW static void close_slots(closed_run& closed) {
     class_shape const& shape = closed.state->shapes[closed.id];
+    closed.full_units = closed.run.count() * shape.units;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < slots_per_class; ++i) {
       word const before = closed.state->slot(closed.id, i).close(closed.run.next(0, 0));
       std::uint32_t const next = tickets_taken(shape, closed.run, i, block_slot::ticket_of(before));
       closed.tickets[i] = next;
       closed.has_rest |= next < block_slot::tickets_of(shape, closed.run, i);
+      std::uint32_t const full = (next >> shape.unit_shift) * slots_per_class + i;
+      if (full < closed.full_units) closed.full_units = full;
       if (next == 0) continue;
       std::uint32_t const touched = ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
       if (touched > closed.used_units) closed.used_units = touched;
@@ -134,7 +138,7 @@ class run_segments {
       simt::far_call(&give_back_untouched, *closed.state, closed.id, closed.run.first() + touched,
                      closed.run.count() - touched);
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = touched; i-- > 0;) give_back_unused(closed, i);
+    for (std::uint32_t i = touched; i-- > closed.full_units / units;) give_back_unused(closed, i);
   }
 
   /// Returns `count` segments from `first` on of which no slice was handed out. Their blocks are
@@ -167,40 +171,105 @@ class run_segments {
     state.change_free_segments(static_cast<std::int32_t>(count));
   }
 
-  /// Returns those slices of the run's segment number `index` whose tickets were not taken.
-  QUARRY_HD static void give_back_unused(closed_run const& closed, std::uint32_t index) {
-    class_shape const& shape = closed.state->shapes[closed.id];
-    std::uint32_t const per_unit = 1u << shape.unit_shift;
+  /// Returns those slices of the run's segment number `number` whose tickets were not taken, block
+  /// by block.
+  QUARRY_SLOW static void give_back_unused(closed_run const& closed, std::uint32_t number) {
+    heap_state& state = *closed.state;
+    std::uint32_t const segment = closed.run.first() + number;
+    std::uint32_t const blocks = state.blocks_of(closed.id);
+    class_shape const& shape = state.shapes[closed.id];
+    std::uint32_t const before = number * shape.units;
+    std::uint32_t const full = closed.full_units < before ? 0 : closed.full_units - before;
+    word retired = 0;  // of the 64 blocks of a mask
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < shape.units; ++i) {
-      std::uint32_t const unit = index * shape.units + i;
-      std::uint32_t const next = closed.tickets[unit % slots_per_class];
-      std::uint32_t const first_ticket = unit / slots_per_class * per_unit;
-      std::uint32_t const used = next > first_ticket ? next - first_ticket : 0;
-      if (used >= per_unit) continue;
-      simt::far_call(&give_back_slices, *closed.state, closed.id, closed.run.first() + index,
-                     i * per_unit + used, (i + 1) * per_unit);
+    for (std::uint32_t i = (full << shape.unit_shift) / slices_per_block; i < blocks; ++i) {
+      if (simt::far_call(&give_back_block, closed, number, i))
+        retired |= word{1} << i % bits_per_word;
+      bool const is_last = i + 1 == blocks || (i + 1) % bits_per_word == 0;
+      if (!is_last || retired == 0) continue;
+      simt::far_call(&slice_return::add_retired, state, closed.id, segment, i / bits_per_word,
+                     retired);
+      retired = 0;
     }
   }
 
-  QUARRY_SLOW static void give_back_slices(heap_state& state, size_class id, std::uint32_t segment,
-                                           std::uint32_t begin, std::uint32_t end) {
-    QUARRY_NO_UNROLL
-    while (begin < end) {
-      std::uint32_t const bit = begin % bits_per_word;
-      std::uint32_t here = end - begin < bits_per_word - bit ? end - begin : bits_per_word - bit;
-      if (begin % slices_per_block == 0 && end - begin >= slices_per_block) {
-        here = slices_per_block;
-        state.block_at(id, segment, begin / slices_per_block).retire_unused();
-        simt::fence_before_stores();  // and before (G) looks whether it is advertised
-        simt::far_call(&slice_return::advertise, state, id, segment, begin / slices_per_block);
-        simt::far_call(&slice_return::add_free_block, state, id, segment);
-      } else {
-        simt::far_call(&slice_return::release_held, state, segment, begin / bits_per_word,
-                       low_bits(here) << bit);
-      }
-      begin += here;
+  /// Returns the unused slices of one block. True if that are all: then the caller retires it.
+  QUARRY_SLOW static bool give_back_block(closed_run const& closed, std::uint32_t number,
+                                          std::uint32_t index) {
+    std::uint32_t const unused = simt::far_call(&count_unused, closed, number, index);
+    if (unused == block_of(closed, number, index).slices()) {
+      block_of(closed, number, index).retire_unused();
+      return true;
     }
+    if (unused != 0) release_unused(closed, number, index, unused);
+    return false;
+  }
+
+  [[nodiscard]] QUARRY_HD static block block_of(closed_run const& closed, std::uint32_t number,
+                                                std::uint32_t index) {
+    return closed.state->block_at(closed.id, closed.run.first() + number, index);
+  }
+
+  QUARRY_SLOW static std::uint32_t count_unused(closed_run const& closed, std::uint32_t number,
+                                                std::uint32_t block_index) {
+    std::uint32_t sum = 0;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < words_per_block; ++i)
+      sum += count_ones(unused_in_word(closed, number, block_index * words_per_block + i));
+    return sum;
+  }
+
+  /// The slices of word `index` of the run's segment number `number` whose tickets were not taken.
+  [[nodiscard]] QUARRY_HD static word unused_in_word(closed_run const& closed, std::uint32_t number,
+                                                     std::uint32_t index) {
+    class_shape const& shape = closed.state->shapes[closed.id];
+    std::uint32_t const per_unit = 1u << shape.unit_shift;
+    std::uint32_t const step = per_unit < bits_per_word ? per_unit : bits_per_word;
+    word unused = 0;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t bit = 0; bit < bits_per_word; bit += step) {
+      std::uint32_t const slice = index * bits_per_word + bit;
+      std::uint32_t const unit = number * shape.units + (slice >> shape.unit_shift);
+      if (slice >> shape.unit_shift >= shape.units) break;
+      std::uint32_t const ticket =
+          (unit / slots_per_class << shape.unit_shift) + (slice & (per_unit - 1));
+      std::uint32_t const next = closed.tickets[unit % slots_per_class];
+      std::uint32_t const used = next <= ticket ? 0 : next - ticket < step ? next - ticket : step;
+      if (used < step) unused |= low_bits(step - used) << (bit + used);
+    }
+    return unused;
+  }
+
+  /// Sets the bits of the unused slices of a word. How many words became full: one at most.
+  QUARRY_SLOW static std::uint32_t set_unused(closed_run const& closed, std::uint32_t number,
+                                              std::uint32_t index) {
+    word const unused = unused_in_word(closed, number, index);
+    if (unused == 0) return 0;
+    std::uint32_t const slices = closed.state->shapes[closed.id].slice.slices();
+    word const all = low_bits(slices - index * bits_per_word);
+    slice_word const bits{closed.state->word_at(closed.run.first() + number, index)};
+    if (unused != all) return (bits.release(unused) | unused) == all ? 1 : 0;
+    bits.reset(unused, simt::fenced_release);
+    return 1;
+  }
+
+  /// Returns slices of a block of which some were handed out. As slice_return::release, but for
+  /// many words at once: nobody else sets bits of slices that the caller holds, and the block stays
+  /// as it is while there are such. Words that are full after that are not waited for one by one.
+  QUARRY_HD static void release_unused(closed_run const& closed, std::uint32_t number,
+                                       std::uint32_t block_index, std::uint32_t count) {
+    simt::fence_before_stores();
+    bool const was_empty = block_of(closed, number, block_index).announce(count).count() <= 0;
+    std::uint32_t full = 0;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < words_per_block; ++i)
+      full += simt::far_call(&set_unused, closed, number, block_index * words_per_block + i);
+    simt::fence_before_stores();  // who closes the block by this addition has the words as they are
+    block const of = block_of(closed, number, block_index);
+    block_state const now = of.count_full_words(full);
+    if (was_empty || of.is_complete(now))
+      simt::far_call(&slice_return::follow_release, *closed.state, closed.id, now.generation(),
+                     closed.run.first() + number, block_index, 0, now);
   }
 };
 

@@ -208,7 +208,7 @@ class slice_claim {
     if (taken != 0) {
       simt::far_call(&slice_return::advertise, state, request.id, segment, block_index);
     } else {
-      simt::far_call(&slice_return::add_free_block, state, use.slices_class(), segment);
+      slice_return::add_free_blocks(state, use.slices_class(), segment, 1);
     }
     return taken;
   }

@@ -39,7 +39,7 @@ class slice_return {
     word const full = of.mask(index % words_per_block);
     bool const fills_word = old != full && (old | slices) == full;
     block_state const now =
-        fills_word ? of.count_full_word()
+        fills_word ? of.count_full_words(1)
                    : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
     if (before.count() <= 0 || (old & slices) != 0 || of.is_complete(now))
       simt::far_call(&follow_release, state, id, generation, segment, index / words_per_block,
@@ -97,11 +97,22 @@ class slice_return {
     block const of = state.block_at(id, segment, block_index);
     bool const is_free = of.close(now);
     if (now.count() > 0) simt::far_call(&advertise, state, id, segment, block_index);
-    if (is_free) simt::far_call(&add_free_block, state, id, segment);
+    if (is_free) add_free_blocks(state, id, segment, 1);
   }
 
-  QUARRY_SLOW static void add_free_block(heap_state& state, size_class id, std::uint32_t segment) {
-    if (state.segments[segment].add_free_blocks(1, state.blocks_of(id)))
+  /// Advertises those blocks of mask `index` which the caller retired unused, and adds them to the
+  /// segment's free blocks. Until then they keep the segment what it is.
+  QUARRY_SLOW static void add_retired(heap_state& state, size_class id, std::uint32_t segment,
+                                      std::uint32_t index, word blocks) {
+    simt::fence_before_stores();
+    if (state.advertised_at(segment, index).fetch_or(blocks, simt::acq_rel) == 0)  // (U)
+      state.class_tree(id).insert(segment);
+    add_free_blocks(state, id, segment, count_ones(blocks));
+  }
+
+  QUARRY_HD static void add_free_blocks(heap_state& state, size_class id, std::uint32_t segment,
+                                        std::uint32_t more) {
+    if (state.segments[segment].add_free_blocks(more, state.blocks_of(id)))
       simt::far_call(&give_back_segment, state, id, segment);
   }
 

@@ -36,6 +36,7 @@ class slice_supply {
     word run_before = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
+      word const before = request.state->begin_look();
       word run = 0;
       outcome const now = simt::far_call(&acquire_once, request, empty_looks != 0, run);
       if (now == outcome::found) return supply::found;
@@ -46,7 +47,7 @@ class slice_supply {
         continue;
       }
       if (simt::far_call(&replace_run, request, run, empty_looks == look_at_all)) continue;
-      if (is_hopeless(request, empty_looks)) break;
+      if (is_hopeless(request, empty_looks, before)) break;
       // What another lane frees, reserves or returns at this moment is in no tree: look again.
       ++empty_looks;
       simt::pause();
@@ -54,18 +55,24 @@ class slice_supply {
     return supply::exhausted;
   }
 
-  /// Whether there are no free segments and it took too long: less if no slice is back either, and
-  /// all that others hold was looked at.
-  [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request,
-                                                  std::uint32_t empty_looks) {
-    return request.patience.ends_after(microseconds_without_hope) &&
-           request.state->segment_tree().empty() &&
-           (request.is_late() ||
-            (empty_looks > look_at_all && request.state->class_tree(request.id).empty()));
+  /// Whether there are no free segments, and it took too long: less if no slice is back either and
+  /// all that others hold was looked at, more if the look that began with `before` may have missed
+  /// segments that others give back.
+  [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request, std::uint32_t empty_looks,
+                                                  word before) {
+    if (!request.patience.ends_after(microseconds_without_hope)) return false;
+    heap_state& state = *request.state;
+    if (!state.segment_tree().empty()) return false;
+    if (!state.missed_none(before)) return request.patience.has_lasted(microseconds_for_returns);
+    return request.is_late() || (empty_looks > look_at_all && state.class_tree(request.id).empty());
   }
 
   /// How long a lane looks when there is neither a free segment nor a slice that came back.
   static constexpr std::uint32_t microseconds_without_hope = 500;
+
+  /// How long a lane looks while others give segments back. To return what a long run had not
+  /// handed out takes milliseconds under load.
+  static constexpr std::uint32_t microseconds_for_returns = 10'000;
 
   /// Looks that find nothing before a refusal. What a free announced, and the lane that is to say
   /// so did not yet advertise, is seen by none of the trees for about the time of one look.
@@ -123,12 +130,12 @@ class slice_supply {
                                                 simt::patience const& patience) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
-      word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
+      word& hint = all ? state.with_run[part] : state.with_untouched[part];
+      word classes = simt::atomic_ref<word>{hint}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
       for (; classes != 0; classes &= classes - 1) {
         size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other == id || (!all && !simt::far_call(&run_segments::has_untouched, state, other)))
-          continue;
+        if (other == id || (!all && !simt::far_call(&still_has_untouched, state, other))) continue;
         if (!simt::far_call(&take_back, state, other)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
         if (patience.has_lasted(slice_request::microseconds_to_refuse)) return false;
@@ -137,18 +144,33 @@ class slice_supply {
     return !state.segment_tree().empty();
   }
 
+  /// Whether the run of class `id` has a segment of which nothing was handed out. If not, it will
+  /// not have one again, and is not looked at again before it has another run.
+  QUARRY_SLOW static bool still_has_untouched(heap_state& state, size_class id) {
+    word const before = state.run(id).peek();
+    if (simt::far_call(&run_segments::has_untouched, state, id)) return true;
+    if (class_run::is_busy(before)) return false;
+    set_has_untouched(state, id, false);
+    // a run that was opened meanwhile has some
+    if (state.run(id).peek() != before) set_has_untouched(state, id, true);
+    return false;
+  }
+
   /// Ends the run of class `id` and gives back what it had not handed out. False if the run was
-  /// being replaced.
+  /// being replaced. Others need not wait for what goes back, which may be much: only for the end
+  /// of the run.
   QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {
     word const seen = state.run(id).peek();
     if (!state.run(id).lock(seen)) return false;
-    run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, false, {}};
+    // before the class has no run: who sees neither that nor the memory has missed nothing
+    state.begin_return();
+    run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, 0, false, {}};
     state.run(id).set(closed.run.next(0, 0), slots_per_class);
     simt::far_call(&run_segments::close_slots, closed);
-    if (closed.has_rest) simt::far_call(&run_segments::give_back_run, closed);
-    // after the segments are back: who sees none of both has missed nothing
     set_has_run(state, id, false);
     state.run(id).unlock();
+    if (closed.has_rest) simt::far_call(&run_segments::give_back_run, closed);
+    state.end_return();
     return true;
   }
 
@@ -289,7 +311,7 @@ class slice_supply {
     // The count of used-up slots may be too high by a late lane's (segment_run): then a slot has
     // tickets, which would be lost.
     if (old.count() != 0 && simt::far_call(&has_any_tickets, state, id)) {
-      run_segments::closed_run closed{&state, id, old, 0, false, {}};
+      run_segments::closed_run closed{&state, id, old, 0, 0, false, {}};
       simt::far_call(&run_segments::close_slots, closed);
       simt::far_call(&run_segments::give_back_run, closed);
     }
@@ -310,12 +332,21 @@ class slice_supply {
   }
 
   QUARRY_HD static void set_has_run(heap_state& state, size_class id, bool has) {
-    simt::atomic_ref<word> classes{state.with_run[id / bits_per_word]};
+    set_hint(state.with_run, id, has);
+    set_has_untouched(state, id, has);
+  }
+  QUARRY_HD static void set_has_untouched(heap_state& state, size_class id, bool has) {
+    set_hint(state.with_untouched, id, has);
+  }
+
+  /// What tells a lane where to look. (L) orders nothing; each class's lock decides.
+  QUARRY_HD static void set_hint(word (&classes)[2], size_class id, bool has) {
+    simt::atomic_ref<word> part{classes[id / bits_per_word]};
     word const bit = word{1} << id % bits_per_word;
     if (has) {
-      classes.fetch_or(bit, simt::relaxed);  // (L) a hint; the class's lock decides
+      part.fetch_or(bit, simt::relaxed);  // (L)
     } else {
-      classes.fetch_and(~bit, simt::relaxed);  // (L)
+      part.fetch_and(~bit, simt::relaxed);  // (L)
     }
   }
 };
