@@ -5,7 +5,6 @@
 #include "quarry/host/stream_pool.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 
 using quarry::c_api::fail;
@@ -25,14 +24,7 @@ struct quarry_stream_pool {
 
 namespace {
 
-constexpr std::uintptr_t per_thread = 2;  // cudaStreamPerThread
-
-quarry::cuda_stream stream_of(void* stream) {
-  if (reinterpret_cast<std::uintptr_t>(stream) == per_thread)
-    throw quarry::bad_argument{
-        "quarry_stream_pool: cudaStreamPerThread is another stream in each thread"};
-  return static_cast<quarry::cuda_stream>(stream);
-}
+quarry::cuda_stream stream_of(void* stream) { return static_cast<quarry::cuda_stream>(stream); }
 
 }  // namespace
 

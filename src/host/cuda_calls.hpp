@@ -16,6 +16,18 @@ inline void check(cudaError_t found, char const* call) {
   throw resource_failed{call, cudaGetErrorString(found)};
 }
 
+/// A function of the driver, which the library is not linked to. Throws `resource_failed` if the
+/// driver lacks it.
+template <class Function>
+Function driver_function(char const* name) {
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  check(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
+  if (found != cudaDriverEntryPointSuccess)
+    throw resource_failed{name, "the CUDA driver lacks it"};
+  return reinterpret_cast<Function>(address);
+}
+
 /// Throws `bad_argument` if there is no such device.
 inline void check_device(int device) {
   int count = 0;

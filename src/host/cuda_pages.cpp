@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/cuda_pages.hpp"
 
-#include "platform/on_device.hpp"
+#include "cuda_calls.hpp"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -11,11 +11,7 @@
 namespace quarry {
 namespace {
 
-void check(cudaError_t found, char const* call) {
-  if (found == cudaSuccess) return;
-  cudaGetLastError();
-  throw resource_failed{call, cudaGetErrorString(found)};
-}
+using cuda::check;
 
 /// The driver's functions, found when first used, so that programs link without the driver's
 /// library.
@@ -30,26 +26,16 @@ struct driver {
   decltype(&::cuMemGetAllocationGranularity) granularity;
 
   static driver const& functions() {
-    static driver const all{find<decltype(reserve)>("cuMemAddressReserve"),
-                            find<decltype(free_range)>("cuMemAddressFree"),
-                            find<decltype(create)>("cuMemCreate"),
-                            find<decltype(release)>("cuMemRelease"),
-                            find<decltype(map)>("cuMemMap"),
-                            find<decltype(unmap)>("cuMemUnmap"),
-                            find<decltype(set_access)>("cuMemSetAccess"),
-                            find<decltype(granularity)>("cuMemGetAllocationGranularity")};
+    static driver const all{
+        cuda::driver_function<decltype(reserve)>("cuMemAddressReserve"),
+        cuda::driver_function<decltype(free_range)>("cuMemAddressFree"),
+        cuda::driver_function<decltype(create)>("cuMemCreate"),
+        cuda::driver_function<decltype(release)>("cuMemRelease"),
+        cuda::driver_function<decltype(map)>("cuMemMap"),
+        cuda::driver_function<decltype(unmap)>("cuMemUnmap"),
+        cuda::driver_function<decltype(set_access)>("cuMemSetAccess"),
+        cuda::driver_function<decltype(granularity)>("cuMemGetAllocationGranularity")};
     return all;
-  }
-
- private:
-  template <class Function>
-  static Function find(char const* name) {
-    void* address = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    check(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
-    if (found != cudaDriverEntryPointSuccess)
-      throw resource_failed{name, "the CUDA driver lacks it"};
-    return reinterpret_cast<Function>(address);
   }
 };
 

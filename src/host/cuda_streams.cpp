@@ -3,6 +3,10 @@
 
 #include "cuda_calls.hpp"
 
+#include <cuda.h>
+
+#include <string>
+
 namespace quarry {
 
 cuda_streams::cuda_streams(int device) : device_{device} { cuda::check_device(device); }
@@ -11,12 +15,23 @@ cuda_streams::~cuda_streams() {
   for (CUevent_st* const each : unused_) cudaEventDestroy(each);
 }
 
-cuda_streams::stream cuda_streams::checked(stream on) const {
-  if (on == cudaStreamPerThread)
-    throw bad_argument{
-        "cuda_streams: cudaStreamPerThread is another stream in each thread; give a stream of your "
-        "own"};
-  return on == cudaStreamLegacy ? nullptr : on;
+stream_identity cuda_streams::identity(stream on) const {
+  constexpr stream_identity of_legacy = ~stream_identity{0};  // the driver counts from one on
+  if (on == nullptr || on == cudaStreamLegacy) return of_legacy;
+  static auto const stream_id =
+      cuda::driver_function<CUresult (*)(CUstream, unsigned long long*)>("cuStreamGetId");
+  unsigned long long result = 0;
+  CUresult found = CUDA_SUCCESS;
+  if (on == cudaStreamPerThread) {
+    cuda::on_device const here{device_};
+    found = stream_id(on, &result);
+  } else {
+    found = stream_id(on, &result);
+  }
+  if (found != CUDA_SUCCESS)
+    throw bad_argument{"cuda_streams: no stream has this handle (cuStreamGetId: " +
+                       std::to_string(static_cast<int>(found)) + ")"};
+  return result;
 }
 
 cuda_streams::event cuda_streams::record(stream on) {
@@ -61,6 +76,13 @@ void cuda_streams::finish(stream one) noexcept {
   if (cudaStreamSynchronize(one) == cudaSuccess) return;
   cudaGetLastError();
   if (cudaDeviceSynchronize() != cudaSuccess) cudaGetLastError();
+}
+
+bool cuda_streams::finish_all() noexcept {
+  cuda::on_device const here{device_};
+  if (cudaDeviceSynchronize() == cudaSuccess) return true;
+  cudaGetLastError();
+  return false;
 }
 
 void cuda_streams::drop(event& one) noexcept { unused_.push_back(one.handle); }

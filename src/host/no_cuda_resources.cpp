@@ -40,12 +40,13 @@ void cuda_pages::unmap(std::uint64_t, bytes) noexcept {}
 
 cuda_streams::cuda_streams(int device) : device_{device} { refuse("cuda_streams"); }
 cuda_streams::~cuda_streams() = default;
-cuda_streams::stream cuda_streams::checked(stream on) const { return on; }
+stream_identity cuda_streams::identity(stream) const { refuse("cuda_streams"); }
 cuda_streams::event cuda_streams::record(stream) { refuse("cuda_streams"); }
 void cuda_streams::wait(stream, event const&) { refuse("cuda_streams"); }
 bool cuda_streams::is_done(event const&) noexcept { return true; }
 void cuda_streams::finish(event const&) noexcept {}
 void cuda_streams::finish(stream) noexcept {}
+bool cuda_streams::finish_all() noexcept { return true; }
 void cuda_streams::drop(event&) noexcept {}
 
 managed_resource::managed_resource() { refuse("managed_resource"); }

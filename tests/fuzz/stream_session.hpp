@@ -56,8 +56,10 @@ class stream_session {
       return allocate(from_.chance(224) ? from_.size(options_.alignment * 64)
                                         : from_.wild_size(options_.alignment * 1024),
                       some_stream());
-    if (kind < 25) return use_and_give_back(users_.some_address(from_), some_stream());
+    if (kind < 24) return use_and_give_back(users_.some_address(from_), some_stream());
     switch (kind) {
+      case 24:
+        return end_stream(some_stream(), some_stream());
       case 25:
         return forget(some_stream());
       case 26:
@@ -153,11 +155,26 @@ class stream_session {
     if (auto const found = users_.live.find(address); found != users_.live.end()) {
       auto const time = order_.world().tick(on);
       bytes const room = users_.room(found->second);
-      for (bytes at = 0; at < room; at += options_.alignment) last_[address + at] = {on, time};
+      auto const who = order_.world().identity(on);
+      for (bytes at = 0; at < room; at += options_.alignment) last_[address + at] = {who, time};
     }
     bool const is_ours = users_.remove(address);
     expect(pool_.deallocate(pointer_to(address), on) == is_ours,
            is_ours ? "what is in use was refused" : "what is not in use was taken back");
+  }
+  /// The stream is destroyed, its work under way or not, and another one gets its handle. What it
+  /// has is the heir's from now on, which waits for it; or the new stream's, after the host waited.
+  void end_stream(std::uint32_t gone, std::uint32_t heir) {
+    if (heir == gone) {
+      order_.finish(gone);
+    } else {
+      auto done = order_.record(gone);
+      order_.wait(heir, done);
+      order_.drop(done);
+    }
+    for (auto& [begin, what] : users_.live) what.on = what.on == gone ? heir : what.on;
+    order_.world().destroy(gone);
+    order_.world().create(gone);
   }
   void expect_done(std::uint64_t begin, bytes size) {
     auto const first = last_.lower_bound(begin);
@@ -223,6 +240,7 @@ inline void run_streams(byte_source& from) {
   }
   expect(log->blocks.empty(), "a pool is gone, and a block of its is not");
   expect(order.world().live_events == 0, "a pool is gone, and an event of its is not");
+  expect(order.world().misuses == 0, "a stream was asked about after it was destroyed");
 }
 
 }  // namespace quarry::test

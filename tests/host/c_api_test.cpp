@@ -264,8 +264,10 @@ TEST(CApiStreamPool, ServesAStreamAgainOnTheGpu) {
   ASSERT_EQ(quarry_stream_pool_allocate(pool, 1000, nullptr, &second), QUARRY_OK);
   EXPECT_EQ(first, second);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 256, 0u);
-  void* const per_thread = reinterpret_cast<void*>(std::uintptr_t{2});
-  EXPECT_EQ(quarry_stream_pool_deallocate(pool, second, per_thread), QUARRY_BAD_ARGUMENT);
+  void* const per_thread = reinterpret_cast<void*>(std::uintptr_t{2});  // cudaStreamPerThread
+  void* third = nullptr;
+  EXPECT_EQ(quarry_stream_pool_allocate(pool, 1000, per_thread, &third), QUARRY_OK);
+  EXPECT_EQ(quarry_stream_pool_deallocate(pool, third, per_thread), QUARRY_OK);
   quarry_record record{};
   EXPECT_EQ(quarry_find(static_cast<char*>(second) + 500, &record), QUARRY_OK);
   EXPECT_EQ(record.resource, uint32_t{QUARRY_DEVICE});

@@ -35,8 +35,10 @@ TEST(OwnedFitting, MergesNeighboursOfOneOwnerOnly) {
   ASSERT_EQ(second, first + 512);
   all.deallocate(one, first);
   all.deallocate(other, second);
-  all.merge_aside(one);
-  all.merge_aside(other);
+  for (auto const each : {one, other}) {
+    all.cover(each);
+    all.merge_aside(each);
+  }
   EXPECT_TRUE(all.audit().empty());
   EXPECT_EQ(all.allocate(one, {1024, 1024}), 0u);
   all.share(one);
@@ -44,6 +46,24 @@ TEST(OwnedFitting, MergesNeighboursOfOneOwnerOnly) {
   EXPECT_TRUE(all.audit().empty());
   EXPECT_FALSE(all.has_any(one));
   EXPECT_EQ(all.allocate(0, {1024, 1024}), first);
+}
+
+TEST(OwnedFitting, SharesOnlyWhatWasCovered) {
+  owned_fitting all;
+  auto const one = *all.add_owner();
+  all.reserve();
+  auto const first = all.allocate_in(one, {base, 1024}, {512, 512});
+  auto const second = all.allocate(one, {512, 512});
+  all.deallocate(one, first);
+  all.cover(one);
+  all.deallocate(one, second);
+  all.share(one);
+  EXPECT_EQ(all.allocate(0, {512, 512}), first);
+  EXPECT_EQ(all.allocate(0, {512, 512}), 0u);
+  EXPECT_TRUE(all.has_recent(one));
+  EXPECT_EQ(all.allocate(one, {512, 512}), second);
+  EXPECT_FALSE(all.has_any(one));
+  EXPECT_TRUE(all.audit().empty());
 }
 
 TEST(OwnedFitting, RefusesWhatIsNotInUse) {
@@ -73,6 +93,7 @@ TEST(OwnedFitting, AgreesWithAMapOfBytesAndOwners) {
     for (int step = 0; step < 4000; ++step) {
       auto const whose = static_cast<std::uint32_t>(1 + random() % 3);
       if (random() % 50 == 0) {
+        all.cover(whose);
         all.share(whose);
         for (auto& owner : owner_of) owner = owner == whose ? 0 : owner;
       } else if (random() % 2 == 0 && !live.empty()) {
@@ -88,6 +109,7 @@ TEST(OwnedFitting, AgreesWithAMapOfBytesAndOwners) {
       } else {
         bytes const size = 16 * (1 + random() % 60);
         std::uint32_t const from = random() % 2 == 0 ? whose : 0;
+        if (random() % 8 == 0) all.cover(from);
         if (random() % 4 == 0) all.merge_aside(from);
         std::uint64_t const begin = all.allocate(from, {size, size});
         if (begin == 0) continue;

@@ -22,18 +22,38 @@ inline void join(clock_of& into, clock_of const& other) {
 
 /// Shared by all copies, so that a test can look while the pool has one.
 struct simulated_world {
-  std::map<std::uint32_t, clock_of> clocks;  // what comes before what a stream gets next
+  std::map<std::uint32_t, std::uint32_t> identities;  // of handles, if not the same number
+  std::map<std::uint32_t, clock_of> clocks;  // by identity: what comes before what it gets next
   clock_of everywhere;                       // what is done
   std::mt19937 random{1};
   unsigned done_percent = 0;  // how often an event is found done
   int record_fails_in = -1, wait_fails_in = -1;
   std::uint32_t never_records = 998;  // this stream cannot be recorded
+  bool is_capturing = false;          // some stream: then nobody can wait for all
   std::uint64_t recorded = 0, waited = 0, live_events = 0;
 
-  /// A moment of a stream's, and whether what `later` gets next comes after it.
-  std::uint64_t tick(std::uint32_t stream) { return ++clocks[stream][stream]; }
+  std::uint64_t misuses = 0;  // of handles whose stream was destroyed
+
+  static constexpr std::uint32_t nobody = ~0u;
+  [[nodiscard]] std::uint32_t identity(std::uint32_t handle) {
+    auto const found = identities.find(handle);
+    if (found != identities.end() && found->second == nobody) ++misuses;
+    return found == identities.end() ? handle : found->second;
+  }
+  /// The stream is gone, and its work goes on; until `create` makes another with its handle.
+  void destroy(std::uint32_t handle) { identities[handle] = nobody; }
+  void create(std::uint32_t handle) { identities[handle] = ++created; }
+  std::uint32_t created = 1000;
+
+  /// A moment of a stream's, and whether what `later` gets next comes after it, which a stream had
+  /// by its identity.
+  std::uint64_t tick(std::uint32_t handle) {
+    auto const stream = identity(handle);
+    return ++clocks[stream][stream];
+  }
   bool is_before(std::uint32_t stream, std::uint64_t time, std::uint32_t later) {
-    return stream == later || clocks[later][stream] >= time || everywhere[stream] >= time;
+    auto const next = identity(later);
+    return stream == next || clocks[next][stream] >= time || everywhere[stream] >= time;
   }
 };
 
@@ -48,9 +68,9 @@ class simulated_streams {
   simulated_streams() : world_{std::make_shared<simulated_world>()} {}
   [[nodiscard]] simulated_world& world() { return *world_; }
 
-  [[nodiscard]] stream checked(stream on) const {
+  [[nodiscard]] stream_identity identity(stream on) const {
     if (on == not_a_stream) throw bad_argument{"not a stream"};
-    return on;
+    return world_->identity(on);
   }
   [[nodiscard]] event record(stream on) {
     if (on == world_->never_records) throw std::runtime_error{"record"};
@@ -59,13 +79,13 @@ class simulated_streams {
     world_->tick(on);
     ++world_->recorded;
     ++world_->live_events;
-    return {world_->clocks[on]};
+    return {world_->clocks[world_->identity(on)]};
   }
   void wait(stream later, event const& earlier) {
     if (world_->wait_fails_in >= 0 && world_->wait_fails_in-- == 0)
       throw std::runtime_error{"wait"};
     ++world_->waited;
-    join(world_->clocks[later], earlier.after);
+    join(world_->clocks[world_->identity(later)], earlier.after);
   }
   [[nodiscard]] bool is_done(event const& one) noexcept {
     for (auto const& [of, time] : one.after) {
@@ -76,7 +96,14 @@ class simulated_streams {
     return true;
   }
   void finish(event const& one) noexcept { join(world_->everywhere, one.after); }
-  void finish(stream one) noexcept { join(world_->everywhere, world_->clocks[one]); }
+  void finish(stream one) noexcept {
+    join(world_->everywhere, world_->clocks[world_->identity(one)]);
+  }
+  [[nodiscard]] bool finish_all() noexcept {
+    if (world_->is_capturing) return false;
+    for (auto const& [of, clock] : world_->clocks) join(world_->everywhere, clock);
+    return true;
+  }
   void drop(event&) noexcept { --world_->live_events; }
 
  private:

@@ -36,5 +36,21 @@ TEST(StreamOrder, OfSimulatedStreamsIsThatOfTheirEvents) {
   EXPECT_EQ(order.world().live_events, 0u);
 }
 
+TEST(StreamOrder, OfSimulatedStreamsTellsAHandleThatCameAgain) {
+  simulated_streams order;
+  auto const first = order.identity(1);
+  auto const used = order.world().tick(1);
+  order.world().destroy(1);
+  order.world().create(1);
+  EXPECT_NE(order.identity(1), first);
+  EXPECT_FALSE(order.world().is_before(1, used, 1));
+  EXPECT_TRUE(order.finish_all());
+  EXPECT_TRUE(order.world().is_before(1, used, 1));
+  EXPECT_EQ(order.world().misuses, 0u);
+  order.world().destroy(1);
+  (void)order.identity(1);
+  EXPECT_EQ(order.world().misuses, 1u);
+}
+
 }  // namespace
 }  // namespace quarry::test

@@ -88,11 +88,11 @@ quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
 
 /* Device memory of one GPU in the order of streams: what a stream gave back serves it again at
  * once, and others only after they were made to wait. A stream is a cudaStream_t; null is the
- * legacy default stream. QUARRY_RESOURCE_FAILED in a build without CUDA. */
+ * legacy default stream, cudaStreamPerThread the calling thread's. A stream may be destroyed at any
+ * time. QUARRY_RESOURCE_FAILED in a build without CUDA. */
 typedef struct quarry_stream_pool quarry_stream_pool;
 
-/* `options` as of a pool, but all is aligned to 256 at least. cudaStreamPerThread is a bad
- * argument, since it names another stream in each thread. */
+/* `options` as of a pool, but all is aligned to 256 at least. */
 quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
                                         quarry_stream_pool** pool);
 /* Waits until the streams are done. Null is ignored. */
@@ -103,7 +103,7 @@ quarry_status quarry_stream_pool_allocate(quarry_stream_pool* pool, uint64_t siz
 quarry_status quarry_stream_pool_deallocate(quarry_stream_pool* pool, void* memory, void* stream);
 /* Lets others have what `stream` gave back, by an event that is recorded now. */
 quarry_status quarry_stream_pool_share(quarry_stream_pool* pool, void* stream);
-/* To be called before a stream is destroyed. */
+/* Tells that a stream will not come again; nobody needs to. */
 quarry_status quarry_stream_pool_forget(quarry_stream_pool* pool, void* stream);
 /* Gives the blocks back in which nothing is in use, after waiting for who used them. */
 quarry_status quarry_stream_pool_release(quarry_stream_pool* pool);

@@ -98,13 +98,20 @@ class cuda_memory_resource {
     }
     return from_->pool;
   }
+  /// In a program with per-thread default streams, whose `cudaStream_t{}` is the thread's own.
+  [[nodiscard]] static cuda_stream named(cuda_stream on) {
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+    if (on == nullptr) return cudaStreamPerThread;
+#endif
+    return on;
+  }
   [[nodiscard]] void* take(std::size_t size, std::size_t alignment, cuda_stream on) {
     std::lock_guard const held{from_->mutex};
-    return checked(alignment).allocate(size, on);
+    return checked(alignment).allocate(size, named(on));
   }
   void give(void* memory, cuda_stream on) noexcept {
     std::lock_guard const held{from_->mutex};
-    (void)from_->pool.deallocate(memory, on);
+    (void)from_->pool.deallocate(memory, named(on));
   }
 
   owner* from_;

@@ -14,10 +14,9 @@ namespace quarry {
 /// CUDA's streams and events of one GPU. In a build without CUDA the constructor throws
 /// `resource_failed`.
 ///
-/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU. cudaStreamPerThread is
-/// refused, since it names another stream in each thread: who compiles with per-thread default
-/// streams names streams of his own. What a stream that is being captured gave back stays its own
-/// while it is.
+/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU, cudaStreamPerThread the
+/// calling thread's default stream. A program compiled with per-thread default streams must name
+/// that: the library, which is not, takes `nullptr` for the legacy one.
 class cuda_streams {
  public:
   using stream = cuda_stream;
@@ -35,13 +34,14 @@ class cuda_streams {
   }
   ~cuda_streams();
 
-  [[nodiscard]] stream checked(stream on) const;
+  [[nodiscard]] stream_identity identity(stream on) const;
   /// Throws `bad_argument` while the stream is being captured.
   [[nodiscard]] event record(stream on);
   void wait(stream later, event const& earlier);
   [[nodiscard]] bool is_done(event const& one) noexcept;
   void finish(event const& one) noexcept;
   void finish(stream one) noexcept;
+  [[nodiscard]] bool finish_all() noexcept;
   void drop(event& one) noexcept;
 
  private:

@@ -4,6 +4,7 @@
 #include "quarry/host/fitting.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace quarry {
 
@@ -12,7 +13,8 @@ namespace quarry {
 /// all may have, once they have waited.
 ///
 /// Owner 0 is what is common. Each owner has segregated lists, and lists of what is set aside (see
-/// fitting). Free neighbours of one owner are merged. Deals in addresses and never touches memory;
+/// fitting): one for what it gave back since it was last `covered`, which is not made common, and
+/// one for what it had set aside before. Free neighbours of one owner are merged. Deals in addresses and never touches memory;
 /// not thread-safe. Invariants, checked by `audit`: those of piece_table, with (2) of neighbours of
 /// one owner; the lists have exactly the owner's free pieces; the sums are right.
 class owned_fitting {
@@ -36,7 +38,8 @@ class owned_fitting {
   /// memory for bookkeeping. O(1).
   [[nodiscard]] std::uint64_t allocate(std::uint32_t whose, sizes size) {
     owner& mine = *owners_[whose];
-    piece_id id = mine.aside.take(pieces_, size.rounded);
+    piece_id id = mine.recent->take(pieces_, size.rounded);
+    if (id == no_piece) id = mine.aside->take(pieces_, size.rounded);
     if (id != no_piece) {
       auto const again = pieces_.set_in_use_again(id, size.asked);
       in_use_ += again.size;
@@ -48,15 +51,30 @@ class owned_fitting {
     remove_free(id);
     return take(whose, id, size);
   }
-  /// Merges what the owner had set aside. True if there was any: then something larger may fit.
+  /// From now on what the owner gave back may be made common. What was set aside before the last
+  /// such moment, and nobody wanted since, is merged. O(such pieces).
+  void cover(std::uint32_t whose) {
+    owner& mine = *owners_[whose];
+    if (mine.recent->count() == 0) return;
+    merge_aside(whose);
+    std::swap(mine.recent, mine.aside);
+  }
+  /// Whether it gave anything back since it was covered, and has it still.
+  [[nodiscard]] bool has_recent(std::uint32_t whose) const {
+    return owners_[whose]->recent->count() != 0;
+  }
+
+  /// Merges what the owner had set aside before it was last covered. True if there was any: then
+  /// something larger may fit.
   bool merge_aside(std::uint32_t whose) {
     owner& mine = *owners_[whose];
-    if (mine.aside.count() == 0) return false;
-    mine.aside.take_all(
+    if (mine.aside->count() == 0) return false;
+    mine.aside->take_all(
         pieces_, [&](piece_id id) { free_in_earnest(whose, pieces_.find(pieces_[id].begin)); });
     return true;
   }
-  /// Makes common what the owner has. O(its pieces).
+  /// Makes common what the owner has, but for what it gave back since it was last covered. O(its
+  /// pieces).
   void share(std::uint32_t whose) {
     merge_aside(whose);
     owner& mine = *owners_[whose];
@@ -67,11 +85,12 @@ class owned_fitting {
   }
   /// Whether it has anything that is free.
   [[nodiscard]] bool has_any(std::uint32_t whose) const {
-    return owners_[whose]->aside.count() != 0 || owners_[whose]->free.any() != no_piece;
+    owner const& mine = *owners_[whose];
+    return mine.recent->count() + mine.aside->count() != 0 || mine.free.any() != no_piece;
   }
 
   /// As fitting's.
-  [[nodiscard]] bytes size_of_cut(bytes rounded) const { return owners_[0]->aside.whole(rounded); }
+  [[nodiscard]] bytes size_of_cut(bytes rounded) const { return owners_[0]->aside->whole(rounded); }
 
   /// Takes over a block that is large enough, and allocates a piece of it; the rest is the owner's.
   /// Requires room (`reserve`).
@@ -101,7 +120,7 @@ class owned_fitting {
       on_noted();
     piece.set_owner(whose);
     pieces_.set_aside(found, piece.get());
-    owners_[whose]->aside.put(piece, found.id, size.rounded);
+    owners_[whose]->recent->put(piece, found.id, size.rounded);
     return size;
   }
   sizes deallocate(std::uint32_t whose, std::uint64_t begin) {
@@ -112,6 +131,7 @@ class owned_fitting {
   /// each.
   template <class GiveBack>
   void release(GiveBack const& give_back) {
+    cover(0);
     merge_aside(0);
     std::size_t kept = 0;
     for (piece_id const id : blocks_) {
@@ -197,7 +217,7 @@ class owned_fitting {
     for (std::size_t i = 0; i < owners_.size(); ++i) {
       expect(owners_[i]->free.count(pieces_) == free[i],
              "an owner's lists have what is not free, or not its", i);
-      set_aside += owners_[i]->aside.count();
+      set_aside += owners_[i]->aside->count() + owners_[i]->recent->count();
     }
     expect(held == held_ && in_use == in_use_ && live + aside == pieces_.in_use(),
            "sums of bytes are wrong", held);
@@ -207,14 +227,17 @@ class owned_fitting {
 
  private:
   struct owner {
-    explicit owner(std::uint32_t unit_shift) : aside{unit_shift} {}
+    explicit owner(std::uint32_t unit_shift)
+        : lists{aside_lists{unit_shift}, aside_lists{unit_shift}} {}
+    owner(owner&&) = delete;
     segregated_fit free;
-    aside_lists aside;
+    aside_lists lists[2];
+    aside_lists *recent = &lists[0], *aside = &lists[1];  // since it was last covered, and before
   };
 
   [[nodiscard]] std::size_t aside_count() const {
     std::size_t sum = 0;
-    for (auto const& each : owners_) sum += each->aside.count();
+    for (auto const& each : owners_) sum += each->aside->count() + each->recent->count();
     return sum;
   }
 

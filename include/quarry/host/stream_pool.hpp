@@ -8,8 +8,10 @@
 #include "quarry/host/stream_order.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace quarry {
 
@@ -41,20 +43,25 @@ struct stream_pool_counts {
 /// again at once, though work that uses it may not be done, since what uses it next comes later in
 /// the stream.
 ///
-/// What a stream gave back stays its own, so neither a free nor an allocation needs an event as
-/// long as a stream finds its own memory again. When nothing of its own and nothing common fits,
-/// all streams' free memory is made common, where neighbours merge whoever had them: one event for
-/// each stream that gave anything back since, and a stream that takes of what is common first waits
-/// for those that are not done. So streams whose allocations alternate do not split the pool
-/// between them, and the pool grows only if all that is free would not do (unless `grows_first`).
-/// So each time that it would grow, streams may wait for each other; the event is recorded then,
-/// and not at the free. A stream whose later work waits for another stream's by other means must
-/// `share` what it gave back before that, or the two might wait for each other.
+/// What a stream gave back stays its own, and it finds that again without an event. When nothing of
+/// its own and nothing common fits, all streams' free memory is made common, where neighbours merge
+/// whoever had them, and a stream that takes of what is common first waits for those that gave it
+/// back and are not done. So streams whose allocations alternate do not split the pool between
+/// them. The pool grows only if all that is free would not do, unless `grows_first`.
 ///
-/// Not thread-safe (see synchronized_resource). A failed allocation leaves what users have and the
-/// counts of that as they were. Giving back does not throw. A stream that will be destroyed is told
-/// to the pool before (`forget`); blocks go back to the resource only when all that used them is
-/// done.
+/// A stream may be destroyed at any time, work of its under way or not, and another one may get its
+/// handle. So the pool keeps no handles, and tells streams apart by what does not come again
+/// (stream_order). The event that others wait for cannot be had later: it is recorded when a stream
+/// gives back, each time that this amounts to a share of the pool (`uncovered_share`). What was
+/// given back since stays with the stream until it comes again; the pool rather grows than wait for
+/// it. If it cannot grow it waits for all that any stream has, as `release` and the destructor do,
+/// and then all of it is common.
+///
+/// A stream whose later work waits for another stream's by other means must `share` what it gave
+/// back before that, or the two might wait for each other. What a stream that is being captured
+/// gave back stays its own while it is. Not thread-safe (see synchronized_resource). A failed
+/// allocation leaves what users have and the counts of that as they were. Giving back does not
+/// throw. Blocks go back to the resource only when all that used them is done.
 template <memory_resource Resource, stream_order Order>
 class stream_pool {
  public:
@@ -73,10 +80,8 @@ class stream_pool {
   stream_pool& operator=(stream_pool const&) = delete;
   /// What is still in use is lost with its block. Waits until the streams are done.
   ~stream_pool() {
-    for (auto const& [handle, its] : streams_) order_.finish(handle);
-    // of streams that were forgotten, too
-    for (auto const& each : unfinished_) order_.finish(each.done);
-    forget_done();
+    if (strategy_.held() != 0) wait_for_all();
+    drop_events();
     strategy_.for_each_block([&](auto const& gone) { give(gone); });
   }
 
@@ -99,59 +104,56 @@ class stream_pool {
   bool deallocate(void* pointer, stream on = {}) noexcept {
     if (pointer == nullptr) return true;
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
-    std::uint32_t owner = 0;
-    state* its = nullptr;
-    try {
-      its = &state_of(on);
-      owner = its->owner;
-    } catch (...) {
-      // No memory for a stream that is new here, or no stream: what it has is waited for, and the
-      // piece is everybody's.
-      order_.finish(on);
+    // The handle may be a new stream's by now. Then the piece is kept for the stream that is gone, so
+    // that nobody has it too soon; `cover` asks which it is.
+    state* its = last_ != nullptr && on == last_handle_ ? &last_->second : nullptr;
+    if (its == nullptr) {
+      try {
+        its = &state_of(on);
+      } catch (...) {
+        // No memory for a stream that is new here, or no stream: what it has is waited for, and the
+        // piece is everybody's.
+        order_.finish(on);
+      }
     }
-    auto const gone = strategy_.deallocate(owner, begin, [&] { ledger_->forget(begin); });
+    auto const gone = strategy_.deallocate(its == nullptr ? 0 : its->owner, begin,
+                                           [&] { ledger_->forget(begin); });
     if (!gone) {
       ++refused_;
       return false;
     }
-    if (its != nullptr) its->gave_back = true;
     live_ -= gone.asked;
+    if (its == nullptr) return true;
+    its->uncovered += gone.rounded;
+    if (its->uncovered > most_uncovered()) cover(on, *its);
     return true;
   }
 
   /// Makes common what the stream gave back, for whoever waits for what it has now: an event is
   /// recorded now.
   void share(stream on) {
-    auto const found = streams_.find(order_.checked(on));
-    if (found != streams_.end()) share(found->first, found->second);
-  }
-  /// To be called before a stream is destroyed: what it gave back becomes common.
-  void forget(stream on) {
-    auto const found = streams_.find(order_.checked(on));
+    auto const found = streams_.find(order_.identity(on));
     if (found == streams_.end()) return;
-    share(found->first, found->second);
-    if (strategy_.has_any(found->second.owner)) {  // it is being captured
-      order_.finish(found->first);
-      strategy_.share(found->second.owner);
+    cover(on, found->second);
+    share(found->second);
+  }
+  /// Tells that the stream will not come again: what it gave back becomes common. Nobody needs to
+  /// tell; it saves others from growing the pool.
+  void forget(stream on) {
+    auto const found = streams_.find(order_.identity(on));
+    if (found == streams_.end()) return;
+    cover(on, found->second);
+    if (strategy_.has_recent(found->second.owner)) {  // it is being captured
+      order_.finish(on);
+      strategy_.cover(found->second.owner);
     }
-    for (auto& each : unfinished_) {
-      if (each.of == found->second.owner) each.of = 0;
-    }
-    unused_owners_.push_back(found->second.owner);  // has room: see state_of
-    last_ = nullptr;
-    streams_.erase(found);
+    share(found->second);
+    forget_state(found);
   }
 
   /// Gives back the blocks in which nothing is in use, after waiting for who used them.
   void release() noexcept {
-    for (auto& [handle, its] : streams_) {
-      if (!strategy_.has_any(its.owner)) continue;
-      order_.finish(handle);
-      its.gave_back = false;
-      strategy_.share(its.owner);
-    }
-    for (auto& each : unfinished_) order_.finish(each.done);
-    forget_done();
+    if (!settle_all()) wait_for_all();
     strategy_.release([&](auto const& gone) { give(gone); });
   }
 
@@ -177,7 +179,7 @@ class stream_pool {
     return {strategy_.held(), most_held_,       live_,
             most_live_,       allocations_,     allocations_ - strategy_.live(),
             refused_,         blocks_taken_,    blocks_given_,
-            events_,          waits_,           shares_,
+            recorded_,        waits_,           shares_,
             streams_.size(),  strategy_.live(), strategy_.footprint()};
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
@@ -188,15 +190,25 @@ class stream_pool {
   using sizes = owned_fitting::sizes;
   using block = owned_fitting::block;
 
+  /// What streams gave back and no event tells of is this part of the pool at most, divided among
+  /// those that it knows.
+  static constexpr bytes uncovered_share = 16;
+  /// Streams that it knows at most, and when it first looks for some to forget. From then on each
+  /// deallocation has an event: so many are of a program that makes new streams all the time, and of
+  /// those that are gone nothing must be left that keeps them in mind.
+  static constexpr std::size_t most_streams = 4096, least_to_forget = 64;
+
   struct state {
     std::uint32_t owner;
-    bool gave_back = false;    // something since its last event
-    std::uint64_t waited = 0;  // for the events up to this one
+    bytes uncovered = 0;  // given back since it was last covered, whether it has that still or not
+    std::optional<typename Order::event> covering = {};  // before it, what is covered is in use
+    std::uint64_t waited = 0;                            // for the events up to this one
   };
+  using state_map = std::unordered_map<stream_identity, state>;
   /// What may still use what is common.
   struct unfinished {
     typename Order::event done;
-    std::uint32_t of;  // owner; 0 once the stream is gone, whose handle may be another's then
+    std::uint32_t of;  // owner; 0 once that is another's
     std::uint64_t number;
   };
 
@@ -222,27 +234,56 @@ class stream_pool {
     return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
   }
 
+  [[nodiscard]] bytes most_uncovered() const {
+    return streams_.size() >= least_to_forget
+               ? 0
+               : strategy_.held() / uncovered_share / streams_.size();
+  }
   [[nodiscard]] state& state_of(stream on) {
-    on = order_.checked(on);
-    if (last_ != nullptr && last_->first == on) return last_->second;
-    auto found = streams_.find(on);
-    if (found == streams_.end()) {
-      unused_owners_.reserve(streams_.size() + unused_owners_.size() + 1);
-      std::uint32_t owner = 0;
-      if (!unused_owners_.empty()) {
-        owner = unused_owners_.back();
-      } else {
-        auto const added = strategy_.add_owner();
-        if (!added)
-          throw out_of_memory{"stream_pool", 0,
-                              "it knows 8191 streams; tell it of those that are gone (forget)"};
-        unused_owners_.push_back(owner = *added);
-      }
-      found = streams_.emplace(on, state{owner, false, 0}).first;
-      unused_owners_.pop_back();
+    stream_identity const who = order_.identity(on);
+    if (last_ == nullptr || last_->first != who) {
+      auto const found = streams_.find(who);
+      last_ = found != streams_.end() ? &*found : &*add_state(who);
     }
-    last_ = &*found;
-    return found->second;
+    last_handle_ = on;
+    return last_->second;
+  }
+  [[nodiscard]] typename state_map::iterator add_state(stream_identity who) {
+    if (streams_.size() >= forget_at_) forget_idle();
+    unused_owners_.reserve(streams_.size() + unused_owners_.size() + 1);
+    unfinished_.reserve(streams_.size() + unfinished_.size() + 1);  // for `share`
+    std::uint32_t owner = 0;
+    if (!unused_owners_.empty()) {
+      owner = unused_owners_.back();
+    } else {
+      auto const added = strategy_.add_owner();
+      if (!added)
+        throw out_of_memory{"stream_pool", 0, "8191 streams have memory that they gave back"};
+      unused_owners_.push_back(owner = *added);
+    }
+    auto const result = streams_.emplace(who, state{owner}).first;
+    unused_owners_.pop_back();
+    return result;
+  }
+  /// Forgets streams that may be gone, since they have nothing that only they may have; if there are
+  /// very many, after waiting for all.
+  void forget_idle() noexcept {
+    if (streams_.size() >= most_streams) (void)settle_all();
+    for (auto each = streams_.begin(); each != streams_.end();) {
+      auto const next = std::next(each);
+      share(each->second);
+      if (!strategy_.has_any(each->second.owner)) forget_state(each);
+      each = next;
+    }
+    forget_at_ = std::clamp(streams_.size() * 2, least_to_forget, most_streams);
+  }
+  void forget_state(typename state_map::iterator which) noexcept {
+    for (auto& each : unfinished_) {
+      if (each.of == which->second.owner) each.of = 0;
+    }
+    unused_owners_.push_back(which->second.owner);  // has room: see add_state
+    last_ = nullptr;
+    streams_.erase(which);
   }
 
   [[gnu::noinline]] std::uint64_t allocate_slowly(stream on, state& its, sizes both) {
@@ -252,13 +293,22 @@ class stream_pool {
     if (std::uint64_t const begin = allocate_common(on, its, both)) return begin;
     if (options_.grows_first) {
       try {
-        return grow_for(its, both, false);
+        return grow_for(its, both);
       } catch (std::exception const&) {  // then what others have must do
       }
     }
+    cover(on, its);
     share_all();
     if (std::uint64_t const begin = allocate_common(on, its, both)) return begin;
-    return grow_for(its, both, true);
+    try {
+      return grow_for(its, both);
+    } catch (std::exception const&) {
+      (void)settle_all();
+      if (std::uint64_t const begin = allocate_common(on, its, both)) return begin;
+      if (both.rounded > options_.most) throw;
+      release();
+    }
+    return grow_for(its, both);
   }
 
   /// Of what all may have: `on` waits for who used it, unless that is done. Leaves it alone if
@@ -281,43 +331,54 @@ class stream_pool {
     return begin;
   }
 
+  /// Records an event for what `on`, which is there at this moment, gave back; not while it is being
+  /// captured. If no event can be had, the stream is waited for. `its` is what the handle stood for
+  /// when it last came.
+  void cover(stream on, state& its) noexcept {
+    if (!strategy_.has_recent(its.owner)) {
+      its.uncovered = 0;
+      return;
+    }
+    try {
+      if (auto const now = streams_.find(order_.identity(on));
+          now == streams_.end() || &now->second != &its) {
+        last_ = nullptr;  // the handle is another stream's
+        return;
+      }
+      auto const event = order_.record(on);
+      ++recorded_;
+      if (its.covering) order_.drop(*its.covering);
+      its.covering = event;
+    } catch (bad_argument const&) {
+      return;
+    } catch (...) {
+      order_.finish(on);
+    }
+    its.uncovered = 0;
+    strategy_.cover(its.owner);
+  }
   void share_all() {
     ++shares_;
     forget_done();
-    for (auto& [handle, its] : streams_) share(handle, its);
+    for (auto& [who, its] : streams_) share(its);
   }
-  /// Makes common what a stream gave back; not while that is being captured. If no event can be
-  /// had, the stream is waited for.
-  void share(stream handle, state& its) {
-    if (!strategy_.has_any(its.owner)) return;
-    if (its.gave_back) {
-      try {
-        record(handle, its);
-      } catch (bad_argument const&) {
-        return;
-      } catch (...) {
-        order_.finish(handle);
+  /// Makes common what the stream gave back before it was last covered. The event takes the place of
+  /// the stream's one before, which it implies: there is one for each stream at most, and for each
+  /// that was forgotten.
+  void share(state& its) noexcept {
+    if (its.covering) {
+      auto const entry = std::find_if(unfinished_.begin(), unfinished_.end(),
+                                      [&](auto const& each) { return each.of == its.owner; });
+      unfinished const fresh{*its.covering, its.owner, ++events_};
+      if (entry == unfinished_.end()) {
+        unfinished_.push_back(fresh);  // has room: see add_state
+      } else {
+        order_.drop(entry->done);
+        *entry = fresh;
       }
-      its.gave_back = false;
+      its.covering.reset();
     }
     strategy_.share(its.owner);
-  }
-  /// An event in place of the stream's last one, which it implies: so there is one for each stream
-  /// at most, and for each forgotten one.
-  void record(stream handle, state& its) {
-    auto entry = std::find_if(unfinished_.begin(), unfinished_.end(),
-                              [&](auto const& each) { return each.of == its.owner; });
-    if (entry == unfinished_.end() && unfinished_.size() == unfinished_.capacity()) {
-      unfinished_.reserve(unfinished_.size() * 2 + 4);
-      entry = unfinished_.end();
-    }
-    auto const done = order_.record(handle);
-    if (entry != unfinished_.end()) {
-      order_.drop(entry->done);
-      *entry = {done, its.owner, ++events_};
-    } else {
-      unfinished_.push_back({done, its.owner, ++events_});
-    }
   }
   void forget_done() noexcept {
     std::erase_if(unfinished_, [&](auto& each) {
@@ -326,11 +387,38 @@ class stream_pool {
       return true;
     });
   }
+  /// Waits for all that any stream has; then all that is free is common. False, and nothing is
+  /// changed, if that cannot be waited for.
+  bool settle_all() noexcept {
+    if (!order_.finish_all()) return false;
+    drop_events();
+    for (auto& [who, its] : streams_) {
+      its.uncovered = 0;
+      strategy_.cover(its.owner);
+      strategy_.share(its.owner);
+    }
+    return true;
+  }
+  /// If not for all, for all events.
+  void wait_for_all() noexcept {
+    if (order_.finish_all()) return;
+    for (auto const& each : unfinished_) order_.finish(each.done);
+    for (auto const& [who, its] : streams_) {
+      if (its.covering) order_.finish(*its.covering);
+    }
+  }
+  void drop_events() noexcept {
+    for (auto& each : unfinished_) order_.drop(each.done);
+    unfinished_.clear();
+    for (auto& [who, its] : streams_) {
+      if (its.covering) order_.drop(*its.covering);
+      its.covering.reset();
+    }
+  }
 
-  [[nodiscard]] std::uint64_t grow_for(state& its, sizes both, bool may_release) {
+  [[nodiscard]] std::uint64_t grow_for(state& its, sizes both) {
     strategy_.reserve();
-    block const fresh =
-        ask_for(std::max(strategy_.size_of_cut(both.rounded), least_block()), both, may_release);
+    block const fresh = ask_for(std::max(strategy_.size_of_cut(both.rounded), least_block()), both);
     try {
       settle(resource_);
       if (ledger_) ledger_->add_block(fresh.begin, fresh.size);
@@ -349,20 +437,17 @@ class stream_pool {
                     std::min(most_bytes_at_once, strategy_.held() / 100 * options_.growth) &
                         ~(options_.alignment - 1));
   }
-  /// Asks for `size` bytes; then for an eighth, three times, and for no more than needed; then once
-  /// more after giving back what is free.
-  [[nodiscard]] block ask_for(bytes size, sizes both, bool may_release) {
+  /// Asks for `size` bytes; then for an eighth, three times, and for no more than needed.
+  [[nodiscard]] block ask_for(bytes size, sizes both) {
     for (int tries = 0;;
          size = ++tries > 3 ? both.rounded
                             : std::max(both.rounded, size / 8 & ~(options_.alignment - 1))) {
       try {
         return ask_once(size, both);
       } catch (std::exception const&) {
-        if (size == both.rounded) break;
+        if (size == both.rounded) throw;
       }
     }
-    if (may_release && both.rounded <= options_.most) release();
-    return ask_once(both.rounded, both);
   }
   [[nodiscard]] block ask_once(bytes size, sizes both) {
     bytes const left =
@@ -386,14 +471,16 @@ class stream_pool {
   stream_pool_options options_;
   owned_fitting strategy_;
   std::optional<ledger> ledger_;
-  std::unordered_map<stream, state> streams_;
-  typename std::unordered_map<stream, state>::value_type* last_ = nullptr;  // who asked last
+  state_map streams_;
+  typename state_map::value_type* last_ = nullptr;  // who asked last, and its handle then
+  stream last_handle_{};
+  std::size_t forget_at_ = least_to_forget;
   // of streams that were forgotten
   std::vector<std::uint32_t> unused_owners_;
   std::vector<unfinished> unfinished_;
   bytes live_ = 0, most_live_ = 0, most_held_ = 0;
   std::uint64_t allocations_ = 0, refused_ = 0, blocks_taken_ = 0, blocks_given_ = 0, events_ = 0,
-                waits_ = 0, shares_ = 0;
+                recorded_ = 0, waits_ = 0, shares_ = 0;
 };
 
 /// A stream's side of a pool, as a resource: for containers, and for what is built on a resource.
