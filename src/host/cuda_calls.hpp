@@ -23,8 +23,7 @@ Function driver_function(char const* name) {
   void* address = nullptr;
   cudaDriverEntryPointQueryResult found{};
   check(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
-  if (found != cudaDriverEntryPointSuccess)
-    throw resource_failed{name, "the CUDA driver lacks it"};
+  if (found != cudaDriverEntryPointSuccess) throw resource_failed{name, "the CUDA driver lacks it"};
   return reinterpret_cast<Function>(address);
 }
 

@@ -122,8 +122,8 @@ struct busy_stream {
   void* memory = nullptr;
 };
 
-/// What a stream that is gone still writes to is nobody else's before it has done so, though the next
-/// stream has its handle.
+/// What a stream that is gone still writes to is nobody else's before it has done so, though the
+/// next stream has its handle.
 TEST(CudaStreams, AStreamThatIsDestroyedKeepsItsMemoryWhileItWorks) {
   for (bytes const size : {bytes{4_KiB}, bytes{256_KiB}, bytes{32_MiB}}) {
     SCOPED_TRACE(std::to_string(size) + " bytes");

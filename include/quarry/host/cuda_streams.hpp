@@ -14,9 +14,9 @@ namespace quarry {
 /// CUDA's streams and events of one GPU. In a build without CUDA the constructor throws
 /// `resource_failed`.
 ///
-/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU, cudaStreamPerThread the
-/// calling thread's default stream. A program compiled with per-thread default streams must name
-/// that: the library, which is not, takes `nullptr` for the legacy one.
+/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU, cudaStreamPerThread
+/// the calling thread's default stream. A program compiled with per-thread default streams must
+/// name that: the library, which is not, takes `nullptr` for the legacy one.
 class cuda_streams {
  public:
   using stream = cuda_stream;

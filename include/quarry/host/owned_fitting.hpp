@@ -14,9 +14,10 @@ namespace quarry {
 ///
 /// Owner 0 is what is common. Each owner has segregated lists, and lists of what is set aside (see
 /// fitting): one for what it gave back since it was last `covered`, which is not made common, and
-/// one for what it had set aside before. Free neighbours of one owner are merged. Deals in addresses and never touches memory;
-/// not thread-safe. Invariants, checked by `audit`: those of piece_table, with (2) of neighbours of
-/// one owner; the lists have exactly the owner's free pieces; the sums are right.
+/// one for what it had set aside before. Free neighbours of one owner are merged. Deals in
+/// addresses and never touches memory; not thread-safe. Invariants, checked by `audit`: those of
+/// piece_table, with (2) of neighbours of one owner; the lists have exactly the owner's free
+/// pieces; the sums are right.
 class owned_fitting {
  public:
   using block = fitting<segregated_fit>::block;

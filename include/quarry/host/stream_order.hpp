@@ -18,10 +18,10 @@ using stream_identity = std::uint64_t;
 /// `record(stream)` gives an event that is done when all is done that the stream has now;
 /// `wait(stream, event)` makes what the stream gets from now on wait for it. Both throw if they
 /// cannot, and have changed nothing then; `record` throws `bad_argument` while the stream is being
-/// captured. `is_done` asks, and `finish` makes the host wait, for an event or for all that a stream
-/// has; they do not throw. `finish_all` waits for all that any stream has, those included that were
-/// destroyed; false if it cannot, for instance while a stream is being captured. `drop` ends an
-/// event, which may not be done.
+/// captured. `is_done` asks, and `finish` makes the host wait, for an event or for all that a
+/// stream has; they do not throw. `finish_all` waits for all that any stream has, those included
+/// that were destroyed; false if it cannot, for instance while a stream is being captured. `drop`
+/// ends an event, which may not be done.
 template <class Order>
 concept stream_order = std::movable<Order> && requires(Order& order, typename Order::stream stream,
                                                        typename Order::event& event) {

@@ -2,15 +2,13 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
-#include "quarry/host/owned_fitting.hpp"
 #include "quarry/host/registry.hpp"
 #include "quarry/host/resource.hpp"
-#include "quarry/host/stream_order.hpp"
+#include "quarry/host/stream_owners.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace quarry {
@@ -70,9 +68,9 @@ class stream_pool {
   /// Throws `bad_argument`.
   stream_pool(Resource from, Order order, stream_pool_options const& options = {})
       : resource_{std::move(from)},
-        order_{std::move(order)},
         options_{checked(options)},
-        strategy_{options_.alignment} {
+        strategy_{options_.alignment},
+        streams_{std::move(order), strategy_} {
     if (options_.is_tracked && !simulated<Resource>)
       ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
   }
@@ -80,8 +78,7 @@ class stream_pool {
   stream_pool& operator=(stream_pool const&) = delete;
   /// What is still in use is lost with its block. Waits until the streams are done.
   ~stream_pool() {
-    if (strategy_.held() != 0) wait_for_all();
-    drop_events();
+    if (strategy_.held() != 0) streams_.wait_for_all();
     strategy_.for_each_block([&](auto const& gone) { give(gone); });
   }
 
@@ -89,7 +86,7 @@ class stream_pool {
   /// `out_of_memory`. O(1) while what is free on the stream fits.
   [[nodiscard]] void* allocate(bytes size, stream on = {}) {
     auto const both = sizes_for(size);
-    state& its = state_of(on);
+    state& its = streams_.of(on);
     std::uint64_t begin = strategy_.allocate(its.owner, both);
     if (begin == 0) begin = allocate_slowly(on, its, both);
     live_ += size;
@@ -104,16 +101,16 @@ class stream_pool {
   bool deallocate(void* pointer, stream on = {}) noexcept {
     if (pointer == nullptr) return true;
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
-    // The handle may be a new stream's by now. Then the piece is kept for the stream that is gone, so
-    // that nobody has it too soon; `cover` asks which it is.
-    state* its = last_ != nullptr && on == last_handle_ ? &last_->second : nullptr;
+    // The handle may be a new stream's by now. Then the piece is kept for the stream that is gone,
+    // so that nobody has it too soon.
+    state* its = streams_.last(on);
     if (its == nullptr) {
       try {
-        its = &state_of(on);
+        its = &streams_.of(on);
       } catch (...) {
         // No memory for a stream that is new here, or no stream: what it has is waited for, and the
         // piece is everybody's.
-        order_.finish(on);
+        streams_.order().finish(on);
       }
     }
     auto const gone = strategy_.deallocate(its == nullptr ? 0 : its->owner, begin,
@@ -123,37 +120,20 @@ class stream_pool {
       return false;
     }
     live_ -= gone.asked;
-    if (its == nullptr) return true;
-    its->uncovered += gone.rounded;
-    if (its->uncovered > most_uncovered()) cover(on, *its);
+    if (its != nullptr) streams_.gave_back(on, *its, gone.rounded);
     return true;
   }
 
   /// Makes common what the stream gave back, for whoever waits for what it has now: an event is
   /// recorded now.
-  void share(stream on) {
-    auto const found = streams_.find(order_.identity(on));
-    if (found == streams_.end()) return;
-    cover(on, found->second);
-    share(found->second);
-  }
+  void share(stream on) { streams_.share(on); }
   /// Tells that the stream will not come again: what it gave back becomes common. Nobody needs to
   /// tell; it saves others from growing the pool.
-  void forget(stream on) {
-    auto const found = streams_.find(order_.identity(on));
-    if (found == streams_.end()) return;
-    cover(on, found->second);
-    if (strategy_.has_recent(found->second.owner)) {  // it is being captured
-      order_.finish(on);
-      strategy_.cover(found->second.owner);
-    }
-    share(found->second);
-    forget_state(found);
-  }
+  void forget(stream on) { streams_.forget(on); }
 
   /// Gives back the blocks in which nothing is in use, after waiting for who used them.
   void release() noexcept {
-    if (!settle_all()) wait_for_all();
+    if (!streams_.settle_all()) streams_.wait_for_all();
     strategy_.release([&](auto const& gone) { give(gone); });
   }
 
@@ -176,41 +156,20 @@ class stream_pool {
   [[nodiscard]] bytes alignment() const { return options_.alignment; }
 
   [[nodiscard]] stream_pool_counts counts() const {
-    return {strategy_.held(), most_held_,       live_,
-            most_live_,       allocations_,     allocations_ - strategy_.live(),
-            refused_,         blocks_taken_,    blocks_given_,
-            recorded_,        waits_,           shares_,
-            streams_.size(),  strategy_.live(), strategy_.footprint()};
+    return {strategy_.held(),  most_held_,       live_,
+            most_live_,        allocations_,     allocations_ - strategy_.live(),
+            refused_,          blocks_taken_,    blocks_given_,
+            streams_.events(), streams_.waits(), streams_.shares(),
+            streams_.count(),  strategy_.live(), strategy_.footprint()};
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
-  [[nodiscard]] Order& order() { return order_; }
+  [[nodiscard]] Order& order() { return streams_.order(); }
   [[nodiscard]] Resource& resource() { return resource_; }
 
  private:
   using sizes = owned_fitting::sizes;
   using block = owned_fitting::block;
-
-  /// What streams gave back and no event tells of is this part of the pool at most, divided among
-  /// those that it knows.
-  static constexpr bytes uncovered_share = 16;
-  /// Streams that it knows at most, and when it first looks for some to forget. From then on each
-  /// deallocation has an event: so many are of a program that makes new streams all the time, and of
-  /// those that are gone nothing must be left that keeps them in mind.
-  static constexpr std::size_t most_streams = 4096, least_to_forget = 64;
-
-  struct state {
-    std::uint32_t owner;
-    bytes uncovered = 0;  // given back since it was last covered, whether it has that still or not
-    std::optional<typename Order::event> covering = {};  // before it, what is covered is in use
-    std::uint64_t waited = 0;                            // for the events up to this one
-  };
-  using state_map = std::unordered_map<stream_identity, state>;
-  /// What may still use what is common.
-  struct unfinished {
-    typename Order::event done;
-    std::uint32_t of;  // owner; 0 once that is another's
-    std::uint64_t number;
-  };
+  using state = typename stream_owners<Order>::state;
 
   [[nodiscard]] static stream_pool_options checked(stream_pool_options options) {
     check_alignment("stream_pool_options", options.alignment);
@@ -234,186 +193,29 @@ class stream_pool {
     return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
   }
 
-  [[nodiscard]] bytes most_uncovered() const {
-    return streams_.size() >= least_to_forget
-               ? 0
-               : strategy_.held() / uncovered_share / streams_.size();
-  }
-  [[nodiscard]] state& state_of(stream on) {
-    stream_identity const who = order_.identity(on);
-    if (last_ == nullptr || last_->first != who) {
-      auto const found = streams_.find(who);
-      last_ = found != streams_.end() ? &*found : &*add_state(who);
-    }
-    last_handle_ = on;
-    return last_->second;
-  }
-  [[nodiscard]] typename state_map::iterator add_state(stream_identity who) {
-    if (streams_.size() >= forget_at_) forget_idle();
-    unused_owners_.reserve(streams_.size() + unused_owners_.size() + 1);
-    unfinished_.reserve(streams_.size() + unfinished_.size() + 1);  // for `share`
-    std::uint32_t owner = 0;
-    if (!unused_owners_.empty()) {
-      owner = unused_owners_.back();
-    } else {
-      auto const added = strategy_.add_owner();
-      if (!added)
-        throw out_of_memory{"stream_pool", 0, "8191 streams have memory that they gave back"};
-      unused_owners_.push_back(owner = *added);
-    }
-    auto const result = streams_.emplace(who, state{owner}).first;
-    unused_owners_.pop_back();
-    return result;
-  }
-  /// Forgets streams that may be gone, since they have nothing that only they may have; if there are
-  /// very many, after waiting for all.
-  void forget_idle() noexcept {
-    if (streams_.size() >= most_streams) (void)settle_all();
-    for (auto each = streams_.begin(); each != streams_.end();) {
-      auto const next = std::next(each);
-      share(each->second);
-      if (!strategy_.has_any(each->second.owner)) forget_state(each);
-      each = next;
-    }
-    forget_at_ = std::clamp(streams_.size() * 2, least_to_forget, most_streams);
-  }
-  void forget_state(typename state_map::iterator which) noexcept {
-    for (auto& each : unfinished_) {
-      if (each.of == which->second.owner) each.of = 0;
-    }
-    unused_owners_.push_back(which->second.owner);  // has room: see add_state
-    last_ = nullptr;
-    streams_.erase(which);
-  }
-
   [[gnu::noinline]] std::uint64_t allocate_slowly(stream on, state& its, sizes both) {
     if (strategy_.merge_aside(its.owner)) {
       if (std::uint64_t const begin = strategy_.allocate(its.owner, both)) return begin;
     }
-    if (std::uint64_t const begin = allocate_common(on, its, both)) return begin;
+    if (std::uint64_t const begin = streams_.allocate_common(on, its, both)) return begin;
     if (options_.grows_first) {
       try {
         return grow_for(its, both);
       } catch (std::exception const&) {  // then what others have must do
       }
     }
-    cover(on, its);
-    share_all();
-    if (std::uint64_t const begin = allocate_common(on, its, both)) return begin;
+    streams_.cover(on, its);
+    streams_.share_all();
+    if (std::uint64_t const begin = streams_.allocate_common(on, its, both)) return begin;
     try {
       return grow_for(its, both);
     } catch (std::exception const&) {
-      (void)settle_all();
-      if (std::uint64_t const begin = allocate_common(on, its, both)) return begin;
+      (void)streams_.settle_all();
+      if (std::uint64_t const begin = streams_.allocate_common(on, its, both)) return begin;
       if (both.rounded > options_.most) throw;
       release();
     }
     return grow_for(its, both);
-  }
-
-  /// Of what all may have: `on` waits for who used it, unless that is done. Leaves it alone if
-  /// waiting fails.
-  [[nodiscard]] std::uint64_t allocate_common(stream on, state& its, sizes both) {
-    if (!strategy_.has_any(0)) return 0;
-    std::uint64_t const begin = strategy_.allocate(0, both);
-    if (begin == 0 || its.waited == events_) return begin;
-    forget_done();
-    try {
-      for (auto const& each : unfinished_) {
-        if (each.number <= its.waited || each.of == its.owner) continue;
-        order_.wait(on, each.done);
-        ++waits_;
-      }
-    } catch (...) {
-      for (auto const& each : unfinished_) order_.finish(each.done);
-    }
-    its.waited = events_;
-    return begin;
-  }
-
-  /// Records an event for what `on`, which is there at this moment, gave back; not while it is being
-  /// captured. If no event can be had, the stream is waited for. `its` is what the handle stood for
-  /// when it last came.
-  void cover(stream on, state& its) noexcept {
-    if (!strategy_.has_recent(its.owner)) {
-      its.uncovered = 0;
-      return;
-    }
-    try {
-      if (auto const now = streams_.find(order_.identity(on));
-          now == streams_.end() || &now->second != &its) {
-        last_ = nullptr;  // the handle is another stream's
-        return;
-      }
-      auto const event = order_.record(on);
-      ++recorded_;
-      if (its.covering) order_.drop(*its.covering);
-      its.covering = event;
-    } catch (bad_argument const&) {
-      return;
-    } catch (...) {
-      order_.finish(on);
-    }
-    its.uncovered = 0;
-    strategy_.cover(its.owner);
-  }
-  void share_all() {
-    ++shares_;
-    forget_done();
-    for (auto& [who, its] : streams_) share(its);
-  }
-  /// Makes common what the stream gave back before it was last covered. The event takes the place of
-  /// the stream's one before, which it implies: there is one for each stream at most, and for each
-  /// that was forgotten.
-  void share(state& its) noexcept {
-    if (its.covering) {
-      auto const entry = std::find_if(unfinished_.begin(), unfinished_.end(),
-                                      [&](auto const& each) { return each.of == its.owner; });
-      unfinished const fresh{*its.covering, its.owner, ++events_};
-      if (entry == unfinished_.end()) {
-        unfinished_.push_back(fresh);  // has room: see add_state
-      } else {
-        order_.drop(entry->done);
-        *entry = fresh;
-      }
-      its.covering.reset();
-    }
-    strategy_.share(its.owner);
-  }
-  void forget_done() noexcept {
-    std::erase_if(unfinished_, [&](auto& each) {
-      if (!order_.is_done(each.done)) return false;
-      order_.drop(each.done);
-      return true;
-    });
-  }
-  /// Waits for all that any stream has; then all that is free is common. False, and nothing is
-  /// changed, if that cannot be waited for.
-  bool settle_all() noexcept {
-    if (!order_.finish_all()) return false;
-    drop_events();
-    for (auto& [who, its] : streams_) {
-      its.uncovered = 0;
-      strategy_.cover(its.owner);
-      strategy_.share(its.owner);
-    }
-    return true;
-  }
-  /// If not for all, for all events.
-  void wait_for_all() noexcept {
-    if (order_.finish_all()) return;
-    for (auto const& each : unfinished_) order_.finish(each.done);
-    for (auto const& [who, its] : streams_) {
-      if (its.covering) order_.finish(*its.covering);
-    }
-  }
-  void drop_events() noexcept {
-    for (auto& each : unfinished_) order_.drop(each.done);
-    unfinished_.clear();
-    for (auto& [who, its] : streams_) {
-      if (its.covering) order_.drop(*its.covering);
-      its.covering.reset();
-    }
   }
 
   [[nodiscard]] std::uint64_t grow_for(state& its, sizes both) {
@@ -467,20 +269,12 @@ class stream_pool {
   }
 
   Resource resource_;
-  Order order_;
   stream_pool_options options_;
   owned_fitting strategy_;
+  stream_owners<Order> streams_;
   std::optional<ledger> ledger_;
-  state_map streams_;
-  typename state_map::value_type* last_ = nullptr;  // who asked last, and its handle then
-  stream last_handle_{};
-  std::size_t forget_at_ = least_to_forget;
-  // of streams that were forgotten
-  std::vector<std::uint32_t> unused_owners_;
-  std::vector<unfinished> unfinished_;
   bytes live_ = 0, most_live_ = 0, most_held_ = 0;
-  std::uint64_t allocations_ = 0, refused_ = 0, blocks_taken_ = 0, blocks_given_ = 0, events_ = 0,
-                recorded_ = 0, waits_ = 0, shares_ = 0;
+  std::uint64_t allocations_ = 0, refused_ = 0, blocks_taken_ = 0, blocks_given_ = 0;
 };
 
 /// A stream's side of a pool, as a resource: for containers, and for what is built on a resource.
