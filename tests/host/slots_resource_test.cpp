@@ -21,6 +21,19 @@ TEST(SlotsResource, KeepsWhatWasGivenBackForExactlyItsSize) {
   EXPECT_EQ(from.upstream().allocations(), 2u);
 }
 
+TEST(SlotsResource, RefusesWhatWasGivenBackAlready) {
+  slots_resource<simulated_resource> from{simulated_resource{}, 4};
+  void* const one = from.allocate(1000, 64);
+  from.deallocate(one, 1000, 64);
+  from.deallocate(one, 1000, 64);
+  from.deallocate(one, 500, 16);
+  from.deallocate(nullptr, 1000, 64);
+  EXPECT_EQ(from.refused(), 3u);
+  EXPECT_EQ(from.kept(), 1u);
+  EXPECT_EQ(from.allocate(1000, 64), one);
+  EXPECT_NE(from.allocate(1000, 64), one);
+}
+
 TEST(SlotsResource, GivesWhatWasFirstToTheUpstreamWhenItIsFull) {
   slots_resource<simulated_resource> from{simulated_resource{}, 2};
   void* const memory[3] = {from.allocate(1, 16), from.allocate(2, 16), from.allocate(3, 16)};

@@ -44,6 +44,31 @@ TEST(StitchedPool, PutsFreePagesTogetherForWhatFitsNowhere) {
   EXPECT_TRUE(from.audit().empty());
 }
 
+/// Pages of the host, which has no more than a gibibyte at once.
+struct small_host_pages : host_pages {
+  using host_pages::host_pages;
+  void map(std::uint64_t begin, bytes size) {
+    if (size > 1_GiB) throw out_of_memory{"small_host_pages", size, "so it is"};
+    host_pages::map(begin, size);
+  }
+};
+
+/// The addresses of a request that is refused are used for the next ones, of which the registry
+/// must be told.
+TEST(StitchedPool, IsKnownToTheRegistryAfterARequestThatNothingCouldServe) {
+  stitched_pool<small_host_pages> from{small_host_pages{page}, {.most = bytes{1} << 41}};
+  for (bytes const size : {bytes{1} << 39, bytes{1} << 40, (bytes{1} << 40) + 1}) {
+    EXPECT_THROW((void)from.allocate(size), std::bad_alloc) << size;
+    for (bytes const small : {bytes{1000}, 40 * page}) {
+      void* const memory = from.allocate(small);
+      auto const found = registry::find(memory);
+      ASSERT_TRUE(found) << small << " bytes after " << size;
+      EXPECT_EQ(found->size, small);
+      EXPECT_TRUE(registry::find(static_cast<char*>(memory) + small - 1));
+    }
+  }
+}
+
 TEST(StitchedPool, ShrinksByWholePages) {
   stitched_pool<simulated_pages> from{simulated_pages{page}};
   from.deallocate(from.allocate(3 * page));

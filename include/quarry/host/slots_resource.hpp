@@ -4,6 +4,7 @@
 #include "quarry/host/errors.hpp"
 #include "quarry/host/resource.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,11 +29,13 @@ class slots_resource {
   slots_resource(slots_resource&& other) noexcept
       : upstream_{std::move(other.upstream_)},
         slots_{other.slots_},
-        kept_{std::exchange(other.kept_, {})} {}
+        kept_{std::exchange(other.kept_, {})},
+        refused_{std::exchange(other.refused_, 0)} {}
   slots_resource& operator=(slots_resource&& other) noexcept {
     std::swap(upstream_, other.upstream_);
     std::swap(slots_, other.slots_);
     std::swap(kept_, other.kept_);
+    std::swap(refused_, other.refused_);
     return *this;
   }
   ~slots_resource() { release(); }
@@ -52,7 +55,13 @@ class slots_resource {
     release();
     return upstream_.allocate(size, alignment);
   }
+  /// What is kept already, and nullptr, is refused, and nothing is changed but a count.
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    auto const is_it = [&](one const& each) { return each.memory == pointer; };
+    if (pointer == nullptr || std::any_of(kept_.begin(), kept_.end(), is_it)) {
+      ++refused_;
+      return;
+    }
     if (kept_.size() == slots_) {
       one const first = kept_.front();
       kept_.erase(kept_.begin());
@@ -68,6 +77,7 @@ class slots_resource {
     kept_.clear();
   }
   [[nodiscard]] std::size_t kept() const { return kept_.size(); }
+  [[nodiscard]] std::uint64_t refused() const { return refused_; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
  private:
@@ -78,6 +88,7 @@ class slots_resource {
   Upstream upstream_;
   std::uint32_t slots_;
   std::vector<one> kept_;  // what was given back first comes first
+  std::uint64_t refused_ = 0;
 };
 
 }  // namespace quarry

@@ -143,7 +143,7 @@ class stitched_pool {
  private:
   struct range {
     std::uint64_t begin;
-    bytes size, known;  // to the registry, from its begin
+    bytes size, known;  // known: up to where the registry was told of it
   };
 
   [[nodiscard]] static stitched_options checked(stitched_options options, Pages& pages) {
@@ -208,20 +208,24 @@ class stitched_pool {
       ranges_.push_back({pages_.reserve(whole), whole, 0});
       next_ = ranges_.back().begin;
     }
-    make_known(ranges_.back(), next_ + size);
+    make_known(ranges_.back(), next_, next_ + size);
     return next_;
   }
-  /// Tells the registry of the range's addresses before `end`, by whole granules: they are used
-  /// once, and stay known.
-  void make_known(range& last, std::uint64_t end) {
-    std::uint64_t const known = last.begin + last.known;
-    if (!ledger_ || end <= known) return;
-    bytes const more =
-        std::min(last.begin + last.size,
-                 (end + directory::granule - 1) / directory::granule * directory::granule) -
-        known;
-    ledger_->add_block(known, more);
-    last.known += more;
+  /// Tells the registry of the range's addresses from `begin` to `end`, by whole granules: they are
+  /// used once, and stay known. Not of so many that the registry does not take them.
+  void make_known(range& last, std::uint64_t begin, std::uint64_t end) {
+    if (!ledger_ || end - begin > directory::most_of_block) return;
+    constexpr bytes granule = directory::granule;
+    std::uint64_t const known_end =
+        std::min(last.begin + last.size, (end + granule - 1) / granule * granule);
+    // what lies between was too large
+    std::uint64_t from = std::max(last.begin + last.known, begin / granule * granule);
+    while (from < known_end) {
+      bytes const part = std::min(known_end - from, directory::most_of_block);
+      ledger_->add_block(from, part);
+      from += part;
+      last.known = from - last.begin;
+    }
   }
 
   Pages pages_;
