@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/directory.hpp"
 
+#include "fork.hpp"
+
 #include <mutex>
 
 namespace quarry {
@@ -14,6 +16,9 @@ constinit std::mutex lists;
 void* unused_nodes = nullptr;  // Guarded by: the mutex
 
 }  // namespace
+
+void at_fork::lock_directory() { lists.lock(); }
+void at_fork::unlock_directory() { lists.unlock(); }
 
 directory::node& directory::fresh_node(piece_book const* book, std::uint32_t blocks, node* next) {
   if (unused_nodes == nullptr) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/lasting_memory.hpp"
 
+#include "fork.hpp"
+
 #include "whole_pages.hpp"
 
 #include "quarry/core/bits.hpp"
@@ -28,6 +30,9 @@ waiting& all() {
 }
 
 }  // namespace
+
+void at_fork::lock_lasting_memory() { all().mutex.lock(); }
+void at_fork::unlock_lasting_memory() { all().mutex.unlock(); }
 
 bytes lasting_size(bytes size) {
   bytes const pages = std::max<bytes>(1, (size + page_size() - 1) / page_size());

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/registry.hpp"
 
+#include "fork.hpp"
 #include "quarry/host/errors.hpp"
+
+#include <pthread.h>
 
 #include <map>
 #include <ostream>
@@ -15,11 +18,39 @@ struct every_ledger {
   std::map<allocator_id, ledger*> by_id;
   allocator_id last = 0;
 };
+every_ledger& every();
+
+/// A child of fork can make pools, allocate, look up and report. A pool that another thread was in
+/// is lost to it, as its lock would be.
+void before_fork() {
+  every_ledger& all = every();
+  all.mutex.lock();
+  for (auto const& [id, each] : all.by_id) each->lock();
+  at_fork::lock_directory();
+  at_fork::lock_lasting_memory();
+}
+template <void (ledger::*Unlock)()>
+void after_fork() {
+  every_ledger& all = every();
+  at_fork::unlock_lasting_memory();
+  at_fork::unlock_directory();
+  for (auto const& [id, each] : all.by_id) (each->*Unlock)();
+  all.mutex.unlock();
+}
+
 every_ledger& every() {
   // pools that are destroyed after main() have one, too
-  static every_ledger& it = *new every_ledger;
+  static every_ledger& it = []() -> every_ledger& {
+    at_fork::lock_lasting_memory();  // so that it is there
+    at_fork::unlock_lasting_memory();
+    pthread_atfork(&before_fork, &after_fork<&ledger::unlock>,
+                   &after_fork<&ledger::unlock_in_child>);
+    return *new every_ledger;
+  }();
   return it;
 }
+// Before there are threads: a fork must not find one of them in the midst of that.
+[[maybe_unused]] every_ledger& made_early = every();
 
 constexpr std::size_t most_everywhere = 64;
 constinit watched<piece_book const*> everywhere[most_everywhere]{};  // written under the mutex

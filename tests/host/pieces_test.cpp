@@ -78,6 +78,22 @@ TEST(PieceTable, HasRoomForThreePiecesOnceItMadeSome) {
   }
 }
 
+/// Whatever the number of free pieces: so that the table of pieces grows, and its numbers need more
+/// bits, also when the hash table is as full as it may be.
+TEST(PieceTable, ReservesHoweverFullItsTablesAre) {
+  for (std::uint64_t free = 0; free < 400; ++free) {
+    piece_table table;
+    std::uint64_t begin = 0;
+    auto const add = [&] {
+      table.reserve();
+      return table.add(begin += 16, 16, no_piece, no_piece);
+    };
+    for (std::uint64_t i = 0; i < free; ++i) (void)add();
+    for (int i = 0; i < 1500; ++i) ASSERT_NO_THROW(table.set_in_use(add(), 16)) << free;
+    ASSERT_EQ(table.in_use(), 1500u);
+  }
+}
+
 TEST(PieceTable, ShowsOthersWhatIsInUse) {
   piece_table table;
   table.keep_starts(7);

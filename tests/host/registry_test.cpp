@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <map>
 #include <random>
@@ -211,6 +214,47 @@ TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
   is_over = true;
   for (auto& each : lookers) each.join();
 }
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // theirs do not survive it
+/// Threads that are in the midst of anything are not there in the child.
+TEST(Registry, ServesTheChildOfAForkWhileOtherThreadsAllocate) {
+  std::atomic<bool> goes_on{true};
+  auto const work = [&](std::uint32_t seed) {
+    std::mt19937 random{seed};
+    while (goes_on) {
+      pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
+      std::vector<void*> live;
+      for (int i = 0; i < 3000 && goes_on; ++i) {  // its tables grow and move
+        live.push_back(from.allocate(random() % 2000));
+        if (random() % 16 == 0) from.note(live.back(), "one");
+      }
+      for (void* const each : live) from.deallocate(each);
+    }
+  };
+  std::thread one{work, 1}, two{work, 2}, three{work, 3};
+  int failed = 0;
+  for (int i = 0; i < 100 && failed == 0; ++i) {
+    pid_t const child = fork();
+    if (child == 0) {
+      alarm(20);  // ends one that hangs
+      int somewhere = 0;
+      pool<host_resource> own{host_resource{}, {.first_block = 1_MiB}};
+      void* const memory = own.allocate(1000);
+      bool const is_known = registry::find(memory).has_value() && !registry::find(&somewhere);
+      std::ostringstream out;
+      registry::report(out);
+      own.deallocate(memory);
+      _exit(is_known ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    failed += status == 0 ? 0 : 1;
+  }
+  goes_on = false;
+  for (auto* const each : {&one, &two, &three}) each->join();
+  EXPECT_EQ(failed, 0);
+}
+#endif
 
 }  // namespace
 }  // namespace quarry::test

@@ -239,7 +239,7 @@ class piece_table {
   /// nothing that can be seen then.
   void reserve() {
     if (made_ + 3 > capacity_) grow();
-    if ((in_use_ + 1) * 4 > slot_count_ * 3) rehash(slot_count_ + slot_count_ / 3, capacity_);
+    if (!has_room(slot_count_)) rehash(capacity_);
   }
 
   /// A new free piece. Requires room.
@@ -395,6 +395,15 @@ class piece_table {
   }
   [[nodiscard]] book const& public_book() const { return *book_; }
 
+  /// In the child of a fork: if a thread that the child has not was moving a table, nothing of it
+  /// is found any more, and nobody waits for the end of the move.
+  void abandon_move() noexcept {
+    if (book_->version % 2 == 0) return;
+    book_->slots = nullptr;
+    book_->pieces = nullptr;
+    book_->version = book_->version + 1;
+  }
+
  private:
   [[nodiscard]] static bytes bytes_of_pieces(std::uint64_t count) {
     return sizeof(piece_array) + count * sizeof(piece);
@@ -418,12 +427,16 @@ class piece_table {
     book& whose_;
   };
 
-  /// A larger table, or one for larger numbers.
-  [[gnu::noinline]] void rehash(std::uint64_t least, std::uint64_t numbers) {
+  /// Whether so many slots are enough for one more piece in use.
+  [[nodiscard]] bool has_room(std::uint64_t slots) const { return (in_use_ + 1) * 4 <= slots * 3; }
+
+  /// A table for numbers up to `numbers`, larger if this one has no room.
+  [[gnu::noinline]] void rehash(std::uint64_t numbers) {
+    std::uint64_t const least = has_room(slot_count_) ? slot_count_ : slot_count_ + slot_count_ / 3;
     std::uint64_t const count =
         std::min(begin_table::slots_for(std::max(least, begin_table::least_slots(numbers))),
                  begin_table::most_slots);
-    if (in_use_ + 1 > count / 4 * 3) throw std::bad_alloc{};
+    if (!has_room(count)) throw std::bad_alloc{};  // there cannot be more
     auto* const fresh = static_cast<begin_table*>(
         lasting_allocate(lasting_use::slots, begin_table::bytes_of(count)));
     fresh->lay_out(count, numbers);
@@ -449,7 +462,7 @@ class piece_table {
     std::uint64_t const capacity =
         std::min<std::uint64_t>(no_piece, (room - sizeof(piece_array)) / sizeof(piece));
     if (capacity < capacity_ + 3) throw std::bad_alloc{};
-    if (slots_ != nullptr && !slots_->has_bits_for(capacity)) rehash(slot_count_, capacity);
+    if (slots_ != nullptr && !slots_->has_bits_for(capacity)) rehash(capacity);
     auto* const larger =
         static_cast<piece_array*>(lasting_allocate(lasting_use::pieces, bytes_of_pieces(capacity)));
     for (piece_id id = 0; id < made_; ++id) {

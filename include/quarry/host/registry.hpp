@@ -68,6 +68,14 @@ class ledger {
   [[nodiscard]] piece_book const& book() const { return table_.public_book(); }
   [[nodiscard]] memory_place place() const { return place_; }
 
+  /// Around a fork; in the child with what another thread was about to change given up.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+  void unlock_in_child() {
+    table_.abandon_move();
+    mutex_.unlock();
+  }
+
  private:
   piece_table& table_;
   memory_place place_;
