@@ -21,13 +21,14 @@ stream_identity cuda_streams::identity(stream on) const {
   static auto const stream_id =
       cuda::driver_function<CUresult (*)(CUstream, unsigned long long*)>("cuStreamGetId");
   unsigned long long result = 0;
-  CUresult found = CUDA_SUCCESS;
-  if (on == cudaStreamPerThread) {
+  auto const ask = [&](bool makes_context) {
     cuda::on_device const here{device_};
-    found = stream_id(on, &result);
-  } else {
-    found = stream_id(on, &result);
-  }
+    if (makes_context) cudaFree(nullptr);
+    return stream_id(on, &result);
+  };
+  CUresult found = on == cudaStreamPerThread ? ask(false) : stream_id(on, &result);
+  // the thread did nothing on this GPU yet
+  if (found == CUDA_ERROR_INVALID_CONTEXT) found = ask(true);
   if (found != CUDA_SUCCESS)
     throw bad_argument{"cuda_streams: no stream has this handle (cuStreamGetId: " +
                        std::to_string(static_cast<int>(found)) + ")"};

@@ -167,7 +167,7 @@ TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
     }
     two_streams const alive;
     if (what == 1) from.release();
-    if (what == 2) EXPECT_NE(from.allocate(60_MiB, alive.handles[0]), nullptr);
+    if (what == 2) EXPECT_NE(from.allocate(30_MiB, alive.handles[0]), nullptr);
     if (what == 3) EXPECT_TRUE(from.deallocate(kept, alive.handles[1]));
     EXPECT_TRUE(from.audit().empty());
   }
