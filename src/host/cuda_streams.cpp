@@ -8,6 +8,38 @@
 #include <string>
 
 namespace quarry {
+namespace {
+
+/// Also if that cannot be told: the default stream while another one is being captured.
+bool is_being_captured(cudaStream_t one) {
+  static auto const is_capturing =
+      cuda::driver_function<CUresult (*)(CUstream, CUstreamCaptureStatus*)>("cuStreamIsCapturing");
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult const found = is_capturing(one, &status);
+  return found == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/// The thread may have done nothing on this GPU yet.
+void make_context(int device) {
+  static auto const current = cuda::driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
+  cuda::on_device const here{device};
+  CUcontext context = nullptr;
+  if (current(&context) != CUDA_SUCCESS || context == nullptr) cudaFree(nullptr);
+}
+
+/// Lets this thread wait while it, or in another mode another one, captures a stream.
+class waiting_is_allowed {
+ public:
+  waiting_is_allowed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  waiting_is_allowed(waiting_is_allowed const&) = delete;
+  waiting_is_allowed& operator=(waiting_is_allowed const&) = delete;
+  ~waiting_is_allowed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace
 
 cuda_streams::cuda_streams(int device) : device_{device} { cuda::check_device(device); }
 
@@ -16,19 +48,25 @@ cuda_streams::~cuda_streams() {
 }
 
 stream_identity cuda_streams::identity(stream on) const {
-  constexpr stream_identity of_legacy = ~stream_identity{0};  // the driver counts from one on
+  // the driver counts from one on
+  constexpr stream_identity of_legacy = ~stream_identity{0}, is_capture = stream_identity{1} << 62;
   if (on == nullptr || on == cudaStreamLegacy) return of_legacy;
+  if (on == cudaStreamPerThread) make_context(device_);  // else the thread has no such stream yet
   static auto const stream_id =
       cuda::driver_function<CUresult (*)(CUstream, unsigned long long*)>("cuStreamGetId");
   unsigned long long result = 0;
-  auto const ask = [&](bool makes_context) {
+  if (is_being_captured(on)) {  // to ask for its number would end that
+    cudaStreamCaptureStatus capture{};
+    cuda::check(cudaStreamGetCaptureInfo(on, &capture, &result), "cudaStreamGetCaptureInfo");
+    return is_capture | result;
+  }
+  CUresult found = CUDA_SUCCESS;
+  if (on == cudaStreamPerThread) {
     cuda::on_device const here{device_};
-    if (makes_context) cudaFree(nullptr);
-    return stream_id(on, &result);
-  };
-  CUresult found = on == cudaStreamPerThread ? ask(false) : stream_id(on, &result);
-  // the thread did nothing on this GPU yet
-  if (found == CUDA_ERROR_INVALID_CONTEXT) found = ask(true);
+    found = stream_id(on, &result);
+  } else {
+    found = stream_id(on, &result);
+  }
   if (found != CUDA_SUCCESS)
     throw bad_argument{"cuda_streams: no stream has this handle (cuStreamGetId: " +
                        std::to_string(static_cast<int>(found)) + ")"};
@@ -37,11 +75,7 @@ stream_identity cuda_streams::identity(stream on) const {
 
 cuda_streams::event cuda_streams::record(stream on) {
   cuda::on_device const here{device_};
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  bool const is_known = cudaStreamIsCapturing(on, &capture) == cudaSuccess;
-  if (!is_known) cudaGetLastError();  // the default stream while another is captured
-  if (!is_known || capture != cudaStreamCaptureStatusNone)
-    throw bad_argument{"cuda_streams: the stream is being captured"};
+  if (is_being_captured(on)) throw bad_argument{"cuda_streams: the stream is being captured"};
   event result{nullptr};
   if (unused_.empty()) {
     unused_.reserve(unused_.capacity() + 1);  // so that `drop` needs no memory
@@ -59,16 +93,20 @@ cuda_streams::event cuda_streams::record(stream on) {
 
 void cuda_streams::wait(stream later, event const& earlier) {
   cuda::on_device const here{device_};
+  // a graph does not wait for what was before it
+  if (is_being_captured(later)) throw bad_argument{"cuda_streams: the stream is being captured"};
   cuda::check(cudaStreamWaitEvent(later, earlier.handle, 0), "cudaStreamWaitEvent");
 }
 
 bool cuda_streams::is_done(event const& one) noexcept {
+  waiting_is_allowed const allowed;
   cudaError_t const found = cudaEventQuery(one.handle);
   if (found == cudaErrorNotReady) cudaGetLastError();  // is not to be taken for a later call's
   return found == cudaSuccess;
 }
 
 void cuda_streams::finish(event const& one) noexcept {
+  waiting_is_allowed const allowed;
   if (cudaEventSynchronize(one.handle) != cudaSuccess) cudaGetLastError();
 }
 

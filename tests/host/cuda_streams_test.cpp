@@ -207,19 +207,25 @@ TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
 
 /// A capture elsewhere must not be disturbed by a pool that could serve without waiting for all.
 TEST(CudaStreams, LeavesACaptureAlone) {
-  two_streams const streams;
-  auto const [captured, other] = streams.handles;
-  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
-  void* const before = from.allocate(1_MiB, captured);
-  ASSERT_EQ(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed), cudaSuccess);
-  ASSERT_EQ(cudaMemsetAsync(before, 3, 1_MiB, captured), cudaSuccess);
-  EXPECT_TRUE(from.deallocate(before, captured));
-  void* const elsewhere = from.allocate(32_MiB, other);
-  EXPECT_TRUE(from.deallocate(elsewhere, other));
-  EXPECT_EQ(from.allocate(1_MiB, captured), before);
-  cudaGraph_t graph = nullptr;
-  ASSERT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
-  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  for (auto const mode : {cudaStreamCaptureModeRelaxed, cudaStreamCaptureModeThreadLocal,
+                          cudaStreamCaptureModeGlobal}) {
+    two_streams const streams;
+    auto const [captured, other] = streams.handles;
+    device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
+    void* const before = from.allocate(1_MiB, captured);
+    ASSERT_EQ(cudaStreamBeginCapture(captured, mode), cudaSuccess);
+    ASSERT_EQ(cudaMemsetAsync(before, 3, 1_MiB, captured), cudaSuccess);
+    EXPECT_TRUE(from.deallocate(before, captured));
+    void* const elsewhere = from.allocate(32_MiB, other);
+    EXPECT_TRUE(from.deallocate(elsewhere, other));
+    void* const within = from.allocate(1_MiB, captured);
+    EXPECT_TRUE(from.deallocate(within, captured));
+    EXPECT_EQ(from.allocate(1_MiB, captured), within);
+    from.forget(captured);
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  }
 }
 #endif
 

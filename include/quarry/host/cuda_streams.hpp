@@ -16,7 +16,8 @@ namespace quarry {
 ///
 /// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU, cudaStreamPerThread
 /// the calling thread's default stream. A program compiled with per-thread default streams must
-/// name that: the library, which is not, takes `nullptr` for the legacy one.
+/// name that: the library, which is not, takes `nullptr` for the legacy one. A stream counts as
+/// another one while it is being captured, since nobody may ask which it is.
 class cuda_streams {
  public:
   using stream = cuda_stream;

@@ -124,12 +124,8 @@ class stream_owners {
     auto const found = streams_.find(order_.identity(on));
     if (found == streams_.end()) return;
     cover(on, found->second);
-    if (pieces_.has_recent(found->second.owner)) {  // it is being captured
-      order_.finish(on);
-      pieces_.cover(found->second.owner);
-    }
     share(found->second);
-    forget_state(found);
+    if (!pieces_.has_recent(found->second.owner)) forget_state(found);  // else it is being captured
   }
 
   /// Waits for all that any stream has; then all that is free is common. False, and nothing is
