@@ -173,35 +173,38 @@ TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
   }
 }
 
-/// The same handle is another stream in each thread.
+/// The same handle is another stream in each thread. What one thread's stream still writes and
+/// copies from must not be another's meanwhile; nobody waits before the end.
 TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
   constexpr bytes size = 1_MiB;
-  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 8_MiB, .most = 8_MiB}};
+  constexpr int rounds = 200;
+  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .most = 64_MiB}};
   std::mutex mutex;
   std::atomic<int> wrong{0};
   auto const work = [&](unsigned char value) {
-    std::vector<unsigned char> found(size);
-    for (int round = 0; round < 100; ++round) {
-      void* memory = nullptr;
-      {
-        std::lock_guard const held{mutex};
-        memory = from.allocate(size, cudaStreamPerThread);
-      }
-      for (int i = 0; i < 5; ++i) cudaMemsetAsync(memory, value, size, cudaStreamPerThread);
-      cudaMemcpyAsync(found.data(), memory, size, cudaMemcpyDeviceToHost, cudaStreamPerThread);
-      {
-        std::lock_guard const held{mutex};
-        if (!from.deallocate(memory, cudaStreamPerThread)) ++wrong;
-      }
-      cudaStreamSynchronize(cudaStreamPerThread);
-      if (std::count(found.begin(), found.end(), value) != static_cast<std::ptrdiff_t>(size))
-        ++wrong;
+    unsigned char* copies = nullptr;
+    if (cudaMalloc(&copies, size * rounds) != cudaSuccess) ++wrong;
+    for (int round = 0; round < rounds; ++round) {
+      std::unique_lock held{mutex};
+      void* const memory = from.allocate(size, cudaStreamPerThread);
+      held.unlock();
+      for (int i = 0; i < 10; ++i) cudaMemsetAsync(memory, value, size, cudaStreamPerThread);
+      cudaMemcpyAsync(copies + size * static_cast<bytes>(round), memory, size,
+                      cudaMemcpyDeviceToDevice, cudaStreamPerThread);
+      held.lock();
+      if (!from.deallocate(memory, cudaStreamPerThread)) ++wrong;
     }
+    cudaStreamSynchronize(cudaStreamPerThread);
+    std::vector<unsigned char> found(size * rounds);
+    cudaMemcpy(found.data(), copies, found.size(), cudaMemcpyDeviceToHost);
+    if (std::count(found.begin(), found.end(), value) != static_cast<std::ptrdiff_t>(found.size()))
+      ++wrong;
+    cudaFree(copies);
   };
   std::thread one{work, 1}, two{work, 2}, three{work, 3};
   for (auto* const each : {&one, &two, &three}) each->join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_GE(from.counts().streams, 2u);
+  EXPECT_EQ(from.counts().streams, 3u);
   EXPECT_TRUE(from.audit().empty());
 }
 

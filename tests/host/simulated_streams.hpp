@@ -72,6 +72,9 @@ class simulated_streams {
     if (on == not_a_stream) throw bad_argument{"not a stream"};
     return world_->identity(on);
   }
+  /// Stands for what `thread` says.
+  static constexpr stream of_thread = 997;
+  [[nodiscard]] static bool depends_on_thread(stream on) noexcept { return on == of_thread; }
   [[nodiscard]] event record(stream on) {
     if (on == world_->never_records) throw std::runtime_error{"record"};
     if (world_->record_fails_in >= 0 && world_->record_fails_in-- == 0)

@@ -146,6 +146,22 @@ TEST_F(StreamPool, KeepsWhatANewStreamGivesBackFromTheOldOnesEvent) {
   EXPECT_NE(whole, nullptr);
 }
 
+TEST_F(StreamPool, TellsTheStreamsApartThatOneHandleStandsForInEachThread) {
+  constexpr auto handle = simulated_streams::of_thread;
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB});
+  world().identities[handle] = 11;  // the first thread
+  void* const one = from.allocate(1000, handle);
+  void* const other = from.allocate(1000, handle);
+  EXPECT_TRUE(from.deallocate(one, handle));
+  world().identities[handle] = 12;  // the second one uses memory that it was given
+  auto const used = world().tick(handle);
+  EXPECT_TRUE(from.deallocate(other, handle));
+  world().identities[handle] = 11;
+  EXPECT_EQ(from.allocate(1000, handle), one);
+  void* const more = from.allocate(1000, handle);
+  EXPECT_TRUE(more != other || world().is_before(12, used, handle));
+}
+
 TEST_F(StreamPool, ForgetsStreamsThatHaveNothing) {
   auto& from = make();
   for (int i = 0; i < 300; ++i) {

@@ -4,6 +4,7 @@
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/stream_order.hpp"
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,9 @@ class cuda_streams {
   ~cuda_streams();
 
   [[nodiscard]] stream_identity identity(stream on) const;
+  [[nodiscard]] static bool depends_on_thread(stream on) noexcept {
+    return reinterpret_cast<std::uintptr_t>(on) == 2;  // cudaStreamPerThread
+  }
   /// Throws `bad_argument` while the stream is being captured.
   [[nodiscard]] event record(stream on);
   void wait(stream later, event const& earlier);

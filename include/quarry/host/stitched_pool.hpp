@@ -63,10 +63,8 @@ class stitched_pool {
   ~stitched_pool() {
     // blocks are of whole pages
     strategy_.for_each_block([&](auto const& one) { pages_.unmap(one.begin, one.size); });
-    for (range const& each : ranges_) {
-      if (ledger_) ledger_->remove_block(each.begin, each.known);
-      pages_.give_up(each.begin, each.size);
-    }
+    for (extent const& each : known_) ledger_->remove_block(each.begin, each.size);
+    for (range const& each : ranges_) pages_.give_up(each.begin, each.size);
   }
 
   /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`. As the strategy says
@@ -141,6 +139,10 @@ class stitched_pool {
   [[nodiscard]] Pages& pages() { return pages_; }
 
  private:
+  struct extent {
+    std::uint64_t begin;
+    bytes size;
+  };
   struct range {
     std::uint64_t begin;
     bytes size, known;  // known: up to where the registry was told of it
@@ -222,7 +224,15 @@ class stitched_pool {
     std::uint64_t from = std::max(last.begin + last.known, begin / granule * granule);
     while (from < known_end) {
       bytes const part = std::min(known_end - from, directory::most_of_block);
+      bool const goes_on = !known_.empty() && known_.back().begin + known_.back().size == from &&
+                           known_.back().size + part <= directory::most_of_block;
+      if (!goes_on) known_.reserve(known_.size() + 1);
       ledger_->add_block(from, part);
+      if (goes_on) {
+        known_.back().size += part;
+      } else {
+        known_.push_back({from, part});
+      }
       from += part;
       last.known = from - last.begin;
     }
@@ -233,6 +243,7 @@ class stitched_pool {
   Strategy strategy_;
   std::optional<ledger> ledger_;
   std::vector<range> ranges_;
+  std::vector<extent> known_;  // what the registry was told of
   std::uint64_t next_ = 0;
   bytes live_ = 0, most_live_ = 0, most_held_ = 0, moved_ = 0;
   std::uint64_t growths_ = 0, refused_ = 0;

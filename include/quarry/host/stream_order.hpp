@@ -13,7 +13,8 @@ using stream_identity = std::uint64_t;
 ///
 /// A handle may be a new stream's once its stream was destroyed. So nothing below may be asked of a
 /// stream later than in the call that names it. `identity(stream)` gives a number that no other
-/// stream has, or will have; it throws `bad_argument` for what is no stream.
+/// stream has, or will have; it throws `bad_argument` for what is no stream. A handle that
+/// `depends_on_thread` is another stream in each thread.
 ///
 /// `record(stream)` gives an event that is done when all is done that the stream has now;
 /// `wait(stream, event)` makes what the stream gets from now on wait for it. Both throw if they
@@ -27,6 +28,7 @@ concept stream_order = std::movable<Order> && requires(Order& order, typename Or
                                                        typename Order::event& event) {
   requires std::equality_comparable<typename Order::stream>;
   { order.identity(stream) } -> std::same_as<stream_identity>;
+  { order.depends_on_thread(stream) } noexcept -> std::same_as<bool>;
   { order.record(stream) } -> std::same_as<typename Order::event>;
   { order.wait(stream, event) };
   { order.is_done(event) } noexcept -> std::same_as<bool>;

@@ -48,9 +48,10 @@ class stream_owners {
     return last_->second;
   }
   /// The same without asking what the handle stands for: what it stood for when it last came, which
-  /// may be gone. nullptr if another came since.
+  /// may be gone. nullptr if another came since, or if it stands for several.
   [[nodiscard]] state* last(stream on) {
-    return last_ != nullptr && on == last_handle_ ? &last_->second : nullptr;
+    return last_ != nullptr && on == last_handle_ && !order_.depends_on_thread(on) ? &last_->second
+                                                                                   : nullptr;
   }
   [[nodiscard]] std::size_t count() const { return streams_.size(); }
 
@@ -128,10 +129,10 @@ class stream_owners {
     if (!pieces_.has_recent(found->second.owner)) forget_state(found);  // else it is being captured
   }
 
-  /// Waits for all that any stream has; then all that is free is common. False, and nothing is
-  /// changed, if that cannot be waited for.
+  /// Waits for all who used what is free, which is common then. False, and nothing is changed, if
+  /// that cannot be waited for.
   bool settle_all() noexcept {
-    if (!order_.finish_all()) return false;
+    if (!wait_for_all()) return false;
     drop_events();
     for (auto& [who, its] : streams_) {
       its.uncovered = 0;
@@ -140,13 +141,18 @@ class stream_owners {
     }
     return true;
   }
-  /// If not for all, for all events.
-  void wait_for_all() noexcept {
-    if (order_.finish_all()) return;
+  /// Waits for all who used what is free: for events where there are some. To wait for all streams
+  /// would end a capture, of any thread, so that is done only if it must be. False if it cannot be.
+  bool wait_for_all() noexcept {
+    bool const is_covered = std::none_of(streams_.begin(), streams_.end(), [&](auto const& each) {
+      return pieces_.has_recent(each.second.owner);
+    });
+    if (!is_covered && order_.finish_all()) return true;
     for (auto const& each : unfinished_) order_.finish(each.done);
     for (auto const& [who, its] : streams_) {
       if (its.covering) order_.finish(*its.covering);
     }
+    return is_covered;
   }
   [[nodiscard]] Order& order() { return order_; }
   [[nodiscard]] std::uint64_t events() const { return recorded_; }

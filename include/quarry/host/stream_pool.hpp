@@ -78,7 +78,8 @@ class stream_pool {
   stream_pool& operator=(stream_pool const&) = delete;
   /// What is still in use is lost with its block. Waits until the streams are done.
   ~stream_pool() {
-    if (strategy_.held() != 0) streams_.wait_for_all();
+    bool const waited = strategy_.live() != 0 && streams_.order().finish_all();
+    if (!waited) (void)streams_.wait_for_all();
     strategy_.for_each_block([&](auto const& gone) { give(gone); });
   }
 
@@ -133,7 +134,7 @@ class stream_pool {
 
   /// Gives back the blocks in which nothing is in use, after waiting for who used them.
   void release() noexcept {
-    if (!streams_.settle_all()) streams_.wait_for_all();
+    (void)streams_.settle_all();
     strategy_.release([&](auto const& gone) { give(gone); });
   }
 
