@@ -336,5 +336,33 @@ TEST(SliceSupply, RevivesBlocksWhileOthersBecomeFree) {
   }
 }
 
+/// Segments that a lane took from a class, and gives back slowly, are in no tree and no run.
+TEST(SliceSupply, RefusesNothingWhileSegmentsAreOnTheirWayBack) {
+  QUARRY_TEST_USES_FIBERS();
+  for (bytes const size : {net(64), bytes{3 * 64 * 1024} - hardening::padded(0)}) {
+    for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
+      SCOPED_TRACE(std::to_string(size) + " bytes, seed " + std::to_string(seed));
+      auto const owner = test::small_heap(3);
+      auto& state = test::state_of(owner);
+      EXPECT_EQ(state.segment_tree().claim_back(3), 0u);
+      state.change_free_segments(-3);
+      state.begin_return();
+      void* memory = nullptr;
+      simt::launch_fibers({2, 1}, {.seed = seed}, [&, ref = owner.ref()] {
+        if (simt::this_place().rank() == 0) {
+          memory = ref.malloc(size);
+          return;
+        }
+        for (int step = 0; step < 120; ++step) simt::pause();
+        state.segment_tree().insert_run(0, 3);
+        state.change_free_segments(3);
+        state.end_return();
+      });
+      EXPECT_NE(memory, nullptr);
+      expect_sound(owner);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quarry

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <iostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,6 +120,79 @@ TEST(LateClaimModel, AClaimerThatALateFreeLetInLeavesTheNextUseAsItIs) {
       }
     }
   }
+}
+
+/// A run of 128 slices is taken back when two of one word were not handed out. The others, which
+/// are freed meanwhile, complete the segment; then it is used for 256 slices, of which 128 are
+/// freed that fill as many words as the first use had. Whoever returned the two must not take this
+/// for its own work.
+class taken_back_segment {
+ public:
+  taken_back_segment()
+      : owner_{{.bytes = segment, .segment_bytes = segment, .where = machine::cpu}} {}
+
+  void begin() {
+    owner_.reset();
+    first_.clear();
+    then_.clear();
+    for (std::uint32_t i = 0; i < segment / 512 - 2; ++i)
+      first_.push_back(owner_.ref().malloc(512));
+  }
+  void take_back() { (void)slice_supply::take_back(state_of(owner_), size_class_of(512)); }
+  /// In one step: the other lane goes on when all is done.
+  void use_again() {
+    auto* const lane = std::exchange(simt::current_lane, nullptr);
+    use_for_the_other_size();
+    simt::current_lane = lane;
+  }
+  void use_for_the_other_size() {
+    for (void* const one : first_) owner_.ref().free(one);
+    for (std::uint32_t i = 0; i < segment / 256; ++i) {
+      void* const one = owner_.ref().malloc(256);
+      if (one == nullptr) return;  // the run is not taken back yet
+      then_.push_back(one);
+    }
+    auto const is_high = [&](void* one) {
+      return (reinterpret_cast<std::uintptr_t>(one) & (segment - 1)) >= segment / 2;
+    };
+    for (void*& one : then_) {
+      if (!is_high(one)) owner_.ref().free(std::exchange(one, nullptr));
+    }
+  }
+  [[nodiscard]] std::string check() {
+    if (auto const wrong = owner_.audit(); !wrong.empty()) return wrong.front();
+    std::set<void*> in_use;
+    for (void* const one : then_) {
+      if (one != nullptr) in_use.insert(one);
+    }
+    for (std::uint32_t i = 0; i < segment / 256; ++i) {
+      void* const one = owner_.ref().malloc(256);
+      if (one != nullptr && !in_use.insert(one).second) return "a slice in use was handed out";
+    }
+    return "";
+  }
+
+ private:
+  heap owner_;
+  std::vector<void*> first_, then_;
+};
+
+TEST(LateClaimModel, WhoReturnedTheRestOfABlockLeavesTheNextUseAsItIs) {
+  QUARRY_TEST_USES_FIBERS();
+  if (is_on(mitigation::canary)) GTEST_SKIP() << "what is beneath the mitigations";
+  taken_back_segment what;
+  auto const result = explore(
+      [&] {
+        what.begin();
+        scenario run;
+        run.lanes = {[&] { what.take_back(); }, [&] { what.use_again(); }};
+        run.check = [&] { return what.check(); };
+        return run;
+      },
+      {.preemptions = 1});
+  EXPECT_EQ(result.failure, "");
+  EXPECT_TRUE(result.complete);
+  std::cout << "  " << result.schedules << " schedules with at most 1 preemption\n";
 }
 
 }  // namespace

@@ -34,6 +34,6 @@
 namespace quarry {
 
 /// Layout of the in-kernel heap's shared state. A kernel refuses a heap of another version.
-inline constexpr std::uint32_t layout_version = 3;
+inline constexpr std::uint32_t layout_version = 4;
 
 }  // namespace quarry

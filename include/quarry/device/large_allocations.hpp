@@ -48,7 +48,7 @@ class large_allocations {
       if (first != bit_tree::none) return first;
       bool const is_all = state.missed_none(before);
       if ((is_all && (--looks == 0 || state.count_free_segments() < count)) ||
-          patience.ends_after(slice_request::microseconds_to_refuse))
+          patience.ends_after(slice_supply::microseconds_for_returns))
         return bit_tree::none;
       simt::pause();
     }

@@ -255,11 +255,12 @@ class run_segments {
 
   /// Returns slices of a block of which some were handed out. As slice_return::release, but for
   /// many words at once: nobody else sets bits of slices that the caller holds, and the block stays
-  /// as it is while there are such. Words that are full after that are not waited for one by one.
+  /// as it is while there are such, or words that it filled and did not count. Words that are full
+  /// after that are not waited for one by one.
   QUARRY_HD static void release_unused(closed_run const& closed, std::uint32_t number,
                                        std::uint32_t block_index, std::uint32_t count) {
     simt::fence_before_stores();
-    bool const was_empty = block_of(closed, number, block_index).announce(count).count() <= 0;
+    block_state const before = block_of(closed, number, block_index).announce(count);
     std::uint32_t full = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words_per_block; ++i)
@@ -267,8 +268,11 @@ class run_segments {
     simt::fence_before_stores();  // who closes the block by this addition has the words as they are
     block const of = block_of(closed, number, block_index);
     block_state const now = of.count_full_words(full);
-    if (was_empty || of.is_complete(now))
-      simt::far_call(&slice_return::follow_release, *closed.state, closed.id, now.generation(),
+    // If no word became full, nothing of it is this lane's any more since the last bits were set,
+    // and the segment may have another use.
+    bool const is_same = now.generation() == before.generation();
+    if (is_same && (before.count() <= 0 || of.is_complete(now)))
+      simt::far_call(&slice_return::follow_release, *closed.state, closed.id, before.generation(),
                      closed.run.first() + number, block_index, 0, now);
   }
 };

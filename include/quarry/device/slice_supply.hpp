@@ -34,6 +34,7 @@ class slice_supply {
     (void)request.patience.ends_after(0);  // it begins
     simt::patience stall;
     word run_before = 0;
+    std::uint32_t uncounted = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
       word const before = request.state->begin_look();
@@ -48,8 +49,11 @@ class slice_supply {
       }
       if (simt::far_call(&replace_run, request, run, empty_looks == look_at_all)) continue;
       if (is_hopeless(request, empty_looks, before)) break;
-      // What another lane frees, reserves or returns at this moment is in no tree: look again.
-      ++empty_looks;
+      // What another lane frees, reserves or returns at this moment is in no tree: look again. A
+      // look that may have missed segments on their way does not count, for some time.
+      bool const counts = uncounted == most_uncounted || request.state->missed_none(before);
+      uncounted += counts ? 0 : 1;
+      if (counts || empty_looks == look_at_all) ++empty_looks;
       simt::pause();
     }
     return supply::exhausted;
@@ -77,6 +81,9 @@ class slice_supply {
   /// Looks that find nothing before a refusal. What a free announced, and the lane that is to say
   /// so did not yet advertise, is seen by none of the trees for about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
+
+  /// More looks, while other lanes give segments back.
+  static constexpr std::uint32_t most_uncounted = 64;
 
   /// The look that takes back all that others have not handed out. Rejected: each look after a
   /// while. Lanes then end each other's runs again and again: a storm took 13.9 s in place of 0.6.
@@ -148,9 +155,11 @@ class slice_supply {
   /// not have one again, and is not looked at again before it has another run.
   QUARRY_SLOW static bool still_has_untouched(heap_state& state, size_class id) {
     word const before = state.run(id).peek();
+    simt::fence_after_loads();
     if (simt::far_call(&run_segments::has_untouched, state, id)) return true;
     if (class_run::is_busy(before)) return false;
     set_has_untouched(state, id, false);
+    simt::fence_after_loads();
     // a run that was opened meanwhile has some
     if (state.run(id).peek() != before) set_has_untouched(state, id, true);
     return false;
