@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds CUDA if it is wanted and there, and CCCL's headers in any case.
 set(QUARRY_WITH_CUDA OFF)
+include(QuarryCudaStandard)
+if(NOT PROJECT_IS_TOP_LEVEL)  # for the targets of who uses Quarry by add_subdirectory
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" PARENT_SCOPE)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "${CMAKE_CUDA20_EXTENSION_COMPILE_OPTION}" PARENT_SCOPE)
+endif()
 if(NOT QUARRY_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
@@ -8,10 +13,6 @@ if(NOT QUARRY_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_ARCHITECTURES ${QUARRY_ARCHITECTURES})
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
-    if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
-      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
-      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
-    endif()
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(QUARRY_WITH_CUDA ON)

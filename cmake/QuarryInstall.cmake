@@ -11,4 +11,5 @@ configure_package_config_file(cmake/quarry-config.cmake.in ${CMAKE_CURRENT_BINAR
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/quarry-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/quarry-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/quarry-config-version.cmake
+  cmake/QuarryCudaStandard.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installs a build tree into a prefix of its own, and builds and runs a user's project against that.
+# Builds and runs users' programs in the ways in which they can have Quarry: installed, by find_package and by plain nvcc; and as a
+# part of their own build, by add_subdirectory.
 # usage: cmake -D QUARRY_BUILD=<build tree> -P run.cmake
 cmake_minimum_required(VERSION 3.25)
 if(NOT EXISTS "${QUARRY_BUILD}/CMakeCache.txt")
@@ -11,8 +12,8 @@ file(REMOVE_RECURSE "${stage}")
 
 # As Quarry was built, so is its user: a sanitized library does not link into a plain program.
 set(inherited CMAKE_MAKE_PROGRAM CMAKE_CXX_COMPILER CMAKE_CXX_FLAGS CMAKE_BUILD_TYPE
-  CMAKE_CUDA_COMPILER QUARRY_CCCL_INCLUDE)
-load_cache("${QUARRY_BUILD}" READ_WITH_PREFIX built_ CMAKE_GENERATOR ${inherited})
+  CMAKE_CXX_FLAGS_RELWITHDEBINFO CMAKE_CUDA_COMPILER QUARRY_CUDA QUARRY_SANITIZE QUARRY_HARDENED QUARRY_CCCL_INCLUDE)
+load_cache("${QUARRY_BUILD}" READ_WITH_PREFIX built_ CMAKE_GENERATOR CMAKE_HOME_DIRECTORY QUARRY_ARCHITECTURES ${inherited})
 
 function(run what)
   message(STATUS "${what}")
@@ -28,10 +29,40 @@ foreach(name ${inherited})
     list(APPEND settings "-D${name}=${built_${name}}")
   endif()
 endforeach()
+set(has_cuda OFF)
+if(built_CMAKE_CUDA_COMPILER AND NOT built_QUARRY_CUDA STREQUAL "OFF")
+  set(has_cuda ON)
+  list(GET built_QUARRY_ARCHITECTURES 0 architecture)  # one is enough
+  list(APPEND settings -DUSER_HAS_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=${architecture}")
+endif()
+
+# use(<way> <settings>...): configures, builds and runs the user's project.
+function(use way)
+  run("${way}: configuring" ${CMAKE_COMMAND} -S "${CMAKE_CURRENT_LIST_DIR}" -B "${stage}/${way}"
+    -G "${built_CMAKE_GENERATOR}" ${settings} ${ARGN} --no-warn-unused-cli)
+  run("${way}: building" ${CMAKE_COMMAND} --build "${stage}/${way}" --config "${built_CMAKE_BUILD_TYPE}")
+  run("${way}: running" "${stage}/${way}/quarry_user")
+  if(has_cuda)
+    run("${way}: running the CUDA program" "${stage}/${way}/quarry_kernel")
+  endif()
+endfunction()
 
 run("installing ${QUARRY_BUILD}" ${CMAKE_COMMAND} --install "${QUARRY_BUILD}" --prefix "${stage}/prefix")
-run("configuring a user's project" ${CMAKE_COMMAND} -S "${CMAKE_CURRENT_LIST_DIR}" -B "${stage}/build"
-  -G "${built_CMAKE_GENERATOR}" "-DCMAKE_PREFIX_PATH=${stage}/prefix" ${settings} --no-warn-unused-cli)
-run("building it" ${CMAKE_COMMAND} --build "${stage}/build" --config "${built_CMAKE_BUILD_TYPE}")
-run("running it" "${stage}/build/quarry_user")
+use(find_package "-DCMAKE_PREFIX_PATH=${stage}/prefix")
+use(add_subdirectory "-DUSER_QUARRY_SOURCE=${built_CMAKE_HOME_DIRECTORY}")
+
+# The command that README.md shows.
+if(has_cuda)
+  file(STRINGS "${built_CMAKE_HOME_DIRECTORY}/README.md" shown REGEX "^nvcc .* -lquarry")
+  list(LENGTH shown count)
+  if(NOT count EQUAL 1)
+    message(FATAL_ERROR "README.md shows ${count} commands 'nvcc ... -lquarry'; expected 1")
+  endif()
+  string(REPLACE "~/quarry" "'${stage}/prefix'" command "${shown}")
+  string(REPLACE " program.cu" " '${CMAKE_CURRENT_LIST_DIR}/kernel.cu'" command "${command}")
+  string(REGEX REPLACE "^nvcc" "'${built_CMAKE_CUDA_COMPILER}'" command "${command}")
+  string(REGEX REPLACE "-o program$" "-o '${stage}/program'" command "${command}")
+  run("plain nvcc: building" sh -c "${command}")
+  run("plain nvcc: running" "${stage}/program")
+endif()
 file(REMOVE_RECURSE "${stage}")
