@@ -1,42 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/directory.hpp"
 
-#include "fork.hpp"
-
-#include <mutex>
+#include "process_lists.hpp"
 
 namespace quarry {
 
-constinit std::atomic<directory::entry*> directory::leaves_[]{};
-constinit watched<std::uint64_t> directory::changes_{0};
-
-namespace {
-
-constinit std::mutex lists;
-void* unused_nodes = nullptr;  // Guarded by: the mutex
-
-}  // namespace
-
-void at_fork::lock_directory() { lists.lock(); }
-void at_fork::unlock_directory() { lists.unlock(); }
-
 directory::node& directory::fresh_node(piece_book const* book, std::uint32_t blocks, node* next) {
-  if (unused_nodes == nullptr) {
+  auto& unused = lists_of_process().nodes.unused;
+  if (unused == nullptr) {
     bytes const room = lasting_size(1);
     auto* const page = static_cast<node*>(lasting_allocate(lasting_use::granules, room));
     for (bytes i = 0; i < room / sizeof(node); ++i) give_back(page[i]);
   }
-  node& fresh = *static_cast<node*>(unused_nodes);
-  unused_nodes = fresh.next;
+  node& fresh = *static_cast<node*>(unused);
+  unused = fresh.next;
   fresh.next = next;
   fresh.book = book;
   fresh.blocks = blocks;
   return fresh;
 }
 void directory::give_back(node& gone) noexcept {
+  auto& unused = lists_of_process().nodes.unused;
   gone.book = nullptr;
-  gone.next = static_cast<node*>(unused_nodes);
-  unused_nodes = &gone;
+  gone.next = static_cast<node*>(unused);
+  unused = &gone;
 }
 
 void directory::add_to(entry& here, piece_book const& book) {
@@ -46,7 +33,7 @@ void directory::add_to(entry& here, piece_book const& book) {
     if (here.compare_exchange_strong(what, single, std::memory_order_release,
                                      std::memory_order_relaxed))
       return;  // (P)
-    std::lock_guard const held{lists};
+    std::lock_guard const held{lists_of_process().nodes.mutex};
     what = here.load(std::memory_order_relaxed);
     if (what == 0) continue;
     if (what % 2 == 1) {
@@ -80,7 +67,7 @@ void directory::add_to(entry& here, piece_book const& book) {
 void directory::remove_from(entry& here, piece_book const& book) noexcept {
   std::uint64_t what = reinterpret_cast<std::uint64_t>(&book);
   if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;
-  std::lock_guard const held{lists};
+  std::lock_guard const held{lists_of_process().nodes.mutex};
   what = reinterpret_cast<std::uint64_t>(&book);
   // never, as long as lists stay lists
   if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;
@@ -97,7 +84,7 @@ void directory::remove_from(entry& here, piece_book const& book) noexcept {
                  std::memory_order_release);  // (P)
     }
     // after the node left the list, so that who comes later cannot meet it, and before it strays
-    changes_ = changes_ + 1;
+    process_wide.changes = process_wide.changes + 1;
     give_back(*one);
     return;
   }
@@ -108,11 +95,12 @@ void directory::add(piece_book const& book, std::uint64_t begin, bytes size) {
   std::uint64_t const end = begin + size;
   if (!is_known(begin, size)) return;
   for (std::uint64_t leaf = first / leaf_bytes; leaf <= (end - 1) / leaf_bytes; ++leaf) {
-    if (leaves_[leaf].load(std::memory_order_relaxed) != nullptr) continue;
+    if (process_wide.leaves[leaf].load(std::memory_order_relaxed) != nullptr) continue;
     constexpr bytes leaf_size = leaf_bytes / granule * sizeof(entry);
     auto* const fresh = static_cast<entry*>(lasting_allocate(lasting_use::granules, leaf_size));
     entry* none = nullptr;
-    if (!leaves_[leaf].compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) /* (P) */
+    if (!process_wide.leaves[leaf].compare_exchange_strong(none, fresh,
+                                                           std::memory_order_acq_rel)) /* (P) */
       lasting_deallocate(lasting_use::granules, fresh, leaf_size);
   }
   std::uint64_t done = first;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/lasting_memory.hpp"
 
-#include "fork.hpp"
-
+#include "process_lists.hpp"
 #include "whole_pages.hpp"
 
 #include "quarry/core/bits.hpp"
@@ -11,28 +10,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <new>
-#include <vector>
 
 namespace quarry {
-namespace {
-
-/// Addresses that wait to be handed out again, by use and size. Guarded by: the mutex.
-struct waiting {
-  std::mutex mutex;
-  std::map<bytes, std::vector<void*>> by_size[static_cast<std::size_t>(lasting_use::count)];
-};
-waiting& all() {
-  static waiting& it = *new waiting;  // pools that are destroyed after main() give back, too
-  return it;
-}
-
-}  // namespace
-
-void at_fork::lock_lasting_memory() { all().mutex.lock(); }
-void at_fork::unlock_lasting_memory() { all().mutex.unlock(); }
 
 bytes lasting_size(bytes size) {
   bytes const pages = std::max<bytes>(1, (size + page_size() - 1) / page_size());
@@ -42,7 +22,7 @@ bytes lasting_size(bytes size) {
 
 void* lasting_allocate(lasting_use use, bytes size) {
   size = lasting_size(size);
-  waiting& them = all();
+  auto& them = lists_of_process().waiting;
   {
     std::lock_guard const held{them.mutex};
     auto& list = them.by_size[static_cast<std::size_t>(use)][size];
@@ -68,7 +48,7 @@ void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept {
     // it would not read as zero: nobody gets it again
     if (munlock(memory, size) != 0 || madvise(memory, size, MADV_DONTNEED) != 0) return;
   }
-  waiting& them = all();
+  auto& them = lists_of_process().waiting;
   std::lock_guard const held{them.mutex};
   them.by_size[static_cast<std::size_t>(use)].find(size)->second.push_back(memory);
 }

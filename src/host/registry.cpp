@@ -1,60 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/registry.hpp"
 
-#include "fork.hpp"
+#include "process_lists.hpp"
 #include "quarry/host/errors.hpp"
 
-#include <pthread.h>
-
-#include <map>
 #include <ostream>
 
 namespace quarry {
 namespace {
 
-/// All ledgers. Guarded by: the mutex, which no allocation and no look-up takes.
-struct every_ledger {
-  std::mutex mutex;
-  std::map<allocator_id, ledger*> by_id;
-  allocator_id last = 0;
-};
-every_ledger& every();
-
 /// A child of fork can make pools, allocate, look up and report. A pool that another thread was in
 /// is lost to it, as its lock would be.
 void before_fork() {
-  every_ledger& all = every();
-  all.mutex.lock();
-  for (auto const& [id, each] : all.by_id) each->lock();
-  at_fork::lock_directory();
-  at_fork::lock_lasting_memory();
+  process_lists& all = lists_of_process();
+  if (all.fork.thread.load(std::memory_order_relaxed) == pthread_self()) {  // (T)
+    ++all.fork.copies;
+    return;
+  }
+  all.ledgers.mutex.lock();
+  for (auto const& [id, each] : all.ledgers.by_id) each->lock();
+  all.nodes.mutex.lock();
+  all.waiting.mutex.lock();
+  all.fork.thread.store(pthread_self(), std::memory_order_relaxed);  // (T)
+  all.fork.copies = 1;
 }
 template <void (ledger::*Unlock)()>
 void after_fork() {
-  every_ledger& all = every();
-  at_fork::unlock_lasting_memory();
-  at_fork::unlock_directory();
-  for (auto const& [id, each] : all.by_id) (each->*Unlock)();
-  all.mutex.unlock();
+  process_lists& all = lists_of_process();
+  if (all.fork.thread.load(std::memory_order_relaxed) != pthread_self() ||  // (T)
+      --all.fork.copies != 0)
+    return;
+  all.fork.thread.store({}, std::memory_order_relaxed);  // (T) only tells a thread of itself
+  all.waiting.mutex.unlock();
+  all.nodes.mutex.unlock();
+  for (auto const& [id, each] : all.ledgers.by_id) (each->*Unlock)();
+  all.ledgers.mutex.unlock();
 }
 
-every_ledger& every() {
-  // pools that are destroyed after main() have one, too
-  static every_ledger& it = []() -> every_ledger& {
-    at_fork::lock_lasting_memory();  // so that it is there
-    at_fork::unlock_lasting_memory();
+/// The process's lists, which a fork finds at rest from now on. Each copy of the library sees to
+/// that: who unloads one takes its handlers away.
+process_lists& every() {
+  static process_lists& it = []() -> process_lists& {
+    process_lists& lists = lists_of_process();
     pthread_atfork(&before_fork, &after_fork<&ledger::unlock>,
                    &after_fork<&ledger::unlock_in_child>);
-    return *new every_ledger;
+    return lists;
   }();
   return it;
 }
 // Before there are threads: a fork must not find one of them in the midst of that.
-[[maybe_unused]] every_ledger& made_early = every();
-
-constexpr std::size_t most_everywhere = 64;
-constinit watched<piece_book const*> everywhere[most_everywhere]{};  // written under the mutex
-constinit watched<std::size_t> everywhere_count{0};                  // those behind it are empty
+[[maybe_unused]] process_lists& made_early = every();
 
 constexpr char const* kind_names[] = {"host", "device", "pinned", "managed", "file", "shared"};
 
@@ -62,36 +57,36 @@ constexpr char const* kind_names[] = {"host", "device", "pinned", "managed", "fi
 
 ledger::ledger(piece_table& table, memory_place place, std::string name, bool is_everywhere)
     : table_{table}, place_{place}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
-  every_ledger& all = every();
-  std::lock_guard const held{all.mutex};
+  process_lists& all = every();
+  std::lock_guard const held{all.ledgers.mutex};
   std::size_t free = 0;
-  while (is_everywhere && everywhere[free] != nullptr) {
-    if (++free == most_everywhere)
+  while (is_everywhere && all.everywhere[free] != nullptr) {
+    if (++free == process_lists::most_everywhere)
       throw bad_argument{
           "ledger: there are 64 tracked resources already; put pools upon fewer of them"};
   }
-  id_ = all.last + 1;
+  id_ = all.ledgers.last + 1;
   if (name_.empty()) name_ = "allocator " + std::to_string(id_);
-  all.by_id.emplace(id_, this);
+  all.ledgers.by_id.emplace(id_, this);
   try {
     table_.keep_starts(registry::packed(id_, place_));
   } catch (...) {
-    all.by_id.erase(id_);
+    all.ledgers.by_id.erase(id_);
     throw;
   }
-  all.last = id_;
+  all.ledgers.last = id_;
   if (!is_everywhere) return;
-  everywhere[free] = &table_.public_book();
-  if (everywhere_count <= free) everywhere_count = free + 1;
+  all.everywhere[free] = &table_.public_book();
+  if (all.everywhere_count <= free) all.everywhere_count = free + 1;
 }
 
 ledger::~ledger() {
-  every_ledger& all = every();
-  std::lock_guard const held{all.mutex};
-  all.by_id.erase(id_);
+  process_lists& all = every();
+  std::lock_guard const held{all.ledgers.mutex};
+  all.ledgers.by_id.erase(id_);
   table_.stop_keeping_starts();
-  for (std::size_t i = 0; is_everywhere_ && i < everywhere_count; ++i) {
-    if (everywhere[i] == &table_.public_book()) everywhere[i] = nullptr;
+  for (std::size_t i = 0; is_everywhere_ && i < all.everywhere_count; ++i) {
+    if (all.everywhere[i] == &table_.public_book()) all.everywhere[i] = nullptr;
   }
 }
 
@@ -139,9 +134,10 @@ std::optional<allocation_record> find_slowly(std::uint64_t address) {
   while (!directory::visit(address, ask)) {
   }
   if (owner == 0) {
-    std::size_t const count = everywhere_count.seen();
+    process_lists const& all = every();
+    std::size_t const count = all.everywhere_count.seen();
     for (std::size_t i = 0; i < count; ++i) {
-      if (piece_book const* const book = everywhere[i].seen()) ask(*book);
+      if (piece_book const* const book = all.everywhere[i].seen()) ask(*book);
     }
   }
   if (owner == 0) return std::nullopt;
@@ -151,18 +147,18 @@ std::optional<allocation_record> find_slowly(std::uint64_t address) {
 std::optional<allocation_note> note_of(void const* address) {
   auto const found = find(address);
   if (!found || !found->is_noted) return std::nullopt;
-  every_ledger& all = every();
-  std::lock_guard const held{all.mutex};
-  auto const whose = all.by_id.find(found->allocator);
-  if (whose == all.by_id.end()) return std::nullopt;
+  process_lists& all = every();
+  std::lock_guard const held{all.ledgers.mutex};
+  auto const whose = all.ledgers.by_id.find(found->allocator);
+  if (whose == all.ledgers.by_id.end()) return std::nullopt;
   return whose->second->note_of(reinterpret_cast<std::uint64_t>(found->begin));
 }
 
 std::vector<allocator_info> allocators() {
   std::vector<allocator_info> result;
-  every_ledger& all = every();
-  std::lock_guard const held{all.mutex};
-  for (auto const& [id, whose] : all.by_id) {
+  process_lists& all = every();
+  std::lock_guard const held{all.ledgers.mutex};
+  for (auto const& [id, whose] : all.ledgers.by_id) {
     allocator_info info{id, whose->name(), whose->place(), 0, 0};
     whose->book().for_each([&](piece_table::record const& one) {
       ++info.allocations;
@@ -174,17 +170,17 @@ std::vector<allocator_info> allocators() {
 }
 
 std::string name_of(allocator_id id) {
-  every_ledger& all = every();
-  std::lock_guard const held{all.mutex};
-  auto const whose = all.by_id.find(id);
-  return whose == all.by_id.end() ? std::string{} : whose->second->name();
+  process_lists& all = every();
+  std::lock_guard const held{all.ledgers.mutex};
+  auto const whose = all.ledgers.by_id.find(id);
+  return whose == all.ledgers.by_id.end() ? std::string{} : whose->second->name();
 }
 
 std::vector<allocation_record> live(allocator_id allocator) {
   std::vector<allocation_record> result;
-  every_ledger& all = every();
-  std::lock_guard const held{all.mutex};
-  for (auto const& [id, whose] : all.by_id) {
+  process_lists& all = every();
+  std::lock_guard const held{all.ledgers.mutex};
+  for (auto const& [id, whose] : all.ledgers.by_id) {
     if (allocator != 0 && allocator != id) continue;
     whose->book().for_each([&, owner = packed(id, whose->place())](piece_table::record const& one) {
       result.push_back(record_of(owner, one));
@@ -194,9 +190,9 @@ std::vector<allocation_record> live(allocator_id allocator) {
 }
 
 void report(std::ostream& out, allocator_id allocator) {
-  every_ledger& all = every();
-  std::lock_guard const held{all.mutex};
-  for (auto const& [id, whose] : all.by_id) {
+  process_lists& all = every();
+  std::lock_guard const held{all.ledgers.mutex};
+  for (auto const& [id, whose] : all.ledgers.by_id) {
     if (allocator != 0 && allocator != id) continue;
     std::size_t count = 0;
     bytes sum = 0;

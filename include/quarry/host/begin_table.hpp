@@ -3,6 +3,7 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/host/lasting_memory.hpp"
+#include "quarry/host/process_state.hpp"
 #include "quarry/host/watched.hpp"
 
 #include <algorithm>
@@ -72,7 +73,8 @@ class begin_table {
     code_mask_ = ~tag_mask_ & ~number_mask_;
     told_sizes_ = (code_mask_ >> number_bits_) - sizes + 1;
     slots_ = slots;
-    life_ = lives_.fetch_add(1, std::memory_order_relaxed) + 1;  // only the number counts
+    life_ =
+        process_wide.lives.fetch_add(1, std::memory_order_relaxed) + 1;  // only the number counts
   }
   [[nodiscard]] std::uint64_t slots() const { return slots_; }
   /// The slot where `begin` would be if there were nothing else.
@@ -240,7 +242,6 @@ class begin_table {
   bytes told_sizes_ = 0;   // that have a code; 0 once something begins beyond `end`
   watched<std::uint64_t> slots_;
   watched<std::uint64_t> life_;
-  inline static constinit std::atomic<std::uint64_t> lives_{0};
 };
 
 }  // namespace quarry

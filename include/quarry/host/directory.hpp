@@ -3,6 +3,7 @@
 #pragma once
 
 #include "quarry/host/pieces.hpp"
+#include "quarry/host/process_state.hpp"
 
 #include <atomic>
 
@@ -39,7 +40,8 @@ class directory {
   /// Of an address below 2^48 the only pool that has a block in its granule; nullptr if none has,
   /// or several.
   [[nodiscard]] static piece_book const* only_one(std::uint64_t address) {
-    entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
+    entry const* const here =
+        process_wide.leaves[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
     if (here == nullptr) return nullptr;
     std::uint64_t const what =
         here[address % leaf_bytes / granule].load(std::memory_order_acquire);  // (L)
@@ -51,9 +53,10 @@ class directory {
   template <class Visit>
   [[nodiscard]] static bool visit(std::uint64_t address, Visit const& visit) {
     if (address >= address_starts::end) return true;
-    entry const* const here = leaves_[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
+    entry const* const here =
+        process_wide.leaves[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
     if (here == nullptr) return true;
-    std::uint64_t const before = changes_.seen();
+    std::uint64_t const before = process_wide.changes.seen();
     std::uint64_t const what =
         here[address % leaf_bytes / granule].load(std::memory_order_acquire);  // (L)
     if (what % 2 == 0) {
@@ -64,7 +67,7 @@ class directory {
          at = at->next.seen()) {
       if (piece_book const* const book = at->book.seen()) visit(*book);
     }
-    return changes_ == before;  // (V)
+    return process_wide.changes == before;  // (V)
   }
 
   [[nodiscard]] static bool is_known(std::uint64_t begin, bytes size) {
@@ -78,20 +81,18 @@ class directory {
     watched<node*> next;
     std::uint32_t blocks;  // of the book in the granule
   };
-  using entry = std::atomic<std::uint64_t>;  // 0; a book; or a list of nodes, plus 1
+  using entry = process_state::entry;  // 0; a book; or a list of nodes, plus 1
   static constexpr std::uint64_t leaf_bytes = std::uint64_t{1} << 32;
+  static_assert(process_state::leaf_count == address_starts::end / leaf_bytes);
 
   [[nodiscard]] static entry& at(std::uint64_t begin) {
-    return leaves_[begin / leaf_bytes].load(
+    return process_wide.leaves[begin / leaf_bytes].load(
         std::memory_order_relaxed)[begin % leaf_bytes / granule];
   }
   [[nodiscard]] static node& fresh_node(piece_book const* book, std::uint32_t blocks, node* next);
   static void give_back(node& gone) noexcept;
   static void add_to(entry& here, piece_book const& book);
   static void remove_from(entry& here, piece_book const& book) noexcept;
-
-  static std::atomic<entry*> leaves_[address_starts::end / leaf_bytes];
-  static watched<std::uint64_t> changes_;  // written by who holds the mutex
 };
 
 }  // namespace quarry

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the pools of a process share, however many copies of this library are in it.
+#pragma once
+
+#include "quarry/host/watched.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <version>
+
+/// The symbol of what is shared. Raise the number whenever a type of `process_state`, `ledger`,
+/// `process_lists` or lasting memory changes: copies of another layout then share nothing. The two
+/// C++ libraries differ in layout, too.
+#ifdef _LIBCPP_VERSION
+#define QUARRY_PROCESS_STATE "quarry_process_state_1_libcxx"
+#else
+#define QUARRY_PROCESS_STATE "quarry_process_state_1"
+#endif
+
+/// Without it, GCC's programs hold the whole object if its definition lies in a shared library.
+/// Linkers turn the access that it gives into a direct one where there is none.
+#if defined(__GNUC__) && !defined(__clang__)
+#define QUARRY_NO_COPY_RELOCATION gnu::weak,
+#else
+#define QUARRY_NO_COPY_RELOCATION
+#endif
+
+namespace quarry {
+
+struct process_lists;
+
+/// What look-ups read, and where the rest is. All of it begins as zeros, before any constructor
+/// runs, and nothing of it is destroyed.
+///
+/// A process has one, though a program and its plugins may each have a copy of this library, and
+/// cannot see each other's symbols: this symbol is unique (STB_GNU_UNIQUE). The dynamic linker of
+/// the GNU C library gives all shared objects the first one that it met, and never unloads the
+/// object that has it. A program's own counts only if the program exports it, which quarry::quarry
+/// tells the linker.
+struct process_state {
+  static constexpr std::uint64_t leaf_count = 1 << 16;
+  using entry = std::atomic<std::uint64_t>;
+
+  std::atomic<entry*> leaves[leaf_count];  // of the directory
+  watched<std::uint64_t> changes;          // of the directory; written by who holds its mutex
+  std::atomic<std::uint64_t> lives;        // how many layouts begin tables had
+  std::atomic<process_lists*> lists;       // null until somebody wants them
+};
+
+[[QUARRY_NO_COPY_RELOCATION gnu::visibility("default")]] extern process_state process_wide asm(
+    QUARRY_PROCESS_STATE);
+
+}  // namespace quarry

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process_lists.hpp"
+
+#include <memory>
+
+// No compiler but GCC makes a unique symbol of a C++ variable, and GCC only if it is inline. So
+// here are its bytes, and the header says what they are.
+#define QUARRY_PROCESS_STATE_BYTES "524352"
+// clang-format off
+asm(".pushsection .bss." QUARRY_PROCESS_STATE ",\"aw\",%nobits\n"
+    ".globl " QUARRY_PROCESS_STATE "\n"
+    ".type " QUARRY_PROCESS_STATE ",%gnu_unique_object\n"
+    ".balign 64\n"
+    ".size " QUARRY_PROCESS_STATE "," QUARRY_PROCESS_STATE_BYTES "\n"
+    QUARRY_PROCESS_STATE ":\n"
+    ".zero " QUARRY_PROCESS_STATE_BYTES "\n"
+    ".popsection\n");
+// clang-format on
+
+namespace quarry {
+
+static_assert(sizeof(process_state) <= 524352 && alignof(process_state) <= 64);
+
+// Memory order: who sees the lists by (L), or by (F) where another thread was first, sees them as
+// (P) made them, the release that put them there.
+process_lists& lists_of_process() {
+  process_lists* lists = process_wide.lists.load(std::memory_order_acquire);  // (L)
+  if (lists != nullptr) [[likely]]
+    return *lists;
+  auto fresh = std::make_unique<process_lists>();
+  if (process_wide.lists.compare_exchange_strong(lists, fresh.get(),
+                                                 std::memory_order_release,   // (P)
+                                                 std::memory_order_acquire))  // (F)
+    return *fresh.release();
+  return *lists;
+}
+
+}  // namespace quarry
