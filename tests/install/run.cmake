@@ -13,7 +13,7 @@ file(REMOVE_RECURSE "${stage}")
 # As Quarry was built, so is its user: a sanitized library does not link into a plain program.
 set(inherited CMAKE_MAKE_PROGRAM CMAKE_CXX_COMPILER CMAKE_CXX_FLAGS CMAKE_BUILD_TYPE
   CMAKE_CXX_FLAGS_RELWITHDEBINFO CMAKE_CUDA_COMPILER QUARRY_CUDA QUARRY_SANITIZE QUARRY_HARDENED QUARRY_CCCL_INCLUDE)
-load_cache("${QUARRY_BUILD}" READ_WITH_PREFIX built_ CMAKE_GENERATOR CMAKE_HOME_DIRECTORY QUARRY_ARCHITECTURES ${inherited})
+load_cache("${QUARRY_BUILD}" READ_WITH_PREFIX built_ CMAKE_GENERATOR CMAKE_HOME_DIRECTORY CMAKE_PROJECT_VERSION QUARRY_ARCHITECTURES ${inherited})
 
 function(run what)
   message(STATUS "${what}")
@@ -53,7 +53,7 @@ endfunction()
 
 run("installing ${QUARRY_BUILD}" ${CMAKE_COMMAND} --install "${QUARRY_BUILD}" --prefix "${stage}/prefix")
 use(find_package "-DCMAKE_PREFIX_PATH=${stage}/prefix")
-use(add_subdirectory "-DUSER_QUARRY_SOURCE=${built_CMAKE_HOME_DIRECTORY}")
+use(add_subdirectory -DBUILD_SHARED_LIBS=ON "-DUSER_QUARRY_SOURCE=${built_CMAKE_HOME_DIRECTORY}")
 
 # The command that README.md shows.
 if(has_cuda)
@@ -69,4 +69,17 @@ if(has_cuda)
   run("plain nvcc: building" sh -c "${command}")
   run("plain nvcc: running" "${stage}/program")
 endif()
+
+# The shared library of the second way, by itself and installed.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(shared "${stage}/add_subdirectory/quarry")
+run("shared: what it exports" ${Python3_EXECUTABLE} "${CMAKE_CURRENT_LIST_DIR}/exports.py" "${shared}/libquarry.so"
+  "${shared}/CMakeFiles/quarry.dir" "${built_CMAKE_HOME_DIRECTORY}/include")
+run("shared: installing" ${CMAKE_COMMAND} --install "${shared}" --prefix "${stage}/shared_prefix")
+file(GLOB installed "${stage}/shared_prefix/*/libquarry.so.${built_CMAKE_PROJECT_VERSION}")
+if(NOT installed)
+  message(FATAL_ERROR "no libquarry.so.${built_CMAKE_PROJECT_VERSION} was installed in ${stage}/shared_prefix")
+endif()
+set(has_cuda OFF)
+use(find_package_shared "-DCMAKE_PREFIX_PATH=${stage}/shared_prefix" -DUSER_HAS_CUDA=OFF)
 file(REMOVE_RECURSE "${stage}")

@@ -3,6 +3,7 @@
 // reset, destroy.
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/device/heap_ref.hpp"
 
 #include <iosfwd>
@@ -68,7 +69,7 @@ struct live_allocation {
 /// CUDA they wait for the device. They throw std::invalid_argument for bad options,
 /// std::runtime_error for failures of the system. Using a ref after its heap was destroyed is
 /// refused with a fault of kind `destroyed`, for the last 16 heaps destroyed.
-class heap {
+class QUARRY_API heap {
  public:
   explicit heap(heap_options options);
   ~heap();
@@ -115,9 +116,9 @@ class heap {
   std::unique_ptr<implementation> implementation_;
 };
 
-[[nodiscard]] char const* name_of(fault_kind kind);
+[[nodiscard]] QUARRY_API char const* name_of(fault_kind kind);
 
 /// What, how much, who, and what was free: one line.
-std::ostream& operator<<(std::ostream& out, fault const& what);
+QUARRY_API std::ostream& operator<<(std::ostream& out, fault const& what);
 
 }  // namespace quarry

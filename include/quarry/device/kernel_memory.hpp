@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/core/bytes.hpp"
+#include "quarry/core/export.hpp"
 #include "quarry/device/heap.hpp"
 
 #include <memory>
@@ -13,7 +14,7 @@ class heap_memory;
 /// Zeroed memory that kernels of one machine see, for the state that a heap's user shares with
 /// them. Owned; the host reads and writes it between launches: each call first waits until kernels
 /// are done.
-class kernel_memory {
+class QUARRY_API kernel_memory {
  public:
   /// Throws std::bad_alloc, or std::runtime_error that names the call.
   kernel_memory(machine where, bytes size);

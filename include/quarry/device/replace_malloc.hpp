@@ -3,6 +3,7 @@
 // such kernels includes replace_malloc.cuh.
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/device/heap.hpp"
 #include "quarry/simt/own_malloc.hpp"
 
@@ -18,12 +19,12 @@ namespace quarry {
 /// the program has no such file for the heap's machine, and std::runtime_error if CUDA fails: files
 /// may then differ in where they allocate, and can all free. Call it again after a library with
 /// such files was loaded. O(files).
-void replace_malloc(heap const& heap);
+QUARRY_API void replace_malloc(heap const& heap);
 
 /// From now on `malloc` and `new` in kernels are CUDA's own again, on the current CUDA device. What
 /// the heap gave can be freed as before, as long as the heap lives. Waits, throws and costs as
 /// `replace_malloc` does; harmless if nothing was replaced.
-void restore_malloc();
+QUARRY_API void restore_malloc();
 
 /// Where `malloc` and `free` of kernels lead: to a heap, or to the machine's own. Trivially
 /// copyable; owns nothing.
@@ -92,7 +93,7 @@ class malloc_route {
 ///
 /// The loader and the storer access the route, on the machine `where`, and wait until no kernel
 /// runs; they may throw.
-class file_with_route {
+class QUARRY_API file_with_route {
  public:
   using loader = malloc_route (*)();
   using storer = void (*)(malloc_route const& route);

@@ -10,6 +10,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 typedef enum quarry_status {
   QUARRY_OK = 0,
@@ -155,6 +158,9 @@ quarry_status quarry_report(char const* path);
 /* What this thread's latest call that did not give QUARRY_OK says. Valid until its next call. */
 char const* quarry_last_error(void);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/errors.hpp"
 #include "quarry/host/memory_place.hpp"
 #include "quarry/host/page_source.hpp"
@@ -14,7 +15,7 @@ namespace quarry {
 ///
 /// Before pages move the device is waited for: what runs may still use what was freed. Without CUDA
 /// the constructor throws `resource_failed`. Not thread-safe.
-class cuda_pages {
+class QUARRY_API cuda_pages {
  public:
   explicit cuda_pages(int device = 0);
   cuda_pages(cuda_pages&&) = default;

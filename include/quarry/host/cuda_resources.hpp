@@ -4,6 +4,7 @@
 // Addresses are multiples of 256; more cannot be asked for. Threads may share all of these.
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/errors.hpp"
 #include "quarry/host/memory_place.hpp"
 #include "quarry/host/resource.hpp"
@@ -16,7 +17,7 @@ namespace quarry {
 using cuda_stream = CUstream_st*;
 
 /// Memory of one GPU (cudaMalloc, which waits for the device).
-class device_resource {
+class QUARRY_API device_resource {
  public:
   explicit device_resource(int device = 0);
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
@@ -31,7 +32,7 @@ class device_resource {
 
 /// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync): for work
 /// of that stream, until `settle`.
-class stream_ordered_resource {
+class QUARRY_API stream_ordered_resource {
  public:
   explicit stream_ordered_resource(cuda_stream stream = nullptr, int device = 0);
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
@@ -48,7 +49,7 @@ class stream_ordered_resource {
 };
 
 /// Memory of the host that the GPU reads without a copy (cudaMallocHost).
-class pinned_resource {
+class QUARRY_API pinned_resource {
  public:
   pinned_resource();
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
@@ -57,7 +58,7 @@ class pinned_resource {
 };
 
 /// Memory that moves to who touches it (cudaMallocManaged).
-class managed_resource {
+class QUARRY_API managed_resource {
  public:
   managed_resource();
   [[nodiscard]] void* allocate(bytes size, bytes alignment);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/stream_order.hpp"
 
@@ -19,7 +20,7 @@ namespace quarry {
 /// the calling thread's default stream. A program compiled with per-thread default streams must
 /// name that: the library, which is not, takes `nullptr` for the legacy one. A stream counts as
 /// another one while it is being captured, since nobody may ask which it is.
-class cuda_streams {
+class QUARRY_API cuda_streams {
  public:
   using stream = cuda_stream;
   struct event {

@@ -2,6 +2,7 @@
 // Which pools' blocks lie where: the first step of a look-up.
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/pieces.hpp"
 #include "quarry/host/process_state.hpp"
 
@@ -26,7 +27,7 @@ using piece_book = piece_table::book;
 /// that were written before (P), the release that put it there. An entry is emptied by a relaxed
 /// exchange: nothing is read through what is not there. The second look at `changes` may be relaxed
 /// (V), since the nodes' loads before it acquire (watched).
-class directory {
+class QUARRY_API directory {
  public:
   static constexpr std::uint64_t granule = 1 << 16;
   // more than a GPU has, and 32 MiB of entries

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "quarry/core/bytes.hpp"
+#include "quarry/core/export.hpp"
 
 #include <new>
 #include <stdexcept>
@@ -12,7 +13,7 @@
 namespace quarry {
 
 /// What Quarry's host side throws. (Bookkeeping that finds no memory throws std::bad_alloc.)
-class error {
+class QUARRY_API error {
  public:
   virtual ~error() = default;
   /// What happened, where, and what to do.
@@ -20,7 +21,7 @@ class error {
 };
 
 /// There is no memory: who was asked, for how much.
-class out_of_memory : public std::bad_alloc, public error {
+class QUARRY_API out_of_memory : public std::bad_alloc, public error {
  public:
   out_of_memory(std::string resource, bytes asked, std::string const& why)
       : resource_{std::move(resource)},
@@ -39,7 +40,7 @@ class out_of_memory : public std::bad_alloc, public error {
 };
 
 /// An argument cannot be what it is.
-class bad_argument : public std::invalid_argument, public error {
+class QUARRY_API bad_argument : public std::invalid_argument, public error {
  public:
   explicit bad_argument(std::string const& why) : std::invalid_argument{why}, message_{why} {}
   [[nodiscard]] std::string const& message() const noexcept override { return message_; }
@@ -49,7 +50,7 @@ class bad_argument : public std::invalid_argument, public error {
 };
 
 /// The operating system or the driver refused.
-class resource_failed : public std::runtime_error, public error {
+class QUARRY_API resource_failed : public std::runtime_error, public error {
  public:
   resource_failed(std::string const& call, std::string const& why)
       : std::runtime_error{call + ": " + why}, message_{what()} {}

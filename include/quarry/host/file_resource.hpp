@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/errors.hpp"
 #include "quarry/host/memory_place.hpp"
 #include "quarry/host/resource.hpp"
@@ -11,7 +12,7 @@ namespace quarry {
 
 /// Memory whose pages lie in files of a directory, and so may be more than the machine has: each
 /// allocation is a file without a name, mapped, which ends with it. Threads may share it.
-class file_resource {
+class QUARRY_API file_resource {
  public:
   /// Throws `resource_failed` if no file can be made in `directory`.
   explicit file_resource(std::string directory);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/errors.hpp"
 #include "quarry/host/page_source.hpp"
 
@@ -9,7 +10,7 @@ namespace quarry {
 /// The host's pages. To move one is to let it go and take a fresh one: the system keeps no order
 /// among them. `page` is a multiple of the system's: larger ones are fewer mappings, of which Linux
 /// gives a process 65,530 (vm.max_map_count).
-class host_pages {
+class QUARRY_API host_pages {
  public:
   /// Throws `bad_argument` if `page` is no power of two, or less than the system's page.
   explicit host_pages(bytes page = bytes{64} << 10);

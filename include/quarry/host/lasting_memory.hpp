@@ -7,6 +7,7 @@
 #pragma once
 
 #include "quarry/core/bytes.hpp"
+#include "quarry/core/export.hpp"
 
 #include <cstdint>
 
@@ -16,12 +17,12 @@ namespace quarry {
 enum class lasting_use : std::uint32_t { books, pieces, slots, roots, starts, granules, count };
 
 /// What `lasting_allocate` gives for `size`: whole pages, an eighth more at most beyond that.
-[[nodiscard]] bytes lasting_size(bytes size);
+[[nodiscard]] QUARRY_API bytes lasting_size(bytes size);
 
 /// `lasting_size(size)` bytes of zeros. Throws std::bad_alloc. Any thread may call it.
-[[nodiscard]] void* lasting_allocate(lasting_use use, bytes size);
+[[nodiscard]] QUARRY_API void* lasting_allocate(lasting_use use, bytes size);
 
 /// Gives that back.
-void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept;
+QUARRY_API void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept;
 
 }  // namespace quarry

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/errors.hpp"
 #include "quarry/host/resource.hpp"
 
@@ -8,7 +9,7 @@ namespace quarry {
 
 /// Memory of the host on one NUMA node, by whole pages: Linux takes them from there when they are
 /// first touched, and ends a process for which the node has none then. Threads may share it.
-class numa_resource {
+class QUARRY_API numa_resource {
  public:
   /// Throws `bad_argument` if the system has no such node, `resource_failed` if it does not let a
   /// process choose one.

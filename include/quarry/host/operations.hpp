@@ -10,6 +10,7 @@
 // waits for first. Of memory of the host alone it comes after nothing but the caller.
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/registry.hpp"
 
@@ -20,7 +21,7 @@ namespace quarry {
 
 /// Memory that no pool gave, made known to the registry as long as this lives: arrays of other
 /// libraries, mapped files.
-class adopted_memory {
+class QUARRY_API adopted_memory {
  public:
   /// `place`: where it lies, which is believed. Throws `bad_argument` if `memory` is no multiple of
   /// 16, or begins in an allocation.
@@ -46,22 +47,25 @@ enum class memory_advice {
 namespace operations {
 
 /// Copies `size` bytes; the two may overlap if both are the host's alone.
-void copy(void* to, void const* from, bytes size);
-void copy(void* to, void const* from, bytes size, cuda_stream on);
+QUARRY_API void copy(void* to, void const* from, bytes size);
+QUARRY_API void copy(void* to, void const* from, bytes size, cuda_stream on);
 
 /// Sets `size` bytes to `value`.
-void fill(void* memory, unsigned char value, bytes size);
-void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
+QUARRY_API void fill(void* memory, unsigned char value, bytes size);
+QUARRY_API void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
 
 /// Brings managed memory to `where` (a GPU, or the host), or what is mapped from a file into
 /// memory. Elsewhere there is nothing to do.
-void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on = nullptr);
+QUARRY_API void prefetch(void const* memory, bytes size, memory_place where,
+                         cuda_stream on = nullptr);
 /// Tells the driver (managed memory: the first three) or the system (host and file: the last three)
 /// how memory will be used. Throws `bad_argument` for advice that is none for such memory.
-void advise(void* memory, bytes size, memory_advice what, memory_place where = {});
+QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_place where = {});
 /// The same for memory that is known to be `of` that kind, without a look-up.
-void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on, memory_place of);
-void advise(void* memory, bytes size, memory_advice what, memory_place where, memory_place of);
+QUARRY_API void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on,
+                         memory_place of);
+QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_place where,
+                       memory_place of);
 
 /// A pool whose memory is in no stream's order: in the order of streams, operations must say of
 /// which.

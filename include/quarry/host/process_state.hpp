@@ -2,6 +2,7 @@
 // What the pools of a process share, however many copies of this library are in it.
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/watched.hpp"
 
 #include <atomic>
@@ -20,7 +21,7 @@
 /// Without it, GCC's programs hold the whole object if its definition lies in a shared library.
 /// Linkers turn the access that it gives into a direct one where there is none.
 #if defined(__GNUC__) && !defined(__clang__)
-#define QUARRY_NO_COPY_RELOCATION gnu::weak,
+#define QUARRY_NO_COPY_RELOCATION __attribute__((weak))
 #else
 #define QUARRY_NO_COPY_RELOCATION
 #endif
@@ -47,7 +48,6 @@ struct process_state {
   std::atomic<process_lists*> lists;       // null until somebody wants them
 };
 
-[[QUARRY_NO_COPY_RELOCATION gnu::visibility("default")]] extern process_state process_wide asm(
-    QUARRY_PROCESS_STATE);
+QUARRY_NO_COPY_RELOCATION QUARRY_API extern process_state process_wide asm(QUARRY_PROCESS_STATE);
 
 }  // namespace quarry

@@ -7,6 +7,7 @@
 // wait for each other.
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/directory.hpp"
 #include "quarry/host/memory_place.hpp"
 
@@ -41,7 +42,7 @@ struct allocation_note {
 ///
 /// The user of its table keeps it; any thread may call what is const, and `registry`. Guarded by:
 /// the mutex, all but the id.
-class ledger {
+class QUARRY_API ledger {
  public:
   /// Makes `table` known. Nothing may be in use in it. `is_everywhere`: its addresses are anywhere,
   /// so that they are looked for if no block has them. Throws std::bad_alloc; `bad_argument` for
@@ -100,7 +101,7 @@ namespace registry {
           reinterpret_cast<void*>(found.begin), found.size};
 }
 /// `find` where it is not the only pool's of its granule, or large, or nobody's.
-[[nodiscard]] std::optional<allocation_record> find_slowly(std::uint64_t address);
+[[nodiscard]] QUARRY_API std::optional<allocation_record> find_slowly(std::uint64_t address);
 
 /// What `address` belongs to, which may lie in the midst of it; of pools upon pools the innermost.
 /// Nothing if it is nobody's, beyond 2^48, or in a block of more than 2^38 bytes. O(1) expected.
@@ -114,7 +115,7 @@ namespace registry {
 }
 
 /// What was said of the allocation that has `address`. Takes its allocator's lock.
-[[nodiscard]] std::optional<allocation_note> note_of(void const* address);
+[[nodiscard]] QUARRY_API std::optional<allocation_note> note_of(void const* address);
 
 struct allocator_info {
   allocator_id id;
@@ -124,16 +125,16 @@ struct allocator_info {
   bytes live;               // as asked for
 };
 /// The allocators there are, by id. O(all allocations).
-[[nodiscard]] std::vector<allocator_info> allocators();
+[[nodiscard]] QUARRY_API std::vector<allocator_info> allocators();
 /// Its name, or "" if there is none of that id.
-[[nodiscard]] std::string name_of(allocator_id id);
+[[nodiscard]] QUARRY_API std::string name_of(allocator_id id);
 
 /// What is live: `allocator` 0 means all. While other threads allocate, what changes may be missed.
-[[nodiscard]] std::vector<allocation_record> live(allocator_id allocator = 0);
+[[nodiscard]] QUARRY_API std::vector<allocation_record> live(allocator_id allocator = 0);
 
 /// Writes a line for each live allocation, with its name and where it was named, and a line for
 /// each allocator: at the end of a program, its leaks.
-void report(std::ostream& out, allocator_id allocator = 0);
+QUARRY_API void report(std::ostream& out, allocator_id allocator = 0);
 
 }  // namespace registry
 }  // namespace quarry

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/host/errors.hpp"
 #include "quarry/host/memory_place.hpp"
 #include "quarry/host/resource.hpp"
@@ -26,7 +27,7 @@ namespace quarry {
 /// of them, so put a pool upon it for many small ones. A child of fork holds no references of its
 /// parent's, and opens the segment again by its first call if that still has its name. Processes
 /// must see each other in /proc.
-class shared_resource {
+class QUARRY_API shared_resource {
  public:
   /// Opens segment `name` of `size` bytes, or makes it; who opens one that is there gives its size,
   /// or 0. Names are of 1 to 200 characters without a '/'. Throws `bad_argument`, `out_of_memory`

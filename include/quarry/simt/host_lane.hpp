@@ -3,6 +3,7 @@
 #pragma once
 
 #include "quarry/core/config.hpp"
+#include "quarry/core/export.hpp"
 
 #include <array>
 
@@ -30,7 +31,7 @@ struct place {
 ///
 /// A machine without warps (threads) has groups of one lane, so that only its barriers and `pause`
 /// do anything.
-class host_lane {
+class QUARRY_API host_lane {
  public:
   explicit host_lane(place where) : where_{where} {}
   virtual ~host_lane() = default;
@@ -77,7 +78,7 @@ class host_lane {
 };
 
 /// The lane that this OS thread runs at the moment; null outside a launch.
-inline thread_local host_lane* current_lane = nullptr;
+QUARRY_API inline thread_local host_lane* current_lane = nullptr;
 
 /// A point at which a seeded scheduler may switch lanes. Nothing on CUDA and on threads.
 QUARRY_HD inline void interleave() {

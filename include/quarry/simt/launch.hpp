@@ -3,6 +3,7 @@
 // launch.cuh.
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/simt/host_lane.hpp"
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct grid {
 
 /// No lane can go on: each waits for one that has ended or that waits elsewhere. `what()` lists
 /// which lanes wait where.
-class deadlock : public std::runtime_error {
+class QUARRY_API deadlock : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -40,11 +41,13 @@ struct fiber_schedule {
 /// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread; the seed decides
 /// every interleaving, so that a failure can be run again. Throws `deadlock`, or what a lane threw.
 /// At most 65536 lanes.
-void launch_fibers(grid lanes, fiber_schedule schedule, std::function<void()> const& kernel);
+QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule,
+                              std::function<void()> const& kernel);
 
 /// Runs the grid on OS threads, each lane a group of its own. With at most `max_threads` lanes each
 /// has its own thread and barriers work; with more, threads take one lane after the other and a
 /// barrier throws std::logic_error.
-void launch_threads(grid lanes, std::uint32_t max_threads, std::function<void()> const& kernel);
+QUARRY_API void launch_threads(grid lanes, std::uint32_t max_threads,
+                               std::function<void()> const& kernel);
 
 }  // namespace quarry::simt
