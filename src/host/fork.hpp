@@ -12,4 +12,8 @@ void unlock_directory();
 void lock_lasting_memory();
 void unlock_lasting_memory();
 
+/// Makes sure that the registry's handlers are there: those of who holds locks while it calls the
+/// registry are added after them, so that they are called before.
+void watch_registry();
+
 }  // namespace quarry::at_fork
