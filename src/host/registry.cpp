@@ -66,6 +66,7 @@ constinit watched<std::size_t> everywhere_count{0};                  // those be
 
 /// A line for each frame, with its module and symbol if there is memory to look them up.
 void print_frames(std::ostream& out, std::vector<void*> const& frames) {
+  if (frames.empty()) return;
   char** symbols = nullptr;
 #if QUARRY_HAS_BACKTRACE
   symbols = backtrace_symbols(frames.data(), static_cast<int>(frames.size()));

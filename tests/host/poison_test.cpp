@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/poison.hpp"
 
+#include "quarry/host/counted_resource.hpp"
 #include "quarry/host/fixed_size_resource.hpp"
 #include "quarry/host/host_pages.hpp"
 #include "quarry/host/host_resource.hpp"
@@ -27,6 +28,12 @@ TEST(Poison, LeavesSimulatedMemoryAndItsAddressesAlone) {
   void* const memory = simulated.allocate(100);
   EXPECT_TRUE(simulated.deallocate(memory));
   EXPECT_FALSE(simulated.deallocate(memory));
+  simulated_resource below{};
+  EXPECT_FALSE(is_poisoned(below));
+  counted_resource<simulated_resource> counted{simulated_resource{}};
+  EXPECT_FALSE(is_poisoned(counted));
+  counted_resource<host_resource> real{host_resource{}};
+  EXPECT_EQ(is_poisoned(real), has_address_sanitizer);
 }
 
 TEST(Poison, AllBytesOfAnAllocationMayBeUsedHoweverPoolsAreStacked) {

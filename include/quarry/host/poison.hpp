@@ -11,8 +11,8 @@
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #include <sanitizer/asan_interface.h>
 #define QUARRY_ADDRESS_SANITIZER 1
-/// Classes that poison have other names with AddressSanitizer than without it. So a program that has
-/// it and a library that does not share none of their functions.
+/// Classes that poison have other names with AddressSanitizer than without it. So a program with it
+/// and a library without it share none of their functions.
 #define QUARRY_POISONS [[gnu::abi_tag("asan")]]
 #else
 #define QUARRY_ADDRESS_SANITIZER 0
@@ -38,11 +38,16 @@ inline void unpoison([[maybe_unused]] void const* memory, [[maybe_unused]] bytes
 #endif
 }
 
-/// The host may touch what the resource gives, so that it is poisoned while it is free.
+/// The host may touch what the resource gives, so that it is poisoned while it is free. Not of a
+/// simulated resource, nor of what has one upstream.
 template <class Resource>
 [[nodiscard]] bool is_poisoned(Resource& resource) {
   if constexpr (has_address_sanitizer && !simulated<Resource>) {
-    return place_of(resource).is_touchable();
+    if constexpr (requires { resource.upstream(); }) {
+      return is_poisoned(resource.upstream()) && place_of(resource).is_touchable();
+    } else {
+      return place_of(resource).is_touchable();
+    }
   } else {
     return false;
   }

@@ -2,11 +2,11 @@
 // Red zones: bytes behind an allocation that nobody may write. A mitigation that pools have as an
 // option (pool_options::red_zone).
 //
-// Threat: writes behind an allocation; and in front of one, which hit the red zone of the one before.
-// Cost: the bytes, rounded up to the pool's alignment, which are written when the memory is allocated
-// and read when it is freed; and no allocation is set aside for the next one of its size. With
-// AddressSanitizer the bytes are poisoned instead, and the write itself is reported. Test: a write of
-// one byte too many must be counted and reported.
+// Threat: writes behind an allocation; and in front of one, which hit the red zone of the one
+// before. Cost: the bytes, rounded up to the pool's alignment, which are written when the memory is
+// allocated and read when it is freed; and no allocation is set aside for the next one of its size.
+// With AddressSanitizer the bytes are poisoned instead, and the access itself is reported. Test: a
+// write of one byte too many must be counted and reported.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
