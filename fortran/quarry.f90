@@ -12,7 +12,8 @@ module quarry
   private
 
   public :: quarry_pool, quarry_pool_options, quarry_pool_counts, quarry_record
-  public :: quarry_ok, quarry_out_of_memory, quarry_bad_argument, quarry_resource_failed, quarry_not_in_use, quarry_internal
+  public :: quarry_ok, quarry_out_of_memory, quarry_bad_argument, quarry_resource_failed, quarry_not_in_use, quarry_internal, &
+    quarry_destroyed
   public :: quarry_host, quarry_device, quarry_pinned, quarry_managed, quarry_file, quarry_shared
   public :: quarry_pool_default_options, quarry_find, quarry_copy, quarry_fill, quarry_report, quarry_last_error
 
@@ -24,6 +25,7 @@ module quarry
     enumerator :: quarry_resource_failed = 3
     enumerator :: quarry_not_in_use = 4
     enumerator :: quarry_internal = 5
+    enumerator :: quarry_destroyed = 6
   end enum
 
   ! Where memory comes from. Records may say quarry_shared; no pool can be made from it.
@@ -69,8 +71,8 @@ module quarry
     integer(c_int64_t) :: size = 0                ! bytes, as asked for
   end type
 
-  ! A pool. It is a handle: a copy by `=` stands for the same pool, and only one of them may be destroyed. For that reason nothing
-  ! is finalised; a pool that goes out of scope without destroy keeps its memory.
+  ! A pool. It is a handle: a copy by `=` stands for the same pool, and is refused with quarry_destroyed once one of them was
+  ! destroyed. For that reason nothing is finalised; a pool that goes out of scope without destroy keeps its memory.
   !
   ! allocate(array, extents, status) and deallocate(array, status) take pointers of rank 1 to 3 to real64, real32, int32 and int64;
   ! allocate(memory, size, status) and deallocate(memory, status) take a type(c_ptr). The comments are at the procedures.
@@ -144,10 +146,11 @@ module quarry
       integer(c_int) :: code
     end function
 
-    subroutine c_pool_destroy(pool) bind(c, name='quarry_pool_destroy')
-      import :: c_ptr
+    function c_pool_destroy(pool) bind(c, name='quarry_pool_destroy') result(code)
+      import :: c_int, c_ptr
       type(c_ptr), value :: pool
-    end subroutine
+      integer(c_int) :: code
+    end function
 
     function c_pool_allocate(pool, size, memory) bind(c, name='quarry_pool_allocate') result(code)
       import :: c_int, c_int64_t, c_ptr
@@ -315,12 +318,15 @@ contains
   end subroutine
 
   ! Gives all memory of the pool back, also what is in use: no pointer into it may be used any more. Nothing happens if it is no
-  ! pool.
-  subroutine destroy(pool)
+  ! pool. quarry_destroyed: a copy of it was destroyed before. It is no pool then, either.
+  subroutine destroy(pool, status)
     class(quarry_pool), intent(inout) :: pool
+    integer, intent(out), optional :: status
+    type(c_ptr) :: handle
 
-    call c_pool_destroy(pool%handle)
+    handle = pool%handle
     pool%handle = c_null_ptr
+    call settle(c_pool_destroy(handle), status)
   end subroutine
 
   ! Gives the blocks back in which nothing is in use.

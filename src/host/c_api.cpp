@@ -11,26 +11,36 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <mutex>
+#include <optional>
 
-/// A pool over any resource. Its functions are Guarded by: `mutex`.
-struct quarry_pool {
-  static constexpr char const* noun = "pool";
+namespace quarry::c_api {
 
-  virtual ~quarry_pool() = default;
-  virtual void* allocate(quarry::bytes size) = 0;
+/// A pool over any resource. Guarded by: its handle's slot.
+struct any_pool {
+  static constexpr auto kind = handle_kind::pool;
+  using use = exclusive_use;
+
+  virtual ~any_pool() = default;
+  virtual void* allocate(bytes size) = 0;
   virtual bool deallocate(void* memory) = 0;
   virtual void release() = 0;
-  [[nodiscard]] virtual std::optional<quarry::bytes> size_of(void const* memory) const = 0;
-  [[nodiscard]] virtual quarry::pool_counts counts() const = 0;
+  [[nodiscard]] virtual std::optional<bytes> size_of(void const* memory) const = 0;
+  [[nodiscard]] virtual pool_counts counts() const = 0;
   virtual bool note(void* memory, char const* name) = 0;
-  [[nodiscard]] virtual quarry::allocator_id id() const = 0;
-
-  std::mutex mutex;
+  [[nodiscard]] virtual allocator_id id() const = 0;
 };
+
+template <>
+struct handle_object<quarry_pool> {
+  using type = any_pool;
+};
+
+}  // namespace quarry::c_api
 
 namespace quarry {
 namespace {
+
+using c_api::any_pool;
 
 static_assert(static_cast<int>(memory_kind::host) == QUARRY_HOST &&
               static_cast<int>(memory_kind::device) == QUARRY_DEVICE &&
@@ -40,7 +50,7 @@ static_assert(static_cast<int>(memory_kind::host) == QUARRY_HOST &&
               static_cast<int>(memory_kind::shared) == QUARRY_SHARED);
 
 template <class Resource>
-class pool_over final : public quarry_pool {
+class pool_over final : public any_pool {
  public:
   pool_over(Resource from, pool_options const& options) : pool_{std::move(from), options} {}
 
@@ -59,11 +69,11 @@ class pool_over final : public quarry_pool {
 };
 
 template <class Resource>
-std::unique_ptr<quarry_pool> make(Resource from, pool_options const& options) {
+std::unique_ptr<any_pool> make(Resource from, pool_options const& options) {
   return std::make_unique<pool_over<Resource>>(std::move(from), options);
 }
 
-std::unique_ptr<quarry_pool> make(uint32_t from, quarry_pool_options const& wanted) {
+std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted) {
   pool_options const usual;
   pool_options const options{
       .first_block = wanted.first_block,
@@ -95,6 +105,9 @@ std::unique_ptr<quarry_pool> make(uint32_t from, quarry_pool_options const& want
 }  // namespace
 }  // namespace quarry
 
+using quarry::c_api::add_handle;
+using quarry::c_api::any_pool;
+using quarry::c_api::destroy;
 using quarry::c_api::fail;
 using quarry::c_api::guarded;
 using quarry::c_api::with;
@@ -111,40 +124,42 @@ quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* optio
   return guarded([&] {
     if (pool == nullptr)
       throw quarry::bad_argument{"quarry_pool_create: where the result goes is null"};
-    *pool =
-        quarry::make(from, options != nullptr ? *options : quarry_pool_default_options()).release();
+    *pool = add_handle<quarry_pool>(
+        quarry::make(from, options != nullptr ? *options : quarry_pool_default_options()));
     return QUARRY_OK;
   });
 }
 
-void quarry_pool_destroy(quarry_pool* pool) { delete pool; }
+quarry_status quarry_pool_destroy(quarry_pool* pool) {
+  return destroy(pool, "quarry_pool_destroy");
+}
 
 quarry_status quarry_pool_allocate(quarry_pool* pool, uint64_t size, void** memory) {
   if (memory != nullptr) *memory = nullptr;
-  return with(pool, "quarry_pool_allocate", memory != nullptr, [&] {
-    *memory = pool->allocate(size);
+  return with(pool, "quarry_pool_allocate", memory != nullptr, [&](any_pool& target) {
+    *memory = target.allocate(size);
     return QUARRY_OK;
   });
 }
 
 quarry_status quarry_pool_deallocate(quarry_pool* pool, void* memory) {
-  return with(pool, "quarry_pool_deallocate", true, [&] {
-    if (pool->deallocate(memory)) return QUARRY_OK;
+  return with(pool, "quarry_pool_deallocate", true, [&](any_pool& target) {
+    if (target.deallocate(memory)) return QUARRY_OK;
     return fail(QUARRY_NOT_IN_USE,
                 "quarry_pool_deallocate: the address is not in use in this pool");
   });
 }
 
 quarry_status quarry_pool_release(quarry_pool* pool) {
-  return with(pool, "quarry_pool_release", true, [&] {
-    pool->release();
+  return with(pool, "quarry_pool_release", true, [&](any_pool& target) {
+    target.release();
     return QUARRY_OK;
   });
 }
 
 quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_t* size) {
-  return with(pool, "quarry_pool_size_of", size != nullptr, [&] {
-    auto const found = pool->size_of(memory);
+  return with(pool, "quarry_pool_size_of", size != nullptr, [&](any_pool& target) {
+    auto const found = target.size_of(memory);
     if (!found)
       return fail(QUARRY_NOT_IN_USE, "quarry_pool_size_of: the address is not in use in this pool");
     *size = *found;
@@ -153,8 +168,8 @@ quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_
 }
 
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts) {
-  return with(pool, "quarry_pool_get_counts", counts != nullptr, [&] {
-    auto const all = pool->counts();
+  return with(pool, "quarry_pool_get_counts", counts != nullptr, [&](any_pool& target) {
+    auto const all = target.counts();
     *counts = {all.held,        all.most_held,    all.live,         all.most_live,
                all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
     return QUARRY_OK;
@@ -162,16 +177,16 @@ quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* coun
 }
 
 quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name) {
-  return with(pool, "quarry_pool_note", true, [&] {
+  return with(pool, "quarry_pool_note", true, [&](any_pool& target) {
     if (name == nullptr) throw quarry::bad_argument{"quarry_pool_note: the name is null"};
-    if (pool->note(memory, name)) return QUARRY_OK;
+    if (target.note(memory, name)) return QUARRY_OK;
     return fail(QUARRY_NOT_IN_USE, "quarry_pool_note: the address is not in use in this pool");
   });
 }
 
 quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id) {
-  return with(pool, "quarry_pool_id", id != nullptr, [&] {
-    *id = pool->id();
+  return with(pool, "quarry_pool_id", id != nullptr, [&](any_pool& target) {
+    *id = target.id();
     return QUARRY_OK;
   });
 }

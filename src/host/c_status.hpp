@@ -2,12 +2,12 @@
 // How calls of the C API end: a status, and what it was about.
 #pragma once
 
+#include "c_handles.hpp"
 #include "quarry/host/c_api.h"
 #include "quarry/host/errors.hpp"
 
 #include <cstdio>
 #include <exception>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -28,6 +28,8 @@ quarry_status guarded(Work const& work) noexcept {
     return work();
   } catch (std::bad_alloc const& refused) {
     return fail(QUARRY_OUT_OF_MEMORY, refused.what());
+  } catch (was_destroyed const& refused) {
+    return fail(QUARRY_DESTROYED, refused.what());
   } catch (std::invalid_argument const& refused) {
     return fail(QUARRY_BAD_ARGUMENT, refused.what());
   } catch (resource_failed const& refused) {
@@ -39,15 +41,25 @@ quarry_status guarded(Work const& work) noexcept {
   }
 }
 
-/// The same for a call on what has a `mutex`, which it holds meanwhile, and a `noun`. `has_result`:
-/// there is somewhere for it to go.
-template <class Object, class Work>
-quarry_status with(Object* on, char const* call, bool has_result, Work const& work) noexcept {
+/// The same for a call on a handle: does the work with its object. `has_result`: there is somewhere
+/// for it to go.
+template <class Handle, class Work>
+quarry_status with(Handle* handle, char const* call, bool has_result, Work const& work) noexcept {
+  using object = typename handle_object<Handle>::type;
   return guarded([&] {
-    if (on == nullptr) throw bad_argument{std::string{call} + ": the " + Object::noun + " is null"};
+    typename object::use const held{handle_value::of(handle), object::kind, call};
     if (!has_result) throw bad_argument{std::string{call} + ": where the result goes is null"};
-    std::lock_guard const held{on->mutex};
-    return work();
+    return work(*static_cast<object*>(held.object()));
+  });
+}
+
+/// Destroys a handle's object. Null is ignored.
+template <class Handle>
+quarry_status destroy(Handle* handle, char const* call) noexcept {
+  if (handle == nullptr) return QUARRY_OK;
+  return guarded([&] {
+    remove_handle(handle, call);
+    return QUARRY_OK;
   });
 }
 

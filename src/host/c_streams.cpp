@@ -7,20 +7,28 @@
 #include <algorithm>
 #include <memory>
 
+namespace quarry::c_api {
+
+/// Guarded by: its handle's slot.
+struct device_stream_pool : stream_pool<device_resource, cuda_streams> {
+  static constexpr auto kind = handle_kind::stream_pool;
+  using use = exclusive_use;
+  using stream_pool::stream_pool;
+};
+
+template <>
+struct handle_object<quarry_stream_pool> {
+  using type = device_stream_pool;
+};
+
+}  // namespace quarry::c_api
+
+using quarry::c_api::add_handle;
+using quarry::c_api::destroy;
+using quarry::c_api::device_stream_pool;
 using quarry::c_api::fail;
 using quarry::c_api::guarded;
 using quarry::c_api::with;
-
-/// Guarded by: `mutex`.
-struct quarry_stream_pool {
-  static constexpr char const* noun = "pool";
-
-  quarry_stream_pool(int device, quarry::stream_pool_options const& options)
-      : pool{quarry::device_resource{device}, quarry::cuda_streams{device}, options} {}
-
-  quarry::stream_pool<quarry::device_resource, quarry::cuda_streams> pool;
-  std::mutex mutex;
-};
 
 namespace {
 
@@ -44,56 +52,61 @@ quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
         .alignment = std::max<quarry::bytes>(wanted.alignment, usual.alignment),
         .most = wanted.most != 0 ? wanted.most : usual.most,
         .name = wanted.name != nullptr ? wanted.name : ""};
-    *pool = std::make_unique<quarry_stream_pool>(wanted.device, all).release();
+    *pool = add_handle<quarry_stream_pool>(std::make_unique<device_stream_pool>(
+        quarry::device_resource{wanted.device}, quarry::cuda_streams{wanted.device}, all));
     return QUARRY_OK;
   });
 }
 
-void quarry_stream_pool_destroy(quarry_stream_pool* pool) { delete pool; }
+quarry_status quarry_stream_pool_destroy(quarry_stream_pool* pool) {
+  return destroy(pool, "quarry_stream_pool_destroy");
+}
 
 quarry_status quarry_stream_pool_allocate(quarry_stream_pool* pool, uint64_t size, void* stream,
                                           void** memory) {
   if (memory != nullptr) *memory = nullptr;
-  return with(pool, "quarry_stream_pool_allocate", memory != nullptr, [&] {
-    *memory = pool->pool.allocate(size, stream_of(stream));
-    return QUARRY_OK;
-  });
+  return with(pool, "quarry_stream_pool_allocate", memory != nullptr,
+              [&](device_stream_pool& target) {
+                *memory = target.allocate(size, stream_of(stream));
+                return QUARRY_OK;
+              });
 }
 
 quarry_status quarry_stream_pool_deallocate(quarry_stream_pool* pool, void* memory, void* stream) {
-  return with(pool, "quarry_stream_pool_deallocate", true, [&] {
-    if (pool->pool.deallocate(memory, stream_of(stream))) return QUARRY_OK;
+  return with(pool, "quarry_stream_pool_deallocate", true, [&](device_stream_pool& target) {
+    if (target.deallocate(memory, stream_of(stream))) return QUARRY_OK;
     return fail(QUARRY_NOT_IN_USE,
                 "quarry_stream_pool_deallocate: the address is not in use in this pool");
   });
 }
 
 quarry_status quarry_stream_pool_share(quarry_stream_pool* pool, void* stream) {
-  return with(pool, "quarry_stream_pool_share", true, [&] {
-    pool->pool.share(stream_of(stream));
+  return with(pool, "quarry_stream_pool_share", true, [&](device_stream_pool& target) {
+    target.share(stream_of(stream));
     return QUARRY_OK;
   });
 }
 
 quarry_status quarry_stream_pool_forget(quarry_stream_pool* pool, void* stream) {
-  return with(pool, "quarry_stream_pool_forget", true, [&] {
-    pool->pool.forget(stream_of(stream));
+  return with(pool, "quarry_stream_pool_forget", true, [&](device_stream_pool& target) {
+    target.forget(stream_of(stream));
     return QUARRY_OK;
   });
 }
 
 quarry_status quarry_stream_pool_release(quarry_stream_pool* pool) {
-  return with(pool, "quarry_stream_pool_release", true, [&] {
-    pool->pool.release();
+  return with(pool, "quarry_stream_pool_release", true, [&](device_stream_pool& target) {
+    target.release();
     return QUARRY_OK;
   });
 }
 
 quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_pool_counts* counts) {
-  return with(pool, "quarry_stream_pool_get_counts", counts != nullptr, [&] {
-    auto const all = pool->pool.counts();
-    *counts = {all.held,        all.most_held,    all.live,         all.most_live,
-               all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
-    return QUARRY_OK;
-  });
+  return with(pool, "quarry_stream_pool_get_counts", counts != nullptr,
+              [&](device_stream_pool& target) {
+                auto const all = target.counts();
+                *counts = {all.held,        all.most_held,    all.live,         all.most_live,
+                           all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
+                return QUARRY_OK;
+              });
 }

@@ -50,4 +50,8 @@ struct process_lists {
 /// destroyed, since pools that are destroyed after main() use them, too.
 [[nodiscard]] process_lists& lists_of_process();
 
+/// Makes sure that the registry's handlers of a fork are there: those of who holds locks while it
+/// calls the registry are added after them, so that they are called before.
+void watch_registry_at_fork();
+
 }  // namespace quarry

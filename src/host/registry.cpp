@@ -4,6 +4,15 @@
 #include "process_lists.hpp"
 #include "quarry/host/errors.hpp"
 
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define QUARRY_HAS_BACKTRACE 1
+#else
+#define QUARRY_HAS_BACKTRACE 0
+#endif
+
+#include <cstdlib>
+#include <new>
 #include <ostream>
 
 namespace quarry {
@@ -51,9 +60,29 @@ process_lists& every() {
 // Before there are threads: a fork must not find one of them in the midst of that.
 [[maybe_unused]] process_lists& made_early = every();
 
+/// A line for each frame, with its module and symbol if there is memory to look them up.
+void print_frames(std::ostream& out, std::vector<void*> const& frames) {
+  if (frames.empty()) return;
+  char** symbols = nullptr;
+#if QUARRY_HAS_BACKTRACE
+  symbols = backtrace_symbols(frames.data(), static_cast<int>(frames.size()));
+#endif
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    out << "      #" << i << ' ';
+    if (symbols != nullptr) {
+      out << symbols[i] << '\n';
+    } else {
+      out << frames[i] << '\n';
+    }
+  }
+  std::free(symbols);
+}
+
 constexpr char const* kind_names[] = {"host", "device", "pinned", "managed", "file", "shared"};
 
 }  // namespace
+
+void watch_registry_at_fork() { (void)every(); }
 
 ledger::ledger(piece_table& table, memory_place place, std::string name, bool is_everywhere)
     : table_{table}, place_{place}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
@@ -107,7 +136,22 @@ void ledger::add_block(std::uint64_t begin, bytes size) {
 
 void ledger::note(std::uint64_t begin, allocation_note what) {
   std::lock_guard const held{mutex_};
-  notes_.insert_or_assign(begin, std::move(what));
+  allocation_note& kept = notes_[begin];
+  if (what.frames.empty()) what.frames = std::move(kept.frames);
+  kept = std::move(what);
+}
+bool ledger::note_backtrace([[maybe_unused]] std::uint64_t begin) noexcept {
+#if QUARRY_HAS_BACKTRACE
+  void* frames[33];
+  int const count = backtrace(frames, 33);
+  if (count < 2) return false;
+  try {
+    note(begin, {{}, {}, std::vector<void*>(frames + 1, frames + count)});  // without this function
+    return true;
+  } catch (std::bad_alloc const&) {
+  }
+#endif
+  return false;
 }
 void ledger::forget(std::uint64_t begin) noexcept {
   std::lock_guard const held{mutex_};
@@ -200,12 +244,12 @@ void report(std::ostream& out, allocator_id allocator) {
       ++count;
       sum += one.size;
       out << "  " << reinterpret_cast<void*>(one.begin) << "  " << one.size << " bytes";
-      if (auto const note = one.is_noted ? owner.note_of(one.begin) : std::nullopt) {
-        out << "  " << note->name;
-        if (note->where.line() != 0)
-          out << "  (" << note->where.file_name() << ':' << note->where.line() << ')';
-      }
+      auto const note = one.is_noted ? owner.note_of(one.begin) : std::nullopt;
+      if (note && !note->name.empty()) out << "  " << note->name;
+      if (note && note->where.line() != 0)
+        out << "  (" << note->where.file_name() << ':' << note->where.line() << ')';
       out << '\n';
+      if (note) print_frames(out, note->frames);
     });
     out << whose->name() << " (allocator " << id << ", "
         << kind_names[static_cast<std::size_t>(whose->place().kind)];

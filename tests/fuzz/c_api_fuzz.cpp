@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C API against a model of all its pools: each status, whatever the arguments are that its
-// contract allows. Pools that are gone, and results that go nowhere but to null, are not among
-// these.
+// contract allows. Results that go nowhere but to null are not among these.
 //
 // Link with libFuzzer, or with main.cpp.
 #include "fuzz/byte_source.hpp"
+#include "fuzz/c_calls.hpp"
 #include "quarry/host/c_api.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -50,6 +53,7 @@ class session {
              "all was given back, and something is live, or held");
     }
     pools_.clear();
+    is(QUARRY_OK, quarry_segment_close(segment_));
     for (std::size_t i = 0; i < std::min<std::size_t>(gone_.size(), 16); ++i) find(gone_[i]);
   }
 
@@ -72,7 +76,7 @@ class session {
     is_any(given);
   }
   void is_any(quarry_status given) {
-    expect(given >= QUARRY_OK && given < QUARRY_INTERNAL,
+    expect(given >= QUARRY_OK && given <= QUARRY_DESTROYED && given != QUARRY_INTERNAL,
            "a status that is none, or that must not be");
     char const* const said = quarry_last_error();
     expect(said != nullptr, "the last error is null");
@@ -113,7 +117,7 @@ class session {
       case 29:
         return fill();
       case 30:
-        return report();
+        return from_.chance(64) ? report() : call_with_wrong_handle();
       default:
         return call_with_null(whose);
     }
@@ -214,6 +218,9 @@ class session {
     is(has_directory ? QUARRY_RESOURCE_FAILED : QUARRY_BAD_ARGUMENT, status);
   }
   void destroy_pool(std::uint32_t whose) {
+    quarry_pool* const handle = pools_.at(whose).handle.release();
+    is(QUARRY_OK, quarry_pool_destroy(handle));
+    destroyed_.push_back(handle);
     pools_.erase(whose);
     std::erase_if(live_, [&](auto const& one) {
       if (one.second.whose != whose) return false;
@@ -406,6 +413,51 @@ class session {
     expect(memory == nullptr || memory == &memory, "there is memory, and no success");
   }
 
+  /// A handle that was destroyed, is of another kind, or is none: it is refused.
+  void call_with_wrong_handle() {
+    void* handle = nullptr;
+    bool was_pool = false;
+    switch (from_.u8() % 4) {
+      case 0:  // destroyed
+      case 1:
+        if (destroyed_.empty()) return;
+        handle = destroyed_[from_.index(destroyed_.size())];
+        was_pool = true;
+        break;
+      case 2:  // another kind's, live or closed
+        if (segment_ == nullptr) {
+          std::string const name = "quarry-fuzz-" + std::to_string(getpid());
+          is(QUARRY_OK, quarry_segment_open(name.c_str(), 1 << 14, &segment_));
+        }
+        handle = segment_;
+        if (from_.chance(32)) {
+          is(QUARRY_OK, quarry_segment_close(segment_));
+          is(QUARRY_DESTROYED, quarry_segment_close(segment_));
+          segment_ = nullptr;
+        }
+        break;
+      default:  // none: an address of ours or of nobody, or a live one's number with a bit changed
+        handle = pointer_to(from_.chance(128) ? some_address()
+                                              : number_of(pools_.begin()->second.handle.get()) ^
+                                                    std::uint64_t{1} << (20 + from_.u8() % 44));
+        if (handle == nullptr || is_known(handle)) return;
+    }
+    auto const address = pointer_to(some_address());
+    if (was_pool) {
+      is(QUARRY_DESTROYED, call_with(from_, static_cast<quarry_pool*>(handle), address));
+      return is(QUARRY_BAD_ARGUMENT,
+                call_with(from_, static_cast<quarry_segment*>(handle), address));
+    }
+    is(QUARRY_BAD_ARGUMENT, call_with(from_, static_cast<quarry_pool*>(handle), address));
+    is(QUARRY_BAD_ARGUMENT, quarry_stream_pool_destroy(static_cast<quarry_stream_pool*>(handle)));
+  }
+  [[nodiscard]] bool is_known(void* handle) const {
+    return std::any_of(pools_.begin(), pools_.end(),
+                       [&](auto const& one) { return one.second.handle.get() == handle; }) ||
+           // a changed bit of a number may make an earlier one
+           std::find(destroyed_.begin(), destroyed_.end(), handle) != destroyed_.end() ||
+           number_of(handle) >> 52 == number_of(pools_.begin()->second.handle.get()) >> 52;
+  }
   void expect_counts(pool const& its) {
     quarry_pool_counts counts{};
     is(QUARRY_OK, quarry_pool_get_counts(its.handle.get(), &counts));
@@ -430,6 +482,8 @@ class session {
   std::map<std::uint32_t, pool> pools_;
   std::map<std::uint64_t, allocation> live_;
   std::vector<std::uint64_t> gone_;
+  std::vector<quarry_pool*> destroyed_;  // handles that this run's pools had
+  quarry_segment* segment_ = nullptr;
   std::uint32_t last_ = 0;
   std::string said_;
   bool has_failed_ = false;  // in this run; before, what an earlier one said is there

@@ -32,6 +32,8 @@ class logged_pages {
   explicit logged_pages(std::shared_ptr<page_log> log) : log_{std::move(log)} {}
 
   [[nodiscard]] bytes page_bytes() const { return log_->pages.page_bytes(); }
+  /// There is no memory at its addresses: the host cannot touch them.
+  [[nodiscard]] static memory_place place() { return {memory_kind::device}; }
   [[nodiscard]] std::uint64_t reserve(bytes size) {
     log_->fails.maybe_throw(size);
     std::uint64_t const begin = log_->pages.reserve(size);

@@ -279,7 +279,12 @@ TEST(CApiStreamPool, ServesAStreamAgainOnTheGpu) {
   EXPECT_EQ(quarry_stream_pool_get_counts(pool, &counts), QUARRY_OK);
   EXPECT_EQ(counts.held, 0u);
   EXPECT_EQ(counts.refused, 1u);
-  quarry_stream_pool_destroy(pool);
+  EXPECT_EQ(quarry_pool_release(reinterpret_cast<quarry_pool*>(pool)), QUARRY_BAD_ARGUMENT);
+  EXPECT_NE(std::string{quarry_last_error()}.find("is a stream pool, not a pool"),
+            std::string::npos);
+  EXPECT_EQ(quarry_stream_pool_destroy(pool), QUARRY_OK);
+  EXPECT_EQ(quarry_stream_pool_release(pool), QUARRY_DESTROYED);
+  EXPECT_EQ(quarry_stream_pool_destroy(pool), QUARRY_DESTROYED);
 }
 
 }  // namespace

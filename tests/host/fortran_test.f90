@@ -20,6 +20,7 @@ program fortran_test
   call wrong_addresses_are_refused()
   call what_is_no_pool_is_refused()
   call bad_options_are_refused()
+  call copies_of_a_destroyed_pool_are_refused()
   call limits_are_kept()
   call plain_memory_works()
   call arrays_may_be_contiguous_or_have_other_bounds()
@@ -309,6 +310,27 @@ contains
     call check(status == quarry_ok, 'a pool after another')
     call pool%destroy()
     call pool%destroy()
+  end subroutine
+
+  subroutine copies_of_a_destroyed_pool_are_refused()
+    type(quarry_pool) :: pool, same
+    type(quarry_pool_counts) :: all
+    real(real64), pointer :: line(:)
+    integer :: status
+
+    call pool%create(quarry_host)
+    same = pool
+    call pool%destroy(status)
+    call check(status == quarry_ok, 'destroy gives a status')
+    call same%allocate(line, [10], status)
+    call check_refused(status, quarry_destroyed, 'was destroyed', 'an array of a destroyed pool')
+    call check(.not. associated(line), 'a destroyed pool gives null')
+    call same%counts(all, status)
+    call check_refused(status, quarry_destroyed, 'quarry_pool_get_counts', 'counts of a destroyed pool')
+    call same%destroy(status)
+    call check_refused(status, quarry_destroyed, 'quarry_pool_destroy', 'a second destroy')
+    call same%destroy(status)
+    call check(status == quarry_ok, 'what is no pool may be destroyed')
   end subroutine
 
   subroutine limits_are_kept()

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <random>
@@ -213,6 +214,43 @@ TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
   }
   is_over = true;
   for (auto& each : lookers) each.join();
+}
+
+void* called_from = nullptr;
+[[gnu::noinline]] void* allocate_here(pool<host_resource>& from) {
+  called_from = __builtin_return_address(0);
+  void* const result = from.allocate(100);
+  asm volatile("" : : "r"(result) : "memory");  // it is no tail call
+  return result;
+}
+TEST(Registry, LeakReportsHaveBacktracesIfThePoolKeepsThem) {
+  pool<host_resource> from{host_resource{}, {.keeps_backtraces = true}};
+  void* const named = allocate_here(from);
+  void* const frame = called_from;
+  void* const other = from.allocate(50);
+  EXPECT_TRUE(from.note(named, "density"));
+  auto const note = registry::note_of(named);
+  ASSERT_TRUE(note.has_value());
+  EXPECT_EQ(note->name, "density");
+  EXPECT_NE(std::find(note->frames.begin(), note->frames.end(), frame), note->frames.end())
+      << "a name takes no frames away";
+  std::ostringstream out;
+  registry::report(out, from.id());
+  EXPECT_NE(out.str().find("density"), std::string::npos);
+  EXPECT_NE(out.str().find("\n      #1 "), std::string::npos) << out.str();
+  EXPECT_TRUE(from.deallocate(named));
+  EXPECT_TRUE(from.deallocate(other));
+  std::ostringstream empty;
+  registry::report(empty, from.id());
+  EXPECT_EQ(empty.str().find('#'), std::string::npos) << empty.str();
+}
+TEST(Registry, LeakReportsHaveNoBacktracesUnlessAsked) {
+  pool<host_resource> from{host_resource{}};
+  void* const memory = allocate_here(from);
+  std::ostringstream out;
+  registry::report(out, from.id());
+  EXPECT_EQ(out.str().find('#'), std::string::npos) << out.str();
+  EXPECT_FALSE(registry::note_of(memory).has_value());
 }
 
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // theirs do not survive it

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host pools for C, and for what calls C. No exception crosses it: calls give a status, and
  * quarry_last_error says what happened. All functions may be called from any thread; calls to one
- * pool take turns. Who destroys or closes sees to it that no other call goes on. */
+ * pool take turns.
+ *
+ * Handles (quarry_pool*, quarry_stream_pool*, quarry_segment*) are numbers, not addresses. Each is
+ * given once, and nothing is read through it. A call on a handle whose object was destroyed or
+ * closed gives QUARRY_DESTROYED. A call on a handle of another kind, on what is no handle, or on
+ * null gives QUARRY_BAD_ARGUMENT. Both change nothing, and quarry_last_error says which handle it
+ * is and what it is. To destroy or to close waits for the calls that are under way on the handle;
+ * later ones get QUARRY_DESTROYED. A process has at most 2^20 handles at a time.
+ *
+ * A fork waits for calls on pools that are under way. The child has the same handles, and may use
+ * and destroy them. */
 #ifndef QUARRY_HOST_C_API_H
 #define QUARRY_HOST_C_API_H
 
@@ -20,7 +30,8 @@ typedef enum quarry_status {
   QUARRY_BAD_ARGUMENT = 2,
   QUARRY_RESOURCE_FAILED = 3, /* the operating system or the driver refused */
   QUARRY_NOT_IN_USE = 4,      /* the address is no allocation of this pool; nothing was changed */
-  QUARRY_INTERNAL = 5
+  QUARRY_INTERNAL = 5,
+  QUARRY_DESTROYED = 6 /* the handle's object was destroyed or closed; nothing was changed */
 } quarry_status;
 
 typedef enum quarry_resource {
@@ -67,7 +78,7 @@ quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* optio
                                  quarry_pool** pool);
 
 /* Gives all memory of the pool back, also what is in use. Null is ignored. */
-void quarry_pool_destroy(quarry_pool* pool);
+quarry_status quarry_pool_destroy(quarry_pool* pool);
 
 /* `*memory` is null unless QUARRY_OK. A size of 0 gives an address of its own. */
 quarry_status quarry_pool_allocate(quarry_pool* pool, uint64_t size, void** memory);
@@ -99,7 +110,7 @@ typedef struct quarry_stream_pool quarry_stream_pool;
 quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
                                         quarry_stream_pool** pool);
 /* Waits until the streams are done. Null is ignored. */
-void quarry_stream_pool_destroy(quarry_stream_pool* pool);
+quarry_status quarry_stream_pool_destroy(quarry_stream_pool* pool);
 quarry_status quarry_stream_pool_allocate(quarry_stream_pool* pool, uint64_t size, void* stream,
                                           void** memory);
 /* Once what `stream` has now is done. Who used it on others sees to it that `stream` waits. */
@@ -120,7 +131,7 @@ typedef struct quarry_segment quarry_segment;
 /* Opens segment `name` of `size` bytes, or makes it; 0: the size that it has. */
 quarry_status quarry_segment_open(char const* name, uint64_t size, quarry_segment** segment);
 /* Takes back this opening's references. Null is ignored. */
-void quarry_segment_close(quarry_segment* segment);
+quarry_status quarry_segment_close(quarry_segment* segment);
 /* The memory of that name, zeroed when it is new, and one reference more to it. */
 quarry_status quarry_segment_allocate(quarry_segment* segment, char const* name, uint64_t size,
                                       void** memory);

@@ -3,6 +3,7 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/host/errors.hpp"
+#include "quarry/host/poison.hpp"
 #include "quarry/host/resource.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace quarry {
 /// O(1) to allocate; O(log blocks) to give back. Requests of more than a slot are refused with
 /// `out_of_memory`.
 template <class Upstream>
-class fixed_size_resource {
+class QUARRY_POISONS fixed_size_resource {
  public:
   /// `slot_bytes` is rounded up to a multiple of `alignment`, to which slots are aligned. Throws
   /// `bad_argument`.
@@ -56,8 +57,10 @@ class fixed_size_resource {
     return *this;
   }
   ~fixed_size_resource() {
-    for (auto const& [begin, one] : blocks_)
+    for (auto const& [begin, one] : blocks_) {
+      if (is_poisoned(upstream_)) unpoison(reinterpret_cast<void*>(begin), slot_ * slots_);
       upstream_.deallocate(reinterpret_cast<void*>(begin), slot_ * slots_, alignment_);
+    }
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
@@ -75,7 +78,9 @@ class fixed_size_resource {
     one->hint = index;
     if (--one->count == 0) with_free_.pop_back();
     ++live_;
-    return reinterpret_cast<void*>(begin + (index * bits_per_word + bit) * slot_);
+    auto* const result = reinterpret_cast<void*>(begin + (index * bits_per_word + bit) * slot_);
+    if (is_poisoned(upstream_)) unpoison(result, size);
+    return result;
   }
 
   /// What is no slot in use is refused, and nothing is changed.
@@ -89,6 +94,7 @@ class fixed_size_resource {
     word const bit = word{1} << slot % bits_per_word;
     auto const index = static_cast<std::uint32_t>(slot / bits_per_word);
     if ((one.free[index] & bit) != 0) return;
+    if (is_poisoned(upstream_)) poison(pointer, slot_);
     one.free[index] |= bit;
     one.hint = std::min(one.hint, index);
     if (one.count++ == 0) with_free_.emplace_back(begin, &one);  // has room for all blocks
@@ -118,6 +124,7 @@ class fixed_size_resource {
     auto handle = node.extract(made);
     handle.key() = reinterpret_cast<std::uint64_t>(upstream_.allocate(slot_ * slots_, alignment_));
     auto const at = blocks_.insert(std::move(handle)).position;
+    if (is_poisoned(upstream_)) poison(reinterpret_cast<void*>(at->first), slot_ * slots_);
     with_free_.emplace_back(at->first, &at->second);
   }
 

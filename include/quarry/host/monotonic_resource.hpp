@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
+#include "quarry/host/poison.hpp"
 #include "quarry/host/resource.hpp"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace quarry {
 /// Blocks are of `block_bytes` at least. After `reset` they are used again, in the order in which
 /// they were taken. Deallocation does nothing. Addresses are aligned to at most `block_alignment`.
 template <class Upstream>
-class monotonic_resource {
+class QUARRY_POISONS monotonic_resource {
  public:
   static constexpr bytes block_alignment = 256;
 
@@ -52,6 +53,7 @@ class monotonic_resource {
       if (begin > blocks_[i].size || wanted > blocks_[i].size - begin) continue;
       current_ = i;
       used_ = begin + wanted;
+      if (is_poisoned(upstream_)) unpoison(blocks_[i].begin + begin, size);
       return blocks_[i].begin + begin;
     }
     if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 4);
@@ -59,15 +61,27 @@ class monotonic_resource {
     blocks_.push_back({static_cast<char*>(upstream_.allocate(fresh, block_alignment)), fresh});
     current_ = blocks_.size() - 1;
     used_ = wanted;
+    if (is_poisoned(upstream_)) {
+      poison(blocks_.back().begin, fresh);
+      unpoison(blocks_.back().begin, size);
+    }
     return blocks_.back().begin;
   }
   void deallocate(void*, bytes, bytes) noexcept {}
 
   /// All that was handed out is void.
-  void reset() noexcept { current_ = used_ = 0; }
+  void reset() noexcept {
+    if (is_poisoned(upstream_)) {
+      for (block const& one : blocks_) poison(one.begin, one.size);
+    }
+    current_ = used_ = 0;
+  }
   /// The same, and the blocks go back.
   void release() noexcept {
-    for (block const& one : blocks_) upstream_.deallocate(one.begin, one.size, block_alignment);
+    for (block const& one : blocks_) {
+      if (is_poisoned(upstream_)) unpoison(one.begin, one.size);
+      upstream_.deallocate(one.begin, one.size, block_alignment);
+    }
     blocks_.clear();
     reset();
   }

@@ -4,6 +4,8 @@
 #include "quarry/host/errors.hpp"
 #include "quarry/host/fitting.hpp"
 #include "quarry/host/heuristic.hpp"
+#include "quarry/host/poison.hpp"
+#include "quarry/host/red_zone.hpp"
 #include "quarry/host/registry.hpp"
 #include "quarry/host/resource.hpp"
 
@@ -26,6 +28,15 @@ struct pool_options {
   std::uint64_t shrink_after = 0;
   std::string name = {};   ///< for reports
   bool is_tracked = true;  ///< the registry knows its allocations; never of a simulated resource
+  /// Mitigation: bytes behind each allocation that nobody may write, 64 KiB at most; 0: none. For
+  /// memory that the host can touch. Threat, cost and report: red_zone.hpp
+  bytes red_zone = 0;
+  /// Is told of each write to a red zone, in a line of text; null: standard error is. What it
+  /// throws is dropped
+  void (*on_overrun)(std::string const& line) = nullptr;
+  /// Leak reports say where each allocation was made, by its callers' addresses, up to 32. Then
+  /// no allocation is set aside for the next one of its size
+  bool keeps_backtraces = false;
 };
 
 /// What a pool counts. `held`: its blocks. `live`: asked for and in use; `rounded`: the pieces that
@@ -36,6 +47,7 @@ struct pool_counts : pool_state {
   std::uint64_t blocks_taken = 0, blocks_given = 0;  // from and to the resource
   std::uint64_t coalesces = 0;                       // that took a block
   std::uint64_t refused = 0;                         // deallocations of what was not in use
+  std::uint64_t overruns = 0;                        // deallocations of what had a changed red zone
   std::size_t pieces_live = 0;
   bytes largest_free = 0;
   bytes bookkeeping = 0;
@@ -48,11 +60,19 @@ struct pool_counts : pool_state {
 /// back never throws, never asks a heuristic from within a heuristic, and needs no memory: if
 /// coalescing gets no block, for whatever reason, the pool does without.
 template <memory_resource Resource, class Strategy = fast_fit>
-class pool {
+class QUARRY_POISONS pool {
  public:
   /// Throws `bad_argument`.
   explicit pool(Resource from, pool_options const& options = {})
-      : resource_{std::move(from)}, options_{checked(options)}, strategy_{options_.alignment} {
+      : resource_{std::move(from)},
+        options_{checked(options)},
+        strategy_{options_.alignment},
+        padding_{options_.red_zone + options_.alignment - 1},
+        least_piece_{std::max(options_.alignment, padding_ & ~(options_.alignment - 1))},
+        is_poisoned_{quarry::is_poisoned(resource_)} {
+    check_red_zone();
+    // then all goes the slow path, where these are looked at
+    if (options_.red_zone != 0 || options_.keeps_backtraces) strategy_.set_nothing_aside();
     if (options_.is_tracked && !simulated<Resource>)
       ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
     asks_after_frees_ =
@@ -78,6 +98,7 @@ class pool {
     ++allocations_;
     most_live_ = std::max(most_live_, live_);
     most_rounded_ = std::max(most_rounded_, strategy_.in_use());
+    if (is_poisoned()) unpoison(reinterpret_cast<void*>(begin), size);
     return reinterpret_cast<void*>(begin);
   }
 
@@ -88,6 +109,7 @@ class pool {
     auto const gone = strategy_.deallocate_aside(reinterpret_cast<std::uint64_t>(pointer));
     if (!gone) return deallocate_slowly(reinterpret_cast<std::uint64_t>(pointer));
     live_ -= gone.asked;
+    if (is_poisoned()) poison(pointer, gone.asked);
     if (asks_after_frees_) ask_heuristic();
     return true;
   }
@@ -171,6 +193,7 @@ class pool {
     all.blocks_given = blocks_given_;
     all.coalesces = coalesces_;
     all.refused = refused_;
+    all.overruns = overruns_;
     all.pieces_live = strategy_.live();
     all.largest_free = strategy_.largest_free();
     all.bookkeeping = strategy_.footprint();
@@ -182,7 +205,16 @@ class pool {
   void for_each(Visit const& visit) const {
     strategy_.for_each(visit);
   }
-  [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
+  /// What is wrong: in the strategy's tables, and which red zones were written to.
+  [[nodiscard]] std::vector<std::string> audit() const {
+    auto problems = strategy_.audit();
+    if (!checks_red_zones()) return problems;
+    strategy_.for_each([&](std::uint64_t begin, bytes, bool is_free) {
+      if (auto const changed = is_free ? std::nullopt : changed_byte(begin))
+        problems.push_back(overrun_at(begin, *changed));
+    });
+    return problems;
+  }
   [[nodiscard]] Resource& resource() { return resource_; }
   [[nodiscard]] memory_place place() { return place_of(resource_); }
 
@@ -209,8 +241,7 @@ class pool {
 
   [[nodiscard]] sizes sizes_for(bytes size) const {
     if (size > most_bytes_at_once) refuse(size);
-    bytes const mask = options_.alignment - 1;
-    return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
+    return {size, size == 0 ? least_piece_ : (size + padding_) & ~(options_.alignment - 1)};
   }
   [[noreturn, gnu::noinline]] static void refuse(bytes size) {
     throw out_of_memory{"pool", size, "nothing has so much"};
@@ -225,15 +256,22 @@ class pool {
 
   [[gnu::noinline]] std::uint64_t allocate_slowly(sizes both) {
     auto const found = strategy_.allocate_from_free(both);
-    return found ? *found : grow_for(both);
+    std::uint64_t const begin = found ? *found : grow_for(both);
+    if (checks_red_zones())
+      red_zone::fill(reinterpret_cast<void*>(begin + both.asked), both.rounded - both.asked);
+    if (options_.keeps_backtraces && ledger_ && ledger_->note_backtrace(begin))
+      (void)strategy_.set_noted(begin);
+    return begin;
   }
   [[gnu::noinline]] bool deallocate_slowly(std::uint64_t begin) noexcept {
+    if (checks_red_zones()) look_for_overrun(begin);
     auto const gone = strategy_.deallocate(begin, [&] { ledger_->forget(begin); });
     if (!gone) {
       ++refused_;
       return false;
     }
     live_ -= gone.asked;
+    if (is_poisoned()) poison(reinterpret_cast<void*>(begin), gone.asked);
     if (asks_after_frees_) ask_heuristic();
     return true;
   }
@@ -280,6 +318,7 @@ class pool {
       throw;
     }
     ++blocks_taken_;
+    if (is_poisoned()) poison(reinterpret_cast<void*>(fresh.begin), fresh.size);
     std::uint64_t const result = strategy_.allocate_in(fresh, both);
     most_held_ = std::max(most_held_, strategy_.held());
     return result;
@@ -317,7 +356,48 @@ class pool {
   void give(block const& gone) noexcept {
     ++blocks_given_;
     if (ledger_) ledger_->remove_block(gone.begin, gone.size);
+    if (is_poisoned()) unpoison(reinterpret_cast<void*>(gone.begin), gone.size);
     resource_.deallocate(reinterpret_cast<void*>(gone.begin), gone.size, options_.alignment);
+  }
+
+  [[nodiscard]] bool is_poisoned() const {
+    if constexpr (!has_address_sanitizer) return false;
+    return is_poisoned_;
+  }
+
+  void check_red_zone() {
+    if (options_.red_zone == 0) return;
+    if (options_.red_zone > 64_KiB)
+      throw bad_argument{"pool_options: red_zone is " + std::to_string(options_.red_zone) +
+                         " bytes, more than 65536"};
+    if (simulated<Resource> || !place_of(resource_).is_touchable())
+      throw bad_argument{"pool_options: red_zone is " + std::to_string(options_.red_zone) +
+                         " bytes, in memory that the host cannot touch"};
+  }
+  /// By their pattern; poisoned ones need no look.
+  [[nodiscard]] bool checks_red_zones() const { return options_.red_zone != 0 && !is_poisoned(); }
+  /// The first byte of the allocation's red zone that was written to, from the allocation's begin.
+  [[nodiscard]] std::optional<bytes> changed_byte(std::uint64_t begin) const {
+    auto const size = strategy_.size_of(begin);
+    if (!size) return std::nullopt;
+    bytes const zone = sizes_for(size->asked).rounded - size->asked;
+    auto const changed = red_zone::changed_byte(reinterpret_cast<void*>(begin + size->asked), zone);
+    if (!changed) return std::nullopt;
+    return size->asked + *changed;
+  }
+  [[nodiscard]] std::string overrun_at(std::uint64_t begin, bytes changed) const {
+    auto const note = ledger_ ? ledger_->note_of(begin) : std::nullopt;
+    return red_zone::overrun(ledger_ ? ledger_->name() : options_.name, begin,
+                             strategy_.size_of(begin)->asked, note ? note->name : "", changed);
+  }
+  [[gnu::noinline]] void look_for_overrun(std::uint64_t begin) noexcept {
+    auto const changed = changed_byte(begin);
+    if (!changed) return;
+    ++overruns_;
+    try {
+      red_zone::report(overrun_at(begin, *changed), options_.on_overrun);
+    } catch (...) {  // it is counted
+    }
   }
 
   [[nodiscard]] pool_state state() const {
@@ -335,6 +415,8 @@ class pool {
   Resource resource_;
   pool_options options_;
   Strategy strategy_;
+  bytes padding_, least_piece_;  // of sizes, with the red zone
+  bool is_poisoned_;
   std::optional<ledger> ledger_;
   bool asks_after_frees_ = false;
   bytes live_ = 0, most_live_ = 0, most_held_ = 0;
@@ -342,7 +424,7 @@ class pool {
   std::uint64_t frees_of_period_ = 0;
   double rent_ = 0;
   std::uint64_t allocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0,
-                refused_ = 0;
+                refused_ = 0, overruns_ = 0;
 };
 
 }  // namespace quarry

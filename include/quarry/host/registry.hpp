@@ -36,6 +36,7 @@ struct allocation_record {
 struct allocation_note {
   std::string name;
   std::source_location where;
+  std::vector<void*> frames = {};  ///< of its callers, the innermost first, if its pool keeps them
 };
 
 /// An allocator's account: its id, its name, and the notes of its allocations.
@@ -62,7 +63,11 @@ class QUARRY_API ledger {
     directory::remove(table_.public_book(), begin, size);
   }
 
+  /// Keeps the frames that an earlier note of it has.
   void note(std::uint64_t begin, allocation_note what);
+  /// Notes where the caller was called from, 32 frames at most. False if there is no memory for
+  /// that, or the platform cannot tell.
+  bool note_backtrace(std::uint64_t begin) noexcept;
   void forget(std::uint64_t begin) noexcept;
   [[nodiscard]] std::optional<allocation_note> note_of(std::uint64_t begin) const;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
+#include "quarry/host/poison.hpp"
 #include "quarry/host/resource.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace quarry {
 /// When all slots are taken, what was given back first goes to the upstream. O(slots). Not
 /// thread-safe. (Umpire's SlotPool gives null when its slots are full; this gives memory.)
 template <class Upstream>
-class slots_resource {
+class QUARRY_POISONS slots_resource {
  public:
   /// Throws `bad_argument` for no slot, or more than 1024.
   slots_resource(Upstream upstream, std::uint32_t slots)
@@ -45,6 +46,7 @@ class slots_resource {
       if (kept_[at].size != size || kept_[at].alignment != alignment) continue;
       void* const result = kept_[at].memory;
       kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(at));
+      if (is_poisoned(upstream_)) unpoison(result, size);
       return result;
     }
     try {
@@ -65,15 +67,16 @@ class slots_resource {
     if (kept_.size() == slots_) {
       one const first = kept_.front();
       kept_.erase(kept_.begin());
-      upstream_.deallocate(first.memory, first.size, first.alignment);
+      give(first);
     }
     // was moved from
     if (kept_.capacity() < slots_) return upstream_.deallocate(pointer, size, alignment);
     kept_.push_back({pointer, size, alignment});
+    if (is_poisoned(upstream_)) poison(pointer, size);
   }
   /// Gives what is kept to the upstream.
   void release() noexcept {
-    for (one const& each : kept_) upstream_.deallocate(each.memory, each.size, each.alignment);
+    for (one const& each : kept_) give(each);
     kept_.clear();
   }
   [[nodiscard]] std::size_t kept() const { return kept_.size(); }
@@ -85,6 +88,11 @@ class slots_resource {
     void* memory;
     bytes size, alignment;
   };
+  void give(one const& gone) noexcept {
+    if (is_poisoned(upstream_)) unpoison(gone.memory, gone.size);
+    upstream_.deallocate(gone.memory, gone.size, gone.alignment);
+  }
+
   Upstream upstream_;
   std::uint32_t slots_;
   std::vector<one> kept_;  // what was given back first comes first

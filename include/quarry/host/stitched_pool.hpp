@@ -4,6 +4,7 @@
 #include "quarry/host/errors.hpp"
 #include "quarry/host/fitting.hpp"
 #include "quarry/host/page_source.hpp"
+#include "quarry/host/poison.hpp"
 #include "quarry/host/registry.hpp"
 #include "quarry/host/resource.hpp"
 
@@ -48,7 +49,7 @@ struct stitched_counts {
 /// Not thread-safe. A failed allocation leaves what users have and the counts of that as they were,
 /// though free pages may have been put together.
 template <page_source Pages, class Strategy = fitting<lowest_best_fit>>
-class stitched_pool {
+class QUARRY_POISONS stitched_pool {
  public:
   /// Throws `bad_argument`.
   explicit stitched_pool(Pages pages, stitched_options const& options = {})
@@ -62,7 +63,10 @@ class stitched_pool {
   stitched_pool& operator=(stitched_pool const&) = delete;
   ~stitched_pool() {
     // blocks are of whole pages
-    strategy_.for_each_block([&](auto const& one) { pages_.unmap(one.begin, one.size); });
+    strategy_.for_each_block([&](auto const& one) {
+      forget(one.begin, one.size);
+      pages_.unmap(one.begin, one.size);
+    });
     for (extent const& each : known_) ledger_->remove_block(each.begin, each.size);
     for (range const& each : ranges_) pages_.give_up(each.begin, each.size);
   }
@@ -79,6 +83,7 @@ class stitched_pool {
     std::uint64_t const begin = found ? *found : grow_for(both);
     live_ += size;
     most_live_ = std::max(most_live_, live_);
+    if (is_poisoned(pages_)) unpoison(reinterpret_cast<void*>(begin), size);
     return reinterpret_cast<void*>(begin);
   }
 
@@ -93,6 +98,7 @@ class stitched_pool {
       return false;
     }
     live_ -= gone.asked;
+    if (is_poisoned(pages_)) poison(pointer, gone.asked);
     return true;
   }
 
@@ -111,6 +117,7 @@ class stitched_pool {
     bytes given = 0;
     strategy_.carve(pages_.page_bytes(), most, [&](std::uint64_t begin, bytes size) {
       pages_.unmap(begin, size);
+      forget(begin, size);
       given += size;
     });
     return given;
@@ -180,6 +187,8 @@ class stitched_pool {
       if (!options_.is_registered) {
         strategy_.carve(page, needed, [&](std::uint64_t from, bytes size) {
           pages_.move(from, begin + put, size);
+          forget(from, size);
+          if (is_poisoned(pages_)) poison(reinterpret_cast<void*>(begin + put), size);
           put += size;
           moved_ += size;
         });
@@ -189,7 +198,10 @@ class stitched_pool {
                             "it holds " + std::to_string(strategy_.held() + put) + " of at most " +
                                 std::to_string(options_.most)};
       strategy_.reserve();
-      if (put < needed) pages_.map(begin + put, needed - put);
+      if (put < needed) {
+        pages_.map(begin + put, needed - put);
+        if (is_poisoned(pages_)) poison(reinterpret_cast<void*>(begin + put), needed - put);
+      }
     } catch (...) {
       keep();
       next_ += put;
@@ -200,6 +212,11 @@ class stitched_pool {
     std::uint64_t const result = strategy_.allocate_in({begin, needed}, both);
     most_held_ = std::max(most_held_, strategy_.held());
     return result;
+  }
+
+  /// Addresses that are the pool's no more are poisoned no more.
+  void forget(std::uint64_t begin, bytes size) noexcept {
+    if (is_poisoned(pages_)) unpoison(reinterpret_cast<void*>(begin), size);
   }
 
   /// Where the next `size` bytes of addresses begin that were never used.

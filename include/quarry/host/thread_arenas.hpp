@@ -194,6 +194,7 @@ class thread_arenas {
     std::lock_guard const held{its->mutex};
     try {
       its->returns.push_back(pointer);
+      if (has_address_sanitizer && found->place.is_touchable()) poison(pointer, found->size);
     } catch (std::bad_alloc const&) {  // it stays in use
       return false;
     }

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the handles of the C API stand for. A handle is a number, not an address: it is looked up,
+// and nothing is read through it.
+#pragma once
+
+#include "quarry/host/errors.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace quarry::c_api {
+
+enum class handle_kind : std::uint8_t { pool = 1, stream_pool = 2, segment = 3 };
+
+/// The handle's object was destroyed.
+class was_destroyed : public bad_argument {
+ public:
+  using bad_argument::bad_argument;
+};
+
+/// A handle's value: a mark that no address of user memory has (bits 56 to 63), the kind of its
+/// object (52 to 55), the number of the object among those of its slot (20 to 51), and the slot's
+/// number (0 to 19). A slot serves 2^32 - 1 objects at most, so no value comes twice.
+struct handle_value {
+  static constexpr std::uint64_t mark = 0x51;
+  static constexpr std::uint32_t slot_bits = 20, generation_bits = 32;
+
+  std::uint64_t bits = 0;
+
+  [[nodiscard]] static constexpr handle_value of(handle_kind kind, std::uint32_t generation,
+                                                 std::uint32_t slot) {
+    return {mark << 56 | static_cast<std::uint64_t>(kind) << 52 |
+            std::uint64_t{generation} << slot_bits | slot};
+  }
+  template <class Handle>
+  [[nodiscard]] static handle_value of(Handle* handle) {
+    return {reinterpret_cast<std::uint64_t>(handle)};
+  }
+  [[nodiscard]] constexpr bool is_marked() const { return bits >> 56 == mark; }
+  [[nodiscard]] constexpr handle_kind kind() const {
+    return static_cast<handle_kind>(bits >> 52 & 15);
+  }
+  [[nodiscard]] constexpr std::uint32_t generation() const {
+    return static_cast<std::uint32_t>(bits >> slot_bits);
+  }
+  [[nodiscard]] constexpr std::uint32_t slot() const {
+    return static_cast<std::uint32_t>(bits & ((1 << slot_bits) - 1));
+  }
+};
+
+/// A place for an object with a handle. Slots are never freed, so a slot may be locked and read
+/// whatever became of its object.
+struct alignas(64) handle_slot {
+  std::mutex mutex;
+  std::uint64_t handle = 0;      // the live object's; 0: none. Guarded by: `mutex`
+  void* object = nullptr;        // Guarded by: `mutex`
+  std::uint32_t generation = 0;  // the latest object's. Guarded by: `mutex`
+  /// Calls under way that do not hold `mutex`. It goes up under `mutex`, and down at any time (D):
+  /// a release, which the thread that closes the handle acquires (W).
+  std::atomic<std::uint32_t> visitors{0};
+};
+
+/// All handles of the process: 2^20 at a time.
+///
+/// Any thread may call; the child of a fork, too. A fork waits for calls that hold a slot's mutex,
+/// so the child finds their objects at rest. Costs a load and a comparison for each call, and 64
+/// bytes for each handle that was live at the same time as others.
+class handle_table {
+ public:
+  /// A handle of `object`. Throws `out_of_memory`.
+  [[nodiscard]] static handle_value add(handle_kind kind, void* object);
+  /// Takes the object from a handle, which is dead from now on, once no call uses the object.
+  /// `call` is named in errors. Throws `was_destroyed` or `bad_argument` if it is not live, or not
+  /// of that kind.
+  [[nodiscard]] static void* remove(handle_value handle, handle_kind kind, char const* call);
+
+  /// Locks the slot of a live handle of that kind. Throws as `remove` does.
+  [[nodiscard]] static handle_slot& lock(handle_value handle, handle_kind kind, char const* call) {
+    if (handle_slot* const found = slot_of(handle)) [[likely]] {
+      found->mutex.lock();
+      if (found->handle == handle.bits && handle.kind() == kind) [[likely]]
+        return *found;
+      found->mutex.unlock();
+    }
+    refuse(handle, kind, call);
+  }
+
+ private:
+  friend struct handles_at_fork;
+
+  static constexpr std::uint32_t slots_of_page = 256;
+  static constexpr std::uint32_t most_slots = 1 << handle_value::slot_bits;
+
+  /// Its slot, be it live or not; nullptr if the value cannot be a handle.
+  [[nodiscard]] static handle_slot* slot_of(handle_value handle) {
+    if (!handle.is_marked()) return nullptr;
+    // Pages are written before they are put here (P): a release, which this acquires.
+    handle_slot* const page = pages_[handle.slot() / slots_of_page].load(std::memory_order_acquire);
+    return page == nullptr ? nullptr : page + handle.slot() % slots_of_page;
+  }
+  /// A slot that there is. Requires the table's mutex.
+  [[nodiscard]] static handle_slot& slot_number(std::uint32_t number) {
+    return pages_[number / slots_of_page].load(std::memory_order_relaxed)[number % slots_of_page];
+  }
+  [[noreturn]] static void refuse(handle_value handle, handle_kind kind, char const* call);
+
+  static std::atomic<handle_slot*> pages_[most_slots / slots_of_page];
+};
+
+/// A live handle's object, for a call that other calls on it wait for.
+class exclusive_use {
+ public:
+  exclusive_use(handle_value handle, handle_kind kind, char const* call)
+      : slot_{handle_table::lock(handle, kind, call)} {}
+  exclusive_use(exclusive_use const&) = delete;
+  exclusive_use& operator=(exclusive_use const&) = delete;
+  ~exclusive_use() { slot_.mutex.unlock(); }
+
+  [[nodiscard]] void* object() const { return slot_.object; }
+
+ private:
+  handle_slot& slot_;
+};
+
+/// The same for a call on an object with locks of its own: only who closes the handle waits.
+class shared_use {
+ public:
+  shared_use(handle_value handle, handle_kind kind, char const* call)
+      : slot_{handle_table::lock(handle, kind, call)}, object_{slot_.object} {
+    slot_.visitors.fetch_add(1, std::memory_order_relaxed);
+    slot_.mutex.unlock();
+  }
+  shared_use(shared_use const&) = delete;
+  shared_use& operator=(shared_use const&) = delete;
+  ~shared_use() {
+    if (slot_.visitors.fetch_sub(1, std::memory_order_release) == 1)  // (D)
+      slot_.visitors.notify_all();
+  }
+
+  [[nodiscard]] void* object() const { return object_; }
+
+ private:
+  handle_slot& slot_;
+  void* object_;
+};
+
+/// The type of the objects behind a handle type of C. It has a `kind`, and `use` says whether calls
+/// take turns: `exclusive_use` or `shared_use`.
+template <class Handle>
+struct handle_object;
+
+/// Gives the object a handle.
+template <class Handle>
+[[nodiscard]] Handle* add_handle(std::unique_ptr<typename handle_object<Handle>::type> object) {
+  auto const made = handle_table::add(handle_object<Handle>::type::kind, object.get());
+  (void)object.release();
+  return reinterpret_cast<Handle*>(made.bits);
+}
+
+/// Destroys the handle's object. Throws as `handle_table::remove` does.
+template <class Handle>
+void remove_handle(Handle* handle, char const* call) {
+  using object = typename handle_object<Handle>::type;
+  std::unique_ptr<object> const gone{
+      static_cast<object*>(handle_table::remove(handle_value::of(handle), object::kind, call))};
+}
+
+}  // namespace quarry::c_api
