@@ -89,10 +89,16 @@ struct cuda_malloc_async {
 #else
 struct standard_pool {
   static constexpr char const* name = "pmr-unsynchronized";
-  std::pmr::unsynchronized_pool_resource from{
-      {.max_blocks_per_chunk = 0, .largest_required_pool_block = 1_MiB}};
+  std::pmr::unsynchronized_pool_resource from;
   void* allocate(bytes size) { return from.allocate(size); }
   void deallocate(void* pointer, bytes size) { from.deallocate(pointer, size); }
+};
+/// The same, with pools for large allocations, too.
+struct standard_pool_up_to_1_mib : standard_pool {
+  static constexpr char const* name = "pmr-up-to-1-MiB";
+  standard_pool_up_to_1_mib()
+      : standard_pool{std::pmr::unsynchronized_pool_resource{
+            {.max_blocks_per_chunk = 0, .largest_required_pool_block = 1_MiB}}} {}
 };
 #endif
 
@@ -109,6 +115,7 @@ void for_all(Body body) {
   body.template operator()<cuda_malloc>();
 #else
   body.template operator()<standard_pool>();
+  body.template operator()<standard_pool_up_to_1_mib>();
   body.template operator()<bench::c_library>();
   if constexpr (bench::has_mimalloc) body.template operator()<bench::mimalloc_on_host>();
   // the last, since it is set for the whole process
