@@ -6,8 +6,8 @@
 // no end, and are left out. State: after a reset.
 //
 // `heap/waste`: the same for sizes that fit their slices or segments worst, just above a size
-// class, or near half a segment; in heaps of 8 GiB (on the CPU of 64 MiB for small sizes), beside
-// what the size classes alone say (`by_size_classes`): how much of a segment its slices hold.
+// class, or near half a segment of 16 MiB, in a heap of 8 GiB; beside what the size classes alone
+// say (`by_size_classes`): how much of a segment its slices hold.
 #include "fill.hpp"
 
 namespace {
@@ -77,13 +77,8 @@ int main(int argc, char** argv) {
            {bench::bytes{16}, bench::bytes{64}, bench::bytes{256}, 1_KiB, 4_KiB, 64_KiB, 1_MiB})
         measure<Allocator>(size);
     if constexpr (std::is_same_v<Allocator, bench::quarry_allocator>) {
-      for (bench::bytes const size : {17, 1025, 4097}) {
-        if (bench::on_gpu) {
-          measure_waste(size, 8_GiB, 16_MiB);
-        } else {
-          measure_waste(size, 64_MiB, 1_MiB);
-        }
-      }
+      for (bench::bytes const size : {17, 1025, 4097})
+        measure_waste(size, bench::filled_bytes, bench::on_gpu ? 16_MiB : 1_MiB);
       measure_waste(6_MiB, 8_GiB, 16_MiB);
       measure_waste(8_MiB + 1, 8_GiB, 16_MiB);
     }

@@ -334,7 +334,8 @@ def pairs(records):
             rows.append(row)
         everything = [of[name].point for of in times for name in of]
         memory = "device" if "cudaMalloc" in names else "host"
-        rows.insert(0, ["*goal, ns*", *(str(HOST_CASES[i].goal) for i in shown)])
+        if memory == "device":
+            rows.insert(0, ["*goal, ns*", *(str(HOST_CASES[i].goal) for i in shown)])
         head = [f"{machine}, {memory} memory", *(HOST_CASES[i].title for i in shown)]
         lines += [*table(head, rows), "", f"{origin(everything)}.", ""]
     return lines[:-1] or missing("`host_pool_bench`")
