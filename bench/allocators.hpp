@@ -18,14 +18,18 @@
 
 namespace bench {
 
+/// Whether this program measures what the hardened mode costs: our heap alone, by another name.
+inline constexpr bool is_hardened = quarry::mitigations != quarry::mitigation::none;
+
 /// Ours.
 class quarry_allocator {
  public:
   using ref = quarry::heap_ref;
-  static constexpr char const* name = "quarry";
+  static constexpr char const* name = is_hardened ? "quarry-hardened" : "quarry";
 
-  explicit quarry_allocator(bytes size)
-      : heap_{quarry::heap_options{.bytes = size, .where = machine}} {}
+  explicit quarry_allocator(bytes size, bytes segment_bytes = 0)
+      : heap_{quarry::heap_options{
+            .bytes = size, .segment_bytes = segment_bytes, .where = machine}} {}
   [[nodiscard]] ref device() const { return heap_.ref(); }
   void reset() { heap_.reset(); }
   [[nodiscard]] quarry::heap& heap() { return heap_; }
@@ -175,15 +179,17 @@ inline bool is_known_to_hang(std::string const& allocator, std::string const& be
 }
 inline constexpr char const* known_to_hang = "hangs";
 
-/// Calls `body.template operator()<Allocator>()` for each allocator there is.
+/// Calls `body.template operator()<Allocator>()` for each allocator that this program measures.
 template <class Body>
 void for_all_allocators(Body body) {
   body.template operator()<quarry_allocator>();
-  body.template operator()<bump_allocator>();
-  body.template operator()<platform_allocator>();
+  if constexpr (!is_hardened) {
+    body.template operator()<bump_allocator>();
+    body.template operator()<platform_allocator>();
 #if defined(QUARRY_BENCH_MIMALLOC) && !defined(__CUDACC__)
-  body.template operator()<mimalloc_allocator>();
+    body.template operator()<mimalloc_allocator>();
 #endif
+  }
 }
 
 /// Calls `body` for each allocator that is `wanted`, or for all if none is, of those for which

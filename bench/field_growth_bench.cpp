@@ -114,7 +114,7 @@ void measure(std::string const& shape) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view{argv[1]} != "quarry") return 0;
+  if (!bench::is_asked_for(argc, argv)) return 0;
   for (char const* const shape : {"grows", "refines-and-coarsens", "wanders", "bursts", "one-peak"})
     measure(shape);
 }

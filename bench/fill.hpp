@@ -97,11 +97,8 @@ struct verify_chains {
 
 inline constexpr bytes filled_bytes = on_gpu ? 2_GiB : 64_MiB;
 
-inline parameters filling_params(char const* allocator, bytes size) {
-  return parameters{}
-      .add("allocator", allocator)
-      .add("bytes", size)
-      .add("heap_bytes", filled_bytes);
+inline parameters filling_params(char const* allocator, bytes size, bytes of_heap = filled_bytes) {
+  return parameters{}.add("allocator", allocator).add("bytes", size).add("heap_bytes", of_heap);
 }
 
 inline constexpr std::uint64_t filling_lanes = 1u << (on_gpu ? 18 : 10);

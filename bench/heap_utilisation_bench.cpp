@@ -2,8 +2,12 @@
 // How much of a heap of 2 GiB (64 MiB on the CPU) is handed out before the first failure, and how
 // long does that take? (Seed: Gallatin, "Utilization test".)
 //
-// 2^18 threads (2^10 on the CPU) allocate until each is refused. The C library and mimalloc have no
-// end, and are left out.
+// 2^18 threads (2^10 on the CPU) allocate until each is refused. The C library and mimalloc have
+// no end, and are left out. State: after a reset.
+//
+// `heap/waste`: the same for sizes that fit their slices or segments worst, just above a size
+// class, or near half a segment of 16 MiB, in a heap of 8 GiB; beside what the size classes alone
+// say (`by_size_classes`): how much of a segment its slices hold.
 #include "fill.hpp"
 
 namespace {
@@ -28,6 +32,41 @@ void measure(bench::bytes size) {
   all.finish(allocator);
 }
 
+/// Bytes asked for in a full heap, divided by the heap's: of allocations that share segments, or
+/// have whole ones.
+double share_by_size_classes(bench::bytes size, bench::bytes heap_bytes,
+                             bench::bytes segment_bytes) {
+  bench::bytes const padded = quarry::hardening::padded(size);
+  bench::bytes count = 0;
+  if (padded <= segment_bytes / 2) {
+    auto const id = quarry::size_class_of(static_cast<std::uint32_t>(padded));
+    count = heap_bytes / segment_bytes * (segment_bytes / quarry::size_of_class(id));
+  } else {
+    bench::bytes const segments = (padded + segment_bytes - 1) / segment_bytes;
+    count = heap_bytes / segment_bytes / segments;
+  }
+  return static_cast<double>(count * size) / static_cast<double>(heap_bytes);
+}
+
+void measure_waste(bench::bytes size, bench::bytes heap_bytes, bench::bytes segment_bytes) {
+  using allocator_type = bench::quarry_allocator;
+  auto const params = bench::filling_params(allocator_type::name, size, heap_bytes)
+                          .add("segment_bytes", segment_bytes);
+  bench::trial all{params, {{"heap/waste/share", "ratio"}}, {.most_ms = 1000, .rounds = 5}};
+  allocator_type allocator{heap_bytes, segment_bytes};
+  bench::filling<allocator_type> lanes{allocator};
+  while (all.next()) {
+    allocator.reset();
+    if (!lanes.fill(all, size)) return;
+    auto const asked = static_cast<double>(lanes.held() * size);
+    if (!lanes.drain(all, bench::portion::all)) return;
+    all.add({asked / static_cast<double>(heap_bytes)});
+  }
+  all.finish(allocator);
+  bench::record("heap/waste/by_size_classes", params,
+                share_by_size_classes(size, heap_bytes, segment_bytes), "ratio");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -37,5 +76,11 @@ int main(int argc, char** argv) {
       for (bench::bytes size :
            {bench::bytes{16}, bench::bytes{64}, bench::bytes{256}, 1_KiB, 4_KiB, 64_KiB, 1_MiB})
         measure<Allocator>(size);
+    if constexpr (std::is_same_v<Allocator, bench::quarry_allocator>) {
+      for (bench::bytes const size : {17, 1025, 4097})
+        measure_waste(size, bench::filled_bytes, bench::on_gpu ? 16_MiB : 1_MiB);
+      measure_waste(6_MiB, 8_GiB, 16_MiB);
+      measure_waste(8_MiB + 1, 8_GiB, 16_MiB);
+    }
   });
 }

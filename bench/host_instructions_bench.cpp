@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "host_instructions_bench: there is no case '%s'\n", argv[1]);
     return 2;
   }
-  if (argc > 1 && std::string_view{argv[1]} != "quarry") return 0;
+  if (!bench::is_asked_for(argc, argv)) return 0;
   constexpr std::size_t few = 20'000, many = 60'000;
   for (work const& each : cases) {
     double const less = counted(argv[0], each.name, few), more = counted(argv[0], each.name, many);

@@ -84,8 +84,7 @@ void measure_flatness() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string const wanted = argc > 1 ? argv[1] : "quarry";
-  if (wanted != "quarry") return 0;
+  if (!bench::is_asked_for(argc, argv)) return 0;
   for (std::size_t const live : {1000, 10'000, 100'000, 1'000'000}) {
     for (bytes const mean : {bytes{64}, bytes{4096}}) {
       if (live * mean > bytes{1} << 31) continue;

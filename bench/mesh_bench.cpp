@@ -2,14 +2,20 @@
 // Does a pool help or hurt a mesh code, and what does introspection cost it? (The seed of host
 // pools saw -1.2 % to +25 % of run time.)
 //
-// A small diffusion and advection solver on an n x n mesh: six permanent fields; in each step flux,
-// limiter and update routines take 20 temporaries of a row's, an edge's and the mesh's size and
-// give them back. The same program with the C library's malloc, with a pool that is not tracked,
-// and with one that is, where each step looks up a record for each routine's input; all align to 16
-// bytes. A round is the same steps with each, in an order that goes round, so that what else the
-// machine does touches all alike; and where arrays lie by chance, which alone makes 10 % and more,
-// is drawn anew for each round, by other permanent data between the fields (Mytkowicz et al.,
-// "Producing wrong data without doing anything obviously wrong!", 2009). Values are per step.
+// A small diffusion and advection solver on an n x n mesh: six permanent fields; in each step
+// flux, limiter and update routines take 20 temporaries of a row's, an edge's and the mesh's size
+// and give them back. The same program with the C library's malloc, with mimalloc if there is one,
+// with a pool that is not tracked, and with one that is, where each step looks up a record for
+// each routine's input; all align to 16 bytes. A round is the same steps with each, in an order
+// that goes round, so that what else the machine does touches all alike; and where arrays lie by
+// chance, which alone makes 10 % and more, is drawn anew for each round, by other permanent data
+// between the fields (Mytkowicz et al., "Producing wrong data without doing anything obviously
+// wrong!", 2009). Values are per step. State: in use, after a step that is not timed.
+//
+// All of it twice, each in a process of its own: with glibc's malloc as it is set by default,
+// which gives large allocations back to the system each time, and (`malloc` is "keeps") with its
+// thresholds raised, so that it keeps them, as a pool does.
+#include "peers.hpp"
 #include "trial.hpp"
 
 #include "quarry/host/host_resource.hpp"
@@ -18,22 +24,25 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
 using quarry::bytes;
 
-struct c_library {
-  void* allocate(bytes size) { return std::malloc(size); }
-  void deallocate(void* memory) { std::free(memory); }
+template <class Peer>
+struct peer : Peer {
   static void look(void const*) {}
 };
 template <bool Tracked>
 struct pooled {
   quarry::pool<quarry::host_resource> from{quarry::host_resource{}, {.is_tracked = Tracked}};
   void* allocate(bytes size) { return from.allocate(size); }
-  void deallocate(void* memory) { from.deallocate(memory); }
+  void deallocate(void* memory, bytes) { from.deallocate(memory); }
   /// As a checked copy or kernel launch does for its arguments.
   static void look(void const* memory) {
     if constexpr (Tracked) {
@@ -50,7 +59,7 @@ class array {
         data_{static_cast<double*>(from.allocate(size * sizeof(double)))},
         size_{size} {}
   array(array&& other) = delete;
-  ~array() { from_->deallocate(data_); }
+  ~array() { from_->deallocate(data_, size_ * sizeof(double)); }
   double& operator[](std::size_t at) { return data_[at]; }
   double operator[](std::size_t at) const { return data_[at]; }
   [[nodiscard]] double* data() { return data_; }
@@ -163,16 +172,22 @@ class solver {
   field density_, pad_1_, energy_, pad_2_, u_, pad_3_, v_, pad_4_, pressure_, pad_5_, mass_, pad_6_;
 };
 
-void measure(std::size_t n) {
+enum class setting { defaults, keeps };
+
+void measure(std::size_t n, setting of_malloc) {
   std::uint64_t const steps = std::max<std::uint64_t>(1, 1'000'000 / (n * n));
-  auto const params = bench::parameters{}.add("mesh", n);
-  bench::trial all{params,
-                   {{"host/mesh/libc", "us"},
-                    {"host/mesh/pool", "us"},
-                    {"host/mesh/pool_tracked", "us"},
-                    {"host/mesh/pool_by_libc", "ratio"},
-                    {"host/mesh/tracked_by_pool", "ratio"}},
-                   {.most_ms = 12'000, .warm_ups = 2, .rounds = 41}};
+  auto const params = bench::parameters{}.add("mesh", n).add(
+      "malloc", of_malloc == setting::keeps ? "keeps" : "defaults");
+  std::vector<bench::quantity> quantities{{"host/mesh/libc", "us"},
+                                          {"host/mesh/pool", "us"},
+                                          {"host/mesh/pool_tracked", "us"},
+                                          {"host/mesh/pool_by_libc", "ratio"},
+                                          {"host/mesh/tracked_by_pool", "ratio"}};
+  if (bench::has_mimalloc) {
+    quantities.push_back({"host/mesh/mimalloc", "us"});
+    quantities.push_back({"host/mesh/pool_by_mimalloc", "ratio"});
+  }
+  bench::trial all{params, std::move(quantities), {.most_ms = 4500, .warm_ups = 2, .rounds = 41}};
   auto const time_of = [&](auto& one) {
     one.step();  // touches the memory
     auto const begin = std::chrono::steady_clock::now();
@@ -181,33 +196,70 @@ void measure(std::size_t n) {
                .count() /
            static_cast<double>(steps);
   };
+  constexpr unsigned contenders = bench::has_mimalloc ? 4 : 3;
   for (unsigned first = 0; all.next(); ++first) {
-    solver<c_library> plain{n, first};
+    solver<peer<bench::c_library>> plain{n, first};
     solver<pooled<false>> in_a_pool{n, first};
     solver<pooled<true>> tracked{n, first};
-    double a = 0, b = 0, c = 0;
-    for (unsigned i = 0; i < 3; ++i) {
-      switch ((first + i) % 3) {
+    std::optional<solver<peer<bench::mimalloc_on_host>>> in_mimalloc;
+    if (bench::has_mimalloc) in_mimalloc.emplace(n, first);
+    double a = 0, b = 0, c = 0, d = 0;
+    for (unsigned i = 0; i < contenders; ++i) {
+      switch ((first + i) % contenders) {
         case 0:
           a = time_of(plain);
           break;
         case 1:
           b = time_of(in_a_pool);
           break;
-        default:
+        case 2:
           c = time_of(tracked);
+          break;
+        default:
+          d = time_of(*in_mimalloc);
       }
     }
-    if (plain.sum() != in_a_pool.sum() || plain.sum() != tracked.sum())
-      return all.fail("the three do not agree");
-    all.add({a, b, c, b / a, c / b});
+    if (plain.sum() != in_a_pool.sum() || plain.sum() != tracked.sum() ||
+        (in_mimalloc && plain.sum() != in_mimalloc->sum()))
+      return all.fail("they do not agree");
+    if (in_mimalloc) {
+      all.add({a, b, c, b / a, c / b, d, b / d});
+    } else {
+      all.add({a, b, c, b / a, c / b});
+    }
   }
   all.finish();
+}
+
+/// In a process of its own: how malloc is set cannot be undone. Gives its exit status.
+int measure_apart(std::size_t n, setting of_malloc) {
+  std::fflush(stdout);
+  pid_t const child = fork();
+  if (child == -1) {
+    std::perror("mesh_bench: fork");
+    return 1;
+  }
+  if (child == 0) {
+    if (of_malloc == setting::keeps && !bench::make_malloc_keep_memory()) {
+      std::fprintf(stderr, "mesh_bench: mallopt refused to keep memory\n");
+      _exit(1);
+    }
+    measure(n, of_malloc);
+    std::fflush(stdout);
+    _exit(0);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) return 1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view{argv[1]} != "quarry") return 0;
-  for (std::size_t const n : {8, 15, 16, 32, 50, 64, 100, 128, 256, 512, 1024}) measure(n);
+  if (!bench::is_asked_for(argc, argv)) return 0;
+  for (std::size_t const n : {8, 15, 16, 32, 50, 64, 100, 128, 256, 512, 1024}) {
+    for (setting const each : {setting::defaults, setting::keeps}) {
+      if (int const status = measure_apart(n, each); status != 0) return status;
+    }
+  }
 }

@@ -34,9 +34,14 @@ endfunction()
 
 # quarry_add_program(<name> <sources...>): compiled by nvcc where there is one, by the C++ compiler otherwise.
 function(quarry_add_program name)
+  quarry_add_program_over(quarry ${name} ${ARGN})
+endfunction()
+
+# quarry_add_program_over(<library> <name> <sources...>): the same with another build of the library.
+function(quarry_add_program_over library name)
   add_executable(${name} ${ARGN})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/bench ${CMAKE_SOURCE_DIR}/examples)
-  target_link_libraries(${name} PRIVATE quarry)
+  target_link_libraries(${name} PRIVATE ${library})
   quarry_options(${name})
   if(QUARRY_WITH_CUDA)
     foreach(source ${ARGN})

@@ -19,6 +19,7 @@ PLOTS = ROOT / "docs" / "plots"
 # Allocators in the order in which they are shown, and what they are called.
 ALLOCATORS = {
     "quarry": "Quarry",
+    "quarry-hardened": "Quarry, hardened",
     "cuda": "CUDA's malloc",
     "libc": "C library's malloc",
     "mimalloc": "mimalloc",

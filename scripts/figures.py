@@ -163,16 +163,41 @@ FIGURES = [
 ]
 
 
-# Allocators of README's tables, in their order: of the heap, and of the host's pools.
+# Allocators of README's tables of host pools, in their order.
 HOST_NAMES = {
     "quarry": "Quarry",
     "cudaMallocAsync": "cudaMallocAsync",
-    "torch-2.11.0+cu130": "PyTorch 2.11",
+    "torch-2.11.0+cu130": "PyTorch 2.11, from C++",
     "cudaMalloc": "cudaMalloc",
     "libc": "C library's malloc",
+    "libc-keeps": "malloc that keeps memory",
+    "mimalloc": "mimalloc",
     "pmr-unsynchronized": "std::pmr pool",
+    "pmr-up-to-1-MiB": "std::pmr pool up to 1 MiB",
 }
-ROW_NAMES = ALLOCATORS | HOST_NAMES
+# What docs/design/pools.md shows, too.
+POOL_NAMES = {
+    "quarry": "**pool, fast_fit**",
+    "quarry-segregated-fit": "pool, segregated_fit",
+    "quarry-best-fit": "pool, oldest best fit",
+    "quarry-lowest-best-fit": "pool, lowest best fit",
+    "quarry-stitched": "stitched pool, lowest best fit",
+    "quarry-stitched-fast-fit": "stitched pool, fast_fit",
+    "quarry-arenas": "**a pool for each thread** (`thread_arenas`)",
+    "quarry-synchronized": "one pool with a lock (`synchronized_resource`)",
+} | {name: text for name, text in HOST_NAMES.items() if name != "quarry"}
+# Of host_strategies_bench.
+STRATEGIES = {
+    "fast_fit": "**pool, fast_fit** (unless told otherwise)",
+    "segregated_fit": "pool, segregated_fit",
+    "oldest_best_fit": "pool, oldest best fit",
+    "lowest_best_fit": "pool, lowest best fit",
+    "stitched-64-KiB": "stitched pool, lowest best fit, pages of 64 KiB",
+    "stitched-2-MiB": "the same, pages of 2 MiB",
+    "stitched-fast_fit-64-KiB": "stitched pool, fast_fit, pages of 64 KiB",
+    "stitched-fast_fit-2-MiB": "the same, pages of 2 MiB",
+}
+ROW_NAMES = [name for name in ALLOCATORS | HOST_NAMES if name != "quarry-hardened"]
 
 
 @dataclass
@@ -182,10 +207,16 @@ class Row:
     title: str
     bench: str
     where: dict | None = None
+    quarry: str = "quarry"  # the allocator shown as Quarry
 
     def points(self, records, machine):
         """{allocator: Point}"""
         found = points(records, machine, self.bench, where=self.where)
+        ours = found.pop(self.quarry, None)
+        if self.quarry != "quarry":
+            found = {}
+        if ours:
+            found["quarry"] = ours
         return {name: next(iter(of.values())) for name, of in found.items() if name in ROW_NAMES}
 
 
@@ -223,6 +254,12 @@ ROWS = [
     Row("the same, the slowest", "heap/churn/free/worst", {"bytes": 256}),
     Row("addresses used ÷ bytes asked, 64 B", "heap/fragmentation/span", {"bytes": 64}),
     Row("share handed out, 64 B", "heap/utilisation/share", {"bytes": 64}),
+    Row("share handed out, 17 B", "heap/waste/share", {"bytes": 17}),
+    Row("share handed out, 1025 B", "heap/waste/share", {"bytes": 1025}),
+    Row("share handed out, 4097 B", "heap/waste/share", {"bytes": 4097}),
+    Row("share handed out, 6 MiB", "heap/waste/share", {"bytes": 6 * MIB}),
+    Row("share handed out, 8 MiB + 1", "heap/waste/share", {"bytes": 8 * MIB + 1}),
+    Row("metadata ÷ heap, 8 GiB", "heap/init/metadata", {"heap_bytes": 8 << 30}),
     Row("share of a freed half had again, 64 B", "heap/reuse/share", {"bytes": 64}),
     Row("graph of 11.7 million edges: build", "heap/graph/init"),
     Row("graph: insert a batch", "heap/graph/insert"),
@@ -241,12 +278,40 @@ ROWS = [
     ),
     Row("make a heap of 8 GiB", "heap/init/construct"),
     Row("registers of a kernel that allocates", "heap/registers/malloc"),
+    *(
+        Row(f"hardened mode: {title}", bench, {"bytes": size}, quarry="quarry-hardened")
+        for title, bench, size in [
+            ("malloc, 64 B", "heap/single/malloc", 64),
+            ("malloc, 4096 B", "heap/single/malloc", 4 * KIB),
+            ("free, 64 B", "heap/single/free", 64),
+            ("free, 4096 B", "heap/single/free", 4 * KIB),
+            ("churn, 16 to 256 B", "heap/churn", 256),
+        ]
+    ),
 ]
 
 
-def replacing(live, least, most):
+@dataclass(frozen=True)
+class HostCase:
     """A case of host_pool_bench: one of `live` allocations at random is replaced."""
-    return {"live": live, "least": least, "most": most, "sizes": "uniform"}
+
+    title: str
+    live: int
+    least: int
+    most: int
+    goal: int | None = None  # ns a pair
+
+    def where(self):
+        return {"live": self.live, "least": self.least, "most": self.most, "sizes": "uniform"}
+
+
+ONE_LIVE = HostCase("64 B, nothing else live", 1, 64, 64)
+HOST_CASES = [
+    HostCase("256 B, 1000 live", 1000, 256, 256, 25),
+    HostCase("1 to 4096 B, 10,000 live", 10_000, 1, 4 * KIB, 40),
+    HostCase("1 B to 1 MiB, 10,000 live", 10_000, 1, MIB, 60),
+    HostCase("1 KiB to 64 MiB, 300 live", 300, KIB, 64 * MIB, 60),
+]
 
 
 def looking(live):
@@ -255,11 +320,7 @@ def looking(live):
 
 
 HOST_ROWS = [
-    Row("64 B, nothing else live", "host/pool/pair", replacing(1, 64, 64)),
-    Row("256 B, 1000 live", "host/pool/pair", replacing(1000, 256, 256)),
-    Row("1 to 4096 B, 10,000 live", "host/pool/pair", replacing(10_000, 1, 4 * KIB)),
-    Row("1 B to 1 MiB, 10,000 live", "host/pool/pair", replacing(10_000, 1, MIB)),
-    Row("1 KiB to 64 MiB, 300 live", "host/pool/pair", replacing(300, KIB, 64 * MIB)),
+    *(Row(case.title, "host/pool/pair", case.where()) for case in [ONE_LIVE, *HOST_CASES]),
     Row("look-up of a record, 1000 live", "host/registry/find", looking(1000)),
     Row("look-up of a record, 1,000,000 live", "host/registry/find", looking(1_000_000)),
 ]

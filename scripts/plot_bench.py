@@ -46,6 +46,7 @@ from figures import FIGURES  # noqa: E402
 
 COLOURS = {
     "quarry": "#c8102e",
+    "quarry-hardened": "#e88a97",
     "cuda": "#4f8a10",
     "libc": "#1f5aa6",
     "mimalloc": "#d98300",

@@ -4,7 +4,8 @@
 
 A short one into README.md, between its figures:begin and figures:end, for the first machine with
 a GPU; all of them, with the plots, into docs/plots/README.md, those of coalesced allocation into
-docs/plots/coalescing.md. --check writes nothing, and exits with 1 if one is not up to date.
+docs/plots/coalescing.md, and the measured parts of docs/design (design_figures.py). --check writes
+nothing, and exits with 1 if one is not up to date.
 """
 
 import argparse
@@ -24,7 +25,9 @@ from bench_records import (
     x_text,
 )
 import coalesced_tables
-from figures import FIGURES, HOST_NAMES, HOST_ROWS, ROWS
+import design_figures
+from design_figures import table
+from figures import FIGURES, HOST_CASES, HOST_NAMES, HOST_ROWS, ROWS
 
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
 HANGS = "did not come back when it was tried, and is not run any more (bench/allocators.hpp)"
@@ -33,14 +36,6 @@ HANGS = "did not come back when it was tried, and is not run any more (bench/all
 def heading(allocator):
     name = (ALLOCATORS | HOST_NAMES).get(allocator, allocator).split(" (")[0]
     return f"**{name}**" if allocator == "quarry" else name
-
-
-def table(head, rows):
-    """Markdown; the first column is text, the rest numbers."""
-    yield "| " + " | ".join(head) + " |"
-    yield "|---" + "|---:" * (len(head) - 1) + "|"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
 
 
 def notes(found):
@@ -66,17 +61,21 @@ def row_table(rows, allocators):
 
 def host_table(records, machine):
     """What the host's pools cost on a machine."""
-    rows = [(row, row.points(records, machine)) for row in HOST_ROWS]
-    rows = [(row, found) for row, found in rows if found]
+    rows = []
+    for row in HOST_ROWS:
+        found = design_figures.runs(records, machine, row.bench, row.where)
+        if found:
+            rows.append((row, {name: each.median_point() for name, each in found.items()}))
     if not rows:
         return []
-    everything = [point for _, found in rows for point in found.values()]
     allocators = [name for name in HOST_NAMES if any(name in found for _, found in rows)]
+    everything = [found[name] for _, found in rows for name in allocators if name in found]
     memory = "device" if "cudaMalloc" in allocators else "host"
     lines = [
         "",
-        f"Host pools on {machine}, {memory} memory: a deallocation and an allocation after it, one",
-        f"of the live ones replaced at random; look-ups of a first byte. Medians, {origin(everything)}.",
+        f"Host pools (`fast_fit`) on {machine}, {memory} memory: a deallocation and an allocation after",
+        "it, one of the live ones replaced at random; look-ups of a first byte. Medians,",
+        f"{origin(everything)}.",
         "",
     ]
     return lines + list(row_table(rows, allocators))
@@ -106,6 +105,9 @@ def short_table(records, plots):
     lines += ["", f"![{FIGURES[0].title}]({plots}/{FIGURES[0].name}.{machine}.png)"]
     for host in machines(records):
         lines += host_table(records, host)
+    more = "([more](docs/design/pools.md#cost))"
+    lines += ["", f"What each strategy of a pool costs in time and in memory {more}:", ""]
+    lines += design_figures.strategies(records, HOST_CASES[1:], ((80, 1),))
     return lines
 
 
@@ -177,6 +179,9 @@ def main():
     parser.add_argument(
         "--plots", type=Path, default=PLOTS, help="folder of the plots (docs/plots)"
     )
+    parser.add_argument(
+        "--design", type=Path, default=ROOT / "docs" / "design", help="folder of the design pages"
+    )
     options = parser.parse_args()
     if not options.readme.is_file():
         sys.exit(f"error: there is no {options.readme}")
@@ -187,6 +192,10 @@ def main():
         options.plots / "README.md": page(records),
         options.plots / "coalescing.md": coalesced_tables.page(records),
     }
+    for name in design_figures.SECTIONS:
+        path = options.design / Path(name).name
+        text = path.read_text(encoding="utf-8")
+        wanted[path] = design_figures.rewritten(name, text, records)
     for path, text in wanted.items():
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             print(f"-- {path}: up to date")

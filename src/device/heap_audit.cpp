@@ -192,6 +192,7 @@ heap_stats heap::stats() const {
   heap_state& state = *copy.state;
   heap_stats result;
   result.mapped = bytes{state.segments_mapped} << state.segment_shift;
+  result.metadata = copy.metadata.size() + heap_state::bytes_for(state.segments_reserved);
   bytes bound = 0;
   bytes largest_slice = 0;
   std::vector<bool> has_live(state.segments_mapped);

@@ -56,6 +56,20 @@ TEST(SizeClasses, AreTheSmallestThatHoldTheSize) {
   }
 }
 
+TEST(SizeClasses, LeaveMostUnusedJustAboveAClass) {
+  EXPECT_EQ(size_of_class(size_class_of(17)), 32u);
+  EXPECT_EQ(size_of_class(size_class_of(1025)), 1280u);
+  EXPECT_EQ(size_of_class(size_class_of(4097)), 5120u);
+  for (std::uint32_t size = 1; size <= 1u << 20; ++size) {
+    auto const slice = size_of_class(size_class_of(size));
+    if (size <= 64) {
+      ASSERT_LE(slice - size, 15u) << size;
+    } else {
+      ASSERT_LE(4 * (slice - size), size) << size << ": more than a quarter";
+    }
+  }
+}
+
 TEST(SizeClasses, NeverShrinkWithTheSize) {
   for (std::uint32_t size = 1; size <= 1u << 20; ++size)
     ASSERT_GE(size_class_of(size), size_class_of(size - 1));

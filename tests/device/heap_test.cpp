@@ -60,6 +60,18 @@ TYPED_TEST(Heap, IsEmptyAndSoundWhenItIsNew) {
   EXPECT_EQ(stats.fragmentation(), 0.0);
 }
 
+TYPED_TEST(Heap, SaysHowMuchMetadataThereIsBesideItsMemory) {
+  TypeParam const machine;
+  auto const heap = machine.make_heap(small);
+  auto const new_heaps = heap.stats().metadata;
+  EXPECT_GT(new_heaps, 1_MiB / 128) << "a bit for each 16 bytes";
+  typename TypeParam::template array<void*> pointers(40);
+  machine.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
+  EXPECT_EQ(heap.stats().metadata, new_heaps) << "whatever is in use";
+  auto const larger = machine.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
+  EXPECT_GT(larger.stats().metadata, new_heaps);
+}
+
 TYPED_TEST(Heap, SaysWhereItsAllocationsLie) {
   TypeParam const machine;
   auto const heap =

@@ -17,8 +17,10 @@ inline constexpr std::uint32_t max_size_classes = 80;
 
 /// The smallest class whose slices hold `size` bytes. Requires size <= 2^31. Constant time.
 ///
-/// Internal waste is at most a quarter above 64 B and 8 % in the mean over uniform sizes, since the
-/// steps within a doubling are a quarter of its lower end.
+/// A slice is at most 15 bytes larger than `size` up to 64 B, and at most a quarter larger above,
+/// since the steps within a doubling are a quarter of its lower end. So the share of a slice that
+/// was asked for is 0.53 at worst for 17 to 64 B (at 17 B) and 0.80 above (at 1025 B, say); over
+/// uniform sizes 8 % are lost in the mean.
 [[nodiscard]] QUARRY_HD constexpr size_class size_class_of(std::uint32_t size) {
   if (size <= 64) return size == 0 ? 0 : (size - 1) / 16;
   std::uint32_t const last = size - 1;

@@ -40,6 +40,7 @@ struct heap_stats {
   bytes free_segments = 0;  ///< in segments that any size can have
   bytes largest_free = 0;   ///< the largest allocation that would succeed
   bytes free_slices = 0;    ///< free in segments that are bound to a size class
+  bytes metadata = 0;       ///< beside `mapped`, whatever is in use; for all that was reserved
   std::uint64_t allocations = 0;
 
   /// Share of the memory that is free, but not for the largest allocation: 0 is none.

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// What does each strategy of a pool cost in time, and what in memory, for the same requests?
+//
+// All over simulated memory, so that only the strategy is timed, and by turns, so that what else
+// the machine does touches all alike. Pools take blocks of 1 MiB or 12 % of what they hold;
+// stitched pools take pages of 64 KiB, as on a host, and of 2 MiB, as on a GPU. `pair`: one of N
+// live allocations at random is replaced; in use since three rounds. `step`: one allocation or
+// deallocation of the trace of a simulation on a mesh (tests/host/simulation_trace.hpp), from an
+// empty pool on. `held`: peak of the bytes that the pool held, divided by the peak of those in
+// use.
+#include "host/simulation_trace.hpp"
+#include "pairs.hpp"
+
+#include "quarry/host/pool.hpp"
+#include "quarry/host/simulated_pages.hpp"
+#include "quarry/host/simulated_resource.hpp"
+#include "quarry/host/stitched_pool.hpp"
+
+#include <memory>
+
+namespace {
+
+using namespace quarry::literals;
+using quarry::bytes;
+
+template <class Counts>
+double held_by_live(Counts const& counts) {
+  return static_cast<double>(counts.most_held) / static_cast<double>(counts.most_live);
+}
+
+template <class Strategy>
+struct pooled {
+  quarry::pool<quarry::simulated_resource, Strategy> from{
+      quarry::simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB}};
+  void* allocate(bytes size) { return from.allocate(size); }
+  void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
+};
+template <class Strategy, bytes Page>
+struct stitched {
+  quarry::stitched_pool<quarry::simulated_pages, Strategy> from{quarry::simulated_pages{Page}};
+  void* allocate(bytes size) { return from.allocate(size); }
+  void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
+};
+
+struct fast_fit : pooled<quarry::fast_fit> {
+  static constexpr char const* name = "fast_fit";
+};
+struct segregated_fit : pooled<quarry::fitting<quarry::segregated_fit>> {
+  static constexpr char const* name = "segregated_fit";
+};
+struct oldest_best_fit : pooled<quarry::fitting<quarry::oldest_best_fit>> {
+  static constexpr char const* name = "oldest_best_fit";
+};
+struct lowest_best_fit : pooled<quarry::fitting<quarry::lowest_best_fit>> {
+  static constexpr char const* name = "lowest_best_fit";
+};
+struct stitched_64_kib : stitched<quarry::fitting<quarry::lowest_best_fit>, 64_KiB> {
+  static constexpr char const* name = "stitched-64-KiB";
+};
+struct stitched_2_mib : stitched<quarry::fitting<quarry::lowest_best_fit>, 2_MiB> {
+  static constexpr char const* name = "stitched-2-MiB";
+};
+struct stitched_fast_64_kib : stitched<quarry::fast_fit, 64_KiB> {
+  static constexpr char const* name = "stitched-fast_fit-64-KiB";
+};
+struct stitched_fast_2_mib : stitched<quarry::fast_fit, 2_MiB> {
+  static constexpr char const* name = "stitched-fast_fit-2-MiB";
+};
+
+/// One strategy with one load, and what it gave so far.
+class contender {
+ public:
+  virtual ~contender() = default;
+  /// Whether there is to be another round, which is then run.
+  virtual bool run() = 0;
+  virtual void finish() = 0;
+};
+
+constexpr bench::effort effort{.most_ms = 20'000, .warm_ups = 3, .rounds = 21};
+
+template <class Pool>
+class replacing final : public contender {
+ public:
+  explicit replacing(bench::replacing const& how)
+      : params_{how.params(Pool::name)},
+        live_{pool_, how},
+        all_{params_, {{"host/strategy/pair", "ns"}}, effort} {}
+  bool run() override {
+    if (!all_.next()) return false;
+    all_.add({live_.pair_ns(50'000)});
+    return true;
+  }
+  void finish() override {
+    all_.finish();
+    bench::record("host/strategy/pair_held", params_, held_by_live(pool_.from.counts()), "ratio");
+  }
+
+ private:
+  bench::parameters params_;
+  Pool pool_;
+  bench::live_allocations<Pool> live_;
+  bench::trial all_;
+};
+
+template <class Pool>
+class tracing final : public contender {
+ public:
+  tracing(int steps, std::uint64_t seed)
+      : params_{bench::parameters{}
+                    .add("allocator", Pool::name)
+                    .add("steps", steps)
+                    .add("seed", seed)},
+        trace_{steps, seed},
+        all_{params_, {{"host/strategy/step", "ns"}}, effort} {}
+  bool run() override {
+    if (!all_.next()) return false;
+    auto const& steps = trace_.steps();
+    std::vector<void*> held(steps.size());
+    Pool pool;
+    auto const begin = std::chrono::steady_clock::now();
+    for (auto const& one : steps) {
+      if (one.is_allocation) {
+        held[one.id] = pool.allocate(one.size);
+      } else {
+        pool.deallocate(held[one.id], one.size);
+      }
+    }
+    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
+    all_.add({took.count() / static_cast<double>(steps.size())});
+    held_ = held_by_live(pool.from.counts());
+    return true;
+  }
+  void finish() override {
+    all_.finish();
+    bench::record("host/strategy/step_held", params_, held_, "ratio");
+  }
+
+ private:
+  bench::parameters params_;
+  quarry::test::simulation_trace trace_;
+  bench::trial all_;
+  double held_ = 0;
+};
+
+/// All strategies with one load, by turns.
+template <template <class> class Load, class... Arguments>
+void measure(Arguments const&... arguments) {
+  std::vector<std::unique_ptr<contender>> all;
+  auto const add = [&]<class Pool>() { all.push_back(std::make_unique<Load<Pool>>(arguments...)); };
+  add.template operator()<fast_fit>();
+  add.template operator()<segregated_fit>();
+  add.template operator()<oldest_best_fit>();
+  add.template operator()<lowest_best_fit>();
+  add.template operator()<stitched_64_kib>();
+  add.template operator()<stitched_2_mib>();
+  add.template operator()<stitched_fast_64_kib>();
+  add.template operator()<stitched_fast_2_mib>();
+  for (bool is_more = true; is_more;) {
+    is_more = false;
+    for (auto const& each : all) is_more |= each->run();
+  }
+  for (auto const& each : all) each->finish();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!bench::is_asked_for(argc, argv)) return 0;
+  for (bench::replacing const& how :
+       {bench::one_small_size, bench::up_to_4_kib, bench::up_to_1_mib, bench::up_to_64_mib})
+    measure<replacing>(how);
+  measure<tracing>(80, std::uint64_t{1});
+  measure<tracing>(60, std::uint64_t{7});
+  measure<tracing>(120, std::uint64_t{5});
+}

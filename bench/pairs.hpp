@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// One of N live allocations at random is replaced, again and again: what benchmarks of host pools
+// time. What is drawn is drawn before the clock runs.
+#pragma once
+
+#include "trial.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace bench {
+
+/// How many allocations are live, and of which sizes: uniform between two bounds, or with `is_log`
+/// each power of two as likely.
+struct replacing {
+  std::uint32_t live;
+  bytes least, most;
+  bool is_log = false;
+
+  [[nodiscard]] parameters params(char const* allocator) const {
+    return parameters{}
+        .add("allocator", allocator)
+        .add("live", live)
+        .add("least", least)
+        .add("most", most)
+        .add("sizes", is_log ? "log" : "uniform");
+  }
+};
+
+/// The four cases that documents show.
+inline constexpr replacing one_small_size{1000, 256, 256};
+inline constexpr replacing up_to_4_kib{10'000, 1, 4096};
+inline constexpr replacing up_to_1_mib{10'000, 1, 1_MiB};
+inline constexpr replacing up_to_64_mib{300, 1_KiB, 64_MiB};
+
+/// Sizes and victims, drawn beforehand.
+class draws {
+ public:
+  static constexpr std::size_t count = 1 << 16;
+
+  explicit draws(replacing const& how) {
+    std::mt19937_64 random{1};
+    auto const least = static_cast<double>(how.least), most = static_cast<double>(how.most);
+    for (std::size_t i = 0; i < count; ++i) {
+      victims_.push_back(static_cast<std::uint32_t>(random() % how.live));
+      auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
+      double const size =
+          how.is_log ? least * std::pow(most / least, share) : least + share * (most - least + 1);
+      sizes_.push_back(std::min(how.most, static_cast<bytes>(size)));
+    }
+  }
+  [[nodiscard]] std::uint32_t victim(std::uint64_t step) const { return victims_[step % count]; }
+  [[nodiscard]] bytes size(std::uint64_t step) const { return sizes_[(step * 7 + 3) % count]; }
+
+ private:
+  std::vector<std::uint32_t> victims_;
+  std::vector<bytes> sizes_;
+};
+
+/// The live allocations of a pool. `Pool` has `allocate(size)` and `deallocate(pointer, size)`.
+template <class Pool>
+class live_allocations {
+ public:
+  /// Allocates them.
+  live_allocations(Pool& pool, replacing const& how) : pool_{pool}, drawn_{how} {
+    for (; step_ < how.live; ++step_)
+      all_.push_back({pool_.allocate(drawn_.size(step_)), drawn_.size(step_)});
+  }
+  live_allocations(live_allocations const&) = delete;
+  live_allocations& operator=(live_allocations const&) = delete;
+  ~live_allocations() {
+    for (one const& last : all_) pool_.deallocate(last.address, last.size);
+  }
+
+  /// Nanoseconds of a deallocation and an allocation after it, in the mean of `pairs`.
+  [[nodiscard]] double pair_ns(std::uint64_t pairs) {
+    auto const begin = std::chrono::steady_clock::now();
+    for (std::uint64_t const end = step_ + pairs; step_ < end; ++step_) {
+      one& victim = all_[drawn_.victim(step_)];
+      pool_.deallocate(victim.address, victim.size);
+      victim.size = drawn_.size(step_);
+      victim.address = pool_.allocate(victim.size);
+    }
+    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
+    return took.count() / static_cast<double>(pairs);
+  }
+
+ private:
+  struct one {
+    void* address;
+    bytes size;
+  };
+
+  Pool& pool_;
+  draws drawn_;
+  std::vector<one> all_;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace bench
