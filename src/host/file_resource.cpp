@@ -31,6 +31,7 @@ file_resource::file_resource(std::string directory) : directory_{std::move(direc
 }
 
 void* file_resource::allocate(bytes size, bytes alignment) {
+  check_power_of_two("file_resource", alignment);
   if (alignment > page_size())
     throw bad_argument{"file_resource: alignment is " + std::to_string(alignment) +
                        ", more than a page's " + std::to_string(page_size())};

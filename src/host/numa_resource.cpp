@@ -44,6 +44,7 @@ numa_resource::numa_resource(unsigned node) : node_{node} {
 }
 
 void* numa_resource::allocate(bytes size, bytes alignment) {
+  check_power_of_two("numa_resource", alignment);
   if (alignment > page_size())
     throw bad_argument{"numa_resource: alignment is " + std::to_string(alignment) +
                        ", more than a page's " + std::to_string(page_size())};

@@ -136,10 +136,9 @@ class pool_session {
   }
   void allocate_aligned(bytes size, bytes alignment) {
     try {
-      add(pool_.allocate(size, alignment), {size, from_.u8()});
-      expect(alignment <= options_.alignment, "an alignment that the pool has not");
-    } catch (bad_argument const&) {
-      expect(alignment > options_.alignment, "an alignment that the pool has was refused");
+      void* const result = pool_.allocate(size, alignment);
+      expect(number_of(result) % alignment == 0, "an allocation is not aligned as it was asked");
+      add(result, {size, from_.u8()});
     } catch (out_of_memory const&) {
     } catch (resource_failed const&) {
     }

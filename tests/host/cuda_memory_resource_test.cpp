@@ -44,13 +44,18 @@ TEST(CudaMemoryResource, ServesWhoeverTakesCcclsResources) {
   EXPECT_EQ(from, cuda_device_memory{*owner});
 }
 
-TEST(CudaMemoryResource, RefusesMoreThanThePoolsAlignment) {
+TEST(CudaMemoryResource, ServesMoreThanThePoolsAlignment) {
   auto const owner = make_owner();
   if (!owner) GTEST_SKIP() << "no GPU";
   cuda_device_memory from{*owner};
-  EXPECT_THROW((void)from.allocate(100, 512), bad_argument);
-  EXPECT_THROW((void)from.allocate_async(100, 512, ::cuda::stream_ref{cudaStream_t{}}),
-               bad_argument);
+  void* const one = from.allocate(100, 512);
+  void* const other = from.allocate_async(100, 8192, ::cuda::stream_ref{cudaStream_t{}});
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 512, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 8192, 0u);
+  from.deallocate_async(other, 100, 8192, ::cuda::stream_ref{cudaStream_t{}});
+  from.deallocate(one, 100, 512);
+  EXPECT_EQ(owner->pool.counts().refused, 0u);
+  EXPECT_TRUE(owner->pool.audit().empty());
 }
 
 }  // namespace

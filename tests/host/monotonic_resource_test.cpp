@@ -5,6 +5,8 @@
 #include "quarry/host/host_resource.hpp"
 #include "quarry/host/simulated_resource.hpp"
 
+#include <cstring>
+
 namespace quarry::test {
 namespace {
 
@@ -28,9 +30,18 @@ TEST(MonotonicResource, HandsOutOneAfterTheOtherAndAgainAfterAReset) {
   EXPECT_EQ(from.held(), 0u);
 }
 
-TEST(MonotonicResource, RefusesBlocksOfNothingAndTooMuchAlignment) {
+TEST(MonotonicResource, RefusesBlocksOfNothingAndAnAlignmentThatIsNone) {
   EXPECT_THROW((monotonic_resource<host_resource>{host_resource{}, 0}), bad_argument);
-  EXPECT_THROW((void)make().allocate(8, 512), bad_argument);
+  EXPECT_THROW((void)make().allocate(8, 24), bad_argument);
+}
+
+TEST(MonotonicResource, ServesMoreAlignmentThanItsBlocksHave) {
+  auto from = make();
+  for (bytes const alignment : {bytes{512}, bytes{4096}, bytes{1} << 20}) {
+    void* const one = from.allocate(100, alignment);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
+    std::memset(one, 0x5a, 100);
+  }
 }
 
 TEST(MonotonicResource, IsAsItWasWhenItsUpstreamFails) {

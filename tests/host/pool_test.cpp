@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 namespace quarry::test {
@@ -167,6 +168,56 @@ TYPED_TEST(Pool, RefusesAnAlignmentThatIsNone) {
     EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument)
         << alignment;
   }
+}
+
+TYPED_TEST(Pool, ServesMoreAlignmentThanItsOwn) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  std::mt19937 random{11};
+  std::map<std::uintptr_t, bytes> live;
+  for (int step = 0; step < 3000; ++step) {
+    if (random() % 2 == 0 && !live.empty()) {
+      auto const one = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+      ASSERT_EQ(from.size_of(reinterpret_cast<void*>(one->first)), one->second);
+      ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(one->first)));
+      live.erase(one);
+      continue;
+    }
+    bytes const size = random() % 700, alignment = bytes{1} << random() % 14;
+    auto const at = reinterpret_cast<std::uintptr_t>(from.allocate(size, alignment));
+    ASSERT_EQ(at % alignment, 0u);
+    auto const next = live.lower_bound(at);
+    ASSERT_TRUE(next == live.end() || at + size <= next->first);
+    if (next != live.begin()) ASSERT_LE(std::prev(next)->first + std::prev(next)->second, at);
+    live[at] = size;
+    if (step % 50 == 0) ASSERT_EQ(from.audit(), std::vector<std::string>{});
+  }
+  bytes sum = 0;
+  for (auto const& [at, size] : live) sum += size;
+  EXPECT_EQ(from.counts().live, sum);
+  for (auto const& [at, size] : live) from.deallocate(reinterpret_cast<void*>(at));
+  EXPECT_EQ(from.audit(), std::vector<std::string>{});
+  from.release();
+  EXPECT_EQ(from.counts().held, 0u);
+}
+
+TYPED_TEST(Pool, GivesBackWhatAlignmentLeavesOver) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  (void)from.allocate(16);
+  void* const one = from.allocate(100, 1024);
+  EXPECT_EQ(from.counts().rounded, 16u + 112u);
+  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_EQ(from.allocate(100, 1024), one);
+  EXPECT_EQ(from.counts().held, 4096u);
+}
+
+TYPED_TEST(Pool, RefusesAnAlignmentThatNothingHas) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  for (bytes const alignment : {0u, 3u, 24u, 4097u})
+    EXPECT_THROW((void)from.allocate(8, alignment), bad_argument) << alignment;
+  EXPECT_THROW((void)from.allocate(8, bytes{1} << 60), out_of_memory);
+  EXPECT_THROW((void)from.allocate(bytes{1} << 46, 4096), out_of_memory);
+  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_EQ(from.counts().allocations, 0u);
 }
 
 /// The n-th request to the resource fails: nothing is lost, nothing is wrong, and all comes back in

@@ -4,6 +4,7 @@
 #include "conformance/resources.hpp"
 #include "quarry/host/host_resource.hpp"
 
+#include <cstring>
 #include <list>
 #include <map>
 #include <string>
@@ -28,6 +29,26 @@ TEST(AsStandardResource, ServesContainersOfStdPmr) {
     for (int i = 0; i < 1000; ++i) names[i] = std::string(static_cast<std::size_t>(i % 100), 'x');
     EXPECT_GT(from.counts().pieces_live, 1000u);
     EXPECT_EQ(names[99].size(), 99u);
+  }
+  EXPECT_EQ(from.counts().live, 0u);
+}
+
+TEST(AsStandardResource, ServesWhatIsAlignedToALot) {
+  struct alignas(64) line {
+    char of[64];
+  };
+  pool<host_resource> from{host_resource{}};
+  {
+    as_standard_resource standard{from};
+    std::pmr::vector<line> lines{100, &standard};
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lines.data()) % 64, 0u);
+    std::pmr::unsynchronized_pool_resource pools{&standard};
+    for (bytes const size : {bytes{8}, bytes{300}, bytes{5000}, bytes{1} << 20}) {
+      void* const one = pools.allocate(size, 64);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64, 0u);
+      std::memset(one, 1, size);
+      pools.deallocate(one, size, 64);
+    }
   }
   EXPECT_EQ(from.counts().live, 0u);
 }

@@ -92,6 +92,21 @@ TEST(StitchedPool, RefusesMoreAlignmentThanItsPagesHave) {
                bad_argument);
 }
 
+TEST(StitchedPool, ServesMoreAlignmentThanItsOwn) {
+  stitched_pool<simulated_pages> from{simulated_pages{page}};
+  std::vector<void*> live;
+  for (bytes const alignment : {bytes{32}, bytes{4096}, 4 * page, bytes{16}, 16 * page}) {
+    void* const one = live.emplace_back(from.allocate(100, alignment));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
+    EXPECT_EQ(from.size_of(one), 100u);
+    EXPECT_TRUE(from.audit().empty());
+  }
+  EXPECT_EQ(from.counts().live, 500u);
+  for (void* const each : live) EXPECT_TRUE(from.deallocate(each));
+  EXPECT_TRUE(from.audit().empty());
+  EXPECT_THROW((void)from.allocate(8, 3), bad_argument);
+}
+
 TEST(StitchedPool, RefusesARangeThatNoAddressSpaceHas) {
   for (bytes const range : {(bytes{1} << 46) + 1, ~bytes{0}})
     EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.range = range}}),

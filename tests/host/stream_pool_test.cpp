@@ -260,6 +260,22 @@ TEST_F(StreamPool, RefusesADoubleFreeAndWhatIsNotItsOwn) {
   EXPECT_THROW((void)make({.alignment = 24}), bad_argument);
 }
 
+TEST_F(StreamPool, ServesMoreAlignmentThanItsOwnInTheOrderOfStreams) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  void* const one = from.allocate(1000, 64_KiB, 1);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64_KiB, 0u);
+  EXPECT_TRUE(from.audit().empty());
+  auto const used = world().tick(1);
+  from.deallocate(one, 1);
+  void* const whole = from.allocate(1_MiB, 2);  // what alignment left over is part of it
+  EXPECT_TRUE(world().is_before(1, used, 2));
+  from.deallocate(whole, 2);
+  EXPECT_TRUE(from.audit().empty());
+  EXPECT_THROW((void)from.allocate(8, 3, 1), bad_argument);
+  EXPECT_THROW((void)from.allocate(8, bytes{1} << 60, 1), out_of_memory);
+  EXPECT_EQ(from.counts().live, 0u);
+}
+
 TEST_F(StreamPool, GivesBlocksBackOnceTheirUsersAreDone) {
   auto& from = make();
   void* const one = from.allocate(100, 1);

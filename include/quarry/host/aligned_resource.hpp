@@ -19,8 +19,9 @@ class aligned_resource {
       : upstream_{std::move(upstream)}, most_upstream_{most_upstream} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("aligned_resource", alignment);
     if (alignment <= most_upstream_) return upstream_.allocate(size, alignment);
-    if (size > most_bytes_at_once)
+    if (size > most_bytes_at_once || alignment > most_bytes_at_once)
       throw out_of_memory{"aligned_resource", size, "nothing has so much"};
     auto const [note, _] = begins_.try_emplace(nullptr, nullptr);  // what may throw comes first
     void* whole = nullptr;

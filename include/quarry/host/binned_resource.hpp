@@ -32,6 +32,7 @@ class binned_resource {
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("binned_resource", alignment);
     if (is_large(size, alignment)) return large_.allocate(size, alignment);
     return bins_[bin_of(size, alignment)].allocate(size, alignment);
   }

@@ -66,7 +66,7 @@ class cuda_memory_resource {
   /// Memory for any stream at once: waits until nothing uses it.
   [[nodiscard]] void* allocate_sync(std::size_t size, std::size_t alignment = default_alignment) {
     std::lock_guard const held{from_->mutex};
-    void* const result = checked(alignment).allocate(size);
+    void* const result = from_->pool.allocate(size, alignment, cuda_stream{});
     from_->pool.order().finish(cuda_stream{});
     return result;
   }
@@ -91,13 +91,6 @@ class cuda_memory_resource {
   friend void get_property(cuda_memory_resource const&, Property) noexcept {}
 
  private:
-  [[nodiscard]] pool_type& checked(std::size_t alignment) {
-    if (alignment > from_->pool.alignment()) {
-      throw bad_argument{"cuda_memory_resource: alignment is " + std::to_string(alignment) +
-                         ", more than the pool's " + std::to_string(from_->pool.alignment())};
-    }
-    return from_->pool;
-  }
   /// In a program with per-thread default streams, whose `cudaStream_t{}` is the thread's own.
   [[nodiscard]] static cuda_stream named(cuda_stream on) {
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
@@ -107,7 +100,7 @@ class cuda_memory_resource {
   }
   [[nodiscard]] void* take(std::size_t size, std::size_t alignment, cuda_stream on) {
     std::lock_guard const held{from_->mutex};
-    return checked(alignment).allocate(size, named(on));
+    return from_->pool.allocate(size, alignment, named(on));
   }
   void give(void* memory, cuda_stream on) noexcept {
     std::lock_guard const held{from_->mutex};

@@ -19,7 +19,7 @@ struct field_counts {
 
 /// An array of a pool's memory, of any kind, that takes room as its policy says. When its room
 /// changes its elements are copied to another address. New elements are not initialised. The pool
-/// must be tracked and aligned for `T`, or resizing throws `bad_argument`; it outlives the array.
+/// must be tracked, or resizing throws `bad_argument`; it outlives the array.
 ///
 /// Not thread-safe. A resize that throws changes nothing.
 template <class T, class Pool>

@@ -75,6 +75,26 @@ class fitting {
     return take(id, size);
   }
 
+  /// Keeps of a piece in use, which `allocate` gave for more than `size`, what lies behind the
+  /// first multiple of `alignment` and serves `size`: where that begins. The rest is free. Requires
+  /// room (`reserve`), and that nobody took note of the piece.
+  [[nodiscard]] std::uint64_t trim(std::uint64_t begin, sizes size, bytes alignment) {
+    auto const found = pieces_.find(begin);
+    piece_id id = found.id;
+    in_use_ -= pieces_[id].size();
+    pieces_.set_free(found);
+    bytes const before = ((begin + alignment - 1) & ~(alignment - 1)) - begin;
+    piece_id const front = id;
+    if (before != 0) id = pieces_.split(front, before);
+    bytes const cut = size_of_cut(size.rounded);
+    piece_id const behind = pieces_[id].size() > cut ? pieces_.split(id, cut) : no_piece;
+    pieces_.set_in_use(id, size.asked);
+    in_use_ += pieces_[id].size();
+    if (before != 0) insert_merged(front);
+    if (behind != no_piece) insert_merged(behind);
+    return pieces_[id].begin;
+  }
+
   /// The size of the piece that is cut for `rounded` bytes where there is room: set aside, it is
   /// found again for them.
   [[nodiscard]] bytes size_of_cut(bytes rounded) const {
@@ -333,8 +353,11 @@ class fitting {
     return size;
   }
   void free_in_earnest(piece_table::found found) {
-    piece_id id = found.id;
     pieces_.set_free(found);
+    insert_merged(found.id);
+  }
+  /// Puts a free piece into the index, with the neighbours that are free.
+  void insert_merged(piece_id id) {
     piece_id const before = pieces_[id].prev;
     piece_id const after = pieces_[id].next;
     if (after != no_piece && pieces_[after].is_free()) {

@@ -64,6 +64,7 @@ class QUARRY_POISONS fixed_size_resource {
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("fixed_size_resource", alignment);
     if (alignment > alignment_)
       throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) +
                          ", more than " + std::to_string(alignment_)};

@@ -12,6 +12,7 @@ namespace quarry {
 class host_resource {
  public:
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("host_resource", alignment);
     if (size > most_bytes_at_once)
       throw out_of_memory{"host_resource", size, "nothing has so much"};
     bytes const least = alignment < sizeof(void*) ? sizeof(void*) : alignment;

@@ -15,7 +15,7 @@ namespace quarry {
 /// all ends at one moment.
 ///
 /// Blocks are of `block_bytes` at least. After `reset` they are used again, in the order in which
-/// they were taken. Deallocation does nothing. Addresses are aligned to at most `block_alignment`.
+/// they were taken. Deallocation does nothing.
 template <class Upstream>
 class QUARRY_POISONS monotonic_resource {
  public:
@@ -43,29 +43,19 @@ class QUARRY_POISONS monotonic_resource {
   ~monotonic_resource() { release(); }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (alignment > block_alignment)
-      throw bad_argument{"monotonic_resource: alignment is " + std::to_string(alignment) +
-                         ", more than 256"};
+    bytes const room = room_to_align("monotonic_resource", size, alignment, block_alignment);
     bytes const wanted = size == 0 ? 1 : size;
     bytes used = used_;
     for (std::size_t i = current_; i < blocks_.size(); ++i, used = 0) {
-      bytes const begin = (used + alignment - 1) & ~(alignment - 1);
-      if (begin > blocks_[i].size || wanted > blocks_[i].size - begin) continue;
-      current_ = i;
-      used_ = begin + wanted;
-      if (is_poisoned(upstream_)) unpoison(blocks_[i].begin + begin, size);
-      return blocks_[i].begin + begin;
+      if (void* const result = take(i, used, size, alignment)) return result;
     }
+    if (wanted > most_bytes_at_once - room)
+      throw out_of_memory{"monotonic_resource", size, "nothing has so much"};
     if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 4);
-    bytes const fresh = std::max(wanted, block_bytes_);
+    bytes const fresh = std::max(wanted + room, block_bytes_);
     blocks_.push_back({static_cast<char*>(upstream_.allocate(fresh, block_alignment)), fresh});
-    current_ = blocks_.size() - 1;
-    used_ = wanted;
-    if (is_poisoned(upstream_)) {
-      poison(blocks_.back().begin, fresh);
-      unpoison(blocks_.back().begin, size);
-    }
-    return blocks_.back().begin;
+    if (is_poisoned(upstream_)) poison(blocks_.back().begin, fresh);
+    return take(blocks_.size() - 1, 0, size, alignment);
   }
   void deallocate(void*, bytes, bytes) noexcept {}
 
@@ -98,6 +88,21 @@ class QUARRY_POISONS monotonic_resource {
     char* begin;
     bytes size;
   };
+
+  /// What is behind the first `used` bytes of a block, which is the current one then; nullptr if it
+  /// does not fit.
+  [[nodiscard]] void* take(std::size_t number, bytes used, bytes size, bytes alignment) {
+    bytes const wanted = size == 0 ? 1 : size;
+    block const& one = blocks_[number];
+    auto const address = reinterpret_cast<std::uintptr_t>(one.begin);
+    bytes const begin = ((address + used + alignment - 1) & ~(alignment - 1)) - address;
+    if (begin > one.size || wanted > one.size - begin) return nullptr;
+    current_ = number;
+    used_ = begin + wanted;
+    if (is_poisoned(upstream_)) unpoison(one.begin + begin, size);
+    return one.begin + begin;
+  }
+
   Upstream upstream_;
   bytes block_bytes_;
   std::vector<block> blocks_;

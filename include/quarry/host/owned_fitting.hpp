@@ -52,6 +52,24 @@ class owned_fitting {
     remove_free(id);
     return take(whose, id, size);
   }
+  /// As fitting's, of a piece that `allocate` gave to `whose`: the rest is that owner's.
+  [[nodiscard]] std::uint64_t trim(std::uint32_t whose, std::uint64_t begin, sizes size,
+                                   bytes alignment) {
+    auto const found = pieces_.find(begin);
+    piece_id id = found.id;
+    in_use_ -= pieces_[id].size();
+    pieces_.set_free(found);
+    bytes const before = ((begin + alignment - 1) & ~(alignment - 1)) - begin;
+    piece_id const front = id;
+    if (before != 0) id = pieces_.split(front, before);
+    bytes const cut = size_of_cut(size.rounded);
+    piece_id const behind = pieces_[id].size() > cut ? pieces_.split(id, cut) : no_piece;
+    pieces_.set_in_use(id, size.asked);
+    in_use_ += pieces_[id].size();
+    if (before != 0) insert_merged(whose, front);
+    if (behind != no_piece) insert_merged(whose, behind);
+    return pieces_[id].begin;
+  }
   /// From now on what the owner gave back may be made common. What was set aside before the last
   /// such moment, and nobody wanted since, is merged. O(such pieces).
   void cover(std::uint32_t whose) {

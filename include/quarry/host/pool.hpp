@@ -94,12 +94,13 @@ class QUARRY_POISONS pool {
     auto const both = sizes_for(size);
     std::uint64_t begin = strategy_.allocate_from_aside(both);
     if (begin == 0) begin = allocate_slowly(both);
-    live_ += size;
-    ++allocations_;
-    most_live_ = std::max(most_live_, live_);
-    most_rounded_ = std::max(most_rounded_, strategy_.in_use());
-    if (is_poisoned()) unpoison(reinterpret_cast<void*>(begin), size);
-    return reinterpret_cast<void*>(begin);
+    return counted(begin, size);
+  }
+  /// At a multiple of `alignment`, a power of two, which may be more than the options say: then as
+  /// much more must be free in one piece. Throws `bad_argument` too.
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    bytes const room = room_to_align("pool", size, alignment, options_.alignment);
+    return room == 0 ? allocate(size) : allocate_aligned(size, alignment, room);
   }
 
   /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a
@@ -138,15 +139,7 @@ class QUARRY_POISONS pool {
   /// Its number in the registry; 0 if it is not tracked.
   [[nodiscard]] allocator_id id() const { return ledger_ ? ledger_->id() : 0; }
 
-  /// As a resource, for what is built on a pool. Throws `bad_argument` if `alignment` is more than
-  /// the pool's.
-  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (alignment > options_.alignment) {
-      throw bad_argument{"pool: alignment is " + std::to_string(alignment) +
-                         ", more than the pool's " + std::to_string(options_.alignment)};
-    }
-    return allocate(size);
-  }
+  /// As a resource, for what is built on a pool.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
   /// Gives back the blocks in which nothing is in use.
@@ -254,14 +247,49 @@ class QUARRY_POISONS pool {
                         ~(options_.alignment - 1));
   }
 
+  [[nodiscard]] void* counted(std::uint64_t begin, bytes size) {
+    live_ += size;
+    ++allocations_;
+    most_live_ = std::max(most_live_, live_);
+    most_rounded_ = std::max(most_rounded_, strategy_.in_use());
+    if (is_poisoned()) unpoison(reinterpret_cast<void*>(begin), size);
+    return reinterpret_cast<void*>(begin);
+  }
+
+  /// What was set aside last, if it lies well; else out of a piece with `room` to align.
+  [[gnu::noinline]] void* allocate_aligned(bytes size, bytes alignment, bytes room) {
+    auto const both = sizes_for(size);
+    std::uint64_t begin = strategy_.allocate_from_aside(both);
+    if (begin != 0 && begin % alignment == 0) return counted(begin, size);
+    if (begin != 0) (void)strategy_.deallocate(begin);
+    if (size > most_bytes_at_once - room) refuse(size);
+    begin = allocate_piece({size, both.rounded + room});
+    try {
+      strategy_.reserve();
+    } catch (...) {
+      (void)strategy_.deallocate(begin);
+      throw;
+    }
+    begin = strategy_.trim(begin, both, alignment);
+    mark(begin, both);
+    return counted(begin, size);
+  }
+
   [[gnu::noinline]] std::uint64_t allocate_slowly(sizes both) {
+    std::uint64_t const begin = allocate_piece(both);
+    mark(begin, both);
+    return begin;
+  }
+  [[nodiscard]] std::uint64_t allocate_piece(sizes both) {
     auto const found = strategy_.allocate_from_free(both);
-    std::uint64_t const begin = found ? *found : grow_for(both);
+    return found ? *found : grow_for(both);
+  }
+  /// Fills the red zone and keeps the backtrace, if the options say so.
+  void mark(std::uint64_t begin, sizes both) {
     if (checks_red_zones())
       red_zone::fill(reinterpret_cast<void*>(begin + both.asked), both.rounded - both.asked);
     if (options_.keeps_backtraces && ledger_ && ledger_->note_backtrace(begin))
       (void)strategy_.set_noted(begin);
-    return begin;
   }
   [[gnu::noinline]] bool deallocate_slowly(std::uint64_t begin) noexcept {
     if (checks_red_zones()) look_for_overrun(begin);

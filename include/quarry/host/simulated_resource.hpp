@@ -17,6 +17,7 @@ class simulated_resource {
   explicit simulated_resource(bytes limit) : limit_{limit} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("simulated_resource", alignment);
     bytes const left = limit_ < held_ ? 0 : limit_ - held_;
     if (size > left)
       throw out_of_memory{"simulated_resource", size, std::to_string(left) + " are left"};

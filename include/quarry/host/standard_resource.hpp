@@ -19,6 +19,7 @@ class standard_resource {
       : from_{from} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("standard_resource", alignment);
     if (size > most_bytes_at_once)
       throw out_of_memory{"standard_resource", size, "nothing has so much"};
     try {

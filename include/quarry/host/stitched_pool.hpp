@@ -74,17 +74,23 @@ class QUARRY_POISONS stitched_pool {
   /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`. As the strategy says
   /// while something fits; then O(pieces).
   [[nodiscard]] void* allocate(bytes size) {
-    if (size > most_bytes_at_once)
-      throw out_of_memory{"stitched_pool", size, "nothing has so much"};
-    bytes const mask = options_.alignment - 1;
-    typename Strategy::sizes const both{size,
-                                        size == 0 ? options_.alignment : (size + mask) & ~mask};
-    auto const found = strategy_.allocate(both);
-    std::uint64_t const begin = found ? *found : grow_for(both);
-    live_ += size;
-    most_live_ = std::max(most_live_, live_);
-    if (is_poisoned(pages_)) unpoison(reinterpret_cast<void*>(begin), size);
-    return reinterpret_cast<void*>(begin);
+    return counted(allocate_piece(sizes_for(size)), size);
+  }
+  /// At a multiple of `alignment`, a power of two, which may be more than the options say: then as
+  /// much more must be free in one piece. Throws `bad_argument` too.
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    bytes const room = room_to_align("stitched_pool", size, alignment, options_.alignment);
+    if (room == 0) return allocate(size);
+    auto const both = sizes_for(size);
+    if (size > most_bytes_at_once - room) refuse(size);
+    std::uint64_t const begin = allocate_piece({size, both.rounded + room});
+    try {
+      strategy_.reserve();
+    } catch (...) {
+      (void)strategy_.deallocate(begin);
+      throw;
+    }
+    return counted(strategy_.trim(begin, both, alignment), size);
   }
 
   /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a
@@ -103,12 +109,6 @@ class QUARRY_POISONS stitched_pool {
   }
 
   /// As a resource.
-  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (alignment > options_.alignment)
-      throw bad_argument{"stitched_pool: alignment is " + std::to_string(alignment) +
-                         ", more than the pool's " + std::to_string(options_.alignment)};
-    return allocate(size);
-  }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
   /// Gives free pages back, `most` bytes at most. How many were. Throws std::bad_alloc if there is
@@ -146,6 +146,7 @@ class QUARRY_POISONS stitched_pool {
   [[nodiscard]] Pages& pages() { return pages_; }
 
  private:
+  using sizes = typename Strategy::sizes;
   struct extent {
     std::uint64_t begin;
     bytes size;
@@ -169,8 +170,27 @@ class QUARRY_POISONS stitched_pool {
     return options;
   }
 
+  [[noreturn, gnu::noinline]] static void refuse(bytes size) {
+    throw out_of_memory{"stitched_pool", size, "nothing has so much"};
+  }
+  [[nodiscard]] sizes sizes_for(bytes size) const {
+    if (size > most_bytes_at_once) refuse(size);
+    bytes const mask = options_.alignment - 1;
+    return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
+  }
+  [[nodiscard]] std::uint64_t allocate_piece(sizes both) {
+    auto const found = strategy_.allocate(both);
+    return found ? *found : grow_for(both);
+  }
+  [[nodiscard]] void* counted(std::uint64_t begin, bytes size) {
+    live_ += size;
+    most_live_ = std::max(most_live_, live_);
+    if (is_poisoned(pages_)) unpoison(reinterpret_cast<void*>(begin), size);
+    return reinterpret_cast<void*>(begin);
+  }
+
   /// A piece of pages put side by side: free ones of the pool first, then new ones.
-  [[nodiscard]] std::uint64_t grow_for(typename Strategy::sizes both) {
+  [[nodiscard]] std::uint64_t grow_for(sizes both) {
     bytes const page = pages_.page_bytes();
     bytes const needed = (both.rounded + page - 1) & ~(page - 1);
     if (needed > options_.most)

@@ -87,13 +87,24 @@ class stream_pool {
   /// `out_of_memory`. O(1) while what is free on the stream fits.
   [[nodiscard]] void* allocate(bytes size, stream on = {}) {
     auto const both = sizes_for(size);
+    return counted(allocate_piece(on, streams_.of(on), both), size);
+  }
+  /// At a multiple of `alignment`, a power of two, which may be more than the options say: then as
+  /// much more must be free in one piece. Throws `bad_argument` too.
+  [[nodiscard]] void* allocate(bytes size, bytes alignment, stream on) {
+    bytes const room = room_to_align("stream_pool", size, alignment, options_.alignment);
+    if (room == 0) return allocate(size, on);
+    auto const both = sizes_for(size);
+    if (size > most_bytes_at_once - room) refuse(size);
     state& its = streams_.of(on);
-    std::uint64_t begin = strategy_.allocate(its.owner, both);
-    if (begin == 0) begin = allocate_slowly(on, its, both);
-    live_ += size;
-    most_live_ = std::max(most_live_, live_);
-    ++allocations_;
-    return reinterpret_cast<void*>(begin);
+    std::uint64_t const begin = allocate_piece(on, its, {size, both.rounded + room});
+    try {
+      strategy_.reserve();
+    } catch (...) {
+      (void)strategy_.deallocate(its.owner, begin);
+      throw;
+    }
+    return counted(strategy_.trim(its.owner, begin, both, alignment), size);
   }
 
   /// Gives back what `allocate` gave, once what `on` has now is done; nullptr is ignored. Who
@@ -188,10 +199,24 @@ class stream_pool {
       *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
     return options;
   }
+  [[noreturn, gnu::noinline]] static void refuse(bytes size) {
+    throw out_of_memory{"stream_pool", size, "nothing has so much"};
+  }
   [[nodiscard]] sizes sizes_for(bytes size) const {
-    if (size > most_bytes_at_once) throw out_of_memory{"stream_pool", size, "nothing has so much"};
+    if (size > most_bytes_at_once) refuse(size);
     bytes const mask = options_.alignment - 1;
     return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
+  }
+
+  [[nodiscard]] std::uint64_t allocate_piece(stream on, state& its, sizes both) {
+    std::uint64_t const begin = strategy_.allocate(its.owner, both);
+    return begin != 0 ? begin : allocate_slowly(on, its, both);
+  }
+  [[nodiscard]] void* counted(std::uint64_t begin, bytes size) {
+    live_ += size;
+    most_live_ = std::max(most_live_, live_);
+    ++allocations_;
+    return reinterpret_cast<void*>(begin);
   }
 
   [[gnu::noinline]] std::uint64_t allocate_slowly(stream on, state& its, sizes both) {
@@ -285,13 +310,9 @@ class stream_resource {
  public:
   explicit stream_resource(Pool& from, typename Pool::stream on = {}) : from_{&from}, on_{on} {}
 
-  /// Throws `out_of_memory`, or `bad_argument` if `alignment` is more than the pool's.
+  /// As the pool's.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (alignment > from_->alignment()) {
-      throw bad_argument{"stream_resource: alignment is " + std::to_string(alignment) +
-                         ", more than the pool's " + std::to_string(from_->alignment())};
-    }
-    return from_->allocate(size, on_);
+    return from_->allocate(size, alignment, on_);
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)from_->deallocate(pointer, on_); }
   [[nodiscard]] memory_place place() const { return from_->place(); }

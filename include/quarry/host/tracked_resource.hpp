@@ -24,6 +24,7 @@ class tracked_resource {
         shared_{std::make_unique<state>(place_of(upstream_), std::move(name))} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("tracked_resource", alignment);
     // Two allocations never share 16 bytes, which is what the registry tells apart.
     void* const result = upstream_.allocate(size, aligned(alignment));
     auto const begin = reinterpret_cast<std::uint64_t>(result);
