@@ -3,6 +3,10 @@
 
 #include "cuda_calls.hpp"
 
+#include <cuda.h>
+
+#include <optional>
+
 namespace quarry {
 
 using cuda::check_device;
@@ -22,14 +26,58 @@ void* checked(cudaError_t found, void* pointer, char const* resource, bytes size
 }
 
 void refuse_more_than_256(bytes alignment, char const* resource) {
+  check_power_of_two(resource, alignment);
   if (alignment > most_alignment)
     throw bad_argument{std::string{resource} + ": alignment is " + std::to_string(alignment) +
                        ", more than 256"};
 }
 
+/// Where CUDA says that memory lies, of which it does not know pageable memory; nothing if the
+/// process does not use CUDA.
+std::optional<memory_place> place_known_to_cuda(void const* memory) {
+  using query = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+  static query const ask = []() -> query {
+    try {
+      return cuda::driver_function<query>("cuPointerGetAttribute");
+    } catch (resource_failed const&) {  // there is no driver
+      return nullptr;
+    }
+  }();
+  if (ask == nullptr) return std::nullopt;
+  auto const address = reinterpret_cast<CUdeviceptr>(memory);
+  unsigned type = 0, is_managed = 0;
+  int device = 0;
+  CUresult const found = ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  if (found == CUDA_ERROR_INVALID_VALUE) return memory_place{};
+  if (found != CUDA_SUCCESS ||
+      ask(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != CUDA_SUCCESS ||
+      ask(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS)
+    return std::nullopt;
+  if (is_managed != 0) return memory_place{memory_kind::managed};
+  if (type == CU_MEMORYTYPE_HOST) return memory_place{memory_kind::pinned};
+  return memory_place{memory_kind::device, static_cast<std::uint8_t>(device)};
+}
+
+std::string text_of(memory_place place) {
+  return name_of(place.kind) + (place.is_touchable() ? "" : " " + std::to_string(place.device));
+}
+
 bytes at_least_one(bytes size) { return size == 0 ? 1 : size; }
 
 }  // namespace
+
+void check_place(char const* resource, void const* memory, memory_place stated) {
+  auto const known = place_known_to_cuda(memory);
+  if (!known) return;
+  // Registered and mapped memory of the host may be stated as what it is besides.
+  bool const is_cudas = stated.kind == memory_kind::pinned || stated.kind == memory_kind::managed;
+  bool const agrees = !stated.is_touchable() ? *known == stated
+                      : is_cudas             ? known->kind == stated.kind
+                                             : known->is_touchable();
+  if (agrees) return;
+  throw resource_failed{resource, "it gave memory of the kind " + text_of(*known) +
+                                      ", and its place is " + text_of(stated)};
+}
 
 device_resource::device_resource(int device) : device_{device} { check_device(device); }
 

@@ -31,6 +31,8 @@ pinned_resource::pinned_resource() { refuse("pinned_resource"); }
 void* pinned_resource::allocate(bytes, bytes) { refuse("pinned_resource"); }
 void pinned_resource::deallocate(void*, bytes, bytes) noexcept {}
 
+void check_place(char const*, void const*, memory_place) {}
+
 cuda_pages::cuda_pages(int device) : device_{device} { refuse("cuda_pages"); }
 std::uint64_t cuda_pages::reserve(bytes) { refuse("cuda_pages"); }
 void cuda_pages::give_up(std::uint64_t, bytes) noexcept {}

@@ -78,8 +78,6 @@ void print_frames(std::ostream& out, std::vector<void*> const& frames) {
   std::free(symbols);
 }
 
-constexpr char const* kind_names[] = {"host", "device", "pinned", "managed", "file", "shared"};
-
 }  // namespace
 
 void watch_registry_at_fork() { (void)every(); }
@@ -251,8 +249,7 @@ void report(std::ostream& out, allocator_id allocator) {
       out << '\n';
       if (note) print_frames(out, note->frames);
     });
-    out << whose->name() << " (allocator " << id << ", "
-        << kind_names[static_cast<std::size_t>(whose->place().kind)];
+    out << whose->name() << " (allocator " << id << ", " << quarry::name_of(whose->place().kind);
     if (!whose->place().is_touchable()) out << ' ' << int{whose->place().device};
     out << "): " << count << " allocations, " << sum << " bytes\n";
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/errors.hpp"
+#include "quarry/host/memory_place.hpp"
 #include "quarry/host/resource.hpp"
 
 #include <exception>
@@ -12,33 +14,47 @@ namespace quarry {
 
 /// Memory that the user's functions give: `give(size, alignment)`, nullptr if there is none, and
 /// `take(pointer, size, alignment)`. What `give` throws passes through; `take` must not throw.
+///
+/// `place` says what memory it is: pools and operations go by that. What CUDA contradicts is taken
+/// back, and `allocate` throws `resource_failed`.
 class callback_resource {
  public:
   using giver = std::function<void*(bytes size, bytes alignment)>;
   using taker = std::function<void(void* pointer, bytes size, bytes alignment)>;
 
   /// Throws `bad_argument` if either is empty.
-  callback_resource(giver give, taker take) : give_{std::move(give)}, take_{std::move(take)} {
+  callback_resource(giver give, taker take, memory_place place)
+      : give_{std::move(give)}, take_{std::move(take)}, place_{place} {
     if (!give_ || !take_) throw bad_argument{"callback_resource: a function is empty"};
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("callback_resource", alignment);
     void* const result = give_(size, alignment);
     if (result == nullptr)
       throw out_of_memory{"callback_resource", size, "its function gave nullptr"};
-    if (reinterpret_cast<std::uintptr_t>(result) % alignment == 0) return result;
-    take_(result, size, alignment);
-    throw resource_failed{
-        "callback_resource",
-        "its function gave an address that is no multiple of " + std::to_string(alignment)};
+    try {
+      if (reinterpret_cast<std::uintptr_t>(result) % alignment != 0) {
+        throw resource_failed{
+            "callback_resource",
+            "its function gave an address that is no multiple of " + std::to_string(alignment)};
+      }
+      check_place("callback_resource", result, place_);
+    } catch (...) {
+      take_(result, size, alignment);
+      throw;
+    }
+    return result;
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     take_(pointer, size, alignment);
   }
+  [[nodiscard]] memory_place place() const { return place_; }
 
  private:
   giver give_;
   taker take_;
+  memory_place place_;
 };
 
 static_assert(memory_resource<callback_resource>);

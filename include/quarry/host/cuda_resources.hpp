@@ -66,6 +66,10 @@ class QUARRY_API managed_resource {
   [[nodiscard]] memory_place place() const { return {memory_kind::managed, 0}; }
 };
 
+/// Throws `resource_failed` if CUDA knows better than `stated` where memory lies that `resource`
+/// gave. While the process does not use CUDA nobody knows.
+QUARRY_API void check_place(char const* resource, void const* memory, memory_place stated);
+
 static_assert(memory_resource<device_resource>);
 static_assert(memory_resource<stream_ordered_resource>);
 static_assert(memory_resource<pinned_resource>);

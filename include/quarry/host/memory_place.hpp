@@ -2,11 +2,17 @@
 // Who can touch memory: what a resource says of itself, and a record of its allocations.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace quarry {
 
 enum class memory_kind : std::uint8_t { host, device, pinned, managed, file, shared };
+
+[[nodiscard]] constexpr char const* name_of(memory_kind kind) {
+  constexpr char const* names[] = {"host", "device", "pinned", "managed", "file", "shared"};
+  return names[static_cast<std::size_t>(kind)];
+}
 
 /// The kind of memory, and the GPU's number if it is one's.
 struct memory_place {
