@@ -27,6 +27,19 @@ Function driver_function(char const* name) {
   return reinterpret_cast<Function>(address);
 }
 
+/// Lets this thread wait, and take and give back memory, while it, or in another mode another one,
+/// captures a stream.
+class beside_captures {
+ public:
+  beside_captures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  beside_captures(beside_captures const&) = delete;
+  beside_captures& operator=(beside_captures const&) = delete;
+  ~beside_captures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 /// Throws `bad_argument` if there is no such device.
 inline void check_device(int device) {
   int count = 0;

@@ -9,6 +9,7 @@
 
 namespace quarry {
 
+using cuda::beside_captures;
 using cuda::check_device;
 using cuda::on_device;
 
@@ -35,24 +36,23 @@ void refuse_more_than_256(bytes alignment, char const* resource) {
 /// Where CUDA says that memory lies, of which it does not know pageable memory; nothing if the
 /// process does not use CUDA.
 std::optional<memory_place> place_known_to_cuda(void const* memory) {
-  using query = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+  using query = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
   static query const ask = []() -> query {
     try {
-      return cuda::driver_function<query>("cuPointerGetAttribute");
+      return cuda::driver_function<query>("cuPointerGetAttributes");
     } catch (resource_failed const&) {  // there is no driver
       return nullptr;
     }
   }();
-  if (ask == nullptr) return std::nullopt;
-  auto const address = reinterpret_cast<CUdeviceptr>(memory);
   unsigned type = 0, is_managed = 0;
   int device = 0;
-  CUresult const found = ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
-  if (found == CUDA_ERROR_INVALID_VALUE) return memory_place{};
-  if (found != CUDA_SUCCESS ||
-      ask(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != CUDA_SUCCESS ||
-      ask(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS)
+  CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  void* answers[] = {&type, &is_managed, &device};
+  if (ask == nullptr ||
+      ask(3, wanted, answers, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS)
     return std::nullopt;
+  if (type == 0) return memory_place{};  // it does not know it
   if (is_managed != 0) return memory_place{memory_kind::managed};
   if (type == CU_MEMORYTYPE_HOST) return memory_place{memory_kind::pinned};
   return memory_place{memory_kind::device, static_cast<std::uint8_t>(device)};
@@ -84,12 +84,14 @@ device_resource::device_resource(int device) : device_{device} { check_device(de
 void* device_resource::allocate(bytes size, bytes alignment) {
   refuse_more_than_256(alignment, "device_resource");
   on_device const here{device_};
+  beside_captures const allowed;
   void* result = nullptr;
   auto const found = cudaMalloc(&result, at_least_one(size));
   return checked(found, result, "device_resource", size);
 }
 void device_resource::deallocate(void* pointer, bytes, bytes) noexcept {
   on_device const here{device_};
+  beside_captures const allowed;
   cudaFree(pointer);
 }
 
@@ -119,20 +121,28 @@ pinned_resource::pinned_resource() { check_device(0); }
 
 void* pinned_resource::allocate(bytes size, bytes alignment) {
   refuse_more_than_256(alignment, "pinned_resource");
+  beside_captures const allowed;
   void* result = nullptr;
   auto const found = cudaMallocHost(&result, at_least_one(size));
   return checked(found, result, "pinned_resource", size);
 }
-void pinned_resource::deallocate(void* pointer, bytes, bytes) noexcept { cudaFreeHost(pointer); }
+void pinned_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  beside_captures const allowed;
+  cudaFreeHost(pointer);
+}
 
 managed_resource::managed_resource() { check_device(0); }
 
 void* managed_resource::allocate(bytes size, bytes alignment) {
   refuse_more_than_256(alignment, "managed_resource");
+  beside_captures const allowed;
   void* result = nullptr;
   auto const found = cudaMallocManaged(&result, at_least_one(size), cudaMemAttachGlobal);
   return checked(found, result, "managed_resource", size);
 }
-void managed_resource::deallocate(void* pointer, bytes, bytes) noexcept { cudaFree(pointer); }
+void managed_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  beside_captures const allowed;
+  cudaFree(pointer);
+}
 
 }  // namespace quarry

@@ -19,6 +19,24 @@ bool is_being_captured(cudaStream_t one) {
   return found == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/// Of a stream that is no legacy default stream; if it is the thread's own, of the current device.
+stream_identity identity_here(cudaStream_t on) {
+  unsigned long long number = 0;  // the driver counts from one on
+  if (is_being_captured(on)) {    // to ask for its number would end that
+    constexpr std::uint64_t is_capture = std::uint64_t{1} << 62;
+    cudaStreamCaptureStatus capture{};
+    cuda::check(cudaStreamGetCaptureInfo(on, &capture, &number), "cudaStreamGetCaptureInfo");
+    return {is_capture | number, reinterpret_cast<std::uint64_t>(on)};
+  }
+  static auto const stream_id =
+      cuda::driver_function<CUresult (*)(CUstream, unsigned long long*)>("cuStreamGetId");
+  CUresult const found = stream_id(on, &number);
+  if (found != CUDA_SUCCESS)
+    throw bad_argument{"cuda_streams: no stream has this handle (cuStreamGetId: " +
+                       std::to_string(static_cast<int>(found)) + ")"};
+  return {number};
+}
+
 /// The thread may have done nothing on this GPU yet.
 void make_context(int device) {
   static auto const current = cuda::driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
@@ -26,18 +44,6 @@ void make_context(int device) {
   CUcontext context = nullptr;
   if (current(&context) != CUDA_SUCCESS || context == nullptr) cudaFree(nullptr);
 }
-
-/// Lets this thread wait while it, or in another mode another one, captures a stream.
-class waiting_is_allowed {
- public:
-  waiting_is_allowed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  waiting_is_allowed(waiting_is_allowed const&) = delete;
-  waiting_is_allowed& operator=(waiting_is_allowed const&) = delete;
-  ~waiting_is_allowed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 }  // namespace
 
@@ -48,29 +54,11 @@ cuda_streams::~cuda_streams() {
 }
 
 stream_identity cuda_streams::identity(stream on) const {
-  // the driver counts from one on
-  constexpr stream_identity of_legacy = ~stream_identity{0}, is_capture = stream_identity{1} << 62;
-  if (on == nullptr || on == cudaStreamLegacy) return of_legacy;
-  if (on == cudaStreamPerThread) make_context(device_);  // else the thread has no such stream yet
-  static auto const stream_id =
-      cuda::driver_function<CUresult (*)(CUstream, unsigned long long*)>("cuStreamGetId");
-  unsigned long long result = 0;
-  if (is_being_captured(on)) {  // to ask for its number would end that
-    cudaStreamCaptureStatus capture{};
-    cuda::check(cudaStreamGetCaptureInfo(on, &capture, &result), "cudaStreamGetCaptureInfo");
-    return is_capture | result;
-  }
-  CUresult found = CUDA_SUCCESS;
-  if (on == cudaStreamPerThread) {
-    cuda::on_device const here{device_};
-    found = stream_id(on, &result);
-  } else {
-    found = stream_id(on, &result);
-  }
-  if (found != CUDA_SUCCESS)
-    throw bad_argument{"cuda_streams: no stream has this handle (cuStreamGetId: " +
-                       std::to_string(static_cast<int>(found)) + ")"};
-  return result;
+  if (on == nullptr || on == cudaStreamLegacy) return {~std::uint64_t{0}};
+  if (on != cudaStreamPerThread) return identity_here(on);
+  make_context(device_);  // else the thread has no such stream yet
+  cuda::on_device const here{device_};
+  return identity_here(on);
 }
 
 cuda_streams::event cuda_streams::record(stream on) {
@@ -99,22 +87,22 @@ void cuda_streams::wait(stream later, event const& earlier) {
 }
 
 bool cuda_streams::is_done(event const& one) noexcept {
-  waiting_is_allowed const allowed;
+  cuda::beside_captures const allowed;
   cudaError_t const found = cudaEventQuery(one.handle);
   if (found == cudaErrorNotReady) cudaGetLastError();  // is not to be taken for a later call's
   return found == cudaSuccess;
 }
 
 void cuda_streams::finish(event const& one) noexcept {
-  waiting_is_allowed const allowed;
+  cuda::beside_captures const allowed;
   if (cudaEventSynchronize(one.handle) != cudaSuccess) cudaGetLastError();
 }
 
-void cuda_streams::finish(stream one) noexcept {
+bool cuda_streams::finish(stream one) noexcept {
   cuda::on_device const here{device_};
-  if (cudaStreamSynchronize(one) == cudaSuccess) return;
+  if (cudaStreamSynchronize(one) == cudaSuccess) return true;
   cudaGetLastError();
-  if (cudaDeviceSynchronize() != cudaSuccess) cudaGetLastError();
+  return finish_all();
 }
 
 bool cuda_streams::finish_all() noexcept {

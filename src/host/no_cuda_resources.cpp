@@ -47,7 +47,7 @@ cuda_streams::event cuda_streams::record(stream) { refuse("cuda_streams"); }
 void cuda_streams::wait(stream, event const&) { refuse("cuda_streams"); }
 bool cuda_streams::is_done(event const&) noexcept { return true; }
 void cuda_streams::finish(event const&) noexcept {}
-void cuda_streams::finish(stream) noexcept {}
+bool cuda_streams::finish(stream) noexcept { return true; }
 bool cuda_streams::finish_all() noexcept { return true; }
 void cuda_streams::drop(event&) noexcept {}
 

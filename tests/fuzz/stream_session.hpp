@@ -166,7 +166,7 @@ class stream_session {
   /// has is the heir's from now on, which waits for it; or the new stream's, after the host waited.
   void end_stream(std::uint32_t gone, std::uint32_t heir) {
     if (heir == gone) {
-      order_.finish(gone);
+      (void)order_.finish(gone);
     } else {
       auto done = order_.record(gone);
       order_.wait(heir, done);

@@ -230,6 +230,54 @@ TEST(CudaStreams, LeavesACaptureAlone) {
     ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
   }
 }
+
+TEST(CudaStreams, KeepsStreamsApartThatOneCaptureHas) {
+  two_streams const streams;
+  auto const [first, second] = streams.handles;
+  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
+  cudaEvent_t forked = nullptr, joined = nullptr;
+  ASSERT_EQ(cudaEventCreate(&forked), cudaSuccess);
+  ASSERT_EQ(cudaEventCreate(&joined), cudaSuccess);
+  from.deallocate(from.allocate(1_MiB, first), first);
+  ASSERT_EQ(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(forked, first), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(second, forked, 0), cudaSuccess);
+  void* const one = from.allocate(1_MiB, first);
+  EXPECT_TRUE(from.deallocate(one, first));
+  void* const other = from.allocate(1_MiB, second);
+  EXPECT_NE(other, one) << "nothing in the graph orders the two";
+  EXPECT_TRUE(from.deallocate(other, second));
+  EXPECT_EQ(from.allocate(1_MiB, first), one);
+  EXPECT_TRUE(from.deallocate(one, first));
+  ASSERT_EQ(cudaEventRecord(joined, second), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(first, joined, 0), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(first, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  cudaEventDestroy(forked);
+  cudaEventDestroy(joined);
+}
+
+TEST(CudaStreams, GrowsWhileAStreamIsBeingCaptured) {
+  for (auto const mode : {cudaStreamCaptureModeRelaxed, cudaStreamCaptureModeThreadLocal,
+                          cudaStreamCaptureModeGlobal}) {
+    two_streams const streams;
+    auto const [captured, other] = streams.handles;
+    device_pool from{
+        device_resource{}, cuda_streams{}, {.first_block = 1_MiB, .next_block = 1_MiB}};
+    ASSERT_EQ(cudaStreamBeginCapture(captured, mode), cudaSuccess);
+    void* const one = from.allocate(8_MiB, captured);
+    void* const two = from.allocate(8_MiB, other);
+    ASSERT_EQ(cudaMemsetAsync(one, 3, 8_MiB, captured), cudaSuccess);
+    EXPECT_TRUE(from.deallocate(one, captured));
+    EXPECT_TRUE(from.deallocate(two, other));
+    device_resource plain;
+    plain.deallocate(plain.allocate(1_MiB, 256), 1_MiB, 256);
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  }
+}
 #endif
 
 }  // namespace

@@ -70,7 +70,7 @@ class simulated_streams {
 
   [[nodiscard]] stream_identity identity(stream on) const {
     if (on == not_a_stream) throw bad_argument{"not a stream"};
-    return world_->identity(on);
+    return {world_->identity(on)};
   }
   /// Stands for what `thread` says.
   static constexpr stream of_thread = 997;
@@ -99,8 +99,10 @@ class simulated_streams {
     return true;
   }
   void finish(event const& one) noexcept { join(world_->everywhere, one.after); }
-  void finish(stream one) noexcept {
+  [[nodiscard]] bool finish(stream one) noexcept {
+    if (world_->is_capturing) return false;
     join(world_->everywhere, world_->clocks[world_->identity(one)]);
+    return true;
   }
   [[nodiscard]] bool finish_all() noexcept {
     if (world_->is_capturing) return false;

@@ -30,7 +30,7 @@ TEST(StreamOrder, OfSimulatedStreamsIsThatOfTheirEvents) {
   order.wait(2, done);
   EXPECT_TRUE(order.world().is_before(1, before, 2));
   EXPECT_FALSE(order.world().is_before(1, after, 2));
-  order.finish(1u);
+  EXPECT_TRUE(order.finish(1u));
   EXPECT_TRUE(order.world().is_before(1, after, 3));
   order.drop(done);
   EXPECT_EQ(order.world().live_events, 0u);

@@ -260,6 +260,41 @@ TEST_F(StreamPool, RefusesADoubleFreeAndWhatIsNotItsOwn) {
   EXPECT_THROW((void)make({.alignment = 24}), bad_argument);
 }
 
+TEST_F(StreamPool, KeepsForItsStreamWhatCannotBeWaitedFor) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  void* const one = from.allocate(1_MiB, 1);
+  auto const used = world().tick(1);
+  world().never_records = 1;
+  world().is_capturing = true;
+  EXPECT_TRUE(from.deallocate(one, 1));
+  from.share(1);
+  EXPECT_THROW((void)from.allocate(1_MiB, 2), out_of_memory);
+  EXPECT_EQ(from.allocate(1_MiB, 1), one) << "its own stream needs no wait";
+  EXPECT_TRUE(from.deallocate(one, 1));
+  world().is_capturing = false;
+  EXPECT_EQ(from.allocate(1_MiB, 2), one);
+  EXPECT_TRUE(world().is_before(1, used, 2));
+  EXPECT_TRUE(from.audit().empty());
+}
+
+TEST_F(StreamPool, KeepsFromAllWhatNoStreamIsKnownFor) {
+  constexpr auto stranger = simulated_streams::not_a_stream;
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  void* const one = from.allocate(1_MiB, 1);
+  auto const used = world().tick(stranger);
+  world().never_records = stranger;
+  world().is_capturing = true;
+  EXPECT_TRUE(from.deallocate(one, stranger));
+  EXPECT_FALSE(from.deallocate(one, stranger));
+  for (std::uint32_t const stream : {1u, 2u})
+    EXPECT_THROW((void)from.allocate(1_MiB, stream), out_of_memory);
+  EXPECT_EQ(from.counts().held, 1_MiB);
+  world().is_capturing = false;
+  EXPECT_EQ(from.allocate(1_MiB, 2), one);
+  EXPECT_TRUE(world().is_before(stranger, used, 2));
+  EXPECT_TRUE(from.audit().empty());
+}
+
 TEST_F(StreamPool, ServesMoreAlignmentThanItsOwnInTheOrderOfStreams) {
   auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
   void* const one = from.allocate(1000, 64_KiB, 1);

@@ -67,8 +67,10 @@ class cuda_memory_resource {
   [[nodiscard]] void* allocate_sync(std::size_t size, std::size_t alignment = default_alignment) {
     std::lock_guard const held{from_->mutex};
     void* const result = from_->pool.allocate(size, alignment, cuda_stream{});
-    from_->pool.order().finish(cuda_stream{});
-    return result;
+    if (from_->pool.order().finish(cuda_stream{})) return result;
+    (void)from_->pool.deallocate(result, cuda_stream{});
+    throw resource_failed{"cuda_memory_resource: allocate_sync",
+                          "what the default stream has cannot be waited for now"};
   }
   /// Nothing may use it any more.
   void deallocate_sync(void* memory, std::size_t, std::size_t = default_alignment) noexcept {

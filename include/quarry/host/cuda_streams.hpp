@@ -19,7 +19,7 @@ namespace quarry {
 /// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU, cudaStreamPerThread
 /// the calling thread's default stream. A program compiled with per-thread default streams must
 /// name that: the library, which is not, takes `nullptr` for the legacy one. A stream counts as
-/// another one while it is being captured, since nobody may ask which it is.
+/// another one while it is being captured, in each capture, since nobody may ask which it is.
 class QUARRY_API cuda_streams {
  public:
   using stream = cuda_stream;
@@ -46,7 +46,7 @@ class QUARRY_API cuda_streams {
   void wait(stream later, event const& earlier);
   [[nodiscard]] bool is_done(event const& one) noexcept;
   void finish(event const& one) noexcept;
-  void finish(stream one) noexcept;
+  [[nodiscard]] bool finish(stream one) noexcept;
   [[nodiscard]] bool finish_all() noexcept;
   void drop(event& one) noexcept;
 

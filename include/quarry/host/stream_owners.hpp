@@ -32,7 +32,8 @@ class stream_owners {
     std::uint64_t waited = 0;                            // for the events up to this one
   };
   /// `pieces` outlives it.
-  stream_owners(Order order, owned_fitting& pieces) : order_{std::move(order)}, pieces_{pieces} {}
+  stream_owners(Order order, owned_fitting& pieces)
+      : order_{std::move(order)}, pieces_{pieces}, nobody_{*pieces.add_owner()} {}
   stream_owners(stream_owners const&) = delete;
   stream_owners& operator=(stream_owners const&) = delete;
   ~stream_owners() { drop_events(); }
@@ -61,6 +62,22 @@ class stream_owners {
     if (its.uncovered > most_uncovered()) cover(on, its);
   }
 
+  /// Whose a piece is that is given back on a stream of which nothing can be kept: once what `on`
+  /// has now is done everybody's; nobody's, until all streams are waited for, if that cannot be
+  /// waited for.
+  [[nodiscard]] std::uint32_t owner_without_stream(stream on) noexcept {
+    try {
+      auto now = order_.record(on);
+      order_.finish(now);
+      order_.drop(now);
+      return 0;
+    } catch (bad_argument const&) {  // it is being captured
+      return nobody_;
+    } catch (...) {
+      return order_.finish(on) ? 0 : nobody_;
+    }
+  }
+
   /// Of what all may have: `on` waits for who used it, unless that is done. Leaves it alone if
   /// waiting fails.
   [[nodiscard]] std::uint64_t allocate_common(stream on, state& its, sizes both) {
@@ -82,7 +99,8 @@ class stream_owners {
   }
 
   /// Records an event for what `on`, which is there at this moment, gave back; not while it is
-  /// being captured. If no event can be had, the stream is waited for. `its` is what the handle
+  /// being captured. If no event can be had, the stream is waited for; if that cannot be, what it
+  /// gave back stays its own. `its` is what the handle
   /// stood for when it last came.
   void cover(stream on, state& its) noexcept {
     if (!pieces_.has_recent(its.owner)) {
@@ -102,7 +120,7 @@ class stream_owners {
     } catch (bad_argument const&) {
       return;
     } catch (...) {
-      order_.finish(on);
+      if (!order_.finish(on)) return;
     }
     its.uncovered = 0;
     pieces_.cover(its.owner);
@@ -134,6 +152,8 @@ class stream_owners {
   bool settle_all() noexcept {
     if (!wait_for_all()) return false;
     drop_events();
+    pieces_.cover(nobody_);
+    pieces_.share(nobody_);
     for (auto& [who, its] : streams_) {
       its.uncovered = 0;
       pieces_.cover(its.owner);
@@ -144,9 +164,10 @@ class stream_owners {
   /// Waits for all who used what is free: for events where there are some. To wait for all streams
   /// would end a capture, of any thread, so that is done only if it must be. False if it cannot be.
   bool wait_for_all() noexcept {
-    bool const is_covered = std::none_of(streams_.begin(), streams_.end(), [&](auto const& each) {
-      return pieces_.has_recent(each.second.owner);
-    });
+    bool const is_covered = !pieces_.has_recent(nobody_) &&
+                            std::none_of(streams_.begin(), streams_.end(), [&](auto const& each) {
+                              return pieces_.has_recent(each.second.owner);
+                            });
     if (!is_covered && order_.finish_all()) return true;
     for (auto const& each : unfinished_) order_.finish(each.done);
     for (auto const& [who, its] : streams_) {
@@ -168,7 +189,7 @@ class stream_owners {
   /// of those that are gone nothing must be left that keeps them in mind.
   static constexpr std::size_t most_streams = 4096, least_to_forget = 64;
 
-  using state_map = std::unordered_map<stream_identity, state>;
+  using state_map = std::unordered_map<stream_identity, state, stream_identity::hash>;
   /// What may still use what is common.
   struct unfinished {
     typename Order::event done;
@@ -190,7 +211,7 @@ class stream_owners {
     } else {
       auto const added = pieces_.add_owner();
       if (!added)
-        throw out_of_memory{"stream_pool", 0, "8191 streams have memory that they gave back"};
+        throw out_of_memory{"stream_pool", 0, "8190 streams have memory that they gave back"};
       unused_owners_.push_back(owner = *added);
     }
     auto const result = streams_.emplace(who, state{owner}).first;
@@ -254,6 +275,7 @@ class stream_owners {
 
   Order order_;
   owned_fitting& pieces_;
+  std::uint32_t nobody_;  // owner of what nobody knows when it is free
   state_map streams_;
   typename state_map::value_type* last_ = nullptr;  // who asked last, and its handle then
   stream last_handle_{};

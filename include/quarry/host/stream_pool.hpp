@@ -119,14 +119,16 @@ class stream_pool {
     if (its == nullptr) {
       try {
         its = &streams_.of(on);
-      } catch (...) {
-        // No memory for a stream that is new here, or no stream: what it has is waited for, and the
-        // piece is everybody's.
-        streams_.order().finish(on);
+      } catch (...) {  // no memory for a stream that is new here, or no stream
       }
     }
-    auto const gone = strategy_.deallocate(its == nullptr ? 0 : its->owner, begin,
-                                           [&] { ledger_->forget(begin); });
+    if (its == nullptr && !strategy_.size_of(begin)) {
+      ++refused_;
+      return false;
+    }
+    auto const gone =
+        strategy_.deallocate(its == nullptr ? streams_.owner_without_stream(on) : its->owner, begin,
+                             [&] { ledger_->forget(begin); });
     if (!gone) {
       ++refused_;
       return false;
