@@ -16,6 +16,10 @@
 #include "quarry/host/pool.hpp"
 #include "quarry/host/stitched_pool.hpp"
 
+#ifdef __CUDACC__
+#include "quarry/host/cuda_memory_resource.cuh"
+#endif
+
 #include <memory_resource>
 
 namespace {
@@ -59,6 +63,39 @@ struct quarry_stitched : our_stitched_pool<quarry::fitting<quarry::lowest_best_f
 struct quarry_stitched_fast_fit : our_stitched_pool<quarry::fast_fit> {
   static constexpr char const* name = "quarry-stitched-fast-fit";
 };
+
+#ifdef __CUDACC__
+/// A stream without work, which outlives the pool that is asked for its memory.
+struct idle_stream {
+  cudaStream_t handle = nullptr;
+  idle_stream() {
+    quarry::simt::check_cuda(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking),
+                             "cudaStreamCreateWithFlags");
+  }
+  idle_stream(idle_stream const&) = delete;
+  idle_stream& operator=(idle_stream const&) = delete;
+  ~idle_stream() { cudaStreamDestroy(handle); }
+};
+struct quarry_stream_pool {
+  static constexpr char const* name = "quarry-stream";
+  idle_stream on;
+  quarry::stream_pool<quarry::device_resource, quarry::cuda_streams> from{quarry::device_resource{},
+                                                                          quarry::cuda_streams{}};
+  void* allocate(bytes size) { return from.allocate(size, on.handle); }
+  void deallocate(void* pointer, bytes) { from.deallocate(pointer, on.handle); }
+};
+/// The same with a lock, as threads share it.
+struct quarry_cuda_mr {
+  static constexpr char const* name = "quarry-cuda-mr";
+  idle_stream on;
+  quarry::cuda_device_memory::owner owner{quarry::device_resource{}, quarry::cuda_streams{}};
+  quarry::cuda_device_memory from{owner};
+  void* allocate(bytes size) { return from.allocate_async(size, alignment, on.handle); }
+  void deallocate(void* pointer, bytes size) {
+    from.deallocate_async(pointer, size, alignment, on.handle);
+  }
+};
+#endif
 
 /// A resource without a pool.
 template <class Resource>
@@ -111,6 +148,8 @@ void for_all(Body body) {
   body.template operator()<quarry_stitched>();
   body.template operator()<quarry_stitched_fast_fit>();
 #ifdef __CUDACC__
+  body.template operator()<quarry_stream_pool>();
+  body.template operator()<quarry_cuda_mr>();
   body.template operator()<cuda_malloc_async>();
   body.template operator()<cuda_malloc>();
 #else

@@ -183,6 +183,8 @@ POOL_NAMES = {
     "quarry-lowest-best-fit": "pool, lowest best fit",
     "quarry-stitched": "stitched pool, lowest best fit",
     "quarry-stitched-fast-fit": "stitched pool, fast_fit",
+    "quarry-stream": "stream pool, a stream without work",
+    "quarry-cuda-mr": "the same with a lock, as `cuda::mr` resource",
     "quarry-arenas": "**a pool for each thread** (`thread_arenas`)",
     "quarry-synchronized": "one pool with a lock (`synchronized_resource`)",
 } | {name: text for name, text in HOST_NAMES.items() if name != "quarry"}
