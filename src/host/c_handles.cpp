@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,11 @@ struct handles_at_fork {
     all().mutex.unlock();
   }
   static void in_child() {
-    for_each([](handle_slot& slot) { slot.visitors.store(0, std::memory_order_relaxed); });
+    for_each([](handle_slot& slot) {
+      slot.visitors.store(0, std::memory_order_relaxed);
+      // a thread that the child does not have may have been looking at what is not there
+      if (slot.handle == 0) new (&slot.mutex) std::mutex;
+    });
     in_parent();
   }
 

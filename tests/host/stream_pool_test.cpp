@@ -311,6 +311,21 @@ TEST_F(StreamPool, ServesMoreAlignmentThanItsOwnInTheOrderOfStreams) {
   EXPECT_EQ(from.counts().live, 0u);
 }
 
+TEST_F(StreamPool, TrimsNothingThatItsStreamMayStillUse) {
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});
+  auto* const one = static_cast<char*>(from.allocate(32_KiB, 1));  // too little for an event
+  auto const used = world().tick(1);
+  from.deallocate(one, 1);
+  void* const two = from.allocate(16_KiB, 16_KiB, 1);
+  for (bytes i = 0; i < (1_MiB - 16_KiB) / 1_KiB; ++i) {
+    auto* const each = static_cast<char*>(from.allocate(1_KiB, 2));
+    bool const was_used = each >= one && each < one + 32_KiB;
+    ASSERT_TRUE(!was_used || world().is_before(1, used, 2)) << each - one;
+  }
+  from.deallocate(two, 1);
+  EXPECT_TRUE(from.audit().empty());
+}
+
 TEST_F(StreamPool, GivesBlocksBackOnceTheirUsersAreDone) {
   auto& from = make();
   void* const one = from.allocate(100, 1);
@@ -389,7 +404,9 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
         bytes const size = 256 * (1 + random() % (random() % 4 == 0 ? 400 : 20));
         std::uint64_t begin = 0;
         try {
-          begin = reinterpret_cast<std::uint64_t>(from.allocate(size, on));
+          bytes const alignment = 256 << (random() % 4 == 0 ? random() % 5 : 0);
+          begin = reinterpret_cast<std::uint64_t>(from.allocate(size, alignment, on));
+          ASSERT_EQ(begin % alignment, 0u);
         } catch (out_of_memory const&) {
           ASSERT_GT(in_use + size, 256_KiB) << "seed " << seed;
           continue;

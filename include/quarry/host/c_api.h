@@ -8,10 +8,13 @@
  * closed gives QUARRY_DESTROYED. A call on a handle of another kind, on what is no handle, or on
  * null gives QUARRY_BAD_ARGUMENT. Both change nothing, and quarry_last_error says which handle it
  * is and what it is. To destroy or to close waits for the calls that are under way on the handle;
- * later ones get QUARRY_DESTROYED. A process has at most 2^20 handles at a time.
+ * later ones get QUARRY_DESTROYED. A process has at most 2^20 handles at a time. Where a program
+ * and its plugins have copies of this library, a handle is for calls of the copy that made it.
  *
  * A fork waits for calls on pools that are under way. The child has the same handles, and may use
- * and destroy them. */
+ * and destroy those of QUARRY_HOST pools and of segments. A file's pages are shared with the
+ * parent, whose pool does not know what the child's gives; and CUDA does not work in a child. Where
+ * there are several copies of this library, a program must not fork while threads are in calls. */
 #ifndef QUARRY_HOST_C_API_H
 #define QUARRY_HOST_C_API_H
 

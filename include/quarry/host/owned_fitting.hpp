@@ -36,10 +36,12 @@ class owned_fitting {
   }
 
   /// A piece of what the owner has; 0 if nothing of that fits. Throws std::bad_alloc if there is no
-  /// memory for bookkeeping. O(1).
-  [[nodiscard]] std::uint64_t allocate(std::uint32_t whose, sizes size) {
+  /// memory for bookkeeping. O(1). For who will `trim` the piece, nothing that was given back since
+  /// it was last covered will do: its parts could be made common.
+  [[nodiscard]] std::uint64_t allocate(std::uint32_t whose, sizes size,
+                                       bool will_be_trimmed = false) {
     owner& mine = *owners_[whose];
-    piece_id id = mine.recent->take(pieces_, size.rounded);
+    piece_id id = will_be_trimmed ? no_piece : mine.recent->take(pieces_, size.rounded);
     if (id == no_piece) id = mine.aside->take(pieces_, size.rounded);
     if (id != no_piece) {
       auto const again = pieces_.set_in_use_again(id, size.asked);
@@ -52,7 +54,8 @@ class owned_fitting {
     remove_free(id);
     return take(whose, id, size);
   }
-  /// As fitting's, of a piece that `allocate` gave to `whose`: the rest is that owner's.
+  /// As fitting's, of a piece that `allocate` gave to `whose` to be trimmed: the rest is that
+  /// owner's, as what is covered.
   [[nodiscard]] std::uint64_t trim(std::uint32_t whose, std::uint64_t begin, sizes size,
                                    bytes alignment) {
     auto const found = pieces_.find(begin);

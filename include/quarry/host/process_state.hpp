@@ -10,10 +10,14 @@
 #include <version>
 
 /// The symbol of what is shared. Raise the number whenever a type of `process_state`, `ledger`,
-/// `process_lists` or lasting memory changes: copies of another layout then share nothing. The two
-/// C++ libraries differ in layout, too.
+/// `process_lists` or lasting memory changes: copies of another layout then share nothing. The C++
+/// libraries, and libstdc++'s modes, differ in layout, too.
 #ifdef _LIBCPP_VERSION
 #define QUARRY_PROCESS_STATE "quarry_process_state_1_libcxx"
+#elif defined(_GLIBCXX_DEBUG)
+#define QUARRY_PROCESS_STATE "quarry_process_state_1_debug"
+#elif defined(_GLIBCXX_USE_CXX11_ABI) && _GLIBCXX_USE_CXX11_ABI == 0
+#define QUARRY_PROCESS_STATE "quarry_process_state_1_old_abi"
 #else
 #define QUARRY_PROCESS_STATE "quarry_process_state_1"
 #endif

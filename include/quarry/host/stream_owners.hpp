@@ -69,8 +69,9 @@ class stream_owners {
     try {
       auto now = order_.record(on);
       order_.finish(now);
+      bool const is_done = order_.is_done(now);
       order_.drop(now);
-      return 0;
+      return is_done ? 0 : nobody_;
     } catch (bad_argument const&) {  // it is being captured
       return nobody_;
     } catch (...) {

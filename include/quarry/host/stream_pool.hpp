@@ -97,7 +97,7 @@ class stream_pool {
     auto const both = sizes_for(size);
     if (size > most_bytes_at_once - room) refuse(size);
     state& its = streams_.of(on);
-    std::uint64_t const begin = allocate_piece(on, its, {size, both.rounded + room});
+    std::uint64_t const begin = allocate_piece(on, its, {size, both.rounded + room}, true);
     try {
       strategy_.reserve();
     } catch (...) {
@@ -210,9 +210,10 @@ class stream_pool {
     return {size, size == 0 ? options_.alignment : (size + mask) & ~mask};
   }
 
-  [[nodiscard]] std::uint64_t allocate_piece(stream on, state& its, sizes both) {
-    std::uint64_t const begin = strategy_.allocate(its.owner, both);
-    return begin != 0 ? begin : allocate_slowly(on, its, both);
+  [[nodiscard]] std::uint64_t allocate_piece(stream on, state& its, sizes both,
+                                             bool will_be_trimmed = false) {
+    std::uint64_t const begin = strategy_.allocate(its.owner, both, will_be_trimmed);
+    return begin != 0 ? begin : allocate_slowly(on, its, both, will_be_trimmed);
   }
   [[nodiscard]] void* counted(std::uint64_t begin, bytes size) {
     live_ += size;
@@ -221,9 +222,11 @@ class stream_pool {
     return reinterpret_cast<void*>(begin);
   }
 
-  [[gnu::noinline]] std::uint64_t allocate_slowly(stream on, state& its, sizes both) {
+  [[gnu::noinline]] std::uint64_t allocate_slowly(stream on, state& its, sizes both,
+                                                  bool will_be_trimmed) {
     if (strategy_.merge_aside(its.owner)) {
-      if (std::uint64_t const begin = strategy_.allocate(its.owner, both)) return begin;
+      if (std::uint64_t const begin = strategy_.allocate(its.owner, both, will_be_trimmed))
+        return begin;
     }
     if (std::uint64_t const begin = streams_.allocate_common(on, its, both)) return begin;
     if (options_.grows_first) {
