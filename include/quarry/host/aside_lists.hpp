@@ -4,8 +4,8 @@
 #include "quarry/core/bits.hpp"
 #include "quarry/host/pieces.hpp"
 
-#include <algorithm>
 #include <array>
+#include <utility>
 
 namespace quarry {
 
@@ -27,7 +27,6 @@ class aside_lists {
     std::uint32_t const list = list_of(size >> unit_shift_);
     one.link_next = heads_[list];
     heads_[list] = id;
-    groups_ |= word{1} << list / lists_of_group;
     ++count_;
   }
 
@@ -56,18 +55,15 @@ class aside_lists {
     return id;
   }
 
-  /// Empties all lists; calls `each(id)` for what was in them.
+  /// Empties all lists; calls `each(id)` for what was in them. O(lists), if there is any.
   template <class Each>
   void take_all(piece_table& table, Each const& each) {
-    for (; groups_ != 0; groups_ &= groups_ - 1) {
-      std::uint32_t const first = lowest_one(groups_) * lists_of_group;
-      for (std::uint32_t list = first; list < std::min(first + lists_of_group, lists); ++list) {
-        for (piece_id id = heads_[list], next = no_piece; id != no_piece; id = next) {
-          next = table[id].link_next;
-          --count_;
-          each(id);
-        }
-        heads_[list] = no_piece;
+    for (std::uint32_t list = 0; count_ != 0; ++list) {
+      for (piece_id id = std::exchange(heads_[list], no_piece); id != no_piece;) {
+        piece_id const next = table[id].link_next;
+        --count_;
+        each(id);
+        id = next;
       }
     }
   }
@@ -75,8 +71,6 @@ class aside_lists {
  private:
   static constexpr std::uint32_t step_bits = 5;
   static constexpr std::uint32_t lists = ((65 - step_bits) << step_bits) + 1;
-  static constexpr std::uint32_t lists_of_group = 32;
-  static_assert(lists / lists_of_group < bits_per_word);
 
   /// The list of a piece: below 64 units one for each size, from there on 32 for each power of two.
   [[nodiscard]] static std::uint32_t list_of(bytes units) {
@@ -84,7 +78,6 @@ class aside_lists {
     return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
   }
   std::array<piece_id, lists> heads_;
-  word groups_ = 0;  // where lists may have any
   std::size_t count_ = 0;
   std::uint32_t unit_shift_;
 };

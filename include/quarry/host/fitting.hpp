@@ -46,11 +46,11 @@ class fitting {
     explicit operator bool() const { return rounded != 0; }
   };
 
-  /// Where a piece begins that was set aside and serves `size`; 0 if there is none.
-  [[nodiscard]] std::uint64_t allocate_from_aside(sizes size) {
-    if constexpr (!SetsAside) return 0;
+  /// Where a piece begins that was set aside and serves `size`; nothing if there is none.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_from_aside(sizes size) {
+    if constexpr (!SetsAside) return std::nullopt;
     piece_id const id = aside_.take(pieces_, size.rounded);
-    if (id == no_piece) return 0;
+    if (id == no_piece) return std::nullopt;
     auto const again = pieces_.set_in_use_again(id, size.asked);
     in_use_ += again.size;
     return again.begin;
@@ -59,7 +59,7 @@ class fitting {
   /// A piece of `size.rounded` bytes, or nothing: then a block is needed. Throws std::bad_alloc if
   /// there is no memory for bookkeeping.
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
-    if (std::uint64_t const begin = allocate_from_aside(size)) return begin;
+    if (auto const begin = allocate_from_aside(size)) return begin;
     return allocate_from_free(size);
   }
   /// The same, for who has asked for what was set aside.
@@ -118,16 +118,16 @@ class fitting {
     if (blocks_.size() + 3 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
-  /// Sets aside what `allocate` gave. Its size; or none, and nothing is changed, if it takes more
-  /// than that: `deallocate`, then.
-  sizes deallocate_aside(std::uint64_t begin) {
-    if (!SetsAside || !sets_aside_) return {};
+  /// Sets aside what `allocate` gave. What was asked for; or nothing, and nothing is changed, if it
+  /// takes more than that: `deallocate`, then.
+  [[nodiscard]] std::optional<bytes> deallocate_aside(std::uint64_t begin) {
+    if (!SetsAside || !sets_aside_) return std::nullopt;
     auto const found = pieces_.find(begin);
-    if (found.id == no_piece) return {};
+    if (found.id == no_piece) return std::nullopt;
     auto& piece = pieces_[found.id];
     auto const state = piece.get();
-    if (state.has_flags()) return {};
-    return put_aside(piece, found, state);
+    if (state.has_flags()) return std::nullopt;
+    return put_aside(piece, found, state).asked;
   }
   /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not
   /// in use. Calls `on_noted()` if it had a note.

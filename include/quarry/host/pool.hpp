@@ -92,9 +92,8 @@ class QUARRY_POISONS pool {
   /// O(1), or as the strategy says, as long as something fits.
   [[nodiscard]] void* allocate(bytes size) {
     auto const both = sizes_for(size);
-    std::uint64_t begin = strategy_.allocate_from_aside(both);
-    if (begin == 0) begin = allocate_slowly(both);
-    return counted(begin, size);
+    if (auto const begin = strategy_.allocate_from_aside(both)) return counted(*begin, size);
+    return counted(allocate_slowly(both), size);
   }
   /// At a multiple of `alignment`, a power of two, which may be more than the options say: then as
   /// much more must be free in one piece. Throws `bad_argument` too.
@@ -106,11 +105,17 @@ class QUARRY_POISONS pool {
   /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a
   /// count, if it is not in use.
   bool deallocate(void* pointer) noexcept {
+    if (try_deallocate(pointer)) return true;
+    ++refused_;
+    return false;
+  }
+  /// The same without a count, for who has several pools, of which one may have it in use.
+  [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
-    auto const gone = strategy_.deallocate_aside(reinterpret_cast<std::uint64_t>(pointer));
-    if (!gone) return deallocate_slowly(reinterpret_cast<std::uint64_t>(pointer));
-    live_ -= gone.asked;
-    if (is_poisoned()) poison(pointer, gone.asked);
+    auto const asked = strategy_.deallocate_aside(reinterpret_cast<std::uint64_t>(pointer));
+    if (!asked) return deallocate_slowly(reinterpret_cast<std::uint64_t>(pointer));
+    live_ -= *asked;
+    if (is_poisoned()) poison(pointer, *asked);
     if (asks_after_frees_) ask_heuristic();
     return true;
   }
@@ -259,11 +264,11 @@ class QUARRY_POISONS pool {
   /// What was set aside last, if it lies well; else out of a piece with `room` to align.
   [[gnu::noinline]] void* allocate_aligned(bytes size, bytes alignment, bytes room) {
     auto const both = sizes_for(size);
-    std::uint64_t begin = strategy_.allocate_from_aside(both);
-    if (begin != 0 && begin % alignment == 0) return counted(begin, size);
-    if (begin != 0) (void)strategy_.deallocate(begin);
+    auto const again = strategy_.allocate_from_aside(both);
+    if (again && *again % alignment == 0) return counted(*again, size);
+    if (again) (void)strategy_.deallocate(*again);
     if (size > most_bytes_at_once - room) refuse(size);
-    begin = allocate_piece({size, both.rounded + room});
+    std::uint64_t begin = allocate_piece({size, both.rounded + room});
     try {
       strategy_.reserve();
     } catch (...) {
@@ -294,10 +299,7 @@ class QUARRY_POISONS pool {
   [[gnu::noinline]] bool deallocate_slowly(std::uint64_t begin) noexcept {
     if (checks_red_zones()) look_for_overrun(begin);
     auto const gone = strategy_.deallocate(begin, [&] { ledger_->forget(begin); });
-    if (!gone) {
-      ++refused_;
-      return false;
-    }
+    if (!gone) return false;
     live_ -= gone.asked;
     if (is_poisoned()) poison(reinterpret_cast<void*>(begin), gone.asked);
     if (asks_after_frees_) ask_heuristic();

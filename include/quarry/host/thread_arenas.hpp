@@ -53,10 +53,7 @@ class thread_arenas {
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     try {
-      if (!ended()) {
-        arena& here = mine();
-        if (here.from->size_of(pointer)) return here.from->deallocate(pointer);
-      }
+      if (!ended() && mine().from->try_deallocate(pointer)) return true;
     } catch (...) {  // no memory for an arena, which giving back does not need
     }
     return give_to_its_arena(pointer);
