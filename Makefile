@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 FUZZ_SECONDS ?= 60
-.PHONY: help demo test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo test rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -23,6 +23,10 @@ demo: ## build and run the demo: a graph in a heap that kernels allocate from; o
 test: ## build and run every test that needs no GPU, with sanitizers too; compile the CUDA build if nvcc is here
 	@scripts/setup.sh
 	@scripts/run_tests.sh
+
+rmm-test: ## build the test and the example for users of RMM, with RMM's packages and the CUDA toolkit's headers, and run the test
+	@scripts/setup.sh rmm
+	@$(common); build rmm rmm.rmm_memory_resource_test from_rmm_containers; ctest --preset rmm -R '^rmm\.'
 
 fuzz: ## fuzz the pools and the C API with libFuzzer, FUZZ_SECONDS (60) each; what it finds is kept in build/fuzz/corpus
 	@scripts/setup.sh fuzz

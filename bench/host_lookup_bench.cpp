@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does it cost to find an allocation's record by an address, among N live ones, in random
-// order? And what bookkeeping is there for a live one?
+// order? And how much resident memory does the bookkeeping take for a live one?
 //
 // Host memory, sizes evenly from 1 to twice `mean` bytes. `where`: the first byte, or one in the
 // midst. `fresh`: another thread allocates and frees in the same pool meanwhile.
@@ -36,7 +36,6 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
     addresses.push_back(begin + (is_interior ? size / 2 : 0));
   }
   std::shuffle(addresses.begin(), addresses.end(), random);
-  auto const counts = from.counts();
   std::atomic<bool> is_over{false};
   std::thread other;
   if (is_busy) {
@@ -63,9 +62,22 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
   is_over = true;
   if (other.joinable()) other.join();
   all.finish();
-  if (is_interior || is_busy) return;
+}
+
+/// Resident bytes of bookkeeping for each of `live` allocations.
+void measure_bookkeeping(std::size_t live, bytes mean, bool is_tracked) {
+  quarry::pool_options options;
+  options.is_tracked = is_tracked;
+  host_pool from{quarry::host_resource{}, options};
+  std::mt19937_64 random{1};
+  for (std::size_t i = 0; i < live; ++i) (void)from.allocate(1 + random() % (2 * mean));
+  auto const params = bench::parameters{}
+                          .add("allocator", "quarry")
+                          .add("live", live)
+                          .add("mean", mean)
+                          .add("tracked", is_tracked ? "yes" : "no");
   bench::record("host/pool/bookkeeping", params,
-                static_cast<double>(counts.bookkeeping) / static_cast<double>(live), "bytes");
+                static_cast<double>(from.bookkeeping()) / static_cast<double>(live), "bytes");
 }
 
 /// One block lives, and a million pairs come and go.
@@ -74,10 +86,10 @@ void measure_flatness() {
   void* const kept = from.allocate(64);
   auto const params = bench::parameters{}.add("allocator", "quarry").add("live", 1);
   from.deallocate(from.allocate(64));  // the pair itself needs a piece
-  double const before = static_cast<double>(from.counts().bookkeeping);
+  double const before = static_cast<double>(from.bookkeeping());
   for (int i = 0; i < 1'000'000; ++i) from.deallocate(from.allocate(64));
   bench::record("host/pool/bookkeeping_growth", params,
-                static_cast<double>(from.counts().bookkeeping) - before, "bytes");
+                static_cast<double>(from.bookkeeping()) - before, "bytes");
   from.deallocate(kept);
 }
 
@@ -93,4 +105,9 @@ int main(int argc, char** argv) {
   }
   measure(10'000, 64, false, true);
   measure_flatness();
+  for (std::size_t const live : {100, 1000, 10'000, 100'000, 1'000'000}) {
+    for (bytes const mean : {bytes{64}, bytes{4096}}) {
+      for (bool const is_tracked : {false, true}) measure_bookkeeping(live, mean, is_tracked);
+    }
+  }
 }

@@ -41,6 +41,13 @@ struct our_pool {
 struct quarry_pool : our_pool<quarry::fast_fit> {
   static constexpr char const* name = "quarry";
 };
+struct quarry_untracked {
+  static constexpr char const* name = "quarry-untracked";
+  quarry::pool<platform_resource> from{platform_resource{},
+                                       {.alignment = alignment, .is_tracked = false}};
+  void* allocate(bytes size) { return from.allocate(size); }
+  void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
+};
 struct quarry_best_fit : our_pool<quarry::fitting<quarry::oldest_best_fit>> {
   static constexpr char const* name = "quarry-best-fit";
 };
@@ -142,6 +149,7 @@ struct standard_pool_up_to_1_mib : standard_pool {
 template <class Body>
 void for_all(Body body) {
   body.template operator()<quarry_pool>();
+  body.template operator()<quarry_untracked>();
   body.template operator()<quarry_best_fit>();
   body.template operator()<quarry_lowest_best_fit>();
   body.template operator()<quarry_segregated_fit>();

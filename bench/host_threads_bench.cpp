@@ -6,7 +6,8 @@
 // thread reads the clocks where its own work begins and ends. `pairs`: of all threads together,
 // from the first that begins to the last that ends. `pair_cpu`: processor time of a pair in the
 // mean, which other programs on the machine do not add to; it lacks what a thread waits for
-// others. Allocators take turns.
+// others. `hand_over`: one thread allocates 64 bytes 1000 times, another one frees these, while the
+// first one allocates the next; processor time of both for one allocation. Allocators take turns.
 #include "peers.hpp"
 #include "trial.hpp"
 
@@ -14,6 +15,7 @@
 #include "quarry/host/synchronized_resource.hpp"
 #include "quarry/host/thread_arenas.hpp"
 
+#include <atomic>
 #include <barrier>
 #include <ctime>
 #include <memory>
@@ -132,6 +134,62 @@ class contender_of final : public contender {
   bool is_finished_ = false;
 };
 
+/// Allocations that one thread makes and another frees.
+template <class Allocator>
+class hand_over_of final : public contender {
+ public:
+  bool run() override {
+    if (!all_.next()) {
+      if (!is_finished_) all_.finish();
+      is_finished_ = true;
+      return false;
+    }
+    made_ = 0;
+    freed_ = 0;
+    double made_ns = 0, freed_ns = 0;
+    {
+      std::jthread const makes{[&] { made_ns = work<true>(); }};
+      std::jthread const frees{[&] { freed_ns = work<false>(); }};
+    }
+    all_.add({(made_ns + freed_ns) / (double{batches} * batch)});
+    return true;
+  }
+
+ private:
+  static constexpr int batch = 1000, batches = 500;
+
+  /// Processor time of what is done to all batches, without the time that it waits for the other.
+  template <bool Makes>
+  double work() {
+    double sum = 0;
+    for (int number = 0; number < batches; ++number) {
+      // (B) what was written to a batch is seen by who sees its number
+      while (Makes ? freed_.load(std::memory_order_acquire) < number - 1
+                   : made_.load(std::memory_order_acquire) <= number)
+        std::this_thread::yield();
+      double const begin = cpu_ns();
+      for (void*& each : held_[number % 2]) {
+        if constexpr (Makes) {
+          each = from_.allocate(size);
+        } else {
+          from_.deallocate(each, size);
+        }
+      }
+      sum += cpu_ns() - begin;
+      (Makes ? made_ : freed_).store(number + 1, std::memory_order_release);  // (B)
+    }
+    return sum;
+  }
+
+  Allocator from_;
+  std::vector<void*> held_[2]{std::vector<void*>(batch), std::vector<void*>(batch)};
+  std::atomic<int> made_{0}, freed_{0};
+  bench::trial all_{bench::parameters{}.add("allocator", Allocator::name),
+                    {{"host/threads/hand_over", "ns"}},
+                    {.most_ms = 25'000, .warm_ups = 2, .rounds = 25}};
+  bool is_finished_ = false;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -144,6 +202,11 @@ int main(int argc, char** argv) {
     if constexpr (bench::has_mimalloc)
       contenders.push_back(std::make_unique<contender_of<bench::mimalloc_on_host>>(threads));
   }
+  contenders.push_back(std::make_unique<hand_over_of<arenas>>());
+  contenders.push_back(std::make_unique<hand_over_of<one_pool>>());
+  contenders.push_back(std::make_unique<hand_over_of<bench::c_library>>());
+  if constexpr (bench::has_mimalloc)
+    contenders.push_back(std::make_unique<hand_over_of<bench::mimalloc_on_host>>());
   for (bool is_more = true; is_more;) {
     is_more = false;
     for (auto const& each : contenders) is_more |= each->run();

@@ -145,7 +145,7 @@ void print_published(std::vector<step> const& steps) {
 /// crash there, or search again.
 template <class Strategy>
 void print_ours(std::vector<step> const& steps, char const* variant) {
-  for (std::uint32_t const percent : {6u, 12u, 25u}) {
+  for (std::uint32_t const percent : {4u, 6u, 12u, 25u}) {
     print_row<Strategy>(steps, variant, "growth", percent,
                         {.first_block = 16_MiB, .next_block = 16_MiB, .growth = percent});
   }
@@ -180,6 +180,7 @@ int main(int count, char** arguments) {
     if (is_ours) {
       print_ours<fitting<oldest_best_fit>>(steps, "oldest_best_fit");
       print_ours<fitting<segregated_fit>>(steps, "segregated_fit");
+      print_ours<fast_fit>(steps, "fast_fit");
       for (bytes const page : {64_KiB, 2_MiB}) {  // the host's, and a GPU's
         print_stitched<fitting<lowest_best_fit>>(steps, "lowest_best_fit_page_KiB", page);
         print_stitched<fast_fit>(steps, "fast_fit_page_KiB", page);

@@ -9,7 +9,7 @@ function(quarry_options target)
       $<$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},12.8>:--compress-mode=size>>)
   if(QUARRY_SANITIZE)
     target_compile_options(${target} PUBLIC
-      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${QUARRY_SANITIZE} -fno-omit-frame-pointer -g>)
+      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${QUARRY_SANITIZE} -fno-omit-frame-pointer>)
     target_link_options(${target} PUBLIC -fsanitize=${QUARRY_SANITIZE})
   endif()
 endfunction()
@@ -28,8 +28,12 @@ function(quarry_add_test path)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/examples)
   target_link_libraries(${name}_test PRIVATE ${library} GTest::gtest_main)
   quarry_options(${name}_test)
+  set(timeout 600)
+  if(path MATCHES "^model/")  # all schedules, under sanitizers too
+    set(timeout 1800)
+  endif()
   gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 600)
+                       PROPERTIES TIMEOUT ${timeout})
 endfunction()
 
 # quarry_add_program(<name> <sources...>): compiled by nvcc where there is one, by the C++ compiler otherwise.
@@ -52,4 +56,16 @@ function(quarry_add_program_over library name)
     target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
     add_dependencies(gpu_programs ${name})
   endif()
+endfunction()
+
+# quarry_use_rmm(<target>): it includes and links RMM (QUARRY_RMM).
+function(quarry_use_rmm target)
+  find_package(CUDAToolkit REQUIRED)
+  foreach(folder ${QUARRY_RMM})
+    target_include_directories(${target} SYSTEM BEFORE PRIVATE ${folder}/include ${folder}/include/rapids)  # RMM brings its CCCL
+    target_link_directories(${target} PRIVATE ${folder}/lib64)
+    set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH ${folder}/lib64)
+  endforeach()
+  set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH "$ORIGIN")  # on another machine they lie beside it
+  target_link_libraries(${target} PRIVATE rmm rapids_logger CUDA::cudart_static)
 endfunction()

@@ -6,7 +6,7 @@
 ! from any thread; calls to one pool take turns.
 module quarry
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, &
-    c_null_ptr, c_ptr, c_size_t
+    c_null_ptr, c_ptr, c_size_t, c_sizeof
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
   implicit none
   private
@@ -16,6 +16,7 @@ module quarry
     quarry_destroyed
   public :: quarry_host, quarry_device, quarry_pinned, quarry_managed, quarry_file, quarry_shared
   public :: quarry_pool_default_options, quarry_find, quarry_copy, quarry_fill, quarry_report, quarry_last_error
+  public :: quarry_add_alias, quarry_remove_alias, quarry_destroy, quarry_deallocate, quarry_reallocate, quarry_move
 
   ! What a call came to; what each means is said in the C header.
   enum, bind(c)
@@ -42,12 +43,14 @@ module quarry
   type :: quarry_pool_options
     integer(int64) :: first_block = 0             ! the least bytes of the first block; 0: the library chooses
     integer(int64) :: next_block = 0              ! the least bytes of later blocks; 0: the library chooses
-    integer(int32) :: growth_percent = 12         ! the least of a later block, in percent of what the pool holds
+    integer(int32) :: growth_percent = 4          ! the least of a later block, in percent of what the pool holds
     integer(int64) :: alignment = 16              ! bytes; a power of two
     integer(int64) :: most = -1                   ! bytes that the pool holds at most; -1: no limit
     integer(c_int) :: device = 0                  ! quarry_device: its number
     character(:), allocatable :: directory        ! quarry_file: where the files go
     character(:), allocatable :: name             ! for reports; not allocated: "allocator N"
+    integer(int64) :: red_zone = 0                ! bytes behind each allocation that nobody may write, 65536 at most; 0: none
+    logical :: keeps_backtraces = .false.         ! reports say where each allocation was made
   end type
 
   ! What a pool counts: bytes, but for `pieces_live`, the blocks and `refused`.
@@ -71,20 +74,27 @@ module quarry
     integer(c_int64_t) :: size = 0                ! bytes, as asked for
   end type
 
-  ! A pool. It is a handle: a copy by `=` stands for the same pool, and is refused with quarry_destroyed once one of them was
-  ! destroyed. For that reason nothing is finalised; a pool that goes out of scope without destroy keeps its memory.
+  ! A pool, made by `create`, or an allocator with a name, by `make`, `lookup` or `owner_of`. It is a handle: a copy by `=` stands for
+  ! the same pool, and is refused with quarry_destroyed once one of them was destroyed. For that reason nothing is finalised; a pool
+  ! that goes out of scope without destroy keeps its memory. A variable that stands for an allocator with a name may be made to stand
+  ! for another one, and for a pool of `create`, at any time.
   !
   ! allocate(array, extents, status) and deallocate(array, status) take pointers of rank 1 to 3 to real64, real32, int32 and int64;
   ! allocate(memory, size, status) and deallocate(memory, status) take a type(c_ptr). The comments are at the procedures.
   type :: quarry_pool
     private
     type(c_ptr) :: handle = c_null_ptr
+    logical :: has_name = .false.                 ! the handle is an allocator's, as `make` and `lookup` give it
   contains
     procedure, public :: create
+    procedure, public :: make
+    procedure, public :: lookup
+    procedure, public :: owner_of
     procedure, public :: destroy
     procedure, public :: release
     procedure, public :: size_of
     procedure, public :: counts
+    procedure, public :: overruns
     procedure, public :: note
     procedure, public :: id
     procedure, private :: allocate_bytes
@@ -120,8 +130,19 @@ module quarry
       deallocate_int64_1, deallocate_int64_2, deallocate_int64_3
   end type
 
+  ! quarry_allocator_counts as C lays it out.
+  type, bind(c) :: c_allocator_counts
+    integer(c_int64_t) :: reserved = 0
+    integer(c_int64_t) :: peak_reserved = 0
+    integer(c_int64_t) :: allocated = 0
+    integer(c_int64_t) :: peak_allocated = 0
+    integer(c_int64_t) :: allocations = 0
+    integer(c_int64_t) :: refused = 0
+  end type
+
   ! quarry_pool_options as C lays it out.
   type, bind(c) :: c_pool_options
+    integer(c_int64_t) :: size
     integer(c_int64_t) :: first_block
     integer(c_int64_t) :: next_block
     integer(c_int32_t) :: growth_percent
@@ -130,12 +151,16 @@ module quarry
     integer(c_int) :: device
     type(c_ptr) :: directory
     type(c_ptr) :: name
+    integer(c_int64_t) :: red_zone
+    integer(c_int64_t) :: keeps_backtraces
   end type
 
   interface
-    function c_pool_default_options() bind(c, name='quarry_pool_default_options') result(options)
-      import :: c_pool_options
-      type(c_pool_options) :: options
+    function c_pool_fill_options(options, size) bind(c, name='quarry_pool_fill_options') result(code)
+      import :: c_int, c_int64_t, c_pool_options
+      type(c_pool_options), intent(out) :: options
+      integer(c_int64_t), value :: size
+      integer(c_int) :: code
     end function
 
     function c_pool_create(from, options, pool) bind(c, name='quarry_pool_create') result(code)
@@ -188,6 +213,13 @@ module quarry
       integer(c_int) :: code
     end function
 
+    function c_pool_get_overruns(pool, overruns) bind(c, name='quarry_pool_get_overruns') result(code)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: pool
+      integer(c_int64_t), intent(inout) :: overruns
+      integer(c_int) :: code
+    end function
+
     function c_pool_note(pool, memory, name) bind(c, name='quarry_pool_note') result(code)
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: pool
@@ -232,6 +264,121 @@ module quarry
       integer(c_int) :: code
     end function
 
+    function c_allocator_make(name, description, allocator) bind(c, name='quarry_allocator_make') result(code)
+      import :: c_char, c_int, c_ptr
+      character(kind=c_char), intent(in) :: name(*)
+      character(kind=c_char), intent(in) :: description(*)
+      type(c_ptr), intent(out) :: allocator
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_find(name, allocator) bind(c, name='quarry_allocator_find') result(code)
+      import :: c_char, c_int, c_ptr
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), intent(out) :: allocator
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_of(address, allocator) bind(c, name='quarry_allocator_of') result(code)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: address
+      type(c_ptr), intent(out) :: allocator
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_add_alias(alias, name) bind(c, name='quarry_allocator_add_alias') result(code)
+      import :: c_char, c_int
+      character(kind=c_char), intent(in) :: alias(*)
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_remove_alias(alias) bind(c, name='quarry_allocator_remove_alias') result(code)
+      import :: c_char, c_int
+      character(kind=c_char), intent(in) :: alias(*)
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_destroy(name, discards) bind(c, name='quarry_allocator_destroy') result(code)
+      import :: c_char, c_int
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: discards
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_allocate(allocator, size, memory) bind(c, name='quarry_allocator_allocate') result(code)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: allocator
+      integer(c_int64_t), value :: size
+      type(c_ptr), intent(out) :: memory
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_deallocate(allocator, memory) bind(c, name='quarry_allocator_deallocate') result(code)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: allocator
+      type(c_ptr), value :: memory
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_size_of(allocator, memory, size) bind(c, name='quarry_allocator_size_of') result(code)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: allocator
+      type(c_ptr), value :: memory
+      integer(c_int64_t), intent(inout) :: size
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_release(allocator) bind(c, name='quarry_allocator_release') result(code)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: allocator
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_get_counts(allocator, counts) bind(c, name='quarry_allocator_get_counts') result(code)
+      import :: c_allocator_counts, c_int, c_ptr
+      type(c_ptr), value :: allocator
+      type(c_allocator_counts), intent(inout) :: counts
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_label(allocator, memory, name) bind(c, name='quarry_allocator_label') result(code)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: allocator
+      type(c_ptr), value :: memory
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int) :: code
+    end function
+
+    function c_allocator_id(allocator, id) bind(c, name='quarry_allocator_id') result(code)
+      import :: c_int, c_int32_t, c_ptr
+      type(c_ptr), value :: allocator
+      integer(c_int32_t), intent(inout) :: id
+      integer(c_int) :: code
+    end function
+
+    function c_deallocate(memory) bind(c, name='quarry_deallocate') result(code)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: memory
+      integer(c_int) :: code
+    end function
+
+    function c_reallocate(memory, size, result_address) bind(c, name='quarry_reallocate') result(code)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: memory
+      integer(c_int64_t), value :: size
+      type(c_ptr), intent(out) :: result_address
+      integer(c_int) :: code
+    end function
+
+    function c_move(memory, to, result_address) bind(c, name='quarry_move') result(code)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: memory
+      type(c_ptr), value :: to
+      type(c_ptr), intent(out) :: result_address
+      integer(c_int) :: code
+    end function
+
     pure function c_last_error() bind(c, name='quarry_last_error') result(text)
       import :: c_ptr
       type(c_ptr) :: text
@@ -268,17 +415,20 @@ contains
     type(quarry_pool_options) :: options
     type(c_pool_options) :: usual
 
-    usual = c_pool_default_options()
+    call settle(c_pool_fill_options(usual, c_sizeof(usual)))
     options%first_block = usual%first_block
     options%next_block = usual%next_block
     options%growth_percent = usual%growth_percent
     options%alignment = usual%alignment
     options%most = usual%most
     options%device = usual%device
+    options%red_zone = usual%red_zone
+    options%keeps_backtraces = usual%keeps_backtraces /= 0
   end function
 
   ! Makes a pool over the resource `from`, quarry_host and so on. quarry_bad_argument: an option is out of range, or this is a pool
-  ! already. quarry_resource_failed: the system refused. The pool is then as it was.
+  ! without a name already, which nothing else might stand for. quarry_resource_failed: the system refused. The pool is then as it
+  ! was.
   subroutine create(pool, from, options, status)
     class(quarry_pool), intent(inout) :: pool
     integer(c_int), intent(in) :: from
@@ -286,25 +436,24 @@ contains
     integer, intent(out), optional :: status
     type(c_pool_options) :: wanted
     character(kind=c_char), allocatable, target :: directory(:), name(:)
+    type(c_ptr) :: handle
     integer(c_int) :: code
 
-    if (c_associated(pool%handle)) then
-      call refuse('quarry_pool create: this is a pool already', status)
-      return
-    end if
+    if (would_lose_a_pool(pool, 'create', status)) return
     if (.not. present(options)) then
-      code = c_pool_create(from, pool=pool%handle)
-      call settle(code, status)
+      code = c_pool_create(from, pool=handle)
+      call take_handle(pool, code, handle, .false., status)
       return
     end if
     ! C would read these as enormous ones.
-    if (min(options%first_block, options%next_block, options%alignment) < 0 .or. options%most < -1 .or. &
+    if (min(options%first_block, options%next_block, options%alignment, options%red_zone) < 0 .or. options%most < -1 .or. &
       options%growth_percent < 0) then
       call refuse('quarry_pool create: an option is negative; -1 is for `most` only', status)
       return
     end if
-    wanted = c_pool_options(options%first_block, options%next_block, options%growth_percent, options%alignment, options%most, &
-      options%device, c_null_ptr, c_null_ptr)
+    wanted = c_pool_options(c_sizeof(wanted), options%first_block, options%next_block, options%growth_percent, options%alignment, &
+      options%most, options%device, c_null_ptr, c_null_ptr, options%red_zone, merge(1_c_int64_t, 0_c_int64_t, &
+      options%keeps_backtraces))
     if (allocated(options%directory)) then
       allocate (directory, source=c_text(options%directory))
       wanted%directory = c_loc(directory)
@@ -313,17 +462,164 @@ contains
       allocate (name, source=c_text(options%name))
       wanted%name = c_loc(name)
     end if
-    code = c_pool_create(from, wanted, pool%handle)
+    code = c_pool_create(from, wanted, handle)
+    call take_handle(pool, code, handle, .false., status)
+  end subroutine
+
+  ! Makes an allocator of a text, such as 'pool(device(0), first_block=1GiB)', and gives it a name, by which any part of the program
+  ! finds it: the C++ header allocators.hpp says what there is. Trailing blanks do not count. quarry_bad_argument: the name is in
+  ! use, the text is not understood, or this is a pool without a name. The pool is then as it was.
+  subroutine make(pool, name, description, status)
+    class(quarry_pool), intent(inout) :: pool
+    character(*), intent(in) :: name
+    character(*), intent(in) :: description
+    integer, intent(out), optional :: status
+    type(c_ptr) :: handle
+    integer(c_int) :: code
+
+    if (would_lose_a_pool(pool, 'make', status)) return
+    code = c_allocator_make(c_text(name), c_text(description), handle)
+    call take_handle(pool, code, handle, .true., status)
+  end subroutine
+
+  ! Stands for the allocator of that name or alias from now on. quarry_bad_argument: there is none, or this is a pool without a
+  ! name. The pool is then as it was.
+  subroutine lookup(pool, name, status)
+    class(quarry_pool), intent(inout) :: pool
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: status
+    type(c_ptr) :: handle
+    integer(c_int) :: code
+
+    if (would_lose_a_pool(pool, 'lookup', status)) return
+    code = c_allocator_find(c_text(name), handle)
+    call take_handle(pool, code, handle, .true., status)
+  end subroutine
+
+  ! Stands for the allocator with a name that `address` was allocated by, at its begin or in its midst, from now on.
+  ! quarry_bad_argument: there is none, or this is a pool without a name. The pool is then as it was.
+  subroutine owner_of(pool, address, status)
+    class(quarry_pool), intent(inout) :: pool
+    type(c_ptr), intent(in) :: address
+    integer, intent(out), optional :: status
+    type(c_ptr) :: handle
+    integer(c_int) :: code
+
+    if (would_lose_a_pool(pool, 'owner_of', status)) return
+    code = c_allocator_of(address, handle)
+    call take_handle(pool, code, handle, .true., status)
+  end subroutine
+
+  ! Only the variable, and its copies, stand for a pool without a name: refuses to have it stand for another one.
+  function would_lose_a_pool(pool, call_name, status) result(would)
+    class(quarry_pool), intent(in) :: pool
+    character(*), intent(in) :: call_name
+    integer, intent(out), optional :: status
+    logical :: would
+
+    would = c_associated(pool%handle) .and. .not. pool%has_name
+    if (would) call refuse('quarry_pool ' // call_name // ': this is a pool without a name; destroy it before', status)
+  end function
+
+  subroutine take_handle(pool, code, handle, has_name, status)
+    class(quarry_pool), intent(inout) :: pool
+    integer(c_int), intent(in) :: code
+    type(c_ptr), intent(in) :: handle
+    logical, intent(in) :: has_name
+    integer, intent(out), optional :: status
+
+    if (code == quarry_ok) then
+      pool%handle = handle
+      pool%has_name = has_name
+    end if
+    call settle(code, status)
+  end subroutine
+
+  ! Gives an allocator a second name. quarry_bad_argument: there is no allocator `name`, or `alias` is in use.
+  subroutine quarry_add_alias(alias, name, status)
+    character(*), intent(in) :: alias
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: status
+
+    call settle(c_allocator_add_alias(c_text(alias), c_text(name)), status)
+  end subroutine
+
+  ! quarry_bad_argument: it is no alias.
+  subroutine quarry_remove_alias(alias, status)
+    character(*), intent(in) :: alias
+    integer, intent(out), optional :: status
+
+    call settle(c_allocator_remove_alias(c_text(alias)), status)
+  end subroutine
+
+  ! Destroys the allocator of that name, with its aliases. quarry_bad_argument, and nothing changes: there is none, a pool takes its
+  ! blocks from it, or memory of it was not freed and `discards` is not true.
+  subroutine quarry_destroy(name, discards, status)
+    character(*), intent(in) :: name
+    logical, intent(in), optional :: discards
+    integer, intent(out), optional :: status
+    integer(c_int) :: is_discarded
+
+    is_discarded = 0
+    if (present(discards)) is_discarded = merge(1_c_int, 0_c_int, discards)
+    call settle(c_allocator_destroy(c_text(name), is_discarded), status)
+  end subroutine
+
+  ! Frees an allocation of any allocator with a name, and makes `memory` null; null is ignored. quarry_bad_argument, and nothing
+  ! changes: it is no first address of one.
+  subroutine quarry_deallocate(memory, status)
+    type(c_ptr), intent(inout) :: memory
+    integer, intent(out), optional :: status
+    integer(c_int) :: code
+
+    code = c_deallocate(memory)
+    if (code == quarry_ok) memory = c_null_ptr
+    call settle(code, status)
+  end subroutine
+
+  ! Moves what is in `memory` to `size` bytes of the same allocator with a name, and `memory` to there. quarry_bad_argument:
+  ! `memory` is null or no first address of such an allocation, or the size is negative; or quarry_out_of_memory: nothing changes.
+  subroutine quarry_reallocate(memory, size, status)
+    type(c_ptr), intent(inout) :: memory
+    integer(int64), intent(in) :: size
+    integer, intent(out), optional :: status
+    type(c_ptr) :: moved
+    integer(c_int) :: code
+
+    if (size < 0) then
+      call refuse('quarry_reallocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
+      return
+    end if
+    code = c_reallocate(memory, size, moved)
+    if (code == quarry_ok) memory = moved
+    call settle(code, status)
+  end subroutine
+
+  ! Moves what is in `memory` to an allocation of `to`, which has a name, and `memory` to there. Fails as quarry_reallocate does.
+  subroutine quarry_move(memory, to, status)
+    type(c_ptr), intent(inout) :: memory
+    type(quarry_pool), intent(in) :: to
+    integer, intent(out), optional :: status
+    type(c_ptr) :: moved
+    integer(c_int) :: code
+
+    code = c_move(memory, to%handle, moved)
+    if (code == quarry_ok) memory = moved
     call settle(code, status)
   end subroutine
 
   ! Gives all memory of the pool back, also what is in use: no pointer into it may be used any more. Nothing happens if it is no
-  ! pool. quarry_destroyed: a copy of it was destroyed before. It is no pool then, either.
+  ! pool. quarry_destroyed: a copy of it was destroyed before. It is no pool then, either. quarry_bad_argument: it has a name, by
+  ! which quarry_destroy destroys it.
   subroutine destroy(pool, status)
     class(quarry_pool), intent(inout) :: pool
     integer, intent(out), optional :: status
     type(c_ptr) :: handle
 
+    if (pool%has_name) then
+      call refuse('quarry_pool destroy: the pool has a name; call quarry_destroy with that', status)
+      return
+    end if
     handle = pool%handle
     pool%handle = c_null_ptr
     call settle(c_pool_destroy(handle), status)
@@ -334,7 +630,11 @@ contains
     class(quarry_pool), intent(in) :: pool
     integer, intent(out), optional :: status
 
-    call settle(c_pool_release(pool%handle), status)
+    if (pool%has_name) then
+      call settle(c_allocator_release(pool%handle), status)
+    else
+      call settle(c_pool_release(pool%handle), status)
+    end if
   end subroutine
 
   ! `size`: the bytes that were asked for at `memory`, where an allocation begins. quarry_not_in_use, and 0: none of this pool does.
@@ -345,16 +645,43 @@ contains
     integer, intent(out), optional :: status
 
     size = 0
-    call settle(c_pool_size_of(pool%handle, memory, size), status)
+    if (pool%has_name) then
+      call settle(c_allocator_size_of(pool%handle, memory, size), status)
+    else
+      call settle(c_pool_size_of(pool%handle, memory, size), status)
+    end if
   end subroutine
 
-  ! What the pool counts; zeros if that fails.
+  ! What the pool counts; zeros if that fails. Of an allocator with a name the blocks are not counted.
   subroutine counts(pool, all, status)
     class(quarry_pool), intent(in) :: pool
     type(quarry_pool_counts), intent(out) :: all
     integer, intent(out), optional :: status
+    type(c_allocator_counts) :: named
+    integer(c_int) :: code
 
-    call settle(c_pool_get_counts(pool%handle, all), status)
+    if (.not. pool%has_name) then
+      call settle(c_pool_get_counts(pool%handle, all), status)
+      return
+    end if
+    code = c_allocator_get_counts(pool%handle, named)
+    all%held = named%reserved
+    all%most_held = named%peak_reserved
+    all%live = named%allocated
+    all%most_live = named%peak_allocated
+    all%pieces_live = named%allocations
+    all%refused = named%refused
+    call settle(code, status)
+  end subroutine
+
+  ! How many frees found the red zone behind their allocation written to; 0 if that fails.
+  subroutine overruns(pool, count, status)
+    class(quarry_pool), intent(in) :: pool
+    integer(int64), intent(out) :: count
+    integer, intent(out), optional :: status
+
+    count = 0
+    call settle(c_pool_get_overruns(pool%handle, count), status)
   end subroutine
 
   ! Names an allocation for reports until it is given back. Trailing blanks do not count. quarry_not_in_use: it is none of this
@@ -365,7 +692,11 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: status
 
-    call settle(c_pool_note(pool%handle, memory, c_text(name)), status)
+    if (pool%has_name) then
+      call settle(c_allocator_label(pool%handle, memory, c_text(name)), status)
+    else
+      call settle(c_pool_note(pool%handle, memory, c_text(name)), status)
+    end if
   end subroutine
 
   ! The pool's number in records; 0 if that fails.
@@ -375,7 +706,11 @@ contains
     integer, intent(out), optional :: status
 
     number = 0
-    call settle(c_pool_id(pool%handle, number), status)
+    if (pool%has_name) then
+      call settle(c_allocator_id(pool%handle, number), status)
+    else
+      call settle(c_pool_id(pool%handle, number), status)
+    end if
   end subroutine
 
   ! What allocation of any pool `address` lies in, at its begin or in its midst. quarry_not_in_use: in none.
@@ -468,7 +803,7 @@ contains
     if (size < 0) then
       call refuse('quarry_pool allocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
     else
-      call settle(c_pool_allocate(pool%handle, size, memory), status)
+      call settle(c_allocate(pool, size, memory), status)
     end if
   end subroutine
 
@@ -984,9 +1319,23 @@ contains
     if (is_empty) then
       call conclude(quarry_ok, status)
     else
-      call settle(c_pool_allocate(pool%handle, bytes, memory), status)
+      call settle(c_allocate(pool, bytes, memory), status)
     end if
   end subroutine
+
+  ! By the handle's kind.
+  function c_allocate(pool, size, memory) result(code)
+    class(quarry_pool), intent(in) :: pool
+    integer(int64), intent(in) :: size
+    type(c_ptr), intent(out) :: memory
+    integer(c_int) :: code
+
+    if (pool%has_name) then
+      code = c_allocator_allocate(pool%handle, size, memory)
+    else
+      code = c_pool_allocate(pool%handle, size, memory)
+    end if
+  end function
 
   ! Gives memory back; null is given.
   subroutine give(pool, memory, is_given, status)
@@ -996,7 +1345,11 @@ contains
     integer, intent(out), optional :: status
     integer(c_int) :: code
 
-    code = c_pool_deallocate(pool%handle, memory)
+    if (pool%has_name) then
+      code = c_allocator_deallocate(pool%handle, memory)
+    else
+      code = c_pool_deallocate(pool%handle, memory)
+    end if
     is_given = code == quarry_ok
     call settle(code, status)
   end subroutine

@@ -178,6 +178,7 @@ HOST_NAMES = {
 # What docs/design/pools.md shows, too.
 POOL_NAMES = {
     "quarry": "**pool, fast_fit**",
+    "quarry-untracked": "the same, not tracked",
     "quarry-segregated-fit": "pool, segregated_fit",
     "quarry-best-fit": "pool, oldest best fit",
     "quarry-lowest-best-fit": "pool, lowest best fit",

@@ -26,7 +26,8 @@ from bench_records import (
 )
 import coalesced_tables
 import design_figures
-from design_figures import table
+import pool_figures
+from markdown import table
 from figures import FIGURES, HOST_CASES, HOST_NAMES, HOST_ROWS, ROWS
 
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
@@ -63,7 +64,7 @@ def host_table(records, machine):
     """What the host's pools cost on a machine."""
     rows = []
     for row in HOST_ROWS:
-        found = design_figures.runs(records, machine, row.bench, row.where)
+        found = pool_figures.runs(records, machine, row.bench, row.where)
         if found:
             rows.append((row, {name: each.median_point() for name, each in found.items()}))
     if not rows:
@@ -107,7 +108,7 @@ def short_table(records, plots):
         lines += host_table(records, host)
     more = "([more](docs/design/pools.md#cost))"
     lines += ["", f"What each strategy of a pool costs in time and in memory {more}:", ""]
-    lines += design_figures.strategies(records, HOST_CASES[1:], ((80, 1),))
+    lines += pool_figures.strategies(records, HOST_CASES[1:], ((80, 1),))
     return lines
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds and tests the presets, compiles the CUDA one if nvcc is here, and sums up on the last line:
-# `N passed, N failed`. A build that breaks counts as one failure; skipped tests count as neither.
+# `N passed, N failed`. A build that breaks counts as one failure; skipped tests count as neither. What failed is named above it.
 # usage: scripts/run_tests.sh [PRESET...]      (dev hardened asan tsan, what cuda builds for a GPU, and a short fuzzing if Clang is here)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -19,9 +19,18 @@ numbers() {
     sed -n 's/^[0-9]*% tests passed, \([0-9]*\) tests\{0,1\} failed out of \([0-9]*\).*/\2 \1/p' | tail -n 1
 }
 
+failures=()  # what failed, a line each
+
 failed_step() {
   failed=$((failed + 1))
+  failures+=("$1")
   step "$1: counted as one failure"
+}
+
+# failed_tests LOG: the tests that ctest lists as failed, without their numbers.
+failed_tests() {
+  sed 's/\x1b\[[0-9;]*m//g' "$1" | sed -n 's/^[[:space:]]*[0-9]* - \(.*\) (\([^()]*\))[[:space:]]*$/\1 (\2)/p' |
+    grep -v '(Skipped)$'
 }
 
 test_preset() {
@@ -38,6 +47,7 @@ test_preset() {
   total=${total:-0} bad=${bad:-0}
   skips=$(grep -c '^[^/]* - .* (Skipped)' "$log" || true)  # ctest counts them as passed
   passed=$((passed + total - bad - skips)) failed=$((failed + bad)) skipped=$((skipped + skips))
+  if [ "$bad" -gt 0 ]; then mapfile -t -O "${#failures[@]}" failures < <(failed_tests "$log" | sed "s/^/$preset: /"); fi
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
     failed_step "ctest of build/$preset ended with status $status and no failed test"
   fi
@@ -67,6 +77,7 @@ if [ "$fuzzes" = yes ]; then
   fi
 fi
 
+if [ "${#failures[@]}" -gt 0 ]; then printf -- '-- failed: %s\n' "${failures[@]}"; fi
 if [ "$skipped" -gt 0 ]; then step "$skipped skipped (see $results)"; fi
 echo "$passed passed, $failed failed" | tee "$results/summary.txt"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

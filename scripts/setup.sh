@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing to build Quarry on Debian 12 or Ubuntu 24.04, and says so first.
-# usage: scripts/setup.sh [bench] [format] [fuzz] [tidy] [plots]      (each adds what that make target needs)
+# usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [tidy] [plots] [rmm]
+# Each word adds what that make target needs; mpi: what tests and examples with MPI need.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly cmake_wanted=3.25 gxx_wanted=12
 readonly cccl_wheel='nvidia-cuda-cccl>=13.0,<14'
+readonly rmm_wheels=('librmm-cu13==26.10.*' 'rapids-logger==0.3.*')
 packages=()  # apt packages to install
 reasons=()   # one line for each
 
@@ -39,13 +41,17 @@ look_for_packages() {
   if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'the peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
-  if ! has_cuda_headers || wants plots; then
+  if ! has_cuda_headers || wants plots || wants rmm; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
   if wants format; then need_command clang-format-19 clang-format-19 'make format'; fi
   if wants fuzz; then
     need_command clang++-19 clang-19 'make fuzz'
     clang_has_fuzzer || need libclang-rt-19-dev 'libFuzzer and the sanitizers of Clang'
+  fi
+  if wants mpi; then
+    need_command mpicc libopenmpi-dev 'compiles programs with MPI'
+    need_command mpirun openmpi-bin 'starts their ranks'
   fi
   if wants tidy; then need_command run-clang-tidy-19 clang-tidy-19 'make tidy'; fi
 }
@@ -131,21 +137,35 @@ check_versions() {
   [ "${CXX:-g++}" != g++ ] || at_least "$gxx_wanted" "$found" || fail "g++ $found found, $gxx_wanted or later needed"
 }
 
-# install_wheel REQUIREMENT WHY: into .venv, made anew if its Python is gone.
-install_wheel() {
+# .venv with pip, made anew if its Python is gone.
+make_venv() {
   if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     step "making .venv"
     python3 -m venv --clear .venv
   fi
+}
+
+# install_wheel REQUIREMENT WHY: into .venv.
+install_wheel() {
+  make_venv
   step "installing $1 into .venv: $2"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check "$1" || fail "pip could not install $1"
+}
+
+# What the preset rmm names: the packages' folders, whatever the version of Python, without what they need of CUDA.
+venv_has_rmm() { [ -e .venv/rmm/librmm/include/rmm/error.hpp ] && [ -e .venv/rmm/rapids_logger/include ]; }
+install_rmm() {
+  make_venv
+  step "installing ${rmm_wheels[*]} into .venv/rmm: what users of RMM have"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv/rmm "${rmm_wheels[@]}" ||
+    fail "pip could not install ${rmm_wheels[*]}"
 }
 
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | format | fuzz | tidy | plots) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [fuzz] [tidy] [plots])" ;;
+    bench | format | fuzz | mpi | tidy | plots | rmm) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [tidy] [plots] [rmm])" ;;
   esac
 done
 
@@ -159,4 +179,9 @@ if ! has_cuda_headers && ! venv_has_cccl; then
   changed=yes
 fi
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
+if wants rmm && ! venv_has_rmm; then
+  install_rmm
+  venv_has_rmm || fail "${rmm_wheels[*]} hold no headers where CMake looks for them"
+  changed=yes
+fi
 if [ "$changed" = yes ]; then step "set-up: done"; else step "set-up: nothing to do"; fi

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <ostream>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 constexpr std::size_t destroyed_heaps_kept = 16;
@@ -23,9 +23,12 @@ constexpr std::uint32_t first_runs_share = 32;
 void keep_destroyed(std::shared_ptr<void> state) {
   static std::mutex mutex;
   static std::deque<std::shared_ptr<void>> kept;
+  std::shared_ptr<void> oldest;  // ends when the mutex is free: its memory may be a driver's
   std::lock_guard const lock{mutex};
   kept.push_back(std::move(state));
-  if (kept.size() > destroyed_heaps_kept) kept.pop_front();
+  if (kept.size() <= destroyed_heaps_kept) return;
+  oldest = std::move(kept.front());
+  kept.pop_front();
 }
 
 /// A number that no heap of this process had since its last reset.
@@ -399,4 +402,4 @@ std::ostream& operator<<(std::ostream& out, fault const& what) {
   return out;
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -6,7 +6,7 @@
 #include <functional>
 #include <sstream>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 /// Calls `visit(segment, class, slice)` for each slice in use.
@@ -266,4 +266,4 @@ std::vector<live_allocation> heap::live_allocations() const {
   return result;
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

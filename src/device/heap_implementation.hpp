@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A heap's shared state as it was at one moment, in host memory; its pointers lead into the copy.
 struct heap_snapshot {
@@ -60,4 +60,4 @@ class heap::implementation {
 [[nodiscard]] class_shape make_class_shape(size_class id, bytes segment_bytes,
                                            std::uint32_t segments);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

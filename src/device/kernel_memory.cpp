@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 kernel_memory::kernel_memory(machine where, bytes size) : size_{size} {
   if (where == machine::automatic) where = has_cuda_device() ? machine::cuda : machine::cpu;
@@ -48,4 +48,4 @@ void kernel_memory::zero(bytes offset, bytes count) {
   memory_->synchronize();
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

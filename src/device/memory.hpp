@@ -6,7 +6,7 @@
 
 #include <memory>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A reserved range of addresses, of which a part has memory, and metadata beside it. Throws
 /// std::bad_alloc or std::runtime_error that names the call.
@@ -48,4 +48,4 @@ class heap_memory {
                                                             bytes alignment);
 [[nodiscard]] bool has_cuda_device();
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

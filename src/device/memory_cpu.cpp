@@ -10,7 +10,7 @@
 #include <new>
 #include <system_error>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 [[noreturn]] void throw_errno(char const* call) {
@@ -95,4 +95,4 @@ std::shared_ptr<heap_memory> make_cpu_memory(bytes reserved, bytes alignment) {
   return std::make_shared<cpu_memory>(reserved, alignment);
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

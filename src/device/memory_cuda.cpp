@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 using cuda::on_device;
@@ -236,4 +236,4 @@ bool has_cuda_device() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

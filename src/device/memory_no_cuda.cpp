@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 std::shared_ptr<heap_memory> make_cuda_memory(int, bytes, bytes) {
   throw std::runtime_error{
@@ -12,4 +12,4 @@ std::shared_ptr<heap_memory> make_cuda_memory(int, bytes, bytes) {
 
 bool has_cuda_device() { return false; }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 struct known_file {
@@ -72,4 +72,4 @@ void restore_malloc() {
   }
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

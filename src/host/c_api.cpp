@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/c_api.h"
 
+#include "c_options.hpp"
 #include "c_status.hpp"
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/file_resource.hpp"
@@ -13,7 +14,7 @@
 #include <memory>
 #include <optional>
 
-namespace quarry::c_api {
+namespace quarry::inline QUARRY_ABI::c_api {
 
 /// A pool over any resource. Guarded by: its handle's slot.
 struct any_pool {
@@ -35,9 +36,9 @@ struct handle_object<quarry_pool> {
   using type = any_pool;
 };
 
-}  // namespace quarry::c_api
+}  // namespace quarry::inline QUARRY_ABI::c_api
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 using c_api::any_pool;
@@ -81,7 +82,9 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
       .growth = wanted.growth_percent,
       .alignment = wanted.alignment != 0 ? wanted.alignment : usual.alignment,
       .most = wanted.most != 0 ? wanted.most : usual.most,
-      .name = wanted.name != nullptr ? wanted.name : ""};
+      .name = wanted.name != nullptr ? wanted.name : "",
+      .red_zone = wanted.red_zone,
+      .keeps_backtraces = wanted.keeps_backtraces != 0};
   switch (from) {
     case QUARRY_HOST:
       return make(host_resource{}, options);
@@ -103,7 +106,7 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
 }
 
 }  // namespace
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI
 
 using quarry::c_api::add_handle;
 using quarry::c_api::any_pool;
@@ -112,10 +115,17 @@ using quarry::c_api::fail;
 using quarry::c_api::guarded;
 using quarry::c_api::with;
 
-quarry_pool_options quarry_pool_default_options(void) {
-  quarry::pool_options const usual;
-  return {usual.first_block, usual.next_block, usual.growth, usual.alignment, usual.most, 0,
-          nullptr,           nullptr};
+quarry_status quarry_pool_fill_options(quarry_pool_options* options, uint64_t size) {
+  return guarded([&] {
+    if (options == nullptr)
+      throw quarry::bad_argument{"quarry_pool_fill_options: where the result goes is null"};
+    quarry::c_api::check_size("quarry_pool_fill_options", size);
+    auto usual = quarry::c_api::default_options();
+    usual.size = size;
+    std::memset(options, 0, size);
+    std::memcpy(options, &usual, std::min<std::size_t>(size, sizeof usual));
+    return QUARRY_OK;
+  });
 }
 
 quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* options,
@@ -125,7 +135,7 @@ quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* optio
     if (pool == nullptr)
       throw quarry::bad_argument{"quarry_pool_create: where the result goes is null"};
     *pool = add_handle<quarry_pool>(
-        quarry::make(from, options != nullptr ? *options : quarry_pool_default_options()));
+        quarry::make(from, quarry::c_api::read_options("quarry_pool_create", options)));
     return QUARRY_OK;
   });
 }
@@ -172,6 +182,13 @@ quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* coun
     auto const all = target.counts();
     *counts = {all.held,        all.most_held,    all.live,         all.most_live,
                all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_pool_get_overruns(quarry_pool* pool, uint64_t* overruns) {
+  return with(pool, "quarry_pool_get_overruns", overruns != nullptr, [&](any_pool& target) {
+    *overruns = target.counts().overruns;
     return QUARRY_OK;
   });
 }

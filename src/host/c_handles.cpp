@@ -3,17 +3,15 @@
 
 #include "process_lists.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <new>
 #include <string>
 #include <vector>
 
-namespace quarry::c_api {
+namespace quarry::inline QUARRY_ABI::c_api {
 
-constinit std::atomic<handle_slot*>
+constinit std::atomic<handle_page*>
     handle_table::pages_[handle_table::most_slots / handle_table::slots_of_page]{};
 
 namespace {
@@ -23,6 +21,11 @@ struct free_slots {
   std::mutex mutex;
   std::vector<std::uint32_t> numbers;  // has room for every slot
   std::uint32_t made = 0;              // slots that there are
+  std::uint64_t objects = 0;           // that had a handle
+  // a fork's: whether it has the mutex, and the slots that it has, in the order of locking; there
+  // is room for all. Guarded by: the mutex of the process's forks
+  bool is_locked = false;
+  std::vector<std::uint32_t> locked;
 };
 free_slots& all();
 
@@ -34,8 +37,13 @@ free_slots& all();
       return "stream pool";
     case handle_kind::segment:
       return "segment";
+    case handle_kind::allocator:
+      return "allocator";
   }
   return nullptr;
+}
+[[nodiscard]] std::string with_article(std::string const& name) {
+  return (name.front() == 'a' ? "an " : "a ") + name;
 }
 [[nodiscard]] char const* end_of(handle_kind kind) {
   return kind == handle_kind::segment ? "closed" : "destroyed";
@@ -43,55 +51,76 @@ free_slots& all();
 
 }  // namespace
 
-/// A fork finds the objects of all handles at rest, but for those that `shared_use` is for: what
-/// visits them there are threads that the child does not have.
+/// A fork finds the objects of all handles at rest, but for those that `shared_use` is for, what
+/// visits them there are threads that the child does not have; and for those whose calls it did not
+/// wait for long enough.
+///
+/// A call may hold the slot of an object while it waits for the slot of an older one, so the
+/// youngest object's slot is locked first.
 struct handles_at_fork {
-  static void before() {
-    all().mutex.lock();
-    for_each([](handle_slot& slot) {
-      slot.mutex.lock();
-      if (slot.handle == 0) slot.mutex.unlock();
+  static bool lock(fork_clock::time_point latest, bool keeps_part) {
+    free_slots& free = all();
+    free.locked.clear();
+    free.is_locked = lock_until(free.mutex, latest);
+    if (!free.is_locked) return false;
+    for (std::uint32_t number = 0; number < free.made; ++number) free.locked.push_back(number);
+    std::sort(free.locked.begin(), free.locked.end(), [](std::uint32_t a, std::uint32_t b) {
+      return handle_table::birth_number(a).load(std::memory_order_relaxed) >
+             handle_table::birth_number(b).load(std::memory_order_relaxed);
     });
+    bool has_all = true;
+    std::erase_if(free.locked, [&](std::uint32_t number) {
+      handle_slot& slot = handle_table::slot_number(number);
+      if (!lock_until(slot.mutex, latest)) {
+        has_all = false;
+        return true;
+      }
+      if (slot.handle == 0) slot.mutex.unlock();
+      return false;
+    });
+    if (!has_all && !keeps_part) unlock_in_parent();
+    return has_all;
   }
-  static void in_parent() {
+  static void unlock_in_parent() {
+    if (!all().is_locked) return;
     for_each([](handle_slot& slot) {
       if (slot.handle != 0) slot.mutex.unlock();
     });
     all().mutex.unlock();
   }
-  static void in_child() {
+  static void unlock_in_child() {
+    if (!all().is_locked) return;
     for_each([](handle_slot& slot) {
       slot.visitors.store(0, std::memory_order_relaxed);
       // a thread that the child does not have may have been looking at what is not there
       if (slot.handle == 0) new (&slot.mutex) std::mutex;
     });
-    in_parent();
+    unlock_in_parent();
   }
 
  private:
   template <class Work>
   static void for_each(Work const& work) {
-    for (std::uint32_t number = 0; number < all().made; ++number)
-      work(handle_table::slot_number(number));
+    for (std::uint32_t const number : all().locked) work(handle_table::slot_number(number));
   }
 };
 
 namespace {
 
 free_slots& all() {
-  // handles that are closed after main() have one, too
-  static free_slots& it = []() -> free_slots& {
-    // A call holds its slot while it takes the registry's locks. So a fork locks slots first, by
-    // the handler that is registered last.
-    watch_registry_at_fork();
-    pthread_atfork(&handles_at_fork::before, &handles_at_fork::in_parent,
-                   &handles_at_fork::in_child);
-    return *new free_slots;
-  }();
+  static free_slots& it = *new free_slots;  // handles that are closed after main() have one, too
   return it;
 }
+static_assert(copy_at_fork::most_copies == handle_value::most_copies);
+[[nodiscard]] std::uint32_t number_of_this_copy() {
+  // a call holds its slot while it takes the registry's locks
+  static copy_at_fork const copy{{&handles_at_fork::lock, &handles_at_fork::unlock_in_parent,
+                                  &handles_at_fork::unlock_in_child}};
+  static std::uint32_t const number = copy.number();
+  return number;
+}
 // Before there are threads: a fork must not find one of them in the midst of that.
-[[maybe_unused]] free_slots& made_early = all();
+[[maybe_unused]] std::uint32_t const made_early = number_of_this_copy();
 
 }  // namespace
 
@@ -103,7 +132,8 @@ handle_value handle_table::add(handle_kind kind, void* object) {
       throw out_of_memory{"handles", sizeof(handle_slot),
                           std::to_string(most_slots) + " handles are live"};
     free.numbers.reserve(free.made + slots_of_page);
-    pages_[free.made / slots_of_page].store(new handle_slot[slots_of_page],
+    free.locked.reserve(free.made + slots_of_page);
+    pages_[free.made / slots_of_page].store(new handle_page,
                                             std::memory_order_release);  // (P)
     for (std::uint32_t i = slots_of_page; i-- != 0;) free.numbers.push_back(free.made + i);
     free.made += slots_of_page;
@@ -112,18 +142,18 @@ handle_value handle_table::add(handle_kind kind, void* object) {
   free.numbers.pop_back();
   handle_slot& slot = slot_number(number);
   std::lock_guard const held_too{slot.mutex};
-  auto const handle = handle_value::of(kind, ++slot.generation, number);
+  auto const handle = handle_value::of(kind, number_of_this_copy(), ++slot.generation, number);
   slot.handle = handle.bits;
   slot.object = object;
+  birth_number(number).store(++free.objects, std::memory_order_relaxed);
   return handle;
 }
 
-void* handle_table::remove(handle_value handle, handle_kind kind, char const* call) {
-  handle_slot& slot = lock(handle, kind, call);
+void* handle_table::take_object(handle_slot& slot, handle_value handle) {
   void* const object = slot.object;
   slot.handle = 0;
   slot.object = nullptr;
-  bool const is_used_up = slot.generation == ~std::uint32_t{0};
+  bool const is_used_up = slot.generation == handle_value::most_generations;
   slot.mutex.unlock();
   while (std::uint32_t const others = slot.visitors.load(std::memory_order_acquire))  // (W)
     slot.visitors.wait(others, std::memory_order_acquire);
@@ -141,6 +171,9 @@ void handle_table::refuse(handle_value handle, handle_kind kind, char const* cal
   char number[32];
   std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(handle.bits));
   char const* const found = name_of(handle.kind());
+  if (found != nullptr && handle.is_marked() && handle.copy() != number_of_this_copy())
+    throw bad_argument{start + number + " is a " + found +
+                       " of another copy of Quarry in this program"};
   bool is_live = false;
   bool was_live = false;
   handle_slot* const slot = slot_of(handle);
@@ -152,13 +185,13 @@ void handle_table::refuse(handle_value handle, handle_kind kind, char const* cal
                                   : handle.generation() < slot->generation);
   }
   if (!is_live && !was_live)
-    throw bad_argument{start + number + " is no handle of a " + wanted +
+    throw bad_argument{start + number + " is no handle of " + with_article(wanted) +
                        ", and of nothing else that Quarry made"};
   if (handle.kind() == kind)
     throw was_destroyed{start + "the " + wanted + ' ' + number + " was " + end_of(kind)};
-  throw bad_argument{start + number + " is a " + found +
+  throw bad_argument{start + number + " is " + with_article(found) +
                      (was_live ? std::string{" that was "} + end_of(handle.kind()) : "") +
-                     ", not a " + wanted};
+                     ", not " + with_article(wanted)};
 }
 
-}  // namespace quarry::c_api
+}  // namespace quarry::inline QUARRY_ABI::c_api

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the handles of the C API stand for. A handle is a number, not an address: it is looked up,
-// and nothing is read through it.
+// What the handles of the C API and of `any_allocator` stand for. A handle is a number, not an
+// address: it is looked up, and nothing is read through it.
 #pragma once
 
 #include "quarry/host/errors.hpp"
+#include "quarry/host/process_state.hpp"
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 
-namespace quarry::c_api {
+namespace quarry::inline QUARRY_ABI::c_api {
 
-enum class handle_kind : std::uint8_t { pool = 1, stream_pool = 2, segment = 3 };
+enum class handle_kind : std::uint8_t { pool = 1, stream_pool = 2, segment = 3, allocator = 4 };
 
 /// The handle's object was destroyed.
 class was_destroyed : public bad_argument {
@@ -20,19 +21,24 @@ class was_destroyed : public bad_argument {
   using bad_argument::bad_argument;
 };
 
-/// A handle's value: a mark that no address of user memory has (bits 56 to 63), the kind of its
-/// object (52 to 55), the number of the object among those of its slot (20 to 51), and the slot's
-/// number (0 to 19). A slot serves 2^32 - 1 objects at most, so no value comes twice.
+/// A handle's value: a mark that no address of user memory has, which tells the layout of the
+/// process's state, too (bits 56 to 63); the kind of its object (52 to 55); the number of the copy
+/// of the library that made it (44 to 51), since copies have tables of their own; the number of the
+/// object among those of its slot (20 to 43); and the slot's number (0 to 19). A slot serves
+/// 2^24 - 1 objects at most, so no value comes twice.
 struct handle_value {
-  static constexpr std::uint64_t mark = 0x51;
-  static constexpr std::uint32_t slot_bits = 20, generation_bits = 32;
+  static constexpr std::uint64_t mark = 0x50 | (QUARRY_STATE_LAYOUT & 15);
+  static constexpr std::uint32_t slot_bits = 20, generation_bits = 24, copy_bits = 8;
+  static constexpr std::uint32_t copy_shift = slot_bits + generation_bits;
+  static constexpr std::uint32_t most_generations = (std::uint32_t{1} << generation_bits) - 1;
+  static constexpr std::uint32_t most_copies = (std::uint32_t{1} << copy_bits) - 1;
 
   std::uint64_t bits = 0;
 
-  [[nodiscard]] static constexpr handle_value of(handle_kind kind, std::uint32_t generation,
-                                                 std::uint32_t slot) {
+  [[nodiscard]] static constexpr handle_value of(handle_kind kind, std::uint32_t copy,
+                                                 std::uint32_t generation, std::uint32_t slot) {
     return {mark << 56 | static_cast<std::uint64_t>(kind) << 52 |
-            std::uint64_t{generation} << slot_bits | slot};
+            std::uint64_t{copy} << copy_shift | std::uint64_t{generation} << slot_bits | slot};
   }
   template <class Handle>
   [[nodiscard]] static handle_value of(Handle* handle) {
@@ -42,8 +48,11 @@ struct handle_value {
   [[nodiscard]] constexpr handle_kind kind() const {
     return static_cast<handle_kind>(bits >> 52 & 15);
   }
+  [[nodiscard]] constexpr std::uint32_t copy() const {
+    return static_cast<std::uint32_t>(bits >> copy_shift) & most_copies;
+  }
   [[nodiscard]] constexpr std::uint32_t generation() const {
-    return static_cast<std::uint32_t>(bits >> slot_bits);
+    return static_cast<std::uint32_t>(bits >> slot_bits) & most_generations;
   }
   [[nodiscard]] constexpr std::uint32_t slot() const {
     return static_cast<std::uint32_t>(bits & ((1 << slot_bits) - 1));
@@ -62,11 +71,21 @@ struct alignas(64) handle_slot {
   std::atomic<std::uint32_t> visitors{0};
 };
 
+/// Slots, and of each one's object how many had a handle before it. A birth is written under the
+/// table's mutex and the slot's before the handle is given to anybody, and read under neither.
+struct handle_page {
+  static constexpr std::uint32_t slot_count = 256;
+  handle_slot slots[slot_count];
+  std::atomic<std::uint64_t> births[slot_count]{};
+};
+
 /// All handles of the process: 2^20 at a time.
 ///
 /// Any thread may call; the child of a fork, too. A fork waits for calls that hold a slot's mutex,
-/// so the child finds their objects at rest. Costs a load and a comparison for each call, and 64
-/// bytes for each handle that was live at the same time as others.
+/// so the child finds their objects at rest. A call that holds a slot may take the slot of an older
+/// object, such as the allocator that a pool takes its blocks from; never of a younger one. Costs a
+/// load and a comparison for each call, and 80 bytes for each handle that was live at the same time
+/// as others.
 class handle_table {
  public:
   /// A handle of `object`. Throws `out_of_memory`.
@@ -74,7 +93,31 @@ class handle_table {
   /// Takes the object from a handle, which is dead from now on, once no call uses the object.
   /// `call` is named in errors. Throws `was_destroyed` or `bad_argument` if it is not live, or not
   /// of that kind.
-  [[nodiscard]] static void* remove(handle_value handle, handle_kind kind, char const* call);
+  [[nodiscard]] static void* remove(handle_value handle, handle_kind kind, char const* call) {
+    return remove(handle, kind, call, [](void*) {});
+  }
+  /// The same, if `check(object)` does not throw: else the handle stays live.
+  template <class Check>
+  [[nodiscard]] static void* remove(handle_value handle, handle_kind kind, char const* call,
+                                    Check const& check) {
+    handle_slot& slot = lock(handle, kind, call);
+    try {
+      check(slot.object);
+    } catch (...) {
+      slot.mutex.unlock();
+      throw;
+    }
+    return take_object(slot, handle);
+  }
+
+  /// Grows from each object that gets a handle to the next one. Of a handle that is not live it is
+  /// that of another object, or 0.
+  [[nodiscard]] static std::uint64_t birth_of(handle_value handle) {
+    handle_page const* const page = page_of(handle);
+    return page == nullptr ? 0
+                           : page->births[handle.slot() % handle_page::slot_count].load(
+                                 std::memory_order_relaxed);
+  }
 
   /// Locks the slot of a live handle of that kind. Throws as `remove` does.
   [[nodiscard]] static handle_slot& lock(handle_value handle, handle_kind kind, char const* call) {
@@ -90,23 +133,34 @@ class handle_table {
  private:
   friend struct handles_at_fork;
 
-  static constexpr std::uint32_t slots_of_page = 256;
+  static constexpr std::uint32_t slots_of_page = handle_page::slot_count;
   static constexpr std::uint32_t most_slots = 1 << handle_value::slot_bits;
 
-  /// Its slot, be it live or not; nullptr if the value cannot be a handle.
-  [[nodiscard]] static handle_slot* slot_of(handle_value handle) {
+  /// Its page, be it live or not; nullptr if the value cannot be a handle.
+  [[nodiscard]] static handle_page* page_of(handle_value handle) {
     if (!handle.is_marked()) return nullptr;
     // Pages are written before they are put here (P): a release, which this acquires.
-    handle_slot* const page = pages_[handle.slot() / slots_of_page].load(std::memory_order_acquire);
-    return page == nullptr ? nullptr : page + handle.slot() % slots_of_page;
+    return pages_[handle.slot() / slots_of_page].load(std::memory_order_acquire);
   }
-  /// A slot that there is. Requires the table's mutex.
+  [[nodiscard]] static handle_slot* slot_of(handle_value handle) {
+    handle_page* const page = page_of(handle);
+    return page == nullptr ? nullptr : &page->slots[handle.slot() % slots_of_page];
+  }
+  /// A slot that there is, and its object's birth. Both require the table's mutex.
   [[nodiscard]] static handle_slot& slot_number(std::uint32_t number) {
-    return pages_[number / slots_of_page].load(std::memory_order_relaxed)[number % slots_of_page];
+    return page_number(number).slots[number % slots_of_page];
+  }
+  [[nodiscard]] static std::atomic<std::uint64_t>& birth_number(std::uint32_t number) {
+    return page_number(number).births[number % slots_of_page];
+  }
+  [[nodiscard]] static handle_page& page_number(std::uint32_t number) {
+    return *pages_[number / slots_of_page].load(std::memory_order_relaxed);
   }
   [[noreturn]] static void refuse(handle_value handle, handle_kind kind, char const* call);
+  /// Ends a handle. Requires the slot's mutex, and unlocks it.
+  [[nodiscard]] static void* take_object(handle_slot& slot, handle_value handle);
 
-  static std::atomic<handle_slot*> pages_[most_slots / slots_of_page];
+  static std::atomic<handle_page*> pages_[most_slots / slots_of_page];
 };
 
 /// A live handle's object, for a call that other calls on it wait for.
@@ -167,4 +221,4 @@ void remove_handle(Handle* handle, char const* call) {
       static_cast<object*>(handle_table::remove(handle_value::of(handle), object::kind, call))};
 }
 
-}  // namespace quarry::c_api
+}  // namespace quarry::inline QUARRY_ABI::c_api

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-namespace quarry::c_api {
+namespace quarry::inline QUARRY_ABI::c_api {
 
 /// `shared_resource` has a lock of its own, which a child of fork can take.
 struct open_segment : shared_resource {
@@ -19,7 +19,7 @@ struct handle_object<quarry_segment> {
   using type = open_segment;
 };
 
-}  // namespace quarry::c_api
+}  // namespace quarry::inline QUARRY_ABI::c_api
 
 using quarry::c_api::add_handle;
 using quarry::c_api::destroy;

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quarry::c_api {
+namespace quarry::inline QUARRY_ABI::c_api {
 
 inline thread_local char last_error[512] = "";
 
@@ -63,4 +63,4 @@ quarry_status destroy(Handle* handle, char const* call) noexcept {
   });
 }
 
-}  // namespace quarry::c_api
+}  // namespace quarry::inline QUARRY_ABI::c_api

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "c_options.hpp"
 #include "c_status.hpp"
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/cuda_streams.hpp"
@@ -7,7 +8,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace quarry::c_api {
+namespace quarry::inline QUARRY_ABI::c_api {
 
 /// Guarded by: its handle's slot.
 struct device_stream_pool : stream_pool<device_resource, cuda_streams> {
@@ -21,7 +22,7 @@ struct handle_object<quarry_stream_pool> {
   using type = device_stream_pool;
 };
 
-}  // namespace quarry::c_api
+}  // namespace quarry::inline QUARRY_ABI::c_api
 
 using quarry::c_api::add_handle;
 using quarry::c_api::destroy;
@@ -42,8 +43,10 @@ quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
   return guarded([&] {
     if (pool == nullptr)
       throw quarry::bad_argument{"quarry_stream_pool_create: where the result goes is null"};
-    quarry_pool_options wanted = quarry_pool_default_options();
-    if (options != nullptr) wanted = *options;
+    auto const wanted = quarry::c_api::read_options("quarry_stream_pool_create", options);
+    if (wanted.red_zone != 0 || wanted.keeps_backtraces != 0)
+      throw quarry::bad_argument{
+          "quarry_stream_pool_create: stream pools have no red zones and no backtraces"};
     quarry::stream_pool_options const usual;
     quarry::stream_pool_options const all{
         .first_block = wanted.first_block,

@@ -3,10 +3,13 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
+#include "quarry/host/resource.hpp"
 
 #include "platform/on_device.hpp"
 
-namespace quarry::cuda {
+#include <string>
+
+namespace quarry::inline QUARRY_ABI::cuda {
 
 /// Throws `resource_failed` if the call did not succeed, whose error is not left to be taken for a
 /// later call's.
@@ -15,6 +18,28 @@ inline void check(cudaError_t found, char const* call) {
   cudaGetLastError();
   throw resource_failed{call, cudaGetErrorString(found)};
 }
+
+/// Gives what a call that allocates put into `pointer`; throws `out_of_memory` or
+/// `resource_failed`.
+inline void* checked(cudaError_t found, void* pointer, char const* resource, bytes size) {
+  if (found == cudaSuccess) return pointer;
+  cudaGetLastError();  // is not to be taken for a later call's
+  if (found == cudaErrorMemoryAllocation)
+    throw out_of_memory{resource, size, cudaGetErrorString(found)};
+  throw resource_failed{resource, cudaGetErrorString(found)};
+}
+
+/// CUDA's allocations are aligned to 256. Throws `bad_argument` for what is no power of two, and
+/// `out_of_memory` for more: another resource may have that.
+inline void check_alignment(bytes alignment, char const* resource, bytes size) {
+  check_power_of_two(resource, alignment);
+  if (alignment > 256)
+    throw out_of_memory{resource, size,
+                        "alignment is " + std::to_string(alignment) + ", and CUDA aligns to 256"};
+}
+
+/// CUDA has no address for 0 bytes.
+inline bytes at_least_one(bytes size) { return size == 0 ? 1 : size; }
 
 /// A function of the driver, which the library is not linked to. Throws `resource_failed` if the
 /// driver lacks it.
@@ -49,4 +74,4 @@ inline void check_device(int device) {
                        std::to_string(count)};
 }
 
-}  // namespace quarry::cuda
+}  // namespace quarry::inline QUARRY_ABI::cuda

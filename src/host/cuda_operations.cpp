@@ -3,7 +3,9 @@
 
 #include "cuda_calls.hpp"
 
-namespace quarry::cuda {
+#include <optional>
+
+namespace quarry::inline QUARRY_ABI::cuda {
 namespace {
 
 cudaMemLocation location_of(memory_place where) {
@@ -19,6 +21,31 @@ int device_of(memory_place of) {
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice");
   return of.kind == memory_kind::device ? of.device : current;
+}
+
+/// Whether each GPU has such a stream, and the current one's is meant.
+bool is_default(cuda_stream one) {
+  return one == nullptr || one == cudaStreamLegacy || one == cudaStreamPerThread;
+}
+
+/// Of what `is_drivers`.
+cudaMemoryAdvise advice_of(memory_advice what) {
+  switch (what) {
+    case memory_advice::read_mostly:
+      return cudaMemAdviseSetReadMostly;
+    case memory_advice::not_read_mostly:
+      return cudaMemAdviseUnsetReadMostly;
+    case memory_advice::preferred_here:
+      return cudaMemAdviseSetPreferredLocation;
+    case memory_advice::no_preferred_place:
+      return cudaMemAdviseUnsetPreferredLocation;
+    case memory_advice::accessed_by:
+      return cudaMemAdviseSetAccessedBy;
+    case memory_advice::not_accessed_by:
+      return cudaMemAdviseUnsetAccessedBy;
+    default:
+      throw bad_argument{"advise: this advice is none for managed memory; see memory_advice"};
+  }
 }
 
 }  // namespace
@@ -42,14 +69,12 @@ void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
 }
 
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on) {
+  std::optional<on_device> here;
+  if (is_default(on)) here.emplace(device_of(where));
   check(cudaMemPrefetchAsync(memory, size, location_of(where), 0, on), "cudaMemPrefetchAsync");
 }
 void advise(void* memory, bytes size, memory_advice what, memory_place where) {
-  cudaMemoryAdvise const advice = what == memory_advice::read_mostly ? cudaMemAdviseSetReadMostly
-                                  : what == memory_advice::preferred_here
-                                      ? cudaMemAdviseSetPreferredLocation
-                                      : cudaMemAdviseSetAccessedBy;
-  check(cudaMemAdvise(memory, size, advice, location_of(where)), "cudaMemAdvise");
+  check(cudaMemAdvise(memory, size, advice_of(what), location_of(where)), "cudaMemAdvise");
 }
 
-}  // namespace quarry::cuda
+}  // namespace quarry::inline QUARRY_ABI::cuda

@@ -5,7 +5,7 @@
 
 #include "quarry/host/operations.hpp"
 
-namespace quarry::cuda {
+namespace quarry::inline QUARRY_ABI::cuda {
 
 /// `of`: whose default stream it comes after.
 void copy(void* to, void const* from, bytes size, memory_place of);
@@ -15,4 +15,4 @@ void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
 void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on);
 void advise(void* memory, bytes size, memory_advice what, memory_place where);
 
-}  // namespace quarry::cuda
+}  // namespace quarry::inline QUARRY_ABI::cuda

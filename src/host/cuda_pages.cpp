@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 using cuda::check;
@@ -154,4 +154,4 @@ void cuda_pages::unmap(std::uint64_t address, bytes size) noexcept {
   }
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

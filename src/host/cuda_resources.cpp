@@ -4,46 +4,51 @@
 #include "cuda_calls.hpp"
 
 #include <cuda.h>
+#include <dlfcn.h>
+#include <link.h>
 
+#include <atomic>
+#include <cstring>
 #include <optional>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
+using cuda::at_least_one;
 using cuda::beside_captures;
 using cuda::check_device;
+using cuda::checked;
 using cuda::on_device;
 
 namespace {
 
-constexpr bytes most_alignment = 256;
+using pointer_query = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
 
-/// Gives what a call put into `pointer`, or throws.
-void* checked(cudaError_t found, void* pointer, char const* resource, bytes size) {
-  if (found == cudaSuccess) return pointer;
-  cudaGetLastError();  // is not to be taken for a later call's
-  if (found == cudaErrorMemoryAllocation)
-    throw out_of_memory{resource, size, cudaGetErrorString(found)};
-  throw resource_failed{resource, cudaGetErrorString(found)};
-}
-
-void refuse_more_than_256(bytes alignment, char const* resource) {
-  check_power_of_two(resource, alignment);
-  if (alignment > most_alignment)
-    throw bad_argument{std::string{resource} + ": alignment is " + std::to_string(alignment) +
-                       ", more than 256"};
+/// The driver's question, or nullptr while the process has not loaded the driver. It is not loaded
+/// here, nor is the runtime asked, which would load and initialise it: that takes time and memory,
+/// and a driver that is not loaded gave no memory.
+///
+/// The driver is looked for without the dynamic linker's lock that a plugin's constructors hold.
+/// That lock is taken once in a process, when the driver was found.
+pointer_query question_of_driver() {
+  // relaxed: an address of code, which nothing else goes with
+  static std::atomic<pointer_query> found{nullptr};
+  if (pointer_query const known = found.load(std::memory_order_relaxed)) return known;
+  auto const is_driver = [](dl_phdr_info* one, std::size_t, void*) {
+    return std::strstr(one->dlpi_name, "libcuda.so") != nullptr ? 1 : 0;
+  };
+  if (dl_iterate_phdr(is_driver, nullptr) == 0) return nullptr;
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // is kept
+  if (driver == nullptr) return nullptr;
+  auto const ask = reinterpret_cast<pointer_query>(dlsym(driver, "cuPointerGetAttributes"));
+  if (ask == nullptr) dlclose(driver);
+  found.store(ask, std::memory_order_relaxed);
+  return ask;
 }
 
 /// Where CUDA says that memory lies, of which it does not know pageable memory; nothing if the
 /// process does not use CUDA.
 std::optional<memory_place> place_known_to_cuda(void const* memory) {
-  using query = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
-  static query const ask = []() -> query {
-    try {
-      return cuda::driver_function<query>("cuPointerGetAttributes");
-    } catch (resource_failed const&) {  // there is no driver
-      return nullptr;
-    }
-  }();
+  pointer_query const ask = question_of_driver();
   unsigned type = 0, is_managed = 0;
   int device = 0;
   CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -61,8 +66,6 @@ std::optional<memory_place> place_known_to_cuda(void const* memory) {
 std::string text_of(memory_place place) {
   return name_of(place.kind) + (place.is_touchable() ? "" : " " + std::to_string(place.device));
 }
-
-bytes at_least_one(bytes size) { return size == 0 ? 1 : size; }
 
 }  // namespace
 
@@ -82,7 +85,7 @@ void check_place(char const* resource, void const* memory, memory_place stated) 
 device_resource::device_resource(int device) : device_{device} { check_device(device); }
 
 void* device_resource::allocate(bytes size, bytes alignment) {
-  refuse_more_than_256(alignment, "device_resource");
+  cuda::check_alignment(alignment, "device_resource", size);
   on_device const here{device_};
   beside_captures const allowed;
   void* result = nullptr;
@@ -101,7 +104,7 @@ stream_ordered_resource::stream_ordered_resource(cuda_stream stream, int device)
 }
 
 void* stream_ordered_resource::allocate(bytes size, bytes alignment) {
-  refuse_more_than_256(alignment, "stream_ordered_resource");
+  cuda::check_alignment(alignment, "stream_ordered_resource", size);
   on_device const here{device_};
   void* result = nullptr;
   auto const found = cudaMallocAsync(&result, at_least_one(size), stream_);
@@ -120,7 +123,7 @@ void stream_ordered_resource::settle() {
 pinned_resource::pinned_resource() { check_device(0); }
 
 void* pinned_resource::allocate(bytes size, bytes alignment) {
-  refuse_more_than_256(alignment, "pinned_resource");
+  cuda::check_alignment(alignment, "pinned_resource", size);
   beside_captures const allowed;
   void* result = nullptr;
   auto const found = cudaMallocHost(&result, at_least_one(size));
@@ -134,7 +137,7 @@ void pinned_resource::deallocate(void* pointer, bytes, bytes) noexcept {
 managed_resource::managed_resource() { check_device(0); }
 
 void* managed_resource::allocate(bytes size, bytes alignment) {
-  refuse_more_than_256(alignment, "managed_resource");
+  cuda::check_alignment(alignment, "managed_resource", size);
   beside_captures const allowed;
   void* result = nullptr;
   auto const found = cudaMallocManaged(&result, at_least_one(size), cudaMemAttachGlobal);
@@ -145,4 +148,4 @@ void managed_resource::deallocate(void* pointer, bytes, bytes) noexcept {
   cudaFree(pointer);
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/cuda_streams.hpp"
+#include "quarry/host/make_room.hpp"
 
 #include "cuda_calls.hpp"
 
@@ -7,7 +8,7 @@
 
 #include <string>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 /// Also if that cannot be told: the default stream while another one is being captured.
@@ -66,9 +67,10 @@ cuda_streams::event cuda_streams::record(stream on) {
   if (is_being_captured(on)) throw bad_argument{"cuda_streams: the stream is being captured"};
   event result{nullptr};
   if (unused_.empty()) {
-    unused_.reserve(unused_.capacity() + 1);  // so that `drop` needs no memory
+    make_room(unused_, made_ + 1);  // so that `drop` needs no memory
     cuda::check(cudaEventCreateWithFlags(&result.handle, cudaEventDisableTiming),
                 "cudaEventCreateWithFlags");
+    ++made_;
   } else {
     result.handle = unused_.back();
     unused_.pop_back();
@@ -114,4 +116,4 @@ bool cuda_streams::finish_all() noexcept {
 
 void cuda_streams::drop(event& one) noexcept { unused_.push_back(one.handle); }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -3,7 +3,7 @@
 
 #include "process_lists.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 directory::node& directory::fresh_node(piece_book const* book, std::uint32_t blocks, node* next) {
   auto& unused = lists_of_process().nodes.unused;
@@ -119,4 +119,4 @@ void directory::remove(piece_book const& book, std::uint64_t begin, bytes size) 
     remove_from(at(here), book);
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

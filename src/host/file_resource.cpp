@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 /// A file of `directory` that has lost its name. Throws `resource_failed`.
@@ -53,4 +53,4 @@ void file_resource::deallocate(void* pointer, bytes size, bytes) noexcept {
   munmap(pointer, whole_pages(size));
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -53,4 +53,4 @@ void host_pages::unmap(std::uint64_t address, bytes size) noexcept {
   if (fresh == MAP_FAILED) madvise(at(address), size, MADV_DONTNEED);
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

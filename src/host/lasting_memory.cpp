@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/lasting_memory.hpp"
+#include "quarry/host/make_room.hpp"
 
 #include "process_lists.hpp"
 #include "whole_pages.hpp"
@@ -10,9 +11,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <new>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 bytes lasting_size(bytes size) {
   bytes const pages = std::max<bytes>(1, (size + page_size() - 1) / page_size());
@@ -26,13 +28,14 @@ void* lasting_allocate(lasting_use use, bytes size) {
   {
     std::lock_guard const held{them.mutex};
     auto& list = them.by_size[static_cast<std::size_t>(use)][size];
-    if (!list.empty()) {
-      void* const result = list.back();
-      list.pop_back();
+    if (!list.free.empty()) {
+      void* const result = list.free.back();
+      list.free.pop_back();
       return result;
     }
-    // so that giving back needs no memory: a place for each that there is
-    list.reserve(list.capacity() + 1);
+    // so that giving back needs no memory
+    make_room(list.free, list.made + 1);
+    ++list.made;
   }
   void* const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -40,6 +43,21 @@ void* lasting_allocate(lasting_use use, bytes size) {
   // a look-up is a miss in each
   if (use == lasting_use::pieces || use == lasting_use::slots) madvise(fresh, size, MADV_HUGEPAGE);
   return fresh;
+}
+
+bytes lasting_resident(void const* memory, bytes size) {
+  if (memory == nullptr) return 0;
+  bytes const page = page_size();
+  std::array<unsigned char, 4096> states;  // of pages
+  bytes resident = 0;
+  auto* const first = static_cast<char const*>(memory);
+  size = lasting_size(size);
+  for (bytes at = 0; at < size; at += states.size() * page) {
+    bytes const part = std::min(size - at, states.size() * page);
+    if (mincore(const_cast<char*>(first + at), part, states.data()) != 0) return size;  // never
+    for (bytes i = 0; i < part / page; ++i) resident += states[i] % 2 * page;
+  }
+  return resident;
 }
 
 void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept {
@@ -50,7 +68,7 @@ void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept {
   }
   auto& them = lists_of_process().waiting;
   std::lock_guard const held{them.mutex};
-  them.by_size[static_cast<std::size_t>(use)].find(size)->second.push_back(memory);
+  them.by_size[static_cast<std::size_t>(use)].find(size)->second.free.push_back(memory);
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

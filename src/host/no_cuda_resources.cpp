@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same without CUDA: there is no such memory.
 #include "cuda_operations.hpp"
+#include "quarry/host/cuda_async_pool.hpp"
 #include "quarry/host/cuda_pages.hpp"
 #include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/cuda_streams.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 [[noreturn]] void refuse(char const* resource) {
@@ -55,6 +56,28 @@ managed_resource::managed_resource() { refuse("managed_resource"); }
 void* managed_resource::allocate(bytes, bytes) { refuse("managed_resource"); }
 void managed_resource::deallocate(void*, bytes, bytes) noexcept {}
 
+cuda_async_view::cuda_async_view(cuda_memory_pool pool, memory_place place, cuda_stream stream)
+    : pool_{pool}, place_{place}, stream_{stream} {
+  refuse("cuda_async_view");
+}
+cuda_async_view cuda_async_view::default_pool(int, cuda_stream) { refuse("cuda_async_view"); }
+void* cuda_async_view::allocate(bytes, bytes) { refuse("cuda_async_view"); }
+void cuda_async_view::deallocate(void*, bytes, bytes) noexcept {}
+void* cuda_async_view::allocate(bytes, bytes, cuda_stream) { refuse("cuda_async_view"); }
+void cuda_async_view::deallocate(void*, bytes, bytes, cuda_stream) noexcept {}
+void* cuda_async_view::allocate_sync(bytes, bytes) { refuse("cuda_async_view"); }
+void cuda_async_view::deallocate_sync(void*, bytes, bytes) noexcept {}
+void cuda_async_view::settle() {}
+bytes cuda_async_view::held() const { return 0; }
+bytes cuda_async_view::live() const { return 0; }
+void cuda_async_view::release(bytes) {}
+std::uint64_t cuda_async_view::refused() const { return 0; }
+
+cuda_async_pool::cuda_async_pool(cuda_async_options const&, cuda_stream) {
+  refuse("cuda_async_pool");
+}
+cuda_async_pool::~cuda_async_pool() = default;
+
 namespace cuda {
 
 void copy(void*, void const*, bytes, memory_place) { refuse("copy"); }
@@ -65,4 +88,4 @@ void prefetch(void const*, bytes, memory_place, cuda_stream) { refuse("prefetch"
 void advise(void*, bytes, memory_advice, memory_place) { refuse("advise"); }
 
 }  // namespace cuda
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -2,6 +2,7 @@
 #include "quarry/host/operations.hpp"
 
 #include "cuda_operations.hpp"
+#include "numa_calls.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #include <cstring>
 #include <sstream>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 struct adopted_memory::state {
   state(std::uint64_t where, bytes size, memory_place place, std::string name)
@@ -71,6 +72,21 @@ allocation_record checked(char const* operation, char const* role, void const* m
   throw bad_argument{why.str()};
 }
 
+/// Advice for the driver, not for the operating system.
+bool is_drivers(memory_advice what) {
+  switch (what) {
+    case memory_advice::read_mostly:
+    case memory_advice::not_read_mostly:
+    case memory_advice::preferred_here:
+    case memory_advice::no_preferred_place:
+    case memory_advice::accessed_by:
+    case memory_advice::not_accessed_by:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void copy(void* to, void const* from, bytes size) {
@@ -124,11 +140,9 @@ void advise(void* memory, bytes size, memory_advice what, memory_place where) {
 }
 void advise(void* memory, bytes size, memory_advice what, memory_place where, memory_place of) {
   if (size == 0) return;
-  bool const is_drivers = what == memory_advice::read_mostly ||
-                          what == memory_advice::preferred_here ||
-                          what == memory_advice::accessed_by;
-  if (is_drivers && of.kind == memory_kind::managed) return cuda::advise(memory, size, what, where);
-  if (is_drivers || of.kind == memory_kind::managed || of.kind == memory_kind::device ||
+  if (is_drivers(what) && of.kind == memory_kind::managed)
+    return cuda::advise(memory, size, what, where);
+  if (is_drivers(what) || of.kind == memory_kind::managed || of.kind == memory_kind::device ||
       of.kind == memory_kind::pinned) {
     throw bad_argument{"advise: this advice is none for such memory; see memory_advice"};
   }
@@ -137,10 +151,20 @@ void advise(void* memory, bytes size, memory_advice what, memory_place where, me
   bytes const whole = reinterpret_cast<std::uint64_t>(memory) + size - begin;
   int const advice = what == memory_advice::will_be_used    ? MADV_WILLNEED
                      : what == memory_advice::is_sequential ? MADV_SEQUENTIAL
-                                                            : MADV_RANDOM;
+                     : what == memory_advice::is_random     ? MADV_RANDOM
+                                                            : MADV_NORMAL;
   if (madvise(reinterpret_cast<void*>(begin), whole, advice) != 0)
     throw resource_failed{"madvise", std::strerror(errno)};
 }
 
+void move_to_node(void* memory, bytes size, unsigned node) {
+  if (size == 0) return numa::check_node("move_to_node", node);
+  auto const place = checked("move_to_node", "at", memory, size).place;
+  if (place.kind != memory_kind::host)
+    throw bad_argument{std::string{"move_to_node: memory of kind "} + quarry::name_of(place.kind) +
+                       " has no NUMA node; only the host's has"};
+  numa::move(memory, size, node);
+}
+
 }  // namespace operations
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -13,11 +13,17 @@ asm(".pushsection .bss." QUARRY_PROCESS_STATE ",\"aw\",%nobits\n"
     ".balign 64\n"
     ".size " QUARRY_PROCESS_STATE "," QUARRY_PROCESS_STATE_BYTES "\n"
     QUARRY_PROCESS_STATE ":\n"
+    ".globl quarry_own_process_state\n"
+    ".hidden quarry_own_process_state\n"
+    "quarry_own_process_state:\n"
     ".zero " QUARRY_PROCESS_STATE_BYTES "\n"
     ".popsection\n");
 // clang-format on
 
-namespace quarry {
+/// The state that this copy brings, which is the process's or not used.
+extern "C" [[gnu::visibility("hidden")]] char quarry_own_process_state;
+
+namespace quarry::inline QUARRY_ABI {
 
 static_assert(sizeof(process_state) <= 524352 && alignof(process_state) <= 64);
 
@@ -35,4 +41,20 @@ process_lists& lists_of_process() {
   return *lists;
 }
 
-}  // namespace quarry
+namespace {
+
+[[nodiscard]] bool brings_the_state() {
+  void const* own = &quarry_own_process_state;
+  asm("" : "+r"(own));  // compilers take it for another object than `process_wide`
+  return own == &process_wide;
+}
+
+// Before there are threads: a fork must not find one of them in the midst of that.
+[[maybe_unused]] bool const watches_forks = [] {
+  (void)lists_of_process();
+  if (brings_the_state()) watch_forks();
+  return true;
+}();
+
+}  // namespace
+}  // namespace quarry::inline QUARRY_ABI

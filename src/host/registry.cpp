@@ -12,79 +12,88 @@
 #endif
 
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <ostream>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
-/// A child of fork can make pools, allocate, look up and report. A pool that another thread was in
-/// is lost to it, as its lock would be.
-void before_fork() {
-  process_lists& all = lists_of_process();
-  if (all.fork.thread.load(std::memory_order_relaxed) == pthread_self()) {  // (T)
-    ++all.fork.copies;
-    return;
-  }
-  all.ledgers.mutex.lock();
-  for (auto const& [id, each] : all.ledgers.by_id) each->lock();
-  all.nodes.mutex.lock();
-  all.waiting.mutex.lock();
-  all.fork.thread.store(pthread_self(), std::memory_order_relaxed);  // (T)
-  all.fork.copies = 1;
-}
-template <void (ledger::*Unlock)()>
-void after_fork() {
-  process_lists& all = lists_of_process();
-  if (all.fork.thread.load(std::memory_order_relaxed) != pthread_self() ||  // (T)
-      --all.fork.copies != 0)
-    return;
-  all.fork.thread.store({}, std::memory_order_relaxed);  // (T) only tells a thread of itself
-  all.waiting.mutex.unlock();
-  all.nodes.mutex.unlock();
-  for (auto const& [id, each] : all.ledgers.by_id) (each->*Unlock)();
-  all.ledgers.mutex.unlock();
-}
-
-/// The process's lists, which a fork finds at rest from now on. Each copy of the library sees to
-/// that: who unloads one takes its handlers away.
-process_lists& every() {
-  static process_lists& it = []() -> process_lists& {
-    process_lists& lists = lists_of_process();
-    pthread_atfork(&before_fork, &after_fork<&ledger::unlock>,
-                   &after_fork<&ledger::unlock_in_child>);
-    return lists;
-  }();
-  return it;
-}
-// Before there are threads: a fork must not find one of them in the midst of that.
-[[maybe_unused]] process_lists& made_early = every();
+struct free_memory {
+  void operator()(void* memory) const { std::free(memory); }
+};
 
 /// A line for each frame, with its module and symbol if there is memory to look them up.
 void print_frames(std::ostream& out, std::vector<void*> const& frames) {
   if (frames.empty()) return;
-  char** symbols = nullptr;
+  std::unique_ptr<char*, free_memory> symbols;
 #if QUARRY_HAS_BACKTRACE
-  symbols = backtrace_symbols(frames.data(), static_cast<int>(frames.size()));
+  symbols.reset(backtrace_symbols(frames.data(), static_cast<int>(frames.size())));
 #endif
   for (std::size_t i = 0; i < frames.size(); ++i) {
     out << "      #" << i << ' ';
     if (symbols != nullptr) {
-      out << symbols[i] << '\n';
+      out << symbols.get()[i] << '\n';
     } else {
       out << frames[i] << '\n';
     }
   }
-  std::free(symbols);
+}
+
+/// A copy of all that is said of an allocation: the name of a note's file may lie in a plugin.
+struct noted_allocation {
+  piece_table::record memory;
+  std::string name, place_of_call;
+  std::vector<void*> frames;
+
+  noted_allocation(piece_table::record const& found, ledger const& owner) : memory{found} {
+    auto note = found.is_noted ? owner.note_of(found.begin) : std::nullopt;
+    if (!note) return;
+    name = std::move(note->name);
+    frames = std::move(note->frames);
+    if (note->where.line() != 0)
+      place_of_call =
+          std::string{note->where.file_name()} + ':' + std::to_string(note->where.line());
+  }
+};
+void print(std::ostream& out, noted_allocation const& one) {
+  out << "  " << reinterpret_cast<void*>(one.memory.begin) << "  " << one.memory.size << " bytes";
+  if (!one.name.empty()) out << "  " << one.name;
+  if (!one.place_of_call.empty()) out << "  (" << one.place_of_call << ')';
+  out << '\n';
+  print_frames(out, one.frames);
+}
+
+/// An allocator, and what is live of it.
+struct account {
+  registry::allocator_info summary;
+  std::vector<noted_allocation> allocations;
+};
+/// Copies of what a report says of one allocator, or of all (0). A report prints them when no lock
+/// is held: a stream may call pools, and the dynamic linker, which tells the symbols of frames,
+/// has a lock that plugins hold while they make pools.
+std::vector<account> accounts(allocator_id allocator) {
+  std::vector<account> result;
+  process_lists& all = lists_of_process();
+  std::lock_guard const held{all.ledgers.mutex};
+  for (auto const& [id, whose] : all.ledgers.by_id) {
+    if (allocator != 0 && allocator != id) continue;
+    account one{{id, whose->name(), whose->place(), 0, 0}, {}};
+    whose->book().for_each([&, &owner = *whose](piece_table::record const& found) {
+      ++one.summary.allocations;
+      one.summary.live += found.size;
+      one.allocations.emplace_back(found, owner);
+    });
+    result.push_back(std::move(one));
+  }
+  return result;
 }
 
 }  // namespace
 
-void watch_registry_at_fork() { (void)every(); }
-
 ledger::ledger(piece_table& table, memory_place place, std::string name, bool is_everywhere)
     : table_{table}, place_{place}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
-  process_lists& all = every();
+  process_lists& all = lists_of_process();
   std::lock_guard const held{all.ledgers.mutex};
   std::size_t free = 0;
   while (is_everywhere && all.everywhere[free] != nullptr) {
@@ -108,7 +117,7 @@ ledger::ledger(piece_table& table, memory_place place, std::string name, bool is
 }
 
 ledger::~ledger() {
-  process_lists& all = every();
+  process_lists& all = lists_of_process();
   std::lock_guard const held{all.ledgers.mutex};
   all.ledgers.by_id.erase(id_);
   table_.stop_keeping_starts();
@@ -138,6 +147,12 @@ void ledger::note(std::uint64_t begin, allocation_note what) {
   if (what.frames.empty()) what.frames = std::move(kept.frames);
   kept = std::move(what);
 }
+void ledger::prepare_backtraces() noexcept {
+#if QUARRY_HAS_BACKTRACE
+  void* frame = nullptr;
+  (void)backtrace(&frame, 1);
+#endif
+}
 bool ledger::note_backtrace([[maybe_unused]] std::uint64_t begin) noexcept {
 #if QUARRY_HAS_BACKTRACE
   void* frames[33];
@@ -155,6 +170,14 @@ void ledger::forget(std::uint64_t begin) noexcept {
   std::lock_guard const held{mutex_};
   notes_.erase(begin);
 }
+bytes ledger::footprint() const {
+  std::lock_guard const held{mutex_};
+  bytes sum = name_.capacity() + notes_.bucket_count() * sizeof(void*);
+  for (auto const& [begin, note] : notes_)
+    sum += sizeof(begin) + sizeof(note) + 2 * sizeof(void*) + note.name.capacity() +
+           note.frames.capacity() * sizeof(void*);
+  return sum;
+}
 std::optional<allocation_note> ledger::note_of(std::uint64_t begin) const {
   std::lock_guard const held{mutex_};
   auto const found = notes_.find(begin);
@@ -164,19 +187,35 @@ std::optional<allocation_note> ledger::note_of(std::uint64_t begin) const {
 
 namespace registry {
 
+void mark_below(std::uint64_t address) noexcept {
+  if (address >= address_starts::end) return;
+  auto const mark = [&](piece_book const& book) {
+    std::uint64_t const owner = book.owner.seen();
+    // Who else writes at this moment writes the same: the pool cannot be destroyed meanwhile.
+    if ((owner & is_below_others) == 0 && book.find(address)) book.owner = owner | is_below_others;
+  };
+  while (!directory::visit(address, mark)) {
+  }
+}
+
 std::optional<allocation_record> find_slowly(std::uint64_t address) {
   piece_table::record best;
   std::uint64_t owner = 0;
   auto const ask = [&](piece_book const& book) {
     auto const found = book.find(address);
-    if (!found || (owner != 0 && best.size <= found.size)) return;
+    if (!found) return;
+    std::uint64_t const its = book.owner.seen();
+    // numbers go up, and what takes memory of another allocator is made after it
+    bool const is_inner = found.size != best.size
+        ? found.size<best.size : (its & ~is_below_others)>(owner & ~is_below_others);
+    if (owner != 0 && !is_inner) return;
     best = found;
-    owner = book.owner.seen();
+    owner = its;
   };
   while (!directory::visit(address, ask)) {
   }
-  if (owner == 0) {
-    process_lists const& all = every();
+  if (owner == 0 || (owner & is_below_others) != 0) {
+    process_lists const& all = lists_of_process();
     std::size_t const count = all.everywhere_count.seen();
     for (std::size_t i = 0; i < count; ++i) {
       if (piece_book const* const book = all.everywhere[i].seen()) ask(*book);
@@ -189,7 +228,7 @@ std::optional<allocation_record> find_slowly(std::uint64_t address) {
 std::optional<allocation_note> note_of(void const* address) {
   auto const found = find(address);
   if (!found || !found->is_noted) return std::nullopt;
-  process_lists& all = every();
+  process_lists& all = lists_of_process();
   std::lock_guard const held{all.ledgers.mutex};
   auto const whose = all.ledgers.by_id.find(found->allocator);
   if (whose == all.ledgers.by_id.end()) return std::nullopt;
@@ -198,7 +237,7 @@ std::optional<allocation_note> note_of(void const* address) {
 
 std::vector<allocator_info> allocators() {
   std::vector<allocator_info> result;
-  process_lists& all = every();
+  process_lists& all = lists_of_process();
   std::lock_guard const held{all.ledgers.mutex};
   for (auto const& [id, whose] : all.ledgers.by_id) {
     allocator_info info{id, whose->name(), whose->place(), 0, 0};
@@ -212,7 +251,7 @@ std::vector<allocator_info> allocators() {
 }
 
 std::string name_of(allocator_id id) {
-  process_lists& all = every();
+  process_lists& all = lists_of_process();
   std::lock_guard const held{all.ledgers.mutex};
   auto const whose = all.ledgers.by_id.find(id);
   return whose == all.ledgers.by_id.end() ? std::string{} : whose->second->name();
@@ -220,7 +259,7 @@ std::string name_of(allocator_id id) {
 
 std::vector<allocation_record> live(allocator_id allocator) {
   std::vector<allocation_record> result;
-  process_lists& all = every();
+  process_lists& all = lists_of_process();
   std::lock_guard const held{all.ledgers.mutex};
   for (auto const& [id, whose] : all.ledgers.by_id) {
     if (allocator != 0 && allocator != id) continue;
@@ -232,28 +271,14 @@ std::vector<allocation_record> live(allocator_id allocator) {
 }
 
 void report(std::ostream& out, allocator_id allocator) {
-  process_lists& all = every();
-  std::lock_guard const held{all.ledgers.mutex};
-  for (auto const& [id, whose] : all.ledgers.by_id) {
-    if (allocator != 0 && allocator != id) continue;
-    std::size_t count = 0;
-    bytes sum = 0;
-    whose->book().for_each([&, &owner = *whose](piece_table::record const& one) {
-      ++count;
-      sum += one.size;
-      out << "  " << reinterpret_cast<void*>(one.begin) << "  " << one.size << " bytes";
-      auto const note = one.is_noted ? owner.note_of(one.begin) : std::nullopt;
-      if (note && !note->name.empty()) out << "  " << note->name;
-      if (note && note->where.line() != 0)
-        out << "  (" << note->where.file_name() << ':' << note->where.line() << ')';
-      out << '\n';
-      if (note) print_frames(out, note->frames);
-    });
-    out << whose->name() << " (allocator " << id << ", " << quarry::name_of(whose->place().kind);
-    if (!whose->place().is_touchable()) out << ' ' << int{whose->place().device};
-    out << "): " << count << " allocations, " << sum << " bytes\n";
+  for (account const& each : accounts(allocator)) {
+    for (noted_allocation const& one : each.allocations) print(out, one);
+    auto const& [id, name, place, count, live] = each.summary;
+    out << name << " (allocator " << id << ", " << quarry::name_of(place.kind);
+    if (!place.is_touchable()) out << ' ' << int{place.device};
+    out << "): " << count << " allocations, " << live << " bytes\n";
   }
 }
 
 }  // namespace registry
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

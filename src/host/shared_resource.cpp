@@ -18,7 +18,7 @@
 #include <new>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 constexpr std::uint32_t most_processes = 64, most_allocations = 4096;
@@ -462,4 +462,4 @@ void* shared_resource::at(std::uint64_t offset) const {
   return segment_->data() + offset;
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Of the operating system.
 inline bytes page_size() {
@@ -17,4 +17,4 @@ inline bytes whole_pages(bytes size) {
   return size == 0 ? page_size() : (size + page_size() - 1) & ~(page_size() - 1);
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

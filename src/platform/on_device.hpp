@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-namespace quarry::cuda {
+namespace quarry::inline QUARRY_ABI::cuda {
 
 /// Makes `device` current for as long as it lives.
 class on_device {
@@ -24,4 +24,4 @@ class on_device {
   int before_ = 0;
 };
 
-}  // namespace quarry::cuda
+}  // namespace quarry::inline QUARRY_ABI::cuda

@@ -16,7 +16,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 namespace {
 
 namespace context = boost::context;
@@ -435,4 +435,4 @@ void launch_fibers(grid lanes, fiber_schedule schedule, std::function<void()> co
   scheduler{lanes, schedule, kernel}.run();
 }
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 namespace {
 
 /// A lane on an OS thread. `block`, `all` and `word` are null when lanes share threads.
@@ -138,4 +138,4 @@ void launch_threads(grid lanes, std::uint32_t max_threads, std::function<void()>
   failure.rethrow();
 }
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

@@ -2,6 +2,7 @@
 #include "quarry/host/aligned_resource.hpp"
 
 #include "conformance/resources.hpp"
+#include "host/noted_source.hpp"
 #include "quarry/host/host_resource.hpp"
 #include "quarry/host/simulated_resource.hpp"
 
@@ -34,6 +35,21 @@ TEST(AlignedResource, LosesNothingWhenItsUpstreamFails) {
   from.deallocate(one, 400, 512);
   from.deallocate(one, 400, 512);
   EXPECT_EQ(from.upstream().deallocations(), 1u) << "what it does not know it leaves alone";
+}
+
+TEST(AlignedResource, PassesStreamsOn) {
+  aligned_resource<noted_source> from{noted_source{}, 16};
+  expect_calls_pass(from, *from.upstream().calls);
+  from.upstream().calls->clear();
+  void* const one = from.allocate(100, 64, cuda_stream{});
+  void* const other = from.allocate_sync(200, 64);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 64, 0u);
+  from.deallocate(one, 100, 64, cuda_stream{});
+  from.deallocate_sync(other, 200, 64);
+  EXPECT_EQ(*from.upstream().calls,
+            (std::vector<std::string>{"allocate 164 on 0", "allocate_sync 264",
+                                      "deallocate 164 on 0", "deallocate_sync 264"}));
 }
 
 }  // namespace

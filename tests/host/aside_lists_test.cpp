@@ -59,12 +59,25 @@ TEST_F(AsideLists, CountInUnits) {
 
 TEST_F(AsideLists, GiveAllBackOnce) {
   std::set<piece_id> all;
-  for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 50})
+  for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 47})
     all.insert(put(units));
   lists.take_all(table, [&](piece_id id) { EXPECT_EQ(all.erase(id), 1u); });
   EXPECT_TRUE(all.empty());
   EXPECT_EQ(lists.count(), 0u);
   EXPECT_EQ(lists.take(table, 1), no_piece);
+}
+
+TEST_F(AsideLists, PayIfHalfAsManyPiecesWereTakenAgainAsAreLeft) {
+  EXPECT_TRUE(lists.pays()) << "nothing was lost";
+  for (bytes const units : {5, 5, 7, 9}) put(units);
+  EXPECT_FALSE(lists.pays());
+  EXPECT_NE(lists.take(table, 5), no_piece);
+  EXPECT_FALSE(lists.pays()) << "one taken, three left";
+  EXPECT_NE(lists.take(table, 5), no_piece);
+  EXPECT_TRUE(lists.pays());
+  lists.take_all(table, [](piece_id) {});
+  put(5);
+  EXPECT_FALSE(lists.pays()) << "what was taken before does not count";
 }
 
 /// Against a multiset of sizes: what comes is large enough and not too large; and nothing comes

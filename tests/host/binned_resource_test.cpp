@@ -26,6 +26,38 @@ TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
   EXPECT_EQ(from.large().held(), 0u);
 }
 
+TEST(BinnedResource, SettlesWhatAllOfItGives) {
+  struct late_resource : host_resource {
+    int* waits;
+    explicit late_resource(int* counter) : waits{counter} {}
+    void settle() { ++*waits; }
+  };
+  int small = 0, large = 0;
+  binned_resource<late_resource, late_resource> from{[&] { return late_resource{&small}; },
+                                                     late_resource{&large}, 16, 32};
+  settle(from);
+  EXPECT_EQ(small, 2);
+  EXPECT_EQ(large, 1);
+}
+
+TEST(BinnedResource, RefusesSlotsThatLieElsewhere) {
+  struct device_like : simulated_resource {
+    static memory_place place() { return {memory_kind::device, 1}; }
+  };
+  struct other_device : simulated_resource {
+    static memory_place place() { return {memory_kind::device, 0}; }
+  };
+  EXPECT_THROW((binned_resource<device_like, host_resource>{[] { return device_like{}; },
+                                                            host_resource{}, 16, 64}),
+               bad_argument);
+  EXPECT_THROW((binned_resource<device_like, other_device>{[] { return device_like{}; },
+                                                           other_device{}, 16, 64}),
+               bad_argument);
+  binned_resource<device_like, device_like> same{[] { return device_like{}; }, device_like{}, 16,
+                                                 64};
+  EXPECT_EQ(same.place(), device_like::place());
+}
+
 TEST(BinnedResource, RefusesBinsThatAreNoPowersOfTwo) {
   for (auto const& [least, most] :
        {std::pair<bytes, bytes>{8, 64}, {24, 64}, {64, 100}, {64, 32}}) {

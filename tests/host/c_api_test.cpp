@@ -171,6 +171,86 @@ TEST_F(CApi, TakesZerosForDefaults) {
   EXPECT_EQ(quarry_pool_create(1000, nullptr, &other), QUARRY_BAD_ARGUMENT);
 }
 
+TEST_F(CApi, HasRedZonesAndBacktracesIfToldSo) {
+  quarry_pool_options options = quarry_pool_default_options();
+  EXPECT_EQ(options.size, sizeof options);
+  EXPECT_EQ(options.red_zone, 0u);
+  EXPECT_EQ(options.keeps_backtraces, 0u);
+  options.name = "checked";
+  options.red_zone = 16;
+  options.keeps_backtraces = 1;
+  quarry_pool* checked = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &checked), QUARRY_OK);
+  void* memory = nullptr;
+  ASSERT_EQ(quarry_pool_allocate(checked, 100, &memory), QUARRY_OK);
+  std::string const path = testing::TempDir() + "quarry-backtraces-" + std::to_string(getpid());
+  EXPECT_EQ(quarry_report(path.c_str()), QUARRY_OK);
+  std::ifstream in{path};
+  std::string const text{std::istreambuf_iterator<char>{in}, {}};
+  EXPECT_NE(text.find("      #0 "), std::string::npos) << text;
+  std::remove(path.c_str());
+  uint64_t overruns = 7;
+  EXPECT_EQ(quarry_pool_get_overruns(checked, &overruns), QUARRY_OK);
+  EXPECT_EQ(overruns, 0u);
+#if !defined(__SANITIZE_ADDRESS__)  // the library's pools poison instead if it is built with it
+  static_cast<char*>(memory)[100] = 1;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(quarry_pool_deallocate(checked, memory), QUARRY_OK);
+  std::string const said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(said.starts_with("checked: overrun of 0x")) << said;
+  EXPECT_EQ(quarry_pool_get_overruns(checked, &overruns), QUARRY_OK);
+  EXPECT_EQ(overruns, 1u);
+#endif
+  EXPECT_EQ(quarry_pool_get_overruns(checked, nullptr), QUARRY_BAD_ARGUMENT);
+  quarry_pool_destroy(checked);
+  options.red_zone = 65'537;
+  EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options, &checked), QUARRY_BAD_ARGUMENT);
+  options.red_zone = 0;
+  options.keeps_backtraces = 2;
+  EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options, &checked), QUARRY_BAD_ARGUMENT);
+}
+
+// As a later header has it.
+struct later_options {
+  quarry_pool_options known;
+  uint64_t later, even_later;
+};
+
+TEST_F(CApi, TakesOptionsOfOtherVersionsIfItKnowsWhatTheySay) {
+  later_options options;
+  ASSERT_EQ(quarry_pool_fill_options(&options.known, sizeof options), QUARRY_OK);
+  EXPECT_EQ(options.known.size, sizeof options);
+  EXPECT_EQ(options.known.growth_percent, quarry_pool_default_options().growth_percent);
+  EXPECT_EQ(options.later, 0u);
+  EXPECT_EQ(options.even_later, 0u);
+  quarry_pool* made = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options.known, &made), QUARRY_OK);
+  quarry_pool_destroy(made);
+  options.even_later = 1;
+  EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options.known, &made), QUARRY_BAD_ARGUMENT);
+  EXPECT_NE(std::string{quarry_last_error()}.find("of the options is 1"), std::string::npos);
+  options.known.size = 0;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options.known, &made), QUARRY_OK) << "it is not read";
+  quarry_pool_destroy(made);
+  for (uint64_t const wrong :
+       {uint64_t{1}, uint64_t{sizeof(quarry_pool_options) - 8}, uint64_t{4097}, ~uint64_t{0}}) {
+    options.known.size = wrong;
+    EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options.known, &made), QUARRY_BAD_ARGUMENT) << wrong;
+    EXPECT_EQ(quarry_pool_fill_options(&options.known, wrong), QUARRY_BAD_ARGUMENT) << wrong;
+  }
+  EXPECT_EQ(quarry_pool_fill_options(nullptr, sizeof options), QUARRY_BAD_ARGUMENT);
+}
+
+TEST_F(CApi, RefusesRedZonesAndBacktracesOfStreamPools) {
+  quarry_stream_pool* made = nullptr;
+  quarry_pool_options options = quarry_pool_default_options();
+  options.red_zone = 16;
+  EXPECT_EQ(quarry_stream_pool_create(&options, &made), QUARRY_BAD_ARGUMENT);
+  options.red_zone = 0;
+  options.keeps_backtraces = 1;
+  EXPECT_EQ(quarry_stream_pool_create(&options, &made), QUARRY_BAD_ARGUMENT);
+}
+
 TEST_F(CApi, RefusesWhatCannotBeFoundOrCopied) {
   void* one = nullptr;
   ASSERT_EQ(quarry_pool_allocate(pool, 100, &one), QUARRY_OK);

@@ -5,6 +5,8 @@
 #include "quarry/host/host_resource.hpp"
 #include "quarry/host/operations.hpp"
 
+#include <dlfcn.h>
+
 namespace quarry::test {
 namespace {
 
@@ -42,6 +44,17 @@ TEST(CallbackResource, TakesNullptrForWantOfMemory) {
   callback_resource empty{
       [](bytes, bytes) -> void* { return nullptr; }, [](void*, bytes, bytes) {}, {}};
   EXPECT_THROW((void)empty.allocate(8, 16), out_of_memory);
+}
+
+TEST(CallbackResource, LoadsNoDriver) {
+  auto const is_loaded = [] {
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return driver != nullptr && dlclose(driver) == 0;
+  };
+  if (is_loaded()) GTEST_SKIP() << "this process uses CUDA";
+  callback_resource from = make();
+  from.deallocate(from.allocate(100, 16), 100, 16);
+  EXPECT_FALSE(is_loaded());
 }
 
 TEST(CallbackResource, SaysWhereItsMemoryLies) {

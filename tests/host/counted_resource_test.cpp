@@ -2,6 +2,7 @@
 #include "quarry/host/counted_resource.hpp"
 
 #include "conformance/resources.hpp"
+#include "host/noted_source.hpp"
 #include "quarry/host/host_resource.hpp"
 
 namespace quarry::test {
@@ -46,6 +47,14 @@ TEST(CountedResource, CountsFailuresAndNothingElseOfThem) {
   EXPECT_EQ(from.counts().failures, 1u);
   EXPECT_EQ(from.counts().live, 0);
   EXPECT_EQ(from.counts().allocations, 0u);
+}
+
+TEST(CountedResource, PassesStreamsOn) {
+  counted_resource<noted_source> from{noted_source{}};
+  expect_calls_pass(from, *from.upstream().calls);
+  EXPECT_EQ(from.counts().allocations, 3u);
+  EXPECT_EQ(from.counts().allocated, 600u);
+  EXPECT_EQ(from.counts().live, 0);
 }
 
 }  // namespace

@@ -61,6 +61,9 @@ TEST_F(CudaOperations, PrefetchAndAdviseManagedMemory) {
     operations::advise(one, 8_MiB, memory_advice::read_mostly);
     operations::advise(one, 8_MiB, memory_advice::preferred_here, {memory_kind::device, 0});
     operations::advise(one, 8_MiB, memory_advice::accessed_by, {});
+    operations::advise(one, 8_MiB, memory_advice::not_read_mostly);
+    operations::advise(one, 8_MiB, memory_advice::no_preferred_place);
+    operations::advise(one, 8_MiB, memory_advice::not_accessed_by, {});
     operations::prefetch(one, 8_MiB, {memory_kind::device, 0});
     operations::prefetch(one, 8_MiB, {});
   } catch (resource_failed const& refused) {
@@ -71,6 +74,47 @@ TEST_F(CudaOperations, PrefetchAndAdviseManagedMemory) {
 }
 
 #ifdef __CUDACC__
+/// What the driver knows of a range: `accessed_by` is the first place of several.
+struct range_advice {
+  int is_read_mostly = -1, preferred = -1, accessed_by = -1;
+  explicit range_advice(void const* memory, bytes size) {
+    auto const ask = [&](int& answer, cudaMemRangeAttribute what) {
+      EXPECT_EQ(cudaMemRangeGetAttribute(&answer, sizeof answer, what, memory, size), cudaSuccess);
+    };
+    ask(is_read_mostly, cudaMemRangeAttributeReadMostly);
+    ask(preferred, cudaMemRangeAttributePreferredLocation);
+    ask(accessed_by, cudaMemRangeAttributeAccessedBy);
+  }
+  friend bool operator==(range_advice const&, range_advice const&) = default;
+};
+
+TEST_F(CudaOperations, AdviceStandsUntilItIsTakenBack) {
+  void* const one = managed->allocate(8_MiB);
+  memory_place const gpu{memory_kind::device, 0};
+  range_advice const before{one, 8_MiB};
+  EXPECT_EQ(before.is_read_mostly, 0);
+  EXPECT_EQ(before.preferred, cudaInvalidDeviceId);
+  EXPECT_EQ(before.accessed_by, cudaInvalidDeviceId);
+  try {
+    operations::advise(one, 8_MiB, memory_advice::read_mostly);
+    operations::advise(one, 8_MiB, memory_advice::preferred_here, gpu);
+    operations::advise(one, 8_MiB, memory_advice::accessed_by, gpu);
+  } catch (resource_failed const& refused) {
+    GTEST_SKIP() << refused.message();  // a driver or a system that does not move pages
+  }
+  range_advice const advised{one, 8_MiB};
+  EXPECT_EQ(advised.is_read_mostly, 1);
+  EXPECT_EQ(advised.preferred, 0);
+  EXPECT_EQ(advised.accessed_by, 0);
+  operations::advise(one, 8_MiB, memory_advice::not_read_mostly);
+  EXPECT_EQ((range_advice{one, 8_MiB}.is_read_mostly), 0);
+  EXPECT_EQ((range_advice{one, 8_MiB}.preferred), 0) << "and nothing else";
+  operations::advise(one, 8_MiB, memory_advice::no_preferred_place);
+  EXPECT_EQ((range_advice{one, 8_MiB}.accessed_by), 0);
+  operations::advise(one, 8_MiB, memory_advice::not_accessed_by, gpu);
+  EXPECT_EQ((range_advice{one, 8_MiB}), before);
+}
+
 /// The old memory, which another stream asks for at once, is not written to before it was copied.
 TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheSourceUntilItIsCopied) {
   cudaStream_t first = nullptr, second = nullptr;

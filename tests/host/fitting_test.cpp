@@ -156,6 +156,28 @@ TEST(FastFit, GivesTheNextRequestOfASizeWhatWasGivenBackLast) {
   EXPECT_TRUE(strategy.audit().empty());
 }
 
+/// Two pieces that nobody takes again, and a request that needs both: the next frees merge at once.
+TEST(FastFit, SetsNothingAsideForAWhileWhereSizesDoNotComeBack) {
+  fast_fit strategy;
+  strategy.reserve();
+  auto const first = strategy.allocate_in({4096, 4096}, {1024, 1024});
+  auto const second = strategy.allocate({1024, 1024}).value();
+  auto const third = strategy.allocate({2048, 2048}).value();
+  strategy.deallocate(first);
+  strategy.deallocate(second);
+  EXPECT_EQ(strategy.free_pieces(), 0u) << "both are aside";
+  EXPECT_EQ(strategy.allocate({2048, 2048}), first) << "they did not pay";
+  for (int i = 0; i < 2 * 128; ++i) {
+    ASSERT_EQ(strategy.free_pieces(), 0u) << i;
+    strategy.deallocate(third);
+    ASSERT_EQ(strategy.free_pieces(), 1u) << i;
+    ASSERT_EQ(strategy.allocate({2048, 2048}), third);
+  }
+  strategy.deallocate(third);
+  EXPECT_EQ(strategy.free_pieces(), 0u) << "is aside again";
+  EXPECT_TRUE(strategy.audit().empty());
+}
+
 TEST(OldestBestFit, TakesTheSmallestThatFitsAndOfEqualsTheOldest) {
   fitting<oldest_best_fit> strategy;
   std::vector<std::uint64_t> pieces;

@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! Checks the Fortran module: facts, refusals and their messages, and that what is given back no longer counts.
 program fortran_test
-  use, intrinsic :: iso_c_binding, only: c_associated, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_associated, c_f_pointer, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
   use quarry
   implicit none
@@ -14,6 +14,7 @@ program fortran_test
   if (argument == 'stop') call fail_without_a_status()
 
   call default_options_are_those_of_the_library()
+  call overruns_are_counted_and_backtraces_are_kept()
   call arrays_of_each_type_and_rank_work()
   call empty_arrays_work()
   call bad_extents_are_refused()
@@ -29,6 +30,10 @@ program fortran_test
   call records_notes_and_reports_work()
   call copies_and_fills_work()
   call file_pools_work()
+  call allocators_have_names()
+  call variables_with_names_are_used_again()
+  call pools_without_names_are_not_lost()
+  call memory_is_freed_by_its_address()
   call failures_without_a_status_end_the_program()
 
   if (failed > 0) error stop 'fortran_test failed'
@@ -55,6 +60,159 @@ contains
     call check(index(quarry_last_error(), part) > 0, what // ': the message')
   end subroutine
 
+  subroutine allocators_have_names()
+    type(quarry_pool) :: host, fields, found, other
+    type(quarry_pool_counts) :: all
+    real(real64), pointer :: array(:, :)
+    integer(int64) :: size
+    integer(int32) :: number, found_number
+    integer :: status
+
+    call host%make('HOST', 'host')
+    call fields%make('fields ', "pool('HOST', first_block=1MiB)")
+    call quarry_add_alias('densities', 'fields')
+    call found%lookup('densities')
+    call found%id(number)
+    call fields%id(found_number)
+    call check(number == found_number .and. number /= 0, 'an alias is the same allocator')
+    call fields%allocate(array, [10_int64, 20_int64])
+    array = 1.5_real64
+    call found%counts(all)
+    call check(all%live == 1600 .and. all%pieces_live == 1 .and. all%held == 1048576, 'an allocator counts')
+    call found%size_of(c_loc(array), size)
+    call check(size == 1600, 'an allocator knows sizes')
+    call found%note(c_loc(array), 'density')
+    call other%owner_of(c_loc(array(5, 5)))
+    call other%id(found_number)
+    call check(number == found_number, 'the owner of an address')
+
+    call found%lookup('none', status)
+    call check_refused(status, quarry_bad_argument, "there is no allocator 'none'", 'an unknown name')
+    call found%id(number)
+    call check(number == found_number, 'a failed lookup changes nothing')
+    call fields%destroy(status)
+    call check_refused(status, quarry_bad_argument, 'the pool has a name', 'destroy by the handle')
+    call quarry_destroy('fields', status=status)
+    call check_refused(status, quarry_bad_argument, '1 allocations of 1600 bytes', 'destroy with live memory')
+    call quarry_destroy('densities', status=status)
+    call check_refused(status, quarry_bad_argument, 'is an alias', 'destroy an alias')
+    call other%owner_of(c_null_ptr, status)
+    call check_refused(status, quarry_bad_argument, 'nullptr has no allocator', 'the owner of null')
+    call quarry_remove_alias('fields', status)
+    call check_refused(status, quarry_bad_argument, 'is no alias', 'remove a name')
+
+    call found%deallocate(array)
+    call check(.not. associated(array), 'another handle frees')
+    call found%release()
+    call found%counts(all)
+    call check(all%held == 0 .and. all%most_held == 1048576, 'blocks were given back')
+    call quarry_remove_alias('densities')
+    call quarry_destroy('fields')
+    call found%release(status)
+    call check_refused(status, quarry_destroyed, 'was destroyed', 'a destroyed allocator')
+    call quarry_destroy('HOST')
+  end subroutine
+
+  ! Nothing but the name is needed to find it again.
+  subroutine variables_with_names_are_used_again()
+    type(quarry_pool) :: one, two
+    integer(int32) :: first, second
+    integer :: status
+
+    call one%make('first', 'host')
+    call two%lookup('first')
+    call one%id(first)
+    call one%make('second', 'host')
+    call one%id(second)
+    call check(first /= second, 'make after make')
+    call two%id(second)
+    call check(first == second, 'the first has its name')
+    call one%make('first', 'host', status)
+    call check_refused(status, quarry_bad_argument, "there is an allocator 'first'", 'make with a name in use')
+    call one%id(second)
+    call check(first /= second, 'a failed make changes nothing')
+    call quarry_destroy('second')
+    call one%make('second', 'pool(host)')
+    call one%id(second, status)
+    call check(status == quarry_ok, 'make after quarry_destroy')
+    call one%create(-7, status=status)
+    call check_refused(status, quarry_bad_argument, 'resource', 'create of no resource')
+    call one%id(first)
+    call check(first == second, 'a failed create changes nothing')
+    call one%create(quarry_host)
+    call one%id(second)
+    call check(first /= second, 'create after make')
+    call one%destroy()
+    call quarry_destroy('first')
+    call quarry_destroy('second')
+  end subroutine
+
+  ! Nothing but the variable stands for it.
+  subroutine pools_without_names_are_not_lost()
+    type(quarry_pool) :: named, pool
+    type(c_ptr) :: memory
+    integer(int32) :: number, same
+    integer :: status
+
+    call named%make('named', 'host')
+    call named%allocate(memory, 100_int64)
+    call pool%create(quarry_host)
+    call pool%id(number)
+    call pool%lookup('named', status)
+    call check_refused(status, quarry_bad_argument, 'lookup: this is a pool without a name', 'lookup')
+    call pool%owner_of(memory, status)
+    call check_refused(status, quarry_bad_argument, 'owner_of: this is a pool without a name', 'owner_of')
+    call pool%make('other', 'host', status)
+    call check_refused(status, quarry_bad_argument, 'make: this is a pool without a name', 'make')
+    call pool%create(quarry_host, status=status)
+    call check_refused(status, quarry_bad_argument, 'create: this is a pool without a name', 'create')
+    call pool%id(same)
+    call check(same == number, 'what is refused changes nothing')
+    call pool%destroy()
+    call pool%lookup('named')
+    call pool%owner_of(memory)
+    call pool%id(number)
+    call named%id(same)
+    call check(same == number, 'a destroyed pool may stand for another')
+    call quarry_destroy('named', discards=.true.)
+  end subroutine
+
+  subroutine memory_is_freed_by_its_address()
+    type(quarry_pool) :: one, two, owner
+    type(c_ptr) :: memory, copy_of
+    type(quarry_record) :: record
+    integer(int32) :: number
+    integer :: status
+
+    call one%make('one', 'pool(host, first_block=1MiB)')
+    call two%make('two', 'host')
+    call one%allocate(memory, 100_int64)
+    call quarry_fill(memory, 7, 100_int64)
+    call quarry_reallocate(memory, 1000_int64)
+    call quarry_find(memory, record)
+    call one%id(number)
+    call check(record%size == 1000 .and. record%allocator == number, 'reallocated in the same allocator')
+    call quarry_move(memory, two)
+    call owner%owner_of(memory)
+    call quarry_find(memory, record)
+    call owner%id(number)
+    call check(record%size == 1000 .and. record%allocator == number, 'moved to the other allocator')
+    call quarry_reallocate(memory, -1_int64, status)
+    call check_refused(status, quarry_bad_argument, 'is negative', 'a negative size')
+    copy_of = memory
+    call quarry_deallocate(memory)
+    call check(.not. c_associated(memory), 'freed memory is null')
+    call quarry_deallocate(memory, status)
+    call check(status == quarry_ok, 'null is ignored')
+    call quarry_deallocate(copy_of, status)
+    call check_refused(status, quarry_bad_argument, 'is in no allocation', 'freed twice')
+    call quarry_reallocate(memory, 10_int64, status)
+    call check_refused(status, quarry_bad_argument, 'nullptr', 'reallocate null')
+    call quarry_destroy('one')
+    call two%allocate(memory, 10_int64)
+    call quarry_destroy('two', discards=.true.)
+  end subroutine
+
   subroutine check_nothing_live(pool, what)
     type(quarry_pool), intent(in) :: pool
     character(*), intent(in) :: what
@@ -72,7 +230,42 @@ contains
     call check(own%first_block == usual%first_block .and. own%next_block == usual%next_block, 'default blocks')
     call check(own%growth_percent == usual%growth_percent .and. own%alignment == usual%alignment, 'default growth, alignment')
     call check(own%most == usual%most .and. own%device == usual%device, 'default limit, device')
+    call check(usual%red_zone == 0 .and. .not. usual%keeps_backtraces, 'default checks')
     call check(.not. (allocated(usual%directory) .or. allocated(usual%name)), 'default texts')
+  end subroutine
+
+  subroutine overruns_are_counted_and_backtraces_are_kept()
+    type(quarry_pool) :: pool
+    type(quarry_pool_options) :: options
+    type(c_ptr) :: memory
+    integer(int32), pointer :: beyond(:)
+    integer(int64) :: count
+    integer :: status
+
+    options%name = 'checked'
+    options%red_zone = 16
+    options%keeps_backtraces = .true.
+    call pool%create(quarry_host, options)
+    call pool%allocate(memory, 8_int64)
+    call quarry_report(text_file)
+    call check(has_line('#0 '), 'a report has backtraces')
+    call remove_text_file()
+    call c_f_pointer(memory, beyond, [3])
+    beyond(3) = 1
+    call pool%overruns(count)
+    call check(count == 0, 'no overrun before the free')
+    call pool%deallocate(memory)
+    call pool%overruns(count)
+    call check(count == 1, 'one overrun after the free')
+    call pool%destroy()
+    call pool%overruns(count, status)
+    call check(status == quarry_bad_argument .and. count == 0, 'overruns of no pool')
+    options%red_zone = 65537
+    call pool%create(quarry_host, options, status)
+    call check_refused(status, quarry_bad_argument, 'red_zone', 'a red zone that is too large')
+    options%red_zone = -1
+    call pool%create(quarry_host, options, status)
+    call check_refused(status, quarry_bad_argument, 'negative', 'a negative red zone')
   end subroutine
 
   subroutine arrays_of_each_type_and_rank_work()
@@ -302,7 +495,7 @@ contains
     call check(status == quarry_ok, 'a very high limit')
     call pool%id(before)
     call pool%create(quarry_host, status=status)
-    call check_refused(status, quarry_bad_argument, 'a pool already', 'a second create')
+    call check_refused(status, quarry_bad_argument, 'a pool without a name', 'a second create')
     call pool%id(after)
     call check(before == after, 'a second create changes nothing')
     call pool%destroy()

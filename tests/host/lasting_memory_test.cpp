@@ -28,6 +28,16 @@ TEST(LastingMemory, GoesToTheSameUseAgainOnly) {
   lasting_deallocate(lasting_use::pieces, other, 50'000);
 }
 
+TEST(LastingMemory, CountsThePagesThatWereWrittenTo) {
+  bytes const page = lasting_size(1);
+  auto* const one = static_cast<unsigned char*>(lasting_allocate(lasting_use::starts, 9 * page));
+  EXPECT_EQ(lasting_resident(one, 9 * page), 0u);
+  one[page] = one[8 * page + 5] = 1;
+  EXPECT_EQ(lasting_resident(one, 9 * page), 2 * page);
+  lasting_deallocate(lasting_use::starts, one, 9 * page);
+  EXPECT_EQ(lasting_resident(one, 9 * page), 0u);
+}
+
 TEST(LastingMemory, RefusesWhatNobodyHas) {
   EXPECT_THROW((void)lasting_allocate(lasting_use::slots, bytes{1} << 60), std::bad_alloc);
 }

@@ -2,6 +2,7 @@
 #include "quarry/host/limited_resource.hpp"
 
 #include "conformance/resources.hpp"
+#include "host/noted_source.hpp"
 #include "quarry/host/host_resource.hpp"
 
 namespace quarry::test {
@@ -27,6 +28,14 @@ TEST(LimitedResource, CountsNothingThatItsUpstreamRefused) {
   limited_resource<null_resource> from{null_resource{}, 100};
   EXPECT_THROW((void)from.allocate(60, 16), out_of_memory);
   EXPECT_EQ(from.live(), 0u);
+}
+
+TEST(LimitedResource, PassesStreamsOn) {
+  limited_resource<noted_source> from{noted_source{}, 1000};
+  expect_calls_pass(from, *from.upstream().calls);
+  EXPECT_EQ(from.live(), 0u);
+  EXPECT_THROW((void)from.allocate(1001, 16, cuda_stream{}), out_of_memory);
+  EXPECT_THROW((void)from.allocate_sync(1001, 16), out_of_memory);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "quarry/host/host_resource.hpp"
 #include "quarry/host/limited_resource.hpp"
 #include "quarry/host/simulated_resource.hpp"
+#include "quarry/host/slots_resource.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,6 +25,25 @@ TEST(MemoryPlace, IsTheHostsUnlessAResourceSaysOtherwise) {
 TEST(MemoryPlace, OfAnAdaptorIsThatOfWhatItAdapts) {
   limited_resource<of_a_device> limited{of_a_device{}, 100};
   EXPECT_EQ(place_of(limited), (memory_place{memory_kind::device, 3}));
+}
+
+TEST(ReservedBy, IsWhatAResourceOrTheOneThatItAdaptsSays) {
+  host_resource plain;
+  EXPECT_EQ(reserved_by(plain), std::nullopt);
+  limited_resource<host_resource> limited{host_resource{}, 100};
+  EXPECT_EQ(reserved_by(limited), std::nullopt);
+  slots_resource<host_resource> slots{host_resource{}, 2};
+  limited_resource<slots_resource<host_resource>> over{slots_resource{host_resource{}, 2}, 1000};
+  void* const a = slots.allocate(100, 16);
+  void* const b = over.allocate(50, 16);
+  slots.deallocate(a, 100, 16);
+  over.deallocate(b, 50, 16);
+  EXPECT_EQ(reserved_by(slots), 100u) << "a slot keeps it";
+  EXPECT_EQ(reserved_by(over), 50u);
+  slots_resource<host_resource> moved{std::move(slots)};
+  EXPECT_EQ(moved.reserved(), 100u);
+  moved.release();
+  EXPECT_EQ(moved.reserved(), 0u);
 }
 
 TEST(MemoryPlace, TellsWhatTheHostMustNotTouch) {

@@ -4,11 +4,18 @@
 #include "quarry/host/file_resource.hpp"
 #include "quarry/host/host_resource.hpp"
 #include "quarry/host/limited_resource.hpp"
+#include "quarry/host/numa_resource.hpp"
 #include "quarry/host/pool.hpp"
 
 #include <gtest/gtest.h>
 
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <random>
 
@@ -125,6 +132,83 @@ TEST_F(Operations, AdviseWhatTheSystemTakesAdviceFor) {
     EXPECT_NO_THROW(operations::advise(one, 100'000, what));
   EXPECT_NO_THROW(operations::prefetch(one, 100'000, {}));
   EXPECT_THROW(operations::advise(one, 100, memory_advice::read_mostly), bad_argument);
+}
+
+/// The kernel's flags of the mapping that has an address: "rr" read at random, "sr" sequentially.
+std::string flags_of(void const* address) {
+  std::ifstream maps{"/proc/self/smaps"};
+  auto const wanted = reinterpret_cast<std::uint64_t>(address);
+  bool is_it = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &begin, &end) == 2)
+      is_it = wanted >= begin && wanted < end;
+    if (is_it && line.starts_with("VmFlags:")) return line;
+  }
+  return {};
+}
+
+TEST_F(Operations, TakeAdviceBack) {
+  auto* const one = static_cast<char*>(file.allocate(100'000));
+  auto* const inside = one + 50'000;
+  if (flags_of(inside).empty()) GTEST_SKIP() << "/proc/self/smaps has no flags";
+  for (auto const& [advice, flag] :
+       {std::pair{memory_advice::is_random, " rr"}, {memory_advice::is_sequential, " sr"}}) {
+    operations::advise(one, 100'000, advice);
+    EXPECT_NE(flags_of(inside).find(flag), std::string::npos) << flags_of(inside);
+    operations::advise(one, 100'000, memory_advice::is_normal);
+    EXPECT_EQ(flags_of(inside).find(flag), std::string::npos) << flags_of(inside);
+  }
+  for (auto const what : {memory_advice::not_read_mostly, memory_advice::no_preferred_place,
+                          memory_advice::not_accessed_by})
+    EXPECT_THROW(operations::advise(one, 100, what), bad_argument) << "the driver's";
+}
+
+/// The kernel's policy for new pages at an address; -1 if it does not say.
+int policy_at(void const* memory) {
+  int policy = -1;
+  if (syscall(SYS_get_mempolicy, &policy, nullptr, 0ul, memory, MPOL_F_ADDR) != 0) return -1;
+  return policy;
+}
+
+TEST_F(Operations, MoveToANodeInPlace) {
+  auto* const one = static_cast<unsigned char*>(host.allocate(100'000));
+  auto* const other = static_cast<unsigned char*>(host.allocate(10));
+  auto* const untouched = static_cast<unsigned char*>(host.allocate(10'000'000));
+  std::iota(one, one + 100'000, static_cast<unsigned char>(0));
+  int const before = policy_at(one);
+  EXPECT_NE(before, MPOL_BIND);
+  try {
+    operations::move_to_node(one, 100'000, 0);
+  } catch (resource_failed const& refused) {
+    GTEST_SKIP() << refused.message();
+  }
+  operations::move_to_node(untouched, 10'000'000, 0);
+  for (void const* each : {one, one + 99'999, untouched, untouched + 9'999'999})
+    EXPECT_EQ(policy_at(each), before) << "pages were moved, and nothing else is changed";
+  for (int i = 0; i < 100'000; ++i) ASSERT_EQ(one[i], static_cast<unsigned char>(i));
+  EXPECT_EQ(numa_node_of(one), 0u);
+  EXPECT_EQ(numa_node_of(one + 99'999), 0u);
+  EXPECT_EQ(host.size_of(one), 100'000u);
+  operations::move_to_node(other, 10, 0);
+  operations::move_to_node(one + 7, 1, 0);
+  operations::move_to_node(nullptr, 0, 0);
+}
+
+TEST_F(Operations, RefuseToMoveToANodeWhatHasNone) {
+  void* const one = host.allocate(100);
+  void* const other = file.allocate(100);
+  EXPECT_NE(refusal_of([&] { operations::move_to_node(one, 100, 1023); }).find("no node 1023"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { operations::move_to_node(nullptr, 0, 5000); }).find("no node 5000"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { operations::move_to_node(other, 100, 0); }).find("kind file"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { operations::move_to_node(one, 101, 0); }).find("1 more than are left"),
+            std::string::npos);
+  int mine = 0;
+  EXPECT_THROW(operations::move_to_node(&mine, 4, 0), bad_argument);
+  EXPECT_THROW((void)numa_node_of(nullptr), resource_failed);
 }
 
 /// Copies and fills at random, against arrays.

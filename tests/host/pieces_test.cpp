@@ -126,7 +126,7 @@ TEST(PieceTable, StaysSmallWhenFewPiecesLive) {
     table.set_free(table.find(table[one].begin));
     table.remove(one);
   }
-  EXPECT_LT(table.footprint(), 8192u);
+  EXPECT_LE(table.footprint(), 3 * 4096u) << "a page for each of book, pieces and slots";
 }
 
 }  // namespace

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>  // GCC's defines __has_feature
+#endif
+#ifdef __has_feature
+#define COMPILER_HAS_FEATURE 1
+#else
+#define COMPILER_HAS_FEATURE 0
+#endif
 #include "quarry/host/poison.hpp"
 
 #include "quarry/host/counted_resource.hpp"
@@ -22,6 +30,14 @@ namespace quarry::test {
 namespace {
 
 using host_pool = pool<host_resource>;
+
+TEST(Poison, DefinesNoNameOfTheCompilers) {
+#ifdef __has_feature
+  EXPECT_EQ(COMPILER_HAS_FEATURE, 1);
+#else
+  EXPECT_EQ(COMPILER_HAS_FEATURE, 0);
+#endif
+}
 
 TEST(Poison, LeavesSimulatedMemoryAndItsAddressesAlone) {
   pool<simulated_resource> simulated{simulated_resource{}};
@@ -88,6 +104,20 @@ TEST(PoisonDeathTest, FindsAnOverrunByOneByteAlsoInMemoryThatIsUsedAgain) {
   ASSERT_EQ(again, memory);
   bytes_of(again)[98] = 1;
   EXPECT_DEATH(bytes_of(again)[99] = 1, said);
+}
+TEST(PoisonDeathTest, FindsMisuseOfSlices) {
+  host_pool from{host_resource{}, {.first_block = 32_MiB}};
+  std::vector<void*> held;
+  for (int i = 0; i < 3000; ++i) {
+    held.push_back(from.allocate(100));
+    std::memset(held.back(), 1, 100);
+  }
+  EXPECT_DEATH(bytes_of(held.back())[100] = 1, said);  // a slice of 112 bytes
+  from.deallocate(held.back());
+  EXPECT_DEATH(bytes_of(held.back())[0] = 1, said);
+  for (void* const each : held) from.deallocate(each);
+  EXPECT_DEATH(bytes_of(held[2000])[0] = 1, said);
+  std::memset(from.allocate(112), 1, 112);
 }
 TEST(PoisonDeathTest, FindsAnUnderrunBehindTheRedZoneOfTheOneBefore) {
   host_pool from{host_resource{}, {.red_zone = 16}};

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <random>
+#include <string>
 
 namespace quarry::test {
 namespace {
@@ -133,14 +134,6 @@ TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
   EXPECT_EQ(from.counts().coalesces, 1u);
 }
 
-TYPED_TEST(Pool, GrowsInProportionToWhatItHolds) {
-  pool<simulated_resource, TypeParam> from{
-      simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth = 50}};
-  (void)from.allocate(1_MiB);
-  (void)from.allocate(16);
-  EXPECT_EQ(from.counts().held, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
-}
-
 TYPED_TEST(Pool, HoldsNoMoreThanItMay) {
   pool_options options = small;
   options.most = 6000;
@@ -187,9 +180,11 @@ TYPED_TEST(Pool, ServesMoreAlignmentThanItsOwn) {
     ASSERT_EQ(at % alignment, 0u);
     auto const next = live.lower_bound(at);
     ASSERT_TRUE(next == live.end() || at + size <= next->first);
-    if (next != live.begin()) ASSERT_LE(std::prev(next)->first + std::prev(next)->second, at);
+    ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= at);
     live[at] = size;
-    if (step % 50 == 0) ASSERT_EQ(from.audit(), std::vector<std::string>{});
+    if (step % 50 == 0) {
+      ASSERT_EQ(from.audit(), std::vector<std::string>{});
+    }
   }
   bytes sum = 0;
   for (auto const& [at, size] : live) sum += size;

@@ -2,11 +2,21 @@
 #include "quarry/host/retrying_resource.hpp"
 
 #include "conformance/resources.hpp"
+#include "host/noted_source.hpp"
 #include "quarry/host/host_resource.hpp"
 #include "quarry/host/simulated_resource.hpp"
 
 namespace quarry::test {
 namespace {
+
+struct refusing_source {
+  refusing_source() = default;
+  refusing_source(refusing_source const&) = delete;
+  void* allocate(bytes size, bytes, cuda_stream) { throw out_of_memory{"none", size, "none"}; }
+  void deallocate(void*, bytes, bytes, cuda_stream) noexcept {}
+  void* allocate_sync(bytes size, bytes) { throw out_of_memory{"none", size, "none"}; }
+  void deallocate_sync(void*, bytes, bytes) noexcept {}
+};
 
 retrying_resource<host_resource> make() {
   return {host_resource{}, [](bytes) { return false; }};
@@ -27,6 +37,18 @@ TEST(RetryingResource, AsksForRoomUntilThereIsSome) {
   self = &growing;
   EXPECT_NO_THROW((void)growing.allocate(250, 16));
   EXPECT_EQ(asked, (std::vector<bytes>{250, 250, 250}));
+}
+
+TEST(RetryingResource, PassesStreamsOn) {
+  retrying_resource<noted_source> from{noted_source{}, nullptr};
+  expect_calls_pass(from, *from.upstream().calls);
+  auto const calls = std::make_shared<int>(0);
+  retrying_resource<refusing_source> refused{[=](bytes) { return ++*calls < 3; }, std::in_place};
+  EXPECT_THROW((void)refused.allocate(100, 16, cuda_stream{}), out_of_memory);
+  EXPECT_EQ(*calls, 3);
+  *calls = 1;
+  EXPECT_THROW((void)refused.allocate_sync(100, 16), out_of_memory);
+  EXPECT_EQ(*calls, 3);
 }
 
 }  // namespace

@@ -56,10 +56,11 @@ struct AddressStarts : testing::Test {
       : starts{static_cast<address_starts*>(
             lasting_allocate(lasting_use::roots, sizeof(address_starts)))} {}
   ~AddressStarts() override {
-    starts->clear();
+    starts->clear(made);
     lasting_deallocate(lasting_use::roots, starts, sizeof(address_starts));
   }
   address_starts* starts;
+  address_starts::made_leaves made;
 };
 
 TEST_F(AddressStarts, AreNoneWhereNothingBegins) {
@@ -74,8 +75,9 @@ TEST_F(AddressStarts, AreNoneWhereNothingBegins) {
 TEST_F(AddressStarts, LeadToWhatHasAnAddress) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
     std::mt19937_64 random{seed};
-    std::uint64_t const first = (seed << 31) - (bytes{40} << 20);  // a leaf ends in the midst of it
-    starts->reserve(first, bytes{200} << 20);
+    std::uint64_t const first =
+        (std::uint64_t{seed} << 31) - (bytes{40} << 20);  // a leaf ends in the midst of it
+    starts->reserve(first, bytes{200} << 20, made);
     struct one {
       bytes size;
       std::uint32_t number;

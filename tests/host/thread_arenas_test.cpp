@@ -5,9 +5,13 @@
 #include "quarry/host/host_resource.hpp"
 #include "quarry/host/simulated_resource.hpp"
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <thread>
+#include <utility>
 
 namespace quarry::test {
 namespace {
@@ -136,6 +140,100 @@ TEST(ThreadArenas, MayBeDestroyedBeforeAThreadThatUsedThem) {
   reach(2);
   user.join();
 }
+
+/// A resource that does something else, once, each time that it is copied or gives memory back.
+struct busy_resource {
+  struct tasks {
+    std::function<void()> at_copy, at_deallocation;
+  };
+  tasks* all;
+  explicit busy_resource(tasks* its) : all{its} {}
+  busy_resource(busy_resource const& other) : all{other.all} { run(all->at_copy); }
+  busy_resource& operator=(busy_resource const& other) = default;
+  void* allocate(bytes size, bytes alignment) { return host_resource{}.allocate(size, alignment); }
+  void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+    run(all->at_deallocation);
+    host_resource{}.deallocate(memory, size, alignment);
+  }
+  static void run(std::function<void()>& task) {
+    if (auto const once = std::exchange(task, nullptr)) std::thread{once}.join();
+  }
+};
+
+TEST(ThreadArenas, HoldNoLockWhileTheyCopyAResource) {
+  alarm(30);  // ends a test that waits for a lock for ever
+  busy_resource::tasks tasks;
+  thread_arenas<busy_resource> from{busy_resource{&tasks}};
+  std::size_t others = 0;
+  tasks.at_copy = [&] { others = from.arenas(); };
+  std::thread{[&] { EXPECT_TRUE(from.deallocate(from.allocate(10))); }}.join();
+  EXPECT_EQ(others, 1u) << "it was made";
+  EXPECT_EQ(from.arenas(), 2u);
+  alarm(0);
+}
+
+TEST(ThreadArenas, HoldNoLockWhileTheirBlocksGoBack) {
+  alarm(30);
+  busy_resource::tasks tasks, no_tasks;
+  auto first = std::make_unique<thread_arenas<busy_resource>>(busy_resource{&tasks});
+  thread_arenas<busy_resource> second{busy_resource{&no_tasks}};
+  std::mutex mutex;
+  std::condition_variable changed;
+  int stage = 0;
+  auto const reach = [&](int next) {
+    std::lock_guard const held{mutex};
+    stage = next;
+    changed.notify_all();
+  };
+  auto const wait_for = [&](int wanted) {
+    std::unique_lock held{mutex};
+    changed.wait(held, [&] { return stage >= wanted; });
+  };
+  // This thread has an arena of both, and looks at the first one's state when it gets its second.
+  std::thread user{[&] {
+    EXPECT_TRUE(first->deallocate(first->allocate(10)));
+    reach(1);
+    wait_for(2);
+    EXPECT_TRUE(second.deallocate(second.allocate(10)));
+    reach(3);
+  }};
+  wait_for(1);
+  tasks.at_deallocation = [&] {
+    reach(2);
+    wait_for(3);
+  };
+  first.reset();
+  EXPECT_EQ(stage, 3);
+  user.join();
+  alarm(0);
+}
+
+#if !QUARRY_ADDRESS_SANITIZER  // which reports the write itself
+arenas* reported_to = nullptr;
+int reports = 0;
+TEST(ThreadArenas, MayBeUsedByTheReportOfAnOverrun) {
+  alarm(30);
+  arenas from{host_resource{}, {.red_zone = 16, .on_overrun = [](std::string const&) {
+                                  ++reports;
+                                  void* const memory = reported_to->allocate(10);
+                                  EXPECT_TRUE(reported_to->deallocate(memory));
+                                }}};
+  reported_to = &from;
+  auto* const one = static_cast<char*>(from.allocate(10));
+  auto* const two = static_cast<char*>(from.allocate(10));
+  one[10] = two[10] = 1;
+  std::thread{[&] {
+    EXPECT_TRUE(from.deallocate(one));
+    EXPECT_TRUE(from.deallocate(two));
+  }}.join();
+  EXPECT_TRUE(from.deallocate(from.allocate(10)));
+  EXPECT_EQ(reports, 2);
+  EXPECT_EQ(from.counts().overruns, 2u);
+  EXPECT_EQ(from.counts().pieces_live, 0u);
+  EXPECT_TRUE(from.audit().empty());
+  alarm(0);
+}
+#endif
 
 /// Threads that hand each other memory; what is written stays.
 TEST(ThreadArenas, KeepWhatThreadsPassOn) {

@@ -2,7 +2,9 @@
 #include "quarry/host/tracked_resource.hpp"
 
 #include "conformance/resources.hpp"
+#include "host/noted_source.hpp"
 #include "quarry/host/host_resource.hpp"
+#include "quarry/host/pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +47,37 @@ TEST(TrackedResource, IgnoresWhatItDidNotGive) {
   EXPECT_FALSE(from.note(&local, "local"));
 }
 
+/// A pool as a resource that moves.
+struct pool_below {
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    return pool_->allocate(size, alignment);
+  }
+  void deallocate(void* pointer, bytes, bytes) noexcept { (void)pool_->deallocate(pointer); }
+  pool<host_resource>* pool_;
+};
+
+/// Both have a record of the same bytes.
+TEST(TrackedResource, IsFoundOverAPoolAndOverAnother) {
+  pool below{host_resource{}, {.first_block = 1 << 20}};
+  tracked_resource<pool_below> over_pool{pool_below{&below}};
+  tracked_resource<tracked_resource<host_resource>> over_other{
+      tracked_resource<host_resource>{host_resource{}}};
+  void* const own = below.allocate(64);
+  for (bytes const size : {bytes{0}, bytes{100}, bytes{100'000}}) {
+    void* const a = over_pool.allocate(size, 8);
+    void* const b = over_other.allocate(size, 8);
+    EXPECT_EQ(registry::find(static_cast<char*>(a) + size / 2)->allocator, over_pool.id());
+    EXPECT_EQ(registry::find(static_cast<char*>(b) + size / 2)->allocator, over_other.id());
+    EXPECT_EQ(registry::find(own)->allocator, below.id());
+    EXPECT_EQ(registry::find(own)->place, memory_place{});
+    over_pool.deallocate(a, size, 8);
+    over_other.deallocate(b, size, 8);
+    EXPECT_FALSE(registry::find(a));
+    EXPECT_FALSE(registry::find(b));
+  }
+  below.deallocate(own);
+}
+
 TEST(TrackedResource, RefusesTheSixtyFifth) {
   std::vector<std::unique_ptr<tracked_resource<host_resource>>> many;
   EXPECT_THROW(
@@ -74,6 +107,19 @@ TEST(TrackedResource, MayBeSharedByThreads) {
   }
   for (auto& each : threads) each.join();
   EXPECT_TRUE(registry::live(from.id()).empty());
+}
+
+TEST(TrackedResource, PassesStreamsOn) {
+  tracked_resource<noted_source> from{noted_source{}};
+  expect_calls_pass(from, *from.upstream().calls);
+  void* const one = from.allocate(100, 16, cuda_stream{});
+  void* const other = from.allocate_sync(200, 16);
+  EXPECT_EQ(registry::find(one)->size, 100u);
+  EXPECT_EQ(registry::find(other)->size, 200u);
+  from.deallocate(one, 100, 16, cuda_stream{});
+  from.deallocate_sync(other, 200, 16);
+  from.deallocate_sync(other, 200, 16);
+  EXPECT_EQ(from.refused(), 1u);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+ABI = re.compile(r"v\d+_\d+_layout_\d+")  # the inline namespace of all of Quarry
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -32,8 +33,9 @@ def symbols(files, *columns):
 
 
 def path_of(symbol):
-    """quarry::registry::name_of[abi:cxx11](unsigned int) -> quarry, registry, name_of"""
-    return re.sub(r"\[abi:\w+\]", "", symbol).split("(")[0].split("::")
+    """quarry::v0_1_layout_2::registry::name_of[abi:cxx11](unsigned int) -> quarry, registry, name_of"""
+    path = re.sub(r"\[abi:\w+\]", "", symbol).split("(")[0].split("::")
+    return [name for name in path if not ABI.fullmatch(name)]
 
 
 def main(library, objects, headers):
@@ -49,13 +51,17 @@ def main(library, objects, headers):
         if symbol.startswith(("std::", "__")):  # of the C++ library's headers, of sanitizers
             continue
         if symbol.startswith("quarry_"):
-            is_declared = re.search(rf"\b{symbol}\b", code)
+            # itself, or as a text to which headers add a number
+            stem = re.sub(r"\d+$", "", symbol)
+            is_declared = re.search(rf'\b{symbol}\b|"{stem}" ', code)
         else:
             # itself, or the class that it is a member of
             is_declared = symbol.startswith("quarry::") and any(
                 re.search(rf"QUARRY_API[^;{{]*?(?<!\w){re.escape(name)}(?!\w)", code)
                 for name in path_of(symbol)[1:]
             )
+            if not ABI.search(symbol):
+                faults.append(f"{symbol}: is not in the inline namespace QUARRY_ABI")
         if not is_declared:
             faults.append(f"{symbol}: is exported, but no public header declares it")
     for symbol in hidden:

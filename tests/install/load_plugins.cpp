@@ -4,11 +4,13 @@
 // usage: load_plugins <plugin>...
 #include "plugin.hpp"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <dlfcn.h>
@@ -25,6 +27,12 @@ void check(bool holds, char const* what) {
   std::exit(1);
 }
 #define CHECK(...) check((__VA_ARGS__), #__VA_ARGS__)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool may_fork_beside_threads = false;  // sanitizers do not survive it
+#else
+constexpr bool may_fork_beside_threads = true;
+#endif
 
 struct loaded {
   void* library;  // null for the program's own
@@ -55,11 +63,45 @@ void check_ids_and_lookups(plugins const& all) {
   }
 }
 
+/// An address of another copy's allocator, or of a pool without a name, is refused.
+void check_frees_by_address(plugins const& all) {
+  using answer = plugin_calls::answer;
+  for (auto const& each : all) {
+    void* const address = each.calls->start_named("named");
+    for (auto const& other : all) {
+      CHECK(other.calls->free_by_address(other.address) == answer::is_foreign);  // a plain pool's
+      if (&other == &each) continue;
+      // one Quarry for all plugins has its names for all
+      auto const wanted = other.calls->has_name("named") ? answer::is_freed : answer::is_foreign;
+      CHECK(other.calls->free_by_address(address) == wanted);
+      if (wanted == answer::is_freed) break;
+    }
+    each.calls->stop_named("named");
+  }
+}
+
 /// Pools that come and go get an id of their own each.
 void check_new_pools(plugins const& all) {
   std::set<unsigned> ids;
   for (auto const& each : all) ids.insert(each.calls->make_and_destroy());
   CHECK(ids.size() == all.size());
+}
+
+/// A handle is served by the copy that made it, and refused by others.
+void check_handles(plugins const& all) {
+  std::set<void*> handles;
+  for (auto const& each : all) {
+    CHECK(handles.insert(each.calls->handle()).second);
+    for (auto const& other : all) {
+      char const* const refused = other.calls->use(each.calls->handle());
+      if (each.calls->copy() == other.calls->copy()) {
+        CHECK(refused == nullptr);
+      } else {
+        CHECK(refused != nullptr);
+        CHECK(std::string{refused}.find("of another copy of Quarry") != std::string::npos);
+      }
+    }
+  }
 }
 
 void in_a_child(std::function<void()> const& work) {
@@ -75,10 +117,56 @@ void in_a_child(std::function<void()> const& work) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/// Forks while a thread of each plugin is in calls: the child finds all of their locks free.
+void check_forks_beside_calls(plugins const& all) {
+  std::atomic<bool> is_over{false};
+  std::atomic<int> rounds{0};
+  std::vector<std::thread> threads;
+  for (auto const& each : all) {
+    threads.emplace_back([&] {
+      for (; !is_over; ++rounds) {
+        CHECK(each.calls->use(each.calls->handle()) == nullptr);
+        if (rounds % 256 == 0) (void)each.calls->make_and_destroy();
+      }
+    });
+  }
+  while (rounds < 100) std::this_thread::yield();
+  for (int i = 0; i < 50; ++i) {
+    in_a_child([&] {
+      for (auto const& each : all) {
+        if (each.calls->use(each.calls->handle()) != nullptr) _exit(1);
+        (void)each.calls->make_and_destroy();
+      }
+    });
+  }
+  is_over = true;
+  for (auto& each : threads) each.join();
+}
+
+/// Loads and unloads a plugin while another thread forks.
+void check_forks_beside_unloading(plugins const& all, char const* path) {
+  std::atomic<bool> is_over{false};
+  std::atomic<int> forks{0};
+  std::thread forking{[&] {
+    for (; !is_over; ++forks) {
+      in_a_child([&] {
+        for (auto const& each : all) (void)each.calls->make_and_destroy();
+      });
+    }
+  }};
+  for (int i = 0; i < 30 || forks < 30; ++i) {
+    loaded const passing = load(path);
+    (void)passing.calls->make_and_destroy();
+    CHECK(dlclose(passing.library) == 0);
+  }
+  is_over = true;
+  forking.join();
+}
+
 }  // namespace
 
 int main(int count, char** paths) {
-  alarm(60);  // ends who waits for a lock that it has itself
+  alarm(120);  // ends who waits for a lock that it has itself
   plugins all;
   if (&plugin != nullptr) all.push_back({nullptr, plugin(), "the program"});
   for (int i = 1; i < count; ++i) all.push_back(load(paths[i]));
@@ -92,8 +180,11 @@ int main(int count, char** paths) {
     check_new_pools(all);
   };
   check_all();
+  check_frees_by_address(all);
   in_a_child(check_all);
   check_all();
+  check_handles(all);
+  if (may_fork_beside_threads) check_forks_beside_calls(all);
 
   // One goes and the others go on, whoever had what they share.
   while (!all.empty()) {
@@ -104,5 +195,7 @@ int main(int count, char** paths) {
     if (gone.library != nullptr) CHECK(dlclose(gone.library) == 0);
     check_all();
     in_a_child(check_all);
+    if (may_fork_beside_threads && gone.library != nullptr)
+      check_forks_beside_unloading(all, gone.name.c_str());
   }
 }

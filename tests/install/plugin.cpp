@@ -2,6 +2,7 @@
 // A shared object of a user, with Quarry in it or linked to it.
 #include "plugin.hpp"
 
+#include <quarry/host/c_api.h>
 #include <quarry/host.hpp>
 
 #include <algorithm>
@@ -12,8 +13,10 @@ namespace {
 using host_pool = quarry::pool<quarry::host_resource>;
 std::optional<host_pool> pool;
 void* memory = nullptr;
+quarry_pool* handle_of_c = nullptr;
 
 void* start(char const* name) {
+  if (quarry_pool_create(QUARRY_HOST, nullptr, &handle_of_c) != QUARRY_OK) return nullptr;
   pool.emplace(quarry::host_resource{}, quarry::pool_options{.name = name});
   memory = pool->allocate(100);
   return memory;
@@ -41,7 +44,35 @@ bool catches() {
   }
   return false;
 }
+void* start_named(char const* name) {
+  return quarry::allocators::make(name, "pool(host)").allocate(100);
+}
+bool has_name(char const* name) { return quarry::allocators::contains(name); }
+plugin_calls::answer free_by_address(void* address) {
+  try {
+    quarry::operations::deallocate(address);
+    return plugin_calls::answer::is_freed;
+  } catch (quarry::bad_argument const& refused) {
+    bool const is_foreign =
+        refused.message().find("another copy of this library") != std::string::npos;
+    return is_foreign ? plugin_calls::answer::is_foreign : plugin_calls::answer::is_other;
+  }
+}
+void stop_named(char const* name) {
+  quarry::allocators::destroy(name, quarry::unfreed_memory::discard);
+}
+void* handle() { return handle_of_c; }
+char const* use(void* handle) {
+  auto* const from = static_cast<quarry_pool*>(handle);
+  void* given = nullptr;
+  bool const is_served = quarry_pool_allocate(from, 100, &given) == QUARRY_OK &&
+                         quarry_pool_note(from, given, "named") == QUARRY_OK &&
+                         quarry_pool_deallocate(from, given) == QUARRY_OK;
+  return is_served ? nullptr : quarry_last_error();
+}
+void const* copy() { return reinterpret_cast<void const*>(&quarry_pool_create); }
 void stop() {
+  quarry_pool_destroy(handle_of_c);
   pool->deallocate(memory);
   pool.reset();
 }
@@ -49,6 +80,9 @@ void stop() {
 }  // namespace
 
 plugin_calls const* plugin() {
-  static constexpr plugin_calls calls{start, id, owner_of, lists, make_and_destroy, catches, stop};
+  static plugin_calls const calls{
+      start,       id,       owner_of,        lists,      make_and_destroy, catches,
+      start_named, has_name, free_by_address, stop_named, handle,           use,
+      copy,        stop};
   return &calls;
 }

@@ -15,7 +15,22 @@ struct plugin_calls {
   unsigned (*make_and_destroy)();
   /// Returns whether the plugin catches what its Quarry throws.
   bool (*catches)();
-  /// Frees, and destroys the plugin's pool.
+  /// Makes an allocator of the plugin's with a name of its own, and allocates 100 bytes of it.
+  void* (*start_named)(char const* name);
+  /// Returns whether the plugin's Quarry has an allocator of this name.
+  bool (*has_name)(char const* name);
+  /// Frees by the address alone, or returns whether that is refused as another copy's.
+  enum class answer { is_freed, is_foreign, is_other };
+  answer (*free_by_address)(void* address);
+  /// Destroys that allocator.
+  void (*stop_named)(char const* name);
+  /// Returns the handle of a pool of the C API, which `start` makes.
+  void* (*handle)();
+  /// Allocates, names and frees by a handle. Returns null, or why the plugin's Quarry refuses.
+  char const* (*use)(void* handle);
+  /// Returns the same for all plugins that have the same copy of Quarry.
+  void const* (*copy)();
+  /// Frees, and destroys the plugin's pools.
   void (*stop)();
 };
 

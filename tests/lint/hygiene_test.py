@@ -37,6 +37,7 @@ EXCEPTIONS = {
         "include/quarry/coalescing.hpp": "only includes others: tests/install compiles it",
         "include/quarry/host.hpp": "only includes others: examples/host_pools.cpp compiles it",
     },
+    "namespace": {"include/quarry/core/abi.hpp": "is what the others include"},
     "conditional": {
         "include/quarry/device/mitigations.hpp": "turns QUARRY_HARDENED into a constant, once",
         "include/quarry/device/orders.hpp": "turns QUARRY_MUTANT into a constant, once",
@@ -48,6 +49,7 @@ CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 WEAK_ORDER = re.compile(
     r"\b(?:memory_order_|memory_order::|simt::)(?:relaxed|consume|acquire|release|acq_rel)\b"
 )
+NAMESPACE = re.compile(r"\s*namespace quarry\b(?!::inline QUARRY_ABI\b)")
 LABEL = re.compile(r"//\s*((?:\([A-Z]\w*\)[,\s]*)+)(.*)")
 ONE_LABEL = re.compile(r"\(([A-Z]\w*)\)")
 
@@ -147,7 +149,18 @@ def too_wide(root):
                 yield path, f"line {number}: {len(line)} columns; at most {WIDEST} (make format)"
 
 
+def outside_of_the_abi(root):
+    for path in files(root, {".hpp", ".cuh", ".cpp", ".cu"}, ["include", "src"]):
+        text = path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            if NAMESPACE.match(line):
+                yield path, f"line {number}: '{line}': write `namespace quarry::inline QUARRY_ABI`"
+        if path.is_relative_to(root / "include") and '#include "quarry/' not in text:
+            yield path, "includes nothing of Quarry: QUARRY_ABI needs quarry/core/abi.hpp"
+
+
 RULES = {
+    "namespace": outside_of_the_abi,
     "licence": without_licence,
     "length": too_long,
     "width": too_wide,
@@ -196,6 +209,9 @@ class Hygiene(unittest.TestCase):
 
     def test_each_header_has_a_test_file_at_the_same_path(self):
         self.check("test file")
+
+    def test_all_lies_in_the_inline_namespace_of_this_version(self):
+        self.check("namespace")
 
     def test_each_weak_memory_order_has_a_label_that_a_comment_argues(self):
         self.check("memory order")
@@ -248,6 +264,23 @@ class PlantedViolations(unittest.TestCase):
         )
         self.assertEqual(len(found), 1)
         self.assertIn("a.hpp: line 2", found[0])
+
+    def test_code_outside_of_the_inline_namespace_is_caught(self):
+        include = '#include "quarry/core/abi.hpp"\n'
+        found = self.planted(
+            "namespace",
+            {
+                "include/quarry/a.hpp": include + "namespace quarry::inline QUARRY_ABI::simt {\n",
+                "include/quarry/b.hpp": include + "namespace quarry {\n",
+                "include/quarry/c.hpp": "namespace quarry::inline QUARRY_ABI {\n",
+                "src/d.cpp": "namespace quarry::simt {\n}  // namespace quarry::simt\n",
+                "tests/e_test.cpp": "namespace quarry::test {\n",
+            },
+        )
+        self.assertEqual(
+            [line.split(":")[0] for line in found],
+            ["include/quarry/b.hpp", "include/quarry/c.hpp", "src/d.cpp"],
+        )
 
     def test_a_header_without_a_test_at_its_path_is_caught(self):
         found = self.planted(

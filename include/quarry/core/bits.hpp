@@ -6,7 +6,7 @@
 
 #include <bit>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 using word = std::uint64_t;
 inline constexpr std::uint32_t bits_per_word = 64;
@@ -101,4 +101,4 @@ inline constexpr std::uint32_t bits_per_word = 64;
   return x ^ (x >> 16);
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -4,7 +4,7 @@
 
 #include "quarry/core/config.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 using bytes = std::uint64_t;
 
@@ -14,4 +14,4 @@ constexpr bytes operator""_MiB(unsigned long long n) { return n << 20; }
 constexpr bytes operator""_GiB(unsigned long long n) { return n << 30; }
 }  // namespace literals
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -2,6 +2,8 @@
 // What the compiler at hand can do, and the version that host and kernels must agree on.
 #pragma once
 
+#include "quarry/core/abi.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -31,9 +33,9 @@
 #define QUARRY_UNROLL_4
 #endif
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Layout of the in-kernel heap's shared state. A kernel refuses a heap of another version.
 inline constexpr std::uint32_t layout_version = 4;
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -2,6 +2,8 @@
 // What a shared library of Quarry exports: it is compiled with hidden visibility, all but this.
 #pragma once
 
+#include "quarry/core/abi.hpp"
+
 /// Before a function, or after `class`: what public headers declare and src/ compiles, and types of
 /// exceptions, which are one type in all shared objects then.
 #define QUARRY_API __attribute__((visibility("default")))

@@ -5,7 +5,7 @@
 #include "quarry/core/bits.hpp"
 #include "quarry/core/bytes.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 using size_class = std::uint32_t;
 
@@ -57,4 +57,4 @@ struct divider {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -5,7 +5,7 @@
 #include "quarry/simt/far_call.hpp"
 #include "quarry/simt/this_lane.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Slices that a block holds at most: their bits are one cache line.
 inline constexpr std::uint32_t slices_per_block = 1024;
@@ -288,4 +288,4 @@ class block {
   std::uint32_t slices_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -5,7 +5,7 @@
 
 #include "quarry/device/segment_table.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Slots of each class. Fewer, and additions to one slot queue up; more, and addresses spread.
 /// Warps are dealt to them in turn.
@@ -214,4 +214,4 @@ class class_run {
   simt::atomic_ref<word> state_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -3,7 +3,7 @@
 
 #include "quarry/core/config.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What came of a change to a set, a map or a graph. Anything but `done` changed nothing.
 enum class change_result : std::uint32_t {
@@ -33,4 +33,4 @@ enum class change_result : std::uint32_t {
   return "unknown result";
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

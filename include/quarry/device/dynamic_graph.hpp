@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A vertex with its neighbours. Its place in the table is its own until the graph is cleared.
 struct graph_vertex {
@@ -191,4 +191,4 @@ class dynamic_graph {
   dynamic_graph_ref<Heap> ref_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -7,7 +7,7 @@
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/this_lane.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 enum class fault_kind : std::uint32_t {
   none,
@@ -66,4 +66,4 @@ struct fault_log {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

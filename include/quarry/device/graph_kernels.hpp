@@ -5,7 +5,7 @@
 
 #include "quarry/device/dynamic_graph.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Calls `work(i)` for this lane's share of [0, count).
 template <class Work>
@@ -119,4 +119,4 @@ struct audit_graph {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

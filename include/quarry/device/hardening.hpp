@@ -6,7 +6,7 @@
 #include "quarry/device/heap_state.hpp"
 #include "quarry/device/mitigations.hpp"
 
-namespace quarry::hardening {
+namespace quarry::inline QUARRY_ABI::hardening {
 
 inline constexpr std::uint32_t mark_bytes = 8;
 inline constexpr std::uint64_t poison_pattern = 0xDBDBDBDBDBDBDBDBu;
@@ -196,4 +196,4 @@ QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state, std::uint32
   }
 }
 
-}  // namespace quarry::hardening
+}  // namespace quarry::inline QUARRY_ABI::hardening

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A place of a hash_map. Zeroed memory is a free place.
 template <class Key, class Value>
@@ -187,4 +187,4 @@ class hash_map_ref {
   std::uint32_t capacity_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

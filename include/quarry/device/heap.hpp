@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 enum class machine { automatic, cpu, cuda };
 
@@ -122,4 +122,4 @@ class QUARRY_API heap {
 /// What, how much, who, and what was free: one line.
 QUARRY_API std::ostream& operator<<(std::ostream& out, fault const& what);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

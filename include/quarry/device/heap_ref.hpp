@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What kernels hold of a heap: 16 bytes, passed by value. Copies are equal; it owns nothing.
 ///
@@ -496,4 +496,4 @@ class heap_ref {
 
 static_assert(sizeof(heap_ref) <= 16);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

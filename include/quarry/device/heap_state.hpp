@@ -7,7 +7,7 @@
 #include "quarry/device/fault.hpp"
 #include "quarry/device/segment_table.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Frees that are held back in hardened mode, of allocations of at most so many bytes: 4 MiB in
 /// all.
@@ -213,4 +213,4 @@ struct heap_state {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

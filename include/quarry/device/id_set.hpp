@@ -7,7 +7,7 @@
 #include "quarry/simt/atomic.hpp"
 #include "quarry/simt/this_lane.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A set of 32-bit ids that many lanes change at once: open addressing with linear probing in an
 /// array on a heap, whose capacity, a power of two, doubles when 3/4 of it is used (all of it, up
@@ -306,4 +306,4 @@ class id_set {
 
 static_assert(sizeof(id_set) == 24);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

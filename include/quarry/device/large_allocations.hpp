@@ -3,7 +3,7 @@
 
 #include "quarry/device/slice_supply.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Allocations of whole segments: contiguous ones, from the far end of the region (seed: Gallatin,
 /// algorithm 1). The first one's entry is the head, which says how many there are; the others are
@@ -70,4 +70,4 @@ class large_allocations {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A list on a heap that many lanes push to, and any lane takes as a whole. Zeroed memory is an
 /// empty list.
@@ -85,4 +85,4 @@ class list {
   node* head_ = nullptr;  // atomic
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -5,7 +5,7 @@
 
 #include "quarry/core/config.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 enum class mitigation : std::uint32_t {
   none = 0,
@@ -48,4 +48,4 @@ static_assert(is_on(mitigation::canary) ||
                   (!is_on(mitigation::poison) && !is_on(mitigation::quarantine)),
               "QUARRY_HARDENED: poison and quarantine need the canary");
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -12,7 +12,7 @@
 #include "quarry/simt/launch.cuh"
 #include "quarry/simt/renamed_malloc.cuh"
 
-namespace quarry::replaced {
+namespace quarry::inline QUARRY_ABI::replaced {
 namespace {  // in a header on purpose: each file has its own
 
 /// Guarded by: the host changes it while no kernel runs.
@@ -34,7 +34,7 @@ __constant__ malloc_route route;
     }};
 
 }  // namespace
-}  // namespace quarry::replaced
+}  // namespace quarry::inline QUARRY_ABI::replaced
 
 // What renamed_malloc.cuh makes of the kernels' calls. `used`: nothing refers to them by these
 // names. With -rdc the linker may take any file's for all: the routes are equal. A size given to

@@ -7,7 +7,7 @@
 #include "quarry/device/heap.hpp"
 #include "quarry/simt/own_malloc.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// From now on `malloc` and `new` in kernels use `heap`, in all files of the program that include
 /// replace_malloc.cuh. `free` and `delete` tell by the address whose memory it is: what CUDA's own
@@ -113,4 +113,4 @@ class QUARRY_API file_with_route {
   storer store_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

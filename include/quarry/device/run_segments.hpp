@@ -3,7 +3,7 @@
 
 #include "quarry/device/slice_return.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// The segments of a class's run: how they are cut, and how those return that the run did not hand
 /// out.
@@ -277,4 +277,4 @@ class run_segments {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

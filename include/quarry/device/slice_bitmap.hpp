@@ -4,7 +4,7 @@
 #include "quarry/core/bits.hpp"
 #include "quarry/device/orders.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// 64 slices of a block: bit 1 = came back and may be claimed; bit 0 = in use, or not handed out
 /// yet, or its block is free, or no slice.
@@ -47,4 +47,4 @@ class slice_word {
   simt::atomic_ref<word> bits_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -4,7 +4,7 @@
 #include "quarry/device/heap_state.hpp"
 #include "quarry/simt/far_call.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Slices, blocks and segments on their way back: what follows from a free.
 ///
@@ -205,4 +205,4 @@ class slice_return {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

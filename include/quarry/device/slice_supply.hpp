@@ -7,7 +7,7 @@
 #include "quarry/device/run_segments.hpp"
 #include "quarry/device/slice_claim.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Finds slices for one lane on behalf of its group when its slot is used up.
 ///
@@ -360,4 +360,4 @@ class slice_supply {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

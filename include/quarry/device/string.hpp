@@ -3,7 +3,7 @@
 
 #include "quarry/device/vector.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Text on a heap that one lane uses at a time, as a vector: appended to, compared,
 /// zero-terminated.
@@ -103,4 +103,4 @@ class string {
   vector<char, Heap> characters_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

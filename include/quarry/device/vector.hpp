@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A growing array that one lane uses at a time; another may go on with it after a barrier or in a
 /// later kernel.
@@ -213,4 +213,4 @@ class shared_vector {
   T* parts_[part_count] = {};  // atomic: null until somebody needs it
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -3,30 +3,44 @@
 
 #include "quarry/host/errors.hpp"
 #include "quarry/host/resource.hpp"
+#include "quarry/host/resource_adaptor.hpp"
 
+#include <concepts>
 #include <unordered_map>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Aligns to more than its upstream can: asks for `alignment` bytes more and gives an address
 /// inside. `most_upstream` is what the upstream can do by itself. Where an allocation really began
-/// is noted apart, since the memory may not be the host's.
+/// is noted apart, since the memory may not be the host's. Passes on whichever kind of call. One
+/// thread at a time, whatever the upstream allows.
 template <class Upstream>
-class aligned_resource {
+class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Upstream> {
  public:
   aligned_resource(Upstream upstream, bytes most_upstream)
       : upstream_{std::move(upstream)}, most_upstream_{most_upstream} {}
+  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  template <class... Arguments>
+    requires std::constructible_from<Upstream, Arguments...>
+  aligned_resource(bytes most_upstream, std::in_place_t, Arguments&&... arguments)
+      : upstream_(std::forward<Arguments>(arguments)...), most_upstream_{most_upstream} {}
 
-  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
+ private:
+  friend resource_adaptor<aligned_resource, Upstream>;
+
+  template <class Call>
+  [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
     check_power_of_two("aligned_resource", alignment);
-    if (alignment <= most_upstream_) return upstream_.allocate(size, alignment);
+    if (alignment <= most_upstream_) return call.allocate(upstream_, size, alignment);
     if (size > most_bytes_at_once || alignment > most_bytes_at_once)
       throw out_of_memory{"aligned_resource", size, "nothing has so much"};
     auto const [note, _] = begins_.try_emplace(nullptr, nullptr);  // what may throw comes first
     void* whole = nullptr;
     try {
-      whole = upstream_.allocate(size + alignment, most_upstream_);
+      whole = call.allocate(upstream_, size + alignment, most_upstream_);
     } catch (...) {
       begins_.erase(note);
       throw;
@@ -39,20 +53,18 @@ class aligned_resource {
     begins_.insert(std::move(node));
     return result;
   }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    if (alignment <= most_upstream_) return upstream_.deallocate(pointer, size, alignment);
+  template <class Call>
+  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    if (alignment <= most_upstream_) return call.deallocate(upstream_, pointer, size, alignment);
     auto const found = begins_.find(pointer);
     if (found == begins_.end()) return;
-    upstream_.deallocate(found->second, size + alignment, most_upstream_);
+    call.deallocate(upstream_, found->second, size + alignment, most_upstream_);
     begins_.erase(found);
   }
 
-  [[nodiscard]] Upstream& upstream() { return upstream_; }
-
- private:
   Upstream upstream_;
   bytes most_upstream_;
   std::unordered_map<void*, void*> begins_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Pieces kept whole for the next request of about their size, by size: lists a thirty-second
 /// apart, the latest piece first.
@@ -20,14 +20,18 @@ class aside_lists {
     heads_.fill(no_piece);
   }
 
-  [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] std::size_t count() const { return put_ - taken_; }
+  /// Whether at least half as many pieces were taken again, since all lists were empty, as are
+  /// left. Where sizes do not come back, keeping pieces whole saves little time and scatters what
+  /// is free.
+  [[nodiscard]] bool pays() const { return 2 * taken_ >= count(); }
 
   /// `one` is piece number `id`, of `size` bytes.
   void put(piece_table::piece& one, piece_id id, bytes size) {
     std::uint32_t const list = list_of(size >> unit_shift_);
     one.link_next = heads_[list];
     heads_[list] = id;
-    ++count_;
+    ++put_;
   }
 
   /// A size that a list begins with: `size`, or up to a thirty-second more. A piece of that size is
@@ -38,9 +42,11 @@ class aside_lists {
     return ((units + step - 1) & ~(step - 1)) << unit_shift_;
   }
 
-  /// A piece of at least `size` bytes, and at most an eighth more; `no_piece` if there is none.
-  /// What lies in the same list as smaller ones is not looked at: see `whole`.
-  [[nodiscard]] piece_id take(piece_table& table, bytes size) {
+  /// A piece of at least `size` bytes, and at most an eighth more, at a multiple of `alignment`;
+  /// `no_piece` if the latest of its size is none. What lies in the same list as smaller ones is
+  /// not looked at: see `whole`.
+  [[nodiscard]] piece_id take(piece_table& table, bytes size, bytes alignment = 1) {
+    if (put_ == taken_) return no_piece;
     bytes const units = size >> unit_shift_;
     std::uint32_t list = list_of(units - 1) + 1;
     if (heads_[list] == no_piece) {
@@ -50,27 +56,30 @@ class aside_lists {
       } while (heads_[list] == no_piece);
     }
     piece_id const id = heads_[list];
+    if (table[id].begin % alignment != 0) return no_piece;
     heads_[list] = table[id].link_next;
-    --count_;
+    ++taken_;
     return id;
   }
 
   /// Empties all lists; calls `each(id)` for what was in them. O(lists), if there is any.
   template <class Each>
   void take_all(piece_table& table, Each const& each) {
-    for (std::uint32_t list = 0; count_ != 0; ++list) {
-      for (piece_id id = std::exchange(heads_[list], no_piece); id != no_piece;) {
+    std::size_t left = count();
+    for (std::uint32_t list = 0; left != 0; ++list) {
+      for (piece_id id = std::exchange(heads_[list], no_piece); id != no_piece; --left) {
         piece_id const next = table[id].link_next;
-        --count_;
         each(id);
         id = next;
       }
     }
+    put_ = taken_ = 0;
   }
 
  private:
   static constexpr std::uint32_t step_bits = 5;
-  static constexpr std::uint32_t lists = ((65 - step_bits) << step_bits) + 1;
+  static constexpr std::uint32_t size_bits = 48;  // of pieces
+  static constexpr std::uint32_t lists = ((size_bits + 1 - step_bits) << step_bits) + 1;
 
   /// The list of a piece: below 64 units one for each size, from there on 32 for each power of two.
   [[nodiscard]] static std::uint32_t list_of(bytes units) {
@@ -78,8 +87,8 @@ class aside_lists {
     return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
   }
   std::array<piece_id, lists> heads_;
-  std::size_t count_ = 0;
+  std::size_t put_ = 0, taken_ = 0;  // since all lists were empty by `take_all`
   std::uint32_t unit_shift_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What is allocated somewhere; `begin` 0 is nothing. Fits two registers.
 struct piece_record {
@@ -98,7 +98,7 @@ class begin_table {
   /// The place of what begins at `begin`. `begin_of(number)` knows where a piece begins. O(1)
   /// expected.
   template <class BeginOf>
-  [[nodiscard]] place find(std::uint64_t begin, BeginOf const& begin_of) const {
+  [[nodiscard, gnu::always_inline]] place find(std::uint64_t begin, BeginOf const& begin_of) const {
     std::uint64_t const slots = slots_;
     word const tags = tag_mask_, further = further_;
     std::uint64_t const hash = hash_of(begin);
@@ -244,4 +244,4 @@ class begin_table {
   watched<std::uint64_t> life_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -8,16 +8,18 @@
 #include <utility>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Small sizes from slots, a bin for each power of two from `least` to `most`; larger ones straight
 /// from `Large`, a pool say.
 ///
 /// Slots come in blocks of `slots_per_block` from `Small`. An allocation must be given back with
-/// its size.
+/// its size. Both lie at the same place.
 template <class Small, class Large>
-class binned_resource {
+class QUARRY_POISONS binned_resource {
  public:
+  static constexpr bool is_simulated = simulated<Small> || simulated<Large>;
+
   /// `make_small()` gives each bin its upstream. Throws `bad_argument`.
   template <class MakeSmall>
   binned_resource(MakeSmall make_small, Large large, bytes least, bytes most,
@@ -29,6 +31,12 @@ class binned_resource {
     }
     for (bytes size = least; size <= most; size *= 2)
       bins_.emplace_back(make_small(), size, slots_per_block, std::min<bytes>(size, 256));
+    for (auto& each : bins_) {
+      if (place_of(each) != place_of(large_))
+        throw bad_argument{std::string{"binned_resource: slots lie in memory of the kind "} +
+                           name_of(place_of(each).kind) + ", large allocations in " +
+                           name_of(place_of(large_).kind) + ", or on another device"};
+    }
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
@@ -43,6 +51,10 @@ class binned_resource {
 
   [[nodiscard]] Large& large() { return large_; }
   [[nodiscard]] memory_place place() { return place_of(large_); }
+  void settle() {
+    quarry::settle(large_);
+    for (auto& each : bins_) quarry::settle(each);
+  }
 
  private:
   [[nodiscard]] bool is_large(bytes size, bytes alignment) const {
@@ -58,4 +70,4 @@ class binned_resource {
   std::vector<fixed_size_resource<Small>> bins_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

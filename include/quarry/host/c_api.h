@@ -3,18 +3,19 @@
  * quarry_last_error says what happened. All functions may be called from any thread; calls to one
  * pool take turns.
  *
- * Handles (quarry_pool*, quarry_stream_pool*, quarry_segment*) are numbers, not addresses. Each is
- * given once, and nothing is read through it. A call on a handle whose object was destroyed or
- * closed gives QUARRY_DESTROYED. A call on a handle of another kind, on what is no handle, or on
- * null gives QUARRY_BAD_ARGUMENT. Both change nothing, and quarry_last_error says which handle it
- * is and what it is. To destroy or to close waits for the calls that are under way on the handle;
- * later ones get QUARRY_DESTROYED. A process has at most 2^20 handles at a time. Where a program
- * and its plugins have copies of this library, a handle is for calls of the copy that made it.
+ * Handles (quarry_pool*, quarry_stream_pool*, quarry_segment*, quarry_allocator*) are numbers, not
+ * addresses. Each is given once, and nothing is read through it. A call on a handle whose object
+ * was destroyed or closed gives QUARRY_DESTROYED. A call on a handle of another kind, on what is
+ * no handle, or on null gives QUARRY_BAD_ARGUMENT. Both change nothing, and quarry_last_error says
+ * which handle it is and what it is. To destroy or to close waits for the calls that are under way
+ * on the handle; later ones get QUARRY_DESTROYED. A process has at most 2^20 handles at a time.
+ * Where a program and its plugins have copies of this library, a handle is for calls of the copy
+ * that made it, and the others refuse it.
  *
- * A fork waits for calls on pools that are under way. The child has the same handles, and may use
- * and destroy those of QUARRY_HOST pools and of segments. A file's pages are shared with the
- * parent, whose pool does not know what the child's gives; and CUDA does not work in a child. Where
- * there are several copies of this library, a program must not fork while threads are in calls. */
+ * A fork waits for calls on pools and allocators that are under way. The child has the same
+ * handles, and may use and destroy those of QUARRY_HOST pools, of allocators over the host's
+ * memory, and of segments. A file's pages are shared with the parent, whose pool does not know
+ * what the child's gives; and CUDA does not work in a child. */
 #ifndef QUARRY_HOST_C_API_H
 #define QUARRY_HOST_C_API_H
 
@@ -48,8 +49,10 @@ typedef enum quarry_resource {
 
 /* 0 means what quarry_pool_default_options says: so { .name = "x" } is a pool with a name. Bytes,
  * but for the growth: the least that is taken later, as percent of what is held (there 0 is
- * none). */
+ * none). Later versions may have more fields behind these; `size` tells which ones the caller
+ * knows. */
 typedef struct quarry_pool_options {
+  uint64_t size; /* sizeof(quarry_pool_options); 0: the fields up to keeps_backtraces */
   uint64_t first_block;
   uint64_t next_block;
   uint32_t growth_percent;
@@ -58,6 +61,10 @@ typedef struct quarry_pool_options {
   int device;            /* QUARRY_DEVICE: its number */
   char const* directory; /* QUARRY_FILE: where the files go */
   char const* name;      /* for reports; null: "allocator N" */
+  /* Bytes behind each allocation that nobody may write, 65536 at most; 0: none. What was written is
+   * found when the allocation is freed, and told in a line to standard error. */
+  uint64_t red_zone;
+  uint64_t keeps_backtraces; /* 1: reports say where each allocation was made; 0: they do not */
 } quarry_pool_options;
 
 typedef struct quarry_pool_counts {
@@ -73,10 +80,21 @@ typedef struct quarry_pool_counts {
 
 typedef struct quarry_pool quarry_pool;
 
-/* The options of a pool of which nothing is said. */
-quarry_pool_options quarry_pool_default_options(void);
+/* Writes the options of a pool of which nothing is said to the first `size` bytes of `options`,
+ * and zeros to what this library does not know. QUARRY_BAD_ARGUMENT if `size` is less than the
+ * fields up to keeps_backtraces take, or more than 4096. */
+quarry_status quarry_pool_fill_options(quarry_pool_options* options, uint64_t size);
 
-/* Makes a pool of a quarry_resource; `options` may be null. `*pool` is null unless QUARRY_OK. */
+/* The options of a pool of which nothing is said. */
+static inline quarry_pool_options quarry_pool_default_options(void) {
+  quarry_pool_options options;
+  quarry_pool_fill_options(&options, sizeof options);
+  return options;
+}
+
+/* Makes a pool of a quarry_resource; `options` may be null. `*pool` is null unless QUARRY_OK.
+ * QUARRY_BAD_ARGUMENT if an option is out of range, or the options have a field that is not 0 and
+ * that this library does not know. */
 quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* options,
                                  quarry_pool** pool);
 
@@ -97,6 +115,9 @@ quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_
 
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts);
 
+/* How many deallocations found their red zone written to. */
+quarry_status quarry_pool_get_overruns(quarry_pool* pool, uint64_t* overruns);
+
 /* Names an allocation for reports, until it is given back. */
 quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name);
 
@@ -109,7 +130,8 @@ quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
  * time. QUARRY_RESOURCE_FAILED in a build without CUDA. */
 typedef struct quarry_stream_pool quarry_stream_pool;
 
-/* `options` as of a pool, but all is aligned to 256 at least. */
+/* `options` as of a pool, but all is aligned to 256 at least, and there are no red zones and no
+ * backtraces: QUARRY_BAD_ARGUMENT. */
 quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
                                         quarry_stream_pool** pool);
 /* Waits until the streams are done. Null is ignored. */
@@ -158,6 +180,59 @@ typedef struct quarry_record {
 
 /* QUARRY_NOT_IN_USE if it is nobody's. Takes no lock. */
 quarry_status quarry_find(void const* address, quarry_record* record);
+
+/* Allocators by name (allocators.hpp), for all of a program: made in one place, found in another.
+ * Where a program and its plugins have copies of this library, each has names of its own. Nothing
+ * is destroyed at the end of the program. QUARRY_BAD_ARGUMENT for an unknown name, one that is in
+ * use already, or null. */
+typedef struct quarry_allocator quarry_allocator;
+
+/* Bytes, but for the last two. `reserved`: taken from the resource. */
+typedef struct quarry_allocator_counts {
+  uint64_t reserved;
+  uint64_t peak_reserved;
+  uint64_t allocated;
+  uint64_t peak_allocated;
+  uint64_t allocations;
+  uint64_t refused;
+} quarry_allocator_counts;
+
+/* Makes what `description` says, such as "pool(device(0), first_block=1GiB)"; allocators.hpp says
+ * what there is. `*allocator` is null unless QUARRY_OK; so with the next two. */
+quarry_status quarry_allocator_make(char const* name, char const* description,
+                                    quarry_allocator** allocator);
+/* The allocator of that name or alias. */
+quarry_status quarry_allocator_find(char const* name, quarry_allocator** allocator);
+/* The allocator of what has `address`, which may lie in the midst of it. */
+quarry_status quarry_allocator_of(void const* address, quarry_allocator** allocator);
+quarry_status quarry_allocator_add_alias(char const* alias, char const* name);
+quarry_status quarry_allocator_remove_alias(char const* alias);
+/* QUARRY_BAD_ARGUMENT, and nothing is changed, if a pool takes its blocks from it, or if memory of
+ * it was not freed and `discards` is 0. */
+quarry_status quarry_allocator_destroy(char const* name, int discards);
+
+/* As of a pool. */
+quarry_status quarry_allocator_allocate(quarry_allocator* allocator, uint64_t size, void** memory);
+quarry_status quarry_allocator_deallocate(quarry_allocator* allocator, void* memory);
+quarry_status quarry_allocator_size_of(quarry_allocator* allocator, void const* memory,
+                                       uint64_t* size);
+quarry_status quarry_allocator_release(quarry_allocator* allocator);
+/* The same, and takes one block for what is missing to `wanted` bytes reserved. */
+quarry_status quarry_allocator_coalesce(quarry_allocator* allocator, uint64_t wanted);
+quarry_status quarry_allocator_get_counts(quarry_allocator* allocator,
+                                          quarry_allocator_counts* counts);
+/* Names an allocation for reports, until it is freed. QUARRY_NOT_IN_USE, too, if the registry does
+ * not know the allocations of this allocator. */
+quarry_status quarry_allocator_label(quarry_allocator* allocator, void* memory, char const* name);
+/* Its number in records; 0 if the registry does not know its allocations. */
+quarry_status quarry_allocator_id(quarry_allocator* allocator, uint32_t* id);
+
+/* Free, resize or move an allocation of any allocator with a name, by its first address alone.
+ * QUARRY_BAD_ARGUMENT, and nothing is changed, for any other address; null memory is ignored by
+ * quarry_deallocate, and refused by the others. `*result` is null unless QUARRY_OK. */
+quarry_status quarry_deallocate(void* memory);
+quarry_status quarry_reallocate(void* memory, uint64_t size, void** result);
+quarry_status quarry_move(void* memory, quarry_allocator* to, void** result);
 
 /* Copies between any two allocations, or sets one to a value; parts of them too. Done on return.
  * QUARRY_BAD_ARGUMENT, and nothing is touched, if the registry does not know the memory, or it ends

@@ -10,7 +10,7 @@
 #include <functional>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Memory that the user's functions give: `give(size, alignment)`, nullptr if there is none, and
 /// `take(pointer, size, alignment)`. What `give` throws passes through; `take` must not throw.
@@ -59,4 +59,4 @@ class callback_resource {
 
 static_assert(memory_resource<callback_resource>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -3,12 +3,14 @@
 
 #include "quarry/host/errors.hpp"
 #include "quarry/host/resource.hpp"
+#include "quarry/host/resource_adaptor.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <utility>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What went through a resource since a moment. `live` counts from there on, and may be negative.
 struct resource_counts {
@@ -19,35 +21,18 @@ struct resource_counts {
   std::uint64_t failures = 0;
 };
 
-/// Counts what passes through. `push` begins to count anew for a part of the program; `pop` ends
+/// Counts what passes through, by whichever kind of call. One thread at a time, whatever the
+/// upstream allows. `push` begins to count anew for a part of the program; `pop` ends
 /// that part, gives its counts and adds them to those of the part around it.
 template <class Upstream>
-class counted_resource {
+class counted_resource : public resource_adaptor<counted_resource<Upstream>, Upstream> {
  public:
   explicit counted_resource(Upstream upstream) : upstream_{std::move(upstream)}, parts_(1) {}
-
-  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    void* result = nullptr;
-    try {
-      result = upstream_.allocate(size, alignment);
-    } catch (std::bad_alloc const&) {
-      ++parts_.back().failures;
-      throw;
-    }
-    resource_counts& now = parts_.back();
-    now.live += static_cast<std::int64_t>(size);
-    now.allocated += size;
-    ++now.allocations;
-    ++now.allocations_live;
-    now.most_live = std::max(now.most_live, now.live);
-    now.most_allocations = std::max(now.most_allocations, now.allocations_live);
-    return result;
-  }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    upstream_.deallocate(pointer, size, alignment);
-    parts_.back().live -= static_cast<std::int64_t>(size);
-    --parts_.back().allocations_live;
-  }
+  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  template <class... Arguments>
+    requires std::constructible_from<Upstream, Arguments...>
+  explicit counted_resource(std::in_place_t, Arguments&&... arguments)
+      : upstream_(std::forward<Arguments>(arguments)...), parts_(1) {}
 
   [[nodiscard]] resource_counts const& counts() const { return parts_.back(); }
   void push() { parts_.emplace_back(); }
@@ -71,8 +56,35 @@ class counted_resource {
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
  private:
+  friend resource_adaptor<counted_resource, Upstream>;
+
+  template <class Call>
+  [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
+    void* result = nullptr;
+    try {
+      result = call.allocate(upstream_, size, alignment);
+    } catch (std::bad_alloc const&) {
+      ++parts_.back().failures;
+      throw;
+    }
+    resource_counts& now = parts_.back();
+    now.live += static_cast<std::int64_t>(size);
+    now.allocated += size;
+    ++now.allocations;
+    ++now.allocations_live;
+    now.most_live = std::max(now.most_live, now.live);
+    now.most_allocations = std::max(now.most_allocations, now.allocations_live);
+    return result;
+  }
+  template <class Call>
+  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    call.deallocate(upstream_, pointer, size, alignment);
+    parts_.back().live -= static_cast<std::int64_t>(size);
+    --parts_.back().allocations_live;
+  }
+
   Upstream upstream_;
   std::vector<resource_counts> parts_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -8,7 +8,7 @@
 
 #include <unordered_map>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Pages of one GPU's memory, mapped by CUDA's virtual memory functions: 2 MiB each, as the driver
 /// says.
@@ -39,4 +39,4 @@ class QUARRY_API cuda_pages {
 
 static_assert(page_source<cuda_pages>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

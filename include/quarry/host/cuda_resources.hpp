@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that CUDA gives. In a build without CUDA the constructors throw `resource_failed`.
 //
-// Addresses are multiples of 256; more cannot be asked for. Threads may share all of these.
+// Addresses are multiples of 256: an allocation with a larger alignment throws `out_of_memory`.
+// Threads may share all of these.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -11,7 +12,7 @@
 
 struct CUstream_st;
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A CUDA stream, as the runtime's `cudaStream_t`.
 using cuda_stream = CUstream_st*;
@@ -67,7 +68,8 @@ class QUARRY_API managed_resource {
 };
 
 /// Throws `resource_failed` if CUDA knows better than `stated` where memory lies that `resource`
-/// gave. While the process does not use CUDA nobody knows.
+/// gave. While the process does not use CUDA nobody knows: the driver is asked if it is loaded, and
+/// not loaded for that.
 QUARRY_API void check_place(char const* resource, void const* memory, memory_place stated);
 
 static_assert(memory_resource<device_resource>);
@@ -75,4 +77,4 @@ static_assert(memory_resource<stream_ordered_resource>);
 static_assert(memory_resource<pinned_resource>);
 static_assert(memory_resource<managed_resource>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

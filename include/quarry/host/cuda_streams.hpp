@@ -11,7 +11,7 @@
 
 struct CUevent_st;
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// CUDA's streams and events of one GPU. In a build without CUDA the constructor throws
 /// `resource_failed`.
@@ -29,10 +29,13 @@ class QUARRY_API cuda_streams {
 
   explicit cuda_streams(int device = 0);
   cuda_streams(cuda_streams&& other) noexcept
-      : device_{other.device_}, unused_{std::exchange(other.unused_, {})} {}
+      : device_{other.device_},
+        unused_{std::exchange(other.unused_, {})},
+        made_{std::exchange(other.made_, 0)} {}
   cuda_streams& operator=(cuda_streams&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(unused_, other.unused_);
+    std::swap(made_, other.made_);
     return *this;
   }
   ~cuda_streams();
@@ -53,8 +56,9 @@ class QUARRY_API cuda_streams {
  private:
   int device_;
   std::vector<CUevent_st*> unused_;  // to be recorded again
+  std::size_t made_ = 0;             // events that there are
 };
 
 static_assert(stream_order<cuda_streams>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

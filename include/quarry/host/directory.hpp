@@ -8,9 +8,7 @@
 
 #include <atomic>
 
-namespace quarry {
-
-using piece_book = piece_table::book;
+namespace quarry::inline QUARRY_ABI {
 
 /// Granules of 64 KiB of the address space, each with the pools that have a block there.
 ///
@@ -71,12 +69,19 @@ class QUARRY_API directory {
     return process_wide.changes == before;  // (V)
   }
 
+  /// Bytes of entries for as much as `size` of blocks.
+  [[nodiscard]] static constexpr bytes share_of(bytes size) {
+    return size / granule * sizeof(process_state::entry);
+  }
+
   [[nodiscard]] static bool is_known(std::uint64_t begin, bytes size) {
     return size != 0 && size <= most_of_block && begin < address_starts::end &&
            size <= address_starts::end - begin;
   }
 
  private:
+  friend struct process_layout;
+
   struct node {
     watched<piece_book const*> book;
     watched<node*> next;
@@ -96,4 +101,4 @@ class QUARRY_API directory {
   static void remove_from(entry& here, piece_book const& book) noexcept;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

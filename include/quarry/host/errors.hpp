@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What Quarry's host side throws. (Bookkeeping that finds no memory throws std::bad_alloc.)
 class QUARRY_API error {
@@ -60,4 +60,4 @@ class QUARRY_API resource_failed : public std::runtime_error, public error {
   std::string message_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 struct field_counts {
   std::uint64_t moves = 0;  // to another address
@@ -180,4 +180,4 @@ class paged_field {
   std::size_t size_ = 0, changes_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

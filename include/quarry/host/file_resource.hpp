@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Memory whose pages lie in files of a directory, and so may be more than the machine has: each
 /// allocation is a file without a name, mapped, which ends with it. Threads may share it.
@@ -28,4 +28,4 @@ class QUARRY_API file_resource {
 
 static_assert(memory_resource<file_resource>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

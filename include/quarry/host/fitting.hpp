@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// The strategy of pools that cut blocks into pieces: `Index` picks the free piece, the rest is
 /// split off, and free neighbours are merged.
@@ -18,7 +18,9 @@ namespace quarry {
 /// With `SetsAside`, pieces that are given back are set aside whole, for the next request that they
 /// fit with at most an eighth of waste. They are freed in earnest before a block is asked for or
 /// given up; until then they count as in use where blocks are counted. So most requests neither
-/// split nor merge.
+/// split nor merge. Where sizes do not come back, that saves little and scatters what is free.
+/// So if setting aside did not pay (aside_lists), nothing is set aside during the next 128 frees
+/// for each piece that nobody had taken again, 32,768 at most.
 ///
 /// Deals in addresses and never touches memory, so that a live pool, a replay and a fuzzer run the
 /// same code. Not thread-safe: its pool locks. Sizes are multiples of the pool's alignment.
@@ -35,9 +37,13 @@ class fitting {
     std::uint64_t begin;
     bytes size;
   };
+  static constexpr bool sets_aside = SetsAside;
 
   /// From now on nothing is set aside: for who looks at the counts of blocks after each free.
-  void set_nothing_aside() { sets_aside_ = false; }
+  void set_nothing_aside() {
+    sets_aside_ = cuts_whole_ = false;
+    frees_to_rest_ = 0;
+  }
 
   /// What a user may use of a piece, and what the piece holds.
   struct sizes {
@@ -46,10 +52,11 @@ class fitting {
     explicit operator bool() const { return rounded != 0; }
   };
 
-  /// Where a piece begins that was set aside and serves `size`; nothing if there is none.
-  [[nodiscard]] std::optional<std::uint64_t> allocate_from_aside(sizes size) {
+  /// Where a piece begins that was set aside and serves `size`, at a multiple of `alignment`;
+  /// nothing if none is found.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_from_aside(sizes size, bytes alignment = 1) {
     if constexpr (!SetsAside) return std::nullopt;
-    piece_id const id = aside_.take(pieces_, size.rounded);
+    piece_id const id = aside_.take(pieces_, size.rounded, alignment);
     if (id == no_piece) return std::nullopt;
     auto const again = pieces_.set_in_use_again(id, size.asked);
     in_use_ += again.size;
@@ -75,6 +82,38 @@ class fitting {
     return take(id, size);
   }
 
+  /// The same out of a block in which nothing is in use, though an index may have missed it.
+  /// Requires room (`reserve`). O(blocks).
+  [[nodiscard]] std::optional<std::uint64_t> allocate_from_empty_block(sizes size) {
+    for (piece_id const id : blocks_) {
+      if (!pieces_[id].is_free() || !pieces_.is_whole_block(id) ||
+          pieces_[id].size() < size.rounded)
+        continue;
+      remove_free(id);
+      return take(id, size);
+    }
+    return std::nullopt;
+  }
+
+  /// A piece of exactly `size` bytes at a multiple of `alignment`, which is more than that of all
+  /// pieces, `least`, out of what is free in earnest; or nothing. It is no allocation for those who
+  /// look (piece::by_no_user). Throws std::bad_alloc.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_for_slices(bytes size, bytes alignment,
+                                                                 bytes least) {
+    reserve();
+    piece_id const id = index_.find(pieces_, size + alignment - least);
+    if (id == no_piece) return std::nullopt;
+    remove_free(id);
+    std::uint64_t const begin = take(id, {piece::by_no_user, size + alignment - least});
+    try {
+      reserve();
+    } catch (...) {
+      (void)deallocate(begin);
+      throw;
+    }
+    return trim(begin, {piece::by_no_user, size}, alignment);
+  }
+
   /// Keeps of a piece in use, which `allocate` gave for more than `size`, what lies behind the
   /// first multiple of `alignment` and serves `size`: where that begins. The rest is free. Requires
   /// room (`reserve`), and that nobody took note of the piece.
@@ -98,7 +137,7 @@ class fitting {
   /// The size of the piece that is cut for `rounded` bytes where there is room: set aside, it is
   /// found again for them.
   [[nodiscard]] bytes size_of_cut(bytes rounded) const {
-    return SetsAside && sets_aside_ ? aside_.whole(rounded) : rounded;
+    return SetsAside && cuts_whole_ ? aside_.whole(rounded) : rounded;
   }
 
   /// Takes over a block that is large enough, and allocates a piece of it. Requires room
@@ -143,6 +182,7 @@ class fitting {
     sizes const size{piece.asked(), state.size()};
     in_use_ -= size.rounded;
     free_in_earnest(found);
+    if (frees_to_rest_ != 0 && --frees_to_rest_ == 0) sets_aside_ = true;
     return size;
   }
   sizes deallocate(std::uint64_t begin) {
@@ -150,24 +190,27 @@ class fitting {
   }
 
   /// Gives up the blocks in which nothing is in use, as long as `least_held` bytes are held without
-  /// them: calls `give_back(block)` for each, oldest first.
+  /// them: calls `give_back(block)` for each, oldest first. It may call this strategy again.
   template <class GiveBack>
   void release(GiveBack const& give_back, bytes least_held = 0) {
-    free_what_is_aside();
-    std::size_t kept = 0;
-    for (piece_id const id : blocks_) {
-      if (!pieces_[id].is_free() || !pieces_.is_whole_block(id) ||
-          held_ - pieces_[id].size() < least_held) {
-        blocks_[kept++] = id;
-        continue;
-      }
-      block const gone{pieces_[id].begin, pieces_[id].size()};
-      remove_free(id);
-      pieces_.remove(id);
-      held_ -= gone.size;
-      give_back(gone);
-    }
-    blocks_.resize(kept);
+    constexpr std::size_t most_at_once = 64;
+    block gone[most_at_once];
+    std::size_t count = 0;
+    do {
+      free_what_is_aside();
+      count = 0;
+      std::erase_if(blocks_, [&](piece_id id) {
+        if (count == most_at_once || !pieces_[id].is_free() || !pieces_.is_whole_block(id) ||
+            held_ - pieces_[id].size() < least_held)
+          return false;
+        gone[count++] = {pieces_[id].begin, pieces_[id].size()};
+        held_ -= pieces_[id].size();
+        remove_free(id);
+        pieces_.remove(id);
+        return true;
+      });
+      for (std::size_t i = 0; i < count; ++i) give_back(gone[i]);
+    } while (count == most_at_once);
   }
 
   /// Cuts whole pages of `page` bytes out of free pieces, `most` bytes at most, and calls
@@ -373,6 +416,10 @@ class fitting {
   }
 
   void free_what_is_aside() {
+    if (!aside_.pays()) {
+      frees_to_rest_ = std::min(aside_.count(), most_of_rest) * rest;
+      sets_aside_ = false;
+    }
     aside_.take_all(pieces_,
                     [this](piece_id id) { free_in_earnest(pieces_.find(pieces_[id].begin)); });
   }
@@ -392,6 +439,9 @@ class fitting {
     releasable_ -= pieces_[id].size();
   }
 
+  static constexpr std::size_t rest = 128;          // frees for each piece that nobody took again
+  static constexpr std::size_t most_of_rest = 256;  // such pieces
+
   piece_table pieces_;
   Index index_;
   std::vector<piece_id> blocks_;  // the first piece of each
@@ -401,10 +451,12 @@ class fitting {
   std::uint32_t releasable_blocks_ = 0;
   std::size_t free_pieces_ = 0;
   aside_lists aside_;
-  bool sets_aside_ = SetsAside;
+  bool sets_aside_ = SetsAside;    // now
+  bool cuts_whole_ = SetsAside;    // whether anything is ever set aside
+  std::size_t frees_to_rest_ = 0;  // before anything is set aside again
 };
 
 /// The pool's strategy if none is named.
 using fast_fit = fitting<segregated_fit, true>;
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -3,6 +3,7 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/host/errors.hpp"
+#include "quarry/host/make_room.hpp"
 #include "quarry/host/poison.hpp"
 #include "quarry/host/resource.hpp"
 
@@ -11,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Slots of one size, many to a block, with a bit for each that lies apart: bit 1 = free.
 ///
@@ -119,7 +120,7 @@ class QUARRY_POISONS fixed_size_resource {
     block fresh{std::vector<word>((slots_ + bits_per_word - 1) / bits_per_word, ~word{0}), slots_,
                 0};
     fresh.free.back() = low_bits(slots_ - (slots_ - 1) / bits_per_word * bits_per_word);
-    with_free_.reserve(blocks_.size() + 1);
+    make_room(with_free_, blocks_.size() + 1);
     auto node = std::map<std::uint64_t, block>{};
     auto const made = node.emplace(0, std::move(fresh)).first;
     auto handle = node.extract(made);
@@ -138,4 +139,4 @@ class QUARRY_POISONS fixed_size_resource {
   std::size_t live_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -8,7 +8,7 @@
 #include <array>
 #include <set>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// The smallest piece that is large enough; among equals the one that became free first (the rule
 /// of Umpire's QuickPool), or with `ByAddress` the one with the lowest address (of its
@@ -152,7 +152,8 @@ class segregated_fit {
 
  private:
   static constexpr std::uint32_t step_bits = 5;
-  static constexpr std::uint32_t lists = (65 - step_bits) << step_bits;
+  static constexpr std::uint32_t size_bits = 48;  // of pieces
+  static constexpr std::uint32_t lists = (size_bits + 1 - step_bits) << step_bits;
 
   /// Sizes below 64 have a list each; from there on each power of two has 32.
   [[nodiscard]] static std::uint32_t list_of(bytes size) {
@@ -176,4 +177,4 @@ class segregated_fit {
   watched<piece_id> nobody_{no_piece};  // is written, and never read
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -6,9 +6,11 @@
 #include "quarry/core/bytes.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <type_traits>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What a heuristic sees of its pool. `live`, `rounded`: bytes in use as they were asked for, and
 /// by the pieces that serve it.
@@ -23,24 +25,27 @@ struct pool_state {
   double rent = 0;
 };
 
-/// Whose behaviour a heuristic follows.
-///   poster_2022   Umpire as of the poster (seed: coalescing heuristics): blocks beyond the number;
-///   the high water of what was
-///                 asked for; before growth, and then grows all the same
-///   umpire_2024   its release of 2024-10: that number of blocks; the high water of what is rounded
-///   up, in which the block that
-///                 coalescing takes counts; with one free piece nothing happens
-///   quarry        that number of blocks; the high water of what users have, rounded up; before
-///   growth, and grows only if still
-///                 nothing fits
+/// Whose behaviour a heuristic follows: when `blocks_releasable(n)` fires; which peak
+/// `to_high_water` uses; and what `before_growth` does.
+///   poster_2022   Umpire as of the poster (seed: coalescing heuristics): more than n blocks; the
+///                 peak of the bytes requested; coalesces, and then grows all the same
+///   umpire_2024   Umpire's release of 2024-10: n blocks or more; the peak of the rounded bytes,
+///                 which includes the block that coalescing takes; with one free piece it does
+///                 nothing
+///   quarry        n blocks or more; the peak of the users' rounded bytes; coalesces, and grows
+///                 only if still nothing fits
 enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
 
+/// A user's rule: how many bytes the pool should hold after coalescing, or 0: not now. `context` is
+/// what the heuristic was made with.
+using heuristic_function = bytes (*)(pool_state const& pool, void* context);
+
 /// A value: two heuristics with the same fields decide alike, so that one can be recorded and
-/// replayed.
+/// replayed, unless it is a user's rule.
 ///
 /// `wanted` gives how many bytes the pool should hold after coalescing, or 0: not now.
 struct heuristic {
-  enum class trigger : std::uint8_t { never, percent, blocks, cost };
+  enum class trigger : std::uint8_t { never, percent, blocks, cost, user };
   enum class target : std::uint8_t { held, high_water };
   enum class moment : std::uint8_t { after_free, before_growth };
 
@@ -48,7 +53,9 @@ struct heuristic {
   target size = target::held;
   moment asked = moment::after_free;
   heuristic_rules rules = heuristic_rules::quarry;
-  std::uint32_t parameter = 0;  // percent of bytes, or number of blocks, that can be released
+  std::uint32_t parameter = 0;        // percent of bytes, or number of blocks, that can be released
+  heuristic_function rule = nullptr;  // of trigger::user
+  void* context = nullptr;
 
   [[nodiscard]] static constexpr heuristic never() { return {}; }
   [[nodiscard]] static constexpr heuristic percent_releasable(std::uint32_t percent) {
@@ -57,13 +64,40 @@ struct heuristic {
   [[nodiscard]] static constexpr heuristic blocks_releasable(std::uint32_t blocks) {
     return {trigger::blocks, {}, {}, heuristic_rules::quarry, blocks};
   }
-  /// A coalesce is taken to cost as much as it does to hold `price` MiB, which could be released,
-  /// while something is freed once. It comes when what was paid for holding two blocks or more has
-  /// reached its price, in the manner of the ski rental (Karlin, Manasse, Rudolph and Sleator,
+  /// Coalesces when holding memory has cost as much as a coalesce. Each free adds the bytes that
+  /// could be released to a sum, if these are two blocks or more. The pool coalesces when the sum
+  /// reaches `price` MiB, as in the ski rental problem (Karlin, Manasse, Rudolph and Sleator,
   /// "Competitive snoopy caching", 1988).
   [[nodiscard]] static constexpr heuristic worth(std::uint32_t price) {
     return {trigger::cost, {}, {}, heuristic_rules::quarry, price};
   }
+  /// Calls `rule` after each free, or `before_growth`. The rule may use the pool; the pool does
+  /// not call it again from within the rule or from within a coalesce, but other pools do call it.
+  /// If it throws, that counts as 0. `context` must outlive the pool. A pool with a lock calls the
+  /// rule while it holds the lock. The rule of an allocator with a name may call handles of older
+  /// allocators. Calls of other handles throw `bad_argument`, frees return false, and
+  /// `allocators::destroy` is refused (`any_allocator`).
+  [[nodiscard]] static constexpr heuristic by_rule(heuristic_function rule,
+                                                   void* context = nullptr) {
+    heuristic result;
+    if (rule != nullptr) result.when = trigger::user;
+    result.rule = rule;
+    result.context = context;
+    return result;
+  }
+  /// The same for an object that is called with the state: a lambda, a std::function. It must
+  /// outlive the pool.
+  template <class Rule>
+    requires std::is_object_v<Rule> && std::is_invocable_r_v<bytes, Rule&, pool_state const&>
+  [[nodiscard]] static constexpr heuristic by_rule(Rule& rule) {
+    return by_rule(
+        [](pool_state const& pool, void* it) -> bytes { return (*static_cast<Rule*>(it))(pool); },
+        const_cast<std::remove_const_t<Rule>*>(std::addressof(rule)));
+  }
+  template <class Rule>
+    requires std::is_invocable_r_v<bytes, Rule&, pool_state const&>
+  static heuristic by_rule(Rule const&& rule) = delete;  // it would be gone before it is asked
+
   /// The pool is made as large as it ever had to be, not as it is.
   [[nodiscard]] constexpr heuristic to_high_water() const {
     return with(target::high_water, asked, rules);
@@ -77,6 +111,7 @@ struct heuristic {
   }
 
   [[nodiscard]] constexpr bytes wanted(pool_state const& pool) const {
+    if (when == trigger::user) return asked_rule(pool);
     if (!fires(pool)) return 0;
     if (size == target::held) return pool.held;
     return rules == heuristic_rules::poster_2022 ? pool.most_live : pool.most_rounded;
@@ -87,12 +122,21 @@ struct heuristic {
  private:
   [[nodiscard]] constexpr heuristic with(target new_size, moment new_moment,
                                          heuristic_rules whose) const {
-    return {when, new_size, new_moment, whose, parameter};
+    return {when, new_size, new_moment, whose, parameter, rule, context};
+  }
+  /// What the user's rule says; 0 if it throws.
+  [[nodiscard]] bytes asked_rule(pool_state const& pool) const noexcept {
+    try {
+      return rule(pool, context);
+    } catch (...) {  // frees must not fail for it
+      return 0;
+    }
   }
   [[nodiscard]] constexpr bool fires(pool_state const& pool) const {
     bool const is_poster = rules == heuristic_rules::poster_2022;
     switch (when) {
       case trigger::never:
+      case trigger::user:
         return false;
       case trigger::blocks:
         return is_poster ? pool.releasable_blocks > parameter : pool.releasable_blocks >= parameter;
@@ -110,4 +154,4 @@ struct heuristic {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

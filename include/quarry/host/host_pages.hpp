@@ -5,7 +5,7 @@
 #include "quarry/host/errors.hpp"
 #include "quarry/host/page_source.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// The host's pages. To move one is to let it go and take a fresh one: the system keeps no order
 /// among them. `page` is a multiple of the system's: larger ones are fewer mappings, of which Linux
@@ -28,4 +28,4 @@ class QUARRY_API host_pages {
 
 static_assert(page_source<host_pages>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// The C library's memory. Threads may share it.
 class host_resource {
@@ -37,4 +37,4 @@ class null_resource {
 
 static_assert(memory_resource<null_resource>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

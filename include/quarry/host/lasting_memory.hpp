@@ -11,10 +11,22 @@
 
 #include <cstdint>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What lasting memory is for: addresses of one use never serve another.
-enum class lasting_use : std::uint32_t { books, pieces, slots, roots, starts, granules, count };
+enum class lasting_use : std::uint32_t {
+  books,
+  pieces,
+  slots,
+  roots,
+  starts,
+  granules,
+  slice_roots,
+  slice_leaves,
+  slice_blocks,
+  slice_lists,
+  count
+};
 
 /// What `lasting_allocate` gives for `size`: whole pages, an eighth more at most beyond that.
 [[nodiscard]] QUARRY_API bytes lasting_size(bytes size);
@@ -22,7 +34,12 @@ enum class lasting_use : std::uint32_t { books, pieces, slots, roots, starts, gr
 /// `lasting_size(size)` bytes of zeros. Throws std::bad_alloc. Any thread may call it.
 [[nodiscard]] QUARRY_API void* lasting_allocate(lasting_use use, bytes size);
 
+/// Bytes of the pages of what `lasting_allocate(use, size)` gave that are resident now: those that
+/// were written to, and, with huge pages, what lies beside them. 0 for null. O(pages), by a call of
+/// the system.
+[[nodiscard]] QUARRY_API bytes lasting_resident(void const* memory, bytes size);
+
 /// Gives that back.
 QUARRY_API void lasting_deallocate(lasting_use use, void* memory, bytes size) noexcept;
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -3,37 +3,49 @@
 
 #include "quarry/host/errors.hpp"
 #include "quarry/host/resource.hpp"
+#include "quarry/host/resource_adaptor.hpp"
 
+#include <concepts>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
-/// Gives no more than `most` bytes at a time, as they were asked for.
+/// Gives no more than `most` bytes at a time, as they were asked for, by whichever kind of call.
+/// One thread at a time, whatever the upstream allows.
 template <class Upstream>
-class limited_resource {
+class limited_resource : public resource_adaptor<limited_resource<Upstream>, Upstream> {
  public:
   limited_resource(Upstream upstream, bytes most) : upstream_{std::move(upstream)}, most_{most} {}
-
-  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    if (size > most_ - live_)
-      throw out_of_memory{"limited_resource", size,
-                          std::to_string(live_) + " of " + std::to_string(most_) + " are in use"};
-    void* const result = upstream_.allocate(size, alignment);
-    live_ += size;
-    return result;
-  }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    upstream_.deallocate(pointer, size, alignment);
-    live_ -= size;
-  }
+  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  template <class... Arguments>
+    requires std::constructible_from<Upstream, Arguments...>
+  limited_resource(bytes most, std::in_place_t, Arguments&&... arguments)
+      : upstream_(std::forward<Arguments>(arguments)...), most_{most} {}
 
   [[nodiscard]] bytes live() const { return live_; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
  private:
+  friend resource_adaptor<limited_resource, Upstream>;
+
+  template <class Call>
+  [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
+    if (size > most_ - live_)
+      throw out_of_memory{"limited_resource", size,
+                          std::to_string(live_) + " of " + std::to_string(most_) + " are in use"};
+    void* const result = call.allocate(upstream_, size, alignment);
+    live_ += size;
+    return result;
+  }
+  template <class Call>
+  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    call.deallocate(upstream_, pointer, size, alignment);
+    live_ -= size;
+  }
+
   Upstream upstream_;
   bytes most_;
   bytes live_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Hands out its blocks from one end to the other and gives nothing back before `reset`: for what
 /// all ends at one moment.
@@ -66,7 +66,9 @@ class QUARRY_POISONS monotonic_resource {
     }
     current_ = used_ = 0;
   }
-  /// The same, and the blocks go back.
+  /// `release` ends the use of all allocations (see `release_unused`).
+  static constexpr bool release_ends_use = true;
+  /// Does what `reset` does, and returns the blocks.
   void release() noexcept {
     for (block const& one : blocks_) {
       if (is_poisoned(upstream_)) unpoison(one.begin, one.size);
@@ -110,4 +112,4 @@ class QUARRY_POISONS monotonic_resource {
   bytes used_ = 0;  // of the current block
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

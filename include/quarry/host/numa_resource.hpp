@@ -5,7 +5,7 @@
 #include "quarry/host/errors.hpp"
 #include "quarry/host/resource.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Memory of the host on one NUMA node, by whole pages: Linux takes them from there when they are
 /// first touched, and ends a process for which the node has none then. Threads may share it.
@@ -24,4 +24,8 @@ class QUARRY_API numa_resource {
 
 static_assert(memory_resource<numa_resource>);
 
-}  // namespace quarry
+/// The node whose memory lies at an address of the host's, which is read. Throws `resource_failed`
+/// if nothing is mapped there, or the system does not tell. (`operations::move_to_node` moves it.)
+[[nodiscard]] QUARRY_API unsigned numa_node_of(void const* memory);
+
+}  // namespace quarry::inline QUARRY_ABI

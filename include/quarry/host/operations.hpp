@@ -2,12 +2,13 @@
 // Copying, filling and moving memory of any kind. Where it lies and how large it is the registry
 // knows: pointers may lie in the midst of an allocation, and no operation goes beyond its end.
 //
-// All throw `bad_argument` for memory that the registry does not know or that is too small, before
-// anything is touched, and `resource_failed` if CUDA refuses. With a stream, an operation is done
-// in the stream's order, and the call may return before. Without one it is done when the call
-// returns: where a GPU may use the memory (device, pinned, managed) it comes after what that GPU's
-// default stream has, as cudaMemcpy does, but not after non-blocking streams, which the caller
-// waits for first. Of memory of the host alone it comes after nothing but the caller.
+// All throw `bad_argument` for memory that the registry does not know, that is too small, or that
+// the operation cannot use (such as host memory in a stream), before anything is touched, and
+// `resource_failed` if CUDA refuses. With a stream, an operation is done in the stream's order,
+// and the call may return before. Without one it is done when the call returns: where a GPU may
+// use the memory (device, pinned, managed) it comes after what that GPU's default stream has, as
+// cudaMemcpy does, but not after non-blocking streams, which the caller waits for first. Of memory
+// of the host alone it comes after nothing but the caller.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -17,7 +18,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Memory that no pool gave, made known to the registry as long as this lives: arrays of other
 /// libraries, mapped files.
@@ -35,13 +36,18 @@ class QUARRY_API adopted_memory {
   std::unique_ptr<state> state_;
 };
 
+/// Advice stands until it is taken back; `will_be_used` is done at once, and nothing stands.
 enum class memory_advice {
   read_mostly,
   preferred_here,
   accessed_by,
   will_be_used,
   is_sequential,
-  is_random
+  is_random,
+  not_read_mostly,     ///< takes `read_mostly` back
+  no_preferred_place,  ///< takes `preferred_here` back, whichever place that was
+  not_accessed_by,     ///< takes `accessed_by` back, of this place
+  is_normal            ///< takes `is_sequential` and `is_random` back
 };
 
 namespace operations {
@@ -55,17 +61,27 @@ QUARRY_API void fill(void* memory, unsigned char value, bytes size);
 QUARRY_API void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
 
 /// Brings managed memory to `where` (a GPU, or the host), or what is mapped from a file into
-/// memory. Elsewhere there is nothing to do.
+/// memory. Elsewhere there is nothing to do. The null stream is the default stream of the GPU that
+/// it is brought to, and of the current one if it is brought to the host.
 QUARRY_API void prefetch(void const* memory, bytes size, memory_place where,
                          cuda_stream on = nullptr);
-/// Tells the driver (managed memory: the first three) or the system (host and file: the last three)
-/// how memory will be used. Throws `bad_argument` for advice that is none for such memory.
+/// Tells the driver (managed memory: the first three, and what takes them back) or the system (host
+/// and file: the others) how memory will be used. The system's advice is for whole pages: it holds
+/// for what else lies in these, too. Throws `bad_argument` for advice that is none for such memory.
 QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_place where = {});
 /// The same for memory that is known to be `of` that kind, without a look-up.
 QUARRY_API void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on,
                          memory_place of);
 QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_place where,
                        memory_place of);
+
+/// Moves the pages of the host's memory to a NUMA node; addresses and contents stay. It is done by
+/// whole pages, so what else lies in these moves, too. Pages that are touched first later come from
+/// where they would have come from without this call: the kernel's policies stay (for memory that
+/// belongs to a node from its first touch on there is `numa_resource`). Throws `bad_argument` for
+/// memory of another kind or a node that the system does not have, `resource_failed` if the system
+/// refuses or could not move all: then some may have moved.
+QUARRY_API void move_to_node(void* memory, bytes size, unsigned node);
 
 /// A pool whose memory is in no stream's order: in the order of streams, operations must say of
 /// which.
@@ -128,4 +144,4 @@ template <plain_pool From, plain_pool To>
 }
 
 }  // namespace operations
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A strategy whose free pieces have owners: what one gives back only that one gets again, at once
 /// and without a word to the others, until it is made common. For streams: what is common is what
@@ -150,24 +150,28 @@ class owned_fitting {
   }
 
   /// Gives up the blocks in which nothing is in use and all is common: calls `give_back(block)` for
-  /// each.
+  /// each, which may call this strategy again.
   template <class GiveBack>
   void release(GiveBack const& give_back) {
     cover(0);
     merge_aside(0);
-    std::size_t kept = 0;
-    for (piece_id const id : blocks_) {
-      if (!pieces_[id].is_free() || pieces_[id].owner() != 0 || !pieces_.is_whole_block(id)) {
-        blocks_[kept++] = id;
-        continue;
-      }
-      block const gone{pieces_[id].begin, pieces_[id].size()};
-      remove_free(id);
-      pieces_.remove(id);
-      held_ -= gone.size;
-      give_back(gone);
-    }
-    blocks_.resize(kept);
+    constexpr std::size_t most_at_once = 64;
+    block gone[most_at_once];
+    std::size_t count = 0;
+    do {
+      count = 0;
+      std::erase_if(blocks_, [&](piece_id id) {
+        if (count == most_at_once || !pieces_[id].is_free() || pieces_[id].owner() != 0 ||
+            !pieces_.is_whole_block(id))
+          return false;
+        gone[count++] = {pieces_[id].begin, pieces_[id].size()};
+        held_ -= pieces_[id].size();
+        remove_free(id);
+        pieces_.remove(id);
+        return true;
+      });
+      for (std::size_t i = 0; i < count; ++i) give_back(gone[i]);
+    } while (count == most_at_once);
   }
 
   [[nodiscard]] bytes held() const { return held_; }
@@ -175,7 +179,8 @@ class owned_fitting {
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
   [[nodiscard]] std::size_t live() const { return pieces_.in_use() - aside_count(); }
   [[nodiscard]] bytes footprint() const {
-    return pieces_.footprint() + owners_.size() * sizeof(owner) + sizeof(*this);
+    return pieces_.footprint() + owners_.size() * sizeof(owner) +
+           blocks_.capacity() * sizeof(piece_id) + sizeof(*this);
   }
   [[nodiscard]] piece_table& pieces() { return pieces_; }
   [[nodiscard]] std::optional<sizes> size_of(std::uint64_t begin) const {
@@ -306,4 +311,4 @@ class owned_fitting {
   std::uint32_t unit_shift_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -5,7 +5,7 @@
 
 #include <concepts>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Where pages come from that can be put at any address of a reserved range, and taken to another
 /// without a copy.
@@ -26,4 +26,4 @@ concept page_source =
       { pages.unmap(address, size) } noexcept;
     };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

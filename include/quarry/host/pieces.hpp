@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/begin_table.hpp"
-#include "quarry/host/start_bits.hpp"
-#include "quarry/host/watched.hpp"
+#include "quarry/host/piece_book.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <new>
 
-namespace quarry {
-
-/// Which piece: a number that stays the same while the piece lives.
-using piece_id = std::uint32_t;
-inline constexpr piece_id no_piece = ~piece_id{0};
+namespace quarry::inline QUARRY_ABI {
 
 /// The pieces that a pool's blocks are cut into, as numbers: no byte of the memory that they stand
 /// for is read or written.
@@ -31,186 +25,11 @@ inline constexpr piece_id no_piece = ~piece_id{0};
 /// back needs none.
 class piece_table {
  public:
-  static constexpr std::uint32_t owners = 1 << 13;  // that a strategy may tell apart
+  static constexpr std::uint32_t owners = piece_owners;
 
-  class piece {
-    static constexpr std::uint64_t free_flag = 1, aside_flag = 2, noted_flag = 4;
-    static constexpr std::uint32_t flag_bits = 3, size_shift = 16;
-
-   public:
-    watched<std::uint64_t> begin;
-    piece_id prev, next;  // neighbours in the block
-    // lists' of pieces that are free or set aside; of one in use what was asked for
-    watched<piece_id> link_prev, link_next;
-
-    [[nodiscard]] bytes size() const { return size_ >> size_shift; }
-    [[nodiscard]] bool is_free() const { return (size_ & free_flag) != 0; }
-    /// Not free, and not a user's: kept whole for the next request of about its size.
-    [[nodiscard]] bool is_set_aside() const { return (size_ & aside_flag) != 0; }
-    /// The ledger has a note of it.
-    [[nodiscard]] bool is_noted() const { return (size_ & noted_flag) != 0; }
-    /// Who may have it, of a piece that is not in use, for strategies with several owners.
-    [[nodiscard]] std::uint32_t owner() const {
-      return static_cast<std::uint32_t>(size_ >> flag_bits) & (owners - 1);
-    }
-    /// All of these at once, for who reads and writes several.
-    class state {
-     public:
-      explicit state(std::uint64_t bits) : bits_{bits} {}
-      [[nodiscard]] bytes size() const { return bits_ >> size_shift; }
-      [[nodiscard]] bool is_set_aside() const { return (bits_ & aside_flag) != 0; }
-      [[nodiscard]] bool is_noted() const { return (bits_ & noted_flag) != 0; }
-      [[nodiscard]] bool has_flags() const {
-        return (bits_ & (free_flag | aside_flag | noted_flag)) != 0;
-      }
-      [[nodiscard]] state set_aside() const { return state{(bits_ | aside_flag) & ~noted_flag}; }
-      [[nodiscard]] state not_aside() const { return state{bits_ & ~aside_flag}; }
-
-     private:
-      friend class piece;
-      std::uint64_t bits_;
-    };
-    [[nodiscard]] state get() const { return state{size_}; }
-    void set(state all) { size_ = all.bits_; }
-    void set_size(bytes size) {
-      size_ = size << size_shift | (size_ & ((std::uint64_t{1} << size_shift) - 1));
-    }
-    void set_free() { change(aside_flag | noted_flag, free_flag); }
-    void set_in_use() { change(free_flag, 0); }
-    void set_noted() { change(0, noted_flag); }
-    void set_owner(std::uint32_t owner) {
-      change(std::uint64_t{owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits);
-    }
-
-    [[nodiscard]] bytes asked() const { return bytes{link_next} << 32 | link_prev; }
-    void set_asked(bytes count) {
-      link_prev = static_cast<piece_id>(count);
-      link_next = static_cast<piece_id>(count >> 32);
-    }
-
-   private:
-    friend class piece_table;
-    void change(std::uint64_t which, std::uint64_t to) { size_ = (size_ & ~which) | to; }
-
-    watched<std::uint64_t> size_;
-  };
-  static_assert(sizeof(piece) == 32);
-
+  using piece = quarry::piece;
+  using book = piece_book;
   using record = piece_record;
-
- private:
-  struct piece_array {
-    watched<std::uint64_t> capacity;
-    std::uint64_t unused[3];
-    [[nodiscard]] piece* begin() { return reinterpret_cast<piece*>(this + 1); }
-    [[nodiscard]] piece const* begin() const { return reinterpret_cast<piece const*>(this + 1); }
-
-    // For those who look, and may have an old number: nullptr if it is too large; what is in use
-    // there.
-    [[nodiscard]] piece const* at(piece_id id) const {
-      return id < capacity.seen() ? begin() + id : nullptr;
-    }
-    [[nodiscard]] static record read(piece const& one) {
-      std::uint64_t const state = one.size_.seen();
-      bytes const asked = bytes{one.link_next.seen()} << 32 | one.link_prev.seen();
-      std::uint64_t const at = one.begin.seen();
-      // what was removed is neither free nor set aside
-      bool const is_there = state >> piece::size_shift != 0;
-      bool const is_users = is_there && (state & (piece::free_flag | piece::aside_flag)) == 0 &&
-                            asked <= state >> piece::size_shift &&
-                            ((one.size_ ^ state) & ~piece::noted_flag) == 0;  // (V)
-      return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
-    }
-  };
-
- public:
-  /// What other threads read of a table.
-  ///
-  /// Lock-free, but for what is not there, which waits while a table is moved (so it is nothing for
-  /// signal handlers). A piece in use does not change, but for its note, nor do its word in the
-  /// hash table, which tells most sizes by itself, and the start bit that leads to it; so what is
-  /// found of it is right whatever else happens. What is not found may have been on the move in the
-  /// hash table: that counts if `version` stood still, which goes up before and after each move.
-  /// What is written between is written by release stores (W), and looked at by acquire loads (S):
-  /// who saw any of it sees the version before it, too (Boehm, "Can seqlocks get along with
-  /// programming language memory models?", 2012). So the second look at `version`, or at a piece's
-  /// state, may be relaxed (V): it comes after loads that acquire. A table that was outgrown reads
-  /// as zeros, as if it were empty.
-  struct book {
-    watched<std::uint64_t> version;
-    watched<piece_array*> pieces;
-    watched<begin_table*> slots;
-    watched<std::uint64_t> slots_life;  // of the table there, or that was there just now
-    watched<address_starts*> starts;
-    watched<std::uint64_t> owner;  // what its user wants to know of it
-
-    /// What is in use at `address`, which may be in the midst of it. For an address whose owner
-    /// gives it back at this moment, nothing, or what was or will be there.
-    [[nodiscard]] record find(std::uint64_t address) const {
-      record const found = find_begin(address);
-      return found ? found : find_midst(address);
-    }
-
-    /// Calls `visit(record)` for what is in use. What changes meanwhile may be missed.
-    template <class Visit>
-    void for_each(Visit const& visit) const {
-      piece_array const* const array = pieces.seen();
-      std::uint64_t const count = array == nullptr ? 0 : array->capacity.seen();
-      for (piece_id id = 0; id < count; ++id) {
-        record const found = piece_array::read(array->begin()[id]);
-        if (pieces.seen() != array) return;  // it is outgrown, and may be another pool's by now
-        if (found) visit(found);
-      }
-    }
-
-   private:
-    /// One try for what begins there, and one for what is smaller than a granule: most are.
-    [[nodiscard, gnu::always_inline]] record find_begin(std::uint64_t address) const {
-      return address % begin_table::unit == 0 ? find_start(address) : record{};
-    }
-    [[nodiscard]] record find_small(std::uint64_t address) const {
-      address_starts const* const all = starts.seen();
-      std::uint64_t const begin = all == nullptr ? 0 : all->last_small(address);
-      if (begin == 0) return {};
-      record const found = find_start(begin);
-      return found.has(address) ? found : record{};
-    }
-    [[nodiscard, gnu::noinline]] record find_midst(std::uint64_t address) const {
-      record const found = find_small(address);
-      return found ? found : find_any(address);
-    }
-    [[nodiscard, gnu::noinline]] record find_any(std::uint64_t address) const {
-      for (;;) {
-        std::uint64_t const before = version.seen();
-        if (record const found = find_begin(address)) return found;
-        if (record const found = find_small(address)) return found;
-        address_starts const* const all = starts.seen();
-        piece_array const* const array = pieces.seen();
-        if (all == nullptr || array == nullptr) return {};
-        auto const is_below = [&](piece_id id) {
-          return array->at(id) != nullptr && array->at(id)->begin.seen() <= address;
-        };
-        std::uint32_t const number = all->last_large(address, is_below);
-        if (piece const* const one = number == 0 ? nullptr : array->at(number - 1)) {
-          record const found = piece_array::read(*one);
-          if (found.has(address) && pieces.seen() == array) return found;
-        }
-        if (before % 2 == 0 && version == before) return {};  // (V)
-      }
-    }
-    [[nodiscard, gnu::noinline]] record ask(piece_id id) const {
-      piece_array const* const array = pieces.seen();
-      piece const* const one = array == nullptr ? nullptr : array->at(id);
-      record const found = one == nullptr ? record{} : piece_array::read(*one);
-      // or it is outgrown, and may be another pool's
-      return pieces.seen() == array ? found : record{};
-    }
-    [[nodiscard, gnu::always_inline]] record find_start(std::uint64_t begin) const {
-      begin_table const* const table = slots.seen();
-      if (table == nullptr) return {};
-      return table->look(begin, slots_life.seen(), [this](piece_id id) { return ask(id); });
-    }
-  };
 
  private:
   [[nodiscard]] auto begin_of() const {
@@ -361,9 +180,12 @@ class piece_table {
   }
 
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
-  /// Bytes of bookkeeping that were ever written to.
+  /// Bytes of bookkeeping: of pages that are resident. O(pages), by calls of the system.
   [[nodiscard]] bytes footprint() const {
-    return made_ * sizeof(piece) + slot_count_ * sizeof(word);
+    return lasting_resident(book_, sizeof(book)) +
+           lasting_resident(pieces_, bytes_of_pieces(capacity_)) +
+           lasting_resident(slots_, begin_table::bytes_of(slot_count_)) +
+           (starts_ == nullptr ? 0 : starts_->resident(leaves_));
   }
 
   /// Calls `visit(id)` for every piece there is.
@@ -384,14 +206,19 @@ class piece_table {
   }
   void stop_keeping_starts() noexcept {
     if (starts_ == nullptr) return;
+    book_->slices = nullptr;
     book_->starts = nullptr;
-    starts_->clear();
+    starts_->clear(leaves_);
     lasting_deallocate(lasting_use::roots, starts_, sizeof(address_starts));
     starts_ = nullptr;
   }
+  /// From now on `book().find` finds slices, too, if it finds anything.
+  void keep_slices(slice_directory* all) {
+    if (starts_ != nullptr) book_->slices = all;
+  }
   /// Makes room for starts between these addresses. Throws std::bad_alloc.
   void reserve_starts(std::uint64_t begin, bytes size) {
-    if (starts_ != nullptr && is_findable(begin, size)) starts_->reserve(begin, size);
+    if (starts_ != nullptr && is_findable(begin, size)) starts_->reserve(begin, size, leaves_);
   }
   [[nodiscard]] book const& public_book() const { return *book_; }
 
@@ -484,14 +311,16 @@ class piece_table {
     capacity_ = capacity;
   }
 
+  friend struct process_layout;
+
   book* book_;
   piece_array* pieces_ = nullptr;
   begin_table* slots_ = nullptr;
   address_starts* starts_ = nullptr;
-  std::uint64_t capacity_ = 0, slot_count_ = 0;
-  std::size_t in_use_ = 0;
+  address_starts::made_leaves leaves_;
+  std::uint64_t capacity_ = 0, slot_count_ = 0, in_use_ = 0;
   piece_id made_ = 0;           // pieces that there ever were
   piece_id unused_ = no_piece;  // list by `next`
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

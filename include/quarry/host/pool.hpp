@@ -1,80 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/block_source.hpp"
 #include "quarry/host/errors.hpp"
 #include "quarry/host/fitting.hpp"
-#include "quarry/host/heuristic.hpp"
 #include "quarry/host/poison.hpp"
+#include "quarry/host/pool_options.hpp"
 #include "quarry/host/red_zone.hpp"
 #include "quarry/host/registry.hpp"
 #include "quarry/host/resource.hpp"
+#include "quarry/host/slices.hpp"
 
 #include <algorithm>
 #include <string>
 
-namespace quarry {
-
-struct pool_options {
-  bytes first_block = 0;      ///< the least that an empty pool asks its resource for; 0: 64 MiB
-  bytes next_block = 0;       ///< the least that it asks for later; 0: 8 MiB
-  std::uint32_t growth = 12;  ///< the least that it asks for later, as percent of what it holds
-  /// Of all allocations, and what sizes are rounded up to: a power of two from 16 to 16 KiB
-  bytes alignment = 16;
-  bytes most =
-      ~bytes{0};  ///< bytes that the pool holds at most, with up to 1/32 that pieces are cut larger
-  heuristic coalesce = heuristic::never();
-  /// Frees after which blocks go back, but for the most bytes that were in use during these; 0:
-  /// never
-  std::uint64_t shrink_after = 0;
-  std::string name = {};   ///< for reports
-  bool is_tracked = true;  ///< the registry knows its allocations; never of a simulated resource
-  /// Mitigation: bytes behind each allocation that nobody may write, 64 KiB at most; 0: none. For
-  /// memory that the host can touch. Threat, cost and report: red_zone.hpp
-  bytes red_zone = 0;
-  /// Is told of each write to a red zone, in a line of text; null: standard error is. What it
-  /// throws is dropped
-  void (*on_overrun)(std::string const& line) = nullptr;
-  /// Leak reports say where each allocation was made, by its callers' addresses, up to 32. Then
-  /// no allocation is set aside for the next one of its size
-  bool keeps_backtraces = false;
-};
-
-/// What a pool counts. `held`: its blocks. `live`: asked for and in use; `rounded`: the pieces that
-/// serve it, with what alignment adds and what is left over in pieces that were set aside.
-struct pool_counts : pool_state {
-  bytes most_held = 0;
-  std::uint64_t allocations = 0, deallocations = 0;  // of pieces
-  std::uint64_t blocks_taken = 0, blocks_given = 0;  // from and to the resource
-  std::uint64_t coalesces = 0;                       // that took a block
-  std::uint64_t refused = 0;                         // deallocations of what was not in use
-  std::uint64_t overruns = 0;                        // deallocations of what had a changed red zone
-  std::size_t pieces_live = 0;
-  bytes largest_free = 0;
-  bytes bookkeeping = 0;
-};
+namespace quarry::inline QUARRY_ABI {
 
 /// Takes blocks from a resource and hands out pieces of them, as its strategy places them.
 ///
-/// Not thread-safe (see synchronized_resource). A failed allocation leaves what users have and the
-/// counts of that as they were, though blocks in which nothing is in use may have gone back. Giving
-/// back never throws, never asks a heuristic from within a heuristic, and needs no memory: if
-/// coalescing gets no block, for whatever reason, the pool does without.
+/// A pool without a heuristic that needs a block first returns empty blocks, which are too small
+/// for the request. It stops when the blocks that it holds and the new one together do not exceed
+/// the peak use.
+///
+/// Not thread-safe (see synchronized_resource). A failed allocation leaves the users' allocations
+/// and their counts unchanged, but empty blocks may have been returned. `deallocate` never throws,
+/// needs no memory, and never calls a heuristic from within a heuristic. If coalescing gets no
+/// block, for whatever reason, the pool continues without it.
 template <memory_resource Resource, class Strategy = fast_fit>
 class QUARRY_POISONS pool {
  public:
+  static constexpr bool is_simulated = simulated<Resource>;
+
   /// Throws `bad_argument`.
   explicit pool(Resource from, pool_options const& options = {})
-      : resource_{std::move(from)},
-        options_{checked(options)},
+      : options_{checked(options)},
+        source_{std::move(from), options_.alignment, options_.most},
         strategy_{options_.alignment},
+        slices_{options_.alignment},
         padding_{options_.red_zone + options_.alignment - 1},
-        least_piece_{std::max(options_.alignment, padding_ & ~(options_.alignment - 1))},
-        is_poisoned_{quarry::is_poisoned(resource_)} {
+        least_piece_{std::max(options_.alignment, padding_ & ~(options_.alignment - 1))} {
     check_red_zone();
+    may_have_slices_ = Strategy::sets_aside && options_.red_zone == 0 &&
+                       !options_.keeps_backtraces &&
+                       options_.coalesce.when == heuristic::trigger::never;
+    if (options_.keeps_backtraces) ledger::prepare_backtraces();
     // then all goes the slow path, where these are looked at
     if (options_.red_zone != 0 || options_.keeps_backtraces) strategy_.set_nothing_aside();
     if (options_.is_tracked && !simulated<Resource>)
-      ledger_.emplace(strategy_.pieces(), place_of(resource_), options_.name);
+      ledger_.emplace(strategy_.pieces(), place_of(source_.resource()), options_.name);
     asks_after_frees_ =
         options_.shrink_after != 0 || options_.coalesce.when == heuristic::trigger::cost;
     if (options_.coalesce.when == heuristic::trigger::never) return;
@@ -91,9 +64,13 @@ class QUARRY_POISONS pool {
   /// `size` bytes, aligned as the options say; for 0 an address of its own. Throws `out_of_memory`.
   /// O(1), or as the strategy says, as long as something fits.
   [[nodiscard]] void* allocate(bytes size) {
+    if (size - 1 < slices_.most()) {
+      auto const begin = slices_.allocate(size);
+      return begin ? counted(*begin, size) : allocate_small_slowly(size);
+    }
     auto const both = sizes_for(size);
-    if (auto const begin = strategy_.allocate_from_aside(both)) return counted(*begin, size);
-    return counted(allocate_slowly(both), size);
+    auto const begin = strategy_.allocate_from_aside(both);
+    return begin ? counted(*begin, size) : allocate_slowly(both);
   }
   /// At a multiple of `alignment`, a power of two, which may be more than the options say: then as
   /// much more must be free in one piece. Throws `bad_argument` too.
@@ -102,26 +79,15 @@ class QUARRY_POISONS pool {
     return room == 0 ? allocate(size) : allocate_aligned(size, alignment, room);
   }
 
-  /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a
-  /// count, if it is not in use.
-  bool deallocate(void* pointer) noexcept {
-    if (try_deallocate(pointer)) return true;
-    ++refused_;
-    return false;
-  }
-  /// The same without a count, for who has several pools, of which one may have it in use.
-  [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
-    if (pointer == nullptr) return true;
-    auto const asked = strategy_.deallocate_aside(reinterpret_cast<std::uint64_t>(pointer));
-    if (!asked) return deallocate_slowly(reinterpret_cast<std::uint64_t>(pointer));
-    live_ -= *asked;
-    if (is_poisoned()) poison(pointer, *asked);
-    if (asks_after_frees_) ask_heuristic();
-    return true;
-  }
+  /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
+  /// `refused`, if `pointer` is not the first address of an allocation in use.
+  bool deallocate(void* pointer) noexcept { return give_back<true>(pointer); }
+  /// The same, but does not count what it refuses. For a user of several pools who does not know
+  /// which of them allocated `pointer`.
+  [[nodiscard]] bool try_deallocate(void* pointer) noexcept { return give_back<false>(pointer); }
 
-  /// The same, with a name that reports give, and the place of the call. The registry keeps it
-  /// until it is given back.
+  /// Allocates `size` bytes, and labels them in reports with a name and the place of the call. The
+  /// registry keeps the label until the free. A pool that is not tracked drops the label.
   [[nodiscard]] void* allocate(bytes size, std::string name,
                                std::source_location where = std::source_location::current()) {
     void* const result = allocate(size);
@@ -137,9 +103,12 @@ class QUARRY_POISONS pool {
   bool note(void* pointer, std::string name,
             std::source_location where = std::source_location::current()) {
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
-    if (!ledger_ || !strategy_.size_of(begin)) return false;
+    if (!ledger_ || !size_of(pointer)) return false;
     ledger_->note(begin, {std::move(name), where});
-    return strategy_.set_noted(begin);
+    slice_block* const its = slices_.of(begin);
+    if (its == nullptr) return strategy_.set_noted(begin);
+    its->set_noted(its->find_begin(begin).number);
+    return true;
   }
   /// Its number in the registry; 0 if it is not tracked.
   [[nodiscard]] allocator_id id() const { return ledger_ ? ledger_->id() : 0; }
@@ -147,15 +116,16 @@ class QUARRY_POISONS pool {
   /// As a resource, for what is built on a pool.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
-  /// Gives back the blocks in which nothing is in use.
+  /// Returns the blocks in which nothing is in use to the resource.
   void release() noexcept {
     rent_ = 0;
+    slices_.release(granules{*this});
     strategy_.release([&](auto const& gone) { give(gone); });
   }
 
-  /// Gives back the blocks in which nothing is in use, and takes one for what is missing to
-  /// `wanted` bytes. (By the published rules only if that much is not free already in other
-  /// blocks.)
+  /// Returns empty blocks, then takes one block for the bytes that are missing to `wanted`. By the
+  /// published rules it takes none if that many bytes are free in one piece of another block, and
+  /// by `umpire_2024` it does nothing while fewer than two pieces are free.
   void coalesce(bytes wanted) noexcept {
     if (options_.coalesce.rules == heuristic_rules::umpire_2024 && strategy_.free_pieces() < 2)
       return;
@@ -174,9 +144,16 @@ class QUARRY_POISONS pool {
     }
   }
 
-  /// Bytes asked for; nothing if `pointer` is not in use. Of interior pointers the registry knows.
+  /// Bytes requested; nullopt if `pointer` is not the first address of an allocation in use. For
+  /// interior pointers there is `registry::find`.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
-    auto const found = strategy_.size_of(reinterpret_cast<std::uint64_t>(pointer));
+    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
+    if (slice_block const* const its = slices_.of(begin)) {
+      auto const what = its->find_begin(begin).what;
+      if (what.is_free()) return std::nullopt;
+      return what.asked();
+    }
+    auto const found = strategy_.size_of(begin);
     if (!found) return std::nullopt;
     return found->asked;
   }
@@ -184,28 +161,43 @@ class QUARRY_POISONS pool {
   [[nodiscard]] pool_counts counts() const {
     pool_counts all;
     static_cast<pool_state&>(all) = state();
-    all.most_held = most_held_;
+    all.most_held = source_.most_held();
     all.allocations = allocations_;
-    all.deallocations = allocations_ - strategy_.live();
-    all.blocks_taken = blocks_taken_;
-    all.blocks_given = blocks_given_;
+    all.pieces_live = strategy_.live() - slices_.blocks() + slices_.in_use();
+    all.deallocations = allocations_ - all.pieces_live;
+    all.blocks_taken = source_.taken();
+    all.blocks_given = source_.given();
     all.coalesces = coalesces_;
     all.refused = refused_;
     all.overruns = overruns_;
-    all.pieces_live = strategy_.live();
     all.largest_free = strategy_.largest_free();
-    all.bookkeeping = strategy_.footprint();
     return all;
   }
 
-  /// Calls `visit(address, size, is_free)` for each piece, block by block.
+  /// Bytes of memory that the pool takes beside its blocks: its own size, pages of tables that are
+  /// resident, and its notes. O(pages + notes), by calls of the system.
+  [[nodiscard]] bytes bookkeeping() const {
+    bytes const tables = strategy_.footprint() - sizeof(strategy_) + slices_.footprint();
+    return sizeof(*this) + tables +
+           (ledger_ ? ledger_->footprint(strategy_.held(), strategy_.blocks()) : 0);
+  }
+
+  /// Calls `visit(address, size, is_free)` for each piece and slice, block by block.
   template <class Visit>
   void for_each(Visit const& visit) const {
-    strategy_.for_each(visit);
+    strategy_.for_each([&](std::uint64_t begin, bytes size, bool is_free) {
+      slice_block const* const its = is_free ? nullptr : slices_.of(begin);
+      if (its == nullptr) return visit(begin, size, is_free);
+      std::uint64_t const end = begin + size;
+      for (std::uint32_t number = 0; number < its->count(); ++number, begin += its->slice())
+        visit(begin, its->slice(), (*its)[number].is_free());
+      if (begin != end) visit(begin, end - begin, true);
+    });
   }
   /// What is wrong: in the strategy's tables, and which red zones were written to.
   [[nodiscard]] std::vector<std::string> audit() const {
     auto problems = strategy_.audit();
+    for (auto& each : slices_.audit()) problems.push_back(std::move(each));
     if (!checks_red_zones()) return problems;
     strategy_.for_each([&](std::uint64_t begin, bytes, bool is_free) {
       if (auto const changed = is_free ? std::nullopt : changed_byte(begin))
@@ -213,29 +205,15 @@ class QUARRY_POISONS pool {
     });
     return problems;
   }
-  [[nodiscard]] Resource& resource() { return resource_; }
-  [[nodiscard]] memory_place place() { return place_of(resource_); }
+  [[nodiscard]] Resource& resource() { return source_.resource(); }
+  [[nodiscard]] memory_place place() { return place_of(source_.resource()); }
 
  private:
+  /// A pool that holds less might be used up by a block for each size of slices, 3 MiB in all.
+  static constexpr bytes least_held_for_slices = 16_MiB;
+
   using sizes = typename Strategy::sizes;
   using block = typename Strategy::block;
-
-  [[nodiscard]] static pool_options checked(pool_options options) {
-    check_alignment("pool_options", options.alignment);
-    for (bytes const size : {options.first_block, options.next_block}) {
-      if (size > most_bytes_at_once)
-        throw bad_argument{"pool_options: blocks of " + std::to_string(size) +
-                           " bytes are more than 2^46"};
-    }
-    if (options.growth > 1000)
-      throw bad_argument{"pool_options: growth is " + std::to_string(options.growth) +
-                         " percent, more than 1000"};
-    if (options.first_block == 0) options.first_block = 64_MiB;
-    if (options.next_block == 0) options.next_block = 8_MiB;
-    for (bytes* const size : {&options.first_block, &options.next_block})
-      *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
-    return options;
-  }
 
   [[nodiscard]] sizes sizes_for(bytes size) const {
     if (size > most_bytes_at_once) refuse(size);
@@ -252,21 +230,89 @@ class QUARRY_POISONS pool {
                         ~(options_.alignment - 1));
   }
 
+  /// Where slice blocks lie: in pieces.
+  struct granules {
+    pool& its;
+    [[nodiscard]] std::optional<std::uint64_t> take() const noexcept { return its.take_granule(); }
+    void give(std::uint64_t begin) const noexcept { (void)its.strategy_.deallocate(begin); }
+  };
+  [[nodiscard]] std::optional<std::uint64_t> take_granule() noexcept {
+    constexpr bytes size = slice_block::size;
+    try {
+      auto const found = strategy_.allocate_for_slices(size, size, options_.alignment);
+      if (!found || *found < address_starts::end) return found;
+      (void)strategy_.deallocate(*found);
+    } catch (std::bad_alloc const&) {  // then none is free
+    }
+    return std::nullopt;
+  }
+  // What is not done for most slices is called last, so that these need no room on the stack.
+  template <bool CountsRefused>
+  bool give_back(void* pointer) noexcept {
+    if (pointer == nullptr) return true;
+    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
+    slice_block* const its = slices_.of(begin);
+    if (its == nullptr) return give_back_piece<CountsRefused>(begin);
+    auto const [number, what] = its->find_begin(begin);
+    if (what.is_free() || what.is_noted()) [[unlikely]]
+      return give_back_noted<CountsRefused>(*its, begin);
+    bool const is_full = slices_.deallocate(*its, begin, number);
+    gone(begin, what.asked());
+    return is_full || asks_after_frees_ ? after_slice(*its, is_full) : true;
+  }
+  template <bool CountsRefused>
+  [[nodiscard]] bool give_back_piece(std::uint64_t begin) noexcept {
+    auto const asked = strategy_.deallocate_aside(begin);
+    if (!asked) return give_back_slowly<CountsRefused>(begin);
+    gone(begin, *asked);
+    return asks_after_frees_ ? after_free() : true;
+  }
+  template <bool CountsRefused>
+  [[nodiscard, gnu::noinline]] bool give_back_slowly(std::uint64_t begin) noexcept {
+    if (checks_red_zones()) look_for_overrun(begin);
+    auto const size = strategy_.deallocate(begin, [&] { ledger_->forget(begin); });
+    if (!size) {
+      refused_ += CountsRefused;
+      return false;
+    }
+    gone(begin, size.asked);
+    return asks_after_frees_ ? after_free() : true;
+  }
+  template <bool CountsRefused>
+  [[nodiscard, gnu::noinline]] bool give_back_noted(slice_block& its,
+                                                    std::uint64_t begin) noexcept {
+    auto const [number, what] = its.find_begin(begin);
+    if (what.is_free()) {
+      refused_ += CountsRefused;
+      return false;
+    }
+    ledger_->forget(begin);
+    bool const is_full = slices_.deallocate(its, begin, number);
+    gone(begin, what.asked());
+    return after_slice(its, is_full);
+  }
+  [[gnu::noinline]] bool after_slice(slice_block& its, bool is_full) noexcept {
+    if (is_full) slices_.flush(its.size_class(), granules{*this});
+    return asks_after_frees_ ? after_free() : true;
+  }
+  void gone(std::uint64_t begin, bytes asked) noexcept {
+    live_ -= asked;
+    if (source_.is_poisoned()) poison(reinterpret_cast<void*>(begin), asked);
+  }
   [[nodiscard]] void* counted(std::uint64_t begin, bytes size) {
     live_ += size;
     ++allocations_;
     most_live_ = std::max(most_live_, live_);
     most_rounded_ = std::max(most_rounded_, strategy_.in_use());
-    if (is_poisoned()) unpoison(reinterpret_cast<void*>(begin), size);
+    if (source_.is_poisoned()) unpoison(reinterpret_cast<void*>(begin), size);
     return reinterpret_cast<void*>(begin);
   }
 
   /// What was set aside last, if it lies well; else out of a piece with `room` to align.
   [[gnu::noinline]] void* allocate_aligned(bytes size, bytes alignment, bytes room) {
     auto const both = sizes_for(size);
-    auto const again = strategy_.allocate_from_aside(both);
-    if (again && *again % alignment == 0) return counted(*again, size);
-    if (again) (void)strategy_.deallocate(*again);
+    if (auto const again = strategy_.allocate_from_aside(both, alignment))
+      return counted(*again, size);
     if (size > most_bytes_at_once - room) refuse(size);
     std::uint64_t begin = allocate_piece({size, both.rounded + room});
     try {
@@ -280,13 +326,21 @@ class QUARRY_POISONS pool {
     return counted(begin, size);
   }
 
-  [[gnu::noinline]] std::uint64_t allocate_slowly(sizes both) {
+  [[nodiscard, gnu::noinline]] void* allocate_small_slowly(bytes size) {
+    if (auto const begin = slices_.allocate_slowly(size, granules{*this}))
+      return counted(*begin, size);
+    auto const both = sizes_for(size);
+    auto const begin = strategy_.allocate_from_aside(both);
+    return begin ? counted(*begin, size) : allocate_slowly(both);
+  }
+  [[nodiscard, gnu::noinline]] void* allocate_slowly(sizes both) {
     std::uint64_t const begin = allocate_piece(both);
     mark(begin, both);
-    return begin;
+    return counted(begin, both.asked);
   }
   [[nodiscard]] std::uint64_t allocate_piece(sizes both) {
-    auto const found = strategy_.allocate_from_free(both);
+    auto found = strategy_.allocate_from_free(both);
+    if (!found && slices_.release(granules{*this})) found = strategy_.allocate_from_free(both);
     return found ? *found : grow_for(both);
   }
   /// Fills the red zone and keeps the backtrace, if the options say so.
@@ -296,26 +350,28 @@ class QUARRY_POISONS pool {
     if (options_.keeps_backtraces && ledger_ && ledger_->note_backtrace(begin))
       (void)strategy_.set_noted(begin);
   }
-  [[gnu::noinline]] bool deallocate_slowly(std::uint64_t begin) noexcept {
-    if (checks_red_zones()) look_for_overrun(begin);
-    auto const gone = strategy_.deallocate(begin, [&] { ledger_->forget(begin); });
-    if (!gone) return false;
-    live_ -= gone.asked;
-    if (is_poisoned()) poison(reinterpret_cast<void*>(begin), gone.asked);
-    if (asks_after_frees_) ask_heuristic();
-    return true;
+  /// How many bytes the heuristic wants; 0 from within its rule, which may use the pool.
+  [[nodiscard]] bytes asked_heuristic() noexcept {
+    if (is_being_asked_) return 0;
+    is_being_asked_ = true;
+    bytes const wanted = options_.coalesce.wanted(state());
+    is_being_asked_ = false;
+    return wanted;
   }
-  [[gnu::noinline]] void ask_heuristic() noexcept {
+  /// Asks the heuristic. True.
+  [[gnu::noinline]] bool after_free() noexcept {
     if (options_.shrink_after != 0 && ++frees_of_period_ >= options_.shrink_after) shrink();
     if (strategy_.releasable_blocks() >= 2) rent_ += static_cast<double>(strategy_.releasable());
     if (options_.coalesce.when == heuristic::trigger::never ||
         options_.coalesce.asked != heuristic::moment::after_free)
-      return;
-    if (bytes const wanted = options_.coalesce.wanted(state())) coalesce(wanted);
+      return true;
+    if (bytes const wanted = asked_heuristic()) coalesce(wanted);
+    return true;
   }
 
   /// Gives back what the most of a period would not have needed.
   void shrink() noexcept {
+    slices_.release(granules{*this});
     strategy_.release([&](auto const& gone) { give(gone); }, most_rounded_);
     most_rounded_before_ = std::max(most_rounded_before_, most_rounded_);
     most_rounded_ = strategy_.in_use();
@@ -325,13 +381,19 @@ class QUARRY_POISONS pool {
   [[nodiscard]] std::uint64_t grow_for(sizes both) {
     bytes size = std::max(strategy_.size_of_cut(both.rounded), least_block());
     if (options_.coalesce.asked == heuristic::moment::before_growth) {
-      if (bytes const wanted = options_.coalesce.wanted(state())) {
+      if (bytes const wanted = asked_heuristic()) {
         coalesce(wanted);
         if (options_.coalesce.rules == heuristic_rules::quarry) {
           if (auto const found = strategy_.allocate(both)) return *found;
           size = std::max(strategy_.size_of_cut(both.rounded), least_block());
         }
       }
+    } else if (options_.coalesce.when == heuristic::trigger::never &&
+               strategy_.releasable_blocks() != 0 && both.rounded <= options_.most) {
+      if (auto const found = strategy_.allocate_from_empty_block(both)) return *found;
+      bytes const most = std::max(most_rounded_, most_rounded_before_);
+      strategy_.release([&](auto const& gone) { give(gone); }, most - std::min(most, size));
+      size = std::max(strategy_.size_of_cut(both.rounded), least_block());
     }
     return take_block(size, both);
   }
@@ -339,73 +401,44 @@ class QUARRY_POISONS pool {
   /// A piece of a block of `size` bytes, or of as many as can be had, which is taken for it.
   [[nodiscard]] std::uint64_t take_block(bytes size, sizes both) {
     strategy_.reserve();
-    block fresh = ask_for(size, both);
+    auto const fresh = source_.take(size, both.rounded, both.asked, [this] {
+      bool const any = strategy_.releasable_blocks() != 0;
+      release();
+      return any;
+    });
     try {
-      settle(resource_);
+      strategy_.reserve();  // again: the resource may have used the pool
       if (ledger_) ledger_->add_block(fresh.begin, fresh.size);
     } catch (...) {
-      resource_.deallocate(reinterpret_cast<void*>(fresh.begin), fresh.size, options_.alignment);
+      source_.give(fresh.begin, fresh.size);
       throw;
     }
-    ++blocks_taken_;
-    if (is_poisoned()) poison(reinterpret_cast<void*>(fresh.begin), fresh.size);
-    std::uint64_t const result = strategy_.allocate_in(fresh, both);
-    most_held_ = std::max(most_held_, strategy_.held());
+    std::uint64_t const result = strategy_.allocate_in({fresh.begin, fresh.size}, both);
+    if (may_have_slices_ && strategy_.held() >= least_held_for_slices) begin_slices();
     return result;
   }
-  /// Asks for `size` bytes; then once more after giving back what is free; then for an eighth,
-  /// three times, and for no more than needed.
-  [[nodiscard]] block ask_for(bytes size, sizes both) {
-    if (both.rounded > options_.most) return ask_once(size, both);  // refuses it
+  void begin_slices() noexcept {
+    may_have_slices_ = false;  // it has them, or never will
     try {
-      return ask_once(size, both);
-    } catch (std::exception const&) {
-      if (strategy_.releasable_blocks() == 0 && size == both.rounded) throw;
+      slices_.begin();
+      strategy_.pieces().keep_slices(slices_.directory());
+    } catch (std::bad_alloc const&) {  // all are pieces, then
     }
-    release();
-    for (int tries = 0;;
-         size = ++tries > 3 ? both.rounded
-                            : std::max(both.rounded, size / 8 & ~(options_.alignment - 1))) {
-      try {
-        return ask_once(size, both);
-      } catch (std::exception const&) {
-        if (size == both.rounded) throw;
-      }
-    }
-  }
-  [[nodiscard]] block ask_once(bytes size, sizes both) {
-    bytes const left =
-        (options_.most - std::min(options_.most, strategy_.held())) & ~(options_.alignment - 1);
-    if (both.rounded > left)
-      throw out_of_memory{"pool", both.asked,
-                          "it holds " + std::to_string(strategy_.held()) + " of at most " +
-                              std::to_string(options_.most)};
-    bytes const asked = std::min(size, left);
-    return {reinterpret_cast<std::uint64_t>(resource_.allocate(asked, options_.alignment)), asked};
   }
   void give(block const& gone) noexcept {
-    ++blocks_given_;
     if (ledger_) ledger_->remove_block(gone.begin, gone.size);
-    if (is_poisoned()) unpoison(reinterpret_cast<void*>(gone.begin), gone.size);
-    resource_.deallocate(reinterpret_cast<void*>(gone.begin), gone.size, options_.alignment);
-  }
-
-  [[nodiscard]] bool is_poisoned() const {
-    if constexpr (!has_address_sanitizer) return false;
-    return is_poisoned_;
+    source_.give(gone.begin, gone.size);
   }
 
   void check_red_zone() {
-    if (options_.red_zone == 0) return;
-    if (options_.red_zone > 64_KiB)
-      throw bad_argument{"pool_options: red_zone is " + std::to_string(options_.red_zone) +
-                         " bytes, more than 65536"};
-    if (simulated<Resource> || !place_of(resource_).is_touchable())
+    if (options_.red_zone != 0 && !host_can_touch(source_.resource()))
       throw bad_argument{"pool_options: red_zone is " + std::to_string(options_.red_zone) +
                          " bytes, in memory that the host cannot touch"};
   }
   /// By their pattern; poisoned ones need no look.
-  [[nodiscard]] bool checks_red_zones() const { return options_.red_zone != 0 && !is_poisoned(); }
+  [[nodiscard]] bool checks_red_zones() const {
+    return options_.red_zone != 0 && !source_.is_poisoned();
+  }
   /// The first byte of the allocation's red zone that was written to, from the allocation's begin.
   [[nodiscard]] std::optional<bytes> changed_byte(std::uint64_t begin) const {
     auto const size = strategy_.size_of(begin);
@@ -442,19 +475,20 @@ class QUARRY_POISONS pool {
             rent_};
   }
 
-  Resource resource_;
   pool_options options_;
+  block_source<Resource> source_;
   Strategy strategy_;
-  bytes padding_, least_piece_;  // of sizes, with the red zone
-  bool is_poisoned_;
+  slices slices_;
+  bool may_have_slices_ = false;  // and has none yet
+  bytes padding_, least_piece_;   // of sizes, with the red zone
   std::optional<ledger> ledger_;
   bool asks_after_frees_ = false;
-  bytes live_ = 0, most_live_ = 0, most_held_ = 0;
+  bool is_being_asked_ = false;  // the heuristic, whose rule may call the pool
+  bytes live_ = 0, most_live_ = 0;
   bytes most_rounded_ = 0, most_rounded_before_ = 0;  // in this period of shrinking; before it
   std::uint64_t frees_of_period_ = 0;
   double rent_ = 0;
-  std::uint64_t allocations_ = 0, blocks_taken_ = 0, blocks_given_ = 0, coalesces_ = 0,
-                refused_ = 0, overruns_ = 0;
+  std::uint64_t allocations_ = 0, coalesces_ = 0, refused_ = 0, overruns_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -9,17 +9,18 @@
 #include <cstdint>
 #include <version>
 
-/// The symbol of what is shared. Raise the number whenever a type of `process_state`, `ledger`,
-/// `process_lists` or lasting memory changes: copies of another layout then share nothing. The C++
-/// libraries, and libstdc++'s modes, differ in layout, too.
+/// The symbol of what is shared, by the number of its layout (core/abi.hpp). The C++ libraries, and
+/// libstdc++'s modes, differ in layout, too.
+#define QUARRY_TEXT_OF(number) #number
+#define QUARRY_STATE_OF(number) "quarry_process_state_" QUARRY_TEXT_OF(number)
 #ifdef _LIBCPP_VERSION
-#define QUARRY_PROCESS_STATE "quarry_process_state_1_libcxx"
+#define QUARRY_PROCESS_STATE QUARRY_STATE_OF(QUARRY_STATE_LAYOUT) "_libcxx"
 #elif defined(_GLIBCXX_DEBUG)
-#define QUARRY_PROCESS_STATE "quarry_process_state_1_debug"
+#define QUARRY_PROCESS_STATE QUARRY_STATE_OF(QUARRY_STATE_LAYOUT) "_debug"
 #elif defined(_GLIBCXX_USE_CXX11_ABI) && _GLIBCXX_USE_CXX11_ABI == 0
-#define QUARRY_PROCESS_STATE "quarry_process_state_1_old_abi"
+#define QUARRY_PROCESS_STATE QUARRY_STATE_OF(QUARRY_STATE_LAYOUT) "_old_abi"
 #else
-#define QUARRY_PROCESS_STATE "quarry_process_state_1"
+#define QUARRY_PROCESS_STATE QUARRY_STATE_OF(QUARRY_STATE_LAYOUT)
 #endif
 
 /// Without it, GCC's programs hold the whole object if its definition lies in a shared library.
@@ -30,7 +31,7 @@
 #define QUARRY_NO_COPY_RELOCATION
 #endif
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 struct process_lists;
 
@@ -54,4 +55,4 @@ struct process_state {
 
 QUARRY_NO_COPY_RELOCATION QUARRY_API extern process_state process_wide asm(QUARRY_PROCESS_STATE);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -19,9 +19,9 @@
 #include <unordered_map>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
-/// A number for each pool and tracked resource of the process; 0 is none's.
+/// The number of a pool or tracked resource, unique in the process. 0 means no allocator.
 using allocator_id = std::uint32_t;
 
 struct allocation_record {
@@ -39,10 +39,10 @@ struct allocation_note {
   std::vector<void*> frames = {};  ///< of its callers, the innermost first, if its pool keeps them
 };
 
-/// An allocator's account: its id, its name, and the notes of its allocations.
+/// The registration of an allocator: its id, its name, and the notes of its allocations.
 ///
-/// The user of its table keeps it; any thread may call what is const, and `registry`. Guarded by:
-/// the mutex, all but the id.
+/// The owner of the table owns it. Any thread may call its const functions, and `registry`. The
+/// mutex guards everything but the id.
 class QUARRY_API ledger {
  public:
   /// Makes `table` known. Nothing may be in use in it. `is_everywhere`: its addresses are anywhere,
@@ -65,11 +65,22 @@ class QUARRY_API ledger {
 
   /// Keeps the frames that an earlier note of it has.
   void note(std::uint64_t begin, allocation_note what);
+  /// To be called before the first `note_backtrace`, while no lock is held: the first backtrace of
+  /// a process may load a shared object, and the dynamic linker has a lock.
+  static void prepare_backtraces() noexcept;
   /// Notes where the caller was called from, 32 frames at most. False if there is no memory for
   /// that, or the platform cannot tell.
   bool note_backtrace(std::uint64_t begin) noexcept;
   void forget(std::uint64_t begin) noexcept;
   [[nodiscard]] std::optional<allocation_note> note_of(std::uint64_t begin) const;
+
+  /// Bytes of its notes, as far as can be told, without itself: what a node has beside its note is
+  /// the library's.
+  [[nodiscard]] bytes footprint() const;
+  /// The same, with the directory's entries for so many blocks of `held` bytes in all.
+  [[nodiscard]] bytes footprint(bytes held, std::size_t blocks) const {
+    return footprint() + directory::share_of(held + blocks * directory::granule);
+  }
 
   [[nodiscard]] piece_book const& book() const { return table_.public_book(); }
   [[nodiscard]] memory_place place() const { return place_; }
@@ -83,6 +94,8 @@ class QUARRY_API ledger {
   }
 
  private:
+  friend struct process_layout;
+
   piece_table& table_;
   memory_place place_;
   allocator_id id_;
@@ -105,16 +118,30 @@ namespace registry {
   return {static_cast<allocator_id>(owner >> 16), place, found.is_noted != 0,
           reinterpret_cast<void*>(found.begin), found.size};
 }
-/// `find` where it is not the only pool's of its granule, or large, or nobody's.
+/// A bit of a book's owner: a tracked resource took some of the pool's memory, and then both have a
+/// record of it.
+inline constexpr std::uint64_t is_below_others = std::uint64_t{1} << 63;
+/// To be called by a tracked resource before what it took becomes known as its own: finds the pool,
+/// if there is one, that has a record of `address`, and marks it as one below others.
+QUARRY_API void mark_below(std::uint64_t address) noexcept;
+/// The slow path of `find`: several pools share the granule, the allocation is large, no pool has
+/// the address, or a tracked resource over the pool may have a record of it, too.
 [[nodiscard]] QUARRY_API std::optional<allocation_record> find_slowly(std::uint64_t address);
 
-/// What `address` belongs to, which may lie in the midst of it; of pools upon pools the innermost.
-/// Nothing if it is nobody's, beyond 2^48, or in a block of more than 2^38 bytes. O(1) expected.
+/// The record of the allocation that contains `address`. Where allocators stand on each other,
+/// several records contain it: the smallest one counts, and of equally large ones that of the
+/// youngest allocator. So an address that is free in a pool finds the pool's block, if a tracked
+/// or named resource allocated that. Nullopt if no record contains the address, if it is beyond
+/// 2^48, or in a block of more than 2^38 bytes. O(1) expected.
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
   if (number >= address_starts::end) return std::nullopt;
   if (piece_book const* const only = directory::only_one(number)) {
-    if (auto const found = only->find(number)) return record_of(only->owner.seen(), found);
+    if (auto const found = only->find(number)) {
+      std::uint64_t const owner = only->owner.seen();
+      if ((owner & is_below_others) == 0) [[likely]]
+        return record_of(owner, found);
+    }
   }
   return find_slowly(number);
 }
@@ -138,8 +165,9 @@ struct allocator_info {
 [[nodiscard]] QUARRY_API std::vector<allocation_record> live(allocator_id allocator = 0);
 
 /// Writes a line for each live allocation, with its name and where it was named, and a line for
-/// each allocator: at the end of a program, its leaks.
+/// each allocator: at the end of a program, its leaks. It holds no lock while it writes, so `out`
+/// may use pools. Throws std::bad_alloc, and what `out` throws.
 QUARRY_API void report(std::ostream& out, allocator_id allocator = 0);
 
 }  // namespace registry
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

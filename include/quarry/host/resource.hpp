@@ -7,7 +7,7 @@
 #include <concepts>
 #include <string>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// More than any allocation can have: resources refuse it without asking, since what they ask may
 /// not survive the question.
@@ -16,8 +16,9 @@ inline constexpr bytes most_bytes_at_once = bytes{1} << 46;
 /// Where memory comes from.
 ///
 /// `allocate` gives `size` bytes (0 too) at a multiple of `alignment`, or throws `out_of_memory`,
-/// `resource_failed`, or `bad_argument` if the alignment is no power of two or more than it can
-/// have, and has changed nothing then. `deallocate` gives back what
+/// `resource_failed`, or `bad_argument` if the alignment is no power of two, and has changed
+/// nothing then. For a larger alignment than it can have it throws `out_of_memory` (CUDA's) or
+/// `bad_argument` (others). `deallocate` gives back what
 /// `allocate` gave, with the same size and alignment; it never throws. Resources are movable; who
 /// uses one from several threads sees that they take turns, unless it says that it needs no such
 /// care.
@@ -53,4 +54,4 @@ inline void check_alignment(char const* options, bytes alignment) {
                      ", not a power of two from 16 to 16384"};
 }
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

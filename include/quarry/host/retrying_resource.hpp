@@ -2,40 +2,59 @@
 #pragma once
 
 #include "quarry/host/resource.hpp"
+#include "quarry/host/resource_adaptor.hpp"
 
+#include <concepts>
 #include <functional>
 #include <new>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
-/// Asks `make_room(size)` when there is no memory, and then its upstream again, for as long as that
-/// says true: it may give caches back, or write something out. When it says false the upstream's
-/// exception goes on.
+/// Calls `make_room(size)` when an allocation throws `std::bad_alloc`, and tries again while
+/// `make_room` returns true. `make_room` may free caches, or write data out. If it returns false,
+/// the upstream's exception propagates.
+///
+/// The upstream is a resource, a pool, or a source of memory in the order of streams. This adaptor
+/// has no lock, so `make_room` may allocate and free through it. Put it over a pool that has a
+/// lock. Under that pool `make_room` would run with the lock held, and would wait for ever if it
+/// used the pool. Threads may share it if they may share the upstream and `make_room`.
 template <class Upstream>
-class retrying_resource {
+class retrying_resource : public resource_adaptor<retrying_resource<Upstream>, Upstream> {
  public:
-  retrying_resource(Upstream upstream, std::function<bool(bytes size)> make_room)
-      : upstream_{std::move(upstream)}, make_room_{std::move(make_room)} {}
+  using room_maker = std::function<bool(bytes size)>;
 
-  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+  retrying_resource(Upstream upstream, room_maker make_room)
+      : upstream_{std::move(upstream)}, make_room_{std::move(make_room)} {}
+  /// For an upstream that cannot be moved, such as a stream pool and its lock: makes it, from its
+  /// constructor's arguments.
+  template <class... Arguments>
+    requires std::constructible_from<Upstream, Arguments...>
+  retrying_resource(room_maker make_room, std::in_place_t, Arguments&&... arguments)
+      : upstream_(std::forward<Arguments>(arguments)...), make_room_{std::move(make_room)} {}
+
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
+ private:
+  friend resource_adaptor<retrying_resource, Upstream>;
+
+  template <class Call>
+  [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
     for (;;) {
       try {
-        return upstream_.allocate(size, alignment);
+        return call.allocate(upstream_, size, alignment);
       } catch (std::bad_alloc const&) {
         if (!make_room_ || !make_room_(size)) throw;
       }
     }
   }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    upstream_.deallocate(pointer, size, alignment);
+  template <class Call>
+  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    call.deallocate(upstream_, pointer, size, alignment);
   }
 
-  [[nodiscard]] Upstream& upstream() { return upstream_; }
-
- private:
   Upstream upstream_;
-  std::function<bool(bytes)> make_room_;
+  room_maker make_room_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Memory that the processes of one machine share (POSIX shared memory), by names: who allocates a
 /// name that is there already gets the same memory.
@@ -73,4 +73,4 @@ class QUARRY_API shared_resource {
 
 static_assert(memory_resource<shared_resource>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

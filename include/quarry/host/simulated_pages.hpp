@@ -6,7 +6,7 @@
 
 #include <set>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Pages that are only counted, and remembered by their address: a pool over them can be tried out,
 /// and what it does wrong shows.
@@ -65,4 +65,4 @@ class simulated_pages {
 
 static_assert(page_source<simulated_pages>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

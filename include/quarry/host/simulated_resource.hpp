@@ -4,7 +4,7 @@
 #include "quarry/host/errors.hpp"
 #include "quarry/host/resource.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Gives addresses without memory behind them, so that pools can be tried out: they never touch
 /// what they hand out.
@@ -48,4 +48,4 @@ class simulated_resource {
 
 static_assert(memory_resource<simulated_resource>);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Keeps up to so many allocations that were given back, each for the next request of exactly its
 /// size and alignment: for programs with a few large arrays of few sizes.
@@ -31,11 +31,13 @@ class QUARRY_POISONS slots_resource {
       : upstream_{std::move(other.upstream_)},
         slots_{other.slots_},
         kept_{std::exchange(other.kept_, {})},
+        reserved_{std::exchange(other.reserved_, 0)},
         refused_{std::exchange(other.refused_, 0)} {}
   slots_resource& operator=(slots_resource&& other) noexcept {
     std::swap(upstream_, other.upstream_);
     std::swap(slots_, other.slots_);
     std::swap(kept_, other.kept_);
+    std::swap(reserved_, other.reserved_);
     std::swap(refused_, other.refused_);
     return *this;
   }
@@ -50,12 +52,12 @@ class QUARRY_POISONS slots_resource {
       return result;
     }
     try {
-      return upstream_.allocate(size, alignment);
+      return allocate_upstream(size, alignment);
     } catch (std::bad_alloc const&) {
       if (kept_.empty()) throw;
     }
     release();
-    return upstream_.allocate(size, alignment);
+    return allocate_upstream(size, alignment);
   }
   /// What is kept already, and nullptr, is refused, and nothing is changed but a count.
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
@@ -70,7 +72,7 @@ class QUARRY_POISONS slots_resource {
       give(first);
     }
     // was moved from
-    if (kept_.capacity() < slots_) return upstream_.deallocate(pointer, size, alignment);
+    if (kept_.capacity() < slots_) return give({pointer, size, alignment});
     kept_.push_back({pointer, size, alignment});
     if (is_poisoned(upstream_)) poison(pointer, size);
   }
@@ -79,6 +81,8 @@ class QUARRY_POISONS slots_resource {
     for (one const& each : kept_) give(each);
     kept_.clear();
   }
+  /// Bytes taken from the upstream: allocated, or kept.
+  [[nodiscard]] bytes reserved() const { return reserved_; }
   [[nodiscard]] std::size_t kept() const { return kept_.size(); }
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
@@ -88,7 +92,13 @@ class QUARRY_POISONS slots_resource {
     void* memory;
     bytes size, alignment;
   };
+  [[nodiscard]] void* allocate_upstream(bytes size, bytes alignment) {
+    void* const result = upstream_.allocate(size, alignment);
+    reserved_ += size;
+    return result;
+  }
   void give(one const& gone) noexcept {
+    reserved_ -= gone.size;
     if (is_poisoned(upstream_)) unpoison(gone.memory, gone.size);
     upstream_.deallocate(gone.memory, gone.size, gone.alignment);
   }
@@ -96,7 +106,8 @@ class QUARRY_POISONS slots_resource {
   Upstream upstream_;
   std::uint32_t slots_;
   std::vector<one> kept_;  // what was given back first comes first
+  bytes reserved_ = 0;
   std::uint64_t refused_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -10,7 +10,7 @@
 #include <new>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A std::pmr::memory_resource as one of ours. It must outlive this.
 class standard_resource {
@@ -95,4 +95,4 @@ class resource_allocator {
   Resource* from_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -5,12 +5,14 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/host/lasting_memory.hpp"
+#include "quarry/host/make_room.hpp"
 #include "quarry/host/watched.hpp"
 
 #include <array>
 #include <new>
+#include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Where the words of each level begin, and their sum.
 template <std::uint32_t Bits, std::uint32_t Levels>
@@ -98,12 +100,18 @@ class address_starts {
   static constexpr std::uint64_t unit = 16;
   static constexpr bytes granule = bytes{1} << 16;
 
-  /// Sees to it that [begin, begin + size) has leaves. Throws std::bad_alloc.
-  void reserve(std::uint64_t begin, bytes size) {
-    for (std::uint64_t at = begin / leaf_bytes; at <= (begin + size - 1) / leaf_bytes; ++at) {
+  /// The leaves that there are, for the one thread that writes.
+  using made_leaves = std::vector<std::uint32_t>;
+
+  /// Sees to it that [begin, begin + size) has leaves, and adds new ones to `made`. Throws
+  /// std::bad_alloc.
+  void reserve(std::uint64_t begin, bytes size, made_leaves& made) {
+    std::uint64_t const last = (begin + size - 1) / leaf_bytes;
+    make_room(made, made.size() + (last - begin / leaf_bytes + 1));
+    for (std::uint64_t at = begin / leaf_bytes; at <= last; ++at) {
       if (leaves_[at] != nullptr) continue;
       leaves_[at] = static_cast<leaf*>(lasting_allocate(lasting_use::starts, sizeof(leaf)));
-      made_.insert(at);
+      made.push_back(static_cast<std::uint32_t>(at));
     }
   }
   /// Says that piece number `piece` begins there. Without a leaf it is not found.
@@ -179,12 +187,17 @@ class address_starts {
   }
 
   /// Gives the leaves back.
-  void clear() noexcept {
-    for (std::uint64_t at = made_.last_until(leaves - 1); at != start_bits<root_bits>::none;
-         at = made_.last_until(leaves - 1)) {
-      made_.erase(at);
+  void clear(made_leaves& made) noexcept {
+    for (std::uint32_t const at : made)
       lasting_deallocate(lasting_use::starts, leaves_[at], sizeof(leaf));
-    }
+    made.clear();
+  }
+
+  /// Bytes of pages that are resident, with those of the leaves. O(pages).
+  [[nodiscard]] bytes resident(made_leaves const& made) const {
+    bytes sum = lasting_resident(this, sizeof(*this)) + made.capacity() * sizeof(made[0]);
+    for (std::uint32_t const at : made) sum += lasting_resident(leaves_[at], sizeof(leaf));
+    return sum;
   }
 
  private:
@@ -213,7 +226,6 @@ class address_starts {
 
   watched<leaf*> leaves_[leaves];
   start_bits<root_bits> with_large_;
-  start_bits<root_bits> made_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

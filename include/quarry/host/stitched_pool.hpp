@@ -3,6 +3,7 @@
 
 #include "quarry/host/errors.hpp"
 #include "quarry/host/fitting.hpp"
+#include "quarry/host/make_room.hpp"
 #include "quarry/host/page_source.hpp"
 #include "quarry/host/poison.hpp"
 #include "quarry/host/registry.hpp"
@@ -14,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 struct stitched_options {
   bytes alignment = 16;    ///< of all allocations: a power of two from 16 to 16 KiB
@@ -33,7 +34,6 @@ struct stitched_counts {
   std::uint64_t growths = 0;      // times that nothing fitted
   std::uint64_t refused = 0;      // deallocations of what was not in use
   std::size_t pieces_live = 0;
-  bytes bookkeeping = 0;
 };
 
 /// A pool whose free pages go where they are needed: when nothing fits, whole pages are cut out of
@@ -51,6 +51,8 @@ struct stitched_counts {
 template <page_source Pages, class Strategy = fitting<lowest_best_fit>>
 class QUARRY_POISONS stitched_pool {
  public:
+  static constexpr bool is_simulated = simulated<Pages>;
+
   /// Throws `bad_argument`.
   explicit stitched_pool(Pages pages, stitched_options const& options = {})
       : pages_{std::move(pages)},
@@ -139,8 +141,14 @@ class QUARRY_POISONS stitched_pool {
   [[nodiscard]] allocator_id id() const { return ledger_ ? ledger_->id() : 0; }
   [[nodiscard]] memory_place place() { return place_of(pages_); }
   [[nodiscard]] stitched_counts counts() const {
-    return {strategy_.held(), most_held_,           live_, most_live_, moved_, growths_, refused_,
-            strategy_.live(), strategy_.footprint()};
+    return {strategy_.held(), most_held_, live_,    most_live_,
+            moved_,           growths_,   refused_, strategy_.live()};
+  }
+  /// Bytes of memory that the pool takes beside its blocks: its own size, pages of tables that are
+  /// resident, and its notes. O(pages + notes), by calls of the system.
+  [[nodiscard]] bytes bookkeeping() const {
+    return sizeof(*this) + strategy_.footprint() - sizeof(strategy_) +
+           (ledger_ ? ledger_->footprint(strategy_.held(), strategy_.blocks()) : 0);
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
   [[nodiscard]] Pages& pages() { return pages_; }
@@ -242,7 +250,7 @@ class QUARRY_POISONS stitched_pool {
   /// Where the next `size` bytes of addresses begin that were never used.
   [[nodiscard]] std::uint64_t addresses_for(bytes size) {
     if (ranges_.empty() || size > ranges_.back().size - (next_ - ranges_.back().begin)) {
-      ranges_.reserve(ranges_.size() + 1);
+      make_room(ranges_, ranges_.size() + 1);
       bytes const whole = std::max(options_.range, size);
       ranges_.push_back({pages_.reserve(whole), whole, 0});
       next_ = ranges_.back().begin;
@@ -263,7 +271,7 @@ class QUARRY_POISONS stitched_pool {
       bytes const part = std::min(known_end - from, directory::most_of_block);
       bool const goes_on = !known_.empty() && known_.back().begin + known_.back().size == from &&
                            known_.back().size + part <= directory::most_of_block;
-      if (!goes_on) known_.reserve(known_.size() + 1);
+      if (!goes_on) make_room(known_, known_.size() + 1);
       ledger_->add_block(from, part);
       if (goes_on) {
         known_.back().size += part;
@@ -286,4 +294,4 @@ class QUARRY_POISONS stitched_pool {
   std::uint64_t growths_ = 0, refused_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/abi.hpp"
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Tells a stream from all others that there are, were and will be: by a number that no other one
 /// has, or by the number of what it is a part of, with its handle there.
@@ -34,7 +36,9 @@ struct stream_identity {
 /// captured. `is_done` asks, and `finish` makes the host wait, for an event or for all that a
 /// stream has, and then says whether that is done; they do not throw. `finish_all` waits for all
 /// that any stream has, those included that were destroyed; false if it cannot, for instance while
-/// a stream is being captured. `drop` ends an event, which may not be done.
+/// a stream is being captured. `drop` ends an event, which may not be done. Threads may call
+/// `finish(stream)` and `finish_all` at once, and beside every other function; the others take
+/// turns.
 template <class Order>
 concept stream_order = std::movable<Order> && requires(Order& order, typename Order::stream stream,
                                                        typename Order::event& event) {
@@ -50,4 +54,4 @@ concept stream_order = std::movable<Order> && requires(Order& order, typename Or
   { order.drop(event) } noexcept;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
+#include "quarry/host/make_room.hpp"
 #include "quarry/host/owned_fitting.hpp"
 #include "quarry/host/stream_order.hpp"
 
@@ -10,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// The streams that a pool knows, as owners of its free pieces: whose each is, and what must be
 /// waited for before another stream has it (stream_pool says how that works).
@@ -204,8 +205,8 @@ class stream_owners {
   }
   [[nodiscard]] typename state_map::iterator add_state(stream_identity who) {
     if (streams_.size() >= forget_at_) forget_idle();
-    unused_owners_.reserve(streams_.size() + unused_owners_.size() + 1);
-    unfinished_.reserve(streams_.size() + unfinished_.size() + 1);  // for `share`
+    make_room(unused_owners_, streams_.size() + unused_owners_.size() + 1);
+    make_room(unfinished_, streams_.size() + unfinished_.size() + 1);  // for `share`
     std::uint32_t owner = 0;
     if (!unused_owners_.empty()) {
       owner = unused_owners_.back();
@@ -287,4 +288,4 @@ class stream_owners {
   std::uint64_t recorded_ = 0, waits_ = 0, shares_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

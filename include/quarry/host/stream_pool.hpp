@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 struct stream_pool_options {
   bytes first_block = 0;      ///< the least that an empty pool asks its resource for; 0: 64 MiB
@@ -34,35 +34,37 @@ struct stream_pool_counts {
   std::uint64_t events = 0, waits = 0;  // recorded, and streams made to wait
   std::uint64_t shares = 0;             // times that all streams' memory was made common
   std::size_t streams = 0, pieces_live = 0;
-  bytes bookkeeping = 0;
 };
 
-/// A pool in the order of streams: memory that is given back on a stream may be allocated on it
-/// again at once, though work that uses it may not be done, since what uses it next comes later in
+/// A pool in the order of streams: memory that was freed on a stream may be allocated on that
+/// stream again at once, although work that uses it may not be done. The next use comes later in
 /// the stream.
 ///
-/// What a stream gave back stays its own, and it finds that again without an event. When nothing of
-/// its own and nothing common fits, all streams' free memory is made common, where neighbours merge
-/// whoever had them, and a stream that takes of what is common first waits for those that gave it
-/// back and are not done. So streams whose allocations alternate do not split the pool between
-/// them. The pool grows only if all that is free would not do, unless `grows_first`.
+/// Freed memory stays the stream's own, and the stream reuses it without an event. If neither its
+/// own nor common free memory fits, the pool makes the free memory of all streams common, as far
+/// as an event covers it, and merges neighbours, whichever stream had them. A stream that takes
+/// common memory first waits for the streams that freed it and are not done. So streams whose
+/// allocations alternate do not split the pool between them. The pool grows if that does not
+/// suffice; with `grows_first` it grows before that.
 ///
-/// A stream may be destroyed at any time, work of its under way or not, and another one may get its
-/// handle. So the pool keeps no handles, and tells streams apart by what does not come again
-/// (stream_order). The event that others wait for cannot be had later: it is recorded when a stream
-/// gives back, each time that this amounts to a share of the pool (`uncovered_share`). What was
-/// given back since stays with the stream until it comes again; the pool rather grows than wait for
-/// it. If it cannot grow it waits for all that any stream has, as `release` and the destructor do,
-/// and then all of it is common.
+/// A stream may be destroyed at any time, even with work under way, and another stream may get its
+/// handle. So the pool keeps no handles, and tells streams apart by a number that is never used
+/// again (stream_order). It cannot record the event that others wait for later. So it records one
+/// in a free, each time that the bytes freed since the last event exceed a share of the pool
+/// (`uncovered_share`). Memory freed since then stays with the stream until the stream's next
+/// call; the pool grows rather than wait for it. If the pool cannot grow, it waits for the work of
+/// all streams, as `release` and the destructor do, and then all free memory is common.
 ///
-/// A stream whose later work waits for another stream's by other means must `share` what it gave
-/// back before that, or the two might wait for each other. What a stream that is being captured
-/// gave back stays its own while it is. Not thread-safe (see synchronized_resource). A failed
-/// allocation leaves what users have and the counts of that as they were. Giving back does not
-/// throw. Blocks go back to the resource only when all that used them is done.
+/// If later work of a stream waits for another stream by other means, the stream must `share` its
+/// freed memory before that, or the two might wait for each other. Memory that is freed on a
+/// stream during its capture stays the stream's own during the capture. Not thread-safe (see
+/// locked_stream_pool). A failed allocation leaves the users' allocations and their counts
+/// unchanged. Frees do not throw. Blocks return to the resource only when all work that used them
+/// is done.
 template <memory_resource Resource, stream_order Order>
 class stream_pool {
  public:
+  static constexpr bool is_simulated = simulated<Resource>;
   using stream = typename Order::stream;
 
   /// Throws `bad_argument`.
@@ -83,8 +85,9 @@ class stream_pool {
     strategy_.for_each_block([&](auto const& gone) { give(gone); });
   }
 
-  /// `size` bytes, for what `on` gets from now on; for 0 an address of its own. Throws
-  /// `out_of_memory`. O(1) while what is free on the stream fits.
+  /// Allocates `size` bytes for the later work of stream `on`; for 0 an address of its own. Throws
+  /// `out_of_memory`, `bad_argument` if `on` is no stream, and what the resource throws. O(1)
+  /// while the stream's own free memory fits.
   [[nodiscard]] void* allocate(bytes size, stream on = {}) {
     auto const both = sizes_for(size);
     return counted(allocate_piece(on, streams_.of(on), both), size);
@@ -107,9 +110,10 @@ class stream_pool {
     return counted(strategy_.trim(its.owner, begin, both, alignment), size);
   }
 
-  /// Gives back what `allocate` gave, once what `on` has now is done; nullptr is ignored. Who
-  /// allocated or used it on another stream sees to it that `on` waits for that. False, and nothing
-  /// is changed but a count, if it is not in use.
+  /// Frees an allocation in the order of `on`, after the work that `on` has now; ignores nullptr.
+  /// If another stream allocated or used the memory, the caller first makes `on` wait for that
+  /// work. Returns false, and changes nothing but a count, if `pointer` is not the first address
+  /// of an allocation in use.
   bool deallocate(void* pointer, stream on = {}) noexcept {
     if (pointer == nullptr) return true;
     auto const begin = reinterpret_cast<std::uint64_t>(pointer);
@@ -138,11 +142,11 @@ class stream_pool {
     return true;
   }
 
-  /// Makes common what the stream gave back, for whoever waits for what it has now: an event is
-  /// recorded now.
+  /// Makes the stream's freed memory common. Records an event now, and a stream that takes the
+  /// memory waits for that event.
   void share(stream on) { streams_.share(on); }
-  /// Tells that the stream will not come again: what it gave back becomes common. Nobody needs to
-  /// tell; it saves others from growing the pool.
+  /// Announces that the stream makes no more calls: its freed memory becomes common. The call is
+  /// optional; with it other streams need not grow the pool.
   void forget(stream on) { streams_.forget(on); }
 
   /// Gives back the blocks in which nothing is in use, after waiting for who used them.
@@ -174,7 +178,13 @@ class stream_pool {
             most_live_,        allocations_,     allocations_ - strategy_.live(),
             refused_,          blocks_taken_,    blocks_given_,
             streams_.events(), streams_.waits(), streams_.shares(),
-            streams_.count(),  strategy_.live(), strategy_.footprint()};
+            streams_.count(),  strategy_.live()};
+  }
+  /// Bytes of memory that the pool takes beside its blocks: its own size, pages of tables that are
+  /// resident, and its notes. O(pages + notes), by calls of the system.
+  [[nodiscard]] bytes bookkeeping() const {
+    return sizeof(*this) + strategy_.footprint() - sizeof(strategy_) +
+           (ledger_ ? ledger_->footprint(strategy_.held(), strategy_.blocks()) : 0);
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
   [[nodiscard]] Order& order() { return streams_.order(); }
@@ -313,6 +323,8 @@ class stream_pool {
 template <class Pool>
 class stream_resource {
  public:
+  static constexpr bool is_simulated = simulated<Pool>;
+
   explicit stream_resource(Pool& from, typename Pool::stream on = {}) : from_{&from}, on_{on} {}
 
   /// As the pool's.
@@ -327,4 +339,4 @@ class stream_resource {
   typename Pool::stream on_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/held_at_fork.hpp"
 #include "quarry/host/resource.hpp"
 
 #include <memory>
 #include <mutex>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Lets several threads use one resource or pool: one at a time.
 ///
-/// Upstream is Guarded by: the mutex. `with` runs what must not be interrupted.
+/// Upstream is Guarded by: the mutex. `with` runs what must not be interrupted. A fork waits for
+/// the thread that is in it, so that the child can use it (held_at_fork).
 template <class Upstream>
 class synchronized_resource {
  public:
@@ -41,8 +43,9 @@ class synchronized_resource {
     explicit state(Arguments&&... arguments) : upstream(std::forward<Arguments>(arguments)...) {}
     Upstream upstream;
     std::mutex mutex;
+    held_at_fork held{mutex};
   };
   std::unique_ptr<state> shared_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,31 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/held_at_fork.hpp"
+#include "quarry/host/make_room.hpp"
 #include "quarry/host/pool.hpp"
 
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A pool for each thread, so that threads do not wait for each other.
 ///
-/// Any thread may give back what another allocated: it goes to the other's list of returns, under
-/// that list's own lock, and the other takes it in when it next allocates; what is in the list
-/// twice its pool refuses then, and counts. The options hold for each thread: blocks, and the most
-/// that is held. A thread that ends leaves its pool to the next one that comes. Memory that one
-/// thread has free the others do not see: with few blocks, or threads that only give back, a
-/// `synchronized_resource` over one pool holds less.
+/// Any thread may free what another thread allocated. The address goes into a list of that
+/// thread's arena, under the list's own lock, and that thread frees it when it next allocates. If
+/// an address is in the list twice, the arena's pool refuses and counts the second one then. The
+/// options, such as block sizes and `most`, hold for each thread. A thread that ends leaves its
+/// pool to the next new thread. A thread does not see the free memory of another thread: with few
+/// blocks, or with threads that only free, a `synchronized_resource` over one pool holds less.
 ///
-/// An arena's pool is Guarded by: the thread that has it; changing hands takes the mutex.
-/// `Resource` is copied for each arena, and threads may share what it stands for. All that was
-/// allocated must be given back, or be of no use, before this is destroyed.
+/// An arena's pool is Guarded by: the thread that has the arena. An arena changes its thread under
+/// the mutex. No lock is held while a resource or a function of the options is called, so these
+/// may use the arenas. The child of a fork can use its own thread's arena, and free what other
+/// arenas allocated. Each arena has a copy of `Resource`; threads may share what the copies refer
+/// to. All allocations must be freed, or no longer be used, before this is destroyed.
 template <memory_resource Resource>
-class thread_arenas {
+class QUARRY_POISONS thread_arenas {
  public:
+  static constexpr bool is_simulated = simulated<Resource>;
+
   /// Throws `bad_argument`; the options' `is_tracked` must be true, since the registry tells whose
   /// memory it is.
   explicit thread_arenas(Resource from, pool_options const& options = {})
@@ -37,19 +44,24 @@ class thread_arenas {
   thread_arenas(thread_arenas const&) = delete;
   thread_arenas& operator=(thread_arenas const&) = delete;
   ~thread_arenas() {
-    std::lock_guard const held{shared_->mutex};
+    std::map<allocator_id, std::shared_ptr<arena>> all;
+    {
+      std::lock_guard const held{shared_->mutex};
+      all.swap(shared_->arenas);
+      shared_->is_gone = true;
+    }
     // threads that have one keep its shell
-    for (auto const& [id, each] : shared_->arenas) each->from.reset();
-    shared_->arenas.clear();
-    shared_->is_gone = true;
+    for (auto const& [id, each] : all) each->from.reset();
   }
 
   /// As pool's.
   [[nodiscard]] void* allocate(bytes size) {
     return with([&](pool<Resource>& from) { return from.allocate(size); });
   }
-  /// Any thread may give back. False, and nothing is changed, if it is in use in none of the
-  /// arenas. O(1).
+  /// Any thread may free. Returns false, and changes nothing, if the address is in use in none of
+  /// the arenas, or if the list of another thread's returns cannot grow. A second free of another
+  /// thread's allocation returns true if the owner did not take in the first one yet; the owner's
+  /// pool refuses and counts it later. O(1).
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     try {
@@ -65,6 +77,7 @@ class thread_arenas {
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
+  [[nodiscard]] memory_place place() { return place_of(shared_->resource); }
   /// Of the calling thread's arena.
   [[nodiscard]] pool_counts counts() { return with_returns().counts(); }
   [[nodiscard]] std::vector<std::string> audit() { return with_returns().audit(); }
@@ -79,12 +92,15 @@ class thread_arenas {
     // relaxed: a hint, which the mutex makes good; seen late, returns wait for a later call
     std::atomic<bool> has_returns{false};
     std::mutex mutex;
+    held_at_fork held{mutex};
     std::vector<void*> returns;  // Guarded by: the mutex
+    std::vector<void*> spare;    // room for the next returns; the thread's that has the arena
     bool is_taken = true;        // Guarded by: the state's mutex
   };
   struct state {
     state(Resource from, pool_options const& wanted) : resource{std::move(from)}, options{wanted} {}
     std::mutex mutex;
+    held_at_fork held{mutex};
     std::map<allocator_id, std::shared_ptr<arena>> arenas;  // Guarded by: the mutex
     bool is_gone = false;                                   // Guarded by: the mutex
     Resource resource;
@@ -99,6 +115,11 @@ class thread_arenas {
     std::vector<entry> all;
     state* last = nullptr;
     arena* last_arena = nullptr;
+    // To whom it gave back last. While the registry knows an allocation of that id, and an id is
+    // never another pool's, the arena is there.
+    allocator_id last_given_id = 0;
+    state* last_given_state = nullptr;
+    arena* last_given = nullptr;
     ~of_thread() {
       ended() = true;
       for (entry& each : all) {
@@ -130,8 +151,13 @@ class thread_arenas {
     } const at_the_end{*shared_, *its};
     return work(*its->from);
   }
-  [[nodiscard]] arena& mine() {
+  /// Not after `ended`.
+  [[nodiscard]] static of_thread& of_this_thread() {
     static thread_local of_thread here;
+    return here;
+  }
+  [[nodiscard]] arena& mine() {
+    of_thread& here = of_this_thread();
     if (here.last == shared_.get()) return *here.last_arena;
     return find_mine(here);
   }
@@ -144,7 +170,7 @@ class thread_arenas {
     auto found = std::find_if(here.all.begin(), here.all.end(),
                               [&](auto const& each) { return each.whose == shared_; });
     if (found == here.all.end()) {
-      here.all.reserve(here.all.size() + 1);
+      make_room(here.all, here.all.size() + 1);
       here.all.push_back({shared_, take_arena()});
       found = here.all.end() - 1;
     }
@@ -154,14 +180,17 @@ class thread_arenas {
   }
   /// One that its thread has left, or a new one.
   [[nodiscard]] std::shared_ptr<arena> take_arena() {
-    std::lock_guard const held{shared_->mutex};
-    for (auto const& [id, each] : shared_->arenas) {
-      if (each->is_taken) continue;
-      each->is_taken = true;
-      return each;
+    {
+      std::lock_guard const held{shared_->mutex};
+      for (auto const& [id, each] : shared_->arenas) {
+        if (each->is_taken) continue;
+        each->is_taken = true;
+        return each;
+      }
     }
     auto fresh = std::make_shared<arena>();
-    fresh->from.emplace(shared_->resource, shared_->options);
+    fresh->from.emplace(std::as_const(shared_->resource), shared_->options);
+    std::lock_guard const held{shared_->mutex};
     shared_->arenas.emplace(fresh->from->id(), fresh);
     return fresh;
   }
@@ -173,25 +202,40 @@ class thread_arenas {
     return *here.from;
   }
   [[gnu::noinline]] static void take_returns(arena& here) {
-    std::lock_guard const held{here.mutex};
-    for (void* const each : here.returns) (void)here.from->deallocate(each);
-    here.returns.clear();
-    here.has_returns.store(false, std::memory_order_relaxed);
+    std::vector<void*> taken = std::move(here.spare);
+    {
+      std::lock_guard const held{here.mutex};
+      taken.swap(here.returns);
+      here.has_returns.store(false, std::memory_order_relaxed);
+    }
+    for (void* const each : taken) (void)here.from->deallocate(each);
+    taken.clear();
+    here.spare = std::move(taken);
+  }
+  /// nullptr if the pool of that number is no arena's. It must have something in use.
+  [[nodiscard]] arena* arena_of(allocator_id id) noexcept {
+    of_thread* const here = ended() ? nullptr : &of_this_thread();
+    if (here != nullptr && here->last_given_id == id && here->last_given_state == shared_.get())
+      return here->last_given;
+    std::lock_guard const held{shared_->mutex};
+    auto const whose = shared_->arenas.find(id);
+    if (whose == shared_->arenas.end()) return nullptr;
+    if (here != nullptr) {
+      here->last_given_id = id;
+      here->last_given_state = shared_.get();
+      here->last_given = whose->second.get();
+    }
+    return whose->second.get();
   }
   [[gnu::noinline]] bool give_to_its_arena(void* pointer) noexcept {
     auto const found = registry::find(pointer);
     if (!found || found->begin != pointer) return false;
-    std::shared_ptr<arena> its;
-    {
-      std::lock_guard const held{shared_->mutex};
-      auto const whose = shared_->arenas.find(found->allocator);
-      if (whose == shared_->arenas.end()) return false;
-      its = whose->second;
-    }
+    arena* const its = arena_of(found->allocator);
+    if (its == nullptr) return false;
     std::lock_guard const held{its->mutex};
     try {
       its->returns.push_back(pointer);
-      if (has_address_sanitizer && found->place.is_touchable()) poison(pointer, found->size);
+      if (is_poisoned(shared_->resource)) poison(pointer, found->size);
     } catch (std::bad_alloc const&) {  // it stays in use
       return false;
     }
@@ -202,4 +246,4 @@ class thread_arenas {
   std::shared_ptr<state> shared_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,60 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/held_at_fork.hpp"
 #include "quarry/host/registry.hpp"
 #include "quarry/host/resource.hpp"
+#include "quarry/host/resource_adaptor.hpp"
 
+#include <concepts>
 #include <memory>
 #include <string>
 #include <utility>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Makes a resource's allocations known to the registry, for what takes memory without a pool:
-/// pools are known by themselves.
+/// pools are known by themselves. Passes on whichever kind of call.
 ///
 /// Threads may share it if they may share the resource: its own lock is held while the table is
 /// written, not while the resource works. Costs 43 to 47 bytes an allocation. `deallocate` of what
 /// it did not give is ignored, and counted.
 template <class Upstream>
-class tracked_resource {
+class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Upstream> {
  public:
   explicit tracked_resource(Upstream upstream, std::string name = {})
       : upstream_{std::move(upstream)},
         shared_{std::make_unique<state>(place_of(upstream_), std::move(name))} {}
-
-  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    check_power_of_two("tracked_resource", alignment);
-    // Two allocations never share 16 bytes, which is what the registry tells apart.
-    void* const result = upstream_.allocate(size, aligned(alignment));
-    auto const begin = reinterpret_cast<std::uint64_t>(result);
-    bytes const room = (size + 15) / 16 * 16 + (size == 0 ? 16 : 0);
-    try {
-      std::lock_guard const held{shared_->mutex};
-      shared_->table.reserve();
-      shared_->table.reserve_starts(begin, room);
-      shared_->table.set_in_use(shared_->table.add(begin, room, no_piece, no_piece), size);
-    } catch (...) {
-      upstream_.deallocate(result, size, aligned(alignment));
-      throw;
-    }
-    return result;
-  }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
-    {
-      std::lock_guard const held{shared_->mutex};
-      auto const found = shared_->table.find(begin);
-      if (found.id == no_piece || shared_->table[found.id].asked() != size) {
-        ++shared_->refused;
-        return;
-      }
-      if (shared_->table[found.id].is_noted()) shared_->account.forget(begin);
-      shared_->table.set_free(found);
-      shared_->table.remove(found.id);
-    }
-    upstream_.deallocate(pointer, size, aligned(alignment));
-  }
+  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  template <class... Arguments>
+    requires std::constructible_from<Upstream, Arguments...>
+  tracked_resource(std::string name, std::in_place_t, Arguments&&... arguments)
+      : upstream_(std::forward<Arguments>(arguments)...),
+        shared_{std::make_unique<state>(place_of(upstream_), std::move(name))} {}
 
   /// Names an allocation. False if `pointer` is not in use.
   bool note(void* pointer, std::string name,
@@ -77,9 +53,48 @@ class tracked_resource {
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
  private:
+  friend resource_adaptor<tracked_resource, Upstream>;
+
+  template <class Call>
+  [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
+    check_power_of_two("tracked_resource", alignment);
+    // Two allocations never share 16 bytes, which is what the registry tells apart.
+    void* const result = call.allocate(upstream_, size, aligned(alignment));
+    auto const begin = reinterpret_cast<std::uint64_t>(result);
+    bytes const room = (size + 15) / 16 * 16 + (size == 0 ? 16 : 0);
+    registry::mark_below(begin);
+    try {
+      std::lock_guard const held{shared_->mutex};
+      shared_->table.reserve();
+      shared_->table.reserve_starts(begin, room);
+      shared_->table.set_in_use(shared_->table.add(begin, room, no_piece, no_piece), size);
+    } catch (...) {
+      call.deallocate(upstream_, result, size, aligned(alignment));
+      throw;
+    }
+    return result;
+  }
+  template <class Call>
+  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    auto const begin = reinterpret_cast<std::uint64_t>(pointer);
+    {
+      std::lock_guard const held{shared_->mutex};
+      auto const found = shared_->table.find(begin);
+      if (found.id == no_piece || shared_->table[found.id].asked() != size) {
+        ++shared_->refused;
+        return;
+      }
+      if (shared_->table[found.id].is_noted()) shared_->account.forget(begin);
+      shared_->table.set_free(found);
+      shared_->table.remove(found.id);
+    }
+    call.deallocate(upstream_, pointer, size, aligned(alignment));
+  }
+
   struct state {
     state(memory_place place, std::string name) : account{table, place, std::move(name), true} {}
     std::mutex mutex;
+    held_at_fork held{mutex};
     piece_table table;  // Guarded by: the mutex, for who writes
     ledger account;
     std::uint64_t refused = 0;  // Guarded by: the mutex
@@ -90,4 +105,4 @@ class tracked_resource {
   std::unique_ptr<state> shared_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

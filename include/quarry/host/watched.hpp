@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/abi.hpp"
+
 #include <atomic>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// A number that one thread at a time writes while others may look.
 ///
@@ -31,4 +33,4 @@ class watched {
   std::atomic<T> value_{};
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

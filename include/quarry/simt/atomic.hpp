@@ -9,7 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 inline constexpr memory_order relaxed = cuda::std::memory_order_relaxed;
 inline constexpr memory_order acquire = cuda::std::memory_order_acquire;
@@ -278,4 +278,4 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
 #endif
 }
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 #ifndef __CUDA_ARCH__
 /// Calls `function` as lanes of a warp do that then leave it together (host_lane).
@@ -47,4 +47,4 @@ QUARRY_HD Result far_call(Result (*function)(Parameters...),
   return function(std::forward<Parameters>(arguments)...);
 }
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 using memory_order = cuda::std::memory_order;
 
@@ -132,4 +132,4 @@ struct global_atomic {
 
 #endif
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

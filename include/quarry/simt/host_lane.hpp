@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 inline constexpr std::uint32_t warp_size = 32;
 using lane_mask = std::uint32_t;
@@ -87,4 +87,4 @@ QUARRY_HD inline void interleave() {
 #endif
 }
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 /// Lanes of one warp that do something together.
 ///
@@ -256,4 +256,4 @@ class lane_group {
   lane_mask members_;
 };
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

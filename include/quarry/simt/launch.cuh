@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 /// Throws std::runtime_error that names the call if a CUDA call failed.
 inline void check_cuda(cudaError_t status, char const* call) {
@@ -41,4 +41,4 @@ void launch_cuda_cooperative(grid lanes, Kernel kernel, cudaStream_t stream = nu
       "cudaLaunchCooperativeKernel");
 }
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

@@ -10,7 +10,7 @@
 #include <functional>
 #include <stdexcept>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 /// How many lanes: blocks x threads.
 struct grid {
@@ -50,4 +50,4 @@ QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule,
 QUARRY_API void launch_threads(grid lanes, std::uint32_t max_threads,
                                std::function<void()> const& kernel);
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

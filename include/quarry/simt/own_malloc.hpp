@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 #ifdef __CUDA_ARCH__
 /// The C functions declared once more. In a namespace of their own they keep their symbols when
@@ -49,4 +49,4 @@ struct own_malloc {
   }
 };
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

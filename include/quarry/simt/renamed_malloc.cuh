@@ -23,6 +23,8 @@
 // declarations of members with these names, and headers included later, and they know no `new`.
 #pragma once
 
+#include "quarry/core/abi.hpp"
+
 #include <cuda_runtime.h>
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 #include <thread>
 #endif
 
-namespace quarry::simt {
+namespace quarry::inline QUARRY_ABI::simt {
 
 /// This lane's place in its launch. Outside a launch on the CPU: lane 0 of 1.
 [[nodiscard]] QUARRY_HD inline place this_place() {
@@ -131,4 +131,4 @@ QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t tried = 0) {
 #endif
 }
 
-}  // namespace quarry::simt
+}  // namespace quarry::inline QUARRY_ABI::simt

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 struct coalescing_options {
   /// Parts without headers that can be allocated at the same time, some three quarters of it in
@@ -103,4 +103,4 @@ class coalescing_heap {
   Upstream upstream_;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -11,7 +11,7 @@
 
 #include <cstring>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What kernels share of a coalescing heap. The host writes it (coalescing_heap).
 template <class Upstream>
@@ -275,4 +275,4 @@ class coalescing_ref {
   coalescing_state<Upstream>* state_ = nullptr;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

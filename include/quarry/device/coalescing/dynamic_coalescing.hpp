@@ -4,7 +4,7 @@
 #include "quarry/device/coalescing/segment_header.hpp"
 #include "quarry/simt/lane_group.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Allocation by whichever lanes of the warp are here with one upstream heap, of any sizes (seed:
 /// GPU MPI coalescing, section 3.2).
@@ -97,4 +97,4 @@ class dynamic_coalescing {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -8,7 +8,7 @@
 #include "quarry/device/fault.hpp"
 #include "quarry/simt/lane_group.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// What stands before the first row of a superblock: who holds an array in it, and where the
 /// upstream's memory begins.
@@ -250,4 +250,4 @@ class lane_array {
   std::uint16_t rank_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

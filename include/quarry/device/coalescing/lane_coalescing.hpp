@@ -5,7 +5,7 @@
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/lane_group.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// One allocation that up to 32 lanes share, each with a part of the same size, packed; this is its
 /// first 16 bytes.
@@ -118,4 +118,4 @@ class lane_coalescing {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

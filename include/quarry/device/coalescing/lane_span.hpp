@@ -8,7 +8,7 @@
 #include <iterator>
 #include <type_traits>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Walks elements that lie `stride` places apart. Models std::random_access_iterator.
 ///
@@ -166,4 +166,4 @@ class lane_span {
   std::uint32_t stride_ = 1;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

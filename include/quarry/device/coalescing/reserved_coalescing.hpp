@@ -3,7 +3,7 @@
 
 #include "quarry/device/coalescing/static_coalescing.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Allocation for lanes that want the same sizes in the same order, each when it gets there: nobody
 /// waits.
@@ -209,4 +209,4 @@ class reserved_coalescing {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

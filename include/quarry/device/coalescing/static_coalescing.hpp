@@ -6,7 +6,7 @@
 #include "quarry/simt/lane_group.hpp"
 #include "quarry/simt/this_lane.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Which lanes share a superblock.
 enum class coalesce : std::uint32_t {
@@ -91,4 +91,4 @@ class static_coalescing {
   }
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -6,7 +6,7 @@
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/atomic.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// One allocation that the lanes of a group share, each with a part of the same size; this is its
 /// first 16 bytes.
@@ -104,4 +104,4 @@ struct alignas(16) superblock {
 
 static_assert(sizeof(superblock) == 16);
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -5,7 +5,7 @@
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/atomic.hpp"
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// Address of a part -> its superblock, for parts without headers: a hash table of fixed capacity
 /// with open addressing (seed: GPU MPI coalescing, "no-header version").
@@ -107,4 +107,4 @@ class superblock_map {
   std::uint32_t capacity_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

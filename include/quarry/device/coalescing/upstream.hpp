@@ -9,7 +9,7 @@
 #include <concepts>
 #include <cstdlib>
 
-namespace quarry {
+namespace quarry::inline QUARRY_ABI {
 
 /// CUDA's heap in kernels, the C library's on the CPU. Allocations are aligned to 16 bytes.
 struct platform_heap {
@@ -24,4 +24,4 @@ concept tells_allocations = requires(Heap const& heap, void const* pointer) {
   { heap.allocation_of(pointer) } -> std::same_as<void*>;
 };
 
-}  // namespace quarry
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// RMM's containers and adaptors over a pool of Quarry; see docs/guide/from_rmm.md. Built where RMM
+// is (QUARRY_RMM).
+#include "quarry/host/rmm_memory_resource.cuh"
+
+#include <rmm/device_buffer.hpp>
+#include <rmm/device_uvector.hpp>
+#include <rmm/mr/failure_callback_resource_adaptor.hpp>
+#include <rmm/mr/per_device_resource.hpp>
+#include <rmm/mr/statistics_resource_adaptor.hpp>
+
+#include <cstdio>
+
+namespace {
+
+void containers(cudaStream_t stream) {
+  quarry::rmm_device_memory memory{quarry::device_resource{0}, quarry::cuda_streams{0},
+                                   quarry::stream_pool_options{.first_block = 64 << 20}};
+
+  // RMM keeps a copy, and so the pool, until another resource is set.
+  (void)rmm::mr::set_current_device_resource(memory);
+  rmm::device_uvector<int> const numbers(1000, stream);
+
+  // RMM's adaptors take it, and a callback is called for its rmm::out_of_memory.
+  rmm::mr::statistics_resource_adaptor statistics{memory};
+  rmm::mr::failure_callback_resource_adaptor<> with_callback{
+      statistics, [](std::size_t, void*) { return false; }, nullptr};
+  try {
+    rmm::device_buffer const too_large{std::size_t{1} << 50, stream, with_callback};
+  } catch (rmm::out_of_memory const& failure) {
+    std::printf("%s\n", failure.what());
+  }
+
+  // With its pool's counts and the registry beside RMM's.
+  auto const counts = memory.source().counts();
+  auto const record = quarry::registry::find(numbers.data());
+  std::printf("%zu bytes in use of %zu held; %zu of these are numbers\n",
+              static_cast<std::size_t>(counts.live), static_cast<std::size_t>(counts.held),
+              static_cast<std::size_t>(record->size));
+  (void)rmm::mr::reset_current_device_resource();
+}
+
+}  // namespace
+
+int main() {
+  try {
+    cudaStream_t stream = nullptr;
+    containers(stream);
+  } catch (quarry::resource_failed const& none) {
+    std::printf("no GPU: %s\n", none.what());
+  }
+}

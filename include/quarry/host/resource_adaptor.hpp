@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an adaptor passes on what its upstream is asked for: without a stream, in the order of a
+// stream, or for any stream at once.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+
+namespace quarry::inline QUARRY_ABI {
+
+/// A resource or a pool: no call names a stream.
+template <class Resource>
+concept takes_plain_calls = requires(Resource& from, void* pointer, bytes size, bytes alignment) {
+  from.allocate(size, alignment);
+  from.deallocate(pointer, size, alignment);
+};
+/// What gives memory in the order of streams, such as `locked_stream_pool` and `cuda_async_pool`.
+template <class Resource, class Stream>
+concept takes_stream_calls =
+    requires(Resource& from, void* pointer, bytes size, bytes alignment, Stream stream) {
+      from.allocate(size, alignment, stream);
+      from.deallocate(pointer, size, alignment, stream);
+    };
+/// What gives memory for any stream at once.
+template <class Resource>
+concept takes_sync_calls = requires(Resource& from, void* pointer, bytes size, bytes alignment) {
+  from.allocate_sync(size, alignment);
+  from.deallocate_sync(pointer, size, alignment);
+};
+
+/// A call without a stream.
+struct plain_call {
+  template <class Upstream>
+  [[nodiscard]] void* allocate(Upstream& upstream, bytes size, bytes alignment) const {
+    return upstream.allocate(size, alignment);
+  }
+  template <class Upstream>
+  void deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
+    upstream.deallocate(pointer, size, alignment);
+  }
+  /// The stream that a log names.
+  [[nodiscard]] static void const* handle() { return nullptr; }
+};
+
+/// A call in the order of `stream`.
+template <class Stream>
+struct stream_call {
+  Stream stream;
+
+  template <class Upstream>
+  [[nodiscard]] void* allocate(Upstream& upstream, bytes size, bytes alignment) const {
+    return upstream.allocate(size, alignment, stream);
+  }
+  template <class Upstream>
+  void deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
+    upstream.deallocate(pointer, size, alignment, stream);
+  }
+  [[nodiscard]] Stream handle() const { return stream; }
+};
+
+/// A call for any stream at once.
+struct sync_call {
+  template <class Upstream>
+  [[nodiscard]] void* allocate(Upstream& upstream, bytes size, bytes alignment) const {
+    return upstream.allocate_sync(size, alignment);
+  }
+  template <class Upstream>
+  void deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
+    upstream.deallocate_sync(pointer, size, alignment);
+  }
+  [[nodiscard]] static void const* handle() { return nullptr; }
+};
+
+/// The functions by which an `Adaptor` takes calls: those that its `Upstream` takes.
+///
+/// `Adaptor` derives from this and has two functions, which may be private if this is a friend:
+/// `allocate_by(call, size, alignment)` and, noexcept, `deallocate_by(call, pointer, size,
+/// alignment)`. They pass on to the upstream by the functions of `call`: `plain_call`,
+/// `stream_call` or `sync_call`.
+template <class Adaptor, class Upstream>
+class resource_adaptor {
+ public:
+  [[nodiscard]] void* allocate(bytes size, bytes alignment)
+    requires takes_plain_calls<Upstream>
+  {
+    return self().allocate_by(plain_call{}, size, alignment);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept
+    requires takes_plain_calls<Upstream>
+  {
+    self().deallocate_by(plain_call{}, pointer, size, alignment);
+  }
+
+  /// In the order of a stream.
+  template <class Stream>
+    requires takes_stream_calls<Upstream, Stream>
+  [[nodiscard]] void* allocate(bytes size, bytes alignment, Stream stream) {
+    return self().allocate_by(stream_call<Stream>{stream}, size, alignment);
+  }
+  template <class Stream>
+    requires takes_stream_calls<Upstream, Stream>
+  void deallocate(void* pointer, bytes size, bytes alignment, Stream stream) noexcept {
+    self().deallocate_by(stream_call<Stream>{stream}, pointer, size, alignment);
+  }
+
+  /// For any stream at once.
+  [[nodiscard]] void* allocate_sync(bytes size, bytes alignment)
+    requires takes_sync_calls<Upstream>
+  {
+    return self().allocate_by(sync_call{}, size, alignment);
+  }
+  /// Nothing may use it any more.
+  void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept
+    requires takes_sync_calls<Upstream>
+  {
+    self().deallocate_by(sync_call{}, pointer, size, alignment);
+  }
+
+ private:
+  friend Adaptor;  // only an adaptor derives from it
+  resource_adaptor() = default;
+  [[nodiscard]] Adaptor& self() { return static_cast<Adaptor&>(*this); }
+};
+
+}  // namespace quarry::inline QUARRY_ABI

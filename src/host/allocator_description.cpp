@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocators of a text: what it says is parsed into terms, and built from the outside in.
+#include "quarry/host/allocators.hpp"
+#include "quarry/host/any_resource.hpp"
+#include "quarry/host/file_resource.hpp"
+#include "quarry/host/fixed_size_resource.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/limited_resource.hpp"
+#include "quarry/host/mixed_pool.hpp"
+#include "quarry/host/numa_resource.hpp"
+#include "quarry/host/shared_resource.hpp"
+#include "quarry/host/slots_resource.hpp"
+
+#include <charconv>
+#include <limits>
+
+namespace quarry::inline QUARRY_ABI::allocators {
+namespace {
+
+/// A word with arguments, `device(0)`; a number with a unit, `64MiB`; or a text in quotes.
+struct term {
+  enum class form { word, number, text };
+  form is = form::word;
+  std::string text = {};
+  std::uint64_t number = 0;
+  std::size_t at = 0;    // byte of the description
+  std::string key = {};  // of an argument that has one
+  std::vector<term> arguments = {};
+};
+
+/// Errors name the description and the byte in it.
+[[noreturn]] void refuse(std::string_view description, std::size_t at, std::string const& why) {
+  throw bad_argument{"allocators: '" + std::string{description} + "', at byte " +
+                     std::to_string(at) + ": " + why};
+}
+
+class parser {
+ public:
+  explicit parser(std::string_view description) : all_{description} {}
+
+  [[nodiscard]] term whole() {
+    term result = next_term(0);
+    skip_blanks();
+    if (at_ != all_.size()) refuse(all_, at_, "more than one description");
+    return result;
+  }
+
+ private:
+  static constexpr int most_depth = 16;
+
+  [[nodiscard]] char here() const { return at_ < all_.size() ? all_[at_] : '\0'; }
+  void skip_blanks() {
+    while (here() == ' ' || here() == '\t') ++at_;
+  }
+  [[nodiscard]] bool accept(char wanted) {
+    skip_blanks();
+    if (here() != wanted) return false;
+    ++at_;
+    return true;
+  }
+  [[nodiscard]] static bool is_digit(char each) { return each >= '0' && each <= '9'; }
+  [[nodiscard]] static bool is_of_word(char each) {
+    return (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') || is_digit(each) ||
+           each == '_';
+  }
+  [[nodiscard]] std::string word() {
+    std::size_t const begin = at_;
+    while (is_of_word(here())) ++at_;
+    return std::string{all_.substr(begin, at_ - begin)};
+  }
+
+  [[nodiscard]] term next_term(int depth) {
+    skip_blanks();
+    if (depth == most_depth) refuse(all_, at_, "parentheses are nested more than 16 deep");
+    if (here() == '\'' || here() == '"') return text();
+    if (is_digit(here())) return number();
+    term result{.at = at_};
+    result.text = word();
+    if (result.text.empty()) refuse(all_, at_, "a word, a number or a name in quotes is missing");
+    if (!accept('(') || accept(')')) return result;
+    do {
+      result.arguments.push_back(argument(depth + 1));
+    } while (accept(','));
+    if (!accept(')')) refuse(all_, at_, "a comma or a closing parenthesis is missing");
+    return result;
+  }
+  [[nodiscard]] term argument(int depth) {
+    skip_blanks();
+    std::size_t const begin = at_;
+    std::string key = is_digit(here()) ? "" : word();
+    if (key.empty() || !accept('=')) {
+      at_ = begin;
+      return next_term(depth);
+    }
+    term result = next_term(depth);
+    result.key = std::move(key);
+    return result;
+  }
+  [[nodiscard]] term text() {
+    term result{.is = term::form::text, .at = at_};
+    char const quote = all_[at_++];
+    std::size_t const end = all_.find(quote, at_);
+    if (end == std::string_view::npos) refuse(all_, result.at, "the quote has no end");
+    result.text = all_.substr(at_, end - at_);
+    at_ = end + 1;
+    return result;
+  }
+  [[nodiscard]] term number() {
+    term result{.is = term::form::number, .at = at_};
+    auto const read = std::from_chars(all_.data() + at_, all_.data() + all_.size(), result.number);
+    if (read.ec != std::errc{}) refuse(all_, at_, "the number is more than 2^64 - 1");
+    at_ = static_cast<std::size_t>(read.ptr - all_.data());
+    std::string const unit = word();
+    int shift = 0;
+    for (char const* const known : {"", "KiB", "MiB", "GiB", "TiB"}) {
+      if (unit == known || (shift == 0 && unit == "B")) {
+        if (result.number > std::numeric_limits<std::uint64_t>::max() >> shift)
+          refuse(all_, result.at, "the size is more than 2^64 - 1 bytes");
+        result.number <<= shift;
+        return result;
+      }
+      shift += 10;
+    }
+    refuse(all_, result.at, "there is no unit '" + unit + "'; there are B, KiB, MiB, GiB and TiB");
+  }
+
+  std::string_view all_;
+  std::size_t at_ = 0;
+};
+
+/// Hands out the arguments of a term, each once, and refuses what is left over.
+class arguments_of {
+ public:
+  arguments_of(std::string_view description, term& from) : all_{description}, from_{from} {}
+
+  /// The next one without a key, or the one with this key; nullptr if there is none.
+  [[nodiscard]] term* next() {
+    if (used_ == from_.arguments.size() || !from_.arguments[used_].key.empty()) return nullptr;
+    return &from_.arguments[used_++];
+  }
+  [[nodiscard]] term& needed(char const* what) {
+    if (term* const found = next()) return *found;
+    refuse(all_, from_.at, "'" + from_.text + "' needs " + what);
+  }
+  [[nodiscard]] std::uint64_t number(term const& value, std::uint64_t most) {
+    if (value.is != term::form::number) refuse(all_, value.at, "a number is missing");
+    if (value.number > most)
+      refuse(all_, value.at,
+             std::to_string(value.number) + " is more than " + std::to_string(most));
+    return value.number;
+  }
+  [[nodiscard]] std::string text(term const& value) {
+    if (value.is != term::form::text) refuse(all_, value.at, "a text in quotes is missing");
+    return value.text;
+  }
+  /// Calls `each(key, value)` for the ones with keys; it returns false for unknown keys.
+  template <class Each>
+  void with_keys(Each const& each) {
+    for (; used_ < from_.arguments.size() && !from_.arguments[used_].key.empty(); ++used_) {
+      term& value = from_.arguments[used_];
+      for (std::size_t i = 0; i < used_; ++i) {
+        if (from_.arguments[i].key == value.key)
+          refuse(all_, value.at, "'" + value.key + "' comes twice");
+      }
+      if (!each(value.key, value))
+        refuse(all_, value.at, "'" + from_.text + "' has no option '" + value.key + "'");
+    }
+  }
+  void end() {
+    if (used_ == from_.arguments.size()) return;
+    refuse(all_, from_.arguments[used_].at, "'" + from_.text + "' takes no such argument here");
+  }
+
+ private:
+  std::string_view all_;
+  term& from_;
+  std::size_t used_ = 0;
+};
+
+constexpr std::uint64_t most_number = std::numeric_limits<std::uint32_t>::max();
+
+class builder {
+ public:
+  explicit builder(std::string_view description) : all_{description} {}
+
+  [[nodiscard]] std::unique_ptr<allocator_model> allocator(std::string const& name, term& from) {
+    if (from.is == term::form::word && from.text == "pool") return pool_of(name, from);
+    if (from.is == term::form::text)
+      refuse(all_, from.at, "this is the name of an allocator, not a description; see add_alias");
+    return std::make_unique<resource_model<any_resource>>(resource(from), name);
+  }
+
+ private:
+  [[nodiscard]] any_resource resource(term& from) {
+    if (from.is == term::form::text) return any_resource{at(from.text).as_resource()};
+    if (from.is == term::form::number) refuse(all_, from.at, "a resource is missing");
+    arguments_of of{all_, from};
+    any_resource result = resource(from, of);
+    of.end();
+    return result;
+  }
+  [[nodiscard]] any_resource resource(term& from, arguments_of& of) {
+    std::string const& word = from.text;
+    if (word == "host") return any_resource{host_resource{}};
+    if (word == "device") {
+      term const* const number = of.next();
+      return any_resource{
+          device_resource{number == nullptr ? 0 : static_cast<int>(of.number(*number, 255))}};
+    }
+    if (word == "pinned") return any_resource{pinned_resource{}};
+    if (word == "managed") return any_resource{managed_resource{}};
+    if (word == "file") return any_resource{file_resource{of.text(of.needed("a directory"))}};
+    if (word == "numa")
+      return any_resource{
+          numa_resource{static_cast<unsigned>(of.number(of.needed("a node"), most_number))}};
+    if (word == "shared") {
+      std::string name = of.text(of.needed("a name"));
+      return any_resource{shared_resource{std::move(name), size(of, "a size")}};
+    }
+    if (word == "limited") {
+      any_resource upstream = resource(of.needed("a resource"));
+      return any_resource{limited_resource{std::move(upstream), size(of, "a size")}};
+    }
+    if (word == "fixed_size") {
+      any_resource upstream = resource(of.needed("a resource"));
+      bytes const slot = size(of, "a size of slots");
+      term const* const count = of.next();
+      auto const slots = count == nullptr ? 1024 : of.number(*count, most_number);
+      return any_resource{
+          fixed_size_resource{std::move(upstream), slot, static_cast<std::uint32_t>(slots)}};
+    }
+    if (word == "slots") {
+      any_resource upstream = resource(of.needed("a resource"));
+      auto const count = of.number(of.needed("a number of slots"), most_number);
+      return any_resource{slots_resource{std::move(upstream), static_cast<std::uint32_t>(count)}};
+    }
+    if (word == "mixed") {
+      any_resource upstream = resource(of.needed("a resource"));
+      mixed_options options;
+      of.with_keys([&](std::string const& key, term& value) {
+        bytes* const option = key == "min_slot"   ? &options.min_slot
+                              : key == "max_slot" ? &options.max_slot
+                              : key == "slab"     ? &options.slab
+                                                  : nullptr;
+        if (option != nullptr) *option = of.number(value, ~bytes{0});
+        return option != nullptr;
+      });
+      return any_resource{mixed_pool{std::move(upstream), options}};
+    }
+    if (word == "pool")
+      refuse(all_, from.at,
+             "a pool under another has a name of its own: make it, and name it here");
+    refuse(all_, from.at,
+           "there is no resource '" + word +
+               "'; there are host, device, pinned, managed, file, numa, shared, limited, "
+               "fixed_size, slots and mixed, and names of allocators in quotes");
+  }
+  [[nodiscard]] static bytes size(arguments_of& of, char const* what) {
+    return of.number(of.needed(what), ~bytes{0});
+  }
+
+  [[nodiscard]] std::unique_ptr<allocator_model> pool_of(std::string const& name, term& from) {
+    arguments_of of{all_, from};
+    any_resource upstream = resource(of.needed("a resource"));
+    pool_options options{.name = name};
+    std::string placement = "fast_fit";
+    std::size_t placement_at = from.at;
+    of.with_keys([&](std::string const& key, term& value) {
+      auto const small = [&] { return static_cast<std::uint32_t>(of.number(value, most_number)); };
+      auto const large = [&] { return of.number(value, ~bytes{0}); };
+      if (key == "first_block") return options.first_block = large(), true;
+      if (key == "next_block") return options.next_block = large(), true;
+      if (key == "growth") return options.growth = small(), true;
+      if (key == "alignment") return options.alignment = large(), true;
+      if (key == "most") return options.most = large(), true;
+      if (key == "shrink_after") return options.shrink_after = large(), true;
+      if (key == "red_zone") return options.red_zone = large(), true;
+      if (key == "is_tracked") return options.is_tracked = boolean(value), true;
+      if (key == "keeps_backtraces") return options.keeps_backtraces = boolean(value), true;
+      if (key == "coalesce") return options.coalesce = heuristic_of(value), true;
+      if (key != "placement") return false;
+      placement = value.text;
+      placement_at = value.at;
+      return true;
+    });
+    of.end();
+    auto const make_with =
+        [&]<class Strategy>(std::type_identity<Strategy>) -> std::unique_ptr<allocator_model> {
+      return std::make_unique<pool_model<pool<any_resource, Strategy>>>(std::move(upstream),
+                                                                        options);
+    };
+    if (placement == "fast_fit") return make_with(std::type_identity<fast_fit>{});
+    if (placement == "segregated_fit")
+      return make_with(std::type_identity<fitting<segregated_fit>>{});
+    if (placement == "oldest_best_fit")
+      return make_with(std::type_identity<fitting<oldest_best_fit>>{});
+    if (placement == "lowest_best_fit")
+      return make_with(std::type_identity<fitting<lowest_best_fit>>{});
+    refuse(all_, placement_at,
+           "there is no placement '" + placement +
+               "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit");
+  }
+  [[nodiscard]] bool boolean(term const& value) {
+    if (value.is == term::form::word && value.text == "true") return true;
+    if (value.is == term::form::word && value.text == "false") return false;
+    refuse(all_, value.at, "true or false is missing");
+  }
+  [[nodiscard]] heuristic heuristic_of(term& from) {
+    arguments_of of{all_, from};
+    heuristic result = heuristic::never();
+    auto const parameter = [&] {
+      return static_cast<std::uint32_t>(of.number(of.needed("a number"), most_number));
+    };
+    if (from.text == "percent_releasable") {
+      result = heuristic::percent_releasable(parameter());
+    } else if (from.text == "blocks_releasable") {
+      result = heuristic::blocks_releasable(parameter());
+    } else if (from.text == "worth") {
+      result = heuristic::worth(parameter());
+    } else if (from.text != "never") {
+      refuse(all_, from.at,
+             "there is no heuristic '" + from.text +
+                 "'; there are never, percent_releasable, blocks_releasable and worth");
+    }
+    while (term const* const how = of.next()) {
+      if (how->text == "to_high_water") {
+        result = result.to_high_water();
+      } else if (how->text == "before_growth") {
+        result = result.before_growth();
+      } else {
+        refuse(all_, how->at, "to_high_water or before_growth is missing");
+      }
+    }
+    of.end();
+    return result;
+  }
+
+  std::string_view all_;
+};
+
+[[nodiscard]] std::string_view without_blanks(std::string_view text) {
+  auto const first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+/// What stands before a # that is not in quotes.
+[[nodiscard]] std::string_view without_comment(std::string_view line) {
+  char quote = '\0';
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (quote != '\0') {
+      if (line[i] == quote) quote = '\0';
+    } else if (line[i] == '\'' || line[i] == '"') {
+      quote = line[i];
+    } else if (line[i] == '#') {
+      return line.substr(0, i);
+    }
+  }
+  return line;
+}
+
+/// To be called in a handler: throws what is being handled, with `suffix` behind its message.
+[[noreturn]] void rethrow_with(std::string const& suffix) {
+  try {
+    throw;
+  } catch (bad_argument const& refused) {
+    throw bad_argument{refused.message() + suffix};
+  } catch (out_of_memory const& failed) {
+    out_of_memory const without{failed.resource(), failed.asked(), {}};
+    throw out_of_memory{failed.resource(), failed.asked(),
+                        failed.message().substr(without.message().size()) + suffix};
+  } catch (resource_failed const& failed) {
+    std::size_t const end_of_call = failed.message().find(": ");
+    throw resource_failed{failed.message().substr(0, end_of_call),
+                          failed.message().substr(end_of_call + 2) + suffix};
+  }
+}
+
+}  // namespace
+
+any_allocator make(std::string const& name, std::string_view description) {
+  check_name(name);
+  term parsed = parser{description}.whole();
+  return add(name, builder{description}.allocator(name, parsed));
+}
+
+std::vector<any_allocator> make_all(std::string_view lines) {
+  std::vector<any_allocator> result;
+  for (std::size_t number = 1; !lines.empty(); ++number) {
+    auto const end = std::min(lines.find('\n'), lines.size());
+    auto const line = without_blanks(without_comment(lines.substr(0, end)));
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+    if (line.empty()) continue;
+    try {
+      auto const equals = line.find('=');
+      if (equals == std::string_view::npos)
+        throw bad_argument{"allocators: '" + std::string{line} + "' is no 'name = description'"};
+      result.push_back(make(std::string{without_blanks(line.substr(0, equals))},
+                            without_blanks(line.substr(equals + 1))));
+    } catch (...) {
+      rethrow_with(" (line " + std::to_string(number) + ')');
+    }
+  }
+  return result;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::allocators

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/any_allocator.hpp"
+
+#include "allocator_handles.hpp"
+#include "quarry/host/make_room.hpp"
+
+namespace quarry::inline QUARRY_ABI {
+
+thread_local constinit held_handle const* held_handle::innermost = nullptr;
+
+void held_handle::refuse_to_wait(std::uint64_t handle, char const* call) {
+  for (auto const* each = innermost; each != nullptr; each = each->outer_) {
+    if (each->handle_ == handle)
+      throw bad_argument{
+          std::string{call} +
+          ": the allocator is in a call of this thread already; its heuristic's rule "
+          "and its resource's functions must not call its handle"};
+  }
+  throw bad_argument{std::string{call} +
+                     ": the allocator is younger than one that is in a call of this thread, whose "
+                     "heuristic's rule and resource's functions may call older allocators only"};
+}
+
+void allocator_handles::free_each_returned(allocator_model& model) noexcept {
+  auto& returned = model.returned_;
+  while (returned.has_any.load(std::memory_order_acquire)) {
+    void* block = nullptr;
+    {
+      std::lock_guard const held{returned.mutex};
+      if (!returned.blocks.empty()) {
+        block = returned.blocks.back();
+        returned.blocks.pop_back();
+      }
+      returned.has_any.store(!returned.blocks.empty(), std::memory_order_release);
+    }
+    if (model.blocks_.erase(block) != 0) (void)model.deallocate(block);
+  }
+}
+
+void* any_allocator::allocate(bytes size, bytes alignment) const {
+  return with(handle_, "any_allocator::allocate",
+              [&](allocator_model& from) { return from.allocate(size, alignment); });
+}
+void* any_allocator::allocate(bytes size, std::string name, std::source_location where) const {
+  return with(handle_, "any_allocator::allocate", [&](allocator_model& from) {
+    void* const result = from.allocate(size, 1);
+    try {
+      (void)from.label(result, std::move(name), where);
+    } catch (...) {
+      (void)from.deallocate(result);
+      throw;
+    }
+    return result;
+  });
+}
+bool any_allocator::deallocate(void* pointer) const noexcept {
+  try {
+    return with(handle_, "any_allocator::deallocate", [&](allocator_model& from) {
+      return !from.is_block(pointer) && from.deallocate(pointer);
+    });
+  } catch (...) {  // it was destroyed
+    return pointer == nullptr;
+  }
+}
+bool any_allocator::label(void* pointer, std::string name, std::source_location where) const {
+  return with(handle_, "any_allocator::label", [&](allocator_model& from) {
+    return !from.is_block(pointer) && from.size_of(pointer) &&
+           from.label(pointer, std::move(name), where);
+  });
+}
+std::optional<bytes> any_allocator::size_of(void const* pointer) const {
+  return with(handle_, "any_allocator::size_of",
+              [&](allocator_model& from) -> std::optional<bytes> {
+                if (from.is_block(pointer)) return std::nullopt;
+                return from.size_of(pointer);
+              });
+}
+void any_allocator::release() const {
+  with(handle_, "any_allocator::release", [](allocator_model& from) { from.release(); });
+}
+void any_allocator::coalesce(bytes wanted) const {
+  with(handle_, "any_allocator::coalesce", [&](allocator_model& from) { from.coalesce(wanted); });
+}
+allocator_counts any_allocator::counts() const {
+  return with(handle_, "any_allocator::counts",
+              [](allocator_model& from) { return from.counts(); });
+}
+memory_place any_allocator::place() const {
+  return with(handle_, "any_allocator::place", [](allocator_model& from) { return from.place(); });
+}
+allocator_id any_allocator::id() const {
+  return with(handle_, "any_allocator::id", [](allocator_model& from) { return from.id(); });
+}
+allocator_resource any_allocator::as_resource() const { return allocator_resource{*this}; }
+
+allocator_resource::use::use(any_allocator user_of) : from{user_of} {
+  model = with(from.handle_, "any_allocator::as_resource", [](allocator_model& of) {
+    ++of.users_;
+    return &of;
+  });
+}
+allocator_resource::use::~use() {
+  // the model may be destroyed from now on
+  model->users_.fetch_sub(1, std::memory_order_release);
+}
+void* allocator_resource::allocate(bytes size, bytes alignment) {
+  return with(use_->from.handle_, "allocator_resource::allocate", [&](allocator_model& from) {
+    void* const result = from.allocate(size, alignment);
+    try {
+      from.blocks_.insert(result);
+      std::lock_guard const held{from.returned_.mutex};
+      make_room(from.returned_.blocks, from.blocks_.size());
+    } catch (...) {
+      from.blocks_.erase(result);
+      (void)from.deallocate(result);
+      throw;
+    }
+    return result;
+  });
+}
+void allocator_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  if (held_handle::may_wait_for(use_->from.handle_)) {
+    with(use_->from.handle_, "allocator_resource::deallocate", [&](allocator_model& from) {
+      if (from.blocks_.erase(pointer) != 0) (void)from.deallocate(pointer);
+    });
+    return;
+  }
+  auto& returned = use_->model->returned_;
+  std::lock_guard const held{returned.mutex};
+  if (returned.blocks.size() == returned.blocks.capacity()) return;  // it is no block
+  returned.blocks.push_back(pointer);
+  returned.has_any.store(true, std::memory_order_release);
+}
+
+}  // namespace quarry::inline QUARRY_ABI

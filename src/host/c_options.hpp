@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of pools as the C API has them, whichever version of its header the caller was compiled
+// with.
+#pragma once
+
+#include "quarry/host/c_api.h"
+#include "quarry/host/errors.hpp"
+#include "quarry/host/pool.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+namespace quarry::inline QUARRY_ABI::c_api {
+
+/// Of the first version that has a size.
+inline constexpr std::size_t least_options =
+    offsetof(quarry_pool_options, keeps_backtraces) + sizeof(quarry_pool_options::keeps_backtraces);
+inline constexpr std::size_t most_options = 4096;
+static_assert(sizeof(quarry_pool_options) == least_options,
+              "later fields end without padding, too");
+
+/// Throws `bad_argument` unless options can have this size; `call` is named.
+inline void check_size(char const* call, std::uint64_t size) {
+  if (size >= least_options && size <= most_options) return;
+  throw bad_argument{std::string{call} + ": options of " + std::to_string(size) +
+                     " bytes: their size is from " + std::to_string(least_options) + " to " +
+                     std::to_string(most_options)};
+}
+
+[[nodiscard]] inline quarry_pool_options default_options() {
+  pool_options const usual;
+  return {.size = sizeof(quarry_pool_options),
+          .first_block = usual.first_block,
+          .next_block = usual.next_block,
+          .growth_percent = usual.growth,
+          .alignment = usual.alignment,
+          .most = usual.most,
+          .device = 0,
+          .directory = nullptr,
+          .name = nullptr,
+          .red_zone = usual.red_zone,
+          .keeps_backtraces = 0};
+}
+
+/// The options that `wanted` says, or the default ones if it is null. Throws `bad_argument`.
+[[nodiscard]] inline quarry_pool_options read_options(char const* call,
+                                                      quarry_pool_options const* wanted) {
+  quarry_pool_options result = default_options();
+  if (wanted == nullptr) return result;
+  std::uint64_t const size = wanted->size == 0 ? least_options : wanted->size;
+  check_size(call, size);
+  auto const* const all = reinterpret_cast<unsigned char const*>(wanted);
+  for (std::uint64_t at = sizeof result; at < size; ++at) {
+    if (all[at] != 0)
+      throw bad_argument{std::string{call} + ": byte " + std::to_string(at) +
+                         " of the options is " + std::to_string(all[at]) +
+                         "; this version of Quarry knows " + std::to_string(sizeof result) +
+                         " bytes of them"};
+  }
+  std::memcpy(&result, wanted, std::min<std::size_t>(size, sizeof result));
+  if (result.keeps_backtraces > 1)
+    throw bad_argument{std::string{call} + ": keeps_backtraces is " +
+                       std::to_string(result.keeps_backtraces) + ", not 0 or 1"};
+  return result;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::c_api

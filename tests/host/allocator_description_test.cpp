@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/allocators.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <random>
+#include <tuple>
+#include <type_traits>
+
+namespace quarry::test {
+namespace {
+
+using namespace quarry::literals;
+
+struct AllocatorDescription : testing::Test {
+  ~AllocatorDescription() override {
+    auto all = allocators::names();
+    while (!all.empty()) {  // pools before what they are over
+      for (std::string const& each : all) {
+        try {
+          allocators::destroy(each, unfreed_memory::discard);
+        } catch (bad_argument const&) {
+        }
+      }
+      all = allocators::names();
+    }
+  }
+  static std::string refusal_of(std::string_view description) {
+    try {
+      (void)allocators::make("refused", description);
+    } catch (bad_argument const& refused) {
+      return refused.message();
+    }
+    return "was not refused";
+  }
+};
+
+TEST_F(AllocatorDescription, MakesResources) {
+  for (std::string const description :
+       {"host", "host()", " host ", "limited(host, 1MiB)", "limited( host ,1048576 )",
+        "fixed_size(host, 128)", "mixed(host)", "mixed(host, min_slot=32, max_slot=256, slab=4KiB)",
+        "fixed_size(limited(host, 64MiB), 128B, 16)", "slots(host, 4)", "file('/tmp')",
+        "file(\"/tmp\")"}) {
+    any_allocator from = allocators::make(description, description);
+    auto* const a = static_cast<char*>(from.allocate(100));
+    a[99] = 1;
+    EXPECT_EQ(allocators::owner_of(a).name(), description);
+    EXPECT_EQ(from.place().kind, description[0] == 'f' && description[2] == 'l'
+                                     ? memory_kind::file
+                                     : memory_kind::host);
+    operations::deallocate(a);
+  }
+}
+
+TEST_F(AllocatorDescription, ReturnsWhatResourcesKeep) {
+  any_allocator const below = allocators::make("HOST", "host");
+  any_allocator from = allocators::make("mixed", "mixed('HOST', max_slot=512, slab=4KiB)");
+  operations::deallocate(from.allocate(100));
+  EXPECT_GT(below.counts().allocated, 0u);
+  from.release();
+  EXPECT_EQ(below.counts().allocated, 0u);
+}
+
+TEST_F(AllocatorDescription, CountsWhatResourcesKeep) {
+  any_allocator below = allocators::make("HOST", "host");
+  for (auto const& [description, reserved, kept] :
+       {std::tuple{"limited('HOST', 1GiB)", bytes{100}, bytes{0}},
+        std::tuple{"slots('HOST', 4)", bytes{100}, bytes{100}},
+        std::tuple{"limited(slots('HOST', 4), 1GiB)", bytes{100}, bytes{100}},
+        std::tuple{"fixed_size('HOST', 128, 16)", 2_KiB, 2_KiB},
+        std::tuple{"mixed('HOST', max_slot=512, slab=4KiB)", bytes{0}, bytes{0}}}) {
+    SCOPED_TRACE(description);
+    any_allocator from = allocators::make("upper", description);
+    void* const a = from.allocate(100);
+    bytes const taken = below.counts().allocated;
+    EXPECT_EQ(taken, reserved == 0 ? taken : reserved);
+    EXPECT_EQ(from.counts().reserved, taken);
+    EXPECT_EQ(from.counts().peak_reserved, taken);
+    EXPECT_EQ(from.counts().allocated, 100u);
+    EXPECT_TRUE(from.deallocate(a));
+    EXPECT_EQ(from.counts().reserved, reserved == 0 ? taken : kept);
+    EXPECT_EQ(from.counts().reserved, below.counts().allocated);
+    EXPECT_EQ(from.counts().allocated, 0u);
+    EXPECT_EQ(from.counts().peak_allocated, 100u);
+    from.release();
+    EXPECT_EQ(from.counts().reserved, below.counts().allocated) << "which may have shrunk";
+    EXPECT_EQ(from.counts().peak_reserved, taken);
+    allocators::destroy("upper");
+    EXPECT_EQ(below.counts().allocated, 0u);
+  }
+}
+
+TEST_F(AllocatorDescription, KeepsLimits) {
+  any_allocator limited = allocators::make("limited", "limited(host, 1KiB)");
+  (void)limited.allocate(1000);
+  EXPECT_THROW((void)limited.allocate(100), out_of_memory);
+  any_allocator fixed = allocators::make("fixed", "fixed_size(host, 64)");
+  EXPECT_THROW((void)fixed.allocate(65), out_of_memory);
+}
+
+TEST_F(AllocatorDescription, MakesPoolsWithOptions) {
+  any_allocator from = allocators::make(
+      "fields", "pool(host, first_block=64KiB, next_block = 32KiB, growth=0, most=128KiB)");
+  (void)from.allocate(60_KiB);
+  EXPECT_EQ(from.counts().reserved, 64_KiB);
+  (void)from.allocate(20_KiB);
+  EXPECT_EQ(from.counts().reserved, 96_KiB);
+  EXPECT_THROW((void)from.allocate(60_KiB), out_of_memory);
+  EXPECT_EQ(registry::name_of(from.id()), "fields");
+
+  for (char const* const placement :
+       {"fast_fit", "segregated_fit", "oldest_best_fit", "lowest_best_fit"}) {
+    any_allocator other = allocators::make(
+        placement, "pool(host, alignment=256, placement=" + std::string{placement} + ")");
+    void* const a = other.allocate(1);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a) % 256, 0u);
+    operations::deallocate(a);
+  }
+  EXPECT_EQ(allocators::make("quiet", "pool(host, is_tracked=false)").id(), 0u);
+}
+
+TEST_F(AllocatorDescription, MakesPoolsThatCoalesce) {
+  any_allocator from = allocators::make(
+      "fields", "pool(host, first_block=64KiB, next_block=64KiB, coalesce=blocks_releasable(2))");
+  void* const a = from.allocate(60_KiB);
+  void* const b = from.allocate(60_KiB);
+  operations::deallocate(a);
+  EXPECT_EQ(from.counts().reserved, 128_KiB);
+  operations::deallocate(b);
+  EXPECT_EQ(from.counts().reserved, 128_KiB);
+  EXPECT_EQ(from.size_of(from.allocate(120_KiB)), 120_KiB);
+  EXPECT_EQ(from.counts().reserved, 128_KiB) << "one block";
+  for (char const* const heuristic :
+       {"never", "percent_releasable(50)", "percent_releasable(100, to_high_water)",
+        "blocks_releasable(3, before_growth)", "worth(10, to_high_water, before_growth)"}) {
+    EXPECT_NO_THROW(
+        (void)allocators::make(heuristic, "pool(host, coalesce=" + std::string{heuristic} + ")"));
+  }
+}
+
+TEST_F(AllocatorDescription, PutsPoolsOverAllocatorsWithNames) {
+  any_allocator const host = allocators::make("HOST", "host");
+  any_allocator fields = allocators::make("fields", "pool('HOST', first_block=64KiB)");
+  any_allocator inner =
+      allocators::make("inner", "pool(limited('fields', 40KiB), first_block=4KiB)");
+  void* const a = inner.allocate(100);
+  EXPECT_EQ(host.counts().allocated, 64_KiB);
+  EXPECT_EQ(fields.counts().allocated, 4_KiB);
+  EXPECT_EQ(allocators::owner_of(a), inner);
+  EXPECT_THROW(allocators::destroy("HOST", unfreed_memory::discard), bad_argument);
+}
+
+/// What is allocated over an allocator begins, as a rule, where an allocation of that one begins,
+/// and may have its size.
+TEST_F(AllocatorDescription, MakesAllocatorsOverOthersThatFreeByTheAddress) {
+  (void)allocators::make("HOST", "host");
+  (void)allocators::make("P", "pool('HOST', first_block=1MiB)");
+  any_allocator other = allocators::make("other", "host");
+  for (std::string const lower : {"'HOST'", "'P'"}) {
+    for (std::string const upper :
+         {"limited(", "slots(", "fixed_size(", "mixed(", "pool(", "limited(slots("}) {
+      std::string description = upper + lower;
+      if (upper == "limited(") description += ", 1GiB";
+      if (upper == "slots(" || upper == "limited(slots(") description += ", 8";
+      if (upper == "fixed_size(") description += ", 5000";
+      description += upper == "limited(slots(" ? "), 1GiB)" : ")";
+      SCOPED_TRACE(description);
+      any_allocator from = allocators::make("upper", description);
+      for (bytes const size : {0, 100, 5000}) {
+        SCOPED_TRACE(size);
+        auto* const a = static_cast<char*>(from.allocate(size));
+        auto* const b = static_cast<char*>(from.allocate(size));
+        EXPECT_EQ(allocators::owner_of(a), from);
+        if (size != 0) {
+          EXPECT_EQ(allocators::owner_of(b + size - 1), from);
+          EXPECT_EQ(registry::find(b + size - 1)->size, size);
+        }
+        operations::deallocate(a);
+        EXPECT_THROW(operations::deallocate(a), bad_argument);
+        EXPECT_EQ(from.size_of(b), size);
+        void* const c = operations::reallocate(b, 200);
+        EXPECT_EQ(allocators::owner_of(c), from);
+        void* const d = operations::move(c, other);
+        EXPECT_EQ(allocators::owner_of(d), other);
+        void* const e = operations::move(d, from);
+        EXPECT_EQ(allocators::owner_of(e), from);
+        EXPECT_THROW(operations::fill(e, 1, 201), bad_argument);
+        operations::deallocate(e);
+        EXPECT_EQ(from.counts().allocations, 0u);
+      }
+      allocators::destroy("upper");
+    }
+  }
+}
+
+TEST_F(AllocatorDescription, MakesAFileOfLines) {
+  auto const all = allocators::make_all(
+      "# the program's allocators\n"
+      "HOST = host\n"
+      "\n"
+      "  large fields = pool('HOST', first_block=64KiB)  # over HOST\r\n"
+      "file's = file('/tmp')");
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(allocators::names(), (std::vector<std::string>{"HOST", "file's", "large fields"}));
+  EXPECT_TRUE(allocators::make_all("").empty());
+  for (auto const& [lines, words] :
+       {std::pair<char const*, char const*>{"a = host\nb = hots\n", "'hots', at byte 0"},
+        {"a1 = host\nb = hots\n", "(line 2)"},
+        {"\n\njust words", "is no 'name = description' (line 3)"},
+        {"HOST = host", "there is an allocator 'HOST' already (line 1)"}}) {
+    try {
+      (void)allocators::make_all(lines);
+      ADD_FAILURE() << lines;
+    } catch (bad_argument const& refused) {
+      EXPECT_NE(refused.message().find(words), std::string::npos) << refused.message();
+    }
+  }
+  EXPECT_TRUE(allocators::contains("a1")) << "lines before the error were done";
+}
+
+TEST_F(AllocatorDescription, SaysWhichLineOfAFileFailedWhateverFailed) {
+  auto const failure_of = []<class Error>(std::type_identity<Error>, std::string const& lines) {
+    try {
+      (void)allocators::make_all(lines);
+    } catch (Error const& failed) {
+      EXPECT_EQ(failed.message(), std::string{failed.what()});
+      return failed.message();
+    }
+    return std::string{"did not fail"};
+  };
+  std::string const name = "quarry_description_" + std::to_string(getpid());
+  EXPECT_EQ(failure_of(std::type_identity<out_of_memory>{}, "\na = shared('" + name + "', 128TiB)"),
+            "shared_resource " + name +
+                ": no memory for 140737488355328 bytes: nothing has so much (line 2)");
+  int const file = shm_open(("/" + name).c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(file, 0);
+  EXPECT_EQ(ftruncate(file, 1), 0);
+  close(file);
+  EXPECT_EQ(failure_of(std::type_identity<resource_failed>{},
+                       "b = host\n\nc = shared('" + name + "', 1MiB)"),
+            "shared_resource /" + name + ": it is no segment of this library (line 3)");
+  shm_unlink(("/" + name).c_str());
+  EXPECT_TRUE(allocators::contains("b"));
+}
+
+TEST_F(AllocatorDescription, RefusesWhatItDoesNotUnderstandAndSaysWhere) {
+  for (auto const& [description, words] :
+       std::initializer_list<std::pair<char const*, char const*>>{
+           {"", "at byte 0: a word, a number or a name in quotes is missing"},
+           {"hots", "at byte 0: there is no resource 'hots'; there are host, device"},
+           {"host(1)", "at byte 5: 'host' takes no such argument here"},
+           {"host host", "at byte 5: more than one description"},
+           {"pool", "at byte 0: 'pool' needs a resource"},
+           {"pool(host", "at byte 9: a comma or a closing parenthesis is missing"},
+           {"pool(host,)", "at byte 10: a word, a number"},
+           {"pool(hots)", "at byte 5: there is no resource 'hots'"},
+           {"pool(pool(host))", "a pool under another has a name of its own"},
+           {"pool(10)", "at byte 5: a resource is missing"},
+           {"pool('none')", "there is no allocator 'none'"},
+           {"'none'", "is the name of an allocator, not a description"},
+           {"pool('none)", "at byte 5: the quote has no end"},
+           {"pool(host, first=1)", "'pool' has no option 'first'"},
+           {"pool(host, most=1, most=2)", "'most' comes twice"},
+           {"pool(host, most=x)", "at byte 16: a number is missing"},
+           {"pool(host, most=1MB)", "there is no unit 'MB'"},
+           {"pool(host, most=99999999999999999999)", "the number is more than 2^64 - 1"},
+           {"pool(host, most=99999999999TiB)", "the size is more than 2^64 - 1 bytes"},
+           {"pool(host, growth=5GiB)", "5368709120 is more than 4294967295"},
+           {"pool(host, alignment=24)", "alignment is 24, not a power of two"},
+           {"pool(host, placement=best)", "at byte 21: there is no placement 'best'"},
+           {"pool(host, is_tracked=1)", "true or false is missing"},
+           {"pool(host, coalesce=often)", "at byte 20: there is no heuristic 'often'"},
+           {"pool(host, coalesce=worth)", "'worth' needs a number"},
+           {"pool(host, coalesce=worth(1, now))", "to_high_water or before_growth is missing"},
+           {"limited(host)", "'limited' needs a size"},
+           {"limited(host, 'x')", "a number is missing"},
+           {"file(tmp)", "a text in quotes is missing"},
+           {"device(300)", "300 is more than 255"},
+           {"mixed(host, slots=1)", "'mixed' has no option 'slots'"},
+           {"mixed(host, slab=5000)", "slab 5000 are not powers of two"},
+           {"slots(host, 0)", "0 slots are not 1 to 1024"},
+           {"numa(4000)", "there is no node 4000"}}) {
+    std::string const why = refusal_of(description);
+    EXPECT_NE(why.find(words), std::string::npos) << description << "\n" << why;
+  }
+  std::string deep = "host";
+  for (int i = 0; i < 20; ++i) deep = "limited(" + deep + ", 1)";
+  EXPECT_NE(refusal_of(deep).find("nested more than 16 deep"), std::string::npos);
+  EXPECT_TRUE(allocators::names().empty());
+}
+
+/// Random texts of the grammar's characters are refused or make an allocator, and nothing else.
+TEST_F(AllocatorDescription, RefusesOrMakesWhateverTheTextIs) {
+  unsigned const seed = 3;
+  std::mt19937 random{seed};
+  std::vector<std::string> const parts{"host", "pool",  "limited", "(",     ")",      ",", "=",
+                                       "1",    "64KiB", "most",    "slots", "'HOST'", "'", " "};
+  (void)allocators::make("HOST", "host");
+  int made = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text;
+    for (auto left = random() % 9; left != 0; --left) text += parts[random() % parts.size()];
+    try {
+      (void)allocators::make("random", text);
+      allocators::destroy("random");
+      ++made;
+    } catch (bad_argument const& refused) {
+      ASSERT_NE(refused.message().find("allocators: "), std::string::npos) << text;
+    }
+  }
+  EXPECT_GT(made, 20);
+  EXPECT_EQ(allocators::names(), (std::vector<std::string>{"HOST"}));
+}
+
+}  // namespace
+}  // namespace quarry::test

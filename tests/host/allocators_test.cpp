@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/allocators.hpp"
+
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/limited_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+
+namespace quarry::test {
+namespace {
+
+using namespace quarry::literals;
+
+template <class Work>
+std::string refusal_of(Work work) {
+  try {
+    work();
+  } catch (bad_argument const& refused) {
+    return refused.message();
+  }
+  return "was not refused";
+}
+#define EXPECT_SAYS(work, words)                          \
+  do {                                                    \
+    std::string const why = refusal_of([&] { work; });    \
+    EXPECT_NE(why.find(words), std::string::npos) << why; \
+  } while (false)
+
+struct Allocators : testing::Test {
+  ~Allocators() override {
+    // pools first: their blocks are of the resource
+    allocators::destroy("fields", unfreed_memory::discard);
+    allocators::destroy("HOST", unfreed_memory::discard);
+  }
+  any_allocator host = allocators::make<host_resource>("HOST");
+  any_allocator fields = allocators::make_pool("fields", host, {.first_block = 1_MiB});
+};
+
+TEST_F(Allocators, AreFoundByNameByNumberAndByAddress) {
+  EXPECT_EQ(allocators::at("fields"), fields);
+  EXPECT_EQ(allocators::at("HOST"), host);
+  EXPECT_EQ(allocators::find("fields"), fields);
+  EXPECT_FALSE(allocators::find("none"));
+  EXPECT_TRUE(allocators::contains("HOST"));
+  EXPECT_FALSE(allocators::contains("host"));
+  EXPECT_EQ(allocators::find(fields.id()), fields);
+  EXPECT_EQ(allocators::find(host.id()), host);
+  EXPECT_FALSE(allocators::find(allocator_id{0}));
+  EXPECT_EQ(allocators::names(), (std::vector<std::string>{"HOST", "fields"}));
+
+  auto* const a = static_cast<char*>(fields.allocate(100));
+  auto* const b = static_cast<char*>(host.allocate(100));
+  EXPECT_EQ(allocators::owner_of(a), fields);
+  EXPECT_EQ(allocators::owner_of(a + 99), fields);
+  EXPECT_EQ(allocators::owner_of(b + 99), host);
+  EXPECT_TRUE(allocators::has_owner(a));
+  int mine = 0;
+  EXPECT_FALSE(allocators::has_owner(&mine));
+}
+
+TEST_F(Allocators, RefuseUnknownNamesAndSayWhichThereAre) {
+  EXPECT_SAYS((void)allocators::at("field"),
+              "there is no allocator 'field'. There are 'HOST', 'fields'.");
+  EXPECT_SAYS(allocators::destroy("field"), "there is no allocator 'field'");
+  EXPECT_SAYS(allocators::add_alias("a", "field"), "there is no allocator 'field'");
+  EXPECT_SAYS(allocators::remove_alias("field"), "there is no allocator 'field'");
+}
+
+TEST_F(Allocators, RefuseANameTwiceAndNamesThatAreNone) {
+  EXPECT_SAYS((void)allocators::make<host_resource>("fields"),
+              "there is an allocator 'fields' already");
+  EXPECT_SAYS((void)allocators::make_pool("HOST", host), "there is an allocator 'HOST' already");
+  allocators::add_alias("energy", "fields");
+  EXPECT_SAYS((void)allocators::make_pool("energy", host),
+              "there is an alias 'energy' of 'fields' already");
+  EXPECT_SAYS((void)allocators::make<host_resource>(""), "not 0 bytes");
+  EXPECT_SAYS((void)allocators::make<host_resource>(std::string(256, 'x')), "not 256 bytes");
+  EXPECT_SAYS((void)allocators::make<host_resource>("a\nb"), "no control characters");
+  EXPECT_SAYS((void)allocators::add("x", nullptr), "the model is null");
+  EXPECT_EQ(allocators::names().size(), 2u);
+  EXPECT_EQ(host.counts().allocations, 0u) << "nothing was kept";
+}
+
+TEST_F(Allocators, HaveAliasesThatGoWithThem) {
+  allocators::add_alias("energy", "fields");
+  allocators::add_alias("density", "energy");
+  EXPECT_EQ(allocators::at("energy"), fields);
+  EXPECT_EQ(allocators::at("density"), fields);
+  EXPECT_EQ(allocators::at("density").name(), "fields");
+  EXPECT_EQ(allocators::names().size(), 2u);
+  EXPECT_SAYS(allocators::add_alias("energy", "HOST"), "there is an alias 'energy'");
+  EXPECT_SAYS(allocators::add_alias("HOST", "fields"), "there is an allocator 'HOST'");
+  EXPECT_SAYS(allocators::destroy("energy"), "'energy' is an alias of 'fields'");
+  EXPECT_SAYS(allocators::remove_alias("fields"), "'fields' is no alias");
+  allocators::remove_alias("energy");
+  EXPECT_FALSE(allocators::contains("energy"));
+  EXPECT_TRUE(allocators::contains("density"));
+  allocators::destroy("fields");
+  EXPECT_FALSE(allocators::contains("density"));
+  (void)allocators::make_pool("fields", host);  // for the end of the test
+}
+
+TEST_F(Allocators, AreNotDestroyedWhileTheirMemoryIsNotFreed) {
+  void* const a = fields.allocate(100);
+  void* const b = fields.allocate(28);
+  EXPECT_SAYS(allocators::destroy("fields"),
+              "'fields' has 2 allocations of 128 bytes that were not freed");
+  EXPECT_TRUE(fields.deallocate(b));
+  EXPECT_EQ(fields.size_of(a), 100u) << "it is as it was";
+  allocators::destroy("fields", unfreed_memory::discard);
+  EXPECT_FALSE(registry::find(a));
+  EXPECT_EQ(host.counts().allocations, 0u);
+  (void)allocators::make_pool("fields", host);
+}
+
+TEST_F(Allocators, AreDestroyedAfterThePoolsOverThem) {
+  auto const refuse = [&](char const* words) {
+    EXPECT_SAYS(allocators::destroy("HOST"), words);
+    EXPECT_SAYS(allocators::destroy("HOST", unfreed_memory::discard), words);
+  };
+  refuse("'HOST' is the resource of 1 pools or adaptors");  // though "fields" has no block
+  {
+    pool second{host.as_resource()};
+    limited_resource third{host.as_resource(), 1000};
+    refuse("'HOST' is the resource of 3 pools or adaptors");
+  }
+  allocators::destroy("fields");
+  allocators::destroy("HOST");
+  EXPECT_SAYS((void)host.as_resource(), "was destroyed");
+  host = allocators::make<host_resource>("HOST");
+  (void)allocators::make_pool("fields", host);
+}
+
+TEST_F(Allocators, OfWhichTheRegistryKnowsNothingAreFoundByNameOnly) {
+  any_allocator const quiet =
+      allocators::make_pool("quiet", host_resource{}, {.is_tracked = false});
+  EXPECT_EQ(quiet.id(), 0u);
+  void* const a = quiet.allocate(100);
+  EXPECT_EQ(allocators::at("quiet"), quiet);
+  EXPECT_FALSE(allocators::has_owner(a));
+  EXPECT_SAYS(operations::deallocate(a), "is in no allocation that the registry knows");
+  EXPECT_FALSE(quiet.label(a, "x"));
+  EXPECT_TRUE(quiet.deallocate(a));
+  allocators::destroy("quiet");
+}
+
+TEST_F(Allocators, FreeFromTheAddressAlone) {
+  for (any_allocator from : {fields, host}) {
+    void* const a = from.allocate(100);
+    void* const b = from.allocate(100);
+    operations::deallocate(a);
+    EXPECT_FALSE(from.size_of(a));
+    EXPECT_EQ(from.size_of(b), 100u);
+    EXPECT_THROW(operations::deallocate(a), bad_argument);
+    operations::deallocate(b);
+    operations::deallocate(nullptr);
+  }
+  EXPECT_EQ(fields.counts().allocations, 0u);
+  EXPECT_EQ(host.counts().allocations, 1u) << "the pool's block";
+}
+
+TEST_F(Allocators, NeverFreeABlockOfAPoolInPlaceOfWhatBegunInIt) {
+  void* const a = fields.allocate(100);
+  void* const rest = fields.allocate(100);
+  ASSERT_TRUE(fields.deallocate(a));
+  ASSERT_EQ(registry::find(a)->allocator, host.id()) << "the block begins there";
+  EXPECT_SAYS(operations::deallocate(a), "is the first address of a block of 1048576 bytes");
+  EXPECT_SAYS((void)operations::reallocate(a, 10), "that a pool took of 'HOST'");
+  EXPECT_SAYS((void)operations::move(a, fields), "that a pool took of 'HOST'");
+  EXPECT_FALSE(host.deallocate(a));
+  EXPECT_FALSE(host.size_of(a));
+  std::memset(rest, 1, 100);
+  EXPECT_EQ(fields.size_of(rest), 100u);
+  EXPECT_EQ(host.counts().allocations, 1u);
+  // a block that the program takes itself
+  allocator_resource of_host = host.as_resource();
+  EXPECT_EQ(of_host.allocator(), host);
+  void* const block = of_host.allocate(64, 64);
+  EXPECT_SAYS(operations::deallocate(block), "a block of 64 bytes");
+  of_host.deallocate(block, 64, 64);
+  of_host.deallocate(block, 64, 64);
+  EXPECT_EQ(host.counts().allocations, 1u);
+}
+
+TEST_F(Allocators, FreeOfAllocatorsThatShareAnEntryOfTheCache) {
+  // numbers of the registry go up by one; the cache has 1024 entries
+  std::optional<any_allocator> later;
+  for (int i = 0; i < 1100 && !later; ++i) {
+    auto const made = allocators::make_pool("later", host_resource{}, {.first_block = 64_KiB});
+    if (made.id() % 1024 == fields.id() % 1024) {
+      later = made;
+    } else {
+      allocators::destroy("later");
+    }
+  }
+  ASSERT_TRUE(later);
+  void* const a = fields.allocate(10);
+  void* const b = later->allocate(10);
+  operations::deallocate(a);
+  operations::deallocate(b);
+  EXPECT_EQ(fields.counts().allocations, 0u);
+  EXPECT_EQ(later->counts().allocations, 0u);
+  EXPECT_EQ(fields.counts().refused, 0u);
+  EXPECT_EQ(later->counts().refused, 0u);
+  allocators::destroy("later");
+  operations::deallocate(fields.allocate(10));
+}
+
+TEST_F(Allocators, RefuseToFreeWhatIsNotTheirsAndSayWhatItIs) {
+  auto* const a = static_cast<char*>(fields.allocate(100));
+  EXPECT_SAYS(operations::deallocate(a + 16),
+              "lies 16 bytes behind the first address of an allocation of 100 bytes");
+  EXPECT_SAYS(operations::deallocate(a + 16), "of 'fields'");
+  int mine = 0;
+  EXPECT_SAYS(operations::deallocate(&mine), "is in no allocation that the registry knows");
+  pool own{host_resource{}, {.name = "own"}};
+  void* const b = own.allocate(100);
+  EXPECT_SAYS(operations::deallocate(b), "belongs to 'own' (allocator " + std::to_string(own.id()));
+  EXPECT_SAYS((void)operations::reallocate(b, 10), "belongs to 'own'");
+  EXPECT_SAYS((void)operations::move(b, fields), "belongs to 'own'");
+  EXPECT_SAYS((void)allocators::owner_of(b), "belongs to 'own'");
+  EXPECT_SAYS((void)allocators::owner_of(&mine), "is in no allocation");
+  EXPECT_SAYS((void)allocators::owner_of(nullptr), "nullptr has no allocator");
+  EXPECT_EQ(fields.counts().allocations, 1u);
+  EXPECT_EQ(own.counts().pieces_live, 1u);
+}
+
+TEST_F(Allocators, AreCalledByTheirOwnNamesInErrors) {
+  any_allocator made = allocators::make<pool<host_resource>>("made", host_resource{});
+  auto* const a = static_cast<char*>(made.allocate(100));
+  EXPECT_SAYS(operations::deallocate(a + 16), "of 'made'");
+  EXPECT_EQ(made.name(), "made");
+  allocators::destroy("made", unfreed_memory::discard);
+}
+
+TEST_F(Allocators, ReallocateFromTheAddressAlone) {
+  auto* a = static_cast<unsigned char*>(fields.allocate(10, "density"));
+  std::memset(a, 5, 10);
+  a = static_cast<unsigned char*>(operations::reallocate(a, 5000));
+  EXPECT_EQ(fields.size_of(a), 5000u);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(a[i], 5);
+  EXPECT_EQ(operations::reallocate(a, 5000), a);
+  a = static_cast<unsigned char*>(operations::reallocate(a, 3));
+  EXPECT_EQ(a[2], 5);
+  void* const nothing = operations::reallocate(a, 0);
+  ASSERT_NE(nothing, nullptr);
+  EXPECT_EQ(fields.size_of(nothing), 0u);
+  EXPECT_EQ(fields.counts().allocations, 1u);
+  void* const again = operations::reallocate(nothing, 20);
+  EXPECT_EQ(fields.size_of(again), 20u);
+
+  EXPECT_SAYS((void)operations::reallocate(nullptr, 10), "nullptr has no allocator");
+  void* const fresh = operations::reallocate(nullptr, 10, host);
+  EXPECT_EQ(allocators::owner_of(fresh), host);
+  EXPECT_EQ(allocators::owner_of(operations::reallocate(fresh, 20, fields)), host);
+  auto* const inner = static_cast<char*>(again) + 16;
+  EXPECT_SAYS((void)operations::reallocate(inner, 10), "16 bytes behind the first address");
+  int mine = 0;
+  EXPECT_SAYS((void)operations::reallocate(&mine, 10), "is in no allocation");
+}
+
+TEST_F(Allocators, MoveFromTheAddressAlone) {
+  auto* const a = static_cast<unsigned char*>(fields.allocate(100));
+  std::memset(a, 5, 100);
+  auto* const moved = static_cast<unsigned char*>(operations::move(a, host));
+  EXPECT_EQ(allocators::owner_of(moved), host);
+  EXPECT_EQ(moved[99], 5);
+  EXPECT_FALSE(fields.size_of(a));
+  EXPECT_EQ(operations::move(moved, host), moved);
+  void* const nothing = operations::move(fields.allocate(0), host);
+  EXPECT_EQ(host.size_of(nothing), 0u);
+  EXPECT_SAYS((void)operations::move(moved + 16, fields), "16 bytes behind");
+  EXPECT_SAYS((void)operations::move(nullptr, fields), "nullptr");
+}
+
+TEST_F(Allocators, KeepWhatTheyHaveWhenThereIsNoMemory) {
+  using limited = limited_resource<host_resource>;
+  any_allocator small = allocators::make<limited>("small", host_resource{}, bytes{1000});
+  auto* const a = static_cast<unsigned char*>(small.allocate(600));
+  std::memset(a, 5, 600);
+  EXPECT_THROW((void)operations::reallocate(a, 700), out_of_memory);
+  EXPECT_EQ(small.size_of(a), 600u);
+  void* const b = fields.allocate(900);
+  EXPECT_THROW((void)operations::move(b, small), out_of_memory);
+  EXPECT_EQ(fields.size_of(b), 900u);
+  EXPECT_EQ(a[599], 5);
+  allocators::destroy("small", unfreed_memory::discard);
+  EXPECT_THROW((void)operations::move(b, small), bad_argument);
+  EXPECT_EQ(fields.size_of(b), 900u);
+}
+
+TEST_F(Allocators, ThatThreadsMakeUseAndDestroyAtOnce) {
+  std::atomic<int> made{0};
+  std::vector<std::thread> all;
+  for (int thread = 0; thread < 4; ++thread) {
+    all.emplace_back([&, thread] {
+      std::mt19937 random{static_cast<unsigned>(thread)};
+      for (int i = 0; i < 150; ++i) {
+        std::string const name = "pool " + std::to_string(random() % 3);
+        try {
+          (void)allocators::make_pool(name, host, {.first_block = 4_KiB});
+          ++made;
+        } catch (bad_argument const&) {  // another thread did
+        }
+        for (int step = 0; step < 10; ++step) {
+          try {
+            void* const a = allocators::at(name).allocate(100);
+            operations::deallocate(operations::reallocate(a, 200));
+          } catch (bad_argument const&) {  // another thread destroyed it
+          }
+          operations::deallocate(fields.allocate(50));
+        }
+        try {
+          allocators::destroy(name);
+        } catch (bad_argument const&) {  // destroyed, or in use
+        }
+      }
+    });
+  }
+  for (auto& each : all) each.join();
+  for (int i = 0; i < 3; ++i) {
+    std::string const name = "pool " + std::to_string(i);
+    if (allocators::contains(name)) allocators::destroy(name);
+  }
+  EXPECT_GT(made.load(), 0);
+  EXPECT_EQ(allocators::names(), (std::vector<std::string>{"HOST", "fields"}));
+  EXPECT_EQ(fields.counts().allocations, 0u);
+  EXPECT_EQ(fields.counts().refused, 0u);
+}
+
+/// A fork locks a pool before its resource, as calls do.
+TEST_F(Allocators, WorkInAChildThatWasForkedDuringCalls) {
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> all;
+  for (int thread = 0; thread < 2; ++thread) {
+    all.emplace_back([&] {
+      any_allocator upper = fields;
+      while (!is_over) {
+        void* const a = upper.allocate(2_MiB);  // takes a block of HOST, under both locks
+        EXPECT_TRUE(upper.deallocate(a));
+        upper.release();
+        (void)allocators::contains("fields");
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    pid_t const child = fork();
+    ASSERT_NE(child, -1);
+    if (child == 0) {
+      alarm(20);
+      any_allocator from = allocators::at("fields");
+      void* const a = from.allocate(100);
+      operations::deallocate(a);
+      _exit(from.size_of(a) ? 1 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  is_over = true;
+  for (auto& each : all) each.join();
+}
+
+/// Freed after main(), when the names would be gone if anything destroyed them.
+struct frees_at_exit {
+  ~frees_at_exit() {
+    if (memory != nullptr) operations::deallocate(memory);
+  }
+  void* memory = nullptr;
+};
+frees_at_exit at_exit;
+
+TEST(AllocatorsAtTheEnd, ServeDestructorsOfStaticObjects) {
+  EXPECT_EXIT(
+      {
+        at_exit.memory = allocators::make_pool("late", host_resource{}).allocate(100);
+        std::atexit([] {
+          // runs before at_exit's destructor
+          (void)allocators::at("late").allocate(100);
+        });
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+/// Random calls, against a model in maps.
+TEST_F(Allocators, AgreeWithAModel) {
+  unsigned const seed = 11;
+  std::mt19937 random{seed};
+  struct one {
+    any_allocator owner;
+    std::vector<unsigned char> bytes;
+  };
+  std::map<unsigned char*, one> model;
+  std::array<any_allocator, 2> const both{fields, host};
+  auto const check = [&](unsigned char* at) {
+    one const& expected = model.at(at);
+    ASSERT_EQ(allocators::owner_of(at), expected.owner);
+    ASSERT_EQ(std::memcmp(at, expected.bytes.data(), expected.bytes.size()), 0);
+  };
+  for (int step = 0; step < 4000; ++step) {
+    any_allocator chosen = both[random() % 2];
+    if (model.size() < 20 || random() % 4 == 0) {
+      std::vector<unsigned char> content(random() % 3000);
+      for (auto& each : content) each = static_cast<unsigned char>(random());
+      auto* const at = static_cast<unsigned char*>(chosen.allocate(content.size()));
+      std::memcpy(at, content.data(), content.size());
+      ASSERT_TRUE(model.emplace(at, one{chosen, std::move(content)}).second);
+      continue;
+    }
+    auto node = model.extract(std::next(model.begin(), static_cast<long>(random() % model.size())));
+    switch (random() % 3) {
+      case 0:
+        operations::deallocate(node.key());
+        continue;
+      case 1:
+        node.mapped().bytes.resize(std::min<std::size_t>(node.mapped().bytes.size(), 500));
+        node.key() = static_cast<unsigned char*>(
+            operations::reallocate(node.key(), node.mapped().bytes.size()));
+        break;
+      default:
+        node.key() = static_cast<unsigned char*>(operations::move(node.key(), chosen));
+        node.mapped().owner = chosen;
+    }
+    auto* const at = node.key();
+    ASSERT_TRUE(model.insert(std::move(node)).inserted);
+    check(at);
+  }
+  for (auto const& [at, each] : model) {
+    check(at);
+    operations::deallocate(at);
+  }
+  EXPECT_EQ(fields.counts().allocations, 0u);
+  EXPECT_EQ(fields.counts().refused + host.counts().refused, 0u);
+}
+
+}  // namespace
+}  // namespace quarry::test

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/any_allocator.hpp"
+
+#include "quarry/host/allocators.hpp"
+#include "quarry/host/any_resource.hpp"
+#include "quarry/host/fixed_size_resource.hpp"
+#include "quarry/host/host_pages.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/limited_resource.hpp"
+#include "quarry/host/mixed_pool.hpp"
+#include "quarry/host/monotonic_resource.hpp"
+#include "quarry/host/stitched_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+namespace quarry::test {
+namespace {
+
+using namespace quarry::literals;
+
+/// An allocator that is gone at the end of the test.
+struct scoped_allocator {
+  explicit scoped_allocator(any_allocator made) : handle{made}, name{made.name()} {}
+  ~scoped_allocator() { allocators::destroy(name, unfreed_memory::discard); }
+  any_allocator handle;
+  std::string name;
+};
+
+TEST(AnyAllocator, DoesWhatItsPoolDoes) {
+  scoped_allocator const one{
+      allocators::make_pool("any", host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB})};
+  scoped_allocator const other{
+      allocators::make_pool<fitting<segregated_fit>>("other", host_resource{})};
+  any_allocator const from = one.handle;  // calls change the allocator, not the handle
+  EXPECT_EQ(from.name(), "any");
+  EXPECT_NE(from.id(), other.handle.id());
+  EXPECT_EQ(registry::name_of(from.id()), "any");
+  EXPECT_EQ(from.place(), memory_place{});
+
+  void* const a = from.allocate(1000);
+  void* const b = from.allocate(100, 4096);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 4096, 0u);
+  EXPECT_EQ(from.size_of(a), 1000u);
+  EXPECT_FALSE(other.handle.size_of(a));
+  EXPECT_EQ(from.counts().allocated, 1100u);
+  EXPECT_EQ(from.counts().allocations, 2u);
+  EXPECT_EQ(from.counts().reserved, 64_KiB);
+  EXPECT_EQ(other.handle.counts().reserved, 0u);
+
+  EXPECT_TRUE(from.deallocate(a));
+  EXPECT_FALSE(from.deallocate(a));
+  EXPECT_TRUE(from.deallocate(b));
+  EXPECT_TRUE(from.deallocate(nullptr));
+  EXPECT_EQ(from.counts().refused, 1u);
+  EXPECT_EQ(from.counts().peak_allocated, 1100u);
+  from.release();
+  EXPECT_EQ(from.counts().reserved, 0u);
+  from.coalesce(128_KiB);
+  EXPECT_EQ(from.counts().reserved, 128_KiB);
+  EXPECT_EQ(from.counts().peak_reserved, 128_KiB);
+}
+
+TEST(AnyAllocator, FreesWhatAResourceGaveWithItsSizeAndAlignment) {
+  using limited = limited_resource<host_resource>;
+  scoped_allocator const one{allocators::make<limited>("limited", host_resource{}, bytes{1000})};
+  any_allocator from = one.handle;
+  void* const a = from.allocate(600);
+  EXPECT_THROW((void)from.allocate(600), out_of_memory);
+  EXPECT_EQ(from.counts().allocations, 1u);
+  EXPECT_TRUE(from.deallocate(a));
+  EXPECT_FALSE(from.deallocate(a));
+  void* const b = from.allocate(1000, 256);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 256, 0u);
+  EXPECT_EQ(from.size_of(b), 1000u);
+  EXPECT_FALSE(from.size_of(static_cast<char*>(b) + 16));
+  EXPECT_EQ(registry::find(static_cast<char*>(b) + 16)->allocator, from.id());
+  EXPECT_TRUE(from.deallocate(b));
+  EXPECT_EQ(from.counts().allocated, 0u);
+  EXPECT_EQ(from.counts().peak_allocated, 1000u);
+  EXPECT_EQ(from.counts().refused, 1u);
+}
+
+TEST(AnyAllocator, NamesAllocationsForReports) {
+  scoped_allocator const one{allocators::make_pool("fields", host_resource{})};
+  scoped_allocator const other{allocators::make<host_resource>("arrays")};
+  for (any_allocator from : {one.handle, other.handle}) {
+    void* const a = from.allocate(100, "density");
+    void* const b = from.allocate(100);
+    EXPECT_EQ(registry::note_of(a)->name, "density");
+    EXPECT_NE(std::string{registry::note_of(a)->where.file_name()}.find("any_allocator_test"),
+              std::string::npos);
+    EXPECT_TRUE(from.label(b, "energy"));
+    EXPECT_EQ(registry::note_of(b)->name, "energy");
+    EXPECT_FALSE(from.label(static_cast<char*>(b) + 16, "none"));
+  }
+}
+
+TEST(AnyAllocator, IsAResourceForPools) {
+  scoped_allocator const below{allocators::make<host_resource>("below")};
+  {
+    pool above{below.handle.as_resource(), {.first_block = 64_KiB, .next_block = 64_KiB}};
+    pool second{below.handle.as_resource(), {.first_block = 32_KiB}};
+    void* const a = above.allocate(100);
+    void* const b = second.allocate(100);
+    std::memset(a, 1, 100);
+    EXPECT_EQ(below.handle.counts().allocated, 96_KiB);
+    EXPECT_EQ(registry::find(a)->allocator, above.id()) << "the innermost";
+    EXPECT_TRUE(second.deallocate(b));
+  }
+  EXPECT_EQ(below.handle.counts().allocations, 0u);
+}
+
+TEST(AnyAllocator, StitchedPoolsAndSlotsHaveHandlesToo) {
+  scoped_allocator const one{
+      allocators::make<stitched_pool<host_pages>>("stitched", host_pages{64_KiB})};
+  scoped_allocator const other{
+      allocators::make<fixed_size_resource<host_resource>>("slots", host_resource{}, bytes{64})};
+  for (any_allocator from : {one.handle, other.handle}) {
+    void* const a = from.allocate(64);
+    std::memset(a, 1, 64);
+    EXPECT_EQ(from.counts().allocations, 1u);
+    EXPECT_TRUE(from.deallocate(a));
+    from.release();
+    from.coalesce(1);
+  }
+  EXPECT_THROW((void)other.handle.allocate(65), out_of_memory);
+}
+
+TEST(AnyAllocator, ReleasesNothingThatIsInUse) {
+  for (bool const is_wrapped : {false, true}) {
+    using monotonic = monotonic_resource<host_resource>;
+    scoped_allocator const one{
+        is_wrapped ? allocators::make<any_resource>("monotonic", monotonic{host_resource{}, 64_KiB})
+                   : allocators::make<monotonic>("monotonic", host_resource{}, 64_KiB)};
+    auto* const memory = static_cast<char*>(one.handle.allocate(100));
+    std::memset(memory, 7, 100);
+    one.handle.release();
+    EXPECT_EQ(memory[99], 7);  // AddressSanitizer looks, too
+    EXPECT_EQ(one.handle.counts().allocated, 100u);
+  }
+}
+
+TEST(AnyAllocator, CoalescesAMixedPool) {
+  scoped_allocator const one{allocators::make<mixed_pool<host_resource>>(
+      "mixed", host_resource{},
+      mixed_options{.large = {.first_block = 1_MiB, .next_block = 1_MiB}})};
+  std::vector<void*> held;
+  for (int i = 0; i < 8; ++i) held.push_back(one.handle.allocate(1_MiB));
+  for (void* const each : held) EXPECT_TRUE(one.handle.deallocate(each));
+  ASSERT_EQ(one.handle.counts().reserved, 8_MiB);
+  one.handle.coalesce(4_MiB);
+  EXPECT_EQ(one.handle.counts().reserved, 4_MiB);
+}
+
+TEST(AnyAllocator, WhoseAllocatorWasDestroyedRefusesEverything) {
+  any_allocator from = allocators::make_pool("short-lived", host_resource{});
+  any_allocator const same = from;
+  EXPECT_TRUE(same.is_alive());
+  EXPECT_EQ(from, same);
+  void* const a = from.allocate(10);
+  EXPECT_TRUE(from.deallocate(a));
+  allocators::destroy("short-lived");
+  scoped_allocator const next{allocators::make_pool("short-lived", host_resource{})};
+  EXPECT_FALSE(same.is_alive());
+  EXPECT_NE(from, next.handle) << "though it may have the same slot";
+  EXPECT_THROW((void)from.allocate(10), bad_argument);
+  EXPECT_THROW((void)from.allocate(10, "x"), bad_argument);
+  EXPECT_THROW((void)from.label(a, "x"), bad_argument);
+  EXPECT_THROW((void)from.size_of(a), bad_argument);
+  EXPECT_THROW((void)from.counts(), bad_argument);
+  EXPECT_THROW((void)from.place(), bad_argument);
+  EXPECT_THROW((void)from.id(), bad_argument);
+  EXPECT_THROW((void)from.name(), bad_argument);
+  EXPECT_THROW(from.release(), bad_argument);
+  EXPECT_THROW(from.coalesce(1), bad_argument);
+  EXPECT_FALSE(from.deallocate(a));
+  EXPECT_TRUE(from.deallocate(nullptr));
+  try {
+    (void)from.counts();
+  } catch (bad_argument const& refused) {
+    EXPECT_NE(refused.message().find("was destroyed"), std::string::npos) << refused.message();
+  }
+}
+
+TEST(AnyAllocator, RefusesCallsFromWithinACallOnIt) {
+  std::optional<any_allocator> self, other_self;
+  int refused = 0, served = 0;
+  auto const rule = [&](pool_state const&) -> bytes {
+    try {
+      (void)self->counts();
+    } catch (bad_argument const& why) {
+      refused += why.message().find("in a call of this thread already") != std::string::npos;
+    }
+    EXPECT_FALSE(self->deallocate(&refused));
+    served += other_self->deallocate(other_self->allocate(10));
+    return 0;
+  };
+  scoped_allocator const other{allocators::make_pool("other", host_resource{})};
+  scoped_allocator const one{
+      allocators::make_pool("ruled", host_resource{}, {.coalesce = heuristic::by_rule(rule)})};
+  self = one.handle;
+  other_self = other.handle;
+  EXPECT_TRUE(self->deallocate(self->allocate(10)));
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(served, 1);
+  EXPECT_EQ(self->counts().allocations, 0u) << "the handle is free again";
+}
+
+/// A rule of an allocator, which does what a test says with others.
+struct ruled {
+  explicit ruled(char const* name)
+      : one{allocators::make_pool(
+            name, host_resource{},
+            {.first_block = 64_KiB, .next_block = 64_KiB, .coalesce = heuristic::by_rule(rule)})} {}
+  std::function<void()> work = [] {};
+  std::atomic<int> times{0};
+  struct asked {
+    ruled* of;
+    bytes operator()(pool_state const&) {
+      ++of->times;
+      of->work();
+      return 0;
+    }
+  } rule{this};
+  scoped_allocator one;
+};
+std::string refusal_of(std::function<void()> const& work) {
+  try {
+    work();
+  } catch (bad_argument const& refused) {
+    return refused.message();
+  }
+  return "was not refused";
+}
+
+/// The other order than that of a pool that takes a block: two threads would wait for each other.
+TEST(AnyAllocator, RefusesCallsFromWithinACallOnAnOlderOne) {
+  ruled low{"low"};
+  scoped_allocator const high{allocators::make_pool("high", low.one.handle)};
+  scoped_allocator const apart{allocators::make_pool("apart", host_resource{})};
+  void* const kept = low.one.handle.allocate(10);
+  any_allocator up = high.handle;
+  any_allocator other = apart.handle;
+  ASSERT_TRUE(up.deallocate(up.allocate(100)));
+  std::vector<std::string> refusals;
+  bool is_freed = true, is_alive = false;
+  low.work = [&] {
+    for (any_allocator each : {up, other}) {
+      refusals.push_back(refusal_of([&] { (void)each.counts(); }));
+      refusals.push_back(refusal_of([&] { each.release(); }));
+      refusals.push_back(refusal_of([&] { (void)each.allocate(10); }));
+      refusals.push_back(refusal_of([&] { (void)each.as_resource(); }));
+    }
+    is_freed = up.deallocate(&refusals);
+    is_alive = up.is_alive() && low.one.handle.is_alive();
+  };
+  EXPECT_TRUE(low.one.handle.deallocate(kept));
+  low.work = [] {};
+  EXPECT_EQ(low.times, 1);
+  EXPECT_EQ(refusals.size(), 8u);
+  for (auto const& each : refusals)
+    EXPECT_NE(each.find("younger than one that is in a call of this thread"), std::string::npos)
+        << each;
+  EXPECT_FALSE(is_freed);
+  EXPECT_TRUE(is_alive);
+  up.release();
+  EXPECT_EQ(low.one.handle.counts().allocations, 0u) << "the order of a pool is not refused";
+}
+
+/// A free cannot throw, and must not wait.
+TEST(AnyAllocator, FreesBlocksThatARuleReturnsAfterTheCall) {
+  ruled low{"low"};
+  scoped_allocator const high{allocators::make_pool("high", host_resource{})};
+  {
+    pool over_low{low.one.handle.as_resource(), {.first_block = 4_KiB}};
+    pool over_high{high.handle.as_resource(), {.first_block = 4_KiB}};
+    for (auto* each : {&over_low, &over_high}) EXPECT_TRUE(each->deallocate(each->allocate(100)));
+    void* const kept = low.one.handle.allocate(10);
+    EXPECT_EQ(low.one.handle.counts().allocations, 2u);
+    EXPECT_EQ(high.handle.counts().allocations, 1u);
+    low.work = [&] {
+      over_low.release();
+      over_high.release();
+    };
+    EXPECT_TRUE(low.one.handle.deallocate(kept));
+    EXPECT_EQ(low.times, 2) << "once for the block";
+    EXPECT_EQ(low.one.handle.counts().allocations, 0u);
+    EXPECT_EQ(high.handle.counts().allocations, 0u);
+    low.work = [] {};
+  }
+}
+
+/// One thread locks the upper allocator and then the lower one; the other one calls from the lower
+/// one's rule.
+TEST(AnyAllocator, ThreadsDoNotWaitForEachOtherInACircle) {
+  static thread_local bool is_second = false;
+  ruled low{"low"};
+  scoped_allocator const high{
+      allocators::make_pool("high", low.one.handle, {.first_block = 4_KiB, .next_block = 4_KiB})};
+  std::atomic<int> refused{0}, returned{0};
+  {
+    pool of_second{high.handle.as_resource(), {.first_block = 64_KiB, .next_block = 64_KiB}};
+    low.work = [&] {
+      if (!is_second) return;
+      refused += !refusal_of([&] { high.handle.release(); }).starts_with("was not");
+      returned += of_second.counts().held != 0;
+      of_second.release();
+    };
+    std::thread first{[&] {
+      for (int i = 0; i < 500; ++i) {
+        void* const a = high.handle.allocate(8_KiB);
+        EXPECT_TRUE(high.handle.deallocate(a));
+        high.handle.release();
+      }
+    }};
+    std::thread second{[&] {
+      is_second = true;
+      for (int i = 0; i < 500; ++i) {
+        EXPECT_TRUE(of_second.deallocate(of_second.allocate(100)));
+        EXPECT_TRUE(low.one.handle.deallocate(low.one.handle.allocate(10)));
+      }
+    }};
+    first.join();
+    second.join();
+    low.work = [] {};
+  }
+  high.handle.release();
+  EXPECT_GE(refused, 500);
+  EXPECT_GE(returned, 500);
+  EXPECT_EQ(high.handle.counts().allocations, 0u);
+  EXPECT_EQ(low.one.handle.counts().allocations, 0u);
+}
+
+TEST(AnyAllocator, IsNotDestroyedByARule) {
+  ruled low{"low"};
+  scoped_allocator const high{allocators::make_pool("high", low.one.handle)};
+  scoped_allocator const apart{allocators::make_pool("apart", host_resource{})};
+  std::vector<std::string> refusals;
+  low.work = [&] {
+    for (char const* const name : {"low", "high", "apart", "none"})
+      refusals.push_back(refusal_of([&] { allocators::destroy(name); }));
+  };
+  EXPECT_TRUE(low.one.handle.deallocate(low.one.handle.allocate(10)));
+  low.work = [] {};
+  EXPECT_EQ(refusals.size(), 4u);
+  for (auto const& each : refusals)
+    EXPECT_NE(each.find("cannot be destroyed from within a call"), std::string::npos) << each;
+  EXPECT_EQ(allocators::names(), (std::vector<std::string>{"apart", "high", "low"}));
+}
+
+/// A resource in the order of a stream: counts what nobody waited for.
+struct ordered_resource {
+  struct state {
+    int unsettled = 0, settled = 0, freed = 0;
+    bool fails = false;
+  };
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    ++all->unsettled;
+    return from.allocate(size, alignment);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    ++all->freed;
+    from.deallocate(pointer, size, alignment);
+  }
+  void settle() const {
+    if (all->fails) throw resource_failed{"ordered_resource", "its stream failed"};
+    all->settled += std::exchange(all->unsettled, 0);
+  }
+  state* all;
+  host_resource from{};
+};
+
+TEST(AnyAllocator, GivesMemoryOfAStreamsOrderWhenAnyoneMayUseIt) {
+  ordered_resource::state all;
+  scoped_allocator const low{allocators::make<ordered_resource>("low", &all)};
+  scoped_allocator const other{allocators::make<limited_resource<ordered_resource>>(
+      "limited", ordered_resource{&all}, 1_MiB)};
+  scoped_allocator const high{allocators::make_pool("high", low.handle)};
+  for (any_allocator from : {low.handle, other.handle, high.handle}) {
+    void* const a = from.allocate(100);
+    EXPECT_EQ(all.unsettled, 0);
+    EXPECT_TRUE(from.deallocate(a));
+  }
+  EXPECT_EQ(all.settled, 3) << "the pool's block, too";
+  all.fails = true;
+  for (any_allocator from : {low.handle, other.handle}) {
+    int const before = all.freed;
+    EXPECT_THROW((void)from.allocate(100), resource_failed);
+    EXPECT_EQ(all.freed, before + 1) << "nothing is kept";
+    EXPECT_EQ(from.counts().allocated, from == low.handle ? high.handle.counts().reserved : 0);
+  }
+}
+
+TEST(AnyAllocator, ThreadsTakeTurns) {
+  scoped_allocator const one{allocators::make_pool("shared", host_resource{})};
+  scoped_allocator const other{allocators::make<host_resource>("shared resource")};
+  std::vector<std::thread> all;
+  for (int thread = 0; thread < 4; ++thread) {
+    all.emplace_back([&, thread] {
+      any_allocator from = thread % 2 == 0 ? one.handle : other.handle;
+      for (int i = 0; i < 2000; ++i) {
+        auto* const a = static_cast<unsigned char*>(from.allocate(64));
+        *a = static_cast<unsigned char>(thread);
+        EXPECT_EQ(from.size_of(a), 64u);
+        EXPECT_TRUE(from.deallocate(a));
+      }
+    });
+  }
+  for (auto& each : all) each.join();
+  EXPECT_EQ(one.handle.counts().allocations, 0u);
+  EXPECT_EQ(other.handle.counts().allocations, 0u);
+}
+
+}  // namespace
+}  // namespace quarry::test

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every rank runs all of these.
+#include "quarry/host/mpi_segment.hpp"
+
+#include "quarry/host/pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <optional>
+
+namespace quarry::test {
+namespace {
+
+using namespace quarry::literals;
+
+/// A name that no other run has: rank 0's process.
+std::string name_of_run(char const* test) {
+  long number = static_cast<long>(getpid());
+  MPI_Bcast(&number, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+  return std::string{"quarry_"} + test + "_" + std::to_string(number);
+}
+
+TEST(MpiSegment, AllRanksOfANodeFindTheSameMemoryByItsName) {
+  mpi_segment one{MPI_COMM_WORLD, name_of_run("one"), 1_MiB};
+  mpi_segment other{MPI_COMM_WORLD, name_of_run("other"), one.node().rank() == 0 ? 1_MiB : 0};
+  int world = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &world);
+  ASSERT_EQ(one.node().size(), world) << "the test runs on one node";
+  auto const rank = static_cast<std::size_t>(one.node().rank());
+  auto const ranks = static_cast<std::size_t>(world);
+
+  auto* const field = static_cast<int*>(one.resource().allocate("field", ranks * sizeof(int)));
+  auto* const second = static_cast<int*>(other.resource().allocate("field", ranks * sizeof(int)));
+  field[rank] = static_cast<int>(rank) + 100;
+  second[rank] = static_cast<int>(rank) + 200;
+  one.node().wait_for_all();
+  for (std::size_t i = 0; i < ranks; ++i) {
+    EXPECT_EQ(field[i], static_cast<int>(i) + 100);
+    EXPECT_EQ(second[i], static_cast<int>(i) + 200);
+  }
+  EXPECT_EQ(one.resource().counts().allocations, 1u);
+  EXPECT_EQ(one.resource().counts().processes, ranks);
+  EXPECT_EQ(one.resource().counts().references, ranks);
+  one.node().wait_for_all();
+}
+
+TEST(MpiSegment, RankZeroTellsAnOffset) {
+  mpi_segment from{MPI_COMM_WORLD, name_of_run("offset"), 1_MiB};
+  std::uint64_t offset = 0;
+  int* mine = nullptr;
+  if (from.node().rank() == 0) {
+    mine = static_cast<int*>(from.resource().allocate(64, 64));
+    *mine = 42;
+    offset = from.resource().offset_of(mine);
+  }
+  MPI_Bcast(&offset, 1, MPI_UINT64_T, 0, from.node().handle());
+  EXPECT_EQ(*static_cast<int*>(from.resource().at(offset)), 42);
+  from.node().wait_for_all();
+}
+
+TEST(MpiSegment, ARankThatFailsFailsAllAndNoneWaits) {
+  std::string const name = name_of_run("refused");
+  node_communicator const node{MPI_COMM_WORLD};
+  // Rank 0 cannot make it.
+  if (node.rank() == 0) {
+    EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, "a/b", 1_MiB}), bad_argument);
+  } else {
+    EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, "a/b", 1_MiB}), resource_failed);
+  }
+  // The last rank asks for another size.
+  bool const is_last = node.rank() == node.size() - 1;
+  if (node.size() > 1) {
+    if (is_last) {
+      EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, name, 2_MiB}), bad_argument);
+    } else {
+      EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, name, 1_MiB}), resource_failed);
+    }
+  }
+  // Nothing is left of it.
+  mpi_segment again{MPI_COMM_WORLD, name, 3_MiB};
+  EXPECT_EQ(again.resource().counts().allocations, 0u);
+  EXPECT_EQ(again.resource().counts().processes, static_cast<std::uint32_t>(node.size()));
+  again.node().wait_for_all();
+}
+
+/// Else two programs, or two communicators of one, would write to the same memory unawares.
+TEST(MpiSegment, RefusesASegmentThatIsInUse) {
+  std::string const name = name_of_run("twice");
+  mpi_segment one{MPI_COMM_WORLD, name, 1_MiB};
+  bool const is_first = one.node().rank() == 0;
+  for (int times = 0; times < 2; ++times) {
+    if (is_first) {
+      EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, name, 1_MiB}), bad_argument);
+    } else {
+      EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, name, 1_MiB}), resource_failed);
+    }
+  }
+  one.node().wait_for_all();
+  EXPECT_EQ(one.resource().counts().processes, static_cast<std::uint32_t>(one.node().size()));
+  one.node().wait_for_all();
+
+  std::string const other = name_of_run("other_program");
+  std::optional<shared_resource> before;
+  if (is_first) before.emplace(other, 1_MiB);
+  try {
+    mpi_segment const refused{MPI_COMM_WORLD, other, 1_MiB};
+    ADD_FAILURE() << "it was not refused";
+  } catch (bad_argument const& refused) {
+    EXPECT_TRUE(is_first);
+    EXPECT_NE(refused.message().find(other + " is in use"), std::string::npos) << refused.message();
+  } catch (resource_failed const&) {
+    EXPECT_FALSE(is_first);
+  }
+  before.reset();
+  mpi_segment const made{MPI_COMM_WORLD, other, 1_MiB};
+  made.node().wait_for_all();
+}
+
+/// MPI ends the program at an error, unless a communicator says otherwise.
+TEST(NodeCommunicator, ReturnsErrorsAsResourcesDo) {
+  node_communicator const node{MPI_COMM_WORLD};
+  MPI_Errhandler its{};
+  ASSERT_EQ(MPI_Comm_get_errhandler(node.handle(), &its), MPI_SUCCESS);
+  EXPECT_EQ(its, MPI_ERRORS_RETURN);
+  int number = 0;
+  EXPECT_NE(MPI_Send(&number, 1, MPI_INT, node.size() + 5, 0, node.handle()), MPI_SUCCESS);
+  EXPECT_NE(MPI_Bcast(&number, 1, MPI_INT, -5, node.handle()), MPI_SUCCESS);
+  node.wait_for_all();
+}
+
+TEST(NodeCommunicator, RefusesNoCommunicator) {
+  EXPECT_THROW((node_communicator{MPI_COMM_NULL}), bad_argument);
+  EXPECT_THROW((mpi_segment{MPI_COMM_NULL, name_of_run("null"), 1_MiB}), bad_argument);
+}
+
+TEST(MpiSegment, IsAResourceForAPoolOfEachRank) {
+  mpi_segment from{MPI_COMM_WORLD, name_of_run("pool"), 8_MiB};
+  auto* const flag =
+      static_cast<std::atomic<int>*>(from.resource().allocate("flag", sizeof(std::atomic<int>)));
+  {
+    pool mine{shared_resource{name_of_run("pool"), 0}, {.first_block = 64_KiB}};
+    void* const a = mine.allocate(1000);
+    std::memset(a, from.node().rank(), 1000);
+    ++*flag;
+    from.node().wait_for_all();
+    EXPECT_EQ(*flag, from.node().size());
+    EXPECT_EQ(static_cast<unsigned char*>(a)[999], from.node().rank());
+  }
+  from.node().wait_for_all();
+}
+
+TEST(MpiSegment, CommunicatorsOfHalvesHaveSegmentsOfTheirOwn) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::string const name = name_of_run("half") + (rank % 2 == 0 ? "_even" : "_odd");
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  {
+    mpi_segment from{half, name, 1_MiB};
+    auto* const sum =
+        static_cast<std::atomic<int>*>(from.resource().allocate("sum", sizeof(std::atomic<int>)));
+    *sum += 1;
+    from.node().wait_for_all();
+    EXPECT_EQ(*sum, from.node().size());
+    from.node().wait_for_all();
+  }
+  MPI_Comm_free(&half);
+}
+
+}  // namespace
+}  // namespace quarry::test
+
+int main(int count, char** arguments) {
+  MPI_Init(&count, &arguments);
+  testing::InitGoogleTest(&count, arguments);
+  int const failed = RUN_ALL_TESTS();
+  MPI_Finalize();
+  bool is_refused = false;
+  try {
+    quarry::node_communicator const none{MPI_COMM_WORLD};
+  } catch (quarry::resource_failed const&) {
+    is_refused = true;
+  }
+  return failed != 0 || !is_refused ? 1 : 0;
+}

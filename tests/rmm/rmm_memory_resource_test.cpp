@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// Built where RMM is: see QUARRY_RMM in tests/CMakeLists.txt. The first tests need no GPU: a pool
+// of the host's memory says that it is a GPU's, and nobody touches it.
+#include "quarry/host/rmm_memory_resource.cuh"
+
+#include "host/immediate_streams.hpp"
+#include "quarry/host/host_resource.hpp"
+#include "quarry/host/limited_resource.hpp"
+#include "quarry/host/logged_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cuda/buffer>
+
+#include <rmm/device_buffer.hpp>
+#include <rmm/device_scalar.hpp>
+#include <rmm/device_uvector.hpp>
+#include <rmm/mr/aligned_resource_adaptor.hpp>
+#include <rmm/mr/binning_memory_resource.hpp>
+#include <rmm/mr/failure_callback_resource_adaptor.hpp>
+#include <rmm/mr/limiting_resource_adaptor.hpp>
+#include <rmm/mr/logging_resource_adaptor.hpp>
+#include <rmm/mr/per_device_resource.hpp>
+#include <rmm/mr/polymorphic_allocator.hpp>
+#include <rmm/mr/pool_memory_resource.hpp>
+#include <rmm/mr/prefetch_resource_adaptor.hpp>
+#include <rmm/mr/statistics_resource_adaptor.hpp>
+#include <rmm/mr/thread_safe_resource_adaptor.hpp>
+#include <rmm/mr/tracking_resource_adaptor.hpp>
+
+#ifdef __CUDACC__
+#include <rmm/device_vector.hpp>
+#include <rmm/exec_policy.hpp>
+
+#include <thrust/reduce.h>
+#include <thrust/sort.h>
+#endif
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+namespace quarry::test {
+namespace {
+
+namespace mr = ::cuda::mr;
+using mr::device_accessible;
+using mr::host_accessible;
+
+static_assert(mr::resource_with<rmm_device_memory, device_accessible>);
+static_assert(!mr::resource_with<rmm_device_memory, host_accessible>);
+static_assert(mr::resource_with<rmm_pinned_memory, device_accessible, host_accessible>);
+static_assert(
+    mr::synchronous_resource_with<rmm_managed_memory, device_accessible, host_accessible>);
+static_assert(std::is_constructible_v<rmm::device_async_resource_ref, rmm_device_memory&>);
+static_assert(std::is_constructible_v<rmm::device_resource_ref, rmm_device_memory&>);
+static_assert(std::is_constructible_v<rmm::host_async_resource_ref, rmm_pinned_memory&>);
+static_assert(std::is_constructible_v<rmm::host_device_async_resource_ref, rmm_pinned_memory&>);
+static_assert(!std::is_constructible_v<rmm::host_async_resource_ref, rmm_device_memory&>);
+static_assert(std::is_convertible_v<rmm_device_memory, mr::any_resource<device_accessible>>);
+static_assert(std::is_convertible_v<rmm_memory_resource_ref<device_resource, device_accessible>,
+                                    mr::any_resource<device_accessible>>);
+
+using host_source = locked_stream_pool<limited_resource<host_resource>, immediate_streams>;
+using host_memory = shared_stream_memory<host_source, rmm_failures, device_accessible>;
+
+host_memory make(bytes limit = 1 << 20) {
+  return host_memory{limited_resource{host_resource{}, limit}, immediate_streams{},
+                     stream_pool_options{.first_block = 1 << 16, .next_block = 1 << 16}};
+}
+
+::cuda::stream_ref stream_number(std::uintptr_t number) {
+  return ::cuda::stream_ref{reinterpret_cast<cudaStream_t>(number)};
+}
+::cuda::stream_ref const stream = stream_number(16);
+
+TEST(RmmMemoryResource, ReportsThatThereIsNoMemoryAsRmmsOutOfMemory) {
+  auto from = make();
+  for (std::size_t const size : {std::size_t{1} << 30, std::size_t{1} << 50, ~std::size_t{0}}) {
+    EXPECT_THROW((void)from.allocate(stream, size), rmm::out_of_memory) << size;
+    EXPECT_THROW((void)from.allocate_sync(size), rmm::out_of_memory) << size;
+  }
+  try {
+    (void)from.allocate(stream, std::size_t{1} << 50);
+  } catch (std::bad_alloc const& failure) {
+    std::string const text = failure.what();
+    EXPECT_NE(text.find("out_of_memory"), std::string::npos) << text;
+    EXPECT_NE(text.find(std::to_string(std::size_t{1} << 50)), std::string::npos) << text;
+  }
+}
+
+TEST(RmmMemoryResource, ReportsABadAlignmentAsRmmsBadAllocAndNotAsOutOfMemory) {
+  auto from = make();
+  for (std::size_t const alignment : {0, 3, 42, 257}) {
+    EXPECT_THROW((void)from.allocate(stream, 100, alignment), rmm::bad_alloc) << alignment;
+    EXPECT_THROW((void)from.allocate_sync(100, alignment), rmm::bad_alloc) << alignment;
+    try {
+      (void)from.allocate(stream, 100, alignment);
+    } catch (rmm::out_of_memory const& failure) {
+      ADD_FAILURE() << failure.what();
+    } catch (rmm::bad_alloc const& failure) {
+      EXPECT_NE(std::string{failure.what()}.find("alignment"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+}
+
+struct refusing_source {
+  void* allocate(bytes, bytes, cuda_stream) { throw resource_failed{"cudaMalloc", "no context"}; }
+  void deallocate(void*, bytes, bytes, cuda_stream) noexcept {}
+  void* allocate_sync(bytes, bytes) { throw std::bad_alloc{}; }
+  void deallocate_sync(void*, bytes, bytes) noexcept {}
+};
+
+TEST(RmmMemoryResource, ReportsWhateverElseFailsAsRmmsBadAlloc) {
+  shared_stream_memory<refusing_source, rmm_failures, device_accessible> from;
+  EXPECT_THROW((void)from.allocate(stream, 100), rmm::bad_alloc);
+  EXPECT_THROW((void)from.allocate_sync(100), rmm::bad_alloc);
+}
+
+/// The callback gives memory back, and the allocation succeeds; then it cannot, and it fails.
+TEST(RmmMemoryResource, CallsBackWhenThereIsNoMemory) {
+  auto from = make(1 << 20);
+  void* kept = from.allocate(stream, 900'000);
+  int calls = 0;
+  rmm::mr::failure_callback_resource_adaptor<> adaptor{
+      from,
+      [&](std::size_t, void*) {
+        ++calls;
+        if (kept == nullptr) return false;
+        from.deallocate(stream, std::exchange(kept, nullptr), 900'000);
+        return true;
+      },
+      nullptr};
+  void* const memory = adaptor.allocate(stream, 800'000, 256);
+  EXPECT_EQ(calls, 1);
+  EXPECT_THROW((void)adaptor.allocate(stream, 800'000, 256), rmm::out_of_memory);
+  EXPECT_EQ(calls, 2);
+  EXPECT_THROW((void)adaptor.allocate(stream, 100, 3), rmm::bad_alloc);
+  EXPECT_EQ(calls, 2);
+  adaptor.deallocate(stream, memory, 800'000, 256);
+  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+}
+
+TEST(RmmMemoryResource, LiesUnderRmmsAdaptors) {
+  auto from = make();
+  rmm::mr::statistics_resource_adaptor statistics{from};
+  rmm::mr::tracking_resource_adaptor tracking{statistics};
+  rmm::mr::limiting_resource_adaptor limiting{tracking, 10'240};
+  rmm::mr::aligned_resource_adaptor aligned{limiting, 1024};
+  rmm::mr::thread_safe_resource_adaptor thread_safe{aligned};
+  std::ostringstream log;
+  rmm::mr::logging_resource_adaptor logging{thread_safe, log, true};
+  void* const one = logging.allocate(stream, 1000, 256);
+  void* const other = logging.allocate(stream_number(32), 2000, 256);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 1024, 0u);
+  EXPECT_EQ(tracking.get_outstanding_allocations().size(), 2u);
+  EXPECT_EQ(statistics.get_allocations_counter().value, 2);
+  EXPECT_THROW((void)logging.allocate(stream, 20'000, 256), rmm::out_of_memory);
+  logging.deallocate(stream, one, 1000, 256);
+  logging.deallocate(stream_number(32), other, 2000, 256);
+  EXPECT_EQ(statistics.get_bytes_counter().value, 0);
+  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+  EXPECT_EQ(from.source().counts().refused, 0u);
+  EXPECT_NE(log.str().find("allocate failure"), std::string::npos) << log.str();
+}
+
+/// Each line without its time.
+std::vector<std::string> lines_of(std::string const& text) {
+  std::istringstream lines{text};
+  std::vector<std::string> result;
+  for (std::string line; std::getline(lines, line);) {
+    auto const comma = line.find(',');
+    bool const has_time = line.find("Thread") == std::string::npos;
+    result.push_back(has_time ? line.substr(0, comma) + line.substr(line.find(',', comma + 1))
+                              : line);
+  }
+  return result;
+}
+
+TEST(RmmMemoryResource, LogsTheLinesThatRmmLogs) {
+  std::ostringstream our_text, rmms_text;
+  using source = logged_resource<host_source>;
+  shared_stream_memory<source, rmm_failures, device_accessible> from{
+      std::make_shared<allocation_log>(our_text), std::in_place,
+      limited_resource{host_resource{}, bytes{1} << 20}, immediate_streams{}};
+  rmm::mr::logging_resource_adaptor logging{from, rmms_text, true};
+  for (std::uintptr_t number : {0, 1, 2, 0x1234}) {
+    auto const on = stream_number(number);
+    void* const memory = logging.allocate(on, 1000 + number, 256);
+    EXPECT_THROW((void)logging.allocate(on, std::size_t{1} << 50, 256), rmm::out_of_memory);
+    logging.deallocate(on, memory, 1000 + number, 256);
+  }
+  logging.flush();
+  EXPECT_EQ(lines_of(our_text.str()), lines_of(rmms_text.str()));
+  EXPECT_EQ(lines_of(our_text.str()).size(), 13u);
+}
+
+TEST(RmmMemoryResource, GivesTheBinsOfRmmsBinningResource) {
+  auto from = make();
+  auto bins = make();
+  rmm::mr::binning_memory_resource binning{from};
+  binning.add_bin(1024, rmm::device_async_resource_ref{bins});
+  void* const small = binning.allocate(stream, 1000, 256);
+  void* const large = binning.allocate(stream, 10'000, 256);
+  EXPECT_EQ(bins.source().counts().allocations, 1u);
+  EXPECT_EQ(from.source().counts().allocations, 1u);
+  binning.deallocate(stream, small, 1000, 256);
+  binning.deallocate(stream, large, 10'000, 256);
+}
+
+TEST(RmmMemoryResource, BelongsToADeviceByValue) {
+  rmm::cuda_device_id const device{7};
+  std::weak_ptr<host_source> pool;
+  {
+    auto from = make();
+    pool = from.shared();
+    (void)rmm::mr::set_per_device_resource(device, from);
+  }
+  EXPECT_FALSE(pool.expired());
+  auto ref = rmm::mr::get_per_device_resource_ref(device);
+  void* const memory = ref.allocate(stream, 100, 256);
+  EXPECT_EQ(pool.lock()->counts().pieces_live, 1u);
+  ref.deallocate(stream, memory, 100, 256);
+  (void)rmm::mr::reset_per_device_resource(device);
+  EXPECT_TRUE(pool.expired());
+}
+
+/// RMM keeps it until the process ends, after `main`.
+TEST(RmmMemoryResource, MayBeADevicesWhenTheProcessEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto const end = [] {
+    auto from = make();
+    (void)from.allocate(stream, 100);
+    (void)rmm::mr::set_per_device_resource(rmm::cuda_device_id{7}, from);
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "");
+}
+
+struct printing_source : refusing_source {
+  ~printing_source() { std::fputs("destroyed\n", stderr); }
+};
+TEST(RmmMemoryResource, CallsNothingWhenTheProcessEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  using memory = shared_stream_memory<printing_source, rmm_failures, device_accessible>;
+  auto const end = [](bool resets) {
+    rmm::cuda_device_id const device{7};
+    (void)rmm::mr::set_per_device_resource(device, memory{});
+    if (resets) (void)rmm::mr::reset_per_device_resource(device);
+    std::fputs("end\n", stderr);
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(false), testing::ExitedWithCode(0), "^end\n$");
+  EXPECT_EXIT(end(true), testing::ExitedWithCode(0), "^destroyed\nend\n$");
+}
+
+TEST(RmmMemoryResource, ServesRmmsAllocators) {
+  auto from = make();
+  rmm::mr::polymorphic_allocator<double> allocator{from};
+  double* const memory = allocator.allocate(100, stream);
+  EXPECT_EQ(from.source().counts().live, 800u);
+  EXPECT_TRUE(allocator == rmm::mr::polymorphic_allocator<double>{from});
+  EXPECT_FALSE(allocator == rmm::mr::polymorphic_allocator<double>{make()});
+  allocator.deallocate(memory, 100, stream);
+}
+
+TEST(RmmMemoryResource, ServesCcclsBuffer) {
+  auto from = make();
+  auto const live = [&] { return from.source().counts().live; };
+  {
+    ::cuda::buffer<int, device_accessible> const numbers{stream, from, 100, ::cuda::no_init};
+    EXPECT_EQ(live(), 400u);
+  }
+  EXPECT_EQ(live(), 0u);
+}
+
+/// The rest needs a GPU.
+bool has_gpu() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+/// The current device's resource, until it is destroyed.
+struct current_resource {
+  explicit current_resource(mr::any_resource<device_accessible> resource)
+      : previous{rmm::mr::set_current_device_resource(std::move(resource))} {}
+  ~current_resource() { (void)rmm::mr::set_current_device_resource(std::move(previous)); }
+  mr::any_resource<device_accessible> previous;
+};
+
+struct two_streams {
+  two_streams() {
+    for (auto& each : handles)
+      EXPECT_EQ(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking), cudaSuccess);
+  }
+  ~two_streams() {
+    for (auto const each : handles) {
+      EXPECT_EQ(cudaStreamSynchronize(each), cudaSuccess);
+      EXPECT_EQ(cudaStreamDestroy(each), cudaSuccess);
+    }
+  }
+  cudaStream_t handles[2];
+};
+
+template <class Memory>
+void expect_containers_work(Memory from) {
+  auto const& pool = from.source();
+  two_streams const streams;
+  {
+    current_resource const current{from};
+    for (cudaStream_t const each : streams.handles) {
+      ::cuda::stream_ref const on{each};
+      std::vector<int> const values{3, 1, 4, 1, 5};
+      rmm::device_uvector<int> numbers{values.size(), on};
+      ASSERT_EQ(cudaMemcpyAsync(numbers.data(), values.data(), numbers.size() * sizeof(int),
+                                cudaMemcpyDefault, each),
+                cudaSuccess);
+      EXPECT_EQ(numbers.element(4, on), 5);
+      numbers.resize(100'000, on);
+      EXPECT_EQ(numbers.element(2, on), 4);
+      rmm::device_buffer const copy{numbers.data(), 5 * sizeof(int), on};
+      double const value = 2.5;
+      rmm::device_scalar<double> const one{value, on};
+      EXPECT_EQ(one.value(on), value);
+      EXPECT_EQ(copy.size(), 20u);
+      EXPECT_GE(pool.counts().pieces_live, 3u);
+    }
+    EXPECT_THROW((rmm::device_buffer{std::size_t{1} << 50, streams.handles[0]}),
+                 rmm::out_of_memory);
+  }
+  EXPECT_EQ(pool.counts().pieces_live, 0u);
+  EXPECT_EQ(pool.counts().refused, 0u);
+  EXPECT_TRUE(pool.audit().empty());
+}
+
+TEST(RmmMemoryResourceOnAGpu, IsTheCurrentResourceOfRmmsContainers) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  expect_containers_work(rmm_device_memory{device_resource{}, cuda_streams{}});
+  expect_containers_work(rmm_managed_memory{managed_resource{}, cuda_streams{}});
+  expect_containers_work(rmm_pinned_memory{pinned_resource{}, cuda_streams{}});
+}
+
+TEST(RmmMemoryResourceOnAGpu, LiesUnderRmmsPrefetchAdaptorAndPool) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  rmm_managed_memory from{managed_resource{}, cuda_streams{}};
+  two_streams const streams;
+  {
+    rmm::mr::prefetch_resource_adaptor prefetching{from};
+    rmm::mr::pool_memory_resource pool{prefetching, 1 << 20};
+    rmm::device_uvector<int> const one{1000, streams.handles[0], pool};
+    rmm::device_uvector<int> const other{1000, streams.handles[1], prefetching};
+    EXPECT_NE(one.data(), other.data());
+  }
+  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+}
+
+#ifdef __CUDACC__
+TEST(RmmMemoryResourceOnAGpu, ServesThrustByRmmsPolicyAndVector) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  rmm_device_memory from{device_resource{}, cuda_streams{}};
+  current_resource const current{from};
+  {
+    rmm::device_vector<int> numbers(100'000, 1);
+    EXPECT_EQ(thrust::reduce(numbers.begin(), numbers.end()), 100'000);
+    two_streams const streams;
+    for (cudaStream_t const each : streams.handles) {
+      thrust::sort(rmm::exec_policy_nosync(::cuda::stream_ref{each}, from), numbers.begin(),
+                   numbers.end());
+      EXPECT_EQ(cudaStreamSynchronize(each), cudaSuccess);
+    }
+  }
+  EXPECT_GT(from.source().counts().allocations, 2u);
+  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+}
+#endif
+
+}  // namespace
+}  // namespace quarry::test
