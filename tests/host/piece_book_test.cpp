@@ -47,6 +47,20 @@ TEST(Piece, IsReadByOthersWhileItIsAUsers) {
   EXPECT_FALSE(piece_array::read(one));
 }
 
+TEST(Piece, IsASliceBlockOnlyWhileItIsInUse) {
+  piece one{};
+  one.begin = 65536;
+  one.set_asked(piece::by_no_user);  // as the links of a piece are that is alone in its list
+  EXPECT_EQ(piece_array::begin_of_slices(one), 0u) << "removed: it has no size";
+  one.set_size(65536);
+  EXPECT_EQ(piece_array::begin_of_slices(one), 65536u);
+  EXPECT_FALSE(piece_array::read(one));
+  one.set(one.get().set_aside());
+  EXPECT_EQ(piece_array::begin_of_slices(one), 0u);
+  one.set_free();
+  EXPECT_EQ(piece_array::begin_of_slices(one), 0u);
+}
+
 TEST(PieceBook, FindsNothingWhereNothingIs) {
   piece_book const none{};
   EXPECT_FALSE(none.find(0));

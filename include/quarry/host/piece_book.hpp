@@ -98,20 +98,32 @@ struct piece_array {
     return id < capacity.seen() ? begin() + id : nullptr;
   }
   [[nodiscard]] static piece_record read(piece const& one) {
+    seen_piece const found = look(one);
+    bool const is_users = found.is_in_use && found.asked <= found.state >> piece::size_shift;
+    return {is_users ? found.begin : 0, found.asked, (found.state & piece::noted_flag) != 0};
+  }
+  /// Where a piece begins that is a slice block; 0 if it is none.
+  [[nodiscard]] static std::uint64_t begin_of_slices(piece const& one) {
+    seen_piece const found = look(one);
+    return found.is_in_use && found.asked == piece::by_no_user ? found.begin : 0;
+  }
+
+ private:
+  struct seen_piece {
+    std::uint64_t begin, state;
+    bytes asked;
+    bool is_in_use;
+  };
+  [[nodiscard]] static seen_piece look(piece const& one) {
     std::uint64_t const state = one.size_.seen();
     bytes const asked = bytes{one.link_next.seen()} << 32 | one.link_prev.seen();
     std::uint64_t const at = one.begin.seen();
-    // what was removed is neither free nor set aside
-    bool const is_there = state >> piece::size_shift != 0;
-    bool const is_users = is_there && (state & (piece::free_flag | piece::aside_flag)) == 0 &&
-                          asked <= state >> piece::size_shift &&            // never by_no_user
-                          ((one.size_ ^ state) & ~piece::noted_flag) == 0;  // (V)
-    return {is_users ? at : 0, asked, (state & piece::noted_flag) != 0};
-  }
-  /// Where a piece begins that may be a slice block; 0 if it is none.
-  [[nodiscard]] static std::uint64_t begin_of_slices(piece const& one) {
-    bytes const asked = bytes{one.link_next.seen()} << 32 | one.link_prev.seen();
-    return asked == piece::by_no_user ? one.begin.seen() : 0;
+    // What was removed is neither free nor set aside, and has no size. Its links may say no_piece
+    // twice, which is by_no_user.
+    bool const is_in_use = state >> piece::size_shift != 0 &&
+                           (state & (piece::free_flag | piece::aside_flag)) == 0 &&
+                           ((one.size_ ^ state) & ~piece::noted_flag) == 0;  // (V)
+    return {at, state, asked, is_in_use};
   }
 };
 
