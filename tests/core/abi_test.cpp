@@ -11,7 +11,7 @@
 #include <typeinfo>
 
 namespace quarry::test {
-namespace {
+namespace abi_test {
 
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
@@ -27,5 +27,5 @@ TEST(Abi, IsInTheNamesThatLinkersSeeAndNotInThoseOfTheSource) {
     EXPECT_NE(name.find(TEXT(QUARRY_ABI)), std::string::npos) << name;
 }
 
-}  // namespace
+}  // namespace abi_test
 }  // namespace quarry::test

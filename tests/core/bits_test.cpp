@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace bits_test {
 
 constexpr word all = ~word{0};
 
@@ -137,5 +137,5 @@ TEST(Bits, AreWhatANaiveLoopSays) {
   }
 }
 
-}  // namespace
+}  // namespace bits_test
 }  // namespace quarry

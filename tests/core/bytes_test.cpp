@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry {
-namespace {
+namespace bytes_test {
 
 TEST(Bytes, AreWrittenInPowersOf1024) {
   EXPECT_EQ(1_KiB, bytes{1024});
@@ -16,5 +16,5 @@ TEST(Bytes, HoldMoreThan32Bits) { EXPECT_EQ(64_GiB, bytes{1} << 36); }
 
 TEST(Bytes, AreConstants) { static_assert(16_KiB == 16384); }
 
-}  // namespace
+}  // namespace bytes_test
 }  // namespace quarry

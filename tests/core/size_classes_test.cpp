@@ -8,7 +8,7 @@
 #include <random>
 
 namespace quarry {
-namespace {
+namespace size_classes_test {
 
 constexpr std::uint32_t largest = 32 * 1024 * 1024;
 
@@ -133,5 +133,5 @@ TEST(Divider, IsExactForEveryKindOfDivisor) {
   }
 }
 
-}  // namespace
+}  // namespace size_classes_test
 }  // namespace quarry

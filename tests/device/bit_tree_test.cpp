@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace bit_tree_test {
 
 constexpr std::uint32_t none = bit_tree::none;
 
@@ -359,5 +359,5 @@ TEST(BitTree, LosesNoNumberAndGivesNoneTwiceOnThreads) {
   }
 }
 
-}  // namespace
+}  // namespace bit_tree_test
 }  // namespace quarry

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace block_slots_test {
 
 TEST(SegmentRun, KeepsItsSegmentsAndChangesItsTag) {
   segment_run const none;
@@ -194,5 +194,5 @@ TEST(ClassRun, IsLockedByOneAndOnlyAsItWasSeen) {
   EXPECT_EQ(class_run::used_up(one.peek()), 2u);
 }
 
-}  // namespace
+}  // namespace block_slots_test
 }  // namespace quarry

@@ -13,7 +13,7 @@
 #include <string>
 
 namespace quarry {
-namespace {
+namespace block_test {
 
 /// A block of which no slice is back, in `generation`.
 struct owned_block {
@@ -476,5 +476,5 @@ TEST(Block, GivesEachSliceToOneThreadWhichSeesWhatItsOldOwnerDid) {
   contested.expect_free();
 }
 
-}  // namespace
+}  // namespace block_test
 }  // namespace quarry

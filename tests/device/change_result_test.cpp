@@ -7,7 +7,7 @@
 #include <string>
 
 namespace quarry {
-namespace {
+namespace change_result_test {
 
 TEST(ChangeResult, HasANameOfItsOwnForEachResult) {
   std::set<std::string> names;
@@ -22,5 +22,5 @@ TEST(ChangeResult, IsNotNamedIfItIsNone) {
   EXPECT_STREQ(name_of(static_cast<change_result>(1000)), "unknown result");
 }
 
-}  // namespace
+}  // namespace change_result_test
 }  // namespace quarry

@@ -5,7 +5,7 @@
 #include "support/graphs.hpp"
 
 namespace quarry {
-namespace {
+namespace dynamic_graph_test {
 
 using namespace test;
 
@@ -154,5 +154,5 @@ TEST(DynamicGraphOwner, RefusesMemoryThatHoldsNoVertex) {
   EXPECT_EQ(graph::bytes_for(5), 8 * sizeof(graph_vertex));
 }
 
-}  // namespace
+}  // namespace dynamic_graph_test
 }  // namespace quarry

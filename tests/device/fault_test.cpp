@@ -9,7 +9,7 @@
 #include <cstdint>
 
 namespace quarry {
-namespace {
+namespace fault_test {
 
 fault out_of_memory(bytes size) {
   fault what;
@@ -86,5 +86,5 @@ TEST(FaultLog, IsWrittenByOneLaneWhateverTheInterleaving) {
   }
 }
 
-}  // namespace
+}  // namespace fault_test
 }  // namespace quarry

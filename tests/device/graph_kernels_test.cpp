@@ -4,7 +4,7 @@
 #include "support/graphs.hpp"
 
 namespace quarry {
-namespace {
+namespace graph_kernels_test {
 
 using namespace test;
 
@@ -58,5 +58,5 @@ TYPED_TEST(GraphKernels, ExportEveryEdgeOfARandomGraphOnce) {
   }
 }
 
-}  // namespace
+}  // namespace graph_kernels_test
 }  // namespace quarry

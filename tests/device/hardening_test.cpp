@@ -11,7 +11,7 @@
 #include <set>
 
 namespace quarry {
-namespace {
+namespace hardening_test {
 
 constexpr bool has_canary = is_on(mitigation::canary);
 constexpr bool has_poison = is_on(mitigation::poison);
@@ -349,5 +349,5 @@ TYPED_TEST(Hardening, RandomStartPutsTheFirstAllocationWhereTheSeedSays) {
   EXPECT_EQ(after_a_reset.size() > 1, has_random_start);
 }
 
-}  // namespace
+}  // namespace hardening_test
 }  // namespace quarry

@@ -7,7 +7,7 @@
 #include <set>
 
 namespace quarry {
-namespace {
+namespace hash_map_test {
 
 using namespace test;
 
@@ -264,5 +264,5 @@ TYPED_TEST(HashMap, AgreesWithANaiveMapAndGivesEachValueToOneEraser) {
   }
 }
 
-}  // namespace
+}  // namespace hash_map_test
 }  // namespace quarry

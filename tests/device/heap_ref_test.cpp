@@ -7,7 +7,7 @@
 #include <set>
 
 namespace quarry {
-namespace {
+namespace heap_ref_test {
 
 constexpr heap_options small{.bytes = 4_MiB, .segment_bytes = 64_KiB};
 
@@ -496,5 +496,5 @@ TYPED_TEST(HeapRef, RefusesAHeapOfAnotherLayoutVersion) {
   EXPECT_EQ(heap.fault_count(fault_kind::wrong_version), 1u);
 }
 
-}  // namespace
+}  // namespace heap_ref_test
 }  // namespace quarry

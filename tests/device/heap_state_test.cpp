@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace heap_state_test {
 
 TEST(HeapState, HasAnEntryForEachSegmentRoundedUpToAPowerOfTwo) {
   EXPECT_EQ(heap_state::bytes_for(1), sizeof(heap_state));
@@ -196,5 +196,5 @@ TEST(HeapState, KnowsOfAFreeBlockThatNoSliceIsHandedOut) {
   EXPECT_TRUE(handed_out(state, 32_KiB).empty());
 }
 
-}  // namespace
+}  // namespace heap_state_test
 }  // namespace quarry

@@ -8,7 +8,7 @@
 #include <sstream>
 
 namespace quarry {
-namespace {
+namespace heap_test {
 
 struct allocate {
   heap_ref heap;
@@ -322,5 +322,5 @@ TEST(HeapOnTwoDevices, IsRefusedOnADeviceThatIsNotThere) {
 }
 #endif
 
-}  // namespace
+}  // namespace heap_test
 }  // namespace quarry

@@ -8,7 +8,7 @@
 #include <set>
 
 namespace quarry {
-namespace {
+namespace id_set_test {
 
 using namespace test;
 
@@ -214,5 +214,5 @@ TYPED_TEST(IdSet, AgreesWithANaiveSetUnderMixedChanges) {
   }
 }
 
-}  // namespace
+}  // namespace id_set_test
 }  // namespace quarry

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace kernel_memory_test {
 
 struct double_words {
   std::uint32_t* words;
@@ -85,5 +85,5 @@ TYPED_TEST(KernelMemory, MovesWithItsContents) {
   EXPECT_EQ(contents(third, 1)[0], 7u);
 }
 
-}  // namespace
+}  // namespace kernel_memory_test
 }  // namespace quarry::test

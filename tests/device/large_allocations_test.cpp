@@ -9,7 +9,7 @@
 #include <random>
 
 namespace quarry {
-namespace {
+namespace large_allocations_test {
 
 TEST(LargeAllocations, SayInTheTableWhichSegmentsBelongTogether) {
   auto const owner = test::small_heap(8);
@@ -70,5 +70,5 @@ TEST(LargeAllocations, NeverOverlap) {
   }
 }
 
-}  // namespace
+}  // namespace large_allocations_test
 }  // namespace quarry

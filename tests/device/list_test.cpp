@@ -4,7 +4,7 @@
 #include "support/machines.hpp"
 
 namespace quarry {
-namespace {
+namespace list_test {
 
 using namespace test;
 
@@ -106,5 +106,5 @@ TYPED_TEST(List, GivesEachElementToOneLane) {
   }
 }
 
-}  // namespace
+}  // namespace list_test
 }  // namespace quarry

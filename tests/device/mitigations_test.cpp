@@ -6,7 +6,7 @@
 #include <bit>
 
 namespace quarry {
-namespace {
+namespace mitigations_test {
 
 constexpr mitigation all[] = {mitigation::canary, mitigation::poison, mitigation::quarantine,
                               mitigation::random_start};
@@ -35,5 +35,5 @@ TEST(Mitigations, OfTheQuarantineHaveTheCanaryThatItNeeds) {
   EXPECT_TRUE(!is_on(mitigation::quarantine) || is_on(mitigation::canary));
 }
 
-}  // namespace
+}  // namespace mitigations_test
 }  // namespace quarry

@@ -6,7 +6,7 @@
 #include <string_view>
 
 namespace quarry {
-namespace {
+namespace orders_test {
 
 constexpr std::string_view chosen = QUARRY_MUTANT;
 
@@ -43,5 +43,5 @@ TEST(Orders, OfFencedStoresReleaseOnTheCpu) {
   EXPECT_EQ(simt::fenced_acq_rel, simt::acq_rel);
 }
 
-}  // namespace
+}  // namespace orders_test
 }  // namespace quarry

@@ -6,7 +6,7 @@
 #include "support/machines.hpp"
 
 namespace quarry {
-namespace {
+namespace replace_malloc_test {
 
 constexpr heap_options small{.bytes = 1_MiB, .segment_bytes = 64_KiB};
 
@@ -223,5 +223,5 @@ TEST_F(ReplaceMalloc, ReportsAFileThatFailsWithAllFilesAbleToFree) {
   test::expect_sound_and_empty(heap_);
 }
 
-}  // namespace
+}  // namespace replace_malloc_test
 }  // namespace quarry

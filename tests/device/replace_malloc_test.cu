@@ -8,7 +8,7 @@
 #include "support/machines.hpp"
 
 namespace quarry {
-namespace {
+namespace replace_malloc_test {
 
 constexpr unsigned lanes = 128;
 
@@ -190,5 +190,5 @@ TEST_F(ReplaceMallocInKernels, KnowsWhosePointersAreWhateverTheOrder) {
   }
 }
 
-}  // namespace
+}  // namespace replace_malloc_test
 }  // namespace quarry

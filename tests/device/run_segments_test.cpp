@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace run_segments_test {
 
 constexpr std::uint32_t half = 32 * 1024;
 
@@ -119,5 +119,5 @@ TEST(RunSegments, GivesBackExactlyWhatWasNotHandedOut) {
   }
 }
 
-}  // namespace
+}  // namespace run_segments_test
 }  // namespace quarry

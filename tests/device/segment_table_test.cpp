@@ -12,7 +12,7 @@
 #include <string>
 
 namespace quarry {
-namespace {
+namespace segment_table_test {
 
 TEST(SegmentUse, IsOneOfFourKinds) {
   EXPECT_TRUE(segment_use{}.is_free()) << "zeroed memory";
@@ -254,5 +254,5 @@ TEST(SegmentEntry, LetsWhoReservesABlockSeeWhatItsReleaserDid) {
   }
 }
 
-}  // namespace
+}  // namespace segment_table_test
 }  // namespace quarry

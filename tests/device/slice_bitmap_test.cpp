@@ -12,7 +12,7 @@
 #include <random>
 
 namespace quarry {
-namespace {
+namespace slice_bitmap_test {
 
 TEST(SliceWord, GivesWhatItWasBeforeARelease) {
   word bits = 0b0100;
@@ -88,5 +88,5 @@ TEST(SliceWord, GivesEachSliceToOneLaneOnThreads) {
   EXPECT_TRUE(contested.is_whole());
 }
 
-}  // namespace
+}  // namespace slice_bitmap_test
 }  // namespace quarry

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace slice_claim_test {
 
 constexpr std::uint32_t some_tries = 8;
 
@@ -166,5 +166,5 @@ TEST(SliceClaim, FindsNothingAndLosesNothingWhileTheBitsOfAnAnnouncedReleaseAreO
   EXPECT_EQ(a.claim(2).value, 0b11u);
 }
 
-}  // namespace
+}  // namespace slice_claim_test
 }  // namespace quarry

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace slice_return_test {
 
 /// A heap of one segment, every slice of which is handed out.
 struct full_segment {
@@ -217,5 +217,5 @@ TEST(SliceReturn, GivesTheSegmentBackWithItsLastSliceInWhateverOrderTheyCome) {
   }
 }
 
-}  // namespace
+}  // namespace slice_return_test
 }  // namespace quarry

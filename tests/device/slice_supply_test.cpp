@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace slice_supply_test {
 
 constexpr std::uint32_t half = 32 * 1024;
 
@@ -364,5 +364,5 @@ TEST(SliceSupply, RefusesNothingWhileSegmentsAreOnTheirWayBack) {
   }
 }
 
-}  // namespace
+}  // namespace slice_supply_test
 }  // namespace quarry

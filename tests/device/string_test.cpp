@@ -7,7 +7,7 @@
 #include <string_view>
 
 namespace quarry {
-namespace {
+namespace string_test {
 
 using namespace test;
 
@@ -144,5 +144,5 @@ TYPED_TEST(String, AgreesWithTheStandardStringOnAppendAndOrder) {
   }
 }
 
-}  // namespace
+}  // namespace string_test
 }  // namespace quarry

@@ -4,7 +4,7 @@
 #include "support/machines.hpp"
 
 namespace quarry {
-namespace {
+namespace vector_test {
 
 using namespace test;
 
@@ -222,5 +222,5 @@ TYPED_TEST(SharedVector, RefusesWhatThereIsNoMemoryForAndHasNoGaps) {
   }
 }
 
-}  // namespace
+}  // namespace vector_test
 }  // namespace quarry

@@ -26,7 +26,7 @@
 #include <memory>
 
 namespace quarry::test {
-namespace {
+namespace adaptors_test {
 
 /// A GPU's memory, as far as its place tells.
 struct placed_resource {
@@ -138,5 +138,5 @@ TEST(Adaptors, OfMemoryThatTheHostCannotTouchHaveNoRedZones) {
                bad_argument);
 }
 
-}  // namespace
+}  // namespace adaptors_test
 }  // namespace quarry::test

@@ -13,7 +13,7 @@
 #endif
 
 namespace quarry::test {
-namespace {
+namespace advised_resource_test {
 
 advised_resource<file_resource> make_file() {
   return {file_resource{testing::TempDir()},
@@ -113,5 +113,5 @@ TEST(AdvisedResource, BringsManagedMemoryInTheDefaultStreamOfThePlace) {
 }
 #endif
 
-}  // namespace
+}  // namespace advised_resource_test
 }  // namespace quarry::test

@@ -7,7 +7,7 @@
 #include "quarry/host/simulated_resource.hpp"
 
 namespace quarry::test {
-namespace {
+namespace aligned_resource_test {
 
 aligned_resource<host_resource> make() { return {host_resource{}, 16}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
@@ -52,5 +52,5 @@ TEST(AlignedResource, PassesStreamsOn) {
                                       "deallocate 164 on 0", "deallocate_sync 264"}));
 }
 
-}  // namespace
+}  // namespace aligned_resource_test
 }  // namespace quarry::test

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 namespace quarry::test {
-namespace {
+namespace allocation_log_test {
 
 using action = allocation_log::action;
 
@@ -126,5 +126,5 @@ TEST(AllocationLog, WritesTheLinesOfTwoThreadsWhole) {
   }
 }
 
-}  // namespace
+}  // namespace allocation_log_test
 }  // namespace quarry::test

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 namespace quarry::test {
-namespace {
+namespace allocator_description_test {
 
 using namespace quarry::literals;
 
@@ -316,5 +316,5 @@ TEST_F(AllocatorDescription, RefusesOrMakesWhateverTheTextIs) {
   EXPECT_EQ(allocators::names(), (std::vector<std::string>{"HOST"}));
 }
 
-}  // namespace
+}  // namespace allocator_description_test
 }  // namespace quarry::test

@@ -16,7 +16,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace allocators_test {
 
 using namespace quarry::literals;
 
@@ -443,5 +443,5 @@ TEST_F(Allocators, AgreeWithAModel) {
   EXPECT_EQ(fields.counts().refused + host.counts().refused, 0u);
 }
 
-}  // namespace
+}  // namespace allocators_test
 }  // namespace quarry::test

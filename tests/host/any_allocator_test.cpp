@@ -19,7 +19,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace any_allocator_test {
 
 using namespace quarry::literals;
 
@@ -416,5 +416,5 @@ TEST(AnyAllocator, ThreadsTakeTurns) {
   EXPECT_EQ(other.handle.counts().allocations, 0u);
 }
 
-}  // namespace
+}  // namespace any_allocator_test
 }  // namespace quarry::test

@@ -8,7 +8,7 @@
 #include "quarry/host/slots_resource.hpp"
 
 namespace quarry::test {
-namespace {
+namespace any_resource_test {
 
 any_resource make() { return any_resource{host_resource{}}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
@@ -57,5 +57,5 @@ TEST(AnyResource, LetsItsPoolWaitForTheResource) {
   EXPECT_EQ(count, 1);
 }
 
-}  // namespace
+}  // namespace any_resource_test
 }  // namespace quarry::test

@@ -8,7 +8,7 @@
 #include <set>
 
 namespace quarry::test {
-namespace {
+namespace aside_lists_test {
 
 struct AsideLists : testing::Test {
   piece_table table;
@@ -113,5 +113,5 @@ TEST_F(AsideLists, AgreeWithAMultisetOfSizes) {
   EXPECT_EQ(lists.count(), held.size());
 }
 
-}  // namespace
+}  // namespace aside_lists_test
 }  // namespace quarry::test

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace begin_table_test {
 
 /// A table, and what its pieces would know.
 class BeginTable : public testing::Test {
@@ -242,5 +242,5 @@ TEST_F(BeginTable, ShowsOtherThreadsASizeThatWasThere) {
   other.join();
 }
 
-}  // namespace
+}  // namespace begin_table_test
 }  // namespace quarry::test

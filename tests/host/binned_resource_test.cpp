@@ -6,7 +6,7 @@
 #include "quarry/host/simulated_resource.hpp"
 
 namespace quarry::test {
-namespace {
+namespace binned_resource_test {
 
 using bins = binned_resource<host_resource, host_resource>;
 bins make() {
@@ -66,5 +66,5 @@ TEST(BinnedResource, RefusesBinsThatAreNoPowersOfTwo) {
   }
 }
 
-}  // namespace
+}  // namespace binned_resource_test
 }  // namespace quarry::test

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace block_source_test {
 
 using namespace quarry::literals;
 
@@ -91,5 +91,5 @@ TEST(BlockSource, GivesABlockBackThatCannotBeSettled) {
   EXPECT_EQ(one.source.given(), 1u);
 }
 
-}  // namespace
+}  // namespace block_source_test
 }  // namespace quarry::test

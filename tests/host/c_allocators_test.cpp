@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace c_allocators_test {
 
 bool says(char const* words) {
   return std::string{quarry_last_error()}.find(words) != std::string::npos;
@@ -166,5 +166,5 @@ TEST_F(CAllocators, ServeThreads) {
   for (auto& each : all) each.join();
 }
 
-}  // namespace
+}  // namespace c_allocators_test
 }  // namespace quarry::test

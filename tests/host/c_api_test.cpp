@@ -17,7 +17,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace c_api_test {
 
 struct CApi : testing::Test {
   quarry_pool* pool = nullptr;
@@ -367,5 +367,5 @@ TEST(CApiStreamPool, ServesAStreamAgainOnTheGpu) {
   EXPECT_EQ(quarry_stream_pool_destroy(pool), QUARRY_DESTROYED);
 }
 
-}  // namespace
+}  // namespace c_api_test
 }  // namespace quarry::test

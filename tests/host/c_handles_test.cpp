@@ -17,7 +17,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace c_handles_test {
 
 // Every call that takes a handle, with `handle` for it, whatever that is.
 struct handle_call {
@@ -313,5 +313,5 @@ TEST_F(CHandles, AChildOfForkMakesUsesAndDestroysHandlesWhileThreadsUseThem) {
   alarm(0);
 }
 
-}  // namespace
+}  // namespace c_handles_test
 }  // namespace quarry::test

@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 
 namespace quarry::test {
-namespace {
+namespace callback_resource_test {
 
 callback_resource make() {
   return {[](bytes size, bytes alignment) {
@@ -110,5 +110,5 @@ TEST(CallbackResource, IsRefusedHostMemoryThatItSaysIsAGpus) {
   }
 }
 
-}  // namespace
+}  // namespace callback_resource_test
 }  // namespace quarry::test

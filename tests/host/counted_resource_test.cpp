@@ -6,7 +6,7 @@
 #include "quarry/host/host_resource.hpp"
 
 namespace quarry::test {
-namespace {
+namespace counted_resource_test {
 
 counted_resource<host_resource> make() { return counted_resource<host_resource>{host_resource{}}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
@@ -57,5 +57,5 @@ TEST(CountedResource, PassesStreamsOn) {
   EXPECT_EQ(from.counts().live, 0);
 }
 
-}  // namespace
+}  // namespace counted_resource_test
 }  // namespace quarry::test

@@ -10,7 +10,7 @@
 #endif
 
 namespace quarry::test {
-namespace {
+namespace cuda_async_pool_test {
 
 cuda_async_view make_default() { return cuda_async_view::default_pool(); }
 cuda_async_pool make_device() { return cuda_async_pool{{.first = 1_MiB}}; }
@@ -234,5 +234,5 @@ TEST(CudaAsyncPool, IsAResourceOfCcclsByValue) {
 }
 #endif
 
-}  // namespace
+}  // namespace cuda_async_pool_test
 }  // namespace quarry::test

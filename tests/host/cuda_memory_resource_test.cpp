@@ -25,7 +25,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace cuda_memory_resource_test {
 
 namespace mr = ::cuda::mr;
 using ::cuda::stream_ref;
@@ -448,6 +448,6 @@ TEST(CudaMemoryResource, FailsOnAGpuAsItsCallersExpect) {
 }
 #endif
 
-}  // namespace
+}  // namespace cuda_memory_resource_test
 }  // namespace quarry::test
 #endif

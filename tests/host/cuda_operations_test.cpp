@@ -15,7 +15,7 @@
 #endif
 
 namespace quarry::test {
-namespace {
+namespace cuda_operations_test {
 
 using namespace quarry::literals;
 
@@ -141,5 +141,5 @@ TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheSourceUntilItIsCopied) {
 }
 #endif
 
-}  // namespace
+}  // namespace cuda_operations_test
 }  // namespace quarry::test

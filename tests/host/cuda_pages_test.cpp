@@ -9,7 +9,7 @@
 #endif
 
 namespace quarry::test {
-namespace {
+namespace cuda_pages_test {
 
 /// Nothing where there is no GPU.
 std::unique_ptr<cuda_pages> make_pages() {
@@ -110,5 +110,5 @@ TEST(CudaPages, LoseNothingWhenTheGpuHasNoMore) {
 }
 #endif
 
-}  // namespace
+}  // namespace cuda_pages_test
 }  // namespace quarry::test

@@ -4,7 +4,7 @@
 #include "conformance/resources.hpp"
 
 namespace quarry::test {
-namespace {
+namespace cuda_resources_test {
 
 device_resource make_device() { return device_resource{0}; }
 stream_ordered_resource make_stream_ordered() { return stream_ordered_resource{nullptr, 0}; }
@@ -40,5 +40,5 @@ TEST(CudaResources, RefuseMoreThan256BytesOfAlignment) {
   }
 }
 
-}  // namespace
+}  // namespace cuda_resources_test
 }  // namespace quarry::test

@@ -13,7 +13,7 @@
 #endif
 
 namespace quarry::test {
-namespace {
+namespace cuda_streams_test {
 
 using device_pool = stream_pool<device_resource, cuda_streams>;
 
@@ -280,5 +280,5 @@ TEST(CudaStreams, GrowsWhileAStreamIsBeingCaptured) {
 }
 #endif
 
-}  // namespace
+}  // namespace cuda_streams_test
 }  // namespace quarry::test

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace directory_test {
 
 // where no pool of this program has anything
 constexpr std::uint64_t somewhere = std::uint64_t{3} << 44;
@@ -113,5 +113,5 @@ TEST(Directory, FindsWhatStaysWhileOthersComeAndGo) {
   EXPECT_TRUE(books_at(somewhere).empty());
 }
 
-}  // namespace
+}  // namespace directory_test
 }  // namespace quarry::test

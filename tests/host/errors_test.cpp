@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace errors_test {
 
 TEST(Errors, AreOfTheStandardsKindAndOfOurs) {
   EXPECT_THROW((throw out_of_memory{"pool", 7, "it is full"}), std::bad_alloc);
@@ -24,5 +24,5 @@ TEST(Errors, SayWhoWhatAndWhy) {
   EXPECT_STREQ((resource_failed{"open", "no such file"}.what()), "open: no such file");
 }
 
-}  // namespace
+}  // namespace errors_test
 }  // namespace quarry::test

@@ -11,7 +11,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace {
+namespace field_test {
 
 using namespace quarry::literals;
 
@@ -136,5 +136,5 @@ TEST(PagedField, AgreesWithAVector) {
   }
 }
 
-}  // namespace
+}  // namespace field_test
 }  // namespace quarry::test

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 namespace quarry::test {
-namespace {
+namespace file_resource_test {
 
 file_resource make() { return file_resource{std::filesystem::temp_directory_path().string()}; }
 
@@ -31,5 +31,5 @@ TEST(FileResource, LeavesNoFileBehind) {
   std::filesystem::remove(directory);
 }
 
-}  // namespace
+}  // namespace file_resource_test
 }  // namespace quarry::test

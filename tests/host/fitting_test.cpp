@@ -7,7 +7,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace {
+namespace fitting_test {
 
 template <class Strategy>
 struct Fitting : testing::Test {
@@ -214,5 +214,5 @@ TEST(SegregatedFit, FindsAPieceOfAnySizeIfOneIsAThirtySecondLarger) {
   }
 }
 
-}  // namespace
+}  // namespace fitting_test
 }  // namespace quarry::test

@@ -6,7 +6,7 @@
 #include "quarry/host/simulated_resource.hpp"
 
 namespace quarry::test {
-namespace {
+namespace fixed_size_resource_test {
 
 fixed_size_resource<host_resource> make() { return {host_resource{}, 100'000, 8, 64}; }
 using all = testing::Types<alone<&make, true>>;
@@ -59,5 +59,5 @@ TEST(FixedSizeResource, IsAsItWasWhenItsUpstreamFails) {
   EXPECT_EQ(from.allocate(16, 16), all_of_it[30]);
 }
 
-}  // namespace
+}  // namespace fixed_size_resource_test
 }  // namespace quarry::test

@@ -7,7 +7,7 @@
 #include <set>
 
 namespace quarry::test {
-namespace {
+namespace free_index_test {
 
 template <class Index>
 struct FreeIndex : testing::Test {
@@ -68,5 +68,5 @@ TYPED_TEST(FreeIndex, AgreesWithAMultisetOfSizes) {
   }
 }
 
-}  // namespace
+}  // namespace free_index_test
 }  // namespace quarry::test

@@ -6,7 +6,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace {
+namespace growth_policy_test {
 
 TEST(GrowthPolicy, ExactTakesWhatIsNeeded) {
   auto const policy = growth_policy::exact();
@@ -63,5 +63,5 @@ TEST(GrowthPolicy, AlwaysGivesRoomEnoughAndIsStable) {
   }
 }
 
-}  // namespace
+}  // namespace growth_policy_test
 }  // namespace quarry::test

@@ -19,7 +19,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace held_at_fork_test {
 
 using shared_pool = synchronized_resource<pool<host_resource>>;
 
@@ -188,5 +188,5 @@ TEST(HeldAtFork, AChildGivesBackToArenasThatItsThreadHasNot) {
   arenas.deallocate(passed);
 }
 
-}  // namespace
+}  // namespace held_at_fork_test
 }  // namespace quarry::test

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace heuristic_test {
 
 constexpr pool_state some{.held = 1000,
                           .releasable = 500,
@@ -240,5 +240,5 @@ TEST_F(ruled_pools, OfSeveralThreadsAreAskedEach) {
   EXPECT_EQ(asked, 2000);
 }
 
-}  // namespace
+}  // namespace heuristic_test
 }  // namespace quarry::test

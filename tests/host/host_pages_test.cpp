@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace host_pages_test {
 
 constexpr bytes page = bytes{64} << 10;
 unsigned char* at(std::uint64_t address) { return reinterpret_cast<unsigned char*>(address); }
@@ -36,5 +36,5 @@ TEST(HostPages, RefuseMoreAddressesThanThereAre) {
   EXPECT_THROW((void)host_pages{page}.reserve(bytes{1} << 60), out_of_memory);
 }
 
-}  // namespace
+}  // namespace host_pages_test
 }  // namespace quarry::test

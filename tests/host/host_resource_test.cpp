@@ -4,7 +4,7 @@
 #include "conformance/resources.hpp"
 
 namespace quarry::test {
-namespace {
+namespace host_resource_test {
 
 host_resource make() { return {}; }
 
@@ -17,5 +17,5 @@ TEST(NullResource, HasNoMemory) {
   EXPECT_THROW((void)null_resource{}.allocate(1, 16), out_of_memory);
 }
 
-}  // namespace
+}  // namespace host_resource_test
 }  // namespace quarry::test

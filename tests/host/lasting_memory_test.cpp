@@ -7,7 +7,7 @@
 #include <new>
 
 namespace quarry::test {
-namespace {
+namespace lasting_memory_test {
 
 TEST(LastingMemory, IsOfZerosAndStaysReadableOnceItIsGivenBack) {
   auto* const one = static_cast<unsigned char*>(lasting_allocate(lasting_use::slots, 10'000));
@@ -52,5 +52,5 @@ TEST(LastingMemory, RoundsUpByAnEighthAtMost) {
   }
 }
 
-}  // namespace
+}  // namespace lasting_memory_test
 }  // namespace quarry::test

@@ -6,7 +6,7 @@
 #include "quarry/host/host_resource.hpp"
 
 namespace quarry::test {
-namespace {
+namespace limited_resource_test {
 
 limited_resource<host_resource> make() { return {host_resource{}, 1_GiB}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
@@ -38,5 +38,5 @@ TEST(LimitedResource, PassesStreamsOn) {
   EXPECT_THROW((void)from.allocate_sync(1001, 16), out_of_memory);
 }
 
-}  // namespace
+}  // namespace limited_resource_test
 }  // namespace quarry::test

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace locked_stream_pool_test {
 
 using source = locked_stream_pool<limited_resource<host_resource>, immediate_streams>;
 static_assert(takes_stream_calls<source, cuda_stream>);
@@ -107,5 +107,5 @@ TEST(LockedStreamPool, GivesNothingThatCannotBeWaitedFor) {
   EXPECT_EQ(from.counts().pieces_live, 0u);
 }
 
-}  // namespace
+}  // namespace locked_stream_pool_test
 }  // namespace quarry::test

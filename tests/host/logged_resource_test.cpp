@@ -12,7 +12,7 @@
 #include <sstream>
 
 namespace quarry::test {
-namespace {
+namespace logged_resource_test {
 
 logged_resource<host_resource> make() {
   static std::ostringstream text;
@@ -155,5 +155,5 @@ TEST(LoggedResource, WritesAnOrderThatCanBeReplayed) {
   EXPECT_TRUE(sizes.empty());
 }
 
-}  // namespace
+}  // namespace logged_resource_test
 }  // namespace quarry::test

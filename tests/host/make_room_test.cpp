@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace make_room_test {
 
 TEST(MakeRoom, CopiesAVectorThatGrowsOneByOneAFewTimes) {
   std::vector<int> numbers;
@@ -35,5 +35,5 @@ TEST(MakeRoom, GivesAsMuchAsIsAskedForAndNeverTakesAny) {
   EXPECT_EQ(numbers.data(), before);
 }
 
-}  // namespace
+}  // namespace make_room_test
 }  // namespace quarry::test

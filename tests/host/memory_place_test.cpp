@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace memory_place_test {
 
 struct of_a_device : host_resource {
   [[nodiscard]] memory_place place() const { return {memory_kind::device, 3}; }
@@ -52,5 +52,5 @@ TEST(MemoryPlace, TellsWhatTheHostMustNotTouch) {
   static_assert(simulated<simulated_resource> && !simulated<host_resource>);
 }
 
-}  // namespace
+}  // namespace memory_place_test
 }  // namespace quarry::test

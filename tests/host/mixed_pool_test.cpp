@@ -13,7 +13,7 @@
 #include <utility>
 
 namespace quarry::test {
-namespace {
+namespace mixed_pool_test {
 
 using host_mixed = mixed_pool<host_resource>;
 using simulated_mixed = mixed_pool<simulated_resource>;
@@ -232,5 +232,5 @@ TEST(MixedPool, ServesARuleThatUsesIt) {
   }
 }
 
-}  // namespace
+}  // namespace mixed_pool_test
 }  // namespace quarry::test

@@ -8,7 +8,7 @@
 #include <cstring>
 
 namespace quarry::test {
-namespace {
+namespace monotonic_resource_test {
 
 monotonic_resource<host_resource> make() { return {host_resource{}, 64_KiB}; }
 using all = testing::Types<alone<&make, true>>;
@@ -55,5 +55,5 @@ TEST(MonotonicResource, IsAsItWasWhenItsUpstreamFails) {
   EXPECT_EQ(from.allocate(500, 16), one);
 }
 
-}  // namespace
+}  // namespace monotonic_resource_test
 }  // namespace quarry::test

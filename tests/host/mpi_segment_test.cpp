@@ -13,7 +13,7 @@
 #include <optional>
 
 namespace quarry::test {
-namespace {
+namespace mpi_segment_test {
 
 using namespace quarry::literals;
 
@@ -171,7 +171,7 @@ TEST(MpiSegment, CommunicatorsOfHalvesHaveSegmentsOfTheirOwn) {
   MPI_Comm_free(&half);
 }
 
-}  // namespace
+}  // namespace mpi_segment_test
 }  // namespace quarry::test
 
 int main(int count, char** arguments) {

@@ -4,7 +4,7 @@
 #include "conformance/resources.hpp"
 
 namespace quarry::test {
-namespace {
+namespace numa_resource_test {
 
 /// Skipped where the system does not let a process choose.
 numa_resource make_node() {
@@ -32,5 +32,5 @@ TEST(NumaResource, RefusesMoreThanAPageOfAlignment) {
   }
 }
 
-}  // namespace
+}  // namespace numa_resource_test
 }  // namespace quarry::test

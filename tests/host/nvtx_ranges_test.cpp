@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace nvtx_ranges_test {
 
 /// What a tool sees is the tool's; that ranges are begun and ended in pairs is checked by
 /// RangedResource.
@@ -22,6 +22,6 @@ TEST(NvtxRanges, LeaveTheResourceAsItIsWhileNoToolLooks) {
   from.deallocate(other, 100, 64);
 }
 
-}  // namespace
+}  // namespace nvtx_ranges_test
 }  // namespace quarry::test
 #endif

@@ -20,7 +20,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace {
+namespace operations_test {
 
 using namespace quarry::literals;
 
@@ -243,5 +243,5 @@ TEST_F(Operations, AgreeWithArrays) {
     EXPECT_EQ(std::memcmp(each.memory, each.model.data(), each.model.size()), 0);
 }
 
-}  // namespace
+}  // namespace operations_test
 }  // namespace quarry::test

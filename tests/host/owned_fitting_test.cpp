@@ -7,7 +7,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace {
+namespace owned_fitting_test {
 
 using sizes = fitting<segregated_fit>::sizes;
 constexpr std::uint64_t base = 1 << 20;
@@ -128,5 +128,5 @@ TEST(OwnedFitting, AgreesWithAMapOfBytesAndOwners) {
   }
 }
 
-}  // namespace
+}  // namespace owned_fitting_test
 }  // namespace quarry::test

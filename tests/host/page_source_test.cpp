@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace page_source_test {
 
 struct throws_when_unmapping : simulated_pages {
   using simulated_pages::simulated_pages;
@@ -19,5 +19,5 @@ TEST(PageSource, IsWhatMapsAndMovesAndUnmapsWithoutThrowing) {
   EXPECT_FALSE(page_source<int>);
 }
 
-}  // namespace
+}  // namespace page_source_test
 }  // namespace quarry::test

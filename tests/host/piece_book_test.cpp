@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace piece_book_test {
 
 // What a book finds of a table's pieces is tested with the table: pieces_test.cpp.
 
@@ -69,5 +69,5 @@ TEST(PieceBook, FindsNothingWhereNothingIs) {
   none.for_each([](piece_record const&) { ADD_FAILURE(); });
 }
 
-}  // namespace
+}  // namespace piece_book_test
 }  // namespace quarry::test

@@ -7,7 +7,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace {
+namespace pieces_test {
 
 TEST(PieceTable, SplitsAndMergesAPiece) {
   piece_table table;
@@ -129,5 +129,5 @@ TEST(PieceTable, StaysSmallWhenFewPiecesLive) {
   EXPECT_LE(table.footprint(), 3 * 4096u) << "a page for each of book, pieces and slots";
 }
 
-}  // namespace
+}  // namespace pieces_test
 }  // namespace quarry::test

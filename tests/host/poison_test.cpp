@@ -27,7 +27,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace poison_test {
 
 using host_pool = pool<host_resource>;
 
@@ -173,5 +173,5 @@ TEST(PoisonDeathTest, FindsUseAfterFreeInAStitchedPool) {
 }
 #endif
 
-}  // namespace
+}  // namespace poison_test
 }  // namespace quarry::test

@@ -20,7 +20,7 @@
 #endif
 
 namespace quarry::test {
-namespace {
+namespace pool_growth_test {
 
 using namespace quarry::literals;
 
@@ -256,5 +256,5 @@ TEST(PoolCounts, BookkeepingIsWhatBecomesResident) {
 }
 #endif
 
-}  // namespace
+}  // namespace pool_growth_test
 }  // namespace quarry::test

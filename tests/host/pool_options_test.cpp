@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace pool_options_test {
 
 using namespace quarry::literals;
 
@@ -26,5 +26,5 @@ TEST(PoolOptions, AreRefusedIfTheyMakeNoPool) {
     EXPECT_THROW((void)checked(wrong), bad_argument);
 }
 
-}  // namespace
+}  // namespace pool_options_test
 }  // namespace quarry::test

@@ -10,7 +10,7 @@
 #include <string>
 
 namespace quarry::test {
-namespace {
+namespace pool_test {
 
 using namespace quarry::literals;
 
@@ -339,5 +339,5 @@ TEST(Pool, ServesALargeOddSizeAgainWithoutMerging) {
   EXPECT_TRUE(from.audit().empty());
 }
 
-}  // namespace
+}  // namespace pool_test
 }  // namespace quarry::test

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 namespace quarry::test {
-namespace {
+namespace process_state_test {
 
 TEST(ProcessState, IsASymbolThatThisProgramExports) {
   EXPECT_EQ(dlsym(RTLD_DEFAULT, QUARRY_PROCESS_STATE), &process_wide);
@@ -35,5 +35,5 @@ TEST(ProcessState, IsWhatLookUpsOfThisProgramRead) {
   EXPECT_NE(process_wide.lives.load(), 0u);
 }
 
-}  // namespace
+}  // namespace process_state_test
 }  // namespace quarry::test

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace published_heuristics_test {
 
 using namespace quarry::literals;
 
@@ -104,5 +104,5 @@ TEST(PublishedHeuristics, EndEvenWithLessThanAllOfThePoolReleasable) {
   }
 }
 
-}  // namespace
+}  // namespace published_heuristics_test
 }  // namespace quarry::test

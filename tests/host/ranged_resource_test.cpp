@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace ranged_resource_test {
 
 /// Writes down what a profiler would show.
 struct recorded_ranges {
@@ -63,5 +63,5 @@ TEST(RangedResource, PassesStreamsOn) {
   EXPECT_EQ(*ranges.depth, 0);
 }
 
-}  // namespace
+}  // namespace ranged_resource_test
 }  // namespace quarry::test

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace red_zone_test {
 
 using host_pool = pool<host_resource>;
 
@@ -99,5 +99,5 @@ TEST(RedZone, AnExceptionOfTheReportEndsWithIt) {
 }
 #endif
 
-}  // namespace
+}  // namespace red_zone_test
 }  // namespace quarry::test

@@ -19,7 +19,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace registry_report_test {
 
 using host_pool = pool<host_resource>;
 
@@ -95,13 +95,13 @@ TEST_F(Report, HasItsFirstBacktraceWhenThePoolIsMade) {
   EXPECT_EQ(backtraces, made);
 }
 
-}  // namespace
+}  // namespace registry_report_test
 }  // namespace quarry::test
 
 // In place of the C library's.
 extern "C" char** backtrace_symbols(void* const*, int count) {
-  ++quarry::test::symbols_asked_for;
-  quarry::test::make_a_pool_in_another_thread();
+  ++quarry::test::registry_report_test::symbols_asked_for;
+  quarry::test::registry_report_test::make_a_pool_in_another_thread();
   static constexpr char text[] = "a frame's symbol";
   auto const all = static_cast<std::size_t>(count);
   auto* const result = static_cast<char**>(std::malloc(all * sizeof(char*) + sizeof text));
@@ -110,7 +110,7 @@ extern "C" char** backtrace_symbols(void* const*, int count) {
   return result;
 }
 extern "C" int backtrace(void** frames, int most) {
-  ++quarry::test::backtraces;
+  ++quarry::test::registry_report_test::backtraces;
   int count = 0;
   while (count < most && count < 3) frames[count++] = __builtin_return_address(0);
   return count;

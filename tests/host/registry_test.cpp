@@ -18,7 +18,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace registry_test {
 
 using namespace quarry::literals;
 
@@ -294,5 +294,5 @@ TEST(Registry, ServesTheChildOfAForkWhileOtherThreadsAllocate) {
 }
 #endif
 
-}  // namespace
+}  // namespace registry_test
 }  // namespace quarry::test

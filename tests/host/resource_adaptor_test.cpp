@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace resource_adaptor_test {
 
 /// Passes on, and counts the calls.
 template <class Upstream>
@@ -62,5 +62,5 @@ TEST(ResourceAdaptor, PassesPlainCallsOn) {
   EXPECT_EQ(from.calls, 4);
 }
 
-}  // namespace
+}  // namespace resource_adaptor_test
 }  // namespace quarry::test

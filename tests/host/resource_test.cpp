@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace resource_test {
 
 struct whole {
   void* allocate(bytes, bytes) { return nullptr; }
@@ -30,5 +30,5 @@ TEST(MemoryResource, IsWhatAllocatesAndFreesWithoutThrowing) {
   EXPECT_FALSE(memory_resource<int>);
 }
 
-}  // namespace
+}  // namespace resource_test
 }  // namespace quarry::test

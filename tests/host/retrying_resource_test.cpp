@@ -7,7 +7,7 @@
 #include "quarry/host/simulated_resource.hpp"
 
 namespace quarry::test {
-namespace {
+namespace retrying_resource_test {
 
 struct refusing_source {
   refusing_source() = default;
@@ -51,5 +51,5 @@ TEST(RetryingResource, PassesStreamsOn) {
   EXPECT_EQ(*calls, 3);
 }
 
-}  // namespace
+}  // namespace retrying_resource_test
 }  // namespace quarry::test

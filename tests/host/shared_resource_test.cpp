@@ -14,7 +14,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace {
+namespace shared_resource_test {
 
 /// A name that no other process has.
 std::string fresh_name() {
@@ -242,5 +242,5 @@ TEST(SharedResource, AgreesWithAMapOfNames) {
   }
 }
 
-}  // namespace
+}  // namespace shared_resource_test
 }  // namespace quarry::test

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace simulated_pages_test {
 
 TEST(SimulatedPages, RememberWhereEachPageIs) {
   simulated_pages pages{4096};
@@ -29,5 +29,5 @@ TEST(SimulatedPages, CountMistakesAndRefuseMoreThanTheirLimit) {
   EXPECT_EQ(pages.mistakes(), 2u);
 }
 
-}  // namespace
+}  // namespace simulated_pages_test
 }  // namespace quarry::test

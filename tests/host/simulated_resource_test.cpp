@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace simulated_resource_test {
 
 TEST(SimulatedResource, GivesAddressesThatDoNotTouch) {
   simulated_resource from;
@@ -29,5 +29,5 @@ TEST(SimulatedResource, GivesNoMoreThanItsLimit) {
   EXPECT_THROW((void)from.allocate(1, 16), out_of_memory);
 }
 
-}  // namespace
+}  // namespace simulated_resource_test
 }  // namespace quarry::test

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace slice_block_test {
 
 constexpr std::uint64_t begin = std::uint64_t{5} << 32;
 
@@ -171,5 +171,5 @@ TEST(SliceDirectory, HasABlockForItsGranuleOnly) {
   lasting_deallocate(lasting_use::slice_roots, &all, sizeof(slice_directory));
 }
 
-}  // namespace
+}  // namespace slice_block_test
 }  // namespace quarry::test

@@ -14,7 +14,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace slices_test {
 
 using namespace quarry::literals;
 
@@ -439,5 +439,5 @@ TEST(SlicesOfAPool, LieInMemoryThatNobodyTouches) {
   EXPECT_TRUE(from.audit().empty());
 }
 
-}  // namespace
+}  // namespace slices_test
 }  // namespace quarry::test

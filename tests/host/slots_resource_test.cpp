@@ -6,7 +6,7 @@
 #include "quarry/host/simulated_resource.hpp"
 
 namespace quarry::test {
-namespace {
+namespace slots_resource_test {
 
 slots_resource<host_resource> make_slots() { return {host_resource{}, 8}; }
 using all = testing::Types<alone<&make_slots, true>, pooled<&make_slots, true, fast_fit>>;
@@ -56,5 +56,5 @@ TEST(SlotsResource, RefusesNoSlots) {
   EXPECT_THROW((slots_resource<host_resource>{host_resource{}, 1025}), bad_argument);
 }
 
-}  // namespace
+}  // namespace slots_resource_test
 }  // namespace quarry::test

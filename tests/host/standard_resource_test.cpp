@@ -10,7 +10,7 @@
 #include <string>
 
 namespace quarry::test {
-namespace {
+namespace standard_resource_test {
 
 standard_resource make() { return standard_resource{}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
@@ -70,5 +70,5 @@ TEST(ResourceAllocator, ServesTheStandardsContainers) {
   EXPECT_EQ(from.counts().live, 0u);
 }
 
-}  // namespace
+}  // namespace standard_resource_test
 }  // namespace quarry::test

@@ -9,7 +9,7 @@
 #include <set>
 
 namespace quarry::test {
-namespace {
+namespace start_bits_test {
 
 TEST(StartBits, FindsTheLastNumberUntilAnother) {
   auto const bits = std::make_unique<start_bits<17>>();
@@ -116,5 +116,5 @@ TEST_F(AddressStarts, LeadToWhatHasAnAddress) {
   }
 }
 
-}  // namespace
+}  // namespace start_bits_test
 }  // namespace quarry::test

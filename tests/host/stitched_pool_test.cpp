@@ -9,7 +9,7 @@
 #include <memory>
 
 namespace quarry::test {
-namespace {
+namespace stitched_pool_test {
 
 constexpr bytes page = bytes{64} << 10;
 
@@ -245,5 +245,5 @@ TEST(StitchedPool, MakesItsAllocationsKnown) {
   }
 }
 
-}  // namespace
+}  // namespace stitched_pool_test
 }  // namespace quarry::test

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace stream_order_test {
 
 struct without_wait {
   using stream = int;
@@ -52,5 +52,5 @@ TEST(StreamOrder, OfSimulatedStreamsTellsAHandleThatCameAgain) {
   EXPECT_EQ(order.world().misuses, 1u);
 }
 
-}  // namespace
+}  // namespace stream_order_test
 }  // namespace quarry::test

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace stream_owners_test {
 
 constexpr std::uint64_t base = 1 << 20;
 constexpr bytes whole = 64_KiB;
@@ -120,5 +120,5 @@ TEST_F(StreamOwners, LeavesNoEvent) {
   EXPECT_EQ(world().live_events, 0u);
 }
 
-}  // namespace
+}  // namespace stream_owners_test
 }  // namespace quarry::test

@@ -13,7 +13,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace {
+namespace stream_pool_test {
 
 using simulated_pool = stream_pool<simulated_resource, simulated_streams>;
 
@@ -463,5 +463,5 @@ struct on_one_stream {
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(StreamPool, ResourceConformance, on_one_stream);
 
-}  // namespace
+}  // namespace stream_pool_test
 }  // namespace quarry::test

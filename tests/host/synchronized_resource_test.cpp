@@ -7,7 +7,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace synchronized_resource_test {
 
 synchronized_resource<host_resource> make() { return synchronized_resource<host_resource>{}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
@@ -44,5 +44,5 @@ TEST(SynchronizedResource, LetsThreadsShareAPool) {
   });
 }
 
-}  // namespace
+}  // namespace synchronized_resource_test
 }  // namespace quarry::test

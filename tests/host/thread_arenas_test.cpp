@@ -14,7 +14,7 @@
 #include <utility>
 
 namespace quarry::test {
-namespace {
+namespace thread_arenas_test {
 
 using arenas = thread_arenas<host_resource>;
 
@@ -268,5 +268,5 @@ TEST(ThreadArenas, KeepWhatThreadsPassOn) {
   for (auto const& [memory, size] : passed) EXPECT_TRUE(from.deallocate(memory));
 }
 
-}  // namespace
+}  // namespace thread_arenas_test
 }  // namespace quarry::test

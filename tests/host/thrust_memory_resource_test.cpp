@@ -23,7 +23,7 @@
 #endif
 
 namespace quarry::test {
-namespace {
+namespace thrust_memory_resource_test {
 
 using host_source = locked_stream_pool<limited_resource<host_resource>, immediate_streams>;
 using host_memory = shared_stream_memory<host_source, cccl_failures, ::cuda::mr::device_accessible>;
@@ -217,6 +217,6 @@ TEST(ThrustMemoryResourceOnAGpu, RefusesAVectorThatIsTooLarge) {
 }
 #endif
 
-}  // namespace
+}  // namespace thrust_memory_resource_test
 }  // namespace quarry::test
 #endif

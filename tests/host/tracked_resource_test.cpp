@@ -11,7 +11,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace tracked_resource_test {
 
 tracked_resource<host_resource> make_tracked() {
   return tracked_resource<host_resource>{host_resource{}};
@@ -122,5 +122,5 @@ TEST(TrackedResource, PassesStreamsOn) {
   EXPECT_EQ(from.refused(), 1u);
 }
 
-}  // namespace
+}  // namespace tracked_resource_test
 }  // namespace quarry::test

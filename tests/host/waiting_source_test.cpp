@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace waiting_source_test {
 
 using namespace quarry::literals;
 
@@ -226,5 +226,5 @@ TEST(WaitingSource, LetsThreadsShareAPool) {
   });
 }
 
-}  // namespace
+}  // namespace waiting_source_test
 }  // namespace quarry::test

@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace quarry::test {
-namespace {
+namespace watched_test {
 
 TEST(Watched, IsUsedAsANumberByItsWriter) {
   watched<std::uint64_t> number;
@@ -39,5 +39,5 @@ TEST(Watched, ShowsWhatWasWrittenBeforeIt) {
   writer.join();
 }
 
-}  // namespace
+}  // namespace watched_test
 }  // namespace quarry::test

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace bit_tree_model_test {
 
 constexpr std::uint32_t two_levels = 130;
 constexpr std::uint32_t three_levels = 4096 + 130;
@@ -202,5 +202,5 @@ TEST(BitTreeModel, AClaimFromTheBackGivesBackWhatItCannotComplete) {
                                 3);
 }
 
-}  // namespace
+}  // namespace bit_tree_model_test
 }  // namespace quarry::test

@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace block_model_test {
 
 /// A block whose slices are all in use, and who uses them. `neighbours` other blocks of its segment
 /// are free, so that a lane can reserve a free block that is not this one.
@@ -450,5 +450,5 @@ TEST(BlockUnderAllInterleavings, FourLateClaimers) {
       3, {}, {claim_from_used(2), claim_from_used(2), claim_from_used(2), claim_from_used(1)}, 3);
 }
 
-}  // namespace
+}  // namespace block_model_test
 }  // namespace quarry::test

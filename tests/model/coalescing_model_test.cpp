@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace coalescing_model_test {
 
 void expect_all_hold(std::function<scenario()> make, explore_options options) {
   auto const result = explore(std::move(make), options);
@@ -284,5 +284,5 @@ TEST(ReservedCoalescingModel, NoMemoryLeaksNothing) {
   expect_ring_holds({.preemptions = 3, .most = 1}, {calls(2), calls(2)});
 }
 
-}  // namespace
+}  // namespace coalescing_model_test
 }  // namespace quarry::test

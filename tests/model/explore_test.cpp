@@ -12,7 +12,7 @@
 #include <set>
 
 namespace quarry::test {
-namespace {
+namespace explore_test {
 
 using counter = simt::atomic_ref<std::uint32_t>;
 
@@ -126,5 +126,5 @@ TEST(Explore, ReportsWhatALaneThrew) {
   EXPECT_NE(result.failure.find("on purpose"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace explore_test
 }  // namespace quarry::test

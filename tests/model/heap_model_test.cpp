@@ -17,7 +17,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace heap_model_test {
 
 constexpr bytes quarter = 16_KiB;
 constexpr bytes half = 32_KiB;
@@ -317,5 +317,5 @@ TEST(HeapModel, TwoClassesThatTakeASegmentFromEachOther) {
       2);
 }
 
-}  // namespace
+}  // namespace heap_model_test
 }  // namespace quarry::test

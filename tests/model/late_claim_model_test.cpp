@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace late_claim_model_test {
 
 constexpr std::uint32_t segment = 64 * 1024;
 constexpr std::uint32_t most_slices = 8;
@@ -195,5 +195,5 @@ TEST(LateClaimModel, WhoReturnedTheRestOfABlockLeavesTheNextUseAsItIs) {
   std::cout << "  " << result.schedules << " schedules with at most 1 preemption\n";
 }
 
-}  // namespace
+}  // namespace late_claim_model_test
 }  // namespace quarry::test

@@ -19,7 +19,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace segment_model_test {
 
 constexpr std::uint32_t slices_each = 2;
 constexpr std::uint32_t most_blocks = 2;
@@ -479,5 +479,5 @@ TEST(SegmentModel, ADoubleFreeIntoAFreeBlockChangesNothing) {
                                 {release_and_drain(1, 0b11), double_free(0, 0b01)});
 }
 
-}  // namespace
+}  // namespace segment_model_test
 }  // namespace quarry::test

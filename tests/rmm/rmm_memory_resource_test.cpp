@@ -43,7 +43,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace rmm_memory_resource_test {
 
 namespace mr = ::cuda::mr;
 using mr::device_accessible;
@@ -377,5 +377,5 @@ TEST(RmmMemoryResourceOnAGpu, ServesThrustByRmmsPolicyAndVector) {
 }
 #endif
 
-}  // namespace
+}  // namespace rmm_memory_resource_test
 }  // namespace quarry::test

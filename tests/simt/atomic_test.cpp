@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace quarry::simt {
-namespace {
+namespace atomic_test {
 
 template <class T>
 class AtomicRef : public ::testing::Test {};
@@ -141,5 +141,5 @@ TEST(ShortRef, ReleasesPlainWritesToWhoAcquires) {
   }
 }
 
-}  // namespace
+}  // namespace atomic_test
 }  // namespace quarry::simt

@@ -7,7 +7,7 @@
 #include <string>
 
 namespace quarry::simt {
-namespace {
+namespace far_call_test {
 
 std::uint32_t weighted(std::uint32_t first, std::uint64_t second) {
   return first * 10 + static_cast<std::uint32_t>(second);
@@ -37,5 +37,5 @@ TEST(FarCall, GivesBackAReference) {
 
 TEST(FarCall, LetsExceptionsThrough) { EXPECT_THROW(far_call(&refuse, 1), std::runtime_error); }
 
-}  // namespace
+}  // namespace far_call_test
 }  // namespace quarry::simt

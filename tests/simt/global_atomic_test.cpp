@@ -12,7 +12,7 @@
 #include <cstdint>
 
 namespace quarry::test {
-namespace {
+namespace global_atomic_test {
 
 /// What one operation gave, and what it left.
 template <class Bits>
@@ -200,5 +200,5 @@ TYPED_TEST(GlobalAtomic, ReadsTwoNeighbouringWordsAtOnce) {
   EXPECT_EQ(seen[1], 9u);
 }
 
-}  // namespace
+}  // namespace global_atomic_test
 }  // namespace quarry::test

@@ -6,7 +6,7 @@
 #include <set>
 
 namespace quarry::simt {
-namespace {
+namespace host_lane_test {
 
 /// A lane that only counts.
 class counting_lane final : public host_lane {
@@ -70,5 +70,5 @@ TEST(HostLane, IsNoneOutsideALaunchAndInterleavingDoesNothing) {
   interleave();
 }
 
-}  // namespace
+}  // namespace host_lane_test
 }  // namespace quarry::simt

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace quarry::simt {
-namespace {
+namespace lane_group_test {
 
 /// All lanes of the warp that the block's `threads` lanes make up.
 lane_group whole_warp(std::uint32_t threads) {
@@ -263,5 +263,5 @@ TEST(LaneGroup, IsOneLaneOutsideALaunch) {
   EXPECT_EQ(alone.match(3).members(), 1u);
 }
 
-}  // namespace
+}  // namespace lane_group_test
 }  // namespace quarry::simt

@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace quarry::simt {
-namespace {
+namespace launch_test {
 
 /// The order in which lanes make their accesses.
 std::vector<std::uint64_t> order_of(fiber_schedule schedule) {
@@ -226,5 +226,5 @@ TEST(LaunchThreads, RethrowsWhatALaneThrewAndEndsTheOthers) {
   }
 }
 
-}  // namespace
+}  // namespace launch_test
 }  // namespace quarry::simt

@@ -6,7 +6,7 @@
 #include <cstring>
 
 namespace quarry {
-namespace {
+namespace own_malloc_test {
 
 /// Allocates, writes all of it, and notes where it was; frees it.
 struct use_own_malloc {
@@ -57,5 +57,5 @@ TYPED_TEST(OwnMalloc, AlignsAsAsked) {
 
 TYPED_TEST(OwnMalloc, IgnoresAFreeOfNullptr) { TypeParam{}.run({1, 32}, free_nothing{}); }
 
-}  // namespace
+}  // namespace own_malloc_test
 }  // namespace quarry

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace quarry::simt {
-namespace {
+namespace this_lane_test {
 
 TEST(ThisLane, IsLaneZeroOfOneOutsideALaunch) {
   auto const here = this_place();
@@ -188,5 +188,5 @@ TEST(ThisLane, RefusesToBroadcastWhereLanesShareThreads) {
   EXPECT_THROW(launch_threads({1, 9}, 8, [] { (void)block_broadcast(1); }), std::logic_error);
 }
 
-}  // namespace
+}  // namespace this_lane_test
 }  // namespace quarry::simt

@@ -7,7 +7,7 @@
 #include <string>
 
 namespace quarry::test {
-namespace {
+namespace heap_storm_test {
 
 template <class Machine>
 struct HeapStorm : testing::Test {};
@@ -272,5 +272,5 @@ TEST(HeapStormOnStreams, NothingIsSharedByKernelsThatRunAtTheSameTime) {
 }
 #endif
 
-}  // namespace
+}  // namespace heap_storm_test
 }  // namespace quarry::test

@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace heap_stress_test {
 
 constexpr bytes segment_bytes = 64_KiB;
 constexpr std::uint64_t seed = 20261121;
@@ -209,5 +209,5 @@ INSTANTIATE_TEST_SUITE_P(
                       load{"HandedOver", 1_MiB, 8, true, {mixed, small, half}, 150, 8}),
     [](auto const& test) { return std::string{test.param.name}; });
 
-}  // namespace
+}  // namespace heap_stress_test
 }  // namespace quarry

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry {
-namespace {
+namespace late_free_test {
 
 using namespace quarry::literals;
 
@@ -69,5 +69,5 @@ TEST(LateFree, FreesNothingOfAnotherUseOfTheSegment) {
   EXPECT_GT(schedules_with_both, 100u);
 }
 
-}  // namespace
+}  // namespace late_free_test
 }  // namespace quarry

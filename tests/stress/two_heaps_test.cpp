@@ -8,7 +8,7 @@
 #include "support/machines.hpp"
 
 namespace quarry {
-namespace {
+namespace two_heaps_test {
 
 using namespace test;
 
@@ -116,5 +116,5 @@ TYPED_TEST(TwoHeaps, ServeTheContainersOfLanesOfOneWarp) {
   }
 }
 
-}  // namespace
+}  // namespace two_heaps_test
 }  // namespace quarry

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 namespace quarry::test {
-namespace {
+namespace coalescing_heap_test {
 
 template <class Ref>
 struct allocate_by_way {
@@ -301,5 +301,5 @@ TEST(CoalescingHeapOptions, RoundsTheMapUpToAPowerOfTwo) {
   EXPECT_FALSE(one.first_fault());
 }
 
-}  // namespace
+}  // namespace coalescing_heap_test
 }  // namespace quarry::test

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace coalescing_ref_test {
 
 constexpr simt::grid two_blocks{2, 40};  // a last warp of 8 lanes each
 constexpr std::uint32_t lanes_of_two_blocks = 80;
@@ -478,5 +478,5 @@ TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperbloc
   }
 }
 
-}  // namespace
+}  // namespace coalescing_ref_test
 }  // namespace quarry::test

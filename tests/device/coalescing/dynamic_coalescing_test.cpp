@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace dynamic_coalescing_test {
 
 QUARRY_HD bytes size_for(std::uint32_t kind, std::uint32_t lane) {
   switch (kind) {
@@ -275,5 +275,5 @@ TEST(DynamicCoalescingThreads, WhoFreesTheSuperblockHasSeenWhatAllOwnersWrote) {
   }
 }
 
-}  // namespace
+}  // namespace dynamic_coalescing_test
 }  // namespace quarry::test

@@ -13,7 +13,7 @@
 #include <utility>
 
 namespace quarry {
-namespace {
+namespace lane_array_test {
 
 using namespace test;
 
@@ -494,5 +494,5 @@ TEST(LaneArrayOnThreads, IsGivenBackAfterTheLastAccessOfEachLane) {
   }
 }
 
-}  // namespace
+}  // namespace lane_array_test
 }  // namespace quarry

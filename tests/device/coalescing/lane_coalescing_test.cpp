@@ -10,7 +10,7 @@
 #include <set>
 
 namespace quarry::test {
-namespace {
+namespace lane_coalescing_test {
 
 constexpr heap_options small{.bytes = 1_MiB, .segment_bytes = 64_KiB};
 
@@ -129,5 +129,5 @@ TYPED_TEST(LaneCoalescing, GivesNullptrToAllAndLosesNothingWhenTheHeapIsFull) {
   EXPECT_TRUE(heap.audit().empty());
 }
 
-}  // namespace
+}  // namespace lane_coalescing_test
 }  // namespace quarry::test

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace quarry {
-namespace {
+namespace lane_span_test {
 
 static_assert(std::random_access_iterator<lane_iterator<int>>);
 static_assert(std::random_access_iterator<lane_iterator<int const>>);
@@ -95,5 +95,5 @@ TEST(LaneSpan, IsToAlgorithmsWhatAVectorIs) {
   }
 }
 
-}  // namespace
+}  // namespace lane_span_test
 }  // namespace quarry

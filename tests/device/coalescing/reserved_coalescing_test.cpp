@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace reserved_coalescing_test {
 
 using outcome = reserved_coalescing::outcome;
 
@@ -338,5 +338,5 @@ TYPED_TEST(ReservedCoalescing, WhoHasLeftIsSentElsewhereFromThenOn) {
   EXPECT_EQ(on.upstream().live(), 0u);
 }
 
-}  // namespace
+}  // namespace reserved_coalescing_test
 }  // namespace quarry::test

@@ -9,7 +9,7 @@
 #include <array>
 
 namespace quarry::test {
-namespace {
+namespace segment_header_test {
 
 using header = segment_header;
 
@@ -154,5 +154,5 @@ TYPED_TEST(SegmentHeaderOn, OfLanesThatSetAFlagAtOnceOneSucceeds) {
   }
 }
 
-}  // namespace
+}  // namespace segment_header_test
 }  // namespace quarry::test

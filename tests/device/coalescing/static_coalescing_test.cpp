@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace static_coalescing_test {
 
 /// What one variant gives each lane, and how it takes it back, without a coalescing heap around it.
 template <coalesce Among, locate_by By>
@@ -278,5 +278,5 @@ TEST(StaticCoalescingLayout, LanesOfOneWarpWithDifferentSizesAreServedBySize) {
   for (std::uint32_t i = 2; i < 32; ++i) EXPECT_EQ(held[i] - held[i - 2], i % 2 == 0 ? 32 : 64);
 }
 
-}  // namespace
+}  // namespace static_coalescing_test
 }  // namespace quarry::test

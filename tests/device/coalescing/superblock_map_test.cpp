@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace superblock_map_test {
 
 /// A map of so many slots, and addresses to put into it.
 template <template <class> class Array>
@@ -192,5 +192,5 @@ TEST(SuperblockMap, WhoFindsAKeySeesWhatItStandsFor) {
   }
 }
 
-}  // namespace
+}  // namespace superblock_map_test
 }  // namespace quarry::test

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace {
+namespace superblock_test {
 
 struct with_room {
   superblock all;
@@ -127,5 +127,5 @@ TEST(Superblock, WhoGivesBackTheLastPartHasSeenWhatTheOthersWrote) {
   }
 }
 
-}  // namespace
+}  // namespace superblock_test
 }  // namespace quarry::test

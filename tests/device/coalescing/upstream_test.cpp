@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
-namespace {
+namespace upstream_test {
 
 static_assert(tells_allocations<heap_ref>);
 static_assert(!tells_allocations<platform_heap>);
@@ -70,5 +70,5 @@ TYPED_TEST(Upstream, PlatformHeapGivesNullptrIfItHasNoMemory) {
   EXPECT_EQ(got[0], 0u);
 }
 
-}  // namespace
+}  // namespace upstream_test
 }  // namespace quarry::test

@@ -15,7 +15,7 @@
 #include <type_traits>
 
 namespace quarry::graph_demo {
-namespace {
+namespace edge_list_test {
 
 using namespace std::string_view_literals;
 using random_source = std::mt19937_64;
@@ -284,5 +284,5 @@ TEST_F(EdgeList, OfADamagedFileIsThatOfTheNaiveReaderOrRefusedAtTheSameLine) {
   }
 }
 
-}  // namespace
+}  // namespace edge_list_test
 }  // namespace quarry::graph_demo

@@ -7,7 +7,7 @@
 #include <set>
 
 namespace quarry::graph_demo {
-namespace {
+namespace reference_test {
 
 using rows = std::vector<std::uint32_t>;
 using counts = std::vector<std::uint64_t>;
@@ -85,5 +85,5 @@ TEST(Reference, AgreesWithANaiveSet) {
   }
 }
 
-}  // namespace
+}  // namespace reference_test
 }  // namespace quarry::graph_demo

@@ -9,7 +9,7 @@
 #include <string>
 
 namespace quarry::graph_demo {
-namespace {
+namespace rmat_test {
 
 /// The recursion as the paper draws it: a square matrix is quartered until one cell is left.
 edge naive_cell(splitmix64& random, rmat_probabilities const& chances, std::uint64_t row,
@@ -103,5 +103,5 @@ TEST(Rmat, DrawsTheEdgesOfTheNaiveRecursion) {
   }
 }
 
-}  // namespace
+}  // namespace rmat_test
 }  // namespace quarry::graph_demo
