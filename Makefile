@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 FUZZ_SECONDS ?= 60
-.PHONY: help demo test rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo check test test-long rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -20,9 +20,18 @@ demo: ## build and run the demo: a graph in a heap that kernels allocate from; o
 	step "running build/$$preset/examples/graph_demo $(data)"; \
 	build/$$preset/examples/graph_demo $(data)
 
+check: ## build and run the tests that need no GPU and less than a minute, without sanitizers: for daily work
+	@scripts/setup.sh
+	@QUARRY_CTEST='-LE long' scripts/run_tests.sh dev
+
 test: ## build and run every test that needs no GPU, with sanitizers too; compile the CUDA build if nvcc is here
 	@scripts/setup.sh
 	@scripts/run_tests.sh
+
+test-long: ## every test under every sanitizer with 2,000 seeds, each source by itself, mutants, all CUDA programs: hours
+	@scripts/setup.sh fuzz
+	@QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all; failed=$$?; \
+	$(MAKE) mutants fuzz && exit $$failed
 
 rmm-test: ## build the test and the example for users of RMM, with RMM's packages and the CUDA toolkit's headers, and run the test
 	@scripts/setup.sh rmm

@@ -8,6 +8,8 @@
 // make, and `bump` only memory.
 #include "kernels.hpp"
 
+#include <memory>
+
 namespace {
 
 template <class Allocator>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds CUDA if it is wanted and there, and CCCL's headers in any case.
+# Finds CUDA if it is wanted and there, and CCCL's headers if they are.
 set(QUARRY_WITH_CUDA OFF)
 include(QuarryCudaStandard)
 if(NOT PROJECT_IS_TOP_LEVEL)  # for the targets of who uses Quarry by add_subdirectory
@@ -22,16 +22,10 @@ if(NOT QUARRY_CUDA STREQUAL "OFF")
 endif()
 
 find_package(CUDAToolkit QUIET)
-file(GLOB _venv_cccl ${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/cuda/cccl/headers/include
-                     ${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cuda_cccl/include
-                     ${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13/include/cccl)
-find_path(QUARRY_CCCL_INCLUDE cuda/atomic
-  HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include ${_venv_cccl}
+find_path(QUARRY_CCCL_INCLUDE cuda/memory_resource
+  HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include
   PATH_SUFFIXES cccl . include/cccl include
-  DOC "The folder that holds cuda/atomic of NVIDIA's CCCL")
-if(NOT QUARRY_CCCL_INCLUDE)
-  message(FATAL_ERROR "CCCL's headers were not found. Install a CUDA toolkit, run scripts/setup.sh, or set QUARRY_CCCL_INCLUDE.")
-endif()
+  DOC "The folder that holds cuda/memory_resource of NVIDIA's CCCL; only quarry/host/cuda_memory_resource.cuh needs it")
 
 if(QUARRY_WITH_CUDA)
   message(STATUS "Quarry: for CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}, and for the CPU")

@@ -6,6 +6,10 @@ include(CMakePackageConfigHelpers)
 install(TARGETS quarry EXPORT quarry-targets)
 install(DIRECTORY include/quarry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT quarry-targets NAMESPACE quarry:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
+if(TARGET quarry_fibers)
+  install(TARGETS quarry_fibers EXPORT quarry-fibers-targets)
+  install(EXPORT quarry-fibers-targets NAMESPACE quarry:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
+endif()
 configure_package_config_file(cmake/quarry-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/quarry-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/quarry-config-version.cmake

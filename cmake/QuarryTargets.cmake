@@ -14,26 +14,30 @@ function(quarry_options target)
   endif()
 endfunction()
 
-# quarry_add_test(<path under tests/, without _test.cpp> [<name> <library>]): one program, each of whose tests ctest knows. Its
-# name is the path's, and it links quarry, unless told otherwise.
-function(quarry_add_test path)
-  if(ARGC GREATER 1)
-    set(name ${ARGV1})
-    set(library ${ARGV2})
-  else()
-    string(REPLACE "/" "." name ${path})
-    set(library quarry)
+# quarry_add_tests(<program> <library> [SHARDS <n>] [TIMEOUT <seconds>] SOURCES <paths>...): a program of gtest's cases.
+# ctest runs it as <program>.1 to <program>.<n>, each with its share of the cases; each says in test-results/<name>.xml what became of
+# them (scripts/count_tests.py). With QUARRY_UNITY, several sources are compiled at once, as most of what they include is the same.
+function(quarry_add_tests program library)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "SHARDS;TIMEOUT" "SOURCES")
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
   endif()
-  add_executable(${name}_test ${path}_test.cpp)
-  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/examples)
-  target_link_libraries(${name}_test PRIVATE ${library} GTest::gtest_main)
-  quarry_options(${name}_test)
-  set(timeout 600)
-  if(path MATCHES "^model/")  # all schedules, under sanitizers too
-    set(timeout 1800)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 900)
   endif()
-  gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${timeout})
+  add_executable(${program} ${arg_SOURCES})
+  set_target_properties(${program} PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/examples)
+  target_link_libraries(${program} PRIVATE ${library} quarry_fibers GTest::gtest_main)
+  quarry_options(${program})
+  math(EXPR last "${arg_SHARDS} - 1")
+  foreach(index RANGE ${last})
+    math(EXPR number "${index} + 1")
+    set(name ${program}.${number})
+    add_test(NAME ${name} COMMAND ${program} --gtest_output=xml:${PROJECT_BINARY_DIR}/test-results/${name}.xml)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST 10
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # quarry_add_program(<name> <sources...>): compiled by nvcc where there is one, by the C++ compiler otherwise.

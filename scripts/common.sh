@@ -40,13 +40,17 @@ without_wide_randomisation() {
     "will not start, unless its host is given 'sysctl vm.mmap_rnd_bits=28'"
 }
 
-# build PRESET [TARGET...]: configures and builds; all targets if none is named.
+# build PRESET [TARGET...]: configures and builds, by ccache if it is here; all targets if none is named.
 build() {
   local preset=$1 log architecture configure=()
   shift
   if [ "$preset" = cuda ]; then
     architecture=$(architectures)
     [ -z "$architecture" ] || configure+=("-DQUARRY_ARCHITECTURES=$architecture")
+  fi
+  if command -v ccache >/dev/null; then
+    export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
+    configure+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
   mkdir -p build
   log=build/configure-$preset.log

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and tests the presets, compiles the CUDA one if nvcc is here, and sums up on the last line:
 # `N passed, N failed`. A build that breaks counts as one failure; skipped tests count as neither. What failed is named above it.
-# usage: scripts/run_tests.sh [PRESET...]      (dev hardened asan tsan, what cuda builds for a GPU, and a short fuzzing if Clang is here)
+# QUARRY_CTEST: more arguments for ctest, -LE long for one, which leaves out what takes a minute and more.
+# usage: scripts/run_tests.sh [PRESET...]      (dev checked tsan, what cuda builds for a GPU, and a short fuzzing if Clang is here)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -10,16 +11,9 @@ without_wide_randomisation scripts/run_tests.sh "$@"
 
 results=build/test-results
 passed=0 failed=0 skipped=0
+failures=()  # what failed, a line each
 rm -rf "$results"
 mkdir -p "$results"
-
-# numbers FILE: the tests that ran or should have, and how many failed, from ctest's summary, if any.
-numbers() {
-  sed 's/\x1b\[[0-9;]*m//g' "$1" 2>/dev/null |
-    sed -n 's/^[0-9]*% tests passed, \([0-9]*\) tests\{0,1\} failed out of \([0-9]*\).*/\2 \1/p' | tail -n 1
-}
-
-failures=()  # what failed, a line each
 
 failed_step() {
   failed=$((failed + 1))
@@ -27,44 +21,47 @@ failed_step() {
   step "$1: counted as one failure"
 }
 
-# failed_tests LOG: the tests that ctest lists as failed, without their numbers.
-failed_tests() {
-  sed 's/\x1b\[[0-9;]*m//g' "$1" | sed -n 's/^[[:space:]]*[0-9]* - \(.*\) (\([^()]*\))[[:space:]]*$/\1 (\2)/p' |
-    grep -v '(Skipped)$'
+# The seeds of random interleavings: in `dev` always the same, in `checked` others each day.
+seeds_of() {
+  case $1 in
+    checked) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-10} QUARRY_TEST_FIRST_SEED=${QUARRY_TEST_FIRST_SEED:-$(($(date +%s) / 86400 * 10))}" ;;
+    *) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-200}" ;;
+  esac
 }
 
 test_preset() {
-  local preset=$1 log=$PWD/$results/$1.log status total bad skips
+  local preset=$1 junit=$results/$1.xml summary=$results/$1.txt status seeds good bad skips
   if ! build "$preset"; then
     failed_step "build/$preset does not build"
     return
   fi
-  step "testing build/$preset"
-  ctest --preset "$preset" --progress --output-on-failure --no-tests=error \
-    --parallel "${CTEST_PARALLEL_LEVEL:-$(nproc)}" --output-log "$log" --output-junit "${log%.log}.xml"
+  seeds=$(seeds_of "$preset")
+  step "testing build/$preset ($seeds)"
+  rm -rf "build/$preset/test-results"
+  # shellcheck disable=SC2086
+  env $seeds ctest --preset "$preset" --progress --no-tests=error --test-output-size-failed 1000000 \
+    --parallel "${CTEST_PARALLEL_LEVEL:-$(nproc)}" --output-log "$PWD/$results/$preset.log" --output-junit "$PWD/$junit" ${QUARRY_CTEST:-}
   status=$?
-  read -r total bad <<<"$(numbers "$log")"
-  total=${total:-0} bad=${bad:-0}
-  skips=$(grep -c '^[^/]* - .* (Skipped)' "$log" || true)  # ctest counts them as passed
-  passed=$((passed + total - bad - skips)) failed=$((failed + bad)) skipped=$((skipped + skips))
-  if [ "$bad" -gt 0 ]; then mapfile -t -O "${#failures[@]}" failures < <(failed_tests "$log" | sed "s/^/$preset: /"); fi
-  if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
-    failed_step "ctest of build/$preset ended with status $status and no failed test"
-  fi
+  python3 scripts/count_tests.py "$junit" "build/$preset/test-results" >"$summary" || { failed_step "ctest of build/$preset did not end"; return; }
+  head -n -1 "$summary"
+  read -r good bad skips < <(tail -n 1 "$summary")
+  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + skips))
+  mapfile -t -O "${#failures[@]}" failures < <(sed -n "s/^failed: /$preset: /p" "$summary")
+  if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then failed_step "ctest of build/$preset ended with status $status"; fi
 }
 
 fuzzes=no
 if [ $# -eq 0 ]; then
   fuzzes=yes
-  set -- dev hardened asan tsan
+  set -- dev checked tsan
   if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is not checked"; fi
 fi
 for preset in "$@"; do
-  if [ "$preset" = cuda ]; then
-    build cuda gpu_programs || failed_step "build/cuda does not build"
-  else
-    test_preset "$preset"
-  fi
+  case $preset in
+    cuda) build cuda quarry quarry_gpu_tests quarry_gpu_tests_hardened quarry_gpu_rdc_tests graph_demo || failed_step "build/cuda does not build" ;;
+    cuda-all) build cuda || failed_step "build/cuda does not build" ;;
+    *) test_preset "$preset" ;;
+  esac
 done
 
 if [ "$fuzzes" = yes ]; then

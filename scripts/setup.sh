@@ -7,7 +7,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly cmake_wanted=3.25 gxx_wanted=12
-readonly cccl_wheel='nvidia-cuda-cccl>=13.0,<14'
 readonly rmm_wheels=('librmm-cu13==26.10.*' 'rapids-logger==0.3.*')
 packages=()  # apt packages to install
 reasons=()   # one line for each
@@ -41,7 +40,7 @@ look_for_packages() {
   if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'the peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
-  if ! has_cuda_headers || wants plots || wants rmm; then
+  if wants plots || wants rmm; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
   if wants format; then need_command clang-format-19 clang-format-19 'make format'; fi
@@ -58,18 +57,6 @@ look_for_packages() {
 
 wants() { [[ " $features " == *" $1 "* ]]; }
 
-# True if some root's include folder, or its cccl folder, holds libcu++.
-has_cuda_headers() {
-  local root nvcc
-  nvcc=$(readlink -f "$(command -v nvcc)" || true)
-  for root in "${nvcc%/bin/nvcc}" "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
-    [ -n "$root" ] || continue
-    [ ! -e "$root/include/cuda/atomic" ] && [ ! -e "$root/include/cccl/cuda/atomic" ] || return 0
-  done
-  return 1
-}
-
-venv_has_cccl() { compgen -G '.venv/lib/python3*/site-packages/nvidia/*/include/cccl/cuda/atomic' >/dev/null; }
 venv_has_matplotlib() { compgen -G '.venv/lib/python3*/site-packages/matplotlib/__init__.py' >/dev/null; }
 
 # at_least WANTED FOUND
@@ -173,11 +160,6 @@ changed=no
 look_for_packages
 if [ ${#packages[@]} -gt 0 ]; then install_packages; changed=yes; fi
 check_versions
-if ! has_cuda_headers && ! venv_has_cccl; then
-  install_wheel "$cccl_wheel" 'libcu++, since there is no CUDA toolkit'
-  venv_has_cccl || fail "$cccl_wheel holds no cuda/atomic where CMake looks for it"
-  changed=yes
-fi
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
 if wants rmm && ! venv_has_rmm; then
   install_rmm

@@ -8,6 +8,7 @@
 #include <deque>
 #include <mutex>
 #include <ostream>
+#include <utility>
 
 namespace quarry::inline QUARRY_ABI {
 namespace {
@@ -334,10 +335,15 @@ quarry::bytes heap::implementation::shrink(quarry::bytes size) {
   return bytes{after} << shift;
 }
 
-heap::heap(heap_options options) : implementation_{std::make_unique<implementation>(options)} {}
-heap::~heap() = default;
-heap::heap(heap&&) noexcept = default;
-heap& heap::operator=(heap&&) noexcept = default;
+heap::heap(heap_options options) : implementation_{new implementation{options}} {}
+heap::~heap() { delete implementation_; }
+heap::heap(heap&& other) noexcept
+    : implementation_{std::exchange(other.implementation_, nullptr)} {}
+heap& heap::operator=(heap&& other) noexcept {
+  if (this != &other)
+    delete std::exchange(implementation_, std::exchange(other.implementation_, nullptr));
+  return *this;
+}
 
 heap_ref heap::ref() const { return implementation_->ref(); }
 machine heap::where() const { return implementation_->where(); }

@@ -5,6 +5,7 @@
 
 #include "memory.hpp"
 
+#include <memory>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI {

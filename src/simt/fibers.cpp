@@ -85,7 +85,7 @@ class fiber_lane final : public host_lane {
 /// Runs all lanes on one thread, always one that is ready and chosen at random, until all are done.
 class scheduler {
  public:
-  scheduler(grid lanes, fiber_schedule schedule, std::function<void()> const& kernel)
+  scheduler(grid lanes, fiber_schedule schedule, kernel_ref kernel)
       : schedule_{schedule}, random_{schedule.seed}, kernel_{kernel}, grid_{lanes} {
     for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
       for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
@@ -353,7 +353,7 @@ class scheduler {
 
   fiber_schedule schedule_;
   random_source random_;
-  std::function<void()> const& kernel_;
+  kernel_ref kernel_;
   grid grid_;
   std::vector<std::unique_ptr<fiber_lane>> lanes_;
   std::vector<fiber_lane*> ready_;
@@ -428,7 +428,7 @@ void fiber_lane::pause() { owner_.suspend(*this); }
 
 }  // namespace
 
-void launch_fibers(grid lanes, fiber_schedule schedule, std::function<void()> const& kernel) {
+void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel) {
   if (std::uint64_t{lanes.blocks} * lanes.threads > 65536) {
     throw std::invalid_argument{"launch_fibers: more than 65536 lanes"};
   }

@@ -35,7 +35,7 @@ class thread_lane final : public host_lane {
     return *word_;
   }
   void interleave() override {}
-  void pause() override { std::this_thread::yield(); }
+  void pause() override { yield_thread(); }
 
  private:
   static void wait(std::barrier<>* barrier, char const* name) {
@@ -69,7 +69,7 @@ class first_exception {
   std::exception_ptr exception_;
 };
 
-void run_lane(thread_lane& lane, std::function<void()> const& kernel, first_exception& failure) {
+void run_lane(thread_lane& lane, kernel_ref kernel, first_exception& failure) {
   current_lane = &lane;
   try {
     kernel();
@@ -79,7 +79,7 @@ void run_lane(thread_lane& lane, std::function<void()> const& kernel, first_exce
   current_lane = nullptr;
 }
 
-void run_with_barriers(grid lanes, std::function<void()> const& kernel, first_exception& failure) {
+void run_with_barriers(grid lanes, kernel_ref kernel, first_exception& failure) {
   std::barrier<> all{static_cast<std::ptrdiff_t>(lanes.blocks) * lanes.threads};
   std::vector<std::unique_ptr<std::barrier<>>> blocks;
   std::vector<std::uint64_t> words(lanes.blocks, 0);
@@ -100,7 +100,7 @@ void run_with_barriers(grid lanes, std::function<void()> const& kernel, first_ex
   }
 }
 
-void run_shared(grid lanes, std::uint32_t thread_count, std::function<void()> const& kernel,
+void run_shared(grid lanes, std::uint32_t thread_count, kernel_ref kernel,
                 first_exception& failure) {
   std::uint64_t const count = std::uint64_t{lanes.blocks} * lanes.threads;
   std::uint64_t const chunk =
@@ -127,7 +127,9 @@ void run_shared(grid lanes, std::uint32_t thread_count, std::function<void()> co
 
 }  // namespace
 
-void launch_threads(grid lanes, std::uint32_t max_threads, std::function<void()> const& kernel) {
+void yield_thread() { std::this_thread::yield(); }
+
+void launch_threads(grid lanes, std::uint32_t max_threads, kernel_ref kernel) {
   if (max_threads == 0) throw std::invalid_argument{"launch_threads: max_threads is 0"};
   first_exception failure;
   if (std::uint64_t{lanes.blocks} * lanes.threads <= max_threads) {

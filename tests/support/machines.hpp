@@ -25,6 +25,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -38,8 +39,23 @@ namespace quarry::test {
   return seeds;
 }
 
-/// How many interleavings of each test are tried.
-inline constexpr std::uint64_t fiber_seeds = 200;
+/// The number that this environment variable holds, or `otherwise`.
+[[nodiscard]] inline std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
+  char const* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stoull(text);
+}
+
+/// The seeds of the interleavings that each test tries: QUARRY_TEST_SEEDS of them (200), from
+/// QUARRY_TEST_FIRST_SEED (1) on; or one in `every`, at least one.
+[[nodiscard]] inline std::vector<std::uint64_t> interleavings(std::uint64_t every = 1) {
+  std::uint64_t const first = number_from("QUARRY_TEST_FIRST_SEED", 1);
+  std::uint64_t const count = number_from("QUARRY_TEST_SEEDS", 200);
+  std::vector<std::uint64_t> seeds;
+  for (std::uint64_t i = 0; i < std::max<std::uint64_t>(1, count / every); ++i) {
+    seeds.push_back(first + i);
+  }
+  return seeds;
+}
 
 /// OS threads, for ThreadSanitizer; each lane a group of its own. Lanes beyond `most_threads` take
 /// turns.
@@ -73,7 +89,7 @@ class fibers_machine {
   static constexpr char const* name = "fibers";
 
   explicit fibers_machine(std::uint64_t seed = 1) : seed_{seed} {}
-  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return seeds_up_to(fiber_seeds); }
+  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return interleavings(); }
 
   [[nodiscard]] heap make_heap(heap_options options) const {
     options.where = machine::cpu;
@@ -97,7 +113,7 @@ class together_machine {
   static constexpr char const* name = "together";
 
   explicit together_machine(std::uint64_t seed = 1) : seed_{seed} {}
-  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return seeds_up_to(fiber_seeds / 4); }
+  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return interleavings(4); }
 
   [[nodiscard]] heap make_heap(heap_options options) const {
     options.where = machine::cpu;
@@ -159,7 +175,7 @@ class cuda_machine {
 #endif
 
 #if defined(__CUDACC__)
-using machines = testing::Types<threads_machine, fibers_machine, cuda_machine>;
+using machines = testing::Types<cuda_machine>;  // the others are what the CPU's presets test
 #elif defined(__SANITIZE_THREAD__)
 using machines =
     testing::Types<threads_machine>;  // ThreadSanitizer does not follow a switch of stacks

@@ -7,7 +7,6 @@
 #include "quarry/device/heap_ref.hpp"
 
 #include <iosfwd>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -114,7 +113,7 @@ class QUARRY_API heap {
   class implementation;
 
  private:
-  std::unique_ptr<implementation> implementation_;
+  implementation* implementation_;  // owned
 };
 
 [[nodiscard]] QUARRY_API char const* name_of(fault_kind kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device-scope atomics for both machines: libcu++'s on the CPU, with a place to switch lanes before
-// each access.
+// Device-scope atomics for both machines: on the CPU std::atomic_ref's, with a place to switch
+// lanes before each access.
 #pragma once
 
 #include "quarry/simt/global_atomic.hpp"
@@ -11,10 +11,10 @@
 
 namespace quarry::inline QUARRY_ABI::simt {
 
-inline constexpr memory_order relaxed = cuda::std::memory_order_relaxed;
-inline constexpr memory_order acquire = cuda::std::memory_order_acquire;
-inline constexpr memory_order release = cuda::std::memory_order_release;
-inline constexpr memory_order acq_rel = cuda::std::memory_order_acq_rel;
+inline constexpr memory_order relaxed = memory_order::relaxed;
+inline constexpr memory_order acquire = memory_order::acquire;
+inline constexpr memory_order release = memory_order::release;
+inline constexpr memory_order acq_rel = memory_order::acq_rel;
 
 /// Several releases in a row cost one fence on CUDA: `fence_before_stores`, and then stores with
 /// `fenced_release`, which is relaxed there; likewise loads with `fenced_acquire`, and then
@@ -105,7 +105,10 @@ class atomic_ref {
     return from_bits(on_gpu::max(bits(), to_bits(value), order));
 #else
     interleave();
-    return on_host().fetch_max(value, order);
+    T found = on_host().load(relaxed);
+    while (!on_host().compare_exchange_weak(found, found < value ? value : found, order, relaxed)) {
+    }
+    return found;
 #endif
   }
   QUARRY_HD T fetch_or(T value, memory_order order) const {
@@ -157,9 +160,7 @@ class atomic_ref {
     return result;
   }
 #else
-  [[nodiscard]] cuda::atomic_ref<T, cuda::thread_scope_device> on_host() const {
-    return cuda::atomic_ref<T, cuda::thread_scope_device>{*at_};
-  }
+  [[nodiscard]] std::atomic_ref<T> on_host() const { return std::atomic_ref<T>{*at_}; }
 #endif
 
   T* at_;
@@ -175,7 +176,7 @@ class short_ref {
     return global_atomic<std::uint32_t>::load_short(at_);
 #else
     interleave();
-    return cuda::atomic_ref<std::uint16_t, cuda::thread_scope_device>{*at_}.load(acquire);
+    return std::atomic_ref<std::uint16_t>{*at_}.load(acquire);
 #endif
   }
   /// On failure `expected` holds what was found.
@@ -187,8 +188,8 @@ class short_ref {
     return false;
 #else
     interleave();
-    return cuda::atomic_ref<std::uint16_t, cuda::thread_scope_device>{*at_}.compare_exchange_strong(
-        expected, desired, acq_rel, acquire);
+    return std::atomic_ref<std::uint16_t>{*at_}.compare_exchange_strong(expected, desired, acq_rel,
+                                                                        acquire);
 #endif
   }
 

@@ -4,13 +4,13 @@
 
 #include "quarry/core/config.hpp"
 
-#include <cuda/atomic>
+#include <atomic>
 
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI::simt {
 
-using memory_order = cuda::std::memory_order;
+using memory_order = std::memory_order;
 
 #ifdef __CUDA_ARCH__
 

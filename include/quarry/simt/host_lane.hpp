@@ -80,6 +80,9 @@ class QUARRY_API host_lane {
 /// The lane that this OS thread runs at the moment; null outside a launch.
 QUARRY_API inline thread_local host_lane* current_lane = nullptr;
 
+/// Lets another thread of the operating system run.
+QUARRY_API void yield_thread();
+
 /// A point at which a seeded scheduler may switch lanes. Nothing on CUDA and on threads.
 QUARRY_HD inline void interleave() {
 #ifndef __CUDA_ARCH__

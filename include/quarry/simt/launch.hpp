@@ -7,7 +7,6 @@
 #include "quarry/simt/host_lane.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <stdexcept>
 
 namespace quarry::inline QUARRY_ABI::simt {
@@ -16,6 +15,21 @@ namespace quarry::inline QUARRY_ABI::simt {
 struct grid {
   std::uint32_t blocks = 1;
   std::uint32_t threads = 1;
+};
+
+/// A kernel of any type, which must outlive this reference.
+class kernel_ref {
+ public:
+  template <class Kernel>
+  kernel_ref(Kernel const& kernel)
+      : kernel_{&kernel},
+        call_{[](void const* called) { (*static_cast<Kernel const*>(called))(); }} {}
+
+  void operator()() const { call_(kernel_); }
+
+ private:
+  void const* kernel_;
+  void (*call_)(void const*);
 };
 
 /// No lane can go on: each waits for one that has ended or that waits elsewhere. `what()` lists
@@ -40,14 +54,12 @@ struct fiber_schedule {
 
 /// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread; the seed decides
 /// every interleaving, so that a failure can be run again. Throws `deadlock`, or what a lane threw.
-/// At most 65536 lanes.
-QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule,
-                              std::function<void()> const& kernel);
+/// At most 65536 lanes. A program that calls it links quarry::fibers, too.
+QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel);
 
 /// Runs the grid on OS threads, each lane a group of its own. With at most `max_threads` lanes each
 /// has its own thread and barriers work; with more, threads take one lane after the other and a
 /// barrier throws std::logic_error.
-QUARRY_API void launch_threads(grid lanes, std::uint32_t max_threads,
-                               std::function<void()> const& kernel);
+QUARRY_API void launch_threads(grid lanes, std::uint32_t max_threads, kernel_ref kernel);
 
 }  // namespace quarry::inline QUARRY_ABI::simt

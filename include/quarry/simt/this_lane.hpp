@@ -7,10 +7,6 @@
 #ifdef __CUDACC__
 #include <cooperative_groups.h>
 #endif
-#ifndef __CUDA_ARCH__
-#include <functional>
-#include <thread>
-#endif
 
 namespace quarry::inline QUARRY_ABI::simt {
 
@@ -36,9 +32,9 @@ namespace quarry::inline QUARRY_ABI::simt {
   if (current_lane != nullptr && current_lane->has_warps()) {
     return current_lane->where().block + current_lane->where().thread / warp_size;
   }
-  thread_local auto const id =
-      static_cast<std::uint32_t>(std::hash<std::thread::id>{}(std::this_thread::get_id()));
-  return id;
+  thread_local char const own = 0;  // each thread's has an address of its own
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(&own) * 0x9e3779b97f4a7c15u >>
+                                    32);
 #endif
 }
 
@@ -126,7 +122,7 @@ QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t tried = 0) {
   if (current_lane != nullptr) {
     current_lane->pause();
   } else {
-    std::this_thread::yield();
+    yield_thread();
   }
 #endif
 }
