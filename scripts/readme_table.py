@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the medians of bench/results as tables.
 
-A short one into README.md, between its figures:begin and figures:end, for the first machine with
-a GPU; all of them, with the plots, into docs/plots/README.md, those of coalesced allocation into
-docs/plots/coalescing.md, and the measured parts of docs/design (design_figures.py). --check writes
-nothing, and exits with 1 if one is not up to date.
+Quarry beside its peers (peers.py) into README.md, between its figures:begin and figures:end. The
+main figures, then all of them with the plots, into docs/plots/README.md; those of coalesced
+allocation into docs/plots/coalescing.md; the measured parts of docs/design (design_figures.py).
+--check writes nothing, and exits with 1 if one is not up to date.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from bench_records import (
 )
 import coalesced_tables
 import design_figures
+import peers
 import pool_figures
 from markdown import table
 from figures import FIGURES, HOST_CASES, HOST_NAMES, HOST_ROWS, ROWS
@@ -82,8 +83,8 @@ def host_table(records, machine):
     return lines + list(row_table(rows, allocators))
 
 
-def short_table(records, plots):
-    """README's lines between the markers; `plots` is the folder of the plots, seen from there."""
+def main_figures(records):
+    """The part of docs/plots/README.md that most readers look for."""
     if not records:
         return ["No figures yet: `make bench` measures this machine."]
     machine = machines(records)[0]
@@ -99,14 +100,9 @@ def short_table(records, plots):
     ]
     lines += row_table(rows, allocators)
     lines += ["", *notes(everything)]
-    lines += [
-        "All sizes, spreads, and CPU threads beside malloc and mimalloc:",
-        f"[figures]({plots}/README.md), drawn from `bench/results` by `make plots`.",
-    ]
-    lines += ["", f"![{FIGURES[0].title}]({plots}/{FIGURES[0].name}.{machine}.png)"]
     for host in machines(records):
         lines += host_table(records, host)
-    more = "([more](docs/design/pools.md#cost))"
+    more = "([more](../design/pools.md#cost))"
     lines += ["", f"What each strategy of a pool costs in time and in memory {more}:", ""]
     lines += pool_figures.strategies(records, HOST_CASES[1:], ((80, 1),))
     return lines
@@ -150,6 +146,10 @@ def page(records):
         "work: the whiskers show how much, and small differences mean nothing.",
         "",
         "[Coalesced allocation](coalescing.md) has a page of its own.",
+        "",
+        "## Main figures",
+        "",
+        *main_figures(records),
     ]
     failed = failures(records)
     for machine in machines(records):
@@ -165,7 +165,7 @@ def rewritten(text, lines):
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         sys.exit(f"error: README.md must hold one {BEGIN} and, after it, one {END}")
     head, rest = text.split(BEGIN)
-    return head + "\n".join([BEGIN, *lines, END]) + rest.split(END)[1]
+    return head + "\n".join([BEGIN, "", *lines, "", END]) + rest.split(END)[1]
 
 
 def main():
@@ -189,7 +189,7 @@ def main():
     records = read_records(options.results)
     readme = options.readme.read_text(encoding="utf-8")
     wanted = {
-        options.readme: rewritten(readme, short_table(records, "docs/plots")),
+        options.readme: rewritten(readme, peers.comparison_table(records)),
         options.plots / "README.md": page(records),
         options.plots / "coalescing.md": coalesced_tables.page(records),
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""C++ code on the pages of docs/guide is code of examples/, which CI builds and runs.
+"""C++ code in README and docs/guide is code of examples/, which CI builds, and runs where it can.
 
 A page shows code in a ```cpp block whose first line is a comment that names a file:
 
@@ -81,8 +81,10 @@ def problem_of(root, language, lines):
 
 
 def snippets(root):
-    """(path, line number, language, lines) of each C++ block of docs/guide."""
-    for path in sorted((root / "docs/guide").rglob("*.md")):
+    """(path, line number, language, lines) of each C++ block of README and docs/guide."""
+    for path in [root / "README.md", *sorted((root / "docs/guide").rglob("*.md"))]:
+        if not path.is_file():
+            continue
         for number, language, lines in blocks(path.read_text(encoding="utf-8")):
             if language in CPP:
                 yield path, number, language, lines

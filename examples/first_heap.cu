@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A heap that kernels allocate from: each thread makes a vertex, and another kernel destroys them.
+#include "quarry/quarry.hpp"
+
+#include <cstdio>
+#include <iostream>
+
+using namespace quarry::literals;
+
+struct vertex {
+  explicit __device__ vertex(int its_number) : number{its_number} {}
+  int number;
+};
+
+__global__ void build(quarry::heap_ref heap, vertex** vertices) {
+  int const i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  vertices[i] = heap.make<vertex>(i);  // nullptr if the heap is full
+}
+
+__global__ void destroy(quarry::heap_ref heap, vertex** vertices) {
+  int const i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  heap.destroy(vertices[i]);
+}
+
+int main() {
+  quarry::heap heap{{.bytes = 1_GiB}};
+  vertex** vertices = nullptr;
+  if (cudaMalloc(&vertices, 65'536 * sizeof(vertex*)) != cudaSuccess) {
+    std::printf("no GPU\n");
+    return 0;
+  }
+  build<<<256, 256>>>(heap.ref(), vertices);
+  destroy<<<256, 256>>>(heap.ref(), vertices);
+  if (auto const fault = heap.first_fault()) std::cerr << *fault << '\n';
+
+  std::size_t const left = heap.live_allocations().size();
+  std::printf("%zu vertices are left\n", left);
+  cudaFree(vertices);
+  return left == 0 ? 0 : 1;
+}
