@@ -85,7 +85,7 @@ class coalesced_allocator {
       return {};
   }
   /// A map for twice as many parts as there can be, rings for every warp. Neither where it is not
-  /// used: a map costs every free a look-up.
+  /// used: a map costs every free a lookup.
   static quarry::coalescing_options options_for(grid lanes) {
     std::uint32_t const warps =
         (lanes.threads + quarry::simt::warp_size - 1) / quarry::simt::warp_size;

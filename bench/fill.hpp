@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that fill a heap until it gives no more, and that give back all of it, or half. Each lane
+// Kernels that fill a heap until it gives no more, and that return all of it, or half. Each lane
 // keeps what it has as a list through the allocations themselves, so that nothing but the heap's
 // own memory limits how many there are.
 #pragma once
@@ -126,7 +126,7 @@ class filling {
     return all.is_sound(allocator_, held()) ? std::optional{took} : std::nullopt;
   }
 
-  /// Gives back a random half or all of what the lanes hold. False, and `all` has failed, if the
+  /// Returns a random half or all of what the lanes hold. False, and `all` has failed, if the
   /// heap is not sound then.
   [[nodiscard]] bool drain(trial& all, portion what) {
     run(grid_, drain_kernel<ref>{allocator_.device(), what == portion::half, held_by_all()});

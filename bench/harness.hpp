@@ -193,8 +193,8 @@ inline std::string today() {
   return text;
 }
 
-/// For programs that measure all by turns, or ours alone: scripts/run_bench.sh runs them once, as
-/// allocator `quarry`. False if `main` has nothing to do for these arguments.
+/// For programs that measure all, interleaved, or ours alone: scripts/run_bench.sh runs them once,
+/// as allocator `quarry`. False if `main` has nothing to do for these arguments.
 inline bool is_asked_for(int argc, char** argv) {
   if (argc < 2) return true;
   if (std::strcmp(argv[1], "--allocators") == 0) std::puts("quarry");

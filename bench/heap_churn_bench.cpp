@@ -93,7 +93,7 @@ struct churn_kernel {
   }
 };
 
-/// One round, and what it left given back. Milliseconds go to `ms`.
+/// One round, and what it left returned. Milliseconds go to `ms`.
 template <extra Does, class Allocator>
 outcome churn(Allocator& allocator, std::uint32_t most, double& ms, call_times times = {}) {
   using ref = typename Allocator::ref;

@@ -164,7 +164,7 @@ struct delete_kernel {
   }
 };
 
-/// Gives back what is left.
+/// Frees what is left.
 template <class Ref>
 struct clear_kernel {
   graph<Ref> all;

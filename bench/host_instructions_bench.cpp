@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many instructions do host pools and look-ups take? Unlike times, these do not waver.
+// How many instructions do host pools and lookups take? Unlike times, these do not waver.
 //
 //   host_instructions_bench [quarry]         all cases, each counted by callgrind
 //   host_instructions_bench CASE COUNT       does the work of one case, COUNT times
@@ -88,8 +88,8 @@ constexpr work cases[] = {
      [](std::size_t n) { replace<pooled<true>>(n, 10'000, 4096); }},
     {"replace 1 B..1 MiB of 1000, tracked pool",
      [](std::size_t n) { replace<pooled<true>>(n, 1000, bytes{1} << 20); }},
-    {"look-up of a first byte", [](std::size_t n) { look(n, false); }},
-    {"look-up in the midst", [](std::size_t n) { look(n, true); }},
+    {"lookup of a first byte", [](std::size_t n) { look(n, false); }},
+    {"lookup of an interior pointer", [](std::size_t n) { look(n, true); }},
 };
 
 /// What callgrind counts of a case; 0 if there is no valgrind.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does each strategy of a pool cost in time, and what in memory, for the same requests?
 //
-// All over simulated memory, so that only the strategy is timed, and by turns, so that what else
+// All over simulated memory, so that only the strategy is timed, and interleaved, so that what else
 // the machine does touches all alike. Pools take blocks of 1 MiB or 4 % of what they hold;
 // stitched pools take pages of 64 KiB, as on a host, and of 2 MiB, as on a GPU. `pair`: one of N
 // live allocations at random is replaced; in use since three rounds. `step`: one allocation or
@@ -149,7 +149,7 @@ class tracing final : public contender {
   double held_ = 0;
 };
 
-/// All strategies with one load, by turns.
+/// All strategies with one load, interleaved.
 template <template <class> class Load, class... Arguments>
 void measure(Arguments const&... arguments) {
   std::vector<std::unique_ptr<contender>> all;

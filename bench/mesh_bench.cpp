@@ -4,7 +4,7 @@
 //
 // A small diffusion and advection solver on an n x n mesh: six permanent fields; in each step
 // flux, limiter and update routines take 20 temporaries of a row's, an edge's and the mesh's size
-// and give them back. The same program with the C library's malloc, with mimalloc if there is one,
+// and return them. The same program with the C library's malloc, with mimalloc if there is one,
 // with a pool that is not tracked, and with one that is, where each step looks up a record for
 // each routine's input; all align to 16 bytes. A round is the same steps with each, in an order
 // that goes round, so that what else the machine does touches all alike; and where arrays lie by

@@ -37,7 +37,7 @@ int main() {
     std::printf("no GPU: %s\n", none.what());
   }
 
-  // Half of these are given back, every other one; together they make room for one that fits
+  // Half of these are freed, every other one; together they make room for one that fits
   // nowhere, and nothing is copied.
   quarry::stitched_pool stitched{quarry::host_pages{64_KiB}};
   std::vector<void*> pieces;

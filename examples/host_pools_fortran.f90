@@ -27,7 +27,7 @@ program host_pools_fortran
   end do
   call check(abs(sum(field) - 1.5_real64 * columns * rows * (rows + 1) / 2) < 1.0_real64, 'the sum of the field')
   call pool%deallocate(scratch)
-  call check(.not. associated(scratch), 'what was given back is null')
+  call check(.not. associated(scratch), 'what was freed is null')
 
   call pool%note(c_loc(field(1, 1)), 'density')
   call quarry_find(c_loc(field(17, 200)), record)
@@ -47,7 +47,7 @@ program host_pools_fortran
   call pool%deallocate(field)
   call pool%release()
   call pool%counts(counts)
-  call check(counts%live == 0 .and. counts%held == 0, 'all is given back')
+  call check(counts%live == 0 .and. counts%held == 0, 'all is freed')
   call pool%destroy()
 
 contains

@@ -396,7 +396,7 @@ module quarry
   integer(int64), parameter :: int32_bytes = storage_size(0_int32, int64) / 8
   integer(int64), parameter :: int64_bytes = storage_size(0_int64, int64) / 8
 
-  ! What arrays without elements point to. They take no memory of the pool, since c_loc gives no address for them to be given back
+  ! What arrays without elements point to. They take no memory of the pool, since c_loc gives no address for them to be freed
   ! by.
   real(real64), target :: no_real64(0)
   real(real32), target :: no_real32(0)
@@ -684,7 +684,7 @@ contains
     call settle(c_pool_get_overruns(pool%handle, count), status)
   end subroutine
 
-  ! Names an allocation for reports until it is given back. Trailing blanks do not count. quarry_not_in_use: it is none of this
+  ! Names an allocation for reports until it is freed. Trailing blanks do not count. quarry_not_in_use: it is none of this
   ! pool.
   subroutine note(pool, memory, name, status)
     class(quarry_pool), intent(in) :: pool

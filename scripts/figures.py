@@ -324,6 +324,6 @@ def looking(live):
 
 HOST_ROWS = [
     *(Row(case.title, "host/pool/pair", case.where()) for case in [ONE_LIVE, *HOST_CASES]),
-    Row("look-up of a record, 1000 live", "host/registry/find", looking(1000)),
-    Row("look-up of a record, 1,000,000 live", "host/registry/find", looking(1_000_000)),
+    Row("lookup of a record, 1000 live", "host/registry/find", looking(1000)),
+    Row("lookup of a record, 1,000,000 live", "host/registry/find", looking(1_000_000)),
 ]

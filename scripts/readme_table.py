@@ -76,7 +76,7 @@ def host_table(records, machine):
     lines = [
         "",
         f"Host pools (`fast_fit`) on {machine}, {memory} memory: a deallocation and an allocation after",
-        "it, one of the live ones replaced at random; look-ups of a first byte. Medians,",
+        "it, one of the live ones replaced at random; lookups of a first byte. Medians,",
         f"{origin(everything)}.",
         "",
     ]

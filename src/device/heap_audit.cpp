@@ -152,7 +152,7 @@ class auditor {
     expect(free_blocks == state_.segments[segment].free_blocks(),
            "a segment counts its free blocks wrongly, segment", segment);
     expect(free_blocks < state_.blocks_of(id),
-           "a segment with nothing in use was not given back, segment", segment);
+           "a segment with nothing in use was not returned, segment", segment);
   }
 
   /// Blocks from `first` on, which the segment does not have at present.

@@ -17,7 +17,7 @@ namespace {
   throw std::system_error{errno, std::generic_category(), call};
 }
 
-/// Anonymous pages: reserved without access, made usable and given back by mprotect and madvise.
+/// Anonymous pages: reserved without access, made usable and returned by mprotect and madvise.
 class cpu_memory final : public heap_memory {
  public:
   cpu_memory(bytes reserved, bytes alignment) : mapped_bytes_{reserved + alignment} {

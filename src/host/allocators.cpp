@@ -38,7 +38,7 @@ name_table& table() {
   static name_table& it = *new name_table;
   return it;
 }
-// Before there are threads: a fork must not find one of them in the midst of that.
+// Before there are threads: a fork must not find one of them in the middle of that.
 [[maybe_unused]] name_table& made_early = table();
 
 /// Handles by the registry's numbers, modulo the size: a cache of `by_id`. Who reads one locks it

@@ -119,7 +119,7 @@ static_assert(copy_at_fork::most_copies == handle_value::most_copies);
   static std::uint32_t const number = copy.number();
   return number;
 }
-// Before there are threads: a fork must not find one of them in the midst of that.
+// Before there are threads: a fork must not find one of them in the middle of that.
 [[maybe_unused]] std::uint32_t const made_early = number_of_this_copy();
 
 }  // namespace

@@ -52,7 +52,7 @@ Function driver_function(char const* name) {
   return reinterpret_cast<Function>(address);
 }
 
-/// Lets this thread wait, and take and give back memory, while it, or in another mode another one,
+/// Lets this thread wait, and take and return memory, while it, or in another mode another one,
 /// captures a stream.
 class beside_captures {
  public:

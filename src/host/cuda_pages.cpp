@@ -46,7 +46,7 @@ CUmemAllocationProp properties_on(int device) {
   return how;
 }
 
-/// Gives back, as a code, whether the GPU may use all of a mapped range now.
+/// Returns, as a code, whether the GPU may use all of a mapped range now.
 CUresult allow(int device, std::uint64_t address, bytes size) {
   CUmemAccessDesc access{};
   access.location = properties_on(device).location;

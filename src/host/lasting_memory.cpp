@@ -33,14 +33,14 @@ void* lasting_allocate(lasting_use use, bytes size) {
       list.free.pop_back();
       return result;
     }
-    // so that giving back needs no memory
+    // so that returning needs no memory
     make_room(list.free, list.made + 1);
     ++list.made;
   }
   void* const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (fresh == MAP_FAILED) throw std::bad_alloc{};
-  // a look-up is a miss in each
+  // a lookup is a miss in each
   if (use == lasting_use::pieces || use == lasting_use::slots) madvise(fresh, size, MADV_HUGEPAGE);
   return fresh;
 }

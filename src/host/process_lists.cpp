@@ -49,7 +49,7 @@ namespace {
   return own == &process_wide;
 }
 
-// Before there are threads: a fork must not find one of them in the midst of that.
+// Before there are threads: a fork must not find one of them in the middle of that.
 [[maybe_unused]] bool const watches_forks = [] {
   (void)lists_of_process();
   if (brings_the_state()) watch_forks();

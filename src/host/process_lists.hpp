@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pools of a process share, but for what look-ups read at once (process_state.hpp).
+// What the pools of a process share, but for what lookups read at once (process_state.hpp).
 #pragma once
 
 #include "quarry/host/held_at_fork.hpp"
@@ -58,7 +58,7 @@ struct process_lists {
     std::uint32_t latest_copy = 0;    // its number
   } forks;
 
-  /// Of the registry. Guarded by: the mutex, which no allocation and no look-up takes.
+  /// Of the registry. Guarded by: the mutex, which no allocation and no lookup takes.
   struct {
     std::mutex mutex;
     std::map<allocator_id, ledger*> by_id;

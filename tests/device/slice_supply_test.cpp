@@ -336,7 +336,7 @@ TEST(SliceSupply, RevivesBlocksWhileOthersBecomeFree) {
   }
 }
 
-/// Segments that a lane took from a class, and gives back slowly, are in no tree and no run.
+/// Segments that a lane took from a class, and returns slowly, are in no tree and no run.
 TEST(SliceSupply, RefusesNothingWhileSegmentsAreOnTheirWayBack) {
   QUARRY_TEST_USES_FIBERS();
   for (bytes const size : {net(64), bytes{3 * 64 * 1024} - hardening::padded(0)}) {

@@ -50,7 +50,7 @@ class session {
       quarry_pool_counts counts{};
       is(QUARRY_OK, quarry_pool_get_counts(one.handle.get(), &counts));
       expect(counts.live == 0 && counts.pieces_live == 0 && counts.held == 0,
-             "all was given back, and something is live, or held");
+             "all was returned, and something is live, or held");
     }
     pools_.clear();
     is(QUARRY_OK, quarry_segment_close(segment_));
@@ -312,7 +312,7 @@ class session {
        quarry_pool_note(pools_.at(whose).handle.get(), pointer_to(address), given));
   }
   using place = std::map<std::uint64_t, allocation>::iterator;
-  /// What `address` lies in the midst of.
+  /// What `address` lies inside.
   [[nodiscard]] place at(std::uint64_t address) {
     auto const after = live_.upper_bound(address);
     if (after == live_.begin()) return live_.end();

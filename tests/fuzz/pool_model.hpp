@@ -133,7 +133,7 @@ struct model {
     live.erase(found);
     return true;
   }
-  /// What `address` lies in the midst of.
+  /// What `address` lies inside.
   [[nodiscard]] std::map<std::uint64_t, one>::const_iterator at(std::uint64_t address) const {
     auto const after = live.upper_bound(address);
     if (after == live.begin()) return live.end();
@@ -141,7 +141,7 @@ struct model {
     return address - found->first < std::max<bytes>(1, found->second.size) ? found : live.end();
   }
 
-  /// Mostly what is live; else what was, what lies in the midst or behind, or anything.
+  /// Mostly what is live; else what was, what lies inside or behind, or anything.
   [[nodiscard]] std::uint64_t some_address(byte_source& from) const {
     std::uint8_t const kind = from.u8() % 16;
     if (kind == 0 && !gone.empty())

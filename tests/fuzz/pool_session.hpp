@@ -40,14 +40,14 @@ class pool_session {
     expect_all();
     while (!users_.live.empty()) give_back(users_.live.begin()->first);
     expect_cheaply();
-    expect(pool_.counts().live == 0, "all was given back, and something is live");
+    expect(pool_.counts().live == 0, "all was returned, and something is live");
     expect_all();
     pool_.release();
     expect(pool_.counts().held == 0 && log_->blocks.empty(),
            "nothing is in use, and a block is held");
     for (std::size_t i = 0; i < std::min<std::size_t>(users_.gone.size(), 16); ++i)
       expect_registry(users_.gone[i]);
-    // A pool that is destroyed gives back what is still in use, too: see the caller.
+    // A pool that is destroyed returns what is still in use, too: see the caller.
     if (from_.chance(128)) (void)allocate(100, false);
   }
   [[nodiscard]] std::shared_ptr<block_log> log() const { return log_; }
@@ -137,7 +137,7 @@ class pool_session {
   void allocate_aligned(bytes size, bytes alignment) {
     try {
       void* const result = pool_.allocate(size, alignment);
-      expect(number_of(result) % alignment == 0, "an allocation is not aligned as it was asked");
+      expect(number_of(result) % alignment == 0, "an allocation is not aligned as requested");
       add(result, {size, from_.u8()});
     } catch (out_of_memory const&) {
     } catch (resource_failed const&) {

@@ -80,7 +80,7 @@ class stitched_session {
     log_->fails.left = 0;
     while (!users_.live.empty()) give_back(users_.live.begin()->first);
     expect_all();
-    expect(pool_.counts().live == 0, "all was given back, and something is live");
+    expect(pool_.counts().live == 0, "all was returned, and something is live");
     shrink(~bytes{0});
     expect(pool_.counts().held == 0, "nothing is in use, and pages are held");
     if (from_.chance(128)) allocate(100);
@@ -167,7 +167,7 @@ class stitched_session {
     bytes const before = pool_.counts().held;
     bytes const given = pool_.shrink(most);
     expect(given <= most && given % page == 0 && before - given == pool_.counts().held,
-           "shrinking gave back what it did not say, or too much");
+           "shrinking returned what it did not say, or too much");
     if (is_exact)
       expect(given == std::min(most / page * page, before - pages_in_use() * page),
              "shrinking kept free pages");

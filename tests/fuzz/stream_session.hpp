@@ -36,7 +36,7 @@ class stream_session {
       give_back(users_.live.begin()->first, users_.live.begin()->second.on);
     expect_cheaply();
     expect_sound(pool_);
-    expect(pool_.counts().live == 0, "all was given back, and something is live");
+    expect(pool_.counts().live == 0, "all was returned, and something is live");
     if (is_left_to_itself) return;
     pool_.release();
     expect(pool_.counts().held == 0 && log_->blocks.empty(),

@@ -394,7 +394,7 @@ TEST(CudaMemoryResource, ServesMoreThanThePoolsAlignment) {
   EXPECT_TRUE(owner->audit().empty());
 }
 
-/// What a stitched pool gave back it may give to any stream at once, so it gets nothing back before
+/// What a stitched pool returned it may give to any stream at once, so it gets nothing back before
 /// its stream is done: else the first stream's fills, which take much longer, would write over the
 /// second's.
 TEST(CudaMemoryResource, WaitsForStreamsForAPoolThatKnowsNone) {

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Checks the Fortran module: facts, refusals and their messages, and that what is given back no longer counts.
+! Checks the Fortran module: facts, refusals and their messages, and that what is freed no longer counts.
 program fortran_test
   use, intrinsic :: iso_c_binding, only: c_associated, c_f_pointer, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
@@ -105,7 +105,7 @@ contains
     call check(.not. associated(array), 'another handle frees')
     call found%release()
     call found%counts(all)
-    call check(all%held == 0 .and. all%most_held == 1048576, 'blocks were given back')
+    call check(all%held == 0 .and. all%most_held == 1048576, 'blocks were freed')
     call quarry_remove_alias('densities')
     call quarry_destroy('fields')
     call found%release(status)
@@ -324,9 +324,9 @@ contains
     call pool%deallocate(b3)
     call pool%deallocate(c3)
     call pool%deallocate(d3)
-    call check(.not. (associated(a1) .or. associated(b1) .or. associated(c1) .or. associated(d1)), 'given back, rank 1')
-    call check(.not. (associated(a2) .or. associated(b2) .or. associated(c2) .or. associated(d2)), 'given back, rank 2')
-    call check(.not. (associated(a3) .or. associated(b3) .or. associated(c3) .or. associated(d3)), 'given back, rank 3')
+    call check(.not. (associated(a1) .or. associated(b1) .or. associated(c1) .or. associated(d1)), 'freed, rank 1')
+    call check(.not. (associated(a2) .or. associated(b2) .or. associated(c2) .or. associated(d2)), 'freed, rank 2')
+    call check(.not. (associated(a3) .or. associated(b3) .or. associated(c3) .or. associated(d3)), 'freed, rank 3')
     call check_nothing_live(pool, 'twelve arrays')
     call pool%destroy()
   end subroutine
@@ -416,7 +416,7 @@ contains
     foreign => own
     call pool%deallocate(part, status)
     call check_refused(status, quarry_not_in_use, 'not in use', 'a part of an array')
-    call check(associated(part), 'what was not given back stays')
+    call check(associated(part), 'what was not freed stays')
     call pool%deallocate(foreign, status)
     call check_refused(status, quarry_not_in_use, 'not in use', 'memory of others')
     call other%deallocate(numbers, status)
@@ -455,7 +455,7 @@ contains
     call check_refused(status, quarry_bad_argument, 'the pool is null', 'an empty array of no pool')
     call check(.not. associated(line), 'no pool gives null')
     call none%deallocate(line, status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'giving back to no pool')
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'returning to no pool')
     call none%allocate(memory, 5_int64, status)
     call check_refused(status, quarry_bad_argument, 'the pool is null', 'memory of no pool')
     call none%counts(counts, status)
@@ -559,7 +559,7 @@ contains
     call check(size_there == 1001, 'the size of memory')
     same = memory
     call pool%deallocate(memory)
-    call check(.not. c_associated(memory), 'memory given back is null')
+    call check(.not. c_associated(memory), 'memory freed is null')
     call pool%deallocate(memory, status)
     call check(status == quarry_ok, 'null memory is ignored')
     call pool%deallocate(same, status)

@@ -319,7 +319,7 @@ TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
   EXPECT_EQ(from.counts().held, 8_MiB);
 }
 
-/// Also an array that is a block of its own: what it gave back serves it again, and what else is
+/// Also an array that is a block of its own: what it returned serves it again, and what else is
 /// set aside stays so.
 TEST(Pool, ServesALargeOddSizeAgainWithoutMerging) {
   pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB}};

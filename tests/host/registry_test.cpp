@@ -254,7 +254,7 @@ TEST(Registry, LeakReportsHaveNoBacktracesUnlessAsked) {
 }
 
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // theirs do not survive it
-/// Threads that are in the midst of anything are not there in the child.
+/// Threads that are in the middle of anything are not there in the child.
 TEST(Registry, ServesTheChildOfAForkWhileOtherThreadsAllocate) {
   std::atomic<bool> goes_on{true};
   auto const work = [&](std::uint32_t seed) {

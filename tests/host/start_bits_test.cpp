@@ -76,7 +76,7 @@ TEST_F(AddressStarts, LeadToWhatHasAnAddress) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
     std::mt19937_64 random{seed};
     std::uint64_t const first =
-        (std::uint64_t{seed} << 31) - (bytes{40} << 20);  // a leaf ends in the midst of it
+        (std::uint64_t{seed} << 31) - (bytes{40} << 20);  // a leaf ends inside it
     starts->reserve(first, bytes{200} << 20, made);
     struct one {
       bytes size;

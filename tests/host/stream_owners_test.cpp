@@ -74,7 +74,7 @@ TEST_F(StreamOwners, AHandleThatCameAgainIsAnotherOwner) {
   EXPECT_EQ(world().misuses, 0u);
 }
 
-/// An event of the new stream says nothing of what the old one gave back.
+/// An event of the new stream says nothing of what the old one freed.
 TEST_F(StreamOwners, CoversNothingByAnEventOfAnotherStream) {
   give_back(1);
   world().destroy(1);

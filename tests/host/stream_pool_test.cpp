@@ -130,7 +130,7 @@ TEST_F(StreamPool, NeverAsksAboutAStreamThatIsGone) {
   EXPECT_EQ(streams.world().live_events, 0u);
 }
 
-/// What it was given back on a handle that is another stream's by now, before that stream
+/// What it was freed on a handle that is another stream's by now, before that stream
 /// allocated.
 TEST_F(StreamPool, KeepsWhatANewStreamGivesBackFromTheOldOnesEvent) {
   auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .most = 1_MiB});

@@ -157,7 +157,7 @@ TEST(ThrustMemoryResourceOnAGpu, ServesVectors) {
   EXPECT_EQ(pool.counts().refused, 0u);
 }
 
-/// Without a wait between: what an algorithm gave back, the next one gets while the first runs.
+/// Without a wait between: what an algorithm returned, the next one gets while the first runs.
 TEST(ThrustMemoryResourceOnAGpu, ServesAlgorithmsInTheOrderOfTheirStream) {
   auto memory = make_device_memory();
   if (!memory) GTEST_SKIP() << "no GPU";

@@ -153,7 +153,7 @@ class watched_ring {
 
   [[nodiscard]] std::string check(std::uint32_t least_done) const {
     if (!problem_.empty()) return problem_;
-    if (live_ != 0) return std::to_string(live_) + " superblocks were not given back";
+    if (live_ != 0) return std::to_string(live_) + " superblocks were not returned";
     return done_ >= least_done ? "" : "only " + std::to_string(done_) + " calls got a part";
   }
 

@@ -243,7 +243,7 @@ TEST(HeapModel, ClaimersThatComeLateToASegmentThatIsUsedAgain) {
   }
 }
 
-/// What nobody was handed is given back without a look at who reserves of it.
+/// What nobody was handed is returned without a look at who reserves of it.
 TEST(HeapModel, ClaimersThatComeLateToASegmentThatIsGivenBackUnused) {
   QUARRY_TEST_USES_FIBERS();
   for (bool const first : {true, false}) {

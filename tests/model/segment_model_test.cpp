@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of lanes that free, claim and revive blocks of a segment, and give it back for
+// Every interleaving of lanes that free, claim and revive blocks of a segment, and return it for
 // its next use: the protocol of slice_return and slice_claim, with their hints left out. Each block
 // has two slices.
 #include "support/explore.hpp"
@@ -26,7 +26,7 @@ constexpr std::uint32_t most_blocks = 2;
 constexpr std::uint32_t reserved_at_once = 2;  // more than what often is there
 constexpr std::uint32_t first_generation = 0;
 
-/// A segment of one or two blocks, all of whose slices are in use. The lane that is to give it back
+/// A segment of one or two blocks, all of whose slices are in use. The lane that is to return it
 /// ends its use and begins the next: one of another class with `next_blocks`, all in use by that
 /// lane. Its first use is of class 0 and generation 0, the next one of class 1 and generation 1.
 class watched_segment {
@@ -123,7 +123,7 @@ class watched_segment {
       return std::to_string(frees_) + " lanes freed one slice " + std::to_string(successes_) +
              " times";
     if (uses_ != (is_drained_ ? 2 : 1))
-      return "the segment was given back " + std::to_string(uses_) + " times";
+      return "the segment was returned " + std::to_string(uses_) + " times";
     std::uint32_t free_blocks = 0;
     for (std::uint32_t index = 0; index < most_blocks; ++index) {
       block_state const now = block_at(index).peek();
@@ -185,7 +185,7 @@ class watched_segment {
     for (std::uint32_t index = 0; index < blocks_; ++index) {
       if (!block_state{states_[index]}.is_free()) problem_ = "returned with a slice in use";
       for (bool const held : held_[index]) {
-        if (held) problem_ = "given back under the owner of a slice";
+        if (held) problem_ = "returned under the owner of a slice";
       }
     }
     entry_.store(segment_use::nothing());
@@ -372,7 +372,7 @@ TEST(SegmentModel, ARevivalMeetsTheNextUse) {
       {release_and_drain(1, 0b11), claim_and_release(0, 0), claim_and_release(1, 1)});
 }
 
-/// The next use may have as many free blocks as a lane saw that was about to give this one back.
+/// The next use may have as many free blocks as a lane saw that was about to return this one.
 TEST(SegmentModel, IsNotGivenBackInItsNextUseByALaneOfThisOne) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({.next_blocks = 2, .preemptions = 4},

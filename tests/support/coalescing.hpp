@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of coalesced allocation run over: upstream heaps that tell what was not given back, on
+// What tests of coalesced allocation run over: upstream heaps that tell what was not returned, on
 // every machine.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace quarry::test {
 
-/// A heap of `slots` places of `slot_bytes` each, which writes over what is given back and counts
+/// A heap of `slots` places of `slot_bytes` each, which writes over what is returned and counts
 /// what goes wrong. Kernels of any machine may call it; `state` and the arrays are the test's.
 struct arena {
   struct state {
@@ -81,7 +81,7 @@ struct arena_owner {
   typename Machine::template array<line> memory;
 };
 
-/// The platform's heap, with a count of what is not given back.
+/// The platform's heap, with a count of what is not returned.
 struct counted_platform {
   std::uint64_t* live;
   std::uint64_t* left;  // mallocs that succeed
@@ -134,7 +134,7 @@ class over_platform {
 
   explicit over_platform(Machine const&) : live_(1), left_(1, ~std::uint64_t{0}) {}
   [[nodiscard]] counted_platform ref() { return {live_.data(), left_.data()}; }
-  void expect_empty() { EXPECT_EQ(live_[0], 0u) << "superblocks were not given back"; }
+  void expect_empty() { EXPECT_EQ(live_[0], 0u) << "superblocks were not returned"; }
   [[nodiscard]] std::uint64_t faults() const { return 0; }
   /// From now on only so many mallocs succeed.
   void limit(std::uint64_t mallocs) { left_[0] = mallocs; }

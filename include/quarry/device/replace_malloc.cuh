@@ -38,7 +38,7 @@ __constant__ malloc_route route;
 
 // What renamed_malloc.cuh makes of the kernels' calls. `used`: nothing refers to them by these
 // names. With -rdc the linker may take any file's for all: the routes are equal. A size given to
-// delete is not checked, which would be a second look-up.
+// delete is not checked, which would be a second lookup.
 #define QUARRY_KERNEL_FUNCTION extern "C" inline __attribute__((used)) __device__
 
 QUARRY_KERNEL_FUNCTION void* quarry_kernel_malloc(std::size_t size) noexcept {

@@ -68,7 +68,7 @@ class malloc_route {
     return heap.aligned_malloc(alignment, size);
   }
 
-  /// Gives back what either gave; nullptr is ignored. A wrong pointer into the region leaves a
+  /// Frees what either gave; nullptr is ignored. A wrong pointer into the region leaves a
   /// fault in the heap; any other is the machine's, for better or worse.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;

@@ -177,7 +177,7 @@ struct alignas(64) segment_entry {
   }
 
   /// `more` of the segment's `blocks` are free now. True if the segment, all of whose blocks are
-  /// free, is now the caller's to give back.
+  /// free, is now the caller's to return.
   [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
     word now = counter().fetch_add(more, segment_count_order) + more;  // (S)
     return (now & (one_generation - 1)) == blocks &&

@@ -72,7 +72,7 @@ class slice_return {
                                          std::uint32_t twice, block_state now) {
     block const of = state.block_at(id, segment, block_index);
     if (twice != 0) now = of.retract(twice);
-    // else others gave the segment back by now, and what they did follows from theirs
+    // else others returned the segment by now, and what they did follows from theirs
     if (now.generation() == generation)
       simt::far_call(&settle, state, id, segment, block_index, now);
   }

@@ -61,7 +61,7 @@ class slice_supply {
 
   /// Whether there are no free segments, and it took too long: less if no slice is back either and
   /// all that others hold was looked at, more if the look that began with `before` may have missed
-  /// segments that others give back.
+  /// segments that others return.
   [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request, std::uint32_t empty_looks,
                                                   word before) {
     if (!request.patience.ends_after(microseconds_without_hope)) return false;
@@ -74,7 +74,7 @@ class slice_supply {
   /// How long a lane looks when there is neither a free segment nor a slice that came back.
   static constexpr std::uint32_t microseconds_without_hope = 500;
 
-  /// How long a lane looks while others give segments back. To return what a long run had not
+  /// How long a lane looks while others return segments. To return what a long run had not
   /// handed out takes milliseconds under load.
   static constexpr std::uint32_t microseconds_for_returns = 10'000;
 
@@ -82,7 +82,7 @@ class slice_supply {
   /// so did not yet advertise, is seen by none of the trees for about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
 
-  /// More looks, while other lanes give segments back.
+  /// More looks, while other lanes return segments.
   static constexpr std::uint32_t most_uncounted = 64;
 
   /// The look that takes back all that others have not handed out. Rejected: each look after a
@@ -165,7 +165,7 @@ class slice_supply {
     return false;
   }
 
-  /// Ends the run of class `id` and gives back what it had not handed out. False if the run was
+  /// Ends the run of class `id` and returns what it had not handed out. False if the run was
   /// being replaced. Others need not wait for what goes back, which may be much: only for the end
   /// of the run.
   QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {

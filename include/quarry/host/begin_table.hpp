@@ -37,7 +37,7 @@ struct piece_record {
 /// (quotienting; Knuth, "The Art of Computer Programming", 6.4, exercise 13). A larger table needs
 /// fewer bits for the rest and more for numbers: 10 to 16 bits are left for the code.
 ///
-/// A code is the size + 2; or that the piece is nobody's now; or that the piece must be asked: if
+/// A code is the size + 2; or that the piece has no user now; or that the piece must be asked: if
 /// the size is too large or it has a note, and always `far` from home or beyond 2^48.
 ///
 /// It lies in lasting memory; zeros are a table without slots. One thread writes, others may look:
@@ -138,7 +138,7 @@ class begin_table {
   void set_asks(std::uint64_t slot) { set_code(slot, asks); }
 
   /// Empties a slot. Later words of its cluster move up, so that no mark is left behind: calls
-  /// `on_move(number, slot)` for those that are nobody's.
+  /// `on_move(number, slot)` for those that have no user.
   template <class BeginOf, class OnMove>
   void erase(std::uint64_t hole, BeginOf const& begin_of, OnMove const& on_move) {
     for (std::uint64_t at = hole;;) {

@@ -13,7 +13,7 @@ namespace quarry::inline QUARRY_ABI {
 /// Small sizes from slots, a bin for each power of two from `least` to `most`; larger ones straight
 /// from `Large`, a pool say.
 ///
-/// Slots come in blocks of `slots_per_block` from `Small`. An allocation must be given back with
+/// Slots come in blocks of `slots_per_block` from `Small`. An allocation must be freed with
 /// its size. Both lie at the same place.
 template <class Small, class Large>
 class QUARRY_POISONS binned_resource {

@@ -118,13 +118,13 @@ quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* coun
 /* How many deallocations found their red zone written to. */
 quarry_status quarry_pool_get_overruns(quarry_pool* pool, uint64_t* overruns);
 
-/* Names an allocation for reports, until it is given back. */
+/* Names an allocation for reports, until it is freed. */
 quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name);
 
 /* The pool's number in records. */
 quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
 
-/* Device memory of one GPU in the order of streams: what a stream gave back serves it again at
+/* Device memory of one GPU in the order of streams: what a stream freed serves it again at
  * once, and others only after they were made to wait. A stream is a cudaStream_t; null is the
  * legacy default stream, cudaStreamPerThread the calling thread's. A stream may be destroyed at any
  * time. QUARRY_RESOURCE_FAILED in a build without CUDA. */
@@ -140,7 +140,7 @@ quarry_status quarry_stream_pool_allocate(quarry_stream_pool* pool, uint64_t siz
                                           void** memory);
 /* Once what `stream` has now is done. Who used it on others sees to it that `stream` waits. */
 quarry_status quarry_stream_pool_deallocate(quarry_stream_pool* pool, void* memory, void* stream);
-/* Lets others have what `stream` gave back, by an event that is recorded now. */
+/* Lets others have what `stream` freed, by an event that is recorded now. */
 quarry_status quarry_stream_pool_share(quarry_stream_pool* pool, void* stream);
 /* Tells that a stream will not come again; nobody needs to. */
 quarry_status quarry_stream_pool_forget(quarry_stream_pool* pool, void* stream);
@@ -169,7 +169,7 @@ quarry_status quarry_segment_offset_of(quarry_segment* segment, void const* memo
                                        uint64_t* offset);
 quarry_status quarry_segment_at(quarry_segment* segment, uint64_t offset, void** memory);
 
-/* What any address of any pool belongs to; it may lie in the midst of an allocation. */
+/* What any address of any pool belongs to; it may lie inside an allocation. */
 typedef struct quarry_record {
   uint32_t allocator;
   uint32_t resource; /* quarry_resource */
@@ -178,7 +178,7 @@ typedef struct quarry_record {
   uint64_t size; /* as asked for */
 } quarry_record;
 
-/* QUARRY_NOT_IN_USE if it is nobody's. Takes no lock. */
+/* QUARRY_NOT_IN_USE if no allocation has it. Takes no lock. */
 quarry_status quarry_find(void const* address, quarry_record* record);
 
 /* Allocators by name (allocators.hpp), for all of a program: made in one place, found in another.
@@ -203,7 +203,7 @@ quarry_status quarry_allocator_make(char const* name, char const* description,
                                     quarry_allocator** allocator);
 /* The allocator of that name or alias. */
 quarry_status quarry_allocator_find(char const* name, quarry_allocator** allocator);
-/* The allocator of what has `address`, which may lie in the midst of it. */
+/* The allocator of what has `address`, which may lie inside it. */
 quarry_status quarry_allocator_of(void const* address, quarry_allocator** allocator);
 quarry_status quarry_allocator_add_alias(char const* alias, char const* name);
 quarry_status quarry_allocator_remove_alias(char const* alias);

@@ -89,7 +89,7 @@ struct cuda_async_options {
 };
 
 /// A pool of CUDA's that is ours: of a GPU's memory, of pinned memory, which all GPUs may use, or
-/// of managed memory. What is still in use when it is destroyed stays until it is given back.
+/// of managed memory. What is still in use when it is destroyed stays until it is freed.
 ///
 /// Is used as a `cuda_async_view` is. A moved-from one may be assigned and destroyed only.
 class QUARRY_API cuda_async_pool {

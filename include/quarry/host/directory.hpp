@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pools' blocks lie where: the first step of a look-up.
+// Which pools' blocks lie where: the first step of a lookup.
 #pragma once
 
 #include "quarry/core/export.hpp"

@@ -15,7 +15,7 @@ namespace quarry::inline QUARRY_ABI {
 /// The strategy of pools that cut blocks into pieces: `Index` picks the free piece, the rest is
 /// split off, and free neighbours are merged.
 ///
-/// With `SetsAside`, pieces that are given back are set aside whole, for the next request that they
+/// With `SetsAside`, pieces that are freed are set aside whole, for the next request that they
 /// fit with at most an eighth of waste. They are freed in earnest before a block is asked for or
 /// given up; until then they count as in use where blocks are counted. So most requests neither
 /// split nor merge. Where sizes do not come back, that saves little and scatters what is free.
@@ -168,7 +168,7 @@ class fitting {
     if (state.has_flags()) return std::nullopt;
     return put_aside(piece, found, state).asked;
   }
-  /// Gives back what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not
+  /// Frees what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not
   /// in use. Calls `on_noted()` if it had a note.
   template <class OnNoted>
   sizes deallocate(std::uint64_t begin, OnNoted const& on_noted) {
@@ -267,7 +267,7 @@ class fitting {
     return sizes_of(id);
   }
 
-  /// Marks a piece as one that has a note, until it is given back. False if `begin` is not in use.
+  /// Marks a piece as one that has a note, until it is freed. False if `begin` is not in use.
   bool set_noted(std::uint64_t begin) {
     auto const found = pieces_.find(begin);
     if (found.id == no_piece || pieces_[found.id].is_set_aside()) return false;

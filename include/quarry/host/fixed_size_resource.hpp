@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI {
 
 /// Slots of one size, many to a block, with a bit for each that lies apart: bit 1 = free.
 ///
-/// O(1) to allocate; O(log blocks) to give back. Requests of more than a slot are refused with
+/// O(1) to allocate; O(log blocks) to return. Requests of more than a slot are refused with
 /// `out_of_memory`.
 template <class Upstream>
 class QUARRY_POISONS fixed_size_resource {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a pool coalesces: gives back the blocks in which nothing is in use, and takes one in their
+// When a pool coalesces: returns the blocks in which nothing is in use, and takes one in their
 // place.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for bookkeeping that other threads read without a lock: it stays mapped for ever.
 //
-// What is given back goes to the system, but its addresses stay and read as zero until they are
+// What is returned goes to the system, but its addresses stay and read as zero until they are
 // handed out again, for the same use: who follows an old pointer finds words where words were, and
 // never faults. So no reader is waited for, or counted.
 #pragma once

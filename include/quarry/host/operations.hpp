@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copying, filling and moving memory of any kind. Where it lies and how large it is the registry
-// knows: pointers may lie in the midst of an allocation, and no operation goes beyond its end.
+// knows: pointers may lie inside an allocation, and no operation goes beyond its end.
 //
 // All throw `bad_argument` for memory that the registry does not know, that is too small, or that
 // the operation cannot use (such as host memory in a stream), before anything is touched, and
@@ -69,7 +69,7 @@ QUARRY_API void prefetch(void const* memory, bytes size, memory_place where,
 /// and file: the others) how memory will be used. The system's advice is for whole pages: it holds
 /// for what else lies in these, too. Throws `bad_argument` for advice that is none for such memory.
 QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_place where = {});
-/// The same for memory that is known to be `of` that kind, without a look-up.
+/// The same for memory that is known to be `of` that kind, without a lookup.
 QUARRY_API void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on,
                          memory_place of);
 QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_place where,
@@ -88,7 +88,7 @@ QUARRY_API void move_to_node(void* memory, bytes size, unsigned node);
 template <class Pool>
 concept plain_pool = !requires { typename Pool::stream; };
 
-/// A larger or smaller allocation of `from` with what was in `memory`, which is given back, without
+/// A larger or smaller allocation of `from` with what was in `memory`, which is freed, without
 /// its name; nullptr for nothing. The pool must be tracked. If there is no memory for it, throws
 /// and leaves all as it was.
 template <plain_pool Pool>
@@ -126,7 +126,7 @@ template <class Pool>
   return result;
 }
 
-/// An allocation of `to` with what was in `memory` of `from`, which is given back, without its
+/// An allocation of `to` with what was in `memory` of `from`, which is freed, without its
 /// name. Both must be tracked. If there is no memory, throws and leaves all as it was.
 template <plain_pool From, plain_pool To>
 [[nodiscard]] void* move(From& from, void* memory, To& to) {

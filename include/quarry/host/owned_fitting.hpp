@@ -8,12 +8,12 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A strategy whose free pieces have owners: what one gives back only that one gets again, at once
+/// A strategy whose free pieces have owners: what one frees only that one gets again, at once
 /// and without a word to the others, until it is made common. For streams: what is common is what
 /// all may have, once they have waited.
 ///
 /// Owner 0 is what is common. Each owner has segregated lists, and lists of what is set aside (see
-/// fitting): one for what it gave back since it was last `covered`, which is not made common, and
+/// fitting): one for what it freed since it was last `covered`, which is not made common, and
 /// one for what it had set aside before. Free neighbours of one owner are merged. Deals in
 /// addresses and never touches memory; not thread-safe. Invariants, checked by `audit`: those of
 /// piece_table, with (2) of neighbours of one owner; the lists have exactly the owner's free
@@ -36,7 +36,7 @@ class owned_fitting {
   }
 
   /// A piece of what the owner has; 0 if nothing of that fits. Throws std::bad_alloc if there is no
-  /// memory for bookkeeping. O(1). For who will `trim` the piece, nothing that was given back since
+  /// memory for bookkeeping. O(1). For who will `trim` the piece, nothing that was freed since
   /// it was last covered will do: its parts could be made common.
   [[nodiscard]] std::uint64_t allocate(std::uint32_t whose, sizes size,
                                        bool will_be_trimmed = false) {
@@ -73,7 +73,7 @@ class owned_fitting {
     if (behind != no_piece) insert_merged(whose, behind);
     return pieces_[id].begin;
   }
-  /// From now on what the owner gave back may be made common. What was set aside before the last
+  /// From now on what the owner freed may be made common. What was set aside before the last
   /// such moment, and nobody wanted since, is merged. O(such pieces).
   void cover(std::uint32_t whose) {
     owner& mine = *owners_[whose];
@@ -81,7 +81,7 @@ class owned_fitting {
     merge_aside(whose);
     std::swap(mine.recent, mine.aside);
   }
-  /// Whether it gave anything back since it was covered, and has it still.
+  /// Whether it freed anything since it was covered, and has it still.
   [[nodiscard]] bool has_recent(std::uint32_t whose) const {
     return owners_[whose]->recent->count() != 0;
   }
@@ -95,7 +95,7 @@ class owned_fitting {
         pieces_, [&](piece_id id) { free_in_earnest(whose, pieces_.find(pieces_[id].begin)); });
     return true;
   }
-  /// Makes common what the owner has, but for what it gave back since it was last covered. O(its
+  /// Makes common what the owner has, but for what it freed since it was last covered. O(its
   /// pieces).
   void share(std::uint32_t whose) {
     merge_aside(whose);
@@ -129,7 +129,7 @@ class owned_fitting {
     if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
-  /// Gives back what `allocate` gave, to `whose`. Its size; or none, and nothing is changed, if
+  /// Frees what `allocate` gave, to `whose`. Its size; or none, and nothing is changed, if
   /// `begin` is not in use. Calls `on_noted()` if it had a note.
   template <class OnNoted>
   sizes deallocate(std::uint32_t whose, std::uint64_t begin, OnNoted const& on_noted) {
@@ -228,7 +228,7 @@ class owned_fitting {
         expect((pieces_.find(piece.begin).id == id) != piece.is_free(),
                "the table has what is free, or has not what is in use", piece.begin);
         if (piece.is_free()) {
-          expect(piece.owner() < owners_.size(), "a free piece is nobody's", piece.begin);
+          expect(piece.owner() < owners_.size(), "a free piece has no owner", piece.begin);
           expect(owners_[piece.owner()]->free.contains(pieces_, id),
                  "a free piece is not in its owner's lists", piece.begin);
           ++free[piece.owner()];

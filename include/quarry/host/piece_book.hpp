@@ -149,7 +149,7 @@ struct piece_book {
   // what its user wants to know of it; the registry adds a bit while it only looks
   mutable watched<std::uint64_t> owner;
 
-  /// What is in use at `address`, which may be in the midst of it. For an address whose owner
+  /// What is in use at `address`, which may be inside it. For an address whose owner
   /// gives it back at this moment, nothing, or what was or will be there.
   [[nodiscard]] piece_record find(std::uint64_t address) const {
     if (slice_directory const* const all = slices.seen()) {

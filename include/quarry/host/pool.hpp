@@ -369,7 +369,7 @@ class QUARRY_POISONS pool {
     return true;
   }
 
-  /// Gives back what the most of a period would not have needed.
+  /// Frees what the most of a period would not have needed.
   void shrink() noexcept {
     slices_.release(granules{*this});
     strategy_.release([&](auto const& gone) { give(gone); }, most_rounded_);

@@ -35,7 +35,7 @@ namespace quarry::inline QUARRY_ABI {
 
 struct process_lists;
 
-/// What look-ups read, and where the rest is. All of it begins as zeros, before any constructor
+/// What lookups read, and where the rest is. All of it begins as zeros, before any constructor
 /// runs, and nothing of it is destroyed.
 ///
 /// A process has one, though a program and its plugins may each have a copy of this library, and

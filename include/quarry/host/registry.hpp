@@ -2,7 +2,7 @@
 // What is allocated where: from any address to a record of its allocation, for all pools and
 // tracked resources of the process.
 //
-// Look-ups are lock-free and may be made by any thread at any time: directory -> the pool's start
+// Lookups are lock-free and may be made by any thread at any time: directory -> the pool's start
 // bits -> its table. A pool writes to its own tables only, so allocations of different pools never
 // wait for each other.
 #pragma once

@@ -18,7 +18,7 @@ inline constexpr bytes most_bytes_at_once = bytes{1} << 46;
 /// `allocate` gives `size` bytes (0 too) at a multiple of `alignment`, or throws `out_of_memory`,
 /// `resource_failed`, or `bad_argument` if the alignment is no power of two, and has changed
 /// nothing then. For a larger alignment than it can have it throws `out_of_memory` (CUDA's) or
-/// `bad_argument` (others). `deallocate` gives back what
+/// `bad_argument` (others). `deallocate` frees what
 /// `allocate` gave, with the same size and alignment; it never throws. Resources are movable; who
 /// uses one from several threads sees that they take turns, unless it says that it needs no such
 /// care.

@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI {
 /// A granule of 64 KiB that is cut into slices of one size: what of them is in use, and for how
 /// many bytes.
 ///
-/// A slice has 16 bits, so that a pointer is found, checked and given back without a search: its
+/// A slice has 16 bits, so that a pointer is found, checked and freed without a search: its
 /// offset divided by the slices' size is its number. Those bits are the bytes that were asked for;
 /// or of a free slice the number of the next free one. Nothing lies in the memory itself. The owner
 /// takes slices out of the block before they are in use, and puts them back some time after.

@@ -98,8 +98,8 @@ class slices {
     if (directory_ == nullptr || address >= address_starts::end) return nullptr;
     return directory_->at(address);
   }
-  /// Gives back a slice in use, which begins at `begin`, of a block that `of` gave. True if `flush`
-  /// must be called for its class before another one is given back.
+  /// Frees a slice in use, which begins at `begin`, of a block that `of` gave. True if `flush`
+  /// must be called for its class before another one is freed.
   [[nodiscard]] bool deallocate(slice_block& its, std::uint64_t begin, std::uint32_t number) {
     slice_block::handle const one{begin, its.at(number).bits};
     one.set_free();

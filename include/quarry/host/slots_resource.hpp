@@ -12,10 +12,10 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Keeps up to so many allocations that were given back, each for the next request of exactly its
+/// Keeps up to so many allocations that were freed, each for the next request of exactly its
 /// size and alignment: for programs with a few large arrays of few sizes.
 ///
-/// When all slots are taken, what was given back first goes to the upstream. O(slots). Not
+/// When all slots are taken, what was freed first goes to the upstream. O(slots). Not
 /// thread-safe. (Umpire's SlotPool gives null when its slots are full; this gives memory.)
 template <class Upstream>
 class QUARRY_POISONS slots_resource {
@@ -105,7 +105,7 @@ class QUARRY_POISONS slots_resource {
 
   Upstream upstream_;
   std::uint32_t slots_;
-  std::vector<one> kept_;  // what was given back first comes first
+  std::vector<one> kept_;  // what was freed first comes first
   bytes reserved_ = 0;
   std::uint64_t refused_ = 0;
 };

@@ -95,7 +95,7 @@ class QUARRY_POISONS stitched_pool {
     return counted(strategy_.trim(begin, both, alignment), size);
   }
 
-  /// Gives back what `allocate` gave; nullptr is ignored. False, and nothing is changed but a
+  /// Frees what `allocate` gave; nullptr is ignored. False, and nothing is changed but a
   /// count, if it is not in use.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;

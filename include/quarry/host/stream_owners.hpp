@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI {
 /// The streams that a pool knows, as owners of its free pieces: whose each is, and what must be
 /// waited for before another stream has it (stream_pool says how that works).
 ///
-/// Each stream is an owner (owned_fitting). What it gave back is *covered* once there is an event
+/// Each stream is an owner (owned_fitting). What it freed is *covered* once there is an event
 /// for it; what is covered can be made common. Invariants: (1) an owner's covered pieces are free
 /// once its `covering` event is done, if it has one; (2) what is common is free once all of
 /// `unfinished` are done; (3) no call names a stream that an earlier call named.
@@ -28,7 +28,7 @@ class stream_owners {
 
   struct state {
     std::uint32_t owner;
-    bytes uncovered = 0;  // given back since it was last covered, whether it has that still or not
+    bytes uncovered = 0;  // freed since it was last covered, whether it has that still or not
     std::optional<typename Order::event> covering = {};  // before it, what is covered is in use
     std::uint64_t waited = 0;                            // for the events up to this one
   };
@@ -57,13 +57,13 @@ class stream_owners {
   }
   [[nodiscard]] std::size_t count() const { return streams_.size(); }
 
-  /// `size` bytes were given back on `on`, and are `its` now. An event is recorded if that is time.
+  /// `size` bytes were freed on `on`, and are `its` now. An event is recorded if that is time.
   void gave_back(stream on, state& its, bytes size) noexcept {
     its.uncovered += size;
     if (its.uncovered > most_uncovered()) cover(on, its);
   }
 
-  /// Whose a piece is that is given back on a stream of which nothing can be kept: once what `on`
+  /// Whose a piece is that is freed on a stream of which nothing can be kept: once what `on`
   /// has now is done everybody's; nobody's, until all streams are waited for, if that cannot be
   /// waited for.
   [[nodiscard]] std::uint32_t owner_without_stream(stream on) noexcept {
@@ -100,9 +100,9 @@ class stream_owners {
     return begin;
   }
 
-  /// Records an event for what `on`, which is there at this moment, gave back; not while it is
+  /// Records an event for what `on`, which is there at this moment, freed; not while it is
   /// being captured. If no event can be had, the stream is waited for; if that cannot be, what it
-  /// gave back stays its own. `its` is what the handle
+  /// freed stays its own. `its` is what the handle
   /// stood for when it last came.
   void cover(stream on, state& its) noexcept {
     if (!pieces_.has_recent(its.owner)) {
@@ -133,7 +133,7 @@ class stream_owners {
     forget_done();
     for (auto& [who, its] : streams_) share(its);
   }
-  /// Makes common what the stream gave back until now.
+  /// Makes common what the stream freed until now.
   void share(stream on) {
     auto const found = streams_.find(order_.identity(on));
     if (found == streams_.end()) return;
@@ -183,7 +183,7 @@ class stream_owners {
   [[nodiscard]] std::uint64_t shares() const { return shares_; }
 
  private:
-  /// What streams gave back and no event tells of is this part of the pool at most, divided among
+  /// What streams freed and no event tells of is this part of the pool at most, divided among
   /// those that it knows.
   static constexpr bytes uncovered_share = 16;
   /// Streams that it knows at most, and when it first looks for some to forget. From then on each
@@ -212,8 +212,7 @@ class stream_owners {
       owner = unused_owners_.back();
     } else {
       auto const added = pieces_.add_owner();
-      if (!added)
-        throw out_of_memory{"stream_pool", 0, "8190 streams have memory that they gave back"};
+      if (!added) throw out_of_memory{"stream_pool", 0, "8190 streams have memory that they freed"};
       unused_owners_.push_back(owner = *added);
     }
     auto const result = streams_.emplace(who, state{owner}).first;
@@ -241,7 +240,7 @@ class stream_owners {
     streams_.erase(which);
   }
 
-  /// Makes common what the stream gave back before it was last covered. The event takes the place
+  /// Makes common what the stream freed before it was last covered. The event takes the place
   /// of the stream's one before, which it implies: there is one for each stream at most, and for
   /// each that was forgotten.
   void share(state& its) noexcept {

@@ -149,7 +149,7 @@ class stream_pool {
   /// optional; with it other streams need not grow the pool.
   void forget(stream on) { streams_.forget(on); }
 
-  /// Gives back the blocks in which nothing is in use, after waiting for who used them.
+  /// Returns the blocks in which nothing is in use, after waiting for who used them.
   void release() noexcept {
     (void)streams_.settle_all();
     strategy_.release([&](auto const& gone) { give(gone); });

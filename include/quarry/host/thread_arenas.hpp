@@ -66,7 +66,7 @@ class QUARRY_POISONS thread_arenas {
     if (pointer == nullptr) return true;
     try {
       if (!ended() && mine().from->try_deallocate(pointer)) return true;
-    } catch (...) {  // no memory for an arena, which giving back does not need
+    } catch (...) {  // no memory for an arena, which returning does not need
     }
     return give_to_its_arena(pointer);
   }
@@ -115,7 +115,7 @@ class QUARRY_POISONS thread_arenas {
     std::vector<entry> all;
     state* last = nullptr;
     arena* last_arena = nullptr;
-    // To whom it gave back last. While the registry knows an allocation of that id, and an id is
+    // To whom it freed last. While the registry knows an allocation of that id, and an id is
     // never another pool's, the arena is there.
     allocator_id last_given_id = 0;
     state* last_given_state = nullptr;
@@ -195,7 +195,7 @@ class QUARRY_POISONS thread_arenas {
     return fresh;
   }
 
-  /// The calling thread's pool, with what others gave back to it.
+  /// The calling thread's pool, with what others freed to it.
   [[nodiscard]] pool<Resource>& with_returns() {
     arena& here = mine();
     if (here.has_returns.load(std::memory_order_relaxed)) take_returns(here);

@@ -69,7 +69,7 @@ class thrust_memory_resource final : public thrust::mr::memory_resource<Pointer>
 /// Its memory is for the work of one stream; the default stream if none is named. The stream of a
 /// policy must be the allocator's. A vector's own work, such as its first fill and its growth, is
 /// on the default stream. So a vector must not have an allocator whose stream does not wait for the
-/// default stream (cudaStreamNonBlocking): memory that the vector gives back while the default
+/// default stream (cudaStreamNonBlocking): memory that the vector returns while the default
 /// stream still uses it would be that stream's at once. Two are equal if memory and stream are.
 template <class T, stream_memory_value Memory>
 class thrust_allocator {

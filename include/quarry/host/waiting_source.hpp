@@ -88,7 +88,7 @@ class waiting_source {
  private:
   struct allocation {
     bytes size, alignment;
-    std::uint64_t kept_for = 0;  // the first attempt that may give it back; 0: it is in use
+    std::uint64_t kept_for = 0;  // the first attempt that may return it; 0: it is in use
 
     [[nodiscard]] bool is_kept() const { return kept_for != 0; }
   };
@@ -125,7 +125,7 @@ class waiting_source {
     return kept_ != 0 && ++since_attempt_ >= pause_;
   }
 
-  /// Waits for all streams, without the lock, and then gives back what was kept before that. False
+  /// Waits for all streams, without the lock, and then returns what was kept before that. False
   /// if nothing is kept, or if it cannot wait.
   [[nodiscard]] bool give_back_kept() noexcept {
     std::uint64_t attempt = 0;
@@ -156,7 +156,7 @@ class waiting_source {
   std::unordered_map<void*, allocation> live_;  // kept ones included
   std::size_t kept_ = 0;                        // how many of these are kept
   std::uint64_t refused_ = 0;
-  std::uint64_t attempts_ = 0;       // to give back what is kept
+  std::uint64_t attempts_ = 0;       // to return what is kept
   std::uint64_t since_attempt_ = 0;  // deallocations since the last attempt
   std::uint64_t pause_ = 1;          // deallocations from one attempt to the next
   mutable std::mutex mutex_;

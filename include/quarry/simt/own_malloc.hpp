@@ -39,7 +39,7 @@ struct own_malloc {
 #endif
   }
 
-  /// Gives back what one of the two gave; nullptr is ignored.
+  /// Frees what one of the two gave; nullptr is ignored.
   QUARRY_HD static void free(void* pointer) {
 #ifdef __CUDA_ARCH__
     cuda_functions::free(pointer);

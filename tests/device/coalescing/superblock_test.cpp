@@ -110,7 +110,7 @@ TEST(Superblock, IsNotTakenForADynamicOneWhateverItsPartsAre) {
   }
 }
 
-/// Of threads that give back one part each, one is told to free the superblock, and by then all
+/// Of threads that return one part each, one is told to free the superblock, and by then all
 /// have written.
 TEST(Superblock, WhoGivesBackTheLastPartHasSeenWhatTheOthersWrote) {
   for (int round = 0; round < 200; ++round) {

@@ -14,7 +14,7 @@ namespace quarry::inline QUARRY_ABI {
 ///   knows them
 ///
 /// The upstream heap tells where the allocation begins that a part lies in; that is here. `lanes`
-/// has a bit for each part that is not given back, so that a double free shows by its bit.
+/// has a bit for each part that is not freed, so that a double free shows by its bit.
 ///
 /// Memory order. (Z) is acquire-release: whoever clears the last bit has seen all that the other
 /// owners did, and hands it on to the upstream heap. `mark` is written before the parts are handed
@@ -53,7 +53,7 @@ struct alignas(16) lane_superblock {
                : none;
   }
 
-  /// Gives parts back; gives those that were not given back before that, among them `bits` unless
+  /// Frees parts; returns those that were not freed before that, among them `bits` unless
   /// they were freed twice.
   [[nodiscard]] QUARRY_HD simt::lane_mask leave(simt::lane_mask bits) {
     return simt::atomic_ref<simt::lane_mask>{lanes}.fetch_and(~bits,
@@ -96,7 +96,7 @@ class lane_coalescing {
     return all == nullptr ? nullptr : all->part(group.rank());
   }
 
-  /// Gives back part `index`. False if it was given back before.
+  /// Frees part `index`. False if it was freed before.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, lane_superblock* of,
                                            std::uint32_t index) {

@@ -96,7 +96,7 @@ class lane_iterator {
 
 /// A view of `size()` elements that lie `stride()` places apart: all or part of a lane_array, or
 /// with stride 1 an ordinary array. It owns nothing, is trivially copyable, and is void once the
-/// elements' memory was given back. 16 bytes.
+/// elements' memory was freed. 16 bytes.
 ///
 /// Being const says nothing of the elements, as with std::span: a lane_span<T const> protects them.
 template <class T>

@@ -17,7 +17,7 @@ enum class coalesce : std::uint32_t {
 /// How a part's superblock is found again.
 enum class locate_by : std::uint32_t {
   header,  ///< by its address in front of the part: 16 bytes more for each
-  map      ///< by a hash table: neighbours' parts touch, and both malloc and free cost a look-up
+  map      ///< by a hash table: neighbours' parts touch, and both malloc and free cost a lookup
 };
 
 /// Allocation by lanes that are known to call together and to want the same size (seed: GPU MPI

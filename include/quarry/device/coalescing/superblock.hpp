@@ -15,7 +15,7 @@ namespace quarry::inline QUARRY_ABI {
 ///   |superblock|header|part|header|part| ... |header|part|    a header names the superblock, in
 ///   the 8 bytes before the part
 ///
-/// `parts` says how many parts are not yet given back. Whoever gives back the last one frees the
+/// `parts` says how many parts are not yet returned. Whoever returns the last one frees the
 /// superblock (seed: GPU MPI coalescing, section 3.1).
 ///
 /// Memory order. (K) is acquire-release: whoever counts the last part has seen all that the owners

@@ -10,15 +10,15 @@ namespace quarry::inline QUARRY_ABI {
 /// Address of a part -> its superblock, for parts without headers: a hash table of fixed capacity
 /// with open addressing (seed: GPU MPI coalescing, "no-header version").
 ///
-/// A key's place is one of the `window` slots from its hash on. A look-up ends at a slot that was
+/// A key's place is one of the `window` slots from its hash on. A lookup ends at a slot that was
 /// never used; removed keys leave a slot that can be used again. Insert, find and remove are
-/// wait-free, O(window) at worst; a look-up of a key that is there is O(1) while less than about
+/// wait-free, O(window) at worst; a lookup of a key that is there is O(1) while less than about
 /// three quarters of the slots are taken, one of a key that is not while some were never used. A
 /// key is in the table once at most, since an address has one owner.
 ///
 /// Memory order. A slot's value is Guarded by: whoever set its key from `never` or `removed` to
 /// `taken` by compare-and-swap (B). The key's release (M) publishes what it stands for to a
-/// look-up's acquire (F). The value is atomic (L) only for look-ups of a key that is removed
+/// lookup's acquire (F). The value is atomic (L) only for lookups of a key that is removed
 /// meanwhile: a double free. Removal (X) is acquire-release, so that the slot's next user comes
 /// after this one, and of two removals of a key one succeeds.
 class superblock_map {
