@@ -30,8 +30,8 @@ test: ## build and run every test that needs no GPU, with sanitizers too; compil
 
 test-long: ## every test under every sanitizer with 2,000 seeds, each source by itself, mutants, all CUDA programs: hours
 	@scripts/setup.sh fuzz
-	@QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all; failed=$$?; \
-	$(MAKE) mutants fuzz && exit $$failed
+	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
+	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; exit $$failed
 
 rmm-test: ## build the test and the example for users of RMM, with RMM's packages and the CUDA toolkit's headers, and run the test
 	@scripts/setup.sh rmm
