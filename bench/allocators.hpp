@@ -29,13 +29,13 @@ class quarry_allocator {
 
   explicit quarry_allocator(bytes size, bytes segment_bytes = 0)
       : heap_{quarry::heap_options{
-            .bytes = size, .segment_bytes = segment_bytes, .where = machine}} {}
+            .bytes = size, .segment_bytes = segment_bytes, .where = backend}} {}
   [[nodiscard]] ref device() const { return heap_.ref(); }
   void reset() { heap_.reset(); }
   [[nodiscard]] quarry::heap& heap() { return heap_; }
 
  private:
-  static constexpr quarry::machine machine = on_gpu ? quarry::machine::cuda : quarry::machine::cpu;
+  static constexpr quarry::backend backend = on_gpu ? quarry::backend::cuda : quarry::backend::cpu;
   quarry::heap heap_;
 };
 
@@ -152,7 +152,7 @@ inline constexpr bool is_cuda_malloc = on_gpu && std::is_same_v<Allocator, platf
 struct hang {
   char const* allocator;
   char const* bench;
-  bytes least, most;
+  bytes minimum, maximum;
   std::uint64_t threads;  // from so many on
 };
 
@@ -173,8 +173,8 @@ inline constexpr hang hangs[] = {
 inline bool is_known_to_hang(std::string const& allocator, std::string const& bench, bytes size,
                              std::uint64_t threads) {
   return std::any_of(std::begin(hangs), std::end(hangs), [&](hang const& known) {
-    return allocator == known.allocator && bench == known.bench && size >= known.least &&
-           size <= known.most && threads >= known.threads;
+    return allocator == known.allocator && bench == known.bench && size >= known.minimum &&
+           size <= known.maximum && threads >= known.threads;
   });
 }
 inline constexpr char const* known_to_hang = "hangs";

@@ -24,7 +24,8 @@ template <class Upstream, way How>
 class coalesced_allocator {
   static constexpr bool over_ours = std::is_same_v<Upstream, quarry_allocator>;
   static constexpr bool needs_map = How == way::map_block || How == way::map_warp;
-  using upstream_ref = std::conditional_t<over_ours, quarry::heap_ref, quarry::platform_heap>;
+  using upstream_ref =
+      std::conditional_t<over_ours, quarry::heap_ref, quarry::platform_malloc_heap>;
   static constexpr char const* names[][7] = {
       {"quarry+header-block", "quarry+map-block", "quarry+header-warp", "quarry+map-warp",
        "quarry+dynamic", "quarry+reserved", "quarry+packed"},
@@ -91,7 +92,7 @@ class coalesced_allocator {
         (lanes.threads + quarry::simt::warp_size - 1) / quarry::simt::warp_size;
     return {.map_capacity = needs_map ? 2 * lanes.blocks * lanes.threads : 0,
             .warps = How == way::reserved ? lanes.blocks * warps : 0,
-            .where = on_gpu ? quarry::machine::cuda : quarry::machine::cpu};
+            .where = on_gpu ? quarry::backend::cuda : quarry::backend::cpu};
   }
 
   Upstream upstream_;

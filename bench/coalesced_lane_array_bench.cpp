@@ -163,7 +163,7 @@ void measure(Allocator& allocator, bench::grid lanes, std::uint32_t floats) {
                     {"coalesced/lane_array/initialise", unit},
                     {"coalesced/lane_array/work", unit},
                     {"coalesced/lane_array/free", unit}},
-                   {.most_ms = 10000}};
+                   {.max_ms = 10000}};
   bench::array<std::uint64_t> spent{phases * count}, wrong{1};
   while (all.next()) {
     if (bench::never_frees<Allocator>) allocator.reset();

@@ -24,7 +24,7 @@
 // gather and scan at 100 and 400, in both modes and grids; linear with barriers at 25..400 in steps
 // of 25 over our heap, and for CUDA's malloc on the small grid. CUDA's malloc takes a thousand
 // times as long: on the full grid it does two sizes, or one, and none that would take it longer
-// than `most_run_ms`. Options, with lists of several by commas; a case is run if all of them name
+// than `max_run_ms`. Options, with lists of several by commas; a case is run if all of them name
 // it:
 //   --sizes=100,400 --workloads=linear --modes=barrier --grids=paper,264 (a number of blocks, too)
 //   --case-ms=700      after so long a case has as many runs as it has, but one
@@ -46,7 +46,7 @@ using bench::grid;
 using quarry::bytes;
 using namespace quarry::literals;
 
-constexpr double most_run_ms = 8000;
+constexpr double max_run_ms = 8000;
 constexpr char const* unit = bench::on_gpu ? "cycles" : "ns";
 
 struct options {
@@ -161,8 +161,8 @@ class session {
                       {bench + "work", unit},
                       {bench + "free", unit},
                       {bench + "total", unit}},
-                     {.most_ms = wanted_.case_ms, .moments = true}};
-    if (double const ms = expected_ms(floats); ms > most_run_ms)
+                     {.max_ms = wanted_.case_ms, .moments = true}};
+    if (double const ms = expected_ms(floats); ms > max_run_ms)
       return all.fail("not run: one would take " + std::to_string(static_cast<int>(ms / 1e3)) +
                       " s");
     sums_.from_host(expected_sums<Workload>(floats));

@@ -8,10 +8,10 @@
 // nothing. One figure is a time: a resize, with the copy.
 #include "trial.hpp"
 
-#include "quarry/host/field.hpp"
 #include "quarry/host/host_pages.hpp"
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/growable_array.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
 
 #include <cmath>
 #include <memory>
@@ -56,12 +56,12 @@ struct sums {
   }
 };
 
-template <class Field>
-double seconds_of(Field& one, std::size_t size) {
-  auto const begin = std::chrono::steady_clock::now();
+template <class GrowableArray>
+double seconds_of(GrowableArray& one, std::size_t size) {
+  auto const base = std::chrono::steady_clock::now();
   one.resize(size);
   if (size != 0) one.data()[size - 1] = 1;  // a user touches what he asked for
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - base).count();
 }
 
 void measure(std::string const& shape) {
@@ -72,7 +72,7 @@ void measure(std::string const& shape) {
   }
   auto const in_a_pool = [&](char const* name, auto const& policy_of) {
     host_pool from{quarry::host_resource{}};
-    std::vector<quarry::field<double, host_pool>> fields;
+    std::vector<quarry::growable_array<double, host_pool>> fields;
     for (std::size_t i = 0; i < arrays; ++i) fields.emplace_back(from, policy_of(i));
     sums result;
     for (std::size_t change = 0; change < changes; ++change) {
@@ -94,10 +94,10 @@ void measure(std::string const& shape) {
   in_a_pool("history-64",
             [&](std::size_t i) { return growth_policy::from_history(earlier[i], 64); });
   for (bool const is_exact : {true, false}) {
-    std::vector<std::unique_ptr<quarry::paged_field<double, quarry::host_pages>>> fields;
+    std::vector<std::unique_ptr<quarry::paged_array<double, quarry::host_pages>>> fields;
     auto const policy = is_exact ? growth_policy::exact() : growth_policy::hysteresis();
     for (std::size_t i = 0; i < arrays; ++i)
-      fields.push_back(std::make_unique<quarry::paged_field<double, quarry::host_pages>>(
+      fields.push_back(std::make_unique<quarry::paged_array<double, quarry::host_pages>>(
           quarry::host_pages{}, 1'000'000, policy));
     sums result;
     for (std::size_t change = 0; change < changes; ++change) {

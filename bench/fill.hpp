@@ -60,9 +60,9 @@ struct drain_kernel {
     link* here = all.last[rank];
     for (std::uint32_t i = all.count[rank]; i > 0; --i) {
       link* const previous = here->previous;
-      auto const place =
+      auto const location =
           static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(here) / sizeof(link));
-      if (only_half && (quarry::mix(place) & 1) != 0) {
+      if (only_half && (quarry::mix(location) & 1) != 0) {
         here->previous = kept;
         kept = here;
         ++kept_count;

@@ -62,23 +62,23 @@ struct churn_kernel {
     for (std::uint32_t step = 0; step < steps; ++step) {
       std::uint64_t const call = std::uint64_t{step} * thread_count + thread;
       std::uint32_t const random = quarry::mix(thread * steps + step + 1);
-      std::uint32_t const place = random % places;
-      if (held[place] != nullptr) {
+      std::uint32_t const location = random % places;
+      if (held[location] != nullptr) {
         if constexpr (Does == extra::marks)
-          wrong += held[place]->thread != thread || held[place]->step != since[place];
+          wrong += held[location]->thread != thread || held[location]->step != since[location];
         std::uint32_t const begin = now();
-        heap.free(held[place]);
+        heap.free(held[location]);
         if constexpr (Does == extra::times) times.frees[call] = now() - begin;
         ++freed;
       }
       std::uint32_t const begin = now();
-      held[place] = static_cast<mark*>(heap.malloc(sizes(random)));
+      held[location] = static_cast<mark*>(heap.malloc(sizes(random)));
       if constexpr (Does == extra::times) times.mallocs[call] = now() - begin;
-      if (held[place] == nullptr) {
+      if (held[location] == nullptr) {
         ++failed;
       } else if constexpr (Does == extra::marks) {
-        *held[place] = {thread, step};
-        since[place] = step;
+        *held[location] = {thread, step};
+        since[location] = step;
       }
     }
     for (std::uint32_t i = 0; i < places; ++i) left[i * thread_count + thread] = held[i];
@@ -95,14 +95,14 @@ struct churn_kernel {
 
 /// One round, and what it left returned. Milliseconds go to `ms`.
 template <extra Does, class Allocator>
-outcome churn(Allocator& allocator, std::uint32_t most, double& ms, call_times times = {}) {
+outcome churn(Allocator& allocator, std::uint32_t maximum, double& ms, call_times times = {}) {
   using ref = typename Allocator::ref;
   bench::array<void*> left{places * thread_count};
   bench::array<std::uint32_t> counts{counters * thread_count};
   ms = bench::time_ms(
       bench::lanes(thread_count),
       churn_kernel<ref, Does>{
-          allocator.device(), {16, most}, steps<Allocator>, left.data(), counts.data(), times});
+          allocator.device(), {16, maximum}, steps<Allocator>, left.data(), counts.data(), times});
   bench::run(bench::lanes(left.size()),
              bench::free_kernel<ref>{allocator.device(), left.size(), left.data()});
   outcome sum{};
@@ -117,15 +117,15 @@ outcome churn(Allocator& allocator, std::uint32_t most, double& ms, call_times t
 
 /// Records how long single calls take.
 template <class Allocator>
-void measure_calls(Allocator& allocator, std::uint32_t most) {
+void measure_calls(Allocator& allocator, std::uint32_t maximum) {
   auto const params = bench::parameters{}
                           .add("allocator", Allocator::name)
-                          .add("bytes", most)
+                          .add("bytes", maximum)
                           .add("threads", thread_count);
   bench::array<std::uint32_t> mallocs{thread_count * steps<Allocator>};
   bench::array<std::uint32_t> frees{thread_count * steps<Allocator>};
   double ms = 0;
-  (void)churn<extra::times>(allocator, most, ms, {mallocs.data(), frees.data()});
+  (void)churn<extra::times>(allocator, maximum, ms, {mallocs.data(), frees.data()});
   auto const record = [&](std::string const& name, bench::array<std::uint32_t> const& times) {
     auto sorted = times.to_host();
     std::erase(sorted, 0u);
@@ -142,24 +142,24 @@ void measure_calls(Allocator& allocator, std::uint32_t most) {
 }
 
 template <class Allocator>
-void measure(Allocator& allocator, std::uint32_t most) {
+void measure(Allocator& allocator, std::uint32_t maximum) {
   bench::trial all{bench::parameters{}
                        .add("allocator", Allocator::name)
-                       .add("bytes", most)
+                       .add("bytes", maximum)
                        .add("threads", thread_count),
                    {{"heap/churn", "Mops/s"}, {"heap/churn/failures", "allocations"}}};
   constexpr std::uint64_t mallocs = thread_count * steps<Allocator>;
   double ms = 0;
   allocator.reset();
-  if (auto const checked = churn<extra::marks>(allocator, most, ms); checked.wrong_marks != 0)
+  if (auto const checked = churn<extra::marks>(allocator, maximum, ms); checked.wrong_marks != 0)
     return all.fail(std::to_string(checked.wrong_marks) + " allocations overlap");
   while (all.next()) {
     if (bench::never_frees<Allocator>) allocator.reset();
-    auto const found = churn<extra::nothing>(allocator, most, ms);
+    auto const found = churn<extra::nothing>(allocator, maximum, ms);
     all.add({bench::mops(mallocs + found.frees, ms), static_cast<double>(found.failures)});
   }
   all.finish(allocator);
-  measure_calls(allocator, most);
+  measure_calls(allocator, maximum);
 }
 
 }  // namespace
@@ -168,6 +168,6 @@ int main(int argc, char** argv) {
   return bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
     Allocator allocator{bench::heap_bytes};
     // The last is where CUDA's malloc may hang: it does so elsewhere.
-    for (std::uint32_t most : {256u, 4096u, 1024u}) measure(allocator, most);
+    for (std::uint32_t maximum : {256u, 4096u, 1024u}) measure(allocator, maximum);
   });
 }

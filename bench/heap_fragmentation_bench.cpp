@@ -11,11 +11,11 @@ void measure(std::string const& name, Allocator& allocator, Sizes sizes) {
   std::uint64_t const count = bench::many_lanes;
   bench::trial all{bench::parameters{}
                        .add("allocator", Allocator::name)
-                       .add("bytes", sizes.most())
+                       .add("bytes", sizes.maximum())
                        .add("threads", count),
                    {{name, "ratio"}},
-                   {.most_ms = 300}};
-  if (bench::is_known_to_hang(Allocator::name, name, sizes.most(), count))
+                   {.max_ms = 300}};
+  if (bench::is_known_to_hang(Allocator::name, name, sizes.maximum(), count))
     return all.fail(bench::known_to_hang);
   using ref = typename Allocator::ref;
   bench::array<void*> pointers{count};
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     Allocator allocator{bench::heap_bytes};
     for (bench::bytes size : {16u, 64u, 256u, 4096u})
       measure("heap/fragmentation/span", allocator, bench::one_size{size});
-    for (std::uint32_t most : {64u, 256u, 1024u, 4096u})
-      measure("heap/fragmentation/mixed_span", allocator, bench::uniform_sizes{16, most});
+    for (std::uint32_t maximum : {64u, 256u, 1024u, 4096u})
+      measure("heap/fragmentation/mixed_span", allocator, bench::uniform_sizes{16, maximum});
   });
 }

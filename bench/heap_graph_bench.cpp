@@ -274,7 +274,7 @@ void measure_batches(Allocator& allocator, std::vector<std::uint32_t> const& deg
   bench::trial all{
       params_of<Allocator>(),
       {{"heap/graph/init", "ms"}, {"heap/graph/insert", "ms"}, {"heap/graph/delete", "ms"}},
-      {.most_ms = 3000}};
+      {.max_ms = 3000}};
   graph_under_test graph{allocator, degrees};
   while (all.next()) {
     allocator.reset();
@@ -290,7 +290,7 @@ void measure_batches(Allocator& allocator, std::vector<std::uint32_t> const& deg
 
 template <class Allocator>
 void measure_expansion(Allocator& allocator, std::vector<std::uint32_t> const& degrees) {
-  bench::trial all{params_of<Allocator>(), {{"heap/graph/expand", "ms"}}, {.most_ms = 3000}};
+  bench::trial all{params_of<Allocator>(), {{"heap/graph/expand", "ms"}}, {.max_ms = 3000}};
   graph_under_test graph{allocator, degrees};
   while (all.next()) {
     allocator.reset();

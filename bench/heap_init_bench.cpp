@@ -20,9 +20,9 @@ bench::parameters params_of() {
 template <class Allocator>
 void measure_construction() {
   bench::array<char> const first{1};  // what the first use of the machine costs is not the heap's
-  auto const most = bench::is_cuda_malloc<Allocator> ? bench::effort{.warm_ups = 0, .rounds = 1}
-                                                     : bench::effort{};
-  bench::trial all{params_of<Allocator>(), {{"heap/init/construct", "ms"}}, most};
+  auto const maximum = bench::is_cuda_malloc<Allocator> ? bench::effort{.warm_ups = 0, .rounds = 1}
+                                                        : bench::effort{};
+  bench::trial all{params_of<Allocator>(), {{"heap/init/construct", "ms"}}, maximum};
   std::unique_ptr<Allocator> allocator;
   while (all.next()) {
     allocator.reset();

@@ -12,7 +12,7 @@ template <class Allocator>
 void measure(bench::bytes size) {
   bench::trial all{bench::filling_params(Allocator::name, size),
                    {{"heap/reuse/share", "ratio"}, {"heap/reuse/fill", "ms"}},
-                   {.most_ms = 2000}};
+                   {.max_ms = 2000}};
   if (bench::is_known_to_hang(Allocator::name, "heap/reuse", size, bench::filling_lanes))
     return all.fail(bench::known_to_hang);
   Allocator allocator{bench::filled_bytes};

@@ -11,6 +11,6 @@ int main(int argc, char** argv) {
     for (bytes size : {64u, 512u})
       for (std::uint64_t count = 1; count <= 1u << (on_gpu ? 20 : 16); count *= 4)
         measure_pairs("heap/scaling", allocator, one_size{size}, count, before::reset, microseconds,
-                      "us", {.most_ms = 800});
+                      "us", {.max_ms = 800});
   });
 }

@@ -11,8 +11,8 @@ int main(int argc, char** argv) {
     for (bytes size = 16; size <= 4096; size *= 2)
       measure_pairs("heap/single", allocator, one_size{size}, many_lanes, before::reset, mops,
                     "Mops/s");
-    for (std::uint32_t most : {64u, 256u, 1024u, 4096u})
-      measure_pairs("heap/mixed", allocator, uniform_sizes{16, most}, many_lanes, before::reset,
+    for (std::uint32_t maximum : {64u, 256u, 1024u, 4096u})
+      measure_pairs("heap/mixed", allocator, uniform_sizes{16, maximum}, many_lanes, before::reset,
                     mops, "Mops/s");
   });
 }

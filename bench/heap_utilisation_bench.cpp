@@ -16,7 +16,7 @@ template <class Allocator>
 void measure(bench::bytes size) {
   bench::trial all{bench::filling_params(Allocator::name, size),
                    {{"heap/utilisation/share", "ratio"}, {"heap/utilisation/fill", "ms"}},
-                   {.most_ms = 1000}};
+                   {.max_ms = 1000}};
   if (bench::is_known_to_hang(Allocator::name, "heap/utilisation", size, bench::filling_lanes))
     return all.fail(bench::known_to_hang);
   Allocator allocator{bench::filled_bytes};
@@ -52,7 +52,7 @@ void measure_waste(bench::bytes size, bench::bytes heap_bytes, bench::bytes segm
   using allocator_type = bench::quarry_allocator;
   auto const params = bench::filling_params(allocator_type::name, size, heap_bytes)
                           .add("segment_bytes", segment_bytes);
-  bench::trial all{params, {{"heap/waste/share", "ratio"}}, {.most_ms = 1000, .rounds = 5}};
+  bench::trial all{params, {{"heap/waste/share", "ratio"}}, {.max_ms = 1000, .rounds = 5}};
   allocator_type allocator{heap_bytes, segment_bytes};
   bench::filling<allocator_type> lanes{allocator};
   while (all.next()) {

@@ -9,8 +9,8 @@
 // deallocation of one of the live allocations at random, and an allocation of a random size.
 #include "harness.hpp"
 
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -49,15 +49,15 @@ void pair_of_64(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) give(from, take(from, 64));
 }
 template <class From>
-void replace(std::size_t count, std::size_t live, bytes most) {
+void replace(std::size_t count, std::size_t live, bytes maximum) {
   From from;
   std::minstd_rand random{1};
   std::vector<void*> held;
-  for (std::size_t i = 0; i < live; ++i) held.push_back(take(from, 1 + random() % most));
+  for (std::size_t i = 0; i < live; ++i) held.push_back(take(from, 1 + random() % maximum));
   for (std::size_t i = 0; i < count; ++i) {
     void*& one = held[random() % live];
     give(from, one);
-    one = take(from, 1 + random() % most);
+    one = take(from, 1 + random() % maximum);
   }
 }
 void look(std::size_t count, bool is_in_the_midst) {

@@ -6,8 +6,8 @@
 // midst. `fresh`: another thread allocates and frees in the same pool meanwhile.
 #include "trial.hpp"
 
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
 
 #include <atomic>
 #include <random>
@@ -26,14 +26,14 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
                           .add("where", is_interior ? "midst" : "begin")
                           .add("busy", is_busy ? "yes" : "no");
   bench::trial all{
-      params, {{"host/registry/find", "ns"}}, {.most_ms = 3000, .warm_ups = 1, .rounds = 15}};
+      params, {{"host/registry/find", "ns"}}, {.max_ms = 3000, .warm_ups = 1, .rounds = 15}};
   host_pool from{quarry::host_resource{}};
   std::mt19937_64 random{1};
   std::vector<char*> addresses;
   for (std::size_t i = 0; i < live; ++i) {
     bytes const size = 1 + random() % (2 * mean);
-    auto* const begin = static_cast<char*>(from.allocate(size));
-    addresses.push_back(begin + (is_interior ? size / 2 : 0));
+    auto* const base = static_cast<char*>(from.allocate(size));
+    addresses.push_back(base + (is_interior ? size / 2 : 0));
   }
   std::shuffle(addresses.begin(), addresses.end(), random);
   std::atomic<bool> is_over{false};
@@ -48,13 +48,13 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
   std::size_t const looks = std::max<std::size_t>(live, 200'000);
   std::size_t at = 0, found = 0;
   while (all.next()) {
-    auto const begin = std::chrono::steady_clock::now();
+    auto const base = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < looks; ++i) {
       found += quarry::registry::find(addresses[at]).has_value();
       if (++at == live) at = 0;
     }
     double const ns =
-        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - base).count();
     if (found != looks) return all.fail("an allocation was not found");
     found = 0;
     all.add({ns / static_cast<double>(looks)});
@@ -85,7 +85,7 @@ void measure_flatness() {
   host_pool from{quarry::host_resource{}};
   void* const kept = from.allocate(64);
   auto const params = bench::parameters{}.add("allocator", "quarry").add("live", 1);
-  from.deallocate(from.allocate(64));  // the pair itself needs a piece
+  from.deallocate(from.allocate(64));  // the pair itself needs a chunk
   double const before = static_cast<double>(from.bookkeeping());
   for (int i = 0; i < 1'000'000; ++i) from.deallocate(from.allocate(64));
   bench::record("host/pool/bookkeeping_growth", params,

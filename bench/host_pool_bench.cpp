@@ -10,14 +10,14 @@
 #include "peers.hpp"
 
 #include "quarry/host/cuda_pages.hpp"
-#include "quarry/host/cuda_resources.hpp"
 #include "quarry/host/host_pages.hpp"
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/pool.hpp"
-#include "quarry/host/stitched_pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
+#include "quarry/host/resources/cuda_resources.hpp"
+#include "quarry/host/resources/host_resource.hpp"
 
 #ifdef __CUDACC__
-#include "quarry/host/cuda_memory_resource.cuh"
+#include "quarry/host/resources/cuda_memory_resource.cuh"
 #endif
 
 #include <memory_resource>
@@ -176,7 +176,7 @@ void measure(bench::replacing const& how) {
   std::uint64_t const pairs = is_slow ? 300 : 100'000;
   auto const params = how.params(Pool::name);
   bench::trial all{
-      params, {{"host/pool/pair", "ns"}}, {.most_ms = 2000, .warm_ups = 3, .rounds = 15}};
+      params, {{"host/pool/pair", "ns"}}, {.max_ms = 2000, .warm_ups = 3, .rounds = 15}};
   Pool pool{};
   {
     bench::live_allocations<Pool> live{pool, how};
@@ -203,7 +203,7 @@ int main(int argc, char** argv) {
           for (bench::replacing how :
                {bench::up_to_4_kib, bench::up_to_1_mib, bench::up_to_64_mib}) {
             how.is_log = is_log;
-            if (bench::on_gpu || how.most < bench::up_to_64_mib.most) measure<Pool>(how);
+            if (bench::on_gpu || how.maximum < bench::up_to_64_mib.maximum) measure<Pool>(how);
           }
         }
       });

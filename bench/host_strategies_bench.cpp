@@ -5,17 +5,17 @@
 // the machine does touches all alike. Pools take blocks of 1 MiB or 4 % of what they hold;
 // stitched pools take pages of 64 KiB, as on a host, and of 2 MiB, as on a GPU. `pair`: one of N
 // live allocations at random is replaced; in use since three rounds. `step`: one allocation or
-// deallocation of the trace of a simulation on a mesh (tests/host/simulation_trace.hpp), from an
-// empty pool on. `held`: peak of the bytes that the pool held, divided by the peak of those in
-// use. `excess`: that less 1, in percent, over 28 such traces, with blocks of several sizes: what
-// a single trace gives is luck by several percent.
-#include "host/simulation_trace.hpp"
+// deallocation of the trace of a simulation on a mesh (tests/host/pools/simulation_trace.hpp), from
+// an empty pool on. `held`: peak of the bytes that the pool held, divided by the peak of those in
+// use. `excess`: that less 1, in percent, over 28 such traces, with blocks of several sizes: what a
+// single trace gives is luck by several percent.
+#include "host/pools/simulation_trace.hpp"
 #include "pairs.hpp"
 
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/host/simulated_pages.hpp"
-#include "quarry/host/simulated_resource.hpp"
-#include "quarry/host/stitched_pool.hpp"
 
 #include <memory>
 
@@ -31,9 +31,8 @@ double held_by_live(Counts const& counts) {
 
 template <class Strategy>
 struct pooled {
-  explicit pooled(bytes least_block = 1_MiB)
-      : from{quarry::simulated_resource{},
-             {.first_block = least_block, .next_block = least_block}} {}
+  explicit pooled(bytes min_block = 1_MiB)
+      : from{quarry::simulated_resource{}, {.first_block = min_block, .next_block = min_block}} {}
   quarry::pool<quarry::simulated_resource, Strategy> from;
   void* allocate(bytes size) { return from.allocate(size); }
   void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
@@ -83,7 +82,7 @@ class contender {
   virtual void finish() = 0;
 };
 
-constexpr bench::effort effort{.most_ms = 20'000, .warm_ups = 3, .rounds = 21};
+constexpr bench::effort effort{.max_ms = 20'000, .warm_ups = 3, .rounds = 21};
 
 template <class Pool>
 class replacing final : public contender {
@@ -124,7 +123,7 @@ class tracing final : public contender {
     auto const& steps = trace_.steps();
     std::vector<void*> held(steps.size());
     Pool pool;
-    auto const begin = std::chrono::steady_clock::now();
+    auto const base = std::chrono::steady_clock::now();
     for (auto const& one : steps) {
       if (one.is_allocation) {
         held[one.id] = pool.allocate(one.size);
@@ -132,7 +131,7 @@ class tracing final : public contender {
         pool.deallocate(held[one.id], one.size);
       }
     }
-    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
+    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - base;
     all_.add({took.count() / static_cast<double>(steps.size())});
     held_ = held_by_live(pool.from.counts());
     return true;
@@ -170,12 +169,12 @@ void measure(Arguments const&... arguments) {
 }
 
 template <class Pool>
-void measure_excess(bytes least_block) {
+void measure_excess(bytes min_block) {
   std::vector<double> percents;
   for (std::uint64_t seed = 1; seed <= 28; ++seed) {
     quarry::test::simulation_trace const trace{80, 31 * seed};
     std::vector<void*> held(trace.steps().size());
-    Pool pool{least_block};
+    Pool pool{min_block};
     for (auto const& one : trace.steps()) {
       if (one.is_allocation) {
         held[one.id] = pool.allocate(one.size);
@@ -187,13 +186,12 @@ void measure_excess(bytes least_block) {
   }
   bench::record_moments(
       "host/strategy/excess",
-      bench::parameters{}.add("allocator", Pool::name).add("least_block_mib", least_block >> 20),
+      bench::parameters{}.add("allocator", Pool::name).add("least_block_mib", min_block >> 20),
       percents, "%");
 }
 template <class Pool>
 void measure_excess() {
-  for (bytes const least_block : {bytes{0}, 1_MiB, 4_MiB, 16_MiB})
-    measure_excess<Pool>(least_block);
+  for (bytes const min_block : {bytes{0}, 1_MiB, 4_MiB, 16_MiB}) measure_excess<Pool>(min_block);
 }
 
 }  // namespace

@@ -11,9 +11,9 @@
 #include "peers.hpp"
 #include "trial.hpp"
 
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/synchronized_resource.hpp"
-#include "quarry/host/thread_arenas.hpp"
+#include "quarry/host/pools/thread_arenas.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/synchronized_resource.hpp"
 
 #include <atomic>
 #include <barrier>
@@ -99,7 +99,7 @@ class contender_of final : public contender {
       : threads_{threads},
         all_{bench::parameters{}.add("allocator", Allocator::name).add("threads", threads),
              {{"host/threads/pairs", "Mops/s"}, {"host/threads/pair_cpu", "ns"}},
-             {.most_ms = 25'000, .warm_ups = 2, .rounds = 25}} {}
+             {.max_ms = 25'000, .warm_ups = 2, .rounds = 25}} {}
 
   bool run() override {
     if (!all_.next()) {
@@ -167,7 +167,7 @@ class hand_over_of final : public contender {
       while (Makes ? freed_.load(std::memory_order_acquire) < number - 1
                    : made_.load(std::memory_order_acquire) <= number)
         std::this_thread::yield();
-      double const begin = cpu_ns();
+      double const base = cpu_ns();
       for (void*& each : held_[number % 2]) {
         if constexpr (Makes) {
           each = from_.allocate(size);
@@ -175,7 +175,7 @@ class hand_over_of final : public contender {
           from_.deallocate(each, size);
         }
       }
-      sum += cpu_ns() - begin;
+      sum += cpu_ns() - base;
       (Makes ? made_ : freed_).store(number + 1, std::memory_order_release);  // (B)
     }
     return sum;
@@ -186,7 +186,7 @@ class hand_over_of final : public contender {
   std::atomic<int> made_{0}, freed_{0};
   bench::trial all_{bench::parameters{}.add("allocator", Allocator::name),
                     {{"host/threads/hand_over", "ns"}},
-                    {.most_ms = 25'000, .warm_ups = 2, .rounds = 25}};
+                    {.max_ms = 25'000, .warm_ups = 2, .rounds = 25}};
   bool is_finished_ = false;
 };
 

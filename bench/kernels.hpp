@@ -11,7 +11,7 @@ struct uniform_sizes {
   std::uint32_t low;
   std::uint32_t high;
 
-  [[nodiscard]] bytes most() const { return high; }
+  [[nodiscard]] bytes maximum() const { return high; }
   [[nodiscard]] QUARRY_HD bytes operator()(std::uint64_t rank) const {
     return low + quarry::mix(static_cast<std::uint32_t>(rank) + 1) % (high - low + 1);
   }
@@ -19,7 +19,7 @@ struct uniform_sizes {
 
 struct one_size {
   bytes size;
-  [[nodiscard]] bytes most() const { return size; }
+  [[nodiscard]] bytes maximum() const { return size; }
   [[nodiscard]] QUARRY_HD bytes operator()(std::uint64_t) const { return size; }
 };
 
@@ -140,14 +140,15 @@ inline double microseconds(std::uint64_t, double ms) { return ms * 1e3; }
 template <class Allocator, class Sizes>
 void measure_pairs(std::string const& bench, Allocator& allocator, Sizes sizes, std::uint64_t count,
                    before round, double (*figure)(std::uint64_t, double), char const* unit,
-                   effort most = {}) {
+                   effort maximum = {}) {
   trial all{parameters{}
                 .add("allocator", Allocator::name)
-                .add("bytes", sizes.most())
+                .add("bytes", sizes.maximum())
                 .add("threads", count),
             {{bench + "/malloc", unit}, {bench + "/free", unit}},
-            most};
-  if (is_known_to_hang(Allocator::name, bench, sizes.most(), count)) return all.fail(known_to_hang);
+            maximum};
+  if (is_known_to_hang(Allocator::name, bench, sizes.maximum(), count))
+    return all.fail(known_to_hang);
   using ref = typename Allocator::ref;
   array<void*> pointers{count};
   while (all.next()) {

@@ -18,8 +18,8 @@
 #include "peers.hpp"
 #include "trial.hpp"
 
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -119,7 +119,7 @@ class solver {
 
   void equation_of_state() {
     From::look(density_.data());
-    field row{from_, n_};
+    growable_array row{from_, n_};
     for (std::size_t y = 0; y < n_; ++y) {
       for (std::size_t x = 0; x < n_; ++x)
         row[x] = 0.4 * density_[y * n_ + x] * energy_[y * n_ + x];
@@ -128,7 +128,8 @@ class solver {
   }
   void advect(field& what) {
     From::look(what.data());
-    field flux_x{from_, n_ * n_}, flux_y{from_, n_ * n_}, slope{from_, n_}, edge{from_, 4 * n_};
+    growable_array flux_x{from_, n_ * n_}, flux_y{from_, n_ * n_}, slope{from_, n_},
+        edge{from_, 4 * n_};
     for (std::size_t i = 0; i < 4 * n_; ++i) edge[i] = what[i % n_];
     for (std::size_t y = 0; y < n_; ++y) {
       for (std::size_t x = 0; x < n_; ++x) {
@@ -138,7 +139,7 @@ class solver {
         flux_y[i] = v_[i] * (v_[i] > 0 ? what[i] : what[up]);
       }
     }
-    field next{from_, n_ * n_};
+    growable_array next{from_, n_ * n_};
     for (std::size_t y = 0; y < n_; ++y) {
       for (std::size_t x = 0; x < n_; ++x) {
         std::size_t const i = y * n_ + x, left = y * n_ + (x + n_ - 1) % n_,
@@ -150,7 +151,7 @@ class solver {
   }
   void diffuse(field& what, double rate) {
     From::look(what.data());
-    field next{from_, n_ * n_}, above{from_, n_}, below{from_, n_};
+    growable_array next{from_, n_ * n_}, above{from_, n_}, below{from_, n_};
     for (std::size_t y = 0; y < n_; ++y) {
       std::memcpy(above.data(), &what[(y + 1) % n_ * n_], n_ * sizeof(double));
       std::memcpy(below.data(), &what[(y + n_ - 1) % n_ * n_], n_ * sizeof(double));
@@ -187,7 +188,7 @@ void measure(std::size_t n, setting of_malloc) {
     quantities.push_back({"host/mesh/mimalloc", "us"});
     quantities.push_back({"host/mesh/pool_by_mimalloc", "ratio"});
   }
-  bench::trial all{params, std::move(quantities), {.most_ms = 4500, .warm_ups = 2, .rounds = 41}};
+  bench::trial all{params, std::move(quantities), {.max_ms = 4500, .warm_ups = 2, .rounds = 41}};
   auto const time_of = [&](auto& one) {
     one.step();  // touches the memory
     auto const begin = std::chrono::steady_clock::now();

@@ -17,15 +17,15 @@ namespace bench {
 /// each power of two as likely.
 struct replacing {
   std::uint32_t live;
-  bytes least, most;
+  bytes minimum, maximum;
   bool is_log = false;
 
   [[nodiscard]] parameters params(char const* allocator) const {
     return parameters{}
         .add("allocator", allocator)
         .add("live", live)
-        .add("least", least)
-        .add("most", most)
+        .add("least", minimum)
+        .add("most", maximum)
         .add("sizes", is_log ? "log" : "uniform");
   }
 };
@@ -43,13 +43,14 @@ class draws {
 
   explicit draws(replacing const& how) {
     std::mt19937_64 random{1};
-    auto const least = static_cast<double>(how.least), most = static_cast<double>(how.most);
+    auto const minimum = static_cast<double>(how.minimum),
+               maximum = static_cast<double>(how.maximum);
     for (std::size_t i = 0; i < count; ++i) {
       victims_.push_back(static_cast<std::uint32_t>(random() % how.live));
       auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
-      double const size =
-          how.is_log ? least * std::pow(most / least, share) : least + share * (most - least + 1);
-      sizes_.push_back(std::min(how.most, static_cast<bytes>(size)));
+      double const size = how.is_log ? minimum * std::pow(maximum / minimum, share)
+                                     : minimum + share * (maximum - minimum + 1);
+      sizes_.push_back(std::min(how.maximum, static_cast<bytes>(size)));
     }
   }
   [[nodiscard]] std::uint32_t victim(std::uint64_t step) const { return victims_[step % count]; }

@@ -7,10 +7,10 @@
 // TRACE has lines `a ID BYTES` and `f ID`. Prints CSV: the heuristics of Umpire as of its poster of
 // 2022 (base of 2021) and of its release of 2024-10, with blocks of at least 1 MiB; with --ours,
 // what our pools do instead.
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/host/simulated_pages.hpp"
-#include "quarry/host/simulated_resource.hpp"
-#include "quarry/host/stitched_pool.hpp"
 
 #include <cstdio>
 #include <cstring>

@@ -28,7 +28,7 @@ struct torch_pool {
 void measure(bench::replacing const& how) {
   auto const params = how.params(torch_pool::name);
   bench::trial all{
-      params, {{"host/pool/pair", "ns"}}, {.most_ms = 4000, .warm_ups = 3, .rounds = 15}};
+      params, {{"host/pool/pair", "ns"}}, {.max_ms = 4000, .warm_ups = 3, .rounds = 15}};
   torch_pool pool;
   torch_allocator::emptyCache();
   torch_allocator::resetPeakStats(0);

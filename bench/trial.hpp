@@ -20,10 +20,10 @@ struct quantity {
 };
 
 /// Rounds of a trial: `warm_ups` that do not count, then `rounds` that do; fewer of either once
-/// `most_ms` are over, but one that counts. `moments`: results have mean and standard deviation,
+/// `max_ms` are over, but one that counts. `moments`: results have mean and standard deviation,
 /// too.
 struct effort {
-  double most_ms = 1500;
+  double max_ms = 1500;
   int warm_ups = 2;
   int rounds = 20;
   bool moments = false;
@@ -83,10 +83,10 @@ std::string complaint([[maybe_unused]] Allocator& allocator, [[maybe_unused]] st
 /// all.finish(allocator);`
 class trial {
  public:
-  trial(parameters params, std::vector<quantity> quantities, effort most = {})
+  trial(parameters params, std::vector<quantity> quantities, effort maximum = {})
       : params_{std::move(params)},
         quantities_{std::move(quantities)},
-        most_{most},
+        maximum_{maximum},
         values_(quantities_.size()),
         watchdog_{[this] {
           print_failure("no end within " + std::to_string(watchdog::patience.count()) + " s");
@@ -100,14 +100,14 @@ class trial {
   /// Whether there is to be another round.
   [[nodiscard]] bool next() {
     auto const counted = static_cast<int>(values_.front().size());
-    if (is_done_ || counted == most_.rounds || (counted > 0 && is_late())) return false;
+    if (is_done_ || counted == maximum_.rounds || (counted > 0 && is_late())) return false;
     ++begun_;
     return true;
   }
 
   /// What the round gave, in the order of the quantities. A warm-up is forgotten.
   void add(std::initializer_list<double> values) {
-    if (begun_ <= most_.warm_ups && !is_late()) return;
+    if (begun_ <= maximum_.warm_ups && !is_late()) return;
     auto own = values_.begin();
     for (double const value : values) own++->push_back(value);
   }
@@ -132,7 +132,7 @@ class trial {
   }
   /// The same without a look at the heap.
   void finish() {
-    auto const record_one = most_.moments ? record_moments : record_spread;
+    auto const record_one = maximum_.moments ? record_moments : record_spread;
     for (std::size_t i = 0; i < quantities_.size(); ++i)
       record_one(quantities_[i].name, params_, values_[i], quantities_[i].unit);
     is_done_ = true;
@@ -141,7 +141,7 @@ class trial {
  private:
   [[nodiscard]] bool is_late() const {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_)
-               .count() > most_.most_ms;
+               .count() > maximum_.max_ms;
   }
   void print_failure(std::string const& why) const {
     for (auto const& [name, unit] : quantities_) record_failure(name, params_, why, unit);
@@ -149,7 +149,7 @@ class trial {
 
   parameters params_;
   std::vector<quantity> quantities_;
-  effort most_;
+  effort maximum_;
   std::vector<std::vector<double>> values_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int begun_ = 0;

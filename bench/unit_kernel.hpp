@@ -140,11 +140,11 @@ double run_together(grid lanes, Kernel kernel) {
 }
 
 #ifdef __CUDACC__
-static __global__ void time_clock(long long least, std::uint64_t* took) {
+static __global__ void time_clock(long long minimum, std::uint64_t* took) {
   std::uint64_t ns = 0, end = 0;
   auto const begin = clock64();
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
-  while (clock64() - begin < least) {
+  while (clock64() - begin < minimum) {
   }
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(end)::"memory");
   took[0] = static_cast<std::uint64_t>(clock64() - begin);

@@ -13,7 +13,7 @@ namespace {
 
 void adaptors() {
   // Resources are values that take their upstream by value: what is counted here is limited.
-  quarry::counted_resource counted{quarry::limited_resource{quarry::host_resource{}, 1_MiB}};
+  quarry::statistics_resource counted{quarry::limited_resource{quarry::host_resource{}, 1_MiB}};
   void* const memory = counted.allocate(1000, 64);
   std::printf("%lld bytes in use, %llu allocations\n",
               static_cast<long long>(counted.counts().live),
@@ -23,13 +23,14 @@ void adaptors() {
   std::printf("that part: %lld bytes\n", static_cast<long long>(counted.pop().live));
 
   // Asks for room when there is no memory, and tries again while the answer is true.
-  int asked = 0;
-  quarry::retrying_resource retrying{quarry::limited_resource{quarry::host_resource{}, 1_KiB},
-                                     [&](quarry::bytes) { return ++asked < 3; }};
+  int requested = 0;
+  quarry::failure_callback_resource retrying{
+      quarry::limited_resource{quarry::host_resource{}, 1_KiB},
+      [&](quarry::bytes) { return ++requested < 3; }};
   try {
     (void)retrying.allocate(2_KiB, 64);
   } catch (quarry::out_of_memory const& failure) {
-    std::printf("asked %d times, then: %s\n", asked, failure.what());
+    std::printf("asked %d times, then: %s\n", requested, failure.what());
   }
 }
 
@@ -49,7 +50,7 @@ void logging() {
 void tracking() {
   quarry::tracked_resource tracked{quarry::host_resource{}, "tracked"};
   void* const memory = tracked.allocate(1000, 64);
-  tracked.note(memory, "boundary values");
+  tracked.label(memory, "boundary values");
   quarry::registry::report(std::cout, tracked.id());  // what is in use, with names and places
   tracked.deallocate(memory, 1000, 64);
 }
@@ -68,7 +69,7 @@ void bins() {
 void on_a_gpu() {
   // A pool in the order of streams, over cudaMalloc; it holds 4 GiB at most.
   quarry::stream_pool pool{quarry::device_resource{0}, quarry::cuda_streams{0},
-                           quarry::stream_pool_options{.first_block = 64_MiB, .most = 4_GiB}};
+                           quarry::stream_pool_options{.first_block = 64_MiB, .maximum = 4_GiB}};
   quarry::cuda_stream const stream = nullptr;  // a cudaStream_t
   pool.deallocate(pool.allocate(1_MiB, stream), stream);
 
@@ -77,11 +78,11 @@ void on_a_gpu() {
   async.deallocate(async.allocate(1_MiB, 256, stream), 1_MiB, 256, stream);
   quarry::cuda_async_view others = quarry::cuda_async_view::default_pool();
   others.deallocate(others.allocate(1_MiB, 256, stream), 1_MiB, 256, stream);
-  quarry::cuda_async_pool managed{{.place = {quarry::memory_kind::managed}}};
+  quarry::cuda_async_pool managed{{.location = {quarry::memory_kind::managed}}};
 
   // Managed memory that is brought to the GPU when it is allocated.
   quarry::advised_resource prefetched{
-      quarry::managed_resource{}, {}, quarry::memory_place{quarry::memory_kind::device, 0}};
+      quarry::managed_resource{}, {}, quarry::memory_location{quarry::memory_kind::device, 0}};
   prefetched.deallocate(prefetched.allocate(1_MiB, 256), 1_MiB, 256);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools as resources of CCCL and of Thrust; see docs/guide/from_rmm.md. By nvcc, for a GPU.
-#include "quarry/host/cuda_memory_resource.cuh"
-#include "quarry/host/nvtx_ranges.hpp"
-#include "quarry/host/ranged_resource.hpp"
-#include "quarry/host/retrying_resource.hpp"
-#include "quarry/host/thrust_memory_resource.cuh"
+#include "quarry/host/resources/cuda_memory_resource.cuh"
+#include "quarry/host/resources/failure_callback_resource.hpp"
+#include "quarry/host/resources/nvtx_ranges.hpp"
+#include "quarry/host/resources/ranged_resource.hpp"
+#include "quarry/host/resources/thrust_memory_resource.cuh"
 
 #include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>
@@ -44,10 +44,11 @@ void callbacks() {
     return true;
   };
   // What is called back frees a cache of the same pool, and the allocation is tried again.
-  using source = quarry::retrying_resource<quarry::locked_stream_pool<quarry::device_resource>>;
+  using source =
+      quarry::failure_callback_resource<quarry::locked_stream_pool<quarry::device_resource>>;
   quarry::shared_stream_memory<source, quarry::cccl_failures, ::cuda::mr::device_accessible> memory{
       make_room, std::in_place, quarry::device_resource{0}, quarry::cuda_streams{0},
-      quarry::stream_pool_options{.first_block = 64 << 20, .most = 1 << 30}};
+      quarry::stream_pool_options{.first_block = 64 << 20, .maximum = 1 << 30}};
 
   cudaStream_t stream = nullptr;
   cudaStreamCreate(&stream);

@@ -107,7 +107,7 @@ class demo {
                Allocator::name);
       auto const places = random_tenth();
       std::vector<edge> tenth;
-      for (auto const place : places) tenth.push_back(known[place]);
+      for (auto const location : places) tenth.push_back(known[location]);
       delete_ms += change<delete_edges>(tenth, places, false);
       (void)find_all();
       (void)change<delete_edges>(tenth, places, false);  // once more: all must be refused

@@ -10,7 +10,7 @@
 using namespace quarry::literals;
 
 int main() {
-  // A pool takes blocks of a resource and hands out pieces. Resources compose: this one gives no
+  // A pool takes blocks of a resource and hands out chunks. Resources compose: this one gives no
   // more than 1 GiB.
   quarry::pool numbers{quarry::limited_resource{quarry::host_resource{}, 1_GiB}};
   using allocator = quarry::resource_allocator<double, decltype(numbers)>;
@@ -40,9 +40,9 @@ int main() {
   // Half of these are freed, every other one; together they make room for one that fits
   // nowhere, and nothing is copied.
   quarry::stitched_pool stitched{quarry::host_pages{64_KiB}};
-  std::vector<void*> pieces;
-  for (int i = 0; i < 64; ++i) pieces.push_back(stitched.allocate(64_KiB));
-  for (std::size_t i = 0; i < 64; i += 2) stitched.deallocate(pieces[i]);
+  std::vector<void*> chunks;
+  for (int i = 0; i < 64; ++i) chunks.push_back(stitched.allocate(64_KiB));
+  for (std::size_t i = 0; i < 64; i += 2) stitched.deallocate(chunks[i]);
   void* const large = stitched.allocate(32 * 64_KiB);
   std::printf("held %.1f MiB after all, moved %.1f MiB\n",
               static_cast<double>(stitched.counts().held) / 0x1p20,

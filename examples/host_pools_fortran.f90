@@ -37,7 +37,7 @@ program host_pools_fortran
 
   call pool%counts(counts)
   print '(i0, a, i0, a)', counts%live, ' bytes in use of ', counts%held, ' held'
-  call check(counts%live == record%size .and. counts%pieces_live == 1, 'the counts')
+  call check(counts%live == record%size .and. counts%chunks_live == 1, 'the counts')
   call quarry_report()
 
   call pool%allocate(too_large, [100000, 100000], status)

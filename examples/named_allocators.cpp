@@ -2,8 +2,8 @@
 // Allocators by name: made in one place of a program, used in others; memory that is freed, resized
 // and moved by its address alone; and what else Umpire's users look for.
 #include "quarry/host.hpp"
-#include "quarry/host/advised_resource.hpp"
-#include "quarry/host/numa_resource.hpp"
+#include "quarry/host/resources/advised_resource.hpp"
+#include "quarry/host/resources/numa_resource.hpp"
 
 #include <cstdio>
 #include <iostream>
@@ -47,7 +47,7 @@ void use_addresses(double* density) {
 void coalesce_by_a_rule() {
   auto const rule = [](quarry::pool_state const& pool) -> quarry::bytes {
     bool const is_mostly_free = pool.releasable > pool.held / 2;
-    return is_mostly_free && pool.releasable_blocks >= 2 ? pool.most_rounded : 0;
+    return is_mostly_free && pool.releasable_blocks >= 2 ? pool.max_granted : 0;
   };
   quarry::pool temporaries{
       quarry::host_resource{},
@@ -69,7 +69,7 @@ void use_a_mixed_pool() {
 
 void resources_compose() {
   quarry::pool limited{quarry::limited_resource{quarry::host_resource{}, 1_GiB}};
-  quarry::slots_resource few_sizes{quarry::host_resource{}, 8};
+  quarry::size_cache_resource few_sizes{quarry::host_resource{}, 8};
   quarry::fixed_size_resource cells{quarry::host_resource{}, 256};
   quarry::synchronized_resource<quarry::pool<quarry::host_resource>> shared{
       quarry::host_resource{}};

@@ -53,13 +53,13 @@ module quarry
     logical :: keeps_backtraces = .false.         ! reports say where each allocation was made
   end type
 
-  ! What a pool counts: bytes, but for `pieces_live`, the blocks and `refused`.
+  ! What a pool counts: bytes, but for `chunks_live`, the blocks and `refused`.
   type, bind(c) :: quarry_pool_counts
     integer(c_int64_t) :: held = 0
     integer(c_int64_t) :: most_held = 0
     integer(c_int64_t) :: live = 0
     integer(c_int64_t) :: most_live = 0
-    integer(c_int64_t) :: pieces_live = 0
+    integer(c_int64_t) :: chunks_live = 0
     integer(c_int64_t) :: blocks_taken = 0
     integer(c_int64_t) :: blocks_given = 0
     integer(c_int64_t) :: refused = 0
@@ -220,7 +220,7 @@ module quarry
       integer(c_int) :: code
     end function
 
-    function c_pool_note(pool, memory, name) bind(c, name='quarry_pool_note') result(code)
+    function c_pool_label(pool, memory, name) bind(c, name='quarry_pool_label') result(code)
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: pool
       type(c_ptr), value :: memory
@@ -669,7 +669,7 @@ contains
     all%most_held = named%peak_reserved
     all%live = named%allocated
     all%most_live = named%peak_allocated
-    all%pieces_live = named%allocations
+    all%chunks_live = named%allocations
     all%refused = named%refused
     call settle(code, status)
   end subroutine
@@ -695,7 +695,7 @@ contains
     if (pool%has_name) then
       call settle(c_allocator_label(pool%handle, memory, c_text(name)), status)
     else
-      call settle(c_pool_note(pool%handle, memory, c_text(name)), status)
+      call settle(c_pool_label(pool%handle, memory, c_text(name)), status)
     end if
   end subroutine
 

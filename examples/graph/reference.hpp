@@ -66,9 +66,9 @@ class reference {
       }
       present_[batch[i]] = wanted ? 1 : 0;
     }
-    for (auto const place : batch) {
-      if ((present_[place] != 0) == wanted) continue;
-      throw wrong_answer{text_of(known_[place]) +
+    for (auto const location : batch) {
+      if ((present_[location] != 0) == wanted) continue;
+      throw wrong_answer{text_of(known_[location]) +
                          (wanted ? " was not inserted" : " was not deleted")};
     }
   }

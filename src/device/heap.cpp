@@ -70,8 +70,8 @@ heap_options checked(heap_options options) {
   };
   options.bytes = round(options.bytes);
   options.reserve_bytes = round(options.reserve_bytes);
-  if (options.where == machine::automatic)
-    options.where = has_cuda_device() ? machine::cuda : machine::cpu;
+  if (options.where == backend::automatic)
+    options.where = has_cuda_device() ? backend::cuda : backend::cpu;
   if (options.seed == 0) {
     options.seed =
         static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
@@ -99,36 +99,36 @@ std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved
 
 }  // namespace
 
-class_shape make_class_shape(size_class id, bytes segment_bytes, std::uint32_t segments) {
-  class_shape shape{};
-  shape.size = size_of_class(id);
-  auto slices = static_cast<std::uint32_t>(segment_bytes / shape.size);
+class_layout make_class_layout(size_class id, bytes segment_bytes, std::uint32_t segments) {
+  class_layout layout{};
+  layout.size = size_of_class(id);
+  auto slices = static_cast<std::uint32_t>(segment_bytes / layout.size);
   // The largest units that still give every slot several of a segment's, and leave less than 1/128
   // of it unused.
-  shape.unit_shift = 10;
+  layout.unit_shift = 10;
   auto const fits = [&](std::uint32_t shift) {
     std::uint32_t const units = slices >> shift;
     return shift == 0 ||
-           (units >= 4 * slots_per_class && slices - (units << shift) <= slices / 128);
+           (units >= 4 * counters_per_class && slices - (units << shift) <= slices / 128);
   };
-  while (!fits(shape.unit_shift)) --shape.unit_shift;
-  shape.units = slices >> shape.unit_shift;
-  slices = shape.units << shape.unit_shift;
+  while (!fits(layout.unit_shift)) --layout.unit_shift;
+  layout.units = slices >> layout.unit_shift;
+  slices = layout.units << layout.unit_shift;
   auto const share = std::clamp(segments / first_runs_share, 1u, 16u);
-  shape.run_segments =
+  layout.run_segments =
       static_cast<std::uint8_t>(std::clamp(slices_of_first_run / slices, 1u, share));
-  auto const by_units = divider::by(shape.units);
-  shape.unit_multiplier = by_units.multiplier;
-  shape.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
-  auto const by_size = divider::by(shape.size);
-  shape.slice = slice_shape{slices, by_size};
-  return shape;
+  auto const by_units = divider::by(layout.units);
+  layout.unit_multiplier = by_units.multiplier;
+  layout.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
+  auto const by_size = divider::by(layout.size);
+  layout.slice = slice_layout{slices, by_size};
+  return layout;
 }
 
 heap::implementation::implementation(heap_options const& unchecked) {
   auto const options = checked(unchecked);
   where_ = options.where;
-  memory_ = where_ == machine::cuda
+  memory_ = where_ == backend::cuda
                 ? make_cuda_memory(options.device, options.reserve_bytes, options.segment_bytes)
                 : make_cpu_memory(options.reserve_bytes, options.segment_bytes);
   memory_->map(0, options.bytes);
@@ -149,8 +149,8 @@ heap::implementation::implementation(heap_options const& unchecked) {
   state.secret = mix(static_cast<std::uint32_t>(options.seed ^ options.seed >> 32));
   segment_run const nothing;
   for (size_class id = 0; id < state.classes; ++id) {
-    state.shapes[id] = make_class_shape(id, options.segment_bytes, state.segments_mapped);
-    state.runs[id].value = class_run::encode(nothing, slots_per_class, false);
+    state.layouts[id] = make_class_layout(id, options.segment_bytes, state.segments_mapped);
+    state.runs[id].value = class_run::encode(nothing, counters_per_class, false);
   }
 
   lay_out(nullptr);
@@ -167,7 +167,7 @@ heap::implementation::~implementation() {
     gone->magic = heap_state::magic_destroyed;
     gone->version = layout_version;
     gone->segment_shift = initial_->segment_shift;
-    std::copy(std::begin(initial_->shapes), std::end(initial_->shapes), gone->shapes);
+    std::copy(std::begin(initial_->layouts), std::end(initial_->layouts), gone->layouts);
     memory_->synchronize();
     memory_->upload(shared_, gone.get(), heap_state::bytes_for(initial_->segments_reserved));
     keep_destroyed(std::move(state_memory_));
@@ -218,16 +218,16 @@ void heap::implementation::learn() {
   memory_->download(last.get(), shared_, sizeof(heap_state));
   for (size_class id = 0; id < initial_->classes; ++id) {
     std::uint32_t used_units = 0;
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      std::uint32_t const tickets = block_slot::ticket_of(last->slot(id, i).peek());
-      used_units += (tickets >> last->shapes[id].unit_shift) + 1;
+    for (std::uint32_t i = 0; i < counters_per_class; ++i) {
+      std::uint32_t const tickets = ticket_counter::ticket_of(last->slot(id, i).peek());
+      used_units += (tickets >> last->layouts[id].unit_shift) + 1;
     }
     // Of the last run only what was handed out counts, and some more, since slots differ.
-    std::uint32_t const most = last->held[id].most;
+    std::uint32_t const maximum = last->held[id].maximum;
     std::uint32_t const in_last_run = class_run::run_of(last->run(id).peek()).count();
-    std::uint32_t const used = used_units / last->shapes[id].units + 1;
-    std::uint32_t const needed = most - std::min(most, in_last_run) + used + used / 4 + 1;
-    learned_[id] = std::min(most, needed);
+    std::uint32_t const used = used_units / last->layouts[id].units + 1;
+    std::uint32_t const needed = maximum - std::min(maximum, in_last_run) + used + used / 4 + 1;
+    learned_[id] = std::min(maximum, needed);
   }
 }
 
@@ -237,7 +237,8 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
   std::uint32_t const end = start + state.segments_mapped / 4 * 3;
   std::uint32_t next = start;
   for (size_class id = 0; id < state.classes; ++id) {
-    std::uint32_t const wanted = std::min(learned_[id], block_slot::longest_run(state.shapes[id]));
+    std::uint32_t const wanted =
+        std::min(learned_[id], ticket_counter::longest_run(state.layouts[id]));
     bool const fits = wanted != 0 && next + wanted <= end;
     if (!fits) continue;
     run_segments::format_run(state, id, segment_run{}.next(next, wanted));
@@ -346,7 +347,7 @@ heap& heap::operator=(heap&& other) noexcept {
 }
 
 heap_ref heap::ref() const { return implementation_->ref(); }
-machine heap::where() const { return implementation_->where(); }
+backend heap::where() const { return implementation_->where(); }
 void* heap::region() const { return implementation_->region(); }
 quarry::bytes heap::region_bytes() const { return implementation_->region_bytes(); }
 void heap::reset() { implementation_->reset(); }

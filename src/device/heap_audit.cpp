@@ -16,7 +16,7 @@ void for_each_live_slice(
     segment_use const use = state.segments[segment].load();
     if (!use.is_slices()) continue;
     size_class const id = use.slices_class();
-    for (std::uint32_t slice = 0; slice < state.shapes[id].slice.slices(); ++slice) {
+    for (std::uint32_t slice = 0; slice < state.layouts[id].slice.slices(); ++slice) {
       bool const is_back =
           (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
       if (!is_back && state.handed_out(id, segment, slice)) visit(segment, id, slice);
@@ -55,14 +55,14 @@ class auditor {
   void check_slots(size_class id) {
     segment_run const run = class_run::run_of(state_.runs[id].value);
     std::uint32_t used_up = 0;
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+    for (std::uint32_t i = 0; i < counters_per_class; ++i) {
       word const slot = state_.slot(id, i).peek();
-      expect(block_slot::run_of(slot) == run,
+      expect(ticket_counter::run_of(slot) == run,
              "a slot deals out another run than its class's, class", id);
-      expect(block_slot::ticket_of(slot) < block_slot::ticket_limit + (1u << 20),
+      expect(ticket_counter::ticket_of(slot) < ticket_counter::ticket_limit + (1u << 20),
              "a slot's tickets were not set back, class", id);
       bool const has_tickets =
-          block_slot::ticket_of(slot) < block_slot::tickets_of(state_.shapes[id], run, i);
+          ticket_counter::ticket_of(slot) < ticket_counter::tickets_of(state_.layouts[id], run, i);
       if (!has_tickets) ++used_up;
     }
     expect(used_up == class_run::used_up(state_.runs[id].value),
@@ -77,11 +77,11 @@ class auditor {
 
   /// Whether tickets of class `id` lead to segment number `index` of its run.
   [[nodiscard]] bool is_dealt_from(size_class id, std::uint32_t index) {
-    class_shape const& shape = state_.shapes[id];
-    for (std::uint32_t unit = index * shape.units; unit < (index + 1) * shape.units; ++unit) {
+    class_layout const& layout = state_.layouts[id];
+    for (std::uint32_t unit = index * layout.units; unit < (index + 1) * layout.units; ++unit) {
       std::uint32_t const next =
-          block_slot::ticket_of(state_.slot(id, unit % slots_per_class).peek());
-      if (next < (unit / slots_per_class + 1) << shape.unit_shift) return true;
+          ticket_counter::ticket_of(state_.slot(id, unit % counters_per_class).peek());
+      if (next < (unit / counters_per_class + 1) << layout.unit_shift) return true;
     }
     return false;
   }
@@ -200,8 +200,8 @@ heap_stats heap::stats() const {
     segment_use const use = state.segments[segment].load();
     if (use.is_free()) result.free_segments += state.segment_bytes();
     if (use.is_slices()) {
-      bound += bytes{state.shapes[use.slices_class()].slice.slices()} *
-               state.shapes[use.slices_class()].size;
+      bound += bytes{state.layouts[use.slices_class()].slice.slices()} *
+               state.layouts[use.slices_class()].size;
     } else if (use.is_head()) {
       result.live += bytes{use.count()} << state.segment_shift;
       ++result.allocations;
@@ -211,9 +211,9 @@ heap_stats heap::stats() const {
   bytes live_slices = 0;
   for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
     std::uint64_t const address = state.base + (std::uint64_t{segment} << state.segment_shift) +
-                                  bytes{slice} * state.shapes[id].size;
+                                  bytes{slice} * state.layouts[id].size;
     if (is_held_back(state, address)) return;
-    live_slices += state.shapes[id].size;
+    live_slices += state.layouts[id].size;
     ++result.allocations;
     has_live[segment] = true;
   });
@@ -233,9 +233,9 @@ heap_stats heap::stats() const {
       if (!use.is_slices()) continue;
       bool const has_slices_free =
           state.class_tree(use.slices_class()).contains(segment) ||
-          class_run::used_up(state.runs[use.slices_class()].value) < slots_per_class;
+          class_run::used_up(state.runs[use.slices_class()].value) < counters_per_class;
       if (has_slices_free)
-        largest_slice = std::max<bytes>(largest_slice, state.shapes[use.slices_class()].size);
+        largest_slice = std::max<bytes>(largest_slice, state.layouts[use.slices_class()].size);
     }
   }
   result.largest_free = longest != 0 ? bytes{longest} << state.segment_shift : largest_slice;
@@ -258,8 +258,8 @@ std::vector<live_allocation> heap::live_allocations() const {
   }
   for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
     add((std::uint64_t{segment} << state.segment_shift) +
-            quarry::bytes{slice} * state.shapes[id].size,
-        state.shapes[id].size);
+            quarry::bytes{slice} * state.layouts[id].size,
+        state.layouts[id].size);
   });
   std::sort(result.begin(), result.end(),
             [](auto const& a, auto const& b) { return a.address < b.address; });

@@ -33,7 +33,7 @@ class heap::implementation {
   [[nodiscard]] heap_ref ref() const {
     return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved};
   }
-  [[nodiscard]] machine where() const { return where_; }
+  [[nodiscard]] backend where() const { return where_; }
   [[nodiscard]] void* region() const { return memory_->region(); }
   [[nodiscard]] bytes region_bytes() const {
     return bytes{initial_->segments_reserved} << initial_->segment_shift;
@@ -45,7 +45,7 @@ class heap::implementation {
   void learn();
   void open_learned_runs(heap_state& state, bit_tree const& tree) const;
 
-  machine where_;
+  backend where_;
   std::shared_ptr<heap_state> initial_;  // what the shared state is after a reset
   std::shared_ptr<heap_memory> memory_;
   std::shared_ptr<void> state_memory_;
@@ -58,7 +58,7 @@ class heap::implementation {
 };
 
 /// The numbers of class `id` for `segments` segments of `segment_bytes`.
-[[nodiscard]] class_shape make_class_shape(size_class id, bytes segment_bytes,
-                                           std::uint32_t segments);
+[[nodiscard]] class_layout make_class_layout(size_class id, bytes segment_bytes,
+                                             std::uint32_t segments);
 
 }  // namespace quarry::inline QUARRY_ABI

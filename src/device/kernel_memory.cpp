@@ -8,9 +8,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-kernel_memory::kernel_memory(machine where, bytes size) : size_{size} {
-  if (where == machine::automatic) where = has_cuda_device() ? machine::cuda : machine::cpu;
-  memory_ = where == machine::cuda ? make_cuda_memory(current_device, 2_MiB, 2_MiB)
+kernel_memory::kernel_memory(backend where, bytes size) : size_{size} {
+  if (where == backend::automatic) where = has_cuda_device() ? backend::cuda : backend::cpu;
+  memory_ = where == backend::cuda ? make_cuda_memory(current_device, 2_MiB, 2_MiB)
                                    : make_cpu_memory(64_KiB, 64_KiB);
   data_ = memory_->metadata(size);
   memory_->zero(data_, size);

@@ -27,7 +27,7 @@ file_list& known_files() {
 
 }  // namespace
 
-file_with_route::file_with_route(machine where, loader load_route, storer store_route)
+file_with_route::file_with_route(backend where, loader load_route, storer store_route)
     : where_{where}, load_{load_route}, store_{store_route} {
   auto& [mutex, files] = known_files();
   std::lock_guard const lock{mutex};

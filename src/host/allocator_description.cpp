@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocators of a text: what it says is parsed into terms, and built from the outside in.
 #include "quarry/host/allocators.hpp"
-#include "quarry/host/any_resource.hpp"
-#include "quarry/host/file_resource.hpp"
-#include "quarry/host/fixed_size_resource.hpp"
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/limited_resource.hpp"
-#include "quarry/host/mixed_pool.hpp"
-#include "quarry/host/numa_resource.hpp"
-#include "quarry/host/shared_resource.hpp"
-#include "quarry/host/slots_resource.hpp"
+#include "quarry/host/pools/mixed_pool.hpp"
+#include "quarry/host/resources/any_resource.hpp"
+#include "quarry/host/resources/file_resource.hpp"
+#include "quarry/host/resources/fixed_size_resource.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/host/resources/numa_resource.hpp"
+#include "quarry/host/resources/shared_resource.hpp"
+#include "quarry/host/resources/size_cache_resource.hpp"
 
 #include <charconv>
 #include <limits>
@@ -46,7 +46,7 @@ class parser {
   }
 
  private:
-  static constexpr int most_depth = 16;
+  static constexpr int max_depth = 16;
 
   [[nodiscard]] char here() const { return at_ < all_.size() ? all_[at_] : '\0'; }
   void skip_blanks() {
@@ -64,14 +64,14 @@ class parser {
            each == '_';
   }
   [[nodiscard]] std::string word() {
-    std::size_t const begin = at_;
+    std::size_t const base = at_;
     while (is_of_word(here())) ++at_;
-    return std::string{all_.substr(begin, at_ - begin)};
+    return std::string{all_.substr(base, at_ - base)};
   }
 
   [[nodiscard]] term next_term(int depth) {
     skip_blanks();
-    if (depth == most_depth) refuse(all_, at_, "parentheses are nested more than 16 deep");
+    if (depth == max_depth) refuse(all_, at_, "parentheses are nested more than 16 deep");
     if (here() == '\'' || here() == '"') return text();
     if (is_digit(here())) return number();
     term result{.at = at_};
@@ -86,10 +86,10 @@ class parser {
   }
   [[nodiscard]] term argument(int depth) {
     skip_blanks();
-    std::size_t const begin = at_;
+    std::size_t const base = at_;
     std::string key = is_digit(here()) ? "" : word();
     if (key.empty() || !accept('=')) {
-      at_ = begin;
+      at_ = base;
       return next_term(depth);
     }
     term result = next_term(depth);
@@ -142,11 +142,11 @@ class arguments_of {
     if (term* const found = next()) return *found;
     refuse(all_, from_.at, "'" + from_.text + "' needs " + what);
   }
-  [[nodiscard]] std::uint64_t number(term const& value, std::uint64_t most) {
+  [[nodiscard]] std::uint64_t number(term const& value, std::uint64_t maximum) {
     if (value.is != term::form::number) refuse(all_, value.at, "a number is missing");
-    if (value.number > most)
+    if (value.number > maximum)
       refuse(all_, value.at,
-             std::to_string(value.number) + " is more than " + std::to_string(most));
+             std::to_string(value.number) + " is more than " + std::to_string(maximum));
     return value.number;
   }
   [[nodiscard]] std::string text(term const& value) {
@@ -177,7 +177,7 @@ class arguments_of {
   std::size_t used_ = 0;
 };
 
-constexpr std::uint64_t most_number = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t max_number = std::numeric_limits<std::uint32_t>::max();
 
 class builder {
  public:
@@ -212,7 +212,7 @@ class builder {
     if (word == "file") return any_resource{file_resource{of.text(of.needed("a directory"))}};
     if (word == "numa")
       return any_resource{
-          numa_resource{static_cast<unsigned>(of.number(of.needed("a node"), most_number))}};
+          numa_resource{static_cast<unsigned>(of.number(of.needed("a node"), max_number))}};
     if (word == "shared") {
       std::string name = of.text(of.needed("a name"));
       return any_resource{shared_resource{std::move(name), size(of, "a size")}};
@@ -225,14 +225,15 @@ class builder {
       any_resource upstream = resource(of.needed("a resource"));
       bytes const slot = size(of, "a size of slots");
       term const* const count = of.next();
-      auto const slots = count == nullptr ? 1024 : of.number(*count, most_number);
+      auto const slots = count == nullptr ? 1024 : of.number(*count, max_number);
       return any_resource{
           fixed_size_resource{std::move(upstream), slot, static_cast<std::uint32_t>(slots)}};
     }
     if (word == "slots") {
       any_resource upstream = resource(of.needed("a resource"));
-      auto const count = of.number(of.needed("a number of slots"), most_number);
-      return any_resource{slots_resource{std::move(upstream), static_cast<std::uint32_t>(count)}};
+      auto const count = of.number(of.needed("a number of slots"), max_number);
+      return any_resource{
+          size_cache_resource{std::move(upstream), static_cast<std::uint32_t>(count)}};
     }
     if (word == "mixed") {
       any_resource upstream = resource(of.needed("a resource"));
@@ -266,13 +267,13 @@ class builder {
     std::string placement = "fast_fit";
     std::size_t placement_at = from.at;
     of.with_keys([&](std::string const& key, term& value) {
-      auto const small = [&] { return static_cast<std::uint32_t>(of.number(value, most_number)); };
+      auto const small = [&] { return static_cast<std::uint32_t>(of.number(value, max_number)); };
       auto const large = [&] { return of.number(value, ~bytes{0}); };
       if (key == "first_block") return options.first_block = large(), true;
       if (key == "next_block") return options.next_block = large(), true;
       if (key == "growth") return options.growth = small(), true;
       if (key == "alignment") return options.alignment = large(), true;
-      if (key == "most") return options.most = large(), true;
+      if (key == "most") return options.maximum = large(), true;
       if (key == "shrink_after") return options.shrink_after = large(), true;
       if (key == "red_zone") return options.red_zone = large(), true;
       if (key == "is_tracked") return options.is_tracked = boolean(value), true;
@@ -309,14 +310,14 @@ class builder {
     arguments_of of{all_, from};
     heuristic result = heuristic::never();
     auto const parameter = [&] {
-      return static_cast<std::uint32_t>(of.number(of.needed("a number"), most_number));
+      return static_cast<std::uint32_t>(of.number(of.needed("a number"), max_number));
     };
     if (from.text == "percent_releasable") {
       result = heuristic::percent_releasable(parameter());
     } else if (from.text == "blocks_releasable") {
       result = heuristic::blocks_releasable(parameter());
     } else if (from.text == "worth") {
-      result = heuristic::worth(parameter());
+      result = heuristic::by_cost(parameter());
     } else if (from.text != "never") {
       refuse(all_, from.at,
              "there is no heuristic '" + from.text +
@@ -366,8 +367,8 @@ class builder {
   } catch (bad_argument const& refused) {
     throw bad_argument{refused.message() + suffix};
   } catch (out_of_memory const& failed) {
-    out_of_memory const without{failed.resource(), failed.asked(), {}};
-    throw out_of_memory{failed.resource(), failed.asked(),
+    out_of_memory const without{failed.resource(), failed.requested(), {}};
+    throw out_of_memory{failed.resource(), failed.requested(),
                         failed.message().substr(without.message().size()) + suffix};
   } catch (resource_failed const& failed) {
     std::size_t const end_of_call = failed.message().find(": ");

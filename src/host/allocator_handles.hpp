@@ -2,7 +2,7 @@
 // Calls on handles of allocators, and on their models.
 #pragma once
 
-#include "c_handles.hpp"
+#include "host/c_handles.hpp"
 #include "quarry/host/any_allocator.hpp"
 
 namespace quarry::inline QUARRY_ABI {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/allocators.hpp"
 
-#include "allocator_handles.hpp"
-#include "quarry/host/held_at_fork.hpp"
+#include "host/allocator_handles.hpp"
+#include "quarry/host/registry/held_at_fork.hpp"
 
 #include <array>
 #include <atomic>
@@ -137,12 +137,12 @@ allocation_record record_of(char const* operation, void const* address) {
 /// The record of what begins at `memory`. Throws `bad_argument`.
 allocation_record record_of_first(char const* operation, void const* memory) {
   auto const found = record_of(operation, memory);
-  if (found.begin == memory) return found;
+  if (found.base == memory) return found;
   std::ostringstream why;
   why << operation << ": " << memory << " lies "
-      << static_cast<char const*>(memory) - static_cast<char const*>(found.begin)
+      << static_cast<char const*>(memory) - static_cast<char const*>(found.base)
       << " bytes behind the first address of an allocation of " << found.size << " bytes at "
-      << found.begin << " of " << quoted(name_of(found.allocator));
+      << found.base << " of " << quoted(name_of(found.allocator));
   throw bad_argument{why.str()};
 }
 std::uint64_t owner_of_record(char const* operation, void const* address,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/any_allocator.hpp"
 
-#include "allocator_handles.hpp"
-#include "quarry/host/make_room.hpp"
+#include "host/allocator_handles.hpp"
+#include "quarry/host/resources/make_room.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 
@@ -85,8 +85,9 @@ allocator_counts any_allocator::counts() const {
   return with(handle_, "any_allocator::counts",
               [](allocator_model& from) { return from.counts(); });
 }
-memory_place any_allocator::place() const {
-  return with(handle_, "any_allocator::place", [](allocator_model& from) { return from.place(); });
+memory_location any_allocator::location() const {
+  return with(handle_, "any_allocator::place",
+              [](allocator_model& from) { return from.location(); });
 }
 allocator_id any_allocator::id() const {
   return with(handle_, "any_allocator::id", [](allocator_model& from) { return from.id(); });

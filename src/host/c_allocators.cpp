@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocators by name for C.
-#include "allocator_handles.hpp"
-#include "c_status.hpp"
+#include "host/allocator_handles.hpp"
+#include "host/c_status.hpp"
 #include "quarry/host/allocators.hpp"
 
 namespace quarry::inline QUARRY_ABI::c_api {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/c_api.h"
 
-#include "c_options.hpp"
-#include "c_status.hpp"
-#include "quarry/host/cuda_resources.hpp"
-#include "quarry/host/file_resource.hpp"
-#include "quarry/host/host_resource.hpp"
+#include "host/c_options.hpp"
+#include "host/c_status.hpp"
 #include "quarry/host/operations.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/cuda_resources.hpp"
+#include "quarry/host/resources/file_resource.hpp"
+#include "quarry/host/resources/host_resource.hpp"
 
 #include <fstream>
 #include <iostream>
@@ -27,7 +27,7 @@ struct any_pool {
   virtual void release() = 0;
   [[nodiscard]] virtual std::optional<bytes> size_of(void const* memory) const = 0;
   [[nodiscard]] virtual pool_counts counts() const = 0;
-  virtual bool note(void* memory, char const* name) = 0;
+  virtual bool label(void* memory, char const* name) = 0;
   [[nodiscard]] virtual allocator_id id() const = 0;
 };
 
@@ -62,7 +62,7 @@ class pool_over final : public any_pool {
     return pool_.size_of(memory);
   }
   [[nodiscard]] pool_counts counts() const override { return pool_.counts(); }
-  bool note(void* memory, char const* name) override { return pool_.note(memory, name, {}); }
+  bool label(void* memory, char const* name) override { return pool_.label(memory, name, {}); }
   [[nodiscard]] allocator_id id() const override { return pool_.id(); }
 
  private:
@@ -81,7 +81,7 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
       .next_block = wanted.next_block,
       .growth = wanted.growth_percent,
       .alignment = wanted.alignment != 0 ? wanted.alignment : usual.alignment,
-      .most = wanted.most != 0 ? wanted.most : usual.most,
+      .maximum = wanted.maximum != 0 ? wanted.maximum : usual.maximum,
       .name = wanted.name != nullptr ? wanted.name : "",
       .red_zone = wanted.red_zone,
       .keeps_backtraces = wanted.keeps_backtraces != 0};
@@ -95,9 +95,9 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
     case QUARRY_MANAGED:
       return make(managed_resource{}, options);
     case QUARRY_FILE:
-      if (wanted.directory == nullptr)
+      if (wanted.page_map == nullptr)
         throw bad_argument{"quarry_pool_create: QUARRY_FILE needs options with a directory"};
-      return make(file_resource{wanted.directory}, options);
+      return make(file_resource{wanted.page_map}, options);
     case QUARRY_SHARED:
       throw bad_argument{
           "quarry_pool_create: memory that processes share has its own calls: quarry_segment_open"};
@@ -181,7 +181,7 @@ quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* coun
   return with(pool, "quarry_pool_get_counts", counts != nullptr, [&](any_pool& target) {
     auto const all = target.counts();
     *counts = {all.held,        all.most_held,    all.live,         all.most_live,
-               all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
+               all.chunks_live, all.blocks_taken, all.blocks_given, all.refused};
     return QUARRY_OK;
   });
 }
@@ -193,10 +193,10 @@ quarry_status quarry_pool_get_overruns(quarry_pool* pool, uint64_t* overruns) {
   });
 }
 
-quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name) {
+quarry_status quarry_pool_label(quarry_pool* pool, void* memory, char const* name) {
   return with(pool, "quarry_pool_note", true, [&](any_pool& target) {
     if (name == nullptr) throw quarry::bad_argument{"quarry_pool_note: the name is null"};
-    if (target.note(memory, name)) return QUARRY_OK;
+    if (target.label(memory, name)) return QUARRY_OK;
     return fail(QUARRY_NOT_IN_USE, "quarry_pool_note: the address is not in use in this pool");
   });
 }
@@ -213,8 +213,8 @@ quarry_status quarry_find(void const* address, quarry_record* record) {
     if (record == nullptr) throw quarry::bad_argument{"quarry_find: where the result goes is null"};
     auto const found = quarry::registry::find(address);
     if (!found) return fail(QUARRY_NOT_IN_USE, "quarry_find: the address is in no allocation");
-    *record = {found->allocator, static_cast<uint32_t>(found->place.kind), found->place.device,
-               found->begin, found->size};
+    *record = {found->allocator, static_cast<uint32_t>(found->location.kind),
+               found->location.device, found->base, found->size};
     return QUARRY_OK;
   });
 }

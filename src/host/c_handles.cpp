@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "c_handles.hpp"
+#include "host/c_handles.hpp"
 
-#include "process_lists.hpp"
+#include "host/registry/process_lists.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -12,7 +12,7 @@
 namespace quarry::inline QUARRY_ABI::c_api {
 
 constinit std::atomic<handle_page*>
-    handle_table::pages_[handle_table::most_slots / handle_table::slots_of_page]{};
+    handle_table::pages_[handle_table::max_slots / handle_table::slots_of_page]{};
 
 namespace {
 
@@ -111,7 +111,7 @@ free_slots& all() {
   static free_slots& it = *new free_slots;  // handles that are closed after main() have one, too
   return it;
 }
-static_assert(copy_at_fork::most_copies == handle_value::most_copies);
+static_assert(copy_at_fork::max_copies == handle_value::max_copies);
 [[nodiscard]] std::uint32_t number_of_this_copy() {
   // a call holds its slot while it takes the registry's locks
   static copy_at_fork const copy{{&handles_at_fork::lock, &handles_at_fork::unlock_in_parent,
@@ -128,9 +128,9 @@ handle_value handle_table::add(handle_kind kind, void* object) {
   free_slots& free = all();
   std::lock_guard const held{free.mutex};
   if (free.numbers.empty()) {
-    if (free.made == most_slots)
+    if (free.made == max_slots)
       throw out_of_memory{"handles", sizeof(handle_slot),
-                          std::to_string(most_slots) + " handles are live"};
+                          std::to_string(max_slots) + " handles are live"};
     free.numbers.reserve(free.made + slots_of_page);
     free.locked.reserve(free.made + slots_of_page);
     pages_[free.made / slots_of_page].store(new handle_page,
@@ -153,7 +153,7 @@ void* handle_table::take_object(handle_slot& slot, handle_value handle) {
   void* const object = slot.object;
   slot.handle = 0;
   slot.object = nullptr;
-  bool const is_used_up = slot.generation == handle_value::most_generations;
+  bool const is_used_up = slot.generation == handle_value::max_generations;
   slot.mutex.unlock();
   while (std::uint32_t const others = slot.visitors.load(std::memory_order_acquire))  // (W)
     slot.visitors.wait(others, std::memory_order_acquire);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
-#include "quarry/host/process_state.hpp"
+#include "quarry/host/registry/process_state.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -30,8 +30,8 @@ struct handle_value {
   static constexpr std::uint64_t mark = 0x50 | (QUARRY_STATE_LAYOUT & 15);
   static constexpr std::uint32_t slot_bits = 20, generation_bits = 24, copy_bits = 8;
   static constexpr std::uint32_t copy_shift = slot_bits + generation_bits;
-  static constexpr std::uint32_t most_generations = (std::uint32_t{1} << generation_bits) - 1;
-  static constexpr std::uint32_t most_copies = (std::uint32_t{1} << copy_bits) - 1;
+  static constexpr std::uint32_t max_generations = (std::uint32_t{1} << generation_bits) - 1;
+  static constexpr std::uint32_t max_copies = (std::uint32_t{1} << copy_bits) - 1;
 
   std::uint64_t bits = 0;
 
@@ -49,10 +49,10 @@ struct handle_value {
     return static_cast<handle_kind>(bits >> 52 & 15);
   }
   [[nodiscard]] constexpr std::uint32_t copy() const {
-    return static_cast<std::uint32_t>(bits >> copy_shift) & most_copies;
+    return static_cast<std::uint32_t>(bits >> copy_shift) & max_copies;
   }
   [[nodiscard]] constexpr std::uint32_t generation() const {
-    return static_cast<std::uint32_t>(bits >> slot_bits) & most_generations;
+    return static_cast<std::uint32_t>(bits >> slot_bits) & max_generations;
   }
   [[nodiscard]] constexpr std::uint32_t slot() const {
     return static_cast<std::uint32_t>(bits & ((1 << slot_bits) - 1));
@@ -134,7 +134,7 @@ class handle_table {
   friend struct handles_at_fork;
 
   static constexpr std::uint32_t slots_of_page = handle_page::slot_count;
-  static constexpr std::uint32_t most_slots = 1 << handle_value::slot_bits;
+  static constexpr std::uint32_t max_slots = 1 << handle_value::slot_bits;
 
   /// Its page, be it live or not; nullptr if the value cannot be a handle.
   [[nodiscard]] static handle_page* page_of(handle_value handle) {
@@ -160,7 +160,7 @@ class handle_table {
   /// Ends a handle. Requires the slot's mutex, and unlocks it.
   [[nodiscard]] static void* take_object(handle_slot& slot, handle_value handle);
 
-  static std::atomic<handle_page*> pages_[most_slots / slots_of_page];
+  static std::atomic<handle_page*> pages_[max_slots / slots_of_page];
 };
 
 /// A live handle's object, for a call that other calls on it wait for.

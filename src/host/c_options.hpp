@@ -5,7 +5,7 @@
 
 #include "quarry/host/c_api.h"
 #include "quarry/host/errors.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -15,18 +15,17 @@
 namespace quarry::inline QUARRY_ABI::c_api {
 
 /// Of the first version that has a size.
-inline constexpr std::size_t least_options =
+inline constexpr std::size_t min_options =
     offsetof(quarry_pool_options, keeps_backtraces) + sizeof(quarry_pool_options::keeps_backtraces);
-inline constexpr std::size_t most_options = 4096;
-static_assert(sizeof(quarry_pool_options) == least_options,
-              "later fields end without padding, too");
+inline constexpr std::size_t max_options = 4096;
+static_assert(sizeof(quarry_pool_options) == min_options, "later fields end without padding, too");
 
 /// Throws `bad_argument` unless options can have this size; `call` is named.
 inline void check_size(char const* call, std::uint64_t size) {
-  if (size >= least_options && size <= most_options) return;
+  if (size >= min_options && size <= max_options) return;
   throw bad_argument{std::string{call} + ": options of " + std::to_string(size) +
-                     " bytes: their size is from " + std::to_string(least_options) + " to " +
-                     std::to_string(most_options)};
+                     " bytes: their size is from " + std::to_string(min_options) + " to " +
+                     std::to_string(max_options)};
 }
 
 [[nodiscard]] inline quarry_pool_options default_options() {
@@ -36,9 +35,9 @@ inline void check_size(char const* call, std::uint64_t size) {
           .next_block = usual.next_block,
           .growth_percent = usual.growth,
           .alignment = usual.alignment,
-          .most = usual.most,
+          .maximum = usual.maximum,
           .device = 0,
-          .directory = nullptr,
+          .page_map = nullptr,
           .name = nullptr,
           .red_zone = usual.red_zone,
           .keeps_backtraces = 0};
@@ -49,7 +48,7 @@ inline void check_size(char const* call, std::uint64_t size) {
                                                       quarry_pool_options const* wanted) {
   quarry_pool_options result = default_options();
   if (wanted == nullptr) return result;
-  std::uint64_t const size = wanted->size == 0 ? least_options : wanted->size;
+  std::uint64_t const size = wanted->size == 0 ? min_options : wanted->size;
   check_size(call, size);
   auto const* const all = reinterpret_cast<unsigned char const*>(wanted);
   for (std::uint64_t at = sizeof result; at < size; ++at) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "c_status.hpp"
-#include "quarry/host/shared_resource.hpp"
+#include "host/c_status.hpp"
+#include "quarry/host/resources/shared_resource.hpp"
 
 #include <memory>
 #include <utility>

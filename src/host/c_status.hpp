@@ -2,7 +2,7 @@
 // How calls of the C API end: a status, and what it was about.
 #pragma once
 
-#include "c_handles.hpp"
+#include "host/c_handles.hpp"
 #include "quarry/host/c_api.h"
 #include "quarry/host/errors.hpp"
 

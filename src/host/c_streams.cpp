@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "c_options.hpp"
-#include "c_status.hpp"
-#include "quarry/host/cuda_resources.hpp"
-#include "quarry/host/cuda_streams.hpp"
-#include "quarry/host/stream_pool.hpp"
+#include "host/c_options.hpp"
+#include "host/c_status.hpp"
+#include "quarry/host/pools/cuda_streams.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+#include "quarry/host/resources/cuda_resources.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -53,7 +53,7 @@ quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
         .next_block = wanted.next_block,
         .growth = wanted.growth_percent,
         .alignment = std::max<quarry::bytes>(wanted.alignment, usual.alignment),
-        .most = wanted.most != 0 ? wanted.most : usual.most,
+        .maximum = wanted.maximum != 0 ? wanted.maximum : usual.maximum,
         .name = wanted.name != nullptr ? wanted.name : ""};
     *pool = add_handle<quarry_stream_pool>(std::make_unique<device_stream_pool>(
         quarry::device_resource{wanted.device}, quarry::cuda_streams{wanted.device}, all));
@@ -109,7 +109,7 @@ quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_poo
               [&](device_stream_pool& target) {
                 auto const all = target.counts();
                 *counts = {all.held,        all.most_held,    all.live,         all.most_live,
-                           all.pieces_live, all.blocks_taken, all.blocks_given, all.refused};
+                           all.chunks_live, all.blocks_taken, all.blocks_given, all.refused};
                 return QUARRY_OK;
               });
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "quarry/host/errors.hpp"
-#include "quarry/host/resource.hpp"
+#include "quarry/host/resources/resource.hpp"
 
 #include "platform/on_device.hpp"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda_operations.hpp"
+#include "host/cuda_operations.hpp"
 
-#include "cuda_calls.hpp"
+#include "host/cuda_calls.hpp"
 
 #include <optional>
 
 namespace quarry::inline QUARRY_ABI::cuda {
 namespace {
 
-cudaMemLocation location_of(memory_place where) {
+cudaMemLocation location_of(memory_location where) {
   cudaMemLocation result{};
   result.type =
       where.kind == memory_kind::device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost;
@@ -17,7 +17,7 @@ cudaMemLocation location_of(memory_place where) {
 }
 
 /// A GPU's own, or the current one.
-int device_of(memory_place of) {
+int device_of(memory_location of) {
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice");
   return of.kind == memory_kind::device ? of.device : current;
@@ -51,7 +51,7 @@ cudaMemoryAdvise advice_of(memory_advice what) {
 }  // namespace
 
 // A plain copy or fill is done when it returns, also from one part of a GPU's memory to another.
-void copy(void* to, void const* from, bytes size, memory_place of) {
+void copy(void* to, void const* from, bytes size, memory_location of) {
   on_device const here{device_of(of)};
   check(cudaMemcpy(to, from, size, cudaMemcpyDefault), "cudaMemcpy");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
@@ -59,7 +59,7 @@ void copy(void* to, void const* from, bytes size, memory_place of) {
 void copy(void* to, void const* from, bytes size, cuda_stream on) {
   check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, on), "cudaMemcpyAsync");
 }
-void fill(void* memory, unsigned char value, bytes size, memory_place of) {
+void fill(void* memory, unsigned char value, bytes size, memory_location of) {
   on_device const here{device_of(of)};
   check(cudaMemset(memory, value, size), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
@@ -68,12 +68,12 @@ void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
   check(cudaMemsetAsync(memory, value, size, on), "cudaMemsetAsync");
 }
 
-void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on) {
+void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on) {
   std::optional<on_device> here;
   if (is_default(on)) here.emplace(device_of(where));
   check(cudaMemPrefetchAsync(memory, size, location_of(where), 0, on), "cudaMemPrefetchAsync");
 }
-void advise(void* memory, bytes size, memory_advice what, memory_place where) {
+void advise(void* memory, bytes size, memory_advice what, memory_location where) {
   check(cudaMemAdvise(memory, size, advice_of(what), location_of(where)), "cudaMemAdvise");
 }
 

@@ -8,11 +8,11 @@
 namespace quarry::inline QUARRY_ABI::cuda {
 
 /// `of`: whose default stream it comes after.
-void copy(void* to, void const* from, bytes size, memory_place of);
+void copy(void* to, void const* from, bytes size, memory_location of);
 void copy(void* to, void const* from, bytes size, cuda_stream on);
-void fill(void* memory, unsigned char value, bytes size, memory_place of);
+void fill(void* memory, unsigned char value, bytes size, memory_location of);
 void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
-void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on);
-void advise(void* memory, bytes size, memory_advice what, memory_place where);
+void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on);
+void advise(void* memory, bytes size, memory_advice what, memory_location where);
 
 }  // namespace quarry::inline QUARRY_ABI::cuda

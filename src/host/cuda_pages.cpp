@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/cuda_pages.hpp"
 
-#include "cuda_calls.hpp"
+#include "host/cuda_calls.hpp"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -78,10 +78,10 @@ cuda_pages::cuda_pages(int device) : device_{device} {
 }
 
 std::uint64_t cuda_pages::reserve(bytes size) {
-  CUdeviceptr begin = 0;
-  auto const found = driver::functions().reserve(&begin, size, page_, 0, 0);
+  CUdeviceptr base = 0;
+  auto const found = driver::functions().reserve(&base, size, page_, 0, 0);
   if (found != CUDA_SUCCESS) refuse(found, "cuMemAddressReserve", size);
-  return begin;
+  return base;
 }
 
 void cuda_pages::give_up(std::uint64_t address, bytes size) noexcept {

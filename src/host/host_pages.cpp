@@ -16,10 +16,10 @@ void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 }  // namespace
 
 host_pages::host_pages(bytes page) : page_{page} {
-  auto const least = static_cast<bytes>(sysconf(_SC_PAGESIZE));
-  if (!std::has_single_bit(page) || page < least) {
+  auto const minimum = static_cast<bytes>(sysconf(_SC_PAGESIZE));
+  if (!std::has_single_bit(page) || page < minimum) {
     throw bad_argument{"host_pages: a page of " + std::to_string(page) +
-                       " bytes is no power of two from " + std::to_string(least) + " on"};
+                       " bytes is no power of two from " + std::to_string(minimum) + " on"};
   }
 }
 
@@ -27,10 +27,10 @@ std::uint64_t host_pages::reserve(bytes size) {
   void* const whole = mmap(nullptr, size + page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (whole == MAP_FAILED)
     throw out_of_memory{"host_pages", size, std::string{"no addresses: "} + std::strerror(errno)};
-  auto const begin = reinterpret_cast<std::uint64_t>(whole);
-  std::uint64_t const aligned = (begin + page_ - 1) & ~(page_ - 1);
-  if (aligned != begin) munmap(whole, aligned - begin);
-  if (aligned + size != begin + size + page_) munmap(at(aligned + size), begin + page_ - aligned);
+  auto const base = reinterpret_cast<std::uint64_t>(whole);
+  std::uint64_t const aligned = (base + page_ - 1) & ~(page_ - 1);
+  if (aligned != base) munmap(whole, aligned - base);
+  if (aligned + size != base + size + page_) munmap(at(aligned + size), base + page_ - aligned);
   return aligned;
 }
 

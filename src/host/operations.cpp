@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/operations.hpp"
 
-#include "cuda_operations.hpp"
-#include "numa_calls.hpp"
+#include "host/cuda_operations.hpp"
+#include "host/resources/numa_calls.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,23 +13,24 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct adopted_memory::state {
-  state(std::uint64_t where, bytes size, memory_place place, std::string name)
-      : begin{where}, room{(size + 15) / 16 * 16}, account{table, place, std::move(name)} {
+  state(std::uint64_t where, bytes size, memory_location location, std::string name)
+      : base{where}, room{(size + 15) / 16 * 16}, account{table, location, std::move(name)} {
     table.reserve();
-    account.add_block(begin, room);
-    table.set_in_use(table.add(begin, room, no_piece, no_piece), size);
+    account.add_block(base, room);
+    table.set_in_use(table.add(base, room, no_chunk, no_chunk), size);
   }
-  ~state() { account.remove_block(begin, room); }
+  ~state() { account.remove_block(base, room); }
 
-  std::uint64_t begin;
+  std::uint64_t base;
   bytes room;
-  piece_table table;
-  ledger account;
+  chunk_table table;
+  registration account;
 };
 
-adopted_memory::adopted_memory(void* memory, bytes size, memory_place place, std::string name) {
-  auto const begin = reinterpret_cast<std::uint64_t>(memory);
-  if (begin == 0 || begin % 16 != 0 || size == 0 || size > most_bytes_at_once) {
+adopted_memory::adopted_memory(void* memory, bytes size, memory_location location,
+                               std::string name) {
+  auto const base = reinterpret_cast<std::uint64_t>(memory);
+  if (base == 0 || base % 16 != 0 || size == 0 || size > max_bytes_at_once) {
     throw bad_argument{"adopted_memory: " + std::to_string(size) +
                        " bytes at an address that is no multiple of 16, or of no size"};
   }
@@ -37,7 +38,7 @@ adopted_memory::adopted_memory(void* memory, bytes size, memory_place place, std
     throw bad_argument{"adopted_memory: it belongs to " + registry::name_of(other->allocator) +
                        " already"};
   }
-  state_ = std::make_unique<state>(begin, size, place, std::move(name));
+  state_ = std::make_unique<state>(base, size, location, std::move(name));
 }
 adopted_memory::~adopted_memory() = default;
 adopted_memory::adopted_memory(adopted_memory&&) noexcept = default;
@@ -47,9 +48,9 @@ namespace operations {
 namespace {
 
 /// Memory that no GPU's work can be about, so that the host may go ahead.
-bool is_hosts(memory_place place) {
-  return place.kind == memory_kind::host || place.kind == memory_kind::file ||
-         place.kind == memory_kind::shared;
+bool is_hosts(memory_location location) {
+  return location.kind == memory_kind::host || location.kind == memory_kind::file ||
+         location.kind == memory_kind::shared;
 }
 
 /// The record of [memory, memory + size). Throws `bad_argument`.
@@ -63,12 +64,12 @@ allocation_record checked(char const* operation, char const* role, void const* m
     throw bad_argument{why.str()};
   }
   bytes const left = found->size - static_cast<bytes>(static_cast<char const*>(memory) -
-                                                      static_cast<char const*>(found->begin));
+                                                      static_cast<char const*>(found->base));
   if (size <= left) return *found;
   why << operation << ": " << size << " bytes " << role << ' ' << memory << " are " << size - left
-      << " more than are left of the allocation of " << found->size << " bytes at " << found->begin
+      << " more than are left of the allocation of " << found->size << " bytes at " << found->base
       << " of " << registry::name_of(found->allocator);
-  if (auto const note = registry::note_of(memory)) why << " named " << note->name;
+  if (auto const label = registry::label_of(memory)) why << " named " << label->name;
   throw bad_argument{why.str()};
 }
 
@@ -93,11 +94,11 @@ void copy(void* to, void const* from, bytes size) {
   if (size == 0) return;
   auto const target = checked("copy", "to", to, size);
   auto const source = checked("copy", "from", from, size);
-  if (is_hosts(target.place) && is_hosts(source.place)) {
+  if (is_hosts(target.location) && is_hosts(source.location)) {
     std::memmove(to, from, size);
   } else {
     cuda::copy(to, from, size,
-               source.place.kind == memory_kind::device ? source.place : target.place);
+               source.location.kind == memory_kind::device ? source.location : target.location);
   }
 }
 void copy(void* to, void const* from, bytes size, cuda_stream on) {
@@ -109,36 +110,39 @@ void copy(void* to, void const* from, bytes size, cuda_stream on) {
 
 void fill(void* memory, unsigned char value, bytes size) {
   if (size == 0) return;
-  auto const place = checked("fill", "at", memory, size).place;
-  if (is_hosts(place)) {
+  auto const location = checked("fill", "at", memory, size).location;
+  if (is_hosts(location)) {
     std::memset(memory, value, size);
   } else {
-    cuda::fill(memory, value, size, place);
+    cuda::fill(memory, value, size, location);
   }
 }
 void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
   if (size == 0) return;
-  auto const place = checked("fill", "at", memory, size).place;
-  if (is_hosts(place)) {
+  auto const location = checked("fill", "at", memory, size).location;
+  if (is_hosts(location)) {
     throw bad_argument{"fill: on a stream, of memory that a GPU does not see"};
   }
   cuda::fill(memory, value, size, on);
 }
 
-void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on) {
-  if (size != 0) prefetch(memory, size, where, on, checked("prefetch", "at", memory, size).place);
+void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on) {
+  if (size != 0)
+    prefetch(memory, size, where, on, checked("prefetch", "at", memory, size).location);
 }
-void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on, memory_place of) {
+void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on,
+              memory_location of) {
   if (size == 0) return;
   if (of.kind == memory_kind::managed) return cuda::prefetch(memory, size, where, on);
   if (of.kind == memory_kind::file && where.kind != memory_kind::device)
     advise(const_cast<void*>(memory), size, memory_advice::will_be_used, {}, of);
 }
 
-void advise(void* memory, bytes size, memory_advice what, memory_place where) {
-  if (size != 0) advise(memory, size, what, where, checked("advise", "at", memory, size).place);
+void advise(void* memory, bytes size, memory_advice what, memory_location where) {
+  if (size != 0) advise(memory, size, what, where, checked("advise", "at", memory, size).location);
 }
-void advise(void* memory, bytes size, memory_advice what, memory_place where, memory_place of) {
+void advise(void* memory, bytes size, memory_advice what, memory_location where,
+            memory_location of) {
   if (size == 0) return;
   if (is_drivers(what) && of.kind == memory_kind::managed)
     return cuda::advise(memory, size, what, where);
@@ -147,22 +151,22 @@ void advise(void* memory, bytes size, memory_advice what, memory_place where, me
     throw bad_argument{"advise: this advice is none for such memory; see memory_advice"};
   }
   auto const page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  auto const begin = reinterpret_cast<std::uint64_t>(memory) & ~(page - 1);
-  bytes const whole = reinterpret_cast<std::uint64_t>(memory) + size - begin;
+  auto const base = reinterpret_cast<std::uint64_t>(memory) & ~(page - 1);
+  bytes const whole = reinterpret_cast<std::uint64_t>(memory) + size - base;
   int const advice = what == memory_advice::will_be_used    ? MADV_WILLNEED
                      : what == memory_advice::is_sequential ? MADV_SEQUENTIAL
                      : what == memory_advice::is_random     ? MADV_RANDOM
                                                             : MADV_NORMAL;
-  if (madvise(reinterpret_cast<void*>(begin), whole, advice) != 0)
+  if (madvise(reinterpret_cast<void*>(base), whole, advice) != 0)
     throw resource_failed{"madvise", std::strerror(errno)};
 }
 
 void move_to_node(void* memory, bytes size, unsigned node) {
   if (size == 0) return numa::check_node("move_to_node", node);
-  auto const place = checked("move_to_node", "at", memory, size).place;
-  if (place.kind != memory_kind::host)
-    throw bad_argument{std::string{"move_to_node: memory of kind "} + quarry::name_of(place.kind) +
-                       " has no NUMA node; only the host's has"};
+  auto const location = checked("move_to_node", "at", memory, size).location;
+  if (location.kind != memory_kind::host)
+    throw bad_argument{std::string{"move_to_node: memory of kind "} +
+                       quarry::name_of(location.kind) + " has no NUMA node; only the host's has"};
   numa::move(memory, size, node);
 }
 

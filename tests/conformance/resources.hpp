@@ -3,7 +3,7 @@
 #pragma once
 
 #include "conformance/resource_conformance.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
 
 #include <memory>
 

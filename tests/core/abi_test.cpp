@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/core/abi.hpp"
 
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ TEST(Abi, IsNamedAfterTheVersionAndTheLayout) {
 TEST(Abi, IsInTheNamesThatLinkersSeeAndNotInThoseOfTheSource) {
   EXPECT_TRUE((std::is_same_v<quarry::host_resource, quarry::QUARRY_ABI::host_resource>));
   for (std::string const name : {typeid(host_resource).name(), typeid(pool<host_resource>).name(),
-                                 typeid(ledger).name(), typeid(bad_argument).name()})
+                                 typeid(registration).name(), typeid(bad_argument).name()})
     EXPECT_NE(name.find(TEXT(QUARRY_ABI)), std::string::npos) << name;
 }
 

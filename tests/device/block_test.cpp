@@ -47,7 +47,7 @@ struct owned_block {
   }
 
   /// Whether the block became free.
-  bool release_and_settle(std::uint32_t slice) {
+  bool release_and_synchronize(std::uint32_t slice) {
     EXPECT_TRUE(release(slice)) << "slice " << slice;
     return one.close(last);
   }
@@ -61,7 +61,7 @@ struct owned_block {
 
   bool release_all() {
     bool is_free = false;
-    for (std::uint32_t slice = 0; slice < count; ++slice) is_free = release_and_settle(slice);
+    for (std::uint32_t slice = 0; slice < count; ++slice) is_free = release_and_synchronize(slice);
     return is_free;
   }
 
@@ -157,10 +157,10 @@ TEST(Block, BecomesFreeWhenItsLastSliceComesBack) {
     SCOPED_TRACE(slices);
     owned_block a{slices};
     for (std::uint32_t slice = 0; slice + 1 < slices; ++slice) {
-      ASSERT_FALSE(a.release_and_settle(slice));
+      ASSERT_FALSE(a.release_and_synchronize(slice));
       ASSERT_FALSE(a.now().is_free());
     }
-    EXPECT_TRUE(a.release_and_settle(slices - 1));
+    EXPECT_TRUE(a.release_and_synchronize(slices - 1));
     a.expect_free();
   }
 }
@@ -179,9 +179,9 @@ TEST(Block, DoesNotBecomeFreeWhileALaneIsInside) {
   owned_block a{3};
   EXPECT_TRUE(a.release(0) && a.release(1));
   ASSERT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
-  EXPECT_FALSE(a.release_and_settle(2));
+  EXPECT_FALSE(a.release_and_synchronize(2));
   EXPECT_FALSE(a.one.close(a.one.leave(0, a.take(0, 0b001))));
-  EXPECT_TRUE(a.release_and_settle(0));
+  EXPECT_TRUE(a.release_and_synchronize(0));
   a.expect_free();
 }
 
@@ -189,7 +189,7 @@ TEST(Block, BecomesFreeByTheLaneThatLeavesWithoutASlice) {
   owned_block a{3};
   EXPECT_TRUE(a.release(0) && a.release(1));
   ASSERT_EQ(block::reserved_of(a.one.reserve(7), 7), 2u);
-  EXPECT_FALSE(a.release_and_settle(2));
+  EXPECT_FALSE(a.release_and_synchronize(2));
   EXPECT_TRUE(a.one.close(a.one.leave(7, false)));
   a.expect_free();
 }
@@ -201,7 +201,7 @@ TEST(Block, DoesNotBecomeFreeByADoubleFreesAnnouncement) {
   EXPECT_TRUE(a.one.announce(1).is_open_in(0));
   ASSERT_EQ(a.now().count(), 3);
   EXPECT_FALSE(a.one.close(a.now()));
-  EXPECT_FALSE(a.release_and_settle(2)) << "four were announced";
+  EXPECT_FALSE(a.release_and_synchronize(2)) << "four were announced";
   EXPECT_NE(a.one.at(0).release(0b001) & 0b001, 0u);
   EXPECT_TRUE(a.one.close(a.one.retract(1))) << "the lane that erred makes it free";
   a.expect_free();
@@ -244,7 +244,7 @@ TEST(Block, IsAsItShouldBeWhateverALateLaneAddsAndSubtracts) {
   EXPECT_EQ(a.one.leave(4, false).count(), 68);
   EXPECT_EQ(a.one.retract(1).count(), 67);
   for (std::uint32_t slice = 0; slice < 3; ++slice)
-    EXPECT_EQ(a.release_and_settle(slice), slice == 2);
+    EXPECT_EQ(a.release_and_synchronize(slice), slice == 2);
 
   (void)a.one.announce(1);
   (void)a.one.reserve(4);
@@ -338,7 +338,7 @@ TEST(Block, DoesWhatASetOfSlicesDoes) {
         if (in_use.erase(slice) == 0) {
           EXPECT_FALSE(a.release(slice)) << "a double free";
         } else {
-          EXPECT_EQ(a.release_and_settle(slice), in_use.empty());
+          EXPECT_EQ(a.release_and_synchronize(slice), in_use.empty());
         }
       } else if (in_use.empty()) {
         if (random() % 2 == 0) {
@@ -397,7 +397,7 @@ TEST(Block, LetsItsReviverSeeWhatItsReleasersDid) {
       std::uint32_t const thread = simt::this_place().thread;
       if (thread < 2) {
         written[thread] = 1;
-        (void)a.release_and_settle(thread);
+        (void)a.release_and_synchronize(thread);
       } else {
         while (a.one.revive(1) == 0) simt::pause();
         EXPECT_EQ(written[0] + written[1], 2);

@@ -9,9 +9,9 @@ namespace dynamic_graph_test {
 
 using namespace test;
 
-template <class Machine>
+template <class Backend>
 struct DynamicGraph : testing::Test {};
-TYPED_TEST_SUITE(DynamicGraph, machines, machine_names);
+TYPED_TEST_SUITE(DynamicGraph, backends, backend_names);
 
 TYPED_TEST(DynamicGraph, HoldsEachEdgeOnceHoweverManyLanesInsertIt) {
   for (auto const seed : TypeParam::seeds()) {
@@ -142,7 +142,7 @@ struct run_on_threads {
 };
 
 TEST(DynamicGraphOwner, RefusesMemoryThatHoldsNoVertex) {
-  heap memory{{.bytes = 64_KiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+  heap memory{{.bytes = 64_KiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
   alignas(8) std::byte few[sizeof(graph_vertex)];
   using graph = dynamic_graph<run_on_threads>;
   EXPECT_THROW((graph{run_on_threads{}, memory.ref(), std::span<std::byte>{few, sizeof few - 1}}),

@@ -8,24 +8,24 @@ namespace graph_kernels_test {
 
 using namespace test;
 
-template <class Machine>
+template <class Backend>
 struct GraphKernels : testing::Test {};
-TYPED_TEST_SUITE(GraphKernels, machines, machine_names);
+TYPED_TEST_SUITE(GraphKernels, backends, backend_names);
 
 TYPED_TEST(GraphKernels, WorkWithoutResults) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+  TypeParam const backend;
+  auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<graph_vertex> table(4);
   dynamic_graph_ref<> const graph{heap.ref(), table.data(), 4};
-  machine.run({}, make_graph_places{table.data(), 4});
+  backend.run({}, make_graph_places{table.data(), 4});
   typename TypeParam::template array<test_edge> edges(2);
   edges[0] = {1, 2};
   edges[1] = {1, 3};
-  machine.run(small_grid, insert_edges<test_edge>{graph, edges.data(), 2, nullptr});
+  backend.run(small_grid, insert_edges<test_edge>{graph, edges.data(), 2, nullptr});
   typename TypeParam::template array<std::uint8_t> answers(2);
-  machine.run(small_grid, find_edges<test_edge>{graph, edges.data(), 2, answers.data()});
+  backend.run(small_grid, find_edges<test_edge>{graph, edges.data(), 2, answers.data()});
   EXPECT_EQ(answers[0] + answers[1], 2);
-  machine.run(small_grid, delete_edges<test_edge>{graph, edges.data(), 2, nullptr});
+  backend.run(small_grid, delete_edges<test_edge>{graph, edges.data(), 2, nullptr});
   expect_sound_and_empty(heap);
 }
 

@@ -4,7 +4,7 @@
 // finds them.
 #include "quarry/device/hardening.hpp"
 
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <algorithm>
 #include <map>
@@ -32,9 +32,9 @@ void expect_only(heap const& used, fault_kind kind, std::uint64_t count) {
 
 void expect_none(heap const& used) { expect_only(used, fault_kind::none, 0); }
 
-template <class Machine>
+template <class Backend>
 struct Hardening : testing::Test {};
-TYPED_TEST_SUITE(Hardening, test::machines, test::machine_names);
+TYPED_TEST_SUITE(Hardening, test::backends, test::backend_names);
 
 TEST(Hardening, TakesEightBytesForTheCanaryAndNoneWithout) {
   EXPECT_EQ(hardening::padded(100), has_canary ? 108u : 100u);
@@ -58,19 +58,19 @@ struct write_at_the_end {
 };
 
 TYPED_TEST(Hardening, CanaryFindsAByteWrittenTooFar) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
-  machine.run({1, 1}, write_at_the_end{heap.ref(), 40, 0, 1});
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  backend.run({1, 1}, write_at_the_end{heap.ref(), 40, 0, 1});
   expect_only(heap, fault_kind::overflow, has_canary ? 1 : 0);
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_TRUE(heap.live_allocations().empty()) << "the free went on";
 }
 
 TYPED_TEST(Hardening, CanaryFindsAByteWrittenTooFarBehindWholeSegments) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   // Without a canary the byte would belong to the next segment.
-  machine.run({1, 1}, write_at_the_end{heap.ref(), 100'000, has_canary ? 0 : -1, 1});
+  backend.run({1, 1}, write_at_the_end{heap.ref(), 100'000, has_canary ? 0 : -1, 1});
   expect_only(heap, fault_kind::overflow, has_canary ? 1 : 0);
   EXPECT_TRUE(heap.live_allocations().empty());
 }
@@ -79,11 +79,11 @@ TYPED_TEST(Hardening, CanaryFindsWhatAModelOfItsEightBytesFinds) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     test::dice random{seed};
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap(small);
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap(small);
     auto const distance = static_cast<std::int64_t>(random.below(16)) - 8;
     std::uint32_t const flipped = 1 + random.below(255);
-    machine.run({1, 1}, write_at_the_end{heap.ref(), random.below(2000), distance, flipped});
+    backend.run({1, 1}, write_at_the_end{heap.ref(), random.below(2000), distance, flipped});
     expect_only(heap, fault_kind::overflow, has_canary && distance >= 0 ? 1 : 0);
   }
 }
@@ -105,11 +105,11 @@ struct free_what_nobody_has {
 };
 
 TYPED_TEST(Hardening, CanaryFindsAFreeOfWhatWasNeverHandedOutAndChangesNothing) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> own(1);
   typename TypeParam::template array<std::uint32_t> damaged(1);
-  machine.run({1, 1}, free_what_nobody_has{heap.ref(), own.data(), damaged.data()});
+  backend.run({1, 1}, free_what_nobody_has{heap.ref(), own.data(), damaged.data()});
   expect_only(heap, fault_kind::double_free, has_canary ? 1 : 0);
   EXPECT_EQ(damaged.data()[0], 0u);
   if (!has_canary) return;  // the heap believed it
@@ -141,18 +141,18 @@ struct write_after_free {
 TYPED_TEST(Hardening, PoisonFindsAWriteAfterFree) {
   for (bytes const offset : {0, 8, 4087}) {
     SCOPED_TRACE("offset " + std::to_string(offset));
-    TypeParam const machine;
-    auto const heap = machine.make_heap(one_segment);
-    machine.run({1, 1}, write_after_free{heap.ref(), 4088, 16, offset});
+    TypeParam const backend;
+    auto const heap = backend.make_heap(one_segment);
+    backend.run({1, 1}, write_after_free{heap.ref(), 4088, 16, offset});
     expect_only(heap, fault_kind::use_after_free, has_poison ? 1 : 0);
     EXPECT_TRUE(heap.audit().empty());
   }
 }
 
 TYPED_TEST(Hardening, PoisonFindsAWriteToWhatIsTooLargeForTheQuarantine) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(one_segment);
-  machine.run({1, 1}, write_after_free{heap.ref(), 20'000, 3, 100});
+  TypeParam const backend;
+  auto const heap = backend.make_heap(one_segment);
+  backend.run({1, 1}, write_after_free{heap.ref(), 20'000, 3, 100});
   expect_only(heap, fault_kind::use_after_free, has_poison ? 1 : 0);
 }
 
@@ -173,9 +173,9 @@ struct write_while_held_back {
 TYPED_TEST(Hardening, PoisonFindsAWriteAfterFreeAsSoonAsTheMemoryLeavesTheQuarantine) {
   for (bytes const offset : {0, 39, 40}) {
     SCOPED_TRACE("offset " + std::to_string(offset));
-    TypeParam const machine;
-    auto const heap = machine.make_heap(small);
-    machine.run({1, 1}, write_while_held_back{heap.ref(), offset});
+    TypeParam const backend;
+    auto const heap = backend.make_heap(small);
+    backend.run({1, 1}, write_while_held_back{heap.ref(), offset});
     expect_only(heap, fault_kind::use_after_free, has_poison && has_quarantine ? 1 : 0);
   }
 }
@@ -218,10 +218,10 @@ struct use_all_kinds {
 TYPED_TEST(Hardening, TakesNothingThatAnEarlierUseLeftBehindForAWriteAfterFree) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto heap = machine.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB, .seed = seed});
+    TypeParam const backend{seed};
+    auto heap = backend.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB, .seed = seed});
     for (int round = 0; round < 3; ++round) {
-      machine.run({1, 4}, use_all_kinds{heap.ref(), static_cast<std::uint32_t>(seed), 60});
+      backend.run({1, 4}, use_all_kinds{heap.ref(), static_cast<std::uint32_t>(seed), 60});
       for (auto i = 2u; i < static_cast<std::uint32_t>(fault_kind::count_); ++i) {
         EXPECT_EQ(heap.fault_count(static_cast<fault_kind>(i)), 0u)
             << name_of(static_cast<fault_kind>(i));
@@ -249,11 +249,11 @@ struct allocate_and_free {
 };
 
 TYPED_TEST(Hardening, QuarantineKeepsAnAddressBackForManyFrees) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(one_segment);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(one_segment);
   constexpr std::uint32_t rounds = 3000;  // more than the segment has slices
   typename TypeParam::template array<void*> pointers(rounds);
-  machine.run({1, 1}, allocate_and_free{heap.ref(), rounds, pointers.data()});
+  backend.run({1, 1}, allocate_and_free{heap.ref(), rounds, pointers.data()});
   expect_none(heap);
   std::uint32_t soonest = rounds;
   std::map<void*, std::uint32_t> last;
@@ -278,11 +278,11 @@ struct free_twice {
 };
 
 TYPED_TEST(Hardening, ReportsADoubleFreeWhetherOrNotTheFirstIsHeldBack) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> kept(1);
-  machine.run({1, 1}, allocate{heap.ref(), 40, kept.data()});  // so that the segment stays
-  machine.run({1, 1}, free_twice{heap.ref()});
+  backend.run({1, 1}, allocate{heap.ref(), 40, kept.data()});  // so that the segment stays
+  backend.run({1, 1}, free_twice{heap.ref()});
   expect_only(heap, fault_kind::double_free, 1);
   EXPECT_EQ(heap.live_allocations().size(), 1u);
   EXPECT_TRUE(heap.audit().empty());
@@ -308,10 +308,10 @@ struct fill_and_free {
 };
 
 TYPED_TEST(Hardening, GivesWhatIsHeldBackWhenThereIsNoOtherMemory) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(one_segment);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(one_segment);
   typename TypeParam::template array<std::uint32_t> refused(1);
-  machine.run({1, 1}, fill_and_free{heap.ref(), refused.data()});
+  backend.run({1, 1}, fill_and_free{heap.ref(), refused.data()});
   EXPECT_EQ(refused.data()[0], 0u);
   expect_none(heap);
   EXPECT_TRUE(heap.live_allocations().empty());
@@ -333,15 +333,15 @@ TYPED_TEST(Hardening, RandomStartPutsTheFirstAllocationWhereTheSeedSays) {
   std::set<std::uint64_t> fresh;
   std::set<std::uint64_t> after_a_reset;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    TypeParam const machine;
+    TypeParam const backend;
     auto options = small;
     options.seed = seed;
-    auto heap = machine.make_heap(options);
+    auto heap = backend.make_heap(options);
     typename TypeParam::template array<std::uint64_t> segments(1);
-    machine.run({1, 1}, find_the_first{heap.ref(), segments.data()});
+    backend.run({1, 1}, find_the_first{heap.ref(), segments.data()});
     fresh.insert(segments.data()[0]);
     heap.reset();
-    machine.run({1, 1}, find_the_first{heap.ref(), segments.data()});
+    backend.run({1, 1}, find_the_first{heap.ref(), segments.data()});
     after_a_reset.insert(segments.data()[0]);
     expect_none(heap);
   }

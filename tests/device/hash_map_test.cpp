@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/hash_map.hpp"
 
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <map>
 #include <set>
@@ -109,29 +109,29 @@ struct destroy_map {
   QUARRY_HD void operator()() const { map->destroy(heap); }
 };
 
-template <class Machine>
+template <class Backend>
 class tested_map {
  public:
-  tested_map(Machine const& machine, std::uint32_t capacity)
-      : machine_{machine},
-        heap_{machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB})},
+  tested_map(Backend const& backend, std::uint32_t capacity)
+      : backend_{backend},
+        heap_{backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB})},
         map_(1) {
-    machine_.run({}, make_map{heap_.ref(), capacity, map_.data()});
+    backend_.run({}, make_map{heap_.ref(), capacity, map_.data()});
   }
   ~tested_map() {
-    machine_.run({}, destroy_map{heap_.ref(), map_.data()});
+    backend_.run({}, destroy_map{heap_.ref(), map_.data()});
     expect_sound_and_empty(heap_);
   }
 
   /// What came of each operation, and the value inserted or erased.
   std::vector<std::pair<change_result, std::uint32_t>> change(
       std::vector<map_operation> const& wanted, std::uint32_t step = 0) {
-    typename Machine::template array<map_operation> operations(wanted.size());
+    typename Backend::template array<map_operation> operations(wanted.size());
     std::copy(wanted.begin(), wanted.end(), operations.begin());
-    typename Machine::template array<change_result> results(wanted.size());
-    typename Machine::template array<std::uint32_t> values(wanted.size());
+    typename Backend::template array<change_result> results(wanted.size());
+    typename Backend::template array<std::uint32_t> values(wanted.size());
     auto const count = static_cast<std::uint32_t>(wanted.size());
-    machine_.run(small_grid, change_map{map_[0], operations.data(), count, step, results.data(),
+    backend_.run(small_grid, change_map{map_[0], operations.data(), count, step, results.data(),
                                         values.data()});
     std::vector<std::pair<change_result, std::uint32_t>> both;
     for (std::size_t i = 0; i < wanted.size(); ++i) both.push_back({results[i], values[i]});
@@ -139,10 +139,10 @@ class tested_map {
   }
 
   std::map<std::uint64_t, std::uint32_t> content() {
-    typename Machine::template array<std::uint64_t> keys(map_[0].capacity());
-    typename Machine::template array<std::uint32_t> values(map_[0].capacity());
-    typename Machine::template array<std::uint32_t> count(1);
-    machine_.run({}, list_map{map_[0], keys.data(), values.data(), count.data()});
+    typename Backend::template array<std::uint64_t> keys(map_[0].capacity());
+    typename Backend::template array<std::uint32_t> values(map_[0].capacity());
+    typename Backend::template array<std::uint32_t> count(1);
+    backend_.run({}, list_map{map_[0], keys.data(), values.data(), count.data()});
     std::map<std::uint64_t, std::uint32_t> result;
     for (std::uint32_t i = 0; i < count[0]; ++i)
       EXPECT_TRUE(result.insert({keys[i], values[i]}).second) << "listed twice";
@@ -153,14 +153,14 @@ class tested_map {
   [[nodiscard]] heap const& memory() const { return heap_; }
 
  private:
-  Machine machine_;
+  Backend backend_;
   heap heap_;
-  typename Machine::template array<map_ref> map_;
+  typename Backend::template array<map_ref> map_;
 };
 
-template <class Machine>
+template <class Backend>
 struct HashMap : testing::Test {};
-TYPED_TEST_SUITE(HashMap, machines, machine_names);
+TYPED_TEST_SUITE(HashMap, backends, backend_names);
 
 TYPED_TEST(HashMap, TakesTheValueOfOneLaneIfManyInsertAKey) {
   for (auto const seed : TypeParam::seeds()) {
@@ -201,30 +201,30 @@ TYPED_TEST(HashMap, RefusesMoreKeysThanItHasPlacesAndKeepsTheirs) {
 }
 
 TYPED_TEST(HashMap, HasNoPlacesIfThereIsNoMemory) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
+  TypeParam const backend;
+  auto const heap = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<map_ref> map(1);
-  machine.run({}, make_map{heap.ref(), 1u << 20, map.data()});
+  backend.run({}, make_map{heap.ref(), 1u << 20, map.data()});
   EXPECT_EQ(map[0].capacity(), 0u);
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 1u);
 }
 
 TYPED_TEST(HashMap, NeverShowsAValueUnderAnotherKey) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
-    tested_map map{machine, 8};
+    TypeParam const backend{seed};
+    tested_map map{backend, 8};
     typename TypeParam::template array<std::uint32_t> strangers(1);
-    machine.run(small_grid, find_while_changing{map.ref(), strangers.data()});
+    backend.run(small_grid, find_while_changing{map.ref(), strangers.data()});
     EXPECT_EQ(strangers[0], 0u) << "seed " << seed;
   }
 }
 
 TYPED_TEST(HashMap, ShowsWithAKeyWhatItsLaneDidBefore) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
-    tested_map map{machine, 256};
+    TypeParam const backend{seed};
+    tested_map map{backend, 256};
     typename TypeParam::template array<std::uint32_t> letters(128 * 150), wrong(1);
-    machine.run(small_grid, send_letters{map.ref(), 150, letters.data(), wrong.data()});
+    backend.run(small_grid, send_letters{map.ref(), 150, letters.data(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u) << "seed " << seed;
   }
 }

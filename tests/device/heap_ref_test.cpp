@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/heap_ref.hpp"
 
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <cstring>
 #include <set>
@@ -11,9 +11,9 @@ namespace heap_ref_test {
 
 constexpr heap_options small{.bytes = 4_MiB, .segment_bytes = 64_KiB};
 
-template <class Machine>
+template <class Backend>
 struct HeapRef : testing::Test {};
-TYPED_TEST_SUITE(HeapRef, test::machines, test::machine_names);
+TYPED_TEST_SUITE(HeapRef, test::backends, test::backend_names);
 
 QUARRY_HD inline bytes size_for(std::uint32_t random) {
   if (random % 13 == 0) return random / 13 % 70000;
@@ -71,10 +71,10 @@ struct churn {
 
 TYPED_TEST(HeapRef, GivesEachLaneMemoryOfItsOwnWhateverTheOrder) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap(small);
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap(small);
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    machine.run({2, 40}, churn{heap.ref(), static_cast<std::uint32_t>(seed), 30, wrong.data()});
+    backend.run({2, 40}, churn{heap.ref(), static_cast<std::uint32_t>(seed), 30, wrong.data()});
     EXPECT_EQ(wrong.data()[0], 0u) << "seed " << seed;
     auto const problems = heap.audit();
     EXPECT_TRUE(problems.empty()) << "seed " << seed << ": " << problems.front();
@@ -135,9 +135,9 @@ struct thin_out {
 TYPED_TEST(HeapRef, HandsOutTheWholeHeapAndTakesBackWhatIsFreed) {
   for (bytes const size :
        {bytes{16}, bytes{64}, bytes{80}, bytes{1024}, bytes{4096}, bytes{24_KiB}, bytes{64_KiB}}) {
-    TypeParam const machine{7};
+    TypeParam const backend{7};
     heap_options const options{.bytes = 1_MiB, .segment_bytes = 64_KiB};
-    auto const heap = machine.make_heap(options);
+    auto const heap = backend.make_heap(options);
     constexpr std::uint32_t lanes = 24;
     typename TypeParam::template array<void*> heads(lanes);
     typename TypeParam::template array<std::uint32_t> counts(lanes);
@@ -147,17 +147,17 @@ TYPED_TEST(HeapRef, HandsOutTheWholeHeapAndTakesBackWhatIsFreed) {
       return sum;
     };
     bytes const asked = is_on(mitigation::canary) ? size - 8 : size;
-    machine.run({2, 12}, fill_up{heap.ref(), asked, heads.data(), counts.data()});
+    backend.run({2, 12}, fill_up{heap.ref(), asked, heads.data(), counts.data()});
     auto const full = total();
     double const share = static_cast<double>(full * size) / static_cast<double>(options.bytes);
     EXPECT_GE(share, size == 24_KiB ? 0.70 : 0.98) << size << " bytes";
     EXPECT_TRUE(heap.audit().empty());
-    machine.run({2, 12}, thin_out{heap.ref(), heads.data(), counts.data(), false});
+    backend.run({2, 12}, thin_out{heap.ref(), heads.data(), counts.data(), false});
     EXPECT_TRUE(heap.audit().empty());
-    machine.run({2, 12}, fill_up{heap.ref(), asked, heads.data(), counts.data()});
+    backend.run({2, 12}, fill_up{heap.ref(), asked, heads.data(), counts.data()});
     EXPECT_EQ(total(), full) << size << " bytes: freed memory did not all come back";
     EXPECT_TRUE(heap.audit().empty());
-    machine.run({2, 12}, thin_out{heap.ref(), heads.data(), counts.data(), true});
+    backend.run({2, 12}, thin_out{heap.ref(), heads.data(), counts.data(), true});
     EXPECT_TRUE(heap.audit().empty());
     EXPECT_TRUE(heap.live_allocations().empty());
   }
@@ -247,43 +247,43 @@ struct one_lane {
   }
 };
 
-template <class Machine>
-std::vector<std::uint64_t> results_of(Machine const& machine, heap const& on, std::uint32_t what) {
-  typename Machine::template array<std::uint64_t> result(4);
-  machine.run({1, 1}, one_lane{on.ref(), what, result.data()});
+template <class Backend>
+std::vector<std::uint64_t> results_of(Backend const& backend, heap const& on, std::uint32_t what) {
+  typename Backend::template array<std::uint64_t> result(4);
+  backend.run({1, 1}, one_lane{on.ref(), what, result.data()});
   return {result.data(), result.data() + 4};
 }
 
 TYPED_TEST(HeapRef, CallocGivesZeroesAndRefusesAnOverflow) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
-  auto const result = results_of(machine, heap, 0);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  auto const result = results_of(backend, heap, 0);
   EXPECT_EQ(result[0], 0u);
   EXPECT_EQ(result[1], 1u);
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
 TYPED_TEST(HeapRef, ReallocKeepsTheContentsAndTheOldOnFailure) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
-  auto const result = results_of(machine, heap, 1);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  auto const result = results_of(backend, heap, 1);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(result[i], 1u) << "step " << i;
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
 TYPED_TEST(HeapRef, AlignsToPowersOfTwoUpToASegment) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
-  auto const result = results_of(machine, heap, 2);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  auto const result = results_of(backend, heap, 2);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(result[i], 1u) << "step " << i;
   EXPECT_EQ(heap.fault_count(fault_kind::bad_alignment), 2u);
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
 TYPED_TEST(HeapRef, KnowsSizesAndRefusesAWrongSizedFree) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
-  auto const result = results_of(machine, heap, 3);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  auto const result = results_of(backend, heap, 3);
   EXPECT_GE(result[0], 100u);
   EXPECT_LE(result[0], 112u);
   EXPECT_EQ(result[1], 1u);
@@ -292,9 +292,9 @@ TYPED_TEST(HeapRef, KnowsSizesAndRefusesAWrongSizedFree) {
 }
 
 TYPED_TEST(HeapRef, ReportsDoubleForeignAndInteriorFreesAndChangesNothing) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
-  (void)results_of(machine, heap, 4);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  (void)results_of(backend, heap, 4);
   EXPECT_EQ(heap.fault_count(fault_kind::double_free), 1u);
   EXPECT_EQ(heap.fault_count(fault_kind::interior_pointer), 3u);
   EXPECT_EQ(heap.fault_count(fault_kind::foreign_pointer), 2u)
@@ -305,15 +305,15 @@ TYPED_TEST(HeapRef, ReportsDoubleForeignAndInteriorFreesAndChangesNothing) {
 }
 
 TYPED_TEST(HeapRef, GivesSizeZeroAnAddressOfItsOwn) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
-  EXPECT_EQ(results_of(machine, heap, 5)[0], 1u);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  EXPECT_EQ(results_of(backend, heap, 5)[0], 1u);
 }
 
 TYPED_TEST(HeapRef, GivesTheWholeRegionToOneAndNothingBeyond) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
-  auto const result = results_of(machine, heap, 6);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  auto const result = results_of(backend, heap, 6);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(result[i], 1u) << "step " << i;
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 2u);
   EXPECT_TRUE(heap.audit().empty());
@@ -337,11 +337,11 @@ struct allocate_one {
 
 TYPED_TEST(HeapRef, FreesOnceWhatManyLanesFreeAtOnce) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap(small);
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap(small);
     typename TypeParam::template array<void*> pointer(1);
-    machine.run({1, 1}, allocate_one{heap.ref(), 64, pointer.data()});
-    machine.run({1, 8}, free_together{heap.ref(), pointer.data()});
+    backend.run({1, 1}, allocate_one{heap.ref(), 64, pointer.data()});
+    backend.run({1, 8}, free_together{heap.ref(), pointer.data()});
     EXPECT_EQ(heap.fault_count(fault_kind::double_free), 7u) << "seed " << seed;
     EXPECT_TRUE(heap.live_allocations().empty());
     EXPECT_TRUE(heap.audit().empty());
@@ -361,10 +361,10 @@ struct free_again {
 };
 
 TYPED_TEST(HeapRef, ReportsADoubleFreeIntoABlockOrSegmentThatIsFree) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(4096);
-  machine.run({1, 1}, free_again{heap.ref(), pointers.data()});
+  backend.run({1, 1}, free_again{heap.ref(), pointers.data()});
   EXPECT_EQ(
       heap.fault_count(fault_kind::double_free) + heap.fault_count(fault_kind::foreign_pointer),
       43u);
@@ -380,10 +380,10 @@ struct group_allocate {
 };
 
 TYPED_TEST(HeapRef, MallocAllServesAWarpAtOnce) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(64);
-  machine.run({2, 32}, group_allocate{heap.ref(), pointers.data()});
+  backend.run({2, 32}, group_allocate{heap.ref(), pointers.data()});
   std::set<void*> const distinct(pointers.data(), pointers.data() + 64);
   EXPECT_EQ(distinct.size(), 64u);
   EXPECT_EQ(heap.live_allocations().size(), 64u);
@@ -414,10 +414,10 @@ struct ask_where {
 
 TYPED_TEST(HeapRef, TellsWhereAnAllocationBeginsThatAnAddressLiesIn) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap(small);
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap(small);
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    machine.run({2, 40}, ask_where{heap.ref(), wrong.data()});
+    backend.run({2, 40}, ask_where{heap.ref(), wrong.data()});
     ASSERT_EQ(wrong.data()[0], 0u) << "seed " << seed;
     EXPECT_FALSE(heap.first_fault() && heap.first_fault()->kind != fault_kind::out_of_memory);
   }
@@ -443,10 +443,10 @@ struct ask_after_free {
 
 TYPED_TEST(HeapRef, TellsOfNoAllocationWhereOneWasFreed) {
   if (is_on(mitigation::quarantine)) GTEST_SKIP() << "what is held back is not free";
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<std::uint32_t> wrong(1);
-  machine.run({1, 1}, ask_after_free{heap.ref(), wrong.data()});
+  backend.run({1, 1}, ask_after_free{heap.ref(), wrong.data()});
   EXPECT_EQ(wrong.data()[0], 0u);
   EXPECT_FALSE(heap.first_fault()) << "asking leaves no fault";
   EXPECT_TRUE(heap.live_allocations().empty());
@@ -474,24 +474,24 @@ struct make_objects {
 };
 
 TYPED_TEST(HeapRef, MakesAndDestroysObjects) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<std::uint64_t> sum(1);
-  machine.run({1, 32}, make_objects{heap.ref(), sum.data()});
+  backend.run({1, 32}, make_objects{heap.ref(), sum.data()});
   EXPECT_EQ(sum.data()[0], 32u * 12u);
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
 TYPED_TEST(HeapRef, RefusesAHeapOfAnotherLayoutVersion) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   heap_ref other = heap.ref();
   std::uint64_t halves[sizeof(other) / 8];
   std::memcpy(halves, &other, sizeof(other));
   halves[1] ^= 0x7f;  // the version's bits
   std::memcpy(&other, halves, sizeof(other));
   typename TypeParam::template array<void*> pointer(1);
-  machine.run({1, 1}, allocate_one{other, 64, pointer.data()});
+  backend.run({1, 1}, allocate_one{other, 64, pointer.data()});
   EXPECT_EQ(pointer.data()[0], nullptr);
   EXPECT_EQ(heap.fault_count(fault_kind::wrong_version), 1u);
 }

@@ -33,7 +33,7 @@ TEST(HeapState, BeginsWithAllMappedSegmentsFreeAndNoRuns) {
     EXPECT_TRUE(state.segments[segment].load().is_free());
   for (size_class id = 0; id < state.classes; ++id) {
     EXPECT_TRUE(state.class_tree(id).empty());
-    EXPECT_EQ(class_run::used_up(state.run(id).peek()), slots_per_class);
+    EXPECT_EQ(class_run::used_up(state.run(id).peek()), counters_per_class);
   }
 }
 
@@ -46,18 +46,18 @@ TEST(HeapState, HasClassesUpToHalfASegment) {
 TEST(HeapState, CutsSegmentsIntoUnitsThatFit) {
   for (bytes const segment_bytes : {64_KiB, 1_MiB, 64_MiB}) {
     heap const owner{
-        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = machine::cpu}};
+        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = backend::cpu}};
     auto const& state = test::state_of(owner);
     for (size_class id = 0; id < state.classes; ++id) {
       SCOPED_TRACE("segment " + std::to_string(segment_bytes) + " class " + std::to_string(id));
-      auto const& shape = state.shapes[id];
-      EXPECT_EQ(shape.size, size_of_class(id));
-      EXPECT_EQ(shape.slice.slices(), shape.units << shape.unit_shift);
-      EXPECT_LE(bytes{shape.slice.slices()} * shape.size, segment_bytes);
-      auto const possible = static_cast<std::uint32_t>(segment_bytes / shape.size);
-      EXPECT_LE(possible - shape.slice.slices(), possible / 128) << "slices that no unit holds";
-      EXPECT_GE(shape.run_segments, 1u);
-      EXPECT_LE(shape.run_segments, segment_run::max_segments);
+      auto const& layout = state.layouts[id];
+      EXPECT_EQ(layout.size, size_of_class(id));
+      EXPECT_EQ(layout.slice.slices(), layout.units << layout.unit_shift);
+      EXPECT_LE(bytes{layout.slice.slices()} * layout.size, segment_bytes);
+      auto const possible = static_cast<std::uint32_t>(segment_bytes / layout.size);
+      EXPECT_LE(possible - layout.slice.slices(), possible / 128) << "slices that no unit holds";
+      EXPECT_GE(layout.run_segments, 1u);
+      EXPECT_LE(layout.run_segments, segment_run::max_segments);
       EXPECT_LE(state.blocks_of(id), state.blocks_per_segment);
     }
   }
@@ -97,7 +97,7 @@ TEST(HeapState, PutsTheStatesOfNeighbouringBlocksInDifferentCacheLines) {
   for (bytes const segment_bytes : {64_KiB, 128_KiB, 256_KiB, 512_KiB, 1_MiB, 16_MiB}) {
     SCOPED_TRACE("segment " + std::to_string(segment_bytes));
     heap const owner{
-        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = machine::cpu}};
+        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = backend::cpu}};
     auto const& state = test::state_of(owner);
     ASSERT_EQ(state.blocks_of(0), state.blocks_per_segment);
     std::set<word const*> places;
@@ -122,7 +122,7 @@ TEST(HeapState, EndsASegmentWithAShorterBlock) {
     std::uint32_t words = 0;
     for (std::uint32_t i = 0; i < state.blocks_of(id); ++i)
       words += state.block_at(id, 0, i).words();
-    EXPECT_EQ(words, (state.shapes[id].slice.slices() + bits_per_word - 1) / bits_per_word)
+    EXPECT_EQ(words, (state.layouts[id].slice.slices() + bits_per_word - 1) / bits_per_word)
         << "class " << id;
   }
 }
@@ -133,10 +133,10 @@ std::set<void*> handed_out(heap_state& state, std::uint32_t size) {
   std::set<void*> result;
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
     if (!state.segments[segment].load().is_slices_of(id)) continue;
-    for (std::uint32_t slice = 0; slice < state.shapes[id].slice.slices(); ++slice) {
+    for (std::uint32_t slice = 0; slice < state.layouts[id].slice.slices(); ++slice) {
       if (!state.handed_out(id, segment, slice)) continue;
       result.insert(reinterpret_cast<void*>(state.base + segment * state.segment_bytes() +
-                                            bytes{slice} * state.shapes[id].size));
+                                            bytes{slice} * state.layouts[id].size));
     }
   }
   return result;
@@ -167,7 +167,7 @@ TEST(HeapState, KnowsWhatAnOldRunHandedOutWhenALaterOneHasItsKey) {
   size_class const id = size_class_of(20000);
   std::set<void*> live;
   for (int i = 0; i < 6; ++i) live.insert(owner.ref().malloc(20000 - hardening::padded(0)));
-  segment_run const old = block_slot::run_of(state.slot(id, 0).peek());
+  segment_run const old = ticket_counter::run_of(state.slot(id, 0).peek());
   ASSERT_GT(old.count(), 1u);
   // As if the run's first segment had come back, and were the whole of the 64th run after it.
   segment_run later = old;
@@ -179,7 +179,7 @@ TEST(HeapState, KnowsWhatAnOldRunHandedOutWhenALaterOneHasItsKey) {
     return offset / state.segment_bytes() == old.first();
   });
   ASSERT_FALSE(live.empty());
-  for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(later);
+  for (std::uint32_t i = 0; i < counters_per_class; ++i) state.slot(id, i).open(later);
   auto const seen = handed_out(state, 20000);
   for (void* const memory : live) EXPECT_TRUE(seen.contains(memory));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/heap.hpp"
 
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <cstring>
 #include <optional>
@@ -27,20 +27,20 @@ struct release {
 
 constexpr heap_options small{.bytes = 1_MiB, .segment_bytes = 64_KiB};
 
-template <class Machine>
+template <class Backend>
 struct Heap : testing::Test {};
-TYPED_TEST_SUITE(Heap, test::machines, test::machine_names);
+TYPED_TEST_SUITE(Heap, test::backends, test::backend_names);
 
 TEST(HeapOptions, RefusesWhatCannotBe) {
-  EXPECT_THROW(heap({.bytes = 0, .where = machine::cpu}), std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 96_KiB, .where = machine::cpu}),
+  EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 96_KiB, .where = backend::cpu}),
                std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 32_KiB, .where = machine::cpu}),
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 32_KiB, .where = backend::cpu}),
                std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 128_MiB, .where = machine::cpu}),
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 128_MiB, .where = backend::cpu}),
                std::invalid_argument);
   try {
-    heap const refused{{.bytes = 1_MiB, .segment_bytes = 100, .where = machine::cpu}};
+    heap const refused{{.bytes = 1_MiB, .segment_bytes = 100, .where = backend::cpu}};
     FAIL();
   } catch (std::invalid_argument const& error) {
     EXPECT_NE(std::string{error.what()}.find("segment_bytes is 100"), std::string::npos)
@@ -61,25 +61,25 @@ TYPED_TEST(Heap, IsEmptyAndSoundWhenItIsNew) {
 }
 
 TYPED_TEST(Heap, SaysHowMuchMetadataThereIsBesideItsMemory) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   auto const new_heaps = heap.stats().metadata;
   EXPECT_GT(new_heaps, 1_MiB / 128) << "a bit for each 16 bytes";
   typename TypeParam::template array<void*> pointers(40);
-  machine.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
+  backend.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
   EXPECT_EQ(heap.stats().metadata, new_heaps) << "whatever is in use";
-  auto const larger = machine.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
+  auto const larger = backend.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
   EXPECT_GT(larger.stats().metadata, new_heaps);
 }
 
 TYPED_TEST(Heap, SaysWhereItsAllocationsLie) {
-  TypeParam const machine;
+  TypeParam const backend;
   auto const heap =
-      machine.make_heap({.bytes = 512_KiB, .reserve_bytes = 1_MiB + 1, .segment_bytes = 64_KiB});
+      backend.make_heap({.bytes = 512_KiB, .reserve_bytes = 1_MiB + 1, .segment_bytes = 64_KiB});
   EXPECT_EQ(heap.region_bytes(), 1_MiB + 64_KiB);
   typename TypeParam::template array<void*> pointers(40);
   for (bytes const size : {bytes{16}, bytes{5000}, 64_KiB})
-    machine.run({2, 20}, allocate{heap.ref(), size, pointers.data()});
+    backend.run({2, 20}, allocate{heap.ref(), size, pointers.data()});
   auto const begin = reinterpret_cast<std::uintptr_t>(heap.region());
   EXPECT_EQ(begin % 64_KiB, 0u);
   for (auto const& live : heap.live_allocations()) {
@@ -88,28 +88,28 @@ TYPED_TEST(Heap, SaysWhereItsAllocationsLie) {
 }
 
 TYPED_TEST(Heap, SaysTheLargestAllocationThatSucceedsWhenSmallOnesAreLiveAndFreed) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(40);
   typename TypeParam::template array<void*> large(2);
-  machine.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
+  backend.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
   auto const largest = heap.stats().largest_free;
   EXPECT_GE(largest, 512_KiB) << "what a run has not handed out is free";
-  machine.run({1, 1}, allocate{heap.ref(), hardening::usable(largest), large.data()});
+  backend.run({1, 1}, allocate{heap.ref(), hardening::usable(largest), large.data()});
   EXPECT_NE(large.data()[0], nullptr);
-  machine.run({1, 1}, release{heap.ref(), large.data()});
-  machine.run({1, 1}, allocate{heap.ref(), hardening::usable(largest) + 1, large.data()});
+  backend.run({1, 1}, release{heap.ref(), large.data()});
+  backend.run({1, 1}, allocate{heap.ref(), hardening::usable(largest) + 1, large.data()});
   EXPECT_EQ(large.data()[0], nullptr);
-  machine.run({2, 20}, release{heap.ref(), pointers.data()});
+  backend.run({2, 20}, release{heap.ref(), pointers.data()});
   EXPECT_EQ(heap.stats().largest_free, 1_MiB);
   EXPECT_EQ(heap.stats().fragmentation(), 0.0);
 }
 
 TYPED_TEST(Heap, ListsWhatWasNotFreed) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(40);
-  machine.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
+  backend.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
   auto const live = heap.live_allocations();
   ASSERT_EQ(live.size(), 40u);
   std::vector<void*> expected(pointers.data(), pointers.data() + 40);
@@ -119,19 +119,19 @@ TYPED_TEST(Heap, ListsWhatWasNotFreed) {
     EXPECT_GE(live[i].bytes, 100u);
   }
   EXPECT_EQ(heap.stats().allocations, 40u);
-  machine.run({2, 20}, release{heap.ref(), pointers.data()});
+  backend.run({2, 20}, release{heap.ref(), pointers.data()});
   EXPECT_TRUE(heap.live_allocations().empty());
   EXPECT_TRUE(heap.audit().empty());
 }
 
 TYPED_TEST(Heap, ResetFreesEverythingAndKeepsRefsValid) {
-  TypeParam const machine;
-  auto heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto heap = backend.make_heap(small);
   auto const ref = heap.ref();
   typename TypeParam::template array<void*> pointers(32);
   for (int round = 0; round < 4; ++round) {
     for (bytes const size : {bytes{16}, bytes{300}, 9_KiB})
-      machine.run({1, 32}, allocate{ref, size, pointers.data()});
+      backend.run({1, 32}, allocate{ref, size, pointers.data()});
     EXPECT_EQ(heap.live_allocations().size(), 96u) << "round " << round;
     heap.reset();
     EXPECT_TRUE(heap.live_allocations().empty());
@@ -140,35 +140,35 @@ TYPED_TEST(Heap, ResetFreesEverythingAndKeepsRefsValid) {
 }
 
 TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksToWhatIsInUse) {
-  TypeParam const machine;
+  TypeParam const backend;
   auto heap =
-      machine.make_heap({.bytes = 512_KiB, .reserve_bytes = 2_MiB, .segment_bytes = 64_KiB});
+      backend.make_heap({.bytes = 512_KiB, .reserve_bytes = 2_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<void*> pointers(12);
-  machine.run({1, 12}, allocate{heap.ref(), 64_KiB - 64, pointers.data()});
+  backend.run({1, 12}, allocate{heap.ref(), 64_KiB - 64, pointers.data()});
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 4u);
   heap.clear_faults();
   std::vector<void*> const before(pointers.data(), pointers.data() + 12);
   heap.grow(1_MiB);
   EXPECT_EQ(heap.stats().mapped, 1_MiB);
   typename TypeParam::template array<void*> more(4);
-  machine.run({1, 4}, allocate{heap.ref(), 64_KiB - 64, more.data()});
+  backend.run({1, 4}, allocate{heap.ref(), 64_KiB - 64, more.data()});
   for (int i = 0; i < 4; ++i) EXPECT_NE(more.data()[i], nullptr);
   EXPECT_EQ(heap.live_allocations().size(), 12u);
-  machine.run({1, 4}, release{heap.ref(), more.data()});
+  backend.run({1, 4}, release{heap.ref(), more.data()});
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_LE(heap.shrink(256_KiB), 1_MiB);
   EXPECT_GE(heap.stats().mapped, 512_KiB) << "segments in use were taken away";
   EXPECT_THROW(heap.grow(4_MiB), std::invalid_argument);
-  machine.run({1, 12}, release{heap.ref(), pointers.data()});
+  backend.run({1, 12}, release{heap.ref(), pointers.data()});
   EXPECT_TRUE(heap.live_allocations().empty());
   EXPECT_TRUE(heap.audit().empty());
 }
 
 TYPED_TEST(Heap, SaysWhatFailed) {
-  TypeParam const machine;
-  auto heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(2);
-  machine.run({2, 1}, allocate{heap.ref(), 8_MiB, pointers.data()});
+  backend.run({2, 1}, allocate{heap.ref(), 8_MiB, pointers.data()});
   auto const fault = heap.first_fault();
   ASSERT_TRUE(fault.has_value());
   EXPECT_EQ(fault->kind, fault_kind::out_of_memory);
@@ -183,45 +183,45 @@ TYPED_TEST(Heap, SaysWhatFailed) {
 }
 
 TYPED_TEST(Heap, ServesSeveralHeapsAtOnce) {
-  TypeParam const machine;
-  auto const a = machine.make_heap(small);
-  auto const b = machine.make_heap(small);
+  TypeParam const backend;
+  auto const a = backend.make_heap(small);
+  auto const b = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(64);
-  machine.run({1, 32}, allocate{a.ref(), 48, pointers.data()});
-  machine.run({1, 32}, allocate{b.ref(), 48, pointers.data() + 32});
-  machine.run({1, 32}, release{a.ref(), pointers.data() + 32});  // the wrong one
+  backend.run({1, 32}, allocate{a.ref(), 48, pointers.data()});
+  backend.run({1, 32}, allocate{b.ref(), 48, pointers.data() + 32});
+  backend.run({1, 32}, release{a.ref(), pointers.data() + 32});  // the wrong one
   EXPECT_EQ(a.fault_count(fault_kind::foreign_pointer), 32u);
   EXPECT_EQ(b.live_allocations().size(), 32u);
-  machine.run({1, 32}, release{b.ref(), pointers.data() + 32});
-  machine.run({1, 32}, release{a.ref(), pointers.data()});
+  backend.run({1, 32}, release{b.ref(), pointers.data() + 32});
+  backend.run({1, 32}, release{a.ref(), pointers.data()});
   EXPECT_TRUE(a.audit().empty());
   EXPECT_TRUE(b.live_allocations().empty());
 }
 
 TYPED_TEST(Heap, RefusesUseAfterItWasDestroyed) {
-  TypeParam const machine;
+  TypeParam const backend;
   typename TypeParam::template array<void*> pointers(4);
   heap_ref stale;
   {
-    auto const heap = machine.make_heap(small);
+    auto const heap = backend.make_heap(small);
     stale = heap.ref();
-    machine.run({1, 4}, allocate{stale, 64, pointers.data()});
+    backend.run({1, 4}, allocate{stale, 64, pointers.data()});
     EXPECT_NE(pointers.data()[0], nullptr);
   }
-  machine.run({1, 4}, release{stale, pointers.data()});
-  machine.run({1, 4}, allocate{stale, 64, pointers.data()});
+  backend.run({1, 4}, release{stale, pointers.data()});
+  backend.run({1, 4}, allocate{stale, 64, pointers.data()});
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pointers.data()[i], nullptr);
-  machine.run({1, 4}, allocate{stale, 1_MiB, pointers.data()});
+  backend.run({1, 4}, allocate{stale, 1_MiB, pointers.data()});
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pointers.data()[i], nullptr);
 }
 
 TYPED_TEST(Heap, MovesWithItsOwner) {
-  TypeParam const machine;
-  auto first = machine.make_heap(small);
+  TypeParam const backend;
+  auto first = backend.make_heap(small);
   auto const ref = first.ref();
   heap second = std::move(first);
   typename TypeParam::template array<void*> pointers(1);
-  machine.run({1, 1}, allocate{ref, 64, pointers.data()});
+  backend.run({1, 1}, allocate{ref, 64, pointers.data()});
   EXPECT_EQ(second.live_allocations().size(), 1u);
 }
 
@@ -272,11 +272,11 @@ struct sums_a_large_frame {
 TEST(HeapOnCuda, ServesKernelsWithLargeFramesAndLeavesTheStackLimitAsItIs) {
   std::size_t before = 0;
   simt::check_cuda(cudaDeviceGetLimit(&before, cudaLimitStackSize), "cudaDeviceGetLimit");
-  heap const owner{{.bytes = 64_MiB, .where = machine::cuda}};
+  heap const owner{{.bytes = 64_MiB, .where = backend::cuda}};
   std::size_t after = 0;
   simt::check_cuda(cudaDeviceGetLimit(&after, cudaLimitStackSize), "cudaDeviceGetLimit");
   EXPECT_EQ(after, before);
-  test::cuda_machine::array<std::uint32_t> wrong(1);
+  test::cuda_backend::array<std::uint32_t> wrong(1);
   simt::launch_cuda({512, 256}, sums_a_large_frame{owner.ref(), wrong.data()});
   simt::check_cuda(cudaDeviceSynchronize(), "kernel");
   EXPECT_EQ(wrong[0], 0u);
@@ -296,7 +296,7 @@ TEST(HeapOnTwoDevices, WorksWhicheverDeviceIsCurrentAndLeavesItSo) {
     };
     cudaSetDevice(other);
     std::optional<heap> owner{
-        heap{{.bytes = 64_MiB, .reserve_bytes = 256_MiB, .where = machine::cuda, .device = own}}};
+        heap{{.bytes = 64_MiB, .reserve_bytes = 256_MiB, .where = backend::cuda, .device = own}}};
     expect_other();
     for (int round = 0; round < 2; ++round) {
       run_on(own, *owner);
@@ -317,7 +317,7 @@ TEST(HeapOnTwoDevices, WorksWhicheverDeviceIsCurrentAndLeavesItSo) {
 }
 
 TEST(HeapOnTwoDevices, IsRefusedOnADeviceThatIsNotThere) {
-  EXPECT_THROW((heap{{.bytes = 64_MiB, .where = machine::cuda, .device = 1000}}),
+  EXPECT_THROW((heap{{.bytes = 64_MiB, .where = backend::cuda, .device = 1000}}),
                std::invalid_argument);
 }
 #endif

@@ -2,7 +2,7 @@
 #include "quarry/device/id_set.hpp"
 
 #include "quarry/core/bytes.hpp"
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <map>
 #include <set>
@@ -57,33 +57,33 @@ struct clear_set {
 };
 
 /// A set on one machine, and what the host asks of it.
-template <class Machine>
+template <class Backend>
 class tested_set {
  public:
-  tested_set(Machine const& machine, heap_options options)
-      : machine_{machine}, heap_{machine.make_heap(options)}, set_(1) {}
+  tested_set(Backend const& backend, heap_options options)
+      : backend_{backend}, heap_{backend.make_heap(options)}, set_(1) {}
   ~tested_set() {
-    machine_.run({}, clear_set{heap_.ref(), set_.data()});
+    backend_.run({}, clear_set{heap_.ref(), set_.data()});
     EXPECT_TRUE(heap_.live_allocations().empty());
   }
 
   std::vector<change_result> change(std::vector<set_operation> const& wanted) {
-    typename Machine::template array<set_operation> operations(wanted.size());
+    typename Backend::template array<set_operation> operations(wanted.size());
     std::copy(wanted.begin(), wanted.end(), operations.begin());
-    typename Machine::template array<change_result> results(wanted.size());
-    machine_.run(small_grid, change_set{heap_.ref(), set_.data(), operations.data(), wanted.size(),
+    typename Backend::template array<change_result> results(wanted.size());
+    backend_.run(small_grid, change_set{heap_.ref(), set_.data(), operations.data(), wanted.size(),
                                         results.data()});
     return {results.begin(), results.end()};
   }
 
   /// Those of `ids` that are members; fails the test if the set breaks an invariant or has others.
   std::set<std::uint32_t> members_among(std::vector<std::uint32_t> const& ids) {
-    typename Machine::template array<std::uint32_t> asked(ids.size());
+    typename Backend::template array<std::uint32_t> asked(ids.size());
     std::copy(ids.begin(), ids.end(), asked.begin());
-    typename Machine::template array<std::uint8_t> found(ids.size());
-    typename Machine::template array<std::uint32_t> size(1);
-    typename Machine::template array<std::uint8_t> sound(1);
-    machine_.run({}, look_up{set_.data(), asked.data(), ids.size(), found.data(), size.data(),
+    typename Backend::template array<std::uint8_t> found(ids.size());
+    typename Backend::template array<std::uint32_t> size(1);
+    typename Backend::template array<std::uint8_t> sound(1);
+    backend_.run({}, look_up{set_.data(), asked.data(), ids.size(), found.data(), size.data(),
                              sound.data()});
     EXPECT_TRUE(sound[0]);
     std::set<std::uint32_t> members;
@@ -97,16 +97,16 @@ class tested_set {
   [[nodiscard]] heap const& memory() const { return heap_; }
 
  private:
-  Machine machine_;
+  Backend backend_;
   heap heap_;
-  typename Machine::template array<id_set> set_;
+  typename Backend::template array<id_set> set_;
 };
 
 constexpr heap_options small_heap{.bytes = 1_MiB, .segment_bytes = 64_KiB};
 
-template <class Machine>
+template <class Backend>
 struct IdSet : testing::Test {};
-TYPED_TEST_SUITE(IdSet, machines, machine_names);
+TYPED_TEST_SUITE(IdSet, backends, backend_names);
 
 TYPED_TEST(IdSet, TakesEachIdOnceHoweverManyLanesInsertIt) {
   for (auto const seed : TypeParam::seeds()) {

@@ -21,9 +21,9 @@ struct double_words {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct KernelMemory : testing::Test {};
-TYPED_TEST_SUITE(KernelMemory, machines, machine_names);
+TYPED_TEST_SUITE(KernelMemory, backends, backend_names);
 
 std::vector<std::uint32_t> contents(kernel_memory const& memory, std::uint32_t count) {
   std::vector<std::uint32_t> result(count);
@@ -43,12 +43,12 @@ TYPED_TEST(KernelMemory, IsZeroAtFirstAndAligned) {
 }
 
 TYPED_TEST(KernelMemory, HostAndKernelsSeeEachOthersWrites) {
-  TypeParam const machine;
+  TypeParam const backend;
   kernel_memory memory{where_is<TypeParam>(), 256};
   std::vector<std::uint32_t> expected(64);
   for (std::uint32_t i = 0; i < 64; ++i) expected[i] = i * 10;
   memory.write(0, expected.data(), 256);
-  machine.run({2, 32}, double_words{static_cast<std::uint32_t*>(memory.data())});
+  backend.run({2, 32}, double_words{static_cast<std::uint32_t*>(memory.data())});
   for (auto& one : expected) one = one * 2 + 1;
   EXPECT_EQ(contents(memory, 64), expected);
   std::uint32_t const seven = 7;

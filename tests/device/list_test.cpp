@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/list.hpp"
 
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 namespace quarry {
 namespace list_test {
@@ -55,16 +55,16 @@ struct push_three {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct List : testing::Test {};
-TYPED_TEST_SUITE(List, machines, machine_names);
+TYPED_TEST_SUITE(List, backends, backend_names);
 
 TYPED_TEST(List, GivesTheNewestFirstAndFreesWhatIsDropped) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+  TypeParam const backend;
+  auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<list<std::uint32_t>> numbers(1);
   typename TypeParam::template array<std::uint32_t> order(3);
-  machine.run({}, push_three{heap.ref(), numbers.data(), order.data()});
+  backend.run({}, push_three{heap.ref(), numbers.data(), order.data()});
   EXPECT_EQ(order[0], 3u);
   EXPECT_EQ(order[1], 2u);
   EXPECT_EQ(order[2], 1u) << "the list was empty after pop_all";
@@ -72,17 +72,17 @@ TYPED_TEST(List, GivesTheNewestFirstAndFreesWhatIsDropped) {
 }
 
 TYPED_TEST(List, RefusesWhatThereIsNoMemoryForAndKeepsTheRest) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
+  TypeParam const backend;
+  auto const heap = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<list<std::uint32_t>> numbers(1);
   typename TypeParam::template array<std::int32_t> balance(128 * 50);
   push_and_pop const kernel{heap.ref(), numbers.data(), 50, false, balance.data()};
-  machine.run(small_grid, kernel);
+  backend.run(small_grid, kernel);
   auto const pushed = std::count(balance.begin(), balance.end(), 1);
   EXPECT_GT(pushed, 0);
   EXPECT_LT(pushed, 128 * 50) << "a segment holds fewer";
   EXPECT_EQ(heap.stats().allocations, static_cast<std::uint64_t>(pushed));
-  machine.run({}, take_rest{kernel});
+  backend.run({}, take_rest{kernel});
   EXPECT_EQ(std::count(balance.begin(), balance.end(), 0), 128 * 50);
   expect_sound(heap);
   EXPECT_TRUE(heap.live_allocations().empty());
@@ -91,16 +91,16 @@ TYPED_TEST(List, RefusesWhatThereIsNoMemoryForAndKeepsTheRest) {
 TYPED_TEST(List, GivesEachElementToOneLane) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<list<std::uint32_t>> numbers(1);
     typename TypeParam::template array<std::int32_t> balance(128 * 12);
     push_and_pop const kernel{heap.ref(), numbers.data(), 12, true, balance.data()};
     for (int step = 0; step < 3; ++step) {
-      machine.run(small_grid, kernel);
+      backend.run(small_grid, kernel);
       expect_sound(heap);
     }
-    machine.run({}, take_rest{kernel});
+    backend.run({}, take_rest{kernel});
     EXPECT_EQ(std::count(balance.begin(), balance.end(), 0), 128 * 12);
     expect_sound_and_empty(heap);
   }

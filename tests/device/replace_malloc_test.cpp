@@ -3,7 +3,7 @@
 // kernels: replace_malloc_test.cu.
 #include "quarry/device/replace_malloc.hpp"
 
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 namespace quarry {
 namespace replace_malloc_test {
@@ -38,31 +38,31 @@ struct free_by_route {
   QUARRY_HD void operator()() const { route.free(pointers[simt::this_place().rank()]); }
 };
 
-template <class Machine>
+template <class Backend>
 struct MallocRoute : testing::Test {};
-TYPED_TEST_SUITE(MallocRoute, test::machines, test::machine_names);
+TYPED_TEST_SUITE(MallocRoute, test::backends, test::backend_names);
 
 TYPED_TEST(MallocRoute, LeadsToTheMachinesOwnUnlessTold) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(32);
-  machine.run({1, 32}, allocate_by_route{malloc_route{}, 0, 40, pointers.data()});
+  backend.run({1, 32}, allocate_by_route{malloc_route{}, 0, 40, pointers.data()});
   for (int i = 0; i < 32; ++i) {
     ASSERT_NE(pointers[i], nullptr);
     EXPECT_FALSE(is_of(heap, pointers[i]));
   }
-  machine.run({1, 32}, free_by_route{malloc_route{}, pointers.data()});
+  backend.run({1, 32}, free_by_route{malloc_route{}, pointers.data()});
   EXPECT_FALSE(malloc_route{}.allocates());
 }
 
 TYPED_TEST(MallocRoute, LeadsToTheHeapAndBack) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   auto const route = route_to(heap);
   EXPECT_TRUE(route.allocates());
   typename TypeParam::template array<void*> pointers(64);
   for (bytes const alignment : {0, 64, 1024}) {
-    machine.run({2, 32}, allocate_by_route{route, alignment, 40, pointers.data()});
+    backend.run({2, 32}, allocate_by_route{route, alignment, 40, pointers.data()});
     for (int i = 0; i < 64; ++i) {
       EXPECT_TRUE(is_of(heap, pointers[i]));
       if (alignment != 0) {
@@ -70,50 +70,50 @@ TYPED_TEST(MallocRoute, LeadsToTheHeapAndBack) {
       }
     }
     EXPECT_EQ(heap.live_allocations().size(), 64u);
-    machine.run({2, 32}, free_by_route{route, pointers.data()});
+    backend.run({2, 32}, free_by_route{route, pointers.data()});
     test::expect_sound_and_empty(heap);
   }
 }
 
 TYPED_TEST(MallocRoute, StillFreesWhatItNoLongerAllocates) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   auto const route = route_to(heap);
   EXPECT_FALSE(route.frees_only().allocates());
   typename TypeParam::template array<void*> from_heap(32);
   typename TypeParam::template array<void*> own(32);
-  machine.run({1, 32}, allocate_by_route{route, 0, 100, from_heap.data()});
-  machine.run({1, 32}, allocate_by_route{route.frees_only(), 0, 100, own.data()});
+  backend.run({1, 32}, allocate_by_route{route, 0, 100, from_heap.data()});
+  backend.run({1, 32}, allocate_by_route{route.frees_only(), 0, 100, own.data()});
   for (int i = 0; i < 32; ++i) EXPECT_FALSE(is_of(heap, own[i]));
-  machine.run({1, 32}, free_by_route{route.frees_only(), from_heap.data()});
-  machine.run({1, 32}, free_by_route{route, own.data()});
+  backend.run({1, 32}, free_by_route{route.frees_only(), from_heap.data()});
+  backend.run({1, 32}, free_by_route{route, own.data()});
   test::expect_sound_and_empty(heap);
 }
 
 TYPED_TEST(MallocRoute, ReportsADoubleFreeAndAnInteriorPointerAndIgnoresNullptr) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   auto const route = route_to(heap);
   typename TypeParam::template array<void*> pointers(1);
-  machine.run({}, free_by_route{route, pointers.data()});
+  backend.run({}, free_by_route{route, pointers.data()});
   EXPECT_FALSE(heap.first_fault().has_value());
-  machine.run({}, allocate_by_route{route, 0, 64, pointers.data()});
+  backend.run({}, allocate_by_route{route, 0, 64, pointers.data()});
   pointers[0] = static_cast<char*>(pointers[0]) + 16;
-  machine.run({}, free_by_route{route, pointers.data()});
+  backend.run({}, free_by_route{route, pointers.data()});
   EXPECT_EQ(heap.fault_count(fault_kind::interior_pointer), 1u);
   pointers[0] = static_cast<char*>(pointers[0]) - 16;
-  machine.run({}, free_by_route{route, pointers.data()});
-  machine.run({}, free_by_route{route.frees_only(), pointers.data()});
+  backend.run({}, free_by_route{route, pointers.data()});
+  backend.run({}, free_by_route{route.frees_only(), pointers.data()});
   EXPECT_EQ(heap.fault_count(fault_kind::double_free), 1u);
   EXPECT_TRUE(heap.live_allocations().empty());
   test::expect_sound(heap);
 }
 
 TYPED_TEST(MallocRoute, GivesNullptrWhenTheHeapIsFull) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(small);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(1, reinterpret_cast<void*>(1));
-  machine.run({}, allocate_by_route{route_to(heap), 0, 2_MiB, pointers.data()});
+  backend.run({}, allocate_by_route{route_to(heap), 0, 2_MiB, pointers.data()});
   EXPECT_EQ(pointers[0], nullptr);
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 1u);
 }
@@ -123,8 +123,8 @@ TYPED_TEST(MallocRoute, FreesWhateverWasAllocatedWhenever) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     test::dice random{seed};
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap(small);
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap(small);
     std::array const routes{malloc_route{}, route_to(heap), route_to(heap).frees_only()};
     typename TypeParam::template array<void*> pointers(4 * 32);
     std::array<int, 4> held{-1, -1, -1, -1};  // the route that each row came from
@@ -135,10 +135,10 @@ TYPED_TEST(MallocRoute, FreesWhateverWasAllocatedWhenever) {
       if (!replaced && random.below(8) == 0) replaced = true;
       int const route = replaced ? 1 + static_cast<int>(random.below(2)) : 0;
       if (held[row] >= 0) {
-        machine.run({1, 32}, free_by_route{routes[route], at});
+        backend.run({1, 32}, free_by_route{routes[route], at});
         held[row] = -1;
       } else {
-        machine.run({1, 32}, allocate_by_route{routes[route], 0, random.below(300), at});
+        backend.run({1, 32}, allocate_by_route{routes[route], 0, random.below(300), at});
         held[row] = route;
         for (int i = 0; i < 32; ++i) ASSERT_EQ(is_of(heap, at[i]), route == 1);
       }
@@ -147,7 +147,7 @@ TYPED_TEST(MallocRoute, FreesWhateverWasAllocatedWhenever) {
     }
     for (std::uint32_t row = 0; row < 4; ++row) {
       if (held[row] >= 0)
-        machine.run({1, 32}, free_by_route{routes[replaced ? 2 : 0], pointers.data() + row * 32});
+        backend.run({1, 32}, free_by_route{routes[replaced ? 2 : 0], pointers.data() + row * 32});
     }
     test::expect_sound_and_empty(heap);
   }
@@ -167,11 +167,11 @@ struct ReplaceMalloc : testing::Test {
     made_up_route = malloc_route{};
     stores_that_work = 1000;
   }
-  heap heap_{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+  heap heap_{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
 };
 
 TEST_F(ReplaceMalloc, ReachesEveryFileAndIsUndone) {
-  file_with_route const file{machine::cpu, &load_made_up, &store_made_up};
+  file_with_route const file{backend::cpu, &load_made_up, &store_made_up};
   replace_malloc(heap_);
   EXPECT_TRUE(made_up_route.allocates());
   void* const memory = made_up_route.malloc(64);
@@ -185,8 +185,8 @@ TEST_F(ReplaceMalloc, ReachesEveryFileAndIsUndone) {
 }
 
 TEST_F(ReplaceMalloc, TakesAnotherHeapAtASecondCall) {
-  file_with_route const file{machine::cpu, &load_made_up, &store_made_up};
-  heap const other{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+  file_with_route const file{backend::cpu, &load_made_up, &store_made_up};
+  heap const other{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
   replace_malloc(heap_);
   replace_malloc(other);
   void* const memory = made_up_route.malloc(64);
@@ -198,7 +198,7 @@ TEST_F(ReplaceMalloc, TakesAnotherHeapAtASecondCall) {
 TEST_F(ReplaceMalloc, RefusesAProgramWithoutFilesForTheHeapsMachine) {
   EXPECT_THROW(replace_malloc(heap_), std::logic_error);
   {
-    file_with_route const gone{machine::cpu, &load_made_up, &store_made_up};
+    file_with_route const gone{backend::cpu, &load_made_up, &store_made_up};
   }
   EXPECT_THROW(replace_malloc(heap_), std::logic_error);
   EXPECT_FALSE(made_up_route.allocates());
@@ -206,7 +206,7 @@ TEST_F(ReplaceMalloc, RefusesAProgramWithoutFilesForTheHeapsMachine) {
 }
 
 TEST_F(ReplaceMalloc, AsksNoFileToRestoreWhatWasNeverReplaced) {
-  file_with_route const file{machine::cpu,
+  file_with_route const file{backend::cpu,
                              []() -> malloc_route { throw std::runtime_error{"no GPU here"}; },
                              &store_made_up};
   EXPECT_NO_THROW(restore_malloc());
@@ -215,7 +215,7 @@ TEST_F(ReplaceMalloc, AsksNoFileToRestoreWhatWasNeverReplaced) {
 }
 
 TEST_F(ReplaceMalloc, ReportsAFileThatFailsWithAllFilesAbleToFree) {
-  file_with_route const first{machine::cpu, &load_made_up, &store_made_up};
+  file_with_route const first{backend::cpu, &load_made_up, &store_made_up};
   stores_that_work = 1;  // the second would let it allocate
   EXPECT_THROW(replace_malloc(heap_), std::runtime_error);
   EXPECT_FALSE(made_up_route.allocates());

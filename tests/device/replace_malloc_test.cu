@@ -5,7 +5,7 @@
 
 #include "device/replace_malloc/other_file.hpp"
 #include "device/replace_malloc/unchanged_kernels.hpp"
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 namespace quarry {
 namespace replace_malloc_test {
@@ -27,8 +27,8 @@ struct ReplaceMallocInKernels : testing::Test {
   }
 
   // room for every size class
-  heap heap_{{.bytes = 64_MiB, .segment_bytes = 256_KiB, .where = machine::cuda}};
-  test::cuda_machine::array<void*> pointers_{lanes};
+  heap heap_{{.bytes = 64_MiB, .segment_bytes = 256_KiB, .where = backend::cuda}};
+  test::cuda_backend::array<void*> pointers_{lanes};
 };
 
 TEST_F(ReplaceMallocInKernels, LeavesCudasOwnUntilTheHostCalls) {
@@ -105,7 +105,7 @@ TEST_F(ReplaceMallocInKernels, ReportsADoubleFree) {
 }
 
 TEST_F(ReplaceMallocInKernels, GivesNullptrWhenTheHeapIsFull) {
-  heap const of_16_segments{{.bytes = 16_MiB, .segment_bytes = 1_MiB, .where = machine::cuda}};
+  heap const of_16_segments{{.bytes = 16_MiB, .segment_bytes = 1_MiB, .where = backend::cuda}};
   replace_malloc(of_16_segments);
   other_file::allocate(1_MiB - 64, pointers_.data(), lanes);
   EXPECT_EQ(how_many_are_null(), lanes - 16);
@@ -134,7 +134,7 @@ TEST_F(ReplaceMallocInKernels, ServesNewThatDoesNotThrow) {
 }
 
 TEST_F(ReplaceMallocInKernels, RefusesAHeapOfTheCpu) {
-  heap const elsewhere{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+  heap const elsewhere{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
   EXPECT_THROW(replace_malloc(elsewhere), std::logic_error);
   unchanged::allocate(unchanged::way::c_function, pointers_.data(), lanes);
   EXPECT_EQ(how_many_are_null(), 0u);
@@ -147,10 +147,10 @@ TEST(ReplaceMallocOnTheHost, LeavesHostCodeAlone) { EXPECT_TRUE(unchanged::host_
 /// and restores at random.
 TEST_F(ReplaceMallocInKernels, KnowsWhosePointersAreWhateverTheOrder) {
   constexpr std::size_t rows = 6;
-  for (auto const seed : test::cuda_machine::seeds()) {
+  for (auto const seed : test::cuda_backend::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     test::dice random{seed};
-    test::cuda_machine::array<void*> all(rows * lanes);
+    test::cuda_backend::array<void*> all(rows * lanes);
     std::array<int, rows> way_of;
     std::array<bool, rows> of_heap{};
     way_of.fill(-1);

@@ -56,7 +56,7 @@ TEST(RunSegments, CutsEachSegmentOfARunOfAnyLength) {
     for (std::uint32_t i = 0; i < 24; ++i) {
       bool const is_cut = i >= 3 && i < 3 + count;
       EXPECT_EQ(state.segments[i].load().is_slices_of(id), is_cut) << i << " of " << count;
-      EXPECT_EQ(state.segments[i].look().shape.slices(), is_cut ? 4096u : 0u);
+      EXPECT_EQ(state.segments[i].look().layout.slices(), is_cut ? 4096u : 0u);
     }
   }
 }
@@ -68,8 +68,8 @@ TEST(RunSegments, AnInvalidTicketTouchesNothing) {
   size_class const id = size_class_of(half);
   open_run(state, id);
   auto const run = class_run::run_of(state.run(id).peek());
-  for (std::uint32_t slot = 0; slot < slots_per_class; ++slot) {
-    if (block_slot::tickets_of(state.shapes[id], run, slot) == 0)
+  for (std::uint32_t slot = 0; slot < counters_per_class; ++slot) {
+    if (ticket_counter::tickets_of(state.layouts[id], run, slot) == 0)
       (void)state.slot(id, slot).take(3);
   }
   EXPECT_TRUE(run_segments::has_untouched(state, id));
@@ -87,11 +87,11 @@ TEST(RunSegments, GivesBackExactlyWhatWasNotHandedOut) {
   } constexpr cases[] = {{64_KiB, 16}, {64_KiB, 48}, {64_KiB, 640}, {64_KiB, 4096}, {64_KiB, half},
                          {1_MiB, 16},  {1_MiB, 48},  {1_MiB, 1024}, {1_MiB, 20480}};
   for (auto const [segment, size] : cases) {
-    heap const owner{{.bytes = 4 * segment, .segment_bytes = segment, .where = machine::cpu}};
+    heap const owner{{.bytes = 4 * segment, .segment_bytes = segment, .where = backend::cpu}};
     auto& state = test::state_of(owner);
     auto const ref = owner.ref();
     size_class const id = size_class_of(size);
-    std::uint32_t const capacity = 4 * state.shapes[id].slice.slices();
+    std::uint32_t const capacity = 4 * state.layouts[id].slice.slices();
     for (std::uint32_t const parts : {0u, 1u, 3u, 5u, 7u, 8u}) {  // eighths of the heap
       SCOPED_TRACE(std::to_string(size) + " bytes, eighths handed out: " + std::to_string(parts));
       std::vector<void*> held;

@@ -36,22 +36,22 @@ TEST(SegmentUse, IsOneOfFourKinds) {
 
 TEST(SliceShape, KeepsItsSlicesAndDivider) {
   for (std::uint32_t const size : {16u, 48u, 80u, 7u << 20, 32u << 20}) {
-    slice_shape const shape{1u << 22, divider::by(size)};
-    EXPECT_EQ(shape.slices(), 1u << 22);
-    EXPECT_TRUE(slice_shape{shape.bits()}.slices() == shape.slices());
+    slice_layout const layout{1u << 22, divider::by(size)};
+    EXPECT_EQ(layout.slices(), 1u << 22);
+    EXPECT_TRUE(slice_layout{layout.bits()}.slices() == layout.slices());
     for (std::uint32_t n = 0; n < 1u << 26; n += 65537)
-      ASSERT_EQ(shape.by_size().quotient(n), n / size);
+      ASSERT_EQ(layout.by_size().quotient(n), n / size);
   }
 }
 
 TEST(SegmentEntry, KeepsItsUseAndShape) {
   segment_entry entry{};
-  slice_shape const shape{819, divider::by(80)};
-  entry.store(segment_use::slices_of(4, 9), shape);
+  slice_layout const layout{819, divider::by(80)};
+  entry.store(segment_use::slices_of(4, 9), layout);
   EXPECT_TRUE(entry.load() == segment_use::slices_of(4, 9));
   for (auto const& seen : {entry.look(), entry.look_past_cache()}) {
     EXPECT_TRUE(seen.use == entry.load());
-    EXPECT_EQ(seen.shape.bits(), shape.bits());
+    EXPECT_EQ(seen.layout.bits(), layout.bits());
   }
 }
 
@@ -64,14 +64,14 @@ TEST(SegmentEntry, ShowsUseAndShapeOfOneMoment) {
     if (simt::this_place().block == 0) {
       for (std::uint32_t i = 1; i <= 20000; ++i) {
         entry.store(segment_use::slices_of(1, i % block_state::last_generation),
-                    slice_shape{i % block_state::last_generation, divider::by(32)});
+                    slice_layout{i % block_state::last_generation, divider::by(32)});
         entry.store(segment_use::nothing());
       }
       done = true;
     } else {
       while (!done) {
         auto const seen = entry.look();
-        if (seen.use.is_slices() && seen.shape.slices() != seen.use.generation()) ++wrong;
+        if (seen.use.is_slices() && seen.layout.slices() != seen.use.generation()) ++wrong;
       }
     }
   });

@@ -202,7 +202,7 @@ TEST(SliceReturn, GivesTheSegmentBackWithItsLastSliceInWhateverOrderTheyCome) {
     std::mt19937_64 random{seed};
     full_segment a{seed % 2 == 0 ? 32u : 640u};
     std::set<std::uint32_t> in_use;
-    for (std::uint32_t slice = 0; slice < a.state.shapes[a.id].slice.slices(); ++slice)
+    for (std::uint32_t slice = 0; slice < a.state.layouts[a.id].slice.slices(); ++slice)
       in_use.insert(slice);
     while (!in_use.empty()) {
       EXPECT_TRUE(a.state.segment_tree().empty());

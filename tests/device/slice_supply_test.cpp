@@ -45,7 +45,7 @@ TEST(SliceSupply, HandsOutEverySliceOnceAndThenNone) {
     SCOPED_TRACE("size " + std::to_string(size));
     auto const owner = test::small_heap(3);
     auto const all = fill(owner, size);
-    EXPECT_EQ(all.size(), 3u * test::state_of(owner).shapes[size_class_of(size)].slice.slices());
+    EXPECT_EQ(all.size(), 3u * test::state_of(owner).layouts[size_class_of(size)].slice.slices());
     EXPECT_EQ((std::set<void*>{all.begin(), all.end()}.size()), all.size());
     expect_sound(owner);
   }
@@ -121,14 +121,14 @@ TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(half);
-  state.held[id].most = 2;  // as if the class had held two segments once
+  state.held[id].maximum = 2;  // as if the class had held two segments once
   ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
   ASSERT_TRUE(slice_supply::open_run(state, id));
   state.run(id).unlock();
   auto const run = class_run::run_of(state.run(id).peek());
   ASSERT_GE(run.count(), 2u);
   // The first slice of all: malloc would take from whichever slot this thread has.
-  ASSERT_EQ(block_slot::ticket_of(state.slot(id, 0).take(1)), 0u);
+  ASSERT_EQ(ticket_counter::ticket_of(state.slot(id, 0).take(1)), 0u);
   void* const memory =
       reinterpret_cast<void*>(state.base + (std::uint64_t{run.first()} << state.segment_shift));
   std::uint32_t const last = run.first() + run.count() - 1;
@@ -161,7 +161,7 @@ TEST(SliceSupply, MovesMemoryBetweenClassesAsTheyNeedIt) {
   for (int round = 0; round < 4; ++round) {
     for (std::uint32_t const size : {16u, 80u, 1024u, 48u, half}) {
       auto const all = fill(owner, size);
-      EXPECT_EQ(all.size(), 2u * test::state_of(owner).shapes[size_class_of(size)].slice.slices())
+      EXPECT_EQ(all.size(), 2u * test::state_of(owner).layouts[size_class_of(size)].slice.slices())
           << "size " << size << " round " << round;
       release_all(owner, all);
     }
@@ -186,9 +186,10 @@ TEST(SliceSupply, HandsNothingOutTwiceWhenTicketsOfARunThatIsOverComeToTheirLimi
     auto& state = test::state_of(owner);
     size_class const id = size_class_of(640);
     auto const all = fill(owner, 640);
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+    for (std::uint32_t i = 0; i < counters_per_class; ++i) {
       word const slot = state.slot(id, i).peek();
-      (void)state.slot(id, i).take(block_slot::ticket_limit - block_slot::ticket_of(slot) - 1);
+      (void)state.slot(id, i).take(ticket_counter::ticket_limit - ticket_counter::ticket_of(slot) -
+                                   1);
     }
     std::set<void*> live{all.begin() + 32, all.end()};
     int shared = 0;
@@ -203,8 +204,8 @@ TEST(SliceSupply, HandsNothingOutTwiceWhenTicketsOfARunThatIsOverComeToTheirLimi
       }
     });
     EXPECT_EQ(shared, 0);
-    for (std::uint32_t i = 0; i < slots_per_class; ++i)
-      EXPECT_LT(block_slot::ticket_of(state.slot(id, i).peek()), block_slot::ticket_limit);
+    for (std::uint32_t i = 0; i < counters_per_class; ++i)
+      EXPECT_LT(ticket_counter::ticket_of(state.slot(id, i).peek()), ticket_counter::ticket_limit);
     expect_sound(owner);
   }
 }
@@ -217,7 +218,8 @@ TEST(SliceSupply, LosesNothingByACountOf64RunsAgo) {
   void* const first = owner.ref().malloc(net(half));
   segment_run const run = class_run::run_of(state.run(id).peek());
   std::uint32_t counted = class_run::used_up(state.run(id).peek());
-  while (counted < slots_per_class) counted = class_run::used_up(state.run(id).count_used_up(run));
+  while (counted < counters_per_class)
+    counted = class_run::used_up(state.run(id).count_used_up(run));
   auto rest = fill(owner, half);
   EXPECT_EQ(rest.size(), 15u) << "what the slots still had is not lost";
   expect_sound(owner);

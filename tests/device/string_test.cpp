@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/string.hpp"
 
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <limits>
 #include <string_view>
@@ -59,9 +59,9 @@ struct double_until_refused {
   }
 };
 
-/// Lane i appends pieces of `source` to two strings as its random numbers say, writes both, and
+/// Lane i appends chunks of `source` to two strings as its random numbers say, writes both, and
 /// compares them.
-struct append_pieces {
+struct append_chunks {
   heap_ref heap;
   char const* source;  // 16 characters
   std::uint32_t seed;
@@ -83,25 +83,25 @@ struct append_pieces {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct String : testing::Test {};
-TYPED_TEST_SUITE(String, machines, machine_names);
+TYPED_TEST_SUITE(String, backends, backend_names);
 
 TYPED_TEST(String, WritesTheSmallestAndTheLargestNumbers) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+  TypeParam const backend;
+  auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<written> result(1);
-  machine.run({}, write_numbers{heap.ref(), result.data()});
+  backend.run({}, write_numbers{heap.ref(), result.data()});
   std::string const once = "-9223372036854775808 18446744073709551615 0 -7";
   EXPECT_EQ(std::string_view(result[0].text, result[0].size), once + once);
   expect_sound_and_empty(heap);
 }
 
 TYPED_TEST(String, KeepsItsTextWhenItCannotGrow) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
+  TypeParam const backend;
+  auto const heap = backend.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<std::uint32_t> size(1), wrong(1);
-  machine.run({}, double_until_refused{heap.ref(), size.data(), wrong.data()});
+  backend.run({}, double_until_refused{heap.ref(), size.data(), wrong.data()});
   EXPECT_GE(size[0], 1024u);
   EXPECT_EQ(wrong[0], 0u);
   expect_sound(heap);
@@ -111,8 +111,8 @@ TYPED_TEST(String, KeepsItsTextWhenItCannotGrow) {
 TYPED_TEST(String, AgreesWithTheStandardStringOnAppendAndOrder) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
     std::string_view const letters{
         "aaab\0aa\xFF"
         "bbaaaaab",
@@ -121,8 +121,8 @@ TYPED_TEST(String, AgreesWithTheStandardStringOnAppendAndOrder) {
     std::copy(letters.begin(), letters.end(), source.begin());
     typename TypeParam::template array<written> results(2 * 128);
     typename TypeParam::template array<std::int32_t> orders(128);
-    machine.run(small_grid,
-                append_pieces{heap.ref(), source.data(), static_cast<std::uint32_t>(seed),
+    backend.run(small_grid,
+                append_chunks{heap.ref(), source.data(), static_cast<std::uint32_t>(seed),
                               results.data(), orders.data()});
     for (std::uint32_t rank = 0; rank < 128; ++rank) {
       std::string texts[2];

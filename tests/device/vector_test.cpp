@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/vector.hpp"
 
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 namespace quarry {
 namespace vector_test {
@@ -131,24 +131,24 @@ struct take_shared {
 
 constexpr heap_options tiny_heap{.bytes = 256_KiB, .segment_bytes = 64_KiB};
 
-template <class Machine>
+template <class Backend>
 struct Vector : testing::Test {};
-TYPED_TEST_SUITE(Vector, machines, machine_names);
+TYPED_TEST_SUITE(Vector, backends, backend_names);
 
 TYPED_TEST(Vector, MayAppendItsOwnElement) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(tiny_heap);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(tiny_heap);
   typename TypeParam::template array<std::uint32_t> last(1);
-  machine.run({}, append_own_element{heap.ref(), last.data()});
+  backend.run({}, append_own_element{heap.ref(), last.data()});
   EXPECT_EQ(last[0], 7u);
   expect_sound_and_empty(heap);
 }
 
 TYPED_TEST(Vector, KeepsItsElementsWhenItCannotGrow) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap(tiny_heap);
+  TypeParam const backend;
+  auto const heap = backend.make_heap(tiny_heap);
   typename TypeParam::template array<std::uint32_t> size(1), wrong(1);
-  machine.run({}, fill_until_refused{heap.ref(), size.data(), wrong.data()});
+  backend.run({}, fill_until_refused{heap.ref(), size.data(), wrong.data()});
   EXPECT_GE(size[0], 1000u);
   EXPECT_EQ(wrong[0], 0u);
   EXPECT_GE(heap.fault_count(fault_kind::out_of_memory), 1u);
@@ -159,30 +159,30 @@ TYPED_TEST(Vector, KeepsItsElementsWhenItCannotGrow) {
 TYPED_TEST(Vector, AgreesWithAPlainArray) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<std::uint32_t> differences(1);
-    machine.run(small_grid, compare_with_array{heap.ref(), static_cast<std::uint32_t>(seed),
+    backend.run(small_grid, compare_with_array{heap.ref(), static_cast<std::uint32_t>(seed),
                                                differences.data()});
     EXPECT_EQ(differences[0], 0u);
     expect_sound_and_empty(heap);
   }
 }
 
-template <class Machine>
+template <class Backend>
 struct SharedVector : testing::Test {};
-TYPED_TEST_SUITE(SharedVector, machines, machine_names);
+TYPED_TEST_SUITE(SharedVector, backends, backend_names);
 
 TYPED_TEST(SharedVector, HoldsEveryElementThatLanesAppendedOnce) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<shared_vector<std::uint32_t>> numbers(1);
     typename TypeParam::template array<std::uint32_t> pushed(128 * 10), size(1);
-    machine.run(small_grid, push_shared{heap.ref(), numbers.data(), 10, pushed.data()});
+    backend.run(small_grid, push_shared{heap.ref(), numbers.data(), 10, pushed.data()});
     expect_sound(heap);
-    machine.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
+    backend.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
     EXPECT_EQ(size[0], 1280u);
     EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 1280);
     expect_sound_and_empty(heap);
@@ -191,13 +191,13 @@ TYPED_TEST(SharedVector, HoldsEveryElementThatLanesAppendedOnce) {
 
 TYPED_TEST(SharedVector, WritesToMemoryThatAnotherLaneHadBefore) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<shared_vector<std::uint32_t>> numbers(1);
     typename TypeParam::template array<std::uint32_t> pushed(128 * 10), size(1);
-    machine.run(small_grid, push_beside_users{{heap.ref(), numbers.data(), 10, pushed.data()}, 40});
+    backend.run(small_grid, push_beside_users{{heap.ref(), numbers.data(), 10, pushed.data()}, 40});
     auto const count = std::count(pushed.begin(), pushed.end(), 1);
-    machine.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
+    backend.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
     EXPECT_EQ(size[0], static_cast<std::uint32_t>(count));
     EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 1280);
     expect_sound(heap);
@@ -207,14 +207,14 @@ TYPED_TEST(SharedVector, WritesToMemoryThatAnotherLaneHadBefore) {
 
 TYPED_TEST(SharedVector, RefusesWhatThereIsNoMemoryForAndHasNoGaps) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<shared_vector<std::uint32_t>> numbers(1);
     typename TypeParam::template array<std::uint32_t> pushed(128 * 10), size(1);
-    machine.run(small_grid, push_shared{heap.ref(), numbers.data(), 10, pushed.data()});
+    backend.run(small_grid, push_shared{heap.ref(), numbers.data(), 10, pushed.data()});
     EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 1), 64)
         << "the first part: the segment serves its size class only";
-    machine.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
+    backend.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
     EXPECT_EQ(size[0], 64u);
     EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 1280);
     expect_sound(heap);

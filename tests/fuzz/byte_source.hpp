@@ -37,13 +37,13 @@ class byte_source {
 
   /// From `least` to `most`, both included. Reads as few bytes as will do, so that a mutation of
   /// one byte changes one number.
-  [[nodiscard]] std::uint64_t range(std::uint64_t least, std::uint64_t most) {
-    std::uint64_t const span = most - least;
-    if (span == 0) return least;
-    if (span < 1 << 8) return least + u8() % (span + 1);
-    if (span < 1 << 16) return least + u16() % (span + 1);
-    if (span < std::uint64_t{1} << 32) return least + u32() % (span + 1);
-    return span == ~std::uint64_t{0} ? u64() : least + u64() % (span + 1);
+  [[nodiscard]] std::uint64_t range(std::uint64_t minimum, std::uint64_t maximum) {
+    std::uint64_t const span = maximum - minimum;
+    if (span == 0) return minimum;
+    if (span < 1 << 8) return minimum + u8() % (span + 1);
+    if (span < 1 << 16) return minimum + u16() % (span + 1);
+    if (span < std::uint64_t{1} << 32) return minimum + u32() % (span + 1);
+    return span == ~std::uint64_t{0} ? u64() : minimum + u64() % (span + 1);
   }
   /// Below `count`, which is not 0.
   [[nodiscard]] std::size_t index(std::size_t count) {
@@ -53,26 +53,26 @@ class byte_source {
   [[nodiscard]] bool chance(unsigned of_256) { return u8() < of_256; }
 
   /// A size up to `most`: often small, often a power of two or one beside it.
-  [[nodiscard]] std::uint64_t size(std::uint64_t most) {
+  [[nodiscard]] std::uint64_t size(std::uint64_t maximum) {
     switch (u8() % 8) {
       case 0:
-        return range(0, std::min<std::uint64_t>(most, 32));
+        return range(0, std::min<std::uint64_t>(maximum, 32));
       case 1:
       case 2:
-        return range(0, std::min<std::uint64_t>(most, 255));
+        return range(0, std::min<std::uint64_t>(maximum, 255));
       case 3:
-        return range(0, std::min<std::uint64_t>(most, 4095));
+        return range(0, std::min<std::uint64_t>(maximum, 4095));
       case 4:
       case 5:
-        return std::min(most, near_power_of_two());
+        return std::min(maximum, near_power_of_two());
       default:
-        return range(0, most);
+        return range(0, maximum);
     }
   }
   /// The same, and now and then any number there is.
-  [[nodiscard]] std::uint64_t wild_size(std::uint64_t most) {
+  [[nodiscard]] std::uint64_t wild_size(std::uint64_t maximum) {
     std::uint8_t const kind = u8();
-    return kind < 248 ? size(most) : kind < 252 ? near_power_of_two() : u64();
+    return kind < 248 ? size(maximum) : kind < 252 ? near_power_of_two() : u64();
   }
   /// 2^n, or one less or more.
   [[nodiscard]] std::uint64_t near_power_of_two() {

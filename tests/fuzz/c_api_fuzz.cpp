@@ -21,8 +21,8 @@
 namespace quarry::test {
 namespace {
 
-constexpr int most_steps = 1500;
-constexpr std::size_t most_pools = 4;
+constexpr int max_steps = 1500;
+constexpr std::size_t max_pools = 4;
 constexpr std::uint64_t too_much = std::uint64_t{1} << 46;  // beyond this nothing is asked
 constexpr std::uint64_t most_held = 1 << 20;
 
@@ -38,7 +38,7 @@ class session {
   explicit session(byte_source& from) : from_{from} {}
 
   void run() {
-    for (int step = 0; step < most_steps && !from_.is_exhausted(); ++step) {
+    for (int step = 0; step < max_steps && !from_.is_exhausted(); ++step) {
       do_something();
       if (step % 32 == 31) expect_all();  // it reads all there is
     }
@@ -49,7 +49,7 @@ class session {
       is(QUARRY_OK, quarry_pool_release(one.handle.get()));
       quarry_pool_counts counts{};
       is(QUARRY_OK, quarry_pool_get_counts(one.handle.get(), &counts));
-      expect(counts.live == 0 && counts.pieces_live == 0 && counts.held == 0,
+      expect(counts.live == 0 && counts.chunks_live == 0 && counts.held == 0,
              "all was returned, and something is live, or held");
     }
     pools_.clear();
@@ -64,9 +64,9 @@ class session {
   };
   struct pool {
     std::unique_ptr<quarry_pool, destroy> handle;
-    std::uint64_t alignment, most;
+    std::uint64_t alignment, maximum;
     std::string name;
-    std::uint64_t live = 0, most_live = 0, pieces = 0, refused = 0;
+    std::uint64_t live = 0, most_live = 0, chunks = 0, refused = 0;
     std::uint32_t id = 0;
   };
 
@@ -106,7 +106,7 @@ class session {
       case 22:
         return size_of(whose, some_address());
       case 23:
-        return note(whose, some_address());
+        return label(whose, some_address());
       case 24:
       case 25:
         return find(some_address());
@@ -135,10 +135,10 @@ class session {
     if (kind == 1) return from_.u64();
     if (kind == 2) return from_.u16();
     if (live_.empty()) return gone_.empty() ? 0 : gone_.back();
-    auto const& [begin, what] =
+    auto const& [base, what] =
         *std::next(live_.begin(), static_cast<std::ptrdiff_t>(from_.index(live_.size())));
-    if (kind < 6) return begin + from_.range(0, what.contents.size());
-    return begin;
+    if (kind < 6) return base + from_.range(0, what.contents.size());
+    return base;
   }
   [[nodiscard]] char const* some_name(std::string& name) {
     if (from_.chance(64)) return nullptr;
@@ -156,10 +156,10 @@ class session {
     if (from_.chance(128))
       options.alignment =
           from_.chance(240) ? std::uint64_t{16} << from_.u8() % 11 : from_.wild_size(1 << 16);
-    options.most = std::max<std::uint64_t>(1, from_.size(most_held));  // 0 would be no limit
+    options.maximum = std::max<std::uint64_t>(1, from_.size(most_held));  // 0 would be no limit
     options.device = static_cast<int>(from_.chance(128) ? from_.u32() : 0u);
     // nobody looks at it
-    options.directory = from_.chance(128) ? "/nonexistent/directory" : nullptr;
+    options.page_map = from_.chance(128) ? "/nonexistent/directory" : nullptr;
     options.name = some_name(name);
     return options;
   }
@@ -188,16 +188,16 @@ class session {
            "a pool and no success, or success and no pool");
     if (made == nullptr) return;
     std::unique_ptr<quarry_pool, destroy> handle{made};
-    if (pools_.size() == most_pools) return;  // is destroyed at once
+    if (pools_.size() == max_pools) return;  // is destroyed at once
     pool& fresh = pools_[++last_];
-    fresh = {std::move(handle), alignment_of(options), options.most,
+    fresh = {std::move(handle), alignment_of(options), options.maximum,
              options.name != nullptr ? options.name : ""};
     is(QUARRY_OK, quarry_pool_id(made, &fresh.id));
     expect(fresh.id != 0, "a pool has no number");
     for (auto const& [number, other] : pools_)
       expect(number == last_ || other.id != fresh.id, "two pools have one number");
   }
-  /// Elsewhere there is nothing to be had: without CUDA, and in no directory; with CUDA, because of
+  /// Elsewhere there is nothing to be had: without CUDA, and in no page map; with CUDA, because of
   /// the alignment.
   void create_elsewhere() {
     std::string name;
@@ -214,7 +214,7 @@ class session {
              "a status is wrong");
       return is_any(status);
     }
-    bool const has_directory = where == QUARRY_FILE && has_options && options.directory != nullptr;
+    bool const has_directory = where == QUARRY_FILE && has_options && options.page_map != nullptr;
     is(has_directory ? QUARRY_RESOURCE_FAILED : QUARRY_BAD_ARGUMENT, status);
   }
   void destroy_pool(std::uint32_t whose) {
@@ -242,32 +242,32 @@ class session {
     }
     is_any(status);
     expect(size <= too_much, "more than anything has");
-    auto const begin = number_of(memory);
-    expect(begin % its.alignment == 0, "an allocation is not aligned");
-    auto const next = live_.lower_bound(begin);
-    expect(next == live_.end() || std::max<std::uint64_t>(1, size) <= next->first - begin,
+    auto const base = number_of(memory);
+    expect(base % its.alignment == 0, "an allocation is not aligned");
+    auto const next = live_.lower_bound(base);
+    expect(next == live_.end() || std::max<std::uint64_t>(1, size) <= next->first - base,
            "an allocation overlaps the next one");
     if (next != live_.begin()) {
       auto const& [start, before] = *std::prev(next);
-      expect(std::max<std::uint64_t>(1, before.contents.size()) <= begin - start,
+      expect(std::max<std::uint64_t>(1, before.contents.size()) <= base - start,
              "an allocation overlaps the one before");
     }
     auto const value = from_.u8();
     is(QUARRY_OK, quarry_fill(memory, value, size));
-    live_.emplace_hint(next, begin, allocation{whose, std::vector<unsigned char>(size, value)});
+    live_.emplace_hint(next, base, allocation{whose, std::vector<unsigned char>(size, value)});
     its.live += size;
     its.most_live = std::max(its.most_live, its.live);
-    ++its.pieces;
+    ++its.chunks;
   }
   void expect_full(pool const& its, std::uint64_t size) const {
     if (size > too_much) return;
     quarry_pool_counts counts{};
     expect(quarry_pool_get_counts(its.handle.get(), &counts) == QUARRY_OK, "there are no counts");
-    std::uint64_t const rounded =
+    std::uint64_t const granted =
         std::max(its.alignment, (size + its.alignment - 1) & ~(its.alignment - 1));
-    expect(rounded > ((its.most - std::min(its.most, counts.held)) & ~(its.alignment - 1)),
+    expect(granted > ((its.maximum - std::min(its.maximum, counts.held)) & ~(its.alignment - 1)),
            "it says that there is no memory, and may hold more");
-    expect(rounded > its.most || its.pieces != 0 || counts.held == 0,
+    expect(granted > its.maximum || its.chunks != 0 || counts.held == 0,
            "it says that there is no memory, and holds blocks in which nothing is in use");
   }
 
@@ -283,7 +283,7 @@ class session {
       return;
     }
     its.live -= found->second.contents.size();
-    --its.pieces;
+    --its.chunks;
     gone_.push_back(address);
     live_.erase(found);
   }
@@ -301,7 +301,7 @@ class session {
        quarry_pool_size_of(pools_.at(whose).handle.get(), pointer_to(address), &size));
     expect(!is_ours || size == found->second.contents.size(), "size_of says another size");
   }
-  void note(std::uint32_t whose, std::uint64_t address) {
+  void label(std::uint32_t whose, std::uint64_t address) {
     auto const found = live_.find(address);
     bool const is_ours = found != live_.end() && found->second.whose == whose;
     std::string name;
@@ -309,11 +309,11 @@ class session {
     is(given == nullptr ? QUARRY_BAD_ARGUMENT
        : is_ours        ? QUARRY_OK
                         : QUARRY_NOT_IN_USE,
-       quarry_pool_note(pools_.at(whose).handle.get(), pointer_to(address), given));
+       quarry_pool_label(pools_.at(whose).handle.get(), pointer_to(address), given));
   }
-  using place = std::map<std::uint64_t, allocation>::iterator;
+  using location = std::map<std::uint64_t, allocation>::iterator;
   /// What `address` lies inside.
-  [[nodiscard]] place at(std::uint64_t address) {
+  [[nodiscard]] location at(std::uint64_t address) {
     auto const after = live_.upper_bound(address);
     if (after == live_.begin()) return live_.end();
     auto const found = std::prev(after);
@@ -327,14 +327,14 @@ class session {
     is(found != live_.end() ? QUARRY_OK : QUARRY_NOT_IN_USE,
        quarry_find(pointer_to(address), &record));
     if (found == live_.end()) return;
-    expect(number_of(record.begin) == found->first && record.size == found->second.contents.size(),
+    expect(number_of(record.base) == found->first && record.size == found->second.contents.size(),
            "another allocation was found");
     expect(record.allocator == pools_.at(found->second.whose).id &&
                record.resource == QUARRY_HOST && record.device == 0,
            "another pool was found");
   }
   /// Whether [address, address + size) lies in one allocation.
-  [[nodiscard]] bool has(place found, std::uint64_t address, std::uint64_t size) const {
+  [[nodiscard]] bool has(location found, std::uint64_t address, std::uint64_t size) const {
     return found != live_.end() && size <= found->second.contents.size() - (address - found->first);
   }
   void copy() {
@@ -398,9 +398,9 @@ class session {
         case 7:
           return quarry_pool_get_counts(its, nullptr);
         case 8:
-          return quarry_pool_note(nullptr, address, "name");
+          return quarry_pool_label(nullptr, address, "name");
         case 9:
-          return quarry_pool_note(its, address, nullptr);
+          return quarry_pool_label(its, address, nullptr);
         case 10:
           return quarry_pool_id(nullptr, &id);
         case 11:
@@ -463,11 +463,11 @@ class session {
     is(QUARRY_OK, quarry_pool_get_counts(its.handle.get(), &counts));
     expect(counts.live == its.live && counts.most_live == its.most_live,
            "the bytes that are live are counted wrongly");
-    expect(counts.pieces_live == its.pieces && counts.refused == its.refused,
+    expect(counts.chunks_live == its.chunks && counts.refused == its.refused,
            "allocations or refusals are counted wrongly");
-    expect(
-        counts.held <= its.most && counts.held <= counts.most_held && counts.most_held <= its.most,
-        "it holds more than it may, or than it says");
+    expect(counts.held <= its.maximum && counts.held <= counts.most_held &&
+               counts.most_held <= its.maximum,
+           "it holds more than it may, or than it says");
     expect(counts.live <= counts.held, "it holds less than is live");
     expect(counts.blocks_given <= counts.blocks_taken &&
                (counts.held == 0) == (counts.blocks_given == counts.blocks_taken),

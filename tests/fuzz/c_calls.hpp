@@ -25,7 +25,7 @@ namespace quarry::test {
     case 4:
       return quarry_pool_get_counts(handle, &counts);
     case 5:
-      return quarry_pool_note(handle, address, "name");
+      return quarry_pool_label(handle, address, "name");
     case 6:
       return quarry_pool_id(handle, &id);
     default:

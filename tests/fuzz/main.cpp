@@ -35,7 +35,7 @@ namespace {
 using input = std::vector<std::uint8_t>;
 
 constexpr std::size_t longest = 4096;
-constexpr std::size_t most_kept = 64;
+constexpr std::size_t max_kept = 64;
 constexpr int fatal[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
 char message[4200];  // ready beforehand: a signal handler cannot make one
@@ -126,8 +126,8 @@ class generator {
     for (std::size_t left = 1 + below(8); left != 0; --left) {
       std::size_t const from = below(what.size());
       std::size_t const count = std::min(what.size() - from, 1 + below(64));
-      auto const begin = what.begin() + static_cast<std::ptrdiff_t>(from);
-      auto const end = begin + static_cast<std::ptrdiff_t>(count);
+      auto const base = what.begin() + static_cast<std::ptrdiff_t>(from);
+      auto const end = base + static_cast<std::ptrdiff_t>(count);
       switch (below(7)) {
         case 0:
           what[from] = byte();
@@ -136,13 +136,13 @@ class generator {
           what[from] = static_cast<std::uint8_t>(what[from] ^ 1u << below(8));
           break;
         case 2:
-          std::generate(begin, end, [&] { return byte(); });
+          std::generate(base, end, [&] { return byte(); });
           break;
         case 3:
-          what.erase(begin, end);
+          what.erase(base, end);
           break;
         case 4: {  // the same once more
-          input const again(begin, end);
+          input const again(base, end);
           what.insert(end, again.begin(), again.end());
           break;
         }
@@ -155,7 +155,7 @@ class generator {
           break;
         }
         default:
-          what.insert(begin, count, byte());
+          what.insert(base, count, byte());
           break;
       }
       if (what.empty()) what.push_back(byte());
@@ -167,10 +167,10 @@ class generator {
   void keep(input const& one) {
     std::size_t const variety = std::set<std::uint8_t>(one.begin(), one.end()).size();
     if (one.size() < 64 && variety < 16) return;
-    if (kept_.size() < most_kept) {
+    if (kept_.size() < max_kept) {
       kept_.push_back(one);
     } else if (below(4) == 0) {
-      kept_[below(most_kept)] = one;
+      kept_[below(max_kept)] = one;
     }
   }
 

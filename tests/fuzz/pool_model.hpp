@@ -5,8 +5,8 @@
 
 #include "fuzz/byte_source.hpp"
 #include "quarry/host/errors.hpp"
-#include "quarry/host/heuristic.hpp"
-#include "quarry/host/resource.hpp"
+#include "quarry/host/pools/heuristic.hpp"
+#include "quarry/host/resources/resource.hpp"
 
 #include <functional>
 #include <iterator>
@@ -18,13 +18,13 @@
 
 namespace quarry::test {
 
-inline constexpr int most_steps = 1500;
+inline constexpr int max_steps = 1500;
 
 inline std::uint64_t number_of(void const* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);
 }
 inline void* pointer_to(std::uint64_t number) { return reinterpret_cast<void*>(number); }
-inline bytes rounded_up(bytes size, bytes alignment) {
+inline bytes granted_up(bytes size, bytes alignment) {
   return std::max(alignment, (size + alignment - 1) & ~(alignment - 1));
 }
 
@@ -51,11 +51,11 @@ struct block_log {
   failures fails;
   std::function<void(std::uint64_t, bytes)> on_give = [](std::uint64_t, bytes) {};
 
-  [[nodiscard]] bool has(std::uint64_t begin, bytes size) const {
-    auto const after = blocks.upper_bound(begin);
+  [[nodiscard]] bool has(std::uint64_t base, bytes size) const {
+    auto const after = blocks.upper_bound(base);
     if (after == blocks.begin()) return false;
     auto const& [start, what] = *std::prev(after);
-    return begin - start <= what.size && size <= what.size - (begin - start);
+    return base - start <= what.size && size <= what.size - (base - start);
   }
 };
 
@@ -100,36 +100,36 @@ struct model {
   bytes alignment = 16;
   std::map<std::uint64_t, one> live;
   std::vector<std::uint64_t> gone;  // was live once
-  bytes sum = 0, most = 0, rounded = 0;
+  bytes sum = 0, maximum = 0, granted = 0;
   std::uint64_t refused = 0, allocations = 0, deallocations = 0;
 
-  [[nodiscard]] bytes room(one const& what) const { return rounded_up(what.size, alignment); }
+  [[nodiscard]] bytes room(one const& what) const { return granted_up(what.size, alignment); }
 
-  void add(std::uint64_t begin, one what) {
-    expect(begin != 0 && begin % alignment == 0, "an allocation is not aligned");
-    auto const next = live.lower_bound(begin);
-    expect(next == live.end() || room(what) <= next->first - begin,
+  void add(std::uint64_t base, one what) {
+    expect(base != 0 && base % alignment == 0, "an allocation is not aligned");
+    auto const next = live.lower_bound(base);
+    expect(next == live.end() || room(what) <= next->first - base,
            "an allocation overlaps the next one");
-    expect(next == live.begin() || room(std::prev(next)->second) <= begin - std::prev(next)->first,
+    expect(next == live.begin() || room(std::prev(next)->second) <= base - std::prev(next)->first,
            "an allocation overlaps the one before");
     sum += what.size;
-    most = std::max(most, sum);
-    rounded += room(what);
+    maximum = std::max(maximum, sum);
+    granted += room(what);
     ++allocations;
-    live.emplace_hint(next, begin, std::move(what));
+    live.emplace_hint(next, base, std::move(what));
   }
   /// Whether a pool has to take `begin` back; counts either case.
-  bool remove(std::uint64_t begin) {
-    if (begin == 0) return true;
-    auto const found = live.find(begin);
+  bool remove(std::uint64_t base) {
+    if (base == 0) return true;
+    auto const found = live.find(base);
     if (found == live.end()) {
       ++refused;
       return false;
     }
     sum -= found->second.size;
-    rounded -= room(found->second);
+    granted -= room(found->second);
     ++deallocations;
-    gone.push_back(begin);
+    gone.push_back(base);
     live.erase(found);
     return true;
   }
@@ -149,24 +149,24 @@ struct model {
     if (kind == 1) return from.u64();
     if (kind == 2) return from.u16();
     if (live.empty()) return gone.empty() ? 0 : gone.back();
-    auto const& [begin, what] =
+    auto const& [base, what] =
         *std::next(live.begin(), static_cast<std::ptrdiff_t>(from.index(live.size())));
-    if (kind == 3) return begin + from.range(0, room(what) - 1);
-    if (kind == 4) return begin + (from.chance(128) ? what.size : room(what));
-    return begin;
+    if (kind == 3) return base + from.range(0, room(what) - 1);
+    if (kind == 4) return base + (from.chance(128) ? what.size : room(what));
+    return base;
   }
 };
 
 /// What all counts have in common.
 template <class Counts>
-void expect_counts(Counts const& counts, model const& users, bytes most) {
-  expect(counts.live == users.sum && counts.most_live == users.most,
+void expect_counts(Counts const& counts, model const& users, bytes maximum) {
+  expect(counts.live == users.sum && counts.most_live == users.maximum,
          "the bytes that are live are counted wrongly");
-  expect(counts.pieces_live == users.live.size(), "the pieces that are live are counted wrongly");
+  expect(counts.chunks_live == users.live.size(), "the pieces that are live are counted wrongly");
   expect(counts.refused == users.refused, "refused deallocations are counted wrongly");
-  expect(counts.held <= most && counts.most_held <= most && counts.held <= counts.most_held,
+  expect(counts.held <= maximum && counts.most_held <= maximum && counts.held <= counts.most_held,
          "it holds more than it may, or than it says");
-  expect(counts.held >= users.rounded, "it holds less than is in use");
+  expect(counts.held >= users.granted, "it holds less than is in use");
 }
 template <class Pool>
 void expect_sound(Pool const& pool) {
@@ -188,7 +188,7 @@ inline heuristic some_heuristic(byte_source& from) {
   heuristic result;
   result.when = static_cast<heuristic::trigger>(from.u8() % 3);
   result.size = static_cast<heuristic::target>(from.u8() % 2);
-  result.asked = static_cast<heuristic::moment>(from.u8() % 2);
+  result.requested = static_cast<heuristic::moment>(from.u8() % 2);
   result.rules = static_cast<heuristic_rules>(from.u8() % 3);
   result.parameter = static_cast<std::uint32_t>(
       result.when == heuristic::trigger::blocks ? from.range(0, 6) : from.range(0, 100));
@@ -197,8 +197,8 @@ inline heuristic some_heuristic(byte_source& from) {
 /// Of pool_options and stream_pool_options.
 template <class Options>
 bool is_valid(Options const& options) {
-  return is_alignment(options.alignment) && options.first_block <= most_bytes_at_once &&
-         options.next_block <= most_bytes_at_once && options.growth <= 1000;
+  return is_alignment(options.alignment) && options.first_block <= max_bytes_at_once &&
+         options.next_block <= max_bytes_at_once && options.growth <= 1000;
 }
 template <class Options>
 Options some_options(byte_source& from, bytes usual_block) {
@@ -207,7 +207,7 @@ Options some_options(byte_source& from, bytes usual_block) {
   options.first_block = from.wild_size(usual_block);
   options.next_block = from.wild_size(usual_block / 4);
   options.growth = from.chance(250) ? from.u8() : from.u32();
-  options.most = some_most(from, usual_block * 8);
+  options.maximum = some_most(from, usual_block * 8);
   return options;
 }
 

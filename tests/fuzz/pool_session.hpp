@@ -2,10 +2,10 @@
 #pragma once
 
 #include "fuzz/pool_model.hpp"
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/limited_resource.hpp"
-#include "quarry/host/pool.hpp"
-#include "quarry/host/simulated_resource.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
 
 #include <cstring>
 #include <type_traits>
@@ -31,7 +31,7 @@ class pool_session {
   }
 
   void run() {
-    for (int step = 0; step < most_steps && !from_.is_exhausted(); ++step) {
+    for (int step = 0; step < max_steps && !from_.is_exhausted(); ++step) {
       do_something();
       expect_cheaply();
       if (step % 8 == 7) expect_all();
@@ -70,7 +70,7 @@ class pool_session {
       case 27:
         return look(users_.some_address(from_));
       case 28:
-        return note(users_.some_address(from_));
+        return label(users_.some_address(from_));
       case 29:
         return set_limit(from_.wild_size(1 << 20));
       case 30:
@@ -82,11 +82,11 @@ class pool_session {
   }
 
   [[nodiscard]] bytes left() const {
-    bytes const most = options_.most - std::min(options_.most, log_->held);
-    return std::min(most & ~(options_.alignment - 1), limit_ - std::min(limit_, log_->held));
+    bytes const maximum = options_.maximum - std::min(options_.maximum, log_->held);
+    return std::min(maximum & ~(options_.alignment - 1), limit_ - std::min(limit_, log_->held));
   }
 
-  /// Takes no note of what it allocates if `is_named` is false.
+  /// Takes no label of what it allocates if `is_named` is false.
   bool allocate(bytes size, bool is_named) {
     model::one what{size, from_.u8()};
     if (is_named) what.name = "name " + std::to_string(what.fill);
@@ -115,22 +115,22 @@ class pool_session {
   /// It left what users have, and no memory there is would have done.
   void expect_failed(bytes size, pool_counts const& before) {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.pieces_live == before.pieces_live,
+    expect(after.live == before.live && after.chunks_live == before.chunks_live,
            "a failed allocation changed what is live");
     expect(after.most_live == before.most_live && after.allocations == before.allocations,
            "a failed allocation was counted");
-    if (log_->fails.happened || size > most_bytes_at_once) return;
-    bytes const rounded = rounded_up(size, options_.alignment);
-    expect(rounded > left(), "it says that there is no memory, and its resource has some");
-    if (rounded > options_.most) return;
+    if (log_->fails.happened || size > max_bytes_at_once) return;
+    bytes const granted = granted_up(size, options_.alignment);
+    expect(granted > left(), "it says that there is no memory, and its resource has some");
+    if (granted > options_.maximum) return;
     expect(!users_.live.empty() || after.held == 0,
            "it says that there is no memory, and holds blocks in which nothing is in use");
     // Segregated lists need not find what is less than a thirty-second larger.
     bool const is_best = std::is_same_v<Strategy, fitting<oldest_best_fit>> ||
                          std::is_same_v<Strategy, fitting<lowest_best_fit>>;
-    bytes const enough = is_best ? rounded : rounded + rounded / 32 + 1;
-    pool_.for_each([&](std::uint64_t, bytes piece, bool is_free) {
-      expect(!is_free || piece < enough,
+    bytes const enough = is_best ? granted : granted + granted / 32 + 1;
+    pool_.for_each([&](std::uint64_t, bytes chunk, bool is_free) {
+      expect(!is_free || chunk < enough,
              "it says that there is no memory, and a free piece would do");
     });
   }
@@ -153,8 +153,8 @@ class pool_session {
   void expect_contents(std::uint64_t address) const {
     auto const found = users_.live.find(address);
     if (!is_host || found == users_.live.end()) return;
-    auto const* const begin = static_cast<std::uint8_t const*>(pointer_to(address));
-    expect(std::all_of(begin, begin + found->second.size,
+    auto const* const base = static_cast<std::uint8_t const*>(pointer_to(address));
+    expect(std::all_of(base, base + found->second.size,
                        [&](std::uint8_t one) { return one == found->second.fill; }),
            "what was written has changed");
   }
@@ -173,7 +173,7 @@ class pool_session {
         log_->held >= wanted)
       return;
     bytes const missing = wanted - log_->held;
-    expect(missing > most_bytes_at_once || rounded_up(missing, options_.alignment) > left(),
+    expect(missing > max_bytes_at_once || granted_up(missing, options_.alignment) > left(),
            "coalescing did without what it could have had");
   }
 
@@ -192,21 +192,21 @@ class pool_session {
       expect(found.has_value() == (knows_ && there != users_.live.end()),
              "the registry knows what is not in use, or not what is");
       if (!found) return;
-      expect(number_of(found->begin) == there->first && found->size == there->second.size,
+      expect(number_of(found->base) == there->first && found->size == there->second.size,
              "the registry knows another allocation");
-      expect(found->allocator == pool_.id() && found->place == memory_place{},
+      expect(found->allocator == pool_.id() && found->location == memory_location{},
              "the registry knows another allocator");
-      auto const noted = registry::note_of(pointer_to(address));
-      expect(noted.has_value() == there->second.name.has_value() &&
-                 found->is_noted == noted.has_value(),
+      auto const labelled = registry::label_of(pointer_to(address));
+      expect(labelled.has_value() == there->second.name.has_value() &&
+                 found->is_labelled == labelled.has_value(),
              "a note was lost, or is there that was not made");
-      expect(!noted || noted->name == *there->second.name, "another's note");
+      expect(!labelled || labelled->name == *there->second.name, "another's note");
     }
   }
-  void note(std::uint64_t address) {
+  void label(std::uint64_t address) {
     std::string const name = "note " + std::to_string(from_.u8());
     auto const found = users_.live.find(address);
-    expect(pool_.note(pointer_to(address), name) == (knows_ && found != users_.live.end()),
+    expect(pool_.label(pointer_to(address), name) == (knows_ && found != users_.live.end()),
            "a note was taken of what is not in use, or none of what is");
     if (found != users_.live.end()) found->second.name = name;
   }
@@ -216,35 +216,35 @@ class pool_session {
 
   void expect_cheaply() const {
     auto const counts = pool_.counts();
-    expect_counts(counts, users_, options_.most);
+    expect_counts(counts, users_, options_.maximum);
     expect(counts.held == log_->held, "it holds what its resource did not give");
     expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations,
            "calls are counted wrongly");
     expect(counts.blocks_taken - counts.blocks_given == log_->blocks.size(),
            "blocks are counted wrongly");
-    expect(is_exact_ ? counts.rounded == users_.rounded : counts.rounded >= users_.rounded,
+    expect(is_exact_ ? counts.granted == users_.granted : counts.granted >= users_.granted,
            "what is in use is not what users have, rounded up");
-    expect(counts.rounded + counts.releasable <= counts.held,
+    expect(counts.granted + counts.releasable <= counts.held,
            "more is in use or free than is held");
   }
-  /// The pieces are the users' and tile the blocks.
+  /// The chunks are the users' and tile the blocks.
   void expect_all() {
     expect_sound(pool_);
     bytes sum = 0;
     std::size_t in_use = 0;
-    pool_.for_each([&](std::uint64_t begin, bytes size, bool is_free) {
-      expect(log_->has(begin, size), "a piece lies outside all blocks");
+    pool_.for_each([&](std::uint64_t base, bytes size, bool is_free) {
+      expect(log_->has(base, size), "a piece lies outside all blocks");
       sum += size;
       if (is_free) return;
       ++in_use;
-      auto const found = users_.live.find(begin);
+      auto const found = users_.live.find(base);
       expect(found != users_.live.end(), "a piece is in use that no user has");
       expect(is_exact_ ? size == users_.room(found->second) : size >= users_.room(found->second),
              "a piece is not as large as it must be");
     });
     expect(sum == log_->held && in_use == users_.live.size(),
            "the pieces are not all that there is");
-    for (auto const& [begin, what] : users_.live) expect_contents(begin);
+    for (auto const& [base, what] : users_.live) expect_contents(base);
     if constexpr (is_host) {
       if (knows_)
         expect(registry::live(pool_.id()).size() == users_.live.size(),
@@ -259,7 +259,7 @@ class pool_session {
   model users_;
   bytes limit_;
   bool knows_ = false;     // the registry
-  bool is_exact_ = false;  // pieces are no larger than what was asked for, rounded up
+  bool is_exact_ = false;  // chunks are no larger than what was asked for, rounded up
   pool_type pool_;
 };
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "fuzz/pool_model.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/simulated_pages.hpp"
-#include "quarry/host/stitched_pool.hpp"
 
 #include <set>
 #include <type_traits>
@@ -33,15 +33,15 @@ class logged_pages {
 
   [[nodiscard]] bytes page_bytes() const { return log_->pages.page_bytes(); }
   /// There is no memory at its addresses: the host cannot touch them.
-  [[nodiscard]] static memory_place place() { return {memory_kind::device}; }
+  [[nodiscard]] static memory_location location() { return {memory_kind::device}; }
   [[nodiscard]] std::uint64_t reserve(bytes size) {
     log_->fails.maybe_throw(size);
-    std::uint64_t const begin = log_->pages.reserve(size);
-    log_->ranges.emplace(begin, size);
-    return begin;
+    std::uint64_t const base = log_->pages.reserve(size);
+    log_->ranges.emplace(base, size);
+    return base;
   }
-  void give_up(std::uint64_t begin, bytes size) noexcept {
-    auto const found = log_->ranges.find(begin);
+  void give_up(std::uint64_t base, bytes size) noexcept {
+    auto const found = log_->ranges.find(base);
     expect(found != log_->ranges.end() && found->second == size,
            "addresses are given up that were not reserved");
     log_->ranges.erase(found);
@@ -72,7 +72,7 @@ class stitched_session {
   }
 
   void run() {
-    for (int step = 0; step < most_steps && !from_.is_exhausted(); ++step) {
+    for (int step = 0; step < max_steps && !from_.is_exhausted(); ++step) {
       do_something();
       expect_cheaply();
       if (step % 8 == 7) expect_all();
@@ -123,28 +123,28 @@ class stitched_session {
   }
   void expect_failed(bytes size, stitched_counts const& before) {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.pieces_live == before.pieces_live &&
+    expect(after.live == before.live && after.chunks_live == before.chunks_live &&
                after.most_live == before.most_live,
            "a failed allocation changed what is live");
     expect(after.held == before.held && after.growths == before.growths,
            "a failed allocation was counted");
-    if (!is_exact || log_->fails.happened || size > most_bytes_at_once) return;
+    if (!is_exact || log_->fails.happened || size > max_bytes_at_once) return;
     bytes const page = log_->pages.page_bytes();
-    bytes const needed = (rounded_up(size, options_.alignment) + page - 1) & ~(page - 1);
-    bytes const fresh = std::min(options_.most - std::min(options_.most, after.held),
+    bytes const needed = (granted_up(size, options_.alignment) + page - 1) & ~(page - 1);
+    bytes const fresh = std::min(options_.maximum - std::min(options_.maximum, after.held),
                                  limit_ - std::min(limit_, after.held));
     bytes const free = options_.is_registered ? 0 : after.held - pages_in_use() * page;
-    expect(needed > options_.most || needed > free + std::min(fresh, most_bytes_at_once * 2),
+    expect(needed > options_.maximum || needed > free + std::min(fresh, max_bytes_at_once * 2),
            "it says that there is no memory, and there are pages");
   }
-  /// Pages with a piece in use on them, or a part of one.
+  /// Pages with a chunk in use on them, or a part of one.
   [[nodiscard]] bytes pages_in_use() const {
     bytes const page = log_->pages.page_bytes();
     bytes sum = 0;
     std::uint64_t next = 0;  // the first that was not counted
-    for (auto const& [begin, what] : users_.live) {
-      std::uint64_t const first = std::max(begin / page, next);
-      next = (begin + users_.room(what) - 1) / page + 1;
+    for (auto const& [base, what] : users_.live) {
+      std::uint64_t const first = std::max(base / page, next);
+      next = (base + users_.room(what) - 1) / page + 1;
       sum += next - std::min(next, first);
     }
     return sum;
@@ -162,20 +162,20 @@ class stitched_session {
            "size_of knows what is not in use, or not what is");
     expect(!size || *size == found->second.size, "size_of says another size");
   }
-  void shrink(bytes most) {
+  void shrink(bytes maximum) {
     bytes const page = log_->pages.page_bytes();
     bytes const before = pool_.counts().held;
-    bytes const given = pool_.shrink(most);
-    expect(given <= most && given % page == 0 && before - given == pool_.counts().held,
+    bytes const given = pool_.shrink(maximum);
+    expect(given <= maximum && given % page == 0 && before - given == pool_.counts().held,
            "shrinking returned what it did not say, or too much");
     if (is_exact)
-      expect(given == std::min(most / page * page, before - pages_in_use() * page),
+      expect(given == std::min(maximum / page * page, before - pages_in_use() * page),
              "shrinking kept free pages");
   }
 
   void expect_cheaply() const {
     auto const counts = pool_.counts();
-    expect_counts(counts, users_, options_.most);
+    expect_counts(counts, users_, options_.maximum);
     expect(counts.held == log_->pages.held(), "it holds pages that are not there");
     expect(log_->pages.mistakes() == 0, "a page was mapped twice, or moved from where none is");
     expect(!options_.is_registered || counts.moved == 0, "a registered page was moved");
@@ -183,8 +183,8 @@ class stitched_session {
   void expect_all() const {
     expect_sound(pool_);
     bytes const page = log_->pages.page_bytes();
-    for (auto const& [begin, what] : users_.live) {
-      for (std::uint64_t at = begin / page; at <= (begin + users_.room(what) - 1) / page; ++at) {
+    for (auto const& [base, what] : users_.live) {
+      for (std::uint64_t at = base / page; at <= (base + users_.room(what) - 1) / page; ++at) {
         expect(log_->pages.is_mapped(at * page), "an allocation has no page behind it");
       }
     }
@@ -199,7 +199,7 @@ class stitched_session {
 
  public:
   /// Pages that there are: never many, since the model knows each.
-  void limit(bytes most) { log_->pages.limit(limit_ = most); }
+  void limit(bytes maximum) { log_->pages.limit(limit_ = maximum); }
 };
 
 template <class Strategy>
@@ -208,11 +208,11 @@ void run_stitched(byte_source& from) {
   auto const log = std::make_shared<page_log>(page);
   stitched_options options;
   options.alignment = some_alignment(from);
-  options.most = some_most(from, page * 64);
+  options.maximum = some_most(from, page * 64);
   options.range = from.chance(128) ? 0 : from.wild_size(page * 128);
   options.is_registered = from.chance(64);
   bool const is_possible = is_alignment(options.alignment) && options.alignment <= page &&
-                           options.range <= most_bytes_at_once;
+                           options.range <= max_bytes_at_once;
   try {
     stitched_session<Strategy> session{from, log, options};
     expect(is_possible, "options were taken that cannot be");

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "fuzz/pool_model.hpp"
-#include "host/simulated_streams.hpp"
-#include "quarry/host/simulated_resource.hpp"
-#include "quarry/host/stream_pool.hpp"
+#include "host/pools/simulated_streams.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
 
 namespace quarry::test {
 
@@ -20,12 +20,12 @@ class stream_session {
         options_{options},
         pool_{logged<simulated_resource>{simulated_resource{limit_}, log_}, order, options} {
     users_.alignment = options_.alignment;
-    log_->on_give = [this](std::uint64_t begin, bytes size) { expect_done(begin, size); };
+    log_->on_give = [this](std::uint64_t base, bytes size) { expect_done(base, size); };
     order_.world().done_percent = from_.u8() % 101;
   }
 
   void run() {
-    for (int step = 0; step < most_steps && !from_.is_exhausted(); ++step) {
+    for (int step = 0; step < max_steps && !from_.is_exhausted(); ++step) {
       do_something();
       expect_cheaply();
       if (step % 8 == 7) expect_sound(pool_);
@@ -113,30 +113,30 @@ class stream_session {
       expect(is_memory || failed, "a failure that nobody caused");
       return expect_failed(size, before, failed);
     }
-    auto const begin = number_of(result);
-    bytes const room = rounded_up(size, options_.alignment);
-    expect(log_->has(begin, room), "an allocation lies outside all blocks");
-    for (auto at = last_.lower_bound(begin); at != last_.end() && at->first < begin + room; ++at) {
+    auto const base = number_of(result);
+    bytes const room = granted_up(size, options_.alignment);
+    expect(log_->has(base, room), "an allocation lies outside all blocks");
+    for (auto at = last_.lower_bound(base); at != last_.end() && at->first < base + room; ++at) {
       expect(order_.world().is_before(at->second.stream, at->second.time, on),
              "a stream got memory that another may still use");
     }
     model::one what{size};
     what.on = on;
-    users_.add(begin, std::move(what));
+    users_.add(base, std::move(what));
   }
   void expect_failed(bytes size, stream_pool_counts const& before, bool failed) const {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.pieces_live == before.pieces_live &&
+    expect(after.live == before.live && after.chunks_live == before.chunks_live &&
                after.most_live == before.most_live,
            "a failed allocation changed what is live");
     expect(after.allocations == before.allocations, "a failed allocation was counted");
-    if (failed || size > most_bytes_at_once) return;
-    bytes const rounded = rounded_up(size, options_.alignment);
-    bytes const most =
-        (options_.most - std::min(options_.most, after.held)) & ~(options_.alignment - 1);
-    expect(rounded > std::min(most, limit_ - std::min(limit_, after.held)),
+    if (failed || size > max_bytes_at_once) return;
+    bytes const granted = granted_up(size, options_.alignment);
+    bytes const maximum =
+        (options_.maximum - std::min(options_.maximum, after.held)) & ~(options_.alignment - 1);
+    expect(granted > std::min(maximum, limit_ - std::min(limit_, after.held)),
            "it says that there is no memory, and its resource has some");
-    expect(rounded > options_.most || !users_.live.empty() || after.held == 0,
+    expect(granted > options_.maximum || !users_.live.empty() || after.held == 0,
            "it says that there is no memory, and holds blocks in which nothing is in use");
   }
 
@@ -172,13 +172,13 @@ class stream_session {
       order_.wait(heir, done);
       order_.drop(done);
     }
-    for (auto& [begin, what] : users_.live) what.on = what.on == gone ? heir : what.on;
+    for (auto& [base, what] : users_.live) what.on = what.on == gone ? heir : what.on;
     order_.world().destroy(gone);
     order_.world().create(gone);
   }
-  void expect_done(std::uint64_t begin, bytes size) {
-    auto const first = last_.lower_bound(begin);
-    auto const end = last_.lower_bound(begin + size);
+  void expect_done(std::uint64_t base, bytes size) {
+    auto const first = last_.lower_bound(base);
+    auto const end = last_.lower_bound(base + size);
     for (auto at = first; at != end; ++at) {
       expect(order_.world().everywhere[at->second.stream] >= at->second.time,
              "a block went back that a stream may still use");
@@ -205,7 +205,7 @@ class stream_session {
   }
   void expect_cheaply() const {
     auto const counts = pool_.counts();
-    expect_counts(counts, users_, options_.most);
+    expect_counts(counts, users_, options_.maximum);
     expect(counts.held == log_->held, "it holds what its resource did not give");
     expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations,
            "calls are counted wrongly");

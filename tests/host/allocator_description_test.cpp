@@ -49,9 +49,9 @@ TEST_F(AllocatorDescription, MakesResources) {
     auto* const a = static_cast<char*>(from.allocate(100));
     a[99] = 1;
     EXPECT_EQ(allocators::owner_of(a).name(), description);
-    EXPECT_EQ(from.place().kind, description[0] == 'f' && description[2] == 'l'
-                                     ? memory_kind::file
-                                     : memory_kind::host);
+    EXPECT_EQ(from.location().kind, description[0] == 'f' && description[2] == 'l'
+                                        ? memory_kind::file
+                                        : memory_kind::host);
     operations::deallocate(a);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/allocators.hpp"
 
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/limited_resource.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
 
 #include <gtest/gtest.h>
 
@@ -231,7 +231,7 @@ TEST_F(Allocators, RefuseToFreeWhatIsNotTheirsAndSayWhatItIs) {
   EXPECT_SAYS((void)allocators::owner_of(&mine), "is in no allocation");
   EXPECT_SAYS((void)allocators::owner_of(nullptr), "nullptr has no allocator");
   EXPECT_EQ(fields.counts().allocations, 1u);
-  EXPECT_EQ(own.counts().pieces_live, 1u);
+  EXPECT_EQ(own.counts().chunks_live, 1u);
 }
 
 TEST_F(Allocators, AreCalledByTheirOwnNamesInErrors) {

@@ -2,14 +2,14 @@
 #include "quarry/host/any_allocator.hpp"
 
 #include "quarry/host/allocators.hpp"
-#include "quarry/host/any_resource.hpp"
-#include "quarry/host/fixed_size_resource.hpp"
 #include "quarry/host/host_pages.hpp"
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/limited_resource.hpp"
-#include "quarry/host/mixed_pool.hpp"
-#include "quarry/host/monotonic_resource.hpp"
-#include "quarry/host/stitched_pool.hpp"
+#include "quarry/host/pools/mixed_pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
+#include "quarry/host/resources/any_resource.hpp"
+#include "quarry/host/resources/fixed_size_resource.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/host/resources/monotonic_resource.hpp"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(AnyAllocator, DoesWhatItsPoolDoes) {
   EXPECT_EQ(from.name(), "any");
   EXPECT_NE(from.id(), other.handle.id());
   EXPECT_EQ(registry::name_of(from.id()), "any");
-  EXPECT_EQ(from.place(), memory_place{});
+  EXPECT_EQ(from.location(), memory_location{});
 
   void* const a = from.allocate(1000);
   void* const b = from.allocate(100, 4096);
@@ -91,11 +91,11 @@ TEST(AnyAllocator, NamesAllocationsForReports) {
   for (any_allocator from : {one.handle, other.handle}) {
     void* const a = from.allocate(100, "density");
     void* const b = from.allocate(100);
-    EXPECT_EQ(registry::note_of(a)->name, "density");
-    EXPECT_NE(std::string{registry::note_of(a)->where.file_name()}.find("any_allocator_test"),
+    EXPECT_EQ(registry::label_of(a)->name, "density");
+    EXPECT_NE(std::string{registry::label_of(a)->where.file_name()}.find("any_allocator_test"),
               std::string::npos);
     EXPECT_TRUE(from.label(b, "energy"));
-    EXPECT_EQ(registry::note_of(b)->name, "energy");
+    EXPECT_EQ(registry::label_of(b)->name, "energy");
     EXPECT_FALSE(from.label(static_cast<char*>(b) + 16, "none"));
   }
 }
@@ -173,7 +173,7 @@ TEST(AnyAllocator, WhoseAllocatorWasDestroyedRefusesEverything) {
   EXPECT_THROW((void)from.label(a, "x"), bad_argument);
   EXPECT_THROW((void)from.size_of(a), bad_argument);
   EXPECT_THROW((void)from.counts(), bad_argument);
-  EXPECT_THROW((void)from.place(), bad_argument);
+  EXPECT_THROW((void)from.location(), bad_argument);
   EXPECT_THROW((void)from.id(), bad_argument);
   EXPECT_THROW((void)from.name(), bad_argument);
   EXPECT_THROW(from.release(), bad_argument);
@@ -219,7 +219,7 @@ struct ruled {
             {.first_block = 64_KiB, .next_block = 64_KiB, .coalesce = heuristic::by_rule(rule)})} {}
   std::function<void()> work = [] {};
   std::atomic<int> times{0};
-  struct asked {
+  struct requested {
     ruled* of;
     bytes operator()(pool_state const&) {
       ++of->times;
@@ -356,20 +356,20 @@ TEST(AnyAllocator, IsNotDestroyedByARule) {
 /// A resource in the order of a stream: counts what nobody waited for.
 struct ordered_resource {
   struct state {
-    int unsettled = 0, settled = 0, freed = 0;
+    int unsynchronized = 0, synchronized = 0, freed = 0;
     bool fails = false;
   };
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    ++all->unsettled;
+    ++all->unsynchronized;
     return from.allocate(size, alignment);
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     ++all->freed;
     from.deallocate(pointer, size, alignment);
   }
-  void settle() const {
+  void synchronize() const {
     if (all->fails) throw resource_failed{"ordered_resource", "its stream failed"};
-    all->settled += std::exchange(all->unsettled, 0);
+    all->synchronized += std::exchange(all->unsynchronized, 0);
   }
   state* all;
   host_resource from{};
@@ -383,10 +383,10 @@ TEST(AnyAllocator, GivesMemoryOfAStreamsOrderWhenAnyoneMayUseIt) {
   scoped_allocator const high{allocators::make_pool("high", low.handle)};
   for (any_allocator from : {low.handle, other.handle, high.handle}) {
     void* const a = from.allocate(100);
-    EXPECT_EQ(all.unsettled, 0);
+    EXPECT_EQ(all.unsynchronized, 0);
     EXPECT_TRUE(from.deallocate(a));
   }
-  EXPECT_EQ(all.settled, 3) << "the pool's block, too";
+  EXPECT_EQ(all.synchronized, 3) << "the pool's block, too";
   all.fails = true;
   for (any_allocator from : {low.handle, other.handle}) {
     int const before = all.freed;

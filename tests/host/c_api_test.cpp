@@ -35,7 +35,7 @@ TEST_F(CApi, GivesMemoryAndTakesItBack) {
   quarry_pool_counts counts;
   EXPECT_EQ(quarry_pool_get_counts(pool, &counts), QUARRY_OK);
   EXPECT_EQ(counts.live, 100u);
-  EXPECT_EQ(counts.pieces_live, 1u);
+  EXPECT_EQ(counts.chunks_live, 1u);
   EXPECT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_OK);
   EXPECT_EQ(quarry_pool_deallocate(pool, nullptr), QUARRY_OK);
   EXPECT_EQ(quarry_pool_release(pool), QUARRY_OK);
@@ -77,18 +77,18 @@ TEST(CApiCreation, RefusesWhatIsNoResourceOrNoOption) {
   options.alignment = 24;
   EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options, &pool), QUARRY_BAD_ARGUMENT);
   options = quarry_pool_default_options();
-  options.directory = "/nonexistent";
+  options.page_map = "/nonexistent";
   EXPECT_EQ(quarry_pool_create(QUARRY_FILE, &options, &pool), QUARRY_RESOURCE_FAILED);
   EXPECT_EQ(pool, nullptr);
   quarry_pool_destroy(nullptr);
 }
 
 TEST(CApiCreation, ServesFilesAndKeepsToItsLimit) {
-  auto const directory = std::filesystem::temp_directory_path().string();
+  auto const page_map = std::filesystem::temp_directory_path().string();
   auto options = quarry_pool_default_options();
-  options.directory = directory.c_str();
+  options.page_map = page_map.c_str();
   options.first_block = 65536;
-  options.most = 100'000;
+  options.maximum = 100'000;
   quarry_pool* pool = nullptr;
   ASSERT_EQ(quarry_pool_create(QUARRY_FILE, &options, &pool), QUARRY_OK) << quarry_last_error();
   void* memory = nullptr;
@@ -146,10 +146,10 @@ TEST_F(CApi, FindsNamesCopiesAndFills) {
   EXPECT_EQ(quarry_find(static_cast<char*>(one) + 99, &record), QUARRY_OK);
   EXPECT_EQ(quarry_pool_id(named, &id), QUARRY_OK);
   EXPECT_EQ(record.allocator, id);
-  EXPECT_EQ(record.begin, one);
+  EXPECT_EQ(record.base, one);
   EXPECT_EQ(record.size, 100u);
   EXPECT_EQ(record.resource, uint32_t{QUARRY_HOST});
-  EXPECT_EQ(quarry_pool_note(named, one, "density"), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_label(named, one, "density"), QUARRY_OK);
   std::string const path = testing::TempDir() + "quarry-report-" + std::to_string(getpid());
   EXPECT_EQ(quarry_report(path.c_str()), QUARRY_OK);
   std::ifstream in{path};
@@ -261,8 +261,8 @@ TEST_F(CApi, RefusesWhatCannotBeFoundOrCopied) {
   EXPECT_EQ(quarry_copy(one, &local, 4), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_fill(one, 0, 101), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_fill(one, 256, 1), QUARRY_BAD_ARGUMENT);
-  EXPECT_EQ(quarry_pool_note(pool, &local, "local"), QUARRY_NOT_IN_USE);
-  EXPECT_EQ(quarry_pool_note(pool, one, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_label(pool, &local, "local"), QUARRY_NOT_IN_USE);
+  EXPECT_EQ(quarry_pool_label(pool, one, nullptr), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_pool_id(pool, nullptr), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_report("/nowhere/at/all"), QUARRY_RESOURCE_FAILED);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/cuda_streams.hpp"
-#include "quarry/host/host_resource.hpp"
 #include "quarry/host/operations.hpp"
-#include "quarry/host/pool.hpp"
-#include "quarry/host/stream_pool.hpp"
+#include "quarry/host/pools/cuda_streams.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
 
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ struct range_advice {
 
 TEST_F(CudaOperations, AdviceStandsUntilItIsTakenBack) {
   void* const one = managed->allocate(8_MiB);
-  memory_place const gpu{memory_kind::device, 0};
+  memory_location const gpu{memory_kind::device, 0};
   range_advice const before{one, 8_MiB};
   EXPECT_EQ(before.is_read_mostly, 0);
   EXPECT_EQ(before.preferred, cudaInvalidDeviceId);
@@ -123,7 +123,7 @@ TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheSourceUntilItIsCopied) {
   constexpr bytes size = 128_MiB;
   {
     stream_pool<device_resource, cuda_streams> from{
-        device_resource{}, cuda_streams{}, {.first_block = 4 * size, .most = 4 * size}};
+        device_resource{}, cuda_streams{}, {.first_block = 4 * size, .maximum = 4 * size}};
     void* const filler = from.allocate(size, first);
     void* const small = from.allocate(size, first);
     for (int i = 0; i < 50; ++i) operations::fill(filler, 1, size, first);  // keeps the stream busy

@@ -2,7 +2,7 @@
 #include "quarry/host/cuda_pages.hpp"
 
 #include "conformance/resource_conformance.hpp"
-#include "quarry/host/stitched_pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
 
 #ifdef __CUDACC__
 #include <cuda_runtime_api.h>
@@ -55,20 +55,20 @@ TEST(CudaPages, KeepWhatIsInThemWhenTheyMove) {
   auto pages = make_pages();
   ASSERT_NE(pages, nullptr);
   bytes const page = pages->page_bytes();
-  auto const begin = pages->reserve(8 * page);
-  pages->map(begin, 2 * page);
-  ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(begin), 0x5a, page), cudaSuccess);
-  ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(begin + page), 0x3c, page), cudaSuccess);
-  pages->move(begin, begin + 4 * page, 2 * page);
+  auto const base = pages->reserve(8 * page);
+  pages->map(base, 2 * page);
+  ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(base), 0x5a, page), cudaSuccess);
+  ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(base + page), 0x3c, page), cudaSuccess);
+  pages->move(base, base + 4 * page, 2 * page);
   std::vector<unsigned char> back(2 * page);
-  ASSERT_EQ(cudaMemcpy(back.data(), reinterpret_cast<void*>(begin + 4 * page), 2 * page,
+  ASSERT_EQ(cudaMemcpy(back.data(), reinterpret_cast<void*>(base + 4 * page), 2 * page,
                        cudaMemcpyDeviceToHost),
             cudaSuccess);
   for (bytes i = 0; i < 2 * page; ++i) ASSERT_EQ(back[i], i < page ? 0x5a : 0x3c);
-  pages->map(begin, page);
-  pages->unmap(begin, page);
-  pages->unmap(begin + 4 * page, 2 * page);
-  pages->give_up(begin, 8 * page);
+  pages->map(base, page);
+  pages->unmap(base, page);
+  pages->unmap(base + 4 * page, 2 * page);
+  pages->give_up(base, 8 * page);
 }
 
 TEST(CudaPages, LeaveWhatIsInUseAloneWhenAPoolGrows) {

@@ -19,7 +19,7 @@ TEST(Errors, SayWhoWhatAndWhy) {
   out_of_memory const none{"pool", 7, "it is full"};
   EXPECT_STREQ(none.what(), "pool: no memory for 7 bytes: it is full");
   EXPECT_EQ(none.message(), none.what());
-  EXPECT_EQ(none.asked(), 7u);
+  EXPECT_EQ(none.requested(), 7u);
   EXPECT_EQ(none.resource(), "pool");
   EXPECT_STREQ((resource_failed{"open", "no such file"}.what()), "open: no such file");
 }

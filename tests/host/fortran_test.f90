@@ -78,7 +78,7 @@ contains
     call fields%allocate(array, [10_int64, 20_int64])
     array = 1.5_real64
     call found%counts(all)
-    call check(all%live == 1600 .and. all%pieces_live == 1 .and. all%held == 1048576, 'an allocator counts')
+    call check(all%live == 1600 .and. all%chunks_live == 1 .and. all%held == 1048576, 'an allocator counts')
     call found%size_of(c_loc(array), size)
     call check(size == 1600, 'an allocator knows sizes')
     call found%note(c_loc(array), 'density')
@@ -220,7 +220,7 @@ contains
 
     call pool%release()
     call pool%counts(counts)
-    call check(counts%live == 0 .and. counts%pieces_live == 0 .and. counts%held == 0, what // ': nothing is left')
+    call check(counts%live == 0 .and. counts%chunks_live == 0 .and. counts%held == 0, what // ': nothing is left')
   end subroutine
 
   subroutine default_options_are_those_of_the_library()
@@ -295,7 +295,7 @@ contains
     call check(all([shape(a3), shape(b3), shape(c3), shape(d3)] == [2, 3, 5, 2, 3, 5, 2, 3, 5, 2, 3, 5]), 'extents of rank 3')
     call check(all([lbound(a1), lbound(b2), lbound(c3), lbound(d3)] == 1), 'lower bounds')
     call pool%counts(counts)
-    call check(counts%live == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%pieces_live == 12, 'counts of twelve arrays')
+    call check(counts%live == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%chunks_live == 12, 'counts of twelve arrays')
     ! All are set before one is looked at: they must not overlap.
     a1 = 1
     b1 = 2
@@ -350,7 +350,7 @@ contains
     plane = 1
     call check(sum(box) == 0, 'an empty sum')
     call pool%counts(counts)
-    call check(counts%pieces_live == 0, 'empty arrays take nothing')
+    call check(counts%chunks_live == 0, 'empty arrays take nothing')
     call pool%deallocate(line, status)
     call check(status == quarry_ok .and. .not. associated(line), 'an empty line goes back')
     call pool%deallocate(line, status)

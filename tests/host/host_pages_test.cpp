@@ -11,20 +11,19 @@ unsigned char* at(std::uint64_t address) { return reinterpret_cast<unsigned char
 
 TEST(HostPages, CanBeWrittenWhereTheyMovedAndNotWhereTheyWere) {
   host_pages pages{page};
-  auto const begin = pages.reserve(16 * page);
-  EXPECT_EQ(begin % page, 0u);
-  pages.map(begin, 2 * page);
-  pages.map(begin + 2 * page, page);
-  for (bytes i = 0; i < 3 * page; ++i) at(begin)[i] = static_cast<unsigned char>(i / 977);
-  pages.move(begin, begin + 8 * page, 3 * page);
-  for (bytes i = 0; i < 3 * page; ++i)
-    at(begin + 8 * page)[i] = static_cast<unsigned char>(i / 977);
-  EXPECT_EQ(at(begin + 8 * page)[3 * page - 1], static_cast<unsigned char>((3 * page - 1) / 977));
-  EXPECT_DEATH(at(begin)[0] = 1, "");
-  pages.map(begin, page);
-  EXPECT_EQ(at(begin)[5], 0u) << "the old address has a fresh page";
-  pages.unmap(begin, page);
-  pages.give_up(begin, 16 * page);
+  auto const base = pages.reserve(16 * page);
+  EXPECT_EQ(base % page, 0u);
+  pages.map(base, 2 * page);
+  pages.map(base + 2 * page, page);
+  for (bytes i = 0; i < 3 * page; ++i) at(base)[i] = static_cast<unsigned char>(i / 977);
+  pages.move(base, base + 8 * page, 3 * page);
+  for (bytes i = 0; i < 3 * page; ++i) at(base + 8 * page)[i] = static_cast<unsigned char>(i / 977);
+  EXPECT_EQ(at(base + 8 * page)[3 * page - 1], static_cast<unsigned char>((3 * page - 1) / 977));
+  EXPECT_DEATH(at(base)[0] = 1, "");
+  pages.map(base, page);
+  EXPECT_EQ(at(base)[5], 0u) << "the old address has a fresh page";
+  pages.unmap(base, page);
+  pages.give_up(base, 16 * page);
 }
 
 TEST(HostPages, RefuseAPageThatIsNone) {

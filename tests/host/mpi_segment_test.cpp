@@ -2,7 +2,7 @@
 // Every rank runs all of these.
 #include "quarry/host/mpi_segment.hpp"
 
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
 
 #include <gtest/gtest.h>
 

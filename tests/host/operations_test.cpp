@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/operations.hpp"
 
-#include "quarry/host/file_resource.hpp"
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/limited_resource.hpp"
-#include "quarry/host/numa_resource.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/file_resource.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/host/resources/numa_resource.hpp"
 
 #include <gtest/gtest.h>
 
@@ -99,7 +99,7 @@ TEST_F(Operations, ReallocateKeepsWhatWasThere) {
   EXPECT_EQ(host.size_of(one), 3u);
   EXPECT_EQ(one[2], 5);
   EXPECT_THROW((void)operations::reallocate(host, one + 16, 3), bad_argument);
-  EXPECT_EQ(host.counts().pieces_live, 1u);
+  EXPECT_EQ(host.counts().chunks_live, 1u);
 }
 
 TEST_F(Operations, ThatFindNoMemoryLeaveAllAsItWas) {
@@ -119,7 +119,7 @@ TEST_F(Operations, MoveFromOnePoolToAnother) {
   auto* const one = static_cast<unsigned char*>(host.allocate(100));
   std::memset(one, 5, 100);
   auto* const moved = static_cast<unsigned char*>(operations::move(host, one, file));
-  EXPECT_EQ(registry::find(moved)->place.kind, memory_kind::file);
+  EXPECT_EQ(registry::find(moved)->location.kind, memory_kind::file);
   EXPECT_EQ(moved[99], 5);
   EXPECT_FALSE(host.size_of(one));
   EXPECT_THROW((void)operations::move(host, one, file), bad_argument);
@@ -140,9 +140,9 @@ std::string flags_of(void const* address) {
   auto const wanted = reinterpret_cast<std::uint64_t>(address);
   bool is_it = false;
   for (std::string line; std::getline(maps, line);) {
-    unsigned long long begin = 0, end = 0;
-    if (std::sscanf(line.c_str(), "%llx-%llx ", &begin, &end) == 2)
-      is_it = wanted >= begin && wanted < end;
+    unsigned long long base = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &base, &end) == 2)
+      is_it = wanted >= base && wanted < end;
     if (is_it && line.starts_with("VmFlags:")) return line;
   }
   return {};

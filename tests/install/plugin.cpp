@@ -66,7 +66,7 @@ char const* use(void* handle) {
   auto* const from = static_cast<quarry_pool*>(handle);
   void* given = nullptr;
   bool const is_served = quarry_pool_allocate(from, 100, &given) == QUARRY_OK &&
-                         quarry_pool_note(from, given, "named") == QUARRY_OK &&
+                         quarry_pool_label(from, given, "named") == QUARRY_OK &&
                          quarry_pool_deallocate(from, given) == QUARRY_OK;
   return is_served ? nullptr : quarry_last_error();
 }

@@ -38,9 +38,9 @@ class watched_tree {
     auto const found = tree_.claim_first();
     if (found != bit_tree::none) took(found, 1);
   }
-  void claim_front(std::uint32_t most) {
-    auto const found = tree_.claim_front(most);
-    if (found.count > most) problem_ = "claim_front took more than it was asked for";
+  void claim_front(std::uint32_t maximum) {
+    auto const found = tree_.claim_front(maximum);
+    if (found.count > maximum) problem_ = "claim_front took more than it was asked for";
     took(found.first, found.count);
   }
   void claim_back(std::uint32_t count) {
@@ -94,11 +94,11 @@ void expect_all_interleavings_hold(std::uint32_t size, std::initializer_list<std
                                    std::uint32_t preemptions) {
   auto const result = explore(
       [&] {
-        auto const watched = std::make_shared<watched_tree>(size, numbers);
+        auto const single_writer = std::make_shared<watched_tree>(size, numbers);
         scenario run;
         for (operation const one : operations)
-          run.lanes.emplace_back([watched, one] { one(*watched); });
-        run.check = [watched] { return watched->check(); };
+          run.lanes.emplace_back([single_writer, one] { one(*single_writer); });
+        run.check = [single_writer] { return single_writer->check(); };
         return run;
       },
       {.preemptions = preemptions});

@@ -71,20 +71,20 @@ void expect_freed_once(free_lists const& lanes, std::uint32_t segments, std::uin
   for (std::uint32_t const width : {8u, 4u, 2u}) {
     expect_all_hold(
         [&] {
-          auto const watched = std::make_shared<watched_segments>(segments, width);
+          auto const single_writer = std::make_shared<watched_segments>(segments, width);
           scenario run;
           for (auto const& frees : lanes) {
-            run.lanes.emplace_back([watched, &frees] {
-              for (std::uint32_t const index : frees) watched->free(index);
+            run.lanes.emplace_back([single_writer, &frees] {
+              for (std::uint32_t const index : frees) single_writer->free(index);
             });
           }
-          run.check = [watched, refused]() -> std::string {
-            if (!watched->problem.empty()) return watched->problem;
-            if (watched->frees != 1)
-              return "the superblock was freed " + std::to_string(watched->frees) + " times";
-            return watched->refused == refused
+          run.check = [single_writer, refused]() -> std::string {
+            if (!single_writer->problem.empty()) return single_writer->problem;
+            if (single_writer->frees != 1)
+              return "the superblock was freed " + std::to_string(single_writer->frees) + " times";
+            return single_writer->refused == refused
                        ? ""
-                       : std::to_string(watched->refused) + " frees were refused";
+                       : std::to_string(single_writer->refused) + " frees were refused";
           };
           return run;
         },
@@ -119,7 +119,7 @@ class watched_ring {
     void free(void* pointer) const { of->give_back(pointer); }
   };
 
-  std::uint32_t most = 100;  // mallocs that succeed
+  std::uint32_t maximum = 100;  // mallocs that succeed
 
   /// One call of this lane; true if it got a part.
   void call(std::uint32_t lane, bytes size) {
@@ -151,10 +151,10 @@ class watched_ring {
   }
   void leave() { reserved_coalescing::leave(upstream{this}, ring_); }
 
-  [[nodiscard]] std::string check(std::uint32_t least_done) const {
+  [[nodiscard]] std::string check(std::uint32_t min_done) const {
     if (!problem_.empty()) return problem_;
     if (live_ != 0) return std::to_string(live_) + " superblocks were not returned";
-    return done_ >= least_done ? "" : "only " + std::to_string(done_) + " calls got a part";
+    return done_ >= min_done ? "" : "only " + std::to_string(done_) + " calls got a part";
   }
 
  private:
@@ -170,8 +170,8 @@ class watched_ring {
   void* take(bytes size) {
     simt::interleave();
     if (size > sizeof(place::memory)) problem_ = "a superblock is too large";
-    if (most == 0) return nullptr;
-    --most;
+    if (maximum == 0) return nullptr;
+    --maximum;
     for (auto& one : places_) {
       if (one.is_taken) continue;
       one.is_taken = true;
@@ -209,19 +209,19 @@ using operation = std::function<void(watched_ring&, std::uint32_t)>;
 
 struct ring_case {
   std::uint32_t preemptions = 3;
-  std::uint32_t least_done = 0;
-  std::uint32_t most = 100;
+  std::uint32_t min_done = 0;
+  std::uint32_t maximum = 100;
 };
 
 void expect_ring_holds(ring_case const& how, std::vector<operation> const& lanes) {
   expect_all_hold(
       [&] {
-        auto const watched = std::make_shared<watched_ring>();
-        watched->most = how.most;
+        auto const single_writer = std::make_shared<watched_ring>();
+        single_writer->maximum = how.maximum;
         scenario run;
         for (std::uint32_t i = 0; i < lanes.size(); ++i)
-          run.lanes.emplace_back([watched, &lanes, i] { lanes[i](*watched, i); });
-        run.check = [watched, how] { return watched->check(how.least_done); };
+          run.lanes.emplace_back([single_writer, &lanes, i] { lanes[i](*single_writer, i); });
+        run.check = [single_writer, how] { return single_writer->check(how.min_done); };
         return run;
       },
       {.preemptions = how.preemptions, .in_one_warp = true});
@@ -247,24 +247,23 @@ operation calls_and_frees(std::uint32_t count) {
 
 TEST(ReservedCoalescingModel, AllPartsOfACallAreTakenOrGivenUp) {
   QUARRY_TEST_USES_FIBERS();
-  expect_ring_holds({.preemptions = 100, .least_done = 1},
-                    {calls(1, 8, false), calls(1, 8, false)});
-  expect_ring_holds({.preemptions = 4, .least_done = 2}, {calls(2, 8, false), calls(2, 8, false)});
-  expect_ring_holds({.preemptions = 3, .least_done = 1},
+  expect_ring_holds({.preemptions = 100, .min_done = 1}, {calls(1, 8, false), calls(1, 8, false)});
+  expect_ring_holds({.preemptions = 4, .min_done = 2}, {calls(2, 8, false), calls(2, 8, false)});
+  expect_ring_holds({.preemptions = 3, .min_done = 1},
                     {calls(1, 8, false), calls(1, 8, false), calls(1, 8, false)});
 }
 
 TEST(ReservedCoalescingModel, WhoLeavesGivesUpWhatIsOrWillBeReserved) {
   QUARRY_TEST_USES_FIBERS();
-  expect_ring_holds({.preemptions = 5, .least_done = 1}, {calls(1), calls(0)});
-  expect_ring_holds({.preemptions = 4, .least_done = 2}, {calls(2), calls(1)});
-  expect_ring_holds({.preemptions = 3, .least_done = 1}, {calls(1), calls(0), calls(1)});
+  expect_ring_holds({.preemptions = 5, .min_done = 1}, {calls(1), calls(0)});
+  expect_ring_holds({.preemptions = 4, .min_done = 2}, {calls(2), calls(1)});
+  expect_ring_holds({.preemptions = 3, .min_done = 1}, {calls(1), calls(0), calls(1)});
 }
 
 TEST(ReservedCoalescingModel, AnotherSizeGivesThePartUp) {
   QUARRY_TEST_USES_FIBERS();
-  expect_ring_holds({.preemptions = 5, .least_done = 1}, {calls(1, 8, false), calls(1, 16, false)});
-  expect_ring_holds({.preemptions = 3, .least_done = 1},
+  expect_ring_holds({.preemptions = 5, .min_done = 1}, {calls(1, 8, false), calls(1, 16, false)});
+  expect_ring_holds({.preemptions = 3, .min_done = 1},
                     {calls(1, 8, false), calls(1, 16, false), calls(1, 8, false)});
 }
 
@@ -280,8 +279,8 @@ TEST(ReservedCoalescingModel, AnEntryIsUsedAgainOnlyWhenNobodyNeedsIt) {
 
 TEST(ReservedCoalescingModel, NoMemoryLeaksNothing) {
   QUARRY_TEST_USES_FIBERS();
-  expect_ring_holds({.preemptions = 4, .most = 0}, {calls(2), calls(2)});
-  expect_ring_holds({.preemptions = 3, .most = 1}, {calls(2), calls(2)});
+  expect_ring_holds({.preemptions = 4, .maximum = 0}, {calls(2), calls(2)});
+  expect_ring_holds({.preemptions = 3, .maximum = 1}, {calls(2), calls(2)});
 }
 
 }  // namespace coalescing_model_test

@@ -68,7 +68,7 @@ TEST(Explore, SaysThatItIsNotCompleteIfItRanOutOfSchedules) {
   QUARRY_TEST_USES_FIBERS();
   std::set<std::string> orders;
   auto const result =
-      explore([&] { return recording(2, 4, orders); }, {.preemptions = 100, .most_schedules = 10});
+      explore([&] { return recording(2, 4, orders); }, {.preemptions = 100, .max_schedules = 10});
   EXPECT_FALSE(result.complete);
   EXPECT_EQ(result.schedules, 10u);
 }
@@ -114,7 +114,7 @@ TEST(Explore, ReportsALivelock) {
                         }},
                         [] { return std::string{}; }};
       },
-      {.most_steps = 100});
+      {.max_steps = 100});
   EXPECT_EQ(result.failure.substr(0, 8), "livelock");
 }
 

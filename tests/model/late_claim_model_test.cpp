@@ -21,7 +21,7 @@ namespace quarry::test {
 namespace late_claim_model_test {
 
 constexpr std::uint32_t segment = 64 * 1024;
-constexpr std::uint32_t most_slices = 8;
+constexpr std::uint32_t max_slices = 8;
 
 /// What the segment is used for before, and what then, in bytes of a slice.
 struct sizes {
@@ -36,7 +36,7 @@ void take_back_all(heap_state& state) {
 class reused_segment {
  public:
   explicit reused_segment(sizes const& of)
-      : of_{of}, owner_{{.bytes = segment, .segment_bytes = segment, .where = machine::cpu}} {}
+      : of_{of}, owner_{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu}} {}
 
   /// The segment's first use ends, and its second one begins: of the same class, with nothing
   /// handed out.
@@ -93,7 +93,7 @@ class reused_segment {
   sizes of_;
   heap owner_;
   std::uint32_t generation_ = 0;
-  std::array<void*, most_slices> held_{};
+  std::array<void*, max_slices> held_{};
   std::string problem_;
 };
 
@@ -129,7 +129,7 @@ TEST(LateClaimModel, AClaimerThatALateFreeLetInLeavesTheNextUseAsItIs) {
 class taken_back_segment {
  public:
   taken_back_segment()
-      : owner_{{.bytes = segment, .segment_bytes = segment, .where = machine::cpu}} {}
+      : owner_{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu}} {}
 
   void begin() {
     owner_.reset();

@@ -22,7 +22,7 @@ namespace quarry::test {
 namespace segment_model_test {
 
 constexpr std::uint32_t slices_each = 2;
-constexpr std::uint32_t most_blocks = 2;
+constexpr std::uint32_t max_blocks = 2;
 constexpr std::uint32_t reserved_at_once = 2;  // more than what often is there
 constexpr std::uint32_t first_generation = 0;
 
@@ -125,7 +125,7 @@ class watched_segment {
     if (uses_ != (is_drained_ ? 2 : 1))
       return "the segment was returned " + std::to_string(uses_) + " times";
     std::uint32_t free_blocks = 0;
-    for (std::uint32_t index = 0; index < most_blocks; ++index) {
+    for (std::uint32_t index = 0; index < max_blocks; ++index) {
       block_state const now = block_at(index).peek();
       auto const back = static_cast<std::int32_t>(count_ones(words_[index]));
       if (now.is_free()) ++free_blocks;
@@ -247,9 +247,9 @@ class watched_segment {
   }
 
   segment_entry entry_{};
-  std::array<word, most_blocks> words_{};
-  std::array<word, most_blocks> states_{};
-  std::array<std::array<bool, slices_each>, most_blocks> held_{};
+  std::array<word, max_blocks> words_{};
+  std::array<word, max_blocks> states_{};
+  std::array<std::array<bool, slices_each>, max_blocks> held_{};
   std::uint32_t blocks_;
   std::uint32_t next_blocks_;
   std::uint32_t uses_ = 0;
@@ -272,12 +272,12 @@ struct segment_case {
 void expect_all_interleavings_hold(segment_case const& how, std::vector<operation> const& lanes) {
   auto const result = explore(
       [&] {
-        auto const watched = std::make_shared<watched_segment>(how.blocks, how.next_blocks);
-        how.before(*watched);
+        auto const single_writer = std::make_shared<watched_segment>(how.blocks, how.next_blocks);
+        how.before(*single_writer);
         scenario run;
         for (operation const& one : lanes)
-          run.lanes.emplace_back([watched, &one] { one(*watched); });
-        run.check = [watched] { return watched->check(); };
+          run.lanes.emplace_back([single_writer, &one] { one(*single_writer); });
+        run.check = [single_writer] { return single_writer->check(); };
         return run;
       },
       {.preemptions = how.preemptions});

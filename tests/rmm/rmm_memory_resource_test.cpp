@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built where RMM is: see QUARRY_RMM in tests/CMakeLists.txt. The first tests need no GPU: a pool
 // of the host's memory says that it is a GPU's, and nobody touches it.
-#include "quarry/host/rmm_memory_resource.cuh"
+#include "quarry/host/resources/rmm_memory_resource.cuh"
 
-#include "host/immediate_streams.hpp"
-#include "quarry/host/host_resource.hpp"
-#include "quarry/host/limited_resource.hpp"
-#include "quarry/host/logged_resource.hpp"
+#include "host/pools/immediate_streams.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/host/resources/logged_resource.hpp"
 
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ TEST(RmmMemoryResource, ReportsABadAlignmentAsRmmsBadAllocAndNotAsOutOfMemory) {
       EXPECT_NE(std::string{failure.what()}.find("alignment"), std::string::npos);
     }
   }
-  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_live, 0u);
 }
 
 struct refusing_source {
@@ -141,7 +141,7 @@ TEST(RmmMemoryResource, CallsBackWhenThereIsNoMemory) {
   EXPECT_THROW((void)adaptor.allocate(stream, 100, 3), rmm::bad_alloc);
   EXPECT_EQ(calls, 2);
   adaptor.deallocate(stream, memory, 800'000, 256);
-  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_live, 0u);
 }
 
 TEST(RmmMemoryResource, LiesUnderRmmsAdaptors) {
@@ -162,7 +162,7 @@ TEST(RmmMemoryResource, LiesUnderRmmsAdaptors) {
   logging.deallocate(stream, one, 1000, 256);
   logging.deallocate(stream_number(32), other, 2000, 256);
   EXPECT_EQ(statistics.get_bytes_counter().value, 0);
-  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_live, 0u);
   EXPECT_EQ(from.source().counts().refused, 0u);
   EXPECT_NE(log.str().find("allocate failure"), std::string::npos) << log.str();
 }
@@ -222,7 +222,7 @@ TEST(RmmMemoryResource, BelongsToADeviceByValue) {
   EXPECT_FALSE(pool.expired());
   auto ref = rmm::mr::get_per_device_resource_ref(device);
   void* const memory = ref.allocate(stream, 100, 256);
-  EXPECT_EQ(pool.lock()->counts().pieces_live, 1u);
+  EXPECT_EQ(pool.lock()->counts().chunks_live, 1u);
   ref.deallocate(stream, memory, 100, 256);
   (void)rmm::mr::reset_per_device_resource(device);
   EXPECT_TRUE(pool.expired());
@@ -326,12 +326,12 @@ void expect_containers_work(Memory from) {
       rmm::device_scalar<double> const one{value, on};
       EXPECT_EQ(one.value(on), value);
       EXPECT_EQ(copy.size(), 20u);
-      EXPECT_GE(pool.counts().pieces_live, 3u);
+      EXPECT_GE(pool.counts().chunks_live, 3u);
     }
     EXPECT_THROW((rmm::device_buffer{std::size_t{1} << 50, streams.handles[0]}),
                  rmm::out_of_memory);
   }
-  EXPECT_EQ(pool.counts().pieces_live, 0u);
+  EXPECT_EQ(pool.counts().chunks_live, 0u);
   EXPECT_EQ(pool.counts().refused, 0u);
   EXPECT_TRUE(pool.audit().empty());
 }
@@ -354,7 +354,7 @@ TEST(RmmMemoryResourceOnAGpu, LiesUnderRmmsPrefetchAdaptorAndPool) {
     rmm::device_uvector<int> const other{1000, streams.handles[1], prefetching};
     EXPECT_NE(one.data(), other.data());
   }
-  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_live, 0u);
 }
 
 #ifdef __CUDACC__
@@ -373,7 +373,7 @@ TEST(RmmMemoryResourceOnAGpu, ServesThrustByRmmsPolicyAndVector) {
     }
   }
   EXPECT_GT(from.source().counts().allocations, 2u);
-  EXPECT_EQ(from.source().counts().pieces_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_live, 0u);
 }
 #endif
 

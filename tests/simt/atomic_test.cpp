@@ -66,16 +66,16 @@ TYPED_TEST(AtomicRef, LosesNoUpdateOfManyThreads) {
 
 TEST(Atomic, LetsFibersLoseAnUpdateThatIsNotAtomic) {
   QUARRY_TEST_USES_FIBERS();
-  std::uint32_t least = 64;
+  std::uint32_t minimum = 64;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::uint32_t value = 0;
     launch_fibers({1, 64}, {.seed = seed}, [&] {
       atomic_ref<std::uint32_t> const ref{value};
       ref.store(ref.load(relaxed) + 1, relaxed);
     });
-    least = std::min(least, value);
+    minimum = std::min(minimum, value);
   }
-  EXPECT_LT(least, 64u) << "no lane ran between the load and the store of another";
+  EXPECT_LT(minimum, 64u) << "no lane ran between the load and the store of another";
 }
 
 TEST(Atomic, ReleasesPlainWritesToWhoAcquires) {

@@ -4,7 +4,7 @@
 #include "quarry/simt/global_atomic.hpp"
 
 #include "quarry/simt/atomic.hpp"
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <gtest/gtest.h>
 
@@ -85,14 +85,14 @@ Bits expected_after(std::uint32_t operation) {
   }
 }
 
-template <class Machine, class Bits>
+template <class Backend, class Bits>
 void expect_each_operation() {
-  Machine const machine{1};
+  Backend const backend{1};
   constexpr simt::memory_order all[orders] = {simt::relaxed, simt::acquire, simt::release,
                                               simt::acq_rel};
   for (std::uint32_t order = 0; order < orders; ++order) {
-    typename Machine::template array<effect<Bits>> effects(operations);
-    machine.run({1, 1}, each_operation<Bits>{effects.data(), all[order]});
+    typename Backend::template array<effect<Bits>> effects(operations);
+    backend.run({1, 1}, each_operation<Bits>{effects.data(), all[order]});
     for (std::uint32_t i = 0; i < operations; ++i) {
       SCOPED_TRACE("operation " + std::to_string(i) + " order " + std::to_string(order));
       EXPECT_EQ(effects[i].gave, wide<Bits>(0xf00f0012));
@@ -124,13 +124,13 @@ struct contend {
   }
 };
 
-template <class Machine, class Bits>
+template <class Backend, class Bits>
 void expect_no_lost_update() {
   for (auto const seed : seeds_up_to(3)) {
-    Machine const machine{seed};
-    typename Machine::template array<Bits> words(5);
+    Backend const backend{seed};
+    typename Backend::template array<Bits> words(5);
     words[3] = static_cast<Bits>(~Bits{0});
-    machine.run(small_grid, contend<Bits>{&words[0], &words[1], &words[2], &words[3], &words[4]});
+    backend.run(small_grid, contend<Bits>{&words[0], &words[1], &words[2], &words[3], &words[4]});
     constexpr Bits lanes = 2 * 64;
     EXPECT_EQ(words[0], lanes * (lanes - 1) / 2);
     EXPECT_EQ(words[1], lanes - 1);
@@ -156,9 +156,9 @@ struct hand_over {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct GlobalAtomic : testing::Test {};
-TYPED_TEST_SUITE(GlobalAtomic, machines, machine_names);
+TYPED_TEST_SUITE(GlobalAtomic, backends, backend_names);
 
 TYPED_TEST(GlobalAtomic, DoesWhatEachOperationSaysAtEachWidthAndOrder) {
   expect_each_operation<TypeParam, std::uint32_t>();
@@ -172,9 +172,9 @@ TYPED_TEST(GlobalAtomic, LosesNoUpdateOfManyLanes) {
 
 TYPED_TEST(GlobalAtomic, ReleasesPlainWritesToWhoAcquires) {
   for (auto const seed : seeds_up_to(4)) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     typename TypeParam::template array<std::uint32_t> words(3);
-    machine.run({8, 1}, hand_over{&words[0], &words[1], &words[2]});
+    backend.run({8, 1}, hand_over{&words[0], &words[1], &words[2]});
     EXPECT_EQ(words[0], 8u);
     EXPECT_EQ(words[2], 0u);
   }

@@ -31,7 +31,7 @@ TEST(ThisLane, KnowsItsPlaceInFibers) {
     auto const here = this_place();
     EXPECT_EQ(here.blocks, 3u);
     EXPECT_EQ(here.threads, 40u);
-    EXPECT_EQ(spread(), here.block + here.thread / warp_size);
+    EXPECT_EQ(warp_hint(), here.block + here.thread / warp_size);
     ++seen[here.rank()];
   });
   for (int const times : seen) EXPECT_EQ(times, 1);
@@ -48,7 +48,7 @@ TEST(ThisLane, SpreadsWarpsEvenlyWhateverTheBlocksAreLike) {
       launch_fibers({2 * places, threads}, {}, [&] {
         auto const thread = this_place().thread;
         bool const is_first = first_warp_only ? thread == 0 : thread % warp_size == 0;
-        if (is_first) ++calls[spread() % places];
+        if (is_first) ++calls[warp_hint() % places];
       });
       for (auto const count : calls) EXPECT_EQ(count, calls[0]);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes that allocate, hand allocations over and free them, on one heap and on two that lanes of a
 // warp choose from, roomy and nearly full; a shadow map tells who has what.
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 #include "support/shadow.hpp"
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace quarry::test {
 namespace heap_storm_test {
 
-template <class Machine>
+template <class Backend>
 struct HeapStorm : testing::Test {};
-TYPED_TEST_SUITE(HeapStorm, machines, machine_names);
+TYPED_TEST_SUITE(HeapStorm, backends, backend_names);
 
 constexpr std::uint32_t mailboxes = 64;
 constexpr std::uint32_t held_at_once = 4;
@@ -103,17 +103,17 @@ struct storm {
 };
 
 /// Two heaps of `heap_bytes`, and a storm on one or both.
-template <class Machine>
-void expect_nothing_shared(Machine const& machine, std::uint64_t seed, simt::grid lanes,
+template <class Backend>
+void expect_nothing_shared(Backend const& backend, std::uint64_t seed, simt::grid lanes,
                            bytes heap_bytes, storm what, bool may_refuse) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   heap_options const options{.bytes = heap_bytes, .segment_bytes = 64_KiB};
-  auto const first = machine.make_heap(options);
-  auto const second = machine.make_heap(options);
+  auto const first = backend.make_heap(options);
+  auto const second = backend.make_heap(options);
   std::size_t const words = shadow_map::words_for(first.region_bytes());
-  typename Machine::template array<std::uint32_t> shadows(2 * words);
-  typename Machine::template array<std::uint64_t> boxes(mailboxes);
-  typename Machine::template array<counts> seen(1);
+  typename Backend::template array<std::uint32_t> shadows(2 * words);
+  typename Backend::template array<std::uint64_t> boxes(mailboxes);
+  typename Backend::template array<counts> seen(1);
   what.heaps[0] = first.ref();
   what.heaps[1] = second.ref();
   what.shadows[0] = {shadows.data(), first.region()};
@@ -121,7 +121,7 @@ void expect_nothing_shared(Machine const& machine, std::uint64_t seed, simt::gri
   what.boxes = boxes.data();
   what.seen = seen.data();
   what.seed = static_cast<std::uint32_t>(seed);
-  machine.run(lanes, what);
+  backend.run(lanes, what);
   EXPECT_EQ(seen[0].overlaps, 0u);
   EXPECT_GT(seen[0].served, 0u);
   if (!may_refuse) {
@@ -143,8 +143,8 @@ inline storm of_sizes_to(std::uint32_t largest, std::uint32_t steps, bool two_he
           two_heaps};
 }
 
-template <class Machine>
-constexpr bool on_gpu = std::string_view{Machine::name} == "cuda";
+template <class Backend>
+constexpr bool on_gpu = std::string_view{Backend::name} == "cuda";
 
 TYPED_TEST(HeapStorm, SharesNothingInARoomyHeap) {
   constexpr simt::grid lanes = on_gpu<TypeParam> ? simt::grid{128, 160} : simt::grid{2, 40};
@@ -211,17 +211,17 @@ TYPED_TEST(HeapStorm, TellsOneOfTwoFreesOfOnePointerAtTheSameTimeAndIsSoundAfter
     SCOPED_TRACE("slices of " + std::to_string(slice));
     for (auto const seed : TypeParam::seeds()) {
       SCOPED_TRACE("seed " + std::to_string(seed));
-      TypeParam const machine{seed};
-      auto owner = machine.make_heap({.bytes = size, .segment_bytes = 64_KiB});
+      TypeParam const backend{seed};
+      auto owner = backend.make_heap({.bytes = size, .segment_bytes = 64_KiB});
       bytes const net = slice - hardening::padded(0);
       auto const count = static_cast<std::uint32_t>(size / slice);
       typename TypeParam::template array<void*> pointers(count);
       for (int round = 0; round < 2; ++round) {
-        machine.run(lanes, allocate_all{owner.ref(), pointers.data(), net, count});
+        backend.run(lanes, allocate_all{owner.ref(), pointers.data(), net, count});
         std::uint32_t served = 0;
         for (auto const* pointer : pointers) served += pointer != nullptr ? 1 : 0;
         owner.clear_faults();
-        machine.run(lanes, free_twice{owner.ref(), pointers.data(), count});
+        backend.run(lanes, free_twice{owner.ref(), pointers.data(), count});
         // A second free may come when the segment is gone: then its pointer is foreign.
         EXPECT_EQ(owner.fault_count(fault_kind::double_free) +
                       owner.fault_count(fault_kind::foreign_pointer),
@@ -230,7 +230,7 @@ TYPED_TEST(HeapStorm, TellsOneOfTwoFreesOfOnePointerAtTheSameTimeAndIsSoundAfter
         EXPECT_EQ(owner.live_allocations().size(), 0u);
       }
       typename TypeParam::template array<void*> whole(1);
-      machine.run({1, 1}, allocate_all{owner.ref(), whole.data(), size - hardening::padded(0), 1});
+      backend.run({1, 1}, allocate_all{owner.ref(), whole.data(), size - hardening::padded(0), 1});
       EXPECT_NE(whole[0], nullptr) << "all of it is free";
       if (this->HasFailure()) return;
     }
@@ -242,10 +242,10 @@ TYPED_TEST(HeapStorm, TellsOneOfTwoFreesOfOnePointerAtTheSameTimeAndIsSoundAfter
 TEST(HeapStormOnStreams, NothingIsSharedByKernelsThatRunAtTheSameTime) {
   constexpr bytes heap_bytes = 1_GiB;
   constexpr std::uint32_t steps = 100;
-  heap const owner{{.bytes = heap_bytes, .where = machine::cuda}};
-  cuda_machine::array<std::uint32_t> shadow(shadow_map::words_for(owner.region_bytes()));
-  cuda_machine::array<std::uint64_t> boxes(mailboxes);
-  cuda_machine::array<counts> seen(1);
+  heap const owner{{.bytes = heap_bytes, .where = backend::cuda}};
+  cuda_backend::array<std::uint32_t> shadow(shadow_map::words_for(owner.region_bytes()));
+  cuda_backend::array<std::uint64_t> boxes(mailboxes);
+  cuda_backend::array<counts> seen(1);
   shadow_map const map{shadow.data(), owner.region()};
   cudaStream_t streams[2];
   for (auto& stream : streams)

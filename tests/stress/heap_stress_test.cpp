@@ -163,7 +163,7 @@ TEST_P(HeapStress, AFreeHappensBeforeTheNextMallocOfTheSameMemory) {
   load const& how = GetParam();
   std::cout << "  seed " << seed << '\n';
   heap memory{
-      {.bytes = how.size, .segment_bytes = segment_bytes, .where = machine::cpu, .seed = seed}};
+      {.bytes = how.size, .segment_bytes = segment_bytes, .where = backend::cpu, .seed = seed}};
   std::vector<worker::exchange_place> places(how.hands_over ? how.threads : 0);
   std::atomic<std::uint64_t> damaged{0};
   std::atomic<std::uint64_t> allocated{0};

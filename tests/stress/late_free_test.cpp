@@ -25,7 +25,7 @@ struct outcome {
 /// more. In the later use that address is inside of a slice, and the same bit stands for the second
 /// of the two, which is in use.
 outcome free_at_once(std::uint64_t seed, std::uint32_t switches) {
-  heap owner{{.bytes = segment, .segment_bytes = segment, .where = machine::cpu, .seed = 1}};
+  heap owner{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu, .seed = 1}};
   auto const ref = owner.ref();
   void* old[4];
   for (void*& one : old) one = ref.malloc(16_KiB);

@@ -5,7 +5,7 @@
 #include "quarry/device/list.hpp"
 #include "quarry/device/string.hpp"
 #include "quarry/device/vector.hpp"
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 namespace quarry {
 namespace two_heaps_test {
@@ -90,22 +90,22 @@ struct count_and_clear {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct TwoHeaps : testing::Test {};
-TYPED_TEST_SUITE(TwoHeaps, machines, machine_names);
+TYPED_TEST_SUITE(TwoHeaps, backends, backend_names);
 
 TYPED_TEST(TwoHeaps, ServeTheContainersOfLanesOfOneWarp) {
   constexpr std::uint32_t lanes = 80;
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const even = machine.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
-    auto const odd = machine.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const even = backend.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
+    auto const odd = backend.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<containers> both(2);
     typename TypeParam::template array<std::uint32_t> wrong(1), counts(3);
-    machine.run({1, 1}, make_both{both.data(), {even.ref(), odd.ref()}, lanes * each});
-    machine.run({2, lanes / 2}, use_one_of_two{both.data(), wrong.data()});
-    machine.run({1, 1}, count_and_clear{both.data(), counts.data()});
+    backend.run({1, 1}, make_both{both.data(), {even.ref(), odd.ref()}, lanes * each});
+    backend.run({2, lanes / 2}, use_one_of_two{both.data(), wrong.data()});
+    backend.run({1, 1}, count_and_clear{both.data(), counts.data()});
     EXPECT_EQ(wrong[0], 0u);
     EXPECT_EQ(counts[0], lanes * each);
     EXPECT_EQ(counts[1], lanes * each / 2);

@@ -6,7 +6,7 @@
 #include "quarry/device/coalescing/coalescing_heap.hpp"
 #include "quarry/simt/lane_group.hpp"
 #include "quarry/simt/launch.hpp"
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <string>
 #include <string_view>
@@ -20,7 +20,7 @@ struct arena {
     std::uint32_t mallocs = 0;
     std::uint32_t frees = 0;
     std::uint32_t wrong_frees = 0;  // of what it did not hand out, or twice
-    std::uint32_t most = ~0u;       // mallocs beyond these give nullptr
+    std::uint32_t maximum = ~0u;    // mallocs beyond these give nullptr
     std::uint32_t asked = 0;
     bytes largest = 0;  // that was asked for; exact if one lane asks at a time
   };
@@ -31,7 +31,7 @@ struct arena {
   bytes slot_bytes;
 
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
-    if (simt::atomic_ref<std::uint32_t>{now->asked}.fetch_add(1, simt::relaxed) >= now->most ||
+    if (simt::atomic_ref<std::uint32_t>{now->asked}.fetch_add(1, simt::relaxed) >= now->maximum ||
         size > slot_bytes)
       return nullptr;
     simt::atomic_ref<std::uint64_t>{now->largest}.fetch_max(size, simt::relaxed);
@@ -60,7 +60,7 @@ struct arena {
 };
 
 /// An arena's memory on one machine.
-template <class Machine>
+template <class Backend>
 struct arena_owner {
   explicit arena_owner(std::uint32_t count, bytes each = 4096)
       : slots{count}, slot_bytes{each}, now(1), taken(count), memory((count * each + 255) / 16) {}
@@ -76,9 +76,9 @@ struct arena_owner {
   };
   std::uint32_t slots;
   bytes slot_bytes;
-  typename Machine::template array<arena::state> now;
-  typename Machine::template array<std::uint32_t> taken;
-  typename Machine::template array<line> memory;
+  typename Backend::template array<arena::state> now;
+  typename Backend::template array<std::uint32_t> taken;
+  typename Backend::template array<line> memory;
 };
 
 /// The platform's heap, with a count of what is not returned.
@@ -90,30 +90,30 @@ struct counted_platform {
     simt::atomic_ref<std::uint64_t> const rest{*left};
     if (rest.load(simt::relaxed) == 0) return nullptr;
     rest.fetch_sub(1, simt::relaxed);
-    void* const result = platform_heap{}.malloc(size);
+    void* const result = platform_malloc_heap{}.malloc(size);
     if (result != nullptr) simt::atomic_ref<std::uint64_t>{*live}.fetch_add(1, simt::relaxed);
     return result;
   }
   QUARRY_HD void free(void* pointer) const {
     simt::atomic_ref<std::uint64_t>{*live}.fetch_sub(1, simt::relaxed);
-    platform_heap{}.free(pointer);
+    platform_malloc_heap{}.free(pointer);
   }
 };
 
-template <class Machine>
-[[nodiscard]] constexpr machine where_is() {
-  return std::string_view{Machine::name} == "cuda" ? machine::cuda : machine::cpu;
+template <class Backend>
+[[nodiscard]] constexpr backend where_is() {
+  return std::string_view{Backend::name} == "cuda" ? backend::cuda : backend::cpu;
 }
 
 /// Our heap as upstream.
-template <class Machine>
+template <class Backend>
 class over_heap {
  public:
   static constexpr char const* name = "heap";
   static constexpr bool tells = true;
   using ref_type = heap_ref;
 
-  explicit over_heap(Machine const& on)
+  explicit over_heap(Backend const& on)
       : owner_{on.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB})} {}
   [[nodiscard]] heap_ref ref() { return owner_.ref(); }
   void expect_empty() { expect_sound_and_empty(owner_); }
@@ -125,14 +125,14 @@ class over_heap {
 };
 
 /// The platform's.
-template <class Machine>
+template <class Backend>
 class over_platform {
  public:
   static constexpr char const* name = "platform";
   static constexpr bool tells = false;
   using ref_type = counted_platform;
 
-  explicit over_platform(Machine const&) : live_(1), left_(1, ~std::uint64_t{0}) {}
+  explicit over_platform(Backend const&) : live_(1), left_(1, ~std::uint64_t{0}) {}
   [[nodiscard]] counted_platform ref() { return {live_.data(), left_.data()}; }
   void expect_empty() { EXPECT_EQ(live_[0], 0u) << "superblocks were not returned"; }
   [[nodiscard]] std::uint64_t faults() const { return 0; }
@@ -140,37 +140,37 @@ class over_platform {
   void limit(std::uint64_t mallocs) { left_[0] = mallocs; }
 
  private:
-  typename Machine::template array<std::uint64_t> live_;
-  typename Machine::template array<std::uint64_t> left_;
+  typename Backend::template array<std::uint64_t> live_;
+  typename Backend::template array<std::uint64_t> left_;
 };
 
 /// One machine, one upstream heap, and a coalescing heap over it.
-template <class Machine, template <class> class Over>
+template <class Backend, template <class> class Over>
 class setting {
  public:
   template <class T>
-  using array = typename Machine::template array<T>;
-  using upstream_type = Over<Machine>;
+  using array = typename Backend::template array<T>;
+  using upstream_type = Over<Backend>;
   using ref_type = coalescing_ref<typename upstream_type::ref_type>;
   static constexpr bool tells = upstream_type::tells;
   /// The same, for what is left out at run time.
   [[nodiscard]] static bool can_tell() { return tells; }
 
-  [[nodiscard]] static machine where() { return where_is<Machine>(); }
-  static std::string name() { return std::string{Machine::name} + "_over_" + upstream_type::name; }
-  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return Machine::seeds(); }
+  [[nodiscard]] static backend where() { return where_is<Backend>(); }
+  static std::string name() { return std::string{Backend::name} + "_over_" + upstream_type::name; }
+  [[nodiscard]] static std::vector<std::uint64_t> seeds() { return Backend::seeds(); }
 
   explicit setting(std::uint64_t seed = 1, std::uint32_t map_capacity = 4096,
                    std::uint32_t warps = 16)
-      : machine_{seed},
-        upstream_{machine_},
+      : backend_{seed},
+        upstream_{backend_},
         together_{upstream_.ref(),
-                  {.map_capacity = map_capacity, .warps = warps, .where = where_is<Machine>()}} {}
+                  {.map_capacity = map_capacity, .warps = warps, .where = where_is<Backend>()}} {}
 
   [[nodiscard]] ref_type ref() const { return together_.ref(); }
   template <class Kernel>
   void run(simt::grid lanes, Kernel const& kernel) const {
-    machine_.run(lanes, kernel);
+    backend_.run(lanes, kernel);
   }
   [[nodiscard]] std::uint64_t count(fault_kind kind) const { return together_.fault_count(kind); }
   /// Frees that were refused.
@@ -186,18 +186,18 @@ class setting {
   [[nodiscard]] coalescing_heap<typename upstream_type::ref_type>& together() { return together_; }
 
  private:
-  Machine machine_;
+  Backend backend_;
   upstream_type upstream_;
   coalescing_heap<typename upstream_type::ref_type> together_;
 };
 
 template <class>
 struct with_both_upstreams;
-template <class... Machines>
-struct with_both_upstreams<testing::Types<Machines...>> {
-  using type = testing::Types<setting<Machines, over_heap>..., setting<Machines, over_platform>...>;
+template <class... Backends>
+struct with_both_upstreams<testing::Types<Backends...>> {
+  using type = testing::Types<setting<Backends, over_heap>..., setting<Backends, over_platform>...>;
 };
-using settings = with_both_upstreams<machines>::type;
+using settings = with_both_upstreams<backends>::type;
 
 struct setting_names {
   template <class Setting>

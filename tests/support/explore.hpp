@@ -33,8 +33,8 @@ struct explore_options {
   /// How often a schedule may leave a lane that could go on (CHESS: Musuvathi and Qadeer, 2007).
   /// Leaving a lane that waits or has ended is free.
   std::uint32_t preemptions = 2;
-  std::uint64_t most_schedules = 5'000'000;
-  std::uint32_t most_steps = 20'000;  ///< of one schedule; more is reported as a livelock
+  std::uint64_t max_schedules = 5'000'000;
+  std::uint32_t max_steps = 20'000;  ///< of one schedule; more is reported as a livelock
   /// The lanes are those of one warp, which never meet; otherwise each is a block
   bool in_one_warp = false;
 };
@@ -61,13 +61,13 @@ class explorer {
       result.failure = run_one();
       ++result.schedules;
       if (!result.failure.empty()) return result;
-    } while (next_schedule() && result.schedules < options_.most_schedules);
+    } while (next_schedule() && result.schedules < options_.max_schedules);
     result.complete = choices_.empty();
     return result;
   }
 
  private:
-  static constexpr std::size_t most_lanes = 4;
+  static constexpr std::size_t max_lanes = 4;
   static constexpr std::size_t stack_bytes = 64 * 1024;
   static constexpr std::uint32_t nobody = ~std::uint32_t{0};
 
@@ -75,7 +75,7 @@ class explorer {
 
   /// Which lanes could go on at one point, the one that need not be preempted first.
   struct choice {
-    std::array<std::uint8_t, most_lanes> options;
+    std::array<std::uint8_t, max_lanes> options;
     std::uint8_t count;
     std::uint8_t taken;
   };
@@ -146,7 +146,7 @@ class explorer {
 
   std::string run_one() {
     scenario const run = make_();
-    if (run.lanes.size() > most_lanes) throw std::invalid_argument{"explore: too many lanes"};
+    if (run.lanes.size() > max_lanes) throw std::invalid_argument{"explore: too many lanes"};
     lanes_.clear();
     depth_ = 0;
     preemptions_ = 0;
@@ -216,7 +216,7 @@ class explorer {
   /// Who takes the next step; `nobody` if all lanes have ended or the run has failed.
   std::uint32_t choose(std::uint32_t current, bool leaves) {
     if (!failure_.empty()) return nobody;
-    if (steps_.size() >= options_.most_steps) {
+    if (steps_.size() >= options_.max_steps) {
       fail("livelock");
       return nobody;
     }

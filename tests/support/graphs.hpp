@@ -4,7 +4,7 @@
 
 #include "quarry/core/bytes.hpp"
 #include "quarry/device/graph_kernels.hpp"
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <set>
 #include <utility>
@@ -23,14 +23,14 @@ struct read_degree {
   QUARRY_HD void operator()() const { *result = graph.degree(source); }
 };
 
-template <class Machine>
+template <class Backend>
 class tested_graph {
  public:
-  tested_graph(Machine const& machine, std::uint32_t capacity)
-      : machine_{machine},
-        heap_{machine.make_heap({.bytes = 2_MiB, .segment_bytes = 64_KiB})},
+  tested_graph(Backend const& backend, std::uint32_t capacity)
+      : backend_{backend},
+        heap_{backend.make_heap({.bytes = 2_MiB, .segment_bytes = 64_KiB})},
         table_(std::bit_ceil(capacity)),
-        graph_{run_on{machine}, heap_.ref(),
+        graph_{run_on{backend}, heap_.ref(),
                std::as_writable_bytes(std::span{table_.data(), table_.size()})} {}
 
   std::vector<change_result> insert(std::vector<test_edge> const& edges) {
@@ -45,23 +45,23 @@ class tested_graph {
   /// differ from the export.
   std::set<std::pair<std::uint32_t, std::uint32_t>> edges() {
     std::uint32_t const capacity = graph_.ref().capacity();
-    typename Machine::template array<std::uint64_t> broken(1);
-    machine_.run(small_grid, audit_graph<>{graph_.ref(), broken.data()});
+    typename Backend::template array<std::uint64_t> broken(1);
+    backend_.run(small_grid, audit_graph<>{graph_.ref(), broken.data()});
     EXPECT_EQ(broken[0], 0u);
 
-    typename Machine::template array<std::uint32_t> ids(capacity);
-    typename Machine::template array<std::uint64_t> degrees(capacity);
-    machine_.run(small_grid, measure_rows<>{graph_.ref(), ids.data(), degrees.data()});
-    typename Machine::template array<std::uint64_t> ends(capacity);
+    typename Backend::template array<std::uint32_t> ids(capacity);
+    typename Backend::template array<std::uint64_t> degrees(capacity);
+    backend_.run(small_grid, measure_rows<>{graph_.ref(), ids.data(), degrees.data()});
+    typename Backend::template array<std::uint64_t> ends(capacity);
     std::uint64_t sum = 0;
     for (std::uint32_t i = 0; i < capacity; ++i) {
       ends[i] = sum;
       sum += degrees[i];
     }
-    typename Machine::template array<std::uint32_t> columns(sum);
-    machine_.run(small_grid, fill_rows<>{graph_.ref(), ends.data(), columns.data(), 4});
+    typename Backend::template array<std::uint32_t> columns(sum);
+    backend_.run(small_grid, fill_rows<>{graph_.ref(), ends.data(), columns.data(), 4});
     std::set<std::pair<std::uint32_t, std::uint32_t>> result;
-    typename Machine::template array<test_edge> listed(sum);
+    typename Backend::template array<test_edge> listed(sum);
     std::uint64_t next = 0;
     for (std::uint32_t i = 0; i < capacity; ++i) {
       for (std::uint64_t begin = next; next < begin + degrees[i]; ++next) {
@@ -70,16 +70,16 @@ class tested_graph {
       }
       EXPECT_EQ(ends[i], next);
     }
-    typename Machine::template array<std::uint8_t> answers(sum);
-    machine_.run(small_grid,
+    typename Backend::template array<std::uint8_t> answers(sum);
+    backend_.run(small_grid,
                  find_edges<test_edge>{graph_.ref(), listed.data(), sum, answers.data()});
     EXPECT_EQ(std::count(answers.begin(), answers.end(), 1), static_cast<std::ptrdiff_t>(sum));
     return result;
   }
 
   std::uint32_t degree(std::uint32_t source) {
-    typename Machine::template array<std::uint32_t> result(1);
-    machine_.run({}, read_degree{graph_.ref(), source, result.data()});
+    typename Backend::template array<std::uint32_t> result(1);
+    backend_.run({}, read_degree{graph_.ref(), source, result.data()});
     return result[0];
   }
 
@@ -87,25 +87,25 @@ class tested_graph {
 
  private:
   struct run_on {
-    Machine machine;
+    Backend backend;
     template <class Kernel>
     void operator()(simt::grid, Kernel const& kernel) const {
-      machine.run(small_grid, kernel);
+      backend.run(small_grid, kernel);
     }
   };
 
   template <class Kernel>
   std::vector<change_result> change(std::vector<test_edge> const& edges) {
-    typename Machine::template array<test_edge> batch(edges.size());
+    typename Backend::template array<test_edge> batch(edges.size());
     std::copy(edges.begin(), edges.end(), batch.begin());
-    typename Machine::template array<change_result> results(edges.size());
-    machine_.run(small_grid, Kernel{graph_.ref(), batch.data(), edges.size(), results.data()});
+    typename Backend::template array<change_result> results(edges.size());
+    backend_.run(small_grid, Kernel{graph_.ref(), batch.data(), edges.size(), results.data()});
     return {results.begin(), results.end()};
   }
 
-  Machine machine_;
+  Backend backend_;
   heap heap_;
-  typename Machine::template array<graph_vertex> table_;
+  typename Backend::template array<graph_vertex> table_;
   dynamic_graph<run_on> graph_;
 };
 

@@ -22,7 +22,7 @@ class shadow_map {
   /// Notes an allocation. Returns how many of its 16 bytes belonged to another one: they overlap.
   [[nodiscard]] QUARRY_HD std::uint32_t mark(void const* pointer, bytes size) const {
     std::uint32_t overlaps = 0;
-    for_each_granule(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
+    for_each_map_page(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
       overlaps += word.exchange(own, simt::relaxed) != 0 ? 1 : 0;
     });
     return overlaps;
@@ -31,7 +31,7 @@ class shadow_map {
   /// Forgets it, before it is freed. Returns how many of its 16 bytes were not its own.
   [[nodiscard]] QUARRY_HD std::uint32_t unmark(void const* pointer, bytes size) const {
     std::uint32_t overlaps = 0;
-    for_each_granule(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
+    for_each_map_page(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
       overlaps += word.exchange(0, simt::relaxed) != own ? 1 : 0;
     });
     return overlaps;
@@ -39,7 +39,7 @@ class shadow_map {
 
  private:
   template <class Visit>
-  QUARRY_HD void for_each_granule(void const* pointer, bytes size, Visit const& visit) const {
+  QUARRY_HD void for_each_map_page(void const* pointer, bytes size, Visit const& visit) const {
     auto const first = (reinterpret_cast<std::uint64_t>(pointer) - region_) / granule;
     bytes const count = size == 0 ? 1 : (size + granule - 1) / granule;
     for (bytes i = 0; i < count; ++i) {

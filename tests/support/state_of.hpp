@@ -21,7 +21,7 @@ namespace quarry::test {
   return heap{{.bytes = segments * 64_KiB,
                .reserve_bytes = reserved * 64_KiB,
                .segment_bytes = 64_KiB,
-               .where = machine::cpu,
+               .where = backend::cpu,
                .seed = 1}};
 }
 

@@ -10,7 +10,7 @@
 /// The number of the layout of what a process's copies share (host/process_state.hpp). Raise it
 /// whenever a type of `process_state`, `ledger`, `process_lists` or lasting memory changes, in its
 /// layout or in what its bits mean: copies of another layout then share nothing.
-/// src/host/process_layout.cpp does not compile if a layout changed.
+/// src/host/registry/process_layout.cpp does not compile if a layout changed.
 #define QUARRY_STATE_LAYOUT 2
 
 /// The inline namespace: the version that may break the interface, and the layout.

@@ -107,8 +107,8 @@ class bit_tree {
 
   /// Removes up to `most` consecutive numbers that begin with the smallest one not below `from`, or
   /// else with the smallest.
-  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t most, std::uint32_t from = 0) const {
-    return simt::far_call(&claim_front_in, *this, most, from);
+  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t maximum, std::uint32_t from = 0) const {
+    return simt::far_call(&claim_front_in, *this, maximum, from);
   }
 
   /// Removes the last `count` consecutive numbers there are and gives the first of them, or `none`:
@@ -278,10 +278,10 @@ class bit_tree {
     }
   }
 
-  QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t most, std::uint32_t from) {
+  QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t maximum, std::uint32_t from) {
     QUARRY_NO_UNROLL
     for (std::uint32_t at = tree.successor_round(from); at != none; at = tree.successor_round(at)) {
-      std::uint32_t const count = simt::far_call(&claim_consecutive, tree, at, most);
+      std::uint32_t const count = simt::far_call(&claim_consecutive, tree, at, maximum);
       if (count != 0) return {at, count};  // else taken since: look on from here
     }
     return {0, 0};
@@ -289,8 +289,8 @@ class bit_tree {
 
   /// Removes the consecutive numbers from `at` on, `most` of them at most; gives how many.
   QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t at,
-                                                     std::uint32_t most) {
-    std::uint32_t const end = most < tree.size_ - at ? at + most : tree.size_;
+                                                     std::uint32_t maximum) {
+    std::uint32_t const end = maximum < tree.size_ - at ? at + maximum : tree.size_;
     std::uint32_t next = at;
     QUARRY_NO_UNROLL
     while (next < end) {
@@ -303,12 +303,12 @@ class bit_tree {
 
   /// The same for those that lie in the word of `at`.
   QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t at,
-                                                 std::uint32_t most) {
+                                                 std::uint32_t maximum) {
     std::uint32_t const bit = at % bits_per_word;
     std::uint32_t const length = lowest_one(~(tree.leaf(at / bits_per_word) >> bit));
     if (length == 0) return 0;
     word const got =
-        tree.claim_bits(at / bits_per_word, low_bits(length < most ? length : most) << bit);
+        tree.claim_bits(at / bits_per_word, low_bits(length < maximum ? length : maximum) << bit);
     std::uint32_t const first = lowest_one(~(got >> bit));  // without a gap
     word const rest = got & ~(low_bits(first) << bit);
     if (rest != 0) tree.insert_bits(at / bits_per_word, rest);

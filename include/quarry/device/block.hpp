@@ -50,7 +50,7 @@ class block_state {
 
   /// Words all of whose slices are back.
   [[nodiscard]] QUARRY_HD constexpr std::int32_t full_words() const {
-    return static_cast<std::int32_t>(without_borrow() >> 22 & 63) - most_below_zero;
+    return static_cast<std::int32_t>(without_borrow() >> 22 & 63) - max_below_zero;
   }
 
   /// Releases and claims may go on.
@@ -66,12 +66,12 @@ class block_state {
   [[nodiscard]] QUARRY_HD constexpr word bits() const { return bits_; }
 
  private:
-  static constexpr std::int32_t most_below_zero = 31;
+  static constexpr std::int32_t max_below_zero = 31;
 
   /// The state as if there were so many full words more: then none of its fields is below zero but
   /// the count, which is the topmost.
   [[nodiscard]] QUARRY_HD constexpr word without_borrow() const {
-    return bits_ + most_below_zero * one_full_word;
+    return bits_ + max_below_zero * one_full_word;
   }
 
   word bits_;

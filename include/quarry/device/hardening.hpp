@@ -45,7 +45,7 @@ template <class Heap>
   if constexpr (is_on(mitigation::poison)) result.formats = state.formats[segment];
   size_class const id = use.slices_class();
   result.handed_out =
-      state.handed_out(id, segment, state.shapes[id].slice.by_size().quotient(within));
+      state.handed_out(id, segment, state.layouts[id].slice.by_size().quotient(within));
   return result;
 }
 

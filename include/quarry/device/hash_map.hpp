@@ -88,8 +88,8 @@ class hash_map_ref {
       place& here = place_at(key, step);
       simt::atomic_ref<std::uint32_t> const state{here.state};
       std::uint32_t seen = settled(here);
-      while (kind(seen) == free_place || (kind(seen) == dead && here.key == key)) {
-        bool const is_new = kind(seen) == free_place;
+      while (kind(seen) == empty_place || (kind(seen) == tombstone && here.key == key)) {
+        bool const is_new = kind(seen) == empty_place;
         std::uint32_t const taken =
             (seen | 3) + 1;  // one more time, and free_place, to which a state is added
         if (!state.compare_exchange(seen, taken + busy, simt::acquire)) {  // (T)
@@ -127,7 +127,8 @@ class hash_map_ref {
       std::uint32_t seen = settled(*here);
       if (kind(seen) != full) return change_result::absent;
       Value const read = simt::atomic_ref<Value>{here->value}.load(simt::acquire);  // (G)
-      if (simt::atomic_ref<std::uint32_t>{here->state}.compare_exchange(seen, seen - full + dead,
+      if (simt::atomic_ref<std::uint32_t>{here->state}.compare_exchange(seen,
+                                                                        seen - full + tombstone,
                                                                         simt::release)) {  // (X)
         value = read;
         return change_result::done;
@@ -142,15 +143,15 @@ class hash_map_ref {
     for (std::uint64_t i = first; i < capacity_; i += stride) {
       place& here = places_[i];
       Value value;
-      if (kind(settled(here)) != free_place && find(here.key, value)) visit(here.key, value);
+      if (kind(settled(here)) != empty_place && find(here.key, value)) visit(here.key, value);
     }
   }
 
  private:
-  static constexpr std::uint32_t free_place = 0;  // nothing was ever there
-  static constexpr std::uint32_t busy = 1;        // a lane writes it
+  static constexpr std::uint32_t empty_place = 0;  // nothing was ever there
+  static constexpr std::uint32_t busy = 1;         // a lane writes it
   static constexpr std::uint32_t full = 2;
-  static constexpr std::uint32_t dead = 3;  // its key was erased
+  static constexpr std::uint32_t tombstone = 3;  // its key was erased
 
   [[nodiscard]] QUARRY_HD static std::uint32_t kind(std::uint32_t state) { return state & 3; }
 
@@ -177,7 +178,7 @@ class hash_map_ref {
   [[nodiscard]] QUARRY_HD place* place_of(Key key) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       place& here = place_at(key, step);
-      if (kind(settled(here)) == free_place) return nullptr;
+      if (kind(settled(here)) == empty_place) return nullptr;
       if (here.key == key) return &here;
     }
     return nullptr;

@@ -14,7 +14,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-enum class machine { automatic, cpu, cuda };
+enum class backend { automatic, cpu, cuda };
 
 inline constexpr int current_device = -1;
 
@@ -25,7 +25,7 @@ struct heap_options {
   /// A power of two, 64 KiB to 64 MiB; 0: by `bytes`, a 512th (below 1 GiB a 1024th), at most 16
   /// MiB. Allocations of more than half a segment take whole ones; no alignment may be larger.
   quarry::bytes segment_bytes = 0;
-  machine where = machine::automatic;  ///< automatic: a CUDA device if there is one
+  backend where = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// Which CUDA device; the one that is current, unless told
   int device = current_device;
   /// Hardened mode: of canaries and of the randomised start; 0: by the clock
@@ -77,7 +77,7 @@ class QUARRY_API heap {
   heap& operator=(heap&&) noexcept;
 
   [[nodiscard]] heap_ref ref() const;
-  [[nodiscard]] machine where() const;
+  [[nodiscard]] backend where() const;
 
   /// Where its allocations lie, and nothing else: `region_bytes` bytes from `region`, as reserved.
   /// O(1), for the heap's life.

@@ -222,18 +222,18 @@ class heap_ref {
   /// numbers are read before it, since they are on their way while it is. The lane with the slot's
   /// last ticket counts it before any lane goes on to wait for tickets.
   [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
-    std::uint32_t const index = simt::spread() % slots_per_class;
-    class_shape const shape = state_->shapes[id];
+    std::uint32_t const index = simt::warp_hint() % counters_per_class;
+    class_layout const layout = state_->layouts[id];
     word before = 0;
     if (group.is_leader()) before = state_->slot(id, index).take(group.size());
     group.sync();  // the leader's acquire is everybody's
     before = group.broadcast(before);
-    segment_run const run = block_slot::run_of(before);
-    ticket_place const place =
-        block_slot::place_of(shape, run, index, block_slot::ticket_of(before) + group.rank());
+    segment_run const run = ticket_counter::run_of(before);
+    ticket_place const place = ticket_counter::place_of(
+        layout, run, index, ticket_counter::ticket_of(before) + group.rank());
     if (place.last) used_up(id, run);
     void* result = nullptr;
-    if (place.valid) result = address(place.segment, bytes{place.slice} * shape.size);
+    if (place.valid) result = address(place.segment, bytes{place.slice} * layout.size);
     if (group.ballot(!place.valid) != 0) {
       if (!place.valid) result = malloc_slow(id);
       group.sync();  // they stay together in what the kernel does next
@@ -335,8 +335,8 @@ class heap_ref {
     if (at.use.is_slices()) {
       at.large = false;
       at.size = size_of_class(at.use.slices_class());
-      at.slices = seen.shape.slices();
-      at.slice = seen.shape.by_size().quotient(within);
+      at.slices = seen.layout.slices();
+      at.slice = seen.layout.by_size().quotient(within);
       bool const starts = at.slice * at.size == within && at.slice < at.slices;
       at.kind = starts ? fault_kind::none : fault_kind::interior_pointer;
     } else if (at.use.is_head()) {
@@ -427,16 +427,16 @@ class heap_ref {
   /// enough.
   QUARRY_SLOW static void* place_in_grant(heap_ref const& heap, slice_request const& request,
                                           std::uint32_t rank) {
-    class_shape const& shape = heap.state_->shapes[request.id];
+    class_layout const& layout = heap.state_->layouts[request.id];
     if (request.from == slice_request::source::bits) {
       if (rank >= count_ones(request.value)) return nullptr;
       std::uint32_t const slice = request.index * bits_per_word + select_one(request.value, rank);
-      return heap.address(request.segment, bytes{slice} * shape.size);
+      return heap.address(request.segment, bytes{slice} * layout.size);
     }
     ticket_place const place =
-        block_slot::place_of(shape, block_slot::run_of(request.value), request.slot,
-                             block_slot::ticket_of(request.value) + rank);
-    return place.valid ? heap.address(place.segment, bytes{place.slice} * shape.size) : nullptr;
+        ticket_counter::place_of(layout, ticket_counter::run_of(request.value), request.slot,
+                                 ticket_counter::ticket_of(request.value) + rank);
+    return place.valid ? heap.address(place.segment, bytes{place.slice} * layout.size) : nullptr;
   }
 
   QUARRY_SLOW static void* malloc_large_in(heap_ref heap, bytes size) {

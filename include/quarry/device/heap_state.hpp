@@ -3,9 +3,9 @@
 
 #include "quarry/device/bit_tree.hpp"
 #include "quarry/device/block.hpp"
-#include "quarry/device/block_slots.hpp"
 #include "quarry/device/fault.hpp"
 #include "quarry/device/segment_table.hpp"
+#include "quarry/device/ticket_counters.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 
@@ -17,15 +17,15 @@ inline constexpr bytes quarantine_limit = 4096;
 /// How many segments a class has, and the most it had since the heap was reset: for `heap::reset`.
 struct segment_count {
   std::uint32_t now;
-  std::uint32_t most;
+  std::uint32_t maximum;
 
   QUARRY_HD void add(std::uint32_t count) {
     std::uint32_t const sum = simt::atomic_ref<std::uint32_t>{now}.fetch_add(count, simt::relaxed) +
-                              count;                                      // (L) a statistic
-    simt::atomic_ref<std::uint32_t>{most}.fetch_max(sum, simt::relaxed);  // (L)
+                              count;                                         // (L) a statistic
+    simt::atomic_ref<std::uint32_t>{maximum}.fetch_max(sum, simt::relaxed);  // (L)
   }
   [[nodiscard]] QUARRY_HD std::uint32_t read_most() {
-    return simt::atomic_ref<std::uint32_t>{most}.load(simt::relaxed);
+    return simt::atomic_ref<std::uint32_t>{maximum}.load(simt::relaxed);
   }  // (L)
   QUARRY_HD void subtract(std::uint32_t count) {
     simt::atomic_ref<std::uint32_t>{now}.fetch_sub(count, simt::relaxed);
@@ -38,7 +38,7 @@ struct segment_count {
 /// All metadata lies here or behind the pointers here, never in the region. What each part is for:
 ///   segment_tree   free segments
 ///   segments       what each segment is used for
-///   runs, slots    fresh slices of each class (block_slots.hpp)
+///   runs, slots    fresh slices of each class (ticket_counters.hpp)
 ///   bits           slices that came back, and the states of blocks (slice_bitmap.hpp, block.hpp)
 ///   advertised     a bit for each block: may hold something to claim
 ///   class_trees    for each class, the segments with an advertised block
@@ -68,13 +68,13 @@ struct heap_state {
   word with_untouched[2];
   fault_log faults;
   segment_count held[max_size_classes];
-  class_shape shapes[max_size_classes];
+  class_layout layouts[max_size_classes];
   struct alignas(64) padded_word {
     word value;
   };
   padded_word runs[max_size_classes];
   // a class's slots far apart: atomics close by share an L2 slice
-  padded_word slots[slots_per_class * max_size_classes];
+  padded_word slots[counters_per_class * max_size_classes];
   // as many as `segments_reserved`, rounded up to a power of two
   segment_entry segments[1];
 
@@ -155,13 +155,13 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD std::uint32_t blocks_of(size_class id) const {
-    return (shapes[id].slice.slices() + slices_per_block - 1) / slices_per_block;
+    return (layouts[id].slice.slices() + slices_per_block - 1) / slices_per_block;
   }
 
   /// Block `index` of `segment`, as class `id` cuts it.
   [[nodiscard]] QUARRY_HD block block_at(size_class id, std::uint32_t segment,
                                          std::uint32_t index) const {
-    return block_in(&word_at(segment, 0), segment_shift, shapes[id].slice.slices(), index);
+    return block_in(&word_at(segment, 0), segment_shift, layouts[id].slice.slices(), index);
   }
 
   /// Block `index` of a segment of 2^shift bytes and `slices` slices, whose bits begin at `words`.
@@ -187,8 +187,8 @@ struct heap_state {
     return simt::atomic_ref<word>{advertised[std::size_t{segment} * masks_per_segment() + index]};
   }
 
-  [[nodiscard]] QUARRY_HD block_slot slot(size_class id, std::uint32_t index) {
-    return block_slot{slots[index * max_size_classes + id].value};
+  [[nodiscard]] QUARRY_HD ticket_counter slot(size_class id, std::uint32_t index) {
+    return ticket_counter{slots[index * max_size_classes + id].value};
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 
@@ -196,20 +196,20 @@ struct heap_state {
   /// one that is back already is found by its bit.
   [[nodiscard]] QUARRY_HD bool handed_out(size_class id, std::uint32_t segment,
                                           std::uint32_t slice) {
-    class_shape const& shape = shapes[id];
+    class_layout const& layout = layouts[id];
     std::uint32_t const key = segments[segment].run_key();
     std::uint32_t const unit =
-        (segment - segment_run::first_of_key(key)) * shape.units + (slice >> shape.unit_shift);
-    std::uint32_t const ticket =
-        (unit / slots_per_class << shape.unit_shift) + (slice & ((1u << shape.unit_shift) - 1));
+        (segment - segment_run::first_of_key(key)) * layout.units + (slice >> layout.unit_shift);
+    std::uint32_t const ticket = (unit / counters_per_class << layout.unit_shift) +
+                                 (slice & ((1u << layout.unit_shift) - 1));
     // both loads are on their way before either is looked at
-    word const taken = slot(id, unit % slots_per_class).peek();
+    word const taken = slot(id, unit % counters_per_class).peek();
     bool const free_block = block_at(id, segment, slice / slices_per_block).peek().is_free();
-    segment_run const run = block_slot::run_of(taken);
+    segment_run const run = ticket_counter::run_of(taken);
     // Keys come round again after 64 runs; but a later run with this key cannot hold a segment that
     // the slice keeps in use.
     bool const in_run = run.key() == key && segment - run.first() < run.count();
-    return !free_block && (!in_run || ticket < block_slot::ticket_of(taken));
+    return !free_block && (!in_run || ticket < ticket_counter::ticket_of(taken));
   }
 };
 

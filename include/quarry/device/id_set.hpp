@@ -54,7 +54,7 @@ class id_set {
   template <class Heap>
   [[nodiscard]] QUARRY_HD change_result insert(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
-    if (id == dead) return insert_dead();
+    if (id == tombstone) return insert_dead();
     for (;;) {
       enter();
       bool const has_room = used(counts().load(simt::relaxed)) < limit(capacity_);  // (N)
@@ -74,14 +74,14 @@ class id_set {
   template <class Heap>
   [[nodiscard]] QUARRY_HD change_result erase(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
-    if (id == dead) return erase_dead();
+    if (id == tombstone) return erase_dead();
     enter();
     change_result result = change_result::absent;
     bool sparse = false;
     std::uint32_t const at = find(id);
     std::uint32_t expected = id;
-    if (at != none && place(at).compare_exchange(expected, dead, simt::relaxed)) {  // (P)
-      std::uint64_t const before = counts().fetch_sub(one_member, simt::relaxed);   // (N)
+    if (at != none && place(at).compare_exchange(expected, tombstone, simt::relaxed)) {  // (P)
+      std::uint64_t const before = counts().fetch_sub(one_member, simt::relaxed);        // (N)
       sparse = is_sparse(members(before) - 1, capacity_);
       result = change_result::done;
     }
@@ -95,7 +95,7 @@ class id_set {
 
   [[nodiscard]] QUARRY_HD bool contains(std::uint32_t id) {
     if (id == none) return false;
-    if (id == dead) return (counts().load(simt::relaxed) & dead_is_member) != 0;  // (N)
+    if (id == tombstone) return (counts().load(simt::relaxed) & dead_is_member) != 0;  // (N)
     enter();
     bool const result = find(id) != none;
     leave();
@@ -115,10 +115,10 @@ class id_set {
     enter();
     for (std::uint64_t at = first; at < capacity_; at += stride) {
       std::uint32_t const id = place(static_cast<std::uint32_t>(at)).load(simt::relaxed);  // (P)
-      if (id != none && id != dead) visit(id);
+      if (id != none && id != tombstone) visit(id);
     }
     leave();
-    if (first == 0 && contains(dead)) visit(dead);
+    if (first == 0 && contains(tombstone)) visit(tombstone);
   }
 
   /// Removes all. Requires that no other lane uses the set.
@@ -138,7 +138,7 @@ class id_set {
     for (std::uint32_t at = 0; at < capacity_; ++at) {
       std::uint32_t const id = places_[at];
       not_none += id != none ? 1 : 0;
-      if (id == none || id == dead) continue;
+      if (id == none || id == tombstone) continue;
       ++alive;
       if (find(id) != at) return false;
     }
@@ -146,7 +146,7 @@ class id_set {
   }
 
  private:
-  static constexpr std::uint32_t dead = 0xFFFF'FFFEu;  // marks the place of an erased member
+  static constexpr std::uint32_t tombstone = 0xFFFF'FFFEu;  // marks the place of an erased member
   static constexpr std::uint32_t closed = 1u << 31;
   static constexpr std::uint32_t smallest = 4;  // places: 16 bytes, the heap's smallest size class
   static constexpr std::uint64_t one_used = std::uint64_t{1} << 32;
@@ -238,7 +238,7 @@ class id_set {
     if (used(now) >= limit(capacity_)) (void)replace(heap, capacity_for(members(now)));
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       std::uint32_t const at = (mix(id) + step) & (capacity_ - 1);
-      if (places_[at] != none && places_[at] != dead) continue;
+      if (places_[at] != none && places_[at] != tombstone) continue;
       counts().fetch_add(one_member + (places_[at] == none ? one_used : 0), simt::relaxed);  // (N)
       places_[at] = id;
       return change_result::done;
@@ -271,7 +271,7 @@ class id_set {
     std::uint32_t alive = 0;
     for (std::uint32_t from = 0; from < capacity_; ++from) {
       std::uint32_t const id = places_[from];
-      if (id == none || id == dead) continue;
+      if (id == none || id == tombstone) continue;
       std::uint32_t at = mix(id) & (capacity - 1);
       while (fresh[at] != none) at = (at + 1) & (capacity - 1);
       fresh[at] = id;

@@ -17,7 +17,7 @@ class heap_memory;
 class QUARRY_API kernel_memory {
  public:
   /// Throws std::bad_alloc, or std::runtime_error that names the call.
-  kernel_memory(machine where, bytes size);
+  kernel_memory(backend where, bytes size);
   ~kernel_memory();
   kernel_memory(kernel_memory&&) noexcept;
   kernel_memory& operator=(kernel_memory&&) noexcept;

@@ -19,7 +19,7 @@ namespace {  // in a header on purpose: each file has its own
 __constant__ malloc_route route;
 
 [[maybe_unused]] file_with_route const this_file{
-    machine::cuda,
+    backend::cuda,
     [] {
       malloc_route result;
       simt::check_cuda(cudaDeviceSynchronize(), "kernels before a change of malloc");

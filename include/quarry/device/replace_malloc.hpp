@@ -5,7 +5,7 @@
 
 #include "quarry/core/export.hpp"
 #include "quarry/device/heap.hpp"
-#include "quarry/simt/own_malloc.hpp"
+#include "quarry/simt/platform_malloc.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 
@@ -56,14 +56,14 @@ class malloc_route {
   /// At least `size` bytes at a multiple of 16, or nullptr; there is no second try elsewhere when
   /// the heap is full.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
-    if (!allocates_) return simt::own_malloc::malloc(size);
+    if (!allocates_) return simt::platform_malloc::malloc(size);
     heap_ref const heap = heap_;
     return heap.malloc(size);
   }
 
   /// At least `size` bytes at a multiple of `alignment`, a power of two, or nullptr.
   [[nodiscard]] QUARRY_HD void* aligned_malloc(bytes alignment, bytes size) const {
-    if (!allocates_) return simt::own_malloc::aligned_malloc(alignment, size);
+    if (!allocates_) return simt::platform_malloc::aligned_malloc(alignment, size);
     heap_ref const heap = heap_;
     return heap.aligned_malloc(alignment, size);
   }
@@ -73,7 +73,7 @@ class malloc_route {
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     if (reinterpret_cast<std::uint64_t>(pointer) - region_ >= region_bytes_) {
-      simt::own_malloc::free(pointer);
+      simt::platform_malloc::free(pointer);
       return;
     }
     heap_ref const heap = heap_;
@@ -98,17 +98,17 @@ class QUARRY_API file_with_route {
   using loader = malloc_route (*)();
   using storer = void (*)(malloc_route const& route);
 
-  file_with_route(machine where, loader load_route, storer store_route);
+  file_with_route(backend where, loader load_route, storer store_route);
   file_with_route(file_with_route const&) = delete;
   file_with_route& operator=(file_with_route const&) = delete;
   ~file_with_route();
 
-  [[nodiscard]] machine where() const { return where_; }
+  [[nodiscard]] backend where() const { return where_; }
   [[nodiscard]] malloc_route load() const { return load_(); }
   void store(malloc_route const& route) const { store_(route); }
 
  private:
-  machine where_;
+  backend where_;
   loader load_;
   storer store_;
 };

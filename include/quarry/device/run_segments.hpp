@@ -22,12 +22,12 @@ class run_segments {
       simt::far_call(&cut_several, state, id, run, done);
     QUARRY_NO_UNROLL
     for (; done < run.count(); ++done) simt::far_call(&cut_one, state, id, run, done);
-    std::uint32_t const units = run.count() * state.shapes[id].units;
+    std::uint32_t const units = run.count() * state.layouts[id].units;
     // slots without a unit are used up
-    state.run(id).set(run, units < slots_per_class ? slots_per_class - units : 0);
+    state.run(id).set(run, units < counters_per_class ? counters_per_class - units : 0);
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) state.slot(id, i).open(run);
+    for (std::uint32_t i = 0; i < counters_per_class; ++i) state.slot(id, i).open(run);
   }
 
   /// Cuts the segments of `run` from number `begin` on, as many as are read at once. Under load a
@@ -39,11 +39,11 @@ class run_segments {
     segment_entry::between_uses rest[segment_entry::at_once];
     first->rest_of_several(rest);
     std::uint32_t const blocks = state.blocks_of(id);
-    slice_shape const shape = state.shapes[id].slice;
+    slice_layout const layout = state.layouts[id].slice;
     bool knows_all = true;
     for (std::uint32_t i = 0; i < segment_entry::at_once; ++i) {
       knows_all &= rest[i].knows(blocks);
-      first[i].cut(id, rest[i].generation(), shape, run.key());
+      first[i].cut(id, rest[i].generation(), layout, run.key());
     }
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; !knows_all && i < segment_entry::at_once; ++i)
@@ -53,7 +53,7 @@ class run_segments {
   QUARRY_SLOW static void cut_one(heap_state& state, size_class id, segment_run run,
                                   std::uint32_t number) {
     segment_entry& entry = state.segments[run.first() + number];
-    entry.cut(id, entry.rest().generation(), state.shapes[id].slice, run.key());
+    entry.cut(id, entry.rest().generation(), state.layouts[id].slice, run.key());
     if (!entry.rest().knows(state.blocks_of(id)))
       simt::far_call(&bring_blocks_up, state, id, run.first() + number);
   }
@@ -79,18 +79,18 @@ class run_segments {
 
   /// Whether the last segment of the run of class `id` seems untouched.
   QUARRY_SLOW static bool has_untouched(heap_state& state, size_class id) {
-    class_shape const& shape = state.shapes[id];
+    class_layout const& layout = state.layouts[id];
     segment_run const run = class_run::run_of(state.run(id).peek());
     std::uint32_t touched = 0;  // units, up to the last
     QUARRY_UNROLL_4
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+    for (std::uint32_t i = 0; i < counters_per_class; ++i) {
       std::uint32_t const next =
-          tickets_taken(shape, run, i, block_slot::ticket_of(state.slot(id, i).peek()));
+          tickets_taken(layout, run, i, ticket_counter::ticket_of(state.slot(id, i).peek()));
       std::uint32_t const units =
-          next == 0 ? 0 : ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
+          next == 0 ? 0 : ((next - 1) >> layout.unit_shift) * counters_per_class + i + 1;
       if (units > touched) touched = units;
     }
-    return run.count() != 0 && touched <= (run.count() - 1) * shape.units;
+    return run.count() != 0 && touched <= (run.count() - 1) * layout.units;
   }
 
   /// A run that is being taken back.
@@ -98,41 +98,42 @@ class run_segments {
     heap_state* state;
     size_class id;
     segment_run run;
-    std::uint32_t used_units;                // up to the last that was touched
-    std::uint32_t full_units;                // up to the first of which something is left
-    bool has_rest;                           // some tickets were not taken
-    std::uint32_t tickets[slots_per_class];  // the next of each slot
+    std::uint32_t used_units;                   // up to the last that was touched
+    std::uint32_t full_units;                   // up to the first of which something is left
+    bool has_rest;                              // some tickets were not taken
+    std::uint32_t tickets[counters_per_class];  // the next of each slot
   };
 
   /// How many of a slot's tickets were taken, if the next one is `next`: invalid ones count, too.
-  [[nodiscard]] QUARRY_HD static std::uint32_t tickets_taken(class_shape const& shape,
+  [[nodiscard]] QUARRY_HD static std::uint32_t tickets_taken(class_layout const& layout,
                                                              segment_run run, std::uint32_t slot,
                                                              std::uint32_t next) {
-    std::uint32_t const all = block_slot::tickets_of(shape, run, slot);
+    std::uint32_t const all = ticket_counter::tickets_of(layout, run, slot);
     return next < all ? next : all;
   }
 
   /// Closes the slots of a run and notes where they were.
   QUARRY_SLOW static void close_slots(closed_run& closed) {
-    class_shape const& shape = closed.state->shapes[closed.id];
-    closed.full_units = closed.run.count() * shape.units;
+    class_layout const& layout = closed.state->layouts[closed.id];
+    closed.full_units = closed.run.count() * layout.units;
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
+    for (std::uint32_t i = 0; i < counters_per_class; ++i) {
       word const before = closed.state->slot(closed.id, i).close(closed.run.next(0, 0));
-      std::uint32_t const next = tickets_taken(shape, closed.run, i, block_slot::ticket_of(before));
+      std::uint32_t const next =
+          tickets_taken(layout, closed.run, i, ticket_counter::ticket_of(before));
       closed.tickets[i] = next;
-      closed.has_rest |= next < block_slot::tickets_of(shape, closed.run, i);
-      std::uint32_t const full = (next >> shape.unit_shift) * slots_per_class + i;
+      closed.has_rest |= next < ticket_counter::tickets_of(layout, closed.run, i);
+      std::uint32_t const full = (next >> layout.unit_shift) * counters_per_class + i;
       if (full < closed.full_units) closed.full_units = full;
       if (next == 0) continue;
-      std::uint32_t const touched = ((next - 1) >> shape.unit_shift) * slots_per_class + i + 1;
+      std::uint32_t const touched = ((next - 1) >> layout.unit_shift) * counters_per_class + i + 1;
       if (touched > closed.used_units) closed.used_units = touched;
     }
   }
 
   /// Returns what a closed run had not handed out.
   QUARRY_SLOW static void give_back_run(closed_run const& closed) {
-    std::uint32_t const units = closed.state->shapes[closed.id].units;
+    std::uint32_t const units = closed.state->layouts[closed.id].units;
     std::uint32_t const touched = (closed.used_units + units - 1) / units;  // segments
     if (touched < closed.run.count())
       simt::far_call(&give_back_untouched, *closed.state, closed.id, closed.run.first() + touched,
@@ -177,12 +178,12 @@ class run_segments {
     heap_state& state = *closed.state;
     std::uint32_t const segment = closed.run.first() + number;
     std::uint32_t const blocks = state.blocks_of(closed.id);
-    class_shape const& shape = state.shapes[closed.id];
-    std::uint32_t const before = number * shape.units;
+    class_layout const& layout = state.layouts[closed.id];
+    std::uint32_t const before = number * layout.units;
     std::uint32_t const full = closed.full_units < before ? 0 : closed.full_units - before;
     word retired = 0;  // of the 64 blocks of a mask
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = (full << shape.unit_shift) / slices_per_block; i < blocks; ++i) {
+    for (std::uint32_t i = (full << layout.unit_shift) / slices_per_block; i < blocks; ++i) {
       if (simt::far_call(&give_back_block, closed, number, i))
         retired |= word{1} << i % bits_per_word;
       bool const is_last = i + 1 == blocks || (i + 1) % bits_per_word == 0;
@@ -222,18 +223,18 @@ class run_segments {
   /// The slices of word `index` of the run's segment number `number` whose tickets were not taken.
   [[nodiscard]] QUARRY_HD static word unused_in_word(closed_run const& closed, std::uint32_t number,
                                                      std::uint32_t index) {
-    class_shape const& shape = closed.state->shapes[closed.id];
-    std::uint32_t const per_unit = 1u << shape.unit_shift;
+    class_layout const& layout = closed.state->layouts[closed.id];
+    std::uint32_t const per_unit = 1u << layout.unit_shift;
     std::uint32_t const step = per_unit < bits_per_word ? per_unit : bits_per_word;
     word unused = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t bit = 0; bit < bits_per_word; bit += step) {
       std::uint32_t const slice = index * bits_per_word + bit;
-      std::uint32_t const unit = number * shape.units + (slice >> shape.unit_shift);
-      if (slice >> shape.unit_shift >= shape.units) break;
+      std::uint32_t const unit = number * layout.units + (slice >> layout.unit_shift);
+      if (slice >> layout.unit_shift >= layout.units) break;
       std::uint32_t const ticket =
-          (unit / slots_per_class << shape.unit_shift) + (slice & (per_unit - 1));
-      std::uint32_t const next = closed.tickets[unit % slots_per_class];
+          (unit / counters_per_class << layout.unit_shift) + (slice & (per_unit - 1));
+      std::uint32_t const next = closed.tickets[unit % counters_per_class];
       std::uint32_t const used = next <= ticket ? 0 : next - ticket < step ? next - ticket : step;
       if (used < step) unused |= low_bits(step - used) << (bit + used);
     }
@@ -245,7 +246,7 @@ class run_segments {
                                               std::uint32_t index) {
     word const unused = unused_in_word(closed, number, index);
     if (unused == 0) return 0;
-    std::uint32_t const slices = closed.state->shapes[closed.id].slice.slices();
+    std::uint32_t const slices = closed.state->layouts[closed.id].slice.slices();
     word const all = low_bits(slices - index * bits_per_word);
     slice_word const bits{closed.state->word_at(closed.run.first() + number, index)};
     if (unused != all) return (bits.release(unused) | unused) == all ? 1 : 0;

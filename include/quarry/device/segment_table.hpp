@@ -66,11 +66,11 @@ class segment_use {
 };
 
 /// How a segment is cut, as one word: slices there are, and the divider by their size.
-class slice_shape {
+class slice_layout {
  public:
-  constexpr slice_shape() = default;
-  QUARRY_HD constexpr explicit slice_shape(word bits) : bits_{bits} {}
-  constexpr slice_shape(std::uint32_t slices, divider by_size)
+  constexpr slice_layout() = default;
+  QUARRY_HD constexpr explicit slice_layout(word bits) : bits_{bits} {}
+  constexpr slice_layout(std::uint32_t slices, divider by_size)
       : bits_{word{slices} << 32 | (by_size.multiplier & ~31u) | by_size.shift} {}
 
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t slices() const {
@@ -108,7 +108,7 @@ class slice_shape {
 /// Memory order. (S) is acquire-release: the lane that gives the segment back sees what all
 /// releasers did and hands it on through the segment tree. (W) acquires, so that a revived block's
 /// claimer sees what the releasers of its slices did. Use and shape are written before pointers
-/// into the segment are handed out, and published with them (O, T of block_slots.hpp); both are
+/// into the segment are handed out, and published with them (O, T of ticket_counters.hpp); both are
 /// stored as a pair (Y), so that a reader of both sees one that was stored. Elsewhere the use is a
 /// hint (H) that an atomic decides.
 ///
@@ -119,7 +119,7 @@ struct alignas(64) segment_entry {
   /// What a lane that frees needs to know.
   struct view {
     segment_use use;
-    slice_shape shape;
+    slice_layout layout;
   };
 
   /// How its next use finds it.
@@ -139,7 +139,7 @@ struct alignas(64) segment_entry {
   };
 
   word use;
-  word shape;  // behind `use`, since both are read at once
+  word layout;  // behind `use`, since both are read at once
   word count;
   std::uint32_t run;  // which run handed its slices out: `segment_run::key`
 
@@ -152,7 +152,7 @@ struct alignas(64) segment_entry {
   }
 
   /// Requires that the use says free.
-  QUARRY_HD void store(segment_use next, slice_shape cut) {
+  QUARRY_HD void store(segment_use next, slice_layout cut) {
     simt::store_pair(use, {next.bits(), cut.bits()});  // (Y)
   }
 
@@ -220,7 +220,7 @@ struct alignas(64) segment_entry {
   }
 
   /// Cuts the segment, which is free and the caller's, into slices of class `id`.
-  QUARRY_HD void cut(size_class id, std::uint32_t generation, slice_shape into,
+  QUARRY_HD void cut(size_class id, std::uint32_t generation, slice_layout into,
                      std::uint32_t run_key) {
     set_run_key(run_key);
     store(segment_use::slices_of(id, generation), into);
@@ -251,7 +251,7 @@ struct alignas(64) segment_entry {
   }
 
   [[nodiscard]] QUARRY_HD static view view_of(simt::word_pair both) {
-    return {segment_use{both.first}, slice_shape{both.second}};
+    return {segment_use{both.first}, slice_layout{both.second}};
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }

@@ -142,7 +142,7 @@ class slice_return {
     std::uint32_t const blocks = state.blocks_of(id);
     word* const words = &state.word_at(segment, 0);
     std::uint32_t const shift = state.segment_shift;
-    std::uint32_t const slices = state.shapes[id].slice.slices();
+    std::uint32_t const slices = state.layouts[id].slice.slices();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < blocks; ++i)
       heap_state::block_in(words, shift, slices, i).end_generation(generation);

@@ -30,7 +30,7 @@ class slice_supply {
   };
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
-    request.state->slot(request.id, simt::spread() % slots_per_class).rewind();
+    request.state->slot(request.id, simt::warp_hint() % counters_per_class).rewind();
     (void)request.patience.ends_after(0);  // it begins
     simt::patience stall;
     word run_before = 0;
@@ -51,7 +51,7 @@ class slice_supply {
       if (is_hopeless(request, empty_looks, before)) break;
       // What another lane frees, reserves or returns at this moment is in no tree: look again. A
       // look that may have missed segments on their way does not count, for some time.
-      bool const counts = uncounted == most_uncounted || request.state->missed_none(before);
+      bool const counts = uncounted == max_uncounted || request.state->missed_none(before);
       uncounted += counts ? 0 : 1;
       if (counts || empty_looks == look_at_all) ++empty_looks;
       simt::pause();
@@ -83,7 +83,7 @@ class slice_supply {
   static constexpr std::uint32_t looks_before_refusal = 16;
 
   /// More looks, while other lanes return segments.
-  static constexpr std::uint32_t most_uncounted = 64;
+  static constexpr std::uint32_t max_uncounted = 64;
 
   /// The look that takes back all that others have not handed out. Rejected: each look after a
   /// while. Lanes then end each other's runs again and again: a storm took 13.9 s in place of 0.6.
@@ -105,7 +105,7 @@ class slice_supply {
         !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
     seen = state.run(request.id).peek();
     bool const is_busy = class_run::is_busy(seen);
-    if (!is_busy && class_run::used_up(seen) < slots_per_class)
+    if (!is_busy && class_run::used_up(seen) < counters_per_class)
       return simt::far_call(&take_tickets, request);
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
     if (has_returned && simt::far_call(&slice_claim::claim_returned, request, tries))
@@ -119,7 +119,7 @@ class slice_supply {
   QUARRY_SLOW static void slot_used_up(heap_state& state, size_class id, segment_run run) {
     class_run const of_class = state.run(id);
     word const seen = of_class.count_used_up(run);
-    if (class_run::run_of(seen) != run || class_run::used_up(seen) != slots_per_class) return;
+    if (class_run::run_of(seen) != run || class_run::used_up(seen) != counters_per_class) return;
     if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
     if (of_class.lock(seen)) {  // fetch ahead: others will be here in a moment
       (void)simt::far_call(&open_run, state, id);
@@ -174,7 +174,7 @@ class slice_supply {
     // before the class has no run: who sees neither that nor the memory has missed nothing
     state.begin_return();
     run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, 0, false, {}};
-    state.run(id).set(closed.run.next(0, 0), slots_per_class);
+    state.run(id).set(closed.run.next(0, 0), counters_per_class);
     simt::far_call(&run_segments::close_slots, closed);
     set_has_run(state, id, false);
     state.run(id).unlock();
@@ -230,35 +230,36 @@ class slice_supply {
   /// While another lane replaces the run: looks at this warp's slot from time to time, and not at
   /// what that lane needs. Whether the slot has a new run.
   QUARRY_SLOW static bool has_new_run(slice_request const& request) {
-    block_slot const slot = request.state->slot(request.id, simt::spread() % slots_per_class);
-    segment_run const old = block_slot::run_of(slot.peek());
+    ticket_counter const slot =
+        request.state->slot(request.id, simt::warp_hint() % counters_per_class);
+    segment_run const old = ticket_counter::run_of(slot.peek());
     bool is_new = false;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls && !is_new; ++i) {
       simt::pause(i);
-      is_new = !(block_slot::run_of(slot.peek()) == old);
+      is_new = !(ticket_counter::run_of(slot.peek()) == old);
     }
     return is_new;
   }
 
   /// Tickets of any slot that has some, from this warp's on.
   QUARRY_SLOW static outcome take_tickets(slice_request& request) {
-    class_shape const& shape = request.state->shapes[request.id];
-    std::uint32_t index = simt::spread() % slots_per_class;
+    class_layout const& layout = request.state->layouts[request.id];
+    std::uint32_t index = simt::warp_hint() % counters_per_class;
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = slots_per_class; left != 0; --left) {
-      block_slot const slot = request.state->slot(request.id, index);
+    for (std::uint32_t left = counters_per_class; left != 0; --left) {
+      ticket_counter const slot = request.state->slot(request.id, index);
       word const seen = slot.peek();
-      if (has_tickets(shape, seen, index)) {
+      if (has_tickets(layout, seen, index)) {
         request.value = slot.take(request.count);
         request.slot = index;
         request.from = slice_request::source::tickets;
-        if (has_tickets(shape, request.value, index)) {
+        if (has_tickets(layout, request.value, index)) {
           simt::far_call(&count_if_last, request);
           return outcome::found;
         }
       }
-      if (++index == slots_per_class) index = 0;
+      if (++index == counters_per_class) index = 0;
     }
     simt::pause();  // the last ticket was taken a moment ago, and is about to be counted
     return outcome::wait;
@@ -266,16 +267,17 @@ class slice_supply {
 
   /// Counts the slot as used up if the request's tickets have its last one among them.
   QUARRY_SLOW static void count_if_last(slice_request const& request) {
-    segment_run const run = block_slot::run_of(request.value);
+    segment_run const run = ticket_counter::run_of(request.value);
     std::uint32_t const tickets =
-        block_slot::tickets_of(request.state->shapes[request.id], run, request.slot);
-    if (tickets - block_slot::ticket_of(request.value) <= request.count)
+        ticket_counter::tickets_of(request.state->layouts[request.id], run, request.slot);
+    if (tickets - ticket_counter::ticket_of(request.value) <= request.count)
       simt::far_call(&slot_used_up, *request.state, request.id, run);
   }
 
-  [[nodiscard]] QUARRY_HD static bool has_tickets(class_shape const& shape, word slot,
+  [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word slot,
                                                   std::uint32_t index) {
-    return block_slot::place_of(shape, block_slot::run_of(slot), index, block_slot::ticket_of(slot))
+    return ticket_counter::place_of(layout, ticket_counter::run_of(slot), index,
+                                    ticket_counter::ticket_of(slot))
         .valid;
   }
 
@@ -289,10 +291,10 @@ class slice_supply {
     bool const is_half_free = there > state.segments_mapped / 2;
     bool const abounds = is_alone || is_half_free;
     std::uint32_t const share = !is_alone ? there / 4 : is_half_free ? there / 2 : there;
-    std::uint32_t const most = state.held[id].read_most();
-    std::uint32_t const longest = block_slot::longest_run(state.shapes[id]);
-    std::uint32_t wanted = abounds ? most : most / 4;
-    std::uint32_t const first = state.shapes[id].run_segments;
+    std::uint32_t const maximum = state.held[id].read_most();
+    std::uint32_t const longest = ticket_counter::longest_run(state.layouts[id]);
+    std::uint32_t wanted = abounds ? maximum : maximum / 4;
+    std::uint32_t const first = state.layouts[id].run_segments;
     if (wanted < (abounds ? first : first / 4 + 1)) wanted = abounds ? first : first / 4 + 1;
     if (wanted > longest) wanted = longest;
     return wanted < share ? wanted : share == 0 ? 1 : share;
@@ -333,9 +335,9 @@ class slice_supply {
     segment_run const run = class_run::run_of(state.run(id).peek());
     bool found = false;
     QUARRY_UNROLL_4
-    for (std::uint32_t i = 0; i < slots_per_class; ++i) {
-      found |= block_slot::ticket_of(state.slot(id, i).peek()) <
-               block_slot::tickets_of(state.shapes[id], run, i);
+    for (std::uint32_t i = 0; i < counters_per_class; ++i) {
+      found |= ticket_counter::ticket_of(state.slot(id, i).peek()) <
+               ticket_counter::tickets_of(state.layouts[id], run, i);
     }
     return found;
   }

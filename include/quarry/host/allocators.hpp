@@ -17,7 +17,7 @@
 
 #include "quarry/host/any_allocator.hpp"
 #include "quarry/host/operations.hpp"
-#include "quarry/host/pool.hpp"
+#include "quarry/host/pools/pool.hpp"
 
 #include <memory>
 #include <string>

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
-#include "quarry/host/held_at_fork.hpp"
-#include "quarry/host/poison.hpp"
-#include "quarry/host/tracked_resource.hpp"
+#include "quarry/host/pools/poison.hpp"
+#include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/resources/tracked_resource.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -51,7 +51,7 @@ class QUARRY_API allocator_model {
   virtual void release() noexcept = 0;
   virtual void coalesce(bytes wanted) noexcept = 0;
   [[nodiscard]] virtual allocator_counts counts() const = 0;
-  [[nodiscard]] virtual memory_place place() = 0;
+  [[nodiscard]] virtual memory_location location() = 0;
   /// Its number in the registry; 0 if the registry does not know its allocations.
   [[nodiscard]] virtual allocator_id id() const = 0;
 
@@ -98,8 +98,8 @@ class QUARRY_POISONS pool_model final : public allocator_model {
     return pool_.size_of(pointer);
   }
   bool label(void* pointer, std::string name, std::source_location where) override {
-    if constexpr (requires { pool_.note(pointer, name, where); })
-      return pool_.note(pointer, std::move(name), where);
+    if constexpr (requires { pool_.label(pointer, name, where); })
+      return pool_.label(pointer, std::move(name), where);
     return false;
   }
   void release() noexcept override {
@@ -110,9 +110,9 @@ class QUARRY_POISONS pool_model final : public allocator_model {
   }
   [[nodiscard]] allocator_counts counts() const override {
     auto const all = pool_.counts();
-    return {all.held, all.most_held, all.live, all.most_live, all.pieces_live, all.refused};
+    return {all.held, all.most_held, all.live, all.most_live, all.chunks_live, all.refused};
   }
-  [[nodiscard]] memory_place place() override { return place_of(pool_); }
+  [[nodiscard]] memory_location location() override { return location_of(pool_); }
   [[nodiscard]] allocator_id id() const override { return pool_.id(); }
 
  private:
@@ -134,7 +134,7 @@ class resource_model final : public allocator_model {
   [[nodiscard]] void* allocate(bytes size, bytes alignment) override {
     void* const result = from_.allocate(size, alignment);
     try {
-      settle(from_);
+      synchronize(from_);
       allocated_.emplace(result, allocation{size, alignment});
     } catch (...) {
       from_.deallocate(result, size, alignment);
@@ -165,7 +165,7 @@ class resource_model final : public allocator_model {
     return found->second.size;
   }
   bool label(void* pointer, std::string name, std::source_location where) override {
-    return from_.note(pointer, std::move(name), where);
+    return from_.label(pointer, std::move(name), where);
   }
   void release() noexcept override {
     try {
@@ -184,7 +184,7 @@ class resource_model final : public allocator_model {
     all.allocations = allocated_.size();
     return all;
   }
-  [[nodiscard]] memory_place place() override { return place_of(from_); }
+  [[nodiscard]] memory_location location() override { return location_of(from_); }
   [[nodiscard]] allocator_id id() const override { return from_.id(); }
 
  private:
@@ -239,7 +239,7 @@ class QUARRY_API any_allocator {
   void coalesce(bytes wanted) const;
 
   [[nodiscard]] allocator_counts counts() const;
-  [[nodiscard]] memory_place place() const;
+  [[nodiscard]] memory_location location() const;
   /// Its number in the registry; 0 if the registry does not know its allocations.
   [[nodiscard]] allocator_id id() const;
   /// The name that it was made with.
@@ -271,7 +271,7 @@ class QUARRY_API allocator_resource {
  public:
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
-  [[nodiscard]] memory_place place() const { return use_->from.place(); }
+  [[nodiscard]] memory_location location() const { return use_->from.location(); }
   [[nodiscard]] any_allocator allocator() const { return use_->from; }
 
  private:

@@ -57,10 +57,10 @@ typedef struct quarry_pool_options {
   uint64_t next_block;
   uint32_t growth_percent;
   uint64_t alignment;
-  uint64_t most;
-  int device;            /* QUARRY_DEVICE: its number */
-  char const* directory; /* QUARRY_FILE: where the files go */
-  char const* name;      /* for reports; null: "allocator N" */
+  uint64_t maximum;
+  int device;           /* QUARRY_DEVICE: its number */
+  char const* page_map; /* QUARRY_FILE: where the files go */
+  char const* name;     /* for reports; null: "allocator N" */
   /* Bytes behind each allocation that nobody may write, 65536 at most; 0: none. What was written is
    * found when the allocation is freed, and told in a line to standard error. */
   uint64_t red_zone;
@@ -72,7 +72,7 @@ typedef struct quarry_pool_counts {
   uint64_t most_held;
   uint64_t live;
   uint64_t most_live;
-  uint64_t pieces_live;
+  uint64_t chunks_live;
   uint64_t blocks_taken;
   uint64_t blocks_given;
   uint64_t refused;
@@ -119,7 +119,7 @@ quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* coun
 quarry_status quarry_pool_get_overruns(quarry_pool* pool, uint64_t* overruns);
 
 /* Names an allocation for reports, until it is freed. */
-quarry_status quarry_pool_note(quarry_pool* pool, void* memory, char const* name);
+quarry_status quarry_pool_label(quarry_pool* pool, void* memory, char const* name);
 
 /* The pool's number in records. */
 quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
@@ -174,7 +174,7 @@ typedef struct quarry_record {
   uint32_t allocator;
   uint32_t resource; /* quarry_resource */
   uint32_t device;
-  void* begin;
+  void* base;
   uint64_t size; /* as asked for */
 } quarry_record;
 

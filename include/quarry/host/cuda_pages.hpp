@@ -3,8 +3,8 @@
 
 #include "quarry/core/export.hpp"
 #include "quarry/host/errors.hpp"
-#include "quarry/host/memory_place.hpp"
 #include "quarry/host/page_source.hpp"
+#include "quarry/host/registry/memory_location.hpp"
 
 #include <unordered_map>
 
@@ -27,7 +27,7 @@ class QUARRY_API cuda_pages {
   void map(std::uint64_t address, bytes size);
   void move(std::uint64_t from, std::uint64_t to, bytes size);
   void unmap(std::uint64_t address, bytes size) noexcept;
-  [[nodiscard]] memory_place place() const {
+  [[nodiscard]] memory_location location() const {
     return {memory_kind::device, static_cast<std::uint8_t>(device_)};
   }
 

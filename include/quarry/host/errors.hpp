@@ -23,19 +23,19 @@ class QUARRY_API error {
 /// There is no memory: who was asked, for how much.
 class QUARRY_API out_of_memory : public std::bad_alloc, public error {
  public:
-  out_of_memory(std::string resource, bytes asked, std::string const& why)
+  out_of_memory(std::string resource, bytes requested, std::string const& why)
       : resource_{std::move(resource)},
-        asked_{asked},
-        message_{resource_ + ": no memory for " + std::to_string(asked) + " bytes: " + why} {}
+        requested_{requested},
+        message_{resource_ + ": no memory for " + std::to_string(requested) + " bytes: " + why} {}
 
   [[nodiscard]] char const* what() const noexcept override { return message_.c_str(); }
   [[nodiscard]] std::string const& message() const noexcept override { return message_; }
   [[nodiscard]] std::string const& resource() const noexcept { return resource_; }
-  [[nodiscard]] bytes asked() const noexcept { return asked_; }
+  [[nodiscard]] bytes requested() const noexcept { return requested_; }
 
  private:
   std::string resource_;
-  bytes asked_;
+  bytes requested_;
   std::string message_;
 };
 

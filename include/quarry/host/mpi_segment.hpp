@@ -3,7 +3,7 @@
 // header includes this one; the program links its MPI, and Quarry needs none.
 #pragma once
 
-#include "quarry/host/shared_resource.hpp"
+#include "quarry/host/resources/shared_resource.hpp"
 
 #include <mpi.h>
 

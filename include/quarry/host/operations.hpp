@@ -12,8 +12,8 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
-#include "quarry/host/cuda_resources.hpp"
-#include "quarry/host/registry.hpp"
+#include "quarry/host/registry/registry.hpp"
+#include "quarry/host/resources/cuda_resources.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -26,7 +26,7 @@ class QUARRY_API adopted_memory {
  public:
   /// `place`: where it lies, which is believed. Throws `bad_argument` if `memory` is no multiple of
   /// 16, or begins in an allocation.
-  adopted_memory(void* memory, bytes size, memory_place place = {}, std::string name = {});
+  adopted_memory(void* memory, bytes size, memory_location location = {}, std::string name = {});
   ~adopted_memory();
   adopted_memory(adopted_memory&&) noexcept;
   adopted_memory& operator=(adopted_memory&&) noexcept;
@@ -63,17 +63,17 @@ QUARRY_API void fill(void* memory, unsigned char value, bytes size, cuda_stream 
 /// Brings managed memory to `where` (a GPU, or the host), or what is mapped from a file into
 /// memory. Elsewhere there is nothing to do. The null stream is the default stream of the GPU that
 /// it is brought to, and of the current one if it is brought to the host.
-QUARRY_API void prefetch(void const* memory, bytes size, memory_place where,
+QUARRY_API void prefetch(void const* memory, bytes size, memory_location where,
                          cuda_stream on = nullptr);
 /// Tells the driver (managed memory: the first three, and what takes them back) or the system (host
 /// and file: the others) how memory will be used. The system's advice is for whole pages: it holds
 /// for what else lies in these, too. Throws `bad_argument` for advice that is none for such memory.
-QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_place where = {});
+QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_location where = {});
 /// The same for memory that is known to be `of` that kind, without a lookup.
-QUARRY_API void prefetch(void const* memory, bytes size, memory_place where, cuda_stream on,
-                         memory_place of);
-QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_place where,
-                       memory_place of);
+QUARRY_API void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on,
+                         memory_location of);
+QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_location where,
+                       memory_location of);
 
 /// Moves the pages of the host's memory to a NUMA node; addresses and contents stay. It is done by
 /// whole pages, so what else lies in these moves, too. Pages that are touched first later come from

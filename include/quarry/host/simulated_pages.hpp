@@ -18,9 +18,9 @@ class simulated_pages {
 
   [[nodiscard]] bytes page_bytes() const { return page_; }
   [[nodiscard]] std::uint64_t reserve(bytes size) {
-    std::uint64_t const begin = next_;
+    std::uint64_t const base = next_;
     next_ += size + page_;
-    return begin;
+    return base;
   }
   void give_up(std::uint64_t, bytes) noexcept {}
   void map(std::uint64_t address, bytes size) {
@@ -41,7 +41,7 @@ class simulated_pages {
     for (bytes at = 0; at < size; at += page_) expect(mapped_.erase(address + at) == 1);
   }
 
-  void limit(bytes most) { limit_ = most; }
+  void limit(bytes maximum) { limit_ = maximum; }
   [[nodiscard]] bytes held() const { return mapped_.size() * page_; }
   [[nodiscard]] bool is_mapped(std::uint64_t address) const {
     return mapped_.contains(address & ~(page_ - 1));

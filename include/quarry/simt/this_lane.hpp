@@ -24,7 +24,7 @@ namespace quarry::inline QUARRY_ABI::simt {
 /// A number that spreads warps over shared structures, evenly over a grid, also where only some
 /// warps of each block call: on CUDA and in fibers the sum of the block's number and the warp's in
 /// its block, otherwise the OS thread's. A hint, the same for all lanes of a warp.
-[[nodiscard]] QUARRY_HD inline std::uint32_t spread() {
+[[nodiscard]] QUARRY_HD inline std::uint32_t warp_hint() {
 #ifdef __CUDA_ARCH__
   auto const here = this_place();
   return here.block + here.thread / warp_size;

@@ -290,14 +290,15 @@ TYPED_TEST(CoalescingHeap, LanesThatLeftReserveAgainOnceTheHostSaysSo) {
 }
 
 TEST(CoalescingHeapOptions, RefusesAMapThatIsTooLarge) {
-  EXPECT_THROW((coalescing_heap<platform_heap>{
-                   platform_heap{}, {.map_capacity = (1u << 31) + 1, .where = machine::cpu}}),
-               std::invalid_argument);
+  EXPECT_THROW(
+      (coalescing_heap<platform_malloc_heap>{
+          platform_malloc_heap{}, {.map_capacity = (1u << 31) + 1, .where = backend::cpu}}),
+      std::invalid_argument);
 }
 
 TEST(CoalescingHeapOptions, RoundsTheMapUpToAPowerOfTwo) {
-  coalescing_heap<platform_heap> const one{platform_heap{},
-                                           {.map_capacity = 100, .where = machine::cpu}};
+  coalescing_heap<platform_malloc_heap> const one{platform_malloc_heap{},
+                                                  {.map_capacity = 100, .where = backend::cpu}};
   EXPECT_FALSE(one.first_fault());
 }
 

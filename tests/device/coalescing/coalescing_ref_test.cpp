@@ -456,7 +456,7 @@ TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperbloc
   for (std::uint32_t const how : {dynamic, header_warp, reserved}) {
     for (std::uint32_t const fill : treacherous) {
       for (bytes const size : {bytes{6}, bytes{12}, bytes{24}, bytes{32}}) {
-        setting<fibers_machine, over_platform> on{1};
+        setting<fibers_backend, over_platform> on{1};
         std::vector<unsigned char*> held(32);
         auto const ref = on.ref();
         run_whole_warp(32, [&] {

@@ -29,7 +29,7 @@ QUARRY_HD bytes size_for(std::uint32_t kind, std::uint32_t lane) {
     case 5:
       return lane % 4 == 1 ? 30000 + lane : lane;  // far apart
     default:
-      return lane == 5 ? segment_header::most_bytes + 1 : lane;  // one lane wants too much
+      return lane == 5 ? segment_header::max_bytes + 1 : lane;  // one lane wants too much
   }
 }
 constexpr std::uint32_t kinds = 7;
@@ -68,24 +68,24 @@ struct free_in_order {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct DynamicCoalescing : testing::Test {};
-TYPED_TEST_SUITE(DynamicCoalescing, machines, machine_names);
+TYPED_TEST_SUITE(DynamicCoalescing, backends, backend_names);
 
 TYPED_TEST(DynamicCoalescing, TheLastOfAGroupToBeFreedGivesTheSuperblockBack) {
   for (auto const seed : TypeParam::seeds()) {
     for (std::uint32_t kind = 0; kind < kinds; ++kind) {
-      TypeParam const machine{seed};
+      TypeParam const backend{seed};
       arena_owner<TypeParam> upstream{80, kind == 5 ? bytes{300000} : bytes{16384}};
       if (kind == 5 && seed > 8) continue;
       typename TypeParam::template array<char*> held(80);
       typename TypeParam::template array<std::uint32_t> wrong(1);
-      machine.run({2, 40}, allocate_by_kind{upstream.ref(), kind, held.data()});
+      backend.run({2, 40}, allocate_by_kind{upstream.ref(), kind, held.data()});
       for (std::uint32_t rank = 0; rank < 80; ++rank) {
         bytes const own = size_for(kind, rank % simt::warp_size);
         auto const address = reinterpret_cast<std::uintptr_t>(held[rank]);
         bytes const alignment = own % 16 == 0 ? 16 : own % 8 == 0 ? 8 : own % 4 == 0 ? 4 : 2;
-        if (own > segment_header::most_bytes) {
+        if (own > segment_header::max_bytes) {
           EXPECT_EQ(address, 0u);
           continue;
         }
@@ -96,7 +96,7 @@ TYPED_TEST(DynamicCoalescing, TheLastOfAGroupToBeFreedGivesTheSuperblockBack) {
         EXPECT_LT(header.size(header.load()), own + 8);
       }
       EXPECT_GT(upstream.live(), 0u);
-      machine.run({2, 40}, free_in_order{upstream.ref(), kind, held.data(),
+      backend.run({2, 40}, free_in_order{upstream.ref(), kind, held.data(),
                                          seed % 2 == 0 ? 79u : 3u, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       EXPECT_EQ(upstream.live(), 0u);
@@ -108,11 +108,11 @@ TYPED_TEST(DynamicCoalescing, TheLastOfAGroupToBeFreedGivesTheSuperblockBack) {
 
 TYPED_TEST(DynamicCoalescing, AllLanesOfAGroupGetNullptrIfThereIsNoMemory) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     arena_owner<TypeParam> upstream{8};
-    upstream.now[0].most = 0;
+    upstream.now[0].maximum = 0;
     typename TypeParam::template array<char*> held(80);
-    machine.run({2, 40}, allocate_by_kind{upstream.ref(), 4, held.data()});
+    backend.run({2, 40}, allocate_by_kind{upstream.ref(), 4, held.data()});
     for (std::uint32_t rank = 0; rank < 80; ++rank) EXPECT_EQ(held[rank], nullptr);
     EXPECT_EQ(upstream.live(), 0u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
@@ -125,7 +125,7 @@ struct whole_warp {
       : upstream{32, kind == 5 ? bytes{300000} : bytes{16384}}, held(32) {
     run_whole_warp(32, allocate_by_kind{upstream.ref(), kind, held.data()});
   }
-  arena_owner<fibers_machine> upstream;
+  arena_owner<fibers_backend> upstream;
   std::vector<char*> held;
 };
 
@@ -158,7 +158,7 @@ TEST(DynamicCoalescingLayout, NeighboursSegmentsTouch) {
 
 TEST(DynamicCoalescingLayout, SmallSizesCostAsLittleAsThePaperSays) {
   QUARRY_TEST_USES_FIBERS();
-  arena_owner<fibers_machine> upstream{32, 16384};
+  arena_owner<fibers_backend> upstream{32, 16384};
   std::vector<char*> held(32);
   run_whole_warp(32, [&] {
     auto const rank = simt::this_place().rank();
@@ -254,7 +254,7 @@ TEST(DynamicCoalescingLayout, LargeNeighboursAreFoundBack) {
 TEST(DynamicCoalescingThreads, WhoFreesTheSuperblockHasSeenWhatAllOwnersWrote) {
   for (std::uint32_t const width : {8u, 4u, 2u}) {
     for (int round = 0; round < 300; ++round) {
-      arena_owner<threads_machine> upstream{1, 256};
+      arena_owner<threads_backend> upstream{1, 256};
       auto const from = upstream.ref();
       char* const base = static_cast<char*>(from.malloc(128));
       std::array<char*, 4> payloads{};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/coalescing/lane_array.hpp"
 
+#include "support/backends.hpp"
 #include "support/counting_upstream.hpp"
-#include "support/machines.hpp"
 #include "support/warp_of_threads.hpp"
 
 #include <array>
@@ -124,49 +124,49 @@ void expect_interleaved(Arrays& arrays) {
 }
 
 /// Arrays of T are made in one launch, looked at, checked and destroyed by other lanes in another.
-template <class T, class Machine>
-void expect_round_trip(Machine const& machine, std::uint64_t seed, bool is_same_for_all) {
-  auto const heap = machine.make_heap({.bytes = 2_MiB, .segment_bytes = 64_KiB});
-  typename Machine::template array<lane_array<T>> arrays(lane_count);
-  typename Machine::template array<std::uint32_t> wrong(1);
-  machine.run(small_grid, make_and_mark<T>{heap.ref(), arrays.data(), 6, is_same_for_all});
+template <class T, class Backend>
+void expect_round_trip(Backend const& backend, std::uint64_t seed, bool is_same_for_all) {
+  auto const heap = backend.make_heap({.bytes = 2_MiB, .segment_bytes = 64_KiB});
+  typename Backend::template array<lane_array<T>> arrays(lane_count);
+  typename Backend::template array<std::uint32_t> wrong(1);
+  backend.run(small_grid, make_and_mark<T>{heap.ref(), arrays.data(), 6, is_same_for_all});
   for (std::uint32_t rank = 0; rank < lane_count; ++rank)
     EXPECT_EQ(arrays[rank].size(), is_same_for_all ? 6 : rank * 7 % 5 * 6);
   expect_interleaved<T>(arrays);
   EXPECT_EQ(heap.live_allocations().size(), superblocks<T>(arrays).size());
-  machine.run(small_grid, check_and_destroy<T>{heap.ref(), arrays.data(),
+  backend.run(small_grid, check_and_destroy<T>{heap.ref(), arrays.data(),
                                                static_cast<std::uint32_t>(seed), wrong.data()});
   EXPECT_EQ(wrong[0], 0u);
   expect_sound_and_empty(heap);
 }
 
-template <class Machine>
+template <class Backend>
 struct LaneArray : testing::Test {};
-TYPED_TEST_SUITE(LaneArray, machines, machine_names);
+TYPED_TEST_SUITE(LaneArray, backends, backend_names);
 
 TYPED_TEST(LaneArray, LiesBesideItsNeighboursAndIsDestroyedByAnyLaneOfALaterKernel) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     bool const is_same_for_all = seed % 2 == 0;
     switch (seed / 2 % 6) {
       case 0:
-        expect_round_trip<std::uint8_t>(machine, seed, is_same_for_all);
+        expect_round_trip<std::uint8_t>(backend, seed, is_same_for_all);
         break;
       case 1:
-        expect_round_trip<std::uint16_t>(machine, seed, is_same_for_all);
+        expect_round_trip<std::uint16_t>(backend, seed, is_same_for_all);
         break;
       case 2:
-        expect_round_trip<std::uint32_t>(machine, seed, is_same_for_all);
+        expect_round_trip<std::uint32_t>(backend, seed, is_same_for_all);
         break;
       case 3:
-        expect_round_trip<std::uint64_t>(machine, seed, is_same_for_all);
+        expect_round_trip<std::uint64_t>(backend, seed, is_same_for_all);
         break;
       case 4:
-        expect_round_trip<twelve_bytes>(machine, seed, is_same_for_all);
+        expect_round_trip<twelve_bytes>(backend, seed, is_same_for_all);
         break;
       default:
-        expect_round_trip<sixteen_bytes>(machine, seed, is_same_for_all);
+        expect_round_trip<sixteen_bytes>(backend, seed, is_same_for_all);
         break;
     }
   }
@@ -175,18 +175,18 @@ TYPED_TEST(LaneArray, LiesBesideItsNeighboursAndIsDestroyedByAnyLaneOfALaterKern
 TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneHasDestroyedItsOwn) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<numbers> arrays(lane_count);
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    machine.run(small_grid, make_and_mark<std::uint32_t>{heap.ref(), arrays.data(), 3, true});
+    backend.run(small_grid, make_and_mark<std::uint32_t>{heap.ref(), arrays.data(), 3, true});
     for (std::uint32_t remainder = 0; remainder < 3; ++remainder) {
       std::set<void const*> needed;
       for (auto const& [row, lanes] : superblocks<std::uint32_t>(arrays)) {
         if (row != 0) needed.insert(reinterpret_cast<void const*>(row));
       }
       EXPECT_EQ(heap.live_allocations().size(), needed.size());
-      machine.run(small_grid, destroy_some{heap.ref(), arrays.data(), 3, remainder, wrong.data()});
+      backend.run(small_grid, destroy_some{heap.ref(), arrays.data(), 3, remainder, wrong.data()});
       for (auto& array : arrays) {
         if (!array) array = {};  // so that the next round sees the same null row for all of them
       }
@@ -203,13 +203,13 @@ struct compare_with_plain_arrays {
   std::uint32_t seed;
   std::uint32_t* wrong;
 
-  static constexpr std::uint32_t most = 24;
+  static constexpr std::uint32_t maximum = 24;
 
   QUARRY_HD void operator()() const {
     heap_ref const heap = heaps[own_rank() % 2];
     std::uint32_t random = mix(seed * 1000 + own_rank());
     numbers arrays[4];
-    std::uint32_t expected[4][most];
+    std::uint32_t expected[4][maximum];
     std::uint32_t sizes[4] = {};
     for (std::uint32_t step = 0; step < 120; ++step) {
       random = mix(random + step);
@@ -218,7 +218,7 @@ struct compare_with_plain_arrays {
       std::uint32_t* const plain = expected[which];
       std::uint32_t& size = sizes[which];
       if (!array) {
-        size = value % (most + 1);
+        size = value % (maximum + 1);
         array = numbers::make(heap, size);
         for (std::uint32_t i = 0; i < size; ++i) plain[i] = array[i] = value + i;
       } else if (action < 2) {
@@ -228,7 +228,7 @@ struct compare_with_plain_arrays {
         array.fill(value);
         for (std::uint32_t i = 0; i < size; ++i) plain[i] = value;
       } else if (action < 6) {
-        std::uint32_t const first = value % most;
+        std::uint32_t const first = value % maximum;
         array.subspan(first, 5).fill(value);
         for (std::uint32_t i = first; i < first + 5 && i < size; ++i) plain[i] = value;
       } else if (action < 8) {  // what one array has is copied to another
@@ -248,8 +248,8 @@ struct compare_with_plain_arrays {
   }
 
   QUARRY_HD void check(numbers const& array, std::uint32_t const* plain, std::uint32_t size) const {
-    std::uint32_t copy[most];
-    bool is_right = array.size() == size && array.copy_to(copy, most) == size;
+    std::uint32_t copy[maximum];
+    bool is_right = array.size() == size && array.copy_to(copy, maximum) == size;
     std::uint32_t i = 0;
     for (std::uint32_t const element : array) {
       is_right = is_right && element == plain[i] && copy[i] == element;
@@ -262,10 +262,10 @@ struct compare_with_plain_arrays {
 TYPED_TEST(LaneArray, AgreesWithAPlainArray) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    machine.run(small_grid,
+    backend.run(small_grid,
                 compare_with_plain_arrays{
                     {heap.ref(), heap.ref()}, static_cast<std::uint32_t>(seed), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
@@ -276,11 +276,11 @@ TYPED_TEST(LaneArray, AgreesWithAPlainArray) {
 TYPED_TEST(LaneArray, IsFromTheHeapThatItsLanePassedWhereLanesOfAWarpUseTwo) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const even = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
-    auto const odd = machine.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const even = backend.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
+    auto const odd = backend.make_heap({.bytes = 8_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    machine.run(small_grid,
+    backend.run(small_grid,
                 compare_with_plain_arrays{
                     {even.ref(), odd.ref()}, static_cast<std::uint32_t>(seed), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
@@ -321,10 +321,10 @@ struct fill_until_refused {
 TYPED_TEST(LaneArray, IsRefusedWhereThereIsNoMemoryAndLeavesNothingBehind) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<std::uint32_t> refused(lane_count), wrong(1);
-    machine.run(small_grid, fill_until_refused{heap.ref(), 2000, refused.data(), wrong.data()});
+    backend.run(small_grid, fill_until_refused{heap.ref(), 2000, refused.data(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     EXPECT_GE(std::count(refused.begin(), refused.end(), 1u), 1);
     EXPECT_GE(heap.fault_count(fault_kind::out_of_memory), 1u);
@@ -337,10 +337,10 @@ TYPED_TEST(LaneArray, IsRefusedIfItsSizeDoesNotFitAnyMemory) {
   for (std::uint64_t const size :
        {std::uint64_t{1} << 31, std::uint64_t{0xFFFF'FFFF}, std::uint64_t{1} << 32,
         std::uint64_t{1} << 59, ~std::uint64_t{0}}) {
-    TypeParam const machine;
-    auto const heap = machine.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
+    TypeParam const backend;
+    auto const heap = backend.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<std::uint32_t> refused(lane_count), wrong(1);
-    machine.run(small_grid, fill_until_refused{heap.ref(), size, refused.data(), wrong.data()});
+    backend.run(small_grid, fill_until_refused{heap.ref(), size, refused.data(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     EXPECT_EQ(std::count(refused.begin(), refused.end(), 1u), std::ptrdiff_t{lane_count});
     EXPECT_GE(heap.fault_count(fault_kind::out_of_memory), 1u);
@@ -371,10 +371,10 @@ struct destroy_twice {
 TYPED_TEST(LaneArray, ReportsThatACopyWasDestroyedBeforeAndChangesNothing) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    TypeParam const machine{seed};
-    auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    machine.run({1, 1}, destroy_twice{heap.ref(), 3, wrong.data()});
+    backend.run({1, 1}, destroy_twice{heap.ref(), 3, wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     // In the hardened mode the header of a superblock that is gone is overwritten, like all freed
     // memory.
@@ -404,10 +404,10 @@ struct overwrite_header {
 };
 
 TYPED_TEST(LaneArray, RefusesASuperblockWhoseHeaderWasOverwritten) {
-  TypeParam const machine;
-  auto const heap = machine.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
+  TypeParam const backend;
+  auto const heap = backend.make_heap({.bytes = 256_KiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<std::uint32_t> wrong(1);
-  machine.run({1, 1}, overwrite_header{heap.ref(), wrong.data()});
+  backend.run({1, 1}, overwrite_header{heap.ref(), wrong.data()});
   EXPECT_EQ(wrong[0], 0u);
   EXPECT_EQ(heap.fault_count(fault_kind::foreign_pointer), 1u);
   expect_sound(heap);
@@ -477,7 +477,7 @@ TEST(LaneArrayOfAWholeWarp, IsForAllLanesOrForNone) {
 /// destroys last takes the memory again, and writes all over what the others had.
 TEST(LaneArrayOnThreads, IsGivenBackAfterTheLastAccessOfEachLane) {
   for (int round = 0; round < 50; ++round) {
-    heap const heap{{.bytes = 256_KiB, .segment_bytes = 64_KiB, .where = machine::cpu}};
+    heap const heap{{.bytes = 256_KiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
     warp_of_threads::run(4, [ref = heap.ref()] {
       auto array = numbers::make(ref, 50);
       EXPECT_EQ(array.stride(), 4u);

@@ -15,8 +15,8 @@ namespace reserved_coalescing_test {
 
 using outcome = reserved_coalescing::outcome;
 
-constexpr std::uint32_t most_lanes = simt::warp_size;
-constexpr std::uint32_t most_calls = 24;
+constexpr std::uint32_t max_lanes = simt::warp_size;
+constexpr std::uint32_t max_calls = 24;
 
 /// The first lane to reserve does not come back from the upstream heap before all others are done.
 struct stalling {
@@ -39,9 +39,9 @@ struct stalling {
 /// What each lane does, and what it got.
 struct plan {
   // when it is a lane's turn to make all its calls; `together`: no turns
-  std::uint32_t turn[most_lanes];
-  std::uint32_t calls[most_lanes];
-  bytes sizes[most_lanes];
+  std::uint32_t turn[max_lanes];
+  std::uint32_t calls[max_lanes];
+  bytes sizes[max_lanes];
   bool leaves;
   static constexpr std::uint32_t together = ~0u;
 };
@@ -66,8 +66,8 @@ struct run_plan {
     }
     for (std::uint32_t call = 0; call < what->calls[lane]; ++call) {
       auto const got = reserved_coalescing::malloc(upstream, *ring, what->sizes[lane]);
-      parts[lane * most_calls + call] = static_cast<char*>(got.pointer);
-      outcomes[lane * most_calls + call] = static_cast<std::uint32_t>(got.what);
+      parts[lane * max_calls + call] = static_cast<char*>(got.pointer);
+      outcomes[lane * max_calls + call] = static_cast<std::uint32_t>(got.what);
       for (bytes i = 0; got.pointer != nullptr && i < what->sizes[lane]; ++i)
         static_cast<char*>(got.pointer)[i] = static_cast<char>(lane * 24 + call);
     }
@@ -88,7 +88,7 @@ struct free_parts {
   QUARRY_HD void operator()() const {
     std::uint32_t const lane = (simt::this_place().thread + 3) % simt::this_place().threads;
     for (std::uint32_t call = 0; call < what->calls[lane]; ++call) {
-      char* const part = parts[lane * most_calls + call];
+      char* const part = parts[lane * max_calls + call];
       if (part == nullptr) continue;
       std::uint32_t bad = 0;
       for (bytes i = 0; i < what->sizes[lane]; ++i)
@@ -100,12 +100,12 @@ struct free_parts {
   }
 };
 
-template <class Machine>
+template <class Backend>
 class bench {
  public:
   /// A whole warp, but no more than threads that run at once.
   static constexpr std::uint32_t lanes =
-      std::string_view{Machine::name} == "threads" ? 8 : most_lanes;
+      std::string_view{Backend::name} == "threads" ? 8 : max_lanes;
 
   bench()
       : upstream_{512, 2048},
@@ -114,8 +114,8 @@ class bench {
         turn_(1),
         stalled_(1),
         done_(1),
-        parts_(lanes * most_calls),
-        outcomes_(lanes * most_calls),
+        parts_(lanes * max_calls),
+        outcomes_(lanes * max_calls),
         wrong_(1) {
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       plan_[0].turn[lane] = plan::together;
@@ -125,24 +125,24 @@ class bench {
     plan_[0].leaves = true;
   }
   [[nodiscard]] plan& what() { return plan_[0]; }
-  [[nodiscard]] arena_owner<Machine>& upstream() { return upstream_; }
+  [[nodiscard]] arena_owner<Backend>& upstream() { return upstream_; }
   void stall() { stalls_ = true; }
 
-  void run(Machine const& on) {
+  void run(Backend const& on) {
     std::fill(parts_.begin(), parts_.end(), nullptr);
     on.run({1, lanes}, run_plan{ref(), ring_.data(), plan_.data(), turn_.data(), parts_.data(),
                                 outcomes_.data()});
   }
-  void free_all(Machine const& on) {
+  void free_all(Backend const& on) {
     on.run({1, lanes}, free_parts{ref(), plan_.data(), parts_.data(), wrong_.data()});
     EXPECT_EQ(wrong_[0], 0u) << "a part was written over";
     EXPECT_EQ(upstream_.now[0].wrong_frees, 0u);
   }
   [[nodiscard]] char* part(std::uint32_t lane, std::uint32_t call) {
-    return parts_[lane * most_calls + call];
+    return parts_[lane * max_calls + call];
   }
   [[nodiscard]] outcome got(std::uint32_t lane, std::uint32_t call) {
-    return static_cast<outcome>(outcomes_[lane * most_calls + call]);
+    return static_cast<outcome>(outcomes_[lane * max_calls + call]);
   }
   [[nodiscard]] std::uint32_t count(outcome wanted) {
     std::uint32_t result = 0;
@@ -157,8 +157,8 @@ class bench {
   [[nodiscard]] stalling ref() { return {upstream_.ref(), stalled_.data(), done_.data(), stalls_}; }
 
   template <class T>
-  using array = typename Machine::template array<T>;
-  arena_owner<Machine> upstream_;
+  using array = typename Backend::template array<T>;
+  arena_owner<Backend> upstream_;
   array<reserved_coalescing::ring> ring_;
   array<plan> plan_;
   array<std::uint32_t> turn_;
@@ -170,14 +170,14 @@ class bench {
   bool stalls_ = false;
 };
 
-template <class Machine>
+template <class Backend>
 struct ReservedCoalescing : testing::Test {};
-TYPED_TEST_SUITE(ReservedCoalescing, machines, machine_names);
+TYPED_TEST_SUITE(ReservedCoalescing, backends, backend_names);
 
 TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringParts) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     dice random{seed};
     bench<TypeParam> on;
     std::vector<std::uint32_t> order(lanes);
@@ -188,7 +188,7 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
       // all of a lane's before any of the next
       on.what().calls[lane] = reserved_coalescing::places;
     }
-    on.run(machine);
+    on.run(backend);
     EXPECT_EQ(on.upstream().live(), reserved_coalescing::places);
     for (std::uint32_t call = 0; call < reserved_coalescing::places; ++call) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
@@ -198,7 +198,7 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
             << "16 bytes of header and 20, rounded up to 32";
       }
     }
-    on.free_all(machine);
+    on.free_all(backend);
     EXPECT_EQ(on.upstream().live(), 0u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
@@ -206,12 +206,12 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
 
 TYPED_TEST(ReservedCoalescing, WhoIsTooFarAheadIsSentElsewhereAndHoldsNoMoreThanTheRing) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
-  TypeParam const machine{1};
+  TypeParam const backend{1};
   bench<TypeParam> on;
   for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().turn[lane] = lane;
   on.what().calls[0] = 20;
   on.what().leaves = false;
-  on.run(machine);
+  on.run(backend);
   for (std::uint32_t call = 0; call < 20; ++call)
     EXPECT_EQ(on.got(0, call),
               call < reserved_coalescing::places ? outcome::done : outcome::elsewhere)
@@ -223,15 +223,15 @@ TYPED_TEST(ReservedCoalescing, WhoIsTooFarAheadIsSentElsewhereAndHoldsNoMoreThan
 TYPED_TEST(ReservedCoalescing, AnotherSizeIsSentElsewhereAndGivesItsPartUp) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     bench<TypeParam> on;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().turn[lane] = lane;
     on.what().sizes[3] = 21;
     on.what().leaves = false;
-    on.run(machine);
+    on.run(backend);
     EXPECT_EQ(on.count(outcome::done), lanes - 1);
     EXPECT_EQ(on.got(3, 0), outcome::elsewhere);
-    on.free_all(machine);
+    on.free_all(backend);
     EXPECT_EQ(on.upstream().live(), 0u) << "without a leave";
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
@@ -240,15 +240,15 @@ TYPED_TEST(ReservedCoalescing, AnotherSizeIsSentElsewhereAndGivesItsPartUp) {
 TYPED_TEST(ReservedCoalescing, LanesThatNeverComeLeakNothingOnceTheyLeave) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     dice random{seed};
     bench<TypeParam> on;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       on.what().calls[lane] = random.below(3) == 0 ? 0 : random.below(12);
       on.what().sizes[lane] = random.below(8) == 0 ? 24 : 20;
     }
-    on.run(machine);
-    on.free_all(machine);
+    on.run(backend);
+    on.free_all(backend);
     EXPECT_EQ(on.upstream().live(), 0u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
@@ -257,12 +257,12 @@ TYPED_TEST(ReservedCoalescing, LanesThatNeverComeLeakNothingOnceTheyLeave) {
 TYPED_TEST(ReservedCoalescing, NoLaneWaitsForOneThatIsStillReserving) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     bench<TypeParam> on;
     on.stall();
     for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().calls[lane] = 12;
-    on.run(machine);  // ends: the stalled lane goes on only when all others are done
-    on.free_all(machine);
+    on.run(backend);  // ends: the stalled lane goes on only when all others are done
+    on.free_all(backend);
     EXPECT_EQ(on.upstream().live(), 0u);
     EXPECT_GE(on.count(outcome::done), 12u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
@@ -272,21 +272,21 @@ TYPED_TEST(ReservedCoalescing, NoLaneWaitsForOneThatIsStillReserving) {
 TYPED_TEST(ReservedCoalescing, NoMemoryIsTheSameForAllLanesOfACall) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     bench<TypeParam> on;
-    on.upstream().now[0].most = 2;
+    on.upstream().now[0].maximum = 2;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       on.what().turn[lane] = (lane + static_cast<std::uint32_t>(seed)) % lanes;
       on.what().calls[lane] = 4;
     }
-    on.run(machine);
+    on.run(backend);
     for (std::uint32_t call = 0; call < 4; ++call) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
         EXPECT_EQ(on.got(lane, call), call < 2 ? outcome::done : outcome::exhausted);
         EXPECT_EQ(on.part(lane, call) != nullptr, call < 2);
       }
     }
-    on.free_all(machine);
+    on.free_all(backend);
     EXPECT_EQ(on.upstream().live(), 0u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
@@ -295,12 +295,12 @@ TYPED_TEST(ReservedCoalescing, NoMemoryIsTheSameForAllLanesOfACall) {
 /// Lane 0 comes first, and wants what nothing has; that is no reason to refuse the others.
 TYPED_TEST(ReservedCoalescing, OneLanesImpossibleSizeIsNotTheOthersEnd) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
-  TypeParam const machine{1};
+  TypeParam const backend{1};
   bench<TypeParam> on;
   for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().turn[lane] = lane;
   on.what().sizes[0] = 1 << 20;  // more than a place of the arena
   on.what().leaves = false;
-  on.run(machine);
+  on.run(backend);
   EXPECT_EQ(on.got(0, 0), outcome::exhausted);
   for (std::uint32_t lane = 1; lane < lanes; ++lane)
     EXPECT_EQ(on.got(lane, 0), outcome::elsewhere) << lane;
@@ -310,15 +310,15 @@ TYPED_TEST(ReservedCoalescing, OneLanesImpossibleSizeIsNotTheOthersEnd) {
 TYPED_TEST(ReservedCoalescing, GoesOnInLaterKernelsWhereItWas) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     bench<TypeParam> on;
     on.what().leaves = false;
     std::uint32_t done = 0;
     for (std::uint32_t kernel = 0; kernel < 6; ++kernel) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().calls[lane] = 2;
-      on.run(machine);
+      on.run(backend);
       done += on.count(outcome::done);
-      on.free_all(machine);
+      on.free_all(backend);
       EXPECT_EQ(on.upstream().live(), 0u);
     }
     EXPECT_GE(done, 12u);
@@ -329,11 +329,11 @@ TYPED_TEST(ReservedCoalescing, GoesOnInLaterKernelsWhereItWas) {
 /// A lane that has left makes no more reservations, in any later kernel; the others go on.
 TYPED_TEST(ReservedCoalescing, WhoHasLeftIsSentElsewhereFromThenOn) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
-  TypeParam const machine{1};
+  TypeParam const backend{1};
   bench<TypeParam> on;
-  on.run(machine);
-  on.free_all(machine);
-  on.run(machine);
+  on.run(backend);
+  on.free_all(backend);
+  on.run(backend);
   EXPECT_EQ(on.count(outcome::elsewhere), lanes);
   EXPECT_EQ(on.upstream().live(), 0u);
 }

@@ -2,7 +2,7 @@
 #include "quarry/device/coalescing/segment_header.hpp"
 
 #include "quarry/simt/launch.hpp"
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <gtest/gtest.h>
 
@@ -50,17 +50,17 @@ struct payload_at {
 TEST(SegmentHeader, HoldsFlagsDistanceAndSize) {
   struct limits {
     std::size_t offset;
-    bytes unit, most_size, most_distance;
+    bytes unit, max_size, max_distance;
   };
-  for (auto const& [offset, unit, most_size, most_distance] :
-       {limits{24, 8, header::most_bytes, header::most_distance},
-        limits{32, 8, header::most_bytes, header::most_distance},
-        limits{20, 4, 32767 * 4, 16383 * 2}, limits{18, 1, 63, 254}}) {
+  for (auto const& [offset, unit, max_size, max_distance] :
+       {limits{24, 8, header::max_bytes, header::max_distance},
+        limits{32, 8, header::max_bytes, header::max_distance}, limits{20, 4, 32767 * 4, 16383 * 2},
+        limits{18, 1, 63, 254}}) {
     payload_at const payload{offset};
     header const one{payload.at};
     for (std::uint64_t flags = 0; flags < 8; ++flags) {
-      for (bytes const size : {bytes{0}, bytes{1}, bytes{7}, bytes{12}, bytes{60}, most_size}) {
-        for (bytes const distance : {bytes{0}, bytes{2}, bytes{18}, bytes{200}, most_distance}) {
+      for (bytes const size : {bytes{0}, bytes{1}, bytes{7}, bytes{12}, bytes{60}, max_size}) {
+        for (bytes const distance : {bytes{0}, bytes{2}, bytes{18}, bytes{200}, max_distance}) {
           one.write(flags, distance, size);
           std::uint64_t const seen = one.load();
           EXPECT_EQ(seen & 7, flags);
@@ -132,19 +132,19 @@ struct set_flags {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct SegmentHeaderOn : testing::Test {};
-TYPED_TEST_SUITE(SegmentHeaderOn, machines, machine_names);
+TYPED_TEST_SUITE(SegmentHeaderOn, backends, backend_names);
 
 TYPED_TEST(SegmentHeaderOn, OfLanesThatSetAFlagAtOnceOneSucceeds) {
   for (auto const seed : TypeParam::seeds()) {
     for (std::size_t const offset : {24u, 20u, 18u}) {
-      TypeParam const machine{seed};
+      TypeParam const backend{seed};
       typename TypeParam::template array<std::uint64_t> memory(8);
       typename TypeParam::template array<std::uint32_t> counts(2);
       char* const payload = reinterpret_cast<char*>(memory.data()) + offset;
       segment_header{payload}.write(0, 4, 9);
-      machine.run({1, 8}, set_flags{payload, counts.data(), counts.data() + 1});
+      backend.run({1, 8}, set_flags{payload, counts.data(), counts.data() + 1});
       EXPECT_EQ(counts[0], 1u);
       EXPECT_LE(counts[1], 1u);
       bool const is_last = (segment_header{payload}.load() & segment_header::is_last) != 0;

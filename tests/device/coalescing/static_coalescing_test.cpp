@@ -78,24 +78,24 @@ struct check_and_free {
   }
 };
 
-template <class Machine, class Variant>
+template <class Backend, class Variant>
 struct one_case {
-  using machine = Machine;
+  using backend = Backend;
   using variant = Variant;
 };
 template <class>
 struct with_all_variants;
-template <class... Machines>
-struct with_all_variants<testing::Types<Machines...>> {
-  using type = testing::Types<one_case<Machines, variant<coalesce::warp, locate_by::header>>...,
-                              one_case<Machines, variant<coalesce::warp, locate_by::map>>...,
-                              one_case<Machines, variant<coalesce::block, locate_by::header>>...,
-                              one_case<Machines, variant<coalesce::block, locate_by::map>>...>;
+template <class... Backends>
+struct with_all_variants<testing::Types<Backends...>> {
+  using type = testing::Types<one_case<Backends, variant<coalesce::warp, locate_by::header>>...,
+                              one_case<Backends, variant<coalesce::warp, locate_by::map>>...,
+                              one_case<Backends, variant<coalesce::block, locate_by::header>>...,
+                              one_case<Backends, variant<coalesce::block, locate_by::map>>...>;
 };
 struct case_names {
   template <class Case>
   static std::string GetName(int) {
-    return std::string{Case::machine::name} +
+    return std::string{Case::backend::name} +
            (Case::variant::among == coalesce::block ? "_block" : "_warp") +
            (Case::variant::with_header ? "_header" : "_map");
   }
@@ -105,12 +105,12 @@ struct case_names {
 template <class Case>
 simt::grid grid_of() {
   // a last warp of 8 lanes
-  return std::string_view{Case::machine::name} == "threads" ? simt::grid{2, 4} : simt::grid{2, 40};
+  return std::string_view{Case::backend::name} == "threads" ? simt::grid{2, 4} : simt::grid{2, 40};
 }
 
 template <class Case>
 struct StaticCoalescing : testing::Test {};
-TYPED_TEST_SUITE(StaticCoalescing, typename with_all_variants<machines>::type, case_names);
+TYPED_TEST_SUITE(StaticCoalescing, typename with_all_variants<backends>::type, case_names);
 
 template <class Case>
 struct bench {  // one upstream and one map
@@ -124,11 +124,11 @@ struct bench {  // one upstream and one map
   [[nodiscard]] typename Case::variant variant() {
     return {upstream.ref(), {slots.data(), map_slots}};
   }
-  void allocate(typename Case::machine const& on, bytes size) {
+  void allocate(typename Case::backend const& on, bytes size) {
     on.run(grid_of<Case>(),
            allocate_and_fill<typename Case::variant>{variant(), size, held.data(), full.data()});
   }
-  void free(typename Case::machine const& on, bytes size) {
+  void free(typename Case::backend const& on, bytes size) {
     on.run(grid_of<Case>(),
            check_and_free<typename Case::variant>{variant(), size, held.data(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
@@ -136,8 +136,8 @@ struct bench {  // one upstream and one map
     EXPECT_EQ(upstream.now[0].wrong_frees, 0u);
   }
   template <class T>
-  using array = typename Case::machine::template array<T>;
-  arena_owner<typename Case::machine> upstream;
+  using array = typename Case::backend::template array<T>;
+  arena_owner<typename Case::backend> upstream;
   array<superblock_map::slot> slots;
   array<char*> held;
   array<std::uint32_t> wrong;
@@ -146,11 +146,11 @@ struct bench {  // one upstream and one map
 };
 
 TYPED_TEST(StaticCoalescing, EachLaneHasItsPartAndTheLastFreeGivesTheSuperblockBack) {
-  for (auto const seed : TypeParam::machine::seeds()) {
-    typename TypeParam::machine const machine{seed};
+  for (auto const seed : TypeParam::backend::seeds()) {
+    typename TypeParam::backend const backend{seed};
     for (bytes const size : {bytes{0}, bytes{1}, bytes{16}, bytes{100}}) {
       bench<TypeParam> on;
-      on.allocate(machine, size);
+      on.allocate(backend, size);
       auto const lanes = grid_of<TypeParam>().blocks * grid_of<TypeParam>().threads;
       for (std::uint32_t i = 0; i < lanes; ++i) {
         ASSERT_NE(on.held[i], nullptr);
@@ -160,7 +160,7 @@ TYPED_TEST(StaticCoalescing, EachLaneHasItsPartAndTheLastFreeGivesTheSuperblockB
         EXPECT_EQ(on.upstream.live(), 2u);
       }
       EXPECT_GE(on.upstream.live(), 2u);
-      on.free(machine, size);
+      on.free(backend, size);
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " size " << size;
     }
   }
@@ -168,10 +168,10 @@ TYPED_TEST(StaticCoalescing, EachLaneHasItsPartAndTheLastFreeGivesTheSuperblockB
 
 TYPED_TEST(StaticCoalescing, PartsOfABlockLieSideBySide) {
   if (!TypeParam::variant::is_of_block()) GTEST_SKIP() << "see the layout of a warp";
-  typename TypeParam::machine const machine{5};
+  typename TypeParam::backend const backend{5};
   for (bytes const size : {bytes{0}, bytes{4}, bytes{16}, bytes{100}}) {
     bench<TypeParam> on;
-    on.allocate(machine, size);
+    on.allocate(backend, size);
     auto const [blocks, threads] = grid_of<TypeParam>();
     auto const stride =
         static_cast<std::ptrdiff_t>(superblock::stride(size, TypeParam::variant::with_header));
@@ -181,16 +181,16 @@ TYPED_TEST(StaticCoalescing, PartsOfABlockLieSideBySide) {
       }
     }
     EXPECT_EQ(on.upstream.now[0].largest, 16 + threads * static_cast<bytes>(stride));
-    on.free(machine, size);
+    on.free(backend, size);
   }
 }
 
 TYPED_TEST(StaticCoalescing, NoMemoryGivesAllLanesNullptrAndLeaksNothing) {
-  for (auto const seed : TypeParam::machine::seeds()) {
-    typename TypeParam::machine const machine{seed};
+  for (auto const seed : TypeParam::backend::seeds()) {
+    typename TypeParam::backend const backend{seed};
     bench<TypeParam> on;
-    on.upstream.now[0].most = 1;  // one group gets memory, and no other
-    on.allocate(machine, 48);
+    on.upstream.now[0].maximum = 1;  // one group gets memory, and no other
+    on.allocate(backend, 48);
     auto const lanes = grid_of<TypeParam>().blocks * grid_of<TypeParam>().threads;
     std::uint32_t served = 0;
     for (std::uint32_t i = 0; i < lanes; ++i) served += on.held[i] != nullptr ? 1 : 0;
@@ -201,16 +201,16 @@ TYPED_TEST(StaticCoalescing, NoMemoryGivesAllLanesNullptrAndLeaksNothing) {
       EXPECT_EQ(served, grid_of<TypeParam>().threads) << "all of one block";
     }
     EXPECT_EQ(on.full[0], 0u);
-    on.free(machine, 48);
+    on.free(backend, 48);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
 
 TYPED_TEST(StaticCoalescing, RefusesSizesThatNoMachineHas) {
-  typename TypeParam::machine const machine{1};
+  typename TypeParam::backend const backend{1};
   bench<TypeParam> on;
   for (bytes const size :
-       {static_coalescing::most_bytes + 1, ~bytes{0}, ~bytes{0} - 15, ~bytes{0} / 16}) {
+       {static_coalescing::max_bytes + 1, ~bytes{0}, ~bytes{0} - 15, ~bytes{0} / 16}) {
     EXPECT_EQ((static_coalescing::open<locate_by::header>(on.upstream.ref(), 32, size)), nullptr);
     EXPECT_EQ(on.upstream.now[0].asked, 0u) << "the product overflowed";
   }
@@ -218,17 +218,17 @@ TYPED_TEST(StaticCoalescing, RefusesSizesThatNoMachineHas) {
 
 TYPED_TEST(StaticCoalescing, AFullMapRefusesSomeLanesAndLeaksNothing) {
   if (!TypeParam::variant::needs_map()) GTEST_SKIP() << "needs no map";
-  for (auto const seed : TypeParam::machine::seeds()) {
-    typename TypeParam::machine const machine{seed};
+  for (auto const seed : TypeParam::backend::seeds()) {
+    typename TypeParam::backend const backend{seed};
     for (std::uint32_t const capacity : {0u, 1u, 4u}) {
       bench<TypeParam> on{capacity};
       auto const lanes = grid_of<TypeParam>().blocks * grid_of<TypeParam>().threads;
-      on.allocate(machine, 24);
+      on.allocate(backend, 24);
       std::uint32_t served = 0;
       for (std::uint32_t i = 0; i < lanes; ++i) served += on.held[i] != nullptr ? 1 : 0;
       EXPECT_EQ(served, capacity);
       EXPECT_EQ(on.full[0], lanes - capacity);
-      on.free(machine, 24);
+      on.free(backend, 24);
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " capacity " << capacity;
     }
   }
@@ -239,7 +239,7 @@ TEST(StaticCoalescingLayout, PartsOfAWarpLieSideBySide) {
   for (bool const with_header : {false, true}) {
     for (bytes const size : {bytes{0}, bytes{4}, bytes{16}, bytes{100}, bytes{400}}) {
       for (std::uint32_t const lanes : {32u, 13u, 1u}) {
-        arena_owner<fibers_machine> upstream{4, 32768};
+        arena_owner<fibers_backend> upstream{4, 32768};
         std::vector<superblock_map::slot> slots(128);
         superblock_map map{slots.data(), 128};
         std::vector<char*> held(lanes);
@@ -265,7 +265,7 @@ TEST(StaticCoalescingLayout, PartsOfAWarpLieSideBySide) {
 
 TEST(StaticCoalescingLayout, LanesOfOneWarpWithDifferentSizesAreServedBySize) {
   QUARRY_TEST_USES_FIBERS();
-  arena_owner<fibers_machine> upstream{4, 32768};
+  arena_owner<fibers_backend> upstream{4, 32768};
   superblock_map map;
   std::vector<char*> held(32);
   run_whole_warp(32, [&] {

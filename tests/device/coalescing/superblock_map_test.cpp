@@ -3,7 +3,7 @@
 
 #include "quarry/simt/launch.hpp"
 #include "quarry/simt/this_lane.hpp"
-#include "support/machines.hpp"
+#include "support/backends.hpp"
 
 #include <gtest/gtest.h>
 
@@ -143,29 +143,29 @@ struct lanes_remove {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct SuperblockMapOn : testing::Test {};
-TYPED_TEST_SUITE(SuperblockMapOn, machines, machine_names);
+TYPED_TEST_SUITE(SuperblockMapOn, backends, backend_names);
 
 TYPED_TEST(SuperblockMapOn, KeepsEachLanesKeys) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     typename TypeParam::template array<superblock_map::slot> slots(256);
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    machine.run(small_grid, lanes_churn{slots.data(), 256, wrong.data()});
+    backend.run(small_grid, lanes_churn{slots.data(), 256, wrong.data()});
     ASSERT_EQ(wrong[0], 0u) << "seed " << seed;
   }
 }
 
 TYPED_TEST(SuperblockMapOn, OfLanesThatRemoveOneKeyAtOnceOneSucceeds) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam const machine{seed};
+    TypeParam const backend{seed};
     typename TypeParam::template array<superblock_map::slot> slots(32);
     typename TypeParam::template array<std::uint32_t> removed(1);
     typename TypeParam::template array<std::uint32_t> wrong(1);
     superblock_map map{slots.data(), 32};
     for (std::uint64_t i = 1; i <= 16; ++i) ASSERT_TRUE(map.insert(address(i), address(i + 100)));
-    machine.run({1, 8}, lanes_remove{slots.data(), 32, removed.data()});
+    backend.run({1, 8}, lanes_remove{slots.data(), 32, removed.data()});
     ASSERT_EQ(removed[0], 16u) << "seed " << seed;
   }
 }

@@ -114,7 +114,7 @@ TEST(Superblock, IsNotTakenForADynamicOneWhateverItsPartsAre) {
 /// have written.
 TEST(Superblock, WhoGivesBackTheLastPartHasSeenWhatTheOthersWrote) {
   for (int round = 0; round < 200; ++round) {
-    arena_owner<threads_machine> upstream{1, 128};
+    arena_owner<threads_backend> upstream{1, 128};
     auto const from = upstream.ref();
     auto* const all = static_cast<superblock*>(from.malloc(128));
     all->open(4, 16, false);

@@ -10,14 +10,14 @@ namespace quarry::test {
 namespace upstream_test {
 
 static_assert(tells_allocations<heap_ref>);
-static_assert(!tells_allocations<platform_heap>);
+static_assert(!tells_allocations<platform_malloc_heap>);
 static_assert(!tells_allocations<arena>);
 
-struct use_platform_heap {
+struct use_platform_malloc_heap {
   std::uint32_t* wrong;
 
   QUARRY_HD void operator()() const {
-    platform_heap const heap;
+    platform_malloc_heap const heap;
     auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
     auto* const one = static_cast<std::uint32_t*>(heap.malloc(64 + rank));
     auto* const other = static_cast<std::uint32_t*>(heap.malloc(16));
@@ -36,14 +36,14 @@ struct use_platform_heap {
   }
 };
 
-template <class Machine>
+template <class Backend>
 struct Upstream : testing::Test {};
-TYPED_TEST_SUITE(Upstream, machines, machine_names);
+TYPED_TEST_SUITE(Upstream, backends, backend_names);
 
 TYPED_TEST(Upstream, PlatformHeapGivesEachLaneItsOwnMemory) {
-  TypeParam const machine;
+  TypeParam const backend;
   typename TypeParam::template array<std::uint32_t> wrong(1);
-  machine.run(small_grid, use_platform_heap{wrong.data()});
+  backend.run(small_grid, use_platform_malloc_heap{wrong.data()});
   EXPECT_EQ(wrong[0], 0u);
 }
 
@@ -51,9 +51,9 @@ struct ask_too_much {
   std::uint32_t* got;
 
   QUARRY_HD void operator()() const {
-    void* const one = platform_heap{}.malloc(bytes{1} << 60);
+    void* const one = platform_malloc_heap{}.malloc(bytes{1} << 60);
     if (one != nullptr) *got = 1;
-    platform_heap{}.free(one);
+    platform_malloc_heap{}.free(one);
   }
 };
 
@@ -64,9 +64,9 @@ TYPED_TEST(Upstream, PlatformHeapGivesNullptrIfItHasNoMemory) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer ends the program";
 #endif
-  TypeParam const machine;
+  TypeParam const backend;
   typename TypeParam::template array<std::uint32_t> got(1);
-  machine.run({1, 1}, ask_too_much{got.data()});
+  backend.run({1, 1}, ask_too_much{got.data()});
   EXPECT_EQ(got[0], 0u);
 }
 

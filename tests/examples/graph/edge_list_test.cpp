@@ -37,30 +37,30 @@ std::string gzip(std::string_view text) {
   return packed;
 }
 
-/// A file that lives as long as the test, in a directory of this process's own.
+/// A file that lives as long as the test, in a page map of this process's own.
 class EdgeList : public testing::Test {
  protected:
-  EdgeList() { std::filesystem::create_directories(directory_); }
-  ~EdgeList() override { std::filesystem::remove_all(directory_); }
+  EdgeList() { std::filesystem::create_directories(slice_map_); }
+  ~EdgeList() override { std::filesystem::remove_all(slice_map_); }
 
   edge_list read(std::string_view content) {
     std::ofstream{file_, std::ios::binary} << content;
     return read_edge_list(file_);
   }
 
-  /// What the refusal of `content` says after the directory; empty if it is not refused.
+  /// What the refusal of `content` says after the page map; empty if it is not refused.
   std::string refusal(std::string_view content) {
     try {
       read(content);
     } catch (malformed_input const& refused) {
-      return std::string{refused.what()}.substr(directory_.string().size() + 1);
+      return std::string{refused.what()}.substr(slice_map_.string().size() + 1);
     }
     return {};
   }
 
-  std::filesystem::path directory_ =
+  std::filesystem::path slice_map_ =
       std::filesystem::path{testing::TempDir()} / ("quarry_edge_list." + std::to_string(getpid()));
-  std::filesystem::path file_ = directory_ / "graph";
+  std::filesystem::path file_ = slice_map_ / "graph";
 };
 
 /// The vertex id that all of `field` spells, if any.
@@ -184,8 +184,8 @@ TEST_F(EdgeList, RefusesTheReservedId) {
 }
 
 TEST_F(EdgeList, RefusesAFileItCannotRead) {
-  EXPECT_THROW(read_edge_list(directory_ / "missing"), std::filesystem::filesystem_error);
-  EXPECT_THROW(read_edge_list(directory_), std::filesystem::filesystem_error);
+  EXPECT_THROW(read_edge_list(slice_map_ / "missing"), std::filesystem::filesystem_error);
+  EXPECT_THROW(read_edge_list(slice_map_), std::filesystem::filesystem_error);
 }
 
 TEST_F(EdgeList, RefusesGzipThatIsTruncatedOrDamaged) {
@@ -278,8 +278,8 @@ TEST_F(EdgeList, OfADamagedFileIsThatOfTheNaiveReaderOrRefusedAtTheSameLine) {
       ASSERT_NO_THROW(list = read(text)) << text;
       ASSERT_EQ(list.edges, expected.edges) << text;
     } else {
-      auto const place = "graph:" + std::to_string(expected.malformed_line) + ':';
-      ASSERT_EQ(refusal(text).substr(0, place.size()), place) << text;
+      auto const location = "graph:" + std::to_string(expected.malformed_line) + ':';
+      ASSERT_EQ(refusal(text).substr(0, location.size()), location) << text;
     }
   }
 }

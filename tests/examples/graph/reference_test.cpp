@@ -15,8 +15,8 @@ using counts = std::vector<std::uint64_t>;
 /// Two vertices, 1 -> {2, 3} and 4 -> {1}, all there.
 reference small_graph() {
   reference graph{{{4, 1}, {1, 3}, {1, 2}, {1, 3}}};
-  auto const places = graph.places_of(graph.known());
-  graph.check_batch(places, {true, true, true}, true);
+  auto const locations = graph.places_of(graph.known());
+  graph.check_batch(locations, {true, true, true}, true);
   return graph;
 }
 
@@ -40,9 +40,9 @@ TEST(Reference, RefusesAWrongAnswerToAQuestion) {
   auto const graph = small_graph();
   EXPECT_NO_THROW(graph.check_known(std::vector<std::uint8_t>{1, 1, 1}));
   EXPECT_THROW(graph.check_known(std::vector<std::uint8_t>{1, 0, 1}), wrong_answer);
-  std::vector<edge> const asked{{1, 2}, {7, 7}};
-  EXPECT_NO_THROW(graph.check_any(asked, std::vector<std::uint8_t>{1, 0}));
-  EXPECT_THROW(graph.check_any(asked, std::vector<std::uint8_t>{1, 1}), wrong_answer);
+  std::vector<edge> const requested{{1, 2}, {7, 7}};
+  EXPECT_NO_THROW(graph.check_any(requested, std::vector<std::uint8_t>{1, 0}));
+  EXPECT_THROW(graph.check_any(requested, std::vector<std::uint8_t>{1, 1}), wrong_answer);
 }
 
 TEST(Reference, RefusesRowsThatDifferInAnyWay) {

@@ -19,11 +19,11 @@ struct coalescing_options {
   /// it is not used.
   std::uint32_t warps = 0;
   /// Must be the upstream heap's: where its kernels run.
-  machine where = machine::automatic;
+  backend where = backend::automatic;
 };
 
-/// Coalesced allocation over `Upstream`: a `heap_ref`, or `platform_heap` for CUDA's malloc (the C
-/// library's on the CPU).
+/// Coalesced allocation over `Upstream`: a `heap_ref`, or `platform_malloc_heap` for CUDA's malloc
+/// (the C library's on the CPU).
 ///
 ///   quarry::heap heap{{.bytes = 8_GiB}};
 ///   quarry::coalescing_heap together{heap.ref()};

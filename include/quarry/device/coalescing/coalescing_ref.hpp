@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/device/coalescing/dynamic_coalescing.hpp"
-#include "quarry/device/coalescing/lane_coalescing.hpp"
+#include "quarry/device/coalescing/packed_coalescing.hpp"
 #include "quarry/device/coalescing/reserved_coalescing.hpp"
 #include "quarry/device/coalescing/upstream.hpp"
 #include "quarry/device/fault.hpp"
@@ -78,12 +78,12 @@ class coalescing_ref {
   }
 
   /// Packed parts of one superblock for whichever lanes are here with one size: no header, no map,
-  /// since the upstream heap tells the superblock from the address; see lane_coalescing. Aligned to
-  /// 16 bytes.
+  /// since the upstream heap tells the superblock from the address; see packed_coalescing. Aligned
+  /// to 16 bytes.
   [[nodiscard]] QUARRY_HD void* malloc_packed(bytes size) const
     requires tells_allocations<Upstream>
   {
-    void* const result = lane_coalescing::malloc(state_->upstream, size);
+    void* const result = packed_coalescing::malloc(state_->upstream, size);
     if (result == nullptr) report(fault_kind::out_of_memory, size, nullptr);
     return result;
   }
@@ -162,7 +162,7 @@ class coalescing_ref {
     fault_kind kind;  // none, or why `pointer` is not one
     layout how;
     superblock* of;       // of a part
-    std::uint32_t index;  // of a packed part; `of` is a lane_superblock then
+    std::uint32_t index;  // of a packed part; `of` is a packed_superblock then
 
     QUARRY_HD allocation(fault_kind why, layout made = {}, superblock* part_of = nullptr,
                          std::uint32_t number = 0)
@@ -180,8 +180,8 @@ class coalescing_ref {
             {},
             nullptr};
       if (begin == pointer) return {fault_kind::none, layout::upstream, nullptr};
-      auto const index = static_cast<lane_superblock*>(begin)->index_of(pointer);
-      if (index != lane_superblock::none)
+      auto const index = static_cast<packed_superblock*>(begin)->index_of(pointer);
+      if (index != packed_superblock::none)
         return {fault_kind::none, layout::packed_part, static_cast<superblock*>(begin), index};
     }
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
@@ -225,8 +225,8 @@ class coalescing_ref {
         state_->upstream.free(pointer);
         return true;
       case layout::packed_part:
-        return lane_coalescing::free(state_->upstream, reinterpret_cast<lane_superblock*>(at.of),
-                                     at.index);
+        return packed_coalescing::free(state_->upstream,
+                                       reinterpret_cast<packed_superblock*>(at.of), at.index);
       case layout::segment:
         return dynamic_coalescing::free(state_->upstream, pointer);
       case layout::part_in_map: {
@@ -252,7 +252,7 @@ class coalescing_ref {
       if (at.how == layout::upstream) return state_->upstream.usable_size(pointer);
     }
     if (at.how == layout::packed_part)
-      return reinterpret_cast<lane_superblock*>(at.of)->part_bytes();
+      return reinterpret_cast<packed_superblock*>(at.of)->part_bytes();
     return at.of->part_bytes();
   }
 

@@ -28,7 +28,7 @@ class dynamic_coalescing {
     auto const group =
         simt::lane_group::coalesced<class dynamic_malloc_site>().match_bytes(upstream);
     // A lane that wants too much gets nothing, but the others do.
-    bool const is_possible = size <= segment_header::most_bytes;
+    bool const is_possible = size <= segment_header::max_bytes;
     std::uint32_t const own = is_possible ? static_cast<std::uint32_t>(size) : 0;
     std::uint32_t const step = group.ballot(own % 16 == 0) != 0 ? 16 : 8;
     std::uint32_t const before = lane_before(group);

@@ -50,7 +50,7 @@ struct array_superblock {
 /// A lane's own array, interleaved with those of the lanes that made theirs together: element i of
 /// rank r lies at base + i * stride + r, stride being the number of these lanes. A warp that goes
 /// through its arrays in step then reads one line where private arrays one after the other cost it
-/// 32. (Seed: coalesced allocation, section 3; there each lane's bytes are one piece of the
+/// 32. (Seed: coalesced allocation, section 3; there each lane's bytes are one chunk of the
 /// superblock.)
 ///
 /// An object is 16 bytes, trivially copyable, and may be kept in memory and passed to any lane. It

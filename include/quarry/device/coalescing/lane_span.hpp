@@ -131,13 +131,13 @@ class lane_span {
   /// `count` elements from `first` on, or what there is of them. O(1).
   [[nodiscard]] QUARRY_HD lane_span subspan(std::uint32_t first, std::uint32_t count) const {
     if (first >= size_) return {};
-    return {&(*this)[first], least(count, size_ - first), stride_};
+    return {&(*this)[first], minimum(count, size_ - first), stride_};
   }
 
   /// Copies the first `count` elements of an ordinary array here, or what fits; gives how many.
   /// O(count).
   QUARRY_HD std::uint32_t copy_from(T const* ordinary, std::uint32_t count) const {
-    std::uint32_t const copied = least(count, size_);
+    std::uint32_t const copied = minimum(count, size_);
     for (std::uint32_t i = 0; i < copied; ++i) (*this)[i] = ordinary[i];
     return copied;
   }
@@ -145,7 +145,7 @@ class lane_span {
   /// Copies the first `count` elements to an ordinary array, or what there is of them; gives how
   /// many. O(count).
   QUARRY_HD std::uint32_t copy_to(value_type* ordinary, std::uint32_t count) const {
-    std::uint32_t const copied = least(count, size_);
+    std::uint32_t const copied = minimum(count, size_);
     for (std::uint32_t i = 0; i < copied; ++i) ordinary[i] = (*this)[i];
     return copied;
   }
@@ -157,7 +157,7 @@ class lane_span {
   }
 
  private:
-  [[nodiscard]] QUARRY_HD static std::uint32_t least(std::uint32_t a, std::uint32_t b) {
+  [[nodiscard]] QUARRY_HD static std::uint32_t minimum(std::uint32_t a, std::uint32_t b) {
     return a < b ? a : b;
   }
 

@@ -48,9 +48,9 @@ class segment_header {
     return size <= 32767 * 4 && distance <= 16383 * 2 ? 4 : 8;
   }
   /// The distance to the next payload is larger by 31 at most, and must fit.
-  static constexpr bytes most_bytes = (bytes{1} << 32) - 64;
-  static constexpr bytes most_distance = bytes{(1u << 31) - 1} * 2;
-  static_assert(most_bytes + 31 <= most_distance);
+  static constexpr bytes max_bytes = (bytes{1} << 32) - 64;
+  static constexpr bytes max_distance = bytes{(1u << 31) - 1} * 2;
+  static_assert(max_bytes + 31 <= max_distance);
 
   [[nodiscard]] QUARRY_HD std::uint32_t width() const {
     return width_at(reinterpret_cast<std::uint64_t>(payload_));

@@ -32,7 +32,7 @@ enum class locate_by : std::uint32_t {
 class static_coalescing {
  public:
   /// Sizes beyond this cannot be had.
-  static constexpr bytes most_bytes = bytes{1} << 40;
+  static constexpr bytes max_bytes = bytes{1} << 40;
 
   struct result {
     void* pointer;
@@ -71,7 +71,7 @@ class static_coalescing {
   template <locate_by By, class Upstream>
   [[nodiscard]] QUARRY_HD static superblock* open(Upstream const& upstream, std::uint32_t lanes,
                                                   bytes size) {
-    if (size > most_bytes) return nullptr;
+    if (size > max_bytes) return nullptr;
     auto* const all = static_cast<superblock*>(upstream.malloc(
         sizeof(superblock) + lanes * superblock::stride(size, By == locate_by::header)));
     if (all != nullptr) all->open(lanes, size, By == locate_by::header);

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fresh slices are handed out: one addition for a lane group, to one of the slots of its size
+// class.
+#pragma once
+
+#include "quarry/device/segment_table.hpp"
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Slots of each class. Fewer, and additions to one slot queue up; more, and addresses spread.
+/// Warps are dealt to them in turn.
+inline constexpr std::uint32_t counters_per_class = 12;
+
+/// Consecutive segments, formatted for one class, whose fresh slices the class's slots hand out
+/// together.
+class segment_run {
+ public:
+  static constexpr std::uint32_t bits = 36;
+  static constexpr std::uint32_t max_segments = 1023;
+
+  QUARRY_HD constexpr explicit segment_run(word encoded = 0) : bits_{encoded} {}
+
+  /// The run after this one; `count` 0 for a run of nothing.
+  [[nodiscard]] QUARRY_HD constexpr segment_run next(std::uint32_t first,
+                                                     std::uint32_t count) const {
+    word const tag = (bits_ >> 30) + 1;
+    return segment_run{(tag & 0x3f) << 30 | word{count} << 20 | first};
+  }
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t first() const { return bits_ & 0xfffff; }
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const { return bits_ >> 20 & 0x3ff; }
+  [[nodiscard]] QUARRY_HD constexpr word encoded() const { return bits_; }
+
+  /// Its first segment and tag: what segments remember of the run that handed them out.
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t key() const {
+    return static_cast<std::uint32_t>(bits_ >> 30) << 20 | first();
+  }
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t first_of_key(std::uint32_t key) {
+    return key & 0xfffff;
+  }
+  QUARRY_HD friend constexpr bool operator==(segment_run a, segment_run b) {
+    return a.bits_ == b.bits_;
+  }
+
+ private:
+  // first: 20, count: 10, tag: 6. The tag tells a run from an earlier one of the same segments. It
+  // wraps after 64 runs: a lane that took a slot's last ticket 64 runs ago, of which another class
+  // took the rest back, may count it in this run. slice_supply::open_run makes that harmless.
+  word bits_;
+};
+
+/// The numbers of a class that kernels need, computed by the host (`make_class_layout`).
+///
+/// A run's slices are dealt to the slots in units of 2^unit_shift slices, unit u to slot u mod
+/// counters_per_class. A slot's ticket t is slice t mod 2^unit_shift of its unit t / 2^unit_shift.
+/// So the slots need nothing from each other until the run is used up, and the addresses handed out
+/// stay dense.
+struct alignas(16) class_layout {
+  // what malloc reads, as 16 bytes
+  std::uint32_t size;             // of a slice, in bytes
+  std::uint32_t units;            // per segment
+  std::uint32_t unit_multiplier;  // divider by `units`
+  std::uint8_t unit_divider_shift;
+  std::uint8_t unit_shift;
+  std::uint8_t run_segments;  // how many to take at first
+  std::uint8_t unused_;
+
+  // what a segment's entry gets of it, for free
+  slice_layout slice;
+  std::uint64_t unused_too_;
+
+  [[nodiscard]] QUARRY_HD divider by_units() const { return {unit_multiplier, unit_divider_shift}; }
+};
+
+/// Where one ticket leads.
+struct ticket_place {
+  bool valid;  // false: the slot's run is used up
+  bool last;   // this ticket was the slot's last one
+  std::uint32_t segment;
+  std::uint32_t slice;
+};
+
+/// A slot: its run and its next ticket, in one word, so that one addition tells both.
+///
+/// The tickets wrap after 2^28. A lane group whose tickets are invalid has added to them all the
+/// same, so each goes on to `rewind` the slot, and does not return while the tickets are above
+/// `ticket_limit`, 2^27. They exceed that by no more than the lanes that run at once.
+///
+/// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree)
+/// and formatted; (T) takes tickets with acquire. All changes of a slot between are RMWs, which
+/// continue the release sequence. So the taker of a slice sees its segment's format, and through
+/// the claim what earlier owners of the memory did.
+class ticket_counter {
+ public:
+  static constexpr std::uint32_t ticket_bits = 28;
+  static constexpr std::uint32_t ticket_limit = 1u << 27;
+
+  QUARRY_HD explicit ticket_counter(word& state) : state_{state} {}
+
+  [[nodiscard]] QUARRY_HD static constexpr segment_run run_of(word state) {
+    return segment_run{state >> ticket_bits};
+  }
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t ticket_of(word state) {
+    return static_cast<std::uint32_t>(state) & ((1u << ticket_bits) - 1);
+  }
+
+  [[nodiscard]] QUARRY_HD word take(std::uint32_t count) const {
+    return state_.fetch_add(count, slot_take_order);  // (T)
+  }
+  [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L) a hint
+
+  /// Requires `simt::fence_before_stores` before the first of several.
+  QUARRY_HD void open(segment_run run) const {
+    state_.store(run.encoded() << ticket_bits, slot_open_order);  // (O)
+  }
+
+  /// Ends the slot's run; returns the slot as it was. Its tickets from there on are the caller's.
+  [[nodiscard]] QUARRY_HD word close(segment_run next) const {
+    return state_.exchange(next.encoded() << ticket_bits, simt::acq_rel);  // (T)
+  }
+
+  /// Segments that a run may have, so that its tickets stay far below the limit.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t longest_run(class_layout const& layout) {
+    std::uint32_t const by_tickets = ticket_limit / 4 / layout.slice.slices() * counters_per_class;
+    return by_tickets < segment_run::max_segments ? by_tickets : segment_run::max_segments;
+  }
+
+  /// Sets the tickets of a used-up slot back if they are above the limit. Returns when they are
+  /// not: each failure is another lane's addition, or its success.
+  QUARRY_HD void rewind() const {
+    word seen = peek();
+    QUARRY_NO_UNROLL
+    while (ticket_of(seen) >= ticket_limit) {
+      word const back = (seen >> ticket_bits << ticket_bits) | ticket_limit / 2;
+      if (state_.compare_exchange(seen, back, simt::relaxed)) return;  // (L) both: used up
+    }
+  }
+
+  /// Tickets of slot `slot` of `run`.
+  [[nodiscard]] QUARRY_HD static std::uint32_t tickets_of(class_layout const& layout,
+                                                          segment_run run, std::uint32_t slot) {
+    std::uint32_t const units = run.count() * layout.units;
+    return units <= slot ? 0 : ((units - slot - 1) / counters_per_class + 1) << layout.unit_shift;
+  }
+
+  /// Where ticket `ticket` of slot `slot` of `run` leads.
+  [[nodiscard]] QUARRY_HD static ticket_place place_of(class_layout const& layout, segment_run run,
+                                                       std::uint32_t slot, std::uint32_t ticket) {
+    std::uint32_t const in_unit = ticket & ((1u << layout.unit_shift) - 1);
+    std::uint32_t const unit = (ticket >> layout.unit_shift) * counters_per_class + slot;
+    std::uint32_t const units = run.count() * layout.units;
+    std::uint32_t const segment = layout.by_units().quotient(unit);
+    bool const last = unit + counters_per_class >= units && in_unit + 1 == 1u << layout.unit_shift;
+    return {unit < units, unit < units && last, run.first() + segment,
+            ((unit - segment * layout.units) << layout.unit_shift) + in_unit};
+  }
+
+ private:
+  simt::atomic_ref<word> state_;
+};
+
+/// A class's run, how many of its slots have used it up, and whether a lane is about to replace it.
+///
+/// Who takes a slot's last ticket counts that slot as used up. When all are, one lane wins the
+/// right to replace the run by setting `busy`, opens the slots anew, and clears it. Nobody waits
+/// while holding it; others that find it set go on trying for a bounded time.
+///
+/// Memory order. `busy` is a lock: set with acquire (B), cleared with release (E), so that one
+/// holder sees what the one before did. The count is advanced by compare-and-swap with the run in
+/// the same word (N): a late count for an old run is dropped.
+class class_run {
+ public:
+  static constexpr word busy_bit = 1;
+
+  QUARRY_HD explicit class_run(word& state) : state_{state} {}
+
+  [[nodiscard]] QUARRY_HD static constexpr segment_run run_of(word state) {
+    return segment_run{state >> ticket_counter::ticket_bits};
+  }
+  [[nodiscard]] QUARRY_HD static constexpr bool is_busy(word state) {
+    return (state & busy_bit) != 0;
+  }
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t used_up(word state) {
+    return state >> 1 & 0xff;
+  }
+  [[nodiscard]] QUARRY_HD static constexpr word encode(segment_run run, std::uint32_t used_up,
+                                                       bool busy) {
+    return run.encoded() << ticket_counter::ticket_bits | word{used_up} << 1 |
+           (busy ? busy_bit : 0);
+  }
+
+  [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L)
+
+  /// A slot of `run` is used up. Gives the word after that.
+  QUARRY_HD word count_used_up(segment_run run) const {
+    word seen = peek();
+    while (run_of(seen) == run) {
+      if (state_.compare_exchange(seen, seen + 2, simt::acq_rel)) return seen + 2;  // (N)
+    }
+    return seen;
+  }
+
+  /// Takes the right to replace the run, if the word is still as `seen` and nobody has it.
+  [[nodiscard]] QUARRY_HD bool lock(word seen) const {
+    return !is_busy(seen) && state_.compare_exchange(seen, seen | busy_bit, simt::acquire);  // (B)
+  }
+
+  /// The holder sets the word; `busy` stays set.
+  QUARRY_HD void set(segment_run run, std::uint32_t used) const {
+    state_.store(encode(run, used, true), simt::relaxed);
+  }  // (E) before unlock
+
+  QUARRY_HD void unlock() const { state_.fetch_and(~busy_bit, simt::release); }  // (E)
+
+ private:
+  simt::atomic_ref<word> state_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

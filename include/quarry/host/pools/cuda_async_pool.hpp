@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA's own pools in the order of streams (cudaMemPool_t): one that somebody else owns, and one
+// that is ours. In a build without CUDA the constructors throw `resource_failed`.
+#pragma once
+
+#include "quarry/host/resources/cuda_resources.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+struct CUmemPoolHandle_st;
+
+namespace quarry::inline QUARRY_ABI {
+
+/// One of CUDA's pools, as the runtime's `cudaMemPool_t`.
+using cuda_memory_pool = CUmemPoolHandle_st*;
+
+/// Memory of a pool that somebody else owns, which outlives it (cudaMallocFromPoolAsync).
+///
+/// A call without a stream is in the order of the constructor's stream; any stream may use that
+/// memory after `settle`. A call with a stream is in the order of that stream. The null stream and
+/// cudaStreamPerThread are those of one GPU in all calls: of the GPU that has the memory, or for
+/// pinned and managed memory of the GPU that was current at construction.
+///
+/// Addresses are multiples of 256. All allocations throw `bad_argument` if the alignment is no
+/// power of two, `out_of_memory` if there is no memory or the alignment exceeds 256, and
+/// `resource_failed`. During the capture of a stream that waits for the default stream, calls in
+/// the order of the default stream fail; `allocate_sync` and `deallocate_sync` work. Threads may
+/// share it. Copies refer to one pool. Two are equal if pool, stream and that GPU are equal.
+class QUARRY_API cuda_async_view {
+ public:
+  /// `place`: where the pool's memory lies; of a GPU, which one's. Throws `bad_argument` if `pool`
+  /// is null or there is no such GPU.
+  cuda_async_view(cuda_memory_pool pool, memory_location location, cuda_stream stream = nullptr);
+  /// The default pool of a GPU. `cudaMallocAsync` allocates from it unless the program called
+  /// cudaDeviceSetMemPool. Throws `bad_argument` if there is no such GPU.
+  [[nodiscard]] static cuda_async_view default_pool(int device = 0, cuda_stream stream = nullptr);
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] void* allocate(bytes size, bytes alignment, cuda_stream stream);
+  void deallocate(void* pointer, bytes size, bytes alignment, cuda_stream stream) noexcept;
+  /// Memory for any stream at once: waits for a stream that only this uses. May be called while
+  /// streams are being captured, and is no part of the capture.
+  [[nodiscard]] void* allocate_sync(bytes size, bytes alignment);
+  /// Nothing may use it any more. May be called while streams are being captured.
+  void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept;
+  /// Waits for the constructor's stream: then what it gave may be used by any. Throws
+  /// `resource_failed`, for instance while that stream is being captured.
+  void synchronize();
+
+  /// Bytes that the pool has of the system, and bytes that are allocated. Throws `resource_failed`.
+  [[nodiscard]] bytes held() const;
+  [[nodiscard]] bytes live() const;
+  /// Gives unused memory back to the system, down to `kept` bytes if that much is unused. Throws
+  /// `resource_failed`.
+  void release(bytes kept = 0);
+  /// Deallocations that CUDA refused, of this and its copies. CUDA does not say whether the address
+  /// is wrong or the stream cannot be used now. So nothing is tried again: a second free of an
+  /// address could by then free what somebody else has there. Memory whose deallocation was refused
+  /// stays allocated.
+  [[nodiscard]] std::uint64_t refused() const;
+
+  [[nodiscard]] cuda_memory_pool handle() const { return pool_; }
+  [[nodiscard]] memory_location location() const { return place_; }
+  [[nodiscard]] cuda_stream stream() const { return stream_; }
+  friend bool operator==(cuda_async_view const& a, cuda_async_view const& b) noexcept {
+    return a.pool_ == b.pool_ && a.stream_ == b.stream_ && a.device_ == b.device_;
+  }
+
+ private:
+  struct shared_state;
+
+  cuda_memory_pool pool_;
+  memory_location place_;
+  cuda_stream stream_;
+  int device_ = 0;  // whose default stream the null stream is
+  std::shared_ptr<shared_state> shared_;
+};
+
+struct cuda_async_options {
+  /// Of a GPU, pinned or managed
+  memory_location location = {memory_kind::device};
+  bytes first = 0;         ///< bytes that it takes at once
+  bytes kept = ~bytes{0};  ///< bytes of unused memory that it keeps when a stream is waited for
+  bytes maximum = 0;       ///< bytes that it holds at most; 0: no limit. None for managed memory
+};
+
+/// A pool of CUDA's that is ours: of a GPU's memory, of pinned memory, which all GPUs may use, or
+/// of managed memory. What is still in use when it is destroyed stays until it is freed.
+///
+/// Is used as a `cuda_async_view` is. A moved-from one may be assigned and destroyed only.
+class QUARRY_API cuda_async_pool {
+ public:
+  /// Throws `bad_argument` for options that cannot be, `resource_failed` if the driver has no such
+  /// pools, and `out_of_memory` if there is no memory for the first bytes.
+  explicit cuda_async_pool(cuda_async_options const& options = {}, cuda_stream stream = nullptr);
+  cuda_async_pool(cuda_async_pool&& other) noexcept
+      : view_{std::exchange(other.view_, std::nullopt)} {}
+  cuda_async_pool& operator=(cuda_async_pool&& other) noexcept {
+    view_.swap(other.view_);
+    return *this;
+  }
+  ~cuda_async_pool();
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    return view_->allocate(size, alignment);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    view_->deallocate(pointer, size, alignment);
+  }
+  [[nodiscard]] void* allocate(bytes size, bytes alignment, cuda_stream stream) {
+    return view_->allocate(size, alignment, stream);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment, cuda_stream stream) noexcept {
+    view_->deallocate(pointer, size, alignment, stream);
+  }
+  [[nodiscard]] void* allocate_sync(bytes size, bytes alignment) {
+    return view_->allocate_sync(size, alignment);
+  }
+  void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept {
+    view_->deallocate_sync(pointer, size, alignment);
+  }
+  void synchronize() { view_->synchronize(); }
+
+  [[nodiscard]] bytes held() const { return view_->held(); }
+  [[nodiscard]] bytes live() const { return view_->live(); }
+  void release(bytes kept = 0) { view_->release(kept); }
+  [[nodiscard]] std::uint64_t refused() const { return view_->refused(); }
+  [[nodiscard]] cuda_memory_pool handle() const { return view_->handle(); }
+  [[nodiscard]] memory_location location() const { return view_->location(); }
+  /// For those that do not own it.
+  [[nodiscard]] cuda_async_view const& view() const { return *view_; }
+
+ private:
+  std::optional<cuda_async_view> view_;  // nothing if it was moved from
+};
+
+static_assert(memory_resource<cuda_async_view>);
+static_assert(memory_resource<cuda_async_pool>);
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/export.hpp"
+#include "quarry/host/pools/stream_order.hpp"
+#include "quarry/host/resources/cuda_resources.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+struct CUevent_st;
+
+namespace quarry::inline QUARRY_ABI {
+
+/// CUDA's streams and events of one GPU. In a build without CUDA the constructor throws
+/// `resource_failed`.
+///
+/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU, cudaStreamPerThread
+/// the calling thread's default stream. A program compiled with per-thread default streams must
+/// name that: the library, which is not, takes `nullptr` for the legacy one. A stream counts as
+/// another one while it is being captured, in each capture, since nobody may ask which it is.
+class QUARRY_API cuda_streams {
+ public:
+  using stream = cuda_stream;
+  struct event {
+    CUevent_st* handle;
+  };
+
+  explicit cuda_streams(int device = 0);
+  cuda_streams(cuda_streams&& other) noexcept
+      : device_{other.device_},
+        unused_{std::exchange(other.unused_, {})},
+        made_{std::exchange(other.made_, 0)} {}
+  cuda_streams& operator=(cuda_streams&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(unused_, other.unused_);
+    std::swap(made_, other.made_);
+    return *this;
+  }
+  ~cuda_streams();
+
+  [[nodiscard]] stream_identity identity(stream on) const;
+  [[nodiscard]] static bool depends_on_thread(stream on) noexcept {
+    return reinterpret_cast<std::uintptr_t>(on) == 2;  // cudaStreamPerThread
+  }
+  /// Throws `bad_argument` while the stream is being captured.
+  [[nodiscard]] event record(stream on);
+  void wait(stream later, event const& earlier);
+  [[nodiscard]] bool is_done(event const& one) noexcept;
+  void finish(event const& one) noexcept;
+  [[nodiscard]] bool finish(stream one) noexcept;
+  [[nodiscard]] bool finish_all() noexcept;
+  void drop(event& one) noexcept;
+
+ private:
+  int device_;
+  std::vector<CUevent_st*> unused_;  // to be recorded again
+  std::size_t made_ = 0;             // events that there are
+};
+
+static_assert(stream_order<cuda_streams>);
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays that grow and shrink as a simulation runs: in a pool, or in pages of their own.
+#pragma once
+
+#include "quarry/host/operations.hpp"
+#include "quarry/host/page_source.hpp"
+#include "quarry/host/pools/growth_policy.hpp"
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+
+struct field_counts {
+  std::uint64_t moves = 0;  // to another address
+  bytes copied = 0;
+};
+
+/// An array of a pool's memory, of any kind, that takes room as its policy says. When its room
+/// changes its elements are copied to another address. New elements are not initialised. The pool
+/// must be tracked, or resizing throws `bad_argument`; it outlives the array.
+///
+/// Not thread-safe. A resize that throws changes nothing.
+template <class T, class Pool>
+  requires operations::plain_pool<Pool>
+class growable_array {
+  static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes");
+
+ public:
+  explicit growable_array(Pool& from, growth_policy policy = growth_policy::hysteresis())
+      : from_{&from}, policy_{std::move(policy)} {}
+  growable_array(growable_array&& other) noexcept
+      : from_{other.from_},
+        policy_{std::move(other.policy_)},
+        data_{std::exchange(other.data_, nullptr)},
+        size_{std::exchange(other.size_, 0)},
+        room_{std::exchange(other.room_, 0)},
+        changes_{other.changes_},
+        counts_{other.counts_} {}
+  growable_array& operator=(growable_array&& other) noexcept {
+    std::swap(from_, other.from_);
+    std::swap(policy_, other.policy_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(room_, other.room_);
+    std::swap(changes_, other.changes_);
+    std::swap(counts_, other.counts_);
+    return *this;
+  }
+  ~growable_array() { (void)from_->deallocate(data_); }
+
+  /// Throws `out_of_memory`, if need be after trying for no more than `count` elements.
+  void resize(std::size_t count) {
+    if (count > max_bytes_at_once / sizeof(T))
+      throw out_of_memory{"field", max_bytes_at_once,
+                          std::to_string(count) + " elements are more than 2^46 bytes"};
+    std::size_t const wanted =
+        std::max(count, std::min<std::size_t>(policy_.room_for(count, room_, changes_),
+                                              max_bytes_at_once / sizeof(T)));
+    if (wanted != room_) move_to(count, wanted);
+    size_ = count;
+    ++changes_;
+  }
+
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::size_t room() const { return room_; }
+  [[nodiscard]] field_counts const& counts() const { return counts_; }
+
+ private:
+  void move_to(std::size_t count, std::size_t room) {
+    T* fresh = nullptr;
+    if (room != 0) {
+      try {
+        fresh = static_cast<T*>(from_->allocate(room * sizeof(T), alignof(T)));
+      } catch (std::bad_alloc const&) {
+        if (count <= room_) return;  // it stays where it is
+        fresh = static_cast<T*>(from_->allocate(count * sizeof(T), alignof(T)));
+        room = count;
+      }
+    }
+    bytes const kept = std::min(size_, count) * sizeof(T);
+    try {
+      operations::copy(fresh, data_, kept);
+    } catch (...) {
+      (void)from_->deallocate(fresh);
+      throw;
+    }
+    counts_.copied += kept;
+    ++counts_.moves;
+    (void)from_->deallocate(std::exchange(data_, fresh));
+    room_ = room;
+  }
+
+  Pool* from_;
+  growth_policy policy_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0, room_ = 0, changes_ = 0;
+  field_counts counts_;
+};
+
+/// An array in pages of its own: addresses are reserved for the most that it may ever have, and
+/// pages are put behind them, or taken away, at its end. It never moves and nothing is copied, and
+/// it holds a page more than is needed at most, or as the policy says.
+///
+/// New elements are not initialised. The registry does not know it (see adopted_memory). Not
+/// thread-safe. A resize that throws changes nothing.
+template <class T, page_source Pages>
+class paged_array {
+  static_assert(std::is_trivially_copyable_v<T>, "elements are not destroyed");
+
+ public:
+  /// `most`: elements that it may have. Throws what `Pages::reserve` throws.
+  paged_array(Pages pages, std::size_t maximum, growth_policy policy = growth_policy::exact())
+      : pages_{std::move(pages)},
+        policy_{std::move(policy)},
+        maximum_{checked(maximum)},
+        range_{granted(maximum)},
+        begin_{pages_.reserve(range_)} {}
+  paged_array(paged_array const&) = delete;
+  paged_array& operator=(paged_array const&) = delete;
+  ~paged_array() {
+    if (held_ != 0) pages_.unmap(begin_, held_);
+    pages_.give_up(begin_, range_);
+  }
+
+  /// Throws `out_of_memory`.
+  void resize(std::size_t count) {
+    if (count > maximum_)
+      throw out_of_memory{"paged_field", count * sizeof(T),
+                          "it may have " + std::to_string(maximum_) + " elements"};
+    std::size_t const room =
+        std::clamp(policy_.room_for(count, held_ / sizeof(T), changes_), count, maximum_);
+    bytes wanted = room == held_ / sizeof(T) ? held_ : granted(room);
+    if (wanted > held_) {
+      wanted = map_to(wanted, granted(count));
+    } else if (wanted < held_) {
+      pages_.unmap(begin_ + wanted, held_ - wanted);
+    }
+    held_ = wanted;
+    size_ = count;
+    ++changes_;
+  }
+
+  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(begin_); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bytes held() const { return held_; }
+
+ private:
+  /// Puts pages behind its end, to `wanted` bytes, or if there are none to no more than needed. How
+  /// many there are then.
+  [[nodiscard]] bytes map_to(bytes wanted, bytes needed) {
+    try {
+      pages_.map(begin_ + held_, wanted - held_);
+      return wanted;
+    } catch (std::bad_alloc const&) {
+      if (wanted == needed) throw;
+    }
+    if (needed > held_) pages_.map(begin_ + held_, needed - held_);
+    return std::max(needed, held_);
+  }
+  [[nodiscard]] static std::size_t checked(std::size_t maximum) {
+    if (maximum == 0 || maximum > max_bytes_at_once / sizeof(T))
+      throw bad_argument{"paged_field: " + std::to_string(maximum) +
+                         " elements are none, or more than 2^46 bytes"};
+    return maximum;
+  }
+  [[nodiscard]] bytes granted(std::size_t count) const {
+    bytes const page = pages_.page_bytes();
+    return (count * sizeof(T) + page - 1) & ~(page - 1);
+  }
+
+  mutable Pages pages_;
+  growth_policy policy_;
+  std::size_t maximum_;
+  bytes range_;
+  std::uint64_t begin_;
+  bytes held_ = 0;
+  std::size_t size_ = 0, changes_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

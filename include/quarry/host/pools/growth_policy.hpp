@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// How much room a growable array takes when its size changes: a value. Sizes are in elements.
+class growth_policy {
+ public:
+  /// Room for what is needed, at every change.
+  [[nodiscard]] static growth_policy exact() { return growth_policy{kind::exact, 1, 1}; }
+  /// `factor` times what is needed whenever there is too little room; never less again. Throws
+  /// `bad_argument` unless 1 < factor <= 16.
+  [[nodiscard]] static growth_policy geometric(double factor = 1.5) {
+    return growth_policy{kind::geometric, checked(factor, 1, 16, "factor"), 0};
+  }
+  /// As geometric; and when less than `keep` of the room is needed, as much room as after growing
+  /// to that size. Between the two nothing moves. Throws `bad_argument` unless 0 < keep <= 1 /
+  /// factor.
+  [[nodiscard]] static growth_policy hysteresis(double factor = 1.25, double keep = 0.5) {
+    checked(factor, 1, 16, "factor");
+    return growth_policy{kind::hysteresis, factor, checked(keep, 0, 1 / factor, "keep")};
+  }
+  /// What an earlier run needed: room for the most of the `window` sizes that come next in it,
+  /// change by change; once it is over, or when it is too small, as hysteresis. Throws
+  /// `bad_argument` for an empty history.
+  [[nodiscard]] static growth_policy from_history(std::vector<std::size_t> sizes,
+                                                  std::size_t window = 16) {
+    if (sizes.empty() || window == 0)
+      throw bad_argument{"growth_policy: a history of no sizes, or a window of none"};
+    growth_policy result = hysteresis();
+    result.kind_ = kind::history;
+    result.max_ahead_ = most_of_windows(sizes, window);
+    return result;
+  }
+
+  /// The room to take: `size` at least. `change`: how many changes of size came before.
+  [[nodiscard]] std::size_t room_for(std::size_t size, std::size_t room, std::size_t change) const {
+    if (kind_ == kind::exact) return size;
+    if (kind_ == kind::history && change < max_ahead_.size() && max_ahead_[change] >= size) {
+      std::size_t const wanted = max_ahead_[change];
+      return room >= wanted && static_cast<double>(wanted) >= keep_ * static_cast<double>(room)
+                 ? room
+                 : wanted;
+    }
+    bool const is_too_large = static_cast<double>(size) < keep_ * static_cast<double>(room);
+    if (size <= room && !is_too_large) return room;
+    return std::max(size, static_cast<std::size_t>(static_cast<double>(size) * factor_));
+  }
+
+ private:
+  enum class kind : std::uint8_t { exact, geometric, hysteresis, history };
+  growth_policy(kind what, double factor, double keep)
+      : kind_{what}, factor_{factor}, keep_{keep} {}
+
+  static double checked(double value, double above, double maximum, char const* what) {
+    if (value > above && value <= maximum) return value;
+    throw bad_argument{"growth_policy: " + std::string{what} + " is " + std::to_string(value) +
+                       ", not more than " + std::to_string(above) + " and at most " +
+                       std::to_string(maximum)};
+  }
+  /// Of each size and the ones after it the largest. O(sizes x window).
+  [[nodiscard]] static std::vector<std::size_t> most_of_windows(
+      std::vector<std::size_t> const& sizes, std::size_t window) {
+    std::vector<std::size_t> result(sizes.size());
+    for (std::size_t at = 0; at < sizes.size(); ++at) {
+      auto const base = sizes.begin() + static_cast<std::ptrdiff_t>(at);
+      result[at] = *std::max_element(
+          base, base + static_cast<std::ptrdiff_t>(std::min(window, sizes.size() - at)));
+    }
+    return result;
+  }
+
+  kind kind_;
+  double factor_, keep_;
+  std::vector<std::size_t> max_ahead_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a pool coalesces: returns the blocks in which nothing is in use, and takes one in their
+// place.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// What a heuristic sees of its pool. `live`, `rounded`: bytes in use as they were asked for, and
+/// by the chunks that serve it.
+struct pool_state {
+  bytes held = 0;
+  bytes releasable = 0;
+  std::uint32_t releasable_blocks = 0;
+  bytes live = 0, most_live = 0;
+  bytes granted = 0, max_granted = 0;
+  std::size_t free_chunks = 0;
+  // bytes that could be released, summed over the frees since the last coalesce: bytes x frees
+  double holding_cost = 0;
+};
+
+/// Whose behaviour a heuristic follows: when `blocks_releasable(n)` fires; which peak
+/// `to_high_water` uses; and what `before_growth` does.
+///   poster_2022   Umpire as of the poster (seed: coalescing heuristics): more than n blocks; the
+///                 peak of the bytes requested; coalesces, and then grows all the same
+///   umpire_2024   Umpire's release of 2024-10: n blocks or more; the peak of the rounded bytes,
+///                 which includes the block that coalescing takes; with one free chunk it does
+///                 nothing
+///   quarry        n blocks or more; the peak of the users' rounded bytes; coalesces, and grows
+///                 only if still nothing fits
+enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
+
+/// A user's rule: how many bytes the pool should hold after coalescing, or 0: not now. `context` is
+/// what the heuristic was made with.
+using heuristic_function = bytes (*)(pool_state const& pool, void* context);
+
+/// A value: two heuristics with the same fields decide alike, so that one can be recorded and
+/// replayed, unless it is a user's rule.
+///
+/// `wanted` gives how many bytes the pool should hold after coalescing, or 0: not now.
+struct heuristic {
+  enum class trigger : std::uint8_t { never, percent, blocks, cost, user };
+  enum class target : std::uint8_t { held, high_water };
+  enum class moment : std::uint8_t { after_free, before_growth };
+
+  trigger when = trigger::never;
+  target size = target::held;
+  moment requested = moment::after_free;
+  heuristic_rules rules = heuristic_rules::quarry;
+  std::uint32_t parameter = 0;        // percent of bytes, or number of blocks, that can be released
+  heuristic_function rule = nullptr;  // of trigger::user
+  void* context = nullptr;
+
+  [[nodiscard]] static constexpr heuristic never() { return {}; }
+  [[nodiscard]] static constexpr heuristic percent_releasable(std::uint32_t percent) {
+    return {trigger::percent, {}, {}, heuristic_rules::quarry, percent};
+  }
+  [[nodiscard]] static constexpr heuristic blocks_releasable(std::uint32_t blocks) {
+    return {trigger::blocks, {}, {}, heuristic_rules::quarry, blocks};
+  }
+  /// Coalesces when holding memory has cost as much as a coalesce. Each free adds the bytes that
+  /// could be released to a sum, if these are two blocks or more. The pool coalesces when the sum
+  /// reaches `price` MiB, as in the ski rental problem (Karlin, Manasse, Rudolph and Sleator,
+  /// "Competitive snoopy caching", 1988).
+  [[nodiscard]] static constexpr heuristic by_cost(std::uint32_t price) {
+    return {trigger::cost, {}, {}, heuristic_rules::quarry, price};
+  }
+  /// Calls `rule` after each free, or `before_growth`. The rule may use the pool; the pool does
+  /// not call it again from within the rule or from within a coalesce, but other pools do call it.
+  /// If it throws, that counts as 0. `context` must outlive the pool. A pool with a lock calls the
+  /// rule while it holds the lock. The rule of an allocator with a name may call handles of older
+  /// allocators. Calls of other handles throw `bad_argument`, frees return false, and
+  /// `allocators::destroy` is refused (`any_allocator`).
+  [[nodiscard]] static constexpr heuristic by_rule(heuristic_function rule,
+                                                   void* context = nullptr) {
+    heuristic result;
+    if (rule != nullptr) result.when = trigger::user;
+    result.rule = rule;
+    result.context = context;
+    return result;
+  }
+  /// The same for an object that is called with the state: a lambda, a std::function. It must
+  /// outlive the pool.
+  template <class Rule>
+    requires std::is_object_v<Rule> && std::is_invocable_r_v<bytes, Rule&, pool_state const&>
+  [[nodiscard]] static constexpr heuristic by_rule(Rule& rule) {
+    return by_rule(
+        [](pool_state const& pool, void* it) -> bytes { return (*static_cast<Rule*>(it))(pool); },
+        const_cast<std::remove_const_t<Rule>*>(std::addressof(rule)));
+  }
+  template <class Rule>
+    requires std::is_invocable_r_v<bytes, Rule&, pool_state const&>
+  static heuristic by_rule(Rule const&& rule) = delete;  // it would be gone before it is asked
+
+  /// The pool is made as large as it ever had to be, not as it is.
+  [[nodiscard]] constexpr heuristic to_high_water() const {
+    return with(target::high_water, requested, rules);
+  }
+  /// Asked when nothing fits, and not after each free (the poster's coalesce-before-grow).
+  [[nodiscard]] constexpr heuristic before_growth() const {
+    return with(size, moment::before_growth, rules);
+  }
+  [[nodiscard]] constexpr heuristic by(heuristic_rules whose) const {
+    return with(size, requested, whose);
+  }
+
+  [[nodiscard]] constexpr bytes wanted(pool_state const& pool) const {
+    if (when == trigger::user) return requested_rule(pool);
+    if (!fires(pool)) return 0;
+    if (size == target::held) return pool.held;
+    return rules == heuristic_rules::poster_2022 ? pool.most_live : pool.max_granted;
+  }
+
+  friend constexpr bool operator==(heuristic const&, heuristic const&) = default;
+
+ private:
+  [[nodiscard]] constexpr heuristic with(target new_size, moment new_moment,
+                                         heuristic_rules whose) const {
+    return {when, new_size, new_moment, whose, parameter, rule, context};
+  }
+  /// What the user's rule says; 0 if it throws.
+  [[nodiscard]] bytes requested_rule(pool_state const& pool) const noexcept {
+    try {
+      return rule(pool, context);
+    } catch (...) {  // frees must not fail for it
+      return 0;
+    }
+  }
+  [[nodiscard]] constexpr bool fires(pool_state const& pool) const {
+    bool const is_poster = rules == heuristic_rules::poster_2022;
+    switch (when) {
+      case trigger::never:
+      case trigger::user:
+        return false;
+      case trigger::blocks:
+        return is_poster ? pool.releasable_blocks > parameter : pool.releasable_blocks >= parameter;
+      case trigger::cost:
+        return pool.releasable_blocks >= 2 &&
+               pool.holding_cost >= static_cast<double>(parameter) * 0x1p20;
+      case trigger::percent: {
+        bytes const there = is_poster && pool.free_chunks < 2 ? 0 : pool.releasable;
+        if (parameter == 0) return false;
+        if (parameter == 100) return there == pool.held;
+        return there >= static_cast<bytes>(static_cast<float>(parameter) / 100.0f *
+                                           static_cast<float>(pool.held));
+      }
+    }
+    return false;
+  }
+};
+
+}  // namespace quarry::inline QUARRY_ABI

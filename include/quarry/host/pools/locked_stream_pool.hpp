@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/pools/cuda_streams.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+
+#include <concepts>
+#include <mutex>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// A stream pool and its lock: one thread at a time. Sizes and alignments are not needed to
+/// deallocate; a wrong pointer is ignored, and counted by the pool.
+template <memory_resource Resource, stream_order Order = cuda_streams>
+class locked_stream_pool {
+ public:
+  using pool_type = stream_pool<Resource, Order>;
+
+  /// The arguments are the pool's; throws what its constructor throws.
+  template <class... Arguments>
+    requires std::constructible_from<pool_type, Arguments...>
+  explicit locked_stream_pool(Arguments&&... arguments)
+      : pool_(std::forward<Arguments>(arguments)...) {}
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment, cuda_stream stream) {
+    std::lock_guard const lock{mutex_};
+    return pool_.allocate(size, alignment, stream);
+  }
+  void deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
+    std::lock_guard const lock{mutex_};
+    (void)pool_.deallocate(pointer, stream);
+  }
+  /// Waits until nothing uses the memory, without the lock. Throws `resource_failed` if that cannot
+  /// be waited for.
+  [[nodiscard]] void* allocate_sync(bytes size, bytes alignment) {
+    void* const result = allocate(size, alignment, cuda_stream{});
+    if (pool_.order().finish(cuda_stream{})) return result;
+    deallocate(result, size, alignment, cuda_stream{});
+    throw resource_failed{"locked_stream_pool: allocate_sync",
+                          "what the default stream has cannot be waited for now"};
+  }
+  void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept {
+    deallocate(pointer, size, alignment, cuda_stream{});
+  }
+
+  /// Calls `work(pool)` while no other thread uses the pool.
+  template <class Work>
+  decltype(auto) with(Work&& work) {
+    std::lock_guard const lock{mutex_};
+    return std::forward<Work>(work)(pool_);
+  }
+  /// The pool's counts and what is wrong with it, at one moment.
+  [[nodiscard]] auto counts() const {
+    std::lock_guard const lock{mutex_};
+    return pool_.counts();
+  }
+  [[nodiscard]] auto audit() const {
+    std::lock_guard const lock{mutex_};
+    return pool_.audit();
+  }
+  [[nodiscard]] memory_location location() { return pool_.location(); }
+
+ private:
+  pool_type pool_;  // Guarded by: mutex_, but for what its order waits for
+  mutable std::mutex mutex_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/make_room.hpp"
+
+#include <array>
+#include <bit>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI {
+
+struct mixed_options {
+  bytes min_slot = 16;      ///< the smallest slots: a power of two from 8 to `max_slot`
+  bytes max_slot = 4096;    ///< the largest slots: a power of two, an eighth of `slab` at most
+  bytes slab = 65536;       ///< what slots of one size are cut from: a power of two, 2^30 at most
+  pool_options large = {};  ///< of the pool that has the slabs and what is larger than slots
+};
+
+/// What a mixed pool counts, in bytes unless said otherwise. `granted`: the slots, and what was
+/// requested of the pool.
+struct mixed_pool_counts {
+  bytes reserved = 0, peak_reserved = 0;  ///< of the resource
+  bytes granted = 0;                      ///< that is not freed yet
+  std::size_t allocations = 0;            ///< that are not freed yet
+  std::size_t slabs = 0;
+  std::uint64_t refused = 0;  ///< frees of addresses that were not allocated
+};
+
+/// Serves small sizes from slots of powers of two, with one bit each, and larger sizes from a
+/// pool. A free needs the address alone: slabs are aligned to their size, so the address tells the
+/// slab.
+///
+/// Not thread-safe. O(1) expected. A small allocation costs one bit beside its slot, where a chunk
+/// of a pool costs some 45 bytes, and a slice two bytes or more. The registry knows none of its
+/// allocations, small or large. (`allocators::make` gives it a name, and makes them known, as
+/// those of a resource.) An empty slab returns to the pool if its size has another slab with free
+/// slots. Invariants, checked by `audit`:
+///   1. a slab's count of free slots is the number of its ones;
+///   2. exactly the slabs with free slots are in their size's list.
+template <memory_resource Resource>
+class QUARRY_POISONS mixed_pool {
+ public:
+  /// Throws `bad_argument`.
+  explicit mixed_pool(Resource from, mixed_options const& options = {})
+      : state_{std::make_unique<state>(std::move(from), checked(options))} {}
+
+  /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`.
+  [[nodiscard]] void* allocate(bytes size) { return allocate(size, 1); }
+  /// At a multiple of `alignment`, a power of two. Throws `bad_argument` too.
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("mixed_pool", alignment);
+    state& all = *state_;
+    bytes const needed = std::max({size, alignment, all.options.min_slot});
+    if (needed > all.options.max_slot) return all.allocate_large(size, alignment);
+    return all.allocate_slot(static_cast<unsigned>(std::bit_width(needed - 1)), size);
+  }
+  /// Frees what `allocate` gave; nullptr is ignored. False, and nothing is changed but a count, if
+  /// it is not allocated here.
+  bool deallocate(void* pointer) noexcept {
+    if (pointer == nullptr) return true;
+    return state_->deallocate(reinterpret_cast<std::uint64_t>(pointer));
+  }
+  /// As a resource.
+  void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
+
+  /// Bytes granted: the slot's, or what was requested of the pool. Nothing if `pointer` is not the
+  /// first address of an allocation.
+  [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
+    auto const address = reinterpret_cast<std::uint64_t>(pointer);
+    auto const found = state_->slabs.find(address & ~(state_->options.slab - 1));
+    if (found == state_->slabs.end()) return state_->large.size_of(pointer);
+    if (!state_->is_allocated(found->first, found->second, address)) return std::nullopt;
+    return bytes{1} << found->second.shift;
+  }
+  /// Returns empty slabs to the pool, and the pool's empty blocks to the resource.
+  void release() noexcept { state_->release(); }
+  /// Returns empty slabs, and coalesces the pool.
+  void coalesce(bytes wanted) noexcept {
+    state_->release_slabs();
+    state_->large.coalesce(wanted);
+  }
+
+  [[nodiscard]] mixed_pool_counts counts() const {
+    auto const of_pool = state_->large.counts();
+    std::size_t const slabs = state_->slabs.size();
+    return {of_pool.held,
+            of_pool.most_held,
+            of_pool.live - slabs * state_->options.slab + state_->granted,
+            of_pool.chunks_live - slabs + state_->slots,
+            slabs,
+            of_pool.refused + state_->refused};
+  }
+  [[nodiscard]] std::vector<std::string> audit() const {
+    auto problems = state_->large.audit();
+    state_->audit(problems);
+    return problems;
+  }
+  [[nodiscard]] memory_location location() { return state_->large.location(); }
+  /// Bytes taken from the resource.
+  [[nodiscard]] bytes reserved() const { return state_->large.counts().held; }
+
+ private:
+  static constexpr std::size_t not_listed = ~std::size_t{0};
+  struct slab {
+    unsigned shift;  // log2 of its slots' size
+    std::uint32_t count;
+    std::uint32_t hint = 0;           // the first word that may have a one
+    std::size_t listed = not_listed;  // where in its size's list
+    std::vector<word> free;           // a bit for each slot: 1 = free
+  };
+  using slab_table = std::unordered_map<std::uint64_t, slab>;
+  using entry = typename slab_table::value_type;
+
+  [[nodiscard]] static mixed_options checked(mixed_options options) {
+    auto const is_power = [](bytes size) { return std::has_single_bit(size); };
+    if (!is_power(options.slab) || options.slab > bytes{1} << 30 || !is_power(options.min_slot) ||
+        options.min_slot < 8 || !is_power(options.max_slot) ||
+        options.max_slot < options.min_slot || options.max_slot > options.slab / 8) {
+      throw bad_argument{"mixed_options: min_slot " + std::to_string(options.min_slot) +
+                         ", max_slot " + std::to_string(options.max_slot) + " and slab " +
+                         std::to_string(options.slab) +
+                         " are not powers of two with 8 <= min_slot <= max_slot <= slab / 8"};
+    }
+    options.large.is_tracked = false;
+    return options;
+  }
+
+  struct state {
+    state(Resource from, mixed_options const& wanted)
+        : options{wanted}, large{std::move(from), wanted.large} {}
+    ~state() {  // the pool's destructor returns their memory
+      for (auto const& [base, each] : slabs) unpoison_slab(base);
+    }
+
+    [[nodiscard]] void* allocate_large(bytes size, bytes alignment) {
+      return large.allocate(size, alignment);
+    }
+    [[nodiscard]] void* allocate_slot(unsigned shift, bytes size) {
+      auto& list = with_free[shift];
+      if (list.empty()) add_slab(shift);
+      auto& [base, one] = *list.back();
+      while (one.free[one.hint] == 0) ++one.hint;
+      std::uint64_t const slot = one.hint * bits_per_word + lowest_one(one.free[one.hint]);
+      one.free[one.hint] &= one.free[one.hint] - 1;
+      if (--one.count == 0) unlist(*list.back());
+      ++slots;
+      granted += bytes{1} << shift;
+      auto* const result = reinterpret_cast<void*>(base + (slot << shift));
+      if (is_poisoned(large.resource())) unpoison(result, size);
+      return result;
+    }
+    [[nodiscard]] bool is_allocated(std::uint64_t base, slab const& one,
+                                    std::uint64_t address) const {
+      std::uint64_t const slot = (address - base) >> one.shift;
+      return base + (slot << one.shift) == address &&
+             (one.free[slot / bits_per_word] >> slot % bits_per_word & 1) == 0;
+    }
+    bool deallocate(std::uint64_t address) noexcept {
+      auto const found = slabs.find(address & ~(options.slab - 1));
+      if (found == slabs.end()) return large.deallocate(reinterpret_cast<void*>(address));
+      auto& [base, one] = *found;
+      if (!is_allocated(base, one, address)) {
+        ++refused;
+        return false;
+      }
+      if (is_poisoned(large.resource()))
+        poison(reinterpret_cast<void*>(address), bytes{1} << one.shift);
+      std::uint64_t const slot = (address - base) >> one.shift;
+      one.free[slot / bits_per_word] |= word{1} << slot % bits_per_word;
+      one.hint = std::min(one.hint, static_cast<std::uint32_t>(slot / bits_per_word));
+      --slots;
+      granted -= bytes{1} << one.shift;
+      if (one.count++ == 0) list(*found);
+      if (one.count == slots_of(one.shift) && with_free[one.shift].size() > 1) return_slab(found);
+      return true;
+    }
+
+    void add_slab(unsigned shift) {
+      std::uint32_t const count = slots_of(shift);
+      slab fresh{.shift = shift,
+                 .count = count,
+                 .free = std::vector<word>((count + bits_per_word - 1) / bits_per_word, ~word{0})};
+      if (count < bits_per_word) fresh.free[0] = low_bits(count);
+      slab_table node;
+      auto handle = node.extract(node.emplace(0, std::move(fresh)).first);
+      void* const memory = large.allocate(options.slab, options.slab);
+      try {  // after what may call a heuristic's rule, which may add slabs
+        make_room(with_free[shift], slabs.size() + 1);  // so that frees need no memory
+        slabs.reserve(slabs.size() + 1);
+      } catch (...) {
+        (void)large.deallocate(memory);
+        throw;
+      }
+      handle.key() = reinterpret_cast<std::uint64_t>(memory);
+      if (is_poisoned(large.resource())) poison(memory, options.slab);
+      list(*slabs.insert(std::move(handle)).position);
+    }
+    /// May ask a heuristic's rule, which may change all slabs: the slab leaves the table before.
+    void return_slab(typename slab_table::iterator empty) noexcept {
+      if (empty->second.listed != not_listed) unlist(*empty);
+      auto const returned = slabs.extract(empty);
+      unpoison_slab(returned.key());
+      (void)large.deallocate(reinterpret_cast<void*>(returned.key()));
+    }
+    void list(entry& one) noexcept {
+      one.second.listed = with_free[one.second.shift].size();
+      with_free[one.second.shift].push_back(&one);  // has room
+    }
+    void unlist(entry& one) noexcept {
+      auto& all = with_free[one.second.shift];
+      all[one.second.listed] = all.back();
+      all[one.second.listed]->second.listed = one.second.listed;
+      all.pop_back();
+      one.second.listed = not_listed;
+    }
+    void release_slabs() noexcept {
+      for (unsigned shift = 0; shift < with_free.size(); ++shift) {
+        auto const& list = with_free[shift];
+        for (std::size_t at = list.size(); at != 0; --at) {
+          if (at > list.size()) continue;  // a rule returned some
+          if (entry const& one = *list[at - 1]; one.second.count == slots_of(shift))
+            return_slab(slabs.find(one.first));
+        }
+      }
+    }
+    void release() noexcept {
+      release_slabs();
+      large.release();
+    }
+    void unpoison_slab(std::uint64_t base) noexcept {
+      if (is_poisoned(large.resource())) unpoison(reinterpret_cast<void*>(base), options.slab);
+    }
+    [[nodiscard]] std::uint32_t slots_of(unsigned shift) const {
+      return static_cast<std::uint32_t>(options.slab >> shift);
+    }
+    void audit(std::vector<std::string>& problems) const {
+      std::size_t in_use = 0;
+      for (auto const& [base, one] : slabs) {
+        std::uint32_t ones = 0;
+        for (word const each : one.free) ones += static_cast<std::uint32_t>(std::popcount(each));
+        in_use += slots_of(one.shift) - ones;
+        auto const& all = with_free[one.shift];
+        bool const is_listed =
+            one.listed != not_listed && one.listed < all.size() && &all[one.listed]->second == &one;
+        if (ones != one.count)
+          problems.push_back("mixed_pool: slab " + std::to_string(base) + " has " +
+                             std::to_string(ones) + " free slots, and counts " +
+                             std::to_string(one.count));
+        if (is_listed != (one.count != 0))
+          problems.push_back("mixed_pool: slab " + std::to_string(base) + " is " +
+                             (is_listed ? "" : "not ") + "listed with " +
+                             std::to_string(one.count) + " free slots");
+      }
+      if (in_use != slots)
+        problems.push_back("mixed_pool: " + std::to_string(in_use) + " slots are in use, counted " +
+                           std::to_string(slots));
+    }
+
+    mixed_options options;
+    pool<Resource> large;
+    slab_table slabs;                                 // by address
+    std::array<std::vector<entry*>, 32> with_free{};  // by log2 of the slots' size
+    std::size_t slots = 0;                            // allocated
+    bytes granted = 0;                                // by slots
+    std::uint64_t refused = 0;
+  };
+
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

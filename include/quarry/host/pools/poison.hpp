@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What AddressSanitizer is told of a pool's memory. Everything here is empty in a build without it.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+#include "quarry/host/registry/memory_location.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define QUARRY_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define QUARRY_ADDRESS_SANITIZER 1
+#endif
+#endif
+
+#ifdef QUARRY_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+/// Classes and functions that poison have other names with AddressSanitizer than without it. So a
+/// program with it and a library without it share none of their functions.
+#define QUARRY_POISONS [[gnu::abi_tag("asan")]]
+#else
+#define QUARRY_ADDRESS_SANITIZER 0
+#define QUARRY_POISONS
+#endif
+
+namespace quarry::inline QUARRY_ABI {
+
+/// This translation unit is built with AddressSanitizer.
+QUARRY_POISONS inline constexpr bool has_address_sanitizer = QUARRY_ADDRESS_SANITIZER != 0;
+
+/// Makes [memory, memory + size) an error to touch. What shares its last 8 bytes with other memory
+/// stays as it was.
+QUARRY_POISONS inline void poison([[maybe_unused]] void const* memory,
+                                  [[maybe_unused]] bytes size) noexcept {
+#if QUARRY_ADDRESS_SANITIZER
+  __asan_poison_memory_region(memory, size);
+#endif
+}
+/// Makes exactly [memory, memory + size) usable, if `memory` is a multiple of 8.
+QUARRY_POISONS inline void unpoison([[maybe_unused]] void const* memory,
+                                    [[maybe_unused]] bytes size) noexcept {
+#if QUARRY_ADDRESS_SANITIZER
+  __asan_unpoison_memory_region(memory, size);
+#endif
+}
+
+/// What the resource gives is poisoned while it is free: what the host can touch.
+template <class Resource>
+[[nodiscard]] QUARRY_POISONS bool is_poisoned([[maybe_unused]] Resource& resource) {
+  if constexpr (has_address_sanitizer) {
+    return host_can_touch(resource);
+  } else {
+    return false;
+  }
+}
+
+}  // namespace quarry::inline QUARRY_ABI

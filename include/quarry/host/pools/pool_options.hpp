@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/pools/heuristic.hpp"
+#include "quarry/host/resources/resource.hpp"
+
+#include <string>
+
+namespace quarry::inline QUARRY_ABI {
+
+struct pool_options {
+  /// Minimum size that the pool requests of its resource while it holds no block; 0 means 64 MiB.
+  /// The first allocation requests it, not the constructor
+  bytes first_block = 0;
+  bytes next_block = 0;  ///< minimum size of each later request; 0 means 8 MiB
+  /// Minimum size of each later request, as a percentage of the bytes that the pool holds
+  std::uint32_t growth = 4;
+  /// Alignment of all allocations: a power of two from 16 to 16 KiB. Sizes are rounded up to it
+  bytes alignment = 16;
+  /// Limit on the bytes that the pool holds. Chunks are cut up to 1/32 larger than the rounded
+  /// size, and all of a chunk counts. Small allocations share blocks of 64 KiB by their sizes: one
+  /// that is left keeps its block from serving other sizes, which matters at the limit
+  bytes maximum = ~bytes{0};
+  heuristic coalesce = heuristic::never();
+  /// Every `shrink_after` frees, the pool returns unused blocks beyond the peak use during these
+  /// frees; 0 means never
+  std::uint64_t shrink_after = 0;
+  std::string name = {};   ///< for reports
+  bool is_tracked = true;  ///< the registry knows its allocations; never of a simulated resource
+  /// Mitigation: bytes behind each allocation that nobody may write, 64 KiB at most; 0: none. For
+  /// memory that the host can touch. Threat, cost and report: red_zone.hpp
+  bytes red_zone = 0;
+  /// Receives a line of text for each write to a red zone; null means standard error. Exceptions
+  /// that it throws are dropped
+  void (*on_overrun)(std::string const& line) = nullptr;
+  /// Leak reports list the callers of each allocation, up to 32 addresses. The pool then keeps no
+  /// freed allocation whole for the next request of its size
+  bool keeps_backtraces = false;
+};
+
+/// Counts of a pool. `held`: bytes of its blocks. `live`: bytes that were requested and are in
+/// use. `rounded`: bytes of the chunks that serve them. A chunk includes what alignment adds and
+/// what is left over of a reused chunk; a slice block counts as a whole. `allocations` counts all
+/// allocations until now, `chunks_live` those that are in use.
+struct pool_counts : pool_state {
+  bytes most_held = 0;
+  std::uint64_t allocations = 0, deallocations = 0;  // of chunks
+  std::uint64_t blocks_taken = 0, blocks_given = 0;  // from and to the resource
+  std::uint64_t coalesces = 0;                       // that took a block
+  std::uint64_t refused = 0;                         // deallocations of what was not in use
+  std::uint64_t overruns = 0;                        // deallocations of what had a changed red zone
+  std::size_t chunks_live = 0;
+  bytes largest_free = 0;
+};
+
+/// The options with what is left to the pool filled in. Throws `bad_argument`.
+[[nodiscard]] inline pool_options checked(pool_options options) {
+  check_alignment("pool_options", options.alignment);
+  for (bytes const size : {options.first_block, options.next_block}) {
+    if (size > max_bytes_at_once)
+      throw bad_argument{"pool_options: blocks of " + std::to_string(size) +
+                         " bytes are more than 2^46"};
+  }
+  if (options.growth > 1000)
+    throw bad_argument{"pool_options: growth is " + std::to_string(options.growth) +
+                       " percent, more than 1000"};
+  if (options.red_zone > 64_KiB)
+    throw bad_argument{"pool_options: red_zone is " + std::to_string(options.red_zone) +
+                       " bytes, more than 65536"};
+  if (options.first_block == 0) options.first_block = 64_MiB;
+  if (options.next_block == 0) options.next_block = 8_MiB;
+  for (bytes* const size : {&options.first_block, &options.next_block})
+    *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
+  return options;
+}
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/host/registry/chunks.hpp"
+
+#include <array>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Chunks kept whole for the next request of about their size, by size: lists a thirty-second
+/// apart, the latest chunk first.
+///
+/// Sizes are multiples of a unit. O(1), and needs no memory after its construction.
+class quick_lists {
+ public:
+  /// `unit_shift`: the logarithm of the unit.
+  explicit quick_lists(std::uint32_t unit_shift) : unit_shift_{unit_shift} {
+    heads_.fill(no_chunk);
+  }
+
+  [[nodiscard]] std::size_t count() const { return put_ - taken_; }
+  /// Whether at least half as many chunks were taken again, since all lists were empty, as are
+  /// left. Where sizes do not come back, keeping chunks whole saves little time and scatters what
+  /// is free.
+  [[nodiscard]] bool pays() const { return 2 * taken_ >= count(); }
+
+  /// `one` is chunk number `id`, of `size` bytes.
+  void put(chunk_table::chunk& one, chunk_id id, bytes size) {
+    std::uint32_t const list = list_of(size >> unit_shift_);
+    one.link_next = heads_[list];
+    heads_[list] = id;
+    ++put_;
+  }
+
+  /// A size that a list begins with: `size`, or up to a thirty-second more. A chunk of that size is
+  /// found again for `size`.
+  [[nodiscard]] bytes whole(bytes size) const {
+    bytes const units = size >> unit_shift_;
+    bytes const step = bytes{1} << (highest_one(units | 63) - step_bits);
+    return ((units + step - 1) & ~(step - 1)) << unit_shift_;
+  }
+
+  /// A chunk of at least `size` bytes, and at most an eighth more, at a multiple of `alignment`;
+  /// `no_chunk` if the latest of its size is none. What lies in the same list as smaller ones is
+  /// not looked at: see `whole`.
+  [[nodiscard]] chunk_id take(chunk_table& table, bytes size, bytes alignment = 1) {
+    if (put_ == taken_) return no_chunk;
+    bytes const units = size >> unit_shift_;
+    std::uint32_t list = list_of(units - 1) + 1;
+    if (heads_[list] == no_chunk) {
+      std::uint32_t const last = list + (units >= 16) + (units >= 32);
+      do {
+        if (++list > last) return no_chunk;
+      } while (heads_[list] == no_chunk);
+    }
+    chunk_id const id = heads_[list];
+    if (table[id].base % alignment != 0) return no_chunk;
+    heads_[list] = table[id].link_next;
+    ++taken_;
+    return id;
+  }
+
+  /// Empties all lists; calls `each(id)` for what was in them. O(lists), if there is any.
+  template <class Each>
+  void take_all(chunk_table& table, Each const& each) {
+    std::size_t left = count();
+    for (std::uint32_t list = 0; left != 0; ++list) {
+      for (chunk_id id = std::exchange(heads_[list], no_chunk); id != no_chunk; --left) {
+        chunk_id const next = table[id].link_next;
+        each(id);
+        id = next;
+      }
+    }
+    put_ = taken_ = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t step_bits = 5;
+  static constexpr std::uint32_t size_bits = 48;  // of chunks
+  static constexpr std::uint32_t lists = ((size_bits + 1 - step_bits) << step_bits) + 1;
+
+  /// The list of a chunk: below 64 units one for each size, from there on 32 for each power of two.
+  [[nodiscard]] static std::uint32_t list_of(bytes units) {
+    std::uint32_t const shift = highest_one(units | 63) - step_bits;
+    return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
+  }
+  std::array<chunk_id, lists> heads_;
+  std::size_t put_ = 0, taken_ = 0;  // since all lists were empty by `take_all`
+  std::uint32_t unit_shift_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/registry/slice_block.hpp"
+#include "quarry/host/resources/make_room.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Small allocations of a pool, as slices of slice blocks: neither searched for, nor split, nor
+/// merged.
+///
+/// Each multiple of the pool's alignment, up to 16 times it, has a class; above that each doubling
+/// has 8 classes, up to 4 KiB. A class has a quick list of free slices. Blocks fill it and take
+/// slices back, half a list at a time, so most calls touch no block. A class gets a block after as
+/// many requests as the block has slices, so rare sizes cost no block. Blocks lie in the pool's
+/// free memory, and the pool does not grow for them. Without a block the pool serves the request
+/// as any other. A block returns to the pool when all its slices are back in it, unless it is the
+/// only block of its class with free slices.
+///
+/// Computes with addresses and never touches their memory. Not thread-safe, like its pool. Other
+/// threads may look up slices in use through the page map. O(1), except when it lays out a block.
+///
+/// `Granules` supplies the memory of blocks: `take()` returns the address of a map page, or
+/// nullopt; `give(begin)` returns the map page to the pool. Neither throws.
+class slices {
+ public:
+  /// `alignment`: of all slices.
+  explicit slices(bytes alignment)
+      : shift_{static_cast<std::uint32_t>(std::countr_zero(alignment))} {}
+  slices(slices const&) = delete;
+  slices& operator=(slices const&) = delete;
+  /// Requires that nobody looks any more.
+  ~slices() {
+    for (slice_block* const each : blocks_) keep_spare(*each);
+    drop_spares(0);
+    if (rooms_ != nullptr) type_stable_deallocate(type_stable_use::slice_lists, rooms_, rooms_size);
+    if (slice_map_ == nullptr) return;
+    slice_map_->clear(leaves_);
+    type_stable_deallocate(type_stable_use::slice_roots, slice_map_, sizeof(slice_map));
+  }
+
+  /// From now on there may be blocks, unless the alignment leaves too few slices to a block. Throws
+  /// std::bad_alloc.
+  void begin() {
+    if (slice_map_ != nullptr || shift_ > largest_shift) return;
+    if (rooms_ == nullptr)
+      rooms_ = static_cast<room*>(type_stable_allocate(type_stable_use::slice_lists, rooms_size));
+    slice_map_ = static_cast<slice_map*>(
+        type_stable_allocate(type_stable_use::slice_roots, sizeof(slice_map)));
+    for (std::uint32_t which = 0; which < classes; ++which) {
+      quick_[which].slices = rooms_[which].slices;
+      quick_[which].maximum = static_cast<std::uint32_t>(
+          std::min<bytes>(room::size, slice_block::size / slice_of(which)));
+    }
+    maximum_ = slice_block::max_slice;
+  }
+  /// The largest size that it serves; 0 before `begin`.
+  [[nodiscard]] bytes maximum() const { return maximum_; }
+  /// For those who look; nullptr before `begin`.
+  [[nodiscard]] slice_map* page_map() const { return slice_map_; }
+
+  /// Where a slice of 1 to `most` bytes begins, or nothing: `allocate_slowly`, then.
+  [[nodiscard]] std::optional<std::uint64_t> allocate(bytes size) {
+    quick_list& list = quick_[class_of(size)];
+    if (list.count == 0) return std::nullopt;
+    auto const& one = list.slices[--list.count];
+    one.set_in_use(size);
+    ++in_use_;
+    return one.base;
+  }
+  /// The same, from a block. Nothing, if there is none.
+  template <class MapPages>
+  [[nodiscard]] std::optional<std::uint64_t> allocate_slowly(bytes size, MapPages const& from) {
+    std::uint32_t const which = class_of(size);
+    quick_list& list = quick_[which];
+    while (list.count < list.maximum / 2) {
+      slice_block* const its = partial_[which];
+      if (its == nullptr) {
+        if (list.count != 0 || !fresh_block(which, from)) break;
+        continue;
+      }
+      while (list.count < list.maximum / 2 && !its->is_full())
+        list.slices[list.count++] = its->take();
+      if (its->is_full()) unlink(*its);
+    }
+    return list.count == 0 ? std::nullopt : allocate(size);
+  }
+
+  /// The block that has `address`; nullptr if none has.
+  [[nodiscard]] slice_block* of(std::uint64_t address) const {
+    if (slice_map_ == nullptr || address >= object_starts::end) return nullptr;
+    return slice_map_->at(address);
+  }
+  /// Frees a slice in use, which begins at `begin`, of a block that `of` gave. True if `flush`
+  /// must be called for its class before another one is freed.
+  [[nodiscard]] bool deallocate(slice_block& its, std::uint64_t base, std::uint32_t number) {
+    slice_block::handle const one{base, its.at(number).bits};
+    one.set_free();
+    quick_list& list = quick_[its.size_class()];
+    list.slices[list.count++] = one;
+    --in_use_;
+    return list.count == list.maximum;
+  }
+  /// Puts the older half of a class's quick list back into blocks.
+  template <class MapPages>
+  void flush(std::uint32_t which, MapPages const& to) {
+    flush(which, quick_[which].count / 2, to);
+  }
+  /// Gives up all blocks in which nothing is in use. False if there are none.
+  template <class MapPages>
+  bool release(MapPages const& to) {
+    std::size_t const before = blocks_.size();
+    for (std::uint32_t which = 0; before != 0 && which < classes; ++which) {
+      flush(which, quick_[which].count, to);
+      if (slice_block* const last = partial_[which]; last != nullptr && last->taken() == 0)
+        give(*last, to);
+    }
+    drop_spares(max_spares_after_release);
+    return blocks_.size() != before;
+  }
+
+  [[nodiscard]] std::size_t in_use() const { return in_use_; }
+  [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
+  /// Bytes of bookkeeping: of pages that are resident, and of lists. O(pages), by calls of the
+  /// system.
+  [[nodiscard]] bytes footprint() const {
+    if (slice_map_ == nullptr) return 0;
+    bytes sum = blocks_.capacity() * sizeof(void*) + type_stable_resident(rooms_, rooms_size) +
+                slice_map_->resident(leaves_);
+    for (slice_block const* const each : blocks_)
+      sum += type_stable_resident(each, sizeof(slice_block));
+    for (slice_block const* each = spares_; each != nullptr; each = each->behind)
+      sum += type_stable_resident(each, sizeof(slice_block));
+    return sum;
+  }
+  /// What is wrong; empty if nothing is.
+  [[nodiscard]] std::vector<std::string> audit() const {
+    std::vector<std::string> problems;
+    auto const expect = [&](bool holds, char const* otherwise, std::uint64_t at) {
+      if (!holds) problems.push_back(std::string{otherwise} + " at " + std::to_string(at));
+    };
+    std::size_t taken = 0, with_free = 0, listed = 0, quick = 0;
+    for (slice_block const* const each : blocks_) {
+      expect(each->is_in_order(), "slices are linked wrongly", each->begin());
+      expect(slice_map_->at(each->begin()) == each, "a slice block is not found", each->begin());
+      expect(blocks_[each->position] == each, "a slice block is elsewhere", each->begin());
+      taken += each->taken();
+      with_free += !each->is_full();
+    }
+    for (std::uint32_t which = 0; which < classes; ++which) {
+      for (slice_block const* at = partial_[which]; at != nullptr && listed <= blocks_.size();
+           at = at->behind, ++listed) {
+        expect(!at->is_full() && at->size_class() == which, "a slice block is listed wrongly",
+               at->begin());
+      }
+      for (std::uint32_t i = 0; i < quick_[which].count; ++i, ++quick) {
+        auto const& one = quick_[which].slices[i];
+        slice_block* const its = of(one.base);
+        expect(
+            its != nullptr && its->size_class() == which && its->find_base(one.base).what.is_free(),
+            "what is in a quick list is no free slice", one.base);
+      }
+    }
+    expect(listed == with_free, "slice blocks are missing in lists", with_free);
+    for (slice_block const* const each : blocks_) {
+      bool const is_alone = each->before == nullptr && each->behind == nullptr;
+      expect(each->taken() != 0 || is_alone, "a slice block is kept for nothing", each->begin());
+    }
+    expect(taken == in_use_ + quick, "slices are counted wrongly", taken);
+    return problems;
+  }
+
+ private:
+  static constexpr std::uint32_t step_bits = 3;
+  static constexpr std::uint32_t classes = 48;        // with alignment 16; else fewer
+  static constexpr std::uint32_t largest_shift = 10;  // 4 classes
+  /// Slice blocks without a map page, of 12 KiB at most, so that blocks that come and go cost no
+  /// calls of the system.
+  static constexpr std::size_t max_spares = 4096, max_spares_after_release = 16;
+  static_assert(slice_block::max_slice == slice_block::min_slice << 2 * (step_bits + 1));
+
+  /// Free slices of a class, the latest last: of a block's bytes at most.
+  struct quick_list {
+    std::uint32_t count = 0, maximum = 0;
+    slice_block::handle* slices = nullptr;
+  };
+  /// What a quick list has its slices in: lasting memory, of which little is ever written to.
+  struct room {
+    static constexpr std::uint32_t size = 128;
+    slice_block::handle slices[size];
+  };
+  static constexpr bytes rooms_size = classes * sizeof(room);
+
+  /// Up to 16 units each has its class, and then 8 to each doubling.
+  [[nodiscard]] std::uint32_t class_of(bytes size) const {
+    bytes const last = (size - 1) >> shift_;
+    std::uint32_t const doubling = highest_one(last | 15) - step_bits;
+    return (doubling << step_bits) + static_cast<std::uint32_t>(last >> doubling);
+  }
+  [[nodiscard]] bytes slice_of(std::uint32_t which) const {
+    std::uint32_t const doubling = which < 16 ? 0 : (which >> step_bits) - 1;
+    return bytes{which - (doubling << step_bits) + 1} << doubling << shift_;
+  }
+
+  /// Lays out another block of a class. False if there is none.
+  template <class MapPages>
+  [[nodiscard]] bool fresh_block(std::uint32_t which, MapPages const& from) {
+    bytes const slice = slice_of(which);
+    if (wanted_[which] < slice_block::size / slice) {
+      ++wanted_[which];
+      return false;
+    }
+    auto const base = from.take();
+    if (!base) {  // and it is not asked again soon
+      wanted_[which] = 0;
+      return false;
+    }
+    try {
+      slice_map_->reserve(*base, leaves_);
+      make_room(blocks_, blocks_.size() + 1);
+      if (spares_ == nullptr)
+        keep_spare(*static_cast<slice_block*>(
+            type_stable_allocate(type_stable_use::slice_blocks, sizeof(slice_block))));
+    } catch (std::bad_alloc const&) {
+      from.give(*base);
+      return false;
+    }
+    slice_block& fresh = *std::exchange(spares_, spares_->behind);
+    --spare_count_;
+    fresh.lay_out(*base, slice, which);
+    fresh.position = blocks_.size();
+    blocks_.push_back(&fresh);
+    ++blocks_of_[which];
+    link(fresh);
+    slice_map_->set(*base, &fresh);
+    return true;
+  }
+
+  template <class MapPages>
+  void flush(std::uint32_t which, std::uint32_t count, MapPages const& to) {
+    quick_list& list = quick_[which];
+    for (std::uint32_t i = 0; i < count; ++i) put_back(list.slices[i], to);
+    std::copy(list.slices + count, list.slices + list.count, list.slices);
+    list.count -= count;
+  }
+  template <class MapPages>
+  void put_back(slice_block::handle const& one, MapPages const& to) {
+    slice_block& its = *slice_map_->at(one.base);
+    if (its.is_full()) {
+      // one of which nothing is taken stays only while it is alone
+      if (slice_block* const other = partial_[its.size_class()]; other && other->taken() == 0)
+        give(*other, to);
+      link(its);
+    }
+    its.put(one);
+    bool const has_others = its.before != nullptr || its.behind != nullptr;
+    if (its.taken() == 0 && has_others) give(its, to);
+  }
+  /// Requires that nothing of it is taken.
+  template <class MapPages>
+  void give(slice_block& gone, MapPages const& to) {
+    unlink(gone);
+    std::uint64_t const base = gone.begin();
+    slice_map_->set(base, nullptr);
+    blocks_[gone.position] = blocks_.back();
+    blocks_[gone.position]->position = gone.position;
+    blocks_.pop_back();
+    if (--blocks_of_[gone.size_class()] == 0) wanted_[gone.size_class()] = 0;
+    if (spare_count_ < max_spares) {
+      keep_spare(gone);
+    } else {
+      type_stable_deallocate(type_stable_use::slice_blocks, &gone, sizeof(slice_block));
+    }
+    to.give(base);
+  }
+  void keep_spare(slice_block& one) {
+    one.give_up();
+    one.behind = std::exchange(spares_, &one);
+    ++spare_count_;
+  }
+
+  void drop_spares(std::size_t but) {
+    for (; spare_count_ > but; --spare_count_) {
+      slice_block* const each = std::exchange(spares_, spares_->behind);
+      type_stable_deallocate(type_stable_use::slice_blocks, each, sizeof(slice_block));
+    }
+  }
+
+  void link(slice_block& one) {
+    slice_block*& first = partial_[one.size_class()];
+    one.before = nullptr;
+    one.behind = first;
+    if (first != nullptr) first->before = &one;
+    first = &one;
+  }
+  void unlink(slice_block& one) {
+    if (one.behind != nullptr) one.behind->before = one.before;
+    (one.before != nullptr ? one.before->behind : partial_[one.size_class()]) = one.behind;
+  }
+
+  std::uint32_t shift_;
+  bytes maximum_ = 0;
+  slice_map* slice_map_ = nullptr;
+  slice_map::made_leaves leaves_;
+  std::array<quick_list, classes> quick_{};
+  room* rooms_ = nullptr;
+  std::size_t in_use_ = 0;
+  std::array<slice_block*, classes> partial_{};     // the blocks with free slices
+  std::array<std::uint32_t, classes> blocks_of_{};  // blocks that there are
+  std::array<std::uint32_t, classes> wanted_{};     // requests without a block, up to one's slices
+  std::vector<slice_block*> blocks_;
+  slice_block* spares_ = nullptr;
+  std::size_t spare_count_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/pools/cuda_streams.hpp"
+#include "quarry/host/pools/stream_order.hpp"
+#include "quarry/host/registry/memory_location.hpp"
+#include "quarry/host/resources/cuda_resources.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Makes a resource or pool without streams usable where each call names a stream, for instance a
+/// stitched pool as a resource of CCCL.
+///
+/// A free waits for the stream's work, and only then returns the memory to the resource. So free
+/// memory is never in use, and an allocation does not wait while there is memory. A stream pool
+/// waits less. No lock is held during a wait. If the wait for a stream fails, this keeps the
+/// memory until a wait for all streams succeeds. Later frees try that wait, less often the more
+/// attempts failed. An allocation that finds no memory, and the destructor, try it, too. A wait
+/// for a stream that is being captured ends the capture.
+///
+/// A null pointer is ignored. An address that this did not allocate, or that was deallocated
+/// already, is refused: it changes nothing but the count. Threads may share it. It remembers the
+/// size and alignment of each allocation, in a hash table of the host's memory.
+template <class Resource, stream_order Order = cuda_streams>
+  requires std::same_as<typename Order::stream, cuda_stream>
+class waiting_source {
+ public:
+  /// Makes the resource from its constructor's arguments.
+  template <class... Arguments>
+    requires std::constructible_from<Resource, Arguments...>
+  explicit waiting_source(Order order, Arguments&&... arguments)
+      : resource_(std::forward<Arguments>(arguments)...), order_{std::move(order)} {}
+  waiting_source(waiting_source const&) = delete;
+  waiting_source& operator=(waiting_source const&) = delete;
+  ~waiting_source() {
+    if (kept_ != 0) (void)order_.finish_all();
+    for (auto const& [pointer, each] : live_)
+      if (each.is_kept()) resource_.deallocate(pointer, each.size, each.alignment);
+  }
+
+  /// Throws what the resource throws, and `std::bad_alloc` if the table cannot grow.
+  [[nodiscard]] void* allocate(bytes size, bytes alignment, cuda_stream) {
+    return allocate_sync(size, alignment);
+  }
+  void deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
+    if (pointer == nullptr) return;
+    bool const is_done = order_.finish(stream);
+    if (give_back(pointer, is_done)) (void)give_back_kept();
+  }
+  [[nodiscard]] void* allocate_sync(bytes size, bytes alignment) {
+    try {
+      return take(size, alignment);
+    } catch (std::bad_alloc const&) {
+      if (!give_back_kept()) throw;
+    }
+    return take(size, alignment);
+  }
+  void deallocate_sync(void* pointer, bytes, bytes) noexcept {
+    if (pointer != nullptr) (void)give_back(pointer, true);
+  }
+
+  /// Calls `work(resource)` while no other thread uses the resource.
+  template <class Work>
+  decltype(auto) with(Work&& work) {
+    std::lock_guard const lock{mutex_};
+    return std::forward<Work>(work)(resource_);
+  }
+  [[nodiscard]] memory_location location() { return location_of(resource_); }
+  /// Allocations whose stream could not be waited for.
+  [[nodiscard]] std::size_t kept() const {
+    std::lock_guard const lock{mutex_};
+    return kept_;
+  }
+  /// Deallocations of what this did not allocate, or had got back already.
+  [[nodiscard]] std::uint64_t refused() const {
+    std::lock_guard const lock{mutex_};
+    return refused_;
+  }
+
+ private:
+  struct allocation {
+    bytes size, alignment;
+    std::uint64_t kept_for = 0;  // the first attempt that may return it; 0: it is in use
+
+    [[nodiscard]] bool is_kept() const { return kept_for != 0; }
+  };
+
+  [[nodiscard]] void* take(bytes size, bytes alignment) {
+    std::lock_guard const lock{mutex_};
+    size = std::max(size, bytes{1});  // so that no two allocations have one address
+    void* const result = resource_.allocate(size, alignment);
+    try {
+      synchronize(resource_);
+      live_.emplace(result, allocation{size, alignment});
+    } catch (...) {
+      resource_.deallocate(result, size, alignment);
+      throw;
+    }
+    return result;
+  }
+
+  /// Keeps the memory unless the stream `is_done`. True if it is time to try what is kept.
+  [[nodiscard]] bool give_back(void* pointer, bool is_done) noexcept {
+    std::lock_guard const lock{mutex_};
+    auto const found = live_.find(pointer);
+    if (found == live_.end() || found->second.is_kept()) {
+      ++refused_;
+      return false;
+    }
+    if (!is_done) {
+      found->second.kept_for = attempts_ + 1;
+      ++kept_;
+      return false;
+    }
+    resource_.deallocate(pointer, found->second.size, found->second.alignment);
+    live_.erase(found);
+    return kept_ != 0 && ++since_attempt_ >= pause_;
+  }
+
+  /// Waits for all streams, without the lock, and then returns what was kept before that. False
+  /// if nothing is kept, or if it cannot wait.
+  [[nodiscard]] bool give_back_kept() noexcept {
+    std::uint64_t attempt = 0;
+    {
+      std::lock_guard const lock{mutex_};
+      if (kept_ == 0) return false;
+      attempt = ++attempts_;
+      since_attempt_ = 0;
+    }
+    bool const is_done = order_.finish_all();
+    std::lock_guard const lock{mutex_};
+    pause_ = is_done ? 1 : std::min(2 * pause_, longest_pause);
+    if (!is_done) return false;
+    kept_ -= std::erase_if(live_, [&](auto const& each) {
+      auto const& [pointer, one] = each;
+      bool const is_free = one.is_kept() && one.kept_for <= attempt;
+      if (is_free) resource_.deallocate(pointer, one.size, one.alignment);
+      return is_free;
+    });
+    return true;
+  }
+
+  static constexpr std::uint64_t longest_pause = 1024;
+
+  // All that is below is guarded by mutex_, but for the order's waits.
+  Resource resource_;
+  Order order_;
+  std::unordered_map<void*, allocation> live_;  // kept ones included
+  std::size_t kept_ = 0;                        // how many of these are kept
+  std::uint64_t refused_ = 0;
+  std::uint64_t attempts_ = 0;       // to return what is kept
+  std::uint64_t since_attempt_ = 0;  // deallocations since the last attempt
+  std::uint64_t pause_ = 1;          // deallocations from one attempt to the next
+  mutable std::mutex mutex_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

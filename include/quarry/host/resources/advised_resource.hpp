@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/operations.hpp"
+#include "quarry/host/resources/resource_adaptor.hpp"
+
+#include <concepts>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Gives the driver or the system advice on all that comes from a resource, and brings it to where
+/// it will be used: for managed memory, files and the host's (see memory_advice).
+///
+/// In the order of a stream, with an upstream that gives memory so, the stream's later work finds
+/// the memory where it was brought. Other calls bring it in the default stream. Allocations throw
+/// what the upstream throws, and what `operations::advise` and `operations::prefetch` throw: then
+/// nothing is kept.
+template <class Upstream>
+class advised_resource : public resource_adaptor<advised_resource<Upstream>, Upstream> {
+ public:
+  struct advice {
+    memory_advice what;
+    memory_location where = {};
+  };
+  /// `prefetch_to`: where to bring it, if anywhere.
+  advised_resource(Upstream upstream, std::vector<advice> all,
+                   std::optional<memory_location> prefetch_to = {})
+      : upstream_{std::move(upstream)}, advice_{std::move(all)}, prefetch_to_{prefetch_to} {}
+  /// For an upstream that cannot be moved, such as a stream pool and its lock: makes it, from its
+  /// constructor's arguments.
+  template <class... Arguments>
+    requires std::constructible_from<Upstream, Arguments...>
+  advised_resource(std::vector<advice> all, std::optional<memory_location> prefetch_to,
+                   std::in_place_t, Arguments&&... arguments)
+      : upstream_(std::forward<Arguments>(arguments)...),
+        advice_{std::move(all)},
+        prefetch_to_{prefetch_to} {}
+
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
+ private:
+  friend resource_adaptor<advised_resource, Upstream>;
+
+  template <class Call>
+  [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
+    void* const result = call.allocate(upstream_, size, alignment);
+    try {
+      advise(result, size, stream_of(call));
+    } catch (...) {
+      call.deallocate(upstream_, result, size, alignment);
+      throw;
+    }
+    return result;
+  }
+  template <class Call>
+  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    call.deallocate(upstream_, pointer, size, alignment);
+  }
+
+  template <class Call>
+  [[nodiscard]] static cuda_stream stream_of(Call call) {
+    if constexpr (requires { call.stream; }) {
+      return call.stream;
+    } else {
+      return nullptr;
+    }
+  }
+  void advise(void* memory, bytes size, cuda_stream stream) {
+    memory_location const location = location_of(upstream_);
+    for (advice const& one : advice_)
+      operations::advise(memory, size, one.what, one.where, location);
+    if (prefetch_to_) operations::prefetch(memory, size, *prefetch_to_, stream, location);
+  }
+
+  Upstream upstream_;
+  std::vector<advice> advice_;
+  std::optional<memory_location> prefetch_to_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that CUDA gives. In a build without CUDA the constructors throw `resource_failed`.
+//
+// Addresses are multiples of 256: an allocation with a larger alignment throws `out_of_memory`.
+// Threads may share all of these.
+#pragma once
+
+#include "quarry/core/export.hpp"
+#include "quarry/host/errors.hpp"
+#include "quarry/host/registry/memory_location.hpp"
+#include "quarry/host/resources/resource.hpp"
+
+struct CUstream_st;
+
+namespace quarry::inline QUARRY_ABI {
+
+/// A CUDA stream, as the runtime's `cudaStream_t`.
+using cuda_stream = CUstream_st*;
+
+/// Memory of one GPU (cudaMalloc, which waits for the device).
+class QUARRY_API device_resource {
+ public:
+  explicit device_resource(int device = 0);
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] memory_location location() const {
+    return {memory_kind::device, static_cast<std::uint8_t>(device_)};
+  }
+
+ private:
+  int device_;
+};
+
+/// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync): for work
+/// of that stream, until `settle`.
+class QUARRY_API stream_ordered_resource {
+ public:
+  explicit stream_ordered_resource(cuda_stream stream = nullptr, int device = 0);
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] memory_location location() const {
+    return {memory_kind::device, static_cast<std::uint8_t>(device_)};
+  }
+  /// Waits for the stream: then what it gave may be used by any.
+  void synchronize();
+
+ private:
+  cuda_stream stream_;
+  int device_;
+};
+
+/// Memory of the host that the GPU reads without a copy (cudaMallocHost).
+class QUARRY_API pinned_resource {
+ public:
+  pinned_resource();
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] memory_location location() const { return {memory_kind::pinned, 0}; }
+};
+
+/// Memory that moves to who touches it (cudaMallocManaged).
+class QUARRY_API managed_resource {
+ public:
+  managed_resource();
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  [[nodiscard]] memory_location location() const { return {memory_kind::managed, 0}; }
+};
+
+/// Throws `resource_failed` if CUDA knows better than `stated` where memory lies that `resource`
+/// gave. While the process does not use CUDA nobody knows: the driver is asked if it is loaded, and
+/// not loaded for that.
+QUARRY_API void check_place(char const* resource, void const* memory, memory_location stated);
+
+static_assert(memory_resource<device_resource>);
+static_assert(memory_resource<stream_ordered_resource>);
+static_assert(memory_resource<pinned_resource>);
+static_assert(memory_resource<managed_resource>);
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/export.hpp"
+#include "quarry/host/errors.hpp"
+#include "quarry/host/registry/memory_location.hpp"
+#include "quarry/host/resources/resource.hpp"
+
+#include <string>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Memory whose pages lie in files of a page map, and so may be more than the machine has: each
+/// allocation is a file without a name, mapped, which ends with it. Threads may share it.
+class QUARRY_API file_resource {
+ public:
+  /// Throws `resource_failed` if no file can be made in `page map`.
+  explicit file_resource(std::string page_map);
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+
+  [[nodiscard]] memory_location location() const { return {memory_kind::file, 0}; }
+
+ private:
+  std::string slice_map_;
+};
+
+static_assert(memory_resource<file_resource>);
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/host/errors.hpp"
+#include "quarry/host/pools/poison.hpp"
+#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/resources/resource.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Slots of one size, many to a block, with a bit for each that lies apart: bit 1 = free.
+///
+/// O(1) to allocate; O(log blocks) to return. Requests of more than a slot are refused with
+/// `out_of_memory`.
+template <class Upstream>
+class QUARRY_POISONS fixed_size_resource {
+ public:
+  /// `slot_bytes` is rounded up to a multiple of `alignment`, to which slots are aligned. Throws
+  /// `bad_argument`.
+  fixed_size_resource(Upstream upstream, bytes slot_bytes, std::uint32_t slots_per_block = 1024,
+                      bytes alignment = 16)
+      : upstream_{std::move(upstream)}, slots_{slots_per_block}, alignment_{alignment} {
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0)
+      throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) +
+                         ", no power of two"};
+    if (slot_bytes == 0 || slots_per_block == 0)
+      throw bad_argument{"fixed_size_resource: slots of 0 bytes, or none"};
+    if (slot_bytes > max_bytes_at_once || alignment > max_bytes_at_once)
+      throw bad_argument{"fixed_size_resource: slots of " + std::to_string(slot_bytes) +
+                         " bytes are more than 2^46"};
+    slot_ = (slot_bytes + alignment - 1) & ~(alignment - 1);
+    if (slot_ > max_bytes_at_once / slots_)
+      throw bad_argument{"fixed_size_resource: " + std::to_string(slots_) + " slots of " +
+                         std::to_string(slot_) + " bytes are more than 2^46"};
+  }
+  fixed_size_resource(fixed_size_resource&& other) noexcept
+      : upstream_{std::move(other.upstream_)},
+        slots_{other.slots_},
+        alignment_{other.alignment_},
+        slot_{other.slot_},
+        blocks_{std::exchange(other.blocks_, {})},
+        with_free_{std::exchange(other.with_free_, {})},
+        live_{std::exchange(other.live_, 0)} {}
+  fixed_size_resource& operator=(fixed_size_resource&& other) noexcept {
+    std::swap(upstream_, other.upstream_);
+    std::swap(slots_, other.slots_);
+    std::swap(alignment_, other.alignment_);
+    std::swap(slot_, other.slot_);
+    std::swap(blocks_, other.blocks_);
+    std::swap(with_free_, other.with_free_);
+    std::swap(live_, other.live_);
+    return *this;
+  }
+  ~fixed_size_resource() {
+    for (auto const& [base, one] : blocks_) {
+      if (is_poisoned(upstream_)) unpoison(reinterpret_cast<void*>(base), slot_ * slots_);
+      upstream_.deallocate(reinterpret_cast<void*>(base), slot_ * slots_, alignment_);
+    }
+  }
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("fixed_size_resource", alignment);
+    if (alignment > alignment_)
+      throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) +
+                         ", more than " + std::to_string(alignment_)};
+    if (size > slot_)
+      throw out_of_memory{"fixed_size_resource", size, "slots have " + std::to_string(slot_)};
+    if (with_free_.empty()) add_block();
+    auto const [base, one] = with_free_.back();
+    std::uint32_t index = one->hint;
+    while (one->free[index] == 0) ++index;  // below the hint none is free
+    std::uint32_t const bit = lowest_one(one->free[index]);
+    one->free[index] &= one->free[index] - 1;
+    one->hint = index;
+    if (--one->count == 0) with_free_.pop_back();
+    ++live_;
+    auto* const result = reinterpret_cast<void*>(base + (index * bits_per_word + bit) * slot_);
+    if (is_poisoned(upstream_)) unpoison(result, size);
+    return result;
+  }
+
+  /// What is no slot in use is refused, and nothing is changed.
+  void deallocate(void* pointer, bytes, bytes) noexcept {
+    auto const address = reinterpret_cast<std::uint64_t>(pointer);
+    auto const after = blocks_.upper_bound(address);
+    if (after == blocks_.begin()) return;
+    auto& [base, one] = *std::prev(after);
+    std::uint64_t const slot = (address - base) / slot_;
+    if (slot >= slots_ || (address - base) % slot_ != 0) return;
+    word const bit = word{1} << slot % bits_per_word;
+    auto const index = static_cast<std::uint32_t>(slot / bits_per_word);
+    if ((one.free[index] & bit) != 0) return;
+    if (is_poisoned(upstream_)) poison(pointer, slot_);
+    one.free[index] |= bit;
+    one.hint = std::min(one.hint, index);
+    if (one.count++ == 0) with_free_.emplace_back(base, &one);  // has room for all blocks
+    --live_;
+  }
+
+  [[nodiscard]] std::size_t live() const { return live_; }
+  [[nodiscard]] bytes held() const { return blocks_.size() * slots_ * slot_; }
+  [[nodiscard]] bytes slot_bytes() const { return slot_; }
+
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
+ private:
+  struct block {
+    std::vector<word> free;
+    std::uint32_t count;
+    std::uint32_t hint;  // the first word that may have a one
+  };
+
+  void add_block() {
+    block fresh{std::vector<word>((slots_ + bits_per_word - 1) / bits_per_word, ~word{0}), slots_,
+                0};
+    fresh.free.back() = low_bits(slots_ - (slots_ - 1) / bits_per_word * bits_per_word);
+    make_room(with_free_, blocks_.size() + 1);
+    auto node = std::map<std::uint64_t, block>{};
+    auto const made = node.emplace(0, std::move(fresh)).first;
+    auto handle = node.extract(made);
+    handle.key() = reinterpret_cast<std::uint64_t>(upstream_.allocate(slot_ * slots_, alignment_));
+    auto const at = blocks_.insert(std::move(handle)).position;
+    if (is_poisoned(upstream_)) poison(reinterpret_cast<void*>(at->first), slot_ * slots_);
+    with_free_.emplace_back(at->first, &at->second);
+  }
+
+  Upstream upstream_;
+  std::uint32_t slots_;
+  bytes alignment_;
+  bytes slot_ = 0;
+  std::map<std::uint64_t, block> blocks_;
+  std::vector<std::pair<std::uint64_t, block*>> with_free_;
+  std::size_t live_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

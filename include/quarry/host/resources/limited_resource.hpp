@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/resources/resource.hpp"
+#include "quarry/host/resources/resource_adaptor.hpp"
+
+#include <concepts>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Gives no more than `most` bytes at a time, as they were asked for, by whichever kind of call.
+/// One thread at a time, whatever the upstream allows.
+template <class Upstream>
+class limited_resource : public resource_adaptor<limited_resource<Upstream>, Upstream> {
+ public:
+  limited_resource(Upstream upstream, bytes maximum)
+      : upstream_{std::move(upstream)}, maximum_{maximum} {}
+  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  template <class... Arguments>
+    requires std::constructible_from<Upstream, Arguments...>
+  limited_resource(bytes maximum, std::in_place_t, Arguments&&... arguments)
+      : upstream_(std::forward<Arguments>(arguments)...), maximum_{maximum} {}
+
+  [[nodiscard]] bytes live() const { return live_; }
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
+ private:
+  friend resource_adaptor<limited_resource, Upstream>;
+
+  template <class Call>
+  [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
+    if (size > maximum_ - live_)
+      throw out_of_memory{
+          "limited_resource", size,
+          std::to_string(live_) + " of " + std::to_string(maximum_) + " are in use"};
+    void* const result = call.allocate(upstream_, size, alignment);
+    live_ += size;
+    return result;
+  }
+  template <class Call>
+  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    call.deallocate(upstream_, pointer, size, alignment);
+    live_ -= size;
+  }
+
+  Upstream upstream_;
+  bytes maximum_;
+  bytes live_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

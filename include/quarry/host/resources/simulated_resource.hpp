@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/errors.hpp"
+#include "quarry/host/resources/resource.hpp"
+
+namespace quarry::inline QUARRY_ABI {
+
+/// Gives addresses without memory behind them, so that pools can be tried out: they never touch
+/// what they hand out.
+class simulated_resource {
+ public:
+  static constexpr bool is_simulated = true;
+
+  simulated_resource() = default;
+  /// `limit`: bytes that it gives at most at a time.
+  explicit simulated_resource(bytes limit) : limit_{limit} {}
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    check_power_of_two("simulated_resource", alignment);
+    bytes const left = limit_ < held_ ? 0 : limit_ - held_;
+    if (size > left)
+      throw out_of_memory{"simulated_resource", size, std::to_string(left) + " are left"};
+    std::uint64_t const base = (next_ + alignment - 1) & ~(alignment - 1);
+    next_ = base + size + 1;  // no two blocks touch
+    held_ += size;
+    ++allocations_;
+    return reinterpret_cast<void*>(base);
+  }
+  void deallocate(void*, bytes size, bytes) noexcept {
+    held_ -= size;
+    ++deallocations_;
+  }
+
+  void limit(bytes maximum) { limit_ = maximum; }
+
+  [[nodiscard]] bytes held() const { return held_; }
+  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
+  [[nodiscard]] std::uint64_t deallocations() const { return deallocations_; }
+
+ private:
+  bytes limit_ = ~bytes{0};
+  bytes held_ = 0;
+  std::uint64_t next_ = 1 << 20;
+  std::uint64_t allocations_ = 0;
+  std::uint64_t deallocations_ = 0;
+};
+
+static_assert(memory_resource<simulated_resource>);
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/config.hpp"
+
+#include <cstdlib>
+
+namespace quarry::inline QUARRY_ABI::simt {
+
+#ifdef __CUDA_ARCH__
+/// The C functions declared once more. In a namespace of their own they keep their symbols when
+/// renamed_malloc.cuh gives other ones to `::malloc` and `::free`.
+namespace cuda_functions {
+extern "C" __device__ void* malloc(std::size_t size) noexcept;
+extern "C" __device__ void free(void* pointer) noexcept;
+}  // namespace cuda_functions
+#endif
+
+/// The machine's own heap: CUDA's in kernels (cudaLimitMallocHeapSize bytes), the C library's on
+/// the CPU. It stays that in files whose kernels' `malloc` is replaced. Any lane may call it;
+/// nullptr if there is no memory.
+struct platform_malloc {
+  /// At least `size` bytes, aligned to 16.
+  [[nodiscard]] QUARRY_HD static void* malloc(std::size_t size) {
+#ifdef __CUDA_ARCH__
+    return cuda_functions::malloc(size);
+#else
+    return std::malloc(size);
+#endif
+  }
+
+  /// At least `size` bytes at a multiple of `alignment`, a power of two.
+  [[nodiscard]] QUARRY_HD static void* aligned_malloc(std::size_t alignment, std::size_t size) {
+#ifdef __CUDA_ARCH__
+    return __nv_aligned_device_malloc(size, alignment);
+#else
+    alignment = alignment < alignof(std::max_align_t) ? alignof(std::max_align_t) : alignment;
+    return std::aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
+#endif
+  }
+
+  /// Frees what one of the two gave; nullptr is ignored.
+  QUARRY_HD static void free(void* pointer) {
+#ifdef __CUDA_ARCH__
+    cuda_functions::free(pointer);
+#else
+    std::free(pointer);
+#endif
+  }
+};
+
+}  // namespace quarry::inline QUARRY_ABI::simt

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/cuda_async_pool.hpp"
+
+#include "host/cuda_calls.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI {
+
+using cuda::beside_captures;
+using cuda::on_device;
+
+namespace {
+
+/// The GPU whose default stream the null stream is: the memory's own, or the current one.
+int device_of(memory_location location) {
+  int result = location.device;
+  if (location.kind != memory_kind::device) cuda::check(cudaGetDevice(&result), "cudaGetDevice");
+  return result;
+}
+
+bytes attribute(cuda_memory_pool pool, cudaMemPoolAttr wanted) {
+  std::uint64_t result = 0;
+  cuda::check(cudaMemPoolGetAttribute(pool, wanted, &result), "cudaMemPoolGetAttribute");
+  return result;
+}
+
+void check_options(cuda_async_options const& options) {
+  memory_location const location = options.location;
+  if (location.kind != memory_kind::device && location.kind != memory_kind::pinned &&
+      location.kind != memory_kind::managed)
+    throw bad_argument{std::string{"cuda_async_pool: CUDA has no pools of the kind "} +
+                       name_of(location.kind) + "; they are of device, pinned or managed memory"};
+  if (location.kind == memory_kind::managed && options.maximum != 0)
+    throw bad_argument{"cuda_async_pool: a pool of managed memory has no limit, and most is " +
+                       std::to_string(options.maximum)};
+  if (options.maximum != 0 && options.first > options.maximum)
+    throw bad_argument{"cuda_async_pool: first is " + std::to_string(options.first) +
+                       ", more than most, " + std::to_string(options.maximum)};
+  cuda::check_device(location.kind == memory_kind::device ? location.device : 0);
+}
+
+cudaMemPoolProps properties_of(cuda_async_options const& options) {
+  cudaMemPoolProps result{};
+  result.handleTypes = cudaMemHandleTypeNone;
+  result.maxSize = options.maximum;
+  result.allocType = cudaMemAllocationTypePinned;
+  if (options.location.kind == memory_kind::device) {
+    result.location = {cudaMemLocationTypeDevice, options.location.device};
+  } else if (options.location.kind == memory_kind::pinned) {
+    result.location = {cudaMemLocationTypeHost, 0};
+  } else {
+    result.allocType = cudaMemAllocationTypeManaged;
+    result.location = {cudaMemLocationTypeNone, 0};
+  }
+  return result;
+}
+
+/// Memory of the host is no GPU's until that is said.
+void let_all_devices_use(cuda_memory_pool pool) {
+  int count = 0;
+  cuda::check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  std::vector<cudaMemAccessDesc> access(static_cast<std::size_t>(count));
+  for (int device = 0; device < count; ++device)
+    access[static_cast<std::size_t>(device)] = {{cudaMemLocationTypeDevice, device},
+                                                cudaMemAccessFlagsProtReadWrite};
+  cuda::check(cudaMemPoolSetAccess(pool, access.data(), access.size()), "cudaMemPoolSetAccess");
+}
+
+/// Destroys the pool unless it is made to the end.
+cuda_memory_pool make_pool(cuda_async_options const& options) {
+  check_options(options);
+  on_device const here{device_of(options.location)};
+  cudaMemPoolProps const properties = properties_of(options);
+  cuda_memory_pool result = nullptr;
+  cuda::check(cudaMemPoolCreate(&result, &properties), "cudaMemPoolCreate");
+  try {
+    std::uint64_t kept = options.kept;
+    cuda::check(cudaMemPoolSetAttribute(result, cudaMemPoolAttrReleaseThreshold, &kept),
+                "cudaMemPoolSetAttribute");
+    if (options.location.kind == memory_kind::pinned) let_all_devices_use(result);
+    if (options.first != 0) {
+      cuda_async_view first{result, options.location};
+      first.deallocate_sync(first.allocate_sync(options.first, 256), options.first, 256);
+    }
+  } catch (...) {
+    cudaMemPoolDestroy(result);
+    throw;
+  }
+  return result;
+}
+
+}  // namespace
+
+/// A stream that nothing waits for and that waits for nothing, and the count of refused frees.
+struct cuda_async_view::shared_state {
+  explicit shared_state(int stream_device) : device{stream_device} {
+    on_device const here{device};
+    beside_captures const allowed;
+    cuda::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                "cudaStreamCreateWithFlags");
+  }
+  shared_state(shared_state const&) = delete;
+  shared_state& operator=(shared_state const&) = delete;
+  ~shared_state() {
+    on_device const here{device};
+    beside_captures const allowed;
+    if (cudaStreamDestroy(stream) != cudaSuccess) cudaGetLastError();
+  }
+
+  int device;
+  cudaStream_t stream = nullptr;
+  std::atomic<std::uint64_t> refused{0};  // relaxed: nothing is read by it
+};
+
+cuda_async_view::cuda_async_view(cuda_memory_pool pool, memory_location location,
+                                 cuda_stream stream)
+    : pool_{pool}, place_{location}, stream_{stream} {
+  if (pool == nullptr) throw bad_argument{"cuda_async_view: the pool is a null pointer"};
+  cuda::check_device(location.kind == memory_kind::device ? location.device : 0);
+  device_ = device_of(location);
+  shared_ = std::make_shared<shared_state>(device_);
+}
+
+cuda_async_view cuda_async_view::default_pool(int device, cuda_stream stream) {
+  cuda::check_device(device);
+  cuda_memory_pool pool = nullptr;
+  cuda::check(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool");
+  return {pool, {memory_kind::device, static_cast<std::uint8_t>(device)}, stream};
+}
+
+void* cuda_async_view::allocate(bytes size, bytes alignment) {
+  return allocate(size, alignment, stream_);
+}
+void cuda_async_view::deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+  deallocate(pointer, size, alignment, stream_);
+}
+
+void* cuda_async_view::allocate(bytes size, bytes alignment, cuda_stream stream) {
+  cuda::check_alignment(alignment, "cuda_async_view", size);
+  if (size > max_bytes_at_once)
+    throw out_of_memory{"cuda_async_view", size, "more than any memory has (2^46 bytes)"};
+  on_device const here{device_};
+  void* result = nullptr;
+  auto const found = cudaMallocFromPoolAsync(&result, cuda::at_least_one(size), pool_, stream);
+  return cuda::checked(found, result, "cuda_async_view", size);
+}
+void cuda_async_view::deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
+  if (pointer == nullptr) return;
+  on_device const here{device_};
+  if (cudaFreeAsync(pointer, stream) == cudaSuccess) return;
+  cudaGetLastError();
+  shared_->refused.fetch_add(1, std::memory_order_relaxed);
+}
+
+void* cuda_async_view::allocate_sync(bytes size, bytes alignment) {
+  beside_captures const allowed;
+  void* const result = allocate(size, alignment, shared_->stream);
+  on_device const here{device_};
+  if (auto const found = cudaStreamSynchronize(shared_->stream); found != cudaSuccess) {
+    cudaGetLastError();
+    deallocate(result, size, alignment, shared_->stream);
+    throw resource_failed{"cuda_async_view: cudaStreamSynchronize", cudaGetErrorString(found)};
+  }
+  return result;
+}
+void cuda_async_view::deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept {
+  beside_captures const allowed;
+  deallocate(pointer, size, alignment, shared_->stream);
+}
+
+void cuda_async_view::synchronize() {
+  on_device const here{device_};
+  beside_captures const allowed;
+  cuda::check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+std::uint64_t cuda_async_view::refused() const {
+  return shared_->refused.load(std::memory_order_relaxed);
+}
+bytes cuda_async_view::held() const { return attribute(pool_, cudaMemPoolAttrReservedMemCurrent); }
+bytes cuda_async_view::live() const { return attribute(pool_, cudaMemPoolAttrUsedMemCurrent); }
+void cuda_async_view::release(bytes kept) {
+  cuda::check(cudaMemPoolTrimTo(pool_, kept), "cudaMemPoolTrimTo");
+}
+
+cuda_async_pool::cuda_async_pool(cuda_async_options const& options, cuda_stream stream) {
+  cuda_memory_pool const pool = make_pool(options);
+  try {
+    view_.emplace(pool, options.location, stream);
+  } catch (...) {
+    cudaMemPoolDestroy(pool);
+    throw;
+  }
+}
+
+cuda_async_pool::~cuda_async_pool() {
+  if (!view_) return;
+  cuda_memory_pool const pool = view_->handle();
+  view_.reset();
+  if (cudaMemPoolDestroy(pool) != cudaSuccess) cudaGetLastError();
+}
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry/held_at_fork.hpp"
+
+#include "host/registry/process_lists.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <ctime>
+#include <thread>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+
+held_at_fork::held_at_fork(std::mutex& mutex) : mutex_{&mutex} {
+  std::lock_guard const held{lists_of_process().forks.mutex};
+  link();
+}
+void held_at_fork::link() {
+  next_ = std::exchange(lists_of_process().forks.first, this);
+  if (next_ != nullptr) next_->previous_ = this;
+}
+held_at_fork::~held_at_fork() {
+  auto& forks = lists_of_process().forks;
+  std::unique_lock held{forks.mutex};
+  while (is_held_ || forks.awaited == this) {  // by a fork that waits for others, or for this
+    held.unlock();
+    std::this_thread::yield();
+    held.lock();
+  }
+  (previous_ != nullptr ? previous_->next_ : forks.first) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+}
+
+bool lock_until(std::mutex& mutex, fork_clock::time_point latest) {
+  auto const left = std::max(latest - fork_clock::now(), fork_clock::duration::zero());
+#if defined(__SANITIZE_THREAD__)  // which does not know the other call
+  constexpr clockid_t clock = CLOCK_REALTIME;
+#else
+  constexpr clockid_t clock = CLOCK_MONOTONIC;
+#endif
+  timespec until{};
+  clock_gettime(clock, &until);
+  auto const sum = std::chrono::nanoseconds{until.tv_nsec} + left;
+  auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(sum);
+  until.tv_sec += seconds.count();
+  until.tv_nsec = (sum - seconds).count();
+#if defined(__SANITIZE_THREAD__)
+  return pthread_mutex_timedlock(mutex.native_handle(), &until) == 0;
+#else
+  return pthread_mutex_clocklock(mutex.native_handle(), clock, &until) == 0;
+#endif
+}
+
+copy_at_fork::copy_at_fork(handlers const& its) : its_{its} {
+  auto& forks = lists_of_process().forks;
+  std::lock_guard const held{forks.mutex};
+  auto const is_used = [&](std::uint32_t number) {
+    for (held_at_fork* each = forks.first; each != nullptr; each = each->next_) {
+      if (each->mutex_ == nullptr && static_cast<copy_at_fork*>(each)->number_ == number)
+        return true;
+    }
+    return false;
+  };
+  std::uint32_t tries = 0;
+  do {
+    forks.latest_copy = forks.latest_copy % max_copies + 1;
+  } while (is_used(forks.latest_copy) && ++tries < max_copies);
+  number_ = forks.latest_copy;
+  link();
+}
+
+/// A child of fork can make pools, allocate, look up and report, and use what another thread was
+/// in if that has a lock that is held here.
+///
+/// Objects stand on each other in any order: a pool on an allocator's handle, whose pool stands on
+/// an object. So the fork may wait for a lock whose owner waits for one that the fork has, or makes
+/// an object. After a short time it unlocks all and begins again, with the lock that it did not
+/// get; now it waits for that one while it has no other. In a second it has found an order, if
+/// there is one; then it goes on without what it cannot have. The registry's locks come last:
+/// nobody waits for another lock while holding one of these.
+class fork_handlers {
+ public:
+  static void before() {
+    process_lists& all = lists_of_process();
+    all.forks.under_way.lock();
+    all.forks.mutex.lock();
+    auto const latest = fork_clock::now() + std::chrono::seconds{1};
+    for (fork_clock::duration wait = std::chrono::milliseconds{2};; wait *= 2) {
+      auto const now = fork_clock::now();
+      if (now >= latest) {
+        (void)try_to_lock<true>();
+        break;
+      }
+      if (locks_all(std::min(now + wait, latest))) break;
+      unlock_all<&copy_at_fork::handlers::unlock_in_parent>();
+    }
+    all.registrations.mutex.lock();
+    for (auto const& [id, each] : all.registrations.by_id) each->lock();
+    all.nodes.mutex.lock();
+    all.waiting.mutex.lock();
+  }
+  static void in_parent() {
+    after<&registration::unlock, &copy_at_fork::handlers::unlock_in_parent>();
+  }
+  static void in_child() {
+    after<&registration::unlock_in_child, &copy_at_fork::handlers::unlock_in_child>();
+  }
+
+ private:
+  using of_copy = void (*copy_at_fork::handlers::*)();
+
+  /// False if `latest` came before the locks. Waits without the mutex of forks, so that objects can
+  /// be made and end, but for the one that it waits for.
+  static bool locks_all(fork_clock::time_point latest) {
+    auto& forks = lists_of_process().forks;
+    while (held_at_fork* const busy = try_to_lock<false>()) {
+      forks.awaited = busy;
+      forks.mutex.unlock();
+      bool const is_locked = lock(*busy, latest, false);
+      forks.mutex.lock();
+      forks.awaited = nullptr;
+      busy->is_held_ = is_locked;
+      if (is_locked) continue;
+      put_first(*busy);
+      return false;
+    }
+    return true;
+  }
+  /// Locks what is free now, up to the first one that is not, which it returns; or all of these.
+  template <bool TakesAll>
+  static held_at_fork* try_to_lock() {
+    held_at_fork* each = lists_of_process().forks.first;
+    for (; each != nullptr; each = each->next_) {
+      if (each->is_held_) continue;
+      bool const is_locked = lock(*each, {}, TakesAll);
+      each->is_held_ = is_locked || (TakesAll && each->mutex_ == nullptr);  // a copy has a part
+      if (!is_locked && !TakesAll) break;
+    }
+    return each;
+  }
+  static void put_first(held_at_fork& its) {
+    auto& forks = lists_of_process().forks;
+    if (its.previous_ == nullptr) return;
+    its.previous_->next_ = its.next_;
+    if (its.next_ != nullptr) its.next_->previous_ = its.previous_;
+    its.previous_ = nullptr;
+    its.next_ = std::exchange(forks.first, &its);
+    its.next_->previous_ = &its;
+  }
+  static bool lock(held_at_fork& its, fork_clock::time_point latest, bool keeps_part) {
+    return its.mutex_ != nullptr ? lock_until(*its.mutex_, latest)
+                                 : static_cast<copy_at_fork&>(its).its_.lock(latest, keeps_part);
+  }
+  template <of_copy Unlock>
+  static void unlock_all() {
+    for (held_at_fork* each = lists_of_process().forks.first; each != nullptr; each = each->next_) {
+      if (!std::exchange(each->is_held_, false)) continue;
+      if (each->mutex_ != nullptr) {
+        each->mutex_->unlock();
+      } else {
+        (static_cast<copy_at_fork*>(each)->its_.*Unlock)();
+      }
+    }
+  }
+  template <void (registration::*Unlock)(), of_copy UnlockCopy>
+  static void after() {
+    process_lists& all = lists_of_process();
+    all.waiting.mutex.unlock();
+    all.nodes.mutex.unlock();
+    for (auto const& [id, each] : all.registrations.by_id) (each->*Unlock)();
+    all.registrations.mutex.unlock();
+    unlock_all<UnlockCopy>();
+    all.forks.mutex.unlock();
+    all.forks.under_way.unlock();
+  }
+};
+
+void watch_forks() {
+  pthread_atfork(&fork_handlers::before, &fork_handlers::in_parent, &fork_handlers::in_child);
+}
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout that QUARRY_STATE_LAYOUT stands for, where the build is one that others share memory
+// with: if this does not compile, copies of the library that have the same number would misread
+// each other's memory. Raise the number in core/abi.hpp, and write the new layout here.
+//
+// What a change of a bit's meaning would do it does not see: the number counts such changes, too.
+#include "host/registry/process_lists.hpp"
+
+#include <cstddef>
+
+namespace quarry::inline QUARRY_ABI {
+
+#if defined(__x86_64__) && defined(__GLIBCXX__) && defined(__GLIBC__) && \
+    !defined(_GLIBCXX_DEBUG) && _GLIBCXX_USE_CXX11_ABI
+
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+
+struct process_layout {
+  static_assert(QUARRY_STATE_LAYOUT == 2);
+
+  static_assert(sizeof(process_state) == 524312);
+  static_assert(offsetof(process_state, changes) == 524288);
+  static_assert(offsetof(process_state, lives) == 524296);
+  static_assert(offsetof(process_state, lists) == 524304);
+
+  static_assert(sizeof(process_lists) == 1288);
+  static_assert(offsetof(process_lists, forks) == 0);
+  static_assert(offsetof(process_lists, forks.mutex) == 40);
+  static_assert(offsetof(process_lists, forks.first) == 80);
+  static_assert(offsetof(process_lists, forks.awaited) == 88);
+  static_assert(offsetof(process_lists, forks.latest_copy) == 96);
+  static_assert(offsetof(process_lists, registrations) == 104);
+  static_assert(offsetof(process_lists, registrations.by_id) == 144);
+  static_assert(offsetof(process_lists, registrations.last) == 192);
+  static_assert(offsetof(process_lists, everywhere) == 200);
+  static_assert(offsetof(process_lists, everywhere_count) == 712);
+  static_assert(offsetof(process_lists, nodes) == 720);
+  static_assert(offsetof(process_lists, nodes.unused) == 760);
+  static_assert(offsetof(process_lists, waiting) == 768);
+  static_assert(offsetof(process_lists, waiting.by_size) == 808);
+
+  static_assert(sizeof(copy_at_fork) == 64);
+  static_assert(offsetof(copy_at_fork, its_) == 32);
+  static_assert(sizeof(held_at_fork) == 32);
+  static_assert(offsetof(held_at_fork, mutex_) == 0);
+  static_assert(offsetof(held_at_fork, next_) == 8);
+  static_assert(offsetof(held_at_fork, previous_) == 16);
+  static_assert(offsetof(held_at_fork, is_held_) == 24);
+
+  static_assert(sizeof(registration) == 152);
+  static_assert(offsetof(registration, table_) == 0);
+  static_assert(offsetof(registration, place_) == 8);
+  static_assert(offsetof(registration, id_) == 12);
+  static_assert(offsetof(registration, mutex_) == 24);
+  static_assert(offsetof(registration, name_) == 64);
+  static_assert(offsetof(registration, labels_) == 96);
+  static_assert(sizeof(allocation_label) == 64);
+  static_assert(offsetof(allocation_label, where) == 32);
+  static_assert(offsetof(allocation_label, frames) == 40);
+
+  static_assert(sizeof(chunk_table) == 88);
+  static_assert(offsetof(chunk_table, view_) == 0);
+  static_assert(offsetof(chunk_table, chunks_) == 8);
+  static_assert(offsetof(chunk_table, slots_) == 16);
+  static_assert(offsetof(chunk_table, starts_) == 24);
+  static_assert(offsetof(chunk_table, slot_count_) == 64);
+  static_assert(offsetof(chunk_table, made_) == 80);
+  static_assert(sizeof(chunk_view) == 56);
+  static_assert(offsetof(chunk_view, chunks) == 8);
+  static_assert(offsetof(chunk_view, slots) == 16);
+  static_assert(offsetof(chunk_view, slots_life) == 24);
+  static_assert(offsetof(chunk_view, starts) == 32);
+  static_assert(offsetof(chunk_view, slices) == 40);
+  static_assert(offsetof(chunk_view, owner) == 48);
+  static_assert(sizeof(chunk_array) == 32);
+  static_assert(sizeof(chunk_table::chunk) == 32);
+  static_assert(offsetof(chunk_table::chunk, prev) == 8);
+  static_assert(offsetof(chunk_table::chunk, link_prev) == 16);
+  static_assert(sizeof(base_table) == 64);
+  static_assert(sizeof(object_starts) == 1065224);
+  static_assert(sizeof(slice_map) == 1048576);
+  static_assert(sizeof(slice_block) == 8256);
+
+  static_assert(sizeof(page_map::node) == 24);
+  static_assert(offsetof(page_map::node, next) == 8);
+  static_assert(offsetof(page_map::node, blocks) == 16);
+  static_assert(page_map::map_page == 65536);
+  static_assert(page_map::leaf_bytes == 4294967296);
+  static_assert(static_cast<int>(type_stable_use::count) == 10);
+};
+
+#endif
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry/registry.hpp"
+
+#include "host/registry/process_lists.hpp"
+#include "quarry/host/errors.hpp"
+
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define QUARRY_HAS_BACKTRACE 1
+#else
+#define QUARRY_HAS_BACKTRACE 0
+#endif
+
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <ostream>
+
+namespace quarry::inline QUARRY_ABI {
+namespace {
+
+struct free_memory {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+/// A line for each frame, with its module and symbol if there is memory to look them up.
+void print_frames(std::ostream& out, std::vector<void*> const& frames) {
+  if (frames.empty()) return;
+  std::unique_ptr<char*, free_memory> symbols;
+#if QUARRY_HAS_BACKTRACE
+  symbols.reset(backtrace_symbols(frames.data(), static_cast<int>(frames.size())));
+#endif
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    out << "      #" << i << ' ';
+    if (symbols != nullptr) {
+      out << symbols.get()[i] << '\n';
+    } else {
+      out << frames[i] << '\n';
+    }
+  }
+}
+
+/// A copy of all that is said of an allocation: the name of a label's file may lie in a plugin.
+struct labelled_allocation {
+  chunk_table::record memory;
+  std::string name, place_of_call;
+  std::vector<void*> frames;
+
+  labelled_allocation(chunk_table::record const& found, registration const& owner) : memory{found} {
+    auto label = found.is_labelled ? owner.label_of(found.base) : std::nullopt;
+    if (!label) return;
+    name = std::move(label->name);
+    frames = std::move(label->frames);
+    if (label->where.line() != 0)
+      place_of_call =
+          std::string{label->where.file_name()} + ':' + std::to_string(label->where.line());
+  }
+};
+void print(std::ostream& out, labelled_allocation const& one) {
+  out << "  " << reinterpret_cast<void*>(one.memory.base) << "  " << one.memory.size << " bytes";
+  if (!one.name.empty()) out << "  " << one.name;
+  if (!one.place_of_call.empty()) out << "  (" << one.place_of_call << ')';
+  out << '\n';
+  print_frames(out, one.frames);
+}
+
+/// An allocator, and what is live of it.
+struct account {
+  registry::allocator_info summary;
+  std::vector<labelled_allocation> allocations;
+};
+/// Copies of what a report says of one allocator, or of all (0). A report prints them when no lock
+/// is held: a stream may call pools, and the dynamic linker, which tells the symbols of frames,
+/// has a lock that plugins hold while they make pools.
+std::vector<account> accounts(allocator_id allocator) {
+  std::vector<account> result;
+  process_lists& all = lists_of_process();
+  std::lock_guard const held{all.registrations.mutex};
+  for (auto const& [id, whose] : all.registrations.by_id) {
+    if (allocator != 0 && allocator != id) continue;
+    account one{{id, whose->name(), whose->location(), 0, 0}, {}};
+    whose->view().for_each([&, &owner = *whose](chunk_table::record const& found) {
+      ++one.summary.allocations;
+      one.summary.live += found.size;
+      one.allocations.emplace_back(found, owner);
+    });
+    result.push_back(std::move(one));
+  }
+  return result;
+}
+
+}  // namespace
+
+registration::registration(chunk_table& table, memory_location location, std::string name,
+                           bool is_everywhere)
+    : table_{table}, place_{location}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
+  process_lists& all = lists_of_process();
+  std::lock_guard const held{all.registrations.mutex};
+  std::size_t free = 0;
+  while (is_everywhere && all.everywhere[free] != nullptr) {
+    if (++free == process_lists::most_everywhere)
+      throw bad_argument{
+          "ledger: there are 64 tracked resources already; put pools upon fewer of them"};
+  }
+  id_ = all.registrations.last + 1;
+  if (name_.empty()) name_ = "allocator " + std::to_string(id_);
+  all.registrations.by_id.emplace(id_, this);
+  try {
+    table_.keep_starts(registry::packed(id_, place_));
+  } catch (...) {
+    all.registrations.by_id.erase(id_);
+    throw;
+  }
+  all.registrations.last = id_;
+  if (!is_everywhere) return;
+  all.everywhere[free] = &table_.public_view();
+  if (all.everywhere_count <= free) all.everywhere_count = free + 1;
+}
+
+registration::~registration() {
+  process_lists& all = lists_of_process();
+  std::lock_guard const held{all.registrations.mutex};
+  all.registrations.by_id.erase(id_);
+  table_.stop_keeping_starts();
+  for (std::size_t i = 0; is_everywhere_ && i < all.everywhere_count; ++i) {
+    if (all.everywhere[i] == &table_.public_view()) all.everywhere[i] = nullptr;
+  }
+}
+
+std::string registration::name() const {
+  std::lock_guard const held{mutex_};
+  return name_;
+}
+void registration::rename(std::string name) {
+  std::lock_guard const held{mutex_};
+  name_ = std::move(name);
+}
+
+void registration::add_block(std::uint64_t base, bytes size) {
+  if (!page_map::is_known(base, size)) return;
+  table_.reserve_starts(base, size);
+  page_map::add(table_.public_view(), base, size);
+}
+
+void registration::label(std::uint64_t base, allocation_label what) {
+  std::lock_guard const held{mutex_};
+  allocation_label& kept = labels_[base];
+  if (what.frames.empty()) what.frames = std::move(kept.frames);
+  kept = std::move(what);
+}
+void registration::prepare_backtraces() noexcept {
+#if QUARRY_HAS_BACKTRACE
+  void* frame = nullptr;
+  (void)backtrace(&frame, 1);
+#endif
+}
+bool registration::label_backtrace([[maybe_unused]] std::uint64_t base) noexcept {
+#if QUARRY_HAS_BACKTRACE
+  void* frames[33];
+  int const count = backtrace(frames, 33);
+  if (count < 2) return false;
+  try {
+    label(base, {{}, {}, std::vector<void*>(frames + 1, frames + count)});  // without this function
+    return true;
+  } catch (std::bad_alloc const&) {
+  }
+#endif
+  return false;
+}
+void registration::forget(std::uint64_t base) noexcept {
+  std::lock_guard const held{mutex_};
+  labels_.erase(base);
+}
+bytes registration::footprint() const {
+  std::lock_guard const held{mutex_};
+  bytes sum = name_.capacity() + labels_.bucket_count() * sizeof(void*);
+  for (auto const& [base, label] : labels_)
+    sum += sizeof(base) + sizeof(label) + 2 * sizeof(void*) + label.name.capacity() +
+           label.frames.capacity() * sizeof(void*);
+  return sum;
+}
+std::optional<allocation_label> registration::label_of(std::uint64_t base) const {
+  std::lock_guard const held{mutex_};
+  auto const found = labels_.find(base);
+  if (found == labels_.end()) return std::nullopt;
+  return found->second;
+}
+
+namespace registry {
+
+void mark_below(std::uint64_t address) noexcept {
+  if (address >= object_starts::end) return;
+  auto const mark = [&](chunk_view const& view) {
+    std::uint64_t const owner = view.owner.load_acquire();
+    // Who else writes at this moment writes the same: the pool cannot be destroyed meanwhile.
+    if ((owner & is_below_others) == 0 && view.find(address)) view.owner = owner | is_below_others;
+  };
+  while (!page_map::visit(address, mark)) {
+  }
+}
+
+std::optional<allocation_record> find_slowly(std::uint64_t address) {
+  chunk_table::record best;
+  std::uint64_t owner = 0;
+  auto const ask = [&](chunk_view const& view) {
+    auto const found = view.find(address);
+    if (!found) return;
+    std::uint64_t const its = view.owner.load_acquire();
+    // numbers go up, and what takes memory of another allocator is made after it
+    bool const is_inner = found.size != best.size
+        ? found.size<best.size : (its & ~is_below_others)>(owner & ~is_below_others);
+    if (owner != 0 && !is_inner) return;
+    best = found;
+    owner = its;
+  };
+  while (!page_map::visit(address, ask)) {
+  }
+  if (owner == 0 || (owner & is_below_others) != 0) {
+    process_lists const& all = lists_of_process();
+    std::size_t const count = all.everywhere_count.load_acquire();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (chunk_view const* const view = all.everywhere[i].load_acquire()) ask(*view);
+    }
+  }
+  if (owner == 0) return std::nullopt;
+  return record_of(owner, best);
+}
+
+std::optional<allocation_label> label_of(void const* address) {
+  auto const found = find(address);
+  if (!found || !found->is_labelled) return std::nullopt;
+  process_lists& all = lists_of_process();
+  std::lock_guard const held{all.registrations.mutex};
+  auto const whose = all.registrations.by_id.find(found->allocator);
+  if (whose == all.registrations.by_id.end()) return std::nullopt;
+  return whose->second->label_of(reinterpret_cast<std::uint64_t>(found->base));
+}
+
+std::vector<allocator_info> allocators() {
+  std::vector<allocator_info> result;
+  process_lists& all = lists_of_process();
+  std::lock_guard const held{all.registrations.mutex};
+  for (auto const& [id, whose] : all.registrations.by_id) {
+    allocator_info info{id, whose->name(), whose->location(), 0, 0};
+    whose->view().for_each([&](chunk_table::record const& one) {
+      ++info.allocations;
+      info.live += one.size;
+    });
+    result.push_back(std::move(info));
+  }
+  return result;
+}
+
+std::string name_of(allocator_id id) {
+  process_lists& all = lists_of_process();
+  std::lock_guard const held{all.registrations.mutex};
+  auto const whose = all.registrations.by_id.find(id);
+  return whose == all.registrations.by_id.end() ? std::string{} : whose->second->name();
+}
+
+std::vector<allocation_record> live(allocator_id allocator) {
+  std::vector<allocation_record> result;
+  process_lists& all = lists_of_process();
+  std::lock_guard const held{all.registrations.mutex};
+  for (auto const& [id, whose] : all.registrations.by_id) {
+    if (allocator != 0 && allocator != id) continue;
+    whose->view().for_each(
+        [&, owner = packed(id, whose->location())](chunk_table::record const& one) {
+          result.push_back(record_of(owner, one));
+        });
+  }
+  return result;
+}
+
+void report(std::ostream& out, allocator_id allocator) {
+  for (account const& each : accounts(allocator)) {
+    for (labelled_allocation const& one : each.allocations) print(out, one);
+    auto const& [id, name, location, count, live] = each.summary;
+    out << name << " (allocator " << id << ", " << quarry::name_of(location.kind);
+    if (!location.is_touchable()) out << ' ' << int{location.device};
+    out << "): " << count << " allocations, " << live << " bytes\n";
+  }
+}
+
+}  // namespace registry
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry/type_stable_memory.hpp"
+#include "quarry/host/resources/make_room.hpp"
+
+#include "host/registry/process_lists.hpp"
+#include "host/whole_pages.hpp"
+
+#include "quarry/core/bits.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+
+namespace quarry::inline QUARRY_ABI {
+
+bytes type_stable_size(bytes size) {
+  bytes const pages = std::max<bytes>(1, (size + page_size() - 1) / page_size());
+  bytes const step = std::max<bytes>(1, (bytes{1} << highest_one(pages)) / 8);
+  return (pages + step - 1) / step * step * page_size();
+}
+
+void* type_stable_allocate(type_stable_use use, bytes size) {
+  size = type_stable_size(size);
+  auto& them = lists_of_process().waiting;
+  {
+    std::lock_guard const held{them.mutex};
+    auto& list = them.by_size[static_cast<std::size_t>(use)][size];
+    if (!list.free.empty()) {
+      void* const result = list.free.back();
+      list.free.pop_back();
+      return result;
+    }
+    // so that returning needs no memory
+    make_room(list.free, list.made + 1);
+    ++list.made;
+  }
+  void* const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (fresh == MAP_FAILED) throw std::bad_alloc{};
+  // a lookup is a miss in each
+  if (use == type_stable_use::chunks || use == type_stable_use::slots)
+    madvise(fresh, size, MADV_HUGEPAGE);
+  return fresh;
+}
+
+bytes type_stable_resident(void const* memory, bytes size) {
+  if (memory == nullptr) return 0;
+  bytes const page = page_size();
+  std::array<unsigned char, 4096> states;  // of pages
+  bytes resident = 0;
+  auto* const first = static_cast<char const*>(memory);
+  size = type_stable_size(size);
+  for (bytes at = 0; at < size; at += states.size() * page) {
+    bytes const part = std::min(size - at, states.size() * page);
+    if (mincore(const_cast<char*>(first + at), part, states.data()) != 0) return size;  // never
+    for (bytes i = 0; i < part / page; ++i) resident += states[i] % 2 * page;
+  }
+  return resident;
+}
+
+void type_stable_deallocate(type_stable_use use, void* memory, bytes size) noexcept {
+  size = type_stable_size(size);
+  if (madvise(memory, size, MADV_DONTNEED) != 0) {  // mlockall has locked it
+    // it would not read as zero: nobody gets it again
+    if (munlock(memory, size) != 0 || madvise(memory, size, MADV_DONTNEED) != 0) return;
+  }
+  auto& them = lists_of_process().waiting;
+  std::lock_guard const held{them.mutex};
+  them.by_size[static_cast<std::size_t>(use)].find(size)->second.free.push_back(memory);
+}
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/cuda_resources.hpp"
+
+#include "host/cuda_calls.hpp"
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <cstring>
+#include <optional>
+
+namespace quarry::inline QUARRY_ABI {
+
+using cuda::at_least_one;
+using cuda::beside_captures;
+using cuda::check_device;
+using cuda::checked;
+using cuda::on_device;
+
+namespace {
+
+using pointer_query = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
+
+/// The driver's question, or nullptr while the process has not loaded the driver. It is not loaded
+/// here, nor is the runtime asked, which would load and initialise it: that takes time and memory,
+/// and a driver that is not loaded gave no memory.
+///
+/// The driver is looked for without the dynamic linker's lock that a plugin's constructors hold.
+/// That lock is taken once in a process, when the driver was found.
+pointer_query question_of_driver() {
+  // relaxed: an address of code, which nothing else goes with
+  static std::atomic<pointer_query> found{nullptr};
+  if (pointer_query const known = found.load(std::memory_order_relaxed)) return known;
+  auto const is_driver = [](dl_phdr_info* one, std::size_t, void*) {
+    return std::strstr(one->dlpi_name, "libcuda.so") != nullptr ? 1 : 0;
+  };
+  if (dl_iterate_phdr(is_driver, nullptr) == 0) return nullptr;
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // is kept
+  if (driver == nullptr) return nullptr;
+  auto const ask = reinterpret_cast<pointer_query>(dlsym(driver, "cuPointerGetAttributes"));
+  if (ask == nullptr) dlclose(driver);
+  found.store(ask, std::memory_order_relaxed);
+  return ask;
+}
+
+/// Where CUDA says that memory lies, of which it does not know pageable memory; nothing if the
+/// process does not use CUDA.
+std::optional<memory_location> place_known_to_cuda(void const* memory) {
+  pointer_query const ask = question_of_driver();
+  unsigned type = 0, is_managed = 0;
+  int device = 0;
+  CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  void* answers[] = {&type, &is_managed, &device};
+  if (ask == nullptr ||
+      ask(3, wanted, answers, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS)
+    return std::nullopt;
+  if (type == 0) return memory_location{};  // it does not know it
+  if (is_managed != 0) return memory_location{memory_kind::managed};
+  if (type == CU_MEMORYTYPE_HOST) return memory_location{memory_kind::pinned};
+  return memory_location{memory_kind::device, static_cast<std::uint8_t>(device)};
+}
+
+std::string text_of(memory_location location) {
+  return name_of(location.kind) +
+         (location.is_touchable() ? "" : " " + std::to_string(location.device));
+}
+
+}  // namespace
+
+void check_place(char const* resource, void const* memory, memory_location stated) {
+  auto const known = place_known_to_cuda(memory);
+  if (!known) return;
+  // Registered and mapped memory of the host may be stated as what it is besides.
+  bool const is_cudas = stated.kind == memory_kind::pinned || stated.kind == memory_kind::managed;
+  bool const agrees = !stated.is_touchable() ? *known == stated
+                      : is_cudas             ? known->kind == stated.kind
+                                             : known->is_touchable();
+  if (agrees) return;
+  throw resource_failed{resource, "it gave memory of the kind " + text_of(*known) +
+                                      ", and its place is " + text_of(stated)};
+}
+
+device_resource::device_resource(int device) : device_{device} { check_device(device); }
+
+void* device_resource::allocate(bytes size, bytes alignment) {
+  cuda::check_alignment(alignment, "device_resource", size);
+  on_device const here{device_};
+  beside_captures const allowed;
+  void* result = nullptr;
+  auto const found = cudaMalloc(&result, at_least_one(size));
+  return checked(found, result, "device_resource", size);
+}
+void device_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  on_device const here{device_};
+  beside_captures const allowed;
+  cudaFree(pointer);
+}
+
+stream_ordered_resource::stream_ordered_resource(cuda_stream stream, int device)
+    : stream_{stream}, device_{device} {
+  check_device(device);
+}
+
+void* stream_ordered_resource::allocate(bytes size, bytes alignment) {
+  cuda::check_alignment(alignment, "stream_ordered_resource", size);
+  on_device const here{device_};
+  void* result = nullptr;
+  auto const found = cudaMallocAsync(&result, at_least_one(size), stream_);
+  return checked(found, result, "stream_ordered_resource", size);
+}
+void stream_ordered_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  on_device const here{device_};
+  cudaFreeAsync(pointer, stream_);
+}
+
+void stream_ordered_resource::synchronize() {
+  on_device const here{device_};
+  cuda::check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+pinned_resource::pinned_resource() { check_device(0); }
+
+void* pinned_resource::allocate(bytes size, bytes alignment) {
+  cuda::check_alignment(alignment, "pinned_resource", size);
+  beside_captures const allowed;
+  void* result = nullptr;
+  auto const found = cudaMallocHost(&result, at_least_one(size));
+  return checked(found, result, "pinned_resource", size);
+}
+void pinned_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  beside_captures const allowed;
+  cudaFreeHost(pointer);
+}
+
+managed_resource::managed_resource() { check_device(0); }
+
+void* managed_resource::allocate(bytes size, bytes alignment) {
+  cuda::check_alignment(alignment, "managed_resource", size);
+  beside_captures const allowed;
+  void* result = nullptr;
+  auto const found = cudaMallocManaged(&result, at_least_one(size), cudaMemAttachGlobal);
+  return checked(found, result, "managed_resource", size);
+}
+void managed_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  beside_captures const allowed;
+  cudaFree(pointer);
+}
+
+}  // namespace quarry::inline QUARRY_ABI

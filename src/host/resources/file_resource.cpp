@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/file_resource.hpp"
+
+#include "host/whole_pages.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace quarry::inline QUARRY_ABI {
+namespace {
+
+/// A file of `page map` that has lost its name. Throws `resource_failed`.
+int open_nameless(std::string const& page_map) {
+  std::string path = page_map + "/quarry-XXXXXX";
+  int const file = mkostemp(path.data(), O_CLOEXEC);
+  if (file < 0)
+    throw resource_failed{"file_resource: mkostemp in " + page_map, std::strerror(errno)};
+  unlink(path.c_str());
+  return file;
+}
+
+}  // namespace
+
+file_resource::file_resource(std::string page_map) : slice_map_{std::move(page_map)} {
+  close(open_nameless(slice_map_));
+}
+
+void* file_resource::allocate(bytes size, bytes alignment) {
+  check_power_of_two("file_resource", alignment);
+  if (alignment > page_size())
+    throw bad_argument{"file_resource: alignment is " + std::to_string(alignment) +
+                       ", more than a page's " + std::to_string(page_size())};
+  if (size > max_bytes_at_once) throw out_of_memory{"file_resource", size, "nothing has so much"};
+  int const file = open_nameless(slice_map_);
+  // Blocks are taken now: a full disk is an error here, and not a signal later.
+  int const failed = posix_fallocate(file, 0, static_cast<off_t>(whole_pages(size)));
+  void* const result =
+      failed != 0 ? MAP_FAILED
+                  : mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  int const why = failed != 0 ? failed : errno;
+  close(file);
+  if (result == MAP_FAILED)
+    throw out_of_memory{"file_resource in " + slice_map_, size, std::strerror(why)};
+  return result;
+}
+
+void file_resource::deallocate(void* pointer, bytes size, bytes) noexcept {
+  munmap(pointer, whole_pages(size));
+}
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// By the system calls themselves: their library is not on every machine.
+#include "quarry/host/resources/numa_resource.hpp"
+
+#include "host/resources/numa_calls.hpp"
+#include "host/whole_pages.hpp"
+
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace quarry::inline QUARRY_ABI {
+namespace {
+
+constexpr unsigned max_nodes = 1024;
+constexpr unsigned bits = 8 * sizeof(unsigned long);
+
+bool bind(void* memory, bytes size, unsigned node) {
+  std::array<unsigned long, max_nodes / bits> nodes{};
+  nodes[node / bits] = 1ul << node % bits;
+  return syscall(SYS_mbind, memory, size, MPOL_BIND, nodes.data(), max_nodes + 1, 0) == 0;
+}
+
+/// Moves the pages from `begin` on, `batch` at most, that are there and not on the node. How many
+/// of them are elsewhere afterwards. Throws `resource_failed`.
+constexpr std::size_t batch = 512;
+std::size_t move_pages_from(std::uint64_t base, std::size_t count, unsigned node) {
+  std::array<void*, batch> pages;
+  std::array<int, batch> nodes, states;
+  for (std::size_t i = 0; i < count; ++i)
+    pages[i] = reinterpret_cast<void*>(base + i * page_size());
+  nodes.fill(static_cast<int>(node));
+  auto const call = [&](int const* where) {
+    return syscall(SYS_move_pages, 0, count, pages.data(), where, states.data(),
+                   where == nullptr ? 0 : MPOL_MF_MOVE);
+  };
+  // ENOENT: there is none to move
+  if (call(nodes.data()) < 0 && errno != ENOENT)
+    throw resource_failed{"move_to_node: move_pages to node " + std::to_string(node),
+                          std::strerror(errno)};
+  if (call(nullptr) != 0)
+    throw resource_failed{"move_to_node: move_pages of no node", std::strerror(errno)};
+  std::size_t elsewhere = 0;  // a page that is not there has a negative state
+  for (std::size_t i = 0; i < count; ++i)
+    elsewhere += states[i] >= 0 && states[i] != static_cast<int>(node);
+  return elsewhere;
+}
+
+}  // namespace
+
+namespace numa {
+
+void check_node(char const* call, unsigned node) {
+  std::string const path = "/sys/devices/system/node/node" + std::to_string(node);
+  if (node >= max_nodes || access(path.c_str(), F_OK) != 0)
+    throw bad_argument{std::string{call} + ": there is no node " + std::to_string(node) + " (" +
+                       path + ")"};
+}
+
+void move(void* memory, bytes size, unsigned node) {
+  check_node("move_to_node", node);
+  constexpr int max_tries = 3;  // a page may be in use by the kernel for a moment
+  auto const end = reinterpret_cast<std::uint64_t>(memory) + size;
+  std::uint64_t base = reinterpret_cast<std::uint64_t>(memory) & ~(page_size() - 1);
+  std::size_t elsewhere = 0;
+  for (std::size_t count = 0; base < end; base += count * page_size()) {
+    count = std::min<std::size_t>(batch, whole_pages(end - base) / page_size());
+    std::size_t left = count;
+    for (int i = 0; i < max_tries && left != 0; ++i) left = move_pages_from(base, count, node);
+    elsewhere += left;
+  }
+  if (elsewhere != 0)
+    throw resource_failed{"move_to_node: move_pages to node " + std::to_string(node),
+                          std::to_string(elsewhere) + " pages could not be moved"};
+}
+
+}  // namespace numa
+
+unsigned numa_node_of(void const* memory) {
+  int node = -1;
+  if (syscall(SYS_get_mempolicy, &node, nullptr, 0ul, memory, MPOL_F_NODE | MPOL_F_ADDR) != 0)
+    throw resource_failed{"numa_node_of: get_mempolicy", std::strerror(errno)};
+  return static_cast<unsigned>(node);
+}
+
+numa_resource::numa_resource(unsigned node) : node_{node} {
+  numa::check_node("numa_resource", node);
+  void* const probe =
+      mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe == MAP_FAILED) throw resource_failed{"numa_resource: mmap", std::strerror(errno)};
+  bool const can = bind(probe, page_size(), node);
+  int const why = errno;
+  munmap(probe, page_size());
+  if (!can)
+    throw resource_failed{"numa_resource: mbind to node " + std::to_string(node),
+                          std::strerror(why)};
+}
+
+void* numa_resource::allocate(bytes size, bytes alignment) {
+  check_power_of_two("numa_resource", alignment);
+  if (alignment > page_size())
+    throw bad_argument{"numa_resource: alignment is " + std::to_string(alignment) +
+                       ", more than a page's " + std::to_string(page_size())};
+  if (size > max_bytes_at_once) throw out_of_memory{"numa_resource", size, "nothing has so much"};
+  void* const result =
+      mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (result == MAP_FAILED) throw out_of_memory{"numa_resource", size, std::strerror(errno)};
+  if (!bind(result, whole_pages(size), node_)) {
+    int const why = errno;
+    munmap(result, whole_pages(size));
+    throw resource_failed{"numa_resource: mbind to node " + std::to_string(node_),
+                          std::strerror(why)};
+  }
+  return result;
+}
+
+void numa_resource::deallocate(void* pointer, bytes size, bytes) noexcept {
+  munmap(pointer, whole_pages(size));
+}
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/shared_resource.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+namespace {
+
+constexpr std::uint32_t max_processes = 64, max_allocations = 4096;
+constexpr std::uint64_t magic = 0x3130'5952'5241'5551;  // QUARRY01
+constexpr bytes data_alignment = 4096;
+
+/// A process, and when it began: numbers are given again.
+struct process {
+  std::atomic<pid_t> id;  // 0: none; written last
+  std::uint64_t began;
+};
+struct allocation {
+  // written last: a release, so that a process killed after it has written the rest
+  std::atomic<std::uint32_t> is_there;
+  char name[64];
+  std::uint64_t base;
+  bytes size, requested;
+  std::array<std::uint32_t, max_processes> references;
+
+  [[nodiscard]] std::uint64_t sum() const {
+    std::uint64_t result = 0;
+    for (std::uint32_t const each : references) result += each;
+    return result;
+  }
+};
+struct tables {
+  std::atomic<std::uint64_t> is_made;  // magic; written last
+  bytes size;                          // of the data
+  pthread_mutex_t mutex;
+  std::array<process, max_processes> processes;
+  std::array<allocation, max_allocations> allocations;
+};
+constexpr bytes data_begin =
+    (sizeof(tables) + data_alignment - 1) / data_alignment * data_alignment;
+
+bool has_other_threads(std::string const& folder, pid_t id) {
+  DIR* const tasks = opendir((folder + "/task").c_str());
+  if (tasks == nullptr) return false;
+  bool found = false;
+  while (dirent const* const one = readdir(tasks))
+    found |= one->d_name[0] != '.' && one->d_name != std::to_string(id);
+  closedir(tasks);
+  return found;
+}
+
+/// When a process began, in the kernel's ticks: 0 if there is none, nothing if that cannot be told
+/// now.
+std::optional<std::uint64_t> began_at(pid_t id) {
+  std::string const folder = "/proc/" + std::to_string(id);
+  std::FILE* const file = std::fopen((folder + "/stat").c_str(), "re");
+  if (file == nullptr) return errno == ENOENT ? std::optional<std::uint64_t>{0} : std::nullopt;
+  char text[1024];
+  errno = 0;
+  std::size_t const length = std::fread(text, 1, sizeof text - 1, file);
+  bool const is_gone = length == 0 && errno == ESRCH;
+  std::fclose(file);
+  if (is_gone) return 0;
+  text[length] = 0;
+  char const* at = std::strrchr(text, ')');  // behind the program's name, which may hold anything
+  if (at == nullptr || at[1] == 0) return std::nullopt;
+  // Dead, but not waited for; or its first thread has ended, and others have not.
+  if ((at[2] == 'Z' || at[2] == 'X') && !has_other_threads(folder, id)) return 0;
+  for (int growable_array = 2; growable_array < 22 && at != nullptr; ++growable_array)
+    at = std::strchr(at + 1, ' ');
+  if (at == nullptr) return std::nullopt;
+  return std::strtoull(at, nullptr, 10);
+}
+
+/// A file, closed when this goes.
+class open_file {
+ public:
+  explicit open_file(int number) : number_{number} {}
+  open_file(open_file const&) = delete;
+  open_file& operator=(open_file const&) = delete;
+  ~open_file() {
+    if (number_ >= 0) close(number_);
+  }
+  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] int keep() { return std::exchange(number_, -1); }
+  /// Its size, if it still has a name.
+  [[nodiscard]] static std::optional<off_t> named_size(int number) {
+    struct stat state{};
+    if (fstat(number, &state) != 0 || state.st_nlink == 0) return std::nullopt;
+    return state.st_size;
+  }
+
+ private:
+  int number_;
+};
+
+/// Holds a file's lock, which a process that dies loses.
+class file_lock {
+ public:
+  explicit file_lock(int number) : number_{number} {
+    while (flock(number_, LOCK_EX) != 0) {
+      if (errno != EINTR) throw resource_failed{"shared_resource: flock", std::strerror(errno)};
+    }
+  }
+  file_lock(file_lock const&) = delete;
+  file_lock& operator=(file_lock const&) = delete;
+  ~file_lock() { flock(number_, LOCK_UN); }  // a mapping would keep it
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+/// One mapping of it.
+class shared_resource::segment {
+ public:
+  segment(std::string const& name, bytes size) : name_{"/" + name} {
+    while (!open(size)) {
+    }
+  }
+  segment(segment const&) = delete;
+  segment& operator=(segment const&) = delete;
+  ~segment() {
+    {
+      guard const held{*this};
+      if (is_mine()) forget(entry_);
+      bool const is_last = std::none_of(all().processes.begin(), all().processes.end(),
+                                        [](process const& one) { return one.id != 0; });
+      // a file that has its name is the one of that name
+      if (is_last && open_file::named_size(file_)) shm_unlink(name_.c_str());
+    }
+    munmap(base_, mapped_);
+    close(file_);
+  }
+
+  [[nodiscard]] void* allocate(std::string_view name, bytes requested, bytes alignment,
+                               bool may_be_there) {
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > data_alignment) {
+      throw bad_argument{"shared_resource: alignment is " + std::to_string(alignment) +
+                         ", no power of two to 4096"};
+    }
+    if (requested > max_bytes_at_once)
+      throw out_of_memory{"shared_resource " + name_, requested, "nothing has so much"};
+    bytes const size = (std::max<bytes>(requested, 1) + 63) / 64 * 64;
+    alignment = std::max<bytes>(alignment, 64);
+    guard const held{*this};
+    std::uint32_t const mine = my_process();
+    if (may_be_there) {
+      if (allocation* const there = find(name)) {
+        if (there->base % alignment != 0)
+          throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} +
+                             " is there, and not aligned to " + std::to_string(alignment)};
+        if (there->requested == requested) return take(*there, mine);
+        throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} +
+                           " is there with " + std::to_string(there->requested) + " bytes, not " +
+                           std::to_string(requested)};
+      }
+    }
+    for (bool const again : {false, true}) {
+      if (again) (void)collect();
+      allocation* const free = free_entry();
+      auto const base = free == nullptr ? std::nullopt : gap(size, alignment);
+      if (!base) continue;
+      std::memset(free->name, 0, sizeof free->name);
+      std::memcpy(free->name, name.data(), name.size());
+      free->base = *base;
+      free->size = size;
+      free->requested = requested;
+      free->references.fill(0);
+      free->references[mine] = 1;
+      if (may_be_there) std::memset(data() + *base, 0, size);
+      free->is_there.store(1, std::memory_order_release);
+      return data() + *base;
+    }
+    throw out_of_memory{"shared_resource " + name_, requested,
+                        "no gap of its " + std::to_string(all().size) +
+                            " bytes, or no entry of its table, is free"};
+  }
+  [[nodiscard]] void* take(std::string_view name) {
+    guard const held{*this};
+    allocation* const there = find(name);
+    return there == nullptr ? nullptr : take(*there, my_process());
+  }
+  bool release(void const* pointer) noexcept {
+    guard const held{*this};
+    if (!is_mine()) return false;
+    auto const base = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data());
+    for (allocation& each : all().allocations) {
+      if (each.is_there == 0 || each.base != base) continue;
+      if (each.references[entry_] == 0) return false;
+      if (each.sum() == 1) {
+        // and its reference with it, by one store
+        each.is_there.store(0, std::memory_order_release);
+      } else {
+        --each.references[entry_];
+      }
+      return true;
+    }
+    return false;
+  }
+  std::uint32_t collect_locked() {
+    guard const held{*this};
+    return collect();
+  }
+  [[nodiscard]] counts_of_segment counts() {
+    guard const held{*this};
+    counts_of_segment result{all().size, 0, 0, 0, 0};
+    for (allocation const& each : all().allocations) {
+      if (each.is_there == 0) continue;
+      ++result.allocations;
+      result.in_use += each.size;
+      result.references += each.sum();
+    }
+    for (process const& each : all().processes) result.processes += each.id != 0;
+    return result;
+  }
+  [[nodiscard]] char* data() const { return static_cast<char*>(base_) + data_begin; }
+  [[nodiscard]] bytes size() const { return all().size; }
+  [[nodiscard]] std::string const& name() const { return name_; }
+
+ private:
+  /// Holds the segment's lock. Its last holder may have died: the tables are right all the same.
+  class guard {
+   public:
+    explicit guard(segment const& whose) : mutex_{whose.all().mutex} {
+      if (pthread_mutex_lock(&mutex_) == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
+    }
+    guard(guard const&) = delete;
+    guard& operator=(guard const&) = delete;
+    ~guard() { pthread_mutex_unlock(&mutex_); }
+
+   private:
+    pthread_mutex_t& mutex_;
+  };
+
+  [[nodiscard]] tables& all() const { return *static_cast<tables*>(base_); }
+
+  /// False if what it opened lost its name meanwhile: its last user has closed it.
+  bool open(bytes size) {
+    open_file file{shm_open(name_.c_str(), O_RDWR | O_CLOEXEC | (size == 0 ? 0 : O_CREAT), 0600)};
+    if (file.number() < 0 && errno == ENOENT)
+      throw bad_argument{"shared_resource: there is no segment " + name_ +
+                         ", and it cannot be made of 0 bytes"};
+    if (file.number() < 0)
+      throw resource_failed{"shared_resource: shm_open of " + name_, std::strerror(errno)};
+    file_lock const making{file.number()};
+    auto const length = open_file::named_size(file.number());
+    if (!length) return false;
+    bool is_new = *length == 0;
+    if (is_new && size == 0)
+      throw bad_argument{"shared_resource: segment " + name_ + " was never made"};
+    if (!is_new && static_cast<bytes>(*length) <= data_begin)
+      throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+    mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment
+                     : static_cast<bytes>(*length);
+    if (is_new) take_pages(file.number(), size);
+    base_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+    if (base_ == MAP_FAILED)
+      throw out_of_memory{"shared_resource " + name_, mapped_, std::strerror(errno)};
+    try {
+      is_new |= all().is_made.load(std::memory_order_acquire) == 0;  // its maker died
+      if (is_new) make();
+      if (all().is_made != magic || data_begin + all().size != mapped_)
+        throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+      if (size != 0 &&
+          (size + data_alignment - 1) / data_alignment * data_alignment != all().size) {
+        throw bad_argument{"shared_resource: " + name_ + " is there with " +
+                           std::to_string(all().size) + " bytes, not " + std::to_string(size)};
+      }
+      guard const held{*this};
+      if (open_file::named_size(file.number())) {
+        (void)collect();
+        file_ = file.number();
+        (void)my_process();
+        (void)file.keep();
+        return true;
+      }
+    } catch (...) {
+      munmap(base_, mapped_);
+      throw;
+    }
+    munmap(base_, mapped_);
+    return false;
+  }
+  /// Pages are taken now: a full file system is an error here, and not a signal later.
+  void take_pages(int file, bytes size) const {
+    int failed = 0;
+    do {
+      failed = posix_fallocate(file, 0, static_cast<off_t>(mapped_));
+    } while (failed == EINTR);
+    if (failed == 0) return;
+    (void)!ftruncate(file, 0);
+    shm_unlink(name_.c_str());
+    throw out_of_memory{"shared_resource " + name_, size, std::strerror(failed)};
+  }
+  void make() {
+    all().size = mapped_ - data_begin;
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&all().mutex, &kind);
+    pthread_mutexattr_destroy(&kind);
+    all().is_made.store(magic, std::memory_order_release);
+  }
+
+  // From here on the lock is held.
+  /// Whether this opening has an entry among the processes: a child of fork has its parent's
+  /// number, and not its entry.
+  [[nodiscard]] bool is_mine() const { return entry_of_ == getpid(); }
+  /// The entry of this opening, which it gets if it has none.
+  [[nodiscard]] std::uint32_t my_process() {
+    if (is_mine()) return entry_;
+    if (!open_file::named_size(file_))
+      throw resource_failed{"shared_resource " + name_,
+                            "its last user has closed it; open it again"};
+    auto const began = began_at(getpid());
+    if (!began || *began == 0)
+      throw resource_failed{"shared_resource " + name_,
+                            "/proc does not tell when this process began"};
+    for (bool const again : {false, true}) {
+      if (again) (void)collect();
+      for (std::uint32_t at = 0; at != max_processes; ++at) {
+        process& one = all().processes[at];
+        if (one.id != 0) continue;
+        one.began = *began;
+        one.id.store(getpid(), std::memory_order_release);
+        entry_of_ = getpid();
+        return entry_ = at;
+      }
+    }
+    throw out_of_memory{"shared_resource " + name_, 0, "it is open 64 times"};
+  }
+  [[nodiscard]] void* take(allocation& there, std::uint32_t mine) {
+    ++there.references[mine];
+    return data() + there.base;
+  }
+  [[nodiscard]] allocation* find(std::string_view name) const {
+    for (allocation& each : all().allocations) {
+      if (each.is_there != 0 && name == each.name) return &each;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] allocation* free_entry() const {
+    for (allocation& each : all().allocations) {
+      if (each.is_there == 0) return &each;
+    }
+    return nullptr;
+  }
+  /// The lowest place that has room. O(n log n).
+  [[nodiscard]] std::optional<std::uint64_t> gap(bytes size, bytes alignment) const {
+    std::array<std::uint32_t, max_allocations> in_order;
+    std::uint32_t count = 0;
+    for (std::uint32_t at = 0; at < max_allocations; ++at) {
+      if (all().allocations[at].is_there != 0) in_order[count++] = at;
+    }
+    std::sort(in_order.begin(), in_order.begin() + count, [&](std::uint32_t a, std::uint32_t b) {
+      return all().allocations[a].base < all().allocations[b].base;
+    });
+    std::uint64_t end = 0;
+    for (std::uint32_t i = 0; i <= count; ++i) {
+      std::uint64_t const base = (end + alignment - 1) & ~(alignment - 1);
+      std::uint64_t const next = i == count ? all().size : all().allocations[in_order[i]].base;
+      if (base <= next && size <= next - base) return base;
+      if (i != count) end = next + all().allocations[in_order[i]].size;
+    }
+    return std::nullopt;
+  }
+  void forget(std::uint32_t number) {
+    for (allocation& each : all().allocations) {
+      if (each.is_there == 0 || each.references[number] == 0) continue;
+      each.references[number] = 0;
+      if (each.sum() == 0) each.is_there.store(0, std::memory_order_release);
+    }
+    all().processes[number].id.store(0, std::memory_order_release);
+  }
+  /// How many processes were gone. Also ends what was killed between the two stores of `forget`.
+  std::uint32_t collect() {
+    std::uint32_t gone = 0;
+    for (std::uint32_t at = 0; at != max_processes; ++at) {
+      process const& one = all().processes[at];
+      if (one.id == 0) continue;
+      auto const began = began_at(one.id);
+      if (!began || *began == one.began) continue;
+      forget(at);
+      ++gone;
+    }
+    for (allocation& each : all().allocations) {
+      if (each.is_there != 0 && each.sum() == 0) each.is_there.store(0, std::memory_order_release);
+    }
+    return gone;
+  }
+
+  std::string name_;
+  void* base_ = nullptr;
+  bytes mapped_ = 0;
+  int file_ = -1;
+  std::uint32_t entry_ = 0;  // among the processes
+  pid_t entry_of_ = 0;       // whose that is
+};
+
+shared_resource::shared_resource(std::string name, bytes size) {
+  if (name.empty() || name.size() > 200 ||
+      name.find_first_of(std::string_view{"/\0", 2}) != std::string::npos) {
+    throw bad_argument{"shared_resource: the name '" + name +
+                       "' is empty, longer than 200 characters, or has a '/' or a zero"};
+  }
+  if (size > max_bytes_at_once)
+    throw out_of_memory{"shared_resource " + name, size, "nothing has so much"};
+  segment_ = std::make_unique<segment>(name, size);
+}
+shared_resource::shared_resource(shared_resource&& other) noexcept = default;
+shared_resource& shared_resource::operator=(shared_resource&& other) noexcept = default;
+shared_resource::~shared_resource() = default;
+
+void* shared_resource::allocate(bytes size, bytes alignment) {
+  return segment_->allocate("", size, alignment, false);
+}
+void shared_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+  (void)segment_->release(pointer);
+}
+
+void* shared_resource::allocate(std::string_view name, bytes size, bytes alignment) {
+  if (name.empty() || name.size() > 63 || name.find('\0') != std::string_view::npos)
+    throw bad_argument{"shared_resource: the name '" + std::string{name} +
+                       "' is not of 1 to 63 bytes, or has a zero"};
+  return segment_->allocate(name, size, alignment, true);
+}
+void* shared_resource::find(std::string_view name) {
+  return name.empty() ? nullptr : segment_->take(name);
+}
+bool shared_resource::release(void* pointer) noexcept { return segment_->release(pointer); }
+std::uint32_t shared_resource::collect() { return segment_->collect_locked(); }
+shared_resource::counts_of_segment shared_resource::counts() const { return segment_->counts(); }
+
+std::uint64_t shared_resource::offset_of(void const* pointer) const {
+  auto const offset =
+      static_cast<std::uint64_t>(static_cast<char const*>(pointer) - segment_->data());
+  if (offset >= segment_->size())
+    throw bad_argument{"shared_resource: the address is not in segment " + segment_->name()};
+  return offset;
+}
+void* shared_resource::at(std::uint64_t offset) const {
+  if (offset >= segment_->size())
+    throw bad_argument{"shared_resource: offset " + std::to_string(offset) +
+                       " is beyond the end of segment " + segment_->name()};
+  return segment_->data() + offset;
+}
+
+}  // namespace quarry::inline QUARRY_ABI

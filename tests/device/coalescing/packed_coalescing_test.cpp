@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/coalescing/packed_coalescing.hpp"
+
+#include "quarry/device/coalescing/coalescing_heap.hpp"
+#include "support/backends.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+namespace quarry::test {
+namespace packed_coalescing_test {
+
+constexpr heap_options small{.bytes = 1_MiB, .segment_bytes = 64_KiB};
+
+struct superblock_in_memory {
+  alignas(16) std::array<std::byte, 4096> memory{};
+  packed_superblock* all = reinterpret_cast<packed_superblock*>(memory.data());
+};
+
+TEST(LaneSuperblock, PacksPartsBehindItsFirst16Bytes) {
+  superblock_in_memory a;
+  a.all->open(5, 40);
+  EXPECT_EQ(a.all->part_bytes(), 40u);
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(a.all->part(i), reinterpret_cast<char*>(a.all) + 16 + i * 48);
+    EXPECT_EQ(a.all->index_of(a.all->part(i)), i);
+    EXPECT_EQ(a.all->index_of(a.all->part(i) + 16), packed_superblock::none) << "inside a part";
+  }
+}
+
+TEST(LaneSuperblock, GivesPartsOfNoBytesAnAddressEach) {
+  superblock_in_memory a;
+  a.all->open(32, 0);
+  EXPECT_EQ(a.all->part(31) - a.all->part(0), 31 * 16);
+}
+
+TEST(LaneSuperblock, IsNotFoundInOtherMemoryNorWhenClosed) {
+  superblock_in_memory a;
+  EXPECT_EQ(a.all->index_of(a.memory.data() + 16), packed_superblock::none);
+  a.all->open(1, 16);
+  EXPECT_EQ(a.all->index_of(a.all->part(0)), 0u);
+  a.all->close();
+  EXPECT_EQ(a.all->index_of(a.all->part(0)), packed_superblock::none);
+}
+
+TEST(LaneSuperblock, ShowsADoubleFreeByItsBit) {
+  superblock_in_memory a;
+  a.all->open(3, 16);
+  EXPECT_EQ(a.all->leave(0b010), 0b111u);
+  EXPECT_EQ(a.all->leave(0b010) & 0b010, 0u);
+  EXPECT_EQ(a.all->leave(0b101), 0b101u) << "the last ones";
+}
+
+struct allocate_packed {
+  coalescing_ref<heap_ref> heap;
+  bytes size;
+  void** pointers;
+
+  QUARRY_HD void operator()() const {
+    pointers[simt::this_place().rank()] = heap.malloc_packed(size);
+  }
+};
+
+/// Each lane frees what the lane `shift` places on has.
+struct free_of_another {
+  coalescing_ref<heap_ref> heap;
+  std::uint32_t shift;
+  void** pointers;
+
+  QUARRY_HD void operator()() const {
+    auto const here = simt::this_place();
+    heap.free(pointers[(here.rank() + shift) % here.count()]);
+  }
+};
+
+template <class Backend>
+struct PackedCoalescing : testing::Test {};
+TYPED_TEST_SUITE(PackedCoalescing, backends, backend_names);
+
+constexpr simt::grid two_blocks{2, 36};
+constexpr std::size_t lanes = 72;
+
+TYPED_TEST(PackedCoalescing, GivesEachLaneAPartWhichAnyLaneOfALaterKernelFrees) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap(small);
+    coalescing_heap const together{heap.ref(), {.where = heap.where()}};
+    typename TypeParam::template array<void*> pointers(lanes);
+    backend.run(two_blocks, allocate_packed{together.ref(), 100, pointers.data()});
+    std::set<void*> const apart(pointers.data(), pointers.data() + lanes);
+    EXPECT_EQ(apart.size(), lanes);
+    EXPECT_EQ(apart.count(nullptr), 0u);
+    for (void* const one : apart) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 16, 0u);
+    backend.run(two_blocks, free_of_another{together.ref(), 5, pointers.data()});
+    expect_sound_and_empty(heap);
+    EXPECT_FALSE(together.first_fault().has_value());
+    if (this->HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+TYPED_TEST(PackedCoalescing, CountsEachPartThatIsFreedTwice) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap(small);
+    coalescing_heap const together{heap.ref(), {.where = heap.where()}};
+    typename TypeParam::template array<void*> pointers(lanes);
+    backend.run(two_blocks, allocate_packed{together.ref(), 24, pointers.data()});
+    backend.run(two_blocks, free_of_another{together.ref(), 0, pointers.data()});
+    backend.run(two_blocks, free_of_another{together.ref(), 1, pointers.data()});
+    EXPECT_EQ(together.fault_count(fault_kind::double_free), lanes) << "seed " << seed;
+    EXPECT_TRUE(heap.live_allocations().empty());
+    EXPECT_TRUE(heap.audit().empty());
+  }
+}
+
+TYPED_TEST(PackedCoalescing, GivesNullptrToAllAndLosesNothingWhenTheHeapIsFull) {
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  coalescing_heap const together{heap.ref(), {.where = heap.where()}};
+  typename TypeParam::template array<void*> pointers(lanes);
+  backend.run(two_blocks, allocate_packed{together.ref(), 2_MiB, pointers.data()});
+  for (std::size_t i = 0; i < lanes; ++i) EXPECT_EQ(pointers.data()[i], nullptr);
+  EXPECT_EQ(together.fault_count(fault_kind::out_of_memory), lanes);
+  backend.run(two_blocks, allocate_packed{together.ref(), ~bytes{0}, pointers.data()});
+  EXPECT_EQ(together.fault_count(fault_kind::out_of_memory), 2 * lanes);
+  EXPECT_TRUE(heap.live_allocations().empty());
+  EXPECT_TRUE(heap.audit().empty());
+}
+
+}  // namespace packed_coalescing_test
+}  // namespace quarry::test

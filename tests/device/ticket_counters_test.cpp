@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/ticket_counters.hpp"
+
+#include "quarry/simt/launch.hpp"
+#include "support/state_of.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace quarry {
+namespace block_slots_test {
+
+TEST(SegmentRun, KeepsItsSegmentsAndChangesItsTag) {
+  segment_run const none;
+  EXPECT_EQ(none.count(), 0u);
+  auto const one = none.next(0xfffff, 64);
+  EXPECT_EQ(one.first(), 0xfffffu);
+  EXPECT_EQ(one.count(), 64u);
+  EXPECT_FALSE(one == none);
+  auto const again = one.next(0xfffff, 64);
+  EXPECT_FALSE(again == one) << "the same segments, later";
+  EXPECT_NE(again.key(), one.key());
+  EXPECT_EQ(segment_run::first_of_key(again.key()), 0xfffffu);
+}
+
+TEST(SegmentRun, ComesRoundToTheSameTagAfter512Runs) {
+  segment_run run;
+  for (int i = 0; i < 512; ++i) {
+    run = run.next(7, 3);
+    EXPECT_LT(run.encoded(), word{1} << segment_run::bits);
+  }
+  EXPECT_EQ(run.next(7, 3).key(), segment_run{}.next(7, 3).key());
+}
+
+/// The shapes that a heap makes for its classes.
+std::vector<class_layout> layouts_of(bytes segment_bytes) {
+  heap const owner{{.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = backend::cpu}};
+  auto const& state = test::state_of(owner);
+  return {state.layouts, state.layouts + state.classes};
+}
+
+TEST(TicketCounter, LeadsEachTicketToASliceOfItsOwnAndReachesAll) {
+  segment_run const run = segment_run{}.next(5, 3);
+  for (auto const& layout : layouts_of(64_KiB)) {
+    SCOPED_TRACE("size " + std::to_string(layout.size));
+    std::vector<bool> seen(std::size_t{run.count()} * layout.slice.slices());
+    std::size_t reached = 0;
+    for (std::uint32_t slot = 0; slot < counters_per_class; ++slot) {
+      bool over = false;
+      std::uint32_t lasts = 0;
+      std::uint32_t valid = 0;
+      for (std::uint32_t ticket = 0; !over; ++ticket) {
+        auto const place = ticket_counter::place_of(layout, run, slot, ticket);
+        over = !place.valid;
+        lasts += place.last ? 1 : 0;
+        if (over) break;
+        ++valid;
+        ASSERT_GE(place.segment, 5u);
+        ASSERT_LT(place.segment, 8u);
+        ASSERT_LT(place.slice, layout.slice.slices());
+        auto const at = std::size_t{place.segment - 5} * layout.slice.slices() + place.slice;
+        ASSERT_FALSE(seen[at]) << "ticket " << ticket << " of slot " << slot;
+        seen[at] = true;
+        ++reached;
+        ASSERT_EQ(place.last, !ticket_counter::place_of(layout, run, slot, ticket + 1).valid);
+      }
+      EXPECT_EQ(ticket_counter::tickets_of(layout, run, slot), valid);
+      EXPECT_EQ(lasts, valid == 0 ? 0u : 1u);
+      EXPECT_FALSE(ticket_counter::place_of(layout, run, slot, ticket_counter::ticket_limit).valid);
+    }
+    EXPECT_EQ(reached, seen.size());
+  }
+}
+
+TEST(TicketCounter, HasRoomForAllTicketsOfTheLongestRun) {
+  for (bytes const segment_bytes : {64_KiB, 1_MiB, 64_MiB}) {
+    for (auto const& layout : layouts_of(segment_bytes)) {
+      SCOPED_TRACE("segment " + std::to_string(segment_bytes) + " size " +
+                   std::to_string(layout.size));
+      std::uint32_t const longest = ticket_counter::longest_run(layout);
+      ASSERT_GE(longest, layout.run_segments);
+      ASSERT_LE(longest, segment_run::max_segments);
+      segment_run const run = segment_run{}.next(5, longest);
+      ASSERT_EQ(run.count(), longest);
+      std::uint32_t const units = longest * layout.units;
+      std::uint32_t const last_unit = (units - 1) / counters_per_class;
+      std::uint32_t const slot = (units - 1) % counters_per_class;
+      std::uint32_t const last = ((last_unit + 1) << layout.unit_shift) - 1;
+      ASSERT_LE(last, ticket_counter::ticket_limit / 2) << "where `rewind` sets a used-up slot";
+      auto const place = ticket_counter::place_of(layout, run, slot, last);
+      EXPECT_TRUE(place.valid && place.last);
+      EXPECT_EQ(place.segment, 5 + longest - 1);
+      EXPECT_EQ(place.slice, layout.slice.slices() - 1);
+      EXPECT_FALSE(ticket_counter::place_of(layout, run, slot, last + 1).valid);
+      EXPECT_FALSE(
+          ticket_counter::place_of(layout, run, slot, ticket_counter::ticket_limit / 2).valid);
+    }
+  }
+}
+
+TEST(TicketCounter, OfARunOfNothingHasNoTicket) {
+  for (auto const& layout : layouts_of(64_KiB)) {
+    EXPECT_FALSE(ticket_counter::place_of(layout, segment_run{}, 0, 0).valid);
+    EXPECT_FALSE(
+        ticket_counter::place_of(layout, segment_run{}.next(3, 0), counters_per_class - 1, 0)
+            .valid);
+  }
+}
+
+TEST(TicketCounter, TellsItsRunAndTicketTogether) {
+  word state = 0;
+  ticket_counter const slot{state};
+  auto const run = segment_run{}.next(9, 2);
+  slot.open(run);
+  EXPECT_EQ(ticket_counter::ticket_of(slot.take(32)), 0u);
+  word const second = slot.take(1);
+  EXPECT_EQ(ticket_counter::ticket_of(second), 32u);
+  EXPECT_TRUE(ticket_counter::run_of(second) == run);
+}
+
+TEST(TicketCounter, GivesItsTicketsToWhoClosesIt) {
+  word state = 0;
+  ticket_counter const slot{state};
+  auto const run = segment_run{}.next(9, 2);
+  slot.open(run);
+  (void)slot.take(7);
+  word const before = slot.close(run.next(0, 0));
+  EXPECT_EQ(ticket_counter::ticket_of(before), 7u);
+  EXPECT_TRUE(ticket_counter::run_of(before) == run);
+  EXPECT_FALSE(ticket_counter::run_of(slot.peek()) == run);
+}
+
+TEST(TicketCounter, IsSetBackBeforeItsTicketsRunIntoItsRun) {
+  word state = 0;
+  ticket_counter const slot{state};
+  auto const run = segment_run{}.next(1, 1);
+  slot.open(run);
+  (void)slot.take(1);
+  slot.rewind();
+  EXPECT_EQ(ticket_counter::ticket_of(slot.peek()), 1u) << "not needed yet";
+  (void)slot.take(ticket_counter::ticket_limit);
+  slot.rewind();
+  EXPECT_LT(ticket_counter::ticket_of(slot.peek()), ticket_counter::ticket_limit);
+  EXPECT_GT(ticket_counter::ticket_of(slot.peek()), 1u << 20) << "it stays used up";
+  EXPECT_TRUE(ticket_counter::run_of(slot.peek()) == run);
+}
+
+TEST(TicketCounter, GivesEachTicketToOneThread) {
+  word state = 0;
+  ticket_counter{state}.open(segment_run{}.next(1, 1));
+  std::vector<std::atomic<int>> taken(4 * 1000 * 3);
+  simt::launch_threads({4, 1}, 4, [&] {
+    for (int i = 0; i < 1000; ++i) {
+      auto const first = ticket_counter::ticket_of(ticket_counter{state}.take(3));
+      for (std::uint32_t ticket = first; ticket < first + 3; ++ticket) ++taken[ticket];
+    }
+  });
+  for (auto const& times : taken) ASSERT_EQ(times, 1);
+}
+
+TEST(ClassRun, CountsSlotsThatAreUsedUp) {
+  auto const run = segment_run{}.next(4, 2);
+  word state = class_run::encode(run, 3, false);
+  class_run const one{state};
+  EXPECT_TRUE(class_run::run_of(state) == run);
+  EXPECT_EQ(class_run::used_up(one.count_used_up(run)), 4u);
+  EXPECT_FALSE(class_run::is_busy(state));
+}
+
+TEST(ClassRun, DropsALateCountForAnOldRun) {
+  auto const old = segment_run{}.next(4, 2);
+  auto const now = old.next(4, 2);
+  word state = class_run::encode(now, 0, false);
+  EXPECT_TRUE(class_run::run_of(class_run{state}.count_used_up(old)) == now);
+  EXPECT_EQ(class_run::used_up(state), 0u);
+}
+
+TEST(ClassRun, IsLockedByOneAndOnlyAsItWasSeen) {
+  auto const run = segment_run{}.next(4, 2);
+  word state = class_run::encode(run, 1, false);
+  class_run const one{state};
+  word const seen = one.peek();
+  (void)one.count_used_up(run);
+  EXPECT_FALSE(one.lock(seen)) << "it has changed";
+  EXPECT_TRUE(one.lock(one.peek()));
+  EXPECT_FALSE(one.lock(one.peek())) << "it is busy";
+  one.set(run.next(8, 1), 2);
+  EXPECT_TRUE(class_run::is_busy(one.peek()));
+  one.unlock();
+  EXPECT_FALSE(class_run::is_busy(one.peek()));
+  EXPECT_EQ(class_run::run_of(one.peek()).first(), 8u);
+  EXPECT_EQ(class_run::used_up(one.peek()), 2u);
+}
+
+}  // namespace block_slots_test
+}  // namespace quarry

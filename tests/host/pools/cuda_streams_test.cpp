@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/cuda_streams.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#endif
+
+namespace quarry::test {
+namespace cuda_streams_test {
+
+using device_pool = stream_pool<device_resource, cuda_streams>;
+
+/// Skipped where there is no GPU.
+struct pool_of_a_stream {
+  static constexpr bytes alignment = 256;
+  static constexpr bool is_touchable = false;
+  device_pool from{
+      device_resource{}, cuda_streams{}, {.first_block = 64_KiB, .next_block = 16_KiB}};
+
+  ~pool_of_a_stream() { EXPECT_TRUE(from.audit().empty()); }
+  static std::unique_ptr<pool_of_a_stream> make() {
+    try {
+      return std::make_unique<pool_of_a_stream>();
+    } catch (resource_failed const&) {
+      return nullptr;
+    }
+  }
+  void* allocate(bytes size) { return from.allocate(size); }
+  void deallocate(void* pointer, bytes size) {
+    EXPECT_EQ(from.size_of(pointer), size);
+    EXPECT_EQ(registry::find(pointer)->location, (memory_location{memory_kind::device, 0}));
+    EXPECT_TRUE(from.deallocate(pointer));
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(CudaStreams, ResourceConformance, pool_of_a_stream);
+
+TEST(CudaStreams, RefuseADeviceThatIsNotThere) {
+  try {
+    cuda_streams const none{1000};
+    FAIL() << "made one";
+  } catch (error const& refused) {
+    EXPECT_FALSE(refused.message().empty());
+  }
+}
+
+#ifdef __CUDACC__
+struct two_streams {
+  two_streams() {
+    for (auto& each : handles)
+      EXPECT_EQ(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking), cudaSuccess);
+  }
+  ~two_streams() {
+    for (auto const each : handles) cudaStreamDestroy(each);
+  }
+  cudaStream_t handles[2];
+};
+
+/// If the second stream did not wait, the first's fills, which take much longer, would write over
+/// the second's.
+TEST(CudaStreams, AStreamGetsAnothersMemoryAfterTheOthersWork) {
+  two_streams const streams;
+  auto const [first, second] = streams.handles;
+  constexpr bytes size = 256_MiB;
+  device_pool from{device_resource{},
+                   cuda_streams{},
+                   {.first_block = size, .next_block = size, .maximum = size}};
+  void* const of_first = from.allocate(size, first);
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(cudaMemsetAsync(of_first, 1, size, first), cudaSuccess);
+  from.deallocate(of_first, first);
+  void* const of_second = from.allocate(size, second);
+  ASSERT_EQ(of_second, of_first);
+  ASSERT_EQ(cudaMemsetAsync(of_second, 2, size, second), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  std::vector<unsigned char> found(size);
+  ASSERT_EQ(cudaMemcpy(found.data(), of_second, size, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(std::count(found.begin(), found.end(), 2), static_cast<std::ptrdiff_t>(size));
+  EXPECT_EQ(from.counts().waits, 1u);
+  from.deallocate(of_second, second);
+  for (auto const each : streams.handles) from.forget(each);
+}
+
+/// Two streams that alternate, with sizes that never fit again, stay within one block.
+TEST(CudaStreams, StreamsThatAlternateShareAPool) {
+  two_streams const streams;
+  device_pool from{device_resource{},
+                   cuda_streams{},
+                   {.first_block = 64_MiB, .next_block = 1_MiB, .maximum = 64_MiB}};
+  for (int round = 0; round < 100; ++round) {
+    for (auto const on : streams.handles) {
+      std::vector<void*> parts;
+      bytes const size = 256_KiB << round % 7;
+      for (bytes sum = 0; sum + size <= 64_MiB; sum += size) {
+        parts.push_back(from.allocate(size, on));
+        ASSERT_EQ(cudaMemsetAsync(parts.back(), round, size, on), cudaSuccess);
+      }
+      for (void* const part : parts) ASSERT_TRUE(from.deallocate(part, on));
+    }
+  }
+  EXPECT_EQ(from.counts().held, 64_MiB);
+  EXPECT_LT(from.counts().events, 100u * 2 * 34);  // one for each 32nd of the pool
+  EXPECT_TRUE(from.audit().empty());
+  for (auto const each : streams.handles) from.forget(each);
+}
+/// A stream that has work for some time, on memory of its own.
+struct busy_stream {
+  static constexpr bytes size = 256_MiB;
+  busy_stream() {
+    EXPECT_EQ(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&memory, size), cudaSuccess);
+  }
+  void work() const {
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(cudaMemsetAsync(memory, i, size, handle), cudaSuccess);
+  }
+  ~busy_stream() { EXPECT_EQ(cudaFree(memory), cudaSuccess); }
+  cudaStream_t handle = nullptr;
+  void* memory = nullptr;
+};
+
+/// What a stream that is gone still writes to is nobody else's before it has done so, though the
+/// next stream has its handle.
+TEST(CudaStreams, AStreamThatIsDestroyedKeepsItsMemoryWhileItWorks) {
+  for (bytes const size : {bytes{4_KiB}, bytes{256_KiB}, bytes{32_MiB}}) {
+    SCOPED_TRACE(std::to_string(size) + " bytes");
+    device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
+    busy_stream gone;
+    void* const first = from.allocate(size, gone.handle);
+    gone.work();
+    ASSERT_EQ(cudaMemsetAsync(first, 1, size, gone.handle), cudaSuccess);
+    EXPECT_TRUE(from.deallocate(first, gone.handle));
+    ASSERT_EQ(cudaStreamDestroy(gone.handle), cudaSuccess);
+    cudaStream_t next = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&next, cudaStreamNonBlocking), cudaSuccess);
+    void* const second = from.allocate(size, next);
+    ASSERT_EQ(cudaMemsetAsync(second, 2, size, next), cudaSuccess);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    std::vector<unsigned char> found(size);
+    ASSERT_EQ(cudaMemcpy(found.data(), second, size, cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT_EQ(std::count(found.begin(), found.end(), 2), static_cast<std::ptrdiff_t>(size));
+    EXPECT_TRUE(from.deallocate(second, next));
+    ASSERT_EQ(cudaStreamDestroy(next), cudaSuccess);
+  }
+}
+
+TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
+  for (int what = 0; what < 4; ++what) {
+    SCOPED_TRACE(what);
+    device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .maximum = 64_MiB}};
+    void* kept = nullptr;
+    for (int i = 0; i < 20; ++i) {
+      busy_stream gone;
+      void* const small = from.allocate(10'000, gone.handle);
+      void* const large = from.allocate(40_MiB, gone.handle);
+      gone.work();
+      EXPECT_TRUE(from.deallocate(large, gone.handle));
+      if (i == 7) {
+        kept = small;
+      } else {
+        EXPECT_TRUE(from.deallocate(small, gone.handle));
+      }
+      ASSERT_EQ(cudaStreamDestroy(gone.handle), cudaSuccess);
+    }
+    two_streams const alive;
+    if (what == 1) from.release();
+    if (what == 2) EXPECT_NE(from.allocate(30_MiB, alive.handles[0]), nullptr);
+    if (what == 3) EXPECT_TRUE(from.deallocate(kept, alive.handles[1]));
+    EXPECT_TRUE(from.audit().empty());
+  }
+}
+
+/// The same handle is another stream in each thread. What one thread's stream still writes and
+/// copies from must not be another's meanwhile; nobody waits before the end.
+TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
+  constexpr bytes size = 1_MiB;
+  constexpr int rounds = 200;
+  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .maximum = 64_MiB}};
+  std::mutex mutex;
+  std::atomic<int> wrong{0};
+  auto const work = [&](unsigned char value) {
+    unsigned char* copies = nullptr;
+    if (cudaMalloc(&copies, size * rounds) != cudaSuccess) ++wrong;
+    for (int round = 0; round < rounds; ++round) {
+      std::unique_lock held{mutex};
+      void* const memory = from.allocate(size, cudaStreamPerThread);
+      held.unlock();
+      for (int i = 0; i < 10; ++i) cudaMemsetAsync(memory, value, size, cudaStreamPerThread);
+      cudaMemcpyAsync(copies + size * static_cast<bytes>(round), memory, size,
+                      cudaMemcpyDeviceToDevice, cudaStreamPerThread);
+      held.lock();
+      if (!from.deallocate(memory, cudaStreamPerThread)) ++wrong;
+    }
+    cudaStreamSynchronize(cudaStreamPerThread);
+    std::vector<unsigned char> found(size * rounds);
+    cudaMemcpy(found.data(), copies, found.size(), cudaMemcpyDeviceToHost);
+    if (std::count(found.begin(), found.end(), value) != static_cast<std::ptrdiff_t>(found.size()))
+      ++wrong;
+    cudaFree(copies);
+  };
+  std::thread one{work, 1}, two{work, 2}, three{work, 3};
+  for (auto* const each : {&one, &two, &three}) each->join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(from.counts().streams, 3u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+/// A capture elsewhere must not be disturbed by a pool that could serve without waiting for all.
+TEST(CudaStreams, LeavesACaptureAlone) {
+  for (auto const mode : {cudaStreamCaptureModeRelaxed, cudaStreamCaptureModeThreadLocal,
+                          cudaStreamCaptureModeGlobal}) {
+    two_streams const streams;
+    auto const [captured, other] = streams.handles;
+    device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
+    void* const before = from.allocate(1_MiB, captured);
+    ASSERT_EQ(cudaStreamBeginCapture(captured, mode), cudaSuccess);
+    ASSERT_EQ(cudaMemsetAsync(before, 3, 1_MiB, captured), cudaSuccess);
+    EXPECT_TRUE(from.deallocate(before, captured));
+    void* const elsewhere = from.allocate(32_MiB, other);
+    EXPECT_TRUE(from.deallocate(elsewhere, other));
+    void* const within = from.allocate(1_MiB, captured);
+    EXPECT_TRUE(from.deallocate(within, captured));
+    EXPECT_EQ(from.allocate(1_MiB, captured), within);
+    from.forget(captured);
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  }
+}
+
+TEST(CudaStreams, KeepsStreamsApartThatOneCaptureHas) {
+  two_streams const streams;
+  auto const [first, second] = streams.handles;
+  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
+  cudaEvent_t forked = nullptr, joined = nullptr;
+  ASSERT_EQ(cudaEventCreate(&forked), cudaSuccess);
+  ASSERT_EQ(cudaEventCreate(&joined), cudaSuccess);
+  from.deallocate(from.allocate(1_MiB, first), first);
+  ASSERT_EQ(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(forked, first), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(second, forked, 0), cudaSuccess);
+  void* const one = from.allocate(1_MiB, first);
+  EXPECT_TRUE(from.deallocate(one, first));
+  void* const other = from.allocate(1_MiB, second);
+  EXPECT_NE(other, one) << "nothing in the graph orders the two";
+  EXPECT_TRUE(from.deallocate(other, second));
+  EXPECT_EQ(from.allocate(1_MiB, first), one);
+  EXPECT_TRUE(from.deallocate(one, first));
+  ASSERT_EQ(cudaEventRecord(joined, second), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(first, joined, 0), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(first, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  cudaEventDestroy(forked);
+  cudaEventDestroy(joined);
+}
+
+TEST(CudaStreams, GrowsWhileAStreamIsBeingCaptured) {
+  for (auto const mode : {cudaStreamCaptureModeRelaxed, cudaStreamCaptureModeThreadLocal,
+                          cudaStreamCaptureModeGlobal}) {
+    two_streams const streams;
+    auto const [captured, other] = streams.handles;
+    device_pool from{
+        device_resource{}, cuda_streams{}, {.first_block = 1_MiB, .next_block = 1_MiB}};
+    ASSERT_EQ(cudaStreamBeginCapture(captured, mode), cudaSuccess);
+    void* const one = from.allocate(8_MiB, captured);
+    void* const two = from.allocate(8_MiB, other);
+    ASSERT_EQ(cudaMemsetAsync(one, 3, 8_MiB, captured), cudaSuccess);
+    EXPECT_TRUE(from.deallocate(one, captured));
+    EXPECT_TRUE(from.deallocate(two, other));
+    device_resource plain;
+    plain.deallocate(plain.allocate(1_MiB, 256), 1_MiB, 256);
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  }
+}
+#endif
+
+}  // namespace cuda_streams_test
+}  // namespace quarry::test

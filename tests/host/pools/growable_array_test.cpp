@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/growable_array.hpp"
+
+#include "quarry/host/host_pages.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace quarry::test {
+namespace field_test {
+
+using namespace quarry::literals;
+
+TEST(GrowableArray, KeepsItsElementsWhenItGrowsAndShrinks) {
+  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
+  {
+    growable_array<int, pool<host_resource>> one{from};
+    one.resize(10);
+    for (int i = 0; i < 10; ++i) one.data()[i] = i;
+    one.resize(10'000);
+    one.resize(5);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(one.data()[i], i);
+    growable_array<int, pool<host_resource>> const other = std::move(one);
+    EXPECT_EQ(other.size(), 5u);
+    EXPECT_EQ(other.data()[4], 4);
+    EXPECT_EQ(one.data(), nullptr);
+  }
+  EXPECT_EQ(from.counts().chunks_live, 0u);
+}
+
+TEST(GrowableArray, CopiesAsOftenAsItsPolicySays) {
+  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
+  growable_array<char, pool<host_resource>> exact{from, growth_policy::exact()};
+  growable_array<char, pool<host_resource>> geometric{from, growth_policy::geometric(2)};
+  for (std::size_t size = 1; size <= 1000; ++size) {
+    exact.resize(size);
+    geometric.resize(size);
+  }
+  EXPECT_EQ(exact.counts().moves, 1000u);
+  EXPECT_LE(geometric.counts().moves, 10u);
+}
+
+TEST(GrowableArray, TakesNoMoreThanNeededWhereThereIsNoMoreAndElseChangesNothing) {
+  using small_pool = pool<limited_resource<host_resource>>;
+  small_pool from{limited_resource<host_resource>{host_resource{}, 1_MiB}, {.first_block = 1_MiB}};
+  growable_array<char, small_pool> one{from, growth_policy::geometric(4)};
+  one.resize(500'000);
+  EXPECT_EQ(one.room(), 500'000u);
+  one.data()[499'999] = 7;
+  EXPECT_THROW(one.resize(800'000), out_of_memory);
+  EXPECT_THROW(one.resize(~std::size_t{0}), out_of_memory);
+  EXPECT_EQ(one.size(), 500'000u);
+  EXPECT_EQ(one.data()[499'999], 7);
+}
+
+TEST(GrowableArray, IsAlignedForItsElementsWhateverThePool) {
+  struct alignas(64) wide {
+    char bytes_of[64];
+  };
+  pool<host_resource> narrow{host_resource{}, {.first_block = 1_MiB}};
+  (void)narrow.allocate(16);
+  growable_array<wide, pool<host_resource>> other{narrow};
+  other.resize(3);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other.data()) % 64, 0u);
+  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB, .alignment = 64}};
+  growable_array<wide, pool<host_resource>> one{from};
+  one.resize(3);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.data()) % 64, 0u);
+}
+
+TEST(GrowableArray, AgreesWithAVector) {
+  std::mt19937 random{2};
+  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
+  for (auto const& policy :
+       {growth_policy::exact(), growth_policy::geometric(), growth_policy::hysteresis(),
+        growth_policy::from_history({5, 900, 3})}) {
+    growable_array<unsigned, pool<host_resource>> one{from, policy};
+    std::vector<unsigned> model;
+    for (int step = 0; step < 500; ++step) {
+      std::size_t const before = model.size();
+      std::size_t const size = random() % 3000;
+      one.resize(size);
+      model.resize(size);
+      for (std::size_t at = before; at < size; ++at)
+        one.data()[at] = model[at] = static_cast<unsigned>(random());
+      ASSERT_TRUE(std::equal(model.begin(), model.end(), one.data()));
+    }
+  }
+}
+
+TEST(PagedField, NeverMovesAndHoldsAPageMoreAtMost) {
+  paged_array<int, host_pages> one{host_pages{}, 10'000'000};
+  int* const data = one.data();
+  one.resize(1000);
+  data[0] = 1;
+  data[999] = 2;
+  one.resize(9'000'000);
+  data[8'999'999] = 3;
+  EXPECT_EQ(one.data(), data);
+  EXPECT_LT(one.held(), 9'000'000 * sizeof(int) + 64_KiB);
+  one.resize(1000);
+  EXPECT_EQ(one.held(), 64_KiB);
+  EXPECT_EQ(data[0], 1);
+  EXPECT_EQ(data[999], 2);
+  one.resize(0);
+  EXPECT_EQ(one.held(), 0u);
+}
+
+TEST(PagedField, RefusesMoreThanItWasMadeForAndChangesNothing) {
+  paged_array<int, host_pages> one{host_pages{}, 1000};
+  one.resize(1000);
+  EXPECT_THROW(one.resize(1001), out_of_memory);
+  EXPECT_EQ(one.size(), 1000u);
+  EXPECT_THROW((paged_array<int, host_pages>{host_pages{}, 0}), bad_argument);
+}
+
+TEST(PagedField, AgreesWithAVector) {
+  std::mt19937 random{4};
+  for (auto const& policy : {growth_policy::exact(), growth_policy::hysteresis()}) {
+    paged_array<unsigned, host_pages> one{host_pages{4096}, 100'000, policy};
+    std::vector<unsigned> model;
+    for (int step = 0; step < 300; ++step) {
+      std::size_t const before = model.size();
+      std::size_t const size = random() % 100'000;
+      one.resize(size);
+      model.resize(size);
+      for (std::size_t at = before; at < size; ++at)
+        one.data()[at] = model[at] = static_cast<unsigned>(random());
+      ASSERT_TRUE(std::equal(model.begin(), model.end(), one.data()));
+      ASSERT_GE(one.held(), size * sizeof(unsigned));
+    }
+  }
+}
+
+}  // namespace field_test
+}  // namespace quarry::test

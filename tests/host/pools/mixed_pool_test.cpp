@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/mixed_pool.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/allocators.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/host/resources/synchronized_resource.hpp"
+
+#include <random>
+#include <thread>
+#include <utility>
+
+namespace quarry::test {
+namespace mixed_pool_test {
+
+using host_mixed = mixed_pool<host_resource>;
+using simulated_mixed = mixed_pool<simulated_resource>;
+mixed_options small() {
+  return {.min_slot = 16,
+          .max_slot = 512,
+          .slab = 4096,
+          .large = {.first_block = 64_KiB, .next_block = 64_KiB}};
+}
+host_mixed make() { return host_mixed{host_resource{}, small()}; }
+using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(MixedPool, ResourceConformance, all);
+
+TEST(MixedPool, FreesByTheAddressAlone) {
+  host_mixed from = make();
+  void* const a = from.allocate(100);
+  void* const b = from.allocate(100);
+  void* const c = from.allocate(513);
+  EXPECT_EQ(from.size_of(a), 128u);
+  EXPECT_EQ(from.size_of(c), 513u);
+  EXPECT_EQ(from.counts().granted, 128u + 128 + 513);
+  EXPECT_EQ(from.counts().allocations, 3u);
+  EXPECT_EQ(from.counts().slabs, 1u);
+  EXPECT_TRUE(from.deallocate(a));
+  EXPECT_FALSE(from.size_of(a));
+  EXPECT_TRUE(from.deallocate(c));
+  EXPECT_TRUE(from.deallocate(b));
+  EXPECT_TRUE(from.deallocate(nullptr));
+  EXPECT_EQ(from.counts().granted, 0u);
+  EXPECT_EQ(from.counts().allocations, 0u);
+  EXPECT_EQ(from.counts().refused, 0u);
+  EXPECT_EQ(from.counts().reserved, 64_KiB);
+  from.release();
+  EXPECT_EQ(from.counts().reserved, 0u);
+  EXPECT_EQ(from.counts().peak_reserved, 64_KiB);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+TEST(MixedPool, RefusesWhatIsNotAllocatedAndChangesNothing) {
+  host_mixed from = make();
+  host_mixed other = make();
+  auto* const a = static_cast<char*>(from.allocate(100));
+  auto* const b = static_cast<char*>(from.allocate(1000));
+  auto* const foreign = other.allocate(100);
+  int mine = 0;
+  for (void* const wrong : {static_cast<void*>(a + 16), static_cast<void*>(a + 128),
+                            static_cast<void*>(b + 16), foreign, static_cast<void*>(&mine)}) {
+    EXPECT_FALSE(from.deallocate(wrong));
+    EXPECT_FALSE(from.size_of(wrong));
+  }
+  EXPECT_EQ(from.counts().refused, 5u);
+  EXPECT_TRUE(from.deallocate(a));
+  EXPECT_FALSE(from.deallocate(a));
+  EXPECT_EQ(from.counts().allocations, 1u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+TEST(MixedPool, AlignsToPowersOfTwo) {
+  host_mixed from = make();
+  for (bytes const size : {bytes{1}, bytes{100}, bytes{600}}) {
+    for (bytes alignment = 1; alignment <= 64_KiB; alignment *= 2) {
+      void* const a = from.allocate(size, alignment);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a) % alignment, 0u) << size << ' ' << alignment;
+    }
+  }
+  EXPECT_THROW((void)from.allocate(10, 24), bad_argument);
+  EXPECT_THROW((void)from.allocate(10, 0), bad_argument);
+}
+
+TEST(MixedPool, RefusesOptionsThatAreNone) {
+  auto const with = [](bytes min_slot, bytes max_slot, bytes slab) {
+    return mixed_options{.min_slot = min_slot, .max_slot = max_slot, .slab = slab};
+  };
+  for (auto const& options :
+       {with(4, 64, 4096), with(24, 64, 4096), with(64, 32, 4096), with(16, 1024, 4096),
+        with(16, 100, 4096), with(16, 64, 5000), with(16, 64, bytes{1} << 31), with(0, 64, 4096)})
+    EXPECT_THROW((host_mixed{host_resource{}, options}), bad_argument);
+}
+
+TEST(MixedPool, ReturnsEmptySlabsButOneOfASize) {
+  simulated_mixed from{simulated_resource{}, small()};
+  std::vector<void*> all_of_them;
+  for (int i = 0; i < 3 * 8; ++i) all_of_them.push_back(from.allocate(512));  // 8 a slab
+  EXPECT_EQ(from.counts().slabs, 3u);
+  for (void* each : all_of_them) EXPECT_TRUE(from.deallocate(each));
+  EXPECT_EQ(from.counts().slabs, 1u);
+  EXPECT_TRUE(from.audit().empty());
+  from.coalesce(0);
+  EXPECT_EQ(from.counts().slabs, 0u);
+}
+
+TEST(MixedPool, WithoutMemoryLeavesAllAsItWas) {
+  mixed_pool from{
+      limited_resource{host_resource{}, 8192},
+      {.max_slot = 512, .slab = 4096, .large = {.first_block = 4096, .next_block = 4096}}};
+  void* const a = from.allocate(10);
+  auto const before = from.counts();
+  EXPECT_THROW((void)from.allocate(10'000), out_of_memory);
+  EXPECT_EQ(from.counts().granted, before.granted);
+  EXPECT_EQ(from.size_of(a), 16u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+TEST(MixedPool, HasANameAndIsKnownToTheRegistryThen) {
+  any_allocator from = allocators::make<host_mixed>("mixed", host_resource{}, small());
+  any_allocator other = allocators::make<host_mixed>("other", host_resource{}, small());
+  void* const a = from.allocate(100);
+  void* const b = from.allocate(100);
+  void* const c = other.allocate(5000);
+  EXPECT_EQ(allocators::owner_of(b), from);
+  EXPECT_EQ(allocators::owner_of(c), other);
+  EXPECT_EQ(from.size_of(b), 100u) << "as requested";
+  operations::deallocate(b);
+  EXPECT_THROW(operations::deallocate(b), bad_argument);
+  operations::deallocate(operations::move(a, other));
+  operations::deallocate(c);
+  allocators::destroy("mixed");
+  allocators::destroy("other");
+}
+
+TEST(MixedPool, ServesThreadsBehindALock) {
+  synchronized_resource<host_mixed> from{host_resource{}, small()};
+  std::vector<std::thread> all_threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    all_threads.emplace_back([&] {
+      std::vector<void*> mine;
+      for (bytes i = 0; i < 2000; ++i) {
+        mine.push_back(from.allocate(i % 700, 16));
+        if (mine.size() > 20) {
+          from.deallocate(mine[i % 20], 0, 16);
+          mine[i % 20] = mine.back();
+          mine.pop_back();
+        }
+      }
+      for (void* each : mine) from.deallocate(each, 0, 16);
+    });
+  }
+  for (auto& each : all_threads) each.join();
+  EXPECT_EQ(from.upstream().counts().allocations, 0u);
+  EXPECT_EQ(from.upstream().counts().refused, 0u);
+  EXPECT_TRUE(from.upstream().audit().empty());
+}
+
+TEST(MixedPool, AgreesWithAModel) {
+  unsigned const seed = 9;
+  std::mt19937 random{seed};
+  simulated_mixed from{simulated_resource{}, small()};
+  std::map<std::uint64_t, bytes> model;
+  for (int step = 0; step < 20'000; ++step) {
+    if (model.size() < 100 || (random() % 2 == 0 && model.size() < 2000)) {
+      bytes const size = random() % 8 == 0 ? random() % 5000 : random() % 512;
+      auto const at = reinterpret_cast<std::uint64_t>(from.allocate(size));
+      auto const after = model.lower_bound(at);
+      ASSERT_TRUE(after == model.end() || at + size <= after->first);
+      ASSERT_TRUE(after == model.begin() ||
+                  std::prev(after)->first + std::prev(after)->second <= at);
+      model.emplace(at, std::max<bytes>(size, 1));
+    } else {
+      auto const gone = std::next(model.begin(), static_cast<long>(random() % model.size()));
+      ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(gone->first)));
+      ASSERT_FALSE(from.deallocate(reinterpret_cast<void*>(gone->first + 8)));
+      model.erase(gone);
+    }
+    if (step % 500 == 0) {
+      ASSERT_EQ(from.audit(), std::vector<std::string>{});
+      ASSERT_EQ(from.counts().allocations, model.size());
+    }
+    if (step % 3000 == 0) from.release();
+  }
+}
+
+/// A heuristic's rule of the pool below may use the whole.
+TEST(MixedPool, ServesARuleThatUsesIt) {
+  for (bool const is_before_growth : {false, true}) {
+    mixed_pool<host_resource>* whole = nullptr;
+    std::mt19937 random{7};
+    std::vector<void*> of_rule;
+    int times = 0;
+    auto const rule = [&](pool_state const&) -> bytes {
+      if (whole == nullptr) return 0;
+      ++times;
+      for (int i = 0; i < 40; ++i)
+        of_rule.push_back(whole->allocate(std::size_t{8} << random() % 6));
+      while (of_rule.size() > 60) {
+        std::swap(of_rule[random() % of_rule.size()], of_rule.back());
+        EXPECT_TRUE(whole->deallocate(of_rule.back()));
+        of_rule.pop_back();
+      }
+      whole->release();
+      EXPECT_TRUE(whole->audit().empty());
+      return 0;
+    };
+    mixed_options options{.max_slot = 512, .slab = 4096};
+    options.large.coalesce = heuristic::by_rule(rule);
+    if (is_before_growth) options.large.coalesce = options.large.coalesce.before_growth();
+    options.large.first_block = options.large.next_block = 16384;
+    mixed_pool made{host_resource{}, options};
+    whole = &made;
+    std::vector<void*> own;
+    for (int step = 0; step < 3000; ++step) {
+      if (own.empty() || random() % 2 == 0 || step % 500 < 200) {
+        own.push_back(made.allocate(std::size_t{16} << random() % 8));
+      } else {
+        std::swap(own[random() % own.size()], own.back());
+        ASSERT_TRUE(made.deallocate(own.back()));
+        own.pop_back();
+      }
+      if (step % 100 == 0) made.release();
+      ASSERT_TRUE(made.audit().empty());
+    }
+    for (void* each : own) EXPECT_TRUE(made.deallocate(each));
+    for (void* each : std::exchange(of_rule, {})) EXPECT_TRUE(made.deallocate(each));
+    whole = nullptr;
+    EXPECT_EQ(made.counts().refused, 0u);
+    EXPECT_GT(times, 10);
+  }
+}
+
+}  // namespace mixed_pool_test
+}  // namespace quarry::test

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>  // GCC's defines __has_feature
+#endif
+#ifdef __has_feature
+#define COMPILER_HAS_FEATURE 1
+#else
+#define COMPILER_HAS_FEATURE 0
+#endif
+#include "quarry/host/pools/poison.hpp"
+
+#include "quarry/host/host_pages.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
+#include "quarry/host/pools/thread_arenas.hpp"
+#include "quarry/host/resources/fixed_size_resource.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/monotonic_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/host/resources/size_cache_resource.hpp"
+#include "quarry/host/resources/statistics_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+namespace quarry::test {
+namespace poison_test {
+
+using host_pool = pool<host_resource>;
+
+TEST(Poison, DefinesNoNameOfTheCompilers) {
+#ifdef __has_feature
+  EXPECT_EQ(COMPILER_HAS_FEATURE, 1);
+#else
+  EXPECT_EQ(COMPILER_HAS_FEATURE, 0);
+#endif
+}
+
+TEST(Poison, LeavesSimulatedMemoryAndItsAddressesAlone) {
+  pool<simulated_resource> simulated{simulated_resource{}};
+  void* const memory = simulated.allocate(100);
+  EXPECT_TRUE(simulated.deallocate(memory));
+  EXPECT_FALSE(simulated.deallocate(memory));
+  simulated_resource below{};
+  EXPECT_FALSE(is_poisoned(below));
+  statistics_resource<simulated_resource> counted{simulated_resource{}};
+  EXPECT_FALSE(is_poisoned(counted));
+  statistics_resource<host_resource> real{host_resource{}};
+  EXPECT_EQ(is_poisoned(real), has_address_sanitizer);
+}
+
+TEST(Poison, AllBytesOfAnAllocationMayBeUsedHoweverPoolsAreStacked) {
+  host_pool lower{host_resource{}, {.first_block = 1_MiB}};
+  struct borrowed {
+    host_pool* from;
+    void* allocate(bytes size, bytes alignment) { return from->allocate(size, alignment); }
+    void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+      from->deallocate(memory, size, alignment);
+    }
+  };
+  pool<borrowed> upper{borrowed{&lower}, {.first_block = 64_KiB, .next_block = 64_KiB}};
+  std::mt19937 random{7};
+  std::vector<std::pair<void*, bytes>> live;
+  for (int step = 0; step < 3000; ++step) {
+    if (random() % 2 == 0 || live.empty()) {
+      bytes const size = random() % 3000;
+      live.emplace_back(step % 2 == 0 ? upper.allocate(size) : lower.allocate(size), size);
+      std::memset(live.back().first, 1, size);
+    } else {
+      auto const at = live.begin() + static_cast<std::ptrdiff_t>(random() % live.size());
+      std::memset(at->first, 2, at->second);
+      ASSERT_TRUE(upper.deallocate(at->first) || lower.deallocate(at->first));
+      live.erase(at);
+    }
+    if (step % 500 == 0) upper.release();
+  }
+}
+
+#if QUARRY_ADDRESS_SANITIZER
+char volatile* bytes_of(void* memory) { return static_cast<char volatile*>(memory); }
+
+// Each writes one byte that is not its own: AddressSanitizer ends the program, and says that pool
+// code poisoned it.
+constexpr char const* said = "use-after-poison";
+
+TEST(PoisonDeathTest, FindsUseAfterFree) {
+  host_pool from{host_resource{}};
+  void* const memory = from.allocate(100);
+  from.deallocate(memory);
+  EXPECT_DEATH(bytes_of(memory)[99] = 1, said);
+  EXPECT_FALSE(from.deallocate(memory)) << "a double free is reported as before";
+  EXPECT_EQ(from.counts().refused, 1u);
+}
+TEST(PoisonDeathTest, FindsAnOverrunByOneByteAlsoInMemoryThatIsUsedAgain) {
+  host_pool from{host_resource{}};
+  void* const memory = from.allocate(101);
+  bytes_of(memory)[100] = 1;
+  EXPECT_DEATH(bytes_of(memory)[101] = 1, said);
+  from.deallocate(memory);
+  void* const again = from.allocate(99);
+  ASSERT_EQ(again, memory);
+  bytes_of(again)[98] = 1;
+  EXPECT_DEATH(bytes_of(again)[99] = 1, said);
+}
+TEST(PoisonDeathTest, FindsMisuseOfSlices) {
+  host_pool from{host_resource{}, {.first_block = 32_MiB}};
+  std::vector<void*> held;
+  for (int i = 0; i < 3000; ++i) {
+    held.push_back(from.allocate(100));
+    std::memset(held.back(), 1, 100);
+  }
+  EXPECT_DEATH(bytes_of(held.back())[100] = 1, said);  // a slice of 112 bytes
+  from.deallocate(held.back());
+  EXPECT_DEATH(bytes_of(held.back())[0] = 1, said);
+  for (void* const each : held) from.deallocate(each);
+  EXPECT_DEATH(bytes_of(held[2000])[0] = 1, said);
+  std::memset(from.allocate(112), 1, 112);
+}
+TEST(PoisonDeathTest, FindsAnUnderrunBehindTheRedZoneOfTheOneBefore) {
+  host_pool from{host_resource{}, {.red_zone = 16}};
+  void* const before = from.allocate(32);
+  void* const memory = from.allocate(32);
+  ASSERT_EQ(static_cast<char*>(before) + 48, memory);
+  EXPECT_DEATH(bytes_of(memory)[-1] = 1, said);
+  EXPECT_DEATH(bytes_of(before)[32] = 1, said);
+}
+TEST(PoisonDeathTest, FindsUseOfMemoryThatAnArenaGotBackFromAnotherThread) {
+  thread_arenas<host_resource> arenas{host_resource{}};
+  void* const memory = arenas.allocate(100);
+  std::thread{[&] { arenas.deallocate(memory); }}.join();
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
+}
+TEST(PoisonDeathTest, FindsUseAfterAMonotonicResourcesReset) {
+  monotonic_resource<host_resource> from{host_resource{}, 4096};
+  void* const memory = from.allocate(100, 16);
+  bytes_of(memory)[99] = 1;
+  EXPECT_DEATH(bytes_of(memory)[100] = 1, said);
+  from.reset();
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
+  EXPECT_EQ(from.allocate(10, 16), memory);
+  bytes_of(memory)[9] = 1;
+}
+TEST(PoisonDeathTest, FindsUseAfterAPoolsRelease) {
+  monotonic_resource<host_resource> from{host_resource{}, 4096};
+  void* const memory = from.allocate(100, 16);
+  from.release();
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, "heap-use-after-free");
+}
+TEST(PoisonDeathTest, FindsUseOfFreeSlots) {
+  fixed_size_resource<host_resource> slots{host_resource{}, 64};
+  void* const slot = slots.allocate(60, 16);
+  EXPECT_DEATH(bytes_of(slot)[60] = 1, said);
+  slots.deallocate(slot, 60, 16);
+  EXPECT_DEATH(bytes_of(slot)[0] = 1, said);
+  size_cache_resource<host_resource> kept{host_resource{}, 2};
+  void* const memory = kept.allocate(1000, 16);
+  kept.deallocate(memory, 1000, 16);
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
+  ASSERT_EQ(kept.allocate(1000, 16), memory);
+  bytes_of(memory)[999] = 1;
+  kept.deallocate(memory, 1000, 16);
+}
+TEST(PoisonDeathTest, FindsUseAfterFreeInAStitchedPool) {
+  stitched_pool<host_pages> from{host_pages{}};
+  void* const memory = from.allocate(1000);
+  bytes_of(memory)[999] = 1;
+  EXPECT_DEATH(bytes_of(memory)[1000] = 1, said);
+  from.deallocate(memory);
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
+}
+#endif
+
+}  // namespace poison_test
+}  // namespace quarry::test

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/pool_options.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace pool_options_test {
+
+using namespace quarry::literals;
+
+TEST(PoolOptions, FillInBlocksAndRoundThemToTheAlignment) {
+  pool_options const usual = checked({});
+  EXPECT_EQ(usual.first_block, 64_MiB);
+  EXPECT_EQ(usual.next_block, 8_MiB);
+  pool_options const odd = checked({.first_block = 1000, .next_block = 1, .alignment = 256});
+  EXPECT_EQ(odd.first_block, 1024u);
+  EXPECT_EQ(odd.next_block, 256u);
+}
+
+TEST(PoolOptions, AreRefusedIfTheyMakeNoPool) {
+  bytes const too_large = max_bytes_at_once + 1;
+  for (pool_options const& wrong :
+       {pool_options{.first_block = too_large}, pool_options{.next_block = too_large},
+        pool_options{.growth = 1001}, pool_options{.alignment = 3}, pool_options{.alignment = 8},
+        pool_options{.alignment = 32_KiB}, pool_options{.red_zone = 64_KiB + 1}})
+    EXPECT_THROW((void)checked(wrong), bad_argument);
+}
+
+}  // namespace pool_options_test
+}  // namespace quarry::test

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/pool.hpp"
+
+#include "quarry/host/resources/simulated_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+
+namespace quarry::test {
+namespace pool_test {
+
+using namespace quarry::literals;
+
+template <class Strategy>
+struct Pool : testing::Test {};
+using strategies = testing::Types<fitting<oldest_best_fit>, fitting<lowest_best_fit>,
+                                  fitting<segregated_fit>, fast_fit>;
+TYPED_TEST_SUITE(Pool, strategies);
+
+constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 0};
+
+TYPED_TEST(Pool, TakesABlockWhenNothingFitsAndKeepsItWhenItIsFree) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  void* const first = from.allocate(100);
+  EXPECT_EQ(from.counts().held, 4096u);
+  EXPECT_EQ(from.counts().live, 100u);
+  EXPECT_EQ(from.counts().granted, 112u);
+  void* const second = from.allocate(5105);
+  EXPECT_EQ(from.counts().held, 4096u + 5120u);
+  EXPECT_TRUE(from.deallocate(first));
+  EXPECT_TRUE(from.deallocate(second));
+  EXPECT_EQ(from.counts().held, 4096u + 5120u);
+  EXPECT_EQ(from.counts().most_live, 5205u);
+  from.release();
+  EXPECT_EQ(from.counts().held, 0u);
+  EXPECT_EQ(from.resource().held(), 0u);
+}
+
+TYPED_TEST(Pool, GivesAnAddressOfItsOwnForNothing) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  void* const one = from.allocate(0);
+  void* const other = from.allocate(0);
+  EXPECT_NE(one, other);
+  EXPECT_EQ(from.size_of(one), 0u);
+  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_TRUE(from.deallocate(other));
+  EXPECT_TRUE(from.deallocate(nullptr));
+  EXPECT_EQ(from.counts().refused, 0u);
+}
+
+TYPED_TEST(Pool, RefusesWhatIsNotInUseAndCountsThat) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  auto* const one = static_cast<char*>(from.allocate(64));
+  EXPECT_FALSE(from.deallocate(one + 16));
+  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_FALSE(from.deallocate(one));
+  EXPECT_EQ(from.counts().refused, 2u);
+  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+TYPED_TEST(Pool, AFailedAllocationLeavesEveryCountAsItWas) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{10'000}, small};
+  void* const one = from.allocate(3000);
+  auto const before = from.counts();
+  EXPECT_THROW((void)from.allocate(9000), out_of_memory);
+  EXPECT_THROW((void)from.allocate(~bytes{0}), out_of_memory);
+  auto const after = from.counts();
+  EXPECT_EQ(after.live, before.live);
+  EXPECT_EQ(after.allocations, before.allocations);
+  EXPECT_EQ(after.most_live, before.most_live);
+  EXPECT_EQ(after.held, before.held);
+  EXPECT_EQ(after.blocks_taken, before.blocks_taken);
+  EXPECT_TRUE(from.audit().empty());
+  EXPECT_TRUE(from.deallocate(one));
+}
+
+TYPED_TEST(Pool, GivesBackWhatIsFreeBeforeItSaysThatThereIsNoMemory) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{10'000}, small};
+  from.deallocate(from.allocate(4000));
+  void* const large = from.allocate(9210);
+  EXPECT_EQ(from.counts().held, 9216u);
+  EXPECT_TRUE(from.deallocate(large));
+}
+
+TYPED_TEST(Pool, AFreeWhoseCoalescingGetsNoBlockKeepsThePoolInOrder) {
+  pool_options options = small;
+  options.first_block = 1024;
+  options.coalesce = heuristic::blocks_releasable(2).to_high_water();
+  pool<simulated_resource, TypeParam> from{simulated_resource{3000}, options};
+  void* const one = from.allocate(1000);
+  void* const other = from.allocate(1000);
+  from.resource().limit(0);
+  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_TRUE(from.deallocate(other));
+  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_EQ(from.counts().coalesces, 0u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+TYPED_TEST(Pool, CoalescesWhenItsHeuristicSaysSo) {
+  pool_options options = small;
+  options.first_block = 1024;
+  options.coalesce = heuristic::blocks_releasable(3);
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
+  std::vector<void*> held;
+  for (int i = 0; i < 4; ++i) held.push_back(from.allocate(1000));
+  EXPECT_EQ(from.counts().blocks_taken, 4u);
+  from.deallocate(held[0]);
+  from.deallocate(held[2]);
+  EXPECT_EQ(from.counts().coalesces, 0u);
+  from.deallocate(held[1]);
+  EXPECT_EQ(from.counts().coalesces, 1u);
+  EXPECT_EQ(from.counts().releasable_blocks, 1u);
+  EXPECT_EQ(from.counts().held, 4096u);
+  (void)from.allocate(3000);
+  EXPECT_EQ(from.counts().blocks_taken, 5u) << "fits what was coalesced";
+}
+
+TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
+  pool_options options = small;
+  options.first_block = 1024;
+  options.coalesce = heuristic::blocks_releasable(2).before_growth();
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
+  std::vector<void*> held;
+  for (int i = 0; i < 3; ++i) held.push_back(from.allocate(1000));
+  from.deallocate(held[0]);
+  from.deallocate(held[1]);
+  (void)from.allocate(2000);
+  EXPECT_EQ(from.counts().held, 3072u);
+  EXPECT_EQ(from.counts().coalesces, 1u);
+}
+
+TYPED_TEST(Pool, HoldsNoMoreThanItMay) {
+  pool_options options = small;
+  options.maximum = 6000;
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
+  (void)from.allocate(4000);
+  (void)from.allocate(1500);
+  (void)from.allocate(300);
+  EXPECT_EQ(from.counts().held, 6000u) << "the last block is as large as may be";
+  EXPECT_THROW((void)from.allocate(2000), out_of_memory);
+}
+
+TYPED_TEST(Pool, RefusesBlocksThatNothingHas) {
+  pool_options options = small;
+  options.first_block = ~bytes{0};
+  EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument);
+  options = small;
+  options.growth = 5000;
+  EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument);
+}
+
+TYPED_TEST(Pool, RefusesAnAlignmentThatIsNone) {
+  for (bytes const alignment : {0u, 8u, 24u, 1u << 15}) {
+    pool_options options = small;
+    options.alignment = alignment;
+    EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument)
+        << alignment;
+  }
+}
+
+TYPED_TEST(Pool, ServesMoreAlignmentThanItsOwn) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  std::mt19937 random{11};
+  std::map<std::uintptr_t, bytes> live;
+  for (int step = 0; step < 3000; ++step) {
+    if (random() % 2 == 0 && !live.empty()) {
+      auto const one = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+      ASSERT_EQ(from.size_of(reinterpret_cast<void*>(one->first)), one->second);
+      ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(one->first)));
+      live.erase(one);
+      continue;
+    }
+    bytes const size = random() % 700, alignment = bytes{1} << random() % 14;
+    auto const at = reinterpret_cast<std::uintptr_t>(from.allocate(size, alignment));
+    ASSERT_EQ(at % alignment, 0u);
+    auto const next = live.lower_bound(at);
+    ASSERT_TRUE(next == live.end() || at + size <= next->first);
+    ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= at);
+    live[at] = size;
+    if (step % 50 == 0) {
+      ASSERT_EQ(from.audit(), std::vector<std::string>{});
+    }
+  }
+  bytes sum = 0;
+  for (auto const& [at, size] : live) sum += size;
+  EXPECT_EQ(from.counts().live, sum);
+  for (auto const& [at, size] : live) from.deallocate(reinterpret_cast<void*>(at));
+  EXPECT_EQ(from.audit(), std::vector<std::string>{});
+  from.release();
+  EXPECT_EQ(from.counts().held, 0u);
+}
+
+TYPED_TEST(Pool, GivesBackWhatAlignmentLeavesOver) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  (void)from.allocate(16);
+  void* const one = from.allocate(100, 1024);
+  EXPECT_EQ(from.counts().granted, 16u + 112u);
+  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_EQ(from.allocate(100, 1024), one);
+  EXPECT_EQ(from.counts().held, 4096u);
+}
+
+TYPED_TEST(Pool, RefusesAnAlignmentThatNothingHas) {
+  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  for (bytes const alignment : {0u, 3u, 24u, 4097u})
+    EXPECT_THROW((void)from.allocate(8, alignment), bad_argument) << alignment;
+  EXPECT_THROW((void)from.allocate(8, bytes{1} << 60), out_of_memory);
+  EXPECT_THROW((void)from.allocate(bytes{1} << 46, 4096), out_of_memory);
+  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_EQ(from.counts().allocations, 0u);
+}
+
+/// The n-th request to the resource fails: nothing is lost, nothing is wrong, and all comes back in
+/// the end.
+TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
+  for (std::uint64_t failing = 1; failing <= 30; ++failing) {
+    struct failing_resource : simulated_resource {
+      std::uint64_t* requested;
+      std::uint64_t nth;
+      void* allocate(bytes size, bytes alignment) {
+        if (++*requested == nth && nth % 2 == 0)
+          throw resource_failed{"failing_resource", "on purpose"};
+        if (*requested == nth) throw out_of_memory{"failing_resource", size, "on purpose"};
+        return simulated_resource::allocate(size, alignment);
+      }
+    };
+    std::uint64_t requested = 0;
+    pool_options options = small;
+    options.coalesce = heuristic::blocks_releasable(2).to_high_water();
+    pool<failing_resource, TypeParam> from{
+        failing_resource{simulated_resource{}, &requested, failing}, options};
+    std::mt19937 random{static_cast<std::uint32_t>(failing)};
+    std::vector<std::pair<void*, bytes>> held;
+    bytes live = 0;
+    for (int step = 0; step < 400; ++step) {
+      if (random() % 2 == 0 && !held.empty()) {
+        std::swap(held[random() % held.size()], held.back());
+        ASSERT_EQ(from.size_of(held.back().first), held.back().second);
+        ASSERT_TRUE(from.deallocate(held.back().first));
+        live -= held.back().second;
+        held.pop_back();
+        continue;
+      }
+      bytes const size = random() % 3000;
+      try {
+        held.emplace_back(from.allocate(size), size);
+        live += size;
+      } catch (error const&) {
+      }
+      ASSERT_EQ(from.counts().live, live);
+      ASSERT_EQ(from.counts().held, from.resource().held());
+      ASSERT_TRUE(from.audit().empty()) << from.audit().front();
+    }
+    for (auto const& [pointer, size] : held) ASSERT_TRUE(from.deallocate(pointer));
+    ASSERT_TRUE(from.audit().empty()) << from.audit().front();
+    from.release();
+    EXPECT_EQ(from.counts().held, 0u);
+  }
+}
+
+TEST(Pool, GivesBackWhatWasNotNeededForAsManyFrees) {
+  pool<simulated_resource> from{
+      simulated_resource{},
+      {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .shrink_after = 100}};
+  std::vector<void*> many;
+  for (int i = 0; i < 10; ++i) many.push_back(from.allocate(1_MiB));
+  for (void* const each : many) from.deallocate(each);
+  EXPECT_EQ(from.counts().held, 10_MiB);
+  for (int i = 0; i < 90; ++i) from.deallocate(from.allocate(500_KiB));
+  EXPECT_EQ(from.counts().held, 10_MiB) << "all was needed once in this period";
+  for (int i = 0; i < 100; ++i) from.deallocate(from.allocate(500_KiB));
+  EXPECT_EQ(from.counts().held, 1_MiB);
+  EXPECT_EQ(from.counts().blocks_given, 9u);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+/// What a coalesce cost and what was held idle stay within a factor of each other, whatever comes.
+TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
+  constexpr std::uint32_t price = 64;
+  pool<simulated_resource> from{simulated_resource{},
+                                {.first_block = 1_MiB,
+                                 .next_block = 1_MiB,
+                                 .growth = 0,
+                                 .coalesce = heuristic::by_cost(price)}};
+  std::vector<void*> many;
+  for (int i = 0; i < 4; ++i) many.push_back(from.allocate(1_MiB));
+  for (void* const each : many) from.deallocate(each);
+  EXPECT_EQ(from.counts().coalesces, 0u) << "1 + 2 + 3 + 4 MiB were held for one free each";
+  double held = 10;
+  while (from.counts().coalesces == 0) {
+    from.deallocate(from.allocate(16));
+    held += 4;
+    ASSERT_LE(held, price + 4);
+  }
+  EXPECT_GE(held, price);
+  EXPECT_EQ(from.counts().held, 4_MiB);
+  void* const whole = from.allocate(4_MiB);
+  EXPECT_EQ(from.counts().held, 4_MiB) << "it is one block now";
+  from.deallocate(whole);
+}
+
+TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
+  pool<simulated_resource> from{simulated_resource{},
+                                {.first_block = 1_MiB,
+                                 .next_block = 1_MiB,
+                                 .growth = 0,
+                                 .coalesce = heuristic::by_cost(8).before_growth()}};
+  std::vector<void*> many;
+  for (int i = 0; i < 8; ++i) many.push_back(from.allocate(1_MiB));
+  for (void* const each : many) from.deallocate(each);
+  EXPECT_EQ(from.counts().coalesces, 0u);
+  (void)from.allocate(2_MiB);
+  EXPECT_EQ(from.counts().coalesces, 1u);
+  EXPECT_EQ(from.counts().held, 8_MiB);
+}
+
+/// Also an array that is a block of its own: what it returned serves it again, and what else is
+/// cached stays so.
+TEST(Pool, ServesALargeOddSizeAgainWithoutMerging) {
+  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB}};
+  void* const little = from.allocate(100);
+  void* const kept = from.allocate(100);
+  void* large = from.allocate(100'000'000);
+  from.deallocate(little);
+  for (int i = 0; i < 3; ++i) {
+    from.deallocate(large);
+    void* const again = from.allocate(100'000'000);
+    EXPECT_EQ(again, large);
+    large = again;
+  }
+  EXPECT_EQ(from.counts().blocks_taken, 2u);
+  EXPECT_EQ(from.allocate(100), little) << "it was merged";
+  from.deallocate(kept);
+  EXPECT_TRUE(from.audit().empty());
+}
+
+}  // namespace pool_test
+}  // namespace quarry::test

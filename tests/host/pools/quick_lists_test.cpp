@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/quick_lists.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <random>
+#include <set>
+
+namespace quarry::test {
+namespace quick_lists_test {
+
+struct QuickLists : testing::Test {
+  chunk_table table;
+  quick_lists lists{0};
+
+  chunk_id put(bytes units) {
+    table.reserve();
+    chunk_id const id = table.add(units, units, no_chunk, no_chunk);
+    lists.put(table[id], id, units);
+    return id;
+  }
+};
+
+TEST_F(QuickLists, GiveTheLatestOfASize) {
+  put(5);
+  auto const latest = put(5);
+  EXPECT_EQ(lists.take(table, 5), latest);
+  EXPECT_EQ(lists.count(), 1u);
+}
+
+TEST_F(QuickLists, GiveNothingSmallerAndNothingMuchLarger) {
+  put(100);
+  EXPECT_EQ(lists.take(table, 101), no_chunk);
+  EXPECT_EQ(lists.take(table, 85), no_chunk);
+  EXPECT_NE(lists.take(table, 97), no_chunk);
+  EXPECT_EQ(lists.take(table, 97), no_chunk) << "is gone";
+}
+
+/// Programs ask for the same sizes again and again.
+TEST_F(QuickLists, GiveAWholeChunkAgainForItsSize) {
+  for (bytes units = 1; units < 5000; ++units) {
+    bytes const whole = lists.whole(units);
+    ASSERT_LE(whole, units + units / 32) << units;
+    auto const one = put(whole);
+    ASSERT_EQ(lists.take(table, units), one) << units;
+    table.remove(one);
+  }
+}
+
+TEST_F(QuickLists, CountInUnits) {
+  quick_lists coarse{8};
+  table.reserve();
+  auto const one = table.add(4096, 256 * 5, no_chunk, no_chunk);
+  coarse.put(table[one], one, 256 * 5);
+  EXPECT_EQ(coarse.take(table, 256 * 4), no_chunk) << "one of five is more than an eighth";
+  EXPECT_EQ(coarse.take(table, 256 * 5), one);
+}
+
+TEST_F(QuickLists, GiveAllBackOnce) {
+  std::set<chunk_id> all;
+  for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 47})
+    all.insert(put(units));
+  lists.take_all(table, [&](chunk_id id) { EXPECT_EQ(all.erase(id), 1u); });
+  EXPECT_TRUE(all.empty());
+  EXPECT_EQ(lists.count(), 0u);
+  EXPECT_EQ(lists.take(table, 1), no_chunk);
+}
+
+TEST_F(QuickLists, PayIfHalfAsManyChunksWereTakenAgainAsAreLeft) {
+  EXPECT_TRUE(lists.pays()) << "nothing was lost";
+  for (bytes const units : {5, 5, 7, 9}) put(units);
+  EXPECT_FALSE(lists.pays());
+  EXPECT_NE(lists.take(table, 5), no_chunk);
+  EXPECT_FALSE(lists.pays()) << "one taken, three left";
+  EXPECT_NE(lists.take(table, 5), no_chunk);
+  EXPECT_TRUE(lists.pays());
+  lists.take_all(table, [](chunk_id) {});
+  put(5);
+  EXPECT_FALSE(lists.pays()) << "what was taken before does not count";
+}
+
+/// Against a multiset of sizes: what comes is large enough and not too large; and nothing comes
+/// only if nothing would do.
+TEST_F(QuickLists, AgreeWithAMultisetOfSizes) {
+  std::mt19937_64 random{1};
+  std::multiset<bytes> held;
+  for (int step = 0; step < 20'000; ++step) {
+    bytes const units = (random() >> (random() % 40 + 23)) + 1;
+    if (random() % 2 == 0) {
+      put(units);
+      held.insert(units);
+      continue;
+    }
+    chunk_id const id = lists.take(table, units);
+    if (id == no_chunk) {
+      // Three lists are looked at, of the same width or more; the first begins within a width from
+      // here. (One below 16, two below 32.)
+      bytes const width =
+          units <= 64 ? 1 : bytes{1} << (63 - 5 - static_cast<bytes>(std::countl_zero(units - 1)));
+      bytes const end = units < 16 ? units + 1 : units < 32 ? units + 2 : units + 2 * width + 1;
+      auto const next = held.lower_bound(units + width - 1);
+      ASSERT_TRUE(next == held.end() || *next >= end)
+          << units << " with " << (next == held.end() ? 0 : *next);
+      continue;
+    }
+    bytes const size = table[id].size();
+    ASSERT_GE(size, units);
+    ASSERT_LE(size, units + units / 8);
+    held.erase(held.find(size));
+    table.remove(id);
+  }
+  EXPECT_EQ(lists.count(), held.size());
+}
+
+}  // namespace quick_lists_test
+}  // namespace quarry::test

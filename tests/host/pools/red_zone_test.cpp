@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/red_zone.hpp"
+
+#include "quarry/host/pools/poison.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace quarry::test {
+namespace red_zone_test {
+
+using host_pool = pool<host_resource>;
+
+TEST(RedZone, TellsTheFirstByteThatChanged) {
+  char zone[20];
+  red_zone::fill(zone, sizeof zone);
+  EXPECT_EQ(red_zone::changed_byte(zone, sizeof zone), std::nullopt);
+  zone[19] = zone[7] = 0;
+  EXPECT_EQ(red_zone::changed_byte(zone, sizeof zone), 7u);
+  EXPECT_EQ(red_zone::changed_byte(zone, 7), std::nullopt);
+}
+
+TEST(RedZone, IsRefusedWhereTheHostCannotTouchItOrItIsTooLarge) {
+  EXPECT_THROW((pool<simulated_resource>{simulated_resource{}, {.red_zone = 16}}), bad_argument);
+  EXPECT_THROW((host_pool{host_resource{}, {.red_zone = 65'537}}), bad_argument);
+}
+
+TEST(RedZone, LiesBehindEachAllocationOfAnySize) {
+  host_pool from{host_resource{}, {.red_zone = 24}};
+  std::mt19937 random{3};
+  std::vector<std::pair<char*, bytes>> live;
+  for (int step = 0; step < 2000; ++step) {
+    if (random() % 3 != 0 || live.empty()) {
+      bytes const size = random() % 500;
+      live.emplace_back(static_cast<char*>(from.allocate(size)), size);
+      std::memset(live.back().first, 0, size);
+      EXPECT_EQ(from.size_of(live.back().first), size);
+      for (auto const& [base, other] : live) {
+        if (base == live.back().first) continue;
+        ASSERT_TRUE(base + other + 24 <= live.back().first ||
+                    live.back().first + size + 24 <= base);
+      }
+    } else {
+      auto const at = live.begin() + static_cast<std::ptrdiff_t>(random() % live.size());
+      ASSERT_TRUE(from.deallocate(at->first));
+      live.erase(at);
+    }
+  }
+  EXPECT_EQ(from.audit(), std::vector<std::string>{});
+  EXPECT_EQ(from.counts().overruns, 0u);
+}
+
+#if !QUARRY_ADDRESS_SANITIZER  // which reports the write itself
+std::vector<std::string> reports;
+
+TEST(RedZone, AnOverrunByOneByteIsCountedAndReportedWithAddressSizeAndName) {
+  reports.clear();
+  host_pool from{host_resource{},
+                 {.name = "fields", .red_zone = 16, .on_overrun = [](std::string const& line) {
+                    reports.push_back(line);
+                  }}};
+  auto* const memory = static_cast<char*>(from.allocate(100, std::string{"density"}));
+  memory[100] = 1;
+  ASSERT_EQ(from.audit().size(), 1u);
+  EXPECT_TRUE(reports.empty());
+  EXPECT_TRUE(from.deallocate(memory)) << "it is freed all the same";
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_TRUE(reports[0].starts_with("fields: overrun of 0x")) << reports[0];
+  EXPECT_TRUE(reports[0].ends_with(", 100 bytes (density): byte 100 was written")) << reports[0];
+  EXPECT_EQ(from.counts().overruns, 1u);
+  EXPECT_FALSE(from.deallocate(memory));
+  EXPECT_EQ(from.counts().overruns, 1u) << "a double free is no overrun";
+  EXPECT_EQ(from.audit(), std::vector<std::string>{});
+}
+TEST(RedZone, IsReportedToStandardErrorUnlessToldOtherwise) {
+  host_pool from{host_resource{}, {.red_zone = 16}};
+  auto* const memory = static_cast<char*>(from.allocate(0));
+  memory[15] = 1;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(from.deallocate(memory));
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("0 bytes: byte 15 was written"),
+            std::string::npos);
+}
+TEST(RedZone, AnExceptionOfTheReportEndsWithIt) {
+  host_pool from{host_resource{}, {.red_zone = 16, .on_overrun = [](std::string const&) {
+                                     throw bad_argument{"unwilling"};
+                                   }}};
+  auto* const memory = static_cast<char*>(from.allocate(8));
+  memory[8] = 1;
+  EXPECT_TRUE(from.deallocate(memory));
+  EXPECT_EQ(from.counts().overruns, 1u);
+}
+#endif
+
+}  // namespace red_zone_test
+}  // namespace quarry::test

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry/chunk_view.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace chunk_view_test {
+
+// What a view finds of a table's chunks is tested with the table: chunks_test.cpp.
+
+TEST(Chunk, KeepsItsSizeWhateverItIsUsedFor) {
+  chunk one{};
+  one.base = 4096;
+  one.set_size((bytes{1} << 47) + 16);
+  one.set_requested(bytes{1} << 46 | 5);
+  EXPECT_EQ(one.size(), (bytes{1} << 47) + 16);
+  EXPECT_EQ(one.requested(), bytes{1} << 46 | 5);
+  EXPECT_FALSE(one.get().has_flags());
+  one.set_owner(chunk_owners - 1);
+  EXPECT_EQ(one.owner(), chunk_owners - 1);
+  one.set_labelled();
+  EXPECT_TRUE(one.is_labelled());
+  one.set(one.get().set_cached());
+  EXPECT_TRUE(one.is_cached());
+  EXPECT_FALSE(one.is_labelled());
+  one.set(one.get().not_cached());
+  EXPECT_FALSE(one.get().has_flags());
+  one.set_free();
+  EXPECT_TRUE(one.is_free());
+  EXPECT_EQ(one.size(), (bytes{1} << 47) + 16);
+  EXPECT_EQ(one.owner(), chunk_owners - 1);
+}
+
+TEST(Chunk, IsReadByOthersWhileItIsAUsers) {
+  chunk one{};
+  one.base = 4096;
+  EXPECT_FALSE(chunk_array::read(one));  // it has no size
+  one.set_size(128);
+  one.set_requested(100);
+  EXPECT_EQ(chunk_array::read(one).base, 4096u);
+  EXPECT_EQ(bytes{chunk_array::read(one).size}, 100u);
+  one.set_labelled();
+  EXPECT_TRUE(chunk_array::read(one).is_labelled);
+  one.set(one.get().set_cached());
+  EXPECT_FALSE(chunk_array::read(one));
+  one.set_free();
+  EXPECT_FALSE(chunk_array::read(one));
+}
+
+TEST(Chunk, IsASliceBlockOnlyWhileItIsInUse) {
+  chunk one{};
+  one.base = 65536;
+  one.set_requested(chunk::by_no_user);  // as the links of a chunk are that is alone in its list
+  EXPECT_EQ(chunk_array::base_of_slices(one), 0u) << "removed: it has no size";
+  one.set_size(65536);
+  EXPECT_EQ(chunk_array::base_of_slices(one), 65536u);
+  EXPECT_FALSE(chunk_array::read(one));
+  one.set(one.get().set_cached());
+  EXPECT_EQ(chunk_array::base_of_slices(one), 0u);
+  one.set_free();
+  EXPECT_EQ(chunk_array::base_of_slices(one), 0u);
+}
+
+TEST(ChunkView, FindsNothingWhereNothingIs) {
+  chunk_view const none{};
+  EXPECT_FALSE(none.find(0));
+  EXPECT_FALSE(none.find(4096));
+  EXPECT_FALSE(none.find(4097));
+  none.for_each([](chunk_record const&) { ADD_FAILURE(); });
+}
+
+}  // namespace chunk_view_test
+}  // namespace quarry::test

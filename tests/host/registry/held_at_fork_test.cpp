@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry/held_at_fork.hpp"
+
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/thread_arenas.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/synchronized_resource.hpp"
+#include "quarry/host/resources/tracked_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+namespace quarry::test {
+namespace held_at_fork_test {
+
+using shared_pool = synchronized_resource<pool<host_resource>>;
+
+/// Runs `work` in a child of fork. True if it says so there, within 20 seconds.
+template <class Work>
+[[nodiscard]] bool holds_in_a_child(Work const& work) {
+  pid_t const child = fork();
+  if (child == 0) {
+    alarm(20);  // ends one that waits for a lock for ever
+    _exit(work() ? 0 : 1);
+  }
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+         WEXITSTATUS(status) == 0;
+}
+/// Whether `work` holds in 30 children, while two threads do `busy` again and again.
+template <class Busy, class Work>
+[[nodiscard]] bool holds_in_children_while(Busy const& busy, Work const& work) {
+  alarm(60);
+  std::atomic<bool> is_over{false};
+  std::atomic<int> runs{0};
+  std::array<std::thread, 2> threads;
+  for (auto& each : threads) {
+    each = std::thread{[&] {
+      for (; !is_over; ++runs) busy();
+    }};
+  }
+  while (runs < 100) std::this_thread::yield();
+  bool holds = true;
+  for (int i = 0; i < 30 && holds; ++i) holds = holds_in_a_child(work);
+  is_over = true;
+  for (auto& each : threads) each.join();
+  alarm(0);
+  return holds;
+}
+
+/// What an object guards by its mutex: both are the same when nobody is in it.
+struct pair_of_numbers {
+  std::mutex mutex;
+  std::unique_ptr<held_at_fork> held;
+  int volatile one = 0, other = 0;
+
+  void change() {
+    std::lock_guard const guard{mutex};
+    one = one + 1;
+    for (int volatile i = 0; i < 500;) i = i + 1;
+    other = other + 1;
+  }
+  [[nodiscard]] bool is_at_rest() {
+    std::lock_guard const guard{mutex};
+    return one == other;
+  }
+};
+
+TEST(HeldAtFork, AChildFindsWhatIsGuardedAtRest) {
+  pair_of_numbers numbers;
+  numbers.held = std::make_unique<held_at_fork>(numbers.mutex);
+  EXPECT_TRUE(
+      holds_in_children_while([&] { numbers.change(); }, [&] { return numbers.is_at_rest(); }));
+  EXPECT_TRUE(numbers.is_at_rest());
+}
+
+TEST(HeldAtFork, MutexesAreHeldWhileTheyAreThereInWhateverOrderTheyGo) {
+  std::array<int, 3> order{0, 1, 2};
+  do {
+    std::array<pair_of_numbers, 3> all;
+    for (auto& each : all) each.held = std::make_unique<held_at_fork>(each.mutex);
+    auto const are_free = [&] {
+      for (auto& each : all) {
+        if (!each.mutex.try_lock()) return false;
+        each.mutex.unlock();
+      }
+      return true;
+    };
+    EXPECT_TRUE(holds_in_a_child(are_free));
+    for (int const number : order) {
+      all[static_cast<std::size_t>(number)].held.reset();
+      EXPECT_TRUE(are_free());
+      EXPECT_TRUE(holds_in_a_child(are_free));
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(HeldAtFork, AForkWaitsForWhoMakesAndDestroysSuchObjectsUnderAMutexThatIsHeld) {
+  pair_of_numbers numbers;
+  numbers.held = std::make_unique<held_at_fork>(numbers.mutex);
+  auto const busy = [&] {
+    std::lock_guard const guard{numbers.mutex};
+    numbers.one = numbers.one + 1;
+    pair_of_numbers made;
+    made.held = std::make_unique<held_at_fork>(made.mutex);
+    numbers.other = numbers.other + 1;
+  };
+  EXPECT_TRUE(holds_in_children_while(busy, [&] { return numbers.is_at_rest(); }));
+}
+
+TEST(HeldAtFork, AForkHoldsMutexesThatAreTakenInTheOtherOrder) {
+  pair_of_numbers older, newer;
+  older.held = std::make_unique<held_at_fork>(older.mutex);
+  newer.held = std::make_unique<held_at_fork>(newer.mutex);
+  auto const busy = [&] {
+    std::lock_guard const guard{older.mutex};
+    older.one = older.one + 1;
+    newer.change();
+    older.other = older.other + 1;
+  };
+  EXPECT_TRUE(
+      holds_in_children_while(busy, [&] { return older.is_at_rest() && newer.is_at_rest(); }));
+}
+
+TEST(HeldAtFork, AForkGoesOnWithoutWhatItsThreadHasItself) {
+  alarm(60);
+  shared_pool from{host_resource{}};
+  bool const holds = from.with([&](pool<host_resource>& guarded) {
+    return holds_in_a_child([&] {
+      void* const memory = guarded.allocate(100);
+      return guarded.deallocate(memory) && registry::allocators().size() == 1;
+    });
+  });
+  EXPECT_TRUE(holds);
+  from.deallocate(from.allocate(10, 16), 10, 16);
+  alarm(0);
+}
+
+/// Takes from what other threads take from, too.
+struct shared_upstream {
+  shared_pool* from;
+  void* allocate(bytes size, bytes alignment) { return from->allocate(size, alignment); }
+  void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+    from->deallocate(memory, size, alignment);
+  }
+};
+
+template <class Resource>
+[[nodiscard]] bool gives(Resource& from) {
+  void* const memory = from.allocate(100, 16);
+  bool const is_known = registry::find(memory).has_value();
+  from.deallocate(memory, 100, 16);
+  return is_known;
+}
+
+TEST(HeldAtFork, AChildUsesResourcesThatThreadsShared) {
+  auto const is_served = [](auto& from) {
+    return holds_in_children_while([&] { (void)gives(from); }, [&] { return gives(from); });
+  };
+  shared_pool one{host_resource{}};
+  EXPECT_TRUE(is_served(one));
+  synchronized_resource<pool<shared_upstream>> upon{shared_upstream{&one}};
+  EXPECT_TRUE(is_served(upon));
+  thread_arenas<host_resource> arenas{host_resource{}};
+  EXPECT_TRUE(is_served(arenas));
+  tracked_resource<shared_upstream> tracked{shared_upstream{&one}};
+  EXPECT_TRUE(is_served(tracked));
+}
+
+TEST(HeldAtFork, AChildGivesBackToArenasThatItsThreadHasNot) {
+  thread_arenas<host_resource> arenas{host_resource{}};
+  std::atomic<void*> passed{nullptr};
+  auto const busy = [&] {
+    if (void* const others = passed.exchange(arenas.allocate(100))) arenas.deallocate(others);
+  };
+  EXPECT_TRUE(holds_in_children_while(busy, [&] {
+    void* const others = passed.exchange(nullptr);
+    return others == nullptr || arenas.deallocate(others);
+  }));
+  arenas.deallocate(passed);
+}
+
+}  // namespace held_at_fork_test
+}  // namespace quarry::test

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry/page_map.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace quarry::test {
+namespace directory_test {
+
+// where no pool of this program has anything
+constexpr std::uint64_t somewhere = std::uint64_t{3} << 44;
+
+std::multiset<chunk_view const*> views_at(std::uint64_t address) {
+  std::multiset<chunk_view const*> result;
+  while (!page_map::visit(address, [&](chunk_view const& one) { result.insert(&one); }))
+    result.clear();
+  return result;
+}
+
+TEST(PageMap, KnowsWhoHasABlockInAGranule) {
+  chunk_view one, other;
+  page_map::add(one, somewhere + 100, 3 * page_map::map_page);
+  EXPECT_EQ(page_map::only_one(somewhere), &one);
+  EXPECT_EQ(page_map::only_one(somewhere + 3 * page_map::map_page), &one);
+  EXPECT_EQ(page_map::only_one(somewhere + 4 * page_map::map_page), nullptr);
+  page_map::add(other, somewhere + page_map::map_page, 16);
+  EXPECT_EQ(page_map::only_one(somewhere + page_map::map_page), nullptr);
+  EXPECT_EQ(views_at(somewhere + page_map::map_page),
+            (std::multiset<chunk_view const*>{&one, &other}));
+  page_map::remove(one, somewhere + 100, 3 * page_map::map_page);
+  EXPECT_EQ(views_at(somewhere), std::multiset<chunk_view const*>{});
+  EXPECT_EQ(views_at(somewhere + page_map::map_page), std::multiset<chunk_view const*>{&other});
+  page_map::remove(other, somewhere + page_map::map_page, 16);
+  EXPECT_EQ(views_at(somewhere + page_map::map_page), std::multiset<chunk_view const*>{});
+}
+
+TEST(PageMap, LeavesOutWhatLiesBeyondItsEnd) {
+  chunk_view one;
+  page_map::add(one, object_starts::end - 16, 32);
+  page_map::add(one, ~std::uint64_t{0} - 8, 32);
+  EXPECT_EQ(views_at(object_starts::end - 16), std::multiset<chunk_view const*>{});
+  EXPECT_EQ(views_at(~std::uint64_t{0}), std::multiset<chunk_view const*>{});
+  page_map::remove(one, object_starts::end - 16, 32);
+}
+
+TEST(PageMap, AgreesWithAMap) {
+  std::vector<chunk_view> views(5);
+  for (std::uint32_t seed = 1; seed <= 5; ++seed) {
+    std::mt19937 random{seed};
+    std::multimap<chunk_view const*, std::pair<std::uint64_t, bytes>> blocks;
+    for (int step = 0; step < 2000; ++step) {
+      if (random() % 2 == 0 && !blocks.empty()) {
+        auto const gone =
+            std::next(blocks.begin(), static_cast<std::ptrdiff_t>(random() % blocks.size()));
+        page_map::remove(*gone->first, gone->second.first, gone->second.second);
+        blocks.erase(gone);
+      } else {
+        auto& view = views[random() % views.size()];
+        std::uint64_t const base = somewhere + random() % (20 * page_map::map_page);
+        bytes const size = 1 + random() % (3 * page_map::map_page);
+        page_map::add(view, base, size);
+        blocks.insert({&view, {base, size}});
+      }
+      std::uint64_t const map_page = somewhere / page_map::map_page + random() % 24;
+      std::set<chunk_view const*> expected;
+      for (auto const& [view, block] : blocks) {
+        if (block.first / page_map::map_page <= map_page &&
+            map_page <= (block.first + block.second - 1) / page_map::map_page)
+          expected.insert(view);
+      }
+      auto const found = views_at(map_page * page_map::map_page);
+      ASSERT_EQ(found, std::multiset<chunk_view const*>(expected.begin(), expected.end()))
+          << "seed " << seed << " step " << step;
+    }
+    for (auto const& [view, block] : blocks) page_map::remove(*view, block.first, block.second);
+  }
+}
+
+/// A view that stays is always found, while others come to its map page and go.
+TEST(PageMap, FindsWhatStaysWhileOthersComeAndGo) {
+  chunk_view stays;
+  std::vector<chunk_view> come_and_go(2);
+  page_map::add(stays, somewhere, 16);
+  std::vector<std::thread> threads;
+  std::atomic<bool> is_over{false};
+  for (auto& one : come_and_go) {
+    threads.emplace_back([&] {
+      for (int i = 0; !is_over.load(std::memory_order_relaxed); ++i) {
+        std::uint64_t const at = somewhere + static_cast<std::uint64_t>(i % 3) * page_map::map_page;
+        page_map::add(one, at, 16);
+        page_map::remove(one, at, 16);
+      }
+    });
+  }
+  int missed = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    bool is_there = false;
+    while (
+        !page_map::visit(somewhere, [&](chunk_view const& view) { is_there |= &view == &stays; })) {
+    }
+    missed += !is_there;
+  }
+  is_over = true;
+  EXPECT_EQ(missed, 0);
+  for (auto& each : threads) each.join();
+  page_map::remove(stays, somewhere, 16);
+  EXPECT_TRUE(views_at(somewhere).empty());
+}
+
+}  // namespace directory_test
+}  // namespace quarry::test

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/registry/registry.hpp"
+
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/synchronized_resource.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <sstream>
+#include <thread>
+
+namespace quarry::test {
+namespace registry_test {
+
+using namespace quarry::literals;
+
+using host_pool = pool<host_resource>;
+std::byte* at(void* pointer, bytes offset) { return static_cast<std::byte*>(pointer) + offset; }
+
+TEST(Registry, FindsAnAllocationByEachOfItsBytes) {
+  host_pool from{host_resource{}, {.first_block = 1_MiB, .name = "fields"}};
+  void* const before = from.allocate(100);
+  void* const one = from.allocate(1000);
+  void* const after = from.allocate(100);
+  for (bytes const offset : {0, 1, 500, 999}) {
+    auto const found = registry::find(at(one, offset));
+    ASSERT_TRUE(found) << offset;
+    EXPECT_EQ(found->base, one);
+    EXPECT_EQ(found->size, 1000u);
+    EXPECT_EQ(found->allocator, from.id());
+    EXPECT_EQ(found->location, memory_location{});
+  }
+  EXPECT_EQ(registry::name_of(from.id()), "fields");
+  for (void* const each : {before, one, after}) from.deallocate(each);
+}
+
+TEST(Registry, FindsNothingWhereNothingIsInUse) {
+  int local = 0;
+  EXPECT_FALSE(registry::find(nullptr));
+  EXPECT_FALSE(registry::find(&local));
+  EXPECT_FALSE(registry::find(reinterpret_cast<void*>(~std::uint64_t{0})));
+  void* gone = nullptr;
+  {
+    host_pool from{host_resource{}, {.first_block = 1_MiB}};
+    gone = from.allocate(1000);
+    EXPECT_FALSE(registry::find(at(gone, 1000)));
+    EXPECT_FALSE(registry::find(at(gone, 100'000)));
+    from.deallocate(gone);
+    EXPECT_FALSE(registry::find(gone));
+    gone = from.allocate(1000);
+  }
+  EXPECT_FALSE(registry::find(gone));
+}
+
+TEST(Registry, TellsPoolsThatShareAGranuleApart) {
+  host_pool pools[3] = {host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
+                        host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
+                        host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}}};
+  std::map<void*, allocator_id> live;
+  for (int round = 0; round < 40; ++round) {
+    for (auto& from : pools) live[from.allocate(600)] = from.id();
+  }
+  for (auto const& [pointer, id] : live) {
+    auto const found = registry::find(at(pointer, 599));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->allocator, id);
+  }
+  for (auto const& [pointer, id] : live) {
+    for (auto& from : pools) {
+      EXPECT_EQ(from.deallocate(pointer), from.id() == id);
+    }
+    EXPECT_FALSE(registry::find(pointer));
+  }
+  for (auto& from : pools) from.release();
+  for (auto const& [pointer, id] : live) EXPECT_FALSE(registry::find(pointer));
+}
+
+TEST(Registry, OfAPoolUponAPoolFindsTheInnermost) {
+  using inner_pool = pool<synchronized_resource<host_pool>>;
+  inner_pool from{synchronized_resource<host_pool>{
+                      host_resource{}, pool_options{.first_block = 1_MiB, .name = "outer"}},
+                  {.first_block = 100_KiB, .name = "inner"}};
+  void* const one = from.allocate(1000);
+  auto const found = registry::find(at(one, 10));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->size, 1000u);
+  EXPECT_EQ(registry::name_of(found->allocator), "inner");
+  auto const around = registry::find(at(one, 5000));
+  ASSERT_TRUE(around);
+  EXPECT_EQ(registry::name_of(around->allocator), "outer");
+  from.deallocate(one);
+}
+
+TEST(Registry, KeepsANameAndItsPlaceUntilTheAllocationGoes) {
+  host_pool from{host_resource{}, {.first_block = 1_MiB}};
+  void* const named = from.allocate(64, "density");
+  auto const line = std::source_location::current().line() - 1;
+  auto const label = registry::label_of(at(named, 63));
+  ASSERT_TRUE(label);
+  EXPECT_EQ(label->name, "density");
+  EXPECT_EQ(label->where.line(), line);
+  EXPECT_NE(std::string{label->where.file_name()}.find("registry_test"), std::string::npos);
+  from.deallocate(named);
+  void* const again = from.allocate(64);
+  EXPECT_EQ(again, named);
+  EXPECT_FALSE(registry::label_of(again));
+  EXPECT_FALSE(from.label(at(again, 16), "a middle"));
+  EXPECT_TRUE(from.label(again, "velocity"));
+  EXPECT_EQ(registry::label_of(again)->name, "velocity");
+}
+
+TEST(Registry, ReportsWhatIsLive) {
+  host_pool from{host_resource{}, {.first_block = 1_MiB, .name = "leaky"}};
+  (void)from.allocate(100, "lost");
+  (void)from.allocate(23);
+  EXPECT_EQ(registry::live(from.id()).size(), 2u);
+  std::ostringstream out;
+  registry::report(out, from.id());
+  EXPECT_NE(out.str().find("100 bytes  lost  ("), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("2 allocations, 123 bytes"), std::string::npos) << out.str();
+  bool is_there = false;
+  for (auto const& one : registry::allocators())
+    is_there |= one.name == "leaky" && one.live == 123 && one.allocations == 2;
+  EXPECT_TRUE(is_there);
+}
+
+TEST(Registry, ListsNothingOfWhatWasMergedAway) {
+  pool<host_resource, fitting<segregated_fit>> from{host_resource{}, {.first_block = 4096}};
+  void* const one = from.allocate(16);
+  void* const none = from.allocate(0);
+  from.deallocate(one);
+  from.deallocate(none);
+  from.release();
+  EXPECT_TRUE(registry::live(from.id()).empty());
+}
+
+/// Any address of a pool's, against a map.
+TEST(Registry, AgreesWithAMap) {
+  for (std::uint32_t seed = 1; seed <= 5; ++seed) {
+    std::mt19937 random{seed};
+    host_pool from{host_resource{}, {.first_block = 256_KiB, .next_block = 256_KiB}};
+    std::map<std::uintptr_t, bytes> live;
+    for (int step = 0; step < 4000; ++step) {
+      if (random() % 5 < 2 && !live.empty()) {
+        auto const one =
+            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        from.deallocate(reinterpret_cast<void*>(one->first));
+        live.erase(one);
+      } else {
+        bytes const size = bytes{1} << random() % 18;
+        live[reinterpret_cast<std::uintptr_t>(from.allocate(size))] = size;
+      }
+      if (step % 100 == 0) from.release();
+      std::uintptr_t const address =
+          std::next(live.begin(),
+                    static_cast<std::ptrdiff_t>(random() % std::max<std::size_t>(1, live.size())))
+              ->first +
+          random() % 100'000;
+      auto model = live.upper_bound(address);
+      bool const is_in_use =
+          model != live.begin() && address - std::prev(model)->first < std::prev(model)->second;
+      auto const found = registry::find(reinterpret_cast<void*>(address));
+      ASSERT_EQ(found.has_value(), is_in_use) << "seed " << seed << " step " << step;
+      if (is_in_use) {
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(found->base), std::prev(model)->first);
+        ASSERT_EQ(found->size, std::prev(model)->second);
+      }
+    }
+  }
+}
+
+/// What lives is found while its pool's owner does all that moves tables, and other pools come and
+/// go.
+TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
+  host_pool from{host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB}};
+  std::vector<std::pair<void*, bytes>> kept;
+  for (bytes i = 0; i < 200; ++i) {
+    bytes const size = i % 10 == 0 ? 70'000 + i : 100 + i;
+    kept.emplace_back(from.allocate(size), size);
+  }
+  std::atomic<bool> is_over{false};
+  std::atomic<std::uint64_t> looks{0};
+  std::vector<std::thread> lookers;
+  for (std::uint32_t number = 0; number < 2; ++number) {
+    lookers.emplace_back([&, number] {
+      std::mt19937 random{number};
+      while (!is_over.load()) {
+        auto const& [pointer, size] = kept[random() % kept.size()];
+        auto const found = registry::find(at(pointer, random() % size));
+        ASSERT_TRUE(found && found->base == pointer && found->size == size &&
+                    found->allocator == from.id());
+        (void)registry::find(at(pointer, size + random() % 100'000));  // anything, but no fault
+        looks.fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  }
+  std::mt19937 random{3};
+  for (int round = 0; round < 60 || (looks.load() < 2000 && round < 100'000); ++round) {
+    (void)from.label(kept[static_cast<std::size_t>(round) % kept.size()].first, "looked at");
+    std::vector<void*> others;
+    for (int i = 0; i < 300; ++i) others.push_back(from.allocate(random() % 5000));
+    host_pool passing{host_resource{}, {.first_block = 4_KiB, .next_block = 4_KiB}};
+    for (int i = 0; i < 20; ++i) (void)passing.allocate(random() % 2000);
+    for (void* const other : others) from.deallocate(other);
+    from.release();
+  }
+  is_over = true;
+  for (auto& each : lookers) each.join();
+}
+
+void* called_from = nullptr;
+[[gnu::noinline]] void* allocate_here(pool<host_resource>& from) {
+  called_from = __builtin_return_address(0);
+  void* const result = from.allocate(100);
+  asm volatile("" : : "r"(result) : "memory");  // it is no tail call
+  return result;
+}
+TEST(Registry, LeakReportsHaveBacktracesIfThePoolKeepsThem) {
+  pool<host_resource> from{host_resource{}, {.keeps_backtraces = true}};
+  void* const named = allocate_here(from);
+  void* const frame = called_from;
+  void* const other = from.allocate(50);
+  EXPECT_TRUE(from.label(named, "density"));
+  auto const label = registry::label_of(named);
+  ASSERT_TRUE(label.has_value());
+  EXPECT_EQ(label->name, "density");
+  EXPECT_NE(std::find(label->frames.begin(), label->frames.end(), frame), label->frames.end())
+      << "a name takes no frames away";
+  std::ostringstream out;
+  registry::report(out, from.id());
+  EXPECT_NE(out.str().find("density"), std::string::npos);
+  EXPECT_NE(out.str().find("\n      #1 "), std::string::npos) << out.str();
+  EXPECT_TRUE(from.deallocate(named));
+  EXPECT_TRUE(from.deallocate(other));
+  std::ostringstream empty;
+  registry::report(empty, from.id());
+  EXPECT_EQ(empty.str().find('#'), std::string::npos) << empty.str();
+}
+TEST(Registry, LeakReportsHaveNoBacktracesUnlessAsked) {
+  pool<host_resource> from{host_resource{}};
+  void* const memory = allocate_here(from);
+  std::ostringstream out;
+  registry::report(out, from.id());
+  EXPECT_EQ(out.str().find('#'), std::string::npos) << out.str();
+  EXPECT_FALSE(registry::label_of(memory).has_value());
+}
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // theirs do not survive it
+/// Threads that are in the middle of anything are not there in the child.
+TEST(Registry, ServesTheChildOfAForkWhileOtherThreadsAllocate) {
+  std::atomic<bool> goes_on{true};
+  auto const work = [&](std::uint32_t seed) {
+    std::mt19937 random{seed};
+    while (goes_on) {
+      pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
+      std::vector<void*> live;
+      for (int i = 0; i < 3000 && goes_on; ++i) {  // its tables grow and move
+        live.push_back(from.allocate(random() % 2000));
+        if (random() % 16 == 0) from.label(live.back(), "one");
+      }
+      for (void* const each : live) from.deallocate(each);
+    }
+  };
+  std::thread one{work, 1}, two{work, 2}, three{work, 3};
+  int failed = 0;
+  for (int i = 0; i < 100 && failed == 0; ++i) {
+    pid_t const child = fork();
+    if (child == 0) {
+      alarm(20);  // ends one that hangs
+      int somewhere = 0;
+      pool<host_resource> own{host_resource{}, {.first_block = 1_MiB}};
+      void* const memory = own.allocate(1000);
+      bool const is_known = registry::find(memory).has_value() && !registry::find(&somewhere);
+      std::ostringstream out;
+      registry::report(out);
+      own.deallocate(memory);
+      _exit(is_known ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    failed += status == 0 ? 0 : 1;
+  }
+  goes_on = false;
+  for (auto* const each : {&one, &two, &three}) each->join();
+  EXPECT_EQ(failed, 0);
+}
+#endif
+
+}  // namespace registry_test
+}  // namespace quarry::test

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands on a resource tells the same of its memory as the resource does: where it lies, and
+// that it is simulated.
+#include "host/pools/simulated_streams.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+#include "quarry/host/pools/thread_arenas.hpp"
+#include "quarry/host/resources/advised_resource.hpp"
+#include "quarry/host/resources/aligned_resource.hpp"
+#include "quarry/host/resources/binned_resource.hpp"
+#include "quarry/host/resources/failure_callback_resource.hpp"
+#include "quarry/host/resources/fixed_size_resource.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/host/resources/monotonic_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/host/resources/size_cache_resource.hpp"
+#include "quarry/host/resources/statistics_resource.hpp"
+#include "quarry/host/resources/synchronized_resource.hpp"
+#include "quarry/host/resources/tracked_resource.hpp"
+#include "quarry/host/simulated_pages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace quarry::test {
+namespace adaptors_test {
+
+/// A GPU's memory, as far as its place tells.
+struct placed_resource {
+  static constexpr memory_location its{memory_kind::device, 3};
+  void* allocate(bytes size, bytes alignment) { return host_resource{}.allocate(size, alignment); }
+  void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+    host_resource{}.deallocate(memory, size, alignment);
+  }
+  [[nodiscard]] memory_location location() const { return its; }
+};
+
+/// Says of itself that it is the host's, and not simulated.
+template <class Upstream>
+struct boasting_resource {
+  static constexpr bool is_simulated = false;
+  Upstream from;
+  void* allocate(bytes size, bytes alignment) { return from.allocate(size, alignment); }
+  void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+    from.deallocate(memory, size, alignment);
+  }
+  [[nodiscard]] memory_location location() const { return {}; }
+  [[nodiscard]] Upstream& upstream() { return from; }
+};
+
+/// Calls `each(adaptor)` with everything that can stand on a `Resource`, itself a resource.
+template <class Resource, class Each>
+void for_each_adaptor(Each const& each) {
+  auto const with = [&](auto made) { each(*made); };
+  with(std::make_unique<advised_resource<Resource>>(
+      Resource{}, std::vector<typename advised_resource<Resource>::advice>{}));
+  with(std::make_unique<aligned_resource<Resource>>(Resource{}, 16));
+  with(std::make_unique<binned_resource<Resource, Resource>>([] { return Resource{}; }, Resource{},
+                                                             16, 64));
+  with(std::make_unique<statistics_resource<Resource>>(Resource{}));
+  with(std::make_unique<fixed_size_resource<Resource>>(Resource{}, 16));
+  with(std::make_unique<limited_resource<Resource>>(Resource{}, 1000));
+  with(std::make_unique<monotonic_resource<Resource>>(Resource{}, 1000));
+  with(std::make_unique<pool<Resource>>(Resource{}));
+  with(std::make_unique<failure_callback_resource<Resource>>(Resource{}, nullptr));
+  with(std::make_unique<size_cache_resource<Resource>>(Resource{}, 1));
+  with(std::make_unique<synchronized_resource<Resource>>());
+  with(std::make_unique<tracked_resource<Resource>>(Resource{}));
+  with(std::make_unique<statistics_resource<limited_resource<Resource>>>(
+      limited_resource<Resource>{Resource{}, 1000}));
+  with(std::make_unique<synchronized_resource<pool<Resource>>>(Resource{}));
+}
+
+TEST(Adaptors, SayThatMemoryIsSimulated) {
+  int count = 0;
+  for_each_adaptor<simulated_resource>([&]<class Adaptor>(Adaptor& adaptor) {
+    EXPECT_TRUE(simulated<Adaptor>) << testing::internal::GetTypeName<Adaptor>();
+    EXPECT_FALSE(is_poisoned(adaptor));
+    ++count;
+  });
+  EXPECT_EQ(count, 14);
+  EXPECT_TRUE(simulated<boasting_resource<simulated_resource>>);
+  EXPECT_TRUE((simulated<binned_resource<host_resource, simulated_resource>>));
+  EXPECT_TRUE((simulated<binned_resource<simulated_resource, host_resource>>));
+  EXPECT_TRUE(simulated<stitched_pool<simulated_pages>>);
+  EXPECT_TRUE((simulated<stream_resource<stream_pool<simulated_resource, simulated_streams>>>));
+  EXPECT_TRUE((simulated<thread_arenas<statistics_resource<simulated_resource>>>));
+}
+
+TEST(Adaptors, SayThatMemoryIsNotSimulated) {
+  for_each_adaptor<host_resource>([&]<class Adaptor>(Adaptor& adaptor) {
+    EXPECT_FALSE(simulated<Adaptor>) << testing::internal::GetTypeName<Adaptor>();
+    EXPECT_EQ(location_of(adaptor), memory_location{});
+    EXPECT_EQ(is_poisoned(adaptor), has_address_sanitizer);
+  });
+  EXPECT_FALSE(simulated<thread_arenas<host_resource>>);
+}
+
+TEST(Adaptors, SayWhereMemoryLies) {
+  for_each_adaptor<placed_resource>([&]<class Adaptor>(Adaptor& adaptor) {
+    EXPECT_EQ(location_of(adaptor), placed_resource::its)
+        << testing::internal::GetTypeName<Adaptor>();
+    EXPECT_FALSE(is_poisoned(adaptor));
+  });
+  thread_arenas<placed_resource> arenas{placed_resource{}};
+  EXPECT_EQ(location_of(arenas), placed_resource::its);
+}
+
+TEST(Adaptors, OfSimulatedMemoryHaveNoRedZonesAndNoRecords) {
+  for_each_adaptor<simulated_resource>([&]<class Adaptor>(Adaptor& adaptor) {
+    struct borrowed {
+      Adaptor* from;
+      void* allocate(bytes size, bytes alignment) { return from->allocate(size, alignment); }
+      void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+        from->deallocate(memory, size, alignment);
+      }
+      [[nodiscard]] Adaptor& upstream() { return *from; }
+    };
+    EXPECT_THROW((pool<borrowed>{borrowed{&adaptor}, {.red_zone = 16}}), bad_argument)
+        << testing::internal::GetTypeName<Adaptor>();
+    EXPECT_THROW((thread_arenas<borrowed>{borrowed{&adaptor}}), bad_argument);
+    pool<borrowed> from{borrowed{&adaptor}, {.first_block = 16, .next_block = 16}};
+    EXPECT_EQ(from.id(), 0u) << "it is not tracked";
+  });
+  boasting_resource<simulated_resource> boasting;
+  EXPECT_THROW((pool<boasting_resource<simulated_resource>>{boasting, {.red_zone = 16}}),
+               bad_argument);
+}
+
+TEST(Adaptors, OfMemoryThatTheHostCannotTouchHaveNoRedZones) {
+  boasting_resource<placed_resource> boasting;
+  EXPECT_THROW((pool<statistics_resource<placed_resource>>{
+                   statistics_resource<placed_resource>{placed_resource{}}, {.red_zone = 16}}),
+               bad_argument);
+  EXPECT_THROW((pool<boasting_resource<placed_resource>>{boasting, {.red_zone = 16}}),
+               bad_argument);
+}
+
+}  // namespace adaptors_test
+}  // namespace quarry::test

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/binned_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+
+namespace quarry::test {
+namespace binned_resource_test {
+
+using bins = binned_resource<host_resource, host_resource>;
+bins make() {
+  return {[] { return host_resource{}; }, host_resource{}, 16, 1024};
+}
+using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(BinnedResource, ResourceConformance, all);
+
+TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
+  binned_resource<simulated_resource, simulated_resource> from{[] { return simulated_resource{}; },
+                                                               simulated_resource{}, 64, 256, 4};
+  (void)from.allocate(256, 16);
+  EXPECT_EQ(from.large().held(), 0u);
+  void* const large = from.allocate(257, 16);
+  EXPECT_EQ(from.large().held(), 257u);
+  from.deallocate(large, 257, 16);
+  EXPECT_EQ(from.large().held(), 0u);
+}
+
+TEST(BinnedResource, SettlesWhatAllOfItGives) {
+  struct late_resource : host_resource {
+    int* waits;
+    explicit late_resource(int* counter) : waits{counter} {}
+    void synchronize() { ++*waits; }
+  };
+  int small = 0, large = 0;
+  binned_resource<late_resource, late_resource> from{[&] { return late_resource{&small}; },
+                                                     late_resource{&large}, 16, 32};
+  synchronize(from);
+  EXPECT_EQ(small, 2);
+  EXPECT_EQ(large, 1);
+}
+
+TEST(BinnedResource, RefusesSlotsThatLieElsewhere) {
+  struct device_like : simulated_resource {
+    static memory_location location() { return {memory_kind::device, 1}; }
+  };
+  struct other_device : simulated_resource {
+    static memory_location location() { return {memory_kind::device, 0}; }
+  };
+  EXPECT_THROW((binned_resource<device_like, host_resource>{[] { return device_like{}; },
+                                                            host_resource{}, 16, 64}),
+               bad_argument);
+  EXPECT_THROW((binned_resource<device_like, other_device>{[] { return device_like{}; },
+                                                           other_device{}, 16, 64}),
+               bad_argument);
+  binned_resource<device_like, device_like> same{[] { return device_like{}; }, device_like{}, 16,
+                                                 64};
+  EXPECT_EQ(same.location(), device_like::location());
+}
+
+TEST(BinnedResource, RefusesBinsThatAreNoPowersOfTwo) {
+  for (auto const& [minimum, maximum] :
+       {std::pair<bytes, bytes>{8, 64}, {24, 64}, {64, 100}, {64, 32}}) {
+    EXPECT_THROW((bins{[] { return host_resource{}; }, host_resource{}, minimum, maximum}),
+                 bad_argument)
+        << minimum << ' ' << maximum;
+  }
+}
+
+}  // namespace binned_resource_test
+}  // namespace quarry::test

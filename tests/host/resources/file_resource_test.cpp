@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/file_resource.hpp"
+
+#include "conformance/resources.hpp"
+
+#include <filesystem>
+
+namespace quarry::test {
+namespace file_resource_test {
+
+file_resource make() { return file_resource{std::filesystem::temp_directory_path().string()}; }
+
+using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(FileResource, ResourceConformance, all);
+
+TEST(FileResource, RefusesADirectoryInWhichItCannotWrite) {
+  EXPECT_THROW(file_resource{"/nonexistent/quarry"}, resource_failed);
+}
+
+TEST(FileResource, RefusesMoreThanAPagesAlignment) {
+  EXPECT_THROW((void)make().allocate(8, 1_MiB), bad_argument);
+}
+
+TEST(FileResource, LeavesNoFileBehind) {
+  auto const page_map = std::filesystem::temp_directory_path() / "quarry_file_resource_test";
+  std::filesystem::create_directory(page_map);
+  file_resource from{page_map.string()};
+  void* const one = from.allocate(100, 16);
+  EXPECT_TRUE(std::filesystem::is_empty(page_map));
+  from.deallocate(one, 100, 16);
+  std::filesystem::remove(page_map);
+}
+
+}  // namespace file_resource_test
+}  // namespace quarry::test

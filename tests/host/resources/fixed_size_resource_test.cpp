@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/fixed_size_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+
+namespace quarry::test {
+namespace fixed_size_resource_test {
+
+fixed_size_resource<host_resource> make() { return {host_resource{}, 100'000, 8, 64}; }
+using all = testing::Types<alone<&make, true>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(FixedSizeResource, ResourceConformance, all);
+
+TEST(FixedSizeResource, FillsABlockBeforeItTakesAnother) {
+  fixed_size_resource<simulated_resource> from{simulated_resource{}, 40, 70, 16};
+  std::set<void*> slots;
+  for (int i = 0; i < 70; ++i) slots.insert(from.allocate(40, 16));
+  EXPECT_EQ(slots.size(), 70u);
+  EXPECT_EQ(from.held(), 70u * 48);
+  (void)from.allocate(1, 16);
+  EXPECT_EQ(from.held(), 140u * 48);
+  from.deallocate(*slots.begin(), 40, 16);
+  EXPECT_EQ(from.live(), 70u);
+}
+
+TEST(FixedSizeResource, RefusesWhatIsLargerThanASlot) {
+  EXPECT_THROW((void)make().allocate(100'033, 16), out_of_memory);
+}
+
+TEST(FixedSizeResource, RefusesMoreThanAnythingHas) {
+  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 54, 1024}),
+               bad_argument);
+  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, ~bytes{0}, 1}), bad_argument);
+  EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 40, 1024}),
+               bad_argument);
+}
+
+TEST(FixedSizeResource, ChangesNothingForADoubleFreeOrAForeignPointer) {
+  fixed_size_resource<simulated_resource> from{simulated_resource{}, 16, 64, 16};
+  auto* const one = static_cast<char*>(from.allocate(16, 16));
+  from.deallocate(one + 8, 16, 16);
+  from.deallocate(one + 16, 16, 16);
+  from.deallocate(nullptr, 16, 16);
+  EXPECT_EQ(from.live(), 1u);
+  from.deallocate(one, 16, 16);
+  from.deallocate(one, 16, 16);
+  EXPECT_EQ(from.live(), 0u);
+  EXPECT_EQ(from.allocate(16, 16), one);
+}
+
+TEST(FixedSizeResource, IsAsItWasWhenItsUpstreamFails) {
+  fixed_size_resource<simulated_resource> from{simulated_resource{1024}, 16, 64, 16};
+  std::vector<void*> all_of_it;
+  for (int i = 0; i < 64; ++i) all_of_it.push_back(from.allocate(16, 16));
+  EXPECT_THROW((void)from.allocate(16, 16), out_of_memory);
+  EXPECT_EQ(from.live(), 64u);
+  from.deallocate(all_of_it[30], 16, 16);
+  EXPECT_EQ(from.allocate(16, 16), all_of_it[30]);
+}
+
+}  // namespace fixed_size_resource_test
+}  // namespace quarry::test

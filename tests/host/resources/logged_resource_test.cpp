@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/logged_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "host/pools/immediate_streams.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/host/resources/statistics_resource.hpp"
+#include "quarry/host/resources/synchronized_resource.hpp"
+
+#include <sstream>
+
+namespace quarry::test {
+namespace logged_resource_test {
+
+logged_resource<host_resource> make() {
+  static std::ostringstream text;
+  return {host_resource{}, std::make_shared<allocation_log>(text)};
+}
+using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(LoggedResource, ResourceConformance, all);
+
+/// A line without thread and time.
+struct event {
+  std::string action, pointer, size, stream;
+  friend bool operator==(event const&, event const&) = default;
+};
+std::vector<event> events_of(std::string const& text) {
+  std::istringstream lines{text};
+  std::string line;
+  std::getline(lines, line);  // names of the columns
+  std::vector<event> result;
+  while (std::getline(lines, line)) {
+    std::istringstream fields{line};
+    std::string thread, time;
+    event one;
+    for (std::string* const field :
+         {&thread, &time, &one.action, &one.pointer, &one.size, &one.stream})
+      std::getline(fields, *field, ',');
+    result.push_back(one);
+  }
+  return result;
+}
+std::string text_of(void const* pointer) {
+  std::ostringstream text;
+  text << pointer;
+  return text.str();
+}
+cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
+
+TEST(LoggedResource, WritesWhatPassesThroughOfTwoResourcesToOneLog) {
+  std::ostringstream text;
+  auto const log = std::make_shared<allocation_log>(text);
+  logged_resource first{host_resource{}, log};
+  logged_resource second{host_resource{}, log};
+  void* const one = first.allocate(100, 16);
+  void* const other = second.allocate(200, 64);
+  std::vector<event> const expected{{"allocate", text_of(one), "100", "0"},
+                                    {"allocate", text_of(other), "200", "0"},
+                                    {"free", text_of(one), "100", "0"},
+                                    {"free", text_of(other), "200", "0"}};
+  first.deallocate(one, 100, 16);
+  second.deallocate(other, 200, 64);
+  EXPECT_EQ(events_of(text.str()), expected);
+  EXPECT_EQ(first.log().lost(), 0u);
+}
+
+TEST(LoggedResource, WritesFailuresAndPassesThemOn) {
+  std::ostringstream text;
+  logged_resource from{simulated_resource{1000}, std::make_shared<allocation_log>(text)};
+  EXPECT_THROW((void)from.allocate(2000, 16), out_of_memory);
+  EXPECT_THROW((void)from.allocate(100, 3), bad_argument);
+  std::vector<event> const expected{{"allocate failure", "(nil)", "2000", "0"},
+                                    {"allocate failure", "(nil)", "100", "0"}};
+  EXPECT_EQ(events_of(text.str()), expected);
+}
+
+/// What names the stream in each call, and cannot be moved.
+struct stream_source {
+  using pool_type = stream_pool<host_resource, immediate_streams>;
+  stream_source() : pool{host_resource{}, immediate_streams{}, {.first_block = 1 << 16}} {}
+  stream_source(stream_source const&) = delete;
+  void* allocate(bytes size, bytes alignment, cuda_stream stream) {
+    return pool.allocate(size, alignment, stream);
+  }
+  void deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
+    (void)pool.deallocate(pointer, stream);
+  }
+  void* allocate_sync(bytes size, bytes alignment) {
+    return pool.allocate(size, alignment, cuda_stream{});
+  }
+  void deallocate_sync(void* pointer, bytes, bytes) noexcept { (void)pool.deallocate(pointer); }
+  pool_type pool;
+};
+
+TEST(LoggedResource, WritesTheStreamsOfAStreamPool) {
+  std::ostringstream text;
+  logged_resource<stream_source> from{std::make_shared<allocation_log>(text), std::in_place};
+  void* const one = from.allocate(100, 256, stream_number(0x10));
+  void* const other = from.allocate(200, 256, stream_number(0x20));
+  void* const third = from.allocate_sync(300, 256);
+  EXPECT_EQ(from.upstream().pool.counts().streams, 3u);
+  from.deallocate(one, 100, 256, stream_number(0x10));
+  from.deallocate(other, 200, 256, stream_number(0x20));
+  from.deallocate_sync(third, 300, 256);
+  std::vector<event> const expected{
+      {"allocate", text_of(one), "100", "0x10"}, {"allocate", text_of(other), "200", "0x20"},
+      {"allocate", text_of(third), "300", "0"},  {"free", text_of(one), "100", "0x10"},
+      {"free", text_of(other), "200", "0x20"},   {"free", text_of(third), "300", "0"}};
+  EXPECT_EQ(events_of(text.str()), expected);
+  EXPECT_EQ(from.upstream().pool.counts().chunks_live, 0u);
+}
+
+TEST(LoggedResource, WritesWhatGoesThroughAPool) {
+  std::ostringstream text;
+  logged_resource<synchronized_resource<pool<host_resource>>> from{
+      std::make_shared<allocation_log>(text), std::in_place, host_resource{}};
+  from.deallocate(from.allocate(100, 16), 100, 16);
+  EXPECT_EQ(events_of(text.str()).size(), 2u);
+}
+
+TEST(LoggedResource, RefusesToHaveNoLog) {
+  EXPECT_THROW((logged_resource{host_resource{}, std::shared_ptr<allocation_log>{}}), bad_argument);
+}
+
+/// Each address is free when it is allocated, and allocated when it is freed: what replays a log
+/// relies on it.
+TEST(LoggedResource, WritesAnOrderThatCanBeReplayed) {
+  std::ostringstream text;
+  logged_resource<synchronized_resource<pool<host_resource>>> from{
+      std::make_shared<allocation_log>(text), std::in_place, host_resource{}};
+  std::mt19937 random{5};
+  std::vector<std::pair<void*, bytes>> live;
+  for (int i = 0; i < 1000; ++i) {
+    if (random() % 2 == 0 && !live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      from.deallocate(live.back().first, live.back().second, 16);
+      live.pop_back();
+    } else {
+      bytes const size = random() % 5000;
+      live.emplace_back(from.allocate(size, 16), size);
+    }
+  }
+  for (auto const& [pointer, size] : live) from.deallocate(pointer, size, 16);
+  std::map<std::string, std::string> sizes;
+  for (auto const& one : events_of(text.str())) {
+    if (one.action == "allocate") {
+      EXPECT_TRUE(sizes.emplace(one.pointer, one.size).second) << one.pointer;
+    } else {
+      EXPECT_EQ(sizes.at(one.pointer), one.size);
+      sizes.erase(one.pointer);
+    }
+  }
+  EXPECT_TRUE(sizes.empty());
+}
+
+}  // namespace logged_resource_test
+}  // namespace quarry::test

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/make_room.hpp"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <vector>
+
+namespace quarry::test {
+namespace make_room_test {
+
+TEST(MakeRoom, CopiesAVectorThatGrowsOneByOneAFewTimes) {
+  std::vector<int> numbers;
+  int copies = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    int const* const before = numbers.data();
+    make_room(numbers, numbers.size() + 1);
+    copies += numbers.data() != before;
+    ASSERT_GT(numbers.capacity(), numbers.size());
+    numbers.push_back(i);
+  }
+  EXPECT_LE(copies, 18);
+  EXPECT_LE(numbers.capacity(), 200'000u);
+}
+
+TEST(MakeRoom, GivesAsMuchAsIsAskedForAndNeverTakesAny) {
+  std::vector<int> numbers;
+  make_room(numbers, 1000);
+  EXPECT_GE(numbers.capacity(), 1000u);
+  int const* const before = numbers.data();
+  make_room(numbers, 10);
+  EXPECT_EQ(numbers.data(), before);
+  EXPECT_GE(numbers.capacity(), 1000u);
+  EXPECT_THROW(make_room(numbers, numbers.max_size() + 1), std::length_error);
+  EXPECT_EQ(numbers.data(), before);
+}
+
+}  // namespace make_room_test
+}  // namespace quarry::test

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/monotonic_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+
+#include <cstring>
+
+namespace quarry::test {
+namespace monotonic_resource_test {
+
+monotonic_resource<host_resource> make() { return {host_resource{}, 64_KiB}; }
+using all = testing::Types<alone<&make, true>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(MonotonicResource, ResourceConformance, all);
+
+TEST(MonotonicResource, HandsOutOneAfterTheOtherAndAgainAfterAReset) {
+  monotonic_resource<simulated_resource> from{simulated_resource{}, 1000};
+  auto* const first = static_cast<char*>(from.allocate(100, 16));
+  EXPECT_EQ(from.allocate(8, 16), first + 112);
+  from.deallocate(first, 100, 16);
+  EXPECT_NE(from.allocate(100, 16), first) << "nothing comes back before the reset";
+  void* const large = from.allocate(5000, 16);
+  EXPECT_EQ(from.held(), 6000u);
+  from.reset();
+  EXPECT_EQ(from.allocate(100, 16), first);
+  EXPECT_EQ(from.allocate(5000, 16), large) << "the blocks are used again";
+  EXPECT_EQ(from.held(), 6000u);
+  from.release();
+  EXPECT_EQ(from.held(), 0u);
+}
+
+TEST(MonotonicResource, RefusesBlocksOfNothingAndAnAlignmentThatIsNone) {
+  EXPECT_THROW((monotonic_resource<host_resource>{host_resource{}, 0}), bad_argument);
+  EXPECT_THROW((void)make().allocate(8, 24), bad_argument);
+}
+
+TEST(MonotonicResource, ServesMoreAlignmentThanItsBlocksHave) {
+  auto from = make();
+  for (bytes const alignment : {bytes{512}, bytes{4096}, bytes{1} << 20}) {
+    void* const one = from.allocate(100, alignment);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
+    std::memset(one, 0x5a, 100);
+  }
+}
+
+TEST(MonotonicResource, IsAsItWasWhenItsUpstreamFails) {
+  monotonic_resource<simulated_resource> from{simulated_resource{1500}, 1000};
+  void* const one = from.allocate(500, 16);
+  EXPECT_THROW((void)from.allocate(900, 16), out_of_memory);
+  EXPECT_EQ(from.held(), 1000u);
+  EXPECT_EQ(from.allocate(400, 16), static_cast<char*>(one) + 512)
+      << "the rest of the block is not lost";
+  from.reset();
+  EXPECT_EQ(from.allocate(500, 16), one);
+}
+
+}  // namespace monotonic_resource_test
+}  // namespace quarry::test

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/numa_resource.hpp"
+
+#include "conformance/resources.hpp"
+
+namespace quarry::test {
+namespace numa_resource_test {
+
+/// Skipped where the system does not let a process choose.
+numa_resource make_node() {
+  try {
+    return numa_resource{0};
+  } catch (bad_argument const& none) {
+    throw resource_failed{"no nodes", none.what()};
+  }
+}
+using all = testing::Types<alone<&make_node, true>, pooled<&make_node, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(NumaResource, ResourceConformance, all);
+
+TEST(NumaResource, RefusesANodeThatIsNotThere) {
+  EXPECT_THROW(numa_resource{1023}, bad_argument);
+  EXPECT_THROW(numa_resource{100'000}, bad_argument);
+}
+
+TEST(NumaResource, RefusesMoreThanAPageOfAlignment) {
+  try {
+    auto from = make_node();
+    EXPECT_THROW((void)from.allocate(10, 1 << 20), bad_argument);
+    EXPECT_EQ(from.node(), 0u);
+  } catch (resource_failed const& refused) {
+    GTEST_SKIP() << refused.message();
+  }
+}
+
+}  // namespace numa_resource_test
+}  // namespace quarry::test

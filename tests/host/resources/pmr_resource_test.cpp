@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/pmr_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+
+#include <cstring>
+#include <list>
+#include <map>
+#include <string>
+
+namespace quarry::test {
+namespace pmr_resource_test {
+
+pmr_resource make() { return pmr_resource{}; }
+using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(PmrResource, ResourceConformance, all);
+
+TEST(AsPmrResource, ServesContainersOfStdPmr) {
+  pool<host_resource> from{host_resource{}};
+  {
+    as_pmr_resource standard{from};
+    as_pmr_resource same{from};
+    pool<host_resource> other_pool{host_resource{}};
+    as_pmr_resource other{other_pool};
+    EXPECT_TRUE(standard == same);
+    EXPECT_FALSE(standard == other);
+    std::pmr::map<int, std::pmr::string> names{&standard};
+    for (int i = 0; i < 1000; ++i) names[i] = std::string(static_cast<std::size_t>(i % 100), 'x');
+    EXPECT_GT(from.counts().chunks_live, 1000u);
+    EXPECT_EQ(names[99].size(), 99u);
+  }
+  EXPECT_EQ(from.counts().live, 0u);
+}
+
+TEST(AsPmrResource, ServesWhatIsAlignedToALot) {
+  struct alignas(64) line {
+    char of[64];
+  };
+  pool<host_resource> from{host_resource{}};
+  {
+    as_pmr_resource standard{from};
+    std::pmr::vector<line> lines{100, &standard};
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lines.data()) % 64, 0u);
+    std::pmr::unsynchronized_pool_resource pools{&standard};
+    for (bytes const size : {bytes{8}, bytes{300}, bytes{5000}, bytes{1} << 20}) {
+      void* const one = pools.allocate(size, 64);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64, 0u);
+      std::memset(one, 1, size);
+      pools.deallocate(one, size, 64);
+    }
+  }
+  EXPECT_EQ(from.counts().live, 0u);
+}
+
+TEST(ResourceAllocator, ServesTheStandardsContainers) {
+  pool<host_resource> from{host_resource{}};
+  {
+    std::vector<int, resource_allocator<int, pool<host_resource>>> numbers{
+        resource_allocator<int, pool<host_resource>>{from}};
+    for (int i = 0; i < 10'000; ++i) numbers.push_back(i);
+    std::list<double, resource_allocator<double, pool<host_resource>>> list{
+        resource_allocator<double, pool<host_resource>>{from}};
+    list.assign(100, 1.5);
+    EXPECT_EQ(numbers[9999], 9999);
+    EXPECT_EQ(from.counts().chunks_live, 101u);
+    EXPECT_THROW((void)numbers.get_allocator().allocate(~std::size_t{0}),
+                 std::bad_array_new_length);
+  }
+  EXPECT_EQ(from.counts().live, 0u);
+}
+
+}  // namespace pmr_resource_test
+}  // namespace quarry::test

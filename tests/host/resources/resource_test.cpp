@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/resource.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace resource_test {
+
+struct whole {
+  void* allocate(bytes, bytes) { return nullptr; }
+  void deallocate(void*, bytes, bytes) noexcept {}
+};
+struct throws_when_freeing : whole {
+  void deallocate(void*, bytes, bytes) {}
+};
+struct asks_for_no_alignment {
+  void* allocate(bytes) { return nullptr; }
+  void deallocate(void*, bytes, bytes) noexcept {}
+};
+struct stays_where_it_is : whole {
+  stays_where_it_is() = default;
+  stays_where_it_is(stays_where_it_is&&) = delete;
+};
+
+TEST(MemoryResource, IsWhatAllocatesAndFreesWithoutThrowing) {
+  EXPECT_TRUE(memory_resource<whole>);
+  EXPECT_FALSE(memory_resource<throws_when_freeing>);
+  EXPECT_FALSE(memory_resource<asks_for_no_alignment>);
+  EXPECT_FALSE(memory_resource<stays_where_it_is>);
+  EXPECT_FALSE(memory_resource<int>);
+}
+
+}  // namespace resource_test
+}  // namespace quarry::test

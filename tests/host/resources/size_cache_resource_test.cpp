@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/size_cache_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+
+namespace quarry::test {
+namespace size_cache_resource_test {
+
+size_cache_resource<host_resource> make_slots() { return {host_resource{}, 8}; }
+using all = testing::Types<alone<&make_slots, true>, pooled<&make_slots, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(SizeCacheResource, ResourceConformance, all);
+
+TEST(SizeCacheResource, KeepsWhatWasGivenBackForExactlyItsSize) {
+  size_cache_resource<simulated_resource> from{simulated_resource{}, 2};
+  void* const one = from.allocate(1000, 64);
+  from.deallocate(one, 1000, 64);
+  EXPECT_NE(from.allocate(999, 64), one);
+  EXPECT_EQ(from.allocate(1000, 64), one);
+  EXPECT_EQ(from.upstream().allocations(), 2u);
+}
+
+TEST(SizeCacheResource, RefusesWhatWasGivenBackAlready) {
+  size_cache_resource<simulated_resource> from{simulated_resource{}, 4};
+  void* const one = from.allocate(1000, 64);
+  from.deallocate(one, 1000, 64);
+  from.deallocate(one, 1000, 64);
+  from.deallocate(one, 500, 16);
+  from.deallocate(nullptr, 1000, 64);
+  EXPECT_EQ(from.refused(), 3u);
+  EXPECT_EQ(from.kept(), 1u);
+  EXPECT_EQ(from.allocate(1000, 64), one);
+  EXPECT_NE(from.allocate(1000, 64), one);
+}
+
+TEST(SizeCacheResource, GivesWhatWasFirstToTheUpstreamWhenItIsFull) {
+  size_cache_resource<simulated_resource> from{simulated_resource{}, 2};
+  void* const memory[3] = {from.allocate(1, 16), from.allocate(2, 16), from.allocate(3, 16)};
+  for (bytes size = 1; size <= 3; ++size) from.deallocate(memory[size - 1], size, 16);
+  EXPECT_EQ(from.kept(), 2u);
+  EXPECT_EQ(from.upstream().held(), 5u);
+  from.release();
+  EXPECT_EQ(from.upstream().held(), 0u);
+}
+
+TEST(SizeCacheResource, GivesUpWhatItKeepsRatherThanFail) {
+  size_cache_resource<simulated_resource> from{simulated_resource{1000}, 4};
+  from.deallocate(from.allocate(900, 16), 900, 16);
+  EXPECT_NE(from.allocate(901, 16), nullptr);
+  EXPECT_THROW((void)from.allocate(901, 16), out_of_memory);
+}
+
+TEST(SizeCacheResource, RefusesNoSlots) {
+  EXPECT_THROW((size_cache_resource<host_resource>{host_resource{}, 0}), bad_argument);
+  EXPECT_THROW((size_cache_resource<host_resource>{host_resource{}, 1025}), bad_argument);
+}
+
+}  // namespace size_cache_resource_test
+}  // namespace quarry::test

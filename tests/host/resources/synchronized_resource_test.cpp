@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/resources/synchronized_resource.hpp"
+
+#include "conformance/resources.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+
+#include <thread>
+
+namespace quarry::test {
+namespace synchronized_resource_test {
+
+synchronized_resource<host_resource> make() { return synchronized_resource<host_resource>{}; }
+using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(SynchronizedResource, ResourceConformance, all);
+
+TEST(SynchronizedResource, LetsThreadsShareAPool) {
+  synchronized_resource<pool<host_resource>> from{host_resource{},
+                                                  pool_options{.first_block = 1_MiB}};
+  std::vector<std::thread> threads;
+  for (unsigned char number = 1; number <= 4; ++number) {
+    threads.emplace_back([&from, number] {
+      std::mt19937 random{number};
+      std::vector<std::pair<unsigned char*, bytes>> held;
+      for (int step = 0; step < 3000; ++step) {
+        if (random() % 2 == 0 && !held.empty()) {
+          auto const [memory, size] = held.back();
+          held.pop_back();
+          for (bytes i = 0; i < size; ++i) ASSERT_EQ(memory[i], number);
+          from.deallocate(memory, size, 16);
+          continue;
+        }
+        bytes const size = random() % 200;
+        auto* const memory = static_cast<unsigned char*>(from.allocate(size, 16));
+        std::memset(memory, number, size);
+        held.emplace_back(memory, size);
+      }
+      for (auto const& [memory, size] : held) from.deallocate(memory, size, 16);
+    });
+  }
+  for (auto& one : threads) one.join();
+  from.with([](pool<host_resource>& inner) {
+    EXPECT_EQ(inner.counts().live, 0u);
+    EXPECT_TRUE(inner.audit().empty());
+  });
+}
+
+}  // namespace synchronized_resource_test
+}  // namespace quarry::test
