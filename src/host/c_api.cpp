@@ -95,9 +95,9 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
     case QUARRY_MANAGED:
       return make(managed_resource{}, options);
     case QUARRY_FILE:
-      if (wanted.page_map == nullptr)
+      if (wanted.directory == nullptr)
         throw bad_argument{"quarry_pool_create: QUARRY_FILE needs options with a directory"};
-      return make(file_resource{wanted.page_map}, options);
+      return make(file_resource{wanted.directory}, options);
     case QUARRY_SHARED:
       throw bad_argument{
           "quarry_pool_create: memory that processes share has its own calls: quarry_segment_open"};

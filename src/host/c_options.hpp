@@ -37,7 +37,7 @@ inline void check_size(char const* call, std::uint64_t size) {
           .alignment = usual.alignment,
           .maximum = usual.maximum,
           .device = 0,
-          .page_map = nullptr,
+          .directory = nullptr,
           .name = nullptr,
           .red_zone = usual.red_zone,
           .keeps_backtraces = 0};

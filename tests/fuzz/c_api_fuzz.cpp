@@ -159,7 +159,7 @@ class session {
     options.maximum = std::max<std::uint64_t>(1, from_.size(most_held));  // 0 would be no limit
     options.device = static_cast<int>(from_.chance(128) ? from_.u32() : 0u);
     // nobody looks at it
-    options.page_map = from_.chance(128) ? "/nonexistent/directory" : nullptr;
+    options.directory = from_.chance(128) ? "/nonexistent/directory" : nullptr;
     options.name = some_name(name);
     return options;
   }
@@ -214,7 +214,7 @@ class session {
              "a status is wrong");
       return is_any(status);
     }
-    bool const has_directory = where == QUARRY_FILE && has_options && options.page_map != nullptr;
+    bool const has_directory = where == QUARRY_FILE && has_options && options.directory != nullptr;
     is(has_directory ? QUARRY_RESOURCE_FAILED : QUARRY_BAD_ARGUMENT, status);
   }
   void destroy_pool(std::uint32_t whose) {

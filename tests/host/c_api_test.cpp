@@ -77,16 +77,16 @@ TEST(CApiCreation, RefusesWhatIsNoResourceOrNoOption) {
   options.alignment = 24;
   EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options, &pool), QUARRY_BAD_ARGUMENT);
   options = quarry_pool_default_options();
-  options.page_map = "/nonexistent";
+  options.directory = "/nonexistent";
   EXPECT_EQ(quarry_pool_create(QUARRY_FILE, &options, &pool), QUARRY_RESOURCE_FAILED);
   EXPECT_EQ(pool, nullptr);
   quarry_pool_destroy(nullptr);
 }
 
 TEST(CApiCreation, ServesFilesAndKeepsToItsLimit) {
-  auto const page_map = std::filesystem::temp_directory_path().string();
+  auto const directory = std::filesystem::temp_directory_path().string();
   auto options = quarry_pool_default_options();
-  options.page_map = page_map.c_str();
+  options.directory = directory.c_str();
   options.first_block = 65536;
   options.maximum = 100'000;
   quarry_pool* pool = nullptr;

@@ -59,7 +59,7 @@ typedef struct quarry_pool_options {
   uint64_t alignment;
   uint64_t maximum;
   int device;           /* QUARRY_DEVICE: its number */
-  char const* page_map; /* QUARRY_FILE: where the files go */
+  char const* directory; /* QUARRY_FILE: where the files go */
   char const* name;     /* for reports; null: "allocator N" */
   /* Bytes behind each allocation that nobody may write, 65536 at most; 0: none. What was written is
    * found when the allocation is freed, and told in a line to standard error. */

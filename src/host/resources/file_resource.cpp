@@ -15,19 +15,19 @@ namespace quarry::inline QUARRY_ABI {
 namespace {
 
 /// A file of `page map` that has lost its name. Throws `resource_failed`.
-int open_nameless(std::string const& page_map) {
-  std::string path = page_map + "/quarry-XXXXXX";
+int open_nameless(std::string const& directory) {
+  std::string path = directory + "/quarry-XXXXXX";
   int const file = mkostemp(path.data(), O_CLOEXEC);
   if (file < 0)
-    throw resource_failed{"file_resource: mkostemp in " + page_map, std::strerror(errno)};
+    throw resource_failed{"file_resource: mkostemp in " + directory, std::strerror(errno)};
   unlink(path.c_str());
   return file;
 }
 
 }  // namespace
 
-file_resource::file_resource(std::string page_map) : slice_map_{std::move(page_map)} {
-  close(open_nameless(slice_map_));
+file_resource::file_resource(std::string directory) : directory_{std::move(directory)} {
+  close(open_nameless(directory_));
 }
 
 void* file_resource::allocate(bytes size, bytes alignment) {
@@ -36,7 +36,7 @@ void* file_resource::allocate(bytes size, bytes alignment) {
     throw bad_argument{"file_resource: alignment is " + std::to_string(alignment) +
                        ", more than a page's " + std::to_string(page_size())};
   if (size > max_bytes_at_once) throw out_of_memory{"file_resource", size, "nothing has so much"};
-  int const file = open_nameless(slice_map_);
+  int const file = open_nameless(directory_);
   // Blocks are taken now: a full disk is an error here, and not a signal later.
   int const failed = posix_fallocate(file, 0, static_cast<off_t>(whole_pages(size)));
   void* const result =
@@ -45,7 +45,7 @@ void* file_resource::allocate(bytes size, bytes alignment) {
   int const why = failed != 0 ? failed : errno;
   close(file);
   if (result == MAP_FAILED)
-    throw out_of_memory{"file_resource in " + slice_map_, size, std::strerror(why)};
+    throw out_of_memory{"file_resource in " + directory_, size, std::strerror(why)};
   return result;
 }
 

@@ -22,13 +22,13 @@ TEST(FileResource, RefusesMoreThanAPagesAlignment) {
 }
 
 TEST(FileResource, LeavesNoFileBehind) {
-  auto const page_map = std::filesystem::temp_directory_path() / "quarry_file_resource_test";
-  std::filesystem::create_directory(page_map);
-  file_resource from{page_map.string()};
+  auto const directory = std::filesystem::temp_directory_path() / "quarry_file_resource_test";
+  std::filesystem::create_directory(directory);
+  file_resource from{directory.string()};
   void* const one = from.allocate(100, 16);
-  EXPECT_TRUE(std::filesystem::is_empty(page_map));
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
   from.deallocate(one, 100, 16);
-  std::filesystem::remove(page_map);
+  std::filesystem::remove(directory);
 }
 
 }  // namespace file_resource_test

@@ -421,7 +421,7 @@ class QUARRY_POISONS pool {
     may_have_slices_ = false;  // it has them, or never will
     try {
       slices_.begin();
-      strategy_.chunks().keep_slices(slices_.page_map());
+      strategy_.chunks().keep_slices(slices_.map());
     } catch (std::bad_alloc const&) {  // all are chunks, then
     }
   }

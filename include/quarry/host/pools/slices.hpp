@@ -65,7 +65,7 @@ class slices {
   /// The largest size that it serves; 0 before `begin`.
   [[nodiscard]] bytes maximum() const { return maximum_; }
   /// For those who look; nullptr before `begin`.
-  [[nodiscard]] slice_map* page_map() const { return slice_map_; }
+  [[nodiscard]] slice_map* map() const { return slice_map_; }
 
   /// Where a slice of 1 to `most` bytes begins, or nothing: `allocate_slowly`, then.
   [[nodiscard]] std::optional<std::uint64_t> allocate(bytes size) {

@@ -15,7 +15,7 @@ namespace quarry::inline QUARRY_ABI {
 class QUARRY_API file_resource {
  public:
   /// Throws `resource_failed` if no file can be made in `page map`.
-  explicit file_resource(std::string page_map);
+  explicit file_resource(std::string directory);
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
@@ -23,7 +23,7 @@ class QUARRY_API file_resource {
   [[nodiscard]] memory_location location() const { return {memory_kind::file, 0}; }
 
  private:
-  std::string slice_map_;
+  std::string directory_;
 };
 
 static_assert(memory_resource<file_resource>);
