@@ -47,11 +47,11 @@ sizes pattern(std::string const& name, std::uint32_t seed) {
 }
 
 struct sums {
-  double copied = 0, held = 0, needed = 0, seconds = 0;
+  double copied = 0, reserved = 0, needed = 0, seconds = 0;
   void report(std::string const& shape, char const* policy) const {
     auto const params = bench::parameters{}.add("pattern", shape).add("policy", policy);
     bench::record("host/field/copied_per_needed", params, copied / needed, "ratio");
-    bench::record("host/field/held_per_needed", params, held / needed, "ratio");
+    bench::record("host/field/held_per_needed", params, reserved / needed, "ratio");
     bench::record("host/field/resize", params, seconds * 1e6 / (arrays * changes), "us");
   }
 };
@@ -79,7 +79,7 @@ void measure(std::string const& shape) {
       for (std::size_t i = 0; i < arrays; ++i) {
         result.seconds += seconds_of(fields[i], all[i][change]);
         result.needed += static_cast<double>(all[i][change] * sizeof(double));
-        result.held += static_cast<double>(fields[i].room() * sizeof(double));
+        result.reserved += static_cast<double>(fields[i].room() * sizeof(double));
       }
     }
     for (auto const& each : fields) result.copied += static_cast<double>(each.counts().copied);
@@ -104,7 +104,7 @@ void measure(std::string const& shape) {
       for (std::size_t i = 0; i < arrays; ++i) {
         result.seconds += seconds_of(*fields[i], all[i][change]);
         result.needed += static_cast<double>(all[i][change] * sizeof(double));
-        result.held += static_cast<double>(fields[i]->held());
+        result.reserved += static_cast<double>(fields[i]->reserved());
       }
     }
     result.report(shape, is_exact ? "paged" : "paged-hysteresis");

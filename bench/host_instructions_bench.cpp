@@ -49,13 +49,14 @@ void pair_of_64(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) give(from, take(from, 64));
 }
 template <class From>
-void replace(std::size_t count, std::size_t live, bytes maximum) {
+void replace(std::size_t count, std::size_t allocated, bytes maximum) {
   From from;
   std::minstd_rand random{1};
-  std::vector<void*> held;
-  for (std::size_t i = 0; i < live; ++i) held.push_back(take(from, 1 + random() % maximum));
+  std::vector<void*> reserved;
+  for (std::size_t i = 0; i < allocated; ++i)
+    reserved.push_back(take(from, 1 + random() % maximum));
   for (std::size_t i = 0; i < count; ++i) {
-    void*& one = held[random() % live];
+    void*& one = reserved[random() % allocated];
     give(from, one);
     one = take(from, 1 + random() % maximum);
   }

@@ -18,10 +18,10 @@ namespace {
 using quarry::bytes;
 using host_pool = quarry::pool<quarry::host_resource>;
 
-void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
+void measure(std::size_t allocated, bytes mean, bool is_interior, bool is_busy) {
   auto const params = bench::parameters{}
                           .add("allocator", "quarry")
-                          .add("live", live)
+                          .add("live", allocated)
                           .add("mean", mean)
                           .add("where", is_interior ? "midst" : "begin")
                           .add("busy", is_busy ? "yes" : "no");
@@ -30,7 +30,7 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
   host_pool from{quarry::host_resource{}};
   std::mt19937_64 random{1};
   std::vector<char*> addresses;
-  for (std::size_t i = 0; i < live; ++i) {
+  for (std::size_t i = 0; i < allocated; ++i) {
     bytes const size = 1 + random() % (2 * mean);
     auto* const base = static_cast<char*>(from.allocate(size));
     addresses.push_back(base + (is_interior ? size / 2 : 0));
@@ -45,13 +45,13 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
         from.deallocate(from.allocate(1 + sizes() % 10'000));
     }};
   }
-  std::size_t const looks = std::max<std::size_t>(live, 200'000);
+  std::size_t const looks = std::max<std::size_t>(allocated, 200'000);
   std::size_t at = 0, found = 0;
   while (all.next()) {
     auto const base = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < looks; ++i) {
       found += quarry::registry::find(addresses[at]).has_value();
-      if (++at == live) at = 0;
+      if (++at == allocated) at = 0;
     }
     double const ns =
         std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - base).count();
@@ -64,20 +64,20 @@ void measure(std::size_t live, bytes mean, bool is_interior, bool is_busy) {
   all.finish();
 }
 
-/// Resident bytes of bookkeeping for each of `live` allocations.
-void measure_bookkeeping(std::size_t live, bytes mean, bool is_tracked) {
+/// Resident bytes of bookkeeping for each of `allocated` allocations.
+void measure_bookkeeping(std::size_t allocated, bytes mean, bool is_tracked) {
   quarry::pool_options options;
   options.is_tracked = is_tracked;
   host_pool from{quarry::host_resource{}, options};
   std::mt19937_64 random{1};
-  for (std::size_t i = 0; i < live; ++i) (void)from.allocate(1 + random() % (2 * mean));
+  for (std::size_t i = 0; i < allocated; ++i) (void)from.allocate(1 + random() % (2 * mean));
   auto const params = bench::parameters{}
                           .add("allocator", "quarry")
-                          .add("live", live)
+                          .add("live", allocated)
                           .add("mean", mean)
                           .add("tracked", is_tracked ? "yes" : "no");
   bench::record("host/pool/bookkeeping", params,
-                static_cast<double>(from.bookkeeping()) / static_cast<double>(live), "bytes");
+                static_cast<double>(from.bookkeeping()) / static_cast<double>(allocated), "bytes");
 }
 
 /// One block lives, and a million pairs come and go.
@@ -97,17 +97,17 @@ void measure_flatness() {
 
 int main(int argc, char** argv) {
   if (!bench::is_asked_for(argc, argv)) return 0;
-  for (std::size_t const live : {1000, 10'000, 100'000, 1'000'000}) {
+  for (std::size_t const allocated : {1000, 10'000, 100'000, 1'000'000}) {
     for (bytes const mean : {bytes{64}, bytes{4096}}) {
-      if (live * mean > bytes{1} << 31) continue;
-      for (bool const is_interior : {false, true}) measure(live, mean, is_interior, false);
+      if (allocated * mean > bytes{1} << 31) continue;
+      for (bool const is_interior : {false, true}) measure(allocated, mean, is_interior, false);
     }
   }
   measure(10'000, 64, false, true);
   measure_flatness();
-  for (std::size_t const live : {100, 1000, 10'000, 100'000, 1'000'000}) {
+  for (std::size_t const allocated : {100, 1000, 10'000, 100'000, 1'000'000}) {
     for (bytes const mean : {bytes{64}, bytes{4096}}) {
-      for (bool const is_tracked : {false, true}) measure_bookkeeping(live, mean, is_tracked);
+      for (bool const is_tracked : {false, true}) measure_bookkeeping(allocated, mean, is_tracked);
     }
   }
 }

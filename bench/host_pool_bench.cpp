@@ -179,15 +179,16 @@ void measure(bench::replacing const& how) {
       params, {{"host/pool/pair", "ns"}}, {.max_ms = 2000, .warm_ups = 3, .rounds = 15}};
   Pool pool{};
   {
-    bench::live_allocations<Pool> live{pool, how};
-    while (all.next()) all.add({live.pair_ns(pairs)});
+    bench::live_allocations<Pool> allocated{pool, how};
+    while (all.next()) all.add({allocated.pair_ns(pairs)});
   }
   all.finish();
   if constexpr (requires { pool.from.counts(); }) {
     auto const counts = pool.from.counts();
-    bench::record("host/pool/held_per_live", params,
-                  static_cast<double>(counts.most_held) / static_cast<double>(counts.most_live),
-                  "ratio");
+    bench::record(
+        "host/pool/held_per_live", params,
+        static_cast<double>(counts.peak_reserved) / static_cast<double>(counts.peak_allocated),
+        "ratio");
   }
 }
 

@@ -6,9 +6,9 @@
 // stitched pools take pages of 64 KiB, as on a host, and of 2 MiB, as on a GPU. `pair`: one of N
 // live allocations at random is replaced; in use since three rounds. `step`: one allocation or
 // deallocation of the trace of a simulation on a mesh (tests/host/pools/simulation_trace.hpp), from
-// an empty pool on. `held`: peak of the bytes that the pool held, divided by the peak of those in
-// use. `excess`: that less 1, in percent, over 28 such traces, with blocks of several sizes: what a
-// single trace gives is luck by several percent.
+// an empty pool on. `reserved`: peak of the bytes that the pool held, divided by the peak of those
+// in use. `excess`: that less 1, in percent, over 28 such traces, with blocks of several sizes:
+// what a single trace gives is luck by several percent.
 #include "host/pools/simulation_trace.hpp"
 #include "pairs.hpp"
 
@@ -26,7 +26,7 @@ using quarry::bytes;
 
 template <class Counts>
 double held_by_live(Counts const& counts) {
-  return static_cast<double>(counts.most_held) / static_cast<double>(counts.most_live);
+  return static_cast<double>(counts.peak_reserved) / static_cast<double>(counts.peak_allocated);
 }
 
 template <class Strategy>
@@ -89,11 +89,11 @@ class replacing final : public contender {
  public:
   explicit replacing(bench::replacing const& how)
       : params_{how.params(Pool::name)},
-        live_{pool_, how},
+        allocated_{pool_, how},
         all_{params_, {{"host/strategy/pair", "ns"}}, effort} {}
   bool run() override {
     if (!all_.next()) return false;
-    all_.add({live_.pair_ns(50'000)});
+    all_.add({allocated_.pair_ns(50'000)});
     return true;
   }
   void finish() override {
@@ -104,7 +104,7 @@ class replacing final : public contender {
  private:
   bench::parameters params_;
   Pool pool_;
-  bench::live_allocations<Pool> live_;
+  bench::live_allocations<Pool> allocated_;
   bench::trial all_;
 };
 
@@ -121,31 +121,31 @@ class tracing final : public contender {
   bool run() override {
     if (!all_.next()) return false;
     auto const& steps = trace_.steps();
-    std::vector<void*> held(steps.size());
+    std::vector<void*> reserved(steps.size());
     Pool pool;
     auto const base = std::chrono::steady_clock::now();
     for (auto const& one : steps) {
       if (one.is_allocation) {
-        held[one.id] = pool.allocate(one.size);
+        reserved[one.id] = pool.allocate(one.size);
       } else {
-        pool.deallocate(held[one.id], one.size);
+        pool.deallocate(reserved[one.id], one.size);
       }
     }
     std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - base;
     all_.add({took.count() / static_cast<double>(steps.size())});
-    held_ = held_by_live(pool.from.counts());
+    reserved_ = held_by_live(pool.from.counts());
     return true;
   }
   void finish() override {
     all_.finish();
-    bench::record("host/strategy/step_held", params_, held_, "ratio");
+    bench::record("host/strategy/step_held", params_, reserved_, "ratio");
   }
 
  private:
   bench::parameters params_;
   quarry::test::simulation_trace trace_;
   bench::trial all_;
-  double held_ = 0;
+  double reserved_ = 0;
 };
 
 /// All strategies with one load, interleaved.
@@ -173,13 +173,13 @@ void measure_excess(bytes min_block) {
   std::vector<double> percents;
   for (std::uint64_t seed = 1; seed <= 28; ++seed) {
     quarry::test::simulation_trace const trace{80, 31 * seed};
-    std::vector<void*> held(trace.steps().size());
+    std::vector<void*> reserved(trace.steps().size());
     Pool pool{min_block};
     for (auto const& one : trace.steps()) {
       if (one.is_allocation) {
-        held[one.id] = pool.allocate(one.size);
+        reserved[one.id] = pool.allocate(one.size);
       } else {
-        pool.deallocate(held[one.id], one.size);
+        pool.deallocate(reserved[one.id], one.size);
       }
     }
     percents.push_back(100 * (held_by_live(pool.from.counts()) - 1));

@@ -56,11 +56,11 @@ class worker {
  public:
   void operator()(Allocator& from, unsigned number, std::barrier<>& ready) {
     std::minstd_rand random{number + 1};
-    std::vector<void*> held(1000);
-    for (auto& each : held) each = from.allocate(size);
+    std::vector<void*> reserved(1000);
+    for (auto& each : reserved) each = from.allocate(size);
     auto const replace = [&](int count) {
       for (int i = 0; i < count; ++i) {
-        auto& victim = held[random() % held.size()];
+        auto& victim = reserved[random() % reserved.size()];
         from.deallocate(victim, size);
         victim = from.allocate(size);
       }
@@ -73,7 +73,7 @@ class worker {
     end_ = clock::now();
     cpu_ns_ = cpu_ns() - cpu_begin;
     ready.arrive_and_wait();  // who is done frees nothing while others are timed
-    for (void* const each : held) from.deallocate(each, size);
+    for (void* const each : reserved) from.deallocate(each, size);
   }
   [[nodiscard]] clock::time_point begin() const { return begin_; }
   [[nodiscard]] clock::time_point end() const { return end_; }
@@ -168,7 +168,7 @@ class hand_over_of final : public contender {
                    : made_.load(std::memory_order_acquire) <= number)
         std::this_thread::yield();
       double const base = cpu_ns();
-      for (void*& each : held_[number % 2]) {
+      for (void*& each : reserved_[number % 2]) {
         if constexpr (Makes) {
           each = from_.allocate(size);
         } else {
@@ -182,7 +182,7 @@ class hand_over_of final : public contender {
   }
 
   Allocator from_;
-  std::vector<void*> held_[2]{std::vector<void*>(batch), std::vector<void*>(batch)};
+  std::vector<void*> reserved_[2]{std::vector<void*>(batch), std::vector<void*>(batch)};
   std::atomic<int> made_{0}, freed_{0};
   bench::trial all_{bench::parameters{}.add("allocator", Allocator::name),
                     {{"host/threads/hand_over", "ns"}},

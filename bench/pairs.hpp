@@ -16,14 +16,14 @@ namespace bench {
 /// How many allocations are live, and of which sizes: uniform between two bounds, or with `is_log`
 /// each power of two as likely.
 struct replacing {
-  std::uint32_t live;
+  std::uint32_t allocated;
   bytes minimum, maximum;
   bool is_log = false;
 
   [[nodiscard]] parameters params(char const* allocator) const {
     return parameters{}
         .add("allocator", allocator)
-        .add("live", live)
+        .add("live", allocated)
         .add("least", minimum)
         .add("most", maximum)
         .add("sizes", is_log ? "log" : "uniform");
@@ -46,7 +46,7 @@ class draws {
     auto const minimum = static_cast<double>(how.minimum),
                maximum = static_cast<double>(how.maximum);
     for (std::size_t i = 0; i < count; ++i) {
-      victims_.push_back(static_cast<std::uint32_t>(random() % how.live));
+      victims_.push_back(static_cast<std::uint32_t>(random() % how.allocated));
       auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
       double const size = how.is_log ? minimum * std::pow(maximum / minimum, share)
                                      : minimum + share * (maximum - minimum + 1);
@@ -67,7 +67,7 @@ class live_allocations {
  public:
   /// Allocates them.
   live_allocations(Pool& pool, replacing const& how) : pool_{pool}, drawn_{how} {
-    for (; step_ < how.live; ++step_)
+    for (; step_ < how.allocated; ++step_)
       all_.push_back({pool_.allocate(drawn_.size(step_)), drawn_.size(step_)});
   }
   live_allocations(live_allocations const&) = delete;

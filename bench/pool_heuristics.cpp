@@ -35,7 +35,7 @@ std::vector<step> read_trace(char const* path) {
   std::ifstream file{path};
   if (!file) throw bad_argument{std::string{path} + ": " + std::strerror(errno)};
   std::vector<step> steps;
-  std::unordered_map<std::uint64_t, std::uint32_t> live;
+  std::unordered_map<std::uint64_t, std::uint32_t> allocated;
   std::uint32_t next = 0;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
@@ -51,15 +51,15 @@ std::vector<step> read_trace(char const* path) {
     if (what != "a" && what != "f") refuse("neither 'a ID BYTES' nor 'f ID'");
     if (!(words >> id) || (what == "a" && !(words >> size)) || words >> rest)
       refuse("not 'a ID BYTES' or 'f ID'");
-    auto const found = live.find(id);
+    auto const found = allocated.find(id);
     if (what == "a") {
-      if (found != live.end()) refuse("allocates an ID that is in use");
-      live[id] = next;
+      if (found != allocated.end()) refuse("allocates an ID that is in use");
+      allocated[id] = next;
       steps.push_back({true, next++, size});
     } else {
-      if (found == live.end()) refuse("frees an ID that is not in use");
+      if (found == allocated.end()) refuse("frees an ID that is not in use");
       steps.push_back({false, found->second, 0});
-      live.erase(found);
+      allocated.erase(found);
     }
   }
   return steps;
@@ -68,31 +68,32 @@ std::vector<step> read_trace(char const* path) {
 /// One after the other, as the trace says.
 template <class Pool>
 void replay(std::vector<step> const& steps, Pool& from) {
-  std::vector<void*> held;
+  std::vector<void*> reserved;
   for (step const& one : steps) {
     if (one.is_allocation) {
-      held.push_back(from.allocate(one.size));
+      reserved.push_back(from.allocate(one.size));
     } else {
-      from.deallocate(held[one.id]);
+      from.deallocate(reserved[one.id]);
     }
   }
 }
 
 struct outcome {
   std::uint64_t coalesces;
-  bytes most_held, most_live;
+  bytes peak_reserved, peak_allocated;
   std::uint64_t taken, given;
 };
 
 void print_row(char const* variant, char const* name, std::uint32_t parameter, outcome const& all) {
-  double const overhead =
-      all.most_live == 0
-          ? 0
-          : 100.0 * (static_cast<double>(all.most_held) / static_cast<double>(all.most_live) - 1.0);
+  double const overhead = all.peak_allocated == 0
+                              ? 0
+                              : 100.0 * (static_cast<double>(all.peak_reserved) /
+                                             static_cast<double>(all.peak_allocated) -
+                                         1.0);
   std::printf("%s,%s,%u,%llu,%llu,%llu,%.1f,%llu,%llu\n", variant, name, parameter,
               static_cast<unsigned long long>(all.coalesces),
-              static_cast<unsigned long long>(all.most_held),
-              static_cast<unsigned long long>(all.most_live), overhead,
+              static_cast<unsigned long long>(all.peak_reserved),
+              static_cast<unsigned long long>(all.peak_allocated), overhead,
               static_cast<unsigned long long>(all.taken),
               static_cast<unsigned long long>(all.given));
 }
@@ -105,7 +106,8 @@ void print_row(std::vector<step> const& steps, char const* variant, char const* 
   replay(steps, from);
   auto const all = from.counts();
   print_row(variant, name, parameter,
-            {all.coalesces, all.most_held, all.most_live, all.blocks_taken, all.blocks_given});
+            {all.coalesces, all.peak_reserved, all.peak_allocated, all.blocks_allocated,
+             all.blocks_returned});
 }
 
 /// What a stitched pool does; blocks are new pages here, taken together.
@@ -115,7 +117,7 @@ void print_stitched(std::vector<step> const& steps, char const* name, bytes page
   replay(steps, from);
   auto const all = from.counts();
   print_row("stitched", name, static_cast<std::uint32_t>(page >> 10),
-            {0, all.most_held, all.most_live, from.pages().maps(), 0});
+            {0, all.peak_reserved, all.peak_allocated, from.pages().maps(), 0});
 }
 
 void print_published(std::vector<step> const& steps) {

@@ -33,8 +33,8 @@ void measure(bench::replacing const& how) {
   torch_allocator::emptyCache();
   torch_allocator::resetPeakStats(0);
   {
-    bench::live_allocations<torch_pool> live{pool, how};
-    while (all.next()) all.add({live.pair_ns(100'000)});
+    bench::live_allocations<torch_pool> allocated{pool, how};
+    while (all.next()) all.add({allocated.pair_ns(100'000)});
   }
   all.finish();
   auto const stats = torch_allocator::getDeviceStats(0);

@@ -16,11 +16,11 @@ void adaptors() {
   quarry::statistics_resource counted{quarry::limited_resource{quarry::host_resource{}, 1_MiB}};
   void* const memory = counted.allocate(1000, 64);
   std::printf("%lld bytes in use, %llu allocations\n",
-              static_cast<long long>(counted.counts().live),
+              static_cast<long long>(counted.counts().allocated),
               static_cast<unsigned long long>(counted.counts().allocations));
   counted.push();  // counts a part of the program by itself
   counted.deallocate(memory, 1000, 64);
-  std::printf("that part: %lld bytes\n", static_cast<long long>(counted.pop().live));
+  std::printf("that part: %lld bytes\n", static_cast<long long>(counted.pop().allocated));
 
   // Asks for room when there is no memory, and tries again while the answer is true.
   int requested = 0;
@@ -69,7 +69,7 @@ void bins() {
 void on_a_gpu() {
   // A pool in the order of streams, over cudaMalloc; it holds 4 GiB at most.
   quarry::stream_pool pool{quarry::device_resource{0}, quarry::cuda_streams{0},
-                           quarry::stream_pool_options{.first_block = 64_MiB, .maximum = 4_GiB}};
+                           quarry::stream_pool_options{.first_block = 64_MiB, .max_bytes = 4_GiB}};
   quarry::cuda_stream const stream = nullptr;  // a cudaStream_t
   pool.deallocate(pool.allocate(1_MiB, stream), stream);
 

@@ -35,7 +35,7 @@ void containers(cudaStream_t stream) {
   auto const counts = memory.source().counts();
   auto const record = quarry::registry::find(numbers.data());
   std::printf("%zu bytes in use of %zu held; %zu of these are numbers\n",
-              static_cast<std::size_t>(counts.live), static_cast<std::size_t>(counts.held),
+              static_cast<std::size_t>(counts.allocated), static_cast<std::size_t>(counts.reserved),
               static_cast<std::size_t>(record->size));
   (void)rmm::mr::reset_current_device_resource();
 }

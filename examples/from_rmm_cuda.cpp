@@ -48,7 +48,7 @@ void callbacks() {
       quarry::failure_callback_resource<quarry::locked_stream_pool<quarry::device_resource>>;
   quarry::shared_stream_memory<source, quarry::cccl_failures, ::cuda::mr::device_accessible> memory{
       make_room, std::in_place, quarry::device_resource{0}, quarry::cuda_streams{0},
-      quarry::stream_pool_options{.first_block = 64 << 20, .maximum = 1 << 30}};
+      quarry::stream_pool_options{.first_block = 64 << 20, .max_bytes = 1 << 30}};
 
   cudaStream_t stream = nullptr;
   cudaStreamCreate(&stream);

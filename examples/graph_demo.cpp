@@ -62,7 +62,7 @@ void print_step(char const* name, double ms, std::uint64_t edges,
                 std::optional<heap_stats> const& stats) {
   std::printf("%-34s %10.2f %10.2f", name, ms, ms == 0 ? 0 : static_cast<double>(edges) / ms / 1e3);
   if (stats) {
-    std::printf(" %10.1f %10.1f %9.1f %%", mebibytes(stats->live), mebibytes(stats->mapped),
+    std::printf(" %10.1f %10.1f %9.1f %%", mebibytes(stats->allocated), mebibytes(stats->mapped),
                 100 * stats->fragmentation());
   }
   std::printf("\n");
@@ -91,7 +91,7 @@ class demo {
   void run() {
     std::printf("\n%-34s %10s %10s", (std::string{Allocator::name} + ": step").c_str(), "ms",
                 "M edges/s");
-    if (has_stats) std::printf(" %10s %10s %11s", "live MiB", "mapped MiB", "fragmented");
+    if (has_stats) std::printf(" %10s %10s %11s", "in use MiB", "mapped MiB", "fragmented");
     std::printf("\n");
 
     auto const& known = expected_.known();

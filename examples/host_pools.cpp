@@ -16,16 +16,16 @@ int main() {
   using allocator = quarry::resource_allocator<double, decltype(numbers)>;
   std::vector<double, allocator> field(1'000'000, 1.5, allocator{numbers});
   auto const counts = numbers.counts();
-  std::printf("%.1f MiB in use of %.1f MiB held\n", static_cast<double>(counts.live) / 0x1p20,
-              static_cast<double>(counts.held) / 0x1p20);
+  std::printf("%.1f MiB in use of %.1f MiB held\n", static_cast<double>(counts.allocated) / 0x1p20,
+              static_cast<double>(counts.reserved) / 0x1p20);
 
   // What is not in use is refused; a failure says who had no memory, and for how much.
   std::printf("freeing what is none: %s\n",
               numbers.deallocate(field.data() + 2) ? "done" : "refused");
   try {
     (void)numbers.allocate(2_GiB);
-  } catch (quarry::out_of_memory const& refused) {
-    std::printf("%s\n", refused.what());
+  } catch (quarry::out_of_memory const& failure) {
+    std::printf("%s\n", failure.what());
   }
 
   // The same over a GPU's memory, which the host never touches.
@@ -45,7 +45,7 @@ int main() {
   for (std::size_t i = 0; i < 64; i += 2) stitched.deallocate(chunks[i]);
   void* const large = stitched.allocate(32 * 64_KiB);
   std::printf("held %.1f MiB after all, moved %.1f MiB\n",
-              static_cast<double>(stitched.counts().held) / 0x1p20,
+              static_cast<double>(stitched.counts().reserved) / 0x1p20,
               static_cast<double>(stitched.counts().moved) / 0x1p20);
   stitched.deallocate(large);
 
@@ -58,8 +58,8 @@ int main() {
   quarry::operations::fill(density, 0, 1000 * sizeof(double));
   try {
     quarry::operations::copy(density + 500, density, 600 * sizeof(double));
-  } catch (quarry::bad_argument const& refused) {
-    std::printf("%s\n", refused.what());
+  } catch (quarry::bad_argument const& failure) {
+    std::printf("%s\n", failure.what());
   }
   std::ostringstream leaks;
   quarry::registry::report(leaks, named.id());

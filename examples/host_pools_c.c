@@ -10,7 +10,7 @@ int main(void) {
   void* field = NULL;
   quarry_pool_counts counts;
 
-  options.maximum = 1u << 30;
+  options.max_bytes = 1u << 30;
   if (quarry_pool_create(QUARRY_HOST, &options, &pool) != QUARRY_OK) {
     fprintf(stderr, "%s\n", quarry_last_error());
     return 1;
@@ -18,7 +18,8 @@ int main(void) {
   if (quarry_pool_allocate(pool, 1000000, &field) != QUARRY_OK)
     fprintf(stderr, "%s\n", quarry_last_error());
   quarry_pool_get_counts(pool, &counts);
-  printf("%lu bytes in use of %lu held\n", (unsigned long)counts.live, (unsigned long)counts.held);
+  printf("%lu bytes in use of %lu held\n", (unsigned long)counts.allocated,
+         (unsigned long)counts.reserved);
   if (quarry_pool_allocate(pool, (uint64_t)2 << 30, &field) == QUARRY_OUT_OF_MEMORY)
     printf("%s\n", quarry_last_error());
   quarry_pool_destroy(pool);

@@ -36,8 +36,8 @@ program host_pools_fortran
   call check(record%size == 8_int64 * columns * rows .and. record%allocator == id, 'the record of an element')
 
   call pool%counts(counts)
-  print '(i0, a, i0, a)', counts%live, ' bytes in use of ', counts%held, ' held'
-  call check(counts%live == record%size .and. counts%chunks_live == 1, 'the counts')
+  print '(i0, a, i0, a)', counts%allocated, ' bytes in use of ', counts%reserved, ' reserved'
+  call check(counts%allocated == record%size .and. counts%chunks_allocated == 1, 'the counts')
   call quarry_report()
 
   call pool%allocate(too_large, [100000, 100000], status)
@@ -47,7 +47,7 @@ program host_pools_fortran
   call pool%deallocate(field)
   call pool%release()
   call pool%counts(counts)
-  call check(counts%live == 0 .and. counts%held == 0, 'all is freed')
+  call check(counts%allocated == 0 .and. counts%reserved == 0, 'all is freed')
   call pool%destroy()
 
 contains

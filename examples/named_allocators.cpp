@@ -38,16 +38,16 @@ void use_addresses(double* density) {
 
   try {
     quarry::operations::deallocate(moved);
-  } catch (quarry::bad_argument const& refused) {
-    std::printf("%s\n", refused.what());
+  } catch (quarry::bad_argument const& failure) {
+    std::printf("%s\n", failure.what());
   }
 }
 
 /// The rule is asked after each free, with the state of the pool.
 void coalesce_by_a_rule() {
   auto const rule = [](quarry::pool_state const& pool) -> quarry::bytes {
-    bool const is_mostly_free = pool.releasable > pool.held / 2;
-    return is_mostly_free && pool.releasable_blocks >= 2 ? pool.max_granted : 0;
+    bool const is_mostly_free = pool.releasable > pool.reserved / 2;
+    return is_mostly_free && pool.releasable_blocks >= 2 ? pool.peak_granted : 0;
   };
   quarry::pool temporaries{
       quarry::host_resource{},
@@ -94,8 +94,8 @@ void move_between_nodes(quarry::any_allocator fields) {
   try {
     quarry::operations::move_to_node(field, 1_MiB, 0);  // the address stays
     std::printf("on node %u\n", quarry::numa_node_of(field));
-  } catch (quarry::resource_failed const& refused) {
-    std::printf("%s\n", refused.what());
+  } catch (quarry::resource_failed const& failure) {
+    std::printf("%s\n", failure.what());
   }
   quarry::operations::deallocate(field);
 }

@@ -53,16 +53,16 @@ module quarry
     logical :: keeps_backtraces = .false.         ! reports say where each allocation was made
   end type
 
-  ! What a pool counts: bytes, but for `chunks_live`, the blocks and `refused`.
+  ! What a pool counts: bytes, but for `chunks_allocated`, the blocks and `invalid_frees`.
   type, bind(c) :: quarry_pool_counts
-    integer(c_int64_t) :: held = 0
-    integer(c_int64_t) :: most_held = 0
-    integer(c_int64_t) :: live = 0
-    integer(c_int64_t) :: most_live = 0
-    integer(c_int64_t) :: chunks_live = 0
-    integer(c_int64_t) :: blocks_taken = 0
-    integer(c_int64_t) :: blocks_given = 0
-    integer(c_int64_t) :: refused = 0
+    integer(c_int64_t) :: reserved = 0
+    integer(c_int64_t) :: peak_reserved = 0
+    integer(c_int64_t) :: allocated = 0
+    integer(c_int64_t) :: peak_allocated = 0
+    integer(c_int64_t) :: chunks_allocated = 0
+    integer(c_int64_t) :: blocks_allocated = 0
+    integer(c_int64_t) :: blocks_returned = 0
+    integer(c_int64_t) :: invalid_frees = 0
   end type
 
   ! The allocation that an address belongs to.
@@ -137,7 +137,7 @@ module quarry
     integer(c_int64_t) :: allocated = 0
     integer(c_int64_t) :: peak_allocated = 0
     integer(c_int64_t) :: allocations = 0
-    integer(c_int64_t) :: refused = 0
+    integer(c_int64_t) :: invalid_frees = 0
   end type
 
   ! quarry_pool_options as C lays it out.
@@ -665,12 +665,12 @@ contains
       return
     end if
     code = c_allocator_get_counts(pool%handle, named)
-    all%held = named%reserved
-    all%most_held = named%peak_reserved
-    all%live = named%allocated
-    all%most_live = named%peak_allocated
-    all%chunks_live = named%allocations
-    all%refused = named%refused
+    all%reserved = named%reserved
+    all%peak_reserved = named%peak_reserved
+    all%allocated = named%allocated
+    all%peak_allocated = named%peak_allocated
+    all%chunks_allocated = named%allocations
+    all%invalid_frees = named%invalid_frees
     call settle(code, status)
   end subroutine
 

@@ -203,7 +203,7 @@ heap_stats heap::stats() const {
       bound += bytes{state.layouts[use.slices_class()].slice.slices()} *
                state.layouts[use.slices_class()].size;
     } else if (use.is_head()) {
-      result.live += bytes{use.count()} << state.segment_shift;
+      result.allocated += bytes{use.count()} << state.segment_shift;
       ++result.allocations;
     }
     has_live[segment] = use.is_head() || use.is_tail();
@@ -217,7 +217,7 @@ heap_stats heap::stats() const {
     ++result.allocations;
     has_live[segment] = true;
   });
-  result.live += live_slices;
+  result.allocated += live_slices;
   result.free_slices = bound - live_slices;
   // What a class's run has not handed out yet, and what is held back, a large malloc takes back
   // (heap_ref::malloc_large_in).

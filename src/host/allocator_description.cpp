@@ -273,7 +273,7 @@ class builder {
       if (key == "next_block") return options.next_block = large(), true;
       if (key == "growth") return options.growth = small(), true;
       if (key == "alignment") return options.alignment = large(), true;
-      if (key == "most") return options.maximum = large(), true;
+      if (key == "most") return options.max_bytes = large(), true;
       if (key == "shrink_after") return options.shrink_after = large(), true;
       if (key == "red_zone") return options.red_zone = large(), true;
       if (key == "is_tracked") return options.is_tracked = boolean(value), true;
@@ -364,8 +364,8 @@ class builder {
 [[noreturn]] void rethrow_with(std::string const& suffix) {
   try {
     throw;
-  } catch (bad_argument const& refused) {
-    throw bad_argument{refused.message() + suffix};
+  } catch (bad_argument const& failure) {
+    throw bad_argument{failure.message() + suffix};
   } catch (out_of_memory const& failed) {
     out_of_memory const without{failed.resource(), failed.requested(), {}};
     throw out_of_memory{failed.resource(), failed.requested(),

@@ -74,8 +74,8 @@ class held_handle {
 /// Calls `work(model)` under the lock of a handle. Throws as `held_handle` does.
 template <class Work>
 decltype(auto) with(std::uint64_t handle, char const* call, Work const& work) {
-  held_handle const held{handle, call};
-  return work(held.model());
+  held_handle const reserved{handle, call};
+  return work(reserved.model());
 }
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -27,7 +27,7 @@ struct name_table {
     allocator_id id;
   };
   std::mutex mutex;
-  held_at_fork held{mutex};
+  held_at_fork reserved{mutex};
   std::map<std::string, std::uint64_t, std::less<>> handles;  // aliases, too
   std::unordered_map<std::uint64_t, entry> entries;           // by handle
   std::unordered_map<allocator_id, std::uint64_t> by_id;
@@ -92,7 +92,7 @@ void check_characters(std::string_view name) {
 
 std::optional<std::uint64_t> handle_of(allocator_id id) {
   name_table& all = table();
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   auto const found = all.by_id.find(id);
   if (found == all.by_id.end()) return std::nullopt;
   return found->second;
@@ -102,7 +102,7 @@ std::optional<std::uint64_t> handle_of(allocator_id id) {
 std::string name_of(allocator_id id) {
   if (auto const handle = handle_of(id)) {
     name_table& all = table();
-    std::lock_guard const held{all.mutex};
+    std::lock_guard const reserved{all.mutex};
     auto const found = all.entries.find(*handle);
     if (found != all.entries.end()) return found->second.name;
   }
@@ -156,7 +156,7 @@ std::uint64_t owner_of_record(char const* operation, void const* address,
 std::string any_allocator::name() const {
   name_table& all = table();
   {
-    std::lock_guard const held{all.mutex};
+    std::lock_guard const reserved{all.mutex};
     auto const found = all.entries.find(handle_);
     if (found != all.entries.end()) return found->second.name;
   }
@@ -165,7 +165,7 @@ std::string any_allocator::name() const {
 }
 bool any_allocator::is_alive() const noexcept {
   name_table& all = table();
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   return all.entries.contains(handle_);
 }
 
@@ -174,7 +174,7 @@ namespace allocators {
 void check_name(std::string_view name) {
   check_characters(name);
   name_table& all = table();
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   check_is_free(name);
 }
 
@@ -186,7 +186,7 @@ any_allocator add(std::string name, std::unique_ptr<allocator_model> model) {
   auto const keep = model.release();  // the handle's, unless what follows fails
   name_table& all = table();
   try {
-    std::lock_guard const held{all.mutex};
+    std::lock_guard const reserved{all.mutex};
     check_is_free(name);
     auto const entry = all.entries.emplace(handle, name_table::entry{name, id}).first;
     try {
@@ -212,14 +212,14 @@ any_allocator add(std::string name, std::unique_ptr<allocator_model> model) {
 
 any_allocator at(std::string_view name) {
   name_table& all = table();
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   auto const found = all.handles.find(name);
   if (found == all.handles.end()) refuse_unknown(name);
   return allocator_handles::handle_of(found->second);
 }
 std::optional<any_allocator> find(std::string_view name) {
   name_table& all = table();
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   auto const found = all.handles.find(name);
   if (found == all.handles.end()) return std::nullopt;
   return allocator_handles::handle_of(found->second);
@@ -241,7 +241,7 @@ bool has_owner(void const* address) {
 std::vector<std::string> names() {
   std::vector<std::string> result;
   name_table& all = table();
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   for (auto const& [name, handle] : all.handles) {
     if (all.entries.at(handle).name == name) result.push_back(name);
   }
@@ -251,7 +251,7 @@ std::vector<std::string> names() {
 void add_alias(std::string alias, std::string_view name) {
   check_characters(alias);
   name_table& all = table();
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   auto const found = all.handles.find(name);
   if (found == all.handles.end()) refuse_unknown(name);
   check_is_free(alias);
@@ -259,7 +259,7 @@ void add_alias(std::string alias, std::string_view name) {
 }
 void remove_alias(std::string_view alias) {
   name_table& all = table();
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   auto const found = all.handles.find(alias);
   if (found == all.handles.end()) refuse_unknown(alias);
   if (all.entries.at(found->second).name == alias)
@@ -276,7 +276,7 @@ void destroy(std::string_view name, unfreed_memory rest) {
   name_table& all = table();
   std::uint64_t handle = 0;
   {
-    std::lock_guard const held{all.mutex};
+    std::lock_guard const reserved{all.mutex};
     auto const found = all.handles.find(name);
     if (found == all.handles.end()) refuse_unknown(name);
     handle = found->second;
@@ -301,7 +301,7 @@ void destroy(std::string_view name, unfreed_memory rest) {
   std::unique_ptr<allocator_model> const destroyed{
       static_cast<allocator_model*>(handle_table::remove(
           handle_value{handle}, handle_kind::allocator, "allocators::destroy", check))};
-  std::lock_guard const held{all.mutex};
+  std::lock_guard const reserved{all.mutex};
   auto const entry = all.entries.find(handle);
   if (allocator_id const id = entry->second.id; id != 0) {
     all.by_id.erase(id);

@@ -26,7 +26,7 @@ void allocator_handles::free_each_returned(allocator_model& model) noexcept {
   while (returned.has_any.load(std::memory_order_acquire)) {
     void* block = nullptr;
     {
-      std::lock_guard const held{returned.mutex};
+      std::lock_guard const reserved{returned.mutex};
       if (!returned.blocks.empty()) {
         block = returned.blocks.back();
         returned.blocks.pop_back();
@@ -109,7 +109,7 @@ void* allocator_resource::allocate(bytes size, bytes alignment) {
     void* const result = from.allocate(size, alignment);
     try {
       from.blocks_.insert(result);
-      std::lock_guard const held{from.returned_.mutex};
+      std::lock_guard const reserved{from.returned_.mutex};
       make_room(from.returned_.blocks, from.blocks_.size());
     } catch (...) {
       from.blocks_.erase(result);
@@ -127,7 +127,7 @@ void allocator_resource::deallocate(void* pointer, bytes, bytes) noexcept {
     return;
   }
   auto& returned = use_->model->returned_;
-  std::lock_guard const held{returned.mutex};
+  std::lock_guard const reserved{returned.mutex};
   if (returned.blocks.size() == returned.blocks.capacity()) return;  // it is no block
   returned.blocks.push_back(pointer);
   returned.has_any.store(true, std::memory_order_release);

@@ -81,7 +81,7 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
       .next_block = wanted.next_block,
       .growth = wanted.growth_percent,
       .alignment = wanted.alignment != 0 ? wanted.alignment : usual.alignment,
-      .maximum = wanted.maximum != 0 ? wanted.maximum : usual.maximum,
+      .max_bytes = wanted.max_bytes != 0 ? wanted.max_bytes : usual.max_bytes,
       .name = wanted.name != nullptr ? wanted.name : "",
       .red_zone = wanted.red_zone,
       .keeps_backtraces = wanted.keeps_backtraces != 0};
@@ -180,8 +180,8 @@ quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts) {
   return with(pool, "quarry_pool_get_counts", counts != nullptr, [&](any_pool& target) {
     auto const all = target.counts();
-    *counts = {all.held,        all.most_held,    all.live,         all.most_live,
-               all.chunks_live, all.blocks_taken, all.blocks_given, all.refused};
+    *counts = {all.reserved,         all.peak_reserved,    all.allocated,       all.peak_allocated,
+               all.chunks_allocated, all.blocks_allocated, all.blocks_returned, all.invalid_frees};
     return QUARRY_OK;
   });
 }

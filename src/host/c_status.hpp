@@ -26,16 +26,16 @@ template <class Work>
 quarry_status guarded(Work const& work) noexcept {
   try {
     return work();
-  } catch (std::bad_alloc const& refused) {
-    return fail(QUARRY_OUT_OF_MEMORY, refused.what());
-  } catch (was_destroyed const& refused) {
-    return fail(QUARRY_DESTROYED, refused.what());
-  } catch (std::invalid_argument const& refused) {
-    return fail(QUARRY_BAD_ARGUMENT, refused.what());
-  } catch (resource_failed const& refused) {
-    return fail(QUARRY_RESOURCE_FAILED, refused.what());
-  } catch (std::exception const& refused) {
-    return fail(QUARRY_INTERNAL, refused.what());
+  } catch (std::bad_alloc const& failure) {
+    return fail(QUARRY_OUT_OF_MEMORY, failure.what());
+  } catch (was_destroyed const& failure) {
+    return fail(QUARRY_DESTROYED, failure.what());
+  } catch (std::invalid_argument const& failure) {
+    return fail(QUARRY_BAD_ARGUMENT, failure.what());
+  } catch (resource_failed const& failure) {
+    return fail(QUARRY_RESOURCE_FAILED, failure.what());
+  } catch (std::exception const& failure) {
+    return fail(QUARRY_INTERNAL, failure.what());
   } catch (...) {
     return fail(QUARRY_INTERNAL, "an exception of an unknown type");
   }
@@ -47,9 +47,9 @@ template <class Handle, class Work>
 quarry_status with(Handle* handle, char const* call, bool has_result, Work const& work) noexcept {
   using object = typename handle_object<Handle>::type;
   return guarded([&] {
-    typename object::use const held{handle_value::of(handle), object::kind, call};
+    typename object::use const reserved{handle_value::of(handle), object::kind, call};
     if (!has_result) throw bad_argument{std::string{call} + ": where the result goes is null"};
-    return work(*static_cast<object*>(held.object()));
+    return work(*static_cast<object*>(reserved.object()));
   });
 }
 

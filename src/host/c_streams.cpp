@@ -53,7 +53,7 @@ quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
         .next_block = wanted.next_block,
         .growth = wanted.growth_percent,
         .alignment = std::max<quarry::bytes>(wanted.alignment, usual.alignment),
-        .maximum = wanted.maximum != 0 ? wanted.maximum : usual.maximum,
+        .max_bytes = wanted.max_bytes != 0 ? wanted.max_bytes : usual.max_bytes,
         .name = wanted.name != nullptr ? wanted.name : ""};
     *pool = add_handle<quarry_stream_pool>(std::make_unique<device_stream_pool>(
         quarry::device_resource{wanted.device}, quarry::cuda_streams{wanted.device}, all));
@@ -108,8 +108,9 @@ quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_poo
   return with(pool, "quarry_stream_pool_get_counts", counts != nullptr,
               [&](device_stream_pool& target) {
                 auto const all = target.counts();
-                *counts = {all.held,        all.most_held,    all.live,         all.most_live,
-                           all.chunks_live, all.blocks_taken, all.blocks_given, all.refused};
+                *counts = {all.reserved,        all.peak_reserved,    all.allocated,
+                           all.peak_allocated,  all.chunks_allocated, all.blocks_allocated,
+                           all.blocks_returned, all.invalid_frees};
                 return QUARRY_OK;
               });
 }

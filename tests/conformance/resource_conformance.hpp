@@ -56,10 +56,10 @@ TYPED_TEST_P(ResourceConformance, SaysThatThereIsNoMemoryAndGoesOn) {
     try {
       (void)from.allocate(size);
       ADD_FAILURE() << "gave " << size;
-    } catch (std::bad_alloc const& refused) {
-      ASSERT_NE(dynamic_cast<error const*>(&refused), nullptr);
-      EXPECT_NE(std::string{refused.what()}.find(std::to_string(size)), std::string::npos)
-          << refused.what();
+    } catch (std::bad_alloc const& failure) {
+      ASSERT_NE(dynamic_cast<error const*>(&failure), nullptr);
+      EXPECT_NE(std::string{failure.what()}.find(std::to_string(size)), std::string::npos)
+          << failure.what();
     }
   }
   from.deallocate(from.allocate(64), 64);
@@ -69,15 +69,16 @@ TYPED_TEST_P(ResourceConformance, SaysThatThereIsNoMemoryAndGoesOn) {
 TYPED_TEST_P(ResourceConformance, AgreesWithAMapOfWhatIsLive) {
   auto& from = *this->made;
   std::mt19937 random{7};
-  std::map<std::uintptr_t, std::pair<bytes, unsigned char>> live;
+  std::map<std::uintptr_t, std::pair<bytes, unsigned char>> allocated;
   for (int step = 0; step < 300; ++step) {
-    if (random() % 2 == 0 && !live.empty()) {
-      auto const one = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+    if (random() % 2 == 0 && !allocated.empty()) {
+      auto const one =
+          std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
       auto const [size, fill] = one->second;
       auto* const memory = reinterpret_cast<unsigned char*>(one->first);
       for (bytes i = 0; TypeParam::is_touchable && i < size; ++i) ASSERT_EQ(memory[i], fill);
       from.deallocate(memory, size);
-      live.erase(one);
+      allocated.erase(one);
       continue;
     }
     bytes const size = random() % 3000;
@@ -85,14 +86,14 @@ TYPED_TEST_P(ResourceConformance, AgreesWithAMapOfWhatIsLive) {
     void* const memory = from.allocate(size);
     if (TypeParam::is_touchable) std::memset(memory, fill, size);
     auto const at = reinterpret_cast<std::uintptr_t>(memory);
-    auto const next = live.lower_bound(at);
-    ASSERT_TRUE(next == live.end() || at + size <= next->first);
-    if (next != live.begin()) {
+    auto const next = allocated.lower_bound(at);
+    ASSERT_TRUE(next == allocated.end() || at + size <= next->first);
+    if (next != allocated.begin()) {
       ASSERT_LE(std::prev(next)->first + std::prev(next)->second.first, at);
     }
-    live[at] = {size, fill};
+    allocated[at] = {size, fill};
   }
-  for (auto const& [at, what] : live) from.deallocate(reinterpret_cast<void*>(at), what.first);
+  for (auto const& [at, what] : allocated) from.deallocate(reinterpret_cast<void*>(at), what.first);
 }
 
 REGISTER_TYPED_TEST_SUITE_P(ResourceConformance, GivesMemoryThatCanBeWrittenAndIsAligned,

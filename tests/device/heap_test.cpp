@@ -55,7 +55,7 @@ TYPED_TEST(Heap, IsEmptyAndSoundWhenItIsNew) {
   EXPECT_FALSE(heap.first_fault().has_value());
   auto const stats = heap.stats();
   EXPECT_EQ(stats.mapped, 1_MiB);
-  EXPECT_EQ(stats.live, 0u);
+  EXPECT_EQ(stats.allocated, 0u);
   EXPECT_EQ(stats.largest_free, 1_MiB);
   EXPECT_EQ(stats.fragmentation(), 0.0);
 }

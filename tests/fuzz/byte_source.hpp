@@ -35,8 +35,8 @@ class byte_source {
   [[nodiscard]] std::uint32_t u32() { return number<std::uint32_t>(); }
   [[nodiscard]] std::uint64_t u64() { return number<std::uint64_t>(); }
 
-  /// From `least` to `most`, both included. Reads as few bytes as will do, so that a mutation of
-  /// one byte changes one number.
+  /// From `minimum` to `maximum`, both included. Reads as few bytes as will do, so that a mutation
+  /// of one byte changes one number.
   [[nodiscard]] std::uint64_t range(std::uint64_t minimum, std::uint64_t maximum) {
     std::uint64_t const span = maximum - minimum;
     if (span == 0) return minimum;
@@ -52,7 +52,7 @@ class byte_source {
   /// True for so many of 256 bytes.
   [[nodiscard]] bool chance(unsigned of_256) { return u8() < of_256; }
 
-  /// A size up to `most`: often small, often a power of two or one beside it.
+  /// A size up to `maximum`: often small, often a power of two or one beside it.
   [[nodiscard]] std::uint64_t size(std::uint64_t maximum) {
     switch (u8() % 8) {
       case 0:

@@ -24,7 +24,7 @@ namespace {
 constexpr int max_steps = 1500;
 constexpr std::size_t max_pools = 4;
 constexpr std::uint64_t too_much = std::uint64_t{1} << 46;  // beyond this nothing is asked
-constexpr std::uint64_t most_held = 1 << 20;
+constexpr std::uint64_t max_limit = 1 << 20;
 
 std::uint64_t number_of(void const* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 void* pointer_to(std::uint64_t number) { return reinterpret_cast<void*>(number); }
@@ -43,13 +43,13 @@ class session {
       if (step % 32 == 31) expect_all();  // it reads all there is
     }
     expect_all();
-    while (!live_.empty()) give_back(live_.begin()->second.whose, live_.begin()->first);
+    while (!known_.empty()) give_back(known_.begin()->second.whose, known_.begin()->first);
     for (auto& [number, one] : pools_) {
       expect_counts(one);
       is(QUARRY_OK, quarry_pool_release(one.handle.get()));
       quarry_pool_counts counts{};
       is(QUARRY_OK, quarry_pool_get_counts(one.handle.get(), &counts));
-      expect(counts.live == 0 && counts.chunks_live == 0 && counts.held == 0,
+      expect(counts.allocated == 0 && counts.chunks_allocated == 0 && counts.reserved == 0,
              "all was returned, and something is live, or held");
     }
     pools_.clear();
@@ -64,9 +64,9 @@ class session {
   };
   struct pool {
     std::unique_ptr<quarry_pool, destroy> handle;
-    std::uint64_t alignment, maximum;
+    std::uint64_t alignment, limit;
     std::string name;
-    std::uint64_t live = 0, most_live = 0, chunks = 0, refused = 0;
+    std::uint64_t allocated = 0, peak_allocated = 0, chunks = 0, invalid_frees = 0;
     std::uint32_t id = 0;
   };
 
@@ -95,7 +95,7 @@ class session {
       return from_.chance(192) ? create_on_host() : create_elsewhere();
     std::uint32_t const whose = some_pool();
     if (kind < 11)
-      return allocate(whose, from_.chance(250) ? from_.size(from_.chance(248) ? 1 << 12 : most_held)
+      return allocate(whose, from_.chance(250) ? from_.size(from_.chance(248) ? 1 << 12 : max_limit)
                                                : too_much + 1 + from_.range(0, ~too_much - 1));
     if (kind < 20) return give_back(whose, some_address());
     switch (kind) {
@@ -134,9 +134,9 @@ class session {
       return gone_[gone_.size() - 1 - from_.index(std::min<std::size_t>(gone_.size(), 64))];
     if (kind == 1) return from_.u64();
     if (kind == 2) return from_.u16();
-    if (live_.empty()) return gone_.empty() ? 0 : gone_.back();
+    if (known_.empty()) return gone_.empty() ? 0 : gone_.back();
     auto const& [base, what] =
-        *std::next(live_.begin(), static_cast<std::ptrdiff_t>(from_.index(live_.size())));
+        *std::next(known_.begin(), static_cast<std::ptrdiff_t>(from_.index(known_.size())));
     if (kind < 6) return base + from_.range(0, what.contents.size());
     return base;
   }
@@ -156,7 +156,7 @@ class session {
     if (from_.chance(128))
       options.alignment =
           from_.chance(240) ? std::uint64_t{16} << from_.u8() % 11 : from_.wild_size(1 << 16);
-    options.maximum = std::max<std::uint64_t>(1, from_.size(most_held));  // 0 would be no limit
+    options.max_bytes = std::max<std::uint64_t>(1, from_.size(max_limit));  // 0: no limit
     options.device = static_cast<int>(from_.chance(128) ? from_.u32() : 0u);
     // nobody looks at it
     options.directory = from_.chance(128) ? "/nonexistent/directory" : nullptr;
@@ -190,7 +190,7 @@ class session {
     std::unique_ptr<quarry_pool, destroy> handle{made};
     if (pools_.size() == max_pools) return;  // is destroyed at once
     pool& fresh = pools_[++last_];
-    fresh = {std::move(handle), alignment_of(options), options.maximum,
+    fresh = {std::move(handle), alignment_of(options), options.max_bytes,
              options.name != nullptr ? options.name : ""};
     is(QUARRY_OK, quarry_pool_id(made, &fresh.id));
     expect(fresh.id != 0, "a pool has no number");
@@ -222,7 +222,7 @@ class session {
     is(QUARRY_OK, quarry_pool_destroy(handle));
     destroyed_.push_back(handle);
     pools_.erase(whose);
-    std::erase_if(live_, [&](auto const& one) {
+    std::erase_if(known_, [&](auto const& one) {
       if (one.second.whose != whose) return false;
       gone_.push_back(one.first);
       return true;
@@ -244,19 +244,19 @@ class session {
     expect(size <= too_much, "more than anything has");
     auto const base = number_of(memory);
     expect(base % its.alignment == 0, "an allocation is not aligned");
-    auto const next = live_.lower_bound(base);
-    expect(next == live_.end() || std::max<std::uint64_t>(1, size) <= next->first - base,
+    auto const next = known_.lower_bound(base);
+    expect(next == known_.end() || std::max<std::uint64_t>(1, size) <= next->first - base,
            "an allocation overlaps the next one");
-    if (next != live_.begin()) {
+    if (next != known_.begin()) {
       auto const& [start, before] = *std::prev(next);
       expect(std::max<std::uint64_t>(1, before.contents.size()) <= base - start,
              "an allocation overlaps the one before");
     }
     auto const value = from_.u8();
     is(QUARRY_OK, quarry_fill(memory, value, size));
-    live_.emplace_hint(next, base, allocation{whose, std::vector<unsigned char>(size, value)});
-    its.live += size;
-    its.most_live = std::max(its.most_live, its.live);
+    known_.emplace_hint(next, base, allocation{whose, std::vector<unsigned char>(size, value)});
+    its.allocated += size;
+    its.peak_allocated = std::max(its.peak_allocated, its.allocated);
     ++its.chunks;
   }
   void expect_full(pool const& its, std::uint64_t size) const {
@@ -265,27 +265,28 @@ class session {
     expect(quarry_pool_get_counts(its.handle.get(), &counts) == QUARRY_OK, "there are no counts");
     std::uint64_t const granted =
         std::max(its.alignment, (size + its.alignment - 1) & ~(its.alignment - 1));
-    expect(granted > ((its.maximum - std::min(its.maximum, counts.held)) & ~(its.alignment - 1)),
+    auto const left = its.limit - std::min(its.limit, counts.reserved);
+    expect(granted > (left & ~(its.alignment - 1)),
            "it says that there is no memory, and may hold more");
-    expect(granted > its.maximum || its.chunks != 0 || counts.held == 0,
+    expect(granted > its.limit || its.chunks != 0 || counts.reserved == 0,
            "it says that there is no memory, and holds blocks in which nothing is in use");
   }
 
   void give_back(std::uint32_t whose, std::uint64_t address) {
     pool& its = pools_.at(whose);
-    auto const found = live_.find(address);
-    bool const is_ours = found != live_.end() && found->second.whose == whose;
+    auto const found = known_.find(address);
+    bool const is_ours = found != known_.end() && found->second.whose == whose;
     if (is_ours) expect_contents(*found);
     is(is_ours || address == 0 ? QUARRY_OK : QUARRY_NOT_IN_USE,
        quarry_pool_deallocate(its.handle.get(), pointer_to(address)));
     if (!is_ours) {
-      its.refused += address != 0;
+      its.invalid_frees += address != 0;
       return;
     }
-    its.live -= found->second.contents.size();
+    its.allocated -= found->second.contents.size();
     --its.chunks;
     gone_.push_back(address);
-    live_.erase(found);
+    known_.erase(found);
   }
   static void expect_contents(std::pair<std::uint64_t const, allocation> const& one) {
     auto const& wanted = one.second.contents;
@@ -294,16 +295,16 @@ class session {
   }
 
   void size_of(std::uint32_t whose, std::uint64_t address) {
-    auto const found = live_.find(address);
-    bool const is_ours = found != live_.end() && found->second.whose == whose;
+    auto const found = known_.find(address);
+    bool const is_ours = found != known_.end() && found->second.whose == whose;
     std::uint64_t size = 0;
     is(is_ours ? QUARRY_OK : QUARRY_NOT_IN_USE,
        quarry_pool_size_of(pools_.at(whose).handle.get(), pointer_to(address), &size));
     expect(!is_ours || size == found->second.contents.size(), "size_of says another size");
   }
   void label(std::uint32_t whose, std::uint64_t address) {
-    auto const found = live_.find(address);
-    bool const is_ours = found != live_.end() && found->second.whose == whose;
+    auto const found = known_.find(address);
+    bool const is_ours = found != known_.end() && found->second.whose == whose;
     std::string name;
     char const* const given = some_name(name);
     is(given == nullptr ? QUARRY_BAD_ARGUMENT
@@ -314,19 +315,19 @@ class session {
   using location = std::map<std::uint64_t, allocation>::iterator;
   /// What `address` lies inside.
   [[nodiscard]] location at(std::uint64_t address) {
-    auto const after = live_.upper_bound(address);
-    if (after == live_.begin()) return live_.end();
+    auto const after = known_.upper_bound(address);
+    if (after == known_.begin()) return known_.end();
     auto const found = std::prev(after);
     return address - found->first < std::max<std::uint64_t>(1, found->second.contents.size())
                ? found
-               : live_.end();
+               : known_.end();
   }
   void find(std::uint64_t address) {
     auto const found = at(address);
     quarry_record record{};
-    is(found != live_.end() ? QUARRY_OK : QUARRY_NOT_IN_USE,
+    is(found != known_.end() ? QUARRY_OK : QUARRY_NOT_IN_USE,
        quarry_find(pointer_to(address), &record));
-    if (found == live_.end()) return;
+    if (found == known_.end()) return;
     expect(number_of(record.base) == found->first && record.size == found->second.contents.size(),
            "another allocation was found");
     expect(record.allocator == pools_.at(found->second.whose).id &&
@@ -335,7 +336,8 @@ class session {
   }
   /// Whether [address, address + size) lies in one allocation.
   [[nodiscard]] bool has(location found, std::uint64_t address, std::uint64_t size) const {
-    return found != live_.end() && size <= found->second.contents.size() - (address - found->first);
+    return found != known_.end() &&
+           size <= found->second.contents.size() - (address - found->first);
   }
   void copy() {
     std::uint64_t const to = some_address();
@@ -461,26 +463,26 @@ class session {
   void expect_counts(pool const& its) {
     quarry_pool_counts counts{};
     is(QUARRY_OK, quarry_pool_get_counts(its.handle.get(), &counts));
-    expect(counts.live == its.live && counts.most_live == its.most_live,
+    expect(counts.allocated == its.allocated && counts.peak_allocated == its.peak_allocated,
            "the bytes that are live are counted wrongly");
-    expect(counts.chunks_live == its.chunks && counts.refused == its.refused,
+    expect(counts.chunks_allocated == its.chunks && counts.invalid_frees == its.invalid_frees,
            "allocations or refusals are counted wrongly");
-    expect(counts.held <= its.maximum && counts.held <= counts.most_held &&
-               counts.most_held <= its.maximum,
+    expect(counts.reserved <= its.limit && counts.reserved <= counts.peak_reserved &&
+               counts.peak_reserved <= its.limit,
            "it holds more than it may, or than it says");
-    expect(counts.live <= counts.held, "it holds less than is live");
-    expect(counts.blocks_given <= counts.blocks_taken &&
-               (counts.held == 0) == (counts.blocks_given == counts.blocks_taken),
+    expect(counts.allocated <= counts.reserved, "it holds less than is live");
+    expect(counts.blocks_returned <= counts.blocks_allocated &&
+               (counts.reserved == 0) == (counts.blocks_returned == counts.blocks_allocated),
            "blocks are counted wrongly");
   }
   void expect_all() {
     for (auto const& [number, its] : pools_) expect_counts(its);
-    for (auto const& one : live_) expect_contents(one);
+    for (auto const& one : known_) expect_contents(one);
   }
 
   byte_source& from_;
   std::map<std::uint32_t, pool> pools_;
-  std::map<std::uint64_t, allocation> live_;
+  std::map<std::uint64_t, allocation> known_;
   std::vector<std::uint64_t> gone_;
   std::vector<quarry_pool*> destroyed_;  // handles that this run's pools had
   quarry_segment* segment_ = nullptr;

@@ -47,7 +47,7 @@ struct block_log {
     bytes size, alignment;
   };
   std::map<std::uint64_t, block> blocks;
-  bytes held = 0;
+  bytes reserved = 0;
   failures fails;
   std::function<void(std::uint64_t, bytes)> on_give = [](std::uint64_t, bytes) {};
 
@@ -71,7 +71,7 @@ class logged : public Upstream {
     void* const result = Upstream::allocate(size, alignment);
     expect(log_->blocks.emplace(number_of(result), block_log::block{size, alignment}).second,
            "a block was given twice");
-    log_->held += size;
+    log_->reserved += size;
     return result;
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
@@ -81,7 +81,7 @@ class logged : public Upstream {
            "a block goes back otherwise than it came");
     log_->on_give(found->first, size);
     log_->blocks.erase(found);
-    log_->held -= size;
+    log_->reserved -= size;
     Upstream::deallocate(pointer, size, alignment);
   }
 
@@ -98,47 +98,49 @@ struct model {
     std::uint32_t on = 0;  // stream
   };
   bytes alignment = 16;
-  std::map<std::uint64_t, one> live;
+  std::map<std::uint64_t, one> allocated;
   std::vector<std::uint64_t> gone;  // was live once
   bytes sum = 0, maximum = 0, granted = 0;
-  std::uint64_t refused = 0, allocations = 0, deallocations = 0;
+  std::uint64_t invalid_frees = 0, allocations = 0, deallocations = 0;
 
   [[nodiscard]] bytes room(one const& what) const { return granted_up(what.size, alignment); }
 
   void add(std::uint64_t base, one what) {
     expect(base != 0 && base % alignment == 0, "an allocation is not aligned");
-    auto const next = live.lower_bound(base);
-    expect(next == live.end() || room(what) <= next->first - base,
+    auto const next = allocated.lower_bound(base);
+    expect(next == allocated.end() || room(what) <= next->first - base,
            "an allocation overlaps the next one");
-    expect(next == live.begin() || room(std::prev(next)->second) <= base - std::prev(next)->first,
-           "an allocation overlaps the one before");
+    expect(
+        next == allocated.begin() || room(std::prev(next)->second) <= base - std::prev(next)->first,
+        "an allocation overlaps the one before");
     sum += what.size;
     maximum = std::max(maximum, sum);
     granted += room(what);
     ++allocations;
-    live.emplace_hint(next, base, std::move(what));
+    allocated.emplace_hint(next, base, std::move(what));
   }
-  /// Whether a pool has to take `begin` back; counts either case.
+  /// Whether a pool has to take `base` back; counts either case.
   bool remove(std::uint64_t base) {
     if (base == 0) return true;
-    auto const found = live.find(base);
-    if (found == live.end()) {
-      ++refused;
+    auto const found = allocated.find(base);
+    if (found == allocated.end()) {
+      ++invalid_frees;
       return false;
     }
     sum -= found->second.size;
     granted -= room(found->second);
     ++deallocations;
     gone.push_back(base);
-    live.erase(found);
+    allocated.erase(found);
     return true;
   }
   /// What `address` lies inside.
   [[nodiscard]] std::map<std::uint64_t, one>::const_iterator at(std::uint64_t address) const {
-    auto const after = live.upper_bound(address);
-    if (after == live.begin()) return live.end();
+    auto const after = allocated.upper_bound(address);
+    if (after == allocated.begin()) return allocated.end();
     auto const found = std::prev(after);
-    return address - found->first < std::max<bytes>(1, found->second.size) ? found : live.end();
+    return address - found->first < std::max<bytes>(1, found->second.size) ? found
+                                                                           : allocated.end();
   }
 
   /// Mostly what is live; else what was, what lies inside or behind, or anything.
@@ -148,9 +150,9 @@ struct model {
       return gone[gone.size() - 1 - from.index(std::min<std::size_t>(gone.size(), 64))];
     if (kind == 1) return from.u64();
     if (kind == 2) return from.u16();
-    if (live.empty()) return gone.empty() ? 0 : gone.back();
+    if (allocated.empty()) return gone.empty() ? 0 : gone.back();
     auto const& [base, what] =
-        *std::next(live.begin(), static_cast<std::ptrdiff_t>(from.index(live.size())));
+        *std::next(allocated.begin(), static_cast<std::ptrdiff_t>(from.index(allocated.size())));
     if (kind == 3) return base + from.range(0, room(what) - 1);
     if (kind == 4) return base + (from.chance(128) ? what.size : room(what));
     return base;
@@ -160,13 +162,15 @@ struct model {
 /// What all counts have in common.
 template <class Counts>
 void expect_counts(Counts const& counts, model const& users, bytes maximum) {
-  expect(counts.live == users.sum && counts.most_live == users.maximum,
+  expect(counts.allocated == users.sum && counts.peak_allocated == users.maximum,
          "the bytes that are live are counted wrongly");
-  expect(counts.chunks_live == users.live.size(), "the pieces that are live are counted wrongly");
-  expect(counts.refused == users.refused, "refused deallocations are counted wrongly");
-  expect(counts.held <= maximum && counts.most_held <= maximum && counts.held <= counts.most_held,
+  expect(counts.chunks_allocated == users.allocated.size(),
+         "the pieces that are live are counted wrongly");
+  expect(counts.invalid_frees == users.invalid_frees, "refused deallocations are counted wrongly");
+  expect(counts.reserved <= maximum && counts.peak_reserved <= maximum &&
+             counts.reserved <= counts.peak_reserved,
          "it holds more than it may, or than it says");
-  expect(counts.held >= users.granted, "it holds less than is in use");
+  expect(counts.reserved >= users.granted, "it holds less than is in use");
 }
 template <class Pool>
 void expect_sound(Pool const& pool) {
@@ -188,7 +192,7 @@ inline heuristic some_heuristic(byte_source& from) {
   heuristic result;
   result.when = static_cast<heuristic::trigger>(from.u8() % 3);
   result.size = static_cast<heuristic::target>(from.u8() % 2);
-  result.requested = static_cast<heuristic::moment>(from.u8() % 2);
+  result.checked_at = static_cast<heuristic::moment>(from.u8() % 2);
   result.rules = static_cast<heuristic_rules>(from.u8() % 3);
   result.parameter = static_cast<std::uint32_t>(
       result.when == heuristic::trigger::blocks ? from.range(0, 6) : from.range(0, 100));
@@ -207,7 +211,7 @@ Options some_options(byte_source& from, bytes usual_block) {
   options.first_block = from.wild_size(usual_block);
   options.next_block = from.wild_size(usual_block / 4);
   options.growth = from.chance(250) ? from.u8() : from.u32();
-  options.maximum = some_most(from, usual_block * 8);
+  options.max_bytes = some_most(from, usual_block * 8);
   return options;
 }
 

@@ -38,12 +38,12 @@ class pool_session {
     }
     log_->fails.left = 0;
     expect_all();
-    while (!users_.live.empty()) give_back(users_.live.begin()->first);
+    while (!users_.allocated.empty()) give_back(users_.allocated.begin()->first);
     expect_cheaply();
-    expect(pool_.counts().live == 0, "all was returned, and something is live");
+    expect(pool_.counts().allocated == 0, "all was returned, and something is live");
     expect_all();
     pool_.release();
-    expect(pool_.counts().held == 0 && log_->blocks.empty(),
+    expect(pool_.counts().reserved == 0 && log_->blocks.empty(),
            "nothing is in use, and a block is held");
     for (std::size_t i = 0; i < std::min<std::size_t>(users_.gone.size(), 16); ++i)
       expect_registry(users_.gone[i]);
@@ -82,8 +82,8 @@ class pool_session {
   }
 
   [[nodiscard]] bytes left() const {
-    bytes const maximum = options_.maximum - std::min(options_.maximum, log_->held);
-    return std::min(maximum & ~(options_.alignment - 1), limit_ - std::min(limit_, log_->held));
+    bytes const maximum = options_.max_bytes - std::min(options_.max_bytes, log_->reserved);
+    return std::min(maximum & ~(options_.alignment - 1), limit_ - std::min(limit_, log_->reserved));
   }
 
   /// Takes no label of what it allocates if `is_named` is false.
@@ -115,15 +115,15 @@ class pool_session {
   /// It left what users have, and no memory there is would have done.
   void expect_failed(bytes size, pool_counts const& before) {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.chunks_live == before.chunks_live,
+    expect(after.allocated == before.allocated && after.chunks_allocated == before.chunks_allocated,
            "a failed allocation changed what is live");
-    expect(after.most_live == before.most_live && after.allocations == before.allocations,
+    expect(after.peak_allocated == before.peak_allocated && after.allocations == before.allocations,
            "a failed allocation was counted");
     if (log_->fails.happened || size > max_bytes_at_once) return;
     bytes const granted = granted_up(size, options_.alignment);
     expect(granted > left(), "it says that there is no memory, and its resource has some");
-    if (granted > options_.maximum) return;
-    expect(!users_.live.empty() || after.held == 0,
+    if (granted > options_.max_bytes) return;
+    expect(!users_.allocated.empty() || after.reserved == 0,
            "it says that there is no memory, and holds blocks in which nothing is in use");
     // Segregated lists need not find what is less than a thirty-second larger.
     bool const is_best = std::is_same_v<Strategy, fitting<oldest_best_fit>> ||
@@ -151,8 +151,8 @@ class pool_session {
            is_ours ? "what is in use was refused" : "what is not in use was taken back");
   }
   void expect_contents(std::uint64_t address) const {
-    auto const found = users_.live.find(address);
-    if (!is_host || found == users_.live.end()) return;
+    auto const found = users_.allocated.find(address);
+    if (!is_host || found == users_.allocated.end()) return;
     auto const* const base = static_cast<std::uint8_t const*>(pointer_to(address));
     expect(std::all_of(base, base + found->second.size,
                        [&](std::uint8_t one) { return one == found->second.fill; }),
@@ -164,23 +164,24 @@ class pool_session {
     auto const counts = pool_.counts();
     expect(counts.releasable == 0 && counts.releasable_blocks == 0,
            "a block in which nothing is in use was kept");
-    expect(!users_.live.empty() || counts.held == 0, "nothing is in use, and a block is held");
+    expect(!users_.allocated.empty() || counts.reserved == 0,
+           "nothing is in use, and a block is held");
   }
   void coalesce(bytes wanted) {
     log_->fails.happened = false;
     pool_.coalesce(wanted);
     if (options_.coalesce.rules != heuristic_rules::quarry || log_->fails.happened ||
-        log_->held >= wanted)
+        log_->reserved >= wanted)
       return;
-    bytes const missing = wanted - log_->held;
+    bytes const missing = wanted - log_->reserved;
     expect(missing > max_bytes_at_once || granted_up(missing, options_.alignment) > left(),
            "coalescing did without what it could have had");
   }
 
   void look(std::uint64_t address) {
     auto const size = pool_.size_of(pointer_to(address));
-    auto const found = users_.live.find(address);
-    expect(size.has_value() == (found != users_.live.end()),
+    auto const found = users_.allocated.find(address);
+    expect(size.has_value() == (found != users_.allocated.end()),
            "size_of knows what is not in use, or not what is");
     expect(!size || *size == found->second.size, "size_of says another size");
     if constexpr (is_host) expect_registry(address);
@@ -189,7 +190,7 @@ class pool_session {
     if constexpr (is_host) {
       auto const found = registry::find(pointer_to(address));
       auto const there = users_.at(address);
-      expect(found.has_value() == (knows_ && there != users_.live.end()),
+      expect(found.has_value() == (knows_ && there != users_.allocated.end()),
              "the registry knows what is not in use, or not what is");
       if (!found) return;
       expect(number_of(found->base) == there->first && found->size == there->second.size,
@@ -205,10 +206,10 @@ class pool_session {
   }
   void label(std::uint64_t address) {
     std::string const name = "note " + std::to_string(from_.u8());
-    auto const found = users_.live.find(address);
-    expect(pool_.label(pointer_to(address), name) == (knows_ && found != users_.live.end()),
+    auto const found = users_.allocated.find(address);
+    expect(pool_.label(pointer_to(address), name) == (knows_ && found != users_.allocated.end()),
            "a note was taken of what is not in use, or none of what is");
-    if (found != users_.live.end()) found->second.name = name;
+    if (found != users_.allocated.end()) found->second.name = name;
   }
   void set_limit(bytes limit) {
     if constexpr (!is_host) pool_.resource().limit(limit_ = limit);
@@ -216,15 +217,15 @@ class pool_session {
 
   void expect_cheaply() const {
     auto const counts = pool_.counts();
-    expect_counts(counts, users_, options_.maximum);
-    expect(counts.held == log_->held, "it holds what its resource did not give");
+    expect_counts(counts, users_, options_.max_bytes);
+    expect(counts.reserved == log_->reserved, "it holds what its resource did not give");
     expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations,
            "calls are counted wrongly");
-    expect(counts.blocks_taken - counts.blocks_given == log_->blocks.size(),
+    expect(counts.blocks_allocated - counts.blocks_returned == log_->blocks.size(),
            "blocks are counted wrongly");
     expect(is_exact_ ? counts.granted == users_.granted : counts.granted >= users_.granted,
            "what is in use is not what users have, rounded up");
-    expect(counts.granted + counts.releasable <= counts.held,
+    expect(counts.granted + counts.releasable <= counts.reserved,
            "more is in use or free than is held");
   }
   /// The chunks are the users' and tile the blocks.
@@ -237,17 +238,17 @@ class pool_session {
       sum += size;
       if (is_free) return;
       ++in_use;
-      auto const found = users_.live.find(base);
-      expect(found != users_.live.end(), "a piece is in use that no user has");
+      auto const found = users_.allocated.find(base);
+      expect(found != users_.allocated.end(), "a piece is in use that no user has");
       expect(is_exact_ ? size == users_.room(found->second) : size >= users_.room(found->second),
              "a piece is not as large as it must be");
     });
-    expect(sum == log_->held && in_use == users_.live.size(),
+    expect(sum == log_->reserved && in_use == users_.allocated.size(),
            "the pieces are not all that there is");
-    for (auto const& [base, what] : users_.live) expect_contents(base);
+    for (auto const& [base, what] : users_.allocated) expect_contents(base);
     if constexpr (is_host) {
       if (knows_)
-        expect(registry::live(pool_.id()).size() == users_.live.size(),
+        expect(registry::allocated(pool_.id()).size() == users_.allocated.size(),
                "the registry does not list what is live");
       for (int i = 0; i < 4; ++i) expect_registry(users_.some_address(from_));
     }

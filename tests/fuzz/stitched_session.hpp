@@ -78,11 +78,11 @@ class stitched_session {
       if (step % 8 == 7) expect_all();
     }
     log_->fails.left = 0;
-    while (!users_.live.empty()) give_back(users_.live.begin()->first);
+    while (!users_.allocated.empty()) give_back(users_.allocated.begin()->first);
     expect_all();
-    expect(pool_.counts().live == 0, "all was returned, and something is live");
+    expect(pool_.counts().allocated == 0, "all was returned, and something is live");
     shrink(~bytes{0});
-    expect(pool_.counts().held == 0, "nothing is in use, and pages are held");
+    expect(pool_.counts().reserved == 0, "nothing is in use, and pages are held");
     if (from_.chance(128)) allocate(100);
   }
 
@@ -123,18 +123,19 @@ class stitched_session {
   }
   void expect_failed(bytes size, stitched_counts const& before) {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.chunks_live == before.chunks_live &&
-               after.most_live == before.most_live,
+    expect(after.allocated == before.allocated &&
+               after.chunks_allocated == before.chunks_allocated &&
+               after.peak_allocated == before.peak_allocated,
            "a failed allocation changed what is live");
-    expect(after.held == before.held && after.growths == before.growths,
+    expect(after.reserved == before.reserved && after.growths == before.growths,
            "a failed allocation was counted");
     if (!is_exact || log_->fails.happened || size > max_bytes_at_once) return;
     bytes const page = log_->pages.page_bytes();
     bytes const needed = (granted_up(size, options_.alignment) + page - 1) & ~(page - 1);
-    bytes const fresh = std::min(options_.maximum - std::min(options_.maximum, after.held),
-                                 limit_ - std::min(limit_, after.held));
-    bytes const free = options_.is_registered ? 0 : after.held - pages_in_use() * page;
-    expect(needed > options_.maximum || needed > free + std::min(fresh, max_bytes_at_once * 2),
+    bytes const fresh = std::min(options_.max_bytes - std::min(options_.max_bytes, after.reserved),
+                                 limit_ - std::min(limit_, after.reserved));
+    bytes const free = options_.is_registered ? 0 : after.reserved - pages_in_use() * page;
+    expect(needed > options_.max_bytes || needed > free + std::min(fresh, max_bytes_at_once * 2),
            "it says that there is no memory, and there are pages");
   }
   /// Pages with a chunk in use on them, or a part of one.
@@ -142,7 +143,7 @@ class stitched_session {
     bytes const page = log_->pages.page_bytes();
     bytes sum = 0;
     std::uint64_t next = 0;  // the first that was not counted
-    for (auto const& [base, what] : users_.live) {
+    for (auto const& [base, what] : users_.allocated) {
       std::uint64_t const first = std::max(base / page, next);
       next = (base + users_.room(what) - 1) / page + 1;
       sum += next - std::min(next, first);
@@ -157,16 +158,16 @@ class stitched_session {
   }
   void look(std::uint64_t address) const {
     auto const size = pool_.size_of(pointer_to(address));
-    auto const found = users_.live.find(address);
-    expect(size.has_value() == (found != users_.live.end()),
+    auto const found = users_.allocated.find(address);
+    expect(size.has_value() == (found != users_.allocated.end()),
            "size_of knows what is not in use, or not what is");
     expect(!size || *size == found->second.size, "size_of says another size");
   }
   void shrink(bytes maximum) {
     bytes const page = log_->pages.page_bytes();
-    bytes const before = pool_.counts().held;
+    bytes const before = pool_.counts().reserved;
     bytes const given = pool_.shrink(maximum);
-    expect(given <= maximum && given % page == 0 && before - given == pool_.counts().held,
+    expect(given <= maximum && given % page == 0 && before - given == pool_.counts().reserved,
            "shrinking returned what it did not say, or too much");
     if (is_exact)
       expect(given == std::min(maximum / page * page, before - pages_in_use() * page),
@@ -175,15 +176,15 @@ class stitched_session {
 
   void expect_cheaply() const {
     auto const counts = pool_.counts();
-    expect_counts(counts, users_, options_.maximum);
-    expect(counts.held == log_->pages.held(), "it holds pages that are not there");
+    expect_counts(counts, users_, options_.max_bytes);
+    expect(counts.reserved == log_->pages.reserved(), "it holds pages that are not there");
     expect(log_->pages.mistakes() == 0, "a page was mapped twice, or moved from where none is");
     expect(!options_.is_registered || counts.moved == 0, "a registered page was moved");
   }
   void expect_all() const {
     expect_sound(pool_);
     bytes const page = log_->pages.page_bytes();
-    for (auto const& [base, what] : users_.live) {
+    for (auto const& [base, what] : users_.allocated) {
       for (std::uint64_t at = base / page; at <= (base + users_.room(what) - 1) / page; ++at) {
         expect(log_->pages.is_mapped(at * page), "an allocation has no page behind it");
       }
@@ -208,7 +209,7 @@ void run_stitched(byte_source& from) {
   auto const log = std::make_shared<page_log>(page);
   stitched_options options;
   options.alignment = some_alignment(from);
-  options.maximum = some_most(from, page * 64);
+  options.max_bytes = some_most(from, page * 64);
   options.range = from.chance(128) ? 0 : from.wild_size(page * 128);
   options.is_registered = from.chance(64);
   bool const is_possible = is_alignment(options.alignment) && options.alignment <= page &&
@@ -222,7 +223,7 @@ void run_stitched(byte_source& from) {
     expect(!is_possible, "options were refused that can be");
     return;
   }
-  expect(log->pages.held() == 0 && log->pages.mistakes() == 0 && log->ranges.empty(),
+  expect(log->pages.reserved() == 0 && log->pages.mistakes() == 0 && log->ranges.empty(),
          "a pool is gone, and not all that it had");
 }
 

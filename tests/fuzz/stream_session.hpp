@@ -32,14 +32,14 @@ class stream_session {
     }
     log_->fails.left = 0;
     bool const is_left_to_itself = from_.chance(128);
-    while (!users_.live.empty())
-      give_back(users_.live.begin()->first, users_.live.begin()->second.on);
+    while (!users_.allocated.empty())
+      give_back(users_.allocated.begin()->first, users_.allocated.begin()->second.on);
     expect_cheaply();
     expect_sound(pool_);
-    expect(pool_.counts().live == 0, "all was returned, and something is live");
+    expect(pool_.counts().allocated == 0, "all was returned, and something is live");
     if (is_left_to_itself) return;
     pool_.release();
-    expect(pool_.counts().held == 0 && log_->blocks.empty(),
+    expect(pool_.counts().reserved == 0 && log_->blocks.empty(),
            "nothing is in use, and a block is held");
   }
 
@@ -64,7 +64,7 @@ class stream_session {
         return forget(some_stream());
       case 26:
         pool_.release();
-        return expect(!users_.live.empty() || pool_.counts().held == 0,
+        return expect(!users_.allocated.empty() || pool_.counts().reserved == 0,
                       "nothing is in use, and a block is held");
       // not more: the model knows each unit
       case 27:
@@ -126,24 +126,25 @@ class stream_session {
   }
   void expect_failed(bytes size, stream_pool_counts const& before, bool failed) const {
     auto const after = pool_.counts();
-    expect(after.live == before.live && after.chunks_live == before.chunks_live &&
-               after.most_live == before.most_live,
+    expect(after.allocated == before.allocated &&
+               after.chunks_allocated == before.chunks_allocated &&
+               after.peak_allocated == before.peak_allocated,
            "a failed allocation changed what is live");
     expect(after.allocations == before.allocations, "a failed allocation was counted");
     if (failed || size > max_bytes_at_once) return;
     bytes const granted = granted_up(size, options_.alignment);
-    bytes const maximum =
-        (options_.maximum - std::min(options_.maximum, after.held)) & ~(options_.alignment - 1);
-    expect(granted > std::min(maximum, limit_ - std::min(limit_, after.held)),
+    bytes const maximum = (options_.max_bytes - std::min(options_.max_bytes, after.reserved)) &
+                          ~(options_.alignment - 1);
+    expect(granted > std::min(maximum, limit_ - std::min(limit_, after.reserved)),
            "it says that there is no memory, and its resource has some");
-    expect(granted > options_.maximum || !users_.live.empty() || after.held == 0,
+    expect(granted > options_.max_bytes || !users_.allocated.empty() || after.reserved == 0,
            "it says that there is no memory, and holds blocks in which nothing is in use");
   }
 
   /// On the stream that it was allocated on, or on another that waits for that one.
   void use_and_give_back(std::uint64_t address, std::uint32_t other) {
-    auto const found = users_.live.find(address);
-    if (found == users_.live.end()) return give_back(address, other);
+    auto const found = users_.allocated.find(address);
+    if (found == users_.allocated.end()) return give_back(address, other);
     std::uint32_t const stream = found->second.on;
     if (!from_.chance(64)) return give_back(address, stream);
     auto done = order_.record(stream);
@@ -152,7 +153,7 @@ class stream_session {
     give_back(address, other);
   }
   void give_back(std::uint64_t address, std::uint32_t on) {
-    if (auto const found = users_.live.find(address); found != users_.live.end()) {
+    if (auto const found = users_.allocated.find(address); found != users_.allocated.end()) {
       auto const time = order_.world().tick(on);
       bytes const room = users_.room(found->second);
       auto const who = order_.world().identity(on);
@@ -172,7 +173,7 @@ class stream_session {
       order_.wait(heir, done);
       order_.drop(done);
     }
-    for (auto& [base, what] : users_.live) what.on = what.on == gone ? heir : what.on;
+    for (auto& [base, what] : users_.allocated) what.on = what.on == gone ? heir : what.on;
     order_.world().destroy(gone);
     order_.world().create(gone);
   }
@@ -198,18 +199,18 @@ class stream_session {
   }
   void look(std::uint64_t address) const {
     auto const size = pool_.size_of(pointer_to(address));
-    auto const found = users_.live.find(address);
-    expect(size.has_value() == (found != users_.live.end()),
+    auto const found = users_.allocated.find(address);
+    expect(size.has_value() == (found != users_.allocated.end()),
            "size_of knows what is not in use, or not what is");
     expect(!size || *size == found->second.size, "size_of says another size");
   }
   void expect_cheaply() const {
     auto const counts = pool_.counts();
-    expect_counts(counts, users_, options_.maximum);
-    expect(counts.held == log_->held, "it holds what its resource did not give");
+    expect_counts(counts, users_, options_.max_bytes);
+    expect(counts.reserved == log_->reserved, "it holds what its resource did not give");
     expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations,
            "calls are counted wrongly");
-    expect(counts.blocks_taken - counts.blocks_given == log_->blocks.size(),
+    expect(counts.blocks_allocated - counts.blocks_returned == log_->blocks.size(),
            "blocks are counted wrongly");
   }
 

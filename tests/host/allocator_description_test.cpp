@@ -32,8 +32,8 @@ struct AllocatorDescription : testing::Test {
   static std::string refusal_of(std::string_view description) {
     try {
       (void)allocators::make("refused", description);
-    } catch (bad_argument const& refused) {
-      return refused.message();
+    } catch (bad_argument const& failure) {
+      return failure.message();
     }
     return "was not refused";
   }
@@ -215,8 +215,8 @@ TEST_F(AllocatorDescription, MakesAFileOfLines) {
     try {
       (void)allocators::make_all(lines);
       ADD_FAILURE() << lines;
-    } catch (bad_argument const& refused) {
-      EXPECT_NE(refused.message().find(words), std::string::npos) << refused.message();
+    } catch (bad_argument const& failure) {
+      EXPECT_NE(failure.message().find(words), std::string::npos) << failure.message();
     }
   }
   EXPECT_TRUE(allocators::contains("a1")) << "lines before the error were done";
@@ -308,8 +308,8 @@ TEST_F(AllocatorDescription, RefusesOrMakesWhateverTheTextIs) {
       (void)allocators::make("random", text);
       allocators::destroy("random");
       ++made;
-    } catch (bad_argument const& refused) {
-      ASSERT_NE(refused.message().find("allocators: "), std::string::npos) << text;
+    } catch (bad_argument const& failure) {
+      ASSERT_NE(failure.message().find("allocators: "), std::string::npos) << text;
     }
   }
   EXPECT_GT(made, 20);

@@ -24,8 +24,8 @@ template <class Work>
 std::string refusal_of(Work work) {
   try {
     work();
-  } catch (bad_argument const& refused) {
-    return refused.message();
+  } catch (bad_argument const& failure) {
+    return failure.message();
   }
   return "was not refused";
 }
@@ -209,8 +209,8 @@ TEST_F(Allocators, FreeOfAllocatorsThatShareAnEntryOfTheCache) {
   operations::deallocate(b);
   EXPECT_EQ(fields.counts().allocations, 0u);
   EXPECT_EQ(later->counts().allocations, 0u);
-  EXPECT_EQ(fields.counts().refused, 0u);
-  EXPECT_EQ(later->counts().refused, 0u);
+  EXPECT_EQ(fields.counts().invalid_frees, 0u);
+  EXPECT_EQ(later->counts().invalid_frees, 0u);
   allocators::destroy("later");
   operations::deallocate(fields.allocate(10));
 }
@@ -231,7 +231,7 @@ TEST_F(Allocators, RefuseToFreeWhatIsNotTheirsAndSayWhatItIs) {
   EXPECT_SAYS((void)allocators::owner_of(&mine), "is in no allocation");
   EXPECT_SAYS((void)allocators::owner_of(nullptr), "nullptr has no allocator");
   EXPECT_EQ(fields.counts().allocations, 1u);
-  EXPECT_EQ(own.counts().chunks_live, 1u);
+  EXPECT_EQ(own.counts().chunks_allocated, 1u);
 }
 
 TEST_F(Allocators, AreCalledByTheirOwnNamesInErrors) {
@@ -334,7 +334,7 @@ TEST_F(Allocators, ThatThreadsMakeUseAndDestroyAtOnce) {
   EXPECT_GT(made.load(), 0);
   EXPECT_EQ(allocators::names(), (std::vector<std::string>{"HOST", "fields"}));
   EXPECT_EQ(fields.counts().allocations, 0u);
-  EXPECT_EQ(fields.counts().refused, 0u);
+  EXPECT_EQ(fields.counts().invalid_frees, 0u);
 }
 
 /// A fork locks a pool before its resource, as calls do.
@@ -440,7 +440,7 @@ TEST_F(Allocators, AgreeWithAModel) {
     operations::deallocate(at);
   }
   EXPECT_EQ(fields.counts().allocations, 0u);
-  EXPECT_EQ(fields.counts().refused + host.counts().refused, 0u);
+  EXPECT_EQ(fields.counts().invalid_frees + host.counts().invalid_frees, 0u);
 }
 
 }  // namespace allocators_test

@@ -56,7 +56,7 @@ TEST(AnyAllocator, DoesWhatItsPoolDoes) {
   EXPECT_FALSE(from.deallocate(a));
   EXPECT_TRUE(from.deallocate(b));
   EXPECT_TRUE(from.deallocate(nullptr));
-  EXPECT_EQ(from.counts().refused, 1u);
+  EXPECT_EQ(from.counts().invalid_frees, 1u);
   EXPECT_EQ(from.counts().peak_allocated, 1100u);
   from.release();
   EXPECT_EQ(from.counts().reserved, 0u);
@@ -82,7 +82,7 @@ TEST(AnyAllocator, FreesWhatAResourceGaveWithItsSizeAndAlignment) {
   EXPECT_TRUE(from.deallocate(b));
   EXPECT_EQ(from.counts().allocated, 0u);
   EXPECT_EQ(from.counts().peak_allocated, 1000u);
-  EXPECT_EQ(from.counts().refused, 1u);
+  EXPECT_EQ(from.counts().invalid_frees, 1u);
 }
 
 TEST(AnyAllocator, NamesAllocationsForReports) {
@@ -149,9 +149,9 @@ TEST(AnyAllocator, CoalescesAMixedPool) {
   scoped_allocator const one{allocators::make<mixed_pool<host_resource>>(
       "mixed", host_resource{},
       mixed_options{.large = {.first_block = 1_MiB, .next_block = 1_MiB}})};
-  std::vector<void*> held;
-  for (int i = 0; i < 8; ++i) held.push_back(one.handle.allocate(1_MiB));
-  for (void* const each : held) EXPECT_TRUE(one.handle.deallocate(each));
+  std::vector<void*> reserved;
+  for (int i = 0; i < 8; ++i) reserved.push_back(one.handle.allocate(1_MiB));
+  for (void* const each : reserved) EXPECT_TRUE(one.handle.deallocate(each));
   ASSERT_EQ(one.handle.counts().reserved, 8_MiB);
   one.handle.coalesce(4_MiB);
   EXPECT_EQ(one.handle.counts().reserved, 4_MiB);
@@ -182,21 +182,21 @@ TEST(AnyAllocator, WhoseAllocatorWasDestroyedRefusesEverything) {
   EXPECT_TRUE(from.deallocate(nullptr));
   try {
     (void)from.counts();
-  } catch (bad_argument const& refused) {
-    EXPECT_NE(refused.message().find("was destroyed"), std::string::npos) << refused.message();
+  } catch (bad_argument const& failure) {
+    EXPECT_NE(failure.message().find("was destroyed"), std::string::npos) << failure.message();
   }
 }
 
 TEST(AnyAllocator, RefusesCallsFromWithinACallOnIt) {
   std::optional<any_allocator> self, other_self;
-  int refused = 0, served = 0;
+  int invalid_frees = 0, served = 0;
   auto const rule = [&](pool_state const&) -> bytes {
     try {
       (void)self->counts();
     } catch (bad_argument const& why) {
-      refused += why.message().find("in a call of this thread already") != std::string::npos;
+      invalid_frees += why.message().find("in a call of this thread already") != std::string::npos;
     }
-    EXPECT_FALSE(self->deallocate(&refused));
+    EXPECT_FALSE(self->deallocate(&invalid_frees));
     served += other_self->deallocate(other_self->allocate(10));
     return 0;
   };
@@ -206,7 +206,7 @@ TEST(AnyAllocator, RefusesCallsFromWithinACallOnIt) {
   self = one.handle;
   other_self = other.handle;
   EXPECT_TRUE(self->deallocate(self->allocate(10)));
-  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(invalid_frees, 1);
   EXPECT_EQ(served, 1);
   EXPECT_EQ(self->counts().allocations, 0u) << "the handle is free again";
 }
@@ -232,8 +232,8 @@ struct ruled {
 std::string refusal_of(std::function<void()> const& work) {
   try {
     work();
-  } catch (bad_argument const& refused) {
-    return refused.message();
+  } catch (bad_argument const& failure) {
+    return failure.message();
   }
   return "was not refused";
 }
@@ -302,13 +302,13 @@ TEST(AnyAllocator, ThreadsDoNotWaitForEachOtherInACircle) {
   ruled low{"low"};
   scoped_allocator const high{
       allocators::make_pool("high", low.one.handle, {.first_block = 4_KiB, .next_block = 4_KiB})};
-  std::atomic<int> refused{0}, returned{0};
+  std::atomic<int> invalid_frees{0}, returned{0};
   {
     pool of_second{high.handle.as_resource(), {.first_block = 64_KiB, .next_block = 64_KiB}};
     low.work = [&] {
       if (!is_second) return;
-      refused += !refusal_of([&] { high.handle.release(); }).starts_with("was not");
-      returned += of_second.counts().held != 0;
+      invalid_frees += !refusal_of([&] { high.handle.release(); }).starts_with("was not");
+      returned += of_second.counts().reserved != 0;
       of_second.release();
     };
     std::thread first{[&] {
@@ -330,7 +330,7 @@ TEST(AnyAllocator, ThreadsDoNotWaitForEachOtherInACircle) {
     low.work = [] {};
   }
   high.handle.release();
-  EXPECT_GE(refused, 500);
+  EXPECT_GE(invalid_frees, 500);
   EXPECT_GE(returned, 500);
   EXPECT_EQ(high.handle.counts().allocations, 0u);
   EXPECT_EQ(low.one.handle.counts().allocations, 0u);

@@ -77,7 +77,7 @@ TEST_F(CAllocators, AllocateFreeAndCount) {
   EXPECT_EQ(quarry_allocator_coalesce(fields, 131072), QUARRY_OK);
   EXPECT_EQ(quarry_allocator_get_counts(fields, &counts), QUARRY_OK);
   EXPECT_EQ(counts.reserved, 131072u);
-  EXPECT_EQ(counts.refused, 1u);
+  EXPECT_EQ(counts.invalid_frees, 1u);
 }
 
 TEST_F(CAllocators, FreeReallocateAndMoveByTheAddressAlone) {

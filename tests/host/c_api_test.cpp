@@ -34,13 +34,13 @@ TEST_F(CApi, GivesMemoryAndTakesItBack) {
   EXPECT_EQ(size, 100u);
   quarry_pool_counts counts;
   EXPECT_EQ(quarry_pool_get_counts(pool, &counts), QUARRY_OK);
-  EXPECT_EQ(counts.live, 100u);
-  EXPECT_EQ(counts.chunks_live, 1u);
+  EXPECT_EQ(counts.allocated, 100u);
+  EXPECT_EQ(counts.chunks_allocated, 1u);
   EXPECT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_OK);
   EXPECT_EQ(quarry_pool_deallocate(pool, nullptr), QUARRY_OK);
   EXPECT_EQ(quarry_pool_release(pool), QUARRY_OK);
   EXPECT_EQ(quarry_pool_get_counts(pool, &counts), QUARRY_OK);
-  EXPECT_EQ(counts.held, 0u);
+  EXPECT_EQ(counts.reserved, 0u);
 }
 
 TEST_F(CApi, SaysWhatIsWrong) {
@@ -88,7 +88,7 @@ TEST(CApiCreation, ServesFilesAndKeepsToItsLimit) {
   auto options = quarry_pool_default_options();
   options.directory = directory.c_str();
   options.first_block = 65536;
-  options.maximum = 100'000;
+  options.max_bytes = 100'000;
   quarry_pool* pool = nullptr;
   ASSERT_EQ(quarry_pool_create(QUARRY_FILE, &options, &pool), QUARRY_OK) << quarry_last_error();
   void* memory = nullptr;
@@ -103,20 +103,21 @@ TEST_F(CApi, LetsThreadsShareAPoolAndKeepsTheirErrorsApart) {
   for (unsigned number = 0; number < 4; ++number) {
     threads.emplace_back([this, number] {
       std::mt19937 random{number};
-      std::map<void*, unsigned char> live;
+      std::map<void*, unsigned char> allocated;
       for (int step = 0; step < 2000; ++step) {
-        if (random() % 2 == 0 && !live.empty()) {
-          auto const [memory, fill] = *live.begin();
+        if (random() % 2 == 0 && !allocated.empty()) {
+          auto const [memory, fill] = *allocated.begin();
           ASSERT_EQ(*static_cast<unsigned char*>(memory), fill);
           ASSERT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_OK);
-          live.erase(live.begin());
+          allocated.erase(allocated.begin());
           continue;
         }
         void* memory = nullptr;
         ASSERT_EQ(quarry_pool_allocate(pool, random() % 300 + 1, &memory), QUARRY_OK);
-        live[memory] = *static_cast<unsigned char*>(memory) = static_cast<unsigned char>(random());
+        allocated[memory] = *static_cast<unsigned char*>(memory) =
+            static_cast<unsigned char>(random());
       }
-      for (auto const& [memory, fill] : live) quarry_pool_deallocate(pool, memory);
+      for (auto const& [memory, fill] : allocated) quarry_pool_deallocate(pool, memory);
       std::uint64_t const own = (std::uint64_t{1} << 50) + number;
       void* none = nullptr;
       quarry_pool_allocate(pool, own, &none);
@@ -126,7 +127,7 @@ TEST_F(CApi, LetsThreadsShareAPoolAndKeepsTheirErrorsApart) {
   for (auto& one : threads) one.join();
   quarry_pool_counts counts;
   quarry_pool_get_counts(pool, &counts);
-  EXPECT_EQ(counts.live, 0u);
+  EXPECT_EQ(counts.allocated, 0u);
 }
 
 TEST_F(CApi, FindsNamesCopiesAndFills) {
@@ -357,8 +358,8 @@ TEST(CApiStreamPool, ServesAStreamAgainOnTheGpu) {
   EXPECT_EQ(quarry_stream_pool_release(pool), QUARRY_OK);
   quarry_pool_counts counts;
   EXPECT_EQ(quarry_stream_pool_get_counts(pool, &counts), QUARRY_OK);
-  EXPECT_EQ(counts.held, 0u);
-  EXPECT_EQ(counts.refused, 1u);
+  EXPECT_EQ(counts.reserved, 0u);
+  EXPECT_EQ(counts.invalid_frees, 1u);
   EXPECT_EQ(quarry_pool_release(reinterpret_cast<quarry_pool*>(pool)), QUARRY_BAD_ARGUMENT);
   EXPECT_NE(std::string{quarry_last_error()}.find("is a stream pool, not a pool"),
             std::string::npos);

@@ -136,7 +136,7 @@ TEST_F(CHandles, UseAfterDestroyIsRefusedByEveryCall) {
                  "the segment " + number(closed) + " was closed");
   quarry_pool_counts counts;
   EXPECT_EQ(quarry_pool_get_counts(pool, &counts), QUARRY_OK);
-  EXPECT_EQ(counts.refused, 0u);
+  EXPECT_EQ(counts.invalid_frees, 0u);
 }
 
 TEST_F(CHandles, AHandleOfAnotherKindIsRefusedByEveryCall) {

@@ -66,8 +66,8 @@ TEST_F(CudaOperations, PrefetchAndAdviseManagedMemory) {
     operations::advise(one, 8_MiB, memory_advice::not_accessed_by, {});
     operations::prefetch(one, 8_MiB, {memory_kind::device, 0});
     operations::prefetch(one, 8_MiB, {});
-  } catch (resource_failed const& refused) {
-    GTEST_SKIP() << refused.message();  // a driver or a system that does not move pages
+  } catch (resource_failed const& failure) {
+    GTEST_SKIP() << failure.message();  // a driver or a system that does not move pages
   }
   EXPECT_EQ(read(one, 8_MiB), std::vector<unsigned char>(8_MiB, 3));
   EXPECT_THROW(operations::advise(one, 8_MiB, memory_advice::is_random), bad_argument);
@@ -99,8 +99,8 @@ TEST_F(CudaOperations, AdviceStandsUntilItIsTakenBack) {
     operations::advise(one, 8_MiB, memory_advice::read_mostly);
     operations::advise(one, 8_MiB, memory_advice::preferred_here, gpu);
     operations::advise(one, 8_MiB, memory_advice::accessed_by, gpu);
-  } catch (resource_failed const& refused) {
-    GTEST_SKIP() << refused.message();  // a driver or a system that does not move pages
+  } catch (resource_failed const& failure) {
+    GTEST_SKIP() << failure.message();  // a driver or a system that does not move pages
   }
   range_advice const advised{one, 8_MiB};
   EXPECT_EQ(advised.is_read_mostly, 1);
@@ -123,7 +123,7 @@ TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheSourceUntilItIsCopied) {
   constexpr bytes size = 128_MiB;
   {
     stream_pool<device_resource, cuda_streams> from{
-        device_resource{}, cuda_streams{}, {.first_block = 4 * size, .maximum = 4 * size}};
+        device_resource{}, cuda_streams{}, {.first_block = 4 * size, .max_bytes = 4 * size}};
     void* const filler = from.allocate(size, first);
     void* const small = from.allocate(size, first);
     for (int i = 0; i < 50; ++i) operations::fill(filler, 1, size, first);  // keeps the stream busy

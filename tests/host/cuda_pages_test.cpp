@@ -45,8 +45,8 @@ TEST(CudaPages, RefuseADeviceThatIsNotThere) {
   try {
     cuda_pages const none{1000};
     FAIL() << "made one";
-  } catch (error const& refused) {
-    EXPECT_FALSE(refused.message().empty());
+  } catch (error const& failure) {
+    EXPECT_FALSE(failure.message().empty());
   }
 }
 
@@ -76,18 +76,18 @@ TEST(CudaPages, LeaveWhatIsInUseAloneWhenAPoolGrows) {
   ASSERT_NE(pages, nullptr);
   bytes const page = pages->page_bytes();
   stitched_pool<cuda_pages> from{std::move(*pages), {.alignment = 256}};
-  std::vector<void*> held;
+  std::vector<void*> reserved;
   for (int i = 0; i < 16; ++i) {
-    held.push_back(from.allocate(page));
-    ASSERT_EQ(cudaMemset(held.back(), i, page), cudaSuccess);
+    reserved.push_back(from.allocate(page));
+    ASSERT_EQ(cudaMemset(reserved.back(), i, page), cudaSuccess);
   }
-  for (std::size_t i = 0; i < 16; i += 2) from.deallocate(held[i]);
+  for (std::size_t i = 0; i < 16; i += 2) from.deallocate(reserved[i]);
   void* const large = from.allocate(8 * page);
   ASSERT_EQ(cudaMemset(large, 0xff, 8 * page), cudaSuccess);
-  EXPECT_EQ(from.counts().held, 16 * page);
+  EXPECT_EQ(from.counts().reserved, 16 * page);
   std::vector<unsigned char> back(page);
   for (std::size_t i = 1; i < 16; i += 2) {
-    ASSERT_EQ(cudaMemcpy(back.data(), held[i], page, cudaMemcpyDeviceToHost), cudaSuccess);
+    ASSERT_EQ(cudaMemcpy(back.data(), reserved[i], page, cudaMemcpyDeviceToHost), cudaSuccess);
     for (auto const one : back) ASSERT_EQ(one, i);
   }
 }
@@ -104,8 +104,8 @@ TEST(CudaPages, LoseNothingWhenTheGpuHasNoMore) {
   ASSERT_EQ(cudaMalloc(&others, there - (bytes{1} << 30)), cudaSuccess);
   EXPECT_THROW((void)from.allocate(bytes{2} << 30), out_of_memory);
   cudaFree(others);
-  EXPECT_EQ(from.counts().held, before.held);
-  EXPECT_EQ(from.counts().live, before.live);
+  EXPECT_EQ(from.counts().reserved, before.reserved);
+  EXPECT_EQ(from.counts().allocated, before.allocated);
   EXPECT_TRUE(from.deallocate(one));
 }
 #endif

@@ -78,7 +78,7 @@ contains
     call fields%allocate(array, [10_int64, 20_int64])
     array = 1.5_real64
     call found%counts(all)
-    call check(all%live == 1600 .and. all%chunks_live == 1 .and. all%held == 1048576, 'an allocator counts')
+    call check(all%allocated == 1600 .and. all%chunks_allocated == 1 .and. all%reserved == 1048576, 'an allocator counts')
     call found%size_of(c_loc(array), size)
     call check(size == 1600, 'an allocator knows sizes')
     call found%note(c_loc(array), 'density')
@@ -105,7 +105,7 @@ contains
     call check(.not. associated(array), 'another handle frees')
     call found%release()
     call found%counts(all)
-    call check(all%held == 0 .and. all%most_held == 1048576, 'blocks were freed')
+    call check(all%reserved == 0 .and. all%peak_reserved == 1048576, 'blocks were freed')
     call quarry_remove_alias('densities')
     call quarry_destroy('fields')
     call found%release(status)
@@ -220,7 +220,7 @@ contains
 
     call pool%release()
     call pool%counts(counts)
-    call check(counts%live == 0 .and. counts%chunks_live == 0 .and. counts%held == 0, what // ': nothing is left')
+    call check(counts%allocated == 0 .and. counts%chunks_allocated == 0 .and. counts%reserved == 0, what // ': nothing is left')
   end subroutine
 
   subroutine default_options_are_those_of_the_library()
@@ -295,7 +295,7 @@ contains
     call check(all([shape(a3), shape(b3), shape(c3), shape(d3)] == [2, 3, 5, 2, 3, 5, 2, 3, 5, 2, 3, 5]), 'extents of rank 3')
     call check(all([lbound(a1), lbound(b2), lbound(c3), lbound(d3)] == 1), 'lower bounds')
     call pool%counts(counts)
-    call check(counts%live == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%chunks_live == 12, 'counts of twelve arrays')
+    call check(counts%allocated == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%chunks_allocated == 12, 'counts of twelve arrays')
     ! All are set before one is looked at: they must not overlap.
     a1 = 1
     b1 = 2
@@ -350,7 +350,7 @@ contains
     plane = 1
     call check(sum(box) == 0, 'an empty sum')
     call pool%counts(counts)
-    call check(counts%chunks_live == 0, 'empty arrays take nothing')
+    call check(counts%chunks_allocated == 0, 'empty arrays take nothing')
     call pool%deallocate(line, status)
     call check(status == quarry_ok .and. .not. associated(line), 'an empty line goes back')
     call pool%deallocate(line, status)
@@ -435,7 +435,7 @@ contains
     call pool%deallocate(same, status)
     call check_refused(status, quarry_not_in_use, 'not in use', 'a double free')
     call pool%counts(counts)
-    call check(counts%refused == 3, 'refusals are counted')
+    call check(counts%invalid_frees == 3, 'refusals are counted')
     call check_nothing_live(pool, 'wrong addresses')
     call other%destroy()
     call pool%destroy()
@@ -460,7 +460,7 @@ contains
     call check_refused(status, quarry_bad_argument, 'the pool is null', 'memory of no pool')
     call none%counts(counts, status)
     call check_refused(status, quarry_bad_argument, 'the pool is null', 'counts of no pool')
-    call check(counts%held == 0 .and. counts%refused == 0, 'counts of no pool are zeros')
+    call check(counts%reserved == 0 .and. counts%invalid_frees == 0, 'counts of no pool are zeros')
     call none%id(id, status)
     call check_refused(status, quarry_bad_argument, 'the pool is null', 'the number of no pool')
     call none%release(status)

@@ -107,11 +107,11 @@ TEST(MpiSegment, RefusesASegmentThatIsInUse) {
   std::optional<shared_resource> before;
   if (is_first) before.emplace(other, 1_MiB);
   try {
-    mpi_segment const refused{MPI_COMM_WORLD, other, 1_MiB};
+    mpi_segment const invalid_frees{MPI_COMM_WORLD, other, 1_MiB};
     ADD_FAILURE() << "it was not refused";
-  } catch (bad_argument const& refused) {
+  } catch (bad_argument const& failure) {
     EXPECT_TRUE(is_first);
-    EXPECT_NE(refused.message().find(other + " is in use"), std::string::npos) << refused.message();
+    EXPECT_NE(failure.message().find(other + " is in use"), std::string::npos) << failure.message();
   } catch (resource_failed const&) {
     EXPECT_FALSE(is_first);
   }

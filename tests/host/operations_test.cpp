@@ -28,8 +28,8 @@ template <class Work>
 std::string refusal_of(Work work) {
   try {
     work();
-  } catch (error const& refused) {
-    return refused.message();
+  } catch (error const& failure) {
+    return failure.message();
   }
   return {};
 }
@@ -99,7 +99,7 @@ TEST_F(Operations, ReallocateKeepsWhatWasThere) {
   EXPECT_EQ(host.size_of(one), 3u);
   EXPECT_EQ(one[2], 5);
   EXPECT_THROW((void)operations::reallocate(host, one + 16, 3), bad_argument);
-  EXPECT_EQ(host.counts().chunks_live, 1u);
+  EXPECT_EQ(host.counts().chunks_allocated, 1u);
 }
 
 TEST_F(Operations, ThatFindNoMemoryLeaveAllAsItWas) {
@@ -180,8 +180,8 @@ TEST_F(Operations, MoveToANodeInPlace) {
   EXPECT_NE(before, MPOL_BIND);
   try {
     operations::move_to_node(one, 100'000, 0);
-  } catch (resource_failed const& refused) {
-    GTEST_SKIP() << refused.message();
+  } catch (resource_failed const& failure) {
+    GTEST_SKIP() << failure.message();
   }
   operations::move_to_node(untouched, 10'000'000, 0);
   for (void const* each : {one, one + 99'999, untouched, untouched + 9'999'999})

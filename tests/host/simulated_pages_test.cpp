@@ -14,7 +14,7 @@ TEST(SimulatedPages, RememberWhereEachPageIs) {
   pages.move(base, base + 65536, 4096);
   EXPECT_FALSE(pages.is_mapped(base));
   EXPECT_TRUE(pages.is_mapped(base + 65536));
-  EXPECT_EQ(pages.held(), 8192u);
+  EXPECT_EQ(pages.reserved(), 8192u);
   EXPECT_EQ(pages.mistakes(), 0u);
 }
 

@@ -93,12 +93,12 @@ void check_handles(plugins const& all) {
   for (auto const& each : all) {
     CHECK(handles.insert(each.calls->handle()).second);
     for (auto const& other : all) {
-      char const* const refused = other.calls->use(each.calls->handle());
+      char const* const invalid_frees = other.calls->use(each.calls->handle());
       if (each.calls->copy() == other.calls->copy()) {
-        CHECK(refused == nullptr);
+        CHECK(invalid_frees == nullptr);
       } else {
-        CHECK(refused != nullptr);
-        CHECK(std::string{refused}.find("of another copy of Quarry") != std::string::npos);
+        CHECK(invalid_frees != nullptr);
+        CHECK(std::string{invalid_frees}.find("of another copy of Quarry") != std::string::npos);
       }
     }
   }

@@ -38,7 +38,7 @@ unsigned make_and_destroy() {
 }
 bool catches() {
   try {
-    quarry::file_resource const refused{"/nonexistent/directory"};
+    quarry::file_resource const invalid_frees{"/nonexistent/directory"};
   } catch (quarry::error const& what) {
     return !what.message().empty();
   }
@@ -52,9 +52,9 @@ plugin_calls::answer free_by_address(void* address) {
   try {
     quarry::operations::deallocate(address);
     return plugin_calls::answer::is_freed;
-  } catch (quarry::bad_argument const& refused) {
+  } catch (quarry::bad_argument const& failure) {
     bool const is_foreign =
-        refused.message().find("another copy of this library") != std::string::npos;
+        failure.message().find("another copy of this library") != std::string::npos;
     return is_foreign ? plugin_calls::answer::is_foreign : plugin_calls::answer::is_other;
   }
 }

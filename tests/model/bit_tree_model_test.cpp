@@ -94,11 +94,11 @@ void expect_all_interleavings_hold(std::uint32_t size, std::initializer_list<std
                                    std::uint32_t preemptions) {
   auto const result = explore(
       [&] {
-        auto const single_writer = std::make_shared<watched_tree>(size, numbers);
+        auto const observed = std::make_shared<watched_tree>(size, numbers);
         scenario run;
         for (operation const one : operations)
-          run.lanes.emplace_back([single_writer, one] { one(*single_writer); });
-        run.check = [single_writer] { return single_writer->check(); };
+          run.lanes.emplace_back([observed, one] { one(*observed); });
+        run.check = [observed] { return observed->check(); };
         return run;
       },
       {.preemptions = preemptions});

@@ -234,12 +234,12 @@ void expect_all_interleavings_hold(std::uint32_t slices, std::set<std::uint32_t>
   for (std::uint32_t const neighbours : {0u, 1u}) {
     auto const result = explore(
         [&] {
-          auto const single_writer = std::make_shared<watched_block>(slices, neighbours);
-          single_writer->release_all_but(in_use);
+          auto const observed = std::make_shared<watched_block>(slices, neighbours);
+          observed->release_all_but(in_use);
           scenario run;
           for (operation const& one : lanes)
-            run.lanes.emplace_back([single_writer, &one] { one(*single_writer); });
-          run.check = [single_writer] { return single_writer->check(); };
+            run.lanes.emplace_back([observed, &one] { one(*observed); });
+          run.check = [observed] { return observed->check(); };
           return run;
         },
         {.preemptions = preemptions});

@@ -71,20 +71,20 @@ void expect_freed_once(free_lists const& lanes, std::uint32_t segments, std::uin
   for (std::uint32_t const width : {8u, 4u, 2u}) {
     expect_all_hold(
         [&] {
-          auto const single_writer = std::make_shared<watched_segments>(segments, width);
+          auto const observed = std::make_shared<watched_segments>(segments, width);
           scenario run;
           for (auto const& frees : lanes) {
-            run.lanes.emplace_back([single_writer, &frees] {
-              for (std::uint32_t const index : frees) single_writer->free(index);
+            run.lanes.emplace_back([observed, &frees] {
+              for (std::uint32_t const index : frees) observed->free(index);
             });
           }
-          run.check = [single_writer, refused]() -> std::string {
-            if (!single_writer->problem.empty()) return single_writer->problem;
-            if (single_writer->frees != 1)
-              return "the superblock was freed " + std::to_string(single_writer->frees) + " times";
-            return single_writer->refused == refused
+          run.check = [observed, refused]() -> std::string {
+            if (!observed->problem.empty()) return observed->problem;
+            if (observed->frees != 1)
+              return "the superblock was freed " + std::to_string(observed->frees) + " times";
+            return observed->refused == refused
                        ? ""
-                       : std::to_string(single_writer->refused) + " frees were refused";
+                       : std::to_string(observed->refused) + " frees were refused";
           };
           return run;
         },
@@ -216,12 +216,12 @@ struct ring_case {
 void expect_ring_holds(ring_case const& how, std::vector<operation> const& lanes) {
   expect_all_hold(
       [&] {
-        auto const single_writer = std::make_shared<watched_ring>();
-        single_writer->maximum = how.maximum;
+        auto const observed = std::make_shared<watched_ring>();
+        observed->maximum = how.maximum;
         scenario run;
         for (std::uint32_t i = 0; i < lanes.size(); ++i)
-          run.lanes.emplace_back([single_writer, &lanes, i] { lanes[i](*single_writer, i); });
-        run.check = [single_writer, how] { return single_writer->check(how.min_done); };
+          run.lanes.emplace_back([observed, &lanes, i] { lanes[i](*observed, i); });
+        run.check = [observed, how] { return observed->check(how.min_done); };
         return run;
       },
       {.preemptions = how.preemptions, .in_one_warp = true});

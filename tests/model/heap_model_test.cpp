@@ -146,16 +146,16 @@ using operation = void (*)(watched_heap&);
 /// Runs `before` alone, and then all interleavings of `lanes`.
 void expect_all_interleavings_hold(std::uint32_t segments, operation before,
                                    std::vector<operation> const& lanes, std::uint32_t preemptions) {
-  auto const single_writer = std::make_shared<watched_heap>(segments);
+  auto const observed = std::make_shared<watched_heap>(segments);
   auto const result = explore(
       [&] {
-        single_writer->reset();
-        before(*single_writer);
-        single_writer->remember();
+        observed->reset();
+        before(*observed);
+        observed->remember();
         scenario run;
         for (operation const one : lanes)
-          run.lanes.emplace_back([single_writer, one] { one(*single_writer); });
-        run.check = [single_writer] { return single_writer->check(); };
+          run.lanes.emplace_back([observed, one] { one(*observed); });
+        run.check = [observed] { return observed->check(); };
         return run;
       },
       {.preemptions = preemptions});

@@ -272,12 +272,12 @@ struct segment_case {
 void expect_all_interleavings_hold(segment_case const& how, std::vector<operation> const& lanes) {
   auto const result = explore(
       [&] {
-        auto const single_writer = std::make_shared<watched_segment>(how.blocks, how.next_blocks);
-        how.before(*single_writer);
+        auto const observed = std::make_shared<watched_segment>(how.blocks, how.next_blocks);
+        how.before(*observed);
         scenario run;
         for (operation const& one : lanes)
-          run.lanes.emplace_back([single_writer, &one] { one(*single_writer); });
-        run.check = [single_writer] { return single_writer->check(); };
+          run.lanes.emplace_back([observed, &one] { one(*observed); });
+        run.check = [observed] { return observed->check(); };
         return run;
       },
       {.preemptions = how.preemptions});

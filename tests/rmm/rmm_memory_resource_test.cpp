@@ -104,7 +104,7 @@ TEST(RmmMemoryResource, ReportsABadAlignmentAsRmmsBadAllocAndNotAsOutOfMemory) {
       EXPECT_NE(std::string{failure.what()}.find("alignment"), std::string::npos);
     }
   }
-  EXPECT_EQ(from.source().counts().chunks_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
 }
 
 struct refusing_source {
@@ -141,7 +141,7 @@ TEST(RmmMemoryResource, CallsBackWhenThereIsNoMemory) {
   EXPECT_THROW((void)adaptor.allocate(stream, 100, 3), rmm::bad_alloc);
   EXPECT_EQ(calls, 2);
   adaptor.deallocate(stream, memory, 800'000, 256);
-  EXPECT_EQ(from.source().counts().chunks_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
 }
 
 TEST(RmmMemoryResource, LiesUnderRmmsAdaptors) {
@@ -162,8 +162,8 @@ TEST(RmmMemoryResource, LiesUnderRmmsAdaptors) {
   logging.deallocate(stream, one, 1000, 256);
   logging.deallocate(stream_number(32), other, 2000, 256);
   EXPECT_EQ(statistics.get_bytes_counter().value, 0);
-  EXPECT_EQ(from.source().counts().chunks_live, 0u);
-  EXPECT_EQ(from.source().counts().refused, 0u);
+  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(from.source().counts().invalid_frees, 0u);
   EXPECT_NE(log.str().find("allocate failure"), std::string::npos) << log.str();
 }
 
@@ -222,7 +222,7 @@ TEST(RmmMemoryResource, BelongsToADeviceByValue) {
   EXPECT_FALSE(pool.expired());
   auto ref = rmm::mr::get_per_device_resource_ref(device);
   void* const memory = ref.allocate(stream, 100, 256);
-  EXPECT_EQ(pool.lock()->counts().chunks_live, 1u);
+  EXPECT_EQ(pool.lock()->counts().chunks_allocated, 1u);
   ref.deallocate(stream, memory, 100, 256);
   (void)rmm::mr::reset_per_device_resource(device);
   EXPECT_TRUE(pool.expired());
@@ -261,7 +261,7 @@ TEST(RmmMemoryResource, ServesRmmsAllocators) {
   auto from = make();
   rmm::mr::polymorphic_allocator<double> allocator{from};
   double* const memory = allocator.allocate(100, stream);
-  EXPECT_EQ(from.source().counts().live, 800u);
+  EXPECT_EQ(from.source().counts().allocated, 800u);
   EXPECT_TRUE(allocator == rmm::mr::polymorphic_allocator<double>{from});
   EXPECT_FALSE(allocator == rmm::mr::polymorphic_allocator<double>{make()});
   allocator.deallocate(memory, 100, stream);
@@ -269,12 +269,12 @@ TEST(RmmMemoryResource, ServesRmmsAllocators) {
 
 TEST(RmmMemoryResource, ServesCcclsBuffer) {
   auto from = make();
-  auto const live = [&] { return from.source().counts().live; };
+  auto const allocated = [&] { return from.source().counts().allocated; };
   {
     ::cuda::buffer<int, device_accessible> const numbers{stream, from, 100, ::cuda::no_init};
-    EXPECT_EQ(live(), 400u);
+    EXPECT_EQ(allocated(), 400u);
   }
-  EXPECT_EQ(live(), 0u);
+  EXPECT_EQ(allocated(), 0u);
 }
 
 /// The rest needs a GPU.
@@ -326,13 +326,13 @@ void expect_containers_work(Memory from) {
       rmm::device_scalar<double> const one{value, on};
       EXPECT_EQ(one.value(on), value);
       EXPECT_EQ(copy.size(), 20u);
-      EXPECT_GE(pool.counts().chunks_live, 3u);
+      EXPECT_GE(pool.counts().chunks_allocated, 3u);
     }
     EXPECT_THROW((rmm::device_buffer{std::size_t{1} << 50, streams.handles[0]}),
                  rmm::out_of_memory);
   }
-  EXPECT_EQ(pool.counts().chunks_live, 0u);
-  EXPECT_EQ(pool.counts().refused, 0u);
+  EXPECT_EQ(pool.counts().chunks_allocated, 0u);
+  EXPECT_EQ(pool.counts().invalid_frees, 0u);
   EXPECT_TRUE(pool.audit().empty());
 }
 
@@ -354,7 +354,7 @@ TEST(RmmMemoryResourceOnAGpu, LiesUnderRmmsPrefetchAdaptorAndPool) {
     rmm::device_uvector<int> const other{1000, streams.handles[1], prefetching};
     EXPECT_NE(one.data(), other.data());
   }
-  EXPECT_EQ(from.source().counts().chunks_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
 }
 
 #ifdef __CUDACC__
@@ -373,7 +373,7 @@ TEST(RmmMemoryResourceOnAGpu, ServesThrustByRmmsPolicyAndVector) {
     }
   }
   EXPECT_GT(from.source().counts().allocations, 2u);
-  EXPECT_EQ(from.source().counts().chunks_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
 }
 #endif
 

@@ -13,7 +13,7 @@ namespace quarry::test {
 struct counting_upstream {
   struct account {
     std::uint32_t left = 0;
-    std::uint32_t live = 0;
+    std::uint32_t allocated = 0;
     std::uint64_t begin = 0, end = 0;  // of the latest
   };
   account* counts;
@@ -29,13 +29,13 @@ struct counting_upstream {
     counts->begin = line + shift;
     counts->end = counts->begin + size;
     --counts->left;
-    ++counts->live;
+    ++counts->allocated;
     return given;
   }
   QUARRY_HD void free(void* pointer) const {
     char* whole;
     std::memcpy(&whole, static_cast<char*>(pointer) - sizeof whole, sizeof whole);
-    --counts->live;
+    --counts->allocated;
     ::free(whole);
   }
 };

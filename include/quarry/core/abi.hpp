@@ -8,8 +8,8 @@
 #pragma once
 
 /// The number of the layout of what a process's copies share (host/process_state.hpp). Raise it
-/// whenever a type of `process_state`, `registration`, `process_lists` or type-stable memory changes, in its
-/// layout or in what its bits mean: copies of another layout then share nothing.
+/// whenever a type of `process_state`, `registration`, `process_lists` or type-stable memory
+/// changes, in its layout or in what its bits mean: copies of another layout then share nothing.
 /// src/host/registry/process_layout.cpp does not compile if a layout changed.
 #define QUARRY_STATE_LAYOUT 2
 

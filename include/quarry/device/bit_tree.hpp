@@ -105,8 +105,8 @@ class bit_tree {
     return found.count == 0 ? none : found.first;
   }
 
-  /// Removes up to `most` consecutive numbers that begin with the smallest one not below `from`, or
-  /// else with the smallest.
+  /// Removes up to `maximum` consecutive numbers that begin with the smallest one not below `from`,
+  /// or else with the smallest.
   [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t maximum, std::uint32_t from = 0) const {
     return simt::far_call(&claim_front_in, *this, maximum, from);
   }
@@ -287,7 +287,7 @@ class bit_tree {
     return {0, 0};
   }
 
-  /// Removes the consecutive numbers from `at` on, `most` of them at most; gives how many.
+  /// Removes the consecutive numbers from `at` on, `maximum` of them at most; gives how many.
   QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t at,
                                                      std::uint32_t maximum) {
     std::uint32_t const end = maximum < tree.size_ - at ? at + maximum : tree.size_;

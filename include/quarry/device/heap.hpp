@@ -35,7 +35,7 @@ struct heap_options {
 /// What a heap's memory is used for, in bytes, at a moment when no kernel changes it.
 struct heap_stats {
   bytes mapped = 0;         ///< has memory
-  bytes live = 0;           ///< in allocations, as rounded to their size classes
+  bytes allocated = 0;      ///< in allocations, as rounded to their size classes
   bytes free_segments = 0;  ///< in segments that any size can have
   bytes largest_free = 0;   ///< the largest allocation that would succeed
   bytes free_slices = 0;    ///< free in segments that are bound to a size class
@@ -44,7 +44,7 @@ struct heap_stats {
 
   /// Share of the memory that is free, but not for the largest allocation: 0 is none.
   [[nodiscard]] double fragmentation() const {
-    bytes const all_free = mapped - live;
+    bytes const all_free = mapped - allocated;
     return all_free == 0 ? 0.0
                          : 1.0 - static_cast<double>(largest_free) / static_cast<double>(all_free);
   }

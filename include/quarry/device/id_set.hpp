@@ -16,7 +16,8 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Invariants, checked by `audit` while nobody changes the set:
 ///   1. the array has `capacity_` places, a power of two, or there is none;
-///   2. a place goes from `none` to a member, and from there to `dead`, and back only while the
+///   2. a place goes from `none` to a member, and from there to `tombstone`, and back only while
+/// the
 ///   gate is closed;
 ///   3. every member is in exactly one place, and between where it hashes to and there is no place
 ///   `none`: an insertion
@@ -301,7 +302,7 @@ class id_set {
   std::uint32_t* places_ =
       nullptr;  // Guarded by: the gate; the places by being atomics while it is open
   std::uint64_t counts_ =
-      0;  // atomic: places used: 32, whether `dead` is a member: 1, members in places: 31
+      0;  // atomic: places used: 32, whether `tombstone` is a member: 1, members in places: 31
 };
 
 static_assert(sizeof(id_set) == 24);

@@ -87,8 +87,8 @@ class slice_layout {
 
 /// One segment's entry.
 ///
-/// `use` and `shape` are Guarded by: whoever claimed the segment from the segment tree, until it is
-/// free again; all read them. `run` is Guarded by: whoever claimed the segment; an audit and the
+/// `use` and `layout` are Guarded by: whoever claimed the segment from the segment tree, until it
+/// is free again; all read them. `run` is Guarded by: whoever claimed the segment; an audit and the
 /// hardened mode read it.
 ///
 /// `count` holds how many blocks are free and not reserved, and whether the segment is being given

@@ -30,8 +30,8 @@ namespace quarry::inline QUARRY_ABI {
 struct allocator_counts {
   bytes reserved = 0, peak_reserved = 0;
   bytes allocated = 0, peak_allocated = 0;
-  std::size_t allocations = 0;  ///< that are not freed yet
-  std::uint64_t refused = 0;    ///< frees of addresses that were not allocated
+  std::size_t allocations = 0;      ///< that are not freed yet
+  std::uint64_t invalid_frees = 0;  ///< frees of addresses that were not allocated
 };
 
 /// What a handle's allocator does. The handle's lock is held during each call, so an implementation
@@ -68,7 +68,7 @@ class QUARRY_API allocator_model {
   /// frees them.
   struct {
     std::mutex mutex;  // nobody waits for another lock under it
-    held_at_fork held{mutex};
+    held_at_fork reserved{mutex};
     std::vector<void*> blocks;  // has room for all blocks. Guarded by: the mutex
     std::atomic<bool> has_any{false};
   } returned_;
@@ -110,7 +110,8 @@ class QUARRY_POISONS pool_model final : public allocator_model {
   }
   [[nodiscard]] allocator_counts counts() const override {
     auto const all = pool_.counts();
-    return {all.held, all.most_held, all.live, all.most_live, all.chunks_live, all.refused};
+    return {all.reserved,       all.peak_reserved,    all.allocated,
+            all.peak_allocated, all.chunks_allocated, all.invalid_frees};
   }
   [[nodiscard]] memory_location location() override { return location_of(pool_); }
   [[nodiscard]] allocator_id id() const override { return pool_.id(); }
@@ -121,7 +122,7 @@ class QUARRY_POISONS pool_model final : public allocator_model {
 
 /// The model of a resource, which frees by address, size and alignment: remembers both, and makes
 /// its allocations known to the registry. What a resource gives in the order of a stream it waits
-/// for (`settle`), since handles name no stream. Costs some 120 bytes an allocation.
+/// for (`synchronize`), since handles name no stream. Costs some 120 bytes an allocation.
 template <memory_resource Resource>
 class resource_model final : public allocator_model {
  public:
@@ -149,7 +150,7 @@ class resource_model final : public allocator_model {
     if (pointer == nullptr) return true;
     auto const found = allocated_.find(pointer);
     if (found == allocated_.end()) {
-      ++counts_.refused;
+      ++counts_.invalid_frees;
       return false;
     }
     auto const [size, alignment] = found->second;

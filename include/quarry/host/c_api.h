@@ -57,10 +57,10 @@ typedef struct quarry_pool_options {
   uint64_t next_block;
   uint32_t growth_percent;
   uint64_t alignment;
-  uint64_t maximum;
-  int device;           /* QUARRY_DEVICE: its number */
+  uint64_t max_bytes;
+  int device;            /* QUARRY_DEVICE: its number */
   char const* directory; /* QUARRY_FILE: where the files go */
-  char const* name;     /* for reports; null: "allocator N" */
+  char const* name;      /* for reports; null: "allocator N" */
   /* Bytes behind each allocation that nobody may write, 65536 at most; 0: none. What was written is
    * found when the allocation is freed, and told in a line to standard error. */
   uint64_t red_zone;
@@ -68,14 +68,14 @@ typedef struct quarry_pool_options {
 } quarry_pool_options;
 
 typedef struct quarry_pool_counts {
-  uint64_t held;
-  uint64_t most_held;
-  uint64_t live;
-  uint64_t most_live;
-  uint64_t chunks_live;
-  uint64_t blocks_taken;
-  uint64_t blocks_given;
-  uint64_t refused;
+  uint64_t reserved;
+  uint64_t peak_reserved;
+  uint64_t allocated;
+  uint64_t peak_allocated;
+  uint64_t chunks_allocated;
+  uint64_t blocks_allocated;
+  uint64_t blocks_returned;
+  uint64_t invalid_frees;
 } quarry_pool_counts;
 
 typedef struct quarry_pool quarry_pool;
@@ -194,7 +194,7 @@ typedef struct quarry_allocator_counts {
   uint64_t allocated;
   uint64_t peak_allocated;
   uint64_t allocations;
-  uint64_t refused;
+  uint64_t invalid_frees;
 } quarry_allocator_counts;
 
 /* Makes what `description` says, such as "pool(device(0), first_block=1GiB)"; allocators.hpp says

@@ -83,29 +83,29 @@ class mpi_segment {
   /// fails throws `bad_argument`, `out_of_memory` or `resource_failed`. Then the other ranks of
   /// its node throw `resource_failed`, and no rank waits.
   mpi_segment(MPI_Comm all, std::string const& name, bytes size) : node_{all} {
-    std::exception_ptr refused;
+    std::exception_ptr invalid_frees;
     auto const open = [&] {
       try {
         resource_.emplace(name, size);
       } catch (...) {
-        refused = std::current_exception();
+        invalid_frees = std::current_exception();
       }
     };
     if (node_.rank() == 0) {
       open();
       // who opens it from now on sees this rank
-      if (refused == nullptr && resource_->counts().processes != 1) {
+      if (invalid_frees == nullptr && resource_->counts().processes != 1) {
         resource_.reset();
-        refused = std::make_exception_ptr(
+        invalid_frees = std::make_exception_ptr(
             bad_argument{"mpi_segment: " + name +
                          " is in use on this node; another program or communicator needs another "
                          "name"});
       }
     }
-    bool is_open = node_.agree(node_.rank() != 0 || refused == nullptr);
+    bool is_open = node_.agree(node_.rank() != 0 || invalid_frees == nullptr);
     if (is_open && node_.rank() != 0) open();
-    if (is_open) is_open = node_.agree(refused == nullptr);
-    if (refused != nullptr) std::rethrow_exception(refused);
+    if (is_open) is_open = node_.agree(invalid_frees == nullptr);
+    if (invalid_frees != nullptr) std::rethrow_exception(invalid_frees);
     if (!is_open)
       throw resource_failed{"mpi_segment " + name, "another rank of this node could not open it"};
   }

@@ -24,8 +24,8 @@ namespace quarry::inline QUARRY_ABI {
 /// libraries, mapped files.
 class QUARRY_API adopted_memory {
  public:
-  /// `place`: where it lies, which is believed. Throws `bad_argument` if `memory` is no multiple of
-  /// 16, or begins in an allocation.
+  /// `location`: where it lies, which is believed. Throws `bad_argument` if `memory` is no multiple
+  /// of 16, or begins in an allocation.
   adopted_memory(void* memory, bytes size, memory_location location = {}, std::string name = {});
   ~adopted_memory();
   adopted_memory(adopted_memory&&) noexcept;

@@ -24,9 +24,10 @@ class simulated_pages {
   }
   void give_up(std::uint64_t, bytes) noexcept {}
   void map(std::uint64_t address, bytes size) {
-    if (size > limit_ || held() > limit_ - size)
-      throw out_of_memory{"simulated_pages", size,
-                          std::to_string(held()) + " of " + std::to_string(limit_) + " are mapped"};
+    if (size > limit_ || reserved() > limit_ - size)
+      throw out_of_memory{
+          "simulated_pages", size,
+          std::to_string(reserved()) + " of " + std::to_string(limit_) + " are mapped"};
     for (bytes at = 0; at < size; at += page_) expect(mapped_.insert(address + at).second);
     ++maps_;
   }
@@ -42,7 +43,7 @@ class simulated_pages {
   }
 
   void limit(bytes maximum) { limit_ = maximum; }
-  [[nodiscard]] bytes held() const { return mapped_.size() * page_; }
+  [[nodiscard]] bytes reserved() const { return mapped_.size() * page_; }
   [[nodiscard]] bool is_mapped(std::uint64_t address) const {
     return mapped_.contains(address & ~(page_ - 1));
   }

@@ -34,19 +34,19 @@ void check_options(cuda_async_options const& options) {
       location.kind != memory_kind::managed)
     throw bad_argument{std::string{"cuda_async_pool: CUDA has no pools of the kind "} +
                        name_of(location.kind) + "; they are of device, pinned or managed memory"};
-  if (location.kind == memory_kind::managed && options.maximum != 0)
+  if (location.kind == memory_kind::managed && options.max_bytes != 0)
     throw bad_argument{"cuda_async_pool: a pool of managed memory has no limit, and most is " +
-                       std::to_string(options.maximum)};
-  if (options.maximum != 0 && options.first > options.maximum)
+                       std::to_string(options.max_bytes)};
+  if (options.max_bytes != 0 && options.first > options.max_bytes)
     throw bad_argument{"cuda_async_pool: first is " + std::to_string(options.first) +
-                       ", more than most, " + std::to_string(options.maximum)};
+                       ", more than most, " + std::to_string(options.max_bytes)};
   cuda::check_device(location.kind == memory_kind::device ? location.device : 0);
 }
 
 cudaMemPoolProps properties_of(cuda_async_options const& options) {
   cudaMemPoolProps result{};
   result.handleTypes = cudaMemHandleTypeNone;
-  result.maxSize = options.maximum;
+  result.maxSize = options.max_bytes;
   result.allocType = cudaMemAllocationTypePinned;
   if (options.location.kind == memory_kind::device) {
     result.location = {cudaMemLocationTypeDevice, options.location.device};
@@ -113,7 +113,7 @@ struct cuda_async_view::shared_state {
 
   int device;
   cudaStream_t stream = nullptr;
-  std::atomic<std::uint64_t> refused{0};  // relaxed: nothing is read by it
+  std::atomic<std::uint64_t> invalid_frees{0};  // relaxed: nothing is read by it
 };
 
 cuda_async_view::cuda_async_view(cuda_memory_pool pool, memory_location location,
@@ -153,7 +153,7 @@ void cuda_async_view::deallocate(void* pointer, bytes, bytes, cuda_stream stream
   on_device const here{device_};
   if (cudaFreeAsync(pointer, stream) == cudaSuccess) return;
   cudaGetLastError();
-  shared_->refused.fetch_add(1, std::memory_order_relaxed);
+  shared_->invalid_frees.fetch_add(1, std::memory_order_relaxed);
 }
 
 void* cuda_async_view::allocate_sync(bytes size, bytes alignment) {
@@ -178,11 +178,13 @@ void cuda_async_view::synchronize() {
   cuda::check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
-std::uint64_t cuda_async_view::refused() const {
-  return shared_->refused.load(std::memory_order_relaxed);
+std::uint64_t cuda_async_view::invalid_frees() const {
+  return shared_->invalid_frees.load(std::memory_order_relaxed);
 }
-bytes cuda_async_view::held() const { return attribute(pool_, cudaMemPoolAttrReservedMemCurrent); }
-bytes cuda_async_view::live() const { return attribute(pool_, cudaMemPoolAttrUsedMemCurrent); }
+bytes cuda_async_view::reserved() const {
+  return attribute(pool_, cudaMemPoolAttrReservedMemCurrent);
+}
+bytes cuda_async_view::allocated() const { return attribute(pool_, cudaMemPoolAttrUsedMemCurrent); }
 void cuda_async_view::release(bytes kept) {
   cuda::check(cudaMemPoolTrimTo(pool_, kept), "cudaMemPoolTrimTo");
 }

@@ -13,7 +13,7 @@
 namespace quarry::inline QUARRY_ABI {
 
 held_at_fork::held_at_fork(std::mutex& mutex) : mutex_{&mutex} {
-  std::lock_guard const held{lists_of_process().forks.mutex};
+  std::lock_guard const reserved{lists_of_process().forks.mutex};
   link();
 }
 void held_at_fork::link() {
@@ -22,11 +22,11 @@ void held_at_fork::link() {
 }
 held_at_fork::~held_at_fork() {
   auto& forks = lists_of_process().forks;
-  std::unique_lock held{forks.mutex};
+  std::unique_lock reserved{forks.mutex};
   while (is_held_ || forks.awaited == this) {  // by a fork that waits for others, or for this
-    held.unlock();
+    reserved.unlock();
     std::this_thread::yield();
-    held.lock();
+    reserved.lock();
   }
   (previous_ != nullptr ? previous_->next_ : forks.first) = next_;
   if (next_ != nullptr) next_->previous_ = previous_;
@@ -54,7 +54,7 @@ bool lock_until(std::mutex& mutex, fork_clock::time_point latest) {
 
 copy_at_fork::copy_at_fork(handlers const& its) : its_{its} {
   auto& forks = lists_of_process().forks;
-  std::lock_guard const held{forks.mutex};
+  std::lock_guard const reserved{forks.mutex};
   auto const is_used = [&](std::uint32_t number) {
     for (held_at_fork* each = forks.first; each != nullptr; each = each->next_) {
       if (each->mutex_ == nullptr && static_cast<copy_at_fork*>(each)->number_ == number)

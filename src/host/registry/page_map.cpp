@@ -33,7 +33,7 @@ void page_map::add_to(entry& here, chunk_view const& view) {
     if (here.compare_exchange_strong(what, single, std::memory_order_release,
                                      std::memory_order_relaxed))
       return;  // (P)
-    std::lock_guard const held{lists_of_process().nodes.mutex};
+    std::lock_guard const reserved{lists_of_process().nodes.mutex};
     what = here.load(std::memory_order_relaxed);
     if (what == 0) continue;
     if (what % 2 == 1) {
@@ -67,7 +67,7 @@ void page_map::add_to(entry& here, chunk_view const& view) {
 void page_map::remove_from(entry& here, chunk_view const& view) noexcept {
   std::uint64_t what = reinterpret_cast<std::uint64_t>(&view);
   if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;
-  std::lock_guard const held{lists_of_process().nodes.mutex};
+  std::lock_guard const reserved{lists_of_process().nodes.mutex};
   what = reinterpret_cast<std::uint64_t>(&view);
   // never, as long as lists stay lists
   if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;

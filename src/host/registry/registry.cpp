@@ -75,13 +75,13 @@ struct account {
 std::vector<account> accounts(allocator_id allocator) {
   std::vector<account> result;
   process_lists& all = lists_of_process();
-  std::lock_guard const held{all.registrations.mutex};
+  std::lock_guard const reserved{all.registrations.mutex};
   for (auto const& [id, whose] : all.registrations.by_id) {
     if (allocator != 0 && allocator != id) continue;
     account one{{id, whose->name(), whose->location(), 0, 0}, {}};
     whose->view().for_each([&, &owner = *whose](chunk_table::record const& found) {
       ++one.summary.allocations;
-      one.summary.live += found.size;
+      one.summary.allocated += found.size;
       one.allocations.emplace_back(found, owner);
     });
     result.push_back(std::move(one));
@@ -95,7 +95,7 @@ registration::registration(chunk_table& table, memory_location location, std::st
                            bool is_everywhere)
     : table_{table}, place_{location}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
   process_lists& all = lists_of_process();
-  std::lock_guard const held{all.registrations.mutex};
+  std::lock_guard const reserved{all.registrations.mutex};
   std::size_t free = 0;
   while (is_everywhere && all.everywhere[free] != nullptr) {
     if (++free == process_lists::most_everywhere)
@@ -119,7 +119,7 @@ registration::registration(chunk_table& table, memory_location location, std::st
 
 registration::~registration() {
   process_lists& all = lists_of_process();
-  std::lock_guard const held{all.registrations.mutex};
+  std::lock_guard const reserved{all.registrations.mutex};
   all.registrations.by_id.erase(id_);
   table_.stop_keeping_starts();
   for (std::size_t i = 0; is_everywhere_ && i < all.everywhere_count; ++i) {
@@ -128,11 +128,11 @@ registration::~registration() {
 }
 
 std::string registration::name() const {
-  std::lock_guard const held{mutex_};
+  std::lock_guard const reserved{mutex_};
   return name_;
 }
 void registration::rename(std::string name) {
-  std::lock_guard const held{mutex_};
+  std::lock_guard const reserved{mutex_};
   name_ = std::move(name);
 }
 
@@ -143,7 +143,7 @@ void registration::add_block(std::uint64_t base, bytes size) {
 }
 
 void registration::label(std::uint64_t base, allocation_label what) {
-  std::lock_guard const held{mutex_};
+  std::lock_guard const reserved{mutex_};
   allocation_label& kept = labels_[base];
   if (what.frames.empty()) what.frames = std::move(kept.frames);
   kept = std::move(what);
@@ -168,11 +168,11 @@ bool registration::label_backtrace([[maybe_unused]] std::uint64_t base) noexcept
   return false;
 }
 void registration::forget(std::uint64_t base) noexcept {
-  std::lock_guard const held{mutex_};
+  std::lock_guard const reserved{mutex_};
   labels_.erase(base);
 }
 bytes registration::footprint() const {
-  std::lock_guard const held{mutex_};
+  std::lock_guard const reserved{mutex_};
   bytes sum = name_.capacity() + labels_.bucket_count() * sizeof(void*);
   for (auto const& [base, label] : labels_)
     sum += sizeof(base) + sizeof(label) + 2 * sizeof(void*) + label.name.capacity() +
@@ -180,7 +180,7 @@ bytes registration::footprint() const {
   return sum;
 }
 std::optional<allocation_label> registration::label_of(std::uint64_t base) const {
-  std::lock_guard const held{mutex_};
+  std::lock_guard const reserved{mutex_};
   auto const found = labels_.find(base);
   if (found == labels_.end()) return std::nullopt;
   return found->second;
@@ -230,7 +230,7 @@ std::optional<allocation_label> label_of(void const* address) {
   auto const found = find(address);
   if (!found || !found->is_labelled) return std::nullopt;
   process_lists& all = lists_of_process();
-  std::lock_guard const held{all.registrations.mutex};
+  std::lock_guard const reserved{all.registrations.mutex};
   auto const whose = all.registrations.by_id.find(found->allocator);
   if (whose == all.registrations.by_id.end()) return std::nullopt;
   return whose->second->label_of(reinterpret_cast<std::uint64_t>(found->base));
@@ -239,12 +239,12 @@ std::optional<allocation_label> label_of(void const* address) {
 std::vector<allocator_info> allocators() {
   std::vector<allocator_info> result;
   process_lists& all = lists_of_process();
-  std::lock_guard const held{all.registrations.mutex};
+  std::lock_guard const reserved{all.registrations.mutex};
   for (auto const& [id, whose] : all.registrations.by_id) {
     allocator_info info{id, whose->name(), whose->location(), 0, 0};
     whose->view().for_each([&](chunk_table::record const& one) {
       ++info.allocations;
-      info.live += one.size;
+      info.allocated += one.size;
     });
     result.push_back(std::move(info));
   }
@@ -253,15 +253,15 @@ std::vector<allocator_info> allocators() {
 
 std::string name_of(allocator_id id) {
   process_lists& all = lists_of_process();
-  std::lock_guard const held{all.registrations.mutex};
+  std::lock_guard const reserved{all.registrations.mutex};
   auto const whose = all.registrations.by_id.find(id);
   return whose == all.registrations.by_id.end() ? std::string{} : whose->second->name();
 }
 
-std::vector<allocation_record> live(allocator_id allocator) {
+std::vector<allocation_record> allocated(allocator_id allocator) {
   std::vector<allocation_record> result;
   process_lists& all = lists_of_process();
-  std::lock_guard const held{all.registrations.mutex};
+  std::lock_guard const reserved{all.registrations.mutex};
   for (auto const& [id, whose] : all.registrations.by_id) {
     if (allocator != 0 && allocator != id) continue;
     whose->view().for_each(
@@ -275,10 +275,10 @@ std::vector<allocation_record> live(allocator_id allocator) {
 void report(std::ostream& out, allocator_id allocator) {
   for (account const& each : accounts(allocator)) {
     for (labelled_allocation const& one : each.allocations) print(out, one);
-    auto const& [id, name, location, count, live] = each.summary;
+    auto const& [id, name, location, count, allocated] = each.summary;
     out << name << " (allocator " << id << ", " << quarry::name_of(location.kind);
     if (!location.is_touchable()) out << ' ' << int{location.device};
-    out << "): " << count << " allocations, " << live << " bytes\n";
+    out << "): " << count << " allocations, " << allocated << " bytes\n";
   }
 }
 

@@ -26,7 +26,7 @@ void* type_stable_allocate(type_stable_use use, bytes size) {
   size = type_stable_size(size);
   auto& them = lists_of_process().waiting;
   {
-    std::lock_guard const held{them.mutex};
+    std::lock_guard const reserved{them.mutex};
     auto& list = them.by_size[static_cast<std::size_t>(use)][size];
     if (!list.free.empty()) {
       void* const result = list.free.back();
@@ -68,7 +68,7 @@ void type_stable_deallocate(type_stable_use use, void* memory, bytes size) noexc
     if (munlock(memory, size) != 0 || madvise(memory, size, MADV_DONTNEED) != 0) return;
   }
   auto& them = lists_of_process().waiting;
-  std::lock_guard const held{them.mutex};
+  std::lock_guard const reserved{them.mutex};
   them.by_size[static_cast<std::size_t>(use)].find(size)->second.free.push_back(memory);
 }
 

@@ -69,10 +69,10 @@ void cuda_async_view::deallocate(void*, bytes, bytes, cuda_stream) noexcept {}
 void* cuda_async_view::allocate_sync(bytes, bytes) { refuse("cuda_async_view"); }
 void cuda_async_view::deallocate_sync(void*, bytes, bytes) noexcept {}
 void cuda_async_view::synchronize() {}
-bytes cuda_async_view::held() const { return 0; }
-bytes cuda_async_view::live() const { return 0; }
+bytes cuda_async_view::reserved() const { return 0; }
+bytes cuda_async_view::allocated() const { return 0; }
 void cuda_async_view::release(bytes) {}
-std::uint64_t cuda_async_view::refused() const { return 0; }
+std::uint64_t cuda_async_view::invalid_frees() const { return 0; }
 
 cuda_async_pool::cuda_async_pool(cuda_async_options const&, cuda_stream) {
   refuse("cuda_async_pool");

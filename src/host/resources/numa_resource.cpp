@@ -27,7 +27,7 @@ bool bind(void* memory, bytes size, unsigned node) {
   return syscall(SYS_mbind, memory, size, MPOL_BIND, nodes.data(), max_nodes + 1, 0) == 0;
 }
 
-/// Moves the pages from `begin` on, `batch` at most, that are there and not on the node. How many
+/// Moves the pages from `base` on, `batch` at most, that are there and not on the node. How many
 /// of them are elsewhere afterwards. Throws `resource_failed`.
 constexpr std::size_t batch = 512;
 std::size_t move_pages_from(std::uint64_t base, std::size_t count, unsigned node) {

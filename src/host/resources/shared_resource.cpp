@@ -138,7 +138,7 @@ class shared_resource::segment {
   segment& operator=(segment const&) = delete;
   ~segment() {
     {
-      guard const held{*this};
+      guard const reserved{*this};
       if (is_mine()) forget(entry_);
       bool const is_last = std::none_of(all().processes.begin(), all().processes.end(),
                                         [](process const& one) { return one.id != 0; });
@@ -159,7 +159,7 @@ class shared_resource::segment {
       throw out_of_memory{"shared_resource " + name_, requested, "nothing has so much"};
     bytes const size = (std::max<bytes>(requested, 1) + 63) / 64 * 64;
     alignment = std::max<bytes>(alignment, 64);
-    guard const held{*this};
+    guard const reserved{*this};
     std::uint32_t const mine = my_process();
     if (may_be_there) {
       if (allocation* const there = find(name)) {
@@ -193,12 +193,12 @@ class shared_resource::segment {
                             " bytes, or no entry of its table, is free"};
   }
   [[nodiscard]] void* take(std::string_view name) {
-    guard const held{*this};
+    guard const reserved{*this};
     allocation* const there = find(name);
     return there == nullptr ? nullptr : take(*there, my_process());
   }
   bool release(void const* pointer) noexcept {
-    guard const held{*this};
+    guard const reserved{*this};
     if (!is_mine()) return false;
     auto const base = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data());
     for (allocation& each : all().allocations) {
@@ -215,11 +215,11 @@ class shared_resource::segment {
     return false;
   }
   std::uint32_t collect_locked() {
-    guard const held{*this};
+    guard const reserved{*this};
     return collect();
   }
   [[nodiscard]] counts_of_segment counts() {
-    guard const held{*this};
+    guard const reserved{*this};
     counts_of_segment result{all().size, 0, 0, 0, 0};
     for (allocation const& each : all().allocations) {
       if (each.is_there == 0) continue;
@@ -283,7 +283,7 @@ class shared_resource::segment {
         throw bad_argument{"shared_resource: " + name_ + " is there with " +
                            std::to_string(all().size) + " bytes, not " + std::to_string(size)};
       }
-      guard const held{*this};
+      guard const reserved{*this};
       if (open_file::named_size(file.number())) {
         (void)collect();
         file_ = file.number();

@@ -421,7 +421,7 @@ TEST(LaneArrayOfAWholeWarp, HasRowsOfOneLineFromOneAllocation) {
     std::vector<lane_array<float>> arrays(32);
     warp_of_threads::run(
         32, [&] { arrays[own_rank()] = lane_array<float>::make(upstream, 25 - own_rank() % 3); });
-    EXPECT_EQ(counts.live, 1u);
+    EXPECT_EQ(counts.allocated, 1u);
     for (std::uint32_t rank = 0; rank < 32; ++rank) {
       EXPECT_EQ(arrays[rank].stride(), 32u);
       EXPECT_EQ(arrays[rank].size(), 25 - rank % 3);
@@ -432,7 +432,7 @@ TEST(LaneArrayOfAWholeWarp, HasRowsOfOneLineFromOneAllocation) {
               counts.begin + sizeof(array_superblock));
     EXPECT_LE(reinterpret_cast<std::uintptr_t>(&arrays[30][24] + 2), counts.end);
     warp_of_threads::run(32, [&] { EXPECT_TRUE(arrays[own_rank()].destroy(upstream)); });
-    EXPECT_EQ(counts.live, 0u);
+    EXPECT_EQ(counts.allocated, 0u);
   }
 }
 
@@ -451,9 +451,9 @@ TEST(LaneArrayOfAWholeWarp, OutlivesCopiesThatAreDestroyedTogetherOrTwice) {
   auto once = second, twice = second, last = third;
   EXPECT_TRUE(once.destroy(upstream));
   EXPECT_FALSE(twice.destroy(upstream));
-  EXPECT_EQ(counts.live, 1u);
+  EXPECT_EQ(counts.allocated, 1u);
   EXPECT_TRUE(last.destroy(upstream));
-  EXPECT_EQ(counts.live, 0u);
+  EXPECT_EQ(counts.allocated, 0u);
 }
 
 TEST(LaneArrayOfAWholeWarp, IsForAllLanesOrForNone) {
@@ -470,7 +470,7 @@ TEST(LaneArrayOfAWholeWarp, IsForAllLanesOrForNone) {
   EXPECT_TRUE(std::none_of(arrays.begin(), arrays.end(),
                            [](auto const& array) { return static_cast<bool>(array); }));
   EXPECT_EQ(counts.left, 1u);
-  EXPECT_EQ(counts.live, 0u);
+  EXPECT_EQ(counts.allocated, 0u);
 }
 
 /// The superblock goes back, and to its next owner, after every lane's last access: (Z). Whoever

@@ -52,8 +52,8 @@ class EdgeList : public testing::Test {
   std::string refusal(std::string_view content) {
     try {
       read(content);
-    } catch (malformed_input const& refused) {
-      return std::string{refused.what()}.substr(slice_map_.string().size() + 1);
+    } catch (malformed_input const& failure) {
+      return std::string{failure.what()}.substr(slice_map_.string().size() + 1);
     }
     return {};
   }

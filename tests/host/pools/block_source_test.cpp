@@ -47,10 +47,10 @@ TEST(BlockSource, TakesCountsAndGives) {
   tried one;
   auto const a = one.take(1_MiB, 100, true), b = one.take(2_MiB, 100, true);
   EXPECT_EQ(a.size, 1_MiB);
-  EXPECT_EQ(one.source.held(), 3_MiB);
+  EXPECT_EQ(one.source.reserved(), 3_MiB);
   one.source.give(b.base, b.size);
-  EXPECT_EQ(one.source.held(), 1_MiB);
-  EXPECT_EQ(one.source.most_held(), 3_MiB);
+  EXPECT_EQ(one.source.reserved(), 1_MiB);
+  EXPECT_EQ(one.source.peak_reserved(), 3_MiB);
   EXPECT_EQ(one.source.taken(), 2u);
   EXPECT_EQ(one.source.given(), 1u);
   EXPECT_EQ(one.source.resource().synchronized, 2);
@@ -87,7 +87,7 @@ TEST(BlockSource, GivesABlockBackThatCannotBeSettled) {
   tried one;
   one.largest = 1;
   EXPECT_THROW((void)one.take(1, 1, false), resource_failed);
-  EXPECT_EQ(one.source.held(), 0u);
+  EXPECT_EQ(one.source.reserved(), 0u);
   EXPECT_EQ(one.source.given(), 1u);
 }
 

@@ -18,7 +18,7 @@ cuda_async_pool make_pinned() { return cuda_async_pool{{.location = {memory_kind
 cuda_async_pool make_managed() { return cuda_async_pool{{.location = {memory_kind::managed}}}; }
 
 /// Skipped where there is no GPU, or its driver has no such pools. Nobody but the stream touches
-/// what is given in its order before `settle`.
+/// what is given in its order before `synchronize`.
 using all =
     testing::Types<alone<&make_default, false>, alone<&make_device, false>,
                    alone<&make_pinned, false>, alone<&make_managed, false>,
@@ -39,8 +39,8 @@ TEST(CudaAsyncPool, RefusesADeviceThatIsNotThereWithAReason) {
     try {
       make();
       FAIL() << "made one";
-    } catch (error const& refused) {
-      EXPECT_FALSE(refused.message().empty());
+    } catch (error const& failure) {
+      EXPECT_FALSE(failure.message().empty());
     }
   }
 }
@@ -55,9 +55,9 @@ TEST(CudaAsyncPool, RefusesOptionsThatCannotBe) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   EXPECT_THROW(cuda_async_pool{{.location = {memory_kind::host}}}, bad_argument);
   EXPECT_THROW(cuda_async_pool{{.location = {memory_kind::file}}}, bad_argument);
-  EXPECT_THROW((cuda_async_pool{{.location = {memory_kind::managed}, .maximum = 1_MiB}}),
+  EXPECT_THROW((cuda_async_pool{{.location = {memory_kind::managed}, .max_bytes = 1_MiB}}),
                bad_argument);
-  EXPECT_THROW((cuda_async_pool{{.first = 2_MiB, .maximum = 1_MiB}}), bad_argument);
+  EXPECT_THROW((cuda_async_pool{{.first = 2_MiB, .max_bytes = 1_MiB}}), bad_argument);
   EXPECT_THROW((cuda_async_view{nullptr, {memory_kind::device}}), bad_argument);
   auto const pool = make_default();
   EXPECT_THROW((cuda_async_view{pool.handle(), {memory_kind::device, 200}}), bad_argument);
@@ -103,8 +103,8 @@ TEST(CudaAsyncPool, GivesMemoryForAnyStreamBesideACapture) {
     EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
     EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   }
-  EXPECT_EQ(from.live(), 0u);
-  EXPECT_EQ(from.refused(), 0u);
+  EXPECT_EQ(from.allocated(), 0u);
+  EXPECT_EQ(from.invalid_frees(), 0u);
 }
 
 TEST(CudaAsyncPool, CountsDeallocationsThatCudaRefuses) {
@@ -116,11 +116,11 @@ TEST(CudaAsyncPool, CountsDeallocationsThatCudaRefuses) {
   from.deallocate(&foreign[0], 4, 256);
   copy.deallocate_sync(&foreign[1], 4, 256);
   from.deallocate(nullptr, 4, 256);
-  EXPECT_EQ(from.refused(), 2u);
-  EXPECT_EQ(copy.refused(), 2u);
+  EXPECT_EQ(from.invalid_frees(), 2u);
+  EXPECT_EQ(copy.invalid_frees(), 2u);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "a failure is left to be taken for a later one";
   from.deallocate_sync(memory, 1000, 256);
-  EXPECT_EQ(from.refused(), 2u);
+  EXPECT_EQ(from.invalid_frees(), 2u);
 }
 
 /// Pinned memory in the order of the default stream, whatever device is current at each call.
@@ -141,7 +141,7 @@ TEST(CudaAsyncPool, NamesTheDefaultStreamOfTheDeviceThatWasCurrent) {
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
   from.deallocate(memory, 1000, 256);
   from.synchronize();
-  EXPECT_EQ(from.refused(), 0u);
+  EXPECT_EQ(from.invalid_frees(), 0u);
 }
 
 TEST(CudaAsyncPool, GivesMemoryOfAPoolThatSomebodyElseOwnsInTheOrderOfTwoStreams) {
@@ -164,16 +164,16 @@ TEST(CudaAsyncPool, GivesMemoryOfAPoolThatSomebodyElseOwnsInTheOrderOfTwoStreams
       EXPECT_EQ(cudaMemsetAsync(parts[i], i, 1_MiB, streams[i]), cudaSuccess);
     }
     EXPECT_NE(parts[0], parts[1]);
-    EXPECT_GE(from.live(), 2_MiB);
-    EXPECT_GE(from.held(), from.live());
+    EXPECT_GE(from.allocated(), 2_MiB);
+    EXPECT_GE(from.reserved(), from.allocated());
     for (int i = 0; i < 2; ++i) {
       from.deallocate(parts[i], 1_MiB, 256, streams[i]);
       EXPECT_EQ(cudaStreamSynchronize(streams[i]), cudaSuccess);
       EXPECT_EQ(cudaStreamDestroy(streams[i]), cudaSuccess);
     }
-    EXPECT_EQ(from.live(), 0u);
+    EXPECT_EQ(from.allocated(), 0u);
     from.release();
-    EXPECT_EQ(from.held(), 0u);
+    EXPECT_EQ(from.reserved(), 0u);
   }
   void* memory = nullptr;  // the view has not destroyed it
   EXPECT_EQ(cudaMallocFromPoolAsync(&memory, 100, pool, nullptr), cudaSuccess);
@@ -183,9 +183,9 @@ TEST(CudaAsyncPool, GivesMemoryOfAPoolThatSomebodyElseOwnsInTheOrderOfTwoStreams
 
 TEST(CudaAsyncPool, KeepsItsFirstBytesAndNoMoreThanItsMost) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  cuda_async_pool from{{.first = 64_MiB, .maximum = 128_MiB}};
-  EXPECT_GE(from.held(), 64_MiB);
-  EXPECT_EQ(from.live(), 0u);
+  cuda_async_pool from{{.first = 64_MiB, .max_bytes = 128_MiB}};
+  EXPECT_GE(from.reserved(), 64_MiB);
+  EXPECT_EQ(from.allocated(), 0u);
   EXPECT_THROW((void)from.allocate_sync(256_MiB, 256), out_of_memory);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   cuda_async_pool moved = std::move(from);

@@ -45,8 +45,8 @@ TEST(CudaStreams, RefuseADeviceThatIsNotThere) {
   try {
     cuda_streams const none{1000};
     FAIL() << "made one";
-  } catch (error const& refused) {
-    EXPECT_FALSE(refused.message().empty());
+  } catch (error const& failure) {
+    EXPECT_FALSE(failure.message().empty());
   }
 }
 
@@ -70,7 +70,7 @@ TEST(CudaStreams, AStreamGetsAnothersMemoryAfterTheOthersWork) {
   constexpr bytes size = 256_MiB;
   device_pool from{device_resource{},
                    cuda_streams{},
-                   {.first_block = size, .next_block = size, .maximum = size}};
+                   {.first_block = size, .next_block = size, .max_bytes = size}};
   void* const of_first = from.allocate(size, first);
   for (int i = 0; i < 50; ++i) ASSERT_EQ(cudaMemsetAsync(of_first, 1, size, first), cudaSuccess);
   from.deallocate(of_first, first);
@@ -91,7 +91,7 @@ TEST(CudaStreams, StreamsThatAlternateShareAPool) {
   two_streams const streams;
   device_pool from{device_resource{},
                    cuda_streams{},
-                   {.first_block = 64_MiB, .next_block = 1_MiB, .maximum = 64_MiB}};
+                   {.first_block = 64_MiB, .next_block = 1_MiB, .max_bytes = 64_MiB}};
   for (int round = 0; round < 100; ++round) {
     for (auto const on : streams.handles) {
       std::vector<void*> parts;
@@ -103,7 +103,7 @@ TEST(CudaStreams, StreamsThatAlternateShareAPool) {
       for (void* const part : parts) ASSERT_TRUE(from.deallocate(part, on));
     }
   }
-  EXPECT_EQ(from.counts().held, 64_MiB);
+  EXPECT_EQ(from.counts().reserved, 64_MiB);
   EXPECT_LT(from.counts().events, 100u * 2 * 34);  // one for each 32nd of the pool
   EXPECT_TRUE(from.audit().empty());
   for (auto const each : streams.handles) from.forget(each);
@@ -151,7 +151,8 @@ TEST(CudaStreams, AStreamThatIsDestroyedKeepsItsMemoryWhileItWorks) {
 TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
   for (int what = 0; what < 4; ++what) {
     SCOPED_TRACE(what);
-    device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .maximum = 64_MiB}};
+    device_pool from{
+        device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .max_bytes = 64_MiB}};
     void* kept = nullptr;
     for (int i = 0; i < 20; ++i) {
       busy_stream gone;
@@ -179,20 +180,20 @@ TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
 TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
   constexpr bytes size = 1_MiB;
   constexpr int rounds = 200;
-  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .maximum = 64_MiB}};
+  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .max_bytes = 64_MiB}};
   std::mutex mutex;
   std::atomic<int> wrong{0};
   auto const work = [&](unsigned char value) {
     unsigned char* copies = nullptr;
     if (cudaMalloc(&copies, size * rounds) != cudaSuccess) ++wrong;
     for (int round = 0; round < rounds; ++round) {
-      std::unique_lock held{mutex};
+      std::unique_lock reserved{mutex};
       void* const memory = from.allocate(size, cudaStreamPerThread);
-      held.unlock();
+      reserved.unlock();
       for (int i = 0; i < 10; ++i) cudaMemsetAsync(memory, value, size, cudaStreamPerThread);
       cudaMemcpyAsync(copies + size * static_cast<bytes>(round), memory, size,
                       cudaMemcpyDeviceToDevice, cudaStreamPerThread);
-      held.lock();
+      reserved.lock();
       if (!from.deallocate(memory, cudaStreamPerThread)) ++wrong;
     }
     cudaStreamSynchronize(cudaStreamPerThread);

@@ -75,7 +75,7 @@ TYPED_TEST(Fitting, NeverMergesAcrossBlocksEvenIfTheyTouch) {
   std::vector<std::uint64_t> given;
   this->strategy.release([&](auto const& block) { given.push_back(block.base); });
   EXPECT_EQ(given, (std::vector<std::uint64_t>{4096, 4160}));
-  EXPECT_EQ(this->strategy.held(), 0u);
+  EXPECT_EQ(this->strategy.reserved(), 0u);
   EXPECT_TRUE(this->strategy.audit().empty());
 }
 
@@ -85,7 +85,7 @@ TYPED_TEST(Fitting, ReleasesNoBlockOfWhichAnythingIsInUse) {
   this->strategy.reserve();
   this->strategy.deallocate(this->strategy.allocate_in({8192, 128}, {128, 128}));
   this->strategy.release([](auto const& block) { EXPECT_EQ(block.base, 8192u); });
-  EXPECT_EQ(this->strategy.held(), 64u);
+  EXPECT_EQ(this->strategy.reserved(), 64u);
   EXPECT_EQ(this->strategy.size_of(kept)->requested, 16u);
 }
 
@@ -135,7 +135,7 @@ TYPED_TEST(Fitting, AgreesWithAListOfWhatIsInUse) {
         ASSERT_TRUE(tried.audit().empty()) << tried.audit().front();
       }
     }
-    EXPECT_EQ(tried.live(), in_use.size());
+    EXPECT_EQ(tried.allocated(), in_use.size());
     EXPECT_EQ(tried.blocks(), blocks.size());
   }
 }
@@ -150,7 +150,7 @@ TEST(FastFit, GivesTheNextRequestOfASizeWhatWasGivenBackLast) {
   strategy.deallocate(second);
   EXPECT_FALSE(strategy.deallocate(second)) << "is set aside, not in use";
   EXPECT_FALSE(strategy.size_of(second).has_value());
-  EXPECT_EQ(strategy.live(), 1u);
+  EXPECT_EQ(strategy.allocated(), 1u);
   EXPECT_EQ(strategy.allocate({17, 32}), second);
   EXPECT_EQ(strategy.size_of(second)->requested, 17u);
   EXPECT_TRUE(strategy.audit().empty());

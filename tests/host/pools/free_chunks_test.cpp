@@ -44,25 +44,25 @@ TYPED_TEST(FreeIndex, RefusesWhatIsTooSmall) {
 /// is a list's width larger.
 TYPED_TEST(FreeIndex, AgreesWithAMultisetOfSizes) {
   std::mt19937_64 random{5};
-  std::multiset<bytes> held;
+  std::multiset<bytes> reserved;
   for (int step = 0; step < 20'000; ++step) {
     bytes const size = (random() >> (random() % 44 + 19)) + 1;
     if (random() % 2 == 0) {
       this->put(size);
-      held.insert(size);
+      reserved.insert(size);
       continue;
     }
     chunk_id const id = this->index.find(this->table, size);
     if (id == no_chunk) {
-      ASSERT_EQ(held.lower_bound(size + size / 32 + 1), held.end());
+      ASSERT_EQ(reserved.lower_bound(size + size / 32 + 1), reserved.end());
       continue;
     }
     ASSERT_GE(this->table[id].size(), size);
     if (!std::is_same_v<TypeParam, segregated_fit>) {
-      ASSERT_EQ(this->table[id].size(), *held.lower_bound(size));
+      ASSERT_EQ(this->table[id].size(), *reserved.lower_bound(size));
     }
     ASSERT_TRUE(this->index.contains(this->table, id));
-    held.erase(held.find(this->table[id].size()));
+    reserved.erase(reserved.find(this->table[id].size()));
     this->index.remove(this->table, id);
     this->table.remove(id);
   }

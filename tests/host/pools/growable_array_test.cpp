@@ -29,7 +29,7 @@ TEST(GrowableArray, KeepsItsElementsWhenItGrowsAndShrinks) {
     EXPECT_EQ(other.data()[4], 4);
     EXPECT_EQ(one.data(), nullptr);
   }
-  EXPECT_EQ(from.counts().chunks_live, 0u);
+  EXPECT_EQ(from.counts().chunks_allocated, 0u);
 }
 
 TEST(GrowableArray, CopiesAsOftenAsItsPolicySays) {
@@ -101,13 +101,13 @@ TEST(PagedField, NeverMovesAndHoldsAPageMoreAtMost) {
   one.resize(9'000'000);
   data[8'999'999] = 3;
   EXPECT_EQ(one.data(), data);
-  EXPECT_LT(one.held(), 9'000'000 * sizeof(int) + 64_KiB);
+  EXPECT_LT(one.reserved(), 9'000'000 * sizeof(int) + 64_KiB);
   one.resize(1000);
-  EXPECT_EQ(one.held(), 64_KiB);
+  EXPECT_EQ(one.reserved(), 64_KiB);
   EXPECT_EQ(data[0], 1);
   EXPECT_EQ(data[999], 2);
   one.resize(0);
-  EXPECT_EQ(one.held(), 0u);
+  EXPECT_EQ(one.reserved(), 0u);
 }
 
 TEST(PagedField, RefusesMoreThanItWasMadeForAndChangesNothing) {
@@ -131,7 +131,7 @@ TEST(PagedField, AgreesWithAVector) {
       for (std::size_t at = before; at < size; ++at)
         one.data()[at] = model[at] = static_cast<unsigned>(random());
       ASSERT_TRUE(std::equal(model.begin(), model.end(), one.data()));
-      ASSERT_GE(one.held(), size * sizeof(unsigned));
+      ASSERT_GE(one.reserved(), size * sizeof(unsigned));
     }
   }
 }

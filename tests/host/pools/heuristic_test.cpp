@@ -17,13 +17,13 @@
 namespace quarry::test {
 namespace heuristic_test {
 
-constexpr pool_state some{.held = 1000,
+constexpr pool_state some{.reserved = 1000,
                           .releasable = 500,
                           .releasable_blocks = 3,
-                          .live = 300,
-                          .most_live = 700,
+                          .allocated = 300,
+                          .peak_allocated = 700,
                           .granted = 320,
-                          .max_granted = 720,
+                          .peak_granted = 720,
                           .free_chunks = 5};
 
 TEST(Heuristic, NeverFiresUnlessToldTo) { EXPECT_EQ(heuristic::never().wanted(some), 0u); }
@@ -42,14 +42,14 @@ TEST(Heuristic, CountsShares) {
   EXPECT_EQ(heuristic::percent_releasable(0).wanted(some), 0u);
   EXPECT_EQ(heuristic::percent_releasable(100).wanted(some), 0u);
   pool_state empty = some;
-  empty.releasable = empty.held;
+  empty.releasable = empty.reserved;
   EXPECT_EQ(heuristic::percent_releasable(100).wanted(empty), 1000u);
 }
 
 TEST(Heuristic, OfThePosterSeesNothingReleasableInAPoolOfOneFreeChunk) {
   pool_state one = some;
   one.free_chunks = 1;
-  one.releasable = one.held;
+  one.releasable = one.reserved;
   EXPECT_EQ(heuristic::percent_releasable(100).by(heuristic_rules::poster_2022).wanted(one), 0u);
   EXPECT_EQ(heuristic::percent_releasable(100).wanted(one), 1000u);
 }
@@ -62,7 +62,7 @@ TEST(Heuristic, AimsAtTheHighWaterOfItsRules) {
 
 TEST(Heuristic, OfCostFiresWhenTheRentHasReachedThePrice) {
   auto const rule = heuristic::by_cost(10);
-  pool_state state{.held = 100, .releasable = 50, .releasable_blocks = 2};
+  pool_state state{.reserved = 100, .releasable = 50, .releasable_blocks = 2};
   state.holding_cost = 10 * 0x1p20 - 1;
   EXPECT_EQ(rule.wanted(state), 0u);
   state.holding_cost = 10 * 0x1p20;
@@ -79,7 +79,7 @@ TEST(Heuristic, OfAUserSeesTheStateAndSaysTheSize) {
   EXPECT_EQ(heuristic::by_rule(nullptr), heuristic::never());
 
   bytes size = 7;
-  auto const object = [&](pool_state const& pool) { return size + pool.live; };
+  auto const object = [&](pool_state const& pool) { return size + pool.allocated; };
   std::function<bytes(pool_state const&)> const function = object;
   EXPECT_EQ(heuristic::by_rule(object).wanted(some), 307u);
   EXPECT_EQ(heuristic::by_rule(function).wanted(some), 307u);
@@ -115,7 +115,7 @@ TEST_F(ruled_pools, CoalesceWhenAndToWhatSizeTheRuleSays) {
   int requested = 0;
   auto const rule = [&](pool_state const& pool) {
     ++requested;
-    EXPECT_GE(pool.held, pool.releasable);
+    EXPECT_GE(pool.reserved, pool.releasable);
     return pool.releasable_blocks >= 2 ? wanted : 0;
   };
   ruled one{simulated_resource{}, with(heuristic::by_rule(rule))};
@@ -133,7 +133,7 @@ TEST_F(ruled_pools, CoalesceWhenAndToWhatSizeTheRuleSays) {
     EXPECT_TRUE(from->deallocate(c));
     EXPECT_EQ(requested, from == &one ? 3 : 1);
     EXPECT_EQ(from->counts().coalesces, 1u);
-    EXPECT_EQ(from->counts().held, 5008u) << "rounded up";
+    EXPECT_EQ(from->counts().reserved, 5008u) << "rounded up";
     EXPECT_TRUE(from->audit().empty());
   }
 }
@@ -149,9 +149,9 @@ TEST_F(ruled_pools, AreNotAskedFromWithinACoalesceOrTheRule) {
     deepest = std::max(deepest, ++depth);
     for (void* each : std::exchange(spare, {})) EXPECT_TRUE(self->deallocate(each));
     (void)self->deallocate(self->allocate(3000));
-    self->coalesce(pool.held);
+    self->coalesce(pool.reserved);
     --depth;
-    return pool.held + 1000;
+    return pool.reserved + 1000;
   };
   for (auto const& made : {heuristic::by_rule(rule), heuristic::by_rule(rule).before_growth()}) {
     ruled from{simulated_resource{}, with(made)};
@@ -164,7 +164,7 @@ TEST_F(ruled_pools, AreNotAskedFromWithinACoalesceOrTheRule) {
     EXPECT_EQ(requested, 1);
     EXPECT_EQ(deepest, 1);
     EXPECT_TRUE(from.audit().empty());
-    EXPECT_EQ(from.counts().chunks_live, 0u);
+    EXPECT_EQ(from.counts().chunks_allocated, 0u);
   }
 }
 
@@ -181,7 +181,7 @@ TEST_F(ruled_pools, AreAskedFromWithinTheRulesOfOthers) {
   auto const lower_rule = [&](pool_state const& pool) -> bytes {
     ++of_lower;
     EXPECT_TRUE(upper->deallocate(upper->allocate(100)));
-    return pool.held + 1000;
+    return pool.reserved + 1000;
   };
   ruled up{simulated_resource{}, with(heuristic::by_rule(upper_rule))};
   ruled low{simulated_resource{}, with(heuristic::by_rule(lower_rule))};
@@ -227,7 +227,7 @@ TEST_F(ruled_pools, OfSeveralThreadsAreAskedEach) {
   std::atomic<int> requested{0};
   auto const rule = [&](pool_state const& pool) {
     ++requested;
-    return pool.releasable_blocks > 3 ? pool.held : 0;
+    return pool.releasable_blocks > 3 ? pool.reserved : 0;
   };
   std::vector<std::thread> all;
   for (int thread = 0; thread < 2; ++thread) {

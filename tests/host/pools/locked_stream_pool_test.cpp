@@ -33,10 +33,10 @@ TEST(LockedStreamPool, GivesMemoryInTheOrderOfStreamsAndForAll) {
   void* const one = from.allocate(1000, 256, stream_number(16));
   void* const other = from.allocate_sync(2000, 512);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 512, 0u);
-  EXPECT_EQ(from.counts().live, 3000u);
+  EXPECT_EQ(from.counts().allocated, 3000u);
   from.deallocate(one, 1000, 256, stream_number(16));
   from.deallocate_sync(other, 2000, 512);
-  EXPECT_EQ(from.counts().chunks_live, 0u);
+  EXPECT_EQ(from.counts().chunks_allocated, 0u);
   EXPECT_EQ(from.location(), memory_location{});
 }
 
@@ -47,7 +47,7 @@ TEST(LockedStreamPool, RefusesWhatItDoesNotHave) {
   from.deallocate(&foreign, 4, 256, stream_number(16));
   from.deallocate(one, 1000, 256, stream_number(16));
   from.deallocate(one, 1000, 256, stream_number(32));
-  EXPECT_EQ(from.counts().refused, 2u);
+  EXPECT_EQ(from.counts().invalid_frees, 2u);
   EXPECT_THROW((void)from.allocate(bytes{1} << 30, 256, stream_number(16)), out_of_memory);
   EXPECT_THROW((void)from.allocate_sync(100, 3), bad_argument);
   EXPECT_TRUE(from.audit().empty());
@@ -61,7 +61,7 @@ TEST(LockedStreamPool, IsUsedByOneThreadAtATime) {
       for (bytes size = 1; size <= 500; ++size) {
         void* const memory = from.allocate(size, 16, stream);
         from.with([&](auto& pool) { EXPECT_EQ(pool.size_of(memory), size); });
-        EXPECT_GE(from.counts().chunks_live, 1u);
+        EXPECT_GE(from.counts().chunks_allocated, 1u);
         EXPECT_TRUE(from.audit().empty());
         from.deallocate(memory, size, 16, stream);
       }
@@ -93,7 +93,7 @@ TEST(LockedStreamPool, HoldsNoLockWhileItWaits) {
   from.deallocate(one, 200, 16, stream_number(16));
   streams.is_over->store(true);
   waits.join();
-  EXPECT_EQ(from.counts().chunks_live, 0u);
+  EXPECT_EQ(from.counts().chunks_allocated, 0u);
 }
 
 TEST(LockedStreamPool, GivesNothingThatCannotBeWaitedFor) {
@@ -104,7 +104,7 @@ TEST(LockedStreamPool, GivesNothingThatCannotBeWaitedFor) {
   locked_stream_pool<host_resource, no_wait> from{host_resource{}, no_wait{}, small_blocks};
   for (bytes const size : {100, 200})
     EXPECT_THROW((void)from.allocate_sync(size, 16), resource_failed);
-  EXPECT_EQ(from.counts().chunks_live, 0u);
+  EXPECT_EQ(from.counts().chunks_allocated, 0u);
 }
 
 }  // namespace locked_stream_pool_test

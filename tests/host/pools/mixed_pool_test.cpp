@@ -44,7 +44,7 @@ TEST(MixedPool, FreesByTheAddressAlone) {
   EXPECT_TRUE(from.deallocate(nullptr));
   EXPECT_EQ(from.counts().granted, 0u);
   EXPECT_EQ(from.counts().allocations, 0u);
-  EXPECT_EQ(from.counts().refused, 0u);
+  EXPECT_EQ(from.counts().invalid_frees, 0u);
   EXPECT_EQ(from.counts().reserved, 64_KiB);
   from.release();
   EXPECT_EQ(from.counts().reserved, 0u);
@@ -64,7 +64,7 @@ TEST(MixedPool, RefusesWhatIsNotAllocatedAndChangesNothing) {
     EXPECT_FALSE(from.deallocate(wrong));
     EXPECT_FALSE(from.size_of(wrong));
   }
-  EXPECT_EQ(from.counts().refused, 5u);
+  EXPECT_EQ(from.counts().invalid_frees, 5u);
   EXPECT_TRUE(from.deallocate(a));
   EXPECT_FALSE(from.deallocate(a));
   EXPECT_EQ(from.counts().allocations, 1u);
@@ -153,7 +153,7 @@ TEST(MixedPool, ServesThreadsBehindALock) {
   }
   for (auto& each : all_threads) each.join();
   EXPECT_EQ(from.upstream().counts().allocations, 0u);
-  EXPECT_EQ(from.upstream().counts().refused, 0u);
+  EXPECT_EQ(from.upstream().counts().invalid_frees, 0u);
   EXPECT_TRUE(from.upstream().audit().empty());
 }
 
@@ -227,7 +227,7 @@ TEST(MixedPool, ServesARuleThatUsesIt) {
     for (void* each : own) EXPECT_TRUE(made.deallocate(each));
     for (void* each : std::exchange(of_rule, {})) EXPECT_TRUE(made.deallocate(each));
     whole = nullptr;
-    EXPECT_EQ(made.counts().refused, 0u);
+    EXPECT_EQ(made.counts().invalid_frees, 0u);
     EXPECT_GT(times, 10);
   }
 }

@@ -86,9 +86,9 @@ TEST(OwnedFitting, AgreesWithAMapOfBytesAndOwners) {
     constexpr bytes units = 1 << 12;  // of 16 bytes
     std::vector<std::uint32_t> owner_of(units, 0);
     std::vector<bool> used(units, false);
-    std::map<std::uint64_t, bytes> live;
+    std::map<std::uint64_t, bytes> allocated;
     all.reserve();
-    live[all.allocate_in(0, {region, units * 16}, {16, 16})] = 16;
+    allocated[all.allocate_in(0, {region, units * 16}, {16, 16})] = 16;
     used[0] = true;
     for (int step = 0; step < 4000; ++step) {
       auto const whose = static_cast<std::uint32_t>(1 + random() % 3);
@@ -96,16 +96,16 @@ TEST(OwnedFitting, AgreesWithAMapOfBytesAndOwners) {
         all.cover(whose);
         all.share(whose);
         for (auto& owner : owner_of) owner = owner == whose ? 0 : owner;
-      } else if (random() % 2 == 0 && !live.empty()) {
+      } else if (random() % 2 == 0 && !allocated.empty()) {
         auto const gone =
-            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+            std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
         auto const was = all.deallocate(whose, gone->first);
         ASSERT_TRUE(was);
         for (bytes i = 0; i < was.granted / 16; ++i) {
           used[(gone->first - region) / 16 + i] = false;
           owner_of[(gone->first - region) / 16 + i] = whose;
         }
-        live.erase(gone);
+        allocated.erase(gone);
       } else {
         bytes const size = 16 * (1 + random() % 60);
         std::uint32_t const from = random() % 2 == 0 ? whose : 0;
@@ -120,7 +120,7 @@ TEST(OwnedFitting, AgreesWithAMapOfBytesAndOwners) {
               << "seed " << seed << " step " << step;
           used[(base - region) / 16 + i] = true;
         }
-        live[base] = room;
+        allocated[base] = room;
       }
       if (step % 20 == 0) {
         ASSERT_TRUE(all.audit().empty()) << all.audit()[0];

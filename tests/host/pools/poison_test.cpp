@@ -63,17 +63,17 @@ TEST(Poison, AllBytesOfAnAllocationMayBeUsedHoweverPoolsAreStacked) {
   };
   pool<borrowed> upper{borrowed{&lower}, {.first_block = 64_KiB, .next_block = 64_KiB}};
   std::mt19937 random{7};
-  std::vector<std::pair<void*, bytes>> live;
+  std::vector<std::pair<void*, bytes>> allocated;
   for (int step = 0; step < 3000; ++step) {
-    if (random() % 2 == 0 || live.empty()) {
+    if (random() % 2 == 0 || allocated.empty()) {
       bytes const size = random() % 3000;
-      live.emplace_back(step % 2 == 0 ? upper.allocate(size) : lower.allocate(size), size);
-      std::memset(live.back().first, 1, size);
+      allocated.emplace_back(step % 2 == 0 ? upper.allocate(size) : lower.allocate(size), size);
+      std::memset(allocated.back().first, 1, size);
     } else {
-      auto const at = live.begin() + static_cast<std::ptrdiff_t>(random() % live.size());
+      auto const at = allocated.begin() + static_cast<std::ptrdiff_t>(random() % allocated.size());
       std::memset(at->first, 2, at->second);
       ASSERT_TRUE(upper.deallocate(at->first) || lower.deallocate(at->first));
-      live.erase(at);
+      allocated.erase(at);
     }
     if (step % 500 == 0) upper.release();
   }
@@ -92,7 +92,7 @@ TEST(PoisonDeathTest, FindsUseAfterFree) {
   from.deallocate(memory);
   EXPECT_DEATH(bytes_of(memory)[99] = 1, said);
   EXPECT_FALSE(from.deallocate(memory)) << "a double free is reported as before";
-  EXPECT_EQ(from.counts().refused, 1u);
+  EXPECT_EQ(from.counts().invalid_frees, 1u);
 }
 TEST(PoisonDeathTest, FindsAnOverrunByOneByteAlsoInMemoryThatIsUsedAgain) {
   host_pool from{host_resource{}};
@@ -107,16 +107,16 @@ TEST(PoisonDeathTest, FindsAnOverrunByOneByteAlsoInMemoryThatIsUsedAgain) {
 }
 TEST(PoisonDeathTest, FindsMisuseOfSlices) {
   host_pool from{host_resource{}, {.first_block = 32_MiB}};
-  std::vector<void*> held;
+  std::vector<void*> reserved;
   for (int i = 0; i < 3000; ++i) {
-    held.push_back(from.allocate(100));
-    std::memset(held.back(), 1, 100);
+    reserved.push_back(from.allocate(100));
+    std::memset(reserved.back(), 1, 100);
   }
-  EXPECT_DEATH(bytes_of(held.back())[100] = 1, said);  // a slice of 112 bytes
-  from.deallocate(held.back());
-  EXPECT_DEATH(bytes_of(held.back())[0] = 1, said);
-  for (void* const each : held) from.deallocate(each);
-  EXPECT_DEATH(bytes_of(held[2000])[0] = 1, said);
+  EXPECT_DEATH(bytes_of(reserved.back())[100] = 1, said);  // a slice of 112 bytes
+  from.deallocate(reserved.back());
+  EXPECT_DEATH(bytes_of(reserved.back())[0] = 1, said);
+  for (void* const each : reserved) from.deallocate(each);
+  EXPECT_DEATH(bytes_of(reserved[2000])[0] = 1, said);
   std::memset(from.allocate(112), 1, 112);
 }
 TEST(PoisonDeathTest, FindsAnUnderrunBehindTheRedZoneOfTheOneBefore) {

@@ -37,7 +37,7 @@ TYPED_TEST(PoolGrowth, GrowsInProportionToWhatItHolds) {
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth = 50}};
   (void)from.allocate(1_MiB);
   (void)from.allocate(16);
-  EXPECT_EQ(from.counts().held, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
+  EXPECT_EQ(from.counts().reserved, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
 }
 
 TYPED_TEST(PoolGrowth, GivesEmptyBlocksBackBeforeItGrows) {
@@ -47,10 +47,10 @@ TYPED_TEST(PoolGrowth, GivesEmptyBlocksBackBeforeItGrows) {
   void* const second = from.allocate(2048);
   from.deallocate(first);
   from.deallocate(second);
-  EXPECT_EQ(from.counts().held, 8192u);
+  EXPECT_EQ(from.counts().reserved, 8192u);
   (void)from.allocate(4096);
-  EXPECT_EQ(from.counts().held, 8192u) << "one block in place of two";
-  EXPECT_EQ(from.counts().blocks_given, 2u);
+  EXPECT_EQ(from.counts().reserved, 8192u) << "one block in place of two";
+  EXPECT_EQ(from.counts().blocks_returned, 2u);
   EXPECT_EQ(from.size_of(kept), 4096u);
   EXPECT_TRUE(from.audit().empty());
 }
@@ -61,33 +61,33 @@ TYPED_TEST(PoolGrowth, KeepsEmptyBlocksThatAHeuristicDecidesOn) {
   pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
   from.deallocate(from.allocate(4096));
   (void)from.allocate(8192);
-  EXPECT_EQ(from.counts().held, 4096u + 8192u);
-  EXPECT_EQ(from.counts().blocks_given, 0u);
+  EXPECT_EQ(from.counts().reserved, 4096u + 8192u);
+  EXPECT_EQ(from.counts().blocks_returned, 0u);
 }
 
 TYPED_TEST(PoolGrowth, TakesNoBlockWhereAnEmptyOneIsLargeEnough) {
   pool<simulated_resource, TypeParam> from{
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
   for (int round = 0; round < 50; ++round) {
-    void* held[3];
+    void* reserved[3];
     bytes const sizes[] = {10300_KiB, 10250_KiB, 10280_KiB};
-    for (int i = 0; i < 3; ++i) held[i] = from.allocate(sizes[i]);
-    for (void* const each : held) EXPECT_TRUE(from.deallocate(each));
+    for (int i = 0; i < 3; ++i) reserved[i] = from.allocate(sizes[i]);
+    for (void* const each : reserved) EXPECT_TRUE(from.deallocate(each));
   }
-  EXPECT_LE(from.counts().blocks_taken, 5u);
-  EXPECT_LE(from.counts().blocks_given, 2u);
+  EXPECT_LE(from.counts().blocks_allocated, 5u);
+  EXPECT_LE(from.counts().blocks_returned, 2u);
 }
 
 TYPED_TEST(PoolGrowth, ReturnsOnlyAsManyEmptyBlocksAsTheNewOneNeedsRoom) {
   pool<simulated_resource, TypeParam> from{
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
-  void* held[50];
-  for (auto& each : held) each = from.allocate(1_MiB);
-  for (void* const each : held) EXPECT_TRUE(from.deallocate(each));
-  EXPECT_EQ(from.counts().held, 50_MiB);
+  void* reserved[50];
+  for (auto& each : reserved) each = from.allocate(1_MiB);
+  for (void* const each : reserved) EXPECT_TRUE(from.deallocate(each));
+  EXPECT_EQ(from.counts().reserved, 50_MiB);
   void* const large = from.allocate(3_MiB);
-  EXPECT_EQ(from.counts().held, 50_MiB);
-  EXPECT_EQ(from.counts().blocks_given, 3u);
+  EXPECT_EQ(from.counts().reserved, 50_MiB);
+  EXPECT_EQ(from.counts().blocks_returned, 3u);
   EXPECT_TRUE(from.deallocate(large));
 }
 
@@ -109,12 +109,13 @@ TYPED_TEST(PoolGrowth, IsUsedByItsResourceWhileBlocksGoBack) {
   std::function<void()> label;
   pool<noting_resource, TypeParam> from{noting_resource{&label},
                                         {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
-  std::vector<void*> labels, held;
+  std::vector<void*> labels, reserved;
   label = [&] { labels.push_back(from.allocate(32)); };
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 150; ++i) held.push_back(from.allocate(1_MiB));
-    for (std::size_t i = 0; i < held.size(); i += 1 + i % 2) EXPECT_TRUE(from.deallocate(held[i]));
-    held.clear();
+    for (int i = 0; i < 150; ++i) reserved.push_back(from.allocate(1_MiB));
+    for (std::size_t i = 0; i < reserved.size(); i += 1 + i % 2)
+      EXPECT_TRUE(from.deallocate(reserved[i]));
+    reserved.clear();
     void* const large = from.allocate(3_MiB);
     EXPECT_EQ(from.audit(), std::vector<std::string>{});
     from.release();
@@ -129,33 +130,33 @@ TYPED_TEST(PoolGrowth, IsUsedByItsResourceWhileBlocksGoBack) {
 TYPED_TEST(PoolGrowth, KeepsItsBlocksWhenItRefusesMoreThanItMayHold) {
   pool<simulated_resource, TypeParam> from{
       simulated_resource{},
-      {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .maximum = 8_MiB}};
-  void* held[8];
-  for (auto& each : held) each = from.allocate(1_MiB);
-  for (void* const each : held) EXPECT_TRUE(from.deallocate(each));
+      {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .max_bytes = 8_MiB}};
+  void* reserved[8];
+  for (auto& each : reserved) each = from.allocate(1_MiB);
+  for (void* const each : reserved) EXPECT_TRUE(from.deallocate(each));
   EXPECT_THROW((void)from.allocate(9_MiB), out_of_memory);
-  EXPECT_EQ(from.counts().held, 8_MiB);
+  EXPECT_EQ(from.counts().reserved, 8_MiB);
 }
 
 /// What a pool holds at most, divided by what is asked for and in use at most.
 template <class Strategy>
 double excess_of(simulation_trace const& trace, pool_options const& options) {
-  std::vector<void*> held(trace.steps().size());
+  std::vector<void*> reserved(trace.steps().size());
   pool<simulated_resource, Strategy> from{simulated_resource{}, options};
   std::size_t done = 0;
   for (auto const& one : trace.steps()) {
     if (one.is_allocation) {
-      held[one.id] = from.allocate(one.size);
+      reserved[one.id] = from.allocate(one.size);
     } else {
-      EXPECT_TRUE(from.deallocate(held[one.id]));
+      EXPECT_TRUE(from.deallocate(reserved[one.id]));
     }
     if (++done % 1024 == 0) {
       EXPECT_TRUE(from.audit().empty()) << from.audit().front();
     }
   }
   auto const all = from.counts();
-  EXPECT_EQ(all.live, 0u);
-  return static_cast<double>(all.most_held) / static_cast<double>(all.most_live);
+  EXPECT_EQ(all.allocated, 0u);
+  return static_cast<double>(all.peak_reserved) / static_cast<double>(all.peak_allocated);
 }
 
 /// Luck makes 4 to 20 % of a single trace; the published heuristics' three are among these.
@@ -232,9 +233,9 @@ TEST(PoolCounts, BookkeepingIsWhatBecomesResident) {
     (void)first.allocate(64);
   }
   for (bool const is_tracked : {false, true}) {
-    for (std::size_t const live : {100, 1000, 10'000, 100'000, 1'000'000}) {
+    for (std::size_t const allocated : {100, 1000, 10'000, 100'000, 1'000'000}) {
       for (bytes const mean : {bytes{64}, bytes{4096}}) {
-        SCOPED_TRACE(std::to_string(live) + " of " + std::to_string(mean) + " bytes" +
+        SCOPED_TRACE(std::to_string(allocated) + " of " + std::to_string(mean) + " bytes" +
                      (is_tracked ? ", tracked" : ""));
         std::mt19937 random{1};
         malloc_trim(0);  // what is free of the C library's heap does not count, whoever had it
@@ -243,7 +244,7 @@ TEST(PoolCounts, BookkeepingIsWhatBecomesResident) {
         void* const pages = fresh_pages(sizeof(tried), PROT_READ | PROT_WRITE);
         auto* const from =
             ::new (pages) tried{untouched_resource{}, pool_options{.is_tracked = is_tracked}};
-        for (std::size_t i = 0; i < live; ++i) (void)from->allocate(1 + random() % (2 * mean));
+        for (std::size_t i = 0; i < allocated; ++i) (void)from->allocate(1 + random() % (2 * mean));
         bytes const told = from->bookkeeping();
         auto const resident = static_cast<double>(resident_bytes() - before);
         EXPECT_NEAR(static_cast<double>(told), resident, 0.01 * resident + 3.0 * 4096);

@@ -25,18 +25,18 @@ constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 
 TYPED_TEST(Pool, TakesABlockWhenNothingFitsAndKeepsItWhenItIsFree) {
   pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
   void* const first = from.allocate(100);
-  EXPECT_EQ(from.counts().held, 4096u);
-  EXPECT_EQ(from.counts().live, 100u);
+  EXPECT_EQ(from.counts().reserved, 4096u);
+  EXPECT_EQ(from.counts().allocated, 100u);
   EXPECT_EQ(from.counts().granted, 112u);
   void* const second = from.allocate(5105);
-  EXPECT_EQ(from.counts().held, 4096u + 5120u);
+  EXPECT_EQ(from.counts().reserved, 4096u + 5120u);
   EXPECT_TRUE(from.deallocate(first));
   EXPECT_TRUE(from.deallocate(second));
-  EXPECT_EQ(from.counts().held, 4096u + 5120u);
-  EXPECT_EQ(from.counts().most_live, 5205u);
+  EXPECT_EQ(from.counts().reserved, 4096u + 5120u);
+  EXPECT_EQ(from.counts().peak_allocated, 5205u);
   from.release();
-  EXPECT_EQ(from.counts().held, 0u);
-  EXPECT_EQ(from.resource().held(), 0u);
+  EXPECT_EQ(from.counts().reserved, 0u);
+  EXPECT_EQ(from.resource().reserved(), 0u);
 }
 
 TYPED_TEST(Pool, GivesAnAddressOfItsOwnForNothing) {
@@ -48,7 +48,7 @@ TYPED_TEST(Pool, GivesAnAddressOfItsOwnForNothing) {
   EXPECT_TRUE(from.deallocate(one));
   EXPECT_TRUE(from.deallocate(other));
   EXPECT_TRUE(from.deallocate(nullptr));
-  EXPECT_EQ(from.counts().refused, 0u);
+  EXPECT_EQ(from.counts().invalid_frees, 0u);
 }
 
 TYPED_TEST(Pool, RefusesWhatIsNotInUseAndCountsThat) {
@@ -57,8 +57,8 @@ TYPED_TEST(Pool, RefusesWhatIsNotInUseAndCountsThat) {
   EXPECT_FALSE(from.deallocate(one + 16));
   EXPECT_TRUE(from.deallocate(one));
   EXPECT_FALSE(from.deallocate(one));
-  EXPECT_EQ(from.counts().refused, 2u);
-  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_EQ(from.counts().invalid_frees, 2u);
+  EXPECT_EQ(from.counts().allocated, 0u);
   EXPECT_TRUE(from.audit().empty());
 }
 
@@ -69,11 +69,11 @@ TYPED_TEST(Pool, AFailedAllocationLeavesEveryCountAsItWas) {
   EXPECT_THROW((void)from.allocate(9000), out_of_memory);
   EXPECT_THROW((void)from.allocate(~bytes{0}), out_of_memory);
   auto const after = from.counts();
-  EXPECT_EQ(after.live, before.live);
+  EXPECT_EQ(after.allocated, before.allocated);
   EXPECT_EQ(after.allocations, before.allocations);
-  EXPECT_EQ(after.most_live, before.most_live);
-  EXPECT_EQ(after.held, before.held);
-  EXPECT_EQ(after.blocks_taken, before.blocks_taken);
+  EXPECT_EQ(after.peak_allocated, before.peak_allocated);
+  EXPECT_EQ(after.reserved, before.reserved);
+  EXPECT_EQ(after.blocks_allocated, before.blocks_allocated);
   EXPECT_TRUE(from.audit().empty());
   EXPECT_TRUE(from.deallocate(one));
 }
@@ -82,7 +82,7 @@ TYPED_TEST(Pool, GivesBackWhatIsFreeBeforeItSaysThatThereIsNoMemory) {
   pool<simulated_resource, TypeParam> from{simulated_resource{10'000}, small};
   from.deallocate(from.allocate(4000));
   void* const large = from.allocate(9210);
-  EXPECT_EQ(from.counts().held, 9216u);
+  EXPECT_EQ(from.counts().reserved, 9216u);
   EXPECT_TRUE(from.deallocate(large));
 }
 
@@ -96,7 +96,7 @@ TYPED_TEST(Pool, AFreeWhoseCoalescingGetsNoBlockKeepsThePoolInOrder) {
   from.resource().limit(0);
   EXPECT_TRUE(from.deallocate(one));
   EXPECT_TRUE(from.deallocate(other));
-  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_EQ(from.counts().allocated, 0u);
   EXPECT_EQ(from.counts().coalesces, 0u);
   EXPECT_TRUE(from.audit().empty());
 }
@@ -106,18 +106,18 @@ TYPED_TEST(Pool, CoalescesWhenItsHeuristicSaysSo) {
   options.first_block = 1024;
   options.coalesce = heuristic::blocks_releasable(3);
   pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
-  std::vector<void*> held;
-  for (int i = 0; i < 4; ++i) held.push_back(from.allocate(1000));
-  EXPECT_EQ(from.counts().blocks_taken, 4u);
-  from.deallocate(held[0]);
-  from.deallocate(held[2]);
+  std::vector<void*> reserved;
+  for (int i = 0; i < 4; ++i) reserved.push_back(from.allocate(1000));
+  EXPECT_EQ(from.counts().blocks_allocated, 4u);
+  from.deallocate(reserved[0]);
+  from.deallocate(reserved[2]);
   EXPECT_EQ(from.counts().coalesces, 0u);
-  from.deallocate(held[1]);
+  from.deallocate(reserved[1]);
   EXPECT_EQ(from.counts().coalesces, 1u);
   EXPECT_EQ(from.counts().releasable_blocks, 1u);
-  EXPECT_EQ(from.counts().held, 4096u);
+  EXPECT_EQ(from.counts().reserved, 4096u);
   (void)from.allocate(3000);
-  EXPECT_EQ(from.counts().blocks_taken, 5u) << "fits what was coalesced";
+  EXPECT_EQ(from.counts().blocks_allocated, 5u) << "fits what was coalesced";
 }
 
 TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
@@ -125,23 +125,23 @@ TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
   options.first_block = 1024;
   options.coalesce = heuristic::blocks_releasable(2).before_growth();
   pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
-  std::vector<void*> held;
-  for (int i = 0; i < 3; ++i) held.push_back(from.allocate(1000));
-  from.deallocate(held[0]);
-  from.deallocate(held[1]);
+  std::vector<void*> reserved;
+  for (int i = 0; i < 3; ++i) reserved.push_back(from.allocate(1000));
+  from.deallocate(reserved[0]);
+  from.deallocate(reserved[1]);
   (void)from.allocate(2000);
-  EXPECT_EQ(from.counts().held, 3072u);
+  EXPECT_EQ(from.counts().reserved, 3072u);
   EXPECT_EQ(from.counts().coalesces, 1u);
 }
 
 TYPED_TEST(Pool, HoldsNoMoreThanItMay) {
   pool_options options = small;
-  options.maximum = 6000;
+  options.max_bytes = 6000;
   pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
   (void)from.allocate(4000);
   (void)from.allocate(1500);
   (void)from.allocate(300);
-  EXPECT_EQ(from.counts().held, 6000u) << "the last block is as large as may be";
+  EXPECT_EQ(from.counts().reserved, 6000u) << "the last block is as large as may be";
   EXPECT_THROW((void)from.allocate(2000), out_of_memory);
 }
 
@@ -166,33 +166,35 @@ TYPED_TEST(Pool, RefusesAnAlignmentThatIsNone) {
 TYPED_TEST(Pool, ServesMoreAlignmentThanItsOwn) {
   pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
   std::mt19937 random{11};
-  std::map<std::uintptr_t, bytes> live;
+  std::map<std::uintptr_t, bytes> allocated;
   for (int step = 0; step < 3000; ++step) {
-    if (random() % 2 == 0 && !live.empty()) {
-      auto const one = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+    if (random() % 2 == 0 && !allocated.empty()) {
+      auto const one =
+          std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
       ASSERT_EQ(from.size_of(reinterpret_cast<void*>(one->first)), one->second);
       ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(one->first)));
-      live.erase(one);
+      allocated.erase(one);
       continue;
     }
     bytes const size = random() % 700, alignment = bytes{1} << random() % 14;
     auto const at = reinterpret_cast<std::uintptr_t>(from.allocate(size, alignment));
     ASSERT_EQ(at % alignment, 0u);
-    auto const next = live.lower_bound(at);
-    ASSERT_TRUE(next == live.end() || at + size <= next->first);
-    ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= at);
-    live[at] = size;
+    auto const next = allocated.lower_bound(at);
+    ASSERT_TRUE(next == allocated.end() || at + size <= next->first);
+    ASSERT_TRUE(next == allocated.begin() ||
+                std::prev(next)->first + std::prev(next)->second <= at);
+    allocated[at] = size;
     if (step % 50 == 0) {
       ASSERT_EQ(from.audit(), std::vector<std::string>{});
     }
   }
   bytes sum = 0;
-  for (auto const& [at, size] : live) sum += size;
-  EXPECT_EQ(from.counts().live, sum);
-  for (auto const& [at, size] : live) from.deallocate(reinterpret_cast<void*>(at));
+  for (auto const& [at, size] : allocated) sum += size;
+  EXPECT_EQ(from.counts().allocated, sum);
+  for (auto const& [at, size] : allocated) from.deallocate(reinterpret_cast<void*>(at));
   EXPECT_EQ(from.audit(), std::vector<std::string>{});
   from.release();
-  EXPECT_EQ(from.counts().held, 0u);
+  EXPECT_EQ(from.counts().reserved, 0u);
 }
 
 TYPED_TEST(Pool, GivesBackWhatAlignmentLeavesOver) {
@@ -202,7 +204,7 @@ TYPED_TEST(Pool, GivesBackWhatAlignmentLeavesOver) {
   EXPECT_EQ(from.counts().granted, 16u + 112u);
   EXPECT_TRUE(from.deallocate(one));
   EXPECT_EQ(from.allocate(100, 1024), one);
-  EXPECT_EQ(from.counts().held, 4096u);
+  EXPECT_EQ(from.counts().reserved, 4096u);
 }
 
 TYPED_TEST(Pool, RefusesAnAlignmentThatNothingHas) {
@@ -211,7 +213,7 @@ TYPED_TEST(Pool, RefusesAnAlignmentThatNothingHas) {
     EXPECT_THROW((void)from.allocate(8, alignment), bad_argument) << alignment;
   EXPECT_THROW((void)from.allocate(8, bytes{1} << 60), out_of_memory);
   EXPECT_THROW((void)from.allocate(bytes{1} << 46, 4096), out_of_memory);
-  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_EQ(from.counts().allocated, 0u);
   EXPECT_EQ(from.counts().allocations, 0u);
 }
 
@@ -235,31 +237,31 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
     pool<failing_resource, TypeParam> from{
         failing_resource{simulated_resource{}, &requested, failing}, options};
     std::mt19937 random{static_cast<std::uint32_t>(failing)};
-    std::vector<std::pair<void*, bytes>> held;
-    bytes live = 0;
+    std::vector<std::pair<void*, bytes>> reserved;
+    bytes allocated = 0;
     for (int step = 0; step < 400; ++step) {
-      if (random() % 2 == 0 && !held.empty()) {
-        std::swap(held[random() % held.size()], held.back());
-        ASSERT_EQ(from.size_of(held.back().first), held.back().second);
-        ASSERT_TRUE(from.deallocate(held.back().first));
-        live -= held.back().second;
-        held.pop_back();
+      if (random() % 2 == 0 && !reserved.empty()) {
+        std::swap(reserved[random() % reserved.size()], reserved.back());
+        ASSERT_EQ(from.size_of(reserved.back().first), reserved.back().second);
+        ASSERT_TRUE(from.deallocate(reserved.back().first));
+        allocated -= reserved.back().second;
+        reserved.pop_back();
         continue;
       }
       bytes const size = random() % 3000;
       try {
-        held.emplace_back(from.allocate(size), size);
-        live += size;
+        reserved.emplace_back(from.allocate(size), size);
+        allocated += size;
       } catch (error const&) {
       }
-      ASSERT_EQ(from.counts().live, live);
-      ASSERT_EQ(from.counts().held, from.resource().held());
+      ASSERT_EQ(from.counts().allocated, allocated);
+      ASSERT_EQ(from.counts().reserved, from.resource().reserved());
       ASSERT_TRUE(from.audit().empty()) << from.audit().front();
     }
-    for (auto const& [pointer, size] : held) ASSERT_TRUE(from.deallocate(pointer));
+    for (auto const& [pointer, size] : reserved) ASSERT_TRUE(from.deallocate(pointer));
     ASSERT_TRUE(from.audit().empty()) << from.audit().front();
     from.release();
-    EXPECT_EQ(from.counts().held, 0u);
+    EXPECT_EQ(from.counts().reserved, 0u);
   }
 }
 
@@ -270,12 +272,12 @@ TEST(Pool, GivesBackWhatWasNotNeededForAsManyFrees) {
   std::vector<void*> many;
   for (int i = 0; i < 10; ++i) many.push_back(from.allocate(1_MiB));
   for (void* const each : many) from.deallocate(each);
-  EXPECT_EQ(from.counts().held, 10_MiB);
+  EXPECT_EQ(from.counts().reserved, 10_MiB);
   for (int i = 0; i < 90; ++i) from.deallocate(from.allocate(500_KiB));
-  EXPECT_EQ(from.counts().held, 10_MiB) << "all was needed once in this period";
+  EXPECT_EQ(from.counts().reserved, 10_MiB) << "all was needed once in this period";
   for (int i = 0; i < 100; ++i) from.deallocate(from.allocate(500_KiB));
-  EXPECT_EQ(from.counts().held, 1_MiB);
-  EXPECT_EQ(from.counts().blocks_given, 9u);
+  EXPECT_EQ(from.counts().reserved, 1_MiB);
+  EXPECT_EQ(from.counts().blocks_returned, 9u);
   EXPECT_TRUE(from.audit().empty());
 }
 
@@ -291,16 +293,16 @@ TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
   for (int i = 0; i < 4; ++i) many.push_back(from.allocate(1_MiB));
   for (void* const each : many) from.deallocate(each);
   EXPECT_EQ(from.counts().coalesces, 0u) << "1 + 2 + 3 + 4 MiB were held for one free each";
-  double held = 10;
+  double reserved = 10;
   while (from.counts().coalesces == 0) {
     from.deallocate(from.allocate(16));
-    held += 4;
-    ASSERT_LE(held, price + 4);
+    reserved += 4;
+    ASSERT_LE(reserved, price + 4);
   }
-  EXPECT_GE(held, price);
-  EXPECT_EQ(from.counts().held, 4_MiB);
+  EXPECT_GE(reserved, price);
+  EXPECT_EQ(from.counts().reserved, 4_MiB);
   void* const whole = from.allocate(4_MiB);
-  EXPECT_EQ(from.counts().held, 4_MiB) << "it is one block now";
+  EXPECT_EQ(from.counts().reserved, 4_MiB) << "it is one block now";
   from.deallocate(whole);
 }
 
@@ -316,7 +318,7 @@ TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
   EXPECT_EQ(from.counts().coalesces, 0u);
   (void)from.allocate(2_MiB);
   EXPECT_EQ(from.counts().coalesces, 1u);
-  EXPECT_EQ(from.counts().held, 8_MiB);
+  EXPECT_EQ(from.counts().reserved, 8_MiB);
 }
 
 /// Also an array that is a block of its own: what it returned serves it again, and what else is
@@ -333,7 +335,7 @@ TEST(Pool, ServesALargeOddSizeAgainWithoutMerging) {
     EXPECT_EQ(again, large);
     large = again;
   }
-  EXPECT_EQ(from.counts().blocks_taken, 2u);
+  EXPECT_EQ(from.counts().blocks_allocated, 2u);
   EXPECT_EQ(from.allocate(100), little) << "it was merged";
   from.deallocate(kept);
   EXPECT_TRUE(from.audit().empty());

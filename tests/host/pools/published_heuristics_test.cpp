@@ -15,7 +15,7 @@ using namespace quarry::literals;
 struct row {
   heuristic when;
   std::uint64_t coalesces;
-  bytes most_held;
+  bytes peak_reserved;
   std::uint64_t taken, given;
 };
 
@@ -58,12 +58,12 @@ constexpr row published[] = {
 template <class Strategy>
 pool_counts run(std::vector<trace_step> const& steps, pool_options const& options) {
   pool<simulated_resource, Strategy> from{simulated_resource{}, options};
-  std::vector<void*> held;
+  std::vector<void*> reserved;
   for (auto const& one : steps) {
     if (one.is_allocation) {
-      held.push_back(from.allocate(one.size));
+      reserved.push_back(from.allocate(one.size));
     } else {
-      EXPECT_TRUE(from.deallocate(held[one.id]));
+      EXPECT_TRUE(from.deallocate(reserved[one.id]));
     }
   }
   EXPECT_TRUE(from.audit().empty());
@@ -79,11 +79,11 @@ TEST(PublishedHeuristics, DoWhatWasMeasuredOfThem) {
   ASSERT_EQ(trace.steps().size(), 24'728u);
   for (auto const& expected : published) {
     auto const found = run<fitting<oldest_best_fit>>(trace.steps(), small_blocks(expected.when));
-    EXPECT_EQ(found.most_live, 369'052'815u);
+    EXPECT_EQ(found.peak_allocated, 369'052'815u);
     EXPECT_EQ(found.coalesces, expected.coalesces);
-    EXPECT_EQ(found.most_held, expected.most_held);
-    EXPECT_EQ(found.blocks_taken, expected.taken);
-    EXPECT_EQ(found.blocks_given, expected.given);
+    EXPECT_EQ(found.peak_reserved, expected.peak_reserved);
+    EXPECT_EQ(found.blocks_allocated, expected.taken);
+    EXPECT_EQ(found.blocks_returned, expected.given);
     ASSERT_FALSE(HasFailure()) << "row " << &expected - published;
   }
 }
@@ -97,7 +97,7 @@ TEST(PublishedHeuristics, EndEvenWithLessThanAllOfThePoolReleasable) {
            {heuristic_rules::poster_2022, heuristic_rules::umpire_2024, heuristic_rules::quarry}) {
         auto const found =
             run<fitting<oldest_best_fit>>(trace.steps(), small_blocks(one.by(rules)));
-        EXPECT_EQ(found.live, 0u);
+        EXPECT_EQ(found.allocated, 0u);
         EXPECT_EQ(found.allocations, found.deallocations);
       }
     }

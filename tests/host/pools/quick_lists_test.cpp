@@ -84,12 +84,12 @@ TEST_F(QuickLists, PayIfHalfAsManyChunksWereTakenAgainAsAreLeft) {
 /// only if nothing would do.
 TEST_F(QuickLists, AgreeWithAMultisetOfSizes) {
   std::mt19937_64 random{1};
-  std::multiset<bytes> held;
+  std::multiset<bytes> reserved;
   for (int step = 0; step < 20'000; ++step) {
     bytes const units = (random() >> (random() % 40 + 23)) + 1;
     if (random() % 2 == 0) {
       put(units);
-      held.insert(units);
+      reserved.insert(units);
       continue;
     }
     chunk_id const id = lists.take(table, units);
@@ -99,18 +99,18 @@ TEST_F(QuickLists, AgreeWithAMultisetOfSizes) {
       bytes const width =
           units <= 64 ? 1 : bytes{1} << (63 - 5 - static_cast<bytes>(std::countl_zero(units - 1)));
       bytes const end = units < 16 ? units + 1 : units < 32 ? units + 2 : units + 2 * width + 1;
-      auto const next = held.lower_bound(units + width - 1);
-      ASSERT_TRUE(next == held.end() || *next >= end)
-          << units << " with " << (next == held.end() ? 0 : *next);
+      auto const next = reserved.lower_bound(units + width - 1);
+      ASSERT_TRUE(next == reserved.end() || *next >= end)
+          << units << " with " << (next == reserved.end() ? 0 : *next);
       continue;
     }
     bytes const size = table[id].size();
     ASSERT_GE(size, units);
     ASSERT_LE(size, units + units / 8);
-    held.erase(held.find(size));
+    reserved.erase(reserved.find(size));
     table.remove(id);
   }
-  EXPECT_EQ(lists.count(), held.size());
+  EXPECT_EQ(lists.count(), reserved.size());
 }
 
 }  // namespace quick_lists_test

@@ -35,22 +35,22 @@ TEST(RedZone, IsRefusedWhereTheHostCannotTouchItOrItIsTooLarge) {
 TEST(RedZone, LiesBehindEachAllocationOfAnySize) {
   host_pool from{host_resource{}, {.red_zone = 24}};
   std::mt19937 random{3};
-  std::vector<std::pair<char*, bytes>> live;
+  std::vector<std::pair<char*, bytes>> allocated;
   for (int step = 0; step < 2000; ++step) {
-    if (random() % 3 != 0 || live.empty()) {
+    if (random() % 3 != 0 || allocated.empty()) {
       bytes const size = random() % 500;
-      live.emplace_back(static_cast<char*>(from.allocate(size)), size);
-      std::memset(live.back().first, 0, size);
-      EXPECT_EQ(from.size_of(live.back().first), size);
-      for (auto const& [base, other] : live) {
-        if (base == live.back().first) continue;
-        ASSERT_TRUE(base + other + 24 <= live.back().first ||
-                    live.back().first + size + 24 <= base);
+      allocated.emplace_back(static_cast<char*>(from.allocate(size)), size);
+      std::memset(allocated.back().first, 0, size);
+      EXPECT_EQ(from.size_of(allocated.back().first), size);
+      for (auto const& [base, other] : allocated) {
+        if (base == allocated.back().first) continue;
+        ASSERT_TRUE(base + other + 24 <= allocated.back().first ||
+                    allocated.back().first + size + 24 <= base);
       }
     } else {
-      auto const at = live.begin() + static_cast<std::ptrdiff_t>(random() % live.size());
+      auto const at = allocated.begin() + static_cast<std::ptrdiff_t>(random() % allocated.size());
       ASSERT_TRUE(from.deallocate(at->first));
-      live.erase(at);
+      allocated.erase(at);
     }
   }
   EXPECT_EQ(from.audit(), std::vector<std::string>{});

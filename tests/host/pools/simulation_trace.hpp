@@ -23,7 +23,7 @@ class simulation_trace {
  public:
   explicit simulation_trace(int steps, std::uint64_t seed) : state_{seed * 2654435761u} {
     for (int now = 0; now < steps; ++now) run_step(now);
-    for (auto const& [until, id] : live_) give_back(id);
+    for (auto const& [until, id] : allocated_) give_back(id);
   }
   [[nodiscard]] std::vector<trace_step> const& steps() const { return steps_; }
 
@@ -45,19 +45,19 @@ class simulation_trace {
       take(size, until);
       if (below(3) != 0) continue;
       std::vector<std::size_t> of_this_step;
-      for (std::size_t at = 0; at < live_.size(); ++at) {
-        if (live_[at].first == now) of_this_step.push_back(at);
+      for (std::size_t at = 0; at < allocated_.size(); ++at) {
+        if (allocated_[at].first == now) of_this_step.push_back(at);
       }
       if (!of_this_step.empty()) drop(of_this_step[below(of_this_step.size())]);
     }
     std::vector<std::size_t> over;
-    for (auto const& [until, id] : live_) {
+    for (auto const& [until, id] : allocated_) {
       if (until <= now) over.push_back(id);
     }
     while (!over.empty()) {
       std::size_t const at = below(over.size());
-      for (std::size_t i = 0; i < live_.size(); ++i) {
-        if (live_[i].second == over[at]) {
+      for (std::size_t i = 0; i < allocated_.size(); ++i) {
+        if (allocated_[i].second == over[at]) {
           drop(i);
           break;
         }
@@ -68,11 +68,11 @@ class simulation_trace {
 
   void take(bytes size, int until) {
     steps_.push_back({true, next_, size});
-    live_.emplace_back(until, next_++);
+    allocated_.emplace_back(until, next_++);
   }
   void drop(std::size_t at) {
-    give_back(live_[at].second);
-    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(at));
+    give_back(allocated_[at].second);
+    allocated_.erase(allocated_.begin() + static_cast<std::ptrdiff_t>(at));
   }
   void give_back(std::size_t id) { steps_.push_back({false, id, 0}); }
 
@@ -91,7 +91,7 @@ class simulation_trace {
 
   std::uint64_t state_;
   std::size_t next_ = 0;
-  std::vector<std::pair<int, std::size_t>> live_;
+  std::vector<std::pair<int, std::size_t>> allocated_;
   std::vector<trace_step> steps_;
 };
 

@@ -18,7 +18,7 @@ namespace slices_test {
 
 using namespace quarry::literals;
 
-/// Granules of nothing, up to `most` at a time.
+/// Granules of nothing, up to `maximum` at a time.
 struct no_map_pages {
   std::size_t maximum = 1000;
   std::uint64_t next = std::uint64_t{3} << 32;
@@ -93,19 +93,19 @@ TEST(Slices, GiveABlockBackWhenNothingOfItIsTaken) {
   no_map_pages all;
   slices some{16};
   some.begin();
-  std::vector<std::uint64_t> held;
-  while (held.size() < 3 * 64) {
-    if (auto const base = allocate(some, 1024, all)) held.push_back(*base);
+  std::vector<std::uint64_t> reserved;
+  while (reserved.size() < 3 * 64) {
+    if (auto const base = allocate(some, 1024, all)) reserved.push_back(*base);
   }
   ASSERT_EQ(some.blocks(), 3u);
-  for (std::uint64_t const each : held) EXPECT_TRUE(deallocate(some, each, all));
+  for (std::uint64_t const each : reserved) EXPECT_TRUE(deallocate(some, each, all));
   EXPECT_LE(some.blocks(), 2u);  // what the quick list has may lie in two
   EXPECT_EQ(some.in_use(), 0u);
   EXPECT_TRUE(some.audit().empty());
   EXPECT_TRUE(some.release(map_pages{all}));
   EXPECT_FALSE(some.release(map_pages{all}));
   EXPECT_EQ(all.given.size(), 0u);
-  EXPECT_FALSE(deallocate(some, held[0], all));
+  EXPECT_FALSE(deallocate(some, reserved[0], all));
   for (bytes i = 0; i < 64; ++i) EXPECT_FALSE(allocate(some, 1024, all)) << "as at first";
   EXPECT_TRUE(allocate(some, 1024, all));
 }
@@ -114,14 +114,14 @@ TEST(Slices, GiveUpABlockThatWasEmptyBeforeAnotherOneHadFreeSlices) {
   no_map_pages all;
   slices some{16};
   some.begin();
-  std::vector<std::uint64_t> held;
-  while (held.size() < 32) {
-    if (auto const base = allocate(some, 4096, all)) held.push_back(*base);
+  std::vector<std::uint64_t> reserved;
+  while (reserved.size() < 32) {
+    if (auto const base = allocate(some, 4096, all)) reserved.push_back(*base);
   }
-  slice_block* const first = some.of(held[0]);
+  slice_block* const first = some.of(reserved[0]);
   ASSERT_EQ(some.blocks(), 2u);
   auto const free_those_of = [&](bool is_first, std::size_t count) {
-    for (auto& each : held) {
+    for (auto& each : reserved) {
       if (each == 0 || (some.of(each) == first) != is_first || count == 0) continue;
       EXPECT_TRUE(deallocate(some, each, all));
       each = 0;
@@ -141,26 +141,26 @@ TEST(Slices, OfAClassAreHandedOutLatestFirst) {
   no_map_pages all;
   slices some{16};
   some.begin();
-  std::vector<std::uint64_t> held;
-  while (held.size() < 200) {
-    if (auto const base = allocate(some, 512, all)) held.push_back(*base);
+  std::vector<std::uint64_t> reserved;
+  while (reserved.size() < 200) {
+    if (auto const base = allocate(some, 512, all)) reserved.push_back(*base);
   }
-  EXPECT_TRUE(deallocate(some, held[7], all));
-  EXPECT_TRUE(deallocate(some, held[150], all));
-  EXPECT_EQ(allocate(some, 500, all), held[150]);
-  EXPECT_EQ(allocate(some, 510, all), held[7]);
+  EXPECT_TRUE(deallocate(some, reserved[7], all));
+  EXPECT_TRUE(deallocate(some, reserved[150], all));
+  EXPECT_EQ(allocate(some, 500, all), reserved[150]);
+  EXPECT_EQ(allocate(some, 510, all), reserved[7]);
 }
 
 TEST(Slices, MoveBetweenBlocksAndTheQuickListHalfAListAtATime) {
   no_map_pages all;
   slices some{16};
   some.begin();
-  std::vector<std::uint64_t> held;
-  while (held.size() < 1000) {
-    if (auto const base = allocate(some, 64, all)) held.push_back(*base);
+  std::vector<std::uint64_t> reserved;
+  while (reserved.size() < 1000) {
+    if (auto const base = allocate(some, 64, all)) reserved.push_back(*base);
   }
   std::size_t flushes = 0;
-  for (std::uint64_t const each : held) {
+  for (std::uint64_t const each : reserved) {
     slice_block* const its = some.of(each);
     if (!some.deallocate(*its, each, its->find_base(each).number)) continue;
     some.flush(its->size_class(), map_pages{all});
@@ -255,10 +255,10 @@ TEST(SlicesOfAPool, AreFoundNamedAndReportedAsAllocations) {
       EXPECT_EQ(found->allocator, its->from.id());
     }
     EXPECT_FALSE(registry::find(at + 100));
-    auto const live = registry::live(its->from.id());
-    ASSERT_EQ(live.size(), 1u);
-    EXPECT_EQ(live[0].base, at);
-    EXPECT_EQ(live[0].size, 100u);
+    auto const allocated = registry::allocated(its->from.id());
+    ASSERT_EQ(allocated.size(), 1u);
+    EXPECT_EQ(allocated[0].base, at);
+    EXPECT_EQ(allocated[0].size, 100u);
   }
   EXPECT_TRUE(one.from.label(a, "velocities"));
   EXPECT_FALSE(one.from.label(b, "not mine"));
@@ -278,8 +278,8 @@ TEST(SlicesOfAPool, RefuseWhatIsNotInUse) {
     EXPECT_FALSE(one.from.deallocate(wrong));
   EXPECT_TRUE(one.from.deallocate(a));
   EXPECT_FALSE(one.from.deallocate(a));
-  EXPECT_EQ(one.from.counts().refused, 6u);
-  EXPECT_EQ(one.from.counts().chunks_live, 0u);
+  EXPECT_EQ(one.from.counts().invalid_frees, 6u);
+  EXPECT_EQ(one.from.counts().chunks_allocated, 0u);
   EXPECT_EQ(one.from.size_of(a), std::nullopt);
   EXPECT_EQ(other.from.size_of(b), 256u);
 }
@@ -289,18 +289,18 @@ TEST(SlicesOfAPool, GoBackWithTheirPoolsBlocks) {
   void* const a = one.slice(64);
   EXPECT_TRUE(one.from.deallocate(a));
   one.from.release();
-  EXPECT_EQ(one.from.counts().held, 0u);
+  EXPECT_EQ(one.from.counts().reserved, 0u);
   EXPECT_FALSE(registry::find(a));
   EXPECT_TRUE(one.from.audit().empty());
 }
 
 TEST(SlicesOfAPool, GiveWayToWhatFitsNowhereElse) {
-  pool<host_resource> from{host_resource{}, {.first_block = 16_MiB, .maximum = 16_MiB}};
+  pool<host_resource> from{host_resource{}, {.first_block = 16_MiB, .max_bytes = 16_MiB}};
   std::vector<void*> small;
   for (int i = 0; i < 3000; ++i) small.push_back(from.allocate(64));
   for (void* const each : small) from.deallocate(each);
   void* const all = from.allocate(16_MiB);
-  EXPECT_EQ(from.counts().blocks_taken, 1u);
+  EXPECT_EQ(from.counts().blocks_allocated, 1u);
   EXPECT_THROW((void)from.allocate(64), out_of_memory);
   EXPECT_TRUE(from.deallocate(all));
   EXPECT_TRUE(from.audit().empty());
@@ -357,19 +357,19 @@ TEST(SlicesOfAPool, TileItWithAllElse) {
     ASSERT_NE(found, model.end());
     ASSERT_LE(found->second, size);
   });
-  EXPECT_EQ(sum, one.from.counts().held);
+  EXPECT_EQ(sum, one.from.counts().reserved);
   EXPECT_EQ(in_use, model.size());
-  EXPECT_EQ(one.from.counts().chunks_live, model.size());
-  bytes live = 0;
+  EXPECT_EQ(one.from.counts().chunks_allocated, model.size());
+  bytes allocated = 0;
   for (auto const& [base, size] : model) {
-    live += size;
+    allocated += size;
     auto const found = registry::find(static_cast<char*>(base) + (size == 0 ? 0 : size - 1));
     ASSERT_TRUE(found);
     ASSERT_EQ(found->base, base);
     ASSERT_EQ(found->size, size);
   }
-  EXPECT_EQ(one.from.counts().live, live);
-  EXPECT_EQ(registry::live(one.from.id()).size(), model.size());
+  EXPECT_EQ(one.from.counts().allocated, allocated);
+  EXPECT_EQ(registry::allocated(one.from.id()).size(), model.size());
 }
 
 TEST(SlicesOfAPool, AreFoundByOtherThreadsWhileTheirBlocksComeAndGo) {
@@ -391,11 +391,11 @@ TEST(SlicesOfAPool, AreFoundByOtherThreadsWhileTheirBlocksComeAndGo) {
       }
     }
   }};
-  std::vector<void*> held;
+  std::vector<void*> reserved;
   for (int round = 0; round < 100; ++round) {
-    for (int i = 0; i < 1000; ++i) held.push_back(one.from.allocate(1 + (i * 7 + round) % 400));
-    for (void* const each : held) ASSERT_TRUE(one.from.deallocate(each));
-    held.clear();
+    for (int i = 0; i < 1000; ++i) reserved.push_back(one.from.allocate(1 + (i * 7 + round) % 400));
+    for (void* const each : reserved) ASSERT_TRUE(one.from.deallocate(each));
+    reserved.clear();
     one.from.release();
   }
   ends = true;
@@ -414,14 +414,14 @@ TEST(SlicesOfAPool, OnlyAreSeenByOtherThreadsAndNeverTheirBlocks) {
       auto const found = registry::find(reinterpret_cast<void*>(base + random() % 64_MiB));
       ASSERT_LE(found ? found->size : 0, 4096u);
       if (round % 1000 != 0) continue;
-      for (auto const& each : registry::live(one.from.id())) ASSERT_LE(each.size, 4096u);
+      for (auto const& each : registry::allocated(one.from.id())) ASSERT_LE(each.size, 4096u);
     }
   }};
-  std::vector<void*> held;
+  std::vector<void*> reserved;
   for (int round = 0; round < 60; ++round) {
-    for (int i = 0; i < 1000; ++i) held.push_back(one.from.allocate(i % 2 == 0 ? 4096 : 512));
-    for (void* const each : held) ASSERT_TRUE(one.from.deallocate(each));
-    held.clear();
+    for (int i = 0; i < 1000; ++i) reserved.push_back(one.from.allocate(i % 2 == 0 ? 4096 : 512));
+    for (void* const each : reserved) ASSERT_TRUE(one.from.deallocate(each));
+    reserved.clear();
     one.from.release();
   }
   ends = true;
@@ -431,11 +431,11 @@ TEST(SlicesOfAPool, OnlyAreSeenByOtherThreadsAndNeverTheirBlocks) {
 
 TEST(SlicesOfAPool, LieInMemoryThatNobodyTouches) {
   pool<simulated_resource> from{simulated_resource{}, {.first_block = 32_MiB}};
-  std::vector<void*> held;
-  for (int i = 0; i < 5000; ++i) held.push_back(from.allocate(48));
-  EXPECT_EQ(from.counts().chunks_live, 5000u);
-  for (void* const each : held) EXPECT_TRUE(from.deallocate(each));
-  EXPECT_EQ(from.counts().chunks_live, 0u);
+  std::vector<void*> reserved;
+  for (int i = 0; i < 5000; ++i) reserved.push_back(from.allocate(48));
+  EXPECT_EQ(from.counts().chunks_allocated, 5000u);
+  for (void* const each : reserved) EXPECT_TRUE(from.deallocate(each));
+  EXPECT_EQ(from.counts().chunks_allocated, 0u);
   EXPECT_TRUE(from.audit().empty());
 }
 

@@ -30,16 +30,16 @@ INSTANTIATE_TYPED_TEST_SUITE_P(StitchedPool, ResourceConformance, testing::Types
 
 TEST(StitchedPool, PutsFreePagesTogetherForWhatFitsNowhere) {
   stitched_pool<simulated_pages> from{simulated_pages{page}};
-  std::vector<void*> held;
-  for (int i = 0; i < 8; ++i) held.push_back(from.allocate(page));
-  for (int i = 0; i < 8; i += 2) from.deallocate(held[static_cast<std::size_t>(i)]);
+  std::vector<void*> reserved;
+  for (int i = 0; i < 8; ++i) reserved.push_back(from.allocate(page));
+  for (int i = 0; i < 8; i += 2) from.deallocate(reserved[static_cast<std::size_t>(i)]);
   void* const large = from.allocate(4 * page);
-  EXPECT_EQ(from.counts().held, 8 * page);
+  EXPECT_EQ(from.counts().reserved, 8 * page);
   EXPECT_EQ(from.counts().moved, 4 * page);
-  EXPECT_EQ(from.pages().held(), 8 * page);
+  EXPECT_EQ(from.pages().reserved(), 8 * page);
   EXPECT_TRUE(from.deallocate(large));
   EXPECT_EQ(from.shrink(), 4 * page);
-  EXPECT_EQ(from.pages().held(), 4 * page);
+  EXPECT_EQ(from.pages().reserved(), 4 * page);
   EXPECT_EQ(from.pages().mistakes(), 0u);
   EXPECT_TRUE(from.audit().empty());
 }
@@ -56,7 +56,7 @@ struct small_host_pages : host_pages {
 /// The addresses of a request that is refused are used for the next ones, of which the registry
 /// must be told.
 TEST(StitchedPool, IsKnownToTheRegistryAfterARequestThatNothingCouldServe) {
-  stitched_pool<small_host_pages> from{small_host_pages{page}, {.maximum = bytes{1} << 41}};
+  stitched_pool<small_host_pages> from{small_host_pages{page}, {.max_bytes = bytes{1} << 41}};
   for (bytes const size : {bytes{1} << 39, bytes{1} << 40, (bytes{1} << 40) + 1}) {
     EXPECT_THROW((void)from.allocate(size), std::bad_alloc) << size;
     for (bytes const small : {bytes{1000}, 40 * page}) {
@@ -74,14 +74,14 @@ TEST(StitchedPool, ShrinksByWholePages) {
   from.deallocate(from.allocate(3 * page));
   EXPECT_EQ(from.shrink(100), 0u);
   EXPECT_EQ(from.shrink(page + 100), page);
-  EXPECT_EQ(from.pages().held(), 2 * page);
+  EXPECT_EQ(from.pages().reserved(), 2 * page);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from.allocate(1000)) % page, 0u);
   EXPECT_EQ(from.pages().mistakes(), 0u);
 }
 
 TEST(StitchedPool, UsesUpNoAddressesForWhatIsRefused) {
   stitched_pool<simulated_pages> from{simulated_pages{page, 4 * page},
-                                      {.maximum = 8 * page, .range = 16 * page}};
+                                      {.max_bytes = 8 * page, .range = 16 * page}};
   for (int i = 0; i < 100; ++i) EXPECT_THROW((void)from.allocate(6 * page), out_of_memory);
   auto const first = reinterpret_cast<std::uintptr_t>(from.allocate(page));
   EXPECT_EQ(first, std::uint64_t{1} << 32) << "the first address of the first range";
@@ -94,15 +94,15 @@ TEST(StitchedPool, RefusesMoreAlignmentThanItsPagesHave) {
 
 TEST(StitchedPool, ServesMoreAlignmentThanItsOwn) {
   stitched_pool<simulated_pages> from{simulated_pages{page}};
-  std::vector<void*> live;
+  std::vector<void*> allocated;
   for (bytes const alignment : {bytes{32}, bytes{4096}, 4 * page, bytes{16}, 16 * page}) {
-    void* const one = live.emplace_back(from.allocate(100, alignment));
+    void* const one = allocated.emplace_back(from.allocate(100, alignment));
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
     EXPECT_EQ(from.size_of(one), 100u);
     EXPECT_TRUE(from.audit().empty());
   }
-  EXPECT_EQ(from.counts().live, 500u);
-  for (void* const each : live) EXPECT_TRUE(from.deallocate(each));
+  EXPECT_EQ(from.counts().allocated, 500u);
+  for (void* const each : allocated) EXPECT_TRUE(from.deallocate(each));
   EXPECT_TRUE(from.audit().empty());
   EXPECT_THROW((void)from.allocate(8, 3), bad_argument);
 }
@@ -118,7 +118,7 @@ TEST(StitchedPool, MovesNothingOfWhatOthersKnowByItsAddress) {
   from.deallocate(from.allocate(page));
   (void)from.allocate(2 * page);
   EXPECT_EQ(from.counts().moved, 0u);
-  EXPECT_EQ(from.counts().held, 3 * page);
+  EXPECT_EQ(from.counts().reserved, 3 * page);
 }
 
 TEST(StitchedPool, RefusesADoubleFreeAndAForeignPointer) {
@@ -127,27 +127,27 @@ TEST(StitchedPool, RefusesADoubleFreeAndAForeignPointer) {
   EXPECT_FALSE(from.deallocate(one + 16));
   EXPECT_TRUE(from.deallocate(one));
   EXPECT_FALSE(from.deallocate(one));
-  EXPECT_EQ(from.counts().refused, 2u);
+  EXPECT_EQ(from.counts().invalid_frees, 2u);
 }
 
 TEST(StitchedPool, LosesNoPageWhenThereAreNoMore) {
   stitched_pool<simulated_pages> from{simulated_pages{page, 10 * page}};
-  std::vector<void*> held;
-  for (int i = 0; i < 8; ++i) held.push_back(from.allocate(page));
-  for (int i = 0; i < 8; i += 2) from.deallocate(held[static_cast<std::size_t>(i)]);
+  std::vector<void*> reserved;
+  for (int i = 0; i < 8; ++i) reserved.push_back(from.allocate(page));
+  for (int i = 0; i < 8; i += 2) from.deallocate(reserved[static_cast<std::size_t>(i)]);
   auto const before = from.counts();
   EXPECT_THROW((void)from.allocate(7 * page), out_of_memory);
-  EXPECT_EQ(from.counts().held, before.held);
-  EXPECT_EQ(from.counts().live, before.live);
-  EXPECT_EQ(from.pages().held(), 8 * page);
+  EXPECT_EQ(from.counts().reserved, before.reserved);
+  EXPECT_EQ(from.counts().allocated, before.allocated);
+  EXPECT_EQ(from.pages().reserved(), 8 * page);
   EXPECT_NO_THROW((void)from.allocate(6 * page));
-  EXPECT_EQ(from.pages().held(), 10 * page) << "a pool reaches its limit";
+  EXPECT_EQ(from.pages().reserved(), 10 * page) << "a pool reaches its limit";
   EXPECT_EQ(from.pages().mistakes(), 0u);
   EXPECT_TRUE(from.audit().empty());
 }
 
 TEST(StitchedPool, HoldsNoMoreThanItMay) {
-  stitched_pool<simulated_pages> from{simulated_pages{page}, {.maximum = 3 * page}};
+  stitched_pool<simulated_pages> from{simulated_pages{page}, {.max_bytes = 3 * page}};
   void* const one = from.allocate(2 * page);
   EXPECT_THROW((void)from.allocate(2 * page), out_of_memory);
   from.deallocate(one);
@@ -181,30 +181,30 @@ TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
     int calls = 0;
     stitched_pool<failing_pages> from{failing_pages{&calls, failing}, {.range = 64 * page}};
     std::mt19937 random{static_cast<std::uint32_t>(failing)};
-    std::vector<std::pair<void*, bytes>> held;
+    std::vector<std::pair<void*, bytes>> reserved;
     for (int step = 0; step < 300; ++step) {
-      if (random() % 2 == 0 && !held.empty()) {
-        std::swap(held[random() % held.size()], held.back());
-        ASSERT_EQ(from.size_of(held.back().first), held.back().second);
-        ASSERT_TRUE(from.deallocate(held.back().first));
-        held.pop_back();
+      if (random() % 2 == 0 && !reserved.empty()) {
+        std::swap(reserved[random() % reserved.size()], reserved.back());
+        ASSERT_EQ(from.size_of(reserved.back().first), reserved.back().second);
+        ASSERT_TRUE(from.deallocate(reserved.back().first));
+        reserved.pop_back();
         continue;
       }
       bytes const size = random() % (5 * page);
       try {
-        held.emplace_back(from.allocate(size), size);
-        auto const base = reinterpret_cast<std::uint64_t>(held.back().first);
+        reserved.emplace_back(from.allocate(size), size);
+        auto const base = reinterpret_cast<std::uint64_t>(reserved.back().first);
         for (bytes at = 0; at < size; at += page) ASSERT_TRUE(from.pages().is_mapped(base + at));
       } catch (out_of_memory const&) {
       }
-      ASSERT_EQ(from.counts().held, from.pages().held())
+      ASSERT_EQ(from.counts().reserved, from.pages().reserved())
           << "failing call " << failing << " step " << step;
       ASSERT_TRUE(from.audit().empty()) << from.audit().front();
     }
     ASSERT_EQ(from.pages().mistakes(), 0u);
-    for (auto const& [pointer, size] : held) ASSERT_TRUE(from.deallocate(pointer));
+    for (auto const& [pointer, size] : reserved) ASSERT_TRUE(from.deallocate(pointer));
     (void)from.shrink();
-    EXPECT_EQ(from.pages().held(), 0u);
+    EXPECT_EQ(from.pages().reserved(), 0u);
   }
 }
 
@@ -212,36 +212,37 @@ TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
 TEST(StitchedPool, HoldsLessThanAnyHeuristicOnTheirTrace) {
   simulation_trace const trace{80, 1};
   stitched_pool<simulated_pages> from{simulated_pages{page}};
-  std::vector<void*> held;
+  std::vector<void*> reserved;
   for (auto const& one : trace.steps()) {
     if (one.is_allocation) {
-      held.push_back(from.allocate(one.size));
+      reserved.push_back(from.allocate(one.size));
     } else {
-      ASSERT_TRUE(from.deallocate(held[one.id]));
+      ASSERT_TRUE(from.deallocate(reserved[one.id]));
     }
   }
-  EXPECT_EQ(from.counts().most_live, 369'052'815u);
-  EXPECT_LT(from.counts().most_held, 387'927'744u);
-  EXPECT_LT(from.counts().most_held, from.counts().most_live / 100 * 102);
+  EXPECT_EQ(from.counts().peak_allocated, 369'052'815u);
+  EXPECT_LT(from.counts().peak_reserved, 387'927'744u);
+  EXPECT_LT(from.counts().peak_reserved, from.counts().peak_allocated / 100 * 102);
   EXPECT_EQ(from.pages().mistakes(), 0u);
 }
 
 TEST(StitchedPool, MakesItsAllocationsKnown) {
   for (bytes const page_size : {bytes{4096}, bytes{64_KiB}}) {
     stitched_pool<host_pages> from{host_pages{page_size}, {.range = 8_MiB, .name = "stitched"}};
-    std::vector<void*> live;
-    for (bytes size = 1; size < 3_MiB; size = size * 2 + 1) live.push_back(from.allocate(size));
-    for (std::size_t i = 0; i < live.size(); i += 2) from.deallocate(live[i]);
-    live.push_back(from.allocate(2_MiB));
-    ASSERT_TRUE(from.label(live.back(), "large"));
-    auto const found = registry::find(static_cast<char*>(live.back()) + 1_MiB);
+    std::vector<void*> allocated;
+    for (bytes size = 1; size < 3_MiB; size = size * 2 + 1)
+      allocated.push_back(from.allocate(size));
+    for (std::size_t i = 0; i < allocated.size(); i += 2) from.deallocate(allocated[i]);
+    allocated.push_back(from.allocate(2_MiB));
+    ASSERT_TRUE(from.label(allocated.back(), "large"));
+    auto const found = registry::find(static_cast<char*>(allocated.back()) + 1_MiB);
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->base, live.back());
+    EXPECT_EQ(found->base, allocated.back());
     EXPECT_EQ(registry::name_of(found->allocator), "stitched");
-    EXPECT_EQ(registry::label_of(live.back())->name, "large");
-    for (std::size_t i = 1; i + 1 < live.size(); i += 2)
-      EXPECT_EQ(registry::find(live[i])->base, live[i]);
-    EXPECT_EQ(registry::live(from.id()).size(), (live.size() - 1) / 2 + 1);
+    EXPECT_EQ(registry::label_of(allocated.back())->name, "large");
+    for (std::size_t i = 1; i + 1 < allocated.size(); i += 2)
+      EXPECT_EQ(registry::find(allocated[i])->base, allocated[i]);
+    EXPECT_EQ(registry::allocated(from.id()).size(), (allocated.size() - 1) / 2 + 1);
   }
 }
 

@@ -36,11 +36,11 @@ TEST_F(StreamPool, GivesAStreamItsOwnMemoryAgainWithoutAnEvent) {
     EXPECT_EQ(from.allocate(1000, 1), first);
   }
   EXPECT_LE(from.counts().events, 640 * 1024 / (1_MiB / 16));  // one for each sixteenth of the pool
-  EXPECT_EQ(from.counts().blocks_taken, 1u);
+  EXPECT_EQ(from.counts().blocks_allocated, 1u);
 }
 
 TEST_F(StreamPool, MakesAnotherStreamWaitBeforeItGetsThatMemory) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const whole = from.allocate(1_MiB, 1);
   auto const used = world().tick(1);
   from.deallocate(whole, 1);
@@ -51,7 +51,7 @@ TEST_F(StreamPool, MakesAnotherStreamWaitBeforeItGetsThatMemory) {
 }
 
 TEST_F(StreamPool, MakesAStreamWaitOnceForAllThatAnotherGaveBack) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   std::vector<void*> parts;
   for (int i = 0; i < 16; ++i) parts.push_back(from.allocate(64_KiB, 1));
   for (void* const part : parts) from.deallocate(part, 1);
@@ -61,7 +61,7 @@ TEST_F(StreamPool, MakesAStreamWaitOnceForAllThatAnotherGaveBack) {
 }
 
 TEST_F(StreamPool, DoesNotSplitItsMemoryBetweenStreamsThatAlternate) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 64_KiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 64_KiB, .max_bytes = 1_MiB});
   for (int round = 0; round < 200; ++round) {
     for (std::uint32_t const on : {1u, 2u}) {
       std::vector<void*> parts;
@@ -71,23 +71,23 @@ TEST_F(StreamPool, DoesNotSplitItsMemoryBetweenStreamsThatAlternate) {
       for (void* const part : parts) ASSERT_TRUE(from.deallocate(part, on));
     }
   }
-  EXPECT_EQ(from.counts().held, 1_MiB);
+  EXPECT_EQ(from.counts().reserved, 1_MiB);
 }
 
 TEST_F(StreamPool, GrowsBeforeAStreamWaitsIfItIsToldTo) {
   auto& from =
-      make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 2_MiB, .grows_first = true});
+      make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 2_MiB, .grows_first = true});
   from.deallocate(from.allocate(1_MiB, 1), 1);
   (void)from.allocate(1_MiB, 2);
   EXPECT_EQ(from.counts().waits, 0u);
-  EXPECT_EQ(from.counts().held, 2_MiB);
+  EXPECT_EQ(from.counts().reserved, 2_MiB);
   (void)from.allocate(1_MiB, 3);  // at its most it takes what stream 1 had
   EXPECT_EQ(from.counts().waits, 1u);
   EXPECT_THROW((void)from.allocate(1, 3), out_of_memory);
 }
 
 TEST_F(StreamPool, MakesNobodyWaitForWhatIsDone) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   world().done_percent = 100;
   from.deallocate(from.allocate(1_MiB, 1), 1);
   (void)from.allocate(1_MiB, 2);
@@ -99,7 +99,7 @@ TEST_F(StreamPool, MakesNobodyWaitForWhatIsDone) {
 TEST_F(StreamPool, TellsANewStreamFromOneThatHadItsHandle) {
   for (bytes const size : {bytes{256}, bytes{64_KiB}, bytes{1_MiB}}) {
     SCOPED_TRACE(std::to_string(size) + " bytes");
-    auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+    auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
     std::vector<void*> all;
     for (bytes sum = 0; sum < 1_MiB; sum += size) all.push_back(from.allocate(size, 1));
     auto const used = world().tick(1);
@@ -113,7 +113,7 @@ TEST_F(StreamPool, TellsANewStreamFromOneThatHadItsHandle) {
 }
 
 TEST_F(StreamPool, NeverAsksAboutAStreamThatIsGone) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 4_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 4_MiB});
   auto streams = from.order();
   for (std::uint32_t on = 1; on <= 3; ++on) {
     void* const small = from.allocate(1000, on);
@@ -133,7 +133,7 @@ TEST_F(StreamPool, NeverAsksAboutAStreamThatIsGone) {
 /// What it was freed on a handle that is another stream's by now, before that stream
 /// allocated.
 TEST_F(StreamPool, KeepsWhatANewStreamGivesBackFromTheOldOnesEvent) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const early = from.allocate(32_KiB, 1);
   void* const rest = from.allocate(992_KiB, 2);
   auto const used = world().tick(1);
@@ -170,12 +170,12 @@ TEST_F(StreamPool, ForgetsStreamsThatHaveNothing) {
     from.deallocate(from.allocate(1000, 1), 1);
   }
   EXPECT_LE(from.counts().streams, 256u);
-  EXPECT_EQ(from.counts().held, 1_MiB);
+  EXPECT_EQ(from.counts().reserved, 1_MiB);
   EXPECT_EQ(world().misuses, 0u);
 }
 
 TEST_F(StreamPool, KeepsAStreamsMemoryForItWhileNobodyCanWaitForAll) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   for (int i = 0; i < 15; ++i) (void)from.allocate(64_KiB, 2);
   void* last = nullptr;
   for (int i = 0; i < 16; ++i) last = from.allocate(4_KiB, 1);
@@ -189,7 +189,7 @@ TEST_F(StreamPool, KeepsAStreamsMemoryForItWhileNobodyCanWaitForAll) {
 }
 
 TEST_F(StreamPool, ForgetsAStreamThatItIsToldOf) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const whole = from.allocate(1_MiB, 1);
   from.deallocate(whole, 1);
   from.forget(1);
@@ -212,7 +212,7 @@ TEST_F(StreamPool, WaitsForStreamsThatAreGoneBeforeItIs) {
 }
 
 TEST_F(StreamPool, WaitsForAStreamThatCannotBeRecorded) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   auto& sick = world().never_records;
   void* const whole = from.allocate(1_MiB, sick);
   auto const used = world().tick(sick);
@@ -227,17 +227,17 @@ TEST_F(StreamPool, RefusesWhatIsNoStream) {
   EXPECT_THROW((void)from.allocate(10, simulated_streams::not_a_stream), bad_argument);
   void* const one = from.allocate(10, 1);
   EXPECT_TRUE(from.deallocate(one, simulated_streams::not_a_stream));
-  EXPECT_EQ(from.counts().chunks_live, 0u);
+  EXPECT_EQ(from.counts().chunks_allocated, 0u);
 }
 
 TEST_F(StreamPool, HasOneEventAtMostForAStream) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   for (int i = 0; i < 100; ++i) from.deallocate(from.allocate(1_MiB, 1), 2);
   EXPECT_LE(world().live_events, 2u);
 }
 
 TEST_F(StreamPool, SharesAsOfNowWhenItIsTold) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const whole = from.allocate(1_MiB, 1);
   auto const used = world().tick(1);
   from.deallocate(whole, 1);
@@ -255,13 +255,13 @@ TEST_F(StreamPool, RefusesADoubleFreeAndWhatIsNotItsOwn) {
   EXPECT_FALSE(from.deallocate(one, 2));
   EXPECT_FALSE(from.deallocate(reinterpret_cast<void*>(12345), 1));
   EXPECT_TRUE(from.deallocate(nullptr, 1));
-  EXPECT_EQ(from.counts().refused, 2u);
+  EXPECT_EQ(from.counts().invalid_frees, 2u);
   EXPECT_TRUE(from.audit().empty());
   EXPECT_THROW((void)make({.alignment = 24}), bad_argument);
 }
 
 TEST_F(StreamPool, KeepsForItsStreamWhatCannotBeWaitedFor) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const one = from.allocate(1_MiB, 1);
   auto const used = world().tick(1);
   world().never_records = 1;
@@ -279,7 +279,7 @@ TEST_F(StreamPool, KeepsForItsStreamWhatCannotBeWaitedFor) {
 
 TEST_F(StreamPool, KeepsFromAllWhatNoStreamIsKnownFor) {
   constexpr auto stranger = simulated_streams::not_a_stream;
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const one = from.allocate(1_MiB, 1);
   auto const used = world().tick(stranger);
   world().never_records = stranger;
@@ -288,7 +288,7 @@ TEST_F(StreamPool, KeepsFromAllWhatNoStreamIsKnownFor) {
   EXPECT_FALSE(from.deallocate(one, stranger));
   for (std::uint32_t const stream : {1u, 2u})
     EXPECT_THROW((void)from.allocate(1_MiB, stream), out_of_memory);
-  EXPECT_EQ(from.counts().held, 1_MiB);
+  EXPECT_EQ(from.counts().reserved, 1_MiB);
   world().is_capturing = false;
   EXPECT_EQ(from.allocate(1_MiB, 2), one);
   EXPECT_TRUE(world().is_before(stranger, used, 2));
@@ -296,7 +296,7 @@ TEST_F(StreamPool, KeepsFromAllWhatNoStreamIsKnownFor) {
 }
 
 TEST_F(StreamPool, ServesMoreAlignmentThanItsOwnInTheOrderOfStreams) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const one = from.allocate(1000, 64_KiB, 1);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64_KiB, 0u);
   EXPECT_TRUE(from.audit().empty());
@@ -308,11 +308,11 @@ TEST_F(StreamPool, ServesMoreAlignmentThanItsOwnInTheOrderOfStreams) {
   EXPECT_TRUE(from.audit().empty());
   EXPECT_THROW((void)from.allocate(8, 3, 1), bad_argument);
   EXPECT_THROW((void)from.allocate(8, bytes{1} << 60, 1), out_of_memory);
-  EXPECT_EQ(from.counts().live, 0u);
+  EXPECT_EQ(from.counts().allocated, 0u);
 }
 
 TEST_F(StreamPool, TrimsNothingThatItsStreamMayStillUse) {
-  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+  auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   auto* const one = static_cast<char*>(from.allocate(32_KiB, 1));  // too little for an event
   auto const used = world().tick(1);
   from.deallocate(one, 1);
@@ -332,14 +332,14 @@ TEST_F(StreamPool, GivesBlocksBackOnceTheirUsersAreDone) {
   auto const used = world().tick(1);
   from.deallocate(one, 1);
   from.release();
-  EXPECT_EQ(from.counts().held, 0u);
-  EXPECT_EQ(from.counts().blocks_given, 1u);
+  EXPECT_EQ(from.counts().reserved, 0u);
+  EXPECT_EQ(from.counts().blocks_returned, 1u);
   EXPECT_GE(world().everywhere[1], used);
 }
 
 TEST_F(StreamPool, LosesNothingIfAnEventFails) {
   for (int nth = 0; nth < 6; ++nth) {
-    auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .maximum = 1_MiB});
+    auto& from = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
     void* const one = from.allocate(512_KiB, 1);
     void* const two = from.allocate(512_KiB, 2);
     auto const used = world().tick(1);
@@ -367,7 +367,7 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
                        .next_block = 64_KiB,
                        .growth = 0,
                        .alignment = 256,
-                       .maximum = 1_MiB,
+                       .max_bytes = 1_MiB,
                        .grows_first = seed % 2 == 0});
     world().done_percent = seed % 3 * 20;
     struct use {
@@ -379,12 +379,12 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
       bytes size;
       std::uint32_t on;
     };
-    std::map<std::uint64_t, one> live;
+    std::map<std::uint64_t, one> allocated;
     for (int step = 0; step < 3000; ++step) {
       auto const on = static_cast<std::uint32_t>(1 + random() % 4);
-      if (random() % 2 == 0 && !live.empty()) {
+      if (random() % 2 == 0 && !allocated.empty()) {
         auto const gone =
-            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+            std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
         // It was used on its own stream, perhaps on another after that.
         std::uint32_t stream = gone->second.on;
         if (random() % 4 == 0) {
@@ -397,7 +397,7 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
         for (bytes at = 0; at < gone->second.size; at += 256)
           last[gone->first + at] = {world().identity(stream), time};
         ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(gone->first), stream));
-        live.erase(gone);
+        allocated.erase(gone);
       } else {
         bytes const maximum = random() % 4 == 0 ? 400 : 20;
         bytes const size = 256 * (1 + random() % maximum);
@@ -407,7 +407,7 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
           base = reinterpret_cast<std::uint64_t>(from.allocate(size, alignment, on));
           ASSERT_EQ(base % alignment, 0u);
         } catch (out_of_memory const&) {
-          ASSERT_GT(from.counts().held + size + alignment, 1_MiB) << "seed " << seed;
+          ASSERT_GT(from.counts().reserved + size + alignment, 1_MiB) << "seed " << seed;
           continue;
         }
         for (bytes at = 0; at < size; at += 256) {
@@ -416,11 +416,11 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
                 << "seed " << seed << " step " << step;
           }
         }
-        auto const next = live.lower_bound(base);
-        ASSERT_TRUE(next == live.end() || base + size <= next->first);
-        ASSERT_TRUE(next == live.begin() ||
+        auto const next = allocated.lower_bound(base);
+        ASSERT_TRUE(next == allocated.end() || base + size <= next->first);
+        ASSERT_TRUE(next == allocated.begin() ||
                     std::prev(next)->first + std::prev(next)->second.size <= base);
-        live[base] = {size, on};
+        allocated[base] = {size, on};
       }
       if (step % 500 == 499) from.forget(static_cast<std::uint32_t>(1 + random() % 4));
       if (step % 70 ==
@@ -430,7 +430,7 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
         auto done = from.order().record(gone);
         from.order().wait(heir, done);
         from.order().drop(done);
-        for (auto& [base, what] : live) what.on = what.on == gone ? heir : what.on;
+        for (auto& [base, what] : allocated) what.on = what.on == gone ? heir : what.on;
         world().destroy(gone);
         world().create(gone);
       }
@@ -439,9 +439,10 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
       }
     }
     EXPECT_LT(from.counts().events, from.counts().deallocations);
-    for (auto const& [base, what] : live) from.deallocate(reinterpret_cast<void*>(base), what.on);
+    for (auto const& [base, what] : allocated)
+      from.deallocate(reinterpret_cast<void*>(base), what.on);
     from.release();
-    EXPECT_EQ(from.counts().held, 0u);
+    EXPECT_EQ(from.counts().reserved, 0u);
     pool.reset();
   }
 }

@@ -37,8 +37,8 @@ TEST(ThreadArenas, TakeBackWhatAnotherThreadAllocated) {
     EXPECT_TRUE(from.deallocate(one));
     EXPECT_TRUE(from.deallocate(one));  // its pool will tell
   }}.join();
-  EXPECT_EQ(from.counts().chunks_live, 0u);
-  EXPECT_EQ(from.counts().refused, 1u);
+  EXPECT_EQ(from.counts().chunks_allocated, 0u);
+  EXPECT_EQ(from.counts().invalid_frees, 1u);
   EXPECT_EQ(from.arenas(), 2u);
   EXPECT_FALSE(from.deallocate(one));
 }
@@ -121,13 +121,13 @@ TEST(ThreadArenas, MayBeDestroyedBeforeAThreadThatUsedThem) {
   std::condition_variable changed;
   int stage = 0;
   auto const reach = [&](int next) {
-    std::lock_guard const held{mutex};
+    std::lock_guard const reserved{mutex};
     stage = next;
     changed.notify_all();
   };
   auto const wait_for = [&](int wanted) {
-    std::unique_lock held{mutex};
-    changed.wait(held, [&] { return stage >= wanted; });
+    std::unique_lock reserved{mutex};
+    changed.wait(reserved, [&] { return stage >= wanted; });
   };
   std::thread user{[&] {
     first->deallocate(first->allocate(10));
@@ -181,13 +181,13 @@ TEST(ThreadArenas, HoldNoLockWhileTheirBlocksGoBack) {
   std::condition_variable changed;
   int stage = 0;
   auto const reach = [&](int next) {
-    std::lock_guard const held{mutex};
+    std::lock_guard const reserved{mutex};
     stage = next;
     changed.notify_all();
   };
   auto const wait_for = [&](int wanted) {
-    std::unique_lock held{mutex};
-    changed.wait(held, [&] { return stage >= wanted; });
+    std::unique_lock reserved{mutex};
+    changed.wait(reserved, [&] { return stage >= wanted; });
   };
   // This thread has an arena of both, and looks at the first one's state when it gets its second.
   std::thread user{[&] {
@@ -229,7 +229,7 @@ TEST(ThreadArenas, MayBeUsedByTheReportOfAnOverrun) {
   EXPECT_TRUE(from.deallocate(from.allocate(10)));
   EXPECT_EQ(reports, 2);
   EXPECT_EQ(from.counts().overruns, 2u);
-  EXPECT_EQ(from.counts().chunks_live, 0u);
+  EXPECT_EQ(from.counts().chunks_allocated, 0u);
   EXPECT_TRUE(from.audit().empty());
   alarm(0);
 }
@@ -250,7 +250,7 @@ TEST(ThreadArenas, KeepWhatThreadsPassOn) {
         std::memset(mine, static_cast<int>(size % 251), size);
         std::pair<unsigned char*, bytes> others{nullptr, 0};
         {
-          std::lock_guard const held{mutex};
+          std::lock_guard const reserved{mutex};
           passed.emplace_back(mine, size);
           if (passed.size() > 20) {
             std::swap(passed[random() % passed.size()], passed.back());

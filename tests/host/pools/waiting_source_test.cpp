@@ -42,8 +42,8 @@ struct noted_streams : immediate_streams {
 static_assert(stream_order<noted_streams>);
 
 using source = waiting_source<simulated_resource, noted_streams>;
-bytes held(source& from) {
-  return from.with([](simulated_resource& resource) { return resource.held(); });
+bytes reserved(source& from) {
+  return from.with([](simulated_resource& resource) { return resource.reserved(); });
 }
 cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
 
@@ -58,7 +58,7 @@ TEST(WaitingSource, WaitsForTheStreamThatGivesBack) {
   EXPECT_EQ(streams.seen->waited, (std::vector<cuda_stream>{stream_number(16), stream_number(32)}));
   from.deallocate_sync(from.allocate_sync(300, 16), 300, 16);
   EXPECT_EQ(streams.seen->waited.size(), 2u);
-  EXPECT_EQ(held(from), 0u);
+  EXPECT_EQ(reserved(from), 0u);
 }
 
 TEST(WaitingSource, KeepsWhatCannotBeWaitedForUntilItCan) {
@@ -71,34 +71,34 @@ TEST(WaitingSource, KeepsWhatCannotBeWaitedForUntilItCan) {
   from.deallocate(one, 100, 16, stream_number(16));
   from.deallocate(other, 200, 16, stream_number(32));
   EXPECT_EQ(from.kept(), 2u);
-  EXPECT_EQ(held(from), 700u);
+  EXPECT_EQ(reserved(from), 700u);
   streams.seen->is_capturing = false;
   from.deallocate(third, 400, 16, stream_number(16));
   EXPECT_EQ(streams.seen->waited_for_all, 1);
   EXPECT_EQ(from.kept(), 0u);
-  EXPECT_EQ(held(from), 0u);
+  EXPECT_EQ(reserved(from), 0u);
 }
 
 TEST(WaitingSource, GivesBackWhatItKeptWhenItIsDestroyed) {
   struct shared_counts {
     void* allocate(bytes size, bytes) {
-      *live += 1;
+      *allocated += 1;
       return reinterpret_cast<void*>(size);
     }
-    void deallocate(void*, bytes, bytes) noexcept { *live -= 1; }
-    std::shared_ptr<int> live;
+    void deallocate(void*, bytes, bytes) noexcept { *allocated -= 1; }
+    std::shared_ptr<int> allocated;
   };
-  auto const live = std::make_shared<int>(0);
+  auto const allocated = std::make_shared<int>(0);
   noted_streams const streams;
   {
-    waiting_source<shared_counts, noted_streams> from{streams, shared_counts{live}};
+    waiting_source<shared_counts, noted_streams> from{streams, shared_counts{allocated}};
     streams.seen->is_capturing = true;
     from.deallocate(from.allocate(100, 16, nullptr), 100, 16, nullptr);
-    EXPECT_EQ(*live, 1);
+    EXPECT_EQ(*allocated, 1);
     streams.seen->is_capturing = false;
   }
   EXPECT_EQ(streams.seen->waited_for_all, 1);
-  EXPECT_EQ(*live, 0);
+  EXPECT_EQ(*allocated, 0);
 }
 
 TEST(WaitingSource, RefusesWhatItDoesNotHaveAndGoesOn) {
@@ -108,7 +108,7 @@ TEST(WaitingSource, RefusesWhatItDoesNotHaveAndGoesOn) {
     from.deallocate(nullptr, 100, 16, stream_number(16));
     from.deallocate_sync(nullptr, 100, 16);
   }
-  EXPECT_EQ(from.refused(), 0u);
+  EXPECT_EQ(from.invalid_frees(), 0u);
   void* const one = from.allocate(100, 16, stream_number(16));
   void* const other = from.allocate(200, 16, stream_number(16));
   int foreign[2];
@@ -117,10 +117,10 @@ TEST(WaitingSource, RefusesWhatItDoesNotHaveAndGoesOn) {
   from.deallocate(one, 100, 16, stream_number(16));
   from.deallocate(one, 100, 16, stream_number(32));
   from.deallocate_sync(one, 100, 16);
-  EXPECT_EQ(from.refused(), 4u);
-  EXPECT_EQ(held(from), 200u);
+  EXPECT_EQ(from.invalid_frees(), 4u);
+  EXPECT_EQ(reserved(from), 200u);
   from.deallocate(other, 200, 16, stream_number(16));
-  EXPECT_EQ(held(from), 0u);
+  EXPECT_EQ(reserved(from), 0u);
   from.deallocate_sync(from.allocate_sync(1000, 16), 1000, 16);
 }
 
@@ -134,11 +134,11 @@ TEST(WaitingSource, RefusesWhatItKeeps) {
   from.deallocate(one, 100, 16, stream_number(16));
   from.deallocate_sync(one, 100, 16);
   EXPECT_EQ(from.kept(), 1u);
-  EXPECT_EQ(from.refused(), 2u);
+  EXPECT_EQ(from.invalid_frees(), 2u);
   streams.seen->is_capturing = false;
   from.deallocate(other, 200, 16, stream_number(16));
   EXPECT_EQ(from.kept(), 0u);
-  EXPECT_EQ(held(from), 0u);
+  EXPECT_EQ(reserved(from), 0u);
 }
 
 /// A wait for all streams is dear, and may fail for long.
@@ -156,7 +156,7 @@ TEST(WaitingSource, TriesLessOftenTheMoreAttemptsFailed) {
   for (int i = 0; i < 2000 && from.kept() != 0; ++i)
     from.deallocate(from.allocate(200, 16, nullptr), 200, 16, nullptr);
   EXPECT_EQ(from.kept(), 0u);
-  EXPECT_EQ(held(from), 0u);
+  EXPECT_EQ(reserved(from), 0u);
 }
 
 TEST(WaitingSource, GivesBackWhatItKeptWhenThereIsNoMemory) {
@@ -197,7 +197,7 @@ TEST(WaitingSource, HoldsNoLockWhileItWaits) {
   }};
   works.join();
   waits.join();
-  EXPECT_EQ(from.with([](simulated_resource& resource) { return resource.held(); }), 0u);
+  EXPECT_EQ(from.with([](simulated_resource& resource) { return resource.reserved(); }), 0u);
 }
 
 TEST(WaitingSource, PassesOnThatThereIsNoMemory) {
@@ -205,7 +205,7 @@ TEST(WaitingSource, PassesOnThatThereIsNoMemory) {
   EXPECT_THROW((void)from.allocate(2000, 16, nullptr), out_of_memory);
   EXPECT_THROW((void)from.allocate_sync(100, 3), bad_argument);
   from.deallocate(from.allocate(1000, 16, nullptr), 1000, 16, nullptr);
-  EXPECT_EQ(held(from), 0u);
+  EXPECT_EQ(reserved(from), 0u);
 }
 
 /// A stitched pool, which knows no streams, shared by two threads with a stream each.
@@ -221,7 +221,7 @@ TEST(WaitingSource, LetsThreadsShareAPool) {
   }
   for (auto& each : threads) each.join();
   from.with([](auto& pool) {
-    EXPECT_EQ(pool.counts().live, 0u);
+    EXPECT_EQ(pool.counts().allocated, 0u);
     EXPECT_TRUE(pool.audit().empty());
   });
 }

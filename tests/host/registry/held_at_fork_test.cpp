@@ -59,7 +59,7 @@ template <class Busy, class Work>
 /// What an object guards by its mutex: both are the same when nobody is in it.
 struct pair_of_numbers {
   std::mutex mutex;
-  std::unique_ptr<held_at_fork> held;
+  std::unique_ptr<held_at_fork> reserved;
   int volatile one = 0, other = 0;
 
   void change() {
@@ -76,7 +76,7 @@ struct pair_of_numbers {
 
 TEST(HeldAtFork, AChildFindsWhatIsGuardedAtRest) {
   pair_of_numbers numbers;
-  numbers.held = std::make_unique<held_at_fork>(numbers.mutex);
+  numbers.reserved = std::make_unique<held_at_fork>(numbers.mutex);
   EXPECT_TRUE(
       holds_in_children_while([&] { numbers.change(); }, [&] { return numbers.is_at_rest(); }));
   EXPECT_TRUE(numbers.is_at_rest());
@@ -86,7 +86,7 @@ TEST(HeldAtFork, MutexesAreHeldWhileTheyAreThereInWhateverOrderTheyGo) {
   std::array<int, 3> order{0, 1, 2};
   do {
     std::array<pair_of_numbers, 3> all;
-    for (auto& each : all) each.held = std::make_unique<held_at_fork>(each.mutex);
+    for (auto& each : all) each.reserved = std::make_unique<held_at_fork>(each.mutex);
     auto const are_free = [&] {
       for (auto& each : all) {
         if (!each.mutex.try_lock()) return false;
@@ -96,7 +96,7 @@ TEST(HeldAtFork, MutexesAreHeldWhileTheyAreThereInWhateverOrderTheyGo) {
     };
     EXPECT_TRUE(holds_in_a_child(are_free));
     for (int const number : order) {
-      all[static_cast<std::size_t>(number)].held.reset();
+      all[static_cast<std::size_t>(number)].reserved.reset();
       EXPECT_TRUE(are_free());
       EXPECT_TRUE(holds_in_a_child(are_free));
     }
@@ -105,12 +105,12 @@ TEST(HeldAtFork, MutexesAreHeldWhileTheyAreThereInWhateverOrderTheyGo) {
 
 TEST(HeldAtFork, AForkWaitsForWhoMakesAndDestroysSuchObjectsUnderAMutexThatIsHeld) {
   pair_of_numbers numbers;
-  numbers.held = std::make_unique<held_at_fork>(numbers.mutex);
+  numbers.reserved = std::make_unique<held_at_fork>(numbers.mutex);
   auto const busy = [&] {
     std::lock_guard const guard{numbers.mutex};
     numbers.one = numbers.one + 1;
     pair_of_numbers made;
-    made.held = std::make_unique<held_at_fork>(made.mutex);
+    made.reserved = std::make_unique<held_at_fork>(made.mutex);
     numbers.other = numbers.other + 1;
   };
   EXPECT_TRUE(holds_in_children_while(busy, [&] { return numbers.is_at_rest(); }));
@@ -118,8 +118,8 @@ TEST(HeldAtFork, AForkWaitsForWhoMakesAndDestroysSuchObjectsUnderAMutexThatIsHel
 
 TEST(HeldAtFork, AForkHoldsMutexesThatAreTakenInTheOtherOrder) {
   pair_of_numbers older, newer;
-  older.held = std::make_unique<held_at_fork>(older.mutex);
-  newer.held = std::make_unique<held_at_fork>(newer.mutex);
+  older.reserved = std::make_unique<held_at_fork>(older.mutex);
+  newer.reserved = std::make_unique<held_at_fork>(newer.mutex);
   auto const busy = [&] {
     std::lock_guard const guard{older.mutex};
     older.one = older.one + 1;

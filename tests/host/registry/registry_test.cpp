@@ -64,23 +64,23 @@ TEST(Registry, TellsPoolsThatShareAGranuleApart) {
   host_pool pools[3] = {host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
                         host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
                         host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}}};
-  std::map<void*, allocator_id> live;
+  std::map<void*, allocator_id> allocated;
   for (int round = 0; round < 40; ++round) {
-    for (auto& from : pools) live[from.allocate(600)] = from.id();
+    for (auto& from : pools) allocated[from.allocate(600)] = from.id();
   }
-  for (auto const& [pointer, id] : live) {
+  for (auto const& [pointer, id] : allocated) {
     auto const found = registry::find(at(pointer, 599));
     ASSERT_TRUE(found);
     EXPECT_EQ(found->allocator, id);
   }
-  for (auto const& [pointer, id] : live) {
+  for (auto const& [pointer, id] : allocated) {
     for (auto& from : pools) {
       EXPECT_EQ(from.deallocate(pointer), from.id() == id);
     }
     EXPECT_FALSE(registry::find(pointer));
   }
   for (auto& from : pools) from.release();
-  for (auto const& [pointer, id] : live) EXPECT_FALSE(registry::find(pointer));
+  for (auto const& [pointer, id] : allocated) EXPECT_FALSE(registry::find(pointer));
 }
 
 TEST(Registry, OfAPoolUponAPoolFindsTheInnermost) {
@@ -121,14 +121,14 @@ TEST(Registry, ReportsWhatIsLive) {
   host_pool from{host_resource{}, {.first_block = 1_MiB, .name = "leaky"}};
   (void)from.allocate(100, "lost");
   (void)from.allocate(23);
-  EXPECT_EQ(registry::live(from.id()).size(), 2u);
+  EXPECT_EQ(registry::allocated(from.id()).size(), 2u);
   std::ostringstream out;
   registry::report(out, from.id());
   EXPECT_NE(out.str().find("100 bytes  lost  ("), std::string::npos) << out.str();
   EXPECT_NE(out.str().find("2 allocations, 123 bytes"), std::string::npos) << out.str();
   bool is_there = false;
   for (auto const& one : registry::allocators())
-    is_there |= one.name == "leaky" && one.live == 123 && one.allocations == 2;
+    is_there |= one.name == "leaky" && one.allocated == 123 && one.allocations == 2;
   EXPECT_TRUE(is_there);
 }
 
@@ -139,7 +139,7 @@ TEST(Registry, ListsNothingOfWhatWasMergedAway) {
   from.deallocate(one);
   from.deallocate(none);
   from.release();
-  EXPECT_TRUE(registry::live(from.id()).empty());
+  EXPECT_TRUE(registry::allocated(from.id()).empty());
 }
 
 /// Any address of a pool's, against a map.
@@ -147,26 +147,26 @@ TEST(Registry, AgreesWithAMap) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
     std::mt19937 random{seed};
     host_pool from{host_resource{}, {.first_block = 256_KiB, .next_block = 256_KiB}};
-    std::map<std::uintptr_t, bytes> live;
+    std::map<std::uintptr_t, bytes> allocated;
     for (int step = 0; step < 4000; ++step) {
-      if (random() % 5 < 2 && !live.empty()) {
+      if (random() % 5 < 2 && !allocated.empty()) {
         auto const one =
-            std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+            std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
         from.deallocate(reinterpret_cast<void*>(one->first));
-        live.erase(one);
+        allocated.erase(one);
       } else {
         bytes const size = bytes{1} << random() % 18;
-        live[reinterpret_cast<std::uintptr_t>(from.allocate(size))] = size;
+        allocated[reinterpret_cast<std::uintptr_t>(from.allocate(size))] = size;
       }
       if (step % 100 == 0) from.release();
       std::uintptr_t const address =
-          std::next(live.begin(),
-                    static_cast<std::ptrdiff_t>(random() % std::max<std::size_t>(1, live.size())))
+          std::next(allocated.begin(), static_cast<std::ptrdiff_t>(
+                                           random() % std::max<std::size_t>(1, allocated.size())))
               ->first +
           random() % 100'000;
-      auto model = live.upper_bound(address);
-      bool const is_in_use =
-          model != live.begin() && address - std::prev(model)->first < std::prev(model)->second;
+      auto model = allocated.upper_bound(address);
+      bool const is_in_use = model != allocated.begin() &&
+                             address - std::prev(model)->first < std::prev(model)->second;
       auto const found = registry::find(reinterpret_cast<void*>(address));
       ASSERT_EQ(found.has_value(), is_in_use) << "seed " << seed << " step " << step;
       if (is_in_use) {
@@ -261,12 +261,12 @@ TEST(Registry, ServesTheChildOfAForkWhileOtherThreadsAllocate) {
     std::mt19937 random{seed};
     while (goes_on) {
       pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
-      std::vector<void*> live;
+      std::vector<void*> allocated;
       for (int i = 0; i < 3000 && goes_on; ++i) {  // its tables grow and move
-        live.push_back(from.allocate(random() % 2000));
-        if (random() % 16 == 0) from.label(live.back(), "one");
+        allocated.push_back(from.allocate(random() % 2000));
+        if (random() % 16 == 0) from.label(allocated.back(), "one");
       }
-      for (void* const each : live) from.deallocate(each);
+      for (void* const each : allocated) from.deallocate(each);
     }
   };
   std::thread one{work, 1}, two{work, 2}, three{work, 3};

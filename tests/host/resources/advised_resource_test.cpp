@@ -30,7 +30,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(AdvisedResource, ResourceConformance, all);
 TEST(AdvisedResource, KeepsNothingIfTheAdviceIsNoneForSuchMemory) {
   advised_resource<simulated_resource> from{simulated_resource{}, {{memory_advice::read_mostly}}};
   EXPECT_THROW((void)from.allocate(100, 16), bad_argument);
-  EXPECT_EQ(from.upstream().held(), 0u);
+  EXPECT_EQ(from.upstream().reserved(), 0u);
 }
 
 TEST(AdvisedResource, PassesStreamsOn) {

@@ -23,7 +23,7 @@ TEST(AlignedResource, AlignsToMoreThanItsUpstreamAndGivesAllBack) {
     from.deallocate(one, 100, alignment);
     from.deallocate(other, 0, alignment);
   }
-  EXPECT_EQ(from.upstream().held(), 0u);
+  EXPECT_EQ(from.upstream().reserved(), 0u);
   EXPECT_EQ(from.upstream().allocations(), from.upstream().deallocations());
 }
 

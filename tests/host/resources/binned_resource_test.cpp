@@ -19,11 +19,11 @@ TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
   binned_resource<simulated_resource, simulated_resource> from{[] { return simulated_resource{}; },
                                                                simulated_resource{}, 64, 256, 4};
   (void)from.allocate(256, 16);
-  EXPECT_EQ(from.large().held(), 0u);
+  EXPECT_EQ(from.large().reserved(), 0u);
   void* const large = from.allocate(257, 16);
-  EXPECT_EQ(from.large().held(), 257u);
+  EXPECT_EQ(from.large().reserved(), 257u);
   from.deallocate(large, 257, 16);
-  EXPECT_EQ(from.large().held(), 0u);
+  EXPECT_EQ(from.large().reserved(), 0u);
 }
 
 TEST(BinnedResource, SettlesWhatAllOfItGives) {

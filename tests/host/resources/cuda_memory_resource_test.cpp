@@ -96,7 +96,7 @@ TEST(CudaMemoryResource, SharesAPoolAmongItsCopiesUntilTheLastOneIsGone) {
   void* const memory = first->allocate(stream_number(0), 100);
   first.reset();
   other->deallocate(stream_number(0), memory, 100);
-  EXPECT_EQ(other->source().counts().chunks_live, 0u);
+  EXPECT_EQ(other->source().counts().chunks_allocated, 0u);
   EXPECT_EQ(single_writer.use_count(), 1);
   other.reset();
   EXPECT_TRUE(single_writer.expired());
@@ -149,7 +149,7 @@ TEST(CudaMemoryResource, AllocatesInTheOrderOfTheStreamThatIsNamed) {
   from.deallocate_async(one, 900, stream_number(16));
   from.deallocate_async(other, 1000, 512, stream_number(32));
   EXPECT_EQ(from.source().counts().streams, 2u);
-  EXPECT_EQ(from.source().counts().refused, 0u);
+  EXPECT_EQ(from.source().counts().invalid_frees, 0u);
   EXPECT_TRUE(from.source().audit().empty());
 }
 
@@ -170,7 +170,7 @@ TEST(CudaMemoryResource, ReportsThatThereIsNoMemoryAsBadAlloc) {
   }
   expect_failure<std::bad_alloc>(from, 16, std::size_t{1} << 40);
   expect_failure<std::bad_alloc>(from, 16, std::size_t{1} << 63);
-  EXPECT_EQ(from.source().counts().chunks_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
 }
 
 /// As CCCL's own resources do.
@@ -180,7 +180,7 @@ TEST(CudaMemoryResource, ReportsAnAlignmentThatIsNoneAsInvalidArgument) {
     expect_failure<std::invalid_argument>(from, 100, alignment);
     expect_failure<bad_argument>(from, 100, alignment);
   }
-  EXPECT_EQ(from.source().counts().chunks_live, 0u);
+  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
 }
 
 /// Memory of a driver that refuses, and not since there is none.
@@ -240,11 +240,11 @@ TEST(CudaMemoryResource, IsTakenByValueByWhatOwnsResources) {
   void* const memory = any.allocate(stream_number(16), 100, 64);
   void* const other = any_synchronous.allocate_sync(100, 64);
   void* const third = shared.allocate(stream_number(32), 100, 64);
-  EXPECT_EQ(from.source().counts().chunks_live, 3u);
+  EXPECT_EQ(from.source().counts().chunks_allocated, 3u);
   any.deallocate(stream_number(16), memory, 100, 64);
   any_synchronous.deallocate_sync(other, 100, 64);
   shared.deallocate(stream_number(32), third, 100, 64);
-  EXPECT_EQ(from.source().counts().refused, 0u);
+  EXPECT_EQ(from.source().counts().invalid_frees, 0u);
   EXPECT_EQ(pool.use_count(), 4);
 }
 #endif
@@ -260,7 +260,7 @@ TEST(CudaMemoryResource, IsSharedByThreads) {
   }
   for (auto& each : threads) each.join();
   EXPECT_EQ(from.source().counts().allocations, 2000u);
-  EXPECT_EQ(from.source().counts().refused, 0u);
+  EXPECT_EQ(from.source().counts().invalid_frees, 0u);
   EXPECT_TRUE(from.source().audit().empty());
 }
 
@@ -338,7 +338,7 @@ TEST(CudaMemoryResource, LetsWhatMakesRoomFreeThroughIt) {
   EXPECT_THROW((void)from.allocate_sync(900'000), std::bad_alloc);
   EXPECT_EQ(calls, 3);
   from.deallocate(stream_number(16), one, 900'000);
-  EXPECT_EQ(from.source().upstream().counts().chunks_live, 0u);
+  EXPECT_EQ(from.source().upstream().counts().chunks_allocated, 0u);
 }
 
 #ifdef __CUDACC__
@@ -376,7 +376,7 @@ TEST(CudaMemoryResource, ServesWhoeverTakesCcclsResources) {
   EXPECT_EQ(other, one);
   plain.deallocate(other, 1000, 256);
 #endif
-  EXPECT_EQ(owner->counts().chunks_live, 0u);
+  EXPECT_EQ(owner->counts().chunks_allocated, 0u);
   EXPECT_EQ(from, cuda_device_memory{*owner});
 }
 
@@ -390,7 +390,7 @@ TEST(CudaMemoryResource, ServesMoreThanThePoolsAlignment) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 8192, 0u);
   from.deallocate_async(other, 100, 8192, stream_ref{cudaStream_t{}});
   from.deallocate(one, 100, 512);
-  EXPECT_EQ(owner->counts().refused, 0u);
+  EXPECT_EQ(owner->counts().invalid_frees, 0u);
   EXPECT_TRUE(owner->audit().empty());
 }
 

@@ -24,8 +24,8 @@ TEST(CudaResources, RefuseADeviceThatIsNotThereWithAReason) {
   try {
     device_resource const none{1000};
     FAIL() << "made one";
-  } catch (error const& refused) {
-    EXPECT_FALSE(refused.message().empty());
+  } catch (error const& failure) {
+    EXPECT_FALSE(failure.message().empty());
   }
 }
 

@@ -44,12 +44,12 @@ TEST(FailureCallbackResource, PassesStreamsOn) {
   failure_callback_resource<noted_source> from{noted_source{}, nullptr};
   expect_calls_pass(from, *from.upstream().calls);
   auto const calls = std::make_shared<int>(0);
-  failure_callback_resource<refusing_source> refused{[=](bytes) { return ++*calls < 3; },
-                                                     std::in_place};
-  EXPECT_THROW((void)refused.allocate(100, 16, cuda_stream{}), out_of_memory);
+  failure_callback_resource<refusing_source> invalid_frees{[=](bytes) { return ++*calls < 3; },
+                                                           std::in_place};
+  EXPECT_THROW((void)invalid_frees.allocate(100, 16, cuda_stream{}), out_of_memory);
   EXPECT_EQ(*calls, 3);
   *calls = 1;
-  EXPECT_THROW((void)refused.allocate_sync(100, 16), out_of_memory);
+  EXPECT_THROW((void)invalid_frees.allocate_sync(100, 16), out_of_memory);
   EXPECT_EQ(*calls, 3);
 }
 

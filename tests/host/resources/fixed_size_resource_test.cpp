@@ -17,11 +17,11 @@ TEST(FixedSizeResource, FillsABlockBeforeItTakesAnother) {
   std::set<void*> slots;
   for (int i = 0; i < 70; ++i) slots.insert(from.allocate(40, 16));
   EXPECT_EQ(slots.size(), 70u);
-  EXPECT_EQ(from.held(), 70u * 48);
+  EXPECT_EQ(from.reserved(), 70u * 48);
   (void)from.allocate(1, 16);
-  EXPECT_EQ(from.held(), 140u * 48);
+  EXPECT_EQ(from.reserved(), 140u * 48);
   from.deallocate(*slots.begin(), 40, 16);
-  EXPECT_EQ(from.live(), 70u);
+  EXPECT_EQ(from.allocated(), 70u);
 }
 
 TEST(FixedSizeResource, RefusesWhatIsLargerThanASlot) {
@@ -42,10 +42,10 @@ TEST(FixedSizeResource, ChangesNothingForADoubleFreeOrAForeignPointer) {
   from.deallocate(one + 8, 16, 16);
   from.deallocate(one + 16, 16, 16);
   from.deallocate(nullptr, 16, 16);
-  EXPECT_EQ(from.live(), 1u);
+  EXPECT_EQ(from.allocated(), 1u);
   from.deallocate(one, 16, 16);
   from.deallocate(one, 16, 16);
-  EXPECT_EQ(from.live(), 0u);
+  EXPECT_EQ(from.allocated(), 0u);
   EXPECT_EQ(from.allocate(16, 16), one);
 }
 
@@ -54,7 +54,7 @@ TEST(FixedSizeResource, IsAsItWasWhenItsUpstreamFails) {
   std::vector<void*> all_of_it;
   for (int i = 0; i < 64; ++i) all_of_it.push_back(from.allocate(16, 16));
   EXPECT_THROW((void)from.allocate(16, 16), out_of_memory);
-  EXPECT_EQ(from.live(), 64u);
+  EXPECT_EQ(from.allocated(), 64u);
   from.deallocate(all_of_it[30], 16, 16);
   EXPECT_EQ(from.allocate(16, 16), all_of_it[30]);
 }

@@ -109,7 +109,7 @@ TEST(LoggedResource, WritesTheStreamsOfAStreamPool) {
       {"allocate", text_of(third), "300", "0"},  {"free", text_of(one), "100", "0x10"},
       {"free", text_of(other), "200", "0x20"},   {"free", text_of(third), "300", "0"}};
   EXPECT_EQ(events_of(text.str()), expected);
-  EXPECT_EQ(from.upstream().pool.counts().chunks_live, 0u);
+  EXPECT_EQ(from.upstream().pool.counts().chunks_allocated, 0u);
 }
 
 TEST(LoggedResource, WritesWhatGoesThroughAPool) {
@@ -131,18 +131,18 @@ TEST(LoggedResource, WritesAnOrderThatCanBeReplayed) {
   logged_resource<synchronized_resource<pool<host_resource>>> from{
       std::make_shared<allocation_log>(text), std::in_place, host_resource{}};
   std::mt19937 random{5};
-  std::vector<std::pair<void*, bytes>> live;
+  std::vector<std::pair<void*, bytes>> allocated;
   for (int i = 0; i < 1000; ++i) {
-    if (random() % 2 == 0 && !live.empty()) {
-      std::swap(live[random() % live.size()], live.back());
-      from.deallocate(live.back().first, live.back().second, 16);
-      live.pop_back();
+    if (random() % 2 == 0 && !allocated.empty()) {
+      std::swap(allocated[random() % allocated.size()], allocated.back());
+      from.deallocate(allocated.back().first, allocated.back().second, 16);
+      allocated.pop_back();
     } else {
       bytes const size = random() % 5000;
-      live.emplace_back(from.allocate(size, 16), size);
+      allocated.emplace_back(from.allocate(size, 16), size);
     }
   }
-  for (auto const& [pointer, size] : live) from.deallocate(pointer, size, 16);
+  for (auto const& [pointer, size] : allocated) from.deallocate(pointer, size, 16);
   std::map<std::string, std::string> sizes;
   for (auto const& one : events_of(text.str())) {
     if (one.action == "allocate") {

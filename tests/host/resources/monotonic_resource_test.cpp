@@ -21,13 +21,13 @@ TEST(MonotonicResource, HandsOutOneAfterTheOtherAndAgainAfterAReset) {
   from.deallocate(first, 100, 16);
   EXPECT_NE(from.allocate(100, 16), first) << "nothing comes back before the reset";
   void* const large = from.allocate(5000, 16);
-  EXPECT_EQ(from.held(), 6000u);
+  EXPECT_EQ(from.reserved(), 6000u);
   from.reset();
   EXPECT_EQ(from.allocate(100, 16), first);
   EXPECT_EQ(from.allocate(5000, 16), large) << "the blocks are used again";
-  EXPECT_EQ(from.held(), 6000u);
+  EXPECT_EQ(from.reserved(), 6000u);
   from.release();
-  EXPECT_EQ(from.held(), 0u);
+  EXPECT_EQ(from.reserved(), 0u);
 }
 
 TEST(MonotonicResource, RefusesBlocksOfNothingAndAnAlignmentThatIsNone) {
@@ -48,7 +48,7 @@ TEST(MonotonicResource, IsAsItWasWhenItsUpstreamFails) {
   monotonic_resource<simulated_resource> from{simulated_resource{1500}, 1000};
   void* const one = from.allocate(500, 16);
   EXPECT_THROW((void)from.allocate(900, 16), out_of_memory);
-  EXPECT_EQ(from.held(), 1000u);
+  EXPECT_EQ(from.reserved(), 1000u);
   EXPECT_EQ(from.allocate(400, 16), static_cast<char*>(one) + 512)
       << "the rest of the block is not lost";
   from.reset();

@@ -27,8 +27,8 @@ TEST(NumaResource, RefusesMoreThanAPageOfAlignment) {
     auto from = make_node();
     EXPECT_THROW((void)from.allocate(10, 1 << 20), bad_argument);
     EXPECT_EQ(from.node(), 0u);
-  } catch (resource_failed const& refused) {
-    GTEST_SKIP() << refused.message();
+  } catch (resource_failed const& failure) {
+    GTEST_SKIP() << failure.message();
   }
 }
 

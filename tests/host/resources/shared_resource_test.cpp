@@ -109,13 +109,13 @@ TEST(SharedResource, SurvivesAProcessThatIsKilledAtAnyMoment) {
       std::mt19937 own{static_cast<std::uint32_t>(round)};
       shared_resource theirs{name, 0};
       for (;;) {
-        std::vector<void*> held;
+        std::vector<void*> reserved;
         for (int i = 0; i < 20; ++i) {
           bytes const size = 1 + own() % 10'000;
-          held.push_back(theirs.allocate(size, 64));
-          std::memset(held.back(), 1, size);
+          reserved.push_back(theirs.allocate(size, 64));
+          std::memset(reserved.back(), 1, size);
         }
-        for (void* const each : held) theirs.release(each);
+        for (void* const each : reserved) theirs.release(each);
       }
     }
     usleep(static_cast<useconds_t>(500 + random() % 4000));

@@ -13,9 +13,9 @@ TEST(SimulatedResource, GivesAddressesThatDoNotTouch) {
   EXPECT_EQ(one % 256, 0u);
   EXPECT_EQ(other % 256, 0u);
   EXPECT_GT(other, one + 100);
-  EXPECT_EQ(from.held(), 100u);
+  EXPECT_EQ(from.reserved(), 100u);
   from.deallocate(reinterpret_cast<void*>(one), 100, 256);
-  EXPECT_EQ(from.held(), 0u);
+  EXPECT_EQ(from.reserved(), 0u);
   EXPECT_EQ(from.allocations(), 2u);
   EXPECT_EQ(from.deallocations(), 1u);
 }

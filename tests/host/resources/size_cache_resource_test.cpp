@@ -28,7 +28,7 @@ TEST(SizeCacheResource, RefusesWhatWasGivenBackAlready) {
   from.deallocate(one, 1000, 64);
   from.deallocate(one, 500, 16);
   from.deallocate(nullptr, 1000, 64);
-  EXPECT_EQ(from.refused(), 3u);
+  EXPECT_EQ(from.invalid_frees(), 3u);
   EXPECT_EQ(from.kept(), 1u);
   EXPECT_EQ(from.allocate(1000, 64), one);
   EXPECT_NE(from.allocate(1000, 64), one);
@@ -39,9 +39,9 @@ TEST(SizeCacheResource, GivesWhatWasFirstToTheUpstreamWhenItIsFull) {
   void* const memory[3] = {from.allocate(1, 16), from.allocate(2, 16), from.allocate(3, 16)};
   for (bytes size = 1; size <= 3; ++size) from.deallocate(memory[size - 1], size, 16);
   EXPECT_EQ(from.kept(), 2u);
-  EXPECT_EQ(from.upstream().held(), 5u);
+  EXPECT_EQ(from.upstream().reserved(), 5u);
   from.release();
-  EXPECT_EQ(from.upstream().held(), 0u);
+  EXPECT_EQ(from.upstream().reserved(), 0u);
 }
 
 TEST(SizeCacheResource, GivesUpWhatItKeepsRatherThanFail) {

@@ -20,11 +20,11 @@ TEST(SynchronizedResource, LetsThreadsShareAPool) {
   for (unsigned char number = 1; number <= 4; ++number) {
     threads.emplace_back([&from, number] {
       std::mt19937 random{number};
-      std::vector<std::pair<unsigned char*, bytes>> held;
+      std::vector<std::pair<unsigned char*, bytes>> reserved;
       for (int step = 0; step < 3000; ++step) {
-        if (random() % 2 == 0 && !held.empty()) {
-          auto const [memory, size] = held.back();
-          held.pop_back();
+        if (random() % 2 == 0 && !reserved.empty()) {
+          auto const [memory, size] = reserved.back();
+          reserved.pop_back();
           for (bytes i = 0; i < size; ++i) ASSERT_EQ(memory[i], number);
           from.deallocate(memory, size, 16);
           continue;
@@ -32,14 +32,14 @@ TEST(SynchronizedResource, LetsThreadsShareAPool) {
         bytes const size = random() % 200;
         auto* const memory = static_cast<unsigned char*>(from.allocate(size, 16));
         std::memset(memory, number, size);
-        held.emplace_back(memory, size);
+        reserved.emplace_back(memory, size);
       }
-      for (auto const& [memory, size] : held) from.deallocate(memory, size, 16);
+      for (auto const& [memory, size] : reserved) from.deallocate(memory, size, 16);
     });
   }
   for (auto& one : threads) one.join();
   from.with([](pool<host_resource>& inner) {
-    EXPECT_EQ(inner.counts().live, 0u);
+    EXPECT_EQ(inner.counts().allocated, 0u);
     EXPECT_TRUE(inner.audit().empty());
   });
 }

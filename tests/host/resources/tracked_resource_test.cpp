@@ -43,7 +43,7 @@ TEST(TrackedResource, IgnoresWhatItDidNotGive) {
   from.deallocate(one, 99, 16);
   EXPECT_TRUE(registry::find(one));
   from.deallocate(one, 100, 16);
-  EXPECT_EQ(from.refused(), 2u);
+  EXPECT_EQ(from.invalid_frees(), 2u);
   EXPECT_FALSE(from.label(&local, "local"));
 }
 
@@ -106,7 +106,7 @@ TEST(TrackedResource, MayBeSharedByThreads) {
     });
   }
   for (auto& each : threads) each.join();
-  EXPECT_TRUE(registry::live(from.id()).empty());
+  EXPECT_TRUE(registry::allocated(from.id()).empty());
 }
 
 TEST(TrackedResource, PassesStreamsOn) {
@@ -119,7 +119,7 @@ TEST(TrackedResource, PassesStreamsOn) {
   from.deallocate(one, 100, 16, cuda_stream{});
   from.deallocate_sync(other, 200, 16);
   from.deallocate_sync(other, 200, 16);
-  EXPECT_EQ(from.refused(), 1u);
+  EXPECT_EQ(from.invalid_frees(), 1u);
 }
 
 }  // namespace tracked_resource_test

@@ -17,7 +17,7 @@ namespace quarry::inline QUARRY_ABI {
 template <memory_resource Resource>
 class QUARRY_POISONS block_source {
  public:
-  /// `alignment`: of all blocks and their sizes. `most`: bytes of all blocks together.
+  /// `alignment`: of all blocks and their sizes. `maximum`: bytes of all blocks together.
   block_source(Resource resource, bytes alignment, bytes maximum)
       : resource_{std::move(resource)},
         alignment_{alignment},
@@ -25,8 +25,8 @@ class QUARRY_POISONS block_source {
         is_poisoned_{quarry::is_poisoned(resource_)} {}
 
   [[nodiscard]] Resource& resource() { return resource_; }
-  [[nodiscard]] bytes held() const { return held_; }
-  [[nodiscard]] bytes most_held() const { return most_held_; }
+  [[nodiscard]] bytes reserved() const { return reserved_; }
+  [[nodiscard]] bytes peak_reserved() const { return peak_reserved_; }
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
   [[nodiscard]] std::uint64_t given() const { return given_; }
   [[nodiscard]] bool is_poisoned() const {
@@ -39,16 +39,16 @@ class QUARRY_POISONS block_source {
     std::uint64_t base;
     bytes size;
   };
-  /// A block of `size` bytes, or of as many as can be had, but of `least` at least, for a request
-  /// of `asked` bytes. If the resource refuses, asks once more after `release()`, which is true if
-  /// it returned a block; then for an eighth, three times, and for `least`. Throws `out_of_memory`
-  /// at the limit, and what the resource throws.
+  /// A block of `size` bytes, or of as many as can be had, but of `minimum` at least, for a request
+  /// of `requested` bytes. If the resource refuses, asks once more after `release()`, which is true
+  /// if it returned a block; then for an eighth, three times, and for `minimum`. Throws
+  /// `out_of_memory` at the limit, and what the resource throws.
   template <class Release>
   [[nodiscard]] block take(bytes size, bytes minimum, bytes requested, Release const& release) {
     block const fresh = ask(size, minimum, requested, release);
     ++taken_;
-    held_ += fresh.size;
-    most_held_ = std::max(most_held_, held_);
+    reserved_ += fresh.size;
+    peak_reserved_ = std::max(peak_reserved_, reserved_);
     if (is_poisoned()) poison(reinterpret_cast<void*>(fresh.base), fresh.size);
     try {
       synchronize(resource_);
@@ -60,7 +60,7 @@ class QUARRY_POISONS block_source {
   }
   void give(std::uint64_t base, bytes size) noexcept {
     ++given_;
-    held_ -= size;
+    reserved_ -= size;
     if (is_poisoned()) unpoison(reinterpret_cast<void*>(base), size);
     resource_.deallocate(reinterpret_cast<void*>(base), size, alignment_);
   }
@@ -80,11 +80,11 @@ class QUARRY_POISONS block_source {
     }
   }
   [[nodiscard]] block ask_once(bytes size, bytes minimum, bytes requested) {
-    bytes const left = (maximum_ - std::min(maximum_, held_)) & ~(alignment_ - 1);
+    bytes const left = (maximum_ - std::min(maximum_, reserved_)) & ~(alignment_ - 1);
     if (minimum > left)
       throw out_of_memory{
           "pool", requested,
-          "it holds " + std::to_string(held_) + " of at most " + std::to_string(maximum_)};
+          "it holds " + std::to_string(reserved_) + " of at most " + std::to_string(maximum_)};
     bytes const allowed = std::min(size, left);
     return {reinterpret_cast<std::uint64_t>(resource_.allocate(allowed, alignment_)), allowed};
   }
@@ -92,7 +92,7 @@ class QUARRY_POISONS block_source {
   Resource resource_;
   bytes alignment_, maximum_;
   bool is_poisoned_;
-  bytes held_ = 0, most_held_ = 0;
+  bytes reserved_ = 0, peak_reserved_ = 0;
   std::uint64_t taken_ = 0, given_ = 0;
 };
 

@@ -20,9 +20,9 @@ using cuda_memory_pool = CUmemPoolHandle_st*;
 /// Memory of a pool that somebody else owns, which outlives it (cudaMallocFromPoolAsync).
 ///
 /// A call without a stream is in the order of the constructor's stream; any stream may use that
-/// memory after `settle`. A call with a stream is in the order of that stream. The null stream and
-/// cudaStreamPerThread are those of one GPU in all calls: of the GPU that has the memory, or for
-/// pinned and managed memory of the GPU that was current at construction.
+/// memory after `synchronize`. A call with a stream is in the order of that stream. The null stream
+/// and cudaStreamPerThread are those of one GPU in all calls: of the GPU that has the memory, or
+/// for pinned and managed memory of the GPU that was current at construction.
 ///
 /// Addresses are multiples of 256. All allocations throw `bad_argument` if the alignment is no
 /// power of two, `out_of_memory` if there is no memory or the alignment exceeds 256, and
@@ -31,8 +31,8 @@ using cuda_memory_pool = CUmemPoolHandle_st*;
 /// share it. Copies refer to one pool. Two are equal if pool, stream and that GPU are equal.
 class QUARRY_API cuda_async_view {
  public:
-  /// `place`: where the pool's memory lies; of a GPU, which one's. Throws `bad_argument` if `pool`
-  /// is null or there is no such GPU.
+  /// `location`: where the pool's memory lies; of a GPU, which one's. Throws `bad_argument` if
+  /// `pool` is null or there is no such GPU.
   cuda_async_view(cuda_memory_pool pool, memory_location location, cuda_stream stream = nullptr);
   /// The default pool of a GPU. `cudaMallocAsync` allocates from it unless the program called
   /// cudaDeviceSetMemPool. Throws `bad_argument` if there is no such GPU.
@@ -52,8 +52,8 @@ class QUARRY_API cuda_async_view {
   void synchronize();
 
   /// Bytes that the pool has of the system, and bytes that are allocated. Throws `resource_failed`.
-  [[nodiscard]] bytes held() const;
-  [[nodiscard]] bytes live() const;
+  [[nodiscard]] bytes reserved() const;
+  [[nodiscard]] bytes allocated() const;
   /// Gives unused memory back to the system, down to `kept` bytes if that much is unused. Throws
   /// `resource_failed`.
   void release(bytes kept = 0);
@@ -61,7 +61,7 @@ class QUARRY_API cuda_async_view {
   /// is wrong or the stream cannot be used now. So nothing is tried again: a second free of an
   /// address could by then free what somebody else has there. Memory whose deallocation was refused
   /// stays allocated.
-  [[nodiscard]] std::uint64_t refused() const;
+  [[nodiscard]] std::uint64_t invalid_frees() const;
 
   [[nodiscard]] cuda_memory_pool handle() const { return pool_; }
   [[nodiscard]] memory_location location() const { return place_; }
@@ -125,10 +125,10 @@ class QUARRY_API cuda_async_pool {
   }
   void synchronize() { view_->synchronize(); }
 
-  [[nodiscard]] bytes held() const { return view_->held(); }
-  [[nodiscard]] bytes live() const { return view_->live(); }
+  [[nodiscard]] bytes reserved() const { return view_->reserved(); }
+  [[nodiscard]] bytes allocated() const { return view_->allocated(); }
   void release(bytes kept = 0) { view_->release(kept); }
-  [[nodiscard]] std::uint64_t refused() const { return view_->refused(); }
+  [[nodiscard]] std::uint64_t invalid_frees() const { return view_->invalid_frees(); }
   [[nodiscard]] cuda_memory_pool handle() const { return view_->handle(); }
   [[nodiscard]] memory_location location() const { return view_->location(); }
   /// For those that do not own it.

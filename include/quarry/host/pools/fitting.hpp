@@ -63,7 +63,7 @@ class fitting {
     return again.base;
   }
 
-  /// A chunk of `size.rounded` bytes, or nothing: then a block is needed. Throws std::bad_alloc if
+  /// A chunk of `size.granted` bytes, or nothing: then a block is needed. Throws std::bad_alloc if
   /// there is no memory for bookkeeping.
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
     if (auto const base = allocate_from_cached(size)) return base;
@@ -96,8 +96,8 @@ class fitting {
   }
 
   /// A chunk of exactly `size` bytes at a multiple of `alignment`, which is more than that of all
-  /// chunks, `least`, out of what is free in earnest; or nothing. It is no allocation for those who
-  /// look (chunk::by_no_user). Throws std::bad_alloc.
+  /// chunks, `minimum`, out of what is free in earnest; or nothing. It is no allocation for those
+  /// who look (chunk::by_no_user). Throws std::bad_alloc.
   [[nodiscard]] std::optional<std::uint64_t> allocate_for_slices(bytes size, bytes alignment,
                                                                  bytes minimum) {
     reserve();
@@ -134,7 +134,7 @@ class fitting {
     return chunks_[id].base;
   }
 
-  /// The size of the chunk that is cut for `rounded` bytes where there is room: cached, it is
+  /// The size of the chunk that is cut for `granted` bytes where there is room: cached, it is
   /// found again for them.
   [[nodiscard]] bytes size_of_cut(bytes granted) const {
     return Caches && cuts_whole_ ? quick_.whole(granted) : granted;
@@ -145,7 +145,7 @@ class fitting {
   [[nodiscard]] std::uint64_t allocate_in(block const& fresh, sizes size) {
     chunk_id const id = chunks_.add(fresh.base, fresh.size, no_chunk, no_chunk);
     blocks_.push_back(id);
-    held_ += fresh.size;
+    reserved_ += fresh.size;
     return take(id, size);
   }
   /// Makes room for three blocks and for an allocation. Throws std::bad_alloc, and has changed
@@ -168,7 +168,7 @@ class fitting {
     if (state.has_flags()) return std::nullopt;
     return put_in_quick_list(chunk, found, state).requested;
   }
-  /// Frees what `allocate` gave. Its size; or none, and nothing is changed, if `begin` is not
+  /// Frees what `allocate` gave. Its size; or none, and nothing is changed, if `base` is not
   /// in use. Calls `on_labelled()` if it had a label.
   template <class OnNoted>
   sizes deallocate(std::uint64_t base, OnNoted const& on_labelled) {
@@ -201,10 +201,10 @@ class fitting {
       count = 0;
       std::erase_if(blocks_, [&](chunk_id id) {
         if (count == max_at_once || !chunks_[id].is_free() || !chunks_.is_whole_block(id) ||
-            held_ - chunks_[id].size() < min_held)
+            reserved_ - chunks_[id].size() < min_held)
           return false;
         gone[count++] = {chunks_[id].base, chunks_[id].size()};
-        held_ -= chunks_[id].size();
+        reserved_ -= chunks_[id].size();
         remove_free(id);
         chunks_.remove(id);
         return true;
@@ -213,8 +213,8 @@ class fitting {
     } while (count == max_at_once);
   }
 
-  /// Cuts whole pages of `page` bytes out of free chunks, `most` bytes at most, and calls
-  /// `each(begin, size)` for what came out of one chunk: the strategy has it no more, and what lay
+  /// Cuts whole pages of `page` bytes out of free chunks, `maximum` bytes at most, and calls
+  /// `each(base, size)` for what came out of one chunk: the strategy has it no more, and what lay
   /// beside it are blocks of their own. If `each` throws, that chunk stays. Throws std::bad_alloc.
   /// O(chunks).
   template <class Each>
@@ -247,27 +247,27 @@ class fitting {
   }
 
   /// Bytes of the blocks; of what is in use, rounded up; of blocks in which nothing is in use.
-  [[nodiscard]] bytes held() const { return held_; }
+  [[nodiscard]] bytes reserved() const { return reserved_; }
   [[nodiscard]] bytes in_use() const { return in_use_; }
   [[nodiscard]] bytes releasable() const { return releasable_; }
   [[nodiscard]] std::uint32_t releasable_blocks() const { return releasable_blocks_; }
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
   [[nodiscard]] std::size_t free_chunks() const { return free_chunks_; }
-  [[nodiscard]] std::size_t live() const { return chunks_.in_use() - quick_.count(); }
+  [[nodiscard]] std::size_t allocated() const { return chunks_.in_use() - quick_.count(); }
   [[nodiscard]] bytes largest_free() const { return index_.largest(chunks_); }
   [[nodiscard]] bytes footprint() const {
     return chunks_.footprint() + index_.footprint() + blocks_.capacity() * sizeof(chunk_id) +
            sizeof(*this);
   }
 
-  /// The size of the chunk in use that begins at `begin`, or nothing.
+  /// The size of the chunk in use that begins at `base`, or nothing.
   [[nodiscard]] std::optional<sizes> size_of(std::uint64_t base) const {
     chunk_id const id = chunks_.find(base).id;
     if (id == no_chunk || chunks_[id].is_cached()) return std::nullopt;
     return sizes_of(id);
   }
 
-  /// Marks a chunk as one that has a label, until it is freed. False if `begin` is not in use.
+  /// Marks a chunk as one that has a label, until it is freed. False if `base` is not in use.
   bool set_labelled(std::uint64_t base) {
     auto const found = chunks_.find(base);
     if (found.id == no_chunk || chunks_[found.id].is_cached()) return false;
@@ -287,7 +287,7 @@ class fitting {
     }
   }
 
-  /// Calls `visit(begin, size, is_free)` for each chunk of each block in order.
+  /// Calls `visit(base, size, is_free)` for each chunk of each block in order.
   template <class Visit>
   void for_each(Visit const& visit) const {
     for (chunk_id const first : blocks_) {
@@ -303,15 +303,15 @@ class fitting {
     auto const expect = [&](bool holds, char const* otherwise, std::uint64_t at) {
       if (!holds) problems.push_back(std::string{otherwise} + " at " + std::to_string(at));
     };
-    bytes held = 0, in_use = 0, releasable = 0;
-    std::size_t live = 0, free = 0, aside = 0;
+    bytes reserved = 0, in_use = 0, releasable = 0;
+    std::size_t allocated = 0, free = 0, aside = 0;
     std::uint32_t whole = 0;
     for (chunk_id const first : blocks_) {
       expect(chunks_[first].prev == no_chunk, "a block does not begin with its first piece",
              chunks_[first].base);
       for (chunk_id id = first; id != no_chunk; id = chunks_[id].next) {
         auto const& chunk = chunks_[id];
-        held += chunk.size();
+        reserved += chunk.size();
         if (chunk.next != no_chunk) {
           auto const& next = chunks_[chunk.next];
           expect(chunk.base + chunk.size() == next.base && next.prev == id,
@@ -322,7 +322,7 @@ class fitting {
           if (chunk.is_cached()) {
             ++aside;
           } else {
-            ++live;
+            ++allocated;
             in_use += chunk.size();
           }
           expect(chunks_.find(chunk.base).id == id, "a piece in use is not found", chunk.base);
@@ -334,8 +334,9 @@ class fitting {
         }
       }
     }
-    expect(held == held_ && in_use == in_use_ && live + quick_.count() == chunks_.in_use(),
-           "sums of bytes are wrong", held);
+    expect(reserved == reserved_ && in_use == in_use_ &&
+               allocated + quick_.count() == chunks_.in_use(),
+           "sums of bytes are wrong", reserved);
     expect(aside == quick_.count(), "pieces that are set aside are counted wrongly", aside);
     expect(index_.count(chunks_) == free, "the index has what is not free", index_.count(chunks_));
     expect(free == free_chunks_, "free pieces are counted wrongly", free);
@@ -362,7 +363,7 @@ class fitting {
   /// in use, so that what is left of it is free by itself. Requires room for a block and a chunk.
   void cut_out(std::size_t number, chunk_id id, std::uint64_t base, bytes size) {
     remove_free(id);
-    held_ -= size;
+    reserved_ -= size;
     bytes const before = base - chunks_[id].base;
     bytes const after = chunks_[id].size() - before - size;
     chunk_id const prev = chunks_[id].prev;
@@ -445,7 +446,7 @@ class fitting {
   chunk_table chunks_;
   Index index_;
   std::vector<chunk_id> blocks_;  // the first chunk of each
-  bytes held_ = 0;
+  bytes reserved_ = 0;
   bytes in_use_ = 0;
   bytes releasable_ = 0;
   std::uint32_t releasable_blocks_ = 0;

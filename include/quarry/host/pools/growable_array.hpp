@@ -111,7 +111,7 @@ class paged_array {
   static_assert(std::is_trivially_copyable_v<T>, "elements are not destroyed");
 
  public:
-  /// `most`: elements that it may have. Throws what `Pages::reserve` throws.
+  /// `maximum`: elements that it may have. Throws what `Pages::reserve` throws.
   paged_array(Pages pages, std::size_t maximum, growth_policy policy = growth_policy::exact())
       : pages_{std::move(pages)},
         policy_{std::move(policy)},
@@ -121,7 +121,7 @@ class paged_array {
   paged_array(paged_array const&) = delete;
   paged_array& operator=(paged_array const&) = delete;
   ~paged_array() {
-    if (held_ != 0) pages_.unmap(begin_, held_);
+    if (reserved_ != 0) pages_.unmap(begin_, reserved_);
     pages_.give_up(begin_, range_);
   }
 
@@ -131,34 +131,34 @@ class paged_array {
       throw out_of_memory{"paged_field", count * sizeof(T),
                           "it may have " + std::to_string(maximum_) + " elements"};
     std::size_t const room =
-        std::clamp(policy_.room_for(count, held_ / sizeof(T), changes_), count, maximum_);
-    bytes wanted = room == held_ / sizeof(T) ? held_ : granted(room);
-    if (wanted > held_) {
+        std::clamp(policy_.room_for(count, reserved_ / sizeof(T), changes_), count, maximum_);
+    bytes wanted = room == reserved_ / sizeof(T) ? reserved_ : granted(room);
+    if (wanted > reserved_) {
       wanted = map_to(wanted, granted(count));
-    } else if (wanted < held_) {
-      pages_.unmap(begin_ + wanted, held_ - wanted);
+    } else if (wanted < reserved_) {
+      pages_.unmap(begin_ + wanted, reserved_ - wanted);
     }
-    held_ = wanted;
+    reserved_ = wanted;
     size_ = count;
     ++changes_;
   }
 
   [[nodiscard]] T* data() const { return reinterpret_cast<T*>(begin_); }
   [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] bytes held() const { return held_; }
+  [[nodiscard]] bytes reserved() const { return reserved_; }
 
  private:
   /// Puts pages behind its end, to `wanted` bytes, or if there are none to no more than needed. How
   /// many there are then.
   [[nodiscard]] bytes map_to(bytes wanted, bytes needed) {
     try {
-      pages_.map(begin_ + held_, wanted - held_);
+      pages_.map(begin_ + reserved_, wanted - reserved_);
       return wanted;
     } catch (std::bad_alloc const&) {
       if (wanted == needed) throw;
     }
-    if (needed > held_) pages_.map(begin_ + held_, needed - held_);
-    return std::max(needed, held_);
+    if (needed > reserved_) pages_.map(begin_ + reserved_, needed - reserved_);
+    return std::max(needed, reserved_);
   }
   [[nodiscard]] static std::size_t checked(std::size_t maximum) {
     if (maximum == 0 || maximum > max_bytes_at_once / sizeof(T))
@@ -176,7 +176,7 @@ class paged_array {
   std::size_t maximum_;
   bytes range_;
   std::uint64_t begin_;
-  bytes held_ = 0;
+  bytes reserved_ = 0;
   std::size_t size_ = 0, changes_ = 0;
 };
 

@@ -12,14 +12,14 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What a heuristic sees of its pool. `live`, `rounded`: bytes in use as they were asked for, and
-/// by the chunks that serve it.
+/// What a heuristic sees of its pool. `allocated`, `granted`: bytes in use as they were asked for,
+/// and by the chunks that serve it.
 struct pool_state {
-  bytes held = 0;
+  bytes reserved = 0;
   bytes releasable = 0;
   std::uint32_t releasable_blocks = 0;
-  bytes live = 0, most_live = 0;
-  bytes granted = 0, max_granted = 0;
+  bytes allocated = 0, peak_allocated = 0;
+  bytes granted = 0, peak_granted = 0;
   std::size_t free_chunks = 0;
   // bytes that could be released, summed over the frees since the last coalesce: bytes x frees
   double holding_cost = 0;
@@ -46,12 +46,12 @@ using heuristic_function = bytes (*)(pool_state const& pool, void* context);
 /// `wanted` gives how many bytes the pool should hold after coalescing, or 0: not now.
 struct heuristic {
   enum class trigger : std::uint8_t { never, percent, blocks, cost, user };
-  enum class target : std::uint8_t { held, high_water };
+  enum class target : std::uint8_t { reserved, high_water };
   enum class moment : std::uint8_t { after_free, before_growth };
 
   trigger when = trigger::never;
-  target size = target::held;
-  moment requested = moment::after_free;
+  target size = target::reserved;
+  moment checked_at = moment::after_free;
   heuristic_rules rules = heuristic_rules::quarry;
   std::uint32_t parameter = 0;        // percent of bytes, or number of blocks, that can be released
   heuristic_function rule = nullptr;  // of trigger::user
@@ -100,21 +100,21 @@ struct heuristic {
 
   /// The pool is made as large as it ever had to be, not as it is.
   [[nodiscard]] constexpr heuristic to_high_water() const {
-    return with(target::high_water, requested, rules);
+    return with(target::high_water, checked_at, rules);
   }
   /// Asked when nothing fits, and not after each free (the poster's coalesce-before-grow).
   [[nodiscard]] constexpr heuristic before_growth() const {
     return with(size, moment::before_growth, rules);
   }
   [[nodiscard]] constexpr heuristic by(heuristic_rules whose) const {
-    return with(size, requested, whose);
+    return with(size, checked_at, whose);
   }
 
   [[nodiscard]] constexpr bytes wanted(pool_state const& pool) const {
     if (when == trigger::user) return requested_rule(pool);
     if (!fires(pool)) return 0;
-    if (size == target::held) return pool.held;
-    return rules == heuristic_rules::poster_2022 ? pool.most_live : pool.max_granted;
+    if (size == target::reserved) return pool.reserved;
+    return rules == heuristic_rules::poster_2022 ? pool.peak_allocated : pool.peak_granted;
   }
 
   friend constexpr bool operator==(heuristic const&, heuristic const&) = default;
@@ -146,9 +146,9 @@ struct heuristic {
       case trigger::percent: {
         bytes const there = is_poster && pool.free_chunks < 2 ? 0 : pool.releasable;
         if (parameter == 0) return false;
-        if (parameter == 100) return there == pool.held;
+        if (parameter == 100) return there == pool.reserved;
         return there >= static_cast<bytes>(static_cast<float>(parameter) / 100.0f *
-                                           static_cast<float>(pool.held));
+                                           static_cast<float>(pool.reserved));
       }
     }
     return false;

@@ -30,7 +30,7 @@ struct mixed_pool_counts {
   bytes granted = 0;                      ///< that is not freed yet
   std::size_t allocations = 0;            ///< that are not freed yet
   std::size_t slabs = 0;
-  std::uint64_t refused = 0;  ///< frees of addresses that were not allocated
+  std::uint64_t invalid_frees = 0;  ///< frees of addresses that were not allocated
 };
 
 /// Serves small sizes from slots of powers of two, with one bit each, and larger sizes from a
@@ -90,12 +90,12 @@ class QUARRY_POISONS mixed_pool {
   [[nodiscard]] mixed_pool_counts counts() const {
     auto const of_pool = state_->large.counts();
     std::size_t const slabs = state_->slabs.size();
-    return {of_pool.held,
-            of_pool.most_held,
-            of_pool.live - slabs * state_->options.slab + state_->granted,
-            of_pool.chunks_live - slabs + state_->slots,
+    return {of_pool.reserved,
+            of_pool.peak_reserved,
+            of_pool.allocated - slabs * state_->options.slab + state_->granted,
+            of_pool.chunks_allocated - slabs + state_->slots,
             slabs,
-            of_pool.refused + state_->refused};
+            of_pool.invalid_frees + state_->invalid_frees};
   }
   [[nodiscard]] std::vector<std::string> audit() const {
     auto problems = state_->large.audit();
@@ -104,7 +104,7 @@ class QUARRY_POISONS mixed_pool {
   }
   [[nodiscard]] memory_location location() { return state_->large.location(); }
   /// Bytes taken from the resource.
-  [[nodiscard]] bytes reserved() const { return state_->large.counts().held; }
+  [[nodiscard]] bytes reserved() const { return state_->large.counts().reserved; }
 
  private:
   static constexpr std::size_t not_listed = ~std::size_t{0};
@@ -167,7 +167,7 @@ class QUARRY_POISONS mixed_pool {
       if (found == slabs.end()) return large.deallocate(reinterpret_cast<void*>(address));
       auto& [base, one] = *found;
       if (!is_allocated(base, one, address)) {
-        ++refused;
+        ++invalid_frees;
         return false;
       }
       if (is_poisoned(large.resource()))
@@ -269,7 +269,7 @@ class QUARRY_POISONS mixed_pool {
     std::array<std::vector<entry*>, 32> with_free{};  // by log2 of the slots' size
     std::size_t slots = 0;                            // allocated
     bytes granted = 0;                                // by slots
-    std::uint64_t refused = 0;
+    std::uint64_t invalid_frees = 0;
   };
 
   std::unique_ptr<state> state_;

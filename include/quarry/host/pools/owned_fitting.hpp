@@ -119,7 +119,7 @@ class owned_fitting {
   [[nodiscard]] std::uint64_t allocate_in(std::uint32_t whose, block const& fresh, sizes size) {
     chunk_id const id = chunks_.add(fresh.base, fresh.size, no_chunk, no_chunk);
     blocks_.push_back(id);
-    held_ += fresh.size;
+    reserved_ += fresh.size;
     return take(whose, id, size);
   }
   /// Makes room for a block and for an allocation. Throws std::bad_alloc, and has changed nothing
@@ -130,7 +130,7 @@ class owned_fitting {
   }
 
   /// Frees what `allocate` gave, to `whose`. Its size; or none, and nothing is changed, if
-  /// `begin` is not in use. Calls `on_labelled()` if it had a label.
+  /// `base` is not in use. Calls `on_labelled()` if it had a label.
   template <class OnNoted>
   sizes deallocate(std::uint32_t whose, std::uint64_t base, OnNoted const& on_labelled) {
     auto const found = chunks_.find(base);
@@ -165,7 +165,7 @@ class owned_fitting {
             !chunks_.is_whole_block(id))
           return false;
         gone[count++] = {chunks_[id].base, chunks_[id].size()};
-        held_ -= chunks_[id].size();
+        reserved_ -= chunks_[id].size();
         remove_free(id);
         chunks_.remove(id);
         return true;
@@ -174,10 +174,10 @@ class owned_fitting {
     } while (count == max_at_once);
   }
 
-  [[nodiscard]] bytes held() const { return held_; }
+  [[nodiscard]] bytes reserved() const { return reserved_; }
   [[nodiscard]] bytes in_use() const { return in_use_; }
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
-  [[nodiscard]] std::size_t live() const { return chunks_.in_use() - cached_count(); }
+  [[nodiscard]] std::size_t allocated() const { return chunks_.in_use() - cached_count(); }
   [[nodiscard]] bytes footprint() const {
     return chunks_.footprint() + owners_.size() * sizeof(owner) +
            blocks_.capacity() * sizeof(chunk_id) + sizeof(*this);
@@ -209,15 +209,15 @@ class owned_fitting {
     auto const expect = [&](bool holds, char const* otherwise, std::uint64_t at) {
       if (!holds) problems.push_back(std::string{otherwise} + " at " + std::to_string(at));
     };
-    bytes held = 0, in_use = 0;
-    std::size_t live = 0, aside = 0;
+    bytes reserved = 0, in_use = 0;
+    std::size_t allocated = 0, aside = 0;
     std::vector<std::size_t> free(owners_.size());
     for (chunk_id const first : blocks_) {
       expect(chunks_[first].prev == no_chunk, "a block does not begin with its first piece",
              chunks_[first].base);
       for (chunk_id id = first; id != no_chunk; id = chunks_[id].next) {
         auto const& chunk = chunks_[id];
-        held += chunk.size();
+        reserved += chunk.size();
         if (chunk.next != no_chunk) {
           auto const& next = chunks_[chunk.next];
           expect(chunk.base + chunk.size() == next.base && next.prev == id,
@@ -235,7 +235,7 @@ class owned_fitting {
         } else if (chunk.is_cached()) {
           ++aside;
         } else {
-          ++live;
+          ++allocated;
           in_use += chunk.size();
         }
       }
@@ -246,8 +246,8 @@ class owned_fitting {
              "an owner's lists have what is not free, or not its", i);
       set_cached += owners_[i]->aside->count() + owners_[i]->recent->count();
     }
-    expect(held == held_ && in_use == in_use_ && live + aside == chunks_.in_use(),
-           "sums of bytes are wrong", held);
+    expect(reserved == reserved_ && in_use == in_use_ && allocated + aside == chunks_.in_use(),
+           "sums of bytes are wrong", reserved);
     expect(aside == set_cached, "pieces that are set aside are counted wrongly", aside);
     return problems;
   }
@@ -307,7 +307,7 @@ class owned_fitting {
   chunk_table chunks_;
   std::vector<std::unique_ptr<owner>> owners_;
   std::vector<chunk_id> blocks_;  // the first chunk of each
-  bytes held_ = 0, in_use_ = 0;
+  bytes reserved_ = 0, in_use_ = 0;
   std::uint32_t unit_shift_;
 };
 

@@ -34,7 +34,7 @@ class QUARRY_POISONS pool {
   /// Throws `bad_argument`.
   explicit pool(Resource from, pool_options const& options = {})
       : options_{checked(options)},
-        source_{std::move(from), options_.alignment, options_.maximum},
+        source_{std::move(from), options_.alignment, options_.max_bytes},
         strategy_{options_.alignment},
         slices_{options_.alignment},
         padding_{options_.red_zone + options_.alignment - 1},
@@ -51,7 +51,7 @@ class QUARRY_POISONS pool {
         options_.shrink_after != 0 || options_.coalesce.when == heuristic::trigger::cost;
     if (options_.coalesce.when == heuristic::trigger::never) return;
     strategy_.disable_caching();
-    asks_after_frees_ |= options_.coalesce.requested == heuristic::moment::after_free;
+    asks_after_frees_ |= options_.coalesce.checked_at == heuristic::moment::after_free;
   }
   pool(pool const&) = delete;
   pool& operator=(pool const&) = delete;
@@ -79,7 +79,7 @@ class QUARRY_POISONS pool {
   }
 
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
-  /// `refused`, if `pointer` is not the first address of an allocation in use.
+  /// `invalid_frees`, if `pointer` is not the first address of an allocation in use.
   bool deallocate(void* pointer) noexcept { return give_back<true>(pointer); }
   /// The same, but does not count what it refuses. For a user of several pools who does not know
   /// which of them allocated `pointer`.
@@ -129,15 +129,15 @@ class QUARRY_POISONS pool {
     if (options_.coalesce.rules == heuristic_rules::umpire_2024 && strategy_.free_chunks() < 2)
       return;
     release();
-    if (strategy_.held() >= wanted) return;
+    if (strategy_.reserved() >= wanted) return;
     try {
-      auto const both = sizes_for(wanted - strategy_.held());
+      auto const both = sizes_for(wanted - strategy_.reserved());
       bool const is_ours = options_.coalesce.rules == heuristic_rules::quarry;
       auto const found = is_ours ? std::nullopt : strategy_.allocate(both);
       std::uint64_t const base =
           found ? *found : take_block(std::max(both.granted, min_block()), both);
       if (!found) ++coalesces_;
-      if (!is_ours) max_granted_ = std::max(max_granted_, strategy_.in_use());
+      if (!is_ours) peak_granted_ = std::max(peak_granted_, strategy_.in_use());
       (void)strategy_.deallocate(base);
     } catch (...) {  // then the pool does without
     }
@@ -160,14 +160,14 @@ class QUARRY_POISONS pool {
   [[nodiscard]] pool_counts counts() const {
     pool_counts all;
     static_cast<pool_state&>(all) = state();
-    all.most_held = source_.most_held();
+    all.peak_reserved = source_.peak_reserved();
     all.allocations = allocations_;
-    all.chunks_live = strategy_.live() - slices_.blocks() + slices_.in_use();
-    all.deallocations = allocations_ - all.chunks_live;
-    all.blocks_taken = source_.taken();
-    all.blocks_given = source_.given();
+    all.chunks_allocated = strategy_.allocated() - slices_.blocks() + slices_.in_use();
+    all.deallocations = allocations_ - all.chunks_allocated;
+    all.blocks_allocated = source_.taken();
+    all.blocks_returned = source_.given();
     all.coalesces = coalesces_;
-    all.refused = refused_;
+    all.invalid_frees = invalid_frees_;
     all.overruns = overruns_;
     all.largest_free = strategy_.largest_free();
     return all;
@@ -178,7 +178,7 @@ class QUARRY_POISONS pool {
   [[nodiscard]] bytes bookkeeping() const {
     bytes const tables = strategy_.footprint() - sizeof(strategy_) + slices_.footprint();
     return sizeof(*this) + tables +
-           (registration_ ? registration_->footprint(strategy_.held(), strategy_.blocks()) : 0);
+           (registration_ ? registration_->footprint(strategy_.reserved(), strategy_.blocks()) : 0);
   }
 
   /// Calls `visit(address, size, is_free)` for each chunk and slice, block by block.
@@ -223,9 +223,9 @@ class QUARRY_POISONS pool {
   }
   /// The least that the resource is asked for now.
   [[nodiscard]] bytes min_block() const {
-    if (strategy_.held() == 0) return options_.first_block;
+    if (strategy_.reserved() == 0) return options_.first_block;
     return std::max(options_.next_block,
-                    std::min(max_bytes_at_once, strategy_.held() / 100 * options_.growth) &
+                    std::min(max_bytes_at_once, strategy_.reserved() / 100 * options_.growth) &
                         ~(options_.alignment - 1));
   }
 
@@ -271,7 +271,7 @@ class QUARRY_POISONS pool {
     if (checks_red_zones()) look_for_overrun(base);
     auto const size = strategy_.deallocate(base, [&] { registration_->forget(base); });
     if (!size) {
-      refused_ += CountsRefused;
+      invalid_frees_ += CountsRefused;
       return false;
     }
     gone(base, size.requested);
@@ -282,7 +282,7 @@ class QUARRY_POISONS pool {
                                                         std::uint64_t base) noexcept {
     auto const [number, what] = its.find_base(base);
     if (what.is_free()) {
-      refused_ += CountsRefused;
+      invalid_frees_ += CountsRefused;
       return false;
     }
     registration_->forget(base);
@@ -295,14 +295,14 @@ class QUARRY_POISONS pool {
     return asks_after_frees_ ? after_free() : true;
   }
   void gone(std::uint64_t base, bytes requested) noexcept {
-    live_ -= requested;
+    allocated_ -= requested;
     if (source_.is_poisoned()) poison(reinterpret_cast<void*>(base), requested);
   }
   [[nodiscard]] void* counted(std::uint64_t base, bytes size) {
-    live_ += size;
+    allocated_ += size;
     ++allocations_;
-    most_live_ = std::max(most_live_, live_);
-    max_granted_ = std::max(max_granted_, strategy_.in_use());
+    peak_allocated_ = std::max(peak_allocated_, allocated_);
+    peak_granted_ = std::max(peak_granted_, strategy_.in_use());
     if (source_.is_poisoned()) unpoison(reinterpret_cast<void*>(base), size);
     return reinterpret_cast<void*>(base);
   }
@@ -363,7 +363,7 @@ class QUARRY_POISONS pool {
     if (strategy_.releasable_blocks() >= 2)
       holding_cost_ += static_cast<double>(strategy_.releasable());
     if (options_.coalesce.when == heuristic::trigger::never ||
-        options_.coalesce.requested != heuristic::moment::after_free)
+        options_.coalesce.checked_at != heuristic::moment::after_free)
       return true;
     if (bytes const wanted = requested_heuristic()) coalesce(wanted);
     return true;
@@ -372,15 +372,15 @@ class QUARRY_POISONS pool {
   /// Frees what the most of a period would not have needed.
   void shrink() noexcept {
     slices_.release(map_pages{*this});
-    strategy_.release([&](auto const& gone) { give(gone); }, max_granted_);
-    max_granted_before_ = std::max(max_granted_before_, max_granted_);
-    max_granted_ = strategy_.in_use();
+    strategy_.release([&](auto const& gone) { give(gone); }, peak_granted_);
+    peak_granted_before_ = std::max(peak_granted_before_, peak_granted_);
+    peak_granted_ = strategy_.in_use();
     frees_of_period_ = 0;
   }
 
   [[nodiscard]] std::uint64_t grow_for(sizes both) {
     bytes size = std::max(strategy_.size_of_cut(both.granted), min_block());
-    if (options_.coalesce.requested == heuristic::moment::before_growth) {
+    if (options_.coalesce.checked_at == heuristic::moment::before_growth) {
       if (bytes const wanted = requested_heuristic()) {
         coalesce(wanted);
         if (options_.coalesce.rules == heuristic_rules::quarry) {
@@ -389,9 +389,9 @@ class QUARRY_POISONS pool {
         }
       }
     } else if (options_.coalesce.when == heuristic::trigger::never &&
-               strategy_.releasable_blocks() != 0 && both.granted <= options_.maximum) {
+               strategy_.releasable_blocks() != 0 && both.granted <= options_.max_bytes) {
       if (auto const found = strategy_.allocate_from_empty_block(both)) return *found;
-      bytes const maximum = std::max(max_granted_, max_granted_before_);
+      bytes const maximum = std::max(peak_granted_, peak_granted_before_);
       strategy_.release([&](auto const& gone) { give(gone); }, maximum - std::min(maximum, size));
       size = std::max(strategy_.size_of_cut(both.granted), min_block());
     }
@@ -414,7 +414,7 @@ class QUARRY_POISONS pool {
       throw;
     }
     std::uint64_t const result = strategy_.allocate_in({fresh.base, fresh.size}, both);
-    if (may_have_slices_ && strategy_.held() >= min_held_for_slices) begin_slices();
+    if (may_have_slices_ && strategy_.reserved() >= min_held_for_slices) begin_slices();
     return result;
   }
   void begin_slices() noexcept {
@@ -465,13 +465,13 @@ class QUARRY_POISONS pool {
   }
 
   [[nodiscard]] pool_state state() const {
-    return {strategy_.held(),
+    return {strategy_.reserved(),
             strategy_.releasable(),
             strategy_.releasable_blocks(),
-            live_,
-            most_live_,
+            allocated_,
+            peak_allocated_,
             strategy_.in_use(),
-            std::max(max_granted_before_, max_granted_),
+            std::max(peak_granted_before_, peak_granted_),
             strategy_.free_chunks(),
             holding_cost_};
   }
@@ -485,11 +485,11 @@ class QUARRY_POISONS pool {
   std::optional<registration> registration_;
   bool asks_after_frees_ = false;
   bool is_being_asked_ = false;  // the heuristic, whose rule may call the pool
-  bytes live_ = 0, most_live_ = 0;
-  bytes max_granted_ = 0, max_granted_before_ = 0;  // in this period of shrinking; before it
+  bytes allocated_ = 0, peak_allocated_ = 0;
+  bytes peak_granted_ = 0, peak_granted_before_ = 0;  // in this period of shrinking; before it
   std::uint64_t frees_of_period_ = 0;
   double holding_cost_ = 0;
-  std::uint64_t allocations_ = 0, coalesces_ = 0, refused_ = 0, overruns_ = 0;
+  std::uint64_t allocations_ = 0, coalesces_ = 0, invalid_frees_ = 0, overruns_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

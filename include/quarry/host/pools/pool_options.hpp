@@ -21,7 +21,7 @@ struct pool_options {
   /// Limit on the bytes that the pool holds. Chunks are cut up to 1/32 larger than the rounded
   /// size, and all of a chunk counts. Small allocations share blocks of 64 KiB by their sizes: one
   /// that is left keeps its block from serving other sizes, which matters at the limit
-  bytes maximum = ~bytes{0};
+  bytes max_bytes = ~bytes{0};
   heuristic coalesce = heuristic::never();
   /// Every `shrink_after` frees, the pool returns unused blocks beyond the peak use during these
   /// frees; 0 means never
@@ -39,18 +39,18 @@ struct pool_options {
   bool keeps_backtraces = false;
 };
 
-/// Counts of a pool. `held`: bytes of its blocks. `live`: bytes that were requested and are in
-/// use. `rounded`: bytes of the chunks that serve them. A chunk includes what alignment adds and
-/// what is left over of a reused chunk; a slice block counts as a whole. `allocations` counts all
-/// allocations until now, `chunks_live` those that are in use.
+/// Counts of a pool. `reserved`: bytes of its blocks. `allocated`: bytes that were requested and
+/// are in use. `granted`: bytes of the chunks that serve them. A chunk includes what alignment adds
+/// and what is left over of a reused chunk; a slice block counts as a whole. `allocations` counts
+/// all allocations until now, `chunks_allocated` those that are in use.
 struct pool_counts : pool_state {
-  bytes most_held = 0;
-  std::uint64_t allocations = 0, deallocations = 0;  // of chunks
-  std::uint64_t blocks_taken = 0, blocks_given = 0;  // from and to the resource
-  std::uint64_t coalesces = 0;                       // that took a block
-  std::uint64_t refused = 0;                         // deallocations of what was not in use
-  std::uint64_t overruns = 0;                        // deallocations of what had a changed red zone
-  std::size_t chunks_live = 0;
+  bytes peak_reserved = 0;
+  std::uint64_t allocations = 0, deallocations = 0;         // of chunks
+  std::uint64_t blocks_allocated = 0, blocks_returned = 0;  // from and to the resource
+  std::uint64_t coalesces = 0;                              // that took a block
+  std::uint64_t invalid_frees = 0;                          // deallocations of what was not in use
+  std::uint64_t overruns = 0;  // deallocations of what had a changed red zone
+  std::size_t chunks_allocated = 0;
   bytes largest_free = 0;
 };
 

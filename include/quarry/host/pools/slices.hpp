@@ -28,8 +28,8 @@ namespace quarry::inline QUARRY_ABI {
 /// Computes with addresses and never touches their memory. Not thread-safe, like its pool. Other
 /// threads may look up slices in use through the page map. O(1), except when it lays out a block.
 ///
-/// `Granules` supplies the memory of blocks: `take()` returns the address of a map page, or
-/// nullopt; `give(begin)` returns the map page to the pool. Neither throws.
+/// `MapPages` supplies the memory of blocks: `take()` returns the address of a map page, or
+/// nullopt; `give(base)` returns the map page to the pool. Neither throws.
 class slices {
  public:
   /// `alignment`: of all slices.
@@ -62,12 +62,12 @@ class slices {
     }
     maximum_ = slice_block::max_slice;
   }
-  /// The largest size that it serves; 0 before `begin`.
+  /// The largest size that it serves; 0 before `base`.
   [[nodiscard]] bytes maximum() const { return maximum_; }
-  /// For those who look; nullptr before `begin`.
+  /// For those who look; nullptr before `base`.
   [[nodiscard]] slice_map* map() const { return slice_map_; }
 
-  /// Where a slice of 1 to `most` bytes begins, or nothing: `allocate_slowly`, then.
+  /// Where a slice of 1 to `maximum` bytes begins, or nothing: `allocate_slowly`, then.
   [[nodiscard]] std::optional<std::uint64_t> allocate(bytes size) {
     quick_list& list = quick_[class_of(size)];
     if (list.count == 0) return std::nullopt;
@@ -99,7 +99,7 @@ class slices {
     if (slice_map_ == nullptr || address >= object_starts::end) return nullptr;
     return slice_map_->at(address);
   }
-  /// Frees a slice in use, which begins at `begin`, of a block that `of` gave. True if `flush`
+  /// Frees a slice in use, which begins at `base`, of a block that `of` gave. True if `flush`
   /// must be called for its class before another one is freed.
   [[nodiscard]] bool deallocate(slice_block& its, std::uint64_t base, std::uint32_t number) {
     slice_block::handle const one{base, its.at(number).bits};

@@ -18,22 +18,22 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct stitched_options {
-  bytes alignment = 16;       ///< of all allocations: a power of two from 16 to 16 KiB
-  bytes maximum = ~bytes{0};  ///< bytes of pages that the pool holds at most
-  bytes range = 0;            ///< addresses reserved at once, 2^46 bytes at most; 0: 256 GiB
-  std::string name = {};      ///< for reports
-  bool is_tracked = true;     ///< the registry knows its allocations; never of simulated pages
+  bytes alignment = 16;         ///< of all allocations: a power of two from 16 to 16 KiB
+  bytes max_bytes = ~bytes{0};  ///< bytes of pages that the pool holds at most
+  bytes range = 0;              ///< addresses reserved at once, 2^46 bytes at most; 0: 256 GiB
+  std::string name = {};        ///< for reports
+  bool is_tracked = true;       ///< the registry knows its allocations; never of simulated pages
   /// Pages are never moved, for memory that MPI, NCCL or other processes know by its address
   bool is_registered = false;
 };
 
 struct stitched_counts {
-  bytes held = 0, most_held = 0;  // pages
-  bytes live = 0, most_live = 0;  // as asked for
-  bytes moved = 0;                // pages
-  std::uint64_t growths = 0;      // times that nothing fitted
-  std::uint64_t refused = 0;      // deallocations of what was not in use
-  std::size_t chunks_live = 0;
+  bytes reserved = 0, peak_reserved = 0;    // pages
+  bytes allocated = 0, peak_allocated = 0;  // as asked for
+  bytes moved = 0;                          // pages
+  std::uint64_t growths = 0;                // times that nothing fitted
+  std::uint64_t invalid_frees = 0;          // deallocations of what was not in use
+  std::size_t chunks_allocated = 0;
 };
 
 /// A pool whose free pages go where they are needed: when nothing fits, whole pages are cut out of
@@ -102,10 +102,10 @@ class QUARRY_POISONS stitched_pool {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     auto const gone = strategy_.deallocate(base, [&] { registration_->forget(base); });
     if (!gone) {
-      ++refused_;
+      ++invalid_frees_;
       return false;
     }
-    live_ -= gone.requested;
+    allocated_ -= gone.requested;
     if (is_poisoned(pages_)) poison(pointer, gone.requested);
     return true;
   }
@@ -113,11 +113,11 @@ class QUARRY_POISONS stitched_pool {
   /// As a resource.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
-  /// Gives free pages back, `most` bytes at most. How many were. Throws std::bad_alloc if there is
-  /// no memory for bookkeeping.
-  bytes shrink(bytes maximum = ~bytes{0}) {
+  /// Returns free pages to the source, `max_bytes` at most; gives how many bytes. Throws
+  /// std::bad_alloc if there is no memory for bookkeeping.
+  bytes shrink(bytes max_bytes = ~bytes{0}) {
     bytes given = 0;
-    strategy_.carve(pages_.page_bytes(), maximum, [&](std::uint64_t base, bytes size) {
+    strategy_.carve(pages_.page_bytes(), max_bytes, [&](std::uint64_t base, bytes size) {
       pages_.unmap(base, size);
       forget(base, size);
       given += size;
@@ -141,14 +141,15 @@ class QUARRY_POISONS stitched_pool {
   [[nodiscard]] allocator_id id() const { return registration_ ? registration_->id() : 0; }
   [[nodiscard]] memory_location location() { return location_of(pages_); }
   [[nodiscard]] stitched_counts counts() const {
-    return {strategy_.held(), most_held_, live_,    most_live_,
-            moved_,           growths_,   refused_, strategy_.live()};
+    return {
+        strategy_.reserved(), peak_reserved_,       allocated_, peak_allocated_, moved_, growths_,
+        invalid_frees_,       strategy_.allocated()};
   }
   /// Bytes of memory that the pool takes beside its blocks: its own size, pages of tables that are
   /// resident, and its labels. O(pages + labels), by calls of the system.
   [[nodiscard]] bytes bookkeeping() const {
     return sizeof(*this) + strategy_.footprint() - sizeof(strategy_) +
-           (registration_ ? registration_->footprint(strategy_.held(), strategy_.blocks()) : 0);
+           (registration_ ? registration_->footprint(strategy_.reserved(), strategy_.blocks()) : 0);
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
   [[nodiscard]] Pages& pages() { return pages_; }
@@ -191,8 +192,8 @@ class QUARRY_POISONS stitched_pool {
     return found ? *found : grow_for(both);
   }
   [[nodiscard]] void* counted(std::uint64_t base, bytes size) {
-    live_ += size;
-    most_live_ = std::max(most_live_, live_);
+    allocated_ += size;
+    peak_allocated_ = std::max(peak_allocated_, allocated_);
     if (is_poisoned(pages_)) unpoison(reinterpret_cast<void*>(base), size);
     return reinterpret_cast<void*>(base);
   }
@@ -201,12 +202,12 @@ class QUARRY_POISONS stitched_pool {
   [[nodiscard]] std::uint64_t grow_for(sizes both) {
     bytes const page = pages_.page_bytes();
     bytes const needed = (both.granted + page - 1) & ~(page - 1);
-    if (needed > options_.maximum)
+    if (needed > options_.max_bytes)
       throw out_of_memory{"stitched_pool", both.requested,
-                          "it may hold " + std::to_string(options_.maximum)};
+                          "it may hold " + std::to_string(options_.max_bytes)};
     strategy_.reserve();
     std::uint64_t const base = addresses_for(needed);
-    bytes const left = options_.maximum - std::min(options_.maximum, strategy_.held());
+    bytes const left = options_.max_bytes - std::min(options_.max_bytes, strategy_.reserved());
     bytes put = 0;
     auto const keep = [&] {  // what was put together stays, as a free block
       if (put != 0) strategy_.deallocate(strategy_.allocate_in({base, put}, {put, put}));
@@ -223,8 +224,8 @@ class QUARRY_POISONS stitched_pool {
       }
       if (needed - put > left)
         throw out_of_memory{"stitched_pool", both.requested,
-                            "it holds " + std::to_string(strategy_.held() + put) + " of at most " +
-                                std::to_string(options_.maximum)};
+                            "it holds " + std::to_string(strategy_.reserved() + put) +
+                                " of at most " + std::to_string(options_.max_bytes)};
       strategy_.reserve();
       if (put < needed) {
         pages_.map(base + put, needed - put);
@@ -238,7 +239,7 @@ class QUARRY_POISONS stitched_pool {
     next_ += needed;
     ++growths_;
     std::uint64_t const result = strategy_.allocate_in({base, needed}, both);
-    most_held_ = std::max(most_held_, strategy_.held());
+    peak_reserved_ = std::max(peak_reserved_, strategy_.reserved());
     return result;
   }
 
@@ -258,7 +259,7 @@ class QUARRY_POISONS stitched_pool {
     make_known(ranges_.back(), next_, next_ + size);
     return next_;
   }
-  /// Tells the registry of the range's addresses from `begin` to `end`, by whole map pages: they
+  /// Tells the registry of the range's addresses from `base` to `end`, by whole map pages: they
   /// are used once, and stay known. Not of so many that the registry does not take them.
   void make_known(range& last, std::uint64_t base, std::uint64_t end) {
     if (!registration_ || end - base > page_map::most_of_block) return;
@@ -290,8 +291,8 @@ class QUARRY_POISONS stitched_pool {
   std::vector<range> ranges_;
   std::vector<extent> known_;  // what the registry was told of
   std::uint64_t next_ = 0;
-  bytes live_ = 0, most_live_ = 0, most_held_ = 0, moved_ = 0;
-  std::uint64_t growths_ = 0, refused_ = 0;
+  bytes allocated_ = 0, peak_allocated_ = 0, peak_reserved_ = 0, moved_ = 0;
+  std::uint64_t growths_ = 0, invalid_frees_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

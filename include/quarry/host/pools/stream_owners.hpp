@@ -200,8 +200,9 @@ class stream_owners {
   };
 
   [[nodiscard]] bytes max_uncovered() const {
-    return streams_.size() >= min_to_forget ? 0
-                                            : chunks_.held() / uncovered_share / streams_.size();
+    return streams_.size() >= min_to_forget
+               ? 0
+               : chunks_.reserved() / uncovered_share / streams_.size();
   }
   [[nodiscard]] typename state_map::iterator add_state(stream_identity who) {
     if (streams_.size() >= forget_at_) forget_idle();

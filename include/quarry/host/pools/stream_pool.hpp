@@ -14,11 +14,11 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct stream_pool_options {
-  bytes first_block = 0;      ///< the least that an empty pool asks its resource for; 0: 64 MiB
-  bytes next_block = 0;       ///< the least that it asks for later; 0: 8 MiB
-  std::uint32_t growth = 12;  ///< the least that it asks for later, as percent of what it holds
-  bytes alignment = 256;      ///< of all allocations: a power of two from 16 to 16 KiB
-  bytes maximum = ~bytes{0};  ///< bytes that the pool holds at most
+  bytes first_block = 0;        ///< the least that an empty pool asks its resource for; 0: 64 MiB
+  bytes next_block = 0;         ///< the least that it asks for later; 0: 8 MiB
+  std::uint32_t growth = 12;    ///< the least that it asks for later, as percent of what it holds
+  bytes alignment = 256;        ///< of all allocations: a power of two from 16 to 16 KiB
+  bytes max_bytes = ~bytes{0};  ///< bytes that the pool holds at most
   /// Takes a block before it makes streams wait for each other: more memory, less waiting
   bool grows_first = false;
   std::string name = {};  ///< for reports
@@ -27,13 +27,13 @@ struct stream_pool_options {
 };
 
 struct stream_pool_counts {
-  bytes held = 0, most_held = 0;  // blocks
-  bytes live = 0, most_live = 0;  // as asked for
-  std::uint64_t allocations = 0, deallocations = 0, refused = 0;
-  std::uint64_t blocks_taken = 0, blocks_given = 0;
+  bytes reserved = 0, peak_reserved = 0;    // blocks
+  bytes allocated = 0, peak_allocated = 0;  // as asked for
+  std::uint64_t allocations = 0, deallocations = 0, invalid_frees = 0;
+  std::uint64_t blocks_allocated = 0, blocks_returned = 0;
   std::uint64_t events = 0, waits = 0;  // recorded, and streams made to wait
   std::uint64_t shares = 0;             // times that all streams' memory was made common
-  std::size_t streams = 0, chunks_live = 0;
+  std::size_t streams = 0, chunks_allocated = 0;
 };
 
 /// A pool in the order of streams: memory that was freed on a stream may be allocated on that
@@ -80,7 +80,7 @@ class stream_pool {
   stream_pool& operator=(stream_pool const&) = delete;
   /// What is still in use is lost with its block. Waits until the streams are done.
   ~stream_pool() {
-    bool const waited = strategy_.live() != 0 && streams_.order().finish_all();
+    bool const waited = strategy_.allocated() != 0 && streams_.order().finish_all();
     if (!waited) (void)streams_.wait_for_all();
     strategy_.for_each_block([&](auto const& gone) { give(gone); });
   }
@@ -127,17 +127,17 @@ class stream_pool {
       }
     }
     if (its == nullptr && !strategy_.size_of(base)) {
-      ++refused_;
+      ++invalid_frees_;
       return false;
     }
     auto const gone =
         strategy_.deallocate(its == nullptr ? streams_.owner_without_stream(on) : its->owner, base,
                              [&] { registration_->forget(base); });
     if (!gone) {
-      ++refused_;
+      ++invalid_frees_;
       return false;
     }
-    live_ -= gone.requested;
+    allocated_ -= gone.requested;
     if (its != nullptr) streams_.gave_back(on, *its, gone.granted);
     return true;
   }
@@ -174,17 +174,17 @@ class stream_pool {
   [[nodiscard]] bytes alignment() const { return options_.alignment; }
 
   [[nodiscard]] stream_pool_counts counts() const {
-    return {strategy_.held(),  most_held_,       live_,
-            most_live_,        allocations_,     allocations_ - strategy_.live(),
-            refused_,          blocks_taken_,    blocks_given_,
-            streams_.events(), streams_.waits(), streams_.shares(),
-            streams_.count(),  strategy_.live()};
+    return {strategy_.reserved(), peak_reserved_,       allocated_,
+            peak_allocated_,      allocations_,         allocations_ - strategy_.allocated(),
+            invalid_frees_,       blocks_allocated_,    blocks_returned_,
+            streams_.events(),    streams_.waits(),     streams_.shares(),
+            streams_.count(),     strategy_.allocated()};
   }
   /// Bytes of memory that the pool takes beside its blocks: its own size, pages of tables that are
   /// resident, and its labels. O(pages + labels), by calls of the system.
   [[nodiscard]] bytes bookkeeping() const {
     return sizeof(*this) + strategy_.footprint() - sizeof(strategy_) +
-           (registration_ ? registration_->footprint(strategy_.held(), strategy_.blocks()) : 0);
+           (registration_ ? registration_->footprint(strategy_.reserved(), strategy_.blocks()) : 0);
   }
   [[nodiscard]] std::vector<std::string> audit() const { return strategy_.audit(); }
   [[nodiscard]] Order& order() { return streams_.order(); }
@@ -226,8 +226,8 @@ class stream_pool {
     return base != 0 ? base : allocate_slowly(on, its, both, will_be_trimmed);
   }
   [[nodiscard]] void* counted(std::uint64_t base, bytes size) {
-    live_ += size;
-    most_live_ = std::max(most_live_, live_);
+    allocated_ += size;
+    peak_allocated_ = std::max(peak_allocated_, allocated_);
     ++allocations_;
     return reinterpret_cast<void*>(base);
   }
@@ -253,7 +253,7 @@ class stream_pool {
     } catch (std::exception const&) {
       (void)streams_.synchronize_all();
       if (std::uint64_t const base = streams_.allocate_common(on, its, both)) return base;
-      if (both.granted > options_.maximum) throw;
+      if (both.granted > options_.max_bytes) throw;
       release();
     }
     return grow_for(its, both);
@@ -269,15 +269,15 @@ class stream_pool {
       resource_.deallocate(reinterpret_cast<void*>(fresh.base), fresh.size, options_.alignment);
       throw;
     }
-    ++blocks_taken_;
+    ++blocks_allocated_;
     std::uint64_t const base = strategy_.allocate_in(its.owner, fresh, both);
-    most_held_ = std::max(most_held_, strategy_.held());
+    peak_reserved_ = std::max(peak_reserved_, strategy_.reserved());
     return base;
   }
   [[nodiscard]] bytes min_block() const {
-    if (strategy_.held() == 0) return options_.first_block;
+    if (strategy_.reserved() == 0) return options_.first_block;
     return std::max(options_.next_block,
-                    std::min(max_bytes_at_once, strategy_.held() / 100 * options_.growth) &
+                    std::min(max_bytes_at_once, strategy_.reserved() / 100 * options_.growth) &
                         ~(options_.alignment - 1));
   }
   /// Asks for `size` bytes; then for an eighth, three times, and for no more than needed.
@@ -293,19 +293,19 @@ class stream_pool {
     }
   }
   [[nodiscard]] block ask_once(bytes size, sizes both) {
-    bytes const left = (options_.maximum - std::min(options_.maximum, strategy_.held())) &
+    bytes const left = (options_.max_bytes - std::min(options_.max_bytes, strategy_.reserved())) &
                        ~(options_.alignment - 1);
     if (both.granted > left) {
       throw out_of_memory{"stream_pool", both.requested,
-                          "it holds " + std::to_string(strategy_.held()) + " of at most " +
-                              std::to_string(options_.maximum)};
+                          "it holds " + std::to_string(strategy_.reserved()) + " of at most " +
+                              std::to_string(options_.max_bytes)};
     }
     bytes const requested = std::min(size, left);
     return {reinterpret_cast<std::uint64_t>(resource_.allocate(requested, options_.alignment)),
             requested};
   }
   void give(block const& gone) noexcept {
-    ++blocks_given_;
+    ++blocks_returned_;
     if (registration_) registration_->remove_block(gone.base, gone.size);
     resource_.deallocate(reinterpret_cast<void*>(gone.base), gone.size, options_.alignment);
   }
@@ -315,8 +315,8 @@ class stream_pool {
   owned_fitting strategy_;
   stream_owners<Order> streams_;
   std::optional<registration> registration_;
-  bytes live_ = 0, most_live_ = 0, most_held_ = 0;
-  std::uint64_t allocations_ = 0, refused_ = 0, blocks_taken_ = 0, blocks_given_ = 0;
+  bytes allocated_ = 0, peak_allocated_ = 0, peak_reserved_ = 0;
+  std::uint64_t allocations_ = 0, invalid_frees_ = 0, blocks_allocated_ = 0, blocks_returned_ = 0;
 };
 
 /// A stream's side of a pool, as a resource: for containers, and for what is built on a resource.

@@ -19,7 +19,7 @@ namespace quarry::inline QUARRY_ABI {
 /// Any thread may free what another thread allocated. The address goes into a list of that
 /// thread's arena, under the list's own lock, and that thread frees it when it next allocates. If
 /// an address is in the list twice, the arena's pool refuses and counts the second one then. The
-/// options, such as block sizes and `most`, hold for each thread. A thread that ends leaves its
+/// options, such as block sizes and `maximum`, hold for each thread. A thread that ends leaves its
 /// pool to the next new thread. A thread does not see the free memory of another thread: with few
 /// blocks, or with threads that only free, a `synchronized_resource` over one pool holds less.
 ///
@@ -46,7 +46,7 @@ class QUARRY_POISONS thread_arenas {
   ~thread_arenas() {
     std::map<allocator_id, std::shared_ptr<arena>> all;
     {
-      std::lock_guard const held{shared_->mutex};
+      std::lock_guard const reserved{shared_->mutex};
       all.swap(shared_->arenas);
       shared_->is_gone = true;
     }
@@ -82,7 +82,7 @@ class QUARRY_POISONS thread_arenas {
   [[nodiscard]] pool_counts counts() { return with_returns().counts(); }
   [[nodiscard]] std::vector<std::string> audit() { return with_returns().audit(); }
   [[nodiscard]] std::size_t arenas() const {
-    std::lock_guard const held{shared_->mutex};
+    std::lock_guard const reserved{shared_->mutex};
     return shared_->arenas.size();
   }
 
@@ -92,7 +92,7 @@ class QUARRY_POISONS thread_arenas {
     // relaxed: a hint, which the mutex makes good; seen late, returns wait for a later call
     std::atomic<bool> has_returns{false};
     std::mutex mutex;
-    held_at_fork held{mutex};
+    held_at_fork reserved{mutex};
     std::vector<void*> returns;  // Guarded by: the mutex
     std::vector<void*> spare;    // room for the next returns; the thread's that has the arena
     bool is_taken = true;        // Guarded by: the state's mutex
@@ -100,7 +100,7 @@ class QUARRY_POISONS thread_arenas {
   struct state {
     state(Resource from, pool_options const& wanted) : resource{std::move(from)}, options{wanted} {}
     std::mutex mutex;
-    held_at_fork held{mutex};
+    held_at_fork reserved{mutex};
     std::map<allocator_id, std::shared_ptr<arena>> arenas;  // Guarded by: the mutex
     bool is_gone = false;                                   // Guarded by: the mutex
     Resource resource;
@@ -123,7 +123,7 @@ class QUARRY_POISONS thread_arenas {
     ~of_thread() {
       ended() = true;
       for (entry& each : all) {
-        std::lock_guard const held{each.whose->mutex};
+        std::lock_guard const reserved{each.whose->mutex};
         each.its->is_taken = false;
       }
     }
@@ -145,7 +145,7 @@ class QUARRY_POISONS thread_arenas {
       state& whose;
       arena& its;
       ~leaving() {
-        std::lock_guard const held{whose.mutex};
+        std::lock_guard const reserved{whose.mutex};
         its.is_taken = false;
       }
     } const at_the_end{*shared_, *its};
@@ -164,7 +164,7 @@ class QUARRY_POISONS thread_arenas {
   [[nodiscard, gnu::noinline]] arena& find_mine(of_thread& here) {
     here.last = nullptr;  // its state may be what goes now
     std::erase_if(here.all, [&](auto const& each) {
-      std::lock_guard const held{each.whose->mutex};
+      std::lock_guard const reserved{each.whose->mutex};
       return each.whose->is_gone;
     });
     auto found = std::find_if(here.all.begin(), here.all.end(),
@@ -181,7 +181,7 @@ class QUARRY_POISONS thread_arenas {
   /// One that its thread has left, or a new one.
   [[nodiscard]] std::shared_ptr<arena> take_arena() {
     {
-      std::lock_guard const held{shared_->mutex};
+      std::lock_guard const reserved{shared_->mutex};
       for (auto const& [id, each] : shared_->arenas) {
         if (each->is_taken) continue;
         each->is_taken = true;
@@ -190,7 +190,7 @@ class QUARRY_POISONS thread_arenas {
     }
     auto fresh = std::make_shared<arena>();
     fresh->from.emplace(std::as_const(shared_->resource), shared_->options);
-    std::lock_guard const held{shared_->mutex};
+    std::lock_guard const reserved{shared_->mutex};
     shared_->arenas.emplace(fresh->from->id(), fresh);
     return fresh;
   }
@@ -204,7 +204,7 @@ class QUARRY_POISONS thread_arenas {
   [[gnu::noinline]] static void take_returns(arena& here) {
     std::vector<void*> taken = std::move(here.spare);
     {
-      std::lock_guard const held{here.mutex};
+      std::lock_guard const reserved{here.mutex};
       taken.swap(here.returns);
       here.has_returns.store(false, std::memory_order_relaxed);
     }
@@ -217,7 +217,7 @@ class QUARRY_POISONS thread_arenas {
     of_thread* const here = ended() ? nullptr : &of_this_thread();
     if (here != nullptr && here->last_given_id == id && here->last_given_state == shared_.get())
       return here->last_given;
-    std::lock_guard const held{shared_->mutex};
+    std::lock_guard const reserved{shared_->mutex};
     auto const whose = shared_->arenas.find(id);
     if (whose == shared_->arenas.end()) return nullptr;
     if (here != nullptr) {
@@ -232,7 +232,7 @@ class QUARRY_POISONS thread_arenas {
     if (!found || found->base != pointer) return false;
     arena* const its = arena_of(found->allocator);
     if (its == nullptr) return false;
-    std::lock_guard const held{its->mutex};
+    std::lock_guard const reserved{its->mutex};
     try {
       its->returns.push_back(pointer);
       if (is_poisoned(shared_->resource)) poison(pointer, found->size);

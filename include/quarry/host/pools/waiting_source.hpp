@@ -42,7 +42,7 @@ class waiting_source {
   waiting_source& operator=(waiting_source const&) = delete;
   ~waiting_source() {
     if (kept_ != 0) (void)order_.finish_all();
-    for (auto const& [pointer, each] : live_)
+    for (auto const& [pointer, each] : allocated_)
       if (each.is_kept()) resource_.deallocate(pointer, each.size, each.alignment);
   }
 
@@ -80,9 +80,9 @@ class waiting_source {
     return kept_;
   }
   /// Deallocations of what this did not allocate, or had got back already.
-  [[nodiscard]] std::uint64_t refused() const {
+  [[nodiscard]] std::uint64_t invalid_frees() const {
     std::lock_guard const lock{mutex_};
-    return refused_;
+    return invalid_frees_;
   }
 
  private:
@@ -99,7 +99,7 @@ class waiting_source {
     void* const result = resource_.allocate(size, alignment);
     try {
       synchronize(resource_);
-      live_.emplace(result, allocation{size, alignment});
+      allocated_.emplace(result, allocation{size, alignment});
     } catch (...) {
       resource_.deallocate(result, size, alignment);
       throw;
@@ -110,9 +110,9 @@ class waiting_source {
   /// Keeps the memory unless the stream `is_done`. True if it is time to try what is kept.
   [[nodiscard]] bool give_back(void* pointer, bool is_done) noexcept {
     std::lock_guard const lock{mutex_};
-    auto const found = live_.find(pointer);
-    if (found == live_.end() || found->second.is_kept()) {
-      ++refused_;
+    auto const found = allocated_.find(pointer);
+    if (found == allocated_.end() || found->second.is_kept()) {
+      ++invalid_frees_;
       return false;
     }
     if (!is_done) {
@@ -121,7 +121,7 @@ class waiting_source {
       return false;
     }
     resource_.deallocate(pointer, found->second.size, found->second.alignment);
-    live_.erase(found);
+    allocated_.erase(found);
     return kept_ != 0 && ++since_attempt_ >= pause_;
   }
 
@@ -139,7 +139,7 @@ class waiting_source {
     std::lock_guard const lock{mutex_};
     pause_ = is_done ? 1 : std::min(2 * pause_, longest_pause);
     if (!is_done) return false;
-    kept_ -= std::erase_if(live_, [&](auto const& each) {
+    kept_ -= std::erase_if(allocated_, [&](auto const& each) {
       auto const& [pointer, one] = each;
       bool const is_free = one.is_kept() && one.kept_for <= attempt;
       if (is_free) resource_.deallocate(pointer, one.size, one.alignment);
@@ -153,9 +153,9 @@ class waiting_source {
   // All that is below is guarded by mutex_, but for the order's waits.
   Resource resource_;
   Order order_;
-  std::unordered_map<void*, allocation> live_;  // kept ones included
-  std::size_t kept_ = 0;                        // how many of these are kept
-  std::uint64_t refused_ = 0;
+  std::unordered_map<void*, allocation> allocated_;  // kept ones included
+  std::size_t kept_ = 0;                             // how many of these are kept
+  std::uint64_t invalid_frees_ = 0;
   std::uint64_t attempts_ = 0;       // to return what is kept
   std::uint64_t since_attempt_ = 0;  // deallocations since the last attempt
   std::uint64_t pause_ = 1;          // deallocations from one attempt to the next

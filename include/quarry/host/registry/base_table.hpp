@@ -12,7 +12,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What is allocated somewhere; `begin` 0 is nothing. Fits two registers.
+/// What is allocated somewhere; `base` 0 is nothing. Fits two registers.
 struct chunk_record {
   std::uint64_t base = 0;
   bytes size : 63 = 0;  // as asked for
@@ -52,7 +52,7 @@ class base_table {
   [[nodiscard]] static bytes bytes_of(std::uint64_t slots) {
     return sizeof(base_table) + slots * sizeof(entry);
   }
-  /// At least `least`: as many as a small table has room for anyway.
+  /// At least `minimum`: as many as a small table has room for anyway.
   [[nodiscard]] static std::uint64_t slots_for(std::uint64_t minimum) {
     bytes const room = type_stable_size(bytes_of(minimum));
     return room <= 4096 ? (room - sizeof(base_table)) / sizeof(entry)
@@ -77,7 +77,7 @@ class base_table {
         process_wide.lives.fetch_add(1, std::memory_order_relaxed) + 1;  // only the number counts
   }
   [[nodiscard]] std::uint64_t slots() const { return slots_; }
-  /// The slot where `begin` would be if there were nothing else.
+  /// The slot where `base` would be if there were nothing else.
   [[nodiscard]] static std::uint64_t home(std::uint64_t base, std::uint64_t slots) {
     return home_of(hash_of(base), slots);
   }
@@ -95,7 +95,7 @@ class base_table {
     std::uint32_t number;
     std::uint64_t slot;
   };
-  /// The place of what begins at `begin`. `base_of(number)` knows where a chunk begins. O(1)
+  /// The place of what begins at `base`. `base_of(number)` knows where a chunk begins. O(1)
   /// expected.
   template <class BeginOf>
   [[nodiscard, gnu::always_inline]] location find(std::uint64_t base,
@@ -161,7 +161,7 @@ class base_table {
   /// The number of this layout: of all in the process no other has it. 0 while there is none.
   [[nodiscard]] std::uint64_t life() const { return life_; }
 
-  /// For other threads: what is in use at `begin`, a multiple of 16, as long as the table is the
+  /// For other threads: what is in use at `base`, a multiple of 16, as long as the table is the
   /// one of that `life`. `ask(number)` reads the chunk of a number, which may be an old one.
   ///
   /// A table that is outgrown becomes zeros, and another pool's table or this one's later. So what

@@ -129,7 +129,7 @@ class chunk_table {
     std::uint64_t slot;
   };
 
-  /// The chunk that begins at `begin` and is not free; `id` is `no_chunk` if there is none. O(1)
+  /// The chunk that begins at `base` and is not free; `id` is `no_chunk` if there is none. O(1)
   /// expected.
   [[nodiscard]] found find(std::uint64_t base) const {
     if (slots_ == nullptr) return {no_chunk, 0};

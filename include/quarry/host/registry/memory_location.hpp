@@ -29,7 +29,7 @@ struct memory_location {
   friend bool operator==(memory_location const&, memory_location const&) = default;
 };
 
-/// What a resource says of itself: `place()`, or its `upstream()`'s; else the host's. So what
+/// What a resource says of itself: `location()`, or its `upstream()`'s; else the host's. So what
 /// stands on another resource has `upstream()`, or says of itself where its memory lies, and
 /// whether it is simulated.
 template <class Resource>
@@ -43,8 +43,8 @@ template <class Resource>
   }
 }
 
-/// Waits until memory that the resource gives may be used at once by anyone: `settle()` of those
-/// that give it in the order of a stream. Pools do so for each block.
+/// Waits until memory that the resource gives may be used at once by anyone: `synchronize()` of
+/// those that give it in the order of a stream. Pools do so for each block.
 template <class Resource>
 void synchronize(Resource& from) {
   if constexpr (requires { from.synchronize(); }) {
@@ -55,13 +55,13 @@ void synchronize(Resource& from) {
 }
 
 /// Bytes that the resource has taken from where its memory comes from, if it keeps what its user
-/// has freed: its `reserved()` or `held()`, or its `upstream()`'s. Nothing if none has a count.
+/// has freed: its `reserved()` or `reserved()`, or its `upstream()`'s. Nothing if none has a count.
 template <class Resource>
 [[nodiscard]] std::optional<std::uint64_t> reserved_by(Resource& from) {
   if constexpr (requires { from.reserved(); }) {
     return from.reserved();
-  } else if constexpr (requires { from.held(); }) {
-    return from.held();
+  } else if constexpr (requires { from.reserved(); }) {
+    return from.reserved();
   } else if constexpr (requires { from.upstream(); }) {
     return reserved_by(from.upstream());
   } else {

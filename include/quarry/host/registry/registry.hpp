@@ -78,9 +78,9 @@ class QUARRY_API registration {
   /// Bytes of its labels, as far as can be told, without itself: what a node has beside its label
   /// is the library's.
   [[nodiscard]] bytes footprint() const;
-  /// The same, with the page map's entries for so many blocks of `held` bytes in all.
-  [[nodiscard]] bytes footprint(bytes held, std::size_t blocks) const {
-    return footprint() + page_map::share_of(held + blocks * page_map::map_page);
+  /// The same, with the page map's entries for so many blocks of `reserved` bytes in all.
+  [[nodiscard]] bytes footprint(bytes reserved, std::size_t blocks) const {
+    return footprint() + page_map::share_of(reserved + blocks * page_map::map_page);
   }
 
   [[nodiscard]] chunk_view const& view() const { return table_.public_view(); }
@@ -155,7 +155,7 @@ struct allocator_info {
   std::string name;
   memory_location location;
   std::size_t allocations;  // live
-  bytes live;               // as asked for
+  bytes allocated;          // as asked for
 };
 /// The allocators there are, by id. O(all allocations).
 [[nodiscard]] QUARRY_API std::vector<allocator_info> allocators();
@@ -163,7 +163,7 @@ struct allocator_info {
 [[nodiscard]] QUARRY_API std::string name_of(allocator_id id);
 
 /// What is live: `allocator` 0 means all. While other threads allocate, what changes may be missed.
-[[nodiscard]] QUARRY_API std::vector<allocation_record> live(allocator_id allocator = 0);
+[[nodiscard]] QUARRY_API std::vector<allocation_record> allocated(allocator_id allocator = 0);
 
 /// Writes a line for each live allocation, with its name and where it was named, and a line for
 /// each allocator: at the end of a program, its leaks. It holds no lock while it writes, so `out`

@@ -31,7 +31,7 @@ class slice_block {
   static constexpr bytes min_slice = 16, max_slice = 4096;
   static constexpr std::uint32_t none = 0x1fff;  // no slice has this number
 
-  /// Makes slices of `slice` bytes, all free, of a map page that begins at `begin`. Requires a
+  /// Makes slices of `slice` bytes, all free, of a map page that begins at `base`. Requires a
   /// block that has none.
   void lay_out(std::uint64_t base, bytes slice, std::uint32_t its_class) {
     count_ = static_cast<std::uint32_t>(size / slice);

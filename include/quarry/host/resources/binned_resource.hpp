@@ -10,8 +10,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Small sizes from slots, a bin for each power of two from `least` to `most`; larger ones straight
-/// from `Large`, a pool say.
+/// Small sizes from slots, a bin for each power of two from `minimum` to `maximum`; larger ones
+/// straight from `Large`, a pool say.
 ///
 /// Slots come in blocks of `slots_per_block` from `Small`. An allocation must be freed with
 /// its size. Both lie at the same place.

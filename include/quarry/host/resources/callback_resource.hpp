@@ -15,8 +15,8 @@ namespace quarry::inline QUARRY_ABI {
 /// Memory that the user's functions give: `give(size, alignment)`, nullptr if there is none, and
 /// `take(pointer, size, alignment)`. What `give` throws passes through; `take` must not throw.
 ///
-/// `place` says what memory it is: pools and operations go by that. What CUDA contradicts is taken
-/// back, and `allocate` throws `resource_failed`.
+/// `location` says what memory it is: pools and operations go by that. What CUDA contradicts is
+/// taken back, and `allocate` throws `resource_failed`.
 class callback_resource {
  public:
   using giver = std::function<void*(bytes size, bytes alignment)>;

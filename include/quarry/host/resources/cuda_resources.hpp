@@ -32,7 +32,7 @@ class QUARRY_API device_resource {
 };
 
 /// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync): for work
-/// of that stream, until `settle`.
+/// of that stream, until `synchronize`.
 class QUARRY_API stream_ordered_resource {
  public:
   explicit stream_ordered_resource(cuda_stream stream = nullptr, int device = 0);

@@ -46,7 +46,7 @@ class QUARRY_POISONS fixed_size_resource {
         slot_{other.slot_},
         blocks_{std::exchange(other.blocks_, {})},
         with_free_{std::exchange(other.with_free_, {})},
-        live_{std::exchange(other.live_, 0)} {}
+        allocated_{std::exchange(other.allocated_, 0)} {}
   fixed_size_resource& operator=(fixed_size_resource&& other) noexcept {
     std::swap(upstream_, other.upstream_);
     std::swap(slots_, other.slots_);
@@ -54,7 +54,7 @@ class QUARRY_POISONS fixed_size_resource {
     std::swap(slot_, other.slot_);
     std::swap(blocks_, other.blocks_);
     std::swap(with_free_, other.with_free_);
-    std::swap(live_, other.live_);
+    std::swap(allocated_, other.allocated_);
     return *this;
   }
   ~fixed_size_resource() {
@@ -79,7 +79,7 @@ class QUARRY_POISONS fixed_size_resource {
     one->free[index] &= one->free[index] - 1;
     one->hint = index;
     if (--one->count == 0) with_free_.pop_back();
-    ++live_;
+    ++allocated_;
     auto* const result = reinterpret_cast<void*>(base + (index * bits_per_word + bit) * slot_);
     if (is_poisoned(upstream_)) unpoison(result, size);
     return result;
@@ -100,11 +100,11 @@ class QUARRY_POISONS fixed_size_resource {
     one.free[index] |= bit;
     one.hint = std::min(one.hint, index);
     if (one.count++ == 0) with_free_.emplace_back(base, &one);  // has room for all blocks
-    --live_;
+    --allocated_;
   }
 
-  [[nodiscard]] std::size_t live() const { return live_; }
-  [[nodiscard]] bytes held() const { return blocks_.size() * slots_ * slot_; }
+  [[nodiscard]] std::size_t allocated() const { return allocated_; }
+  [[nodiscard]] bytes reserved() const { return blocks_.size() * slots_ * slot_; }
   [[nodiscard]] bytes slot_bytes() const { return slot_; }
 
   [[nodiscard]] Upstream& upstream() { return upstream_; }
@@ -136,7 +136,7 @@ class QUARRY_POISONS fixed_size_resource {
   bytes slot_ = 0;
   std::map<std::uint64_t, block> blocks_;
   std::vector<std::pair<std::uint64_t, block*>> with_free_;
-  std::size_t live_ = 0;
+  std::size_t allocated_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

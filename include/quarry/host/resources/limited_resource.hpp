@@ -10,7 +10,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Gives no more than `most` bytes at a time, as they were asked for, by whichever kind of call.
+/// Gives no more than `maximum` bytes at a time, as they were asked for, by whichever kind of call.
 /// One thread at a time, whatever the upstream allows.
 template <class Upstream>
 class limited_resource : public resource_adaptor<limited_resource<Upstream>, Upstream> {
@@ -23,7 +23,7 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
   limited_resource(bytes maximum, std::in_place_t, Arguments&&... arguments)
       : upstream_(std::forward<Arguments>(arguments)...), maximum_{maximum} {}
 
-  [[nodiscard]] bytes live() const { return live_; }
+  [[nodiscard]] bytes allocated() const { return allocated_; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
  private:
@@ -31,23 +31,23 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
 
   template <class Call>
   [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
-    if (size > maximum_ - live_)
+    if (size > maximum_ - allocated_)
       throw out_of_memory{
           "limited_resource", size,
-          std::to_string(live_) + " of " + std::to_string(maximum_) + " are in use"};
+          std::to_string(allocated_) + " of " + std::to_string(maximum_) + " are in use"};
     void* const result = call.allocate(upstream_, size, alignment);
-    live_ += size;
+    allocated_ += size;
     return result;
   }
   template <class Call>
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     call.deallocate(upstream_, pointer, size, alignment);
-    live_ -= size;
+    allocated_ -= size;
   }
 
   Upstream upstream_;
   bytes maximum_;
-  bytes live_ = 0;
+  bytes allocated_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -77,7 +77,7 @@ class QUARRY_POISONS monotonic_resource {
     blocks_.clear();
     reset();
   }
-  [[nodiscard]] bytes held() const {
+  [[nodiscard]] bytes reserved() const {
     bytes sum = 0;
     for (block const& one : blocks_) sum += one.size;
     return sum;

@@ -24,8 +24,8 @@ class pmr_resource {
       throw out_of_memory{"standard_resource", size, "nothing has so much"};
     try {
       return from_->allocate(size, alignment);
-    } catch (std::bad_alloc const& refused) {
-      throw out_of_memory{"standard_resource", size, refused.what()};
+    } catch (std::bad_alloc const& failure) {
+      throw out_of_memory{"standard_resource", size, failure.what()};
     }
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {

@@ -18,29 +18,29 @@ class simulated_resource {
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     check_power_of_two("simulated_resource", alignment);
-    bytes const left = limit_ < held_ ? 0 : limit_ - held_;
+    bytes const left = limit_ < reserved_ ? 0 : limit_ - reserved_;
     if (size > left)
       throw out_of_memory{"simulated_resource", size, std::to_string(left) + " are left"};
     std::uint64_t const base = (next_ + alignment - 1) & ~(alignment - 1);
     next_ = base + size + 1;  // no two blocks touch
-    held_ += size;
+    reserved_ += size;
     ++allocations_;
     return reinterpret_cast<void*>(base);
   }
   void deallocate(void*, bytes size, bytes) noexcept {
-    held_ -= size;
+    reserved_ -= size;
     ++deallocations_;
   }
 
   void limit(bytes maximum) { limit_ = maximum; }
 
-  [[nodiscard]] bytes held() const { return held_; }
+  [[nodiscard]] bytes reserved() const { return reserved_; }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   [[nodiscard]] std::uint64_t deallocations() const { return deallocations_; }
 
  private:
   bytes limit_ = ~bytes{0};
-  bytes held_ = 0;
+  bytes reserved_ = 0;
   std::uint64_t next_ = 1 << 20;
   std::uint64_t allocations_ = 0;
   std::uint64_t deallocations_ = 0;

@@ -32,13 +32,13 @@ class QUARRY_POISONS size_cache_resource {
         slots_{other.slots_},
         kept_{std::exchange(other.kept_, {})},
         reserved_{std::exchange(other.reserved_, 0)},
-        refused_{std::exchange(other.refused_, 0)} {}
+        invalid_frees_{std::exchange(other.invalid_frees_, 0)} {}
   size_cache_resource& operator=(size_cache_resource&& other) noexcept {
     std::swap(upstream_, other.upstream_);
     std::swap(slots_, other.slots_);
     std::swap(kept_, other.kept_);
     std::swap(reserved_, other.reserved_);
-    std::swap(refused_, other.refused_);
+    std::swap(invalid_frees_, other.invalid_frees_);
     return *this;
   }
   ~size_cache_resource() { release(); }
@@ -63,7 +63,7 @@ class QUARRY_POISONS size_cache_resource {
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     auto const is_it = [&](one const& each) { return each.memory == pointer; };
     if (pointer == nullptr || std::any_of(kept_.begin(), kept_.end(), is_it)) {
-      ++refused_;
+      ++invalid_frees_;
       return;
     }
     if (kept_.size() == slots_) {
@@ -84,7 +84,7 @@ class QUARRY_POISONS size_cache_resource {
   /// Bytes taken from the upstream: allocated, or kept.
   [[nodiscard]] bytes reserved() const { return reserved_; }
   [[nodiscard]] std::size_t kept() const { return kept_.size(); }
-  [[nodiscard]] std::uint64_t refused() const { return refused_; }
+  [[nodiscard]] std::uint64_t invalid_frees() const { return invalid_frees_; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
  private:
@@ -107,7 +107,7 @@ class QUARRY_POISONS size_cache_resource {
   std::uint32_t slots_;
   std::vector<one> kept_;  // what was freed first comes first
   bytes reserved_ = 0;
-  std::uint64_t refused_ = 0;
+  std::uint64_t invalid_frees_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -12,12 +12,13 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What went through a resource since a moment. `live` counts from there on, and may be negative.
+/// What went through a resource since a moment. `allocated` counts from there on, and may be
+/// negative.
 struct resource_counts {
-  std::int64_t live = 0, most_live = 0;  // bytes
-  std::int64_t allocations_live = 0, max_allocations = 0;
-  std::uint64_t allocated = 0;  // bytes in all
-  std::uint64_t allocations = 0;
+  std::int64_t allocated = 0, peak_allocated = 0;  // bytes
+  std::int64_t allocations = 0, peak_allocations = 0;
+  std::uint64_t total_allocated = 0;  // bytes in all
+  std::uint64_t total_allocations = 0;
   std::uint64_t failures = 0;
 };
 
@@ -38,17 +39,17 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
   void push() { parts_.emplace_back(); }
   /// Throws `bad_argument` if no `push` is open.
   resource_counts pop() {
-    if (parts_.size() == 1) throw bad_argument{"counted_resource: pop without a push"};
+    if (parts_.size() == 1) throw bad_argument{"statistics_resource: pop without a push"};
     resource_counts const part = parts_.back();
     parts_.pop_back();
     resource_counts& around = parts_.back();
-    around.most_live = std::max(around.most_live, around.live + part.most_live);
-    around.max_allocations =
-        std::max(around.max_allocations, around.allocations_live + part.max_allocations);
-    around.live += part.live;
-    around.allocations_live += part.allocations_live;
+    around.peak_allocated = std::max(around.peak_allocated, around.allocated + part.peak_allocated);
+    around.peak_allocations =
+        std::max(around.peak_allocations, around.allocations + part.peak_allocations);
     around.allocated += part.allocated;
     around.allocations += part.allocations;
+    around.total_allocated += part.total_allocated;
+    around.total_allocations += part.total_allocations;
     around.failures += part.failures;
     return part;
   }
@@ -68,19 +69,19 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
       throw;
     }
     resource_counts& now = parts_.back();
-    now.live += static_cast<std::int64_t>(size);
-    now.allocated += size;
+    now.allocated += static_cast<std::int64_t>(size);
+    now.total_allocated += size;
+    ++now.total_allocations;
     ++now.allocations;
-    ++now.allocations_live;
-    now.most_live = std::max(now.most_live, now.live);
-    now.max_allocations = std::max(now.max_allocations, now.allocations_live);
+    now.peak_allocated = std::max(now.peak_allocated, now.allocated);
+    now.peak_allocations = std::max(now.peak_allocations, now.allocations);
     return result;
   }
   template <class Call>
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     call.deallocate(upstream_, pointer, size, alignment);
-    parts_.back().live -= static_cast<std::int64_t>(size);
-    --parts_.back().allocations_live;
+    parts_.back().allocated -= static_cast<std::int64_t>(size);
+    --parts_.back().allocations;
   }
 
   Upstream upstream_;

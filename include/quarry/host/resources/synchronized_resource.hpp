@@ -30,7 +30,7 @@ class synchronized_resource {
 
   template <class Work>
   decltype(auto) with(Work&& work) {
-    std::lock_guard const held{shared_->mutex};
+    std::lock_guard const reserved{shared_->mutex};
     return std::forward<Work>(work)(shared_->upstream);
   }
 
@@ -43,7 +43,7 @@ class synchronized_resource {
     explicit state(Arguments&&... arguments) : upstream(std::forward<Arguments>(arguments)...) {}
     Upstream upstream;
     std::mutex mutex;
-    held_at_fork held{mutex};
+    held_at_fork reserved{mutex};
   };
   std::unique_ptr<state> shared_;
 };

@@ -35,7 +35,7 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
   /// Names an allocation. False if `pointer` is not in use.
   bool label(void* pointer, std::string name,
              std::source_location where = std::source_location::current()) {
-    std::lock_guard const held{shared_->mutex};
+    std::lock_guard const reserved{shared_->mutex};
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     auto const found = shared_->table.find(base);
     if (found.id == no_chunk) return false;
@@ -46,9 +46,9 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
 
   [[nodiscard]] allocator_id id() const { return shared_->account.id(); }
   /// Deallocations of what it did not give, or of another size.
-  [[nodiscard]] std::uint64_t refused() const {
-    std::lock_guard const held{shared_->mutex};
-    return shared_->refused;
+  [[nodiscard]] std::uint64_t invalid_frees() const {
+    std::lock_guard const reserved{shared_->mutex};
+    return shared_->invalid_frees;
   }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
@@ -64,7 +64,7 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
     bytes const room = (size + 15) / 16 * 16 + (size == 0 ? 16 : 0);
     registry::mark_below(base);
     try {
-      std::lock_guard const held{shared_->mutex};
+      std::lock_guard const reserved{shared_->mutex};
       shared_->table.reserve();
       shared_->table.reserve_starts(base, room);
       shared_->table.set_in_use(shared_->table.add(base, room, no_chunk, no_chunk), size);
@@ -78,10 +78,10 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     {
-      std::lock_guard const held{shared_->mutex};
+      std::lock_guard const reserved{shared_->mutex};
       auto const found = shared_->table.find(base);
       if (found.id == no_chunk || shared_->table[found.id].requested() != size) {
-        ++shared_->refused;
+        ++shared_->invalid_frees;
         return;
       }
       if (shared_->table[found.id].is_labelled()) shared_->account.forget(base);
@@ -95,10 +95,10 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
     state(memory_location location, std::string name)
         : account{table, location, std::move(name), true} {}
     std::mutex mutex;
-    held_at_fork held{mutex};
+    held_at_fork reserved{mutex};
     chunk_table table;  // Guarded by: the mutex, for who writes
     registration account;
-    std::uint64_t refused = 0;  // Guarded by: the mutex
+    std::uint64_t invalid_frees = 0;  // Guarded by: the mutex
   };
   [[nodiscard]] static bytes aligned(bytes alignment) { return alignment < 16 ? 16 : alignment; }
 
