@@ -249,8 +249,7 @@ class session {
            "an allocation overlaps the next one");
     if (next != known_.begin()) {
       auto const& [start, before] = *std::prev(next);
-      expect(std::max<std::uint64_t>(1, before.contents.size()) <= base - start,
-             "an allocation overlaps the one before");
+      expect(std::max<std::size_t>(1, before.contents.size()) <= base - start, "two overlap");
     }
     auto const value = from_.u8();
     is(QUARRY_OK, quarry_fill(memory, value, size));
