@@ -16,6 +16,7 @@ module quarry
     quarry_destroyed
   public :: quarry_host, quarry_device, quarry_pinned, quarry_managed, quarry_file, quarry_shared
   public :: quarry_pool_default_options, quarry_find, quarry_copy, quarry_fill, quarry_report, quarry_last_error
+  public :: quarry_version, quarry_version_text
   public :: quarry_add_alias, quarry_remove_alias, quarry_destroy, quarry_deallocate, quarry_reallocate, quarry_move
 
   ! What a call came to; what each means is said in the C header.
@@ -377,6 +378,16 @@ module quarry
       type(c_ptr), value :: to
       type(c_ptr), intent(out) :: result_address
       integer(c_int) :: code
+    end function
+
+    pure function quarry_version() bind(c, name='quarry_version') result(number)
+      import :: c_int32_t
+      integer(c_int32_t) :: number
+    end function
+
+    pure function c_version_text() bind(c, name='quarry_version_text') result(text)
+      import :: c_ptr
+      type(c_ptr) :: text
     end function
 
     pure function c_last_error() bind(c, name='quarry_last_error') result(text)
@@ -763,6 +774,24 @@ contains
       call settle(c_report(), status)
     end if
   end subroutine
+
+  ! The version of the library as text, such as "1.2.3"; quarry_version gives the same as a number, such as 10203.
+  function quarry_version_text() result(text)
+    character(version_length()) :: text
+    character(kind=c_char), pointer :: chars(:)
+    integer :: at
+
+    call c_f_pointer(c_version_text(), chars, [len(text)])
+    do at = 1, len(text)
+      text(at:at) = chars(at)
+    end do
+  end function
+
+  pure function version_length() result(length)
+    integer :: length
+
+    length = int(c_strlen(c_version_text()))
+  end function
 
   ! What this thread's latest call that did not give quarry_ok says; empty if there was none. (For this module's own refusals,
   ! threads other than OpenMP's share it.)

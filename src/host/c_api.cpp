@@ -249,4 +249,7 @@ quarry_status quarry_report(char const* path) {
   });
 }
 
+uint32_t quarry_version(void) { return QUARRY_VERSION; }
+char const* quarry_version_text(void) { return QUARRY_VERSION_TEXT; }
+
 char const* quarry_last_error(void) { return quarry::c_api::last_error; }

@@ -13,6 +13,7 @@ program fortran_test
   call get_command_argument(1, argument)
   if (argument == 'stop') call fail_without_a_status()
 
+  call the_version_is_a_number_and_a_text()
   call default_options_are_those_of_the_library()
   call overruns_are_counted_and_backtraces_are_kept()
   call arrays_of_each_type_and_rank_work()
@@ -58,6 +59,19 @@ contains
 
     call check(status == wanted, what // ': the status')
     call check(index(quarry_last_error(), part) > 0, what // ': the message')
+  end subroutine
+
+  subroutine the_version_is_a_number_and_a_text()
+    character(:), allocatable :: text
+    integer :: dots(2), major, minor, patch
+
+    text = quarry_version_text()
+    dots(1) = index(text, '.')
+    dots(2) = index(text, '.', back=.true.)
+    read (text(:dots(1) - 1), *) major
+    read (text(dots(1) + 1:dots(2) - 1), *) minor
+    read (text(dots(2) + 1:), *) patch
+    call check(quarry_version() == 10000 * major + 100 * minor + patch, 'the version')
   end subroutine
 
   subroutine allocators_have_names()

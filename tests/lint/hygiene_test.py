@@ -37,7 +37,6 @@ EXCEPTIONS = {
         "include/quarry/coalescing.hpp": "only includes others: tests/install compiles it",
         "include/quarry/host.hpp": "only includes others: examples/host_pools.cpp compiles it",
     },
-    "namespace": {"include/quarry/core/abi.hpp": "is what the others include"},
     "conditional": {
         "include/quarry/device/mitigations.hpp": "turns QUARRY_HARDENED into a constant, once",
         "include/quarry/device/orders.hpp": "turns QUARRY_MUTANT into a constant, once",

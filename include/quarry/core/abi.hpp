@@ -7,6 +7,8 @@
 // says `quarry::pool`, and the linker sees `quarry::v0_1_layout_2::pool`.
 #pragma once
 
+#include "quarry/core/version.h"
+
 /// The number of the layout of what a process's copies share (host/process_state.hpp). Raise it
 /// whenever a type of `process_state`, `registration`, `process_lists` or type-stable memory
 /// changes, in its layout or in what its bits mean: copies of another layout then share nothing.
@@ -14,6 +16,7 @@
 #define QUARRY_STATE_LAYOUT 2
 
 /// The inline namespace: the version that may break the interface, and the layout.
-#define QUARRY_ABI_OF(layout) v0_1_layout_##layout
-#define QUARRY_ABI_OF_LAYOUT(layout) QUARRY_ABI_OF(layout)
-#define QUARRY_ABI QUARRY_ABI_OF_LAYOUT(QUARRY_STATE_LAYOUT)
+#define QUARRY_ABI_OF(major, minor, layout) v##major##_##minor##_layout_##layout
+#define QUARRY_ABI_OF_MACROS(major, minor, layout) QUARRY_ABI_OF(major, minor, layout)
+#define QUARRY_ABI \
+  QUARRY_ABI_OF_MACROS(QUARRY_VERSION_MAJOR, QUARRY_VERSION_MINOR, QUARRY_STATE_LAYOUT)

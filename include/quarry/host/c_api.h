@@ -19,6 +19,8 @@
 #ifndef QUARRY_HOST_C_API_H
 #define QUARRY_HOST_C_API_H
 
+#include "quarry/core/version.h"
+
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -243,6 +245,11 @@ quarry_status quarry_fill(void* memory, int value, uint64_t size);
 /* Writes a line for each live allocation and each allocator to a file, or to standard error if
  * `path` is null. */
 quarry_status quarry_report(char const* path);
+
+/* The version of the library that the program runs with, as QUARRY_VERSION and QUARRY_VERSION_TEXT
+ * are those of the headers: 10203 and "1.2.3" for version 1.2.3. */
+uint32_t quarry_version(void);
+char const* quarry_version_text(void);
 
 /* What this thread's latest call that did not give QUARRY_OK says. Valid until its next call. */
 char const* quarry_last_error(void);
