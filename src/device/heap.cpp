@@ -48,10 +48,8 @@ bytes default_segment_bytes(bytes size, bytes reserve) {
 }
 
 heap_options checked(heap_options options) {
-  auto const refuse = [](std::string const& why) {
-    throw std::invalid_argument{"heap_options: " + why};
-  };
-  if (options.bytes == 0) refuse("bytes is 0");
+  auto const refuse = [](std::string const& why) { throw bad_argument{"heap_options: " + why}; };
+  if (options.bytes == 0) refuse("bytes is 0; at least 1 is needed");
   options.reserve_bytes = std::max(options.reserve_bytes, options.bytes);
   if (options.segment_bytes == 0)
     options.segment_bytes = default_segment_bytes(options.bytes, options.reserve_bytes);
@@ -85,7 +83,8 @@ bytes aligned(bytes size) { return (size + 255) / 256 * 256; }
 std::shared_ptr<heap_state> make_state(std::uint32_t reserved) {
   bytes const size = aligned(heap_state::bytes_for(reserved));
   void* const memory = std::aligned_alloc(256, size);
-  if (memory == nullptr) throw std::bad_alloc{};
+  if (memory == nullptr)
+    throw out_of_memory{"heap", size, "the host has none for the heap's state"};
   std::memset(memory, 0, size);
   return {static_cast<heap_state*>(memory), &std::free};
 }
@@ -299,9 +298,9 @@ void heap::implementation::grow(quarry::bytes size) {
   auto const before = initial_->segments_mapped;
   bytes const wanted = (size + initial_->segment_bytes() - 1) >> shift;
   if (wanted > initial_->segments_reserved) {
-    throw std::invalid_argument{
-        "heap::grow: " + std::to_string(size) + " bytes are more than the " +
-        std::to_string(bytes{initial_->segments_reserved} << shift) + " reserved"};
+    throw bad_argument{"heap::grow: " + std::to_string(size) + " bytes are more than the " +
+                       std::to_string(bytes{initial_->segments_reserved} << shift) +
+                       " that reserve_bytes reserved"};
   }
   if (wanted <= before) return;
   auto const after = static_cast<std::uint32_t>(wanted);

@@ -9,7 +9,7 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// A reserved range of addresses, of which a part has memory, and metadata beside it. Throws
-/// std::bad_alloc or std::runtime_error that names the call.
+/// `out_of_memory`, or `resource_failed` that names the call.
 class heap_memory {
  public:
   virtual ~heap_memory() = default;
@@ -42,8 +42,8 @@ class heap_memory {
 
 [[nodiscard]] std::shared_ptr<heap_memory> make_cpu_memory(bytes reserved, bytes alignment);
 
-/// Of the device with this number, or the `current_device`. Throws std::runtime_error if this build
-/// or this machine has no CUDA device, std::invalid_argument if it has none with this number.
+/// Of the device with this number, or the `current_device`. Throws `resource_failed` if this build
+/// or this machine has no CUDA device, `bad_argument` if it has none with this number.
 [[nodiscard]] std::shared_ptr<heap_memory> make_cuda_memory(int device, bytes reserved,
                                                             bytes alignment);
 [[nodiscard]] bool has_cuda_device();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.hpp"
+#include "quarry/core/errors.hpp"
 
 #include <sys/mman.h>
 
@@ -8,13 +9,16 @@
 #include <cstring>
 #include <map>
 #include <new>
-#include <system_error>
+#include <string>
 
 namespace quarry::inline QUARRY_ABI {
 namespace {
 
-[[noreturn]] void throw_errno(char const* call) {
-  throw std::system_error{errno, std::generic_category(), call};
+/// Says why a call for `size` bytes failed.
+[[noreturn]] void throw_errno(char const* call, bytes size) {
+  if (errno == ENOMEM) throw out_of_memory{call, size, std::strerror(errno)};
+  throw resource_failed{std::string{call} + " of " + std::to_string(size) + " bytes",
+                        std::strerror(errno)};
 }
 
 /// Anonymous pages: reserved without access, made usable and returned by mprotect and madvise.
@@ -23,7 +27,7 @@ class cpu_memory final : public heap_memory {
   cpu_memory(bytes reserved, bytes alignment) : mapped_bytes_{reserved + alignment} {
     mapping_ = ::mmap(nullptr, mapped_bytes_, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping_ == MAP_FAILED) throw_errno("mmap of a heap's region");
+    if (mapping_ == MAP_FAILED) throw_errno("mmap of a heap's region", mapped_bytes_);
     auto const address = reinterpret_cast<std::uintptr_t>(mapping_);
     region_ = reinterpret_cast<char*>((address + alignment - 1) / alignment * alignment);
   }
@@ -38,14 +42,14 @@ class cpu_memory final : public heap_memory {
 
   void map(bytes begin, bytes end) override {
     if (::mprotect(region_ + begin, end - begin, PROT_READ | PROT_WRITE) != 0)
-      throw_errno("mprotect of a heap's region");
+      throw_errno("mprotect of a heap's region", end - begin);
   }
 
   void unmap(bytes begin, bytes end) override {
     if (::madvise(region_ + begin, end - begin, MADV_DONTNEED) != 0)
-      throw_errno("madvise of a heap's region");
+      throw_errno("madvise of a heap's region", end - begin);
     if (::mprotect(region_ + begin, end - begin, PROT_NONE) != 0)
-      throw_errno("mprotect of a heap's region");
+      throw_errno("mprotect of a heap's region", end - begin);
   }
 
   bytes unmappable_from(bytes begin, bytes) const override { return begin; }
@@ -53,7 +57,7 @@ class cpu_memory final : public heap_memory {
   void* metadata(bytes size) override {
     void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (address == MAP_FAILED) throw_errno("mmap of a heap's metadata");
+    if (address == MAP_FAILED) throw_errno("mmap of a heap's metadata", size);
     metadata_.emplace(address, size);
     return address;
   }
@@ -66,7 +70,8 @@ class cpu_memory final : public heap_memory {
 
   std::shared_ptr<void> detached(bytes size) override {
     void* const address = std::aligned_alloc(256, (size + 255) / 256 * 256);
-    if (address == nullptr) throw std::bad_alloc{};
+    if (address == nullptr)
+      throw out_of_memory{"heap", size, "the host has none for the heap's state"};
     return {address, &std::free};
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.hpp"
 
+#include "quarry/core/errors.hpp"
+
 #include "platform/on_device.hpp"
 
 #include <cuda.h>
@@ -18,8 +20,7 @@ namespace {
 using cuda::on_device;
 
 void check(cudaError_t status, char const* call) {
-  if (status != cudaSuccess)
-    throw std::runtime_error{std::string{call} + ": " + cudaGetErrorString(status)};
+  if (status != cudaSuccess) throw resource_failed{call, cudaGetErrorString(status)};
 }
 
 /// The driver's virtual memory functions, found at run time so that programs link without the
@@ -45,7 +46,7 @@ class driver {
     if (status == CUDA_SUCCESS) return;
     char const* text = "unknown error";
     error_string(status, &text);
-    throw std::runtime_error{std::string{call} + ": " + text};
+    throw resource_failed{call, text};
   }
 
  private:
@@ -68,7 +69,7 @@ class driver {
     quarry::check(
         cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found), name);
     if (found != cudaDriverEntryPointSuccess)
-      throw std::runtime_error{std::string{"the CUDA driver lacks "} + name};
+      throw resource_failed{name, "the CUDA driver lacks it"};
     function = reinterpret_cast<Function>(address);
   }
 };
@@ -89,7 +90,7 @@ class cuda_memory final : public heap_memory {
              "cuMemAddressReserve of a heap's region");
     if (region_ % alignment != 0) {
       cu.free_range(region_, reserved_);
-      throw std::runtime_error{"cuMemAddressReserve gave a range that is not aligned to a segment"};
+      throw resource_failed{"cuMemAddressReserve", "the range is not aligned to a segment"};
     }
   }
   cuda_memory(cuda_memory const&) = delete;
@@ -220,13 +221,13 @@ class cuda_memory final : public heap_memory {
 
 std::shared_ptr<heap_memory> make_cuda_memory(int device, bytes reserved, bytes alignment) {
   if (!has_cuda_device())
-    throw std::runtime_error{"no CUDA device was found; ask for machine::cpu"};
+    throw resource_failed{"heap", "no CUDA device was found; ask for backend::cpu"};
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   if (device == current_device) check(cudaGetDevice(&device), "cudaGetDevice");
   if (device < 0 || device >= count) {
-    throw std::invalid_argument{"heap_options: device is " + std::to_string(device) + ", of " +
-                                std::to_string(count)};
+    throw bad_argument{"heap_options: device is " + std::to_string(device) + ", of " +
+                       std::to_string(count)};
   }
   return std::make_shared<cuda_memory>(device, reserved, alignment);
 }

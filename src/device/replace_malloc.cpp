@@ -47,9 +47,9 @@ void replace_malloc(heap const& heap) {
     return known.file->where() == heap.where();
   };
   if (std::none_of(files.begin(), files.end(), concerned)) {
-    throw std::logic_error{
+    throw bad_state{
         "replace_malloc: no file of the program includes quarry/device/replace_malloc.cuh for the "
-        "heap's machine"};
+        "heap's backend"};
   }
   malloc_route const route{heap.ref(), heap.region(), heap.region_bytes()};
   // All files can free what the heap gives before one can allocate from it.

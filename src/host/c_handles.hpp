@@ -3,7 +3,7 @@
 // address: it is looked up, and nothing is read through it.
 #pragma once
 
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/host/registry/process_state.hpp"
 
 #include <atomic>
@@ -14,12 +14,6 @@
 namespace quarry::inline QUARRY_ABI::c_api {
 
 enum class handle_kind : std::uint8_t { pool = 1, stream_pool = 2, segment = 3, allocator = 4 };
-
-/// The handle's object was destroyed.
-class was_destroyed : public bad_argument {
- public:
-  using bad_argument::bad_argument;
-};
 
 /// A handle's value: a mark that no address of user memory has, which tells the layout of the
 /// process's state, too (bits 56 to 63); the kind of its object (52 to 55); the number of the copy

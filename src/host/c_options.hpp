@@ -3,8 +3,8 @@
 // with.
 #pragma once
 
+#include "quarry/core/errors.hpp"
 #include "quarry/host/c_api.h"
-#include "quarry/host/errors.hpp"
 #include "quarry/host/pools/pool.hpp"
 
 #include <algorithm>

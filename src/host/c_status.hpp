@@ -3,8 +3,8 @@
 #pragma once
 
 #include "host/c_handles.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/host/c_api.h"
-#include "quarry/host/errors.hpp"
 
 #include <cstdio>
 #include <exception>

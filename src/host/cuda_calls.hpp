@@ -2,7 +2,7 @@
 // What the host side's CUDA sources share.
 #pragma once
 
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include "platform/on_device.hpp"

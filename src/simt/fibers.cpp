@@ -144,8 +144,8 @@ class scheduler {
       if (other == nullptr || other->waiting != wait::exchange || other->members != lane.members)
         return;
       if (other->what != lane.what) {
-        throw std::logic_error{"lanes of one group met in different operations: " + describe(lane) +
-                               ", " + describe(*other)};
+        throw bad_state{"lanes of one group met in different operations: " + describe(lane) + ", " +
+                        describe(*other)};
       }
     }
     for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
@@ -430,7 +430,9 @@ void fiber_lane::pause() { owner_.suspend(*this); }
 
 void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel) {
   if (std::uint64_t{lanes.blocks} * lanes.threads > 65536) {
-    throw std::invalid_argument{"launch_fibers: more than 65536 lanes"};
+    throw bad_argument{
+        "launch_fibers: " + std::to_string(std::uint64_t{lanes.blocks} * lanes.threads) +
+        " lanes are more than 65536"};
   }
   scheduler{lanes, schedule, kernel}.run();
 }

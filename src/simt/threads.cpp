@@ -40,7 +40,7 @@ class thread_lane final : public host_lane {
  private:
   static void wait(std::barrier<>* barrier, char const* name) {
     if (barrier == nullptr) {
-      throw std::logic_error{
+      throw bad_state{
           std::string{name} +
           ": in launch_threads a barrier needs a thread for each lane; raise max_threads"};
     }
@@ -130,7 +130,8 @@ void run_shared(grid lanes, std::uint32_t thread_count, kernel_ref kernel,
 void yield_thread() { std::this_thread::yield(); }
 
 void launch_threads(grid lanes, std::uint32_t max_threads, kernel_ref kernel) {
-  if (max_threads == 0) throw std::invalid_argument{"launch_threads: max_threads is 0"};
+  if (max_threads == 0)
+    throw bad_argument{"launch_threads: max_threads is 0; at least 1 is needed"};
   first_exception failure;
   if (std::uint64_t{lanes.blocks} * lanes.threads <= max_threads) {
     run_with_barriers(lanes, kernel, failure);

@@ -5,7 +5,7 @@
 //   bool is_touchable()
 #pragma once
 
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "fuzz/byte_source.hpp"
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/host/pools/heuristic.hpp"
 #include "quarry/host/resources/resource.hpp"
 

@@ -3,12 +3,12 @@
 // graph_kernels.hpp.
 #pragma once
 
+#include "quarry/core/errors.hpp"
 #include "quarry/device/heap_ref.hpp"
 #include "quarry/device/id_set.hpp"
 #include "quarry/simt/launch.hpp"
 
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI {
@@ -151,7 +151,7 @@ class dynamic_graph {
     return bytes{std::bit_ceil(capacity)} * sizeof(graph_vertex);
   }
 
-  /// An empty graph. `memory`, which kernels must see, is its table; throws std::invalid_argument
+  /// An empty graph. `memory`, which kernels must see, is its table; throws bad_argument
   /// if it is not aligned to 8 bytes or holds no vertex.
   dynamic_graph(Launch launch, Heap heap, std::span<std::byte> memory)
       : launch_{std::move(launch)},
@@ -176,10 +176,10 @@ class dynamic_graph {
  private:
   [[nodiscard]] static std::uint32_t capacity_of(std::span<std::byte> memory) {
     if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignof(graph_vertex) != 0) {
-      throw std::invalid_argument{"dynamic_graph: memory is not aligned to 8 bytes"};
+      throw bad_argument{"dynamic_graph: memory is not aligned to 8 bytes"};
     }
     bytes const vertices = std::bit_floor(memory.size() / sizeof(graph_vertex));
-    if (vertices == 0) throw std::invalid_argument{"dynamic_graph: memory holds no vertex"};
+    if (vertices == 0) throw bad_argument{"dynamic_graph: memory holds no vertex"};
     return static_cast<std::uint32_t>(vertices < 1u << 31 ? vertices : 1u << 31);
   }
   [[nodiscard]] simt::grid lanes() const {

@@ -3,12 +3,11 @@
 // reset, destroy.
 #pragma once
 
-#include "quarry/core/export.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/device/heap_ref.hpp"
 
 #include <iosfwd>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -66,8 +65,8 @@ struct live_allocation {
 /// functions work whatever device is current, and leave it so.
 ///
 /// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on
-/// CUDA they wait for the device. They throw std::invalid_argument for bad options,
-/// std::runtime_error for failures of the system. Using a ref after its heap was destroyed is
+/// CUDA they wait for the device. They throw `bad_argument` for bad options,
+/// `out_of_memory`, and `resource_failed` for other failures of the system. Using a ref after its heap was destroyed is
 /// refused with a fault of kind `destroyed`, for the last 16 heaps destroyed.
 class QUARRY_API heap {
  public:
@@ -103,7 +102,7 @@ class QUARRY_API heap {
   void clear_faults();
 
   /// Gives memory to more segments, until `bytes` have some. Addresses do not change. Throws
-  /// std::invalid_argument beyond what was reserved.
+  /// `bad_argument` beyond what was reserved.
   void grow(quarry::bytes bytes);
 
   /// Takes memory from free segments at the far end, until `bytes` are left or a segment is in use.

@@ -16,7 +16,7 @@ class heap_memory;
 /// are done.
 class QUARRY_API kernel_memory {
  public:
-  /// Throws std::bad_alloc, or std::runtime_error that names the call.
+  /// Throws `out_of_memory`, or `resource_failed` that names the call.
   kernel_memory(backend where, bytes size);
   ~kernel_memory();
   kernel_memory(kernel_memory&&) noexcept;
@@ -26,7 +26,7 @@ class QUARRY_API kernel_memory {
   [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] bytes size() const { return size_; }
 
-  /// `count` bytes from `offset` on. The range must lie in the memory: otherwise std::out_of_range.
+  /// `count` bytes from `offset` on. The range must lie in the memory: otherwise throws `bad_range`.
   void write(bytes offset, void const* from, bytes count);
   void read(void* to, bytes offset, bytes count) const;
   void zero(bytes offset, bytes count);

@@ -15,8 +15,8 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Waits for the current CUDA device, which must be the heap's; other devices go on as they were.
 /// The heap must outlive the kernels that use it, and so must what was replaced before: after a
-/// second call for another heap, `free` knows no pointer of the first. Throws std::logic_error if
-/// the program has no such file for the heap's machine, and std::runtime_error if CUDA fails: files
+/// second call for another heap, `free` knows no pointer of the first. Throws `bad_state` if
+/// the program has no such file for the heap's backend, and `resource_failed` if CUDA fails: files
 /// may then differ in where they allocate, and can all free. Call it again after a library with
 /// such files was loaded. O(files).
 QUARRY_API void replace_malloc(heap const& heap);

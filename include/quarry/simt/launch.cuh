@@ -2,19 +2,17 @@
 // Runs a kernel on the current CUDA device.
 #pragma once
 
+#include "quarry/core/errors.hpp"
 #include "quarry/simt/launch.hpp"
 
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-#include <string>
-
 namespace quarry::inline QUARRY_ABI::simt {
 
-/// Throws std::runtime_error that names the call if a CUDA call failed.
+/// Throws resource_failed that names the call if a CUDA call failed.
 inline void check_cuda(cudaError_t status, char const* call) {
   if (status != cudaSuccess) {
-    throw std::runtime_error{std::string{call} + ": " + cudaGetErrorString(status)};
+    throw resource_failed{call, cudaGetErrorString(status)};
   }
 }
 
@@ -23,7 +21,7 @@ __global__ void run_kernel(Kernel kernel) {
   kernel();
 }
 
-/// Starts the grid on `stream` and does not wait for it. Throws std::runtime_error if it cannot be
+/// Starts the grid on `stream` and does not wait for it. Throws resource_failed if it cannot be
 /// launched.
 template <class Kernel>
 void launch_cuda(grid lanes, Kernel const& kernel, cudaStream_t stream = nullptr) {

@@ -3,11 +3,10 @@
 // launch.cuh.
 #pragma once
 
-#include "quarry/core/export.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/simt/host_lane.hpp"
 
 #include <cstdint>
-#include <stdexcept>
 
 namespace quarry::inline QUARRY_ABI::simt {
 
@@ -34,8 +33,8 @@ class kernel_ref {
 
 /// No lane can go on: each waits for one that has ended or that waits elsewhere. `what()` lists
 /// which lanes wait where.
-class QUARRY_API deadlock : public std::runtime_error {
-  using std::runtime_error::runtime_error;
+class QUARRY_API deadlock : public error_of<std::runtime_error> {
+  using error_of::error_of;
 };
 
 /// How fibers are scheduled.
@@ -59,7 +58,7 @@ QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref ke
 
 /// Runs the grid on OS threads, each lane a group of its own. With at most `max_threads` lanes each
 /// has its own thread and barriers work; with more, threads take one lane after the other and a
-/// barrier throws std::logic_error.
+/// barrier throws bad_state.
 QUARRY_API void launch_threads(grid lanes, std::uint32_t max_threads, kernel_ref kernel);
 
 }  // namespace quarry::inline QUARRY_ABI::simt

@@ -2,7 +2,7 @@
 #include "quarry/host/registry/registry.hpp"
 
 #include "host/registry/process_lists.hpp"
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>

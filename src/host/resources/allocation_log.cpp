@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/resources/allocation_log.hpp"
 
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 
 #include <ctime>
 

@@ -2,7 +2,7 @@
 // Streams without work: they only know what comes after what, by vector clocks.
 #pragma once
 
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/host/pools/stream_order.hpp"
 
 #include <algorithm>

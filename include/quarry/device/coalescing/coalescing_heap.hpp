@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/errors.hpp"
 #include "quarry/device/coalescing/coalescing_ref.hpp"
 #include "quarry/device/kernel_memory.hpp"
 
 #include <bit>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 namespace quarry::inline QUARRY_ABI {
@@ -34,7 +34,7 @@ struct coalescing_options {
 template <class Upstream>
 class coalescing_heap {
  public:
-  /// Throws std::bad_alloc, std::invalid_argument or std::runtime_error that names the call.
+  /// Throws `out_of_memory`, `bad_argument`, or `resource_failed` that names the call.
   explicit coalescing_heap(Upstream upstream, coalescing_options const& options = {})
       : slots_{options.map_capacity == 0 ? 0 : bit_ceil(options.map_capacity)},
         warps_{options.warps},
@@ -82,8 +82,8 @@ class coalescing_heap {
 
   [[nodiscard]] static std::uint32_t bit_ceil(std::uint32_t capacity) {
     if (capacity > 1u << 31)
-      throw std::invalid_argument{"coalescing_options: map_capacity is " +
-                                  std::to_string(capacity) + ", more than 2^31"};
+      throw bad_argument{"coalescing_options: map_capacity is " + std::to_string(capacity) +
+                         "; at most 2147483648 is possible"};
     return std::bit_ceil(capacity);
   }
   [[nodiscard]] bytes map_at() const { return state_bytes; }

@@ -5,8 +5,8 @@
 // Threads may share all of these.
 #pragma once
 
+#include "quarry/core/errors.hpp"
 #include "quarry/core/export.hpp"
-#include "quarry/host/errors.hpp"
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/resource.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/host/pools/poison.hpp"
 #include "quarry/host/resources/make_room.hpp"
 #include "quarry/host/resources/resource.hpp"

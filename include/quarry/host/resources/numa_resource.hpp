@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/errors.hpp"
 #include "quarry/core/export.hpp"
-#include "quarry/host/errors.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 namespace quarry::inline QUARRY_ABI {

@@ -2,7 +2,7 @@
 // Both ways between our resources and the standard library's.
 #pragma once
 
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/errors.hpp"
+#include "quarry/core/errors.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 namespace quarry::inline QUARRY_ABI {

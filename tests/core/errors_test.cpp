@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/core/errors.hpp"
+
+#include "quarry/device/heap.hpp"
+#include "quarry/device/kernel_memory.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/simt/launch.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace errors_test {
+
+TEST(Errors, AreOfTheStandardsKindAndOfOurs) {
+  EXPECT_THROW((throw out_of_memory{"pool", 7, "it is full"}), std::bad_alloc);
+  EXPECT_THROW((throw out_of_memory{"pool", 7, "it is full"}), error);
+  EXPECT_THROW((throw bad_argument{"x is 3"}), std::invalid_argument);
+  EXPECT_THROW((throw bad_argument{"x is 3"}), error);
+  EXPECT_THROW((throw resource_failed{"open", "no such file"}), std::runtime_error);
+  EXPECT_THROW((throw resource_failed{"open", "no such file"}), error);
+  EXPECT_THROW((throw was_destroyed{"x was destroyed"}), bad_argument);
+  EXPECT_THROW((throw bad_range{"7 of 3"}), std::out_of_range);
+  EXPECT_THROW((throw bad_range{"7 of 3"}), error);
+  EXPECT_THROW((throw bad_state{"not now"}), std::logic_error);
+  EXPECT_THROW((throw bad_state{"not now"}), error);
+}
+
+/// One base of std::exception each: else a handler of that would catch none of them.
+TEST(Errors, AreCaughtAsStandardExceptions) {
+  EXPECT_THROW((throw out_of_memory{"pool", 7, "it is full"}), std::exception);
+  EXPECT_THROW((throw bad_argument{"x is 3"}), std::exception);
+  EXPECT_THROW((throw was_destroyed{"x was destroyed"}), std::exception);
+  EXPECT_THROW((throw bad_range{"7 of 3"}), std::exception);
+  EXPECT_THROW((throw bad_state{"not now"}), std::exception);
+  EXPECT_THROW((throw resource_failed{"open", "no such file"}), std::exception);
+}
+
+TEST(Errors, OfHeapsAreOfTheSameHierarchy) {
+  EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), bad_argument);
+  EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), error);
+  heap fixed{{.bytes = 1_MiB, .where = backend::cpu}};
+  EXPECT_THROW(fixed.grow(2_MiB), error);
+  kernel_memory memory{backend::cpu, 10};
+  EXPECT_THROW(memory.zero(5, 6), error);
+  EXPECT_THROW(simt::launch_threads({1, 1}, 0, [] {}), error);
+  EXPECT_THROW((void)pool<host_resource>({}, {.alignment = 3}), error);
+}
+
+/// A handler of `error` has the text that `what()` has.
+TEST(Errors, KeepTheirText) {
+  try {
+    throw was_destroyed{"it was destroyed"};
+  } catch (error const& failure) {
+    EXPECT_EQ(failure.message(), "it was destroyed");
+  }
+}
+
+TEST(Errors, SayWhoWhatAndWhy) {
+  out_of_memory const none{"pool", 7, "it is full"};
+  EXPECT_STREQ(none.what(), "pool: no memory for 7 bytes: it is full");
+  EXPECT_EQ(none.message(), none.what());
+  EXPECT_EQ(none.requested(), 7u);
+  EXPECT_EQ(none.resource(), "pool");
+  EXPECT_STREQ((resource_failed{"open", "no such file"}.what()), "open: no such file");
+}
+
+}  // namespace errors_test
+}  // namespace quarry::test
