@@ -29,32 +29,32 @@ struct ResourceConformance : testing::Test {
 TYPED_TEST_SUITE_P(ResourceConformance);
 
 TYPED_TEST_P(ResourceConformance, GivesMemoryThatCanBeWrittenAndIsAligned) {
-  auto& from = *this->made;
+  auto& source = *this->made;
   for (bytes const size :
        {bytes{1}, bytes{7}, bytes{16}, bytes{100}, bytes{4096}, bytes{100'000}}) {
-    void* const one = from.allocate(size);
+    void* const one = source.allocate(size);
     ASSERT_NE(one, nullptr);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % TypeParam::alignment, 0u) << size;
     if (TypeParam::is_touchable) std::memset(one, 0xa5, size);
-    from.deallocate(one, size);
+    source.deallocate(one, size);
   }
 }
 
 TYPED_TEST_P(ResourceConformance, GivesForNothingAnAddressOfItsOwn) {
-  auto& from = *this->made;
-  void* const one = from.allocate(0);
-  void* const other = from.allocate(0);
+  auto& source = *this->made;
+  void* const one = source.allocate(0);
+  void* const other = source.allocate(0);
   EXPECT_NE(one, nullptr);
   EXPECT_NE(one, other);
-  from.deallocate(one, 0);
-  from.deallocate(other, 0);
+  source.deallocate(one, 0);
+  source.deallocate(other, 0);
 }
 
 TYPED_TEST_P(ResourceConformance, SaysThatThereIsNoMemoryAndGoesOn) {
-  auto& from = *this->made;
+  auto& source = *this->made;
   for (bytes const size : {bytes{1} << 47, bytes{1} << 62, ~bytes{0}}) {
     try {
-      (void)from.allocate(size);
+      (void)source.allocate(size);
       ADD_FAILURE() << "gave " << size;
     } catch (std::bad_alloc const& failure) {
       ASSERT_NE(dynamic_cast<error const*>(&failure), nullptr);
@@ -62,12 +62,12 @@ TYPED_TEST_P(ResourceConformance, SaysThatThereIsNoMemoryAndGoesOn) {
           << failure.what();
     }
   }
-  from.deallocate(from.allocate(64), 64);
+  source.deallocate(source.allocate(64), 64);
 }
 
 /// Live allocations never overlap, and what was written stays.
 TYPED_TEST_P(ResourceConformance, AgreesWithAMapOfWhatIsLive) {
-  auto& from = *this->made;
+  auto& source = *this->made;
   std::mt19937 random{7};
   std::map<std::uintptr_t, std::pair<bytes, unsigned char>> allocated;
   for (int step = 0; step < 300; ++step) {
@@ -77,13 +77,13 @@ TYPED_TEST_P(ResourceConformance, AgreesWithAMapOfWhatIsLive) {
       auto const [size, fill] = one->second;
       auto* const memory = reinterpret_cast<unsigned char*>(one->first);
       for (bytes i = 0; TypeParam::is_touchable && i < size; ++i) ASSERT_EQ(memory[i], fill);
-      from.deallocate(memory, size);
+      source.deallocate(memory, size);
       allocated.erase(one);
       continue;
     }
     bytes const size = random() % 3000;
     auto const fill = static_cast<unsigned char>(random());
-    void* const memory = from.allocate(size);
+    void* const memory = source.allocate(size);
     if (TypeParam::is_touchable) std::memset(memory, fill, size);
     auto const at = reinterpret_cast<std::uintptr_t>(memory);
     auto const next = allocated.lower_bound(at);
@@ -93,7 +93,8 @@ TYPED_TEST_P(ResourceConformance, AgreesWithAMapOfWhatIsLive) {
     }
     allocated[at] = {size, fill};
   }
-  for (auto const& [at, what] : allocated) from.deallocate(reinterpret_cast<void*>(at), what.first);
+  for (auto const& [at, what] : allocated)
+    source.deallocate(reinterpret_cast<void*>(at), what.first);
 }
 
 REGISTER_TYPED_TEST_SUITE_P(ResourceConformance, GivesMemoryThatCanBeWrittenAndIsAligned,

@@ -16,7 +16,7 @@ template <auto Make, bool Touchable>
 struct alone {
   static constexpr bytes alignment = 64;
   static constexpr bool is_touchable = Touchable;
-  decltype(Make()) from = Make();
+  decltype(Make()) source = Make();
 
   static std::unique_ptr<alone> make() {
     try {
@@ -25,8 +25,8 @@ struct alone {
       return nullptr;
     }
   }
-  void* allocate(bytes size) { return from.allocate(size, alignment); }
-  void deallocate(void* pointer, bytes size) { from.deallocate(pointer, size, alignment); }
+  void* allocate(bytes size) { return source.allocate(size, alignment); }
+  void deallocate(void* pointer, bytes size) { source.deallocate(pointer, size, alignment); }
 };
 
 /// The same under a pool.
@@ -34,10 +34,10 @@ template <auto Make, bool Touchable, class Strategy>
 struct pooled {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = Touchable;
-  pool<decltype(Make()), Strategy> from{
+  pool<decltype(Make()), Strategy> source{
       Make(), {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
 
-  ~pooled() { EXPECT_TRUE(from.audit().empty()); }
+  ~pooled() { EXPECT_TRUE(source.audit().empty()); }
   static std::unique_ptr<pooled> make() {
     try {
       return std::make_unique<pooled>();
@@ -45,10 +45,10 @@ struct pooled {
       return nullptr;
     }
   }
-  void* allocate(bytes size) { return from.allocate(size); }
+  void* allocate(bytes size) { return source.allocate(size); }
   void deallocate(void* pointer, bytes size) {
-    EXPECT_EQ(from.size_of(pointer), size);
-    EXPECT_TRUE(from.deallocate(pointer));
+    EXPECT_EQ(source.size_of(pointer), size);
+    EXPECT_TRUE(source.deallocate(pointer));
   }
 };
 

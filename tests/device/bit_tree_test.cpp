@@ -276,33 +276,33 @@ class contested_tree {
 
   void work(std::uint64_t seed, int steps) {
     std::mt19937_64 random{seed};
-    std::vector<std::uint32_t> mine;
+    std::vector<std::uint32_t> own;
     bit_tree const tree = owned_.tree;
     for (int step = 0; step < steps; ++step) {
       auto const some = static_cast<std::uint32_t>(1 + random() % 3);
       switch (random() % 5) {
         case 0:
-          keep(mine, tree.claim_first(), 1);
+          keep(own, tree.claim_first(), 1);
           break;
         case 1: {
           auto const found = tree.claim_front(some);
-          keep(mine, found.first, found.count);
+          keep(own, found.first, found.count);
           break;
         }
         case 2:
-          keep(mine, tree.claim_back(some), some);
+          keep(own, tree.claim_back(some), some);
           break;
         case 3: {
           auto const seen =
               tree.successor_round(static_cast<std::uint32_t>(random() % tree.size()));
-          if (seen != none && tree.claim(seen)) keep(mine, seen, 1);
+          if (seen != none && tree.claim(seen)) keep(own, seen, 1);
           break;
         }
         default:
-          while (mine.size() > random() % 4) give_back(mine);
+          while (own.size() > random() % 4) give_back(own);
       }
     }
-    while (!mine.empty()) give_back(mine);
+    while (!own.empty()) give_back(own);
   }
 
   void expect_whole() const {
@@ -318,17 +318,17 @@ class contested_tree {
  private:
   /// `held_` is plain memory: a claim must happen after the insert by whoever held the number
   /// before.
-  void keep(std::vector<std::uint32_t>& mine, std::uint32_t first, std::uint32_t count) {
+  void keep(std::vector<std::uint32_t>& own, std::uint32_t first, std::uint32_t count) {
     if (first == none) return;
     for (std::uint32_t i = 0; i < count; ++i) {
       if (std::exchange(held_[first + i], 1) != 0) ++claimed_twice_;
-      mine.push_back(first + i);
+      own.push_back(first + i);
     }
   }
-  void give_back(std::vector<std::uint32_t>& mine) {
-    held_[mine.back()] = 0;
-    if (!owned_.tree.insert(mine.back())) ++inserted_twice_;
-    mine.pop_back();
+  void give_back(std::vector<std::uint32_t>& own) {
+    held_[own.back()] = 0;
+    if (!owned_.tree.insert(own.back())) ++inserted_twice_;
+    own.pop_back();
   }
 
   owned_tree owned_;

@@ -248,9 +248,9 @@ struct one_lane {
 };
 
 template <class Backend>
-std::vector<std::uint64_t> results_of(Backend const& backend, heap const& on, std::uint32_t what) {
+std::vector<std::uint64_t> results_of(Backend const& backend, heap const& all, std::uint32_t what) {
   typename Backend::template array<std::uint64_t> result(4);
-  backend.run({1, 1}, one_lane{on.ref(), what, result.data()});
+  backend.run({1, 1}, one_lane{all.ref(), what, result.data()});
   return {result.data(), result.data() + 4};
 }
 

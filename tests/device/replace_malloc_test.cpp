@@ -198,7 +198,7 @@ TEST_F(ReplaceMalloc, TakesAnotherHeapAtASecondCall) {
 TEST_F(ReplaceMalloc, RefusesAProgramWithoutFilesForTheHeapsMachine) {
   EXPECT_THROW(replace_malloc(heap_), std::logic_error);
   {
-    file_with_route const gone{backend::cpu, &load_made_up, &store_made_up};
+    file_with_route const freed{backend::cpu, &load_made_up, &store_made_up};
   }
   EXPECT_THROW(replace_malloc(heap_), std::logic_error);
   EXPECT_FALSE(made_up_route.allocates());

@@ -266,20 +266,20 @@ TEST(SliceSupply, NeverHandsOutWhatIsInUse) {
 void fill_and_drain(heap_ref heap, std::uint64_t seed, std::uint32_t smallest,
                     std::set<void*>& live, int& shared) {
   std::mt19937_64 random{seed};
-  std::vector<void*> mine;
+  std::vector<void*> own;
   for (int step = 0; step < 60; ++step) {
     if (random() % 100 < (step / 20 % 2 == 0 ? 80u : 20u)) {
       void* const memory = heap.malloc(net(smallest << random() % 2));
       if (memory == nullptr) continue;
       if (!live.insert(memory).second) ++shared;
-      mine.push_back(memory);
-    } else if (!mine.empty()) {
-      live.erase(mine.back());
-      heap.release(mine.back());
-      mine.pop_back();
+      own.push_back(memory);
+    } else if (!own.empty()) {
+      live.erase(own.back());
+      heap.release(own.back());
+      own.pop_back();
     }
   }
-  for (void* const memory : mine) {
+  for (void* const memory : own) {
     live.erase(memory);
     heap.release(memory);
   }

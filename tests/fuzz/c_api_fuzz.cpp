@@ -24,21 +24,21 @@ namespace {
 constexpr int max_steps = 1500;
 constexpr std::size_t max_pools = 4;
 constexpr std::uint64_t too_much = std::uint64_t{1} << 46;  // beyond this nothing is asked
-constexpr std::uint64_t max_limit = 1 << 20;
+constexpr std::uint64_t limit = 1 << 20;
 
 std::uint64_t number_of(void const* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 void* pointer_to(std::uint64_t number) { return reinterpret_cast<void*>(number); }
 
 struct destroy {
-  void operator()(quarry_pool* gone) const { quarry_pool_destroy(gone); }
+  void operator()(quarry_pool* ended) const { quarry_pool_destroy(ended); }
 };
 
 class session {
  public:
-  explicit session(byte_source& from) : from_{from} {}
+  explicit session(byte_source& input) : input_{input} {}
 
   void run() {
-    for (int step = 0; step < max_steps && !from_.is_exhausted(); ++step) {
+    for (int step = 0; step < max_steps && !input_.is_exhausted(); ++step) {
       do_something();
       if (step % 32 == 31) expect_all();  // it reads all there is
     }
@@ -54,7 +54,7 @@ class session {
     }
     pools_.clear();
     is(QUARRY_OK, quarry_segment_close(segment_));
-    for (std::size_t i = 0; i < std::min<std::size_t>(gone_.size(), 16); ++i) find(gone_[i]);
+    for (std::size_t i = 0; i < std::min<std::size_t>(freed_.size(), 16); ++i) find(freed_[i]);
   }
 
  private:
@@ -90,13 +90,13 @@ class session {
   }
 
   void do_something() {
-    std::uint8_t const kind = from_.u8() % 32;
+    std::uint8_t const kind = input_.u8() % 32;
     if (pools_.empty() || kind == 0)
-      return from_.chance(192) ? create_on_host() : create_elsewhere();
+      return input_.chance(192) ? create_on_host() : create_elsewhere();
     std::uint32_t const whose = some_pool();
     if (kind < 11)
-      return allocate(whose, from_.chance(250) ? from_.size(from_.chance(248) ? 1 << 12 : max_limit)
-                                               : too_much + 1 + from_.range(0, ~too_much - 1));
+      return allocate(whose, input_.chance(250) ? input_.size(input_.chance(248) ? 1 << 12 : limit)
+                                                : too_much + 1 + input_.range(0, ~too_much - 1));
     if (kind < 20) return give_back(whose, some_address());
     switch (kind) {
       case 20:
@@ -117,49 +117,49 @@ class session {
       case 29:
         return fill();
       case 30:
-        return from_.chance(64) ? report() : call_with_wrong_handle();
+        return input_.chance(64) ? report() : call_with_wrong_handle();
       default:
         return call_with_null(whose);
     }
   }
 
   [[nodiscard]] std::uint32_t some_pool() {
-    return std::next(pools_.begin(), static_cast<std::ptrdiff_t>(from_.index(pools_.size())))
+    return std::next(pools_.begin(), static_cast<std::ptrdiff_t>(input_.index(pools_.size())))
         ->first;
   }
   /// Mostly of what is live, be it whose it may.
   [[nodiscard]] std::uint64_t some_address() {
-    std::uint8_t const kind = from_.u8() % 16;
-    if (kind == 0 && !gone_.empty())
-      return gone_[gone_.size() - 1 - from_.index(std::min<std::size_t>(gone_.size(), 64))];
-    if (kind == 1) return from_.u64();
-    if (kind == 2) return from_.u16();
-    if (known_.empty()) return gone_.empty() ? 0 : gone_.back();
+    std::uint8_t const kind = input_.u8() % 16;
+    if (kind == 0 && !freed_.empty())
+      return freed_[freed_.size() - 1 - input_.index(std::min<std::size_t>(freed_.size(), 64))];
+    if (kind == 1) return input_.u64();
+    if (kind == 2) return input_.u16();
+    if (known_.empty()) return freed_.empty() ? 0 : freed_.back();
     auto const& [base, what] =
-        *std::next(known_.begin(), static_cast<std::ptrdiff_t>(from_.index(known_.size())));
-    if (kind < 6) return base + from_.range(0, what.contents.size());
+        *std::next(known_.begin(), static_cast<std::ptrdiff_t>(input_.index(known_.size())));
+    if (kind < 6) return base + input_.range(0, what.contents.size());
     return base;
   }
   [[nodiscard]] char const* some_name(std::string& name) {
-    if (from_.chance(64)) return nullptr;
+    if (input_.chance(64)) return nullptr;
     // some are longer than an error message may be
-    name.resize(from_.u8() % 40 * (from_.chance(8) ? 40u : 1u));
-    for (char& one : name) one = static_cast<char>(1 + from_.u8() % 255);
+    name.resize(input_.u8() % 40 * (input_.chance(8) ? 40u : 1u));
+    for (char& one : name) one = static_cast<char>(1 + input_.u8() % 255);
     return name.c_str();
   }
   /// Any values, and mostly such as can be.
   [[nodiscard]] quarry_pool_options some_options(std::string& name) {
     quarry_pool_options options = quarry_pool_default_options();
-    options.first_block = from_.wild_size(1 << 16);
-    options.next_block = from_.wild_size(1 << 14);
-    options.growth_percent = from_.chance(248) ? from_.u8() : from_.u32();
-    if (from_.chance(128))
+    options.first_block = input_.wild_size(1 << 16);
+    options.next_block = input_.wild_size(1 << 14);
+    options.growth_percent = input_.chance(248) ? input_.u8() : input_.u32();
+    if (input_.chance(128))
       options.alignment =
-          from_.chance(240) ? std::uint64_t{16} << from_.u8() % 11 : from_.wild_size(1 << 16);
-    options.max_bytes = std::max<std::uint64_t>(1, from_.size(max_limit));  // 0: no limit
-    options.device = static_cast<int>(from_.chance(128) ? from_.u32() : 0u);
+          input_.chance(240) ? std::uint64_t{16} << input_.u8() % 11 : input_.wild_size(1 << 16);
+    options.max_bytes = std::max<std::uint64_t>(1, input_.size(limit));  // 0: no limit
+    options.device = static_cast<int>(input_.chance(128) ? input_.u32() : 0u);
     // nobody looks at it
-    options.directory = from_.chance(128) ? "/nonexistent/directory" : nullptr;
+    options.directory = input_.chance(128) ? "/nonexistent/directory" : nullptr;
     options.name = some_name(name);
     return options;
   }
@@ -176,9 +176,9 @@ class session {
   void create_on_host() {
     std::string name;
     auto options = some_options(name);
-    bool const has_options = !from_.chance(16);
+    bool const has_options = !input_.chance(16);
     if (!has_options) options = quarry_pool_default_options();
-    if (from_.chance(16))
+    if (input_.chance(16))
       return is(QUARRY_BAD_ARGUMENT,
                 quarry_pool_create(QUARRY_HOST, has_options ? &options : nullptr, nullptr));
     auto* made = static_cast<quarry_pool*>(pointer_to(16));  // is to be overwritten in any case
@@ -203,8 +203,8 @@ class session {
     std::string name;
     auto options = some_options(name);
     options.alignment = 24;
-    auto const where = static_cast<quarry_resource>(1 + from_.u8() % 7);
-    bool const has_options = where > QUARRY_MANAGED && !from_.chance(32);
+    auto const where = static_cast<quarry_resource>(1 + input_.u8() % 7);
+    bool const has_options = where > QUARRY_MANAGED && !input_.chance(32);
     auto* made = static_cast<quarry_pool*>(pointer_to(16));
     auto const status = quarry_pool_create(
         where, has_options || where <= QUARRY_MANAGED ? &options : nullptr, &made);
@@ -224,7 +224,7 @@ class session {
     pools_.erase(whose);
     std::erase_if(known_, [&](auto const& one) {
       if (one.second.whose != whose) return false;
-      gone_.push_back(one.first);
+      freed_.push_back(one.first);
       return true;
     });
     quarry_pool_destroy(nullptr);
@@ -251,7 +251,7 @@ class session {
       auto const& [start, before] = *std::prev(next);
       expect(std::max<std::size_t>(1, before.contents.size()) <= base - start, "two overlap");
     }
-    auto const value = from_.u8();
+    auto const value = input_.u8();
     is(QUARRY_OK, quarry_fill(memory, value, size));
     known_.emplace_hint(next, base, allocation{whose, std::vector<unsigned char>(size, value)});
     its.allocated += size;
@@ -284,7 +284,7 @@ class session {
     }
     its.allocated -= found->second.contents.size();
     --its.chunks;
-    gone_.push_back(address);
+    freed_.push_back(address);
     known_.erase(found);
   }
   static void expect_contents(std::pair<std::uint64_t const, allocation> const& one) {
@@ -340,21 +340,21 @@ class session {
   }
   void copy() {
     std::uint64_t const to = some_address();
-    std::uint64_t const from = some_address();
-    std::uint64_t const size = from_.wild_size(4096);
+    std::uint64_t const input = some_address();
+    std::uint64_t const size = input_.wild_size(4096);
     auto const target = at(to);
-    auto const source = at(from);
-    bool const can = size == 0 || (has(target, to, size) && has(source, from, size));
-    is(can ? QUARRY_OK : QUARRY_BAD_ARGUMENT, quarry_copy(pointer_to(to), pointer_to(from), size));
+    auto const source = at(input);
+    bool const can = size == 0 || (has(target, to, size) && has(source, input, size));
+    is(can ? QUARRY_OK : QUARRY_BAD_ARGUMENT, quarry_copy(pointer_to(to), pointer_to(input), size));
     if (!can || size == 0) return;
     std::memmove(target->second.contents.data() + (to - target->first),
-                 source->second.contents.data() + (from - source->first), size);
+                 source->second.contents.data() + (input - source->first), size);
     expect_contents(*target);
   }
   void fill() {
     std::uint64_t const to = some_address();
-    int const value = from_.chance(224) ? int{from_.u8()} : static_cast<int>(from_.u32());
-    std::uint64_t const size = from_.wild_size(4096);
+    int const value = input_.chance(224) ? int{input_.u8()} : static_cast<int>(input_.u32());
+    std::uint64_t const size = input_.wild_size(4096);
     auto const target = at(to);
     bool const can = value >= 0 && value <= 255 && (size == 0 || has(target, to, size));
     is(can ? QUARRY_OK : QUARRY_BAD_ARGUMENT, quarry_fill(pointer_to(to), value, size));
@@ -362,7 +362,7 @@ class session {
       std::memset(target->second.contents.data() + (to - target->first), value, size);
   }
   void report() {
-    switch (from_.u8() % 3) {
+    switch (input_.u8() % 3) {
       case 0:
         return is(QUARRY_OK, quarry_report("/dev/null"));
       case 1:
@@ -381,11 +381,11 @@ class session {
     quarry_pool_counts counts{};
     auto const address = pointer_to(some_address());
     auto const call = [&]() -> quarry_status {
-      switch (from_.u8() % 13) {
+      switch (input_.u8() % 13) {
         case 0:
-          return quarry_pool_allocate(nullptr, from_.u64(), &memory);
+          return quarry_pool_allocate(nullptr, input_.u64(), &memory);
         case 1:
-          return quarry_pool_allocate(its, from_.u64(), nullptr);
+          return quarry_pool_allocate(its, input_.u64(), nullptr);
         case 2:
           return quarry_pool_deallocate(nullptr, address);
         case 3:
@@ -418,11 +418,11 @@ class session {
   void call_with_wrong_handle() {
     void* handle = nullptr;
     bool was_pool = false;
-    switch (from_.u8() % 4) {
+    switch (input_.u8() % 4) {
       case 0:  // destroyed
       case 1:
         if (destroyed_.empty()) return;
-        handle = destroyed_[from_.index(destroyed_.size())];
+        handle = destroyed_[input_.index(destroyed_.size())];
         was_pool = true;
         break;
       case 2:  // another kind's, live or closed
@@ -431,25 +431,25 @@ class session {
           is(QUARRY_OK, quarry_segment_open(name.c_str(), 1 << 14, &segment_));
         }
         handle = segment_;
-        if (from_.chance(32)) {
+        if (input_.chance(32)) {
           is(QUARRY_OK, quarry_segment_close(segment_));
           is(QUARRY_DESTROYED, quarry_segment_close(segment_));
           segment_ = nullptr;
         }
         break;
       default:  // none: an address of ours or of nobody, or a live one's number with a bit changed
-        handle = pointer_to(from_.chance(128) ? some_address()
-                                              : number_of(pools_.begin()->second.handle.get()) ^
-                                                    std::uint64_t{1} << (20 + from_.u8() % 44));
+        handle = pointer_to(input_.chance(128) ? some_address()
+                                               : number_of(pools_.begin()->second.handle.get()) ^
+                                                     std::uint64_t{1} << (20 + input_.u8() % 44));
         if (handle == nullptr || is_known(handle)) return;
     }
     auto const address = pointer_to(some_address());
     if (was_pool) {
-      is(QUARRY_DESTROYED, call_with(from_, static_cast<quarry_pool*>(handle), address));
+      is(QUARRY_DESTROYED, call_with(input_, static_cast<quarry_pool*>(handle), address));
       return is(QUARRY_BAD_ARGUMENT,
-                call_with(from_, static_cast<quarry_segment*>(handle), address));
+                call_with(input_, static_cast<quarry_segment*>(handle), address));
     }
-    is(QUARRY_BAD_ARGUMENT, call_with(from_, static_cast<quarry_pool*>(handle), address));
+    is(QUARRY_BAD_ARGUMENT, call_with(input_, static_cast<quarry_pool*>(handle), address));
     is(QUARRY_BAD_ARGUMENT, quarry_stream_pool_destroy(static_cast<quarry_stream_pool*>(handle)));
   }
   [[nodiscard]] bool is_known(void* handle) const {
@@ -479,10 +479,10 @@ class session {
     for (auto const& one : known_) expect_contents(one);
   }
 
-  byte_source& from_;
+  byte_source& input_;
   std::map<std::uint32_t, pool> pools_;
   std::map<std::uint64_t, allocation> known_;
-  std::vector<std::uint64_t> gone_;
+  std::vector<std::uint64_t> freed_;
   std::vector<quarry_pool*> destroyed_;  // handles that this run's pools had
   quarry_segment* segment_ = nullptr;
   std::uint32_t last_ = 0;
@@ -494,7 +494,7 @@ class session {
 }  // namespace quarry::test
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
-  quarry::test::byte_source from{data, size};
-  quarry::test::session{from}.run();
+  quarry::test::byte_source input{data, size};
+  quarry::test::session{input}.run();
   return 0;
 }

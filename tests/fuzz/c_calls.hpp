@@ -7,15 +7,15 @@
 
 namespace quarry::test {
 
-[[nodiscard]] inline quarry_status call_with(byte_source& from, quarry_pool* handle,
+[[nodiscard]] inline quarry_status call_with(byte_source& input, quarry_pool* handle,
                                              void* address) {
   void* memory = nullptr;
   std::uint64_t size = 0;
   std::uint32_t id = 0;
   quarry_pool_counts counts{};
-  switch (from.u8() % 8) {
+  switch (input.u8() % 8) {
     case 0:
-      return quarry_pool_allocate(handle, from.u64(), &memory);
+      return quarry_pool_allocate(handle, input.u64(), &memory);
     case 1:
       return quarry_pool_deallocate(handle, address);
     case 2:
@@ -32,13 +32,13 @@ namespace quarry::test {
       return quarry_pool_destroy(handle);
   }
 }
-[[nodiscard]] inline quarry_status call_with(byte_source& from, quarry_segment* handle,
+[[nodiscard]] inline quarry_status call_with(byte_source& input, quarry_segment* handle,
                                              void* address) {
   void* memory = nullptr;
   std::uint64_t offset = 0;
-  switch (from.u8() % 4) {
+  switch (input.u8() % 4) {
     case 0:
-      return quarry_segment_allocate(handle, "name", from.u64(), &memory);
+      return quarry_segment_allocate(handle, "name", input.u64(), &memory);
     case 1:
       return quarry_segment_release(handle, address);
     case 2:

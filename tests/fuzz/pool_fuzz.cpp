@@ -10,38 +10,38 @@
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   using namespace quarry;
   using namespace quarry::test;
-  byte_source from{data, size};
-  switch (from.u8() % 16) {
+  byte_source input{data, size};
+  switch (input.u8() % 16) {
     case 0:
     case 1:
-      run_pool_over_any<fast_fit>(from);
+      run_pool_over_any<fast_fit>(input);
       break;
     case 2:
     case 3:
-      run_pool_over_any<fitting<segregated_fit>>(from);
+      run_pool_over_any<fitting<segregated_fit>>(input);
       break;
     case 4:
     case 5:
-      run_pool_over_any<fitting<oldest_best_fit>>(from);
+      run_pool_over_any<fitting<oldest_best_fit>>(input);
       break;
     case 6:
     case 7:
-      run_pool_over_any<fitting<lowest_best_fit>>(from);
+      run_pool_over_any<fitting<lowest_best_fit>>(input);
       break;
     case 8:
-      run_stitched<fast_fit>(from);
+      run_stitched<fast_fit>(input);
       break;
     case 9:
-      run_stitched<fitting<segregated_fit>>(from);
+      run_stitched<fitting<segregated_fit>>(input);
       break;
     case 10:
-      run_stitched<fitting<oldest_best_fit>>(from);
+      run_stitched<fitting<oldest_best_fit>>(input);
       break;
     case 11:
-      run_stitched<fitting<lowest_best_fit>>(from);
+      run_stitched<fitting<lowest_best_fit>>(input);
       break;
     default:
-      run_streams(from);
+      run_streams(input);
       break;
   }
   return 0;

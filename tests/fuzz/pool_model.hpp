@@ -63,8 +63,8 @@ struct block_log {
 template <class Upstream>
 class logged : public Upstream {
  public:
-  logged(Upstream from, std::shared_ptr<block_log> log)
-      : Upstream{std::move(from)}, log_{std::move(log)} {}
+  logged(Upstream input, std::shared_ptr<block_log> log)
+      : Upstream{std::move(input)}, log_{std::move(log)} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     log_->fails.maybe_throw(size);
@@ -99,7 +99,7 @@ struct model {
   };
   bytes alignment = 16;
   std::map<std::uint64_t, one> allocated;
-  std::vector<std::uint64_t> gone;  // was live once
+  std::vector<std::uint64_t> ended;  // was live once
   bytes sum = 0, maximum = 0, granted = 0;
   std::uint64_t invalid_frees = 0, allocations = 0, deallocations = 0;
 
@@ -130,7 +130,7 @@ struct model {
     sum -= found->second.size;
     granted -= room(found->second);
     ++deallocations;
-    gone.push_back(base);
+    ended.push_back(base);
     allocated.erase(found);
     return true;
   }
@@ -144,17 +144,17 @@ struct model {
   }
 
   /// Mostly what is live; else what was, what lies inside or behind, or anything.
-  [[nodiscard]] std::uint64_t some_address(byte_source& from) const {
-    std::uint8_t const kind = from.u8() % 16;
-    if (kind == 0 && !gone.empty())
-      return gone[gone.size() - 1 - from.index(std::min<std::size_t>(gone.size(), 64))];
-    if (kind == 1) return from.u64();
-    if (kind == 2) return from.u16();
-    if (allocated.empty()) return gone.empty() ? 0 : gone.back();
+  [[nodiscard]] std::uint64_t some_address(byte_source& input) const {
+    std::uint8_t const kind = input.u8() % 16;
+    if (kind == 0 && !ended.empty())
+      return ended[ended.size() - 1 - input.index(std::min<std::size_t>(ended.size(), 64))];
+    if (kind == 1) return input.u64();
+    if (kind == 2) return input.u16();
+    if (allocated.empty()) return ended.empty() ? 0 : ended.back();
     auto const& [base, what] =
-        *std::next(allocated.begin(), static_cast<std::ptrdiff_t>(from.index(allocated.size())));
-    if (kind == 3) return base + from.range(0, room(what) - 1);
-    if (kind == 4) return base + (from.chance(128) ? what.size : room(what));
+        *std::next(allocated.begin(), static_cast<std::ptrdiff_t>(input.index(allocated.size())));
+    if (kind == 3) return base + input.range(0, room(what) - 1);
+    if (kind == 4) return base + (input.chance(128) ? what.size : room(what));
     return base;
   }
 };
@@ -181,21 +181,21 @@ void expect_sound(Pool const& pool) {
 inline bool is_alignment(bytes number) {
   return number >= 16 && number <= 1 << 14 && (number & (number - 1)) == 0;
 }
-inline bytes some_alignment(byte_source& from) {
-  std::uint8_t const kind = from.u8();
-  return kind < 128 ? 16 : kind < 250 ? bytes{16} << kind % 11 : from.wild_size(1 << 16);
+inline bytes some_alignment(byte_source& input) {
+  std::uint8_t const kind = input.u8();
+  return kind < 128 ? 16 : kind < 250 ? bytes{16} << kind % 11 : input.wild_size(1 << 16);
 }
-inline bytes some_most(byte_source& from, bytes usual) {
-  return from.chance(96) ? ~bytes{0} : from.wild_size(usual);
+inline bytes some_most(byte_source& input, bytes usual) {
+  return input.chance(96) ? ~bytes{0} : input.wild_size(usual);
 }
-inline heuristic some_heuristic(byte_source& from) {
+inline heuristic some_heuristic(byte_source& input) {
   heuristic result;
-  result.when = static_cast<heuristic::trigger>(from.u8() % 3);
-  result.size = static_cast<heuristic::target>(from.u8() % 2);
-  result.checked_at = static_cast<heuristic::moment>(from.u8() % 2);
-  result.rules = static_cast<heuristic_rules>(from.u8() % 3);
+  result.when = static_cast<heuristic::trigger>(input.u8() % 3);
+  result.size = static_cast<heuristic::target>(input.u8() % 2);
+  result.checked_at = static_cast<heuristic::moment>(input.u8() % 2);
+  result.rules = static_cast<heuristic_rules>(input.u8() % 3);
   result.parameter = static_cast<std::uint32_t>(
-      result.when == heuristic::trigger::blocks ? from.range(0, 6) : from.range(0, 100));
+      result.when == heuristic::trigger::blocks ? input.range(0, 6) : input.range(0, 100));
   return result;
 }
 /// Of pool_options and stream_pool_options.
@@ -205,13 +205,13 @@ bool is_valid(Options const& options) {
          options.next_block <= max_bytes_at_once && options.growth <= 1000;
 }
 template <class Options>
-Options some_options(byte_source& from, bytes usual_block) {
+Options some_options(byte_source& input, bytes usual_block) {
   Options options;
-  options.alignment = some_alignment(from);
-  options.first_block = from.wild_size(usual_block);
-  options.next_block = from.wild_size(usual_block / 4);
-  options.growth = from.chance(250) ? from.u8() : from.u32();
-  options.max_bytes = some_most(from, usual_block * 8);
+  options.alignment = some_alignment(input);
+  options.first_block = input.wild_size(usual_block);
+  options.next_block = input.wild_size(usual_block / 4);
+  options.growth = input.chance(250) ? input.u8() : input.u32();
+  options.max_bytes = some_most(input, usual_block * 8);
   return options;
 }
 

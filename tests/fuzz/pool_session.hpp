@@ -19,8 +19,8 @@ class pool_session {
   using pool_type = pool<logged<Upstream>, Strategy>;
 
  public:
-  pool_session(byte_source& from, Upstream resource, pool_options const& options, bytes limit)
-      : from_{from},
+  pool_session(byte_source& input, Upstream resource, pool_options const& options, bytes limit)
+      : input_{input},
         options_{options},
         limit_{limit},
         pool_{logged<Upstream>{std::move(resource), log_}, options_} {
@@ -31,7 +31,7 @@ class pool_session {
   }
 
   void run() {
-    for (int step = 0; step < max_steps && !from_.is_exhausted(); ++step) {
+    for (int step = 0; step < max_steps && !input_.is_exhausted(); ++step) {
       do_something();
       expect_cheaply();
       if (step % 8 == 7) expect_all();
@@ -45,39 +45,39 @@ class pool_session {
     pool_.release();
     expect(pool_.counts().reserved == 0 && log_->blocks.empty(),
            "nothing is in use, and a block is held");
-    for (std::size_t i = 0; i < std::min<std::size_t>(users_.gone.size(), 16); ++i)
-      expect_registry(users_.gone[i]);
+    for (std::size_t i = 0; i < std::min<std::size_t>(users_.ended.size(), 16); ++i)
+      expect_registry(users_.ended[i]);
     // A pool that is destroyed returns what is still in use, too: see the caller.
-    if (from_.chance(128)) (void)allocate(100, false);
+    if (input_.chance(128)) (void)allocate(100, false);
   }
   [[nodiscard]] std::shared_ptr<block_log> log() const { return log_; }
 
  private:
   void do_something() {
-    std::uint8_t const kind = from_.u8() % 32;
+    std::uint8_t const kind = input_.u8() % 32;
     if (kind < 13)
       return void(allocate(
-          from_.wild_size(options_.first_block < 1 << 20 ? options_.first_block * 2 : 1 << 16),
+          input_.wild_size(options_.first_block < 1 << 20 ? options_.first_block * 2 : 1 << 16),
           false));
-    if (kind < 24) return give_back(users_.some_address(from_));
+    if (kind < 24) return give_back(users_.some_address(input_));
     switch (kind) {
       case 24:
-        return void(allocate(from_.size(4096), true));
+        return void(allocate(input_.size(4096), true));
       case 25:
         return release();
       case 26:
-        return coalesce(from_.wild_size(1 << 18));
+        return coalesce(input_.wild_size(1 << 18));
       case 27:
-        return look(users_.some_address(from_));
+        return look(users_.some_address(input_));
       case 28:
-        return label(users_.some_address(from_));
+        return label(users_.some_address(input_));
       case 29:
-        return set_limit(from_.wild_size(1 << 20));
+        return set_limit(input_.wild_size(1 << 20));
       case 30:
-        log_->fails.left = from_.u8() % 4;
+        log_->fails.left = input_.u8() % 4;
         return;
       default:
-        return allocate_aligned(from_.size(256), bytes{1} << from_.u8() % 16);
+        return allocate_aligned(input_.size(256), bytes{1} << input_.u8() % 16);
     }
   }
 
@@ -88,7 +88,7 @@ class pool_session {
 
   /// Takes no label of what it allocates if `is_named` is false.
   bool allocate(bytes size, bool is_named) {
-    model::one what{size, from_.u8()};
+    model::one what{size, input_.u8()};
     if (is_named) what.name = "name " + std::to_string(what.fill);
     auto const before = pool_.counts();
     log_->fails.happened = false;
@@ -138,7 +138,7 @@ class pool_session {
     try {
       void* const result = pool_.allocate(size, alignment);
       expect(number_of(result) % alignment == 0, "an allocation is not aligned as requested");
-      add(result, {size, from_.u8()});
+      add(result, {size, input_.u8()});
     } catch (out_of_memory const&) {
     } catch (resource_failed const&) {
     }
@@ -205,7 +205,7 @@ class pool_session {
     }
   }
   void label(std::uint64_t address) {
-    std::string const name = "note " + std::to_string(from_.u8());
+    std::string const name = "note " + std::to_string(input_.u8());
     auto const found = users_.allocated.find(address);
     expect(pool_.label(pointer_to(address), name) == (knows_ && found != users_.allocated.end()),
            "a note was taken of what is not in use, or none of what is");
@@ -250,11 +250,11 @@ class pool_session {
       if (knows_)
         expect(registry::allocated(pool_.id()).size() == users_.allocated.size(),
                "the registry does not list what is live");
-      for (int i = 0; i < 4; ++i) expect_registry(users_.some_address(from_));
+      for (int i = 0; i < 4; ++i) expect_registry(users_.some_address(input_));
     }
   }
 
-  byte_source& from_;
+  byte_source& input_;
   pool_options options_;
   std::shared_ptr<block_log> log_ = std::make_shared<block_log>();
   model users_;
@@ -265,13 +265,13 @@ class pool_session {
 };
 
 template <class Upstream, class Strategy>
-void run_pool(byte_source& from, Upstream resource, bytes limit) {
-  auto options = some_options<pool_options>(from, simulated<Upstream> ? 1 << 18 : 1 << 14);
-  options.coalesce = some_heuristic(from);
-  options.is_tracked = !from.chance(64);
+void run_pool(byte_source& input, Upstream resource, bytes limit) {
+  auto options = some_options<pool_options>(input, simulated<Upstream> ? 1 << 18 : 1 << 14);
+  options.coalesce = some_heuristic(input);
+  options.is_tracked = !input.chance(64);
   std::shared_ptr<block_log> log;
   try {
-    pool_session<Upstream, Strategy> session{from, std::move(resource), options, limit};
+    pool_session<Upstream, Strategy> session{input, std::move(resource), options, limit};
     expect(is_valid(options), "options were taken that cannot be");
     log = session.log();
     session.run();
@@ -282,12 +282,12 @@ void run_pool(byte_source& from, Upstream resource, bytes limit) {
   expect(log->blocks.empty(), "a pool is gone, and a block of its is not");
 }
 template <class Strategy>
-void run_pool_over_any(byte_source& from) {
-  bytes const limit = from.chance(128) ? 1 << 20 : from.size(1 << 20);
-  if (from.chance(128))
-    return run_pool<simulated_resource, Strategy>(from, simulated_resource{limit}, limit);
+void run_pool_over_any(byte_source& input) {
+  bytes const limit = input.chance(128) ? 1 << 20 : input.size(1 << 20);
+  if (input.chance(128))
+    return run_pool<simulated_resource, Strategy>(input, simulated_resource{limit}, limit);
   run_pool<limited_resource<host_resource>, Strategy>(
-      from, limited_resource<host_resource>{host_resource{}, limit}, limit);
+      input, limited_resource<host_resource>{host_resource{}, limit}, limit);
 }
 
 }  // namespace quarry::test

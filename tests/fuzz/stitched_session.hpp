@@ -51,9 +51,9 @@ class logged_pages {
     log_->pages.map(address, size);
     log_->use(address, size);
   }
-  void move(std::uint64_t from, std::uint64_t to, bytes size) {
+  void move(std::uint64_t input, std::uint64_t to, bytes size) {
     log_->fails.maybe_throw(size);
-    log_->pages.move(from, to, size);
+    log_->pages.move(input, to, size);
     log_->use(to, size);
   }
   void unmap(std::uint64_t address, bytes size) noexcept { log_->pages.unmap(address, size); }
@@ -65,14 +65,14 @@ class logged_pages {
 template <class Strategy>
 class stitched_session {
  public:
-  stitched_session(byte_source& from, std::shared_ptr<page_log> log,
+  stitched_session(byte_source& input, std::shared_ptr<page_log> log,
                    stitched_options const& options)
-      : from_{from}, log_{std::move(log)}, options_{options}, pool_{logged_pages{log_}, options} {
+      : input_{input}, log_{std::move(log)}, options_{options}, pool_{logged_pages{log_}, options} {
     users_.alignment = options_.alignment;
   }
 
   void run() {
-    for (int step = 0; step < max_steps && !from_.is_exhausted(); ++step) {
+    for (int step = 0; step < max_steps && !input_.is_exhausted(); ++step) {
       do_something();
       expect_cheaply();
       if (step % 8 == 7) expect_all();
@@ -83,7 +83,7 @@ class stitched_session {
     expect(pool_.counts().allocated == 0, "all was returned, and something is live");
     shrink(~bytes{0});
     expect(pool_.counts().reserved == 0, "nothing is in use, and pages are held");
-    if (from_.chance(128)) allocate(100);
+    if (input_.chance(128)) allocate(100);
   }
 
  private:
@@ -91,21 +91,21 @@ class stitched_session {
 
   void do_something() {
     bytes const page = log_->pages.page_bytes();
-    std::uint8_t const kind = from_.u8() % 32;
+    std::uint8_t const kind = input_.u8() % 32;
     if (kind < 14)
-      return allocate(from_.chance(128) ? from_.wild_size(page * 2) : from_.size(page * 24));
-    if (kind < 26) return give_back(users_.some_address(from_));
+      return allocate(input_.chance(128) ? input_.wild_size(page * 2) : input_.size(page * 24));
+    if (kind < 26) return give_back(users_.some_address(input_));
     switch (kind) {
       case 26:
-        return shrink(from_.wild_size(page * 16));
+        return shrink(input_.wild_size(page * 16));
       case 27:
-        log_->pages.limit(limit_ = from_.size(page * 256));
+        log_->pages.limit(limit_ = input_.size(page * 256));
         return;
       case 28:
-        log_->fails.left = from_.u8() % 4;
+        log_->fails.left = input_.u8() % 4;
         return;
       default:
-        return look(users_.some_address(from_));
+        return look(users_.some_address(input_));
     }
   }
 
@@ -191,7 +191,7 @@ class stitched_session {
     }
   }
 
-  byte_source& from_;
+  byte_source& input_;
   std::shared_ptr<page_log> log_;
   stitched_options options_;
   model users_;
@@ -204,20 +204,20 @@ class stitched_session {
 };
 
 template <class Strategy>
-void run_stitched(byte_source& from) {
-  bytes const page = bytes{4096} << from.u8() % 6;
+void run_stitched(byte_source& input) {
+  bytes const page = bytes{4096} << input.u8() % 6;
   auto const log = std::make_shared<page_log>(page);
   stitched_options options;
-  options.alignment = some_alignment(from);
-  options.max_bytes = some_most(from, page * 64);
-  options.range = from.chance(128) ? 0 : from.wild_size(page * 128);
-  options.is_registered = from.chance(64);
+  options.alignment = some_alignment(input);
+  options.max_bytes = some_most(input, page * 64);
+  options.range = input.chance(128) ? 0 : input.wild_size(page * 128);
+  options.is_registered = input.chance(64);
   bool const is_possible = is_alignment(options.alignment) && options.alignment <= page &&
                            options.range <= max_bytes_at_once;
   try {
-    stitched_session<Strategy> session{from, log, options};
+    stitched_session<Strategy> session{input, log, options};
     expect(is_possible, "options were taken that cannot be");
-    session.limit(page * from.range(1, 256));
+    session.limit(page * input.range(1, 256));
     session.run();
   } catch (bad_argument const&) {
     expect(!is_possible, "options were refused that can be");

@@ -12,26 +12,26 @@ namespace quarry::test {
 /// gets a block back.
 class stream_session {
  public:
-  stream_session(byte_source& from, simulated_streams const& order, std::shared_ptr<block_log> log,
+  stream_session(byte_source& input, simulated_streams const& order, std::shared_ptr<block_log> log,
                  stream_pool_options const& options)
-      : from_{from},
+      : input_{input},
         order_{order},
         log_{std::move(log)},
         options_{options},
         pool_{logged<simulated_resource>{simulated_resource{limit_}, log_}, order, options} {
     users_.alignment = options_.alignment;
     log_->on_give = [this](std::uint64_t base, bytes size) { expect_done(base, size); };
-    order_.world().done_percent = from_.u8() % 101;
+    order_.world().done_percent = input_.u8() % 101;
   }
 
   void run() {
-    for (int step = 0; step < max_steps && !from_.is_exhausted(); ++step) {
+    for (int step = 0; step < max_steps && !input_.is_exhausted(); ++step) {
       do_something();
       expect_cheaply();
       if (step % 8 == 7) expect_sound(pool_);
     }
     log_->fails.left = 0;
-    bool const is_left_to_itself = from_.chance(128);
+    bool const is_left_to_itself = input_.chance(128);
     while (!users_.allocated.empty())
       give_back(users_.allocated.begin()->first, users_.allocated.begin()->second.on);
     expect_cheaply();
@@ -49,14 +49,14 @@ class stream_session {
     std::uint64_t time;
   };
 
-  [[nodiscard]] std::uint32_t some_stream() { return from_.u8() % 6; }
+  [[nodiscard]] std::uint32_t some_stream() { return input_.u8() % 6; }
   void do_something() {
-    std::uint8_t const kind = from_.u8() % 32;
+    std::uint8_t const kind = input_.u8() % 32;
     if (kind < 13)
-      return allocate(from_.chance(224) ? from_.size(options_.alignment * 64)
-                                        : from_.wild_size(options_.alignment * 1024),
+      return allocate(input_.chance(224) ? input_.size(options_.alignment * 64)
+                                         : input_.wild_size(options_.alignment * 1024),
                       some_stream());
-    if (kind < 24) return use_and_give_back(users_.some_address(from_), some_stream());
+    if (kind < 24) return use_and_give_back(users_.some_address(input_), some_stream());
     switch (kind) {
       case 24:
         return end_stream(some_stream(), some_stream());
@@ -68,19 +68,19 @@ class stream_session {
                       "nothing is in use, and a block is held");
       // not more: the model knows each unit
       case 27:
-        pool_.resource().limit(limit_ = from_.size(1 << 19));
+        pool_.resource().limit(limit_ = input_.size(1 << 19));
         return;
       case 28:
-        log_->fails.left = from_.u8() % 4;
+        log_->fails.left = input_.u8() % 4;
         return;
       case 29:
-        record_fails_in_ = from_.u8() % 4;
+        record_fails_in_ = input_.u8() % 4;
         return;
       case 30:
-        wait_fails_in_ = from_.u8() % 4;
+        wait_fails_in_ = input_.u8() % 4;
         return;
       default:
-        return look(users_.some_address(from_));
+        return look(users_.some_address(input_));
     }
   }
 
@@ -146,7 +146,7 @@ class stream_session {
     auto const found = users_.allocated.find(address);
     if (found == users_.allocated.end()) return give_back(address, other);
     std::uint32_t const stream = found->second.on;
-    if (!from_.chance(64)) return give_back(address, stream);
+    if (!input_.chance(64)) return give_back(address, stream);
     auto done = order_.record(stream);
     order_.wait(other, done);
     order_.drop(done);
@@ -165,17 +165,17 @@ class stream_session {
   }
   /// The stream is destroyed, its work under way or not, and another one gets its handle. What it
   /// has is the heir's from now on, which waits for it; or the new stream's, after the host waited.
-  void end_stream(std::uint32_t gone, std::uint32_t heir) {
-    if (heir == gone) {
-      (void)order_.finish(gone);
+  void end_stream(std::uint32_t ended, std::uint32_t heir) {
+    if (heir == ended) {
+      (void)order_.finish(ended);
     } else {
-      auto done = order_.record(gone);
+      auto done = order_.record(ended);
       order_.wait(heir, done);
       order_.drop(done);
     }
-    for (auto& [base, what] : users_.allocated) what.on = what.on == gone ? heir : what.on;
-    order_.world().destroy(gone);
-    order_.world().create(gone);
+    for (auto& [base, what] : users_.allocated) what.on = what.on == ended ? heir : what.on;
+    order_.world().destroy(ended);
+    order_.world().create(ended);
   }
   void expect_done(std::uint64_t base, bytes size) {
     auto const first = last_.lower_bound(base);
@@ -214,7 +214,7 @@ class stream_session {
            "blocks are counted wrongly");
   }
 
-  byte_source& from_;
+  byte_source& input_;
   simulated_streams order_;
   std::shared_ptr<block_log> log_;
   stream_pool_options options_;
@@ -226,13 +226,13 @@ class stream_session {
   stream_pool<logged<simulated_resource>, simulated_streams> pool_;
 };
 
-inline void run_streams(byte_source& from) {
-  auto options = some_options<stream_pool_options>(from, 1 << 16);
-  options.grows_first = from.chance(128);
+inline void run_streams(byte_source& input) {
+  auto options = some_options<stream_pool_options>(input, 1 << 16);
+  options.grows_first = input.chance(128);
   simulated_streams order;
   auto const log = std::make_shared<block_log>();
   try {
-    stream_session session{from, order, log, options};
+    stream_session session{input, order, log, options};
     expect(is_valid(options), "options were taken that cannot be");
     session.run();
   } catch (bad_argument const&) {

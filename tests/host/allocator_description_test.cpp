@@ -45,23 +45,23 @@ TEST_F(AllocatorDescription, MakesResources) {
         "fixed_size(host, 128)", "mixed(host)", "mixed(host, min_slot=32, max_slot=256, slab=4KiB)",
         "fixed_size(limited(host, 64MiB), 128B, 16)", "slots(host, 4)", "file('/tmp')",
         "file(\"/tmp\")"}) {
-    any_allocator from = allocators::make(description, description);
-    auto* const a = static_cast<char*>(from.allocate(100));
+    any_allocator source = allocators::make(description, description);
+    auto* const a = static_cast<char*>(source.allocate(100));
     a[99] = 1;
     EXPECT_EQ(allocators::owner_of(a).name(), description);
-    EXPECT_EQ(from.location().kind, description[0] == 'f' && description[2] == 'l'
-                                        ? memory_kind::file
-                                        : memory_kind::host);
+    EXPECT_EQ(source.location().kind, description[0] == 'f' && description[2] == 'l'
+                                          ? memory_kind::file
+                                          : memory_kind::host);
     operations::deallocate(a);
   }
 }
 
 TEST_F(AllocatorDescription, ReturnsWhatResourcesKeep) {
   any_allocator const below = allocators::make("HOST", "host");
-  any_allocator from = allocators::make("mixed", "mixed('HOST', max_slot=512, slab=4KiB)");
-  operations::deallocate(from.allocate(100));
+  any_allocator source = allocators::make("mixed", "mixed('HOST', max_slot=512, slab=4KiB)");
+  operations::deallocate(source.allocate(100));
   EXPECT_GT(below.counts().allocated, 0u);
-  from.release();
+  source.release();
   EXPECT_EQ(below.counts().allocated, 0u);
 }
 
@@ -74,21 +74,21 @@ TEST_F(AllocatorDescription, CountsWhatResourcesKeep) {
         std::tuple{"fixed_size('HOST', 128, 16)", 2_KiB, 2_KiB},
         std::tuple{"mixed('HOST', max_slot=512, slab=4KiB)", bytes{0}, bytes{0}}}) {
     SCOPED_TRACE(description);
-    any_allocator from = allocators::make("upper", description);
-    void* const a = from.allocate(100);
+    any_allocator source = allocators::make("upper", description);
+    void* const a = source.allocate(100);
     bytes const taken = below.counts().allocated;
     EXPECT_EQ(taken, reserved == 0 ? taken : reserved);
-    EXPECT_EQ(from.counts().reserved, taken);
-    EXPECT_EQ(from.counts().peak_reserved, taken);
-    EXPECT_EQ(from.counts().allocated, 100u);
-    EXPECT_TRUE(from.deallocate(a));
-    EXPECT_EQ(from.counts().reserved, reserved == 0 ? taken : kept);
-    EXPECT_EQ(from.counts().reserved, below.counts().allocated);
-    EXPECT_EQ(from.counts().allocated, 0u);
-    EXPECT_EQ(from.counts().peak_allocated, 100u);
-    from.release();
-    EXPECT_EQ(from.counts().reserved, below.counts().allocated) << "which may have shrunk";
-    EXPECT_EQ(from.counts().peak_reserved, taken);
+    EXPECT_EQ(source.counts().reserved, taken);
+    EXPECT_EQ(source.counts().peak_reserved, taken);
+    EXPECT_EQ(source.counts().allocated, 100u);
+    EXPECT_TRUE(source.deallocate(a));
+    EXPECT_EQ(source.counts().reserved, reserved == 0 ? taken : kept);
+    EXPECT_EQ(source.counts().reserved, below.counts().allocated);
+    EXPECT_EQ(source.counts().allocated, 0u);
+    EXPECT_EQ(source.counts().peak_allocated, 100u);
+    source.release();
+    EXPECT_EQ(source.counts().reserved, below.counts().allocated) << "which may have shrunk";
+    EXPECT_EQ(source.counts().peak_reserved, taken);
     allocators::destroy("upper");
     EXPECT_EQ(below.counts().allocated, 0u);
   }
@@ -103,14 +103,14 @@ TEST_F(AllocatorDescription, KeepsLimits) {
 }
 
 TEST_F(AllocatorDescription, MakesPoolsWithOptions) {
-  any_allocator from = allocators::make(
+  any_allocator source = allocators::make(
       "fields", "pool(host, first_block=64KiB, next_block = 32KiB, growth=0, most=128KiB)");
-  (void)from.allocate(60_KiB);
-  EXPECT_EQ(from.counts().reserved, 64_KiB);
-  (void)from.allocate(20_KiB);
-  EXPECT_EQ(from.counts().reserved, 96_KiB);
-  EXPECT_THROW((void)from.allocate(60_KiB), out_of_memory);
-  EXPECT_EQ(registry::name_of(from.id()), "fields");
+  (void)source.allocate(60_KiB);
+  EXPECT_EQ(source.counts().reserved, 64_KiB);
+  (void)source.allocate(20_KiB);
+  EXPECT_EQ(source.counts().reserved, 96_KiB);
+  EXPECT_THROW((void)source.allocate(60_KiB), out_of_memory);
+  EXPECT_EQ(registry::name_of(source.id()), "fields");
 
   for (char const* const placement :
        {"fast_fit", "segregated_fit", "oldest_best_fit", "lowest_best_fit"}) {
@@ -124,16 +124,16 @@ TEST_F(AllocatorDescription, MakesPoolsWithOptions) {
 }
 
 TEST_F(AllocatorDescription, MakesPoolsThatCoalesce) {
-  any_allocator from = allocators::make(
+  any_allocator source = allocators::make(
       "fields", "pool(host, first_block=64KiB, next_block=64KiB, coalesce=blocks_releasable(2))");
-  void* const a = from.allocate(60_KiB);
-  void* const b = from.allocate(60_KiB);
+  void* const a = source.allocate(60_KiB);
+  void* const b = source.allocate(60_KiB);
   operations::deallocate(a);
-  EXPECT_EQ(from.counts().reserved, 128_KiB);
+  EXPECT_EQ(source.counts().reserved, 128_KiB);
   operations::deallocate(b);
-  EXPECT_EQ(from.counts().reserved, 128_KiB);
-  EXPECT_EQ(from.size_of(from.allocate(120_KiB)), 120_KiB);
-  EXPECT_EQ(from.counts().reserved, 128_KiB) << "one block";
+  EXPECT_EQ(source.counts().reserved, 128_KiB);
+  EXPECT_EQ(source.size_of(source.allocate(120_KiB)), 120_KiB);
+  EXPECT_EQ(source.counts().reserved, 128_KiB) << "one block";
   for (char const* const heuristic :
        {"never", "percent_releasable(50)", "percent_releasable(100, to_high_water)",
         "blocks_releasable(3, before_growth)", "worth(10, to_high_water, before_growth)"}) {
@@ -169,28 +169,28 @@ TEST_F(AllocatorDescription, MakesAllocatorsOverOthersThatFreeByTheAddress) {
       if (upper == "fixed_size(") description += ", 5000";
       description += upper == "limited(slots(" ? "), 1GiB)" : ")";
       SCOPED_TRACE(description);
-      any_allocator from = allocators::make("upper", description);
+      any_allocator source = allocators::make("upper", description);
       for (bytes const size : {0, 100, 5000}) {
         SCOPED_TRACE(size);
-        auto* const a = static_cast<char*>(from.allocate(size));
-        auto* const b = static_cast<char*>(from.allocate(size));
-        EXPECT_EQ(allocators::owner_of(a), from);
+        auto* const a = static_cast<char*>(source.allocate(size));
+        auto* const b = static_cast<char*>(source.allocate(size));
+        EXPECT_EQ(allocators::owner_of(a), source);
         if (size != 0) {
-          EXPECT_EQ(allocators::owner_of(b + size - 1), from);
+          EXPECT_EQ(allocators::owner_of(b + size - 1), source);
           EXPECT_EQ(registry::find(b + size - 1)->size, size);
         }
         operations::deallocate(a);
         EXPECT_THROW(operations::deallocate(a), bad_argument);
-        EXPECT_EQ(from.size_of(b), size);
+        EXPECT_EQ(source.size_of(b), size);
         void* const c = operations::reallocate(b, 200);
-        EXPECT_EQ(allocators::owner_of(c), from);
+        EXPECT_EQ(allocators::owner_of(c), source);
         void* const d = operations::move(c, other);
         EXPECT_EQ(allocators::owner_of(d), other);
-        void* const e = operations::move(d, from);
-        EXPECT_EQ(allocators::owner_of(e), from);
+        void* const e = operations::move(d, source);
+        EXPECT_EQ(allocators::owner_of(e), source);
         EXPECT_THROW(operations::fill(e, 1, 201), bad_argument);
         operations::deallocate(e);
-        EXPECT_EQ(from.counts().allocations, 0u);
+        EXPECT_EQ(source.counts().allocations, 0u);
       }
       allocators::destroy("upper");
     }

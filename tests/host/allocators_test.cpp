@@ -154,12 +154,12 @@ TEST_F(Allocators, OfWhichTheRegistryKnowsNothingAreFoundByNameOnly) {
 }
 
 TEST_F(Allocators, FreeFromTheAddressAlone) {
-  for (any_allocator from : {fields, host}) {
-    void* const a = from.allocate(100);
-    void* const b = from.allocate(100);
+  for (any_allocator source : {fields, host}) {
+    void* const a = source.allocate(100);
+    void* const b = source.allocate(100);
     operations::deallocate(a);
-    EXPECT_FALSE(from.size_of(a));
-    EXPECT_EQ(from.size_of(b), 100u);
+    EXPECT_FALSE(source.size_of(a));
+    EXPECT_EQ(source.size_of(b), 100u);
     EXPECT_THROW(operations::deallocate(a), bad_argument);
     operations::deallocate(b);
     operations::deallocate(nullptr);
@@ -357,10 +357,10 @@ TEST_F(Allocators, WorkInAChildThatWasForkedDuringCalls) {
     ASSERT_NE(child, -1);
     if (child == 0) {
       alarm(20);
-      any_allocator from = allocators::at("fields");
-      void* const a = from.allocate(100);
+      any_allocator source = allocators::at("fields");
+      void* const a = source.allocate(100);
       operations::deallocate(a);
-      _exit(from.size_of(a) ? 1 : 0);
+      _exit(source.size_of(a) ? 1 : 0);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);

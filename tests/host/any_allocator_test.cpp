@@ -36,67 +36,67 @@ TEST(AnyAllocator, DoesWhatItsPoolDoes) {
       allocators::make_pool("any", host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB})};
   scoped_allocator const other{
       allocators::make_pool<fitting<segregated_fit>>("other", host_resource{})};
-  any_allocator const from = one.handle;  // calls change the allocator, not the handle
-  EXPECT_EQ(from.name(), "any");
-  EXPECT_NE(from.id(), other.handle.id());
-  EXPECT_EQ(registry::name_of(from.id()), "any");
-  EXPECT_EQ(from.location(), memory_location{});
+  any_allocator const source = one.handle;  // calls change the allocator, not the handle
+  EXPECT_EQ(source.name(), "any");
+  EXPECT_NE(source.id(), other.handle.id());
+  EXPECT_EQ(registry::name_of(source.id()), "any");
+  EXPECT_EQ(source.location(), memory_location{});
 
-  void* const a = from.allocate(1000);
-  void* const b = from.allocate(100, 4096);
+  void* const a = source.allocate(1000);
+  void* const b = source.allocate(100, 4096);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 4096, 0u);
-  EXPECT_EQ(from.size_of(a), 1000u);
+  EXPECT_EQ(source.size_of(a), 1000u);
   EXPECT_FALSE(other.handle.size_of(a));
-  EXPECT_EQ(from.counts().allocated, 1100u);
-  EXPECT_EQ(from.counts().allocations, 2u);
-  EXPECT_EQ(from.counts().reserved, 64_KiB);
+  EXPECT_EQ(source.counts().allocated, 1100u);
+  EXPECT_EQ(source.counts().allocations, 2u);
+  EXPECT_EQ(source.counts().reserved, 64_KiB);
   EXPECT_EQ(other.handle.counts().reserved, 0u);
 
-  EXPECT_TRUE(from.deallocate(a));
-  EXPECT_FALSE(from.deallocate(a));
-  EXPECT_TRUE(from.deallocate(b));
-  EXPECT_TRUE(from.deallocate(nullptr));
-  EXPECT_EQ(from.counts().invalid_frees, 1u);
-  EXPECT_EQ(from.counts().peak_allocated, 1100u);
-  from.release();
-  EXPECT_EQ(from.counts().reserved, 0u);
-  from.coalesce(128_KiB);
-  EXPECT_EQ(from.counts().reserved, 128_KiB);
-  EXPECT_EQ(from.counts().peak_reserved, 128_KiB);
+  EXPECT_TRUE(source.deallocate(a));
+  EXPECT_FALSE(source.deallocate(a));
+  EXPECT_TRUE(source.deallocate(b));
+  EXPECT_TRUE(source.deallocate(nullptr));
+  EXPECT_EQ(source.counts().invalid_frees, 1u);
+  EXPECT_EQ(source.counts().peak_allocated, 1100u);
+  source.release();
+  EXPECT_EQ(source.counts().reserved, 0u);
+  source.coalesce(128_KiB);
+  EXPECT_EQ(source.counts().reserved, 128_KiB);
+  EXPECT_EQ(source.counts().peak_reserved, 128_KiB);
 }
 
 TEST(AnyAllocator, FreesWhatAResourceGaveWithItsSizeAndAlignment) {
   using limited = limited_resource<host_resource>;
   scoped_allocator const one{allocators::make<limited>("limited", host_resource{}, bytes{1000})};
-  any_allocator from = one.handle;
-  void* const a = from.allocate(600);
-  EXPECT_THROW((void)from.allocate(600), out_of_memory);
-  EXPECT_EQ(from.counts().allocations, 1u);
-  EXPECT_TRUE(from.deallocate(a));
-  EXPECT_FALSE(from.deallocate(a));
-  void* const b = from.allocate(1000, 256);
+  any_allocator source = one.handle;
+  void* const a = source.allocate(600);
+  EXPECT_THROW((void)source.allocate(600), out_of_memory);
+  EXPECT_EQ(source.counts().allocations, 1u);
+  EXPECT_TRUE(source.deallocate(a));
+  EXPECT_FALSE(source.deallocate(a));
+  void* const b = source.allocate(1000, 256);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 256, 0u);
-  EXPECT_EQ(from.size_of(b), 1000u);
-  EXPECT_FALSE(from.size_of(static_cast<char*>(b) + 16));
-  EXPECT_EQ(registry::find(static_cast<char*>(b) + 16)->allocator, from.id());
-  EXPECT_TRUE(from.deallocate(b));
-  EXPECT_EQ(from.counts().allocated, 0u);
-  EXPECT_EQ(from.counts().peak_allocated, 1000u);
-  EXPECT_EQ(from.counts().invalid_frees, 1u);
+  EXPECT_EQ(source.size_of(b), 1000u);
+  EXPECT_FALSE(source.size_of(static_cast<char*>(b) + 16));
+  EXPECT_EQ(registry::find(static_cast<char*>(b) + 16)->allocator, source.id());
+  EXPECT_TRUE(source.deallocate(b));
+  EXPECT_EQ(source.counts().allocated, 0u);
+  EXPECT_EQ(source.counts().peak_allocated, 1000u);
+  EXPECT_EQ(source.counts().invalid_frees, 1u);
 }
 
 TEST(AnyAllocator, NamesAllocationsForReports) {
   scoped_allocator const one{allocators::make_pool("fields", host_resource{})};
   scoped_allocator const other{allocators::make<host_resource>("arrays")};
-  for (any_allocator from : {one.handle, other.handle}) {
-    void* const a = from.allocate(100, "density");
-    void* const b = from.allocate(100);
+  for (any_allocator source : {one.handle, other.handle}) {
+    void* const a = source.allocate(100, "density");
+    void* const b = source.allocate(100);
     EXPECT_EQ(registry::label_of(a)->name, "density");
     EXPECT_NE(std::string{registry::label_of(a)->where.file_name()}.find("any_allocator_test"),
               std::string::npos);
-    EXPECT_TRUE(from.label(b, "energy"));
+    EXPECT_TRUE(source.label(b, "energy"));
     EXPECT_EQ(registry::label_of(b)->name, "energy");
-    EXPECT_FALSE(from.label(static_cast<char*>(b) + 16, "none"));
+    EXPECT_FALSE(source.label(static_cast<char*>(b) + 16, "none"));
   }
 }
 
@@ -120,13 +120,13 @@ TEST(AnyAllocator, StitchedPoolsAndSlotsHaveHandlesToo) {
       allocators::make<stitched_pool<host_pages>>("stitched", host_pages{64_KiB})};
   scoped_allocator const other{
       allocators::make<fixed_size_resource<host_resource>>("slots", host_resource{}, bytes{64})};
-  for (any_allocator from : {one.handle, other.handle}) {
-    void* const a = from.allocate(64);
+  for (any_allocator source : {one.handle, other.handle}) {
+    void* const a = source.allocate(64);
     std::memset(a, 1, 64);
-    EXPECT_EQ(from.counts().allocations, 1u);
-    EXPECT_TRUE(from.deallocate(a));
-    from.release();
-    from.coalesce(1);
+    EXPECT_EQ(source.counts().allocations, 1u);
+    EXPECT_TRUE(source.deallocate(a));
+    source.release();
+    source.coalesce(1);
   }
   EXPECT_THROW((void)other.handle.allocate(65), out_of_memory);
 }
@@ -158,30 +158,30 @@ TEST(AnyAllocator, CoalescesAMixedPool) {
 }
 
 TEST(AnyAllocator, WhoseAllocatorWasDestroyedRefusesEverything) {
-  any_allocator from = allocators::make_pool("short-lived", host_resource{});
-  any_allocator const same = from;
+  any_allocator source = allocators::make_pool("short-lived", host_resource{});
+  any_allocator const same = source;
   EXPECT_TRUE(same.is_alive());
-  EXPECT_EQ(from, same);
-  void* const a = from.allocate(10);
-  EXPECT_TRUE(from.deallocate(a));
+  EXPECT_EQ(source, same);
+  void* const a = source.allocate(10);
+  EXPECT_TRUE(source.deallocate(a));
   allocators::destroy("short-lived");
   scoped_allocator const next{allocators::make_pool("short-lived", host_resource{})};
   EXPECT_FALSE(same.is_alive());
-  EXPECT_NE(from, next.handle) << "though it may have the same slot";
-  EXPECT_THROW((void)from.allocate(10), bad_argument);
-  EXPECT_THROW((void)from.allocate(10, "x"), bad_argument);
-  EXPECT_THROW((void)from.label(a, "x"), bad_argument);
-  EXPECT_THROW((void)from.size_of(a), bad_argument);
-  EXPECT_THROW((void)from.counts(), bad_argument);
-  EXPECT_THROW((void)from.location(), bad_argument);
-  EXPECT_THROW((void)from.id(), bad_argument);
-  EXPECT_THROW((void)from.name(), bad_argument);
-  EXPECT_THROW(from.release(), bad_argument);
-  EXPECT_THROW(from.coalesce(1), bad_argument);
-  EXPECT_FALSE(from.deallocate(a));
-  EXPECT_TRUE(from.deallocate(nullptr));
+  EXPECT_NE(source, next.handle) << "though it may have the same slot";
+  EXPECT_THROW((void)source.allocate(10), bad_argument);
+  EXPECT_THROW((void)source.allocate(10, "x"), bad_argument);
+  EXPECT_THROW((void)source.label(a, "x"), bad_argument);
+  EXPECT_THROW((void)source.size_of(a), bad_argument);
+  EXPECT_THROW((void)source.counts(), bad_argument);
+  EXPECT_THROW((void)source.location(), bad_argument);
+  EXPECT_THROW((void)source.id(), bad_argument);
+  EXPECT_THROW((void)source.name(), bad_argument);
+  EXPECT_THROW(source.release(), bad_argument);
+  EXPECT_THROW(source.coalesce(1), bad_argument);
+  EXPECT_FALSE(source.deallocate(a));
+  EXPECT_TRUE(source.deallocate(nullptr));
   try {
-    (void)from.counts();
+    (void)source.counts();
   } catch (bad_argument const& failure) {
     EXPECT_NE(failure.message().find("was destroyed"), std::string::npos) << failure.message();
   }
@@ -361,18 +361,18 @@ struct ordered_resource {
   };
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     ++all->unsynchronized;
-    return from.allocate(size, alignment);
+    return source.allocate(size, alignment);
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     ++all->freed;
-    from.deallocate(pointer, size, alignment);
+    source.deallocate(pointer, size, alignment);
   }
   void synchronize() const {
     if (all->fails) throw resource_failed{"ordered_resource", "its stream failed"};
     all->synchronized += std::exchange(all->unsynchronized, 0);
   }
   state* all;
-  host_resource from{};
+  host_resource source{};
 };
 
 TEST(AnyAllocator, GivesMemoryOfAStreamsOrderWhenAnyoneMayUseIt) {
@@ -381,18 +381,18 @@ TEST(AnyAllocator, GivesMemoryOfAStreamsOrderWhenAnyoneMayUseIt) {
   scoped_allocator const other{allocators::make<limited_resource<ordered_resource>>(
       "limited", ordered_resource{&all}, 1_MiB)};
   scoped_allocator const high{allocators::make_pool("high", low.handle)};
-  for (any_allocator from : {low.handle, other.handle, high.handle}) {
-    void* const a = from.allocate(100);
+  for (any_allocator source : {low.handle, other.handle, high.handle}) {
+    void* const a = source.allocate(100);
     EXPECT_EQ(all.unsynchronized, 0);
-    EXPECT_TRUE(from.deallocate(a));
+    EXPECT_TRUE(source.deallocate(a));
   }
   EXPECT_EQ(all.synchronized, 3) << "the pool's block, too";
   all.fails = true;
-  for (any_allocator from : {low.handle, other.handle}) {
+  for (any_allocator source : {low.handle, other.handle}) {
     int const before = all.freed;
-    EXPECT_THROW((void)from.allocate(100), resource_failed);
+    EXPECT_THROW((void)source.allocate(100), resource_failed);
     EXPECT_EQ(all.freed, before + 1) << "nothing is kept";
-    EXPECT_EQ(from.counts().allocated, from == low.handle ? high.handle.counts().reserved : 0);
+    EXPECT_EQ(source.counts().allocated, source == low.handle ? high.handle.counts().reserved : 0);
   }
 }
 
@@ -402,12 +402,12 @@ TEST(AnyAllocator, ThreadsTakeTurns) {
   std::vector<std::thread> all;
   for (int thread = 0; thread < 4; ++thread) {
     all.emplace_back([&, thread] {
-      any_allocator from = thread % 2 == 0 ? one.handle : other.handle;
+      any_allocator source = thread % 2 == 0 ? one.handle : other.handle;
       for (int i = 0; i < 2000; ++i) {
-        auto* const a = static_cast<unsigned char*>(from.allocate(64));
+        auto* const a = static_cast<unsigned char*>(source.allocate(64));
         *a = static_cast<unsigned char>(thread);
-        EXPECT_EQ(from.size_of(a), 64u);
-        EXPECT_TRUE(from.deallocate(a));
+        EXPECT_EQ(source.size_of(a), 64u);
+        EXPECT_TRUE(source.deallocate(a));
       }
     });
   }

@@ -44,8 +44,8 @@ TEST_F(CAllocators, AreFoundByNameAliasAndAddress) {
   EXPECT_EQ(quarry_allocator_allocate(fields, 100, &a), QUARRY_OK);
   EXPECT_EQ(quarry_allocator_of(static_cast<char*>(a) + 99, &found), QUARRY_OK);
   EXPECT_EQ(found, fields);
-  int mine = 0;
-  EXPECT_EQ(quarry_allocator_of(&mine, &found), QUARRY_BAD_ARGUMENT);
+  int own = 0;
+  EXPECT_EQ(quarry_allocator_of(&own, &found), QUARRY_BAD_ARGUMENT);
 }
 
 TEST_F(CAllocators, AllocateFreeAndCount) {
@@ -155,10 +155,10 @@ TEST_F(CAllocators, ServeThreads) {
   for (int thread = 0; thread < 4; ++thread) {
     all.emplace_back([] {
       for (int i = 0; i < 1000; ++i) {
-        quarry_allocator* from = nullptr;
+        quarry_allocator* source = nullptr;
         void* a = nullptr;
-        EXPECT_EQ(quarry_allocator_find(i % 2 == 0 ? "fields" : "HOST", &from), QUARRY_OK);
-        EXPECT_EQ(quarry_allocator_allocate(from, 64, &a), QUARRY_OK);
+        EXPECT_EQ(quarry_allocator_find(i % 2 == 0 ? "fields" : "HOST", &source), QUARRY_OK);
+        EXPECT_EQ(quarry_allocator_allocate(source, 64, &a), QUARRY_OK);
         EXPECT_EQ(quarry_deallocate(a), QUARRY_OK);
       }
     });

@@ -123,11 +123,11 @@ struct CHandles : testing::Test {
 };
 
 TEST_F(CHandles, UseAfterDestroyIsRefusedByEveryCall) {
-  quarry_pool* gone = nullptr;
-  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &gone), QUARRY_OK);
-  EXPECT_EQ(quarry_pool_destroy(gone), QUARRY_OK);
-  expect_refused(pool_calls(), gone, QUARRY_DESTROYED,
-                 "the pool " + number(gone) + " was destroyed");
+  quarry_pool* ended = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &ended), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_destroy(ended), QUARRY_OK);
+  expect_refused(pool_calls(), ended, QUARRY_DESTROYED,
+                 "the pool " + number(ended) + " was destroyed");
   std::string const name = "quarry-c-api-gone-" + std::to_string(getpid());
   quarry_segment* closed = nullptr;
   ASSERT_EQ(quarry_segment_open(name.c_str(), 1 << 16, &closed), QUARRY_OK);
@@ -151,10 +151,10 @@ TEST_F(CHandles, AHandleOfAnotherKindIsRefusedByEveryCall) {
 }
 
 TEST_F(CHandles, ADestroyedHandleOfAnotherKindIsNamedAsBoth) {
-  quarry_pool* gone = nullptr;
-  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &gone), QUARRY_OK);
-  EXPECT_EQ(quarry_pool_destroy(gone), QUARRY_OK);
-  expect_refused(segment_calls(), gone, QUARRY_BAD_ARGUMENT,
+  quarry_pool* ended = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &ended), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_destroy(ended), QUARRY_OK);
+  expect_refused(segment_calls(), ended, QUARRY_BAD_ARGUMENT,
                  "is a pool that was destroyed, not a segment");
 }
 
@@ -185,19 +185,19 @@ TEST_F(CHandles, NullIsRefusedButByWhatDestroys) {
 }
 
 TEST_F(CHandles, ADestroyedPoolsHandleIsNotGivenAgain) {
-  std::vector<quarry_pool*> gone;
+  std::vector<quarry_pool*> ended;
   for (int i = 0; i < 600; ++i) {
     quarry_pool* next = nullptr;
     ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &next), QUARRY_OK);
-    for (quarry_pool* const each : gone) ASSERT_NE(each, next);
-    gone.push_back(next);
+    for (quarry_pool* const each : ended) ASSERT_NE(each, next);
+    ended.push_back(next);
     if (i % 3 != 0) {
       EXPECT_EQ(quarry_pool_destroy(next), QUARRY_OK);
     }
   }
   void* memory = nullptr;
   for (int i = 0; i < 600; ++i) {
-    quarry_pool* const each = gone[static_cast<std::size_t>(i)];
+    quarry_pool* const each = ended[static_cast<std::size_t>(i)];
     ASSERT_EQ(quarry_pool_allocate(each, 1, &memory), i % 3 == 0 ? QUARRY_OK : QUARRY_DESTROYED);
     ASSERT_EQ(quarry_pool_destroy(each), i % 3 == 0 ? QUARRY_OK : QUARRY_DESTROYED);
   }

@@ -122,14 +122,14 @@ TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheSourceUntilItIsCopied) {
   ASSERT_EQ(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
   constexpr bytes size = 128_MiB;
   {
-    stream_pool<device_resource, cuda_streams> from{
+    stream_pool<device_resource, cuda_streams> source{
         device_resource{}, cuda_streams{}, {.first_block = 4 * size, .max_bytes = 4 * size}};
-    void* const filler = from.allocate(size, first);
-    void* const small = from.allocate(size, first);
+    void* const filler = source.allocate(size, first);
+    void* const small = source.allocate(size, first);
     for (int i = 0; i < 50; ++i) operations::fill(filler, 1, size, first);  // keeps the stream busy
     operations::fill(small, 5, size, first);
-    void* const large = operations::reallocate(from, small, 2 * size, first);
-    void* const other = from.allocate(size, second);
+    void* const large = operations::reallocate(source, small, 2 * size, first);
+    void* const other = source.allocate(size, second);
     EXPECT_EQ(other, small);
     operations::fill(other, 6, size, second);
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);

@@ -23,19 +23,19 @@ std::unique_ptr<cuda_pages> make_pages() {
 struct stitched_on_the_gpu {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = false;
-  stitched_pool<cuda_pages> from;
+  stitched_pool<cuda_pages> source;
 
   explicit stitched_on_the_gpu(cuda_pages pages)
-      : from{std::move(pages), {.alignment = alignment}} {}
-  ~stitched_on_the_gpu() { EXPECT_TRUE(from.audit().empty()); }
+      : source{std::move(pages), {.alignment = alignment}} {}
+  ~stitched_on_the_gpu() { EXPECT_TRUE(source.audit().empty()); }
   static std::unique_ptr<stitched_on_the_gpu> make() {
     auto pages = make_pages();
     return pages ? std::make_unique<stitched_on_the_gpu>(std::move(*pages)) : nullptr;
   }
-  void* allocate(bytes size) { return from.allocate(size); }
+  void* allocate(bytes size) { return source.allocate(size); }
   void deallocate(void* pointer, bytes size) {
-    EXPECT_EQ(from.size_of(pointer), size);
-    EXPECT_TRUE(from.deallocate(pointer));
+    EXPECT_EQ(source.size_of(pointer), size);
+    EXPECT_TRUE(source.deallocate(pointer));
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(StitchedOnTheGpu, ResourceConformance,
@@ -75,16 +75,16 @@ TEST(CudaPages, LeaveWhatIsInUseAloneWhenAPoolGrows) {
   auto pages = make_pages();
   ASSERT_NE(pages, nullptr);
   bytes const page = pages->page_bytes();
-  stitched_pool<cuda_pages> from{std::move(*pages), {.alignment = 256}};
+  stitched_pool<cuda_pages> source{std::move(*pages), {.alignment = 256}};
   std::vector<void*> reserved;
   for (int i = 0; i < 16; ++i) {
-    reserved.push_back(from.allocate(page));
+    reserved.push_back(source.allocate(page));
     ASSERT_EQ(cudaMemset(reserved.back(), i, page), cudaSuccess);
   }
-  for (std::size_t i = 0; i < 16; i += 2) from.deallocate(reserved[i]);
-  void* const large = from.allocate(8 * page);
+  for (std::size_t i = 0; i < 16; i += 2) source.deallocate(reserved[i]);
+  void* const large = source.allocate(8 * page);
   ASSERT_EQ(cudaMemset(large, 0xff, 8 * page), cudaSuccess);
-  EXPECT_EQ(from.counts().reserved, 16 * page);
+  EXPECT_EQ(source.counts().reserved, 16 * page);
   std::vector<unsigned char> back(page);
   for (std::size_t i = 1; i < 16; i += 2) {
     ASSERT_EQ(cudaMemcpy(back.data(), reserved[i], page, cudaMemcpyDeviceToHost), cudaSuccess);
@@ -95,18 +95,18 @@ TEST(CudaPages, LeaveWhatIsInUseAloneWhenAPoolGrows) {
 TEST(CudaPages, LoseNothingWhenTheGpuHasNoMore) {
   auto pages = make_pages();
   ASSERT_NE(pages, nullptr);
-  stitched_pool<cuda_pages> from{std::move(*pages), {.alignment = 256}};
-  void* const one = from.allocate(100);
-  auto const before = from.counts();
+  stitched_pool<cuda_pages> source{std::move(*pages), {.alignment = 256}};
+  void* const one = source.allocate(100);
+  auto const before = source.counts();
   std::size_t there = 0, all = 0;
   void* others = nullptr;
   ASSERT_EQ(cudaMemGetInfo(&there, &all), cudaSuccess);
   ASSERT_EQ(cudaMalloc(&others, there - (bytes{1} << 30)), cudaSuccess);
-  EXPECT_THROW((void)from.allocate(bytes{2} << 30), out_of_memory);
+  EXPECT_THROW((void)source.allocate(bytes{2} << 30), out_of_memory);
   cudaFree(others);
-  EXPECT_EQ(from.counts().reserved, before.reserved);
-  EXPECT_EQ(from.counts().allocated, before.allocated);
-  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_EQ(source.counts().reserved, before.reserved);
+  EXPECT_EQ(source.counts().allocated, before.allocated);
+  EXPECT_TRUE(source.deallocate(one));
 }
 #endif
 

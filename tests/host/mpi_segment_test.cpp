@@ -49,17 +49,17 @@ TEST(MpiSegment, AllRanksOfANodeFindTheSameMemoryByItsName) {
 }
 
 TEST(MpiSegment, RankZeroTellsAnOffset) {
-  mpi_segment from{MPI_COMM_WORLD, name_of_run("offset"), 1_MiB};
+  mpi_segment source{MPI_COMM_WORLD, name_of_run("offset"), 1_MiB};
   std::uint64_t offset = 0;
-  int* mine = nullptr;
-  if (from.node().rank() == 0) {
-    mine = static_cast<int*>(from.resource().allocate(64, 64));
-    *mine = 42;
-    offset = from.resource().offset_of(mine);
+  int* own = nullptr;
+  if (source.node().rank() == 0) {
+    own = static_cast<int*>(source.resource().allocate(64, 64));
+    *own = 42;
+    offset = source.resource().offset_of(own);
   }
-  MPI_Bcast(&offset, 1, MPI_UINT64_T, 0, from.node().handle());
-  EXPECT_EQ(*static_cast<int*>(from.resource().at(offset)), 42);
-  from.node().wait_for_all();
+  MPI_Bcast(&offset, 1, MPI_UINT64_T, 0, source.node().handle());
+  EXPECT_EQ(*static_cast<int*>(source.resource().at(offset)), 42);
+  source.node().wait_for_all();
 }
 
 TEST(MpiSegment, ARankThatFailsFailsAllAndNoneWaits) {
@@ -138,19 +138,19 @@ TEST(NodeCommunicator, RefusesNoCommunicator) {
 }
 
 TEST(MpiSegment, IsAResourceForAPoolOfEachRank) {
-  mpi_segment from{MPI_COMM_WORLD, name_of_run("pool"), 8_MiB};
+  mpi_segment source{MPI_COMM_WORLD, name_of_run("pool"), 8_MiB};
   auto* const flag =
-      static_cast<std::atomic<int>*>(from.resource().allocate("flag", sizeof(std::atomic<int>)));
+      static_cast<std::atomic<int>*>(source.resource().allocate("flag", sizeof(std::atomic<int>)));
   {
-    pool mine{shared_resource{name_of_run("pool"), 0}, {.first_block = 64_KiB}};
-    void* const a = mine.allocate(1000);
-    std::memset(a, from.node().rank(), 1000);
+    pool own{shared_resource{name_of_run("pool"), 0}, {.first_block = 64_KiB}};
+    void* const a = own.allocate(1000);
+    std::memset(a, source.node().rank(), 1000);
     ++*flag;
-    from.node().wait_for_all();
-    EXPECT_EQ(*flag, from.node().size());
-    EXPECT_EQ(static_cast<unsigned char*>(a)[999], from.node().rank());
+    source.node().wait_for_all();
+    EXPECT_EQ(*flag, source.node().size());
+    EXPECT_EQ(static_cast<unsigned char*>(a)[999], source.node().rank());
   }
-  from.node().wait_for_all();
+  source.node().wait_for_all();
 }
 
 TEST(MpiSegment, CommunicatorsOfHalvesHaveSegmentsOfTheirOwn) {
@@ -160,13 +160,13 @@ TEST(MpiSegment, CommunicatorsOfHalvesHaveSegmentsOfTheirOwn) {
   MPI_Comm half = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
   {
-    mpi_segment from{half, name, 1_MiB};
+    mpi_segment source{half, name, 1_MiB};
     auto* const sum =
-        static_cast<std::atomic<int>*>(from.resource().allocate("sum", sizeof(std::atomic<int>)));
+        static_cast<std::atomic<int>*>(source.resource().allocate("sum", sizeof(std::atomic<int>)));
     *sum += 1;
-    from.node().wait_for_all();
-    EXPECT_EQ(*sum, from.node().size());
-    from.node().wait_for_all();
+    source.node().wait_for_all();
+    EXPECT_EQ(*sum, source.node().size());
+    source.node().wait_for_all();
   }
   MPI_Comm_free(&half);
 }

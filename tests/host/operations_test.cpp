@@ -73,20 +73,20 @@ TEST_F(Operations, RefuseWhatGoesBeyondAnAllocationAndSayWhich) {
 }
 
 TEST_F(Operations, RefuseMemoryThatNobodyKnowsUntilItIsAdopted) {
-  alignas(16) unsigned char mine[64] = {};
+  alignas(16) unsigned char own[64] = {};
   void* const one = host.allocate(64);
   operations::fill(one, 3, 64);
-  EXPECT_NE(refusal_of([&] { operations::copy(mine, one, 64); }).find("adopted_memory"),
+  EXPECT_NE(refusal_of([&] { operations::copy(own, one, 64); }).find("adopted_memory"),
             std::string::npos);
   {
-    adopted_memory const known{mine, 60, {}, "mine"};
-    operations::copy(mine, one, 60);
-    EXPECT_EQ(mine[59], 3);
-    EXPECT_THROW(operations::copy(mine, one, 61), bad_argument);
-    EXPECT_THROW((adopted_memory{mine, 60}), bad_argument);
+    adopted_memory const known{own, 60, {}, "mine"};
+    operations::copy(own, one, 60);
+    EXPECT_EQ(own[59], 3);
+    EXPECT_THROW(operations::copy(own, one, 61), bad_argument);
+    EXPECT_THROW((adopted_memory{own, 60}), bad_argument);
   }
-  EXPECT_FALSE(registry::find(mine));
-  EXPECT_THROW((adopted_memory{mine + 1, 10}), bad_argument);
+  EXPECT_FALSE(registry::find(own));
+  EXPECT_THROW((adopted_memory{own + 1, 10}), bad_argument);
   EXPECT_THROW((adopted_memory{one, 10}), bad_argument);
 }
 
@@ -206,8 +206,8 @@ TEST_F(Operations, RefuseToMoveToANodeWhatHasNone) {
             std::string::npos);
   EXPECT_NE(refusal_of([&] { operations::move_to_node(one, 101, 0); }).find("1 more than are left"),
             std::string::npos);
-  int mine = 0;
-  EXPECT_THROW(operations::move_to_node(&mine, 4, 0), bad_argument);
+  int own = 0;
+  EXPECT_THROW(operations::move_to_node(&own, 4, 0), bad_argument);
   EXPECT_THROW((void)numa_node_of(nullptr), resource_failed);
 }
 
@@ -227,13 +227,13 @@ TEST_F(Operations, AgreeWithArrays) {
   }
   for (int step = 0; step < 3000; ++step) {
     auto& to = all[random() % all.size()];
-    auto const& from = all[random() % all.size()];
+    auto const& source = all[random() % all.size()];
     bytes const at = random() % to.model.size();
-    bytes const start = random() % from.model.size();
-    bytes const size = random() % (std::min(to.model.size() - at, from.model.size() - start) + 1);
+    bytes const start = random() % source.model.size();
+    bytes const size = random() % (std::min(to.model.size() - at, source.model.size() - start) + 1);
     if (random() % 2 == 0) {
-      operations::copy(to.memory + at, from.memory + start, size);
-      std::memmove(to.model.data() + at, from.model.data() + start, size);
+      operations::copy(to.memory + at, source.memory + start, size);
+      std::memmove(to.model.data() + at, source.model.data() + start, size);
     } else {
       operations::fill(to.memory + at, static_cast<unsigned char>(step), size);
       std::memset(to.model.data() + at, static_cast<unsigned char>(step), size);

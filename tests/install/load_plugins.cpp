@@ -188,14 +188,14 @@ int main(int count, char** paths) {
 
   // One goes and the others go on, whoever had what they share.
   while (!all.empty()) {
-    loaded const gone = all.front();
+    loaded const freed = all.front();
     all.erase(all.begin());
-    gone.calls->stop();
-    for (auto const& each : all) CHECK(each.calls->owner_of(gone.address) == 0);
-    if (gone.library != nullptr) CHECK(dlclose(gone.library) == 0);
+    freed.calls->stop();
+    for (auto const& each : all) CHECK(each.calls->owner_of(freed.address) == 0);
+    if (freed.library != nullptr) CHECK(dlclose(freed.library) == 0);
     check_all();
     in_a_child(check_all);
-    if (may_fork_beside_threads && gone.library != nullptr)
-      check_forks_beside_unloading(all, gone.name.c_str());
+    if (may_fork_beside_threads && freed.library != nullptr)
+      check_forks_beside_unloading(all, freed.name.c_str());
   }
 }

@@ -31,27 +31,27 @@ struct use_one_of_two {
 
   QUARRY_HD void operator()() const {
     auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
-    containers& mine = both[rank % 2];
-    vector<std::uint32_t> plain{mine.heap};
-    string<> text{mine.heap};
+    containers& own = both[rank % 2];
+    vector<std::uint32_t> plain{own.heap};
+    string<> text{own.heap};
     for (std::uint32_t i = 0; i < each; ++i) {
       std::uint32_t const value = rank * each + i;
-      auto* const block = static_cast<std::uint32_t*>(mine.heap.malloc(16 + value % 50));
-      check(block != nullptr && mine.blocks.insert(value, block) == change_result::done);
-      check(plain.push_back(value) && mine.heap.owns(plain.data()));
-      check(text.append_number(value) && mine.heap.owns(text.data()));
-      check(mine.numbers.push_back(mine.heap, value));
-      check(mine.pushed.push_front(mine.heap, value));
-      check(mine.ids.insert(mine.heap, value) == change_result::done);
+      auto* const block = static_cast<std::uint32_t*>(own.heap.malloc(16 + value % 50));
+      check(block != nullptr && own.blocks.insert(value, block) == change_result::done);
+      check(plain.push_back(value) && own.heap.owns(plain.data()));
+      check(text.append_number(value) && own.heap.owns(text.data()));
+      check(own.numbers.push_back(own.heap, value));
+      check(own.pushed.push_front(own.heap, value));
+      check(own.ids.insert(own.heap, value) == change_result::done);
     }
     for (std::uint32_t i = 0; i < each; ++i) {
       std::uint32_t const value = rank * each + i;
       std::uint32_t* block = nullptr;
-      check(mine.blocks.find(value, block) && mine.heap.owns(block));
-      mine.heap.free(block);
+      check(own.blocks.find(value, block) && own.heap.owns(block));
+      own.heap.free(block);
       check(plain[i] == value);
-      check(mine.ids.contains(value));
-      if (i % 2 == 0) check(mine.ids.erase(mine.heap, value) == change_result::done);
+      check(own.ids.contains(value));
+      if (i % 2 == 0) check(own.ids.erase(own.heap, value) == change_result::done);
     }
   }
 

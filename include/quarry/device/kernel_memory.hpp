@@ -26,7 +26,7 @@ class QUARRY_API kernel_memory {
   [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] bytes size() const { return size_; }
 
-  /// `count` bytes from `offset` on. The range must lie in the memory: otherwise throws `bad_range`.
+  /// Copies `count` bytes from `offset` on. Throws `bad_range` if they are not all in the memory.
   void write(bytes offset, void const* from, bytes count);
   void read(void* to, bytes offset, bytes count) const;
   void zero(bytes offset, bytes count);

@@ -88,25 +88,25 @@ TYPED_TEST(CoalescingHeap, RefsAreAPointerWide) {
 TYPED_TEST(CoalescingHeap, AFullMapIsReportedAndTheOtherKindsStillWork) {
   using ref = typename TypeParam::ref_type;
   for (std::uint64_t const seed : {1u, 2u, 3u}) {
-    TypeParam on{seed, 16};
+    TypeParam fixture{seed, 16};
     typename TypeParam::template array<void*> held(80);
     typename TypeParam::template array<void*> others(80);
-    on.run({2, 40}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
+    fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), map_warp, 24, held.data()});
     EXPECT_EQ(served<TypeParam>(held), 16u);
-    EXPECT_EQ(on.count(fault_kind::table_full), 64u);
-    EXPECT_EQ(on.count(fault_kind::out_of_memory), 0u);
+    EXPECT_EQ(fixture.count(fault_kind::table_full), 64u);
+    EXPECT_EQ(fixture.count(fault_kind::out_of_memory), 0u);
     for (std::uint32_t const how : {dynamic, header_warp, reserved, slices}) {
-      on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, 24, others.data()});
+      fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), how, 24, others.data()});
       EXPECT_EQ(served<TypeParam>(others), 80u);
-      on.run({2, 40}, free_own<ref>{on.ref(), others.data()});
+      fixture.run({2, 40}, free_own<ref>{fixture.ref(), others.data()});
     }
-    on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
-    EXPECT_EQ(on.refused(), 0u);
-    on.expect_empty();
-    on.run({1, 16}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
-    EXPECT_EQ(on.count(fault_kind::table_full), 64u) << "what is freed leaves room";
-    on.run({1, 16}, free_own<ref>{on.ref(), held.data()});
-    on.expect_empty();
+    fixture.run({2, 40}, free_own<ref>{fixture.ref(), held.data()});
+    EXPECT_EQ(fixture.refused(), 0u);
+    fixture.expect_empty();
+    fixture.run({1, 16}, allocate_by_way<ref>{fixture.ref(), map_warp, 24, held.data()});
+    EXPECT_EQ(fixture.count(fault_kind::table_full), 64u) << "what is freed leaves room";
+    fixture.run({1, 16}, free_own<ref>{fixture.ref(), held.data()});
+    fixture.expect_empty();
   }
 }
 
@@ -156,52 +156,52 @@ TYPED_TEST(CoalescingHeap, LanesOfAWarpThatUseTwoHeapsOverOneUpstreamKeepThemApa
 
 TYPED_TEST(CoalescingHeap, WithoutMapAndRingsTheseCallsAreRefusedOrServedOtherwise) {
   using ref = typename TypeParam::ref_type;
-  TypeParam on{1, 0, 0};
+  TypeParam fixture{1, 0, 0};
   typename TypeParam::template array<void*> held(80);
-  on.run({2, 40}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
+  fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), map_warp, 24, held.data()});
   EXPECT_EQ(served<TypeParam>(held), 0u);
-  EXPECT_EQ(on.count(fault_kind::table_full), 80u);
-  on.run({2, 40}, allocate_by_way<ref>{on.ref(), reserved, 24, held.data()});
+  EXPECT_EQ(fixture.count(fault_kind::table_full), 80u);
+  fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), reserved, 24, held.data()});
   EXPECT_EQ(served<TypeParam>(held), 80u);
-  on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
-  on.expect_empty();
+  fixture.run({2, 40}, free_own<ref>{fixture.ref(), held.data()});
+  fixture.expect_empty();
 }
 
 TYPED_TEST(CoalescingHeap, WarpsBeyondItsRingsFallBack) {
   using ref = typename TypeParam::ref_type;
-  TypeParam on{1, 0, 1};
+  TypeParam fixture{1, 0, 1};
   typename TypeParam::template array<void*> held(160);
-  on.run({4, 40}, allocate_by_way<ref>{on.ref(), reserved, 24, held.data()});
+  fixture.run({4, 40}, allocate_by_way<ref>{fixture.ref(), reserved, 24, held.data()});
   EXPECT_EQ(served<TypeParam>(held), 160u);
-  on.run({4, 40}, free_own<ref>{on.ref(), held.data()});
-  on.expect_no_fault();
-  on.expect_empty();
+  fixture.run({4, 40}, free_own<ref>{fixture.ref(), held.data()});
+  fixture.expect_no_fault();
+  fixture.expect_empty();
 }
 
 TYPED_TEST(CoalescingHeap, NoMemoryIsReportedByEachLaneAndLeaksNothing) {
   using ref = typename TypeParam::ref_type;
   for (auto const seed : TypeParam::seeds()) {
     for (std::uint32_t how = 0; how < slices; ++how) {
-      TypeParam on{seed};
-      if constexpr (!TypeParam::tells) on.upstream().limit(0);
+      TypeParam fixture{seed};
+      if constexpr (!TypeParam::tells) fixture.upstream().limit(0);
       typename TypeParam::template array<void*> held(80);
       bytes const size = TypeParam::tells ? bytes{5} << 20 : bytes{100};
-      on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, size, held.data()});
+      fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), how, size, held.data()});
       EXPECT_EQ(served<TypeParam>(held), 0u);
-      EXPECT_EQ(on.count(fault_kind::out_of_memory), 80u);
-      EXPECT_EQ(on.together().first_fault()->size, size);
+      EXPECT_EQ(fixture.count(fault_kind::out_of_memory), 80u);
+      EXPECT_EQ(fixture.together().first_fault()->size, size);
       if constexpr (TypeParam::tells) {
-        on.upstream().owner().clear_faults();
+        fixture.upstream().owner().clear_faults();
       } else {
-        on.upstream().limit(1000000);
+        fixture.upstream().limit(1000000);
       }
-      on.expect_empty();
-      on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, 100, held.data()});
+      fixture.expect_empty();
+      fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), how, 100, held.data()});
       if (how != reserved) {
         EXPECT_EQ(served<TypeParam>(held), 80u) << "and then there is memory again";
       }
-      on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
-      on.expect_empty();
+      fixture.run({2, 40}, free_own<ref>{fixture.ref(), held.data()});
+      fixture.expect_empty();
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " way " << how;
     }
     if (seed == 20) break;
@@ -210,18 +210,18 @@ TYPED_TEST(CoalescingHeap, NoMemoryIsReportedByEachLaneAndLeaksNothing) {
 
 TYPED_TEST(CoalescingHeap, ResetForgetsFaultsAndAllocations) {
   using ref = typename TypeParam::ref_type;
-  TypeParam on{1, 16};
+  TypeParam fixture{1, 16};
   typename TypeParam::template array<void*> held(80);
-  on.run({2, 40}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
-  EXPECT_TRUE(on.together().first_fault());
-  on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
-  on.together().reset();
-  EXPECT_FALSE(on.together().first_fault());
-  EXPECT_EQ(on.count(fault_kind::table_full), 0u);
-  on.run({1, 16}, allocate_by_way<ref>{on.ref(), map_warp, 24, held.data()});
-  EXPECT_FALSE(on.together().first_fault()) << "the map is empty again";
-  on.run({1, 16}, free_own<ref>{on.ref(), held.data()});
-  on.expect_empty();
+  fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), map_warp, 24, held.data()});
+  EXPECT_TRUE(fixture.together().first_fault());
+  fixture.run({2, 40}, free_own<ref>{fixture.ref(), held.data()});
+  fixture.together().reset();
+  EXPECT_FALSE(fixture.together().first_fault());
+  EXPECT_EQ(fixture.count(fault_kind::table_full), 0u);
+  fixture.run({1, 16}, allocate_by_way<ref>{fixture.ref(), map_warp, 24, held.data()});
+  EXPECT_FALSE(fixture.together().first_fault()) << "the map is empty again";
+  fixture.run({1, 16}, free_own<ref>{fixture.ref(), held.data()});
+  fixture.expect_empty();
 }
 
 /// What was in use when both were reset must not be seen in what is allocated at the same
@@ -232,15 +232,15 @@ TYPED_TEST(CoalescingHeap, AfterAResetOfBothNothingIsMistakenForWhatWasThere) {
     for (std::uint32_t const before : {header_warp, map_warp, dynamic}) {
       for (std::uint32_t how = 0; how < ways; ++how) {
         for (bytes const size : {bytes{1}, bytes{12}, bytes{24}, bytes{32}}) {
-          TypeParam on{size};
+          TypeParam fixture{size};
           typename TypeParam::template array<void*> held(80);
-          on.run({2, 40}, allocate_by_way<ref>{on.ref(), before, 24, held.data()});
-          on.upstream().owner().reset();
-          on.together().reset();
-          on.run({2, 40}, allocate_by_way<ref>{on.ref(), how, size, held.data()});
-          on.run({2, 40}, free_own<ref>{on.ref(), held.data()});
-          on.expect_no_fault();
-          on.expect_empty();
+          fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), before, 24, held.data()});
+          fixture.upstream().owner().reset();
+          fixture.together().reset();
+          fixture.run({2, 40}, allocate_by_way<ref>{fixture.ref(), how, size, held.data()});
+          fixture.run({2, 40}, free_own<ref>{fixture.ref(), held.data()});
+          fixture.expect_no_fault();
+          fixture.expect_empty();
           ASSERT_FALSE(this->HasFailure())
               << "way " << how << " after " << before << " size " << size;
         }
@@ -264,27 +264,27 @@ struct reserve_and_leave {
 
 TYPED_TEST(CoalescingHeap, LanesThatLeftReserveAgainOnceTheHostSaysSo) {
   using ref = typename TypeParam::ref_type;
-  TypeParam on;
+  TypeParam fixture;
   typename TypeParam::template array<void*> held(4);
   auto const lie_side_by_side = [&] {
-    on.run({1, 4}, reserve_and_leave<ref>{on.ref(), held.data()});
+    fixture.run({1, 4}, reserve_and_leave<ref>{fixture.ref(), held.data()});
     std::uint32_t beside = 0;
     for (std::size_t i = 1; i < 4; ++i)
       beside += static_cast<char*>(held[i]) - static_cast<char*>(held[i - 1]) == 48 ? 1 : 0;
-    on.run({1, 4}, free_own<ref>{on.ref(), held.data()});
-    on.expect_no_fault();
-    on.expect_empty();
+    fixture.run({1, 4}, free_own<ref>{fixture.ref(), held.data()});
+    fixture.expect_no_fault();
+    fixture.expect_empty();
     return beside == 3;
   };
-  if (on.name().starts_with("threads"))
+  if (fixture.name().starts_with("threads"))
     GTEST_SKIP() << "lanes of one warp come one by one, and the first may leave too early";
   (void)lie_side_by_side();
   EXPECT_FALSE(lie_side_by_side()) << "all have left";
-  on.together().reset_reserved();
+  fixture.together().reset_reserved();
   bool again = false;
   for (int round = 0; round < 20 && !again; ++round) {
     again = lie_side_by_side();
-    on.together().reset_reserved();
+    fixture.together().reset_reserved();
   }
   EXPECT_TRUE(again);
 }

@@ -103,13 +103,13 @@ TYPED_TEST_SUITE(CoalescingRef, settings, setting_names);
 
 TYPED_TEST(CoalescingRef, AllKindsLiveTogether) {
   for (auto const seed : TypeParam::seeds()) {
-    TypeParam on{seed};
+    TypeParam fixture{seed};
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    on.run(two_blocks, churn<typename TypeParam::ref_type>{
-                           on.ref(), static_cast<std::uint32_t>(seed), wrong.data()});
+    fixture.run(two_blocks, churn<typename TypeParam::ref_type>{
+                                fixture.ref(), static_cast<std::uint32_t>(seed), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
-    on.expect_no_fault();
-    on.expect_empty();
+    fixture.expect_no_fault();
+    fixture.expect_empty();
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
@@ -117,17 +117,18 @@ TYPED_TEST(CoalescingRef, AllKindsLiveTogether) {
 TYPED_TEST(CoalescingRef, AnyLaneOfALaterKernelFreesWhatALaneAllocated) {
   for (std::uint32_t how = 0; how < ways; ++how) {
     for (bytes const size : {bytes{0}, bytes{1}, bytes{14}, bytes{24}, bytes{100}, bytes{400}}) {
-      TypeParam on{size + how};
+      TypeParam fixture{size + how};
       typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
       typename TypeParam::template array<std::uint32_t> wrong(1);
       using ref = typename TypeParam::ref_type;
-      on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, size, own_bytes, held.data()});
+      fixture.run(two_blocks,
+                  allocate_one_each<ref>{fixture.ref(), how, size, own_bytes, held.data()});
       for (std::uint32_t third = 0; third < 2; ++third)
-        on.run(two_blocks, free_another<ref>{on.ref(), size, own_bytes, held.data(), 1, third, true,
-                                             wrong.data()});
+        fixture.run(two_blocks, free_another<ref>{fixture.ref(), size, own_bytes, held.data(), 1,
+                                                  third, true, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
-      on.expect_no_fault();
-      on.expect_empty();
+      fixture.expect_no_fault();
+      fixture.expect_empty();
       ASSERT_FALSE(this->HasFailure()) << "way " << how << " size " << size;
     }
   }
@@ -144,22 +145,23 @@ TYPED_TEST(CoalescingRef, ADoubleFreeIsReportedAndChangesNothing) {
   for (std::uint32_t how = 0; how < ways; ++how) {
     for (std::uint32_t const fill : treacherous) {
       for (bytes const size : {bytes{8}, bytes{14}, bytes{16}, bytes{24}, bytes{40}, bytes{96}}) {
-        TypeParam on{size};
+        TypeParam fixture{size};
         typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
         typename TypeParam::template array<std::uint32_t> wrong(1);
-        on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, size, fill, held.data()});
-        on.run(two_blocks,
-               free_another<ref>{on.ref(), size, fill, held.data(), 1, 0, true, wrong.data()});
-        on.expect_no_fault();
-        on.run(two_blocks,
-               free_another<ref>{on.ref(), size, fill, held.data(), 1, 0, false, wrong.data()});
-        EXPECT_EQ(on.refused() + on.upstream().faults(), lanes_of_two_blocks / 2);
-        EXPECT_EQ(on.upstream().faults(), 0u);
-        on.run(two_blocks,
-               free_another<ref>{on.ref(), size, fill, held.data(), 1, 1, true, wrong.data()});
+        fixture.run(two_blocks,
+                    allocate_one_each<ref>{fixture.ref(), how, size, fill, held.data()});
+        fixture.run(two_blocks, free_another<ref>{fixture.ref(), size, fill, held.data(), 1, 0,
+                                                  true, wrong.data()});
+        fixture.expect_no_fault();
+        fixture.run(two_blocks, free_another<ref>{fixture.ref(), size, fill, held.data(), 1, 0,
+                                                  false, wrong.data()});
+        EXPECT_EQ(fixture.refused() + fixture.upstream().faults(), lanes_of_two_blocks / 2);
+        EXPECT_EQ(fixture.upstream().faults(), 0u);
+        fixture.run(two_blocks, free_another<ref>{fixture.ref(), size, fill, held.data(), 1, 1,
+                                                  true, wrong.data()});
         EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes";
-        EXPECT_EQ(on.refused(), lanes_of_two_blocks / 2);
-        on.expect_empty();
+        EXPECT_EQ(fixture.refused(), lanes_of_two_blocks / 2);
+        fixture.expect_empty();
         ASSERT_FALSE(this->HasFailure()) << "way " << how << " fill " << fill << " size " << size;
       }
     }
@@ -180,18 +182,18 @@ TYPED_TEST(CoalescingRef, OfLanesThatFreeOneAllocationAtOnceOneSucceeds) {
   using ref = typename TypeParam::ref_type;
   for (auto const seed : TypeParam::seeds()) {
     for (std::uint32_t how = 0; how < slices; ++how) {
-      TypeParam on{seed};
+      TypeParam fixture{seed};
       typename TypeParam::template array<unsigned char*> held(16);
       typename TypeParam::template array<std::uint32_t> wrong(1);
-      on.run({1, 8}, allocate_one_each<ref>{on.ref(), how, 40, own_bytes, held.data()});
-      on.run({1, 8}, free_one_together<ref>{on.ref(), held.data()});
-      EXPECT_EQ(on.refused(), 7u);
+      fixture.run({1, 8}, allocate_one_each<ref>{fixture.ref(), how, 40, own_bytes, held.data()});
+      fixture.run({1, 8}, free_one_together<ref>{fixture.ref(), held.data()});
+      EXPECT_EQ(fixture.refused(), 7u);
       held[5] = nullptr;
-      on.run({1, 8},
-             free_another<ref>{on.ref(), 40, own_bytes, held.data(), 0, 0, true, wrong.data()});
-      EXPECT_EQ(on.refused(), 7u);
+      fixture.run({1, 8}, free_another<ref>{fixture.ref(), 40, own_bytes, held.data(), 0, 0, true,
+                                            wrong.data()});
+      EXPECT_EQ(fixture.refused(), 7u);
       EXPECT_EQ(wrong[0], 0u);
-      on.expect_empty();
+      fixture.expect_empty();
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " way " << how;
     }
   }
@@ -224,20 +226,20 @@ TYPED_TEST(CoalescingRef, AForeignPointerIsReportedAndChangesNothing) {
   using ref = typename TypeParam::ref_type;
   for (std::uint32_t const how : {header_warp, map_warp, reserved}) {
     for (std::uint32_t const fill : treacherous) {
-      TypeParam on{3};
+      TypeParam fixture{3};
       typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
       typename TypeParam::template array<std::uint32_t> wrong(1);
       typename TypeParam::template array<std::uint32_t> tried(1);
-      on.run(two_blocks, allocate_one_each<ref>{on.ref(), how, 64, fill, held.data()});
-      on.run(two_blocks,
-             free_what_is_not_one<ref>{on.ref(), held.data(), TypeParam::tells && how != reserved,
-                                       tried.data()});
-      EXPECT_EQ(on.refused(), tried[0]);
-      on.run(two_blocks,
-             free_another<ref>{on.ref(), 64, fill, held.data(), 0, 0, true, wrong.data()});
+      fixture.run(two_blocks, allocate_one_each<ref>{fixture.ref(), how, 64, fill, held.data()});
+      fixture.run(two_blocks,
+                  free_what_is_not_one<ref>{fixture.ref(), held.data(),
+                                            TypeParam::tells && how != reserved, tried.data()});
+      EXPECT_EQ(fixture.refused(), tried[0]);
+      fixture.run(two_blocks, free_another<ref>{fixture.ref(), 64, fill, held.data(), 0, 0, true,
+                                                wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
-      EXPECT_EQ(on.refused(), tried[0]);
-      on.expect_empty();
+      EXPECT_EQ(fixture.refused(), tried[0]);
+      fixture.expect_empty();
       ASSERT_FALSE(this->HasFailure()) << "way " << how << " fill " << fill;
     }
   }
@@ -278,14 +280,14 @@ struct resize {
 
 TYPED_TEST(CoalescingRef, ReallocAndCallocTakeAllKinds) {
   for (std::uint64_t const seed : {1u, 2u, 3u}) {
-    TypeParam on{seed};
+    TypeParam fixture{seed};
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    on.run(two_blocks, resize<typename TypeParam::ref_type>{on.ref(), wrong.data()});
+    fixture.run(two_blocks, resize<typename TypeParam::ref_type>{fixture.ref(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
-    EXPECT_EQ(on.count(fault_kind::foreign_pointer), 2 * lanes_of_two_blocks);
-    EXPECT_EQ(on.count(fault_kind::out_of_memory), (ways + 1) * lanes_of_two_blocks);
-    EXPECT_EQ(on.count(fault_kind::double_free), 0u);
-    on.expect_empty();
+    EXPECT_EQ(fixture.count(fault_kind::foreign_pointer), 2 * lanes_of_two_blocks);
+    EXPECT_EQ(fixture.count(fault_kind::out_of_memory), (ways + 1) * lanes_of_two_blocks);
+    EXPECT_EQ(fixture.count(fault_kind::double_free), 0u);
+    fixture.expect_empty();
   }
 }
 
@@ -309,20 +311,21 @@ TYPED_TEST(CoalescingRef, WhatIsFreeHasNoSizeAndDoesNotGrow) {
   using ref = typename TypeParam::ref_type;
   for (std::uint32_t how = 0; how < slices; ++how) {
     for (bytes const size : {bytes{7}, bytes{20}, bytes{24}, bytes{32}}) {
-      TypeParam on{size};
+      TypeParam fixture{size};
       typename TypeParam::template array<unsigned char*> held(32);
       typename TypeParam::template array<std::uint32_t> wrong(1);
-      on.run({1, 32}, allocate_one_each<ref>{on.ref(), how, size, own_bytes, held.data()});
-      on.run({1, 32},
-             free_another<ref>{on.ref(), size, own_bytes, held.data(), ~0u, 0, true, wrong.data()});
-      on.run({1, 1}, resize_what_is_free<ref>{on.ref(), how, held.data(), wrong.data()});
+      fixture.run({1, 32},
+                  allocate_one_each<ref>{fixture.ref(), how, size, own_bytes, held.data()});
+      fixture.run({1, 32}, free_another<ref>{fixture.ref(), size, own_bytes, held.data(), ~0u, 0,
+                                             true, wrong.data()});
+      fixture.run({1, 1}, resize_what_is_free<ref>{fixture.ref(), how, held.data(), wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
-      EXPECT_EQ(on.refused(), 3u);
+      EXPECT_EQ(fixture.refused(), 3u);
       held[0] = nullptr;
-      on.run({1, 32},
-             free_another<ref>{on.ref(), size, own_bytes, held.data(), 0, 0, true, wrong.data()});
+      fixture.run({1, 32}, free_another<ref>{fixture.ref(), size, own_bytes, held.data(), 0, 0,
+                                             true, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
-      on.expect_empty();
+      fixture.expect_empty();
       ASSERT_FALSE(this->HasFailure()) << "way " << how << " size " << size;
     }
   }
@@ -372,34 +375,34 @@ void expect_a_block_is_served() {
       for (bytes const size : {bytes{8}, bytes{14}, bytes{24}, bytes{48}}) {
         // padding is anything
         if (!Setting::can_tell() && By == locate_by::map && (fill != 0 || size % 16 != 0)) continue;
-        Setting on{seed};
+        Setting fixture{seed};
         typename Setting::template array<unsigned char*> held(8);
         typename Setting::template array<std::uint32_t> wrong(1);
         auto const free_half = [&](std::uint32_t parity, bool is_live) {
-          on.run(lanes, free_another<ref>{on.ref(), size, fill, held.data(), 1, parity, is_live,
-                                          wrong.data()});
+          fixture.run(lanes, free_another<ref>{fixture.ref(), size, fill, held.data(), 1, parity,
+                                               is_live, wrong.data()});
         };
-        on.run(lanes, allocate_by_block<ref, By>{on.ref(), size, fill, held.data()});
+        fixture.run(lanes, allocate_by_block<ref, By>{fixture.ref(), size, fill, held.data()});
         free_half(0, true);
-        on.expect_no_fault();
+        fixture.expect_no_fault();
         free_half(0, false);
-        EXPECT_EQ(on.refused(), 4u);
+        EXPECT_EQ(fixture.refused(), 4u);
         free_half(1, true);
-        EXPECT_EQ(on.refused(), 4u);
+        EXPECT_EQ(fixture.refused(), 4u);
         EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes";
-        on.expect_empty();
+        fixture.expect_empty();
         ASSERT_FALSE(testing::Test::HasFailure())
             << "seed " << seed << " fill " << fill << " size " << size;
       }
     }
-    Setting on{seed};
+    Setting fixture{seed};
     typename Setting::template array<unsigned char*> held(8);
     typename Setting::template array<std::uint32_t> wrong(1);
-    on.run(lanes, allocate_by_block<ref, By>{on.ref(), 30, own_bytes, held.data()});
-    on.run(lanes, grow_and_free<ref>{on.ref(), 30, held.data(), wrong.data()});
+    fixture.run(lanes, allocate_by_block<ref, By>{fixture.ref(), 30, own_bytes, held.data()});
+    fixture.run(lanes, grow_and_free<ref>{fixture.ref(), 30, held.data(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
-    on.expect_no_fault();
-    on.expect_empty();
+    fixture.expect_no_fault();
+    fixture.expect_empty();
     if (seed == 40) break;
   }
 }
@@ -428,10 +431,10 @@ struct free_inside {
 
 TYPED_TEST(CoalescingRef, AnInteriorPointerIsNotFollowedForEver) {
   using ref = typename TypeParam::ref_type;
-  TypeParam on;
-  on.run({1, 1}, free_inside<ref>{on.ref()});
-  EXPECT_EQ(on.refused(), 1u);
-  on.expect_empty();
+  TypeParam fixture;
+  fixture.run({1, 1}, free_inside<ref>{fixture.ref()});
+  EXPECT_EQ(fixture.refused(), 1u);
+  fixture.expect_empty();
 }
 
 template <class Ref>
@@ -444,11 +447,11 @@ struct ask_for_the_size_of_nothing {
 
 TYPED_TEST(CoalescingRef, NothingHasNoSize) {
   using ref = typename TypeParam::ref_type;
-  TypeParam on;
+  TypeParam fixture;
   typename TypeParam::template array<bytes> size(1, bytes{7});
-  on.run({1, 1}, ask_for_the_size_of_nothing<ref>{on.ref(), size.data()});
+  fixture.run({1, 1}, ask_for_the_size_of_nothing<ref>{fixture.ref(), size.data()});
   EXPECT_EQ(size[0], 0u);
-  EXPECT_EQ(on.refused(), 1u);
+  EXPECT_EQ(fixture.refused(), 1u);
 }
 
 TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperblockLives) {
@@ -456,9 +459,9 @@ TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperbloc
   for (std::uint32_t const how : {dynamic, header_warp, reserved}) {
     for (std::uint32_t const fill : treacherous) {
       for (bytes const size : {bytes{6}, bytes{12}, bytes{24}, bytes{32}}) {
-        setting<fibers_backend, over_platform> on{1};
+        setting<fibers_backend, over_platform> fixture{1};
         std::vector<unsigned char*> held(32);
-        auto const ref = on.ref();
+        auto const ref = fixture.ref();
         run_whole_warp(32, [&] {
           auto const lane = simt::this_place().thread;
           held[lane] = static_cast<unsigned char*>(allocate(ref, how, size));
@@ -466,13 +469,13 @@ TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperbloc
           ref.leave();
         });
         for (std::uint32_t lane = 0; lane < 32; lane += 2) ref.free(held[lane]);
-        on.expect_no_fault();
+        fixture.expect_no_fault();
         for (std::uint32_t lane = 0; lane < 32; lane += 2) ref.free(held[lane]);
-        EXPECT_EQ(on.count(fault_kind::double_free), 16u)
+        EXPECT_EQ(fixture.count(fault_kind::double_free), 16u)
             << "way " << how << " fill " << fill << " size " << size;
         for (std::uint32_t lane = 1; lane < 32; lane += 2) ref.free(held[lane]);
-        EXPECT_EQ(on.refused(), 16u);
-        on.expect_empty();
+        EXPECT_EQ(fixture.refused(), 16u);
+        fixture.expect_empty();
       }
     }
   }

@@ -128,13 +128,13 @@ class bench {
   [[nodiscard]] arena_owner<Backend>& upstream() { return upstream_; }
   void stall() { stalls_ = true; }
 
-  void run(Backend const& on) {
+  void run(Backend const& fixture) {
     std::fill(parts_.begin(), parts_.end(), nullptr);
-    on.run({1, lanes}, run_plan{ref(), ring_.data(), plan_.data(), turn_.data(), parts_.data(),
-                                outcomes_.data()});
+    fixture.run({1, lanes}, run_plan{ref(), ring_.data(), plan_.data(), turn_.data(), parts_.data(),
+                                     outcomes_.data()});
   }
-  void free_all(Backend const& on) {
-    on.run({1, lanes}, free_parts{ref(), plan_.data(), parts_.data(), wrong_.data()});
+  void free_all(Backend const& fixture) {
+    fixture.run({1, lanes}, free_parts{ref(), plan_.data(), parts_.data(), wrong_.data()});
     EXPECT_EQ(wrong_[0], 0u) << "a part was written over";
     EXPECT_EQ(upstream_.now[0].wrong_frees, 0u);
   }
@@ -179,27 +179,27 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     dice random{seed};
-    bench<TypeParam> on;
+    bench<TypeParam> fixture;
     std::vector<std::uint32_t> order(lanes);
     std::iota(order.begin(), order.end(), 0u);
     for (std::uint32_t i = lanes - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      on.what().turn[lane] = order[lane];
+      fixture.what().turn[lane] = order[lane];
       // all of a lane's before any of the next
-      on.what().calls[lane] = reserved_coalescing::places;
+      fixture.what().calls[lane] = reserved_coalescing::places;
     }
-    on.run(backend);
-    EXPECT_EQ(on.upstream().live(), reserved_coalescing::places);
+    fixture.run(backend);
+    EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::places);
     for (std::uint32_t call = 0; call < reserved_coalescing::places; ++call) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        EXPECT_EQ(on.got(lane, call), outcome::done);
-        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(on.part(lane, call)) % 16, 0u);
-        EXPECT_EQ(on.part(lane, call) - on.part(0, call), lane * 48)
+        EXPECT_EQ(fixture.got(lane, call), outcome::done);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(fixture.part(lane, call)) % 16, 0u);
+        EXPECT_EQ(fixture.part(lane, call) - fixture.part(0, call), lane * 48)
             << "16 bytes of header and 20, rounded up to 32";
       }
     }
-    on.free_all(backend);
-    EXPECT_EQ(on.upstream().live(), 0u);
+    fixture.free_all(backend);
+    EXPECT_EQ(fixture.upstream().live(), 0u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
@@ -207,32 +207,32 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
 TYPED_TEST(ReservedCoalescing, WhoIsTooFarAheadIsSentElsewhereAndHoldsNoMoreThanTheRing) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   TypeParam const backend{1};
-  bench<TypeParam> on;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().turn[lane] = lane;
-  on.what().calls[0] = 20;
-  on.what().leaves = false;
-  on.run(backend);
+  bench<TypeParam> fixture;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().turn[lane] = lane;
+  fixture.what().calls[0] = 20;
+  fixture.what().leaves = false;
+  fixture.run(backend);
   for (std::uint32_t call = 0; call < 20; ++call)
-    EXPECT_EQ(on.got(0, call),
+    EXPECT_EQ(fixture.got(0, call),
               call < reserved_coalescing::places ? outcome::done : outcome::elsewhere)
         << call;
-  EXPECT_EQ(on.upstream().live(), reserved_coalescing::places);
-  for (std::uint32_t lane = 1; lane < lanes; ++lane) EXPECT_EQ(on.got(lane, 0), outcome::done);
+  EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::places);
+  for (std::uint32_t lane = 1; lane < lanes; ++lane) EXPECT_EQ(fixture.got(lane, 0), outcome::done);
 }
 
 TYPED_TEST(ReservedCoalescing, AnotherSizeIsSentElsewhereAndGivesItsPartUp) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
-    bench<TypeParam> on;
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().turn[lane] = lane;
-    on.what().sizes[3] = 21;
-    on.what().leaves = false;
-    on.run(backend);
-    EXPECT_EQ(on.count(outcome::done), lanes - 1);
-    EXPECT_EQ(on.got(3, 0), outcome::elsewhere);
-    on.free_all(backend);
-    EXPECT_EQ(on.upstream().live(), 0u) << "without a leave";
+    bench<TypeParam> fixture;
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().turn[lane] = lane;
+    fixture.what().sizes[3] = 21;
+    fixture.what().leaves = false;
+    fixture.run(backend);
+    EXPECT_EQ(fixture.count(outcome::done), lanes - 1);
+    EXPECT_EQ(fixture.got(3, 0), outcome::elsewhere);
+    fixture.free_all(backend);
+    EXPECT_EQ(fixture.upstream().live(), 0u) << "without a leave";
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
@@ -242,14 +242,14 @@ TYPED_TEST(ReservedCoalescing, LanesThatNeverComeLeakNothingOnceTheyLeave) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     dice random{seed};
-    bench<TypeParam> on;
+    bench<TypeParam> fixture;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      on.what().calls[lane] = random.below(3) == 0 ? 0 : random.below(12);
-      on.what().sizes[lane] = random.below(8) == 0 ? 24 : 20;
+      fixture.what().calls[lane] = random.below(3) == 0 ? 0 : random.below(12);
+      fixture.what().sizes[lane] = random.below(8) == 0 ? 24 : 20;
     }
-    on.run(backend);
-    on.free_all(backend);
-    EXPECT_EQ(on.upstream().live(), 0u);
+    fixture.run(backend);
+    fixture.free_all(backend);
+    EXPECT_EQ(fixture.upstream().live(), 0u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
@@ -258,13 +258,13 @@ TYPED_TEST(ReservedCoalescing, NoLaneWaitsForOneThatIsStillReserving) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
-    bench<TypeParam> on;
-    on.stall();
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().calls[lane] = 12;
-    on.run(backend);  // ends: the stalled lane goes on only when all others are done
-    on.free_all(backend);
-    EXPECT_EQ(on.upstream().live(), 0u);
-    EXPECT_GE(on.count(outcome::done), 12u);
+    bench<TypeParam> fixture;
+    fixture.stall();
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().calls[lane] = 12;
+    fixture.run(backend);  // ends: the stalled lane goes on only when all others are done
+    fixture.free_all(backend);
+    EXPECT_EQ(fixture.upstream().live(), 0u);
+    EXPECT_GE(fixture.count(outcome::done), 12u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
@@ -273,21 +273,21 @@ TYPED_TEST(ReservedCoalescing, NoMemoryIsTheSameForAllLanesOfACall) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
-    bench<TypeParam> on;
-    on.upstream().now[0].maximum = 2;
+    bench<TypeParam> fixture;
+    fixture.upstream().now[0].maximum = 2;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      on.what().turn[lane] = (lane + static_cast<std::uint32_t>(seed)) % lanes;
-      on.what().calls[lane] = 4;
+      fixture.what().turn[lane] = (lane + static_cast<std::uint32_t>(seed)) % lanes;
+      fixture.what().calls[lane] = 4;
     }
-    on.run(backend);
+    fixture.run(backend);
     for (std::uint32_t call = 0; call < 4; ++call) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        EXPECT_EQ(on.got(lane, call), call < 2 ? outcome::done : outcome::exhausted);
-        EXPECT_EQ(on.part(lane, call) != nullptr, call < 2);
+        EXPECT_EQ(fixture.got(lane, call), call < 2 ? outcome::done : outcome::exhausted);
+        EXPECT_EQ(fixture.part(lane, call) != nullptr, call < 2);
       }
     }
-    on.free_all(backend);
-    EXPECT_EQ(on.upstream().live(), 0u);
+    fixture.free_all(backend);
+    EXPECT_EQ(fixture.upstream().live(), 0u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
@@ -296,30 +296,30 @@ TYPED_TEST(ReservedCoalescing, NoMemoryIsTheSameForAllLanesOfACall) {
 TYPED_TEST(ReservedCoalescing, OneLanesImpossibleSizeIsNotTheOthersEnd) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   TypeParam const backend{1};
-  bench<TypeParam> on;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().turn[lane] = lane;
-  on.what().sizes[0] = 1 << 20;  // more than a place of the arena
-  on.what().leaves = false;
-  on.run(backend);
-  EXPECT_EQ(on.got(0, 0), outcome::exhausted);
+  bench<TypeParam> fixture;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().turn[lane] = lane;
+  fixture.what().sizes[0] = 1 << 20;  // more than a place of the arena
+  fixture.what().leaves = false;
+  fixture.run(backend);
+  EXPECT_EQ(fixture.got(0, 0), outcome::exhausted);
   for (std::uint32_t lane = 1; lane < lanes; ++lane)
-    EXPECT_EQ(on.got(lane, 0), outcome::elsewhere) << lane;
-  EXPECT_EQ(on.upstream().live(), 0u);
+    EXPECT_EQ(fixture.got(lane, 0), outcome::elsewhere) << lane;
+  EXPECT_EQ(fixture.upstream().live(), 0u);
 }
 
 TYPED_TEST(ReservedCoalescing, GoesOnInLaterKernelsWhereItWas) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
-    bench<TypeParam> on;
-    on.what().leaves = false;
+    bench<TypeParam> fixture;
+    fixture.what().leaves = false;
     std::uint32_t done = 0;
     for (std::uint32_t kernel = 0; kernel < 6; ++kernel) {
-      for (std::uint32_t lane = 0; lane < lanes; ++lane) on.what().calls[lane] = 2;
-      on.run(backend);
-      done += on.count(outcome::done);
-      on.free_all(backend);
-      EXPECT_EQ(on.upstream().live(), 0u);
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().calls[lane] = 2;
+      fixture.run(backend);
+      done += fixture.count(outcome::done);
+      fixture.free_all(backend);
+      EXPECT_EQ(fixture.upstream().live(), 0u);
     }
     EXPECT_GE(done, 12u);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
@@ -330,12 +330,12 @@ TYPED_TEST(ReservedCoalescing, GoesOnInLaterKernelsWhereItWas) {
 TYPED_TEST(ReservedCoalescing, WhoHasLeftIsSentElsewhereFromThenOn) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   TypeParam const backend{1};
-  bench<TypeParam> on;
-  on.run(backend);
-  on.free_all(backend);
-  on.run(backend);
-  EXPECT_EQ(on.count(outcome::elsewhere), lanes);
-  EXPECT_EQ(on.upstream().live(), 0u);
+  bench<TypeParam> fixture;
+  fixture.run(backend);
+  fixture.free_all(backend);
+  fixture.run(backend);
+  EXPECT_EQ(fixture.count(outcome::elsewhere), lanes);
+  EXPECT_EQ(fixture.upstream().live(), 0u);
 }
 
 }  // namespace reserved_coalescing_test

@@ -124,13 +124,13 @@ struct bench {  // one upstream and one map
   [[nodiscard]] typename Case::variant variant() {
     return {upstream.ref(), {slots.data(), map_slots}};
   }
-  void allocate(typename Case::backend const& on, bytes size) {
-    on.run(grid_of<Case>(),
-           allocate_and_fill<typename Case::variant>{variant(), size, held.data(), full.data()});
+  void allocate(typename Case::backend const& fixture, bytes size) {
+    fixture.run(grid_of<Case>(), allocate_and_fill<typename Case::variant>{
+                                     variant(), size, held.data(), full.data()});
   }
-  void free(typename Case::backend const& on, bytes size) {
-    on.run(grid_of<Case>(),
-           check_and_free<typename Case::variant>{variant(), size, held.data(), wrong.data()});
+  void free(typename Case::backend const& fixture, bytes size) {
+    fixture.run(grid_of<Case>(),
+                check_and_free<typename Case::variant>{variant(), size, held.data(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     EXPECT_EQ(upstream.live(), 0u);
     EXPECT_EQ(upstream.now[0].wrong_frees, 0u);
@@ -149,18 +149,18 @@ TYPED_TEST(StaticCoalescing, EachLaneHasItsPartAndTheLastFreeGivesTheSuperblockB
   for (auto const seed : TypeParam::backend::seeds()) {
     typename TypeParam::backend const backend{seed};
     for (bytes const size : {bytes{0}, bytes{1}, bytes{16}, bytes{100}}) {
-      bench<TypeParam> on;
-      on.allocate(backend, size);
+      bench<TypeParam> fixture;
+      fixture.allocate(backend, size);
       auto const lanes = grid_of<TypeParam>().blocks * grid_of<TypeParam>().threads;
       for (std::uint32_t i = 0; i < lanes; ++i) {
-        ASSERT_NE(on.held[i], nullptr);
-        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(on.held[i]) % 16, 0u);
+        ASSERT_NE(fixture.held[i], nullptr);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(fixture.held[i]) % 16, 0u);
       }
       if (TypeParam::variant::among == coalesce::block) {
-        EXPECT_EQ(on.upstream.live(), 2u);
+        EXPECT_EQ(fixture.upstream.live(), 2u);
       }
-      EXPECT_GE(on.upstream.live(), 2u);
-      on.free(backend, size);
+      EXPECT_GE(fixture.upstream.live(), 2u);
+      fixture.free(backend, size);
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " size " << size;
     }
   }
@@ -170,49 +170,51 @@ TYPED_TEST(StaticCoalescing, PartsOfABlockLieSideBySide) {
   if (!TypeParam::variant::is_of_block()) GTEST_SKIP() << "see the layout of a warp";
   typename TypeParam::backend const backend{5};
   for (bytes const size : {bytes{0}, bytes{4}, bytes{16}, bytes{100}}) {
-    bench<TypeParam> on;
-    on.allocate(backend, size);
+    bench<TypeParam> fixture;
+    fixture.allocate(backend, size);
     auto const [blocks, threads] = grid_of<TypeParam>();
     auto const stride =
         static_cast<std::ptrdiff_t>(superblock::stride(size, TypeParam::variant::with_header));
     for (std::uint32_t block = 0; block < blocks; ++block) {
       for (std::uint32_t i = 1; i < threads; ++i) {
-        EXPECT_EQ(on.held[block * threads + i] - on.held[block * threads + i - 1], stride);
+        EXPECT_EQ(fixture.held[block * threads + i] - fixture.held[block * threads + i - 1],
+                  stride);
       }
     }
-    EXPECT_EQ(on.upstream.now[0].largest, 16 + threads * static_cast<bytes>(stride));
-    on.free(backend, size);
+    EXPECT_EQ(fixture.upstream.now[0].largest, 16 + threads * static_cast<bytes>(stride));
+    fixture.free(backend, size);
   }
 }
 
 TYPED_TEST(StaticCoalescing, NoMemoryGivesAllLanesNullptrAndLeaksNothing) {
   for (auto const seed : TypeParam::backend::seeds()) {
     typename TypeParam::backend const backend{seed};
-    bench<TypeParam> on;
-    on.upstream.now[0].maximum = 1;  // one group gets memory, and no other
-    on.allocate(backend, 48);
+    bench<TypeParam> fixture;
+    fixture.upstream.now[0].maximum = 1;  // one group gets memory, and no other
+    fixture.allocate(backend, 48);
     auto const lanes = grid_of<TypeParam>().blocks * grid_of<TypeParam>().threads;
     std::uint32_t served = 0;
-    for (std::uint32_t i = 0; i < lanes; ++i) served += on.held[i] != nullptr ? 1 : 0;
+    for (std::uint32_t i = 0; i < lanes; ++i) served += fixture.held[i] != nullptr ? 1 : 0;
     EXPECT_GE(served, 1u);
     EXPECT_LE(served, TypeParam::variant::among == coalesce::block ? grid_of<TypeParam>().threads
                                                                    : simt::warp_size);
     if (TypeParam::variant::among == coalesce::block) {
       EXPECT_EQ(served, grid_of<TypeParam>().threads) << "all of one block";
     }
-    EXPECT_EQ(on.full[0], 0u);
-    on.free(backend, 48);
+    EXPECT_EQ(fixture.full[0], 0u);
+    fixture.free(backend, 48);
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
 
 TYPED_TEST(StaticCoalescing, RefusesSizesThatNoMachineHas) {
   typename TypeParam::backend const backend{1};
-  bench<TypeParam> on;
+  bench<TypeParam> fixture;
   for (bytes const size :
        {static_coalescing::max_bytes + 1, ~bytes{0}, ~bytes{0} - 15, ~bytes{0} / 16}) {
-    EXPECT_EQ((static_coalescing::open<locate_by::header>(on.upstream.ref(), 32, size)), nullptr);
-    EXPECT_EQ(on.upstream.now[0].asked, 0u) << "the product overflowed";
+    EXPECT_EQ((static_coalescing::open<locate_by::header>(fixture.upstream.ref(), 32, size)),
+              nullptr);
+    EXPECT_EQ(fixture.upstream.now[0].asked, 0u) << "the product overflowed";
   }
 }
 
@@ -221,14 +223,14 @@ TYPED_TEST(StaticCoalescing, AFullMapRefusesSomeLanesAndLeaksNothing) {
   for (auto const seed : TypeParam::backend::seeds()) {
     typename TypeParam::backend const backend{seed};
     for (std::uint32_t const capacity : {0u, 1u, 4u}) {
-      bench<TypeParam> on{capacity};
+      bench<TypeParam> fixture{capacity};
       auto const lanes = grid_of<TypeParam>().blocks * grid_of<TypeParam>().threads;
-      on.allocate(backend, 24);
+      fixture.allocate(backend, 24);
       std::uint32_t served = 0;
-      for (std::uint32_t i = 0; i < lanes; ++i) served += on.held[i] != nullptr ? 1 : 0;
+      for (std::uint32_t i = 0; i < lanes; ++i) served += fixture.held[i] != nullptr ? 1 : 0;
       EXPECT_EQ(served, capacity);
-      EXPECT_EQ(on.full[0], lanes - capacity);
-      on.free(backend, 24);
+      EXPECT_EQ(fixture.full[0], lanes - capacity);
+      fixture.free(backend, 24);
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " capacity " << capacity;
     }
   }

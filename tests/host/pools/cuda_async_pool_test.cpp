@@ -65,62 +65,62 @@ TEST(CudaAsyncPool, RefusesOptionsThatCannotBe) {
 
 TEST(CudaAsyncPool, RefusesAlignmentsThatItCannotHave) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  auto from = make_default();
+  auto source = make_default();
   for (bytes const alignment : {0, 3, 768})
-    EXPECT_THROW((void)from.allocate(8, alignment), bad_argument) << alignment;
+    EXPECT_THROW((void)source.allocate(8, alignment), bad_argument) << alignment;
   for (bytes const alignment : {512, 4096}) {
-    EXPECT_THROW((void)from.allocate(8, alignment), out_of_memory) << alignment;
-    EXPECT_THROW((void)from.allocate_sync(8, alignment), out_of_memory) << alignment;
+    EXPECT_THROW((void)source.allocate(8, alignment), out_of_memory) << alignment;
+    EXPECT_THROW((void)source.allocate_sync(8, alignment), out_of_memory) << alignment;
   }
 }
 
 TEST(CudaAsyncPool, IsEqualIfPoolAndStreamAre) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  auto const from = make_default();
-  cuda_async_view const same{from.handle(), from.location()};
-  EXPECT_EQ(from, same);
-  EXPECT_FALSE(from == cuda_async_view::default_pool(0, cudaStreamPerThread));
-  EXPECT_FALSE(from == make_device().view());
+  auto const source = make_default();
+  cuda_async_view const same{source.handle(), source.location()};
+  EXPECT_EQ(source, same);
+  EXPECT_FALSE(source == cuda_async_view::default_pool(0, cudaStreamPerThread));
+  EXPECT_FALSE(source == make_device().view());
 }
 
 /// In the middle of captures of either kind, which go on.
 TEST(CudaAsyncPool, GivesMemoryForAnyStreamBesideACapture) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  auto from = make_device();
+  auto source = make_device();
   for (unsigned const flags : {cudaStreamDefault, cudaStreamNonBlocking}) {
     cudaStream_t stream = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, flags), cudaSuccess);
     ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
-    void* const memory = from.allocate_sync(4_MiB, 256);
+    void* const memory = source.allocate_sync(4_MiB, 256);
     EXPECT_EQ(cudaMemsetAsync(memory, 1, 4_MiB, stream), cudaSuccess);
-    from.deallocate_sync(from.allocate_sync(1000, 256), 1000, 256);
+    source.deallocate_sync(source.allocate_sync(1000, 256), 1000, 256);
     cudaGraph_t graph = nullptr;
     EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
     std::size_t nodes = 0;
     EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, &nodes), cudaSuccess);
     EXPECT_EQ(nodes, 1u);
-    from.deallocate_sync(memory, 4_MiB, 256);
+    source.deallocate_sync(memory, 4_MiB, 256);
     EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
     EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   }
-  EXPECT_EQ(from.allocated(), 0u);
-  EXPECT_EQ(from.invalid_frees(), 0u);
+  EXPECT_EQ(source.allocated(), 0u);
+  EXPECT_EQ(source.invalid_frees(), 0u);
 }
 
 TEST(CudaAsyncPool, CountsDeallocationsThatCudaRefuses) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  auto from = make_device();
-  auto copy = from.view();
-  void* const memory = from.allocate_sync(1000, 256);
+  auto source = make_device();
+  auto copy = source.view();
+  void* const memory = source.allocate_sync(1000, 256);
   int foreign[2];
-  from.deallocate(&foreign[0], 4, 256);
+  source.deallocate(&foreign[0], 4, 256);
   copy.deallocate_sync(&foreign[1], 4, 256);
-  from.deallocate(nullptr, 4, 256);
-  EXPECT_EQ(from.invalid_frees(), 2u);
+  source.deallocate(nullptr, 4, 256);
+  EXPECT_EQ(source.invalid_frees(), 2u);
   EXPECT_EQ(copy.invalid_frees(), 2u);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "a failure is left to be taken for a later one";
-  from.deallocate_sync(memory, 1000, 256);
-  EXPECT_EQ(from.invalid_frees(), 2u);
+  source.deallocate_sync(memory, 1000, 256);
+  EXPECT_EQ(source.invalid_frees(), 2u);
 }
 
 /// Pinned memory in the order of the default stream, whatever device is current at each call.
@@ -128,20 +128,20 @@ TEST(CudaAsyncPool, NamesTheDefaultStreamOfTheDeviceThatWasCurrent) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) GTEST_SKIP() << "fewer than two GPUs";
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
-  auto from = make_pinned();
+  auto source = make_pinned();
   cuda_async_view const of_first = [&] {
     EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
-    return cuda_async_view{from.handle(), {memory_kind::pinned}};
+    return cuda_async_view{source.handle(), {memory_kind::pinned}};
   }();
-  EXPECT_FALSE(from.view() == of_first);
-  void* const memory = from.allocate(1000, 256);
-  from.synchronize();
+  EXPECT_FALSE(source.view() == of_first);
+  void* const memory = source.allocate(1000, 256);
+  source.synchronize();
   EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(cudaMemsetAsync(memory, 1, 1000, nullptr), cudaSuccess);
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
-  from.deallocate(memory, 1000, 256);
-  from.synchronize();
-  EXPECT_EQ(from.invalid_frees(), 0u);
+  source.deallocate(memory, 1000, 256);
+  source.synchronize();
+  EXPECT_EQ(source.invalid_frees(), 0u);
 }
 
 TEST(CudaAsyncPool, GivesMemoryOfAPoolThatSomebodyElseOwnsInTheOrderOfTwoStreams) {
@@ -152,28 +152,28 @@ TEST(CudaAsyncPool, GivesMemoryOfAPoolThatSomebodyElseOwnsInTheOrderOfTwoStreams
   cudaMemPool_t pool = nullptr;
   ASSERT_EQ(cudaMemPoolCreate(&pool, &properties), cudaSuccess);
   {
-    cuda_async_view from{pool, {memory_kind::device}};
-    cuda_async_view const copy = from;
-    EXPECT_EQ(from, copy);
-    EXPECT_FALSE(from == cuda_async_view::default_pool());
+    cuda_async_view source{pool, {memory_kind::device}};
+    cuda_async_view const copy = source;
+    EXPECT_EQ(source, copy);
+    EXPECT_FALSE(source == cuda_async_view::default_pool());
     cudaStream_t streams[2];
     void* parts[2];
     for (int i = 0; i < 2; ++i) {
       ASSERT_EQ(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), cudaSuccess);
-      parts[i] = from.allocate(1_MiB, 256, streams[i]);
+      parts[i] = source.allocate(1_MiB, 256, streams[i]);
       EXPECT_EQ(cudaMemsetAsync(parts[i], i, 1_MiB, streams[i]), cudaSuccess);
     }
     EXPECT_NE(parts[0], parts[1]);
-    EXPECT_GE(from.allocated(), 2_MiB);
-    EXPECT_GE(from.reserved(), from.allocated());
+    EXPECT_GE(source.allocated(), 2_MiB);
+    EXPECT_GE(source.reserved(), source.allocated());
     for (int i = 0; i < 2; ++i) {
-      from.deallocate(parts[i], 1_MiB, 256, streams[i]);
+      source.deallocate(parts[i], 1_MiB, 256, streams[i]);
       EXPECT_EQ(cudaStreamSynchronize(streams[i]), cudaSuccess);
       EXPECT_EQ(cudaStreamDestroy(streams[i]), cudaSuccess);
     }
-    EXPECT_EQ(from.allocated(), 0u);
-    from.release();
-    EXPECT_EQ(from.reserved(), 0u);
+    EXPECT_EQ(source.allocated(), 0u);
+    source.release();
+    EXPECT_EQ(source.reserved(), 0u);
   }
   void* memory = nullptr;  // the view has not destroyed it
   EXPECT_EQ(cudaMallocFromPoolAsync(&memory, 100, pool, nullptr), cudaSuccess);
@@ -183,31 +183,31 @@ TEST(CudaAsyncPool, GivesMemoryOfAPoolThatSomebodyElseOwnsInTheOrderOfTwoStreams
 
 TEST(CudaAsyncPool, KeepsItsFirstBytesAndNoMoreThanItsMost) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  cuda_async_pool from{{.first = 64_MiB, .max_bytes = 128_MiB}};
-  EXPECT_GE(from.reserved(), 64_MiB);
-  EXPECT_EQ(from.allocated(), 0u);
-  EXPECT_THROW((void)from.allocate_sync(256_MiB, 256), out_of_memory);
+  cuda_async_pool source{{.first = 64_MiB, .max_bytes = 128_MiB}};
+  EXPECT_GE(source.reserved(), 64_MiB);
+  EXPECT_EQ(source.allocated(), 0u);
+  EXPECT_THROW((void)source.allocate_sync(256_MiB, 256), out_of_memory);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  cuda_async_pool moved = std::move(from);
+  cuda_async_pool moved = std::move(source);
   moved.deallocate_sync(moved.allocate_sync(1_MiB, 256), 1_MiB, 256);
 }
 
 /// The host reads what the GPU wrote, and the other way round.
 void expect_shared_with_the_host(memory_location location) {
-  std::optional<cuda_async_pool> from;
+  std::optional<cuda_async_pool> source;
   try {
-    from.emplace(cuda_async_options{.location = location});
+    source.emplace(cuda_async_options{.location = location});
   } catch (resource_failed const& none) {
     GTEST_SKIP() << none.what();
   }
-  auto* const memory = static_cast<unsigned char*>(from->allocate_sync(1000, 256));
+  auto* const memory = static_cast<unsigned char*>(source->allocate_sync(1000, 256));
   memory[10] = 7;
   EXPECT_EQ(cudaMemset(memory, 3, 10), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(memory[9], 3);
   EXPECT_EQ(memory[10], 7);
   check_place("cuda_async_pool", memory, location);
-  from->deallocate_sync(memory, 1000, 256);
+  source->deallocate_sync(memory, 1000, 256);
 }
 TEST(CudaAsyncPool, GivesPinnedMemoryThatTheHostSees) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
@@ -225,14 +225,14 @@ static_assert(stream_memory_source<cuda_async_pool>);
 
 TEST(CudaAsyncPool, IsAResourceOfCcclsByValue) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  shared_async_pool from{cuda_async_options{.first = 1_MiB}};
-  shared_async_pool other = from;
-  void* const memory = from.allocate(::cuda::stream_ref{cudaStream_t{}}, 1000);
+  shared_async_pool source{cuda_async_options{.first = 1_MiB}};
+  shared_async_pool other = source;
+  void* const memory = source.allocate(::cuda::stream_ref{cudaStream_t{}}, 1000);
   EXPECT_EQ(cudaMemsetAsync(memory, 1, 1000, nullptr), cudaSuccess);
   other.deallocate(::cuda::stream_ref{cudaStream_t{}}, memory, 1000);
-  EXPECT_THROW((void)from.allocate_sync(std::size_t{1} << 50), std::bad_alloc);
-  EXPECT_THROW((void)from.allocate_sync(5, 42), std::invalid_argument);
-  EXPECT_EQ(from, other);
+  EXPECT_THROW((void)source.allocate_sync(std::size_t{1} << 50), std::bad_alloc);
+  EXPECT_THROW((void)source.allocate_sync(5, 42), std::invalid_argument);
+  EXPECT_EQ(source, other);
 }
 #endif
 

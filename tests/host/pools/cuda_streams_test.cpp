@@ -21,10 +21,10 @@ using device_pool = stream_pool<device_resource, cuda_streams>;
 struct pool_of_a_stream {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = false;
-  device_pool from{
+  device_pool source{
       device_resource{}, cuda_streams{}, {.first_block = 64_KiB, .next_block = 16_KiB}};
 
-  ~pool_of_a_stream() { EXPECT_TRUE(from.audit().empty()); }
+  ~pool_of_a_stream() { EXPECT_TRUE(source.audit().empty()); }
   static std::unique_ptr<pool_of_a_stream> make() {
     try {
       return std::make_unique<pool_of_a_stream>();
@@ -32,11 +32,11 @@ struct pool_of_a_stream {
       return nullptr;
     }
   }
-  void* allocate(bytes size) { return from.allocate(size); }
+  void* allocate(bytes size) { return source.allocate(size); }
   void deallocate(void* pointer, bytes size) {
-    EXPECT_EQ(from.size_of(pointer), size);
+    EXPECT_EQ(source.size_of(pointer), size);
     EXPECT_EQ(registry::find(pointer)->location, (memory_location{memory_kind::device, 0}));
-    EXPECT_TRUE(from.deallocate(pointer));
+    EXPECT_TRUE(source.deallocate(pointer));
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(CudaStreams, ResourceConformance, pool_of_a_stream);
@@ -68,45 +68,45 @@ TEST(CudaStreams, AStreamGetsAnothersMemoryAfterTheOthersWork) {
   two_streams const streams;
   auto const [first, second] = streams.handles;
   constexpr bytes size = 256_MiB;
-  device_pool from{device_resource{},
-                   cuda_streams{},
-                   {.first_block = size, .next_block = size, .max_bytes = size}};
-  void* const of_first = from.allocate(size, first);
+  device_pool source{device_resource{},
+                     cuda_streams{},
+                     {.first_block = size, .next_block = size, .max_bytes = size}};
+  void* const of_first = source.allocate(size, first);
   for (int i = 0; i < 50; ++i) ASSERT_EQ(cudaMemsetAsync(of_first, 1, size, first), cudaSuccess);
-  from.deallocate(of_first, first);
-  void* const of_second = from.allocate(size, second);
+  source.deallocate(of_first, first);
+  void* const of_second = source.allocate(size, second);
   ASSERT_EQ(of_second, of_first);
   ASSERT_EQ(cudaMemsetAsync(of_second, 2, size, second), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   std::vector<unsigned char> found(size);
   ASSERT_EQ(cudaMemcpy(found.data(), of_second, size, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(std::count(found.begin(), found.end(), 2), static_cast<std::ptrdiff_t>(size));
-  EXPECT_EQ(from.counts().waits, 1u);
-  from.deallocate(of_second, second);
-  for (auto const each : streams.handles) from.forget(each);
+  EXPECT_EQ(source.counts().waits, 1u);
+  source.deallocate(of_second, second);
+  for (auto const each : streams.handles) source.forget(each);
 }
 
 /// Two streams that alternate, with sizes that never fit again, stay within one block.
 TEST(CudaStreams, StreamsThatAlternateShareAPool) {
   two_streams const streams;
-  device_pool from{device_resource{},
-                   cuda_streams{},
-                   {.first_block = 64_MiB, .next_block = 1_MiB, .max_bytes = 64_MiB}};
+  device_pool source{device_resource{},
+                     cuda_streams{},
+                     {.first_block = 64_MiB, .next_block = 1_MiB, .max_bytes = 64_MiB}};
   for (int round = 0; round < 100; ++round) {
     for (auto const on : streams.handles) {
       std::vector<void*> parts;
       bytes const size = 256_KiB << round % 7;
       for (bytes sum = 0; sum + size <= 64_MiB; sum += size) {
-        parts.push_back(from.allocate(size, on));
+        parts.push_back(source.allocate(size, on));
         ASSERT_EQ(cudaMemsetAsync(parts.back(), round, size, on), cudaSuccess);
       }
-      for (void* const part : parts) ASSERT_TRUE(from.deallocate(part, on));
+      for (void* const part : parts) ASSERT_TRUE(source.deallocate(part, on));
     }
   }
-  EXPECT_EQ(from.counts().reserved, 64_MiB);
-  EXPECT_LT(from.counts().events, 100u * 2 * 34);  // one for each 32nd of the pool
-  EXPECT_TRUE(from.audit().empty());
-  for (auto const each : streams.handles) from.forget(each);
+  EXPECT_EQ(source.counts().reserved, 64_MiB);
+  EXPECT_LT(source.counts().events, 100u * 2 * 34);  // one for each 32nd of the pool
+  EXPECT_TRUE(source.audit().empty());
+  for (auto const each : streams.handles) source.forget(each);
 }
 /// A stream that has work for some time, on memory of its own.
 struct busy_stream {
@@ -128,22 +128,22 @@ struct busy_stream {
 TEST(CudaStreams, AStreamThatIsDestroyedKeepsItsMemoryWhileItWorks) {
   for (bytes const size : {bytes{4_KiB}, bytes{256_KiB}, bytes{32_MiB}}) {
     SCOPED_TRACE(std::to_string(size) + " bytes");
-    device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
-    busy_stream gone;
-    void* const first = from.allocate(size, gone.handle);
-    gone.work();
-    ASSERT_EQ(cudaMemsetAsync(first, 1, size, gone.handle), cudaSuccess);
-    EXPECT_TRUE(from.deallocate(first, gone.handle));
-    ASSERT_EQ(cudaStreamDestroy(gone.handle), cudaSuccess);
+    device_pool source{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
+    busy_stream ended;
+    void* const first = source.allocate(size, ended.handle);
+    ended.work();
+    ASSERT_EQ(cudaMemsetAsync(first, 1, size, ended.handle), cudaSuccess);
+    EXPECT_TRUE(source.deallocate(first, ended.handle));
+    ASSERT_EQ(cudaStreamDestroy(ended.handle), cudaSuccess);
     cudaStream_t next = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&next, cudaStreamNonBlocking), cudaSuccess);
-    void* const second = from.allocate(size, next);
+    void* const second = source.allocate(size, next);
     ASSERT_EQ(cudaMemsetAsync(second, 2, size, next), cudaSuccess);
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     std::vector<unsigned char> found(size);
     ASSERT_EQ(cudaMemcpy(found.data(), second, size, cudaMemcpyDeviceToHost), cudaSuccess);
     EXPECT_EQ(std::count(found.begin(), found.end(), 2), static_cast<std::ptrdiff_t>(size));
-    EXPECT_TRUE(from.deallocate(second, next));
+    EXPECT_TRUE(source.deallocate(second, next));
     ASSERT_EQ(cudaStreamDestroy(next), cudaSuccess);
   }
 }
@@ -151,27 +151,27 @@ TEST(CudaStreams, AStreamThatIsDestroyedKeepsItsMemoryWhileItWorks) {
 TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
   for (int what = 0; what < 4; ++what) {
     SCOPED_TRACE(what);
-    device_pool from{
+    device_pool source{
         device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .max_bytes = 64_MiB}};
     void* kept = nullptr;
     for (int i = 0; i < 20; ++i) {
-      busy_stream gone;
-      void* const small = from.allocate(10'000, gone.handle);
-      void* const large = from.allocate(40_MiB, gone.handle);
-      gone.work();
-      EXPECT_TRUE(from.deallocate(large, gone.handle));
+      busy_stream ended;
+      void* const small = source.allocate(10'000, ended.handle);
+      void* const large = source.allocate(40_MiB, ended.handle);
+      ended.work();
+      EXPECT_TRUE(source.deallocate(large, ended.handle));
       if (i == 7) {
         kept = small;
       } else {
-        EXPECT_TRUE(from.deallocate(small, gone.handle));
+        EXPECT_TRUE(source.deallocate(small, ended.handle));
       }
-      ASSERT_EQ(cudaStreamDestroy(gone.handle), cudaSuccess);
+      ASSERT_EQ(cudaStreamDestroy(ended.handle), cudaSuccess);
     }
     two_streams const alive;
-    if (what == 1) from.release();
-    if (what == 2) EXPECT_NE(from.allocate(30_MiB, alive.handles[0]), nullptr);
-    if (what == 3) EXPECT_TRUE(from.deallocate(kept, alive.handles[1]));
-    EXPECT_TRUE(from.audit().empty());
+    if (what == 1) source.release();
+    if (what == 2) EXPECT_NE(source.allocate(30_MiB, alive.handles[0]), nullptr);
+    if (what == 3) EXPECT_TRUE(source.deallocate(kept, alive.handles[1]));
+    EXPECT_TRUE(source.audit().empty());
   }
 }
 
@@ -180,7 +180,8 @@ TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
 TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
   constexpr bytes size = 1_MiB;
   constexpr int rounds = 200;
-  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .max_bytes = 64_MiB}};
+  device_pool source{
+      device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .max_bytes = 64_MiB}};
   std::mutex mutex;
   std::atomic<int> wrong{0};
   auto const work = [&](unsigned char value) {
@@ -188,13 +189,13 @@ TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
     if (cudaMalloc(&copies, size * rounds) != cudaSuccess) ++wrong;
     for (int round = 0; round < rounds; ++round) {
       std::unique_lock reserved{mutex};
-      void* const memory = from.allocate(size, cudaStreamPerThread);
+      void* const memory = source.allocate(size, cudaStreamPerThread);
       reserved.unlock();
       for (int i = 0; i < 10; ++i) cudaMemsetAsync(memory, value, size, cudaStreamPerThread);
       cudaMemcpyAsync(copies + size * static_cast<bytes>(round), memory, size,
                       cudaMemcpyDeviceToDevice, cudaStreamPerThread);
       reserved.lock();
-      if (!from.deallocate(memory, cudaStreamPerThread)) ++wrong;
+      if (!source.deallocate(memory, cudaStreamPerThread)) ++wrong;
     }
     cudaStreamSynchronize(cudaStreamPerThread);
     std::vector<unsigned char> found(size * rounds);
@@ -206,8 +207,8 @@ TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
   std::thread one{work, 1}, two{work, 2}, three{work, 3};
   for (auto* const each : {&one, &two, &three}) each->join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(from.counts().streams, 3u);
-  EXPECT_TRUE(from.audit().empty());
+  EXPECT_EQ(source.counts().streams, 3u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 /// A capture elsewhere must not be disturbed by a pool that could serve without waiting for all.
@@ -216,17 +217,17 @@ TEST(CudaStreams, LeavesACaptureAlone) {
                           cudaStreamCaptureModeGlobal}) {
     two_streams const streams;
     auto const [captured, other] = streams.handles;
-    device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
-    void* const before = from.allocate(1_MiB, captured);
+    device_pool source{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
+    void* const before = source.allocate(1_MiB, captured);
     ASSERT_EQ(cudaStreamBeginCapture(captured, mode), cudaSuccess);
     ASSERT_EQ(cudaMemsetAsync(before, 3, 1_MiB, captured), cudaSuccess);
-    EXPECT_TRUE(from.deallocate(before, captured));
-    void* const elsewhere = from.allocate(32_MiB, other);
-    EXPECT_TRUE(from.deallocate(elsewhere, other));
-    void* const within = from.allocate(1_MiB, captured);
-    EXPECT_TRUE(from.deallocate(within, captured));
-    EXPECT_EQ(from.allocate(1_MiB, captured), within);
-    from.forget(captured);
+    EXPECT_TRUE(source.deallocate(before, captured));
+    void* const elsewhere = source.allocate(32_MiB, other);
+    EXPECT_TRUE(source.deallocate(elsewhere, other));
+    void* const within = source.allocate(1_MiB, captured);
+    EXPECT_TRUE(source.deallocate(within, captured));
+    EXPECT_EQ(source.allocate(1_MiB, captured), within);
+    source.forget(captured);
     cudaGraph_t graph = nullptr;
     ASSERT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
     ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
@@ -236,21 +237,21 @@ TEST(CudaStreams, LeavesACaptureAlone) {
 TEST(CudaStreams, KeepsStreamsApartThatOneCaptureHas) {
   two_streams const streams;
   auto const [first, second] = streams.handles;
-  device_pool from{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
+  device_pool source{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
   cudaEvent_t forked = nullptr, joined = nullptr;
   ASSERT_EQ(cudaEventCreate(&forked), cudaSuccess);
   ASSERT_EQ(cudaEventCreate(&joined), cudaSuccess);
-  from.deallocate(from.allocate(1_MiB, first), first);
+  source.deallocate(source.allocate(1_MiB, first), first);
   ASSERT_EQ(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(forked, first), cudaSuccess);
   ASSERT_EQ(cudaStreamWaitEvent(second, forked, 0), cudaSuccess);
-  void* const one = from.allocate(1_MiB, first);
-  EXPECT_TRUE(from.deallocate(one, first));
-  void* const other = from.allocate(1_MiB, second);
+  void* const one = source.allocate(1_MiB, first);
+  EXPECT_TRUE(source.deallocate(one, first));
+  void* const other = source.allocate(1_MiB, second);
   EXPECT_NE(other, one) << "nothing in the graph orders the two";
-  EXPECT_TRUE(from.deallocate(other, second));
-  EXPECT_EQ(from.allocate(1_MiB, first), one);
-  EXPECT_TRUE(from.deallocate(one, first));
+  EXPECT_TRUE(source.deallocate(other, second));
+  EXPECT_EQ(source.allocate(1_MiB, first), one);
+  EXPECT_TRUE(source.deallocate(one, first));
   ASSERT_EQ(cudaEventRecord(joined, second), cudaSuccess);
   ASSERT_EQ(cudaStreamWaitEvent(first, joined, 0), cudaSuccess);
   cudaGraph_t graph = nullptr;
@@ -265,14 +266,14 @@ TEST(CudaStreams, GrowsWhileAStreamIsBeingCaptured) {
                           cudaStreamCaptureModeGlobal}) {
     two_streams const streams;
     auto const [captured, other] = streams.handles;
-    device_pool from{
+    device_pool source{
         device_resource{}, cuda_streams{}, {.first_block = 1_MiB, .next_block = 1_MiB}};
     ASSERT_EQ(cudaStreamBeginCapture(captured, mode), cudaSuccess);
-    void* const one = from.allocate(8_MiB, captured);
-    void* const two = from.allocate(8_MiB, other);
+    void* const one = source.allocate(8_MiB, captured);
+    void* const two = source.allocate(8_MiB, other);
     ASSERT_EQ(cudaMemsetAsync(one, 3, 8_MiB, captured), cudaSuccess);
-    EXPECT_TRUE(from.deallocate(one, captured));
-    EXPECT_TRUE(from.deallocate(two, other));
+    EXPECT_TRUE(source.deallocate(one, captured));
+    EXPECT_TRUE(source.deallocate(two, other));
     device_resource plain;
     plain.deallocate(plain.allocate(1_MiB, 256), 1_MiB, 256);
     cudaGraph_t graph = nullptr;

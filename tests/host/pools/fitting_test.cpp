@@ -107,7 +107,7 @@ TYPED_TEST(Fitting, AgreesWithAListOfWhatIsInUse) {
         ASSERT_EQ(size.granted, victim->second);
         in_use.erase(victim);
       } else if (random() % 50 == 0) {
-        tried.release([&](auto const& gone) { blocks.erase(gone.base); });
+        tried.release([&](auto const& freed) { blocks.erase(freed.base); });
       } else {
         bytes const size = (random() % (random() % 100 + 1) + 1) * 16;
         auto found = tried.allocate({size - random() % 16, size});

@@ -16,9 +16,9 @@ namespace field_test {
 using namespace quarry::literals;
 
 TEST(GrowableArray, KeepsItsElementsWhenItGrowsAndShrinks) {
-  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
+  pool<host_resource> source{host_resource{}, {.first_block = 1_MiB}};
   {
-    growable_array<int, pool<host_resource>> one{from};
+    growable_array<int, pool<host_resource>> one{source};
     one.resize(10);
     for (int i = 0; i < 10; ++i) one.data()[i] = i;
     one.resize(10'000);
@@ -29,13 +29,13 @@ TEST(GrowableArray, KeepsItsElementsWhenItGrowsAndShrinks) {
     EXPECT_EQ(other.data()[4], 4);
     EXPECT_EQ(one.data(), nullptr);
   }
-  EXPECT_EQ(from.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().chunks_allocated, 0u);
 }
 
 TEST(GrowableArray, CopiesAsOftenAsItsPolicySays) {
-  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
-  growable_array<char, pool<host_resource>> exact{from, growth_policy::exact()};
-  growable_array<char, pool<host_resource>> geometric{from, growth_policy::geometric(2)};
+  pool<host_resource> source{host_resource{}, {.first_block = 1_MiB}};
+  growable_array<char, pool<host_resource>> exact{source, growth_policy::exact()};
+  growable_array<char, pool<host_resource>> geometric{source, growth_policy::geometric(2)};
   for (std::size_t size = 1; size <= 1000; ++size) {
     exact.resize(size);
     geometric.resize(size);
@@ -46,8 +46,9 @@ TEST(GrowableArray, CopiesAsOftenAsItsPolicySays) {
 
 TEST(GrowableArray, TakesNoMoreThanNeededWhereThereIsNoMoreAndElseChangesNothing) {
   using small_pool = pool<limited_resource<host_resource>>;
-  small_pool from{limited_resource<host_resource>{host_resource{}, 1_MiB}, {.first_block = 1_MiB}};
-  growable_array<char, small_pool> one{from, growth_policy::geometric(4)};
+  small_pool source{limited_resource<host_resource>{host_resource{}, 1_MiB},
+                    {.first_block = 1_MiB}};
+  growable_array<char, small_pool> one{source, growth_policy::geometric(4)};
   one.resize(500'000);
   EXPECT_EQ(one.room(), 500'000u);
   one.data()[499'999] = 7;
@@ -66,19 +67,19 @@ TEST(GrowableArray, IsAlignedForItsElementsWhateverThePool) {
   growable_array<wide, pool<host_resource>> other{narrow};
   other.resize(3);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other.data()) % 64, 0u);
-  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB, .alignment = 64}};
-  growable_array<wide, pool<host_resource>> one{from};
+  pool<host_resource> source{host_resource{}, {.first_block = 1_MiB, .alignment = 64}};
+  growable_array<wide, pool<host_resource>> one{source};
   one.resize(3);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.data()) % 64, 0u);
 }
 
 TEST(GrowableArray, AgreesWithAVector) {
   std::mt19937 random{2};
-  pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
+  pool<host_resource> source{host_resource{}, {.first_block = 1_MiB}};
   for (auto const& policy :
        {growth_policy::exact(), growth_policy::geometric(), growth_policy::hysteresis(),
         growth_policy::from_history({5, 900, 3})}) {
-    growable_array<unsigned, pool<host_resource>> one{from, policy};
+    growable_array<unsigned, pool<host_resource>> one{source, policy};
     std::vector<unsigned> model;
     for (int step = 0; step < 500; ++step) {
       std::size_t const before = model.size();

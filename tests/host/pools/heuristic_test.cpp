@@ -120,21 +120,21 @@ TEST_F(ruled_pools, CoalesceWhenAndToWhatSizeTheRuleSays) {
   };
   ruled one{simulated_resource{}, with(heuristic::by_rule(rule))};
   ruled other{simulated_resource{}, with(heuristic::by_rule(rule).before_growth())};
-  for (ruled* from : {&one, &other}) {
+  for (ruled* source : {&one, &other}) {
     wanted = 0;
-    void* const a = from->allocate(1000);
-    void* const b = from->allocate(1000);
+    void* const a = source->allocate(1000);
+    void* const b = source->allocate(1000);
     requested = 0;
-    EXPECT_TRUE(from->deallocate(a));
-    EXPECT_TRUE(from->deallocate(b));
-    EXPECT_EQ(requested, from == &one ? 2 : 0) << "after each free, or never";
+    EXPECT_TRUE(source->deallocate(a));
+    EXPECT_TRUE(source->deallocate(b));
+    EXPECT_EQ(requested, source == &one ? 2 : 0) << "after each free, or never";
     wanted = 5000;
-    void* const c = from->allocate(1500);  // nothing fits
-    EXPECT_TRUE(from->deallocate(c));
-    EXPECT_EQ(requested, from == &one ? 3 : 1);
-    EXPECT_EQ(from->counts().coalesces, 1u);
-    EXPECT_EQ(from->counts().reserved, 5008u) << "rounded up";
-    EXPECT_TRUE(from->audit().empty());
+    void* const c = source->allocate(1500);  // nothing fits
+    EXPECT_TRUE(source->deallocate(c));
+    EXPECT_EQ(requested, source == &one ? 3 : 1);
+    EXPECT_EQ(source->counts().coalesces, 1u);
+    EXPECT_EQ(source->counts().reserved, 5008u) << "rounded up";
+    EXPECT_TRUE(source->audit().empty());
   }
 }
 
@@ -154,17 +154,17 @@ TEST_F(ruled_pools, AreNotAskedFromWithinACoalesceOrTheRule) {
     return pool.reserved + 1000;
   };
   for (auto const& made : {heuristic::by_rule(rule), heuristic::by_rule(rule).before_growth()}) {
-    ruled from{simulated_resource{}, with(made)};
-    self = &from;
+    ruled source{simulated_resource{}, with(made)};
+    self = &source;
     is_on = false;
-    for (int i = 0; i < 20; ++i) spare.push_back(from.allocate(700));
+    for (int i = 0; i < 20; ++i) spare.push_back(source.allocate(700));
     requested = 0;
     is_on = true;
-    EXPECT_TRUE(from.deallocate(from.allocate(2000)));
+    EXPECT_TRUE(source.deallocate(source.allocate(2000)));
     EXPECT_EQ(requested, 1);
     EXPECT_EQ(deepest, 1);
-    EXPECT_TRUE(from.audit().empty());
-    EXPECT_EQ(from.counts().chunks_allocated, 0u);
+    EXPECT_TRUE(source.audit().empty());
+    EXPECT_EQ(source.counts().chunks_allocated, 0u);
   }
 }
 
@@ -199,26 +199,26 @@ TEST_F(ruled_pools, AreAskedFromWithinTheRulesOfOthers) {
 TEST_F(ruled_pools, DoWithoutWhatTheRuleCannotHave) {
   for (bytes const wanted : {bytes{1} << 50, ~bytes{0}}) {
     auto const rule = [&](pool_state const&) { return wanted; };
-    ruled from{simulated_resource{}, with(heuristic::by_rule(rule))};
-    void* const a = from.allocate(100);
-    void* const b = from.allocate(100);
-    EXPECT_TRUE(from.deallocate(a));
-    EXPECT_EQ(from.size_of(b), 100u);
-    EXPECT_TRUE(from.deallocate(b));
-    EXPECT_TRUE(from.audit().empty());
-    EXPECT_NO_THROW((void)from.allocate(100));
+    ruled source{simulated_resource{}, with(heuristic::by_rule(rule))};
+    void* const a = source.allocate(100);
+    void* const b = source.allocate(100);
+    EXPECT_TRUE(source.deallocate(a));
+    EXPECT_EQ(source.size_of(b), 100u);
+    EXPECT_TRUE(source.deallocate(b));
+    EXPECT_TRUE(source.audit().empty());
+    EXPECT_NO_THROW((void)source.allocate(100));
   }
 }
 
 TEST_F(ruled_pools, ThrowNothingThatTheRuleThrows) {
   auto const rule = [](pool_state const&) -> bytes { throw std::runtime_error{"no"}; };
   for (auto const& made : {heuristic::by_rule(rule), heuristic::by_rule(rule).before_growth()}) {
-    ruled from{simulated_resource{}, with(made)};
-    void* const a = from.allocate(1000);
-    void* const b = from.allocate(1000);
-    EXPECT_TRUE(from.deallocate(a));
-    EXPECT_TRUE(from.deallocate(b));
-    EXPECT_TRUE(from.audit().empty());
+    ruled source{simulated_resource{}, with(made)};
+    void* const a = source.allocate(1000);
+    void* const b = source.allocate(1000);
+    EXPECT_TRUE(source.deallocate(a));
+    EXPECT_TRUE(source.deallocate(b));
+    EXPECT_TRUE(source.audit().empty());
   }
 }
 
@@ -232,8 +232,8 @@ TEST_F(ruled_pools, OfSeveralThreadsAreAskedEach) {
   std::vector<std::thread> all;
   for (int thread = 0; thread < 2; ++thread) {
     all.emplace_back([&] {
-      ruled from{simulated_resource{}, with(heuristic::by_rule(rule))};
-      for (int i = 0; i < 1000; ++i) EXPECT_TRUE(from.deallocate(from.allocate(500)));
+      ruled source{simulated_resource{}, with(heuristic::by_rule(rule))};
+      for (int i = 0; i < 1000; ++i) EXPECT_TRUE(source.deallocate(source.allocate(500)));
     });
   }
   for (auto& each : all) each.join();

@@ -28,59 +28,59 @@ using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(MixedPool, ResourceConformance, all);
 
 TEST(MixedPool, FreesByTheAddressAlone) {
-  host_mixed from = make();
-  void* const a = from.allocate(100);
-  void* const b = from.allocate(100);
-  void* const c = from.allocate(513);
-  EXPECT_EQ(from.size_of(a), 128u);
-  EXPECT_EQ(from.size_of(c), 513u);
-  EXPECT_EQ(from.counts().granted, 128u + 128 + 513);
-  EXPECT_EQ(from.counts().allocations, 3u);
-  EXPECT_EQ(from.counts().slabs, 1u);
-  EXPECT_TRUE(from.deallocate(a));
-  EXPECT_FALSE(from.size_of(a));
-  EXPECT_TRUE(from.deallocate(c));
-  EXPECT_TRUE(from.deallocate(b));
-  EXPECT_TRUE(from.deallocate(nullptr));
-  EXPECT_EQ(from.counts().granted, 0u);
-  EXPECT_EQ(from.counts().allocations, 0u);
-  EXPECT_EQ(from.counts().invalid_frees, 0u);
-  EXPECT_EQ(from.counts().reserved, 64_KiB);
-  from.release();
-  EXPECT_EQ(from.counts().reserved, 0u);
-  EXPECT_EQ(from.counts().peak_reserved, 64_KiB);
-  EXPECT_TRUE(from.audit().empty());
+  host_mixed source = make();
+  void* const a = source.allocate(100);
+  void* const b = source.allocate(100);
+  void* const c = source.allocate(513);
+  EXPECT_EQ(source.size_of(a), 128u);
+  EXPECT_EQ(source.size_of(c), 513u);
+  EXPECT_EQ(source.counts().granted, 128u + 128 + 513);
+  EXPECT_EQ(source.counts().allocations, 3u);
+  EXPECT_EQ(source.counts().slabs, 1u);
+  EXPECT_TRUE(source.deallocate(a));
+  EXPECT_FALSE(source.size_of(a));
+  EXPECT_TRUE(source.deallocate(c));
+  EXPECT_TRUE(source.deallocate(b));
+  EXPECT_TRUE(source.deallocate(nullptr));
+  EXPECT_EQ(source.counts().granted, 0u);
+  EXPECT_EQ(source.counts().allocations, 0u);
+  EXPECT_EQ(source.counts().invalid_frees, 0u);
+  EXPECT_EQ(source.counts().reserved, 64_KiB);
+  source.release();
+  EXPECT_EQ(source.counts().reserved, 0u);
+  EXPECT_EQ(source.counts().peak_reserved, 64_KiB);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TEST(MixedPool, RefusesWhatIsNotAllocatedAndChangesNothing) {
-  host_mixed from = make();
+  host_mixed source = make();
   host_mixed other = make();
-  auto* const a = static_cast<char*>(from.allocate(100));
-  auto* const b = static_cast<char*>(from.allocate(1000));
+  auto* const a = static_cast<char*>(source.allocate(100));
+  auto* const b = static_cast<char*>(source.allocate(1000));
   auto* const foreign = other.allocate(100);
   int mine = 0;
   for (void* const wrong : {static_cast<void*>(a + 16), static_cast<void*>(a + 128),
                             static_cast<void*>(b + 16), foreign, static_cast<void*>(&mine)}) {
-    EXPECT_FALSE(from.deallocate(wrong));
-    EXPECT_FALSE(from.size_of(wrong));
+    EXPECT_FALSE(source.deallocate(wrong));
+    EXPECT_FALSE(source.size_of(wrong));
   }
-  EXPECT_EQ(from.counts().invalid_frees, 5u);
-  EXPECT_TRUE(from.deallocate(a));
-  EXPECT_FALSE(from.deallocate(a));
-  EXPECT_EQ(from.counts().allocations, 1u);
-  EXPECT_TRUE(from.audit().empty());
+  EXPECT_EQ(source.counts().invalid_frees, 5u);
+  EXPECT_TRUE(source.deallocate(a));
+  EXPECT_FALSE(source.deallocate(a));
+  EXPECT_EQ(source.counts().allocations, 1u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TEST(MixedPool, AlignsToPowersOfTwo) {
-  host_mixed from = make();
+  host_mixed source = make();
   for (bytes const size : {bytes{1}, bytes{100}, bytes{600}}) {
     for (bytes alignment = 1; alignment <= 64_KiB; alignment *= 2) {
-      void* const a = from.allocate(size, alignment);
+      void* const a = source.allocate(size, alignment);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a) % alignment, 0u) << size << ' ' << alignment;
     }
   }
-  EXPECT_THROW((void)from.allocate(10, 24), bad_argument);
-  EXPECT_THROW((void)from.allocate(10, 0), bad_argument);
+  EXPECT_THROW((void)source.allocate(10, 24), bad_argument);
+  EXPECT_THROW((void)source.allocate(10, 0), bad_argument);
 }
 
 TEST(MixedPool, RefusesOptionsThatAreNone) {
@@ -94,38 +94,38 @@ TEST(MixedPool, RefusesOptionsThatAreNone) {
 }
 
 TEST(MixedPool, ReturnsEmptySlabsButOneOfASize) {
-  simulated_mixed from{simulated_resource{}, small()};
+  simulated_mixed source{simulated_resource{}, small()};
   std::vector<void*> all_of_them;
-  for (int i = 0; i < 3 * 8; ++i) all_of_them.push_back(from.allocate(512));  // 8 a slab
-  EXPECT_EQ(from.counts().slabs, 3u);
-  for (void* each : all_of_them) EXPECT_TRUE(from.deallocate(each));
-  EXPECT_EQ(from.counts().slabs, 1u);
-  EXPECT_TRUE(from.audit().empty());
-  from.coalesce(0);
-  EXPECT_EQ(from.counts().slabs, 0u);
+  for (int i = 0; i < 3 * 8; ++i) all_of_them.push_back(source.allocate(512));  // 8 a slab
+  EXPECT_EQ(source.counts().slabs, 3u);
+  for (void* each : all_of_them) EXPECT_TRUE(source.deallocate(each));
+  EXPECT_EQ(source.counts().slabs, 1u);
+  EXPECT_TRUE(source.audit().empty());
+  source.coalesce(0);
+  EXPECT_EQ(source.counts().slabs, 0u);
 }
 
 TEST(MixedPool, WithoutMemoryLeavesAllAsItWas) {
-  mixed_pool from{
+  mixed_pool source{
       limited_resource{host_resource{}, 8192},
       {.max_slot = 512, .slab = 4096, .large = {.first_block = 4096, .next_block = 4096}}};
-  void* const a = from.allocate(10);
-  auto const before = from.counts();
-  EXPECT_THROW((void)from.allocate(10'000), out_of_memory);
-  EXPECT_EQ(from.counts().granted, before.granted);
-  EXPECT_EQ(from.size_of(a), 16u);
-  EXPECT_TRUE(from.audit().empty());
+  void* const a = source.allocate(10);
+  auto const before = source.counts();
+  EXPECT_THROW((void)source.allocate(10'000), out_of_memory);
+  EXPECT_EQ(source.counts().granted, before.granted);
+  EXPECT_EQ(source.size_of(a), 16u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TEST(MixedPool, HasANameAndIsKnownToTheRegistryThen) {
-  any_allocator from = allocators::make<host_mixed>("mixed", host_resource{}, small());
+  any_allocator source = allocators::make<host_mixed>("mixed", host_resource{}, small());
   any_allocator other = allocators::make<host_mixed>("other", host_resource{}, small());
-  void* const a = from.allocate(100);
-  void* const b = from.allocate(100);
+  void* const a = source.allocate(100);
+  void* const b = source.allocate(100);
   void* const c = other.allocate(5000);
-  EXPECT_EQ(allocators::owner_of(b), from);
+  EXPECT_EQ(allocators::owner_of(b), source);
   EXPECT_EQ(allocators::owner_of(c), other);
-  EXPECT_EQ(from.size_of(b), 100u) << "as requested";
+  EXPECT_EQ(source.size_of(b), 100u) << "as requested";
   operations::deallocate(b);
   EXPECT_THROW(operations::deallocate(b), bad_argument);
   operations::deallocate(operations::move(a, other));
@@ -135,53 +135,53 @@ TEST(MixedPool, HasANameAndIsKnownToTheRegistryThen) {
 }
 
 TEST(MixedPool, ServesThreadsBehindALock) {
-  synchronized_resource<host_mixed> from{host_resource{}, small()};
+  synchronized_resource<host_mixed> source{host_resource{}, small()};
   std::vector<std::thread> all_threads;
   for (int thread = 0; thread < 4; ++thread) {
     all_threads.emplace_back([&] {
       std::vector<void*> mine;
       for (bytes i = 0; i < 2000; ++i) {
-        mine.push_back(from.allocate(i % 700, 16));
+        mine.push_back(source.allocate(i % 700, 16));
         if (mine.size() > 20) {
-          from.deallocate(mine[i % 20], 0, 16);
+          source.deallocate(mine[i % 20], 0, 16);
           mine[i % 20] = mine.back();
           mine.pop_back();
         }
       }
-      for (void* each : mine) from.deallocate(each, 0, 16);
+      for (void* each : mine) source.deallocate(each, 0, 16);
     });
   }
   for (auto& each : all_threads) each.join();
-  EXPECT_EQ(from.upstream().counts().allocations, 0u);
-  EXPECT_EQ(from.upstream().counts().invalid_frees, 0u);
-  EXPECT_TRUE(from.upstream().audit().empty());
+  EXPECT_EQ(source.upstream().counts().allocations, 0u);
+  EXPECT_EQ(source.upstream().counts().invalid_frees, 0u);
+  EXPECT_TRUE(source.upstream().audit().empty());
 }
 
 TEST(MixedPool, AgreesWithAModel) {
   unsigned const seed = 9;
   std::mt19937 random{seed};
-  simulated_mixed from{simulated_resource{}, small()};
+  simulated_mixed source{simulated_resource{}, small()};
   std::map<std::uint64_t, bytes> model;
   for (int step = 0; step < 20'000; ++step) {
     if (model.size() < 100 || (random() % 2 == 0 && model.size() < 2000)) {
       bytes const size = random() % 8 == 0 ? random() % 5000 : random() % 512;
-      auto const at = reinterpret_cast<std::uint64_t>(from.allocate(size));
+      auto const at = reinterpret_cast<std::uint64_t>(source.allocate(size));
       auto const after = model.lower_bound(at);
       ASSERT_TRUE(after == model.end() || at + size <= after->first);
       ASSERT_TRUE(after == model.begin() ||
                   std::prev(after)->first + std::prev(after)->second <= at);
       model.emplace(at, std::max<bytes>(size, 1));
     } else {
-      auto const gone = std::next(model.begin(), static_cast<long>(random() % model.size()));
-      ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(gone->first)));
-      ASSERT_FALSE(from.deallocate(reinterpret_cast<void*>(gone->first + 8)));
-      model.erase(gone);
+      auto const freed = std::next(model.begin(), static_cast<long>(random() % model.size()));
+      ASSERT_TRUE(source.deallocate(reinterpret_cast<void*>(freed->first)));
+      ASSERT_FALSE(source.deallocate(reinterpret_cast<void*>(freed->first + 8)));
+      model.erase(freed);
     }
     if (step % 500 == 0) {
-      ASSERT_EQ(from.audit(), std::vector<std::string>{});
-      ASSERT_EQ(from.counts().allocations, model.size());
+      ASSERT_EQ(source.audit(), std::vector<std::string>{});
+      ASSERT_EQ(source.counts().allocations, model.size());
     }
-    if (step % 3000 == 0) from.release();
+    if (step % 3000 == 0) source.release();
   }
 }
 

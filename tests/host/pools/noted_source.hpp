@@ -55,16 +55,16 @@ using noted_source = noted_source_over<host_resource>;
 
 /// Calls an adaptor in all ways, with two streams; its noted source must have been asked the same.
 template <class Adaptor>
-void expect_calls_pass(Adaptor& from, std::vector<std::string> const& calls) {
+void expect_calls_pass(Adaptor& source, std::vector<std::string> const& calls) {
   auto const stream = reinterpret_cast<cuda_stream>(std::uintptr_t{16});
   auto const second = reinterpret_cast<cuda_stream>(std::uintptr_t{32});
-  void* const one = from.allocate(100, 16, stream);
-  void* const other = from.allocate(200, 16, second);
-  void* const third = from.allocate_sync(300, 16);
+  void* const one = source.allocate(100, 16, stream);
+  void* const other = source.allocate(200, 16, second);
+  void* const third = source.allocate_sync(300, 16);
   EXPECT_NE(one, other);
-  from.deallocate(one, 100, 16, second);
-  from.deallocate(other, 200, 16, stream);
-  from.deallocate_sync(third, 300, 16);
+  source.deallocate(one, 100, 16, second);
+  source.deallocate(other, 200, 16, stream);
+  source.deallocate_sync(third, 300, 16);
   EXPECT_EQ(calls, (std::vector<std::string>{"allocate 100 on 16", "allocate 200 on 32",
                                              "allocate_sync 300", "deallocate 100 on 32",
                                              "deallocate 200 on 16", "deallocate_sync 300"}));

@@ -97,26 +97,26 @@ TEST(OwnedFitting, AgreesWithAMapOfBytesAndOwners) {
         all.share(whose);
         for (auto& owner : owner_of) owner = owner == whose ? 0 : owner;
       } else if (random() % 2 == 0 && !allocated.empty()) {
-        auto const gone =
+        auto const freed =
             std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
-        auto const was = all.deallocate(whose, gone->first);
+        auto const was = all.deallocate(whose, freed->first);
         ASSERT_TRUE(was);
         for (bytes i = 0; i < was.granted / 16; ++i) {
-          used[(gone->first - region) / 16 + i] = false;
-          owner_of[(gone->first - region) / 16 + i] = whose;
+          used[(freed->first - region) / 16 + i] = false;
+          owner_of[(freed->first - region) / 16 + i] = whose;
         }
-        allocated.erase(gone);
+        allocated.erase(freed);
       } else {
         bytes const size = 16 * (1 + random() % 60);
-        std::uint32_t const from = random() % 2 == 0 ? whose : 0;
-        if (random() % 8 == 0) all.cover(from);
-        if (random() % 4 == 0) all.merge_cached(from);
-        std::uint64_t const base = all.allocate(from, {size, size});
+        std::uint32_t const source = random() % 2 == 0 ? whose : 0;
+        if (random() % 8 == 0) all.cover(source);
+        if (random() % 4 == 0) all.merge_cached(source);
+        std::uint64_t const base = all.allocate(source, {size, size});
         if (base == 0) continue;
         bytes const room = all.size_of(base)->granted;
         for (bytes i = 0; i < room / 16; ++i) {
           ASSERT_FALSE(used[(base - region) / 16 + i]) << "seed " << seed << " step " << step;
-          ASSERT_EQ(owner_of[(base - region) / 16 + i], from)
+          ASSERT_EQ(owner_of[(base - region) / 16 + i], source)
               << "seed " << seed << " step " << step;
           used[(base - region) / 16 + i] = true;
         }

@@ -55,10 +55,10 @@ TEST(Poison, LeavesSimulatedMemoryAndItsAddressesAlone) {
 TEST(Poison, AllBytesOfAnAllocationMayBeUsedHoweverPoolsAreStacked) {
   host_pool lower{host_resource{}, {.first_block = 1_MiB}};
   struct borrowed {
-    host_pool* from;
-    void* allocate(bytes size, bytes alignment) { return from->allocate(size, alignment); }
+    host_pool* source;
+    void* allocate(bytes size, bytes alignment) { return source->allocate(size, alignment); }
     void deallocate(void* memory, bytes size, bytes alignment) noexcept {
-      from->deallocate(memory, size, alignment);
+      source->deallocate(memory, size, alignment);
     }
   };
   pool<borrowed> upper{borrowed{&lower}, {.first_block = 64_KiB, .next_block = 64_KiB}};
@@ -87,42 +87,42 @@ char volatile* bytes_of(void* memory) { return static_cast<char volatile*>(memor
 constexpr char const* said = "use-after-poison";
 
 TEST(PoisonDeathTest, FindsUseAfterFree) {
-  host_pool from{host_resource{}};
-  void* const memory = from.allocate(100);
-  from.deallocate(memory);
+  host_pool source{host_resource{}};
+  void* const memory = source.allocate(100);
+  source.deallocate(memory);
   EXPECT_DEATH(bytes_of(memory)[99] = 1, said);
-  EXPECT_FALSE(from.deallocate(memory)) << "a double free is reported as before";
-  EXPECT_EQ(from.counts().invalid_frees, 1u);
+  EXPECT_FALSE(source.deallocate(memory)) << "a double free is reported as before";
+  EXPECT_EQ(source.counts().invalid_frees, 1u);
 }
 TEST(PoisonDeathTest, FindsAnOverrunByOneByteAlsoInMemoryThatIsUsedAgain) {
-  host_pool from{host_resource{}};
-  void* const memory = from.allocate(101);
+  host_pool source{host_resource{}};
+  void* const memory = source.allocate(101);
   bytes_of(memory)[100] = 1;
   EXPECT_DEATH(bytes_of(memory)[101] = 1, said);
-  from.deallocate(memory);
-  void* const again = from.allocate(99);
+  source.deallocate(memory);
+  void* const again = source.allocate(99);
   ASSERT_EQ(again, memory);
   bytes_of(again)[98] = 1;
   EXPECT_DEATH(bytes_of(again)[99] = 1, said);
 }
 TEST(PoisonDeathTest, FindsMisuseOfSlices) {
-  host_pool from{host_resource{}, {.first_block = 32_MiB}};
+  host_pool source{host_resource{}, {.first_block = 32_MiB}};
   std::vector<void*> reserved;
   for (int i = 0; i < 3000; ++i) {
-    reserved.push_back(from.allocate(100));
+    reserved.push_back(source.allocate(100));
     std::memset(reserved.back(), 1, 100);
   }
   EXPECT_DEATH(bytes_of(reserved.back())[100] = 1, said);  // a slice of 112 bytes
-  from.deallocate(reserved.back());
+  source.deallocate(reserved.back());
   EXPECT_DEATH(bytes_of(reserved.back())[0] = 1, said);
-  for (void* const each : reserved) from.deallocate(each);
+  for (void* const each : reserved) source.deallocate(each);
   EXPECT_DEATH(bytes_of(reserved[2000])[0] = 1, said);
-  std::memset(from.allocate(112), 1, 112);
+  std::memset(source.allocate(112), 1, 112);
 }
 TEST(PoisonDeathTest, FindsAnUnderrunBehindTheRedZoneOfTheOneBefore) {
-  host_pool from{host_resource{}, {.red_zone = 16}};
-  void* const before = from.allocate(32);
-  void* const memory = from.allocate(32);
+  host_pool source{host_resource{}, {.red_zone = 16}};
+  void* const before = source.allocate(32);
+  void* const memory = source.allocate(32);
   ASSERT_EQ(static_cast<char*>(before) + 48, memory);
   EXPECT_DEATH(bytes_of(memory)[-1] = 1, said);
   EXPECT_DEATH(bytes_of(before)[32] = 1, said);
@@ -134,19 +134,19 @@ TEST(PoisonDeathTest, FindsUseOfMemoryThatAnArenaGotBackFromAnotherThread) {
   EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
 }
 TEST(PoisonDeathTest, FindsUseAfterAMonotonicResourcesReset) {
-  monotonic_resource<host_resource> from{host_resource{}, 4096};
-  void* const memory = from.allocate(100, 16);
+  monotonic_resource<host_resource> source{host_resource{}, 4096};
+  void* const memory = source.allocate(100, 16);
   bytes_of(memory)[99] = 1;
   EXPECT_DEATH(bytes_of(memory)[100] = 1, said);
-  from.reset();
+  source.reset();
   EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
-  EXPECT_EQ(from.allocate(10, 16), memory);
+  EXPECT_EQ(source.allocate(10, 16), memory);
   bytes_of(memory)[9] = 1;
 }
 TEST(PoisonDeathTest, FindsUseAfterAPoolsRelease) {
-  monotonic_resource<host_resource> from{host_resource{}, 4096};
-  void* const memory = from.allocate(100, 16);
-  from.release();
+  monotonic_resource<host_resource> source{host_resource{}, 4096};
+  void* const memory = source.allocate(100, 16);
+  source.release();
   EXPECT_DEATH(bytes_of(memory)[0] = 1, "heap-use-after-free");
 }
 TEST(PoisonDeathTest, FindsUseOfFreeSlots) {
@@ -164,11 +164,11 @@ TEST(PoisonDeathTest, FindsUseOfFreeSlots) {
   kept.deallocate(memory, 1000, 16);
 }
 TEST(PoisonDeathTest, FindsUseAfterFreeInAStitchedPool) {
-  stitched_pool<host_pages> from{host_pages{}};
-  void* const memory = from.allocate(1000);
+  stitched_pool<host_pages> source{host_pages{}};
+  void* const memory = source.allocate(1000);
   bytes_of(memory)[999] = 1;
   EXPECT_DEATH(bytes_of(memory)[1000] = 1, said);
-  from.deallocate(memory);
+  source.deallocate(memory);
   EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
 }
 #endif

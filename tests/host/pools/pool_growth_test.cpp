@@ -33,62 +33,62 @@ TYPED_TEST_SUITE(PoolGrowth, strategies);
 constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 0};
 
 TYPED_TEST(PoolGrowth, GrowsInProportionToWhatItHolds) {
-  pool<simulated_resource, TypeParam> from{
+  pool<simulated_resource, TypeParam> source{
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth = 50}};
-  (void)from.allocate(1_MiB);
-  (void)from.allocate(16);
-  EXPECT_EQ(from.counts().reserved, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
+  (void)source.allocate(1_MiB);
+  (void)source.allocate(16);
+  EXPECT_EQ(source.counts().reserved, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
 }
 
 TYPED_TEST(PoolGrowth, GivesEmptyBlocksBackBeforeItGrows) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
-  void* const kept = from.allocate(4096);
-  void* const first = from.allocate(2048);
-  void* const second = from.allocate(2048);
-  from.deallocate(first);
-  from.deallocate(second);
-  EXPECT_EQ(from.counts().reserved, 8192u);
-  (void)from.allocate(4096);
-  EXPECT_EQ(from.counts().reserved, 8192u) << "one block in place of two";
-  EXPECT_EQ(from.counts().blocks_returned, 2u);
-  EXPECT_EQ(from.size_of(kept), 4096u);
-  EXPECT_TRUE(from.audit().empty());
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
+  void* const kept = source.allocate(4096);
+  void* const first = source.allocate(2048);
+  void* const second = source.allocate(2048);
+  source.deallocate(first);
+  source.deallocate(second);
+  EXPECT_EQ(source.counts().reserved, 8192u);
+  (void)source.allocate(4096);
+  EXPECT_EQ(source.counts().reserved, 8192u) << "one block in place of two";
+  EXPECT_EQ(source.counts().blocks_returned, 2u);
+  EXPECT_EQ(source.size_of(kept), 4096u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TYPED_TEST(PoolGrowth, KeepsEmptyBlocksThatAHeuristicDecidesOn) {
   pool_options options = small;
   options.coalesce = heuristic::blocks_releasable(9);
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
-  from.deallocate(from.allocate(4096));
-  (void)from.allocate(8192);
-  EXPECT_EQ(from.counts().reserved, 4096u + 8192u);
-  EXPECT_EQ(from.counts().blocks_returned, 0u);
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, options};
+  source.deallocate(source.allocate(4096));
+  (void)source.allocate(8192);
+  EXPECT_EQ(source.counts().reserved, 4096u + 8192u);
+  EXPECT_EQ(source.counts().blocks_returned, 0u);
 }
 
 TYPED_TEST(PoolGrowth, TakesNoBlockWhereAnEmptyOneIsLargeEnough) {
-  pool<simulated_resource, TypeParam> from{
+  pool<simulated_resource, TypeParam> source{
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
   for (int round = 0; round < 50; ++round) {
     void* reserved[3];
     bytes const sizes[] = {10300_KiB, 10250_KiB, 10280_KiB};
-    for (int i = 0; i < 3; ++i) reserved[i] = from.allocate(sizes[i]);
-    for (void* const each : reserved) EXPECT_TRUE(from.deallocate(each));
+    for (int i = 0; i < 3; ++i) reserved[i] = source.allocate(sizes[i]);
+    for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
   }
-  EXPECT_LE(from.counts().blocks_allocated, 5u);
-  EXPECT_LE(from.counts().blocks_returned, 2u);
+  EXPECT_LE(source.counts().blocks_allocated, 5u);
+  EXPECT_LE(source.counts().blocks_returned, 2u);
 }
 
 TYPED_TEST(PoolGrowth, ReturnsOnlyAsManyEmptyBlocksAsTheNewOneNeedsRoom) {
-  pool<simulated_resource, TypeParam> from{
+  pool<simulated_resource, TypeParam> source{
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
   void* reserved[50];
-  for (auto& each : reserved) each = from.allocate(1_MiB);
-  for (void* const each : reserved) EXPECT_TRUE(from.deallocate(each));
-  EXPECT_EQ(from.counts().reserved, 50_MiB);
-  void* const large = from.allocate(3_MiB);
-  EXPECT_EQ(from.counts().reserved, 50_MiB);
-  EXPECT_EQ(from.counts().blocks_returned, 3u);
-  EXPECT_TRUE(from.deallocate(large));
+  for (auto& each : reserved) each = source.allocate(1_MiB);
+  for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
+  EXPECT_EQ(source.counts().reserved, 50_MiB);
+  void* const large = source.allocate(3_MiB);
+  EXPECT_EQ(source.counts().reserved, 50_MiB);
+  EXPECT_EQ(source.counts().blocks_returned, 3u);
+  EXPECT_TRUE(source.deallocate(large));
 }
 
 /// Allocates 32 bytes of the pool upon it whenever it gets a block back.
@@ -107,54 +107,54 @@ struct noting_resource {
 
 TYPED_TEST(PoolGrowth, IsUsedByItsResourceWhileBlocksGoBack) {
   std::function<void()> label;
-  pool<noting_resource, TypeParam> from{noting_resource{&label},
-                                        {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
+  pool<noting_resource, TypeParam> source{noting_resource{&label},
+                                          {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
   std::vector<void*> labels, reserved;
-  label = [&] { labels.push_back(from.allocate(32)); };
+  label = [&] { labels.push_back(source.allocate(32)); };
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 150; ++i) reserved.push_back(from.allocate(1_MiB));
+    for (int i = 0; i < 150; ++i) reserved.push_back(source.allocate(1_MiB));
     for (std::size_t i = 0; i < reserved.size(); i += 1 + i % 2)
-      EXPECT_TRUE(from.deallocate(reserved[i]));
+      EXPECT_TRUE(source.deallocate(reserved[i]));
     reserved.clear();
-    void* const large = from.allocate(3_MiB);
-    EXPECT_EQ(from.audit(), std::vector<std::string>{});
-    from.release();
-    EXPECT_EQ(from.audit(), std::vector<std::string>{});
-    EXPECT_TRUE(from.deallocate(large));
+    void* const large = source.allocate(3_MiB);
+    EXPECT_EQ(source.audit(), std::vector<std::string>{});
+    source.release();
+    EXPECT_EQ(source.audit(), std::vector<std::string>{});
+    EXPECT_TRUE(source.deallocate(large));
   }
-  for (void* const each : labels) EXPECT_TRUE(from.deallocate(each));
+  for (void* const each : labels) EXPECT_TRUE(source.deallocate(each));
   EXPECT_GE(labels.size(), 100u);
   label = nullptr;
 }
 
 TYPED_TEST(PoolGrowth, KeepsItsBlocksWhenItRefusesMoreThanItMayHold) {
-  pool<simulated_resource, TypeParam> from{
+  pool<simulated_resource, TypeParam> source{
       simulated_resource{},
       {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .max_bytes = 8_MiB}};
   void* reserved[8];
-  for (auto& each : reserved) each = from.allocate(1_MiB);
-  for (void* const each : reserved) EXPECT_TRUE(from.deallocate(each));
-  EXPECT_THROW((void)from.allocate(9_MiB), out_of_memory);
-  EXPECT_EQ(from.counts().reserved, 8_MiB);
+  for (auto& each : reserved) each = source.allocate(1_MiB);
+  for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
+  EXPECT_THROW((void)source.allocate(9_MiB), out_of_memory);
+  EXPECT_EQ(source.counts().reserved, 8_MiB);
 }
 
 /// What a pool holds at most, divided by what is asked for and in use at most.
 template <class Strategy>
 double excess_of(simulation_trace const& trace, pool_options const& options) {
   std::vector<void*> reserved(trace.steps().size());
-  pool<simulated_resource, Strategy> from{simulated_resource{}, options};
+  pool<simulated_resource, Strategy> source{simulated_resource{}, options};
   std::size_t done = 0;
   for (auto const& one : trace.steps()) {
     if (one.is_allocation) {
-      reserved[one.id] = from.allocate(one.size);
+      reserved[one.id] = source.allocate(one.size);
     } else {
-      EXPECT_TRUE(from.deallocate(reserved[one.id]));
+      EXPECT_TRUE(source.deallocate(reserved[one.id]));
     }
     if (++done % 1024 == 0) {
-      EXPECT_TRUE(from.audit().empty()) << from.audit().front();
+      EXPECT_TRUE(source.audit().empty()) << source.audit().front();
     }
   }
-  auto const all = from.counts();
+  auto const all = source.counts();
   EXPECT_EQ(all.allocated, 0u);
   return static_cast<double>(all.peak_reserved) / static_cast<double>(all.peak_allocated);
 }
@@ -177,22 +177,22 @@ TEST(FastFit, HoldsTwelvePercentBeyondThePeakOfSimulationsInTheMean) {
 }
 
 TEST(FastFit, SetsAsideAgainSoonAfterManyWereFreedThatNobodyTookAgain) {
-  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_GiB, .alignment = 4096}};
+  pool<simulated_resource> source{simulated_resource{}, {.first_block = 1_GiB, .alignment = 4096}};
   std::vector<void*> mesh(100'000);
-  for (auto& each : mesh) each = from.allocate(4096);
-  for (void* const each : mesh) EXPECT_TRUE(from.deallocate(each));
-  from.release();
+  for (auto& each : mesh) each = source.allocate(4096);
+  for (void* const each : mesh) EXPECT_TRUE(source.deallocate(each));
+  source.release();
   // what is cached stays whole: neighbours do not merge into one free chunk
   auto const is_cached = [&] {
-    void* const first = from.allocate(8192);
-    void* const second = from.allocate(8192);
-    EXPECT_TRUE(from.deallocate(first) && from.deallocate(second));
+    void* const first = source.allocate(8192);
+    void* const second = source.allocate(8192);
+    EXPECT_TRUE(source.deallocate(first) && source.deallocate(second));
     std::size_t chunks = 0;
-    from.for_each([&](std::uint64_t, bytes, bool) { ++chunks; });
+    source.for_each([&](std::uint64_t, bytes, bool) { ++chunks; });
     return chunks > 2;
   };
   EXPECT_FALSE(is_cached());
-  for (int i = 0; i < 40'000; ++i) EXPECT_TRUE(from.deallocate(from.allocate(12288)));
+  for (int i = 0; i < 40'000; ++i) EXPECT_TRUE(source.deallocate(source.allocate(12288)));
   EXPECT_TRUE(is_cached());
 }
 
@@ -242,13 +242,14 @@ TEST(PoolCounts, BookkeepingIsWhatBecomesResident) {
         bytes const before = resident_bytes();
         using tried = pool<untouched_resource>;
         void* const pages = fresh_pages(sizeof(tried), PROT_READ | PROT_WRITE);
-        auto* const from =
+        auto* const source =
             ::new (pages) tried{untouched_resource{}, pool_options{.is_tracked = is_tracked}};
-        for (std::size_t i = 0; i < allocated; ++i) (void)from->allocate(1 + random() % (2 * mean));
-        bytes const told = from->bookkeeping();
+        for (std::size_t i = 0; i < allocated; ++i)
+          (void)source->allocate(1 + random() % (2 * mean));
+        bytes const told = source->bookkeeping();
         auto const resident = static_cast<double>(resident_bytes() - before);
         EXPECT_NEAR(static_cast<double>(told), resident, 0.01 * resident + 3.0 * 4096);
-        from->~tried();
+        source->~tried();
         munmap(pages, sizeof(tried));
       }
     }

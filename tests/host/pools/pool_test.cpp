@@ -23,126 +23,126 @@ TYPED_TEST_SUITE(Pool, strategies);
 constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 0};
 
 TYPED_TEST(Pool, TakesABlockWhenNothingFitsAndKeepsItWhenItIsFree) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
-  void* const first = from.allocate(100);
-  EXPECT_EQ(from.counts().reserved, 4096u);
-  EXPECT_EQ(from.counts().allocated, 100u);
-  EXPECT_EQ(from.counts().granted, 112u);
-  void* const second = from.allocate(5105);
-  EXPECT_EQ(from.counts().reserved, 4096u + 5120u);
-  EXPECT_TRUE(from.deallocate(first));
-  EXPECT_TRUE(from.deallocate(second));
-  EXPECT_EQ(from.counts().reserved, 4096u + 5120u);
-  EXPECT_EQ(from.counts().peak_allocated, 5205u);
-  from.release();
-  EXPECT_EQ(from.counts().reserved, 0u);
-  EXPECT_EQ(from.resource().reserved(), 0u);
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
+  void* const first = source.allocate(100);
+  EXPECT_EQ(source.counts().reserved, 4096u);
+  EXPECT_EQ(source.counts().allocated, 100u);
+  EXPECT_EQ(source.counts().granted, 112u);
+  void* const second = source.allocate(5105);
+  EXPECT_EQ(source.counts().reserved, 4096u + 5120u);
+  EXPECT_TRUE(source.deallocate(first));
+  EXPECT_TRUE(source.deallocate(second));
+  EXPECT_EQ(source.counts().reserved, 4096u + 5120u);
+  EXPECT_EQ(source.counts().peak_allocated, 5205u);
+  source.release();
+  EXPECT_EQ(source.counts().reserved, 0u);
+  EXPECT_EQ(source.resource().reserved(), 0u);
 }
 
 TYPED_TEST(Pool, GivesAnAddressOfItsOwnForNothing) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
-  void* const one = from.allocate(0);
-  void* const other = from.allocate(0);
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
+  void* const one = source.allocate(0);
+  void* const other = source.allocate(0);
   EXPECT_NE(one, other);
-  EXPECT_EQ(from.size_of(one), 0u);
-  EXPECT_TRUE(from.deallocate(one));
-  EXPECT_TRUE(from.deallocate(other));
-  EXPECT_TRUE(from.deallocate(nullptr));
-  EXPECT_EQ(from.counts().invalid_frees, 0u);
+  EXPECT_EQ(source.size_of(one), 0u);
+  EXPECT_TRUE(source.deallocate(one));
+  EXPECT_TRUE(source.deallocate(other));
+  EXPECT_TRUE(source.deallocate(nullptr));
+  EXPECT_EQ(source.counts().invalid_frees, 0u);
 }
 
 TYPED_TEST(Pool, RefusesWhatIsNotInUseAndCountsThat) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
-  auto* const one = static_cast<char*>(from.allocate(64));
-  EXPECT_FALSE(from.deallocate(one + 16));
-  EXPECT_TRUE(from.deallocate(one));
-  EXPECT_FALSE(from.deallocate(one));
-  EXPECT_EQ(from.counts().invalid_frees, 2u);
-  EXPECT_EQ(from.counts().allocated, 0u);
-  EXPECT_TRUE(from.audit().empty());
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
+  auto* const one = static_cast<char*>(source.allocate(64));
+  EXPECT_FALSE(source.deallocate(one + 16));
+  EXPECT_TRUE(source.deallocate(one));
+  EXPECT_FALSE(source.deallocate(one));
+  EXPECT_EQ(source.counts().invalid_frees, 2u);
+  EXPECT_EQ(source.counts().allocated, 0u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TYPED_TEST(Pool, AFailedAllocationLeavesEveryCountAsItWas) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{10'000}, small};
-  void* const one = from.allocate(3000);
-  auto const before = from.counts();
-  EXPECT_THROW((void)from.allocate(9000), out_of_memory);
-  EXPECT_THROW((void)from.allocate(~bytes{0}), out_of_memory);
-  auto const after = from.counts();
+  pool<simulated_resource, TypeParam> source{simulated_resource{10'000}, small};
+  void* const one = source.allocate(3000);
+  auto const before = source.counts();
+  EXPECT_THROW((void)source.allocate(9000), out_of_memory);
+  EXPECT_THROW((void)source.allocate(~bytes{0}), out_of_memory);
+  auto const after = source.counts();
   EXPECT_EQ(after.allocated, before.allocated);
   EXPECT_EQ(after.allocations, before.allocations);
   EXPECT_EQ(after.peak_allocated, before.peak_allocated);
   EXPECT_EQ(after.reserved, before.reserved);
   EXPECT_EQ(after.blocks_allocated, before.blocks_allocated);
-  EXPECT_TRUE(from.audit().empty());
-  EXPECT_TRUE(from.deallocate(one));
+  EXPECT_TRUE(source.audit().empty());
+  EXPECT_TRUE(source.deallocate(one));
 }
 
 TYPED_TEST(Pool, GivesBackWhatIsFreeBeforeItSaysThatThereIsNoMemory) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{10'000}, small};
-  from.deallocate(from.allocate(4000));
-  void* const large = from.allocate(9210);
-  EXPECT_EQ(from.counts().reserved, 9216u);
-  EXPECT_TRUE(from.deallocate(large));
+  pool<simulated_resource, TypeParam> source{simulated_resource{10'000}, small};
+  source.deallocate(source.allocate(4000));
+  void* const large = source.allocate(9210);
+  EXPECT_EQ(source.counts().reserved, 9216u);
+  EXPECT_TRUE(source.deallocate(large));
 }
 
 TYPED_TEST(Pool, AFreeWhoseCoalescingGetsNoBlockKeepsThePoolInOrder) {
   pool_options options = small;
   options.first_block = 1024;
   options.coalesce = heuristic::blocks_releasable(2).to_high_water();
-  pool<simulated_resource, TypeParam> from{simulated_resource{3000}, options};
-  void* const one = from.allocate(1000);
-  void* const other = from.allocate(1000);
-  from.resource().limit(0);
-  EXPECT_TRUE(from.deallocate(one));
-  EXPECT_TRUE(from.deallocate(other));
-  EXPECT_EQ(from.counts().allocated, 0u);
-  EXPECT_EQ(from.counts().coalesces, 0u);
-  EXPECT_TRUE(from.audit().empty());
+  pool<simulated_resource, TypeParam> source{simulated_resource{3000}, options};
+  void* const one = source.allocate(1000);
+  void* const other = source.allocate(1000);
+  source.resource().limit(0);
+  EXPECT_TRUE(source.deallocate(one));
+  EXPECT_TRUE(source.deallocate(other));
+  EXPECT_EQ(source.counts().allocated, 0u);
+  EXPECT_EQ(source.counts().coalesces, 0u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TYPED_TEST(Pool, CoalescesWhenItsHeuristicSaysSo) {
   pool_options options = small;
   options.first_block = 1024;
   options.coalesce = heuristic::blocks_releasable(3);
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, options};
   std::vector<void*> reserved;
-  for (int i = 0; i < 4; ++i) reserved.push_back(from.allocate(1000));
-  EXPECT_EQ(from.counts().blocks_allocated, 4u);
-  from.deallocate(reserved[0]);
-  from.deallocate(reserved[2]);
-  EXPECT_EQ(from.counts().coalesces, 0u);
-  from.deallocate(reserved[1]);
-  EXPECT_EQ(from.counts().coalesces, 1u);
-  EXPECT_EQ(from.counts().releasable_blocks, 1u);
-  EXPECT_EQ(from.counts().reserved, 4096u);
-  (void)from.allocate(3000);
-  EXPECT_EQ(from.counts().blocks_allocated, 5u) << "fits what was coalesced";
+  for (int i = 0; i < 4; ++i) reserved.push_back(source.allocate(1000));
+  EXPECT_EQ(source.counts().blocks_allocated, 4u);
+  source.deallocate(reserved[0]);
+  source.deallocate(reserved[2]);
+  EXPECT_EQ(source.counts().coalesces, 0u);
+  source.deallocate(reserved[1]);
+  EXPECT_EQ(source.counts().coalesces, 1u);
+  EXPECT_EQ(source.counts().releasable_blocks, 1u);
+  EXPECT_EQ(source.counts().reserved, 4096u);
+  (void)source.allocate(3000);
+  EXPECT_EQ(source.counts().blocks_allocated, 5u) << "fits what was coalesced";
 }
 
 TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
   pool_options options = small;
   options.first_block = 1024;
   options.coalesce = heuristic::blocks_releasable(2).before_growth();
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, options};
   std::vector<void*> reserved;
-  for (int i = 0; i < 3; ++i) reserved.push_back(from.allocate(1000));
-  from.deallocate(reserved[0]);
-  from.deallocate(reserved[1]);
-  (void)from.allocate(2000);
-  EXPECT_EQ(from.counts().reserved, 3072u);
-  EXPECT_EQ(from.counts().coalesces, 1u);
+  for (int i = 0; i < 3; ++i) reserved.push_back(source.allocate(1000));
+  source.deallocate(reserved[0]);
+  source.deallocate(reserved[1]);
+  (void)source.allocate(2000);
+  EXPECT_EQ(source.counts().reserved, 3072u);
+  EXPECT_EQ(source.counts().coalesces, 1u);
 }
 
 TYPED_TEST(Pool, HoldsNoMoreThanItMay) {
   pool_options options = small;
   options.max_bytes = 6000;
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, options};
-  (void)from.allocate(4000);
-  (void)from.allocate(1500);
-  (void)from.allocate(300);
-  EXPECT_EQ(from.counts().reserved, 6000u) << "the last block is as large as may be";
-  EXPECT_THROW((void)from.allocate(2000), out_of_memory);
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, options};
+  (void)source.allocate(4000);
+  (void)source.allocate(1500);
+  (void)source.allocate(300);
+  EXPECT_EQ(source.counts().reserved, 6000u) << "the last block is as large as may be";
+  EXPECT_THROW((void)source.allocate(2000), out_of_memory);
 }
 
 TYPED_TEST(Pool, RefusesBlocksThatNothingHas) {
@@ -164,20 +164,20 @@ TYPED_TEST(Pool, RefusesAnAlignmentThatIsNone) {
 }
 
 TYPED_TEST(Pool, ServesMoreAlignmentThanItsOwn) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
   std::mt19937 random{11};
   std::map<std::uintptr_t, bytes> allocated;
   for (int step = 0; step < 3000; ++step) {
     if (random() % 2 == 0 && !allocated.empty()) {
       auto const one =
           std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
-      ASSERT_EQ(from.size_of(reinterpret_cast<void*>(one->first)), one->second);
-      ASSERT_TRUE(from.deallocate(reinterpret_cast<void*>(one->first)));
+      ASSERT_EQ(source.size_of(reinterpret_cast<void*>(one->first)), one->second);
+      ASSERT_TRUE(source.deallocate(reinterpret_cast<void*>(one->first)));
       allocated.erase(one);
       continue;
     }
     bytes const size = random() % 700, alignment = bytes{1} << random() % 14;
-    auto const at = reinterpret_cast<std::uintptr_t>(from.allocate(size, alignment));
+    auto const at = reinterpret_cast<std::uintptr_t>(source.allocate(size, alignment));
     ASSERT_EQ(at % alignment, 0u);
     auto const next = allocated.lower_bound(at);
     ASSERT_TRUE(next == allocated.end() || at + size <= next->first);
@@ -185,36 +185,36 @@ TYPED_TEST(Pool, ServesMoreAlignmentThanItsOwn) {
                 std::prev(next)->first + std::prev(next)->second <= at);
     allocated[at] = size;
     if (step % 50 == 0) {
-      ASSERT_EQ(from.audit(), std::vector<std::string>{});
+      ASSERT_EQ(source.audit(), std::vector<std::string>{});
     }
   }
   bytes sum = 0;
   for (auto const& [at, size] : allocated) sum += size;
-  EXPECT_EQ(from.counts().allocated, sum);
-  for (auto const& [at, size] : allocated) from.deallocate(reinterpret_cast<void*>(at));
-  EXPECT_EQ(from.audit(), std::vector<std::string>{});
-  from.release();
-  EXPECT_EQ(from.counts().reserved, 0u);
+  EXPECT_EQ(source.counts().allocated, sum);
+  for (auto const& [at, size] : allocated) source.deallocate(reinterpret_cast<void*>(at));
+  EXPECT_EQ(source.audit(), std::vector<std::string>{});
+  source.release();
+  EXPECT_EQ(source.counts().reserved, 0u);
 }
 
 TYPED_TEST(Pool, GivesBackWhatAlignmentLeavesOver) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
-  (void)from.allocate(16);
-  void* const one = from.allocate(100, 1024);
-  EXPECT_EQ(from.counts().granted, 16u + 112u);
-  EXPECT_TRUE(from.deallocate(one));
-  EXPECT_EQ(from.allocate(100, 1024), one);
-  EXPECT_EQ(from.counts().reserved, 4096u);
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
+  (void)source.allocate(16);
+  void* const one = source.allocate(100, 1024);
+  EXPECT_EQ(source.counts().granted, 16u + 112u);
+  EXPECT_TRUE(source.deallocate(one));
+  EXPECT_EQ(source.allocate(100, 1024), one);
+  EXPECT_EQ(source.counts().reserved, 4096u);
 }
 
 TYPED_TEST(Pool, RefusesAnAlignmentThatNothingHas) {
-  pool<simulated_resource, TypeParam> from{simulated_resource{}, small};
+  pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
   for (bytes const alignment : {0u, 3u, 24u, 4097u})
-    EXPECT_THROW((void)from.allocate(8, alignment), bad_argument) << alignment;
-  EXPECT_THROW((void)from.allocate(8, bytes{1} << 60), out_of_memory);
-  EXPECT_THROW((void)from.allocate(bytes{1} << 46, 4096), out_of_memory);
-  EXPECT_EQ(from.counts().allocated, 0u);
-  EXPECT_EQ(from.counts().allocations, 0u);
+    EXPECT_THROW((void)source.allocate(8, alignment), bad_argument) << alignment;
+  EXPECT_THROW((void)source.allocate(8, bytes{1} << 60), out_of_memory);
+  EXPECT_THROW((void)source.allocate(bytes{1} << 46, 4096), out_of_memory);
+  EXPECT_EQ(source.counts().allocated, 0u);
+  EXPECT_EQ(source.counts().allocations, 0u);
 }
 
 /// The n-th request to the resource fails: nothing is lost, nothing is wrong, and all comes back in
@@ -234,7 +234,7 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
     std::uint64_t requested = 0;
     pool_options options = small;
     options.coalesce = heuristic::blocks_releasable(2).to_high_water();
-    pool<failing_resource, TypeParam> from{
+    pool<failing_resource, TypeParam> source{
         failing_resource{simulated_resource{}, &requested, failing}, options};
     std::mt19937 random{static_cast<std::uint32_t>(failing)};
     std::vector<std::pair<void*, bytes>> reserved;
@@ -242,103 +242,104 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
     for (int step = 0; step < 400; ++step) {
       if (random() % 2 == 0 && !reserved.empty()) {
         std::swap(reserved[random() % reserved.size()], reserved.back());
-        ASSERT_EQ(from.size_of(reserved.back().first), reserved.back().second);
-        ASSERT_TRUE(from.deallocate(reserved.back().first));
+        ASSERT_EQ(source.size_of(reserved.back().first), reserved.back().second);
+        ASSERT_TRUE(source.deallocate(reserved.back().first));
         allocated -= reserved.back().second;
         reserved.pop_back();
         continue;
       }
       bytes const size = random() % 3000;
       try {
-        reserved.emplace_back(from.allocate(size), size);
+        reserved.emplace_back(source.allocate(size), size);
         allocated += size;
       } catch (error const&) {
       }
-      ASSERT_EQ(from.counts().allocated, allocated);
-      ASSERT_EQ(from.counts().reserved, from.resource().reserved());
-      ASSERT_TRUE(from.audit().empty()) << from.audit().front();
+      ASSERT_EQ(source.counts().allocated, allocated);
+      ASSERT_EQ(source.counts().reserved, source.resource().reserved());
+      ASSERT_TRUE(source.audit().empty()) << source.audit().front();
     }
-    for (auto const& [pointer, size] : reserved) ASSERT_TRUE(from.deallocate(pointer));
-    ASSERT_TRUE(from.audit().empty()) << from.audit().front();
-    from.release();
-    EXPECT_EQ(from.counts().reserved, 0u);
+    for (auto const& [pointer, size] : reserved) ASSERT_TRUE(source.deallocate(pointer));
+    ASSERT_TRUE(source.audit().empty()) << source.audit().front();
+    source.release();
+    EXPECT_EQ(source.counts().reserved, 0u);
   }
 }
 
 TEST(Pool, GivesBackWhatWasNotNeededForAsManyFrees) {
-  pool<simulated_resource> from{
+  pool<simulated_resource> source{
       simulated_resource{},
       {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .shrink_after = 100}};
   std::vector<void*> many;
-  for (int i = 0; i < 10; ++i) many.push_back(from.allocate(1_MiB));
-  for (void* const each : many) from.deallocate(each);
-  EXPECT_EQ(from.counts().reserved, 10_MiB);
-  for (int i = 0; i < 90; ++i) from.deallocate(from.allocate(500_KiB));
-  EXPECT_EQ(from.counts().reserved, 10_MiB) << "all was needed once in this period";
-  for (int i = 0; i < 100; ++i) from.deallocate(from.allocate(500_KiB));
-  EXPECT_EQ(from.counts().reserved, 1_MiB);
-  EXPECT_EQ(from.counts().blocks_returned, 9u);
-  EXPECT_TRUE(from.audit().empty());
+  for (int i = 0; i < 10; ++i) many.push_back(source.allocate(1_MiB));
+  for (void* const each : many) source.deallocate(each);
+  EXPECT_EQ(source.counts().reserved, 10_MiB);
+  for (int i = 0; i < 90; ++i) source.deallocate(source.allocate(500_KiB));
+  EXPECT_EQ(source.counts().reserved, 10_MiB) << "all was needed once in this period";
+  for (int i = 0; i < 100; ++i) source.deallocate(source.allocate(500_KiB));
+  EXPECT_EQ(source.counts().reserved, 1_MiB);
+  EXPECT_EQ(source.counts().blocks_returned, 9u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 /// What a coalesce cost and what was held idle stay within a factor of each other, whatever comes.
 TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
   constexpr std::uint32_t price = 64;
-  pool<simulated_resource> from{simulated_resource{},
-                                {.first_block = 1_MiB,
-                                 .next_block = 1_MiB,
-                                 .growth = 0,
-                                 .coalesce = heuristic::by_cost(price)}};
+  pool<simulated_resource> source{simulated_resource{},
+                                  {.first_block = 1_MiB,
+                                   .next_block = 1_MiB,
+                                   .growth = 0,
+                                   .coalesce = heuristic::by_cost(price)}};
   std::vector<void*> many;
-  for (int i = 0; i < 4; ++i) many.push_back(from.allocate(1_MiB));
-  for (void* const each : many) from.deallocate(each);
-  EXPECT_EQ(from.counts().coalesces, 0u) << "1 + 2 + 3 + 4 MiB were held for one free each";
+  for (int i = 0; i < 4; ++i) many.push_back(source.allocate(1_MiB));
+  for (void* const each : many) source.deallocate(each);
+  EXPECT_EQ(source.counts().coalesces, 0u) << "1 + 2 + 3 + 4 MiB were held for one free each";
   double reserved = 10;
-  while (from.counts().coalesces == 0) {
-    from.deallocate(from.allocate(16));
+  while (source.counts().coalesces == 0) {
+    source.deallocate(source.allocate(16));
     reserved += 4;
     ASSERT_LE(reserved, price + 4);
   }
   EXPECT_GE(reserved, price);
-  EXPECT_EQ(from.counts().reserved, 4_MiB);
-  void* const whole = from.allocate(4_MiB);
-  EXPECT_EQ(from.counts().reserved, 4_MiB) << "it is one block now";
-  from.deallocate(whole);
+  EXPECT_EQ(source.counts().reserved, 4_MiB);
+  void* const whole = source.allocate(4_MiB);
+  EXPECT_EQ(source.counts().reserved, 4_MiB) << "it is one block now";
+  source.deallocate(whole);
 }
 
 TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
-  pool<simulated_resource> from{simulated_resource{},
-                                {.first_block = 1_MiB,
-                                 .next_block = 1_MiB,
-                                 .growth = 0,
-                                 .coalesce = heuristic::by_cost(8).before_growth()}};
+  pool<simulated_resource> source{simulated_resource{},
+                                  {.first_block = 1_MiB,
+                                   .next_block = 1_MiB,
+                                   .growth = 0,
+                                   .coalesce = heuristic::by_cost(8).before_growth()}};
   std::vector<void*> many;
-  for (int i = 0; i < 8; ++i) many.push_back(from.allocate(1_MiB));
-  for (void* const each : many) from.deallocate(each);
-  EXPECT_EQ(from.counts().coalesces, 0u);
-  (void)from.allocate(2_MiB);
-  EXPECT_EQ(from.counts().coalesces, 1u);
-  EXPECT_EQ(from.counts().reserved, 8_MiB);
+  for (int i = 0; i < 8; ++i) many.push_back(source.allocate(1_MiB));
+  for (void* const each : many) source.deallocate(each);
+  EXPECT_EQ(source.counts().coalesces, 0u);
+  (void)source.allocate(2_MiB);
+  EXPECT_EQ(source.counts().coalesces, 1u);
+  EXPECT_EQ(source.counts().reserved, 8_MiB);
 }
 
 /// Also an array that is a block of its own: what it returned serves it again, and what else is
 /// cached stays so.
 TEST(Pool, ServesALargeOddSizeAgainWithoutMerging) {
-  pool<simulated_resource> from{simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB}};
-  void* const little = from.allocate(100);
-  void* const kept = from.allocate(100);
-  void* large = from.allocate(100'000'000);
-  from.deallocate(little);
+  pool<simulated_resource> source{simulated_resource{},
+                                  {.first_block = 1_MiB, .next_block = 1_MiB}};
+  void* const little = source.allocate(100);
+  void* const kept = source.allocate(100);
+  void* large = source.allocate(100'000'000);
+  source.deallocate(little);
   for (int i = 0; i < 3; ++i) {
-    from.deallocate(large);
-    void* const again = from.allocate(100'000'000);
+    source.deallocate(large);
+    void* const again = source.allocate(100'000'000);
     EXPECT_EQ(again, large);
     large = again;
   }
-  EXPECT_EQ(from.counts().blocks_allocated, 2u);
-  EXPECT_EQ(from.allocate(100), little) << "it was merged";
-  from.deallocate(kept);
-  EXPECT_TRUE(from.audit().empty());
+  EXPECT_EQ(source.counts().blocks_allocated, 2u);
+  EXPECT_EQ(source.allocate(100), little) << "it was merged";
+  source.deallocate(kept);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 }  // namespace pool_test

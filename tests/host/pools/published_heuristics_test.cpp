@@ -57,17 +57,17 @@ constexpr row published[] = {
 
 template <class Strategy>
 pool_counts run(std::vector<trace_step> const& steps, pool_options const& options) {
-  pool<simulated_resource, Strategy> from{simulated_resource{}, options};
+  pool<simulated_resource, Strategy> source{simulated_resource{}, options};
   std::vector<void*> reserved;
   for (auto const& one : steps) {
     if (one.is_allocation) {
-      reserved.push_back(from.allocate(one.size));
+      reserved.push_back(source.allocate(one.size));
     } else {
-      EXPECT_TRUE(from.deallocate(reserved[one.id]));
+      EXPECT_TRUE(source.deallocate(reserved[one.id]));
     }
   }
-  EXPECT_TRUE(from.audit().empty());
-  return from.counts();
+  EXPECT_TRUE(source.audit().empty());
+  return source.counts();
 }
 
 constexpr pool_options small_blocks(heuristic const& when) {

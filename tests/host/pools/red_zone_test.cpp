@@ -33,15 +33,15 @@ TEST(RedZone, IsRefusedWhereTheHostCannotTouchItOrItIsTooLarge) {
 }
 
 TEST(RedZone, LiesBehindEachAllocationOfAnySize) {
-  host_pool from{host_resource{}, {.red_zone = 24}};
+  host_pool source{host_resource{}, {.red_zone = 24}};
   std::mt19937 random{3};
   std::vector<std::pair<char*, bytes>> allocated;
   for (int step = 0; step < 2000; ++step) {
     if (random() % 3 != 0 || allocated.empty()) {
       bytes const size = random() % 500;
-      allocated.emplace_back(static_cast<char*>(from.allocate(size)), size);
+      allocated.emplace_back(static_cast<char*>(source.allocate(size)), size);
       std::memset(allocated.back().first, 0, size);
-      EXPECT_EQ(from.size_of(allocated.back().first), size);
+      EXPECT_EQ(source.size_of(allocated.back().first), size);
       for (auto const& [base, other] : allocated) {
         if (base == allocated.back().first) continue;
         ASSERT_TRUE(base + other + 24 <= allocated.back().first ||
@@ -49,12 +49,12 @@ TEST(RedZone, LiesBehindEachAllocationOfAnySize) {
       }
     } else {
       auto const at = allocated.begin() + static_cast<std::ptrdiff_t>(random() % allocated.size());
-      ASSERT_TRUE(from.deallocate(at->first));
+      ASSERT_TRUE(source.deallocate(at->first));
       allocated.erase(at);
     }
   }
-  EXPECT_EQ(from.audit(), std::vector<std::string>{});
-  EXPECT_EQ(from.counts().overruns, 0u);
+  EXPECT_EQ(source.audit(), std::vector<std::string>{});
+  EXPECT_EQ(source.counts().overruns, 0u);
 }
 
 #if !QUARRY_ADDRESS_SANITIZER  // which reports the write itself
@@ -62,40 +62,40 @@ std::vector<std::string> reports;
 
 TEST(RedZone, AnOverrunByOneByteIsCountedAndReportedWithAddressSizeAndName) {
   reports.clear();
-  host_pool from{host_resource{},
-                 {.name = "fields", .red_zone = 16, .on_overrun = [](std::string const& line) {
-                    reports.push_back(line);
-                  }}};
-  auto* const memory = static_cast<char*>(from.allocate(100, std::string{"density"}));
+  host_pool source{host_resource{},
+                   {.name = "fields", .red_zone = 16, .on_overrun = [](std::string const& line) {
+                      reports.push_back(line);
+                    }}};
+  auto* const memory = static_cast<char*>(source.allocate(100, std::string{"density"}));
   memory[100] = 1;
-  ASSERT_EQ(from.audit().size(), 1u);
+  ASSERT_EQ(source.audit().size(), 1u);
   EXPECT_TRUE(reports.empty());
-  EXPECT_TRUE(from.deallocate(memory)) << "it is freed all the same";
+  EXPECT_TRUE(source.deallocate(memory)) << "it is freed all the same";
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_TRUE(reports[0].starts_with("fields: overrun of 0x")) << reports[0];
   EXPECT_TRUE(reports[0].ends_with(", 100 bytes (density): byte 100 was written")) << reports[0];
-  EXPECT_EQ(from.counts().overruns, 1u);
-  EXPECT_FALSE(from.deallocate(memory));
-  EXPECT_EQ(from.counts().overruns, 1u) << "a double free is no overrun";
-  EXPECT_EQ(from.audit(), std::vector<std::string>{});
+  EXPECT_EQ(source.counts().overruns, 1u);
+  EXPECT_FALSE(source.deallocate(memory));
+  EXPECT_EQ(source.counts().overruns, 1u) << "a double free is no overrun";
+  EXPECT_EQ(source.audit(), std::vector<std::string>{});
 }
 TEST(RedZone, IsReportedToStandardErrorUnlessToldOtherwise) {
-  host_pool from{host_resource{}, {.red_zone = 16}};
-  auto* const memory = static_cast<char*>(from.allocate(0));
+  host_pool source{host_resource{}, {.red_zone = 16}};
+  auto* const memory = static_cast<char*>(source.allocate(0));
   memory[15] = 1;
   testing::internal::CaptureStderr();
-  EXPECT_TRUE(from.deallocate(memory));
+  EXPECT_TRUE(source.deallocate(memory));
   EXPECT_NE(testing::internal::GetCapturedStderr().find("0 bytes: byte 15 was written"),
             std::string::npos);
 }
 TEST(RedZone, AnExceptionOfTheReportEndsWithIt) {
-  host_pool from{host_resource{}, {.red_zone = 16, .on_overrun = [](std::string const&) {
-                                     throw bad_argument{"unwilling"};
-                                   }}};
-  auto* const memory = static_cast<char*>(from.allocate(8));
+  host_pool source{host_resource{}, {.red_zone = 16, .on_overrun = [](std::string const&) {
+                                       throw bad_argument{"unwilling"};
+                                     }}};
+  auto* const memory = static_cast<char*>(source.allocate(8));
   memory[8] = 1;
-  EXPECT_TRUE(from.deallocate(memory));
-  EXPECT_EQ(from.counts().overruns, 1u);
+  EXPECT_TRUE(source.deallocate(memory));
+  EXPECT_EQ(source.counts().overruns, 1u);
 }
 #endif
 

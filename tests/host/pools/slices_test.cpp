@@ -35,15 +35,15 @@ struct map_pages {
   void give(std::uint64_t base) const { EXPECT_EQ(of.given.erase(base), 1u); }
 };
 
-std::optional<std::uint64_t> allocate(slices& from, bytes size, no_map_pages& all) {
-  auto const base = from.allocate(size);
-  return base ? base : from.allocate_slowly(size, map_pages{all});
+std::optional<std::uint64_t> allocate(slices& source, bytes size, no_map_pages& all) {
+  auto const base = source.allocate(size);
+  return base ? base : source.allocate_slowly(size, map_pages{all});
 }
-bool deallocate(slices& from, std::uint64_t base, no_map_pages& all) {
-  slice_block* const its = from.of(base);
+bool deallocate(slices& source, std::uint64_t base, no_map_pages& all) {
+  slice_block* const its = source.of(base);
   if (its == nullptr || its->find_base(base).what.is_free()) return false;
-  if (from.deallocate(*its, base, its->find_base(base).number))
-    from.flush(its->size_class(), map_pages{all});
+  if (source.deallocate(*its, base, its->find_base(base).number))
+    source.flush(its->size_class(), map_pages{all});
   return true;
 }
 
@@ -229,15 +229,15 @@ TEST(Slices, AgreeWithASetOfAllocations) {
 /// A pool whose small allocations are slices.
 struct sliced {
   explicit sliced(bool is_tracked = true, bytes alignment = 16)
-      : from{host_resource{},
-             {.first_block = 32_MiB, .alignment = alignment, .is_tracked = is_tracked}} {}
-  pool<host_resource> from;
+      : source{host_resource{},
+               {.first_block = 32_MiB, .alignment = alignment, .is_tracked = is_tracked}} {}
+  pool<host_resource> source;
   /// The first that is a slice, after as many of that size as it takes.
   void* slice(bytes size) {
     std::vector<void*> before;
-    for (bytes i = 0; i < 65536 / size; ++i) before.push_back(from.allocate(size));
-    void* const result = from.allocate(size);
-    for (void* const each : before) EXPECT_TRUE(from.deallocate(each));
+    for (bytes i = 0; i < 65536 / size; ++i) before.push_back(source.allocate(size));
+    void* const result = source.allocate(size);
+    for (void* const each : before) EXPECT_TRUE(source.deallocate(each));
     return result;
   }
 };
@@ -252,20 +252,20 @@ TEST(SlicesOfAPool, AreFoundNamedAndReportedAsAllocations) {
       ASSERT_TRUE(found);
       EXPECT_EQ(found->base, at);
       EXPECT_EQ(found->size, 100u);
-      EXPECT_EQ(found->allocator, its->from.id());
+      EXPECT_EQ(found->allocator, its->source.id());
     }
     EXPECT_FALSE(registry::find(at + 100));
-    auto const allocated = registry::allocated(its->from.id());
+    auto const allocated = registry::allocated(its->source.id());
     ASSERT_EQ(allocated.size(), 1u);
     EXPECT_EQ(allocated[0].base, at);
     EXPECT_EQ(allocated[0].size, 100u);
   }
-  EXPECT_TRUE(one.from.label(a, "velocities"));
-  EXPECT_FALSE(one.from.label(b, "not mine"));
+  EXPECT_TRUE(one.source.label(a, "velocities"));
+  EXPECT_FALSE(one.source.label(b, "not mine"));
   EXPECT_EQ(registry::label_of(a + 7)->name, "velocities");
-  EXPECT_TRUE(one.from.deallocate(a));
+  EXPECT_TRUE(one.source.deallocate(a));
   EXPECT_FALSE(registry::find(a));
-  void* const again = one.from.allocate(98);  // of the same class
+  void* const again = one.source.allocate(98);  // of the same class
   EXPECT_EQ(again, a);
   EXPECT_FALSE(registry::label_of(again));
 }
@@ -275,35 +275,35 @@ TEST(SlicesOfAPool, RefuseWhatIsNotInUse) {
   char* const a = static_cast<char*>(one.slice(256));
   char* const b = static_cast<char*>(other.slice(256));
   for (char* const wrong : {a + 1, a + 16, a + 256, b, static_cast<char*>(nullptr) + 64})
-    EXPECT_FALSE(one.from.deallocate(wrong));
-  EXPECT_TRUE(one.from.deallocate(a));
-  EXPECT_FALSE(one.from.deallocate(a));
-  EXPECT_EQ(one.from.counts().invalid_frees, 6u);
-  EXPECT_EQ(one.from.counts().chunks_allocated, 0u);
-  EXPECT_EQ(one.from.size_of(a), std::nullopt);
-  EXPECT_EQ(other.from.size_of(b), 256u);
+    EXPECT_FALSE(one.source.deallocate(wrong));
+  EXPECT_TRUE(one.source.deallocate(a));
+  EXPECT_FALSE(one.source.deallocate(a));
+  EXPECT_EQ(one.source.counts().invalid_frees, 6u);
+  EXPECT_EQ(one.source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(one.source.size_of(a), std::nullopt);
+  EXPECT_EQ(other.source.size_of(b), 256u);
 }
 
 TEST(SlicesOfAPool, GoBackWithTheirPoolsBlocks) {
   sliced one;
   void* const a = one.slice(64);
-  EXPECT_TRUE(one.from.deallocate(a));
-  one.from.release();
-  EXPECT_EQ(one.from.counts().reserved, 0u);
+  EXPECT_TRUE(one.source.deallocate(a));
+  one.source.release();
+  EXPECT_EQ(one.source.counts().reserved, 0u);
   EXPECT_FALSE(registry::find(a));
-  EXPECT_TRUE(one.from.audit().empty());
+  EXPECT_TRUE(one.source.audit().empty());
 }
 
 TEST(SlicesOfAPool, GiveWayToWhatFitsNowhereElse) {
-  pool<host_resource> from{host_resource{}, {.first_block = 16_MiB, .max_bytes = 16_MiB}};
+  pool<host_resource> source{host_resource{}, {.first_block = 16_MiB, .max_bytes = 16_MiB}};
   std::vector<void*> small;
-  for (int i = 0; i < 3000; ++i) small.push_back(from.allocate(64));
-  for (void* const each : small) from.deallocate(each);
-  void* const all = from.allocate(16_MiB);
-  EXPECT_EQ(from.counts().blocks_allocated, 1u);
-  EXPECT_THROW((void)from.allocate(64), out_of_memory);
-  EXPECT_TRUE(from.deallocate(all));
-  EXPECT_TRUE(from.audit().empty());
+  for (int i = 0; i < 3000; ++i) small.push_back(source.allocate(64));
+  for (void* const each : small) source.deallocate(each);
+  void* const all = source.allocate(16_MiB);
+  EXPECT_EQ(source.counts().blocks_allocated, 1u);
+  EXPECT_THROW((void)source.allocate(64), out_of_memory);
+  EXPECT_TRUE(source.deallocate(all));
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TEST(SlicesOfAPool, AreNoneWhereOptionsLookAtEachChunk) {
@@ -311,10 +311,10 @@ TEST(SlicesOfAPool, AreNoneWhereOptionsLookAtEachChunk) {
        {pool_options{.coalesce = heuristic::percent_releasable(50)}, pool_options{.red_zone = 16},
         pool_options{.keeps_backtraces = true}, pool_options{.first_block = 1_MiB}}) {
     if (options.first_block == 0) options.first_block = 32_MiB;
-    pool<host_resource> from{host_resource{}, options};
+    pool<host_resource> source{host_resource{}, options};
     std::size_t chunks = 0;
-    for (int i = 0; i < 3000; ++i) (void)from.allocate(64);
-    from.for_each([&](std::uint64_t, bytes, bool is_free) { chunks += is_free; });
+    for (int i = 0; i < 3000; ++i) (void)source.allocate(64);
+    source.for_each([&](std::uint64_t, bytes, bool is_free) { chunks += is_free; });
     EXPECT_LE(chunks, 1u);  // a slice block's free slices would be seen
   }
 }
@@ -327,25 +327,25 @@ TEST(SlicesOfAPool, TileItWithAllElse) {
     if (model.size() < 3000 || random() % 2 == 0) {
       bytes const size = random() % 50 == 0 ? random() % 200'000 : 1 + random() % 5000;
       bytes const alignment = random() % 20 == 0 ? 64u << random() % 8 : 16u;
-      void* const made = one.from.allocate(size, alignment);
+      void* const made = one.source.allocate(size, alignment);
       ASSERT_EQ(reinterpret_cast<std::uint64_t>(made) % alignment, 0u);
       ASSERT_TRUE(model.emplace(made, size).second);
     } else {
       auto at = model.lower_bound(reinterpret_cast<void*>(
           reinterpret_cast<std::uint64_t>(model.begin()->first) + random() % 32_MiB));
       if (at == model.end()) at = model.begin();
-      ASSERT_EQ(one.from.size_of(at->first), at->second);
-      ASSERT_TRUE(one.from.deallocate(at->first));
+      ASSERT_EQ(one.source.size_of(at->first), at->second);
+      ASSERT_TRUE(one.source.deallocate(at->first));
       model.erase(at);
     }
-    if (step % 5000 == 4999) one.from.release();
+    if (step % 5000 == 4999) one.source.release();
   }
-  auto const problems = one.from.audit();
+  auto const problems = one.source.audit();
   ASSERT_TRUE(problems.empty()) << problems[0];
   std::uint64_t end = 0;
   std::size_t in_use = 0;
   bytes sum = 0;
-  one.from.for_each([&](std::uint64_t base, bytes size, bool is_free) {
+  one.source.for_each([&](std::uint64_t base, bytes size, bool is_free) {
     if (end != 0 && base != end) {
       EXPECT_FALSE(model.contains(reinterpret_cast<void*>(end)));
     }
@@ -357,9 +357,9 @@ TEST(SlicesOfAPool, TileItWithAllElse) {
     ASSERT_NE(found, model.end());
     ASSERT_LE(found->second, size);
   });
-  EXPECT_EQ(sum, one.from.counts().reserved);
+  EXPECT_EQ(sum, one.source.counts().reserved);
   EXPECT_EQ(in_use, model.size());
-  EXPECT_EQ(one.from.counts().chunks_allocated, model.size());
+  EXPECT_EQ(one.source.counts().chunks_allocated, model.size());
   bytes allocated = 0;
   for (auto const& [base, size] : model) {
     allocated += size;
@@ -368,8 +368,8 @@ TEST(SlicesOfAPool, TileItWithAllElse) {
     ASSERT_EQ(found->base, base);
     ASSERT_EQ(found->size, size);
   }
-  EXPECT_EQ(one.from.counts().allocated, allocated);
-  EXPECT_EQ(registry::allocated(one.from.id()).size(), model.size());
+  EXPECT_EQ(one.source.counts().allocated, allocated);
+  EXPECT_EQ(registry::allocated(one.source.id()).size(), model.size());
 }
 
 TEST(SlicesOfAPool, AreFoundByOtherThreadsWhileTheirBlocksComeAndGo) {
@@ -393,14 +393,15 @@ TEST(SlicesOfAPool, AreFoundByOtherThreadsWhileTheirBlocksComeAndGo) {
   }};
   std::vector<void*> reserved;
   for (int round = 0; round < 100; ++round) {
-    for (int i = 0; i < 1000; ++i) reserved.push_back(one.from.allocate(1 + (i * 7 + round) % 400));
-    for (void* const each : reserved) ASSERT_TRUE(one.from.deallocate(each));
+    for (int i = 0; i < 1000; ++i)
+      reserved.push_back(one.source.allocate(1 + (i * 7 + round) % 400));
+    for (void* const each : reserved) ASSERT_TRUE(one.source.deallocate(each));
     reserved.clear();
-    one.from.release();
+    one.source.release();
   }
   ends = true;
   looks.join();
-  EXPECT_TRUE(one.from.deallocate(kept));
+  EXPECT_TRUE(one.source.deallocate(kept));
 }
 
 TEST(SlicesOfAPool, OnlyAreSeenByOtherThreadsAndNeverTheirBlocks) {
@@ -414,29 +415,29 @@ TEST(SlicesOfAPool, OnlyAreSeenByOtherThreadsAndNeverTheirBlocks) {
       auto const found = registry::find(reinterpret_cast<void*>(base + random() % 64_MiB));
       ASSERT_LE(found ? found->size : 0, 4096u);
       if (round % 1000 != 0) continue;
-      for (auto const& each : registry::allocated(one.from.id())) ASSERT_LE(each.size, 4096u);
+      for (auto const& each : registry::allocated(one.source.id())) ASSERT_LE(each.size, 4096u);
     }
   }};
   std::vector<void*> reserved;
   for (int round = 0; round < 60; ++round) {
-    for (int i = 0; i < 1000; ++i) reserved.push_back(one.from.allocate(i % 2 == 0 ? 4096 : 512));
-    for (void* const each : reserved) ASSERT_TRUE(one.from.deallocate(each));
+    for (int i = 0; i < 1000; ++i) reserved.push_back(one.source.allocate(i % 2 == 0 ? 4096 : 512));
+    for (void* const each : reserved) ASSERT_TRUE(one.source.deallocate(each));
     reserved.clear();
-    one.from.release();
+    one.source.release();
   }
   ends = true;
   looks.join();
-  EXPECT_TRUE(one.from.deallocate(kept));
+  EXPECT_TRUE(one.source.deallocate(kept));
 }
 
 TEST(SlicesOfAPool, LieInMemoryThatNobodyTouches) {
-  pool<simulated_resource> from{simulated_resource{}, {.first_block = 32_MiB}};
+  pool<simulated_resource> source{simulated_resource{}, {.first_block = 32_MiB}};
   std::vector<void*> reserved;
-  for (int i = 0; i < 5000; ++i) reserved.push_back(from.allocate(48));
-  EXPECT_EQ(from.counts().chunks_allocated, 5000u);
-  for (void* const each : reserved) EXPECT_TRUE(from.deallocate(each));
-  EXPECT_EQ(from.counts().chunks_allocated, 0u);
-  EXPECT_TRUE(from.audit().empty());
+  for (int i = 0; i < 5000; ++i) reserved.push_back(source.allocate(48));
+  EXPECT_EQ(source.counts().chunks_allocated, 5000u);
+  for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
+  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 }  // namespace slices_test

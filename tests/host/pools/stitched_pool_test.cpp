@@ -16,32 +16,32 @@ constexpr bytes page = bytes{64} << 10;
 struct on_the_host {
   static constexpr bytes alignment = 64;
   static constexpr bool is_touchable = true;
-  stitched_pool<host_pages> from{host_pages{page}, {.alignment = alignment}};
+  stitched_pool<host_pages> source{host_pages{page}, {.alignment = alignment}};
 
-  ~on_the_host() { EXPECT_TRUE(from.audit().empty()); }
+  ~on_the_host() { EXPECT_TRUE(source.audit().empty()); }
   static std::unique_ptr<on_the_host> make() { return std::make_unique<on_the_host>(); }
-  void* allocate(bytes size) { return from.allocate(size); }
+  void* allocate(bytes size) { return source.allocate(size); }
   void deallocate(void* pointer, bytes size) {
-    EXPECT_EQ(from.size_of(pointer), size);
-    EXPECT_TRUE(from.deallocate(pointer));
+    EXPECT_EQ(source.size_of(pointer), size);
+    EXPECT_TRUE(source.deallocate(pointer));
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(StitchedPool, ResourceConformance, testing::Types<on_the_host>);
 
 TEST(StitchedPool, PutsFreePagesTogetherForWhatFitsNowhere) {
-  stitched_pool<simulated_pages> from{simulated_pages{page}};
+  stitched_pool<simulated_pages> source{simulated_pages{page}};
   std::vector<void*> reserved;
-  for (int i = 0; i < 8; ++i) reserved.push_back(from.allocate(page));
-  for (int i = 0; i < 8; i += 2) from.deallocate(reserved[static_cast<std::size_t>(i)]);
-  void* const large = from.allocate(4 * page);
-  EXPECT_EQ(from.counts().reserved, 8 * page);
-  EXPECT_EQ(from.counts().moved, 4 * page);
-  EXPECT_EQ(from.pages().reserved(), 8 * page);
-  EXPECT_TRUE(from.deallocate(large));
-  EXPECT_EQ(from.shrink(), 4 * page);
-  EXPECT_EQ(from.pages().reserved(), 4 * page);
-  EXPECT_EQ(from.pages().mistakes(), 0u);
-  EXPECT_TRUE(from.audit().empty());
+  for (int i = 0; i < 8; ++i) reserved.push_back(source.allocate(page));
+  for (int i = 0; i < 8; i += 2) source.deallocate(reserved[static_cast<std::size_t>(i)]);
+  void* const large = source.allocate(4 * page);
+  EXPECT_EQ(source.counts().reserved, 8 * page);
+  EXPECT_EQ(source.counts().moved, 4 * page);
+  EXPECT_EQ(source.pages().reserved(), 8 * page);
+  EXPECT_TRUE(source.deallocate(large));
+  EXPECT_EQ(source.shrink(), 4 * page);
+  EXPECT_EQ(source.pages().reserved(), 4 * page);
+  EXPECT_EQ(source.pages().mistakes(), 0u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 /// Pages of the host, which has no more than a gibibyte at once.
@@ -56,11 +56,11 @@ struct small_host_pages : host_pages {
 /// The addresses of a request that is refused are used for the next ones, of which the registry
 /// must be told.
 TEST(StitchedPool, IsKnownToTheRegistryAfterARequestThatNothingCouldServe) {
-  stitched_pool<small_host_pages> from{small_host_pages{page}, {.max_bytes = bytes{1} << 41}};
+  stitched_pool<small_host_pages> source{small_host_pages{page}, {.max_bytes = bytes{1} << 41}};
   for (bytes const size : {bytes{1} << 39, bytes{1} << 40, (bytes{1} << 40) + 1}) {
-    EXPECT_THROW((void)from.allocate(size), std::bad_alloc) << size;
+    EXPECT_THROW((void)source.allocate(size), std::bad_alloc) << size;
     for (bytes const small : {bytes{1000}, 40 * page}) {
-      void* const memory = from.allocate(small);
+      void* const memory = source.allocate(small);
       auto const found = registry::find(memory);
       ASSERT_TRUE(found) << small << " bytes after " << size;
       EXPECT_EQ(found->size, small);
@@ -70,20 +70,20 @@ TEST(StitchedPool, IsKnownToTheRegistryAfterARequestThatNothingCouldServe) {
 }
 
 TEST(StitchedPool, ShrinksByWholePages) {
-  stitched_pool<simulated_pages> from{simulated_pages{page}};
-  from.deallocate(from.allocate(3 * page));
-  EXPECT_EQ(from.shrink(100), 0u);
-  EXPECT_EQ(from.shrink(page + 100), page);
-  EXPECT_EQ(from.pages().reserved(), 2 * page);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from.allocate(1000)) % page, 0u);
-  EXPECT_EQ(from.pages().mistakes(), 0u);
+  stitched_pool<simulated_pages> source{simulated_pages{page}};
+  source.deallocate(source.allocate(3 * page));
+  EXPECT_EQ(source.shrink(100), 0u);
+  EXPECT_EQ(source.shrink(page + 100), page);
+  EXPECT_EQ(source.pages().reserved(), 2 * page);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(source.allocate(1000)) % page, 0u);
+  EXPECT_EQ(source.pages().mistakes(), 0u);
 }
 
 TEST(StitchedPool, UsesUpNoAddressesForWhatIsRefused) {
-  stitched_pool<simulated_pages> from{simulated_pages{page, 4 * page},
-                                      {.max_bytes = 8 * page, .range = 16 * page}};
-  for (int i = 0; i < 100; ++i) EXPECT_THROW((void)from.allocate(6 * page), out_of_memory);
-  auto const first = reinterpret_cast<std::uintptr_t>(from.allocate(page));
+  stitched_pool<simulated_pages> source{simulated_pages{page, 4 * page},
+                                        {.max_bytes = 8 * page, .range = 16 * page}};
+  for (int i = 0; i < 100; ++i) EXPECT_THROW((void)source.allocate(6 * page), out_of_memory);
+  auto const first = reinterpret_cast<std::uintptr_t>(source.allocate(page));
   EXPECT_EQ(first, std::uint64_t{1} << 32) << "the first address of the first range";
 }
 
@@ -93,18 +93,18 @@ TEST(StitchedPool, RefusesMoreAlignmentThanItsPagesHave) {
 }
 
 TEST(StitchedPool, ServesMoreAlignmentThanItsOwn) {
-  stitched_pool<simulated_pages> from{simulated_pages{page}};
+  stitched_pool<simulated_pages> source{simulated_pages{page}};
   std::vector<void*> allocated;
   for (bytes const alignment : {bytes{32}, bytes{4096}, 4 * page, bytes{16}, 16 * page}) {
-    void* const one = allocated.emplace_back(from.allocate(100, alignment));
+    void* const one = allocated.emplace_back(source.allocate(100, alignment));
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
-    EXPECT_EQ(from.size_of(one), 100u);
-    EXPECT_TRUE(from.audit().empty());
+    EXPECT_EQ(source.size_of(one), 100u);
+    EXPECT_TRUE(source.audit().empty());
   }
-  EXPECT_EQ(from.counts().allocated, 500u);
-  for (void* const each : allocated) EXPECT_TRUE(from.deallocate(each));
-  EXPECT_TRUE(from.audit().empty());
-  EXPECT_THROW((void)from.allocate(8, 3), bad_argument);
+  EXPECT_EQ(source.counts().allocated, 500u);
+  for (void* const each : allocated) EXPECT_TRUE(source.deallocate(each));
+  EXPECT_TRUE(source.audit().empty());
+  EXPECT_THROW((void)source.allocate(8, 3), bad_argument);
 }
 
 TEST(StitchedPool, RefusesARangeThatNoAddressSpaceHas) {
@@ -114,44 +114,44 @@ TEST(StitchedPool, RefusesARangeThatNoAddressSpaceHas) {
 }
 
 TEST(StitchedPool, MovesNothingOfWhatOthersKnowByItsAddress) {
-  stitched_pool<simulated_pages> from{simulated_pages{page}, {.is_registered = true}};
-  from.deallocate(from.allocate(page));
-  (void)from.allocate(2 * page);
-  EXPECT_EQ(from.counts().moved, 0u);
-  EXPECT_EQ(from.counts().reserved, 3 * page);
+  stitched_pool<simulated_pages> source{simulated_pages{page}, {.is_registered = true}};
+  source.deallocate(source.allocate(page));
+  (void)source.allocate(2 * page);
+  EXPECT_EQ(source.counts().moved, 0u);
+  EXPECT_EQ(source.counts().reserved, 3 * page);
 }
 
 TEST(StitchedPool, RefusesADoubleFreeAndAForeignPointer) {
-  stitched_pool<simulated_pages> from{simulated_pages{page}};
-  auto* const one = static_cast<char*>(from.allocate(100));
-  EXPECT_FALSE(from.deallocate(one + 16));
-  EXPECT_TRUE(from.deallocate(one));
-  EXPECT_FALSE(from.deallocate(one));
-  EXPECT_EQ(from.counts().invalid_frees, 2u);
+  stitched_pool<simulated_pages> source{simulated_pages{page}};
+  auto* const one = static_cast<char*>(source.allocate(100));
+  EXPECT_FALSE(source.deallocate(one + 16));
+  EXPECT_TRUE(source.deallocate(one));
+  EXPECT_FALSE(source.deallocate(one));
+  EXPECT_EQ(source.counts().invalid_frees, 2u);
 }
 
 TEST(StitchedPool, LosesNoPageWhenThereAreNoMore) {
-  stitched_pool<simulated_pages> from{simulated_pages{page, 10 * page}};
+  stitched_pool<simulated_pages> source{simulated_pages{page, 10 * page}};
   std::vector<void*> reserved;
-  for (int i = 0; i < 8; ++i) reserved.push_back(from.allocate(page));
-  for (int i = 0; i < 8; i += 2) from.deallocate(reserved[static_cast<std::size_t>(i)]);
-  auto const before = from.counts();
-  EXPECT_THROW((void)from.allocate(7 * page), out_of_memory);
-  EXPECT_EQ(from.counts().reserved, before.reserved);
-  EXPECT_EQ(from.counts().allocated, before.allocated);
-  EXPECT_EQ(from.pages().reserved(), 8 * page);
-  EXPECT_NO_THROW((void)from.allocate(6 * page));
-  EXPECT_EQ(from.pages().reserved(), 10 * page) << "a pool reaches its limit";
-  EXPECT_EQ(from.pages().mistakes(), 0u);
-  EXPECT_TRUE(from.audit().empty());
+  for (int i = 0; i < 8; ++i) reserved.push_back(source.allocate(page));
+  for (int i = 0; i < 8; i += 2) source.deallocate(reserved[static_cast<std::size_t>(i)]);
+  auto const before = source.counts();
+  EXPECT_THROW((void)source.allocate(7 * page), out_of_memory);
+  EXPECT_EQ(source.counts().reserved, before.reserved);
+  EXPECT_EQ(source.counts().allocated, before.allocated);
+  EXPECT_EQ(source.pages().reserved(), 8 * page);
+  EXPECT_NO_THROW((void)source.allocate(6 * page));
+  EXPECT_EQ(source.pages().reserved(), 10 * page) << "a pool reaches its limit";
+  EXPECT_EQ(source.pages().mistakes(), 0u);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TEST(StitchedPool, HoldsNoMoreThanItMay) {
-  stitched_pool<simulated_pages> from{simulated_pages{page}, {.max_bytes = 3 * page}};
-  void* const one = from.allocate(2 * page);
-  EXPECT_THROW((void)from.allocate(2 * page), out_of_memory);
-  from.deallocate(one);
-  EXPECT_NO_THROW((void)from.allocate(3 * page));
+  stitched_pool<simulated_pages> source{simulated_pages{page}, {.max_bytes = 3 * page}};
+  void* const one = source.allocate(2 * page);
+  EXPECT_THROW((void)source.allocate(2 * page), out_of_memory);
+  source.deallocate(one);
+  EXPECT_NO_THROW((void)source.allocate(3 * page));
 }
 
 /// The n-th call to its pages fails: nothing is lost, nothing is mapped twice, and all comes back
@@ -172,69 +172,69 @@ TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
       may_fail();
       simulated_pages::map(address, size);
     }
-    void move(std::uint64_t from, std::uint64_t to, bytes size) {
+    void move(std::uint64_t source, std::uint64_t to, bytes size) {
       may_fail();
-      simulated_pages::move(from, to, size);
+      simulated_pages::move(source, to, size);
     }
   };
   for (int failing = 1; failing <= 80; ++failing) {
     int calls = 0;
-    stitched_pool<failing_pages> from{failing_pages{&calls, failing}, {.range = 64 * page}};
+    stitched_pool<failing_pages> source{failing_pages{&calls, failing}, {.range = 64 * page}};
     std::mt19937 random{static_cast<std::uint32_t>(failing)};
     std::vector<std::pair<void*, bytes>> reserved;
     for (int step = 0; step < 300; ++step) {
       if (random() % 2 == 0 && !reserved.empty()) {
         std::swap(reserved[random() % reserved.size()], reserved.back());
-        ASSERT_EQ(from.size_of(reserved.back().first), reserved.back().second);
-        ASSERT_TRUE(from.deallocate(reserved.back().first));
+        ASSERT_EQ(source.size_of(reserved.back().first), reserved.back().second);
+        ASSERT_TRUE(source.deallocate(reserved.back().first));
         reserved.pop_back();
         continue;
       }
       bytes const size = random() % (5 * page);
       try {
-        reserved.emplace_back(from.allocate(size), size);
+        reserved.emplace_back(source.allocate(size), size);
         auto const base = reinterpret_cast<std::uint64_t>(reserved.back().first);
-        for (bytes at = 0; at < size; at += page) ASSERT_TRUE(from.pages().is_mapped(base + at));
+        for (bytes at = 0; at < size; at += page) ASSERT_TRUE(source.pages().is_mapped(base + at));
       } catch (out_of_memory const&) {
       }
-      ASSERT_EQ(from.counts().reserved, from.pages().reserved())
+      ASSERT_EQ(source.counts().reserved, source.pages().reserved())
           << "failing call " << failing << " step " << step;
-      ASSERT_TRUE(from.audit().empty()) << from.audit().front();
+      ASSERT_TRUE(source.audit().empty()) << source.audit().front();
     }
-    ASSERT_EQ(from.pages().mistakes(), 0u);
-    for (auto const& [pointer, size] : reserved) ASSERT_TRUE(from.deallocate(pointer));
-    (void)from.shrink();
-    EXPECT_EQ(from.pages().reserved(), 0u);
+    ASSERT_EQ(source.pages().mistakes(), 0u);
+    for (auto const& [pointer, size] : reserved) ASSERT_TRUE(source.deallocate(pointer));
+    (void)source.shrink();
+    EXPECT_EQ(source.pages().reserved(), 0u);
   }
 }
 
 /// On the trace of the published heuristics: no row of theirs coalesces less or holds less.
 TEST(StitchedPool, HoldsLessThanAnyHeuristicOnTheirTrace) {
   simulation_trace const trace{80, 1};
-  stitched_pool<simulated_pages> from{simulated_pages{page}};
+  stitched_pool<simulated_pages> source{simulated_pages{page}};
   std::vector<void*> reserved;
   for (auto const& one : trace.steps()) {
     if (one.is_allocation) {
-      reserved.push_back(from.allocate(one.size));
+      reserved.push_back(source.allocate(one.size));
     } else {
-      ASSERT_TRUE(from.deallocate(reserved[one.id]));
+      ASSERT_TRUE(source.deallocate(reserved[one.id]));
     }
   }
-  EXPECT_EQ(from.counts().peak_allocated, 369'052'815u);
-  EXPECT_LT(from.counts().peak_reserved, 387'927'744u);
-  EXPECT_LT(from.counts().peak_reserved, from.counts().peak_allocated / 100 * 102);
-  EXPECT_EQ(from.pages().mistakes(), 0u);
+  EXPECT_EQ(source.counts().peak_allocated, 369'052'815u);
+  EXPECT_LT(source.counts().peak_reserved, 387'927'744u);
+  EXPECT_LT(source.counts().peak_reserved, source.counts().peak_allocated / 100 * 102);
+  EXPECT_EQ(source.pages().mistakes(), 0u);
 }
 
 TEST(StitchedPool, MakesItsAllocationsKnown) {
   for (bytes const page_size : {bytes{4096}, bytes{64_KiB}}) {
-    stitched_pool<host_pages> from{host_pages{page_size}, {.range = 8_MiB, .name = "stitched"}};
+    stitched_pool<host_pages> source{host_pages{page_size}, {.range = 8_MiB, .name = "stitched"}};
     std::vector<void*> allocated;
     for (bytes size = 1; size < 3_MiB; size = size * 2 + 1)
-      allocated.push_back(from.allocate(size));
-    for (std::size_t i = 0; i < allocated.size(); i += 2) from.deallocate(allocated[i]);
-    allocated.push_back(from.allocate(2_MiB));
-    ASSERT_TRUE(from.label(allocated.back(), "large"));
+      allocated.push_back(source.allocate(size));
+    for (std::size_t i = 0; i < allocated.size(); i += 2) source.deallocate(allocated[i]);
+    allocated.push_back(source.allocate(2_MiB));
+    ASSERT_TRUE(source.label(allocated.back(), "large"));
     auto const found = registry::find(static_cast<char*>(allocated.back()) + 1_MiB);
     ASSERT_TRUE(found);
     EXPECT_EQ(found->base, allocated.back());
@@ -242,7 +242,7 @@ TEST(StitchedPool, MakesItsAllocationsKnown) {
     EXPECT_EQ(registry::label_of(allocated.back())->name, "large");
     for (std::size_t i = 1; i + 1 < allocated.size(); i += 2)
       EXPECT_EQ(registry::find(allocated[i])->base, allocated[i]);
-    EXPECT_EQ(registry::allocated(from.id()).size(), (allocated.size() - 1) / 2 + 1);
+    EXPECT_EQ(registry::allocated(source.id()).size(), (allocated.size() - 1) / 2 + 1);
   }
 }
 

@@ -21,50 +21,50 @@ using arenas = thread_arenas<host_resource>;
 struct of_this_thread {
   static constexpr bytes alignment = 64;
   static constexpr bool is_touchable = true;
-  arenas from{host_resource{},
-              {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
-  ~of_this_thread() { EXPECT_TRUE(from.audit().empty()); }
+  arenas source{host_resource{},
+                {.first_block = 64_KiB, .next_block = 16_KiB, .alignment = alignment}};
+  ~of_this_thread() { EXPECT_TRUE(source.audit().empty()); }
   static std::unique_ptr<of_this_thread> make() { return std::make_unique<of_this_thread>(); }
-  void* allocate(bytes size) { return from.allocate(size); }
-  void deallocate(void* pointer, bytes) { EXPECT_TRUE(from.deallocate(pointer)); }
+  void* allocate(bytes size) { return source.allocate(size); }
+  void deallocate(void* pointer, bytes) { EXPECT_TRUE(source.deallocate(pointer)); }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(ThreadArenas, ResourceConformance, of_this_thread);
 
 TEST(ThreadArenas, TakeBackWhatAnotherThreadAllocated) {
-  arenas from{host_resource{}, {.first_block = 64_KiB}};
-  void* const one = from.allocate(100);
+  arenas source{host_resource{}, {.first_block = 64_KiB}};
+  void* const one = source.allocate(100);
   std::thread{[&] {
-    EXPECT_TRUE(from.deallocate(one));
-    EXPECT_TRUE(from.deallocate(one));  // its pool will tell
+    EXPECT_TRUE(source.deallocate(one));
+    EXPECT_TRUE(source.deallocate(one));  // its pool will tell
   }}.join();
-  EXPECT_EQ(from.counts().chunks_allocated, 0u);
-  EXPECT_EQ(from.counts().invalid_frees, 1u);
-  EXPECT_EQ(from.arenas(), 2u);
-  EXPECT_FALSE(from.deallocate(one));
+  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().invalid_frees, 1u);
+  EXPECT_EQ(source.arenas(), 2u);
+  EXPECT_FALSE(source.deallocate(one));
 }
 
 TEST(ThreadArenas, LeaveAThreadsArenaToTheNext) {
-  arenas from{host_resource{}, {.first_block = 64_KiB}};
+  arenas source{host_resource{}, {.first_block = 64_KiB}};
   void* kept = nullptr;
   for (int i = 0; i < 5; ++i) {
     std::thread{[&] {
-      from.deallocate(kept);
-      kept = from.allocate(1000);
+      source.deallocate(kept);
+      kept = source.allocate(1000);
     }}.join();
   }
-  EXPECT_EQ(from.arenas(), 2u);
-  EXPECT_TRUE(from.deallocate(kept));
+  EXPECT_EQ(source.arenas(), 2u);
+  EXPECT_TRUE(source.deallocate(kept));
 }
 
 TEST(ThreadArenas, RefuseWhatIsNotTheirsAndPoolsThatAreNotTracked) {
-  arenas from{host_resource{}};
+  arenas source{host_resource{}};
   pool<host_resource> other{host_resource{}};
   void* const others = other.allocate(10);
   int local = 0;
-  EXPECT_FALSE(from.deallocate(others));
-  EXPECT_FALSE(from.deallocate(&local));
-  void* const one = from.allocate(100);
-  EXPECT_FALSE(from.deallocate(static_cast<char*>(one) + 16));
+  EXPECT_FALSE(source.deallocate(others));
+  EXPECT_FALSE(source.deallocate(&local));
+  void* const one = source.allocate(100);
+  EXPECT_FALSE(source.deallocate(static_cast<char*>(one) + 16));
   EXPECT_THROW((arenas{host_resource{}, {.is_tracked = false}}), bad_argument);
   EXPECT_THROW((thread_arenas<simulated_resource>{simulated_resource{}}), bad_argument);
   EXPECT_THROW((arenas{host_resource{}, {.alignment = 3}}), bad_argument);
@@ -84,9 +84,9 @@ TEST(ThreadArenas, GiveEverythingBackWhenTheyAreDestroyed) {
   };
   std::atomic<int> blocks{0};
   {
-    thread_arenas<counted> from{counted{&blocks}};
-    (void)from.allocate(10);
-    std::thread{[&] { (void)from.allocate(10); }}.join();
+    thread_arenas<counted> source{counted{&blocks}};
+    (void)source.allocate(10);
+    std::thread{[&] { (void)source.allocate(10); }}.join();
     EXPECT_EQ(blocks, 2);
   }
   EXPECT_EQ(blocks, 0);
@@ -94,24 +94,24 @@ TEST(ThreadArenas, GiveEverythingBackWhenTheyAreDestroyed) {
 
 TEST(ThreadArenas, ServeThingsOfAThreadThatAreDestroyedLast) {
   struct late {
-    arenas* from = nullptr;
+    arenas* source = nullptr;
     void* one = nullptr;
     bool is_right = true;
     ~late() {
-      if (from == nullptr) return;
-      void* const other = from->allocate(100);
-      if (!from->deallocate(one) || !from->deallocate(other)) std::abort();
+      if (source == nullptr) return;
+      void* const other = source->allocate(100);
+      if (!source->deallocate(one) || !source->deallocate(other)) std::abort();
     }
   };
-  arenas from{host_resource{}};
+  arenas source{host_resource{}};
   std::thread{[&] {
     // before the thread's first use of an arena: so destroyed after it
     static thread_local late last;
-    last.from = &from;
-    last.one = from.allocate(10);
+    last.source = &source;
+    last.one = source.allocate(10);
   }}.join();
-  void* const mine = from.allocate(1);
-  EXPECT_TRUE(from.deallocate(mine));
+  void* const own = source.allocate(1);
+  EXPECT_TRUE(source.deallocate(own));
 }
 
 TEST(ThreadArenas, MayBeDestroyedBeforeAThreadThatUsedThem) {
@@ -163,12 +163,12 @@ struct busy_resource {
 TEST(ThreadArenas, HoldNoLockWhileTheyCopyAResource) {
   alarm(30);  // ends a test that waits for a lock for ever
   busy_resource::tasks tasks;
-  thread_arenas<busy_resource> from{busy_resource{&tasks}};
+  thread_arenas<busy_resource> source{busy_resource{&tasks}};
   std::size_t others = 0;
-  tasks.at_copy = [&] { others = from.arenas(); };
-  std::thread{[&] { EXPECT_TRUE(from.deallocate(from.allocate(10))); }}.join();
+  tasks.at_copy = [&] { others = source.arenas(); };
+  std::thread{[&] { EXPECT_TRUE(source.deallocate(source.allocate(10))); }}.join();
   EXPECT_EQ(others, 1u) << "it was made";
-  EXPECT_EQ(from.arenas(), 2u);
+  EXPECT_EQ(source.arenas(), 2u);
   alarm(0);
 }
 
@@ -213,31 +213,31 @@ arenas* reported_to = nullptr;
 int reports = 0;
 TEST(ThreadArenas, MayBeUsedByTheReportOfAnOverrun) {
   alarm(30);
-  arenas from{host_resource{}, {.red_zone = 16, .on_overrun = [](std::string const&) {
-                                  ++reports;
-                                  void* const memory = reported_to->allocate(10);
-                                  EXPECT_TRUE(reported_to->deallocate(memory));
-                                }}};
-  reported_to = &from;
-  auto* const one = static_cast<char*>(from.allocate(10));
-  auto* const two = static_cast<char*>(from.allocate(10));
+  arenas source{host_resource{}, {.red_zone = 16, .on_overrun = [](std::string const&) {
+                                    ++reports;
+                                    void* const memory = reported_to->allocate(10);
+                                    EXPECT_TRUE(reported_to->deallocate(memory));
+                                  }}};
+  reported_to = &source;
+  auto* const one = static_cast<char*>(source.allocate(10));
+  auto* const two = static_cast<char*>(source.allocate(10));
   one[10] = two[10] = 1;
   std::thread{[&] {
-    EXPECT_TRUE(from.deallocate(one));
-    EXPECT_TRUE(from.deallocate(two));
+    EXPECT_TRUE(source.deallocate(one));
+    EXPECT_TRUE(source.deallocate(two));
   }}.join();
-  EXPECT_TRUE(from.deallocate(from.allocate(10)));
+  EXPECT_TRUE(source.deallocate(source.allocate(10)));
   EXPECT_EQ(reports, 2);
-  EXPECT_EQ(from.counts().overruns, 2u);
-  EXPECT_EQ(from.counts().chunks_allocated, 0u);
-  EXPECT_TRUE(from.audit().empty());
+  EXPECT_EQ(source.counts().overruns, 2u);
+  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_TRUE(source.audit().empty());
   alarm(0);
 }
 #endif
 
 /// Threads that hand each other memory; what is written stays.
 TEST(ThreadArenas, KeepWhatThreadsPassOn) {
-  arenas from{host_resource{}, {.first_block = 256_KiB}};
+  arenas source{host_resource{}, {.first_block = 256_KiB}};
   std::mutex mutex;
   std::vector<std::pair<unsigned char*, bytes>> passed;
   std::vector<std::thread> threads;
@@ -246,12 +246,12 @@ TEST(ThreadArenas, KeepWhatThreadsPassOn) {
       std::mt19937 random{number};
       for (int i = 0; i < 3000; ++i) {
         bytes const size = 1 + random() % 2000;
-        auto* const mine = static_cast<unsigned char*>(from.allocate(size));
-        std::memset(mine, static_cast<int>(size % 251), size);
+        auto* const own = static_cast<unsigned char*>(source.allocate(size));
+        std::memset(own, static_cast<int>(size % 251), size);
         std::pair<unsigned char*, bytes> others{nullptr, 0};
         {
           std::lock_guard const reserved{mutex};
-          passed.emplace_back(mine, size);
+          passed.emplace_back(own, size);
           if (passed.size() > 20) {
             std::swap(passed[random() % passed.size()], passed.back());
             others = passed.back();
@@ -260,12 +260,12 @@ TEST(ThreadArenas, KeepWhatThreadsPassOn) {
         }
         for (bytes at = 0; at < others.second; ++at)
           ASSERT_EQ(others.first[at], others.second % 251);
-        ASSERT_TRUE(from.deallocate(others.first));
+        ASSERT_TRUE(source.deallocate(others.first));
       }
     });
   }
   for (auto& each : threads) each.join();
-  for (auto const& [memory, size] : passed) EXPECT_TRUE(from.deallocate(memory));
+  for (auto const& [memory, size] : passed) EXPECT_TRUE(source.deallocate(memory));
 }
 
 }  // namespace thread_arenas_test

@@ -132,38 +132,38 @@ TEST(HeldAtFork, AForkHoldsMutexesThatAreTakenInTheOtherOrder) {
 
 TEST(HeldAtFork, AForkGoesOnWithoutWhatItsThreadHasItself) {
   alarm(60);
-  shared_pool from{host_resource{}};
-  bool const holds = from.with([&](pool<host_resource>& guarded) {
+  shared_pool source{host_resource{}};
+  bool const holds = source.with([&](pool<host_resource>& guarded) {
     return holds_in_a_child([&] {
       void* const memory = guarded.allocate(100);
       return guarded.deallocate(memory) && registry::allocators().size() == 1;
     });
   });
   EXPECT_TRUE(holds);
-  from.deallocate(from.allocate(10, 16), 10, 16);
+  source.deallocate(source.allocate(10, 16), 10, 16);
   alarm(0);
 }
 
 /// Takes from what other threads take from, too.
 struct shared_upstream {
-  shared_pool* from;
-  void* allocate(bytes size, bytes alignment) { return from->allocate(size, alignment); }
+  shared_pool* source;
+  void* allocate(bytes size, bytes alignment) { return source->allocate(size, alignment); }
   void deallocate(void* memory, bytes size, bytes alignment) noexcept {
-    from->deallocate(memory, size, alignment);
+    source->deallocate(memory, size, alignment);
   }
 };
 
 template <class Resource>
-[[nodiscard]] bool gives(Resource& from) {
-  void* const memory = from.allocate(100, 16);
+[[nodiscard]] bool gives(Resource& source) {
+  void* const memory = source.allocate(100, 16);
   bool const is_known = registry::find(memory).has_value();
-  from.deallocate(memory, 100, 16);
+  source.deallocate(memory, 100, 16);
   return is_known;
 }
 
 TEST(HeldAtFork, AChildUsesResourcesThatThreadsShared) {
-  auto const is_served = [](auto& from) {
-    return holds_in_children_while([&] { (void)gives(from); }, [&] { return gives(from); });
+  auto const is_served = [](auto& source) {
+    return holds_in_children_while([&] { (void)gives(source); }, [&] { return gives(source); });
   };
   shared_pool one{host_resource{}};
   EXPECT_TRUE(is_served(one));

@@ -56,10 +56,10 @@ TEST(PageMap, AgreesWithAMap) {
     std::multimap<chunk_view const*, std::pair<std::uint64_t, bytes>> blocks;
     for (int step = 0; step < 2000; ++step) {
       if (random() % 2 == 0 && !blocks.empty()) {
-        auto const gone =
+        auto const freed =
             std::next(blocks.begin(), static_cast<std::ptrdiff_t>(random() % blocks.size()));
-        page_map::remove(*gone->first, gone->second.first, gone->second.second);
-        blocks.erase(gone);
+        page_map::remove(*freed->first, freed->second.first, freed->second.second);
+        blocks.erase(freed);
       } else {
         auto& view = views[random() % views.size()];
         std::uint64_t const base = somewhere + random() % (20 * page_map::map_page);

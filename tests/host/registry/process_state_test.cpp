@@ -28,8 +28,8 @@ TEST(ProcessState, NeedsNoConstructorAndNoDestructor) {
 }
 
 TEST(ProcessState, IsWhatLookUpsOfThisProgramRead) {
-  pool from{host_resource{}};
-  auto const address = reinterpret_cast<std::uint64_t>(from.allocate(100));
+  pool source{host_resource{}};
+  auto const address = reinterpret_cast<std::uint64_t>(source.allocate(100));
   EXPECT_NE(process_wide.leaves[address >> 32].load(), nullptr);
   EXPECT_NE(process_wide.lists.load(), nullptr);
   EXPECT_NE(process_wide.lives.load(), 0u);

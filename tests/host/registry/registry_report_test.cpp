@@ -30,8 +30,8 @@ struct Report : testing::Test {
 };
 
 void make_a_pool() {
-  host_pool from{host_resource{}, {.first_block = 64_KiB}};
-  EXPECT_TRUE(from.deallocate(from.allocate(100)));
+  host_pool source{host_resource{}, {.first_block = 64_KiB}};
+  EXPECT_TRUE(source.deallocate(source.allocate(100)));
 }
 /// As a thread does that has the dynamic linker's lock while a plugin's constructors run.
 void make_a_pool_in_another_thread() { std::thread{make_a_pool}.join(); }
@@ -53,41 +53,41 @@ class buffer_that_works : public std::streambuf {
 };
 
 TEST_F(Report, IsWrittenToStreamsThatMakeAndUsePools) {
-  host_pool from{host_resource{}};
-  void* const memory = from.allocate(100, std::string{"density"});
+  host_pool source{host_resource{}};
+  void* const memory = source.allocate(100, std::string{"density"});
   for (auto* const work : {&make_a_pool, &make_a_pool_in_another_thread}) {
     buffer_that_works buffer{work};
     std::ostream out{&buffer};
-    registry::report(out, from.id());
+    registry::report(out, source.id());
     EXPECT_TRUE(out.good());
   }
-  EXPECT_TRUE(from.deallocate(memory));
+  EXPECT_TRUE(source.deallocate(memory));
 }
 
 TEST_F(Report, LetsWhatAStreamThrowsThrough) {
-  host_pool from{host_resource{}, {.keeps_backtraces = true}};
-  void* const memory = from.allocate(100);
+  host_pool source{host_resource{}, {.keeps_backtraces = true}};
+  void* const memory = source.allocate(100);
   buffer_that_works buffer{[] { throw std::runtime_error{"full"}; }};
   std::ostream out{&buffer};
   out.exceptions(std::ios::badbit);
-  EXPECT_THROW(registry::report(out, from.id()), std::runtime_error);
+  EXPECT_THROW(registry::report(out, source.id()), std::runtime_error);
   make_a_pool_in_another_thread();
-  EXPECT_TRUE(from.deallocate(memory));
+  EXPECT_TRUE(source.deallocate(memory));
 }
 
 TEST_F(Report, AsksForSymbolsWhileOtherThreadsMakePools) {
-  host_pool from{host_resource{}, {.keeps_backtraces = true}};
-  void* const memory = from.allocate(100);
+  host_pool source{host_resource{}, {.keeps_backtraces = true}};
+  void* const memory = source.allocate(100);
   std::ostringstream out;
-  registry::report(out, from.id());
+  registry::report(out, source.id());
   EXPECT_GT(symbols_asked_for, 0);
   EXPECT_NE(out.str().find("a frame's symbol"), std::string::npos) << out.str();
-  EXPECT_TRUE(from.deallocate(memory));
+  EXPECT_TRUE(source.deallocate(memory));
 }
 
 TEST_F(Report, HasItsFirstBacktraceWhenThePoolIsMade) {
   int const before = backtraces;
-  host_pool from{host_resource{}, {.keeps_backtraces = true}};
+  host_pool source{host_resource{}, {.keeps_backtraces = true}};
   EXPECT_GT(backtraces, before) << "the first one of a process may load a shared object";
   int const made = backtraces;
   host_pool plain{host_resource{}};

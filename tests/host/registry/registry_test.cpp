@@ -26,20 +26,20 @@ using host_pool = pool<host_resource>;
 std::byte* at(void* pointer, bytes offset) { return static_cast<std::byte*>(pointer) + offset; }
 
 TEST(Registry, FindsAnAllocationByEachOfItsBytes) {
-  host_pool from{host_resource{}, {.first_block = 1_MiB, .name = "fields"}};
-  void* const before = from.allocate(100);
-  void* const one = from.allocate(1000);
-  void* const after = from.allocate(100);
+  host_pool source{host_resource{}, {.first_block = 1_MiB, .name = "fields"}};
+  void* const before = source.allocate(100);
+  void* const one = source.allocate(1000);
+  void* const after = source.allocate(100);
   for (bytes const offset : {0, 1, 500, 999}) {
     auto const found = registry::find(at(one, offset));
     ASSERT_TRUE(found) << offset;
     EXPECT_EQ(found->base, one);
     EXPECT_EQ(found->size, 1000u);
-    EXPECT_EQ(found->allocator, from.id());
+    EXPECT_EQ(found->allocator, source.id());
     EXPECT_EQ(found->location, memory_location{});
   }
-  EXPECT_EQ(registry::name_of(from.id()), "fields");
-  for (void* const each : {before, one, after}) from.deallocate(each);
+  EXPECT_EQ(registry::name_of(source.id()), "fields");
+  for (void* const each : {before, one, after}) source.deallocate(each);
 }
 
 TEST(Registry, FindsNothingWhereNothingIsInUse) {
@@ -47,17 +47,17 @@ TEST(Registry, FindsNothingWhereNothingIsInUse) {
   EXPECT_FALSE(registry::find(nullptr));
   EXPECT_FALSE(registry::find(&local));
   EXPECT_FALSE(registry::find(reinterpret_cast<void*>(~std::uint64_t{0})));
-  void* gone = nullptr;
+  void* freed = nullptr;
   {
-    host_pool from{host_resource{}, {.first_block = 1_MiB}};
-    gone = from.allocate(1000);
-    EXPECT_FALSE(registry::find(at(gone, 1000)));
-    EXPECT_FALSE(registry::find(at(gone, 100'000)));
-    from.deallocate(gone);
-    EXPECT_FALSE(registry::find(gone));
-    gone = from.allocate(1000);
+    host_pool source{host_resource{}, {.first_block = 1_MiB}};
+    freed = source.allocate(1000);
+    EXPECT_FALSE(registry::find(at(freed, 1000)));
+    EXPECT_FALSE(registry::find(at(freed, 100'000)));
+    source.deallocate(freed);
+    EXPECT_FALSE(registry::find(freed));
+    freed = source.allocate(1000);
   }
-  EXPECT_FALSE(registry::find(gone));
+  EXPECT_FALSE(registry::find(freed));
 }
 
 TEST(Registry, TellsPoolsThatShareAGranuleApart) {
@@ -66,7 +66,7 @@ TEST(Registry, TellsPoolsThatShareAGranuleApart) {
                         host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}}};
   std::map<void*, allocator_id> allocated;
   for (int round = 0; round < 40; ++round) {
-    for (auto& from : pools) allocated[from.allocate(600)] = from.id();
+    for (auto& source : pools) allocated[source.allocate(600)] = source.id();
   }
   for (auto const& [pointer, id] : allocated) {
     auto const found = registry::find(at(pointer, 599));
@@ -74,21 +74,21 @@ TEST(Registry, TellsPoolsThatShareAGranuleApart) {
     EXPECT_EQ(found->allocator, id);
   }
   for (auto const& [pointer, id] : allocated) {
-    for (auto& from : pools) {
-      EXPECT_EQ(from.deallocate(pointer), from.id() == id);
+    for (auto& source : pools) {
+      EXPECT_EQ(source.deallocate(pointer), source.id() == id);
     }
     EXPECT_FALSE(registry::find(pointer));
   }
-  for (auto& from : pools) from.release();
+  for (auto& source : pools) source.release();
   for (auto const& [pointer, id] : allocated) EXPECT_FALSE(registry::find(pointer));
 }
 
 TEST(Registry, OfAPoolUponAPoolFindsTheInnermost) {
   using inner_pool = pool<synchronized_resource<host_pool>>;
-  inner_pool from{synchronized_resource<host_pool>{
-                      host_resource{}, pool_options{.first_block = 1_MiB, .name = "outer"}},
-                  {.first_block = 100_KiB, .name = "inner"}};
-  void* const one = from.allocate(1000);
+  inner_pool source{synchronized_resource<host_pool>{
+                        host_resource{}, pool_options{.first_block = 1_MiB, .name = "outer"}},
+                    {.first_block = 100_KiB, .name = "inner"}};
+  void* const one = source.allocate(1000);
   auto const found = registry::find(at(one, 10));
   ASSERT_TRUE(found);
   EXPECT_EQ(found->size, 1000u);
@@ -96,34 +96,34 @@ TEST(Registry, OfAPoolUponAPoolFindsTheInnermost) {
   auto const around = registry::find(at(one, 5000));
   ASSERT_TRUE(around);
   EXPECT_EQ(registry::name_of(around->allocator), "outer");
-  from.deallocate(one);
+  source.deallocate(one);
 }
 
 TEST(Registry, KeepsANameAndItsPlaceUntilTheAllocationGoes) {
-  host_pool from{host_resource{}, {.first_block = 1_MiB}};
-  void* const named = from.allocate(64, "density");
+  host_pool source{host_resource{}, {.first_block = 1_MiB}};
+  void* const named = source.allocate(64, "density");
   auto const line = std::source_location::current().line() - 1;
   auto const label = registry::label_of(at(named, 63));
   ASSERT_TRUE(label);
   EXPECT_EQ(label->name, "density");
   EXPECT_EQ(label->where.line(), line);
   EXPECT_NE(std::string{label->where.file_name()}.find("registry_test"), std::string::npos);
-  from.deallocate(named);
-  void* const again = from.allocate(64);
+  source.deallocate(named);
+  void* const again = source.allocate(64);
   EXPECT_EQ(again, named);
   EXPECT_FALSE(registry::label_of(again));
-  EXPECT_FALSE(from.label(at(again, 16), "a middle"));
-  EXPECT_TRUE(from.label(again, "velocity"));
+  EXPECT_FALSE(source.label(at(again, 16), "a middle"));
+  EXPECT_TRUE(source.label(again, "velocity"));
   EXPECT_EQ(registry::label_of(again)->name, "velocity");
 }
 
 TEST(Registry, ReportsWhatIsLive) {
-  host_pool from{host_resource{}, {.first_block = 1_MiB, .name = "leaky"}};
-  (void)from.allocate(100, "lost");
-  (void)from.allocate(23);
-  EXPECT_EQ(registry::allocated(from.id()).size(), 2u);
+  host_pool source{host_resource{}, {.first_block = 1_MiB, .name = "leaky"}};
+  (void)source.allocate(100, "lost");
+  (void)source.allocate(23);
+  EXPECT_EQ(registry::allocated(source.id()).size(), 2u);
   std::ostringstream out;
-  registry::report(out, from.id());
+  registry::report(out, source.id());
   EXPECT_NE(out.str().find("100 bytes  lost  ("), std::string::npos) << out.str();
   EXPECT_NE(out.str().find("2 allocations, 123 bytes"), std::string::npos) << out.str();
   bool is_there = false;
@@ -133,32 +133,32 @@ TEST(Registry, ReportsWhatIsLive) {
 }
 
 TEST(Registry, ListsNothingOfWhatWasMergedAway) {
-  pool<host_resource, fitting<segregated_fit>> from{host_resource{}, {.first_block = 4096}};
-  void* const one = from.allocate(16);
-  void* const none = from.allocate(0);
-  from.deallocate(one);
-  from.deallocate(none);
-  from.release();
-  EXPECT_TRUE(registry::allocated(from.id()).empty());
+  pool<host_resource, fitting<segregated_fit>> source{host_resource{}, {.first_block = 4096}};
+  void* const one = source.allocate(16);
+  void* const none = source.allocate(0);
+  source.deallocate(one);
+  source.deallocate(none);
+  source.release();
+  EXPECT_TRUE(registry::allocated(source.id()).empty());
 }
 
 /// Any address of a pool's, against a map.
 TEST(Registry, AgreesWithAMap) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
     std::mt19937 random{seed};
-    host_pool from{host_resource{}, {.first_block = 256_KiB, .next_block = 256_KiB}};
+    host_pool source{host_resource{}, {.first_block = 256_KiB, .next_block = 256_KiB}};
     std::map<std::uintptr_t, bytes> allocated;
     for (int step = 0; step < 4000; ++step) {
       if (random() % 5 < 2 && !allocated.empty()) {
         auto const one =
             std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
-        from.deallocate(reinterpret_cast<void*>(one->first));
+        source.deallocate(reinterpret_cast<void*>(one->first));
         allocated.erase(one);
       } else {
         bytes const size = bytes{1} << random() % 18;
-        allocated[reinterpret_cast<std::uintptr_t>(from.allocate(size))] = size;
+        allocated[reinterpret_cast<std::uintptr_t>(source.allocate(size))] = size;
       }
-      if (step % 100 == 0) from.release();
+      if (step % 100 == 0) source.release();
       std::uintptr_t const address =
           std::next(allocated.begin(), static_cast<std::ptrdiff_t>(
                                            random() % std::max<std::size_t>(1, allocated.size())))
@@ -180,11 +180,11 @@ TEST(Registry, AgreesWithAMap) {
 /// What lives is found while its pool's owner does all that moves tables, and other pools come and
 /// go.
 TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
-  host_pool from{host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB}};
+  host_pool source{host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB}};
   std::vector<std::pair<void*, bytes>> kept;
   for (bytes i = 0; i < 200; ++i) {
     bytes const size = i % 10 == 0 ? 70'000 + i : 100 + i;
-    kept.emplace_back(from.allocate(size), size);
+    kept.emplace_back(source.allocate(size), size);
   }
   std::atomic<bool> is_over{false};
   std::atomic<std::uint64_t> looks{0};
@@ -196,7 +196,7 @@ TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
         auto const& [pointer, size] = kept[random() % kept.size()];
         auto const found = registry::find(at(pointer, random() % size));
         ASSERT_TRUE(found && found->base == pointer && found->size == size &&
-                    found->allocator == from.id());
+                    found->allocator == source.id());
         (void)registry::find(at(pointer, size + random() % 100'000));  // anything, but no fault
         looks.fetch_add(1, std::memory_order_relaxed);
       }
@@ -204,51 +204,51 @@ TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
   }
   std::mt19937 random{3};
   for (int round = 0; round < 60 || (looks.load() < 2000 && round < 100'000); ++round) {
-    (void)from.label(kept[static_cast<std::size_t>(round) % kept.size()].first, "looked at");
+    (void)source.label(kept[static_cast<std::size_t>(round) % kept.size()].first, "looked at");
     std::vector<void*> others;
-    for (int i = 0; i < 300; ++i) others.push_back(from.allocate(random() % 5000));
+    for (int i = 0; i < 300; ++i) others.push_back(source.allocate(random() % 5000));
     host_pool passing{host_resource{}, {.first_block = 4_KiB, .next_block = 4_KiB}};
     for (int i = 0; i < 20; ++i) (void)passing.allocate(random() % 2000);
-    for (void* const other : others) from.deallocate(other);
-    from.release();
+    for (void* const other : others) source.deallocate(other);
+    source.release();
   }
   is_over = true;
   for (auto& each : lookers) each.join();
 }
 
 void* called_from = nullptr;
-[[gnu::noinline]] void* allocate_here(pool<host_resource>& from) {
+[[gnu::noinline]] void* allocate_here(pool<host_resource>& source) {
   called_from = __builtin_return_address(0);
-  void* const result = from.allocate(100);
+  void* const result = source.allocate(100);
   asm volatile("" : : "r"(result) : "memory");  // it is no tail call
   return result;
 }
 TEST(Registry, LeakReportsHaveBacktracesIfThePoolKeepsThem) {
-  pool<host_resource> from{host_resource{}, {.keeps_backtraces = true}};
-  void* const named = allocate_here(from);
+  pool<host_resource> source{host_resource{}, {.keeps_backtraces = true}};
+  void* const named = allocate_here(source);
   void* const frame = called_from;
-  void* const other = from.allocate(50);
-  EXPECT_TRUE(from.label(named, "density"));
+  void* const other = source.allocate(50);
+  EXPECT_TRUE(source.label(named, "density"));
   auto const label = registry::label_of(named);
   ASSERT_TRUE(label.has_value());
   EXPECT_EQ(label->name, "density");
   EXPECT_NE(std::find(label->frames.begin(), label->frames.end(), frame), label->frames.end())
       << "a name takes no frames away";
   std::ostringstream out;
-  registry::report(out, from.id());
+  registry::report(out, source.id());
   EXPECT_NE(out.str().find("density"), std::string::npos);
   EXPECT_NE(out.str().find("\n      #1 "), std::string::npos) << out.str();
-  EXPECT_TRUE(from.deallocate(named));
-  EXPECT_TRUE(from.deallocate(other));
+  EXPECT_TRUE(source.deallocate(named));
+  EXPECT_TRUE(source.deallocate(other));
   std::ostringstream empty;
-  registry::report(empty, from.id());
+  registry::report(empty, source.id());
   EXPECT_EQ(empty.str().find('#'), std::string::npos) << empty.str();
 }
 TEST(Registry, LeakReportsHaveNoBacktracesUnlessAsked) {
-  pool<host_resource> from{host_resource{}};
-  void* const memory = allocate_here(from);
+  pool<host_resource> source{host_resource{}};
+  void* const memory = allocate_here(source);
   std::ostringstream out;
-  registry::report(out, from.id());
+  registry::report(out, source.id());
   EXPECT_EQ(out.str().find('#'), std::string::npos) << out.str();
   EXPECT_FALSE(registry::label_of(memory).has_value());
 }
@@ -260,13 +260,13 @@ TEST(Registry, ServesTheChildOfAForkWhileOtherThreadsAllocate) {
   auto const work = [&](std::uint32_t seed) {
     std::mt19937 random{seed};
     while (goes_on) {
-      pool<host_resource> from{host_resource{}, {.first_block = 1_MiB}};
+      pool<host_resource> source{host_resource{}, {.first_block = 1_MiB}};
       std::vector<void*> allocated;
       for (int i = 0; i < 3000 && goes_on; ++i) {  // its tables grow and move
-        allocated.push_back(from.allocate(random() % 2000));
-        if (random() % 16 == 0) from.label(allocated.back(), "one");
+        allocated.push_back(source.allocate(random() % 2000));
+        if (random() % 16 == 0) source.label(allocated.back(), "one");
       }
-      for (void* const each : allocated) from.deallocate(each);
+      for (void* const each : allocated) source.deallocate(each);
     }
   };
   std::thread one{work, 1}, two{work, 2}, three{work, 3};

@@ -21,8 +21,8 @@ struct made {
   ~made() { type_stable_deallocate(type_stable_use::slice_blocks, &block, sizeof(slice_block)); }
 };
 
-slice_block::handle taken(slice_block& from, bytes requested) {
-  auto const one = from.take();
+slice_block::handle taken(slice_block& source, bytes requested) {
+  auto const one = source.take();
   one.set_in_use(requested);
   return one;
 }

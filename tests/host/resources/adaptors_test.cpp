@@ -42,13 +42,13 @@ struct placed_resource {
 template <class Upstream>
 struct boasting_resource {
   static constexpr bool is_simulated = false;
-  Upstream from;
-  void* allocate(bytes size, bytes alignment) { return from.allocate(size, alignment); }
+  Upstream source;
+  void* allocate(bytes size, bytes alignment) { return source.allocate(size, alignment); }
   void deallocate(void* memory, bytes size, bytes alignment) noexcept {
-    from.deallocate(memory, size, alignment);
+    source.deallocate(memory, size, alignment);
   }
   [[nodiscard]] memory_location location() const { return {}; }
-  [[nodiscard]] Upstream& upstream() { return from; }
+  [[nodiscard]] Upstream& upstream() { return source; }
 };
 
 /// Calls `each(adaptor)` with everything that can stand on a `Resource`, itself a resource.
@@ -112,18 +112,18 @@ TEST(Adaptors, SayWhereMemoryLies) {
 TEST(Adaptors, OfSimulatedMemoryHaveNoRedZonesAndNoRecords) {
   for_each_adaptor<simulated_resource>([&]<class Adaptor>(Adaptor& adaptor) {
     struct borrowed {
-      Adaptor* from;
-      void* allocate(bytes size, bytes alignment) { return from->allocate(size, alignment); }
+      Adaptor* source;
+      void* allocate(bytes size, bytes alignment) { return source->allocate(size, alignment); }
       void deallocate(void* memory, bytes size, bytes alignment) noexcept {
-        from->deallocate(memory, size, alignment);
+        source->deallocate(memory, size, alignment);
       }
-      [[nodiscard]] Adaptor& upstream() { return *from; }
+      [[nodiscard]] Adaptor& upstream() { return *source; }
     };
     EXPECT_THROW((pool<borrowed>{borrowed{&adaptor}, {.red_zone = 16}}), bad_argument)
         << testing::internal::GetTypeName<Adaptor>();
     EXPECT_THROW((thread_arenas<borrowed>{borrowed{&adaptor}}), bad_argument);
-    pool<borrowed> from{borrowed{&adaptor}, {.first_block = 16, .next_block = 16}};
-    EXPECT_EQ(from.id(), 0u) << "it is not tracked";
+    pool<borrowed> source{borrowed{&adaptor}, {.first_block = 16, .next_block = 16}};
+    EXPECT_EQ(source.id(), 0u) << "it is not tracked";
   });
   boasting_resource<simulated_resource> boasting;
   EXPECT_THROW((pool<boasting_resource<simulated_resource>>{boasting, {.red_zone = 16}}),

@@ -28,27 +28,27 @@ using all = testing::Types<alone<&make_file, true>, alone<&make_host, true>,
 INSTANTIATE_TYPED_TEST_SUITE_P(AdvisedResource, ResourceConformance, all);
 
 TEST(AdvisedResource, KeepsNothingIfTheAdviceIsNoneForSuchMemory) {
-  advised_resource<simulated_resource> from{simulated_resource{}, {{memory_advice::read_mostly}}};
-  EXPECT_THROW((void)from.allocate(100, 16), bad_argument);
-  EXPECT_EQ(from.upstream().reserved(), 0u);
+  advised_resource<simulated_resource> source{simulated_resource{}, {{memory_advice::read_mostly}}};
+  EXPECT_THROW((void)source.allocate(100, 16), bad_argument);
+  EXPECT_EQ(source.upstream().reserved(), 0u);
 }
 
 TEST(AdvisedResource, PassesStreamsOn) {
-  advised_resource<noted_source> from{noted_source{}, {}, memory_location{memory_kind::device}};
-  expect_calls_pass(from, *from.upstream().calls);
+  advised_resource<noted_source> source{noted_source{}, {}, memory_location{memory_kind::device}};
+  expect_calls_pass(source, *source.upstream().calls);
 }
 
 /// CUDA refuses to bring addresses that are not its own.
 TEST(AdvisedResource, KeepsNothingIfMemoryCannotBeBroughtInTheOrderOfAStream) {
-  advised_resource<noted_source_over<simulated_resource>> from{
+  advised_resource<noted_source_over<simulated_resource>> source{
       {},
       memory_location{memory_kind::device},
       std::in_place,
       memory_location{memory_kind::managed}};
   auto const stream = cuda_stream{};
-  EXPECT_THROW((void)from.allocate(100, 16, stream), resource_failed);
-  EXPECT_THROW((void)from.allocate_sync(200, 16), resource_failed);
-  EXPECT_EQ(*from.upstream().calls,
+  EXPECT_THROW((void)source.allocate(100, 16, stream), resource_failed);
+  EXPECT_THROW((void)source.allocate_sync(200, 16), resource_failed);
+  EXPECT_EQ(*source.upstream().calls,
             (std::vector<std::string>{"allocate 100 on 0", "deallocate 100 on 0",
                                       "allocate_sync 200", "deallocate_sync 200"}));
 }
@@ -80,20 +80,20 @@ advised_resource<managed_pool> make_prefetched(int device) {
 
 TEST(AdvisedResource, BringsManagedMemoryInTheOrderOfTwoStreams) {
   if (!moves_pages(0)) GTEST_SKIP() << "no GPU, or it does not move pages";
-  auto from = make_prefetched(0);
+  auto source = make_prefetched(0);
   for (int i = 0; i < 2; ++i) {
     cudaStream_t stream = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    void* const memory = from.allocate(4_MiB, 256, stream);
+    void* const memory = source.allocate(4_MiB, 256, stream);
     EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
     EXPECT_EQ(last_prefetched_to(memory, 4_MiB), 0);
-    from.deallocate(memory, 4_MiB, 256, stream);
+    source.deallocate(memory, 4_MiB, 256, stream);
     EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   }
-  void* const memory = from.allocate_sync(4_MiB, 256);
+  void* const memory = source.allocate_sync(4_MiB, 256);
   EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
   EXPECT_EQ(last_prefetched_to(memory, 4_MiB), 0);
-  from.deallocate_sync(memory, 4_MiB, 256);
+  source.deallocate_sync(memory, 4_MiB, 256);
 }
 
 /// Whatever device is current, the default stream is that of the device that it is brought to.
@@ -101,9 +101,9 @@ TEST(AdvisedResource, BringsManagedMemoryInTheDefaultStreamOfThePlace) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2 || !moves_pages(1))
     GTEST_SKIP() << "fewer than two GPUs, or they do not move pages";
-  auto from = make_prefetched(1);
+  auto source = make_prefetched(1);
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
-  void* const memory = from.allocate(4_MiB, 256, cuda_stream{});
+  void* const memory = source.allocate(4_MiB, 256, cuda_stream{});
   int current = -1;
   EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
   EXPECT_EQ(current, 0);
@@ -112,7 +112,7 @@ TEST(AdvisedResource, BringsManagedMemoryInTheDefaultStreamOfThePlace) {
   EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
   EXPECT_EQ(last_prefetched_to(memory, 4_MiB), 1);
-  from.deallocate(memory, 4_MiB, 256, cuda_stream{});
+  source.deallocate(memory, 4_MiB, 256, cuda_stream{});
 }
 #endif
 

@@ -14,40 +14,40 @@ using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(AlignedResource, ResourceConformance, all);
 
 TEST(AlignedResource, AlignsToMoreThanItsUpstreamAndGivesAllBack) {
-  aligned_resource<simulated_resource> from{simulated_resource{}, 16};
+  aligned_resource<simulated_resource> source{simulated_resource{}, 16};
   for (bytes const alignment : {bytes{16}, bytes{64}, bytes{4096}, bytes{1} << 20}) {
-    void* const one = from.allocate(100, alignment);
-    void* const other = from.allocate(0, alignment);
+    void* const one = source.allocate(100, alignment);
+    void* const other = source.allocate(0, alignment);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % alignment, 0u);
-    from.deallocate(one, 100, alignment);
-    from.deallocate(other, 0, alignment);
+    source.deallocate(one, 100, alignment);
+    source.deallocate(other, 0, alignment);
   }
-  EXPECT_EQ(from.upstream().reserved(), 0u);
-  EXPECT_EQ(from.upstream().allocations(), from.upstream().deallocations());
+  EXPECT_EQ(source.upstream().reserved(), 0u);
+  EXPECT_EQ(source.upstream().allocations(), source.upstream().deallocations());
 }
 
 TEST(AlignedResource, LosesNothingWhenItsUpstreamFails) {
-  aligned_resource<simulated_resource> from{simulated_resource{1000}, 16};
-  EXPECT_THROW((void)from.allocate(900, 512), out_of_memory);
-  EXPECT_THROW((void)from.allocate(~bytes{0} - 5, 512), out_of_memory);
-  void* const one = from.allocate(400, 512);
-  from.deallocate(one, 400, 512);
-  from.deallocate(one, 400, 512);
-  EXPECT_EQ(from.upstream().deallocations(), 1u) << "what it does not know it leaves alone";
+  aligned_resource<simulated_resource> source{simulated_resource{1000}, 16};
+  EXPECT_THROW((void)source.allocate(900, 512), out_of_memory);
+  EXPECT_THROW((void)source.allocate(~bytes{0} - 5, 512), out_of_memory);
+  void* const one = source.allocate(400, 512);
+  source.deallocate(one, 400, 512);
+  source.deallocate(one, 400, 512);
+  EXPECT_EQ(source.upstream().deallocations(), 1u) << "what it does not know it leaves alone";
 }
 
 TEST(AlignedResource, PassesStreamsOn) {
-  aligned_resource<noted_source> from{noted_source{}, 16};
-  expect_calls_pass(from, *from.upstream().calls);
-  from.upstream().calls->clear();
-  void* const one = from.allocate(100, 64, cuda_stream{});
-  void* const other = from.allocate_sync(200, 64);
+  aligned_resource<noted_source> source{noted_source{}, 16};
+  expect_calls_pass(source, *source.upstream().calls);
+  source.upstream().calls->clear();
+  void* const one = source.allocate(100, 64, cuda_stream{});
+  void* const other = source.allocate_sync(200, 64);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64, 0u);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 64, 0u);
-  from.deallocate(one, 100, 64, cuda_stream{});
-  from.deallocate_sync(other, 200, 64);
-  EXPECT_EQ(*from.upstream().calls,
+  source.deallocate(one, 100, 64, cuda_stream{});
+  source.deallocate_sync(other, 200, 64);
+  EXPECT_EQ(*source.upstream().calls,
             (std::vector<std::string>{"allocate 164 on 0", "allocate_sync 264",
                                       "deallocate 164 on 0", "deallocate_sync 264"}));
 }

@@ -16,14 +16,14 @@ using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(BinnedResource, ResourceConformance, all);
 
 TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
-  binned_resource<simulated_resource, simulated_resource> from{[] { return simulated_resource{}; },
-                                                               simulated_resource{}, 64, 256, 4};
-  (void)from.allocate(256, 16);
-  EXPECT_EQ(from.large().reserved(), 0u);
-  void* const large = from.allocate(257, 16);
-  EXPECT_EQ(from.large().reserved(), 257u);
-  from.deallocate(large, 257, 16);
-  EXPECT_EQ(from.large().reserved(), 0u);
+  binned_resource<simulated_resource, simulated_resource> source{
+      [] { return simulated_resource{}; }, simulated_resource{}, 64, 256, 4};
+  (void)source.allocate(256, 16);
+  EXPECT_EQ(source.large().reserved(), 0u);
+  void* const large = source.allocate(257, 16);
+  EXPECT_EQ(source.large().reserved(), 257u);
+  source.deallocate(large, 257, 16);
+  EXPECT_EQ(source.large().reserved(), 0u);
 }
 
 TEST(BinnedResource, SettlesWhatAllOfItGives) {
@@ -33,9 +33,9 @@ TEST(BinnedResource, SettlesWhatAllOfItGives) {
     void synchronize() { ++*waits; }
   };
   int small = 0, large = 0;
-  binned_resource<late_resource, late_resource> from{[&] { return late_resource{&small}; },
-                                                     late_resource{&large}, 16, 32};
-  synchronize(from);
+  binned_resource<late_resource, late_resource> source{[&] { return late_resource{&small}; },
+                                                       late_resource{&large}, 16, 32};
+  synchronize(source);
   EXPECT_EQ(small, 2);
   EXPECT_EQ(large, 1);
 }

@@ -52,8 +52,8 @@ TEST(CallbackResource, LoadsNoDriver) {
     return driver != nullptr && dlclose(driver) == 0;
   };
   if (is_loaded()) GTEST_SKIP() << "this process uses CUDA";
-  callback_resource from = make();
-  from.deallocate(from.allocate(100, 16), 100, 16);
+  callback_resource source = make();
+  source.deallocate(source.allocate(100, 16), 100, 16);
   EXPECT_FALSE(is_loaded());
 }
 
@@ -77,21 +77,21 @@ TEST(CallbackResource, SaysWhereItsMemoryLies) {
                              location};
   };
   {
-    pool from{over_gpu({memory_kind::device, 0})};
-    void* const one = from.allocate(1000);
+    pool source{over_gpu({memory_kind::device, 0})};
+    void* const one = source.allocate(1000);
     EXPECT_EQ(registry::find(one)->location, (memory_location{memory_kind::device, 0}));
     operations::fill(one, 0x5a, 1000);
     unsigned char back[1000] = {};
     adopted_memory const known{back, sizeof back};
     operations::copy(back, one, 1000);
     EXPECT_EQ(back[999], 0x5a);
-    EXPECT_TRUE(from.deallocate(one));
+    EXPECT_TRUE(source.deallocate(one));
   }
   EXPECT_EQ(given, 0);
   for (memory_location const wrong : {memory_location{}, memory_location{memory_kind::pinned},
                                       memory_location{memory_kind::device, 1}}) {
-    pool from{over_gpu(wrong)};
-    EXPECT_THROW((void)from.allocate(1000), resource_failed);
+    pool source{over_gpu(wrong)};
+    EXPECT_THROW((void)source.allocate(1000), resource_failed);
     EXPECT_EQ(given, 0) << "what was refused is taken back";
   }
 }
@@ -104,9 +104,9 @@ TEST(CallbackResource, IsRefusedHostMemoryThatItSaysIsAGpus) {
   }
   alignas(64) static char memory[64];
   for (memory_kind const wrong : {memory_kind::device, memory_kind::pinned, memory_kind::managed}) {
-    callback_resource from{
+    callback_resource source{
         [](bytes, bytes) -> void* { return memory; }, [](void*, bytes, bytes) {}, {wrong, 0}};
-    EXPECT_THROW((void)from.allocate(8, 16), resource_failed) << name_of(wrong);
+    EXPECT_THROW((void)source.allocate(8, 16), resource_failed) << name_of(wrong);
   }
 }
 

@@ -31,10 +31,10 @@ TEST(CudaResources, RefuseADeviceThatIsNotThereWithAReason) {
 
 TEST(CudaResources, RefuseMoreThan256BytesOfAlignment) {
   try {
-    device_resource from{0};
-    EXPECT_THROW((void)from.allocate(8, 512), out_of_memory);
-    EXPECT_THROW((void)from.allocate(8, 1 << 20), out_of_memory);
-    EXPECT_THROW((void)from.allocate(8, 768), bad_argument);
+    device_resource source{0};
+    EXPECT_THROW((void)source.allocate(8, 512), out_of_memory);
+    EXPECT_THROW((void)source.allocate(8, 1 << 20), out_of_memory);
+    EXPECT_THROW((void)source.allocate(8, 768), bad_argument);
   } catch (resource_failed const&) {
     GTEST_SKIP() << "no GPU";
   }

@@ -26,8 +26,8 @@ INSTANTIATE_TYPED_TEST_SUITE_P(FailureCallbackResource, ResourceConformance, all
 
 TEST(FailureCallbackResource, AsksForRoomUntilThereIsSome) {
   std::vector<bytes> requested;
-  failure_callback_resource<simulated_resource> from{simulated_resource{100}, nullptr};
-  EXPECT_THROW((void)from.allocate(200, 16), out_of_memory);
+  failure_callback_resource<simulated_resource> source{simulated_resource{100}, nullptr};
+  EXPECT_THROW((void)source.allocate(200, 16), out_of_memory);
   failure_callback_resource<simulated_resource>* self = nullptr;
   failure_callback_resource<simulated_resource> growing{
       simulated_resource{100}, [&](bytes size) {
@@ -41,8 +41,8 @@ TEST(FailureCallbackResource, AsksForRoomUntilThereIsSome) {
 }
 
 TEST(FailureCallbackResource, PassesStreamsOn) {
-  failure_callback_resource<noted_source> from{noted_source{}, nullptr};
-  expect_calls_pass(from, *from.upstream().calls);
+  failure_callback_resource<noted_source> source{noted_source{}, nullptr};
+  expect_calls_pass(source, *source.upstream().calls);
   auto const calls = std::make_shared<int>(0);
   failure_callback_resource<refusing_source> invalid_frees{[=](bytes) { return ++*calls < 3; },
                                                            std::in_place};

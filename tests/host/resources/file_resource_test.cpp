@@ -24,10 +24,10 @@ TEST(FileResource, RefusesMoreThanAPagesAlignment) {
 TEST(FileResource, LeavesNoFileBehind) {
   auto const directory = std::filesystem::temp_directory_path() / "quarry_file_resource_test";
   std::filesystem::create_directory(directory);
-  file_resource from{directory.string()};
-  void* const one = from.allocate(100, 16);
+  file_resource source{directory.string()};
+  void* const one = source.allocate(100, 16);
   EXPECT_TRUE(std::filesystem::is_empty(directory));
-  from.deallocate(one, 100, 16);
+  source.deallocate(one, 100, 16);
   std::filesystem::remove(directory);
 }
 

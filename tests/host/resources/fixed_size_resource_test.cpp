@@ -13,15 +13,15 @@ using all = testing::Types<alone<&make, true>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(FixedSizeResource, ResourceConformance, all);
 
 TEST(FixedSizeResource, FillsABlockBeforeItTakesAnother) {
-  fixed_size_resource<simulated_resource> from{simulated_resource{}, 40, 70, 16};
+  fixed_size_resource<simulated_resource> source{simulated_resource{}, 40, 70, 16};
   std::set<void*> slots;
-  for (int i = 0; i < 70; ++i) slots.insert(from.allocate(40, 16));
+  for (int i = 0; i < 70; ++i) slots.insert(source.allocate(40, 16));
   EXPECT_EQ(slots.size(), 70u);
-  EXPECT_EQ(from.reserved(), 70u * 48);
-  (void)from.allocate(1, 16);
-  EXPECT_EQ(from.reserved(), 140u * 48);
-  from.deallocate(*slots.begin(), 40, 16);
-  EXPECT_EQ(from.allocated(), 70u);
+  EXPECT_EQ(source.reserved(), 70u * 48);
+  (void)source.allocate(1, 16);
+  EXPECT_EQ(source.reserved(), 140u * 48);
+  source.deallocate(*slots.begin(), 40, 16);
+  EXPECT_EQ(source.allocated(), 70u);
 }
 
 TEST(FixedSizeResource, RefusesWhatIsLargerThanASlot) {
@@ -37,26 +37,26 @@ TEST(FixedSizeResource, RefusesMoreThanAnythingHas) {
 }
 
 TEST(FixedSizeResource, ChangesNothingForADoubleFreeOrAForeignPointer) {
-  fixed_size_resource<simulated_resource> from{simulated_resource{}, 16, 64, 16};
-  auto* const one = static_cast<char*>(from.allocate(16, 16));
-  from.deallocate(one + 8, 16, 16);
-  from.deallocate(one + 16, 16, 16);
-  from.deallocate(nullptr, 16, 16);
-  EXPECT_EQ(from.allocated(), 1u);
-  from.deallocate(one, 16, 16);
-  from.deallocate(one, 16, 16);
-  EXPECT_EQ(from.allocated(), 0u);
-  EXPECT_EQ(from.allocate(16, 16), one);
+  fixed_size_resource<simulated_resource> source{simulated_resource{}, 16, 64, 16};
+  auto* const one = static_cast<char*>(source.allocate(16, 16));
+  source.deallocate(one + 8, 16, 16);
+  source.deallocate(one + 16, 16, 16);
+  source.deallocate(nullptr, 16, 16);
+  EXPECT_EQ(source.allocated(), 1u);
+  source.deallocate(one, 16, 16);
+  source.deallocate(one, 16, 16);
+  EXPECT_EQ(source.allocated(), 0u);
+  EXPECT_EQ(source.allocate(16, 16), one);
 }
 
 TEST(FixedSizeResource, IsAsItWasWhenItsUpstreamFails) {
-  fixed_size_resource<simulated_resource> from{simulated_resource{1024}, 16, 64, 16};
+  fixed_size_resource<simulated_resource> source{simulated_resource{1024}, 16, 64, 16};
   std::vector<void*> all_of_it;
-  for (int i = 0; i < 64; ++i) all_of_it.push_back(from.allocate(16, 16));
-  EXPECT_THROW((void)from.allocate(16, 16), out_of_memory);
-  EXPECT_EQ(from.allocated(), 64u);
-  from.deallocate(all_of_it[30], 16, 16);
-  EXPECT_EQ(from.allocate(16, 16), all_of_it[30]);
+  for (int i = 0; i < 64; ++i) all_of_it.push_back(source.allocate(16, 16));
+  EXPECT_THROW((void)source.allocate(16, 16), out_of_memory);
+  EXPECT_EQ(source.allocated(), 64u);
+  source.deallocate(all_of_it[30], 16, 16);
+  EXPECT_EQ(source.allocate(16, 16), all_of_it[30]);
 }
 
 }  // namespace fixed_size_resource_test

@@ -68,9 +68,9 @@ TEST(LoggedResource, WritesWhatPassesThroughOfTwoResourcesToOneLog) {
 
 TEST(LoggedResource, WritesFailuresAndPassesThemOn) {
   std::ostringstream text;
-  logged_resource from{simulated_resource{1000}, std::make_shared<allocation_log>(text)};
-  EXPECT_THROW((void)from.allocate(2000, 16), out_of_memory);
-  EXPECT_THROW((void)from.allocate(100, 3), bad_argument);
+  logged_resource source{simulated_resource{1000}, std::make_shared<allocation_log>(text)};
+  EXPECT_THROW((void)source.allocate(2000, 16), out_of_memory);
+  EXPECT_THROW((void)source.allocate(100, 3), bad_argument);
   std::vector<event> const expected{{"allocate failure", "(nil)", "2000", "0"},
                                     {"allocate failure", "(nil)", "100", "0"}};
   EXPECT_EQ(events_of(text.str()), expected);
@@ -96,27 +96,27 @@ struct stream_source {
 
 TEST(LoggedResource, WritesTheStreamsOfAStreamPool) {
   std::ostringstream text;
-  logged_resource<stream_source> from{std::make_shared<allocation_log>(text), std::in_place};
-  void* const one = from.allocate(100, 256, stream_number(0x10));
-  void* const other = from.allocate(200, 256, stream_number(0x20));
-  void* const third = from.allocate_sync(300, 256);
-  EXPECT_EQ(from.upstream().pool.counts().streams, 3u);
-  from.deallocate(one, 100, 256, stream_number(0x10));
-  from.deallocate(other, 200, 256, stream_number(0x20));
-  from.deallocate_sync(third, 300, 256);
+  logged_resource<stream_source> source{std::make_shared<allocation_log>(text), std::in_place};
+  void* const one = source.allocate(100, 256, stream_number(0x10));
+  void* const other = source.allocate(200, 256, stream_number(0x20));
+  void* const third = source.allocate_sync(300, 256);
+  EXPECT_EQ(source.upstream().pool.counts().streams, 3u);
+  source.deallocate(one, 100, 256, stream_number(0x10));
+  source.deallocate(other, 200, 256, stream_number(0x20));
+  source.deallocate_sync(third, 300, 256);
   std::vector<event> const expected{
       {"allocate", text_of(one), "100", "0x10"}, {"allocate", text_of(other), "200", "0x20"},
       {"allocate", text_of(third), "300", "0"},  {"free", text_of(one), "100", "0x10"},
       {"free", text_of(other), "200", "0x20"},   {"free", text_of(third), "300", "0"}};
   EXPECT_EQ(events_of(text.str()), expected);
-  EXPECT_EQ(from.upstream().pool.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.upstream().pool.counts().chunks_allocated, 0u);
 }
 
 TEST(LoggedResource, WritesWhatGoesThroughAPool) {
   std::ostringstream text;
-  logged_resource<synchronized_resource<pool<host_resource>>> from{
+  logged_resource<synchronized_resource<pool<host_resource>>> source{
       std::make_shared<allocation_log>(text), std::in_place, host_resource{}};
-  from.deallocate(from.allocate(100, 16), 100, 16);
+  source.deallocate(source.allocate(100, 16), 100, 16);
   EXPECT_EQ(events_of(text.str()).size(), 2u);
 }
 
@@ -128,21 +128,21 @@ TEST(LoggedResource, RefusesToHaveNoLog) {
 /// relies on it.
 TEST(LoggedResource, WritesAnOrderThatCanBeReplayed) {
   std::ostringstream text;
-  logged_resource<synchronized_resource<pool<host_resource>>> from{
+  logged_resource<synchronized_resource<pool<host_resource>>> source{
       std::make_shared<allocation_log>(text), std::in_place, host_resource{}};
   std::mt19937 random{5};
   std::vector<std::pair<void*, bytes>> allocated;
   for (int i = 0; i < 1000; ++i) {
     if (random() % 2 == 0 && !allocated.empty()) {
       std::swap(allocated[random() % allocated.size()], allocated.back());
-      from.deallocate(allocated.back().first, allocated.back().second, 16);
+      source.deallocate(allocated.back().first, allocated.back().second, 16);
       allocated.pop_back();
     } else {
       bytes const size = random() % 5000;
-      allocated.emplace_back(from.allocate(size, 16), size);
+      allocated.emplace_back(source.allocate(size, 16), size);
     }
   }
-  for (auto const& [pointer, size] : allocated) from.deallocate(pointer, size, 16);
+  for (auto const& [pointer, size] : allocated) source.deallocate(pointer, size, 16);
   std::map<std::string, std::string> sizes;
   for (auto const& one : events_of(text.str())) {
     if (one.action == "allocate") {

@@ -15,19 +15,19 @@ using all = testing::Types<alone<&make, true>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(MonotonicResource, ResourceConformance, all);
 
 TEST(MonotonicResource, HandsOutOneAfterTheOtherAndAgainAfterAReset) {
-  monotonic_resource<simulated_resource> from{simulated_resource{}, 1000};
-  auto* const first = static_cast<char*>(from.allocate(100, 16));
-  EXPECT_EQ(from.allocate(8, 16), first + 112);
-  from.deallocate(first, 100, 16);
-  EXPECT_NE(from.allocate(100, 16), first) << "nothing comes back before the reset";
-  void* const large = from.allocate(5000, 16);
-  EXPECT_EQ(from.reserved(), 6000u);
-  from.reset();
-  EXPECT_EQ(from.allocate(100, 16), first);
-  EXPECT_EQ(from.allocate(5000, 16), large) << "the blocks are used again";
-  EXPECT_EQ(from.reserved(), 6000u);
-  from.release();
-  EXPECT_EQ(from.reserved(), 0u);
+  monotonic_resource<simulated_resource> source{simulated_resource{}, 1000};
+  auto* const first = static_cast<char*>(source.allocate(100, 16));
+  EXPECT_EQ(source.allocate(8, 16), first + 112);
+  source.deallocate(first, 100, 16);
+  EXPECT_NE(source.allocate(100, 16), first) << "nothing comes back before the reset";
+  void* const large = source.allocate(5000, 16);
+  EXPECT_EQ(source.reserved(), 6000u);
+  source.reset();
+  EXPECT_EQ(source.allocate(100, 16), first);
+  EXPECT_EQ(source.allocate(5000, 16), large) << "the blocks are used again";
+  EXPECT_EQ(source.reserved(), 6000u);
+  source.release();
+  EXPECT_EQ(source.reserved(), 0u);
 }
 
 TEST(MonotonicResource, RefusesBlocksOfNothingAndAnAlignmentThatIsNone) {
@@ -36,23 +36,23 @@ TEST(MonotonicResource, RefusesBlocksOfNothingAndAnAlignmentThatIsNone) {
 }
 
 TEST(MonotonicResource, ServesMoreAlignmentThanItsBlocksHave) {
-  auto from = make();
+  auto source = make();
   for (bytes const alignment : {bytes{512}, bytes{4096}, bytes{1} << 20}) {
-    void* const one = from.allocate(100, alignment);
+    void* const one = source.allocate(100, alignment);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
     std::memset(one, 0x5a, 100);
   }
 }
 
 TEST(MonotonicResource, IsAsItWasWhenItsUpstreamFails) {
-  monotonic_resource<simulated_resource> from{simulated_resource{1500}, 1000};
-  void* const one = from.allocate(500, 16);
-  EXPECT_THROW((void)from.allocate(900, 16), out_of_memory);
-  EXPECT_EQ(from.reserved(), 1000u);
-  EXPECT_EQ(from.allocate(400, 16), static_cast<char*>(one) + 512)
+  monotonic_resource<simulated_resource> source{simulated_resource{1500}, 1000};
+  void* const one = source.allocate(500, 16);
+  EXPECT_THROW((void)source.allocate(900, 16), out_of_memory);
+  EXPECT_EQ(source.reserved(), 1000u);
+  EXPECT_EQ(source.allocate(400, 16), static_cast<char*>(one) + 512)
       << "the rest of the block is not lost";
-  from.reset();
-  EXPECT_EQ(from.allocate(500, 16), one);
+  source.reset();
+  EXPECT_EQ(source.allocate(500, 16), one);
 }
 
 }  // namespace monotonic_resource_test

@@ -24,9 +24,9 @@ TEST(NumaResource, RefusesANodeThatIsNotThere) {
 
 TEST(NumaResource, RefusesMoreThanAPageOfAlignment) {
   try {
-    auto from = make_node();
-    EXPECT_THROW((void)from.allocate(10, 1 << 20), bad_argument);
-    EXPECT_EQ(from.node(), 0u);
+    auto source = make_node();
+    EXPECT_THROW((void)source.allocate(10, 1 << 20), bad_argument);
+    EXPECT_EQ(source.node(), 0u);
   } catch (resource_failed const& failure) {
     GTEST_SKIP() << failure.message();
   }

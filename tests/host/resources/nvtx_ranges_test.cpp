@@ -13,13 +13,13 @@ namespace nvtx_ranges_test {
 /// What a tool sees is the tool's; that ranges are begun and ended in pairs is checked by
 /// RangedResource.
 TEST(NvtxRanges, LeaveTheResourceAsItIsWhileNoToolLooks) {
-  ranged_resource from{host_resource{}, nvtx_ranges{}, "host"};
-  void* const one = from.allocate(100, 64);
-  void* const other = from.allocate(100, 64);
+  ranged_resource source{host_resource{}, nvtx_ranges{}, "host"};
+  void* const one = source.allocate(100, 64);
+  void* const other = source.allocate(100, 64);
   EXPECT_NE(one, other);
-  EXPECT_THROW((void)from.allocate(1, 3), bad_argument);
-  from.deallocate(one, 100, 64);
-  from.deallocate(other, 100, 64);
+  EXPECT_THROW((void)source.allocate(1, 3), bad_argument);
+  source.deallocate(one, 100, 64);
+  source.deallocate(other, 100, 64);
 }
 
 }  // namespace nvtx_ranges_test

@@ -17,29 +17,29 @@ using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(PmrResource, ResourceConformance, all);
 
 TEST(AsPmrResource, ServesContainersOfStdPmr) {
-  pool<host_resource> from{host_resource{}};
+  pool<host_resource> source{host_resource{}};
   {
-    as_pmr_resource standard{from};
-    as_pmr_resource same{from};
+    as_pmr_resource standard{source};
+    as_pmr_resource same{source};
     pool<host_resource> other_pool{host_resource{}};
     as_pmr_resource other{other_pool};
     EXPECT_TRUE(standard == same);
     EXPECT_FALSE(standard == other);
     std::pmr::map<int, std::pmr::string> names{&standard};
     for (int i = 0; i < 1000; ++i) names[i] = std::string(static_cast<std::size_t>(i % 100), 'x');
-    EXPECT_GT(from.counts().chunks_allocated, 1000u);
+    EXPECT_GT(source.counts().chunks_allocated, 1000u);
     EXPECT_EQ(names[99].size(), 99u);
   }
-  EXPECT_EQ(from.counts().allocated, 0u);
+  EXPECT_EQ(source.counts().allocated, 0u);
 }
 
 TEST(AsPmrResource, ServesWhatIsAlignedToALot) {
   struct alignas(64) line {
     char of[64];
   };
-  pool<host_resource> from{host_resource{}};
+  pool<host_resource> source{host_resource{}};
   {
-    as_pmr_resource standard{from};
+    as_pmr_resource standard{source};
     std::pmr::vector<line> lines{100, &standard};
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lines.data()) % 64, 0u);
     std::pmr::unsynchronized_pool_resource pools{&standard};
@@ -50,24 +50,24 @@ TEST(AsPmrResource, ServesWhatIsAlignedToALot) {
       pools.deallocate(one, size, 64);
     }
   }
-  EXPECT_EQ(from.counts().allocated, 0u);
+  EXPECT_EQ(source.counts().allocated, 0u);
 }
 
 TEST(ResourceAllocator, ServesTheStandardsContainers) {
-  pool<host_resource> from{host_resource{}};
+  pool<host_resource> source{host_resource{}};
   {
     std::vector<int, resource_allocator<int, pool<host_resource>>> numbers{
-        resource_allocator<int, pool<host_resource>>{from}};
+        resource_allocator<int, pool<host_resource>>{source}};
     for (int i = 0; i < 10'000; ++i) numbers.push_back(i);
     std::list<double, resource_allocator<double, pool<host_resource>>> list{
-        resource_allocator<double, pool<host_resource>>{from}};
+        resource_allocator<double, pool<host_resource>>{source}};
     list.assign(100, 1.5);
     EXPECT_EQ(numbers[9999], 9999);
-    EXPECT_EQ(from.counts().chunks_allocated, 101u);
+    EXPECT_EQ(source.counts().chunks_allocated, 101u);
     EXPECT_THROW((void)numbers.get_allocator().allocate(~std::size_t{0}),
                  std::bad_array_new_length);
   }
-  EXPECT_EQ(from.counts().allocated, 0u);
+  EXPECT_EQ(source.counts().allocated, 0u);
 }
 
 }  // namespace pmr_resource_test

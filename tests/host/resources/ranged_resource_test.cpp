@@ -47,16 +47,16 @@ TEST(RangedResource, ShowsEachCallAsARangeOfItsOwn) {
 
 TEST(RangedResource, EndsTheRangeOfWhatFails) {
   recorded_ranges const ranges;
-  ranged_resource from{null_resource{}, ranges, "none"};
-  EXPECT_THROW((void)from.allocate(1, 16), out_of_memory);
+  ranged_resource source{null_resource{}, ranges, "none"};
+  EXPECT_THROW((void)source.allocate(1, 16), out_of_memory);
   EXPECT_EQ(*ranges.shown, std::vector<std::string>{"none allocate"});
   EXPECT_EQ(*ranges.depth, 0);
 }
 
 TEST(RangedResource, PassesStreamsOn) {
   recorded_ranges const ranges;
-  ranged_resource from{noted_source{}, ranges, "pool"};
-  expect_calls_pass(from, *from.upstream().calls);
+  ranged_resource source{noted_source{}, ranges, "pool"};
+  expect_calls_pass(source, *source.upstream().calls);
   EXPECT_EQ(*ranges.shown,
             (std::vector<std::string>{"pool allocate", "pool allocate", "pool allocate",
                                       "pool deallocate", "pool deallocate", "pool deallocate"}));

@@ -46,20 +46,20 @@ TEST(ResourceAdaptor, TakesTheCallsThatItsUpstreamTakes) {
 }
 
 TEST(ResourceAdaptor, PassesEachCallOnAsItIs) {
-  passing_resource<passing_resource<noted_source>> from;
-  expect_calls_pass(from, *from.upstream.upstream.calls);
-  EXPECT_EQ(from.calls, 6);
-  EXPECT_EQ(from.upstream.calls, 6);
+  passing_resource<passing_resource<noted_source>> source;
+  expect_calls_pass(source, *source.upstream.upstream.calls);
+  EXPECT_EQ(source.calls, 6);
+  EXPECT_EQ(source.upstream.calls, 6);
 }
 
 TEST(ResourceAdaptor, PassesPlainCallsOn) {
-  passing_resource<host_resource> from;
-  void* const one = from.allocate(100, 16);
-  void* const other = from.allocate(200, 64);
+  passing_resource<host_resource> source;
+  void* const one = source.allocate(100, 16);
+  void* const other = source.allocate(200, 64);
   EXPECT_NE(one, other);
-  from.deallocate(one, 100, 16);
-  from.deallocate(other, 200, 64);
-  EXPECT_EQ(from.calls, 4);
+  source.deallocate(one, 100, 16);
+  source.deallocate(other, 200, 64);
+  EXPECT_EQ(source.calls, 4);
 }
 
 }  // namespace resource_adaptor_test

@@ -207,7 +207,7 @@ TEST(SharedResource, RefusesBadArgumentsAndSegmentsOfOthers) {
 
 TEST(SharedResource, AgreesWithAMapOfNames) {
   std::mt19937 random{3};
-  shared_resource from{fresh_name(), 256_KiB};
+  shared_resource source{fresh_name(), 256_KiB};
   struct one {
     void* memory;
     int references;
@@ -220,7 +220,7 @@ TEST(SharedResource, AgreesWithAMapOfNames) {
     std::string const name = "name " + std::to_string(random() % 40);
     auto const there = model.find(name);
     if (random() % 2 == 0) {
-      void* const got = from.allocate(name, size_of(name));
+      void* const got = source.allocate(name, size_of(name));
       if (there == model.end()) {
         for (auto const& [other, what] : model) {
           auto* const base = static_cast<char*>(got);
@@ -233,12 +233,12 @@ TEST(SharedResource, AgreesWithAMapOfNames) {
         ++there->second.references;
       }
     } else if (there != model.end()) {
-      ASSERT_TRUE(from.release(there->second.memory));
+      ASSERT_TRUE(source.release(there->second.memory));
       if (--there->second.references == 0) model.erase(there);
     } else {
-      ASSERT_EQ(from.find(name), nullptr);
+      ASSERT_EQ(source.find(name), nullptr);
     }
-    ASSERT_EQ(from.counts().allocations, model.size());
+    ASSERT_EQ(source.counts().allocations, model.size());
   }
 }
 

@@ -13,42 +13,42 @@ using all = testing::Types<alone<&make_slots, true>, pooled<&make_slots, true, f
 INSTANTIATE_TYPED_TEST_SUITE_P(SizeCacheResource, ResourceConformance, all);
 
 TEST(SizeCacheResource, KeepsWhatWasGivenBackForExactlyItsSize) {
-  size_cache_resource<simulated_resource> from{simulated_resource{}, 2};
-  void* const one = from.allocate(1000, 64);
-  from.deallocate(one, 1000, 64);
-  EXPECT_NE(from.allocate(999, 64), one);
-  EXPECT_EQ(from.allocate(1000, 64), one);
-  EXPECT_EQ(from.upstream().allocations(), 2u);
+  size_cache_resource<simulated_resource> source{simulated_resource{}, 2};
+  void* const one = source.allocate(1000, 64);
+  source.deallocate(one, 1000, 64);
+  EXPECT_NE(source.allocate(999, 64), one);
+  EXPECT_EQ(source.allocate(1000, 64), one);
+  EXPECT_EQ(source.upstream().allocations(), 2u);
 }
 
 TEST(SizeCacheResource, RefusesWhatWasGivenBackAlready) {
-  size_cache_resource<simulated_resource> from{simulated_resource{}, 4};
-  void* const one = from.allocate(1000, 64);
-  from.deallocate(one, 1000, 64);
-  from.deallocate(one, 1000, 64);
-  from.deallocate(one, 500, 16);
-  from.deallocate(nullptr, 1000, 64);
-  EXPECT_EQ(from.invalid_frees(), 3u);
-  EXPECT_EQ(from.kept(), 1u);
-  EXPECT_EQ(from.allocate(1000, 64), one);
-  EXPECT_NE(from.allocate(1000, 64), one);
+  size_cache_resource<simulated_resource> source{simulated_resource{}, 4};
+  void* const one = source.allocate(1000, 64);
+  source.deallocate(one, 1000, 64);
+  source.deallocate(one, 1000, 64);
+  source.deallocate(one, 500, 16);
+  source.deallocate(nullptr, 1000, 64);
+  EXPECT_EQ(source.invalid_frees(), 3u);
+  EXPECT_EQ(source.kept(), 1u);
+  EXPECT_EQ(source.allocate(1000, 64), one);
+  EXPECT_NE(source.allocate(1000, 64), one);
 }
 
 TEST(SizeCacheResource, GivesWhatWasFirstToTheUpstreamWhenItIsFull) {
-  size_cache_resource<simulated_resource> from{simulated_resource{}, 2};
-  void* const memory[3] = {from.allocate(1, 16), from.allocate(2, 16), from.allocate(3, 16)};
-  for (bytes size = 1; size <= 3; ++size) from.deallocate(memory[size - 1], size, 16);
-  EXPECT_EQ(from.kept(), 2u);
-  EXPECT_EQ(from.upstream().reserved(), 5u);
-  from.release();
-  EXPECT_EQ(from.upstream().reserved(), 0u);
+  size_cache_resource<simulated_resource> source{simulated_resource{}, 2};
+  void* const memory[3] = {source.allocate(1, 16), source.allocate(2, 16), source.allocate(3, 16)};
+  for (bytes size = 1; size <= 3; ++size) source.deallocate(memory[size - 1], size, 16);
+  EXPECT_EQ(source.kept(), 2u);
+  EXPECT_EQ(source.upstream().reserved(), 5u);
+  source.release();
+  EXPECT_EQ(source.upstream().reserved(), 0u);
 }
 
 TEST(SizeCacheResource, GivesUpWhatItKeepsRatherThanFail) {
-  size_cache_resource<simulated_resource> from{simulated_resource{1000}, 4};
-  from.deallocate(from.allocate(900, 16), 900, 16);
-  EXPECT_NE(from.allocate(901, 16), nullptr);
-  EXPECT_THROW((void)from.allocate(901, 16), out_of_memory);
+  size_cache_resource<simulated_resource> source{simulated_resource{1000}, 4};
+  source.deallocate(source.allocate(900, 16), 900, 16);
+  EXPECT_NE(source.allocate(901, 16), nullptr);
+  EXPECT_THROW((void)source.allocate(901, 16), out_of_memory);
 }
 
 TEST(SizeCacheResource, RefusesNoSlots) {

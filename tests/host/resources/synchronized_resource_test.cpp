@@ -14,11 +14,11 @@ using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(SynchronizedResource, ResourceConformance, all);
 
 TEST(SynchronizedResource, LetsThreadsShareAPool) {
-  synchronized_resource<pool<host_resource>> from{host_resource{},
-                                                  pool_options{.first_block = 1_MiB}};
+  synchronized_resource<pool<host_resource>> source{host_resource{},
+                                                    pool_options{.first_block = 1_MiB}};
   std::vector<std::thread> threads;
   for (unsigned char number = 1; number <= 4; ++number) {
-    threads.emplace_back([&from, number] {
+    threads.emplace_back([&source, number] {
       std::mt19937 random{number};
       std::vector<std::pair<unsigned char*, bytes>> reserved;
       for (int step = 0; step < 3000; ++step) {
@@ -26,19 +26,19 @@ TEST(SynchronizedResource, LetsThreadsShareAPool) {
           auto const [memory, size] = reserved.back();
           reserved.pop_back();
           for (bytes i = 0; i < size; ++i) ASSERT_EQ(memory[i], number);
-          from.deallocate(memory, size, 16);
+          source.deallocate(memory, size, 16);
           continue;
         }
         bytes const size = random() % 200;
-        auto* const memory = static_cast<unsigned char*>(from.allocate(size, 16));
+        auto* const memory = static_cast<unsigned char*>(source.allocate(size, 16));
         std::memset(memory, number, size);
         reserved.emplace_back(memory, size);
       }
-      for (auto const& [memory, size] : reserved) from.deallocate(memory, size, 16);
+      for (auto const& [memory, size] : reserved) source.deallocate(memory, size, 16);
     });
   }
   for (auto& one : threads) one.join();
-  from.with([](pool<host_resource>& inner) {
+  source.with([](pool<host_resource>& inner) {
     EXPECT_EQ(inner.counts().allocated, 0u);
     EXPECT_TRUE(inner.audit().empty());
   });

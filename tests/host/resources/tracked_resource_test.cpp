@@ -20,31 +20,31 @@ using all = testing::Types<alone<&make_tracked, true>, pooled<&make_tracked, tru
 INSTANTIATE_TYPED_TEST_SUITE_P(TrackedResource, ResourceConformance, all);
 
 TEST(TrackedResource, MakesItsAllocationsKnown) {
-  tracked_resource<host_resource> from{host_resource{}, "plain"};
+  tracked_resource<host_resource> source{host_resource{}, "plain"};
   for (bytes const size : {bytes{0}, bytes{1}, bytes{100}, bytes{100'000}, bytes{10'000'000}}) {
-    void* const one = from.allocate(size, 8);
-    ASSERT_TRUE(from.label(one, "it"));
+    void* const one = source.allocate(size, 8);
+    ASSERT_TRUE(source.label(one, "it"));
     auto const found = registry::find(static_cast<char*>(one) + size / 2);
     ASSERT_TRUE(found) << size;
     EXPECT_EQ(found->base, one);
     EXPECT_EQ(found->size, size);
     EXPECT_EQ(registry::name_of(found->allocator), "plain");
     EXPECT_EQ(registry::label_of(one)->name, "it");
-    from.deallocate(one, size, 8);
+    source.deallocate(one, size, 8);
     EXPECT_FALSE(registry::find(one));
   }
 }
 
 TEST(TrackedResource, IgnoresWhatItDidNotGive) {
-  tracked_resource<host_resource> from{host_resource{}};
+  tracked_resource<host_resource> source{host_resource{}};
   int local = 0;
-  from.deallocate(&local, 4, 4);
-  void* const one = from.allocate(100, 16);
-  from.deallocate(one, 99, 16);
+  source.deallocate(&local, 4, 4);
+  void* const one = source.allocate(100, 16);
+  source.deallocate(one, 99, 16);
   EXPECT_TRUE(registry::find(one));
-  from.deallocate(one, 100, 16);
-  EXPECT_EQ(from.invalid_frees(), 2u);
-  EXPECT_FALSE(from.label(&local, "local"));
+  source.deallocate(one, 100, 16);
+  EXPECT_EQ(source.invalid_frees(), 2u);
+  EXPECT_FALSE(source.label(&local, "local"));
 }
 
 /// A pool as a resource that moves.
@@ -92,34 +92,34 @@ TEST(TrackedResource, RefusesTheSixtyFifth) {
 }
 
 TEST(TrackedResource, MayBeSharedByThreads) {
-  tracked_resource<host_resource> from{host_resource{}};
+  tracked_resource<host_resource> source{host_resource{}};
   std::vector<std::thread> threads;
   for (bytes number = 1; number <= 3; ++number) {
-    threads.emplace_back([&from, number] {
+    threads.emplace_back([&source, number] {
       for (bytes i = 0; i < 300; ++i) {
         bytes const size = 1 + (i * number) % 500;
-        void* const one = from.allocate(size, 16);
+        void* const one = source.allocate(size, 16);
         auto const found = registry::find(static_cast<char*>(one) + size - 1);
         ASSERT_TRUE(found && found->base == one && found->size == size);
-        from.deallocate(one, size, 16);
+        source.deallocate(one, size, 16);
       }
     });
   }
   for (auto& each : threads) each.join();
-  EXPECT_TRUE(registry::allocated(from.id()).empty());
+  EXPECT_TRUE(registry::allocated(source.id()).empty());
 }
 
 TEST(TrackedResource, PassesStreamsOn) {
-  tracked_resource<noted_source> from{noted_source{}};
-  expect_calls_pass(from, *from.upstream().calls);
-  void* const one = from.allocate(100, 16, cuda_stream{});
-  void* const other = from.allocate_sync(200, 16);
+  tracked_resource<noted_source> source{noted_source{}};
+  expect_calls_pass(source, *source.upstream().calls);
+  void* const one = source.allocate(100, 16, cuda_stream{});
+  void* const other = source.allocate_sync(200, 16);
   EXPECT_EQ(registry::find(one)->size, 100u);
   EXPECT_EQ(registry::find(other)->size, 200u);
-  from.deallocate(one, 100, 16, cuda_stream{});
-  from.deallocate_sync(other, 200, 16);
-  from.deallocate_sync(other, 200, 16);
-  EXPECT_EQ(from.invalid_frees(), 1u);
+  source.deallocate(one, 100, 16, cuda_stream{});
+  source.deallocate_sync(other, 200, 16);
+  source.deallocate_sync(other, 200, 16);
+  EXPECT_EQ(source.invalid_frees(), 1u);
 }
 
 }  // namespace tracked_resource_test
