@@ -385,7 +385,7 @@ char const* name_of(fault_kind kind) {
     case fault_kind::use_after_free:
       return "freed memory was written to";
     case fault_kind::wrong_version:
-      return "kernel built for another heap layout";
+      return "kernel built for another heap layout, or with other mitigations than the library";
     case fault_kind::destroyed:
       return "use of a destroyed heap";
     case fault_kind::table_full:

@@ -31,7 +31,8 @@ class heap::implementation {
   quarry::bytes shrink(quarry::bytes bytes);
 
   [[nodiscard]] heap_ref ref() const {
-    return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved};
+    return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved,
+            heap_build};
   }
   [[nodiscard]] backend where() const { return where_; }
   [[nodiscard]] void* region() const { return memory_->region(); }

@@ -3,7 +3,7 @@
 
 #include "support/backends.hpp"
 
-#include <cstring>
+#include <array>
 #include <set>
 
 namespace quarry {
@@ -482,18 +482,18 @@ TYPED_TEST(HeapRef, MakesAndDestroysObjects) {
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
-TYPED_TEST(HeapRef, RefusesAHeapOfAnotherLayoutVersion) {
+/// Each bit by itself: of the mitigations, then of the layout's version.
+TYPED_TEST(HeapRef, RefusesAHeapOfAnotherLayoutVersionOrOfOtherMitigations) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
-  heap_ref other = heap.ref();
-  std::uint64_t halves[sizeof(other) / 8];
-  std::memcpy(halves, &other, sizeof(other));
-  halves[1] ^= 0x7f;  // the version's bits
-  std::memcpy(&other, halves, sizeof(other));
   typename TypeParam::template array<void*> pointer(1);
-  backend.run({1, 1}, allocate_one{other, 64, pointer.data()});
-  EXPECT_EQ(pointer.data()[0], nullptr);
-  EXPECT_EQ(heap.fault_count(fault_kind::wrong_version), 1u);
+  for (std::uint32_t bit = 0; bit < 7; ++bit) {
+    auto halves = std::bit_cast<std::array<std::uint64_t, 2>>(heap.ref());
+    halves[1] ^= 1u << bit;
+    backend.run({1, 1}, allocate_one{std::bit_cast<heap_ref>(halves), 64, pointer.data()});
+    EXPECT_EQ(pointer.data()[0], nullptr);
+    EXPECT_EQ(heap.fault_count(fault_kind::wrong_version), bit + 1);
+  }
 }
 
 }  // namespace heap_ref_test

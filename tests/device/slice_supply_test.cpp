@@ -33,7 +33,7 @@ std::vector<void*> fill(heap const& owner, std::uint32_t size) {
 }
 
 void release_all(heap const& owner, std::vector<void*> const& memory) {
-  for (void* const one : memory) owner.ref().release(one);
+  for (void* const one : memory) heap_internals::free_now(owner.ref(), one);
 }
 
 void expect_sound(heap const& owner) {
@@ -54,7 +54,7 @@ TEST(SliceSupply, HandsOutEverySliceOnceAndThenNone) {
 TEST(SliceSupply, HandsOutWhatCameBack) {
   auto const owner = test::small_heap(1);
   auto const all = fill(owner, 640);
-  owner.ref().release(all[17]);
+  heap_internals::free_now(owner.ref(), all[17]);
   EXPECT_EQ(owner.ref().malloc(net(640)), all[17]);
   EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
   expect_sound(owner);
@@ -66,7 +66,7 @@ TEST(SliceSupply, AdvertisesASegmentFromItsFirstSliceBackUntilItIsClaimed) {
   size_class const id = size_class_of(640);
   auto const all = fill(owner, 640);
   EXPECT_TRUE(state.class_tree(id).empty());
-  owner.ref().release(all[0]);
+  heap_internals::free_now(owner.ref(), all[0]);
   EXPECT_TRUE(state.class_tree(id).contains(0));
   EXPECT_EQ(owner.ref().malloc(net(640)), all[0]);
   EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
@@ -78,9 +78,9 @@ TEST(SliceSupply, GivesASegmentBackWithItsLastSlice) {
   auto const& state = test::state_of(owner);
   for (std::uint32_t const size : {16u, 80u, half}) {
     auto const all = fill(owner, size);
-    for (std::size_t i = 0; i + 1 < all.size(); ++i) owner.ref().release(all[i]);
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) heap_internals::free_now(owner.ref(), all[i]);
     EXPECT_TRUE(state.segment_tree().empty());
-    owner.ref().release(all.back());
+    heap_internals::free_now(owner.ref(), all.back());
     EXPECT_EQ(state.segment_tree().count(), 1u) << "size " << size;
     expect_sound(owner);
   }
@@ -112,7 +112,7 @@ TEST(SliceSupply, TakesBackWhatAClassHasNotHandedOut) {
   EXPECT_GE(state.segment_tree().count(), before);
   EXPECT_EQ(state.segment_tree().count(), 7u) << "all but the segment with a slice in use";
   expect_sound(owner);
-  owner.ref().release(memory);
+  heap_internals::free_now(owner.ref(), memory);
   EXPECT_EQ(state.segment_tree().count(), 8u);
   expect_sound(owner);
 }
@@ -140,7 +140,7 @@ TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt
   EXPECT_EQ(late.peek().count(), 0);
   EXPECT_EQ(late.peek().inside(), 0u);
   expect_sound(owner);
-  owner.ref().release(memory);
+  heap_internals::free_now(owner.ref(), memory);
   EXPECT_EQ(fill(owner, half).size(), 16u);
 }
 
@@ -173,7 +173,7 @@ TEST(SliceSupply, MovesWhatAnotherClassHasNotHandedOutToOneThatNeedsIt) {
   auto const owner = test::small_heap(2);
   void* const small = owner.ref().malloc(net(16));
   EXPECT_EQ(fill(owner, half).size(), 2u) << "one segment of two";
-  owner.ref().release(small);
+  heap_internals::free_now(owner.ref(), small);
   EXPECT_EQ(fill(owner, half).size(), 2u) << "and now the other";
 }
 
@@ -200,7 +200,7 @@ TEST(SliceSupply, HandsNothingOutTwiceWhenTicketsOfARunThatIsOverComeToTheirLimi
         if (!live.insert(memory).second) ++shared;
         simt::interleave();
         live.erase(memory);
-        ref.release(memory);
+        heap_internals::free_now(ref, memory);
       }
     });
     EXPECT_EQ(shared, 0);
@@ -252,12 +252,12 @@ TEST(SliceSupply, NeverHandsOutWhatIsInUse) {
       } else if (!live.empty()) {
         auto const some =
             std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
-        owner.ref().release(some->first);
+        heap_internals::free_now(owner.ref(), some->first);
         live.erase(some);
       }
     }
     expect_sound(owner);
-    for (auto const& [memory, size] : live) owner.ref().release(memory);
+    for (auto const& [memory, size] : live) heap_internals::free_now(owner.ref(), memory);
     expect_sound(owner);
   }
 }
@@ -275,13 +275,13 @@ void fill_and_drain(heap_ref heap, std::uint64_t seed, std::uint32_t smallest,
       own.push_back(memory);
     } else if (!own.empty()) {
       live.erase(own.back());
-      heap.release(own.back());
+      heap_internals::free_now(heap, own.back());
       own.pop_back();
     }
   }
   for (void* const memory : own) {
     live.erase(memory);
-    heap.release(memory);
+    heap_internals::free_now(heap, memory);
   }
 }
 
@@ -317,7 +317,7 @@ TEST(SliceSupply, RevivesBlocksWhileOthersBecomeFree) {
     auto const all = fill(owner, is_on(mitigation::canary) ? 32 : 16);
     void* const kept = all.back();
     for (void* const memory : all) {
-      if (memory != kept) owner.ref().release(memory);
+      if (memory != kept) heap_internals::free_now(owner.ref(), memory);
     }
     std::set<void*> live{kept};
     int shared = 0;
@@ -328,12 +328,12 @@ TEST(SliceSupply, RevivesBlocksWhileOthersBecomeFree) {
         if (!live.insert(memory).second) ++shared;
         simt::interleave();
         live.erase(memory);
-        ref.release(memory);
+        heap_internals::free_now(ref, memory);
       }
     });
     EXPECT_EQ(shared, 0);
     expect_sound(owner);
-    owner.ref().release(kept);
+    heap_internals::free_now(owner.ref(), kept);
     EXPECT_EQ(test::state_of(owner).segment_tree().count(), 1u);
   }
 }

@@ -89,7 +89,7 @@ class watched_heap {
     char* const memory = std::exchange(held_[index], nullptr);
     if (memory == nullptr) return;
     live_.erase(memory);
-    owner_.ref().release(memory);
+    heap_internals::free_now(owner_.ref(), memory);
   }
 
   /// One of several frees of allocation `index` at the same time. One must succeed, and each other
@@ -101,7 +101,7 @@ class watched_heap {
     } else {
       ++errors_;
     }
-    owner_.ref().release(freed_by_several_);
+    heap_internals::free_now(owner_.ref(), freed_by_several_);
   }
 
   [[nodiscard]] std::string check() {

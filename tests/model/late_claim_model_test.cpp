@@ -48,7 +48,7 @@ class reused_segment {
     std::vector<void*> all;
     for (std::uint32_t i = 0; i < segment / of_.first; ++i)
       all.push_back(owner_.ref().malloc(of_.first));
-    for (void* const one : all) owner_.ref().release(one);
+    for (void* const one : all) heap_internals::free_now(owner_.ref(), one);
     ASSERT_TRUE(state().run(id()).lock(state().run(id()).peek()));
     ASSERT_TRUE(slice_supply::open_run(state(), id()));
     state().run(id()).unlock();

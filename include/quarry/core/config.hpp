@@ -35,7 +35,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Layout of the in-kernel heap's shared state. A kernel refuses a heap of another version.
+/// Layout of the in-kernel heap's shared state, below 8. A kernel refuses a heap of another one.
 inline constexpr std::uint32_t layout_version = 4;
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -21,7 +21,7 @@ enum class fault_kind : std::uint32_t {
   overflow,
   /// Hardened: freed memory was written to; seen later, by another malloc or free, which goes on
   use_after_free,
-  wrong_version,  ///< the kernel was built for another layout of the heap
+  wrong_version,  ///< the kernel was built for another layout of the heap, or other mitigations
   destroyed,      ///< the heap no longer exists
   table_full,     ///< coalescing: no room for another part in the map of superblocks
   /// malloc gave nullptr because another lane, which was bringing memory for this size, did not go

@@ -3,6 +3,7 @@
 // mitigation is off.
 #pragma once
 
+#include "quarry/device/heap_internals.hpp"
 #include "quarry/device/heap_state.hpp"
 #include "quarry/device/mitigations.hpp"
 
@@ -110,7 +111,7 @@ template <class Heap>
     bool const freed_before = mark{state, pointer, what}.set_live();
     if constexpr (is_on(mitigation::poison)) {
       if (freed_before && !is_poisoned(pointer, what)) {
-        heap.report(fault_kind::use_after_free, what.usable, pointer);
+        heap_internals::report(heap, fault_kind::use_after_free, what.usable, pointer);
       }
     }
   }
@@ -125,7 +126,7 @@ QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
     record const what = look_up(heap, state, pointer);
     mark const own{state, pointer, what};
     if (own.is_freed() && is_poisoned(pointer, what)) return;
-    heap.report(fault_kind::use_after_free, what.usable, pointer);
+    heap_internals::report(heap, fault_kind::use_after_free, what.usable, pointer);
     fill_with_poison(pointer, what);
     (void)own.set_freed();
   }
@@ -152,10 +153,11 @@ template <class Heap>
     auto const found =
         what.handed_out ? mark{state, pointer, what}.set_freed() : mark::found::freed;
     if (found == mark::found::freed) {
-      heap.report(fault_kind::double_free, what.usable, pointer);
+      heap_internals::report(heap, fault_kind::double_free, what.usable, pointer);
       return nullptr;
     }
-    if (found == mark::found::overwritten) heap.report(fault_kind::overflow, what.usable, pointer);
+    if (found == mark::found::overwritten)
+      heap_internals::report(heap, fault_kind::overflow, what.usable, pointer);
     if constexpr (is_on(mitigation::poison)) fill_with_poison(pointer, what);
     if constexpr (is_on(mitigation::quarantine)) {
       if (what.is_slice && what.usable <= quarantine_limit) return hold_back(heap, state, pointer);
@@ -191,7 +193,7 @@ QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state, std::uint32
       void* const leaving = reinterpret_cast<void*>(place.exchange(0, simt::acq_rel));  // (M)
       if (leaving == nullptr) continue;
       inspect(heap, state, leaving);
-      heap.release(leaving);
+      heap_internals::free_now(heap, leaving);
     }
   }
 }

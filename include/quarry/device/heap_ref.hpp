@@ -24,11 +24,12 @@ namespace quarry::inline QUARRY_ABI {
 class heap_ref {
  public:
   heap_ref() = default;
+  /// `build`: `heap_build` of the library, which may be compiled otherwise than the caller.
   heap_ref(heap_state* state, std::uint64_t base, std::uint32_t segment_shift,
-           std::uint32_t reserved)
+           std::uint32_t reserved, std::uint32_t build)
       : state_{state},
         packed_{base | std::uint64_t{std::bit_width(std::bit_ceil(reserved)) - 1u} << 11 |
-                std::uint64_t{segment_shift - 16} << 7 | layout_version} {}
+                std::uint64_t{segment_shift - 16} << 7 | build} {}
 
   /// At least `size` bytes, or nullptr. Size 0 gives a pointer of its own. O(1) but for the slow
   /// paths of slice_supply.
@@ -100,7 +101,7 @@ class heap_ref {
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr || !usable()) return;
     pointer = hardening::retire(*this, *state_, pointer);
-    if (pointer != nullptr) release(pointer);
+    if (pointer != nullptr) free_now(pointer);
   }
 
   /// The same, and checks that the allocation may have been one of `size` bytes.
@@ -154,8 +155,10 @@ class heap_ref {
     free(object);
   }
 
-  /// Frees an allocation at once, past the hardened mode's checks and quarantine.
-  QUARRY_HD void release(void* pointer) const {
+ private:
+  friend struct heap_internals;  // says what the next two do
+
+  QUARRY_HD void free_now(void* pointer) const {
     location const at = locate<from::cache>(pointer);
     if (at.kind == fault_kind::none && !at.large) {
       free_slice(at, pointer);
@@ -164,13 +167,11 @@ class heap_ref {
     }
   }
 
-  /// Leaves a fault, which `lanes` lanes met.
   QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer,
                         std::uint32_t lanes = 1) const {
     return simt::far_call(&report_in, *this, kind, size, pointer, lanes);
   }
 
- private:
   /// Where an address lies, and whether it can be the start of an allocation.
   struct location {
     fault_kind kind;
@@ -186,7 +187,7 @@ class heap_ref {
   enum class from { cache, memory };
 
   [[nodiscard]] QUARRY_HD bool usable() const {
-    if ((packed_ & 0x7f) == layout_version) return true;
+    if ((packed_ & 0x7f) == heap_build) return true;
     if (state_ != nullptr) report(fault_kind::wrong_version, 0, nullptr);
     return false;
   }
@@ -490,7 +491,7 @@ class heap_ref {
   }
 
   heap_state* state_ = nullptr;
-  // base of the region: 48, log2 of the table's entries: 5, segment shift - 16: 4, version: 7
+  // base of the region: 48, log2 of the table's entries: 5, segment shift - 16: 4, build: 7
   std::uint64_t packed_ = 0;
 };
 

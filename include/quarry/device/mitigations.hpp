@@ -48,4 +48,10 @@ static_assert(is_on(mitigation::canary) ||
                   (!is_on(mitigation::poison) && !is_on(mitigation::quarantine)),
               "QUARRY_HARDENED: poison and quarantine need the canary");
 
+/// What a kernel and the library that made its heap must have in common: the layout and the
+/// mitigations. In 7 bits: heap_ref.
+inline constexpr std::uint32_t heap_build =
+    layout_version << 4 | static_cast<std::uint32_t>(mitigations);
+static_assert(layout_version < 8 && static_cast<std::uint32_t>(mitigations) < 16);
+
 }  // namespace quarry::inline QUARRY_ABI

@@ -6,6 +6,7 @@
 #include "quarry/core/bits.hpp"
 #include "quarry/device/coalescing/lane_span.hpp"
 #include "quarry/device/fault.hpp"
+#include "quarry/device/heap_internals.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI {
@@ -195,8 +196,8 @@ class lane_array {
   [[nodiscard]] QUARRY_HD static array_superblock* allocate(Heap const& heap, std::uint64_t rows,
                                                             std::uint32_t lanes) {
     if (rows > 0xFFFF'FFFFu) {
-      if constexpr (takes_reports<Heap>)
-        heap.report(fault_kind::out_of_memory, ~bytes{0}, nullptr, lanes);
+      if constexpr (heap_internals::takes_reports<Heap>)
+        heap_internals::report(heap, fault_kind::out_of_memory, ~bytes{0}, nullptr, lanes);
       return nullptr;
     }
     // so that it is aligned to 16
@@ -233,14 +234,10 @@ class lane_array {
   }
 
   template <class Heap>
-  static constexpr bool takes_reports = requires(Heap const& heap, void const* pointer) {
-    heap.report(fault_kind::double_free, bytes{}, pointer, 1u);
-  };
-
-  template <class Heap>
   QUARRY_HD static bool refuse([[maybe_unused]] Heap const& heap, [[maybe_unused]] fault_kind kind,
                                [[maybe_unused]] T const* first) {
-    if constexpr (takes_reports<Heap>) heap.report(kind, 0, first, 1u);
+    if constexpr (heap_internals::takes_reports<Heap>)
+      heap_internals::report(heap, kind, 0, first, 1u);
     return false;
   }
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/heap_internals.hpp"
+
+#include "quarry/device/heap.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry {
+namespace heap_internals_test {
+
+template <class Heap>
+concept frees_at_once = requires(Heap const& heap, void* pointer) { heap.free_now(pointer); };
+template <class Heap>
+concept reports =
+    requires(Heap const& heap) { heap.report(fault_kind::double_free, bytes{}, nullptr, 1u); };
+struct heap_without_faults {};
+
+TEST(HeapInternals, AreNoPublicMembersOfTheRef) {
+  EXPECT_FALSE(frees_at_once<heap_ref>);
+  EXPECT_FALSE(reports<heap_ref>);
+}
+
+TEST(HeapInternals, FreeAndReport) {
+  heap const owner{{.bytes = 1_MiB, .where = backend::cpu}};
+  heap_internals::free_now(owner.ref(), owner.ref().malloc(100));
+  EXPECT_TRUE(owner.live_allocations().empty());
+  heap_internals::report(owner.ref(), fault_kind::table_full, 7, nullptr, 3);
+  EXPECT_EQ(owner.fault_count(fault_kind::table_full), 3u);
+  EXPECT_EQ(owner.first_fault()->size, 7u);
+}
+
+TEST(HeapInternals, KnowWhichHeapsTakeReports) {
+  EXPECT_TRUE(heap_internals::takes_reports<heap_ref>);
+  EXPECT_FALSE(heap_internals::takes_reports<heap_without_faults>);
+}
+
+}  // namespace heap_internals_test
+}  // namespace quarry
