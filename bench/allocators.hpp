@@ -4,7 +4,7 @@
 #pragma once
 
 #include "harness.hpp"
-#include "quarry/quarry.hpp"
+#include "quarry/heap.hpp"
 
 #include <exception>
 #include <iterator>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes of a warp that allocate together share one allocation.
 #include "quarry/coalescing.hpp"
-#include "quarry/quarry.hpp"
+#include "quarry/heap.hpp"
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A heap that kernels allocate from: each thread makes a vertex, and another kernel destroys them.
-#include "quarry/quarry.hpp"
+#include "quarry/heap.hpp"
 
 #include <cstdio>
 #include <iostream>

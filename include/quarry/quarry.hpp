@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that a program with its own kernels needs.
+// All of Quarry that needs nothing but a C++ compiler. A program that compiles kernels alone is
+// compiled faster with quarry/heap.hpp, coalescing.hpp and containers.hpp.
 #pragma once
 
-#include "quarry/core/bytes.hpp"
-#include "quarry/device/heap.hpp"
+#include "quarry/coalescing.hpp"
+#include "quarry/containers.hpp"
+#include "quarry/heap.hpp"
+#include "quarry/host.hpp"
+#include "quarry/simt/launch.hpp"
+#include "quarry/version.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's CUDA program. Where there is no GPU, the host makes the same calls.
-#include <quarry/quarry.hpp>
+#include <quarry/heap.hpp>
 
 #include <cstdio>
 

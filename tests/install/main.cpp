@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <quarry/coalescing.hpp>
-#include <quarry/host.hpp>
 #include <quarry/quarry.hpp>
 
 #include <cstdio>

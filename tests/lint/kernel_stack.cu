@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose stack kernel_stack_test.py looks at.
 #include "quarry/coalescing.hpp"
-#include "quarry/quarry.hpp"
+#include "quarry/heap.hpp"
 
 namespace {
 

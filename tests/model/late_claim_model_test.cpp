@@ -6,7 +6,7 @@
 #include "support/fibers_allowed.hpp"
 #include "support/state_of.hpp"
 
-#include "quarry/quarry.hpp"
+#include "quarry/heap.hpp"
 
 #include <gtest/gtest.h>
 

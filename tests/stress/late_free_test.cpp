@@ -2,7 +2,7 @@
 // Lanes of one warp that free addresses of one segment at once, and know it by different uses.
 #include "support/fibers_allowed.hpp"
 
-#include "quarry/quarry.hpp"
+#include "quarry/heap.hpp"
 #include "quarry/simt/launch.hpp"
 
 #include <gtest/gtest.h>
