@@ -16,7 +16,7 @@ program host_pools_fortran
   integer :: status, row
 
   options%name = 'fields'
-  options%most = 2_int64**30
+  options%max_bytes = 2_int64**30
   call pool%create(quarry_host, options)  ! no status: a failure would end the program
 
   call pool%allocate(field, [columns, rows])
@@ -29,7 +29,7 @@ program host_pools_fortran
   call pool%deallocate(scratch)
   call check(.not. associated(scratch), 'what was freed is null')
 
-  call pool%note(c_loc(field(1, 1)), 'density')
+  call pool%label(c_loc(field(1, 1)), 'density')
   call quarry_find(c_loc(field(17, 200)), record)
   call pool%id(id)
   print '(a, i0, a, i0)', 'the element is in ', record%size, ' bytes of allocator ', record%allocator

@@ -5,75 +5,22 @@
 ! a failure prints quarry_last_error() and ends the program by `error stop`. Sizes are bytes in integer(int64). All may be called
 ! from any thread; calls to one pool take turns.
 module quarry
-  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, &
-    c_null_ptr, c_ptr, c_size_t, c_sizeof
-  use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
+  use, intrinsic :: iso_c_binding, only: c_associated, c_f_pointer, c_int, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
+  use quarry_c
+  use quarry_calls
+  use quarry_segments
+  use quarry_streams
   implicit none
   private
 
-  public :: quarry_pool, quarry_pool_options, quarry_pool_counts, quarry_record
+  public :: quarry_pool, quarry_stream_pool, quarry_segment, quarry_pool_options, quarry_pool_counts, quarry_record
   public :: quarry_ok, quarry_out_of_memory, quarry_bad_argument, quarry_resource_failed, quarry_not_in_use, quarry_internal, &
     quarry_destroyed
   public :: quarry_host, quarry_device, quarry_pinned, quarry_managed, quarry_file, quarry_shared
   public :: quarry_pool_default_options, quarry_find, quarry_copy, quarry_fill, quarry_report, quarry_last_error
   public :: quarry_version, quarry_version_text
   public :: quarry_add_alias, quarry_remove_alias, quarry_destroy, quarry_deallocate, quarry_reallocate, quarry_move
-
-  ! What a call came to; what each means is said in the C header.
-  enum, bind(c)
-    enumerator :: quarry_ok = 0
-    enumerator :: quarry_out_of_memory = 1
-    enumerator :: quarry_bad_argument = 2
-    enumerator :: quarry_resource_failed = 3
-    enumerator :: quarry_not_in_use = 4
-    enumerator :: quarry_internal = 5
-    enumerator :: quarry_destroyed = 6
-  end enum
-
-  ! Where memory comes from. Records may say quarry_shared; no pool can be made from it.
-  enum, bind(c)
-    enumerator :: quarry_host = 0
-    enumerator :: quarry_device = 1
-    enumerator :: quarry_pinned = 2
-    enumerator :: quarry_managed = 3
-    enumerator :: quarry_file = 4
-    enumerator :: quarry_shared = 5
-  end enum
-
-  ! How a pool is made. As it stands it equals quarry_pool_default_options(). Trailing blanks of the texts do not count.
-  type :: quarry_pool_options
-    integer(int64) :: first_block = 0             ! the least bytes of the first block; 0: the library chooses
-    integer(int64) :: next_block = 0              ! the least bytes of later blocks; 0: the library chooses
-    integer(int32) :: growth_percent = 4          ! the least of a later block, in percent of what the pool holds
-    integer(int64) :: alignment = 16              ! bytes; a power of two
-    integer(int64) :: most = -1                   ! bytes that the pool holds at most; -1: no limit
-    integer(c_int) :: device = 0                  ! quarry_device: its number
-    character(:), allocatable :: directory        ! quarry_file: where the files go
-    character(:), allocatable :: name             ! for reports; not allocated: "allocator N"
-    integer(int64) :: red_zone = 0                ! bytes behind each allocation that nobody may write, 65536 at most; 0: none
-    logical :: keeps_backtraces = .false.         ! reports say where each allocation was made
-  end type
-
-  ! What a pool counts: bytes, but for `chunks_allocated`, the blocks and `invalid_frees`.
-  type, bind(c) :: quarry_pool_counts
-    integer(c_int64_t) :: reserved = 0
-    integer(c_int64_t) :: peak_reserved = 0
-    integer(c_int64_t) :: allocated = 0
-    integer(c_int64_t) :: peak_allocated = 0
-    integer(c_int64_t) :: chunks_allocated = 0
-    integer(c_int64_t) :: blocks_allocated = 0
-    integer(c_int64_t) :: blocks_returned = 0
-    integer(c_int64_t) :: invalid_frees = 0
-  end type
-
-  ! The allocation that an address belongs to.
-  type, bind(c) :: quarry_record
-    integer(c_int32_t) :: allocator = 0           ! the pool's id
-    integer(c_int32_t) :: resource = 0            ! quarry_host and so on
-    integer(c_int32_t) :: device = 0
-    type(c_ptr) :: begin = c_null_ptr
-    integer(c_int64_t) :: size = 0                ! bytes, as asked for
-  end type
 
   ! A pool, made by `create`, or an allocator with a name, by `make`, `lookup` or `owner_of`. It is a handle: a copy by `=` stands for
   ! the same pool, and is refused with quarry_destroyed once one of them was destroyed. For that reason nothing is finalised; a pool
@@ -93,319 +40,18 @@ module quarry
     procedure, public :: owner_of
     procedure, public :: destroy
     procedure, public :: release
+    procedure, public :: coalesce
     procedure, public :: size_of
     procedure, public :: counts
     procedure, public :: overruns
-    procedure, public :: note
+    procedure, public :: label
     procedure, public :: id
     procedure, private :: allocate_bytes
-    procedure, private :: &
-      allocate_real64_1, allocate_real64_2, allocate_real64_3, &
-      allocate_real32_1, allocate_real32_2, allocate_real32_3, &
-      allocate_int32_1, allocate_int32_2, allocate_int32_3, &
-      allocate_int64_1, allocate_int64_2, allocate_int64_3
-    procedure, private :: &
-      allocate_real64_1_int32, allocate_real64_2_int32, allocate_real64_3_int32, &
-      allocate_real32_1_int32, allocate_real32_2_int32, allocate_real32_3_int32, &
-      allocate_int32_1_int32, allocate_int32_2_int32, allocate_int32_3_int32, &
-      allocate_int64_1_int32, allocate_int64_2_int32, allocate_int64_3_int32
     procedure, private :: deallocate_bytes
-    procedure, private :: &
-      deallocate_real64_1, deallocate_real64_2, deallocate_real64_3, &
-      deallocate_real32_1, deallocate_real32_2, deallocate_real32_3, &
-      deallocate_int32_1, deallocate_int32_2, deallocate_int32_3, &
-      deallocate_int64_1, deallocate_int64_2, deallocate_int64_3
-    generic, public :: allocate => allocate_bytes, &
-      allocate_real64_1, allocate_real64_2, allocate_real64_3, &
-      allocate_real32_1, allocate_real32_2, allocate_real32_3, &
-      allocate_int32_1, allocate_int32_2, allocate_int32_3, &
-      allocate_int64_1, allocate_int64_2, allocate_int64_3, &
-      allocate_real64_1_int32, allocate_real64_2_int32, allocate_real64_3_int32, &
-      allocate_real32_1_int32, allocate_real32_2_int32, allocate_real32_3_int32, &
-      allocate_int32_1_int32, allocate_int32_2_int32, allocate_int32_3_int32, &
-      allocate_int64_1_int32, allocate_int64_2_int32, allocate_int64_3_int32
-    generic, public :: deallocate => deallocate_bytes, &
-      deallocate_real64_1, deallocate_real64_2, deallocate_real64_3, &
-      deallocate_real32_1, deallocate_real32_2, deallocate_real32_3, &
-      deallocate_int32_1, deallocate_int32_2, deallocate_int32_3, &
-      deallocate_int64_1, deallocate_int64_2, deallocate_int64_3
+    generic, public :: allocate => allocate_bytes
+    generic, public :: deallocate => deallocate_bytes
+    include 'quarry_array_bindings.inc'  ! more of both generics
   end type
-
-  ! quarry_allocator_counts as C lays it out.
-  type, bind(c) :: c_allocator_counts
-    integer(c_int64_t) :: reserved = 0
-    integer(c_int64_t) :: peak_reserved = 0
-    integer(c_int64_t) :: allocated = 0
-    integer(c_int64_t) :: peak_allocated = 0
-    integer(c_int64_t) :: allocations = 0
-    integer(c_int64_t) :: invalid_frees = 0
-  end type
-
-  ! quarry_pool_options as C lays it out.
-  type, bind(c) :: c_pool_options
-    integer(c_int64_t) :: size
-    integer(c_int64_t) :: first_block
-    integer(c_int64_t) :: next_block
-    integer(c_int32_t) :: growth_percent
-    integer(c_int64_t) :: alignment
-    integer(c_int64_t) :: most
-    integer(c_int) :: device
-    type(c_ptr) :: directory
-    type(c_ptr) :: name
-    integer(c_int64_t) :: red_zone
-    integer(c_int64_t) :: keeps_backtraces
-  end type
-
-  interface
-    function c_pool_fill_options(options, size) bind(c, name='quarry_pool_fill_options') result(code)
-      import :: c_int, c_int64_t, c_pool_options
-      type(c_pool_options), intent(out) :: options
-      integer(c_int64_t), value :: size
-      integer(c_int) :: code
-    end function
-
-    function c_pool_create(from, options, pool) bind(c, name='quarry_pool_create') result(code)
-      import :: c_int, c_pool_options, c_ptr
-      integer(c_int), value :: from
-      type(c_pool_options), intent(in), optional :: options
-      type(c_ptr), intent(out) :: pool
-      integer(c_int) :: code
-    end function
-
-    function c_pool_destroy(pool) bind(c, name='quarry_pool_destroy') result(code)
-      import :: c_int, c_ptr
-      type(c_ptr), value :: pool
-      integer(c_int) :: code
-    end function
-
-    function c_pool_allocate(pool, size, memory) bind(c, name='quarry_pool_allocate') result(code)
-      import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: pool
-      integer(c_int64_t), value :: size
-      type(c_ptr), intent(out) :: memory
-      integer(c_int) :: code
-    end function
-
-    function c_pool_deallocate(pool, memory) bind(c, name='quarry_pool_deallocate') result(code)
-      import :: c_int, c_ptr
-      type(c_ptr), value :: pool
-      type(c_ptr), value :: memory
-      integer(c_int) :: code
-    end function
-
-    function c_pool_release(pool) bind(c, name='quarry_pool_release') result(code)
-      import :: c_int, c_ptr
-      type(c_ptr), value :: pool
-      integer(c_int) :: code
-    end function
-
-    function c_pool_size_of(pool, memory, size) bind(c, name='quarry_pool_size_of') result(code)
-      import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: pool
-      type(c_ptr), value :: memory
-      integer(c_int64_t), intent(inout) :: size
-      integer(c_int) :: code
-    end function
-
-    function c_pool_get_counts(pool, counts) bind(c, name='quarry_pool_get_counts') result(code)
-      import :: c_int, c_ptr, quarry_pool_counts
-      type(c_ptr), value :: pool
-      type(quarry_pool_counts), intent(inout) :: counts
-      integer(c_int) :: code
-    end function
-
-    function c_pool_get_overruns(pool, overruns) bind(c, name='quarry_pool_get_overruns') result(code)
-      import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: pool
-      integer(c_int64_t), intent(inout) :: overruns
-      integer(c_int) :: code
-    end function
-
-    function c_pool_label(pool, memory, name) bind(c, name='quarry_pool_label') result(code)
-      import :: c_char, c_int, c_ptr
-      type(c_ptr), value :: pool
-      type(c_ptr), value :: memory
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int) :: code
-    end function
-
-    function c_pool_id(pool, id) bind(c, name='quarry_pool_id') result(code)
-      import :: c_int, c_int32_t, c_ptr
-      type(c_ptr), value :: pool
-      integer(c_int32_t), intent(inout) :: id
-      integer(c_int) :: code
-    end function
-
-    function c_find(address, record) bind(c, name='quarry_find') result(code)
-      import :: c_int, c_ptr, quarry_record
-      type(c_ptr), value :: address
-      type(quarry_record), intent(inout) :: record
-      integer(c_int) :: code
-    end function
-
-    function c_copy(to, from, size) bind(c, name='quarry_copy') result(code)
-      import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: to
-      type(c_ptr), value :: from
-      integer(c_int64_t), value :: size
-      integer(c_int) :: code
-    end function
-
-    function c_fill(memory, value, size) bind(c, name='quarry_fill') result(code)
-      import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: memory
-      integer(c_int), value :: value
-      integer(c_int64_t), value :: size
-      integer(c_int) :: code
-    end function
-
-    function c_report(path) bind(c, name='quarry_report') result(code)
-      import :: c_char, c_int
-      character(kind=c_char), intent(in), optional :: path(*)
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_make(name, description, allocator) bind(c, name='quarry_allocator_make') result(code)
-      import :: c_char, c_int, c_ptr
-      character(kind=c_char), intent(in) :: name(*)
-      character(kind=c_char), intent(in) :: description(*)
-      type(c_ptr), intent(out) :: allocator
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_find(name, allocator) bind(c, name='quarry_allocator_find') result(code)
-      import :: c_char, c_int, c_ptr
-      character(kind=c_char), intent(in) :: name(*)
-      type(c_ptr), intent(out) :: allocator
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_of(address, allocator) bind(c, name='quarry_allocator_of') result(code)
-      import :: c_int, c_ptr
-      type(c_ptr), value :: address
-      type(c_ptr), intent(out) :: allocator
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_add_alias(alias, name) bind(c, name='quarry_allocator_add_alias') result(code)
-      import :: c_char, c_int
-      character(kind=c_char), intent(in) :: alias(*)
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_remove_alias(alias) bind(c, name='quarry_allocator_remove_alias') result(code)
-      import :: c_char, c_int
-      character(kind=c_char), intent(in) :: alias(*)
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_destroy(name, discards) bind(c, name='quarry_allocator_destroy') result(code)
-      import :: c_char, c_int
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int), value :: discards
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_allocate(allocator, size, memory) bind(c, name='quarry_allocator_allocate') result(code)
-      import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: allocator
-      integer(c_int64_t), value :: size
-      type(c_ptr), intent(out) :: memory
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_deallocate(allocator, memory) bind(c, name='quarry_allocator_deallocate') result(code)
-      import :: c_int, c_ptr
-      type(c_ptr), value :: allocator
-      type(c_ptr), value :: memory
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_size_of(allocator, memory, size) bind(c, name='quarry_allocator_size_of') result(code)
-      import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: allocator
-      type(c_ptr), value :: memory
-      integer(c_int64_t), intent(inout) :: size
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_release(allocator) bind(c, name='quarry_allocator_release') result(code)
-      import :: c_int, c_ptr
-      type(c_ptr), value :: allocator
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_get_counts(allocator, counts) bind(c, name='quarry_allocator_get_counts') result(code)
-      import :: c_allocator_counts, c_int, c_ptr
-      type(c_ptr), value :: allocator
-      type(c_allocator_counts), intent(inout) :: counts
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_label(allocator, memory, name) bind(c, name='quarry_allocator_label') result(code)
-      import :: c_char, c_int, c_ptr
-      type(c_ptr), value :: allocator
-      type(c_ptr), value :: memory
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int) :: code
-    end function
-
-    function c_allocator_id(allocator, id) bind(c, name='quarry_allocator_id') result(code)
-      import :: c_int, c_int32_t, c_ptr
-      type(c_ptr), value :: allocator
-      integer(c_int32_t), intent(inout) :: id
-      integer(c_int) :: code
-    end function
-
-    function c_deallocate(memory) bind(c, name='quarry_deallocate') result(code)
-      import :: c_int, c_ptr
-      type(c_ptr), value :: memory
-      integer(c_int) :: code
-    end function
-
-    function c_reallocate(memory, size, result_address) bind(c, name='quarry_reallocate') result(code)
-      import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: memory
-      integer(c_int64_t), value :: size
-      type(c_ptr), intent(out) :: result_address
-      integer(c_int) :: code
-    end function
-
-    function c_move(memory, to, result_address) bind(c, name='quarry_move') result(code)
-      import :: c_int, c_ptr
-      type(c_ptr), value :: memory
-      type(c_ptr), value :: to
-      type(c_ptr), intent(out) :: result_address
-      integer(c_int) :: code
-    end function
-
-    pure function quarry_version() bind(c, name='quarry_version') result(number)
-      import :: c_int32_t
-      integer(c_int32_t) :: number
-    end function
-
-    pure function c_version_text() bind(c, name='quarry_version_text') result(text)
-      import :: c_ptr
-      type(c_ptr) :: text
-    end function
-
-    pure function c_last_error() bind(c, name='quarry_last_error') result(text)
-      import :: c_ptr
-      type(c_ptr) :: text
-    end function
-
-    pure function c_strlen(text) bind(c, name='strlen') result(length)
-      import :: c_ptr, c_size_t
-      type(c_ptr), value :: text
-      integer(c_size_t) :: length
-    end function
-  end interface
-
-  integer(int64), parameter :: real64_bytes = storage_size(0.0_real64, int64) / 8
-  integer(int64), parameter :: real32_bytes = storage_size(0.0_real32, int64) / 8
-  integer(int64), parameter :: int32_bytes = storage_size(0_int32, int64) / 8
-  integer(int64), parameter :: int64_bytes = storage_size(0_int64, int64) / 8
 
   ! What arrays without elements point to. They take no memory of the pool, since c_loc gives no address for them to be freed
   ! by.
@@ -414,28 +60,7 @@ module quarry
   integer(int32), target :: no_int32(0)
   integer(int64), target :: no_int64(0)
 
-  ! What this module refused itself, until a call into C fails. Each thread of OpenMP has its own, as in C; other threads share it.
-  character(512) :: own_error = ''
-  integer :: own_length = 0
-  !$omp threadprivate(own_error, own_length)
-
 contains
-
-  ! The options of a pool of which nothing is said, as the library gives them.
-  function quarry_pool_default_options() result(options)
-    type(quarry_pool_options) :: options
-    type(c_pool_options) :: usual
-
-    call settle(c_pool_fill_options(usual, c_sizeof(usual)))
-    options%first_block = usual%first_block
-    options%next_block = usual%next_block
-    options%growth_percent = usual%growth_percent
-    options%alignment = usual%alignment
-    options%most = usual%most
-    options%device = usual%device
-    options%red_zone = usual%red_zone
-    options%keeps_backtraces = usual%keeps_backtraces /= 0
-  end function
 
   ! Makes a pool over the resource `from`, quarry_host and so on. quarry_bad_argument: an option is out of range, or this is a pool
   ! without a name already, which nothing else might stand for. quarry_resource_failed: the system refused. The pool is then as it
@@ -446,7 +71,7 @@ contains
     type(quarry_pool_options), intent(in), optional :: options
     integer, intent(out), optional :: status
     type(c_pool_options) :: wanted
-    character(kind=c_char), allocatable, target :: directory(:), name(:)
+    type(option_texts), target :: texts
     type(c_ptr) :: handle
     integer(c_int) :: code
 
@@ -456,23 +81,7 @@ contains
       call take_handle(pool, code, handle, .false., status)
       return
     end if
-    ! C would read these as enormous ones.
-    if (min(options%first_block, options%next_block, options%alignment, options%red_zone) < 0 .or. options%most < -1 .or. &
-      options%growth_percent < 0) then
-      call refuse('quarry_pool create: an option is negative; -1 is for `most` only', status)
-      return
-    end if
-    wanted = c_pool_options(c_sizeof(wanted), options%first_block, options%next_block, options%growth_percent, options%alignment, &
-      options%most, options%device, c_null_ptr, c_null_ptr, options%red_zone, merge(1_c_int64_t, 0_c_int64_t, &
-      options%keeps_backtraces))
-    if (allocated(options%directory)) then
-      allocate (directory, source=c_text(options%directory))
-      wanted%directory = c_loc(directory)
-    end if
-    if (allocated(options%name)) then
-      allocate (name, source=c_text(options%name))
-      wanted%name = c_loc(name)
-    end if
+    if (.not. read_options('quarry_pool create', options, wanted, texts, status)) return
     code = c_pool_create(from, wanted, handle)
     call take_handle(pool, code, handle, .false., status)
   end subroutine
@@ -648,6 +257,22 @@ contains
     end if
   end subroutine
 
+  ! The same, and takes one block for what is missing to `wanted` bytes reserved. quarry_bad_argument: the pool has no name, or
+  ! `wanted` is negative.
+  subroutine coalesce(pool, wanted, status)
+    class(quarry_pool), intent(in) :: pool
+    integer(int64), intent(in) :: wanted
+    integer, intent(out), optional :: status
+
+    if (.not. pool%has_name) then
+      call refuse('quarry_pool coalesce: this is a pool without a name; release returns its blocks', status)
+    else if (wanted < 0) then
+      call refuse('quarry_pool coalesce: the size of ' // trim(decimal(wanted)) // ' bytes is negative', status)
+    else
+      call settle(c_allocator_coalesce(pool%handle, wanted), status)
+    end if
+  end subroutine
+
   ! `size`: the bytes that were asked for at `memory`, where an allocation begins. quarry_not_in_use, and 0: none of this pool does.
   subroutine size_of(pool, memory, size, status)
     class(quarry_pool), intent(in) :: pool
@@ -697,7 +322,7 @@ contains
 
   ! Names an allocation for reports until it is freed. Trailing blanks do not count. quarry_not_in_use: it is none of this
   ! pool.
-  subroutine note(pool, memory, name, status)
+  subroutine label(pool, memory, name, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(in) :: memory
     character(*), intent(in) :: name
@@ -775,51 +400,6 @@ contains
     end if
   end subroutine
 
-  ! The version of the library as text, such as "1.2.3"; quarry_version gives the same as a number, such as 10203.
-  function quarry_version_text() result(text)
-    character(version_length()) :: text
-    character(kind=c_char), pointer :: chars(:)
-    integer :: at
-
-    call c_f_pointer(c_version_text(), chars, [len(text)])
-    do at = 1, len(text)
-      text(at:at) = chars(at)
-    end do
-  end function
-
-  pure function version_length() result(length)
-    integer :: length
-
-    length = int(c_strlen(c_version_text()))
-  end function
-
-  ! What this thread's latest call that did not give quarry_ok says; empty if there was none. (For this module's own refusals,
-  ! threads other than OpenMP's share it.)
-  function quarry_last_error() result(message)
-    character(last_error_length()) :: message
-    character(kind=c_char), pointer :: chars(:)
-    integer :: at
-
-    if (own_length > 0) then
-      message = own_error(:own_length)
-      return
-    end if
-    call c_f_pointer(c_last_error(), chars, [len(message)])
-    do at = 1, len(message)
-      message(at:at) = chars(at)
-    end do
-  end function
-
-  pure function last_error_length() result(length)
-    integer :: length
-
-    if (own_length > 0) then
-      length = own_length
-    else
-      length = int(c_strlen(c_last_error()))
-    end if
-  end function
-
   ! Takes `size` bytes; `memory` is null unless quarry_ok. A size of 0 gives an address of its own. quarry_out_of_memory: the
   ! resource or the limit of the pool refuses. quarry_bad_argument: a negative size.
   subroutine allocate_bytes(pool, memory, size, status)
@@ -847,468 +427,7 @@ contains
     if (is_given) memory = c_null_ptr
   end subroutine
 
-  ! Takes an array of these extents from the pool, with lower bounds of 1; its elements are not set. `array` is null unless
-  ! quarry_ok. quarry_out_of_memory: the resource or the limit of the pool refuses. quarry_bad_argument: a negative extent, more
-  ! bytes than integer(int64) counts, or not as many extents as dimensions. An array without elements takes nothing from the pool.
-  ! One procedure for each type, rank and kind of extents.
-  subroutine allocate_real64_1(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(out) :: array(:)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 1, extents, real64_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1)) => no_real64
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_real64_2(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(out) :: array(:, :)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 2, extents, real64_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1), 1:extents(2)) => no_real64
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_real64_3(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(out) :: array(:, :, :)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 3, extents, real64_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1), 1:extents(2), 1:extents(3)) => no_real64
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_real32_1(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(out) :: array(:)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 1, extents, real32_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1)) => no_real32
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_real32_2(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(out) :: array(:, :)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 2, extents, real32_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1), 1:extents(2)) => no_real32
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_real32_3(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(out) :: array(:, :, :)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 3, extents, real32_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1), 1:extents(2), 1:extents(3)) => no_real32
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_int32_1(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(out) :: array(:)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 1, extents, int32_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1)) => no_int32
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_int32_2(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(out) :: array(:, :)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 2, extents, int32_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1), 1:extents(2)) => no_int32
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_int32_3(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(out) :: array(:, :, :)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 3, extents, int32_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1), 1:extents(2), 1:extents(3)) => no_int32
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_int64_1(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(out) :: array(:)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 1, extents, int64_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1)) => no_int64
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_int64_2(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(out) :: array(:, :)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 2, extents, int64_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1), 1:extents(2)) => no_int64
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_int64_3(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(out) :: array(:, :, :)
-    integer(int64), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_empty
-
-    nullify (array)
-    call take(pool, 3, extents, int64_bytes, memory, is_empty, status)
-    if (is_empty) array(1:extents(1), 1:extents(2), 1:extents(3)) => no_int64
-    if (c_associated(memory)) call c_f_pointer(memory, array, extents)
-  end subroutine
-
-  subroutine allocate_real64_1_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(out) :: array(:)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_real64_1(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_real64_2_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(out) :: array(:, :)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_real64_2(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_real64_3_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(out) :: array(:, :, :)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_real64_3(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_real32_1_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(out) :: array(:)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_real32_1(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_real32_2_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(out) :: array(:, :)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_real32_2(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_real32_3_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(out) :: array(:, :, :)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_real32_3(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_int32_1_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(out) :: array(:)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_int32_1(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_int32_2_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(out) :: array(:, :)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_int32_2(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_int32_3_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(out) :: array(:, :, :)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_int32_3(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_int64_1_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(out) :: array(:)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_int64_1(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_int64_2_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(out) :: array(:, :)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_int64_2(pool, array, int(extents, int64), status)
-  end subroutine
-
-  subroutine allocate_int64_3_int32(pool, array, extents, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(out) :: array(:, :, :)
-    integer(int32), intent(in) :: extents(:)
-    integer, intent(out), optional :: status
-
-    call allocate_int64_3(pool, array, int(extents, int64), status)
-  end subroutine
-
-  ! Gives an array back that this pool gave, by its first element, and makes `array` null; null is ignored. quarry_not_in_use, and
-  ! nothing changes: no allocation of this pool begins there. Sizes are asked for as int64, since those of large arrays overflow
-  ! others.
-  subroutine deallocate_real64_1(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(inout) :: array(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_real64_2(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(inout) :: array(:, :)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1), lbound(array, 2)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_real64_3(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real64), pointer, intent(inout) :: array(:, :, :)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1), lbound(array, 2), lbound(array, 3)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_real32_1(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(inout) :: array(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_real32_2(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(inout) :: array(:, :)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1), lbound(array, 2)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_real32_3(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    real(real32), pointer, intent(inout) :: array(:, :, :)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1), lbound(array, 2), lbound(array, 3)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_int32_1(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(inout) :: array(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_int32_2(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(inout) :: array(:, :)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1), lbound(array, 2)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_int32_3(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int32), pointer, intent(inout) :: array(:, :, :)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1), lbound(array, 2), lbound(array, 3)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_int64_1(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(inout) :: array(:)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_int64_2(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(inout) :: array(:, :)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1), lbound(array, 2)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
-
-  subroutine deallocate_int64_3(pool, array, status)
-    class(quarry_pool), intent(in) :: pool
-    integer(int64), pointer, intent(inout) :: array(:, :, :)
-    integer, intent(out), optional :: status
-    type(c_ptr) :: memory
-    logical :: is_given
-
-    memory = c_null_ptr
-    if (associated(array)) then
-      if (size(array, kind=int64) > 0) memory = c_loc(array(lbound(array, 1), lbound(array, 2), lbound(array, 3)))
-    end if
-    call give(pool, memory, is_given, status)
-    if (is_given) nullify (array)
-  end subroutine
+  include 'quarry_arrays.inc'  ! of array_procedures.f90.in
 
   ! Memory for an array of `rank` extents of elements of `element` bytes. Null on a failure, and if it `is_empty`, which is none.
   subroutine take(pool, rank, extents, element, memory, is_empty, status)
@@ -1382,70 +501,5 @@ contains
     is_given = code == quarry_ok
     call settle(code, status)
   end subroutine
-
-  ! Ends a call that C decided.
-  subroutine settle(code, status)
-    integer(c_int), intent(in) :: code
-    integer, intent(out), optional :: status
-
-    if (code /= quarry_ok) own_length = 0
-    call conclude(code, status)
-  end subroutine
-
-  ! Ends a call that this module refuses.
-  subroutine refuse(message, status)
-    character(*), intent(in) :: message
-    integer, intent(out), optional :: status
-
-    own_error = message
-    own_length = min(len(message), len(own_error))
-    call conclude(quarry_bad_argument, status)
-  end subroutine
-
-  subroutine conclude(code, status)
-    integer(c_int), intent(in) :: code
-    integer, intent(out), optional :: status
-
-    if (present(status)) then
-      status = int(code)
-    else if (code /= quarry_ok) then
-      write (error_unit, '(2a)') 'quarry: ', quarry_last_error()
-      error stop 1
-    end if
-  end subroutine
-
-  ! The text as C reads it.
-  pure function c_text(text) result(chars)
-    character(*), intent(in) :: text
-    character(kind=c_char), allocatable :: chars(:)
-    integer :: at
-
-    allocate (chars(len_trim(text) + 1))
-    do at = 1, len_trim(text)
-      chars(at) = text(at:at)
-    end do
-    chars(size(chars)) = c_null_char
-  end function
-
-  ! These two give texts of a fixed length, and quarry_last_error one of a length worked out beforehand: where a result is
-  ! allocated, gfortran keeps its length in a static variable of the caller, over which threads would race.
-  pure function decimal(number) result(text)
-    integer(int64), intent(in) :: number
-    character(20) :: text
-
-    write (text, '(i0)') number
-  end function
-
-  ! "2 x 3" for [2, 3]; for extents of rank 1 to 3.
-  pure function product_text(extents) result(text)
-    integer(int64), intent(in) :: extents(:)
-    character(66) :: text
-    integer :: dimension
-
-    text = decimal(extents(1))
-    do dimension = 2, size(extents)
-      text = trim(text) // ' x ' // decimal(extents(dimension))
-    end do
-  end function
 
 end module

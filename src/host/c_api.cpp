@@ -194,10 +194,10 @@ quarry_status quarry_pool_get_overruns(quarry_pool* pool, uint64_t* overruns) {
 }
 
 quarry_status quarry_pool_label(quarry_pool* pool, void* memory, char const* name) {
-  return with(pool, "quarry_pool_note", true, [&](any_pool& target) {
-    if (name == nullptr) throw quarry::bad_argument{"quarry_pool_note: the name is null"};
+  return with(pool, "quarry_pool_label", true, [&](any_pool& target) {
+    if (name == nullptr) throw quarry::bad_argument{"quarry_pool_label: the name is null"};
     if (target.label(memory, name)) return QUARRY_OK;
-    return fail(QUARRY_NOT_IN_USE, "quarry_pool_note: the address is not in use in this pool");
+    return fail(QUARRY_NOT_IN_USE, "quarry_pool_label: the address is not in use in this pool");
   });
 }
 

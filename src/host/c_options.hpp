@@ -35,7 +35,7 @@ inline void check_size(char const* call, std::uint64_t size) {
           .next_block = usual.next_block,
           .growth_percent = usual.growth,
           .alignment = usual.alignment,
-          .max_bytes = usual.max_bytes,
+          .max_bytes = 0,  // no limit
           .device = 0,
           .directory = nullptr,
           .name = nullptr,

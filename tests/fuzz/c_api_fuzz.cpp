@@ -190,7 +190,8 @@ class session {
     std::unique_ptr<quarry_pool, destroy> handle{made};
     if (pools_.size() == max_pools) return;  // is destroyed at once
     pool& fresh = pools_[++last_];
-    fresh = {std::move(handle), alignment_of(options), options.max_bytes,
+    auto const max = options.max_bytes != 0 ? options.max_bytes : ~std::uint64_t{0};
+    fresh = {std::move(handle), alignment_of(options), max,
              options.name != nullptr ? options.name : ""};
     is(QUARRY_OK, quarry_pool_id(made, &fresh.id));
     expect(fresh.id != 0, "a pool has no number");
@@ -234,8 +235,7 @@ class session {
     pool& its = pools_.at(whose);
     void* memory = &memory;
     auto const status = quarry_pool_allocate(its.handle.get(), size, &memory);
-    expect((memory != nullptr) == (status == QUARRY_OK),
-           "memory and no success, or success and no memory");
+    expect((memory != nullptr) == (status == QUARRY_OK), "memory and status contradict");
     if (status != QUARRY_OK) {
       is(QUARRY_OUT_OF_MEMORY, status);
       return expect_full(its, size);
@@ -469,7 +469,7 @@ class session {
     expect(counts.reserved <= its.limit && counts.reserved <= counts.peak_reserved &&
                counts.peak_reserved <= its.limit,
            "it holds more than it may, or than it says");
-    expect(counts.allocated <= counts.reserved, "it holds less than is live");
+    expect(counts.allocated <= counts.reserved, "it reserves less than it allocates");
     expect(counts.blocks_returned <= counts.blocks_allocated &&
                (counts.reserved == 0) == (counts.blocks_returned == counts.blocks_allocated),
            "blocks are counted wrongly");

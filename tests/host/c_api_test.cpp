@@ -83,6 +83,20 @@ TEST(CApiCreation, RefusesWhatIsNoResourceOrNoOption) {
   quarry_pool_destroy(nullptr);
 }
 
+/// Both ways to say it; the first is the default.
+TEST(CApiCreation, HasNoLimitWhereItIs0) {
+  quarry_pool_options options = quarry_pool_default_options();
+  EXPECT_EQ(options.max_bytes, 0u);
+  for (std::uint64_t const limit : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    options.max_bytes = limit;
+    quarry_pool* pool = nullptr;
+    ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &pool), QUARRY_OK) << quarry_last_error();
+    void* memory = nullptr;
+    EXPECT_EQ(quarry_pool_allocate(pool, 100'000'000, &memory), QUARRY_OK) << quarry_last_error();
+    quarry_pool_destroy(pool);
+  }
+}
+
 TEST(CApiCreation, ServesFilesAndKeepsToItsLimit) {
   auto const directory = std::filesystem::temp_directory_path().string();
   auto options = quarry_pool_default_options();

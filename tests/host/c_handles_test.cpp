@@ -42,7 +42,7 @@ std::vector<handle_call> pool_calls() {
        [=](void* handle) { return quarry_pool_get_counts(as_pool(handle), &counts); }},
       {"quarry_pool_get_overruns",
        [=](void* handle) { return quarry_pool_get_overruns(as_pool(handle), &size); }},
-      {"quarry_pool_note",
+      {"quarry_pool_label",
        [=](void* handle) { return quarry_pool_label(as_pool(handle), &memory, "name"); }},
       {"quarry_pool_id", [=](void* handle) { return quarry_pool_id(as_pool(handle), &id); }},
       {"quarry_pool_destroy", [=](void* handle) { return quarry_pool_destroy(as_pool(handle)); }}};

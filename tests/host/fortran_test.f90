@@ -35,6 +35,8 @@ program fortran_test
   call variables_with_names_are_used_again()
   call pools_without_names_are_not_lost()
   call memory_is_freed_by_its_address()
+  call segments_are_shared_by_names()
+  call stream_pools_work_where_there_is_cuda()
   call failures_without_a_status_end_the_program()
 
   if (failed > 0) error stop 'fortran_test failed'
@@ -59,6 +61,100 @@ contains
 
     call check(status == wanted, what // ': the status')
     call check(index(quarry_last_error(), part) > 0, what // ': the message')
+  end subroutine
+
+  subroutine segments_are_shared_by_names()
+    type(quarry_segment) :: one, two, none
+    type(c_ptr) :: memory, same, nothing
+    integer(int32), pointer :: numbers(:)
+    integer(int64) :: offset
+    integer :: status
+    character(64) :: name
+
+    call get_unique_name(name)
+    call one%open(name, 1048576_int64)
+    call two%open(name)
+    call one%allocate(memory, 'numbers', 40_int64)
+    call c_f_pointer(memory, numbers, [10])
+    call check(all(numbers == 0), 'new shared memory is zeroed')
+    numbers = 7
+    call two%find(same, 'numbers ')
+    call c_f_pointer(same, numbers, [10])
+    call check(all(numbers == 7), 'the other opening sees it')
+    call two%offset_of(same, offset)
+    call one%at(offset, nothing)
+    call check(c_associated(nothing, memory), 'offsets are the same')
+
+    call two%find(nothing, 'letters', status)
+    call check_refused(status, quarry_not_in_use, 'nothing of that name', 'an unknown name')
+    call check(.not. c_associated(nothing), 'nothing is found')
+    call one%open(name, status=status)
+    call check_refused(status, quarry_bad_argument, 'close it before', 'a second open')
+    call none%open(name, -1_int64, status)
+    call check_refused(status, quarry_bad_argument, 'negative', 'a negative size')
+    call one%at(-1_int64, nothing, status)
+    call check_refused(status, quarry_bad_argument, 'negative', 'a negative offset')
+    call one%offset_of(c_null_ptr, offset, status)
+    call check(status == quarry_bad_argument .and. offset == 0, 'an address elsewhere')
+    call none%allocate(nothing, 'x', 1_int64, status)
+    call check(status == quarry_bad_argument, 'what is no segment')
+
+    call two%release(same)
+    call check(.not. c_associated(same), 'a released address is null')
+    call one%release(memory)
+    call two%find(nothing, 'numbers', status)
+    call check(status == quarry_not_in_use, 'without references it is gone')
+    call two%close()
+    call one%close()
+    call one%close()
+    call one%allocate(nothing, 'x', 1_int64, status)
+    call check(status == quarry_bad_argument, 'a closed segment')
+  end subroutine
+
+  subroutine get_unique_name(name)
+    character(*), intent(out) :: name
+    integer :: ticks
+
+    call system_clock(ticks)
+    write (name, '(a, i0)') 'quarry_fortran_test_', ticks
+  end subroutine
+
+  subroutine stream_pools_work_where_there_is_cuda()
+    type(quarry_stream_pool) :: pool
+    type(quarry_pool_options) :: options
+    type(quarry_pool_counts) :: counts
+    type(c_ptr) :: memory
+    integer :: status
+
+    call pool%allocate(memory, 10_int64, c_null_ptr, status)
+    call check(status == quarry_bad_argument .and. .not. c_associated(memory), 'what is no stream pool')
+    call pool%counts(counts, status)
+    call check(status == quarry_bad_argument .and. counts%reserved == 0, 'counts of no stream pool')
+    options%red_zone = 8
+    call pool%create(options, status)
+    call check_refused(status, quarry_bad_argument, 'no red zones', 'a stream pool with red zones')
+    options = quarry_pool_options()
+    options%first_block = -1
+    call pool%create(options, status)
+    call check_refused(status, quarry_bad_argument, 'an option is negative', 'a stream pool with a negative block')
+
+    call pool%create(status=status)
+    if (status == quarry_ok) call pool%allocate(memory, 1000_int64, c_null_ptr, status)
+    if (status /= quarry_ok) then  ! no CUDA, or no GPU
+      call check(status == quarry_resource_failed .or. status == quarry_out_of_memory, 'a stream pool without CUDA')
+      call pool%destroy()
+      return
+    end if
+    call pool%create(status=status)
+    call check_refused(status, quarry_bad_argument, 'destroy it before', 'a second stream pool')
+    call pool%counts(counts)
+    call check(counts%allocated == 1000 .and. counts%chunks_allocated == 1, 'a stream pool counts')
+    call pool%share(c_null_ptr)
+    call pool%forget(c_null_ptr)
+    call pool%deallocate(memory, c_null_ptr)
+    call check(.not. c_associated(memory), 'a returned address is null')
+    call pool%release()
+    call pool%destroy()
   end subroutine
 
   subroutine the_version_is_a_number_and_a_text()
@@ -95,7 +191,7 @@ contains
     call check(all%allocated == 1600 .and. all%chunks_allocated == 1 .and. all%reserved == 1048576, 'an allocator counts')
     call found%size_of(c_loc(array), size)
     call check(size == 1600, 'an allocator knows sizes')
-    call found%note(c_loc(array), 'density')
+    call found%label(c_loc(array), 'density')
     call other%owner_of(c_loc(array(5, 5)))
     call other%id(found_number)
     call check(number == found_number, 'the owner of an address')
@@ -117,9 +213,12 @@ contains
 
     call found%deallocate(array)
     call check(.not. associated(array), 'another handle frees')
+    call found%coalesce(2097152_int64)
+    call found%counts(all)
+    call check(all%reserved == 2097152, 'one block of the size that is wanted')
     call found%release()
     call found%counts(all)
-    call check(all%reserved == 0 .and. all%peak_reserved == 1048576, 'blocks were freed')
+    call check(all%reserved == 0 .and. all%peak_reserved == 2097152, 'blocks were freed')
     call quarry_remove_alias('densities')
     call quarry_destroy('fields')
     call found%release(status)
@@ -243,7 +342,7 @@ contains
     usual = quarry_pool_default_options()
     call check(own%first_block == usual%first_block .and. own%next_block == usual%next_block, 'default blocks')
     call check(own%growth_percent == usual%growth_percent .and. own%alignment == usual%alignment, 'default growth, alignment')
-    call check(own%most == usual%most .and. own%device == usual%device, 'default limit, device')
+    call check(own%max_bytes == 0 .and. usual%max_bytes == 0 .and. own%device == usual%device, 'no limit, device')
     call check(usual%red_zone == 0 .and. .not. usual%keeps_backtraces, 'default checks')
     call check(.not. (allocated(usual%directory) .or. allocated(usual%name)), 'default texts')
   end subroutine
@@ -442,8 +541,8 @@ contains
     call quarry_find(c_loc(own), record, status)
     call check_refused(status, quarry_not_in_use, 'quarry_find', 'a record of an unknown address')
     call check(record%size == 0 .and. .not. c_associated(record%begin), 'an empty record')
-    call pool%note(c_loc(own), 'own', status)
-    call check_refused(status, quarry_not_in_use, 'note', 'a name for an unknown address')
+    call pool%label(c_loc(own), 'own', status)
+    call check_refused(status, quarry_not_in_use, 'label', 'a name for an unknown address')
     call pool%deallocate(numbers, status)
     call check(status == quarry_ok, 'the array itself goes back')
     call pool%deallocate(same, status)
@@ -500,11 +599,11 @@ contains
     call pool%create(quarry_host, options, status)
     call check_refused(status, quarry_bad_argument, 'an option is negative', 'a negative block')
     options = quarry_pool_options()
-    options%most = -2
+    options%max_bytes = -1
     call pool%create(quarry_host, options, status)
     call check_refused(status, quarry_bad_argument, 'an option is negative', 'a negative limit')
     options = quarry_pool_options()
-    options%most = huge(options%most)
+    options%max_bytes = huge(options%max_bytes)
     call pool%create(quarry_host, options, status)
     call check(status == quarry_ok, 'a very high limit')
     call pool%id(before)
@@ -548,7 +647,7 @@ contains
 
     options%first_block = 65536
     options%next_block = 65536
-    options%most = 100000
+    options%max_bytes = 100000
     options%alignment = 4096
     call pool%create(quarry_host, options)
     call pool%allocate(one, [15000], status)
@@ -666,7 +765,7 @@ contains
     call check(record%allocator == id .and. id > 0, 'the record of the last element: its pool')
     call check(c_associated(record%begin, c_loc(plane(1, 1))) .and. record%size == 1600, 'its range')
     call check(record%resource == quarry_host .and. record%device == 0, 'its resource')
-    call pool%note(c_loc(plane(1, 1)), 'velocity  ')
+    call pool%label(c_loc(plane(1, 1)), 'velocity  ')
     call quarry_report(text_file)
     call check(has_line('1600 bytes  velocity'), 'the report has the name of the array')
     call check(has_line('plain fields (allocator'), 'the report has the name of the pool')

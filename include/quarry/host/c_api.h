@@ -49,10 +49,10 @@ typedef enum quarry_resource {
   QUARRY_SHARED = 5 /* in records only */
 } quarry_resource;
 
-/* 0 means what quarry_pool_default_options says: so { .name = "x" } is a pool with a name. Bytes,
- * but for the growth: the least that is taken later, as percent of what is held (there 0 is
- * none). Later versions may have more fields behind these; `size` tells which ones the caller
- * knows. */
+/* 0 means what quarry_pool_default_options says, and of the limit that there is none: so
+ * { .name = "x" } is a pool with a name. Bytes, but for the growth: the least that is taken later,
+ * as percent of what is reserved (there 0 is none). Later versions may have more fields behind
+ * these; `size` tells which ones the caller knows. */
 typedef struct quarry_pool_options {
   uint64_t size; /* sizeof(quarry_pool_options); 0: the fields up to keeps_backtraces */
   uint64_t first_block;
