@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace quarry {
 namespace bytes_test {
 
@@ -15,6 +17,8 @@ TEST(Bytes, AreWrittenInPowersOf1024) {
 TEST(Bytes, HoldMoreThan32Bits) { EXPECT_EQ(64_GiB, bytes{1} << 36); }
 
 TEST(Bytes, AreConstants) { static_assert(16_KiB == 16384); }
+
+TEST(Bytes, WithoutALimitAreMoreThanAny) { EXPECT_EQ(no_limit, std::numeric_limits<bytes>::max()); }
 
 }  // namespace bytes_test
 }  // namespace quarry

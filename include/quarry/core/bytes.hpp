@@ -8,6 +8,10 @@ namespace quarry::inline QUARRY_ABI {
 
 using bytes = std::uint64_t;
 
+/// A limit in bytes that nothing exceeds: the default of every limit in options. (In C and Fortran
+/// a limit of 0 says the same.)
+inline constexpr bytes no_limit = ~bytes{0};
+
 inline namespace literals {
 constexpr bytes operator""_KiB(unsigned long long n) { return n << 10; }
 constexpr bytes operator""_MiB(unsigned long long n) { return n << 20; }

@@ -34,10 +34,12 @@ void check_options(cuda_async_options const& options) {
       location.kind != memory_kind::managed)
     throw bad_argument{std::string{"cuda_async_pool: CUDA has no pools of the kind "} +
                        name_of(location.kind) + "; they are of device, pinned or managed memory"};
-  if (location.kind == memory_kind::managed && options.max_bytes != 0)
-    throw bad_argument{"cuda_async_pool: a pool of managed memory has no limit, and most is " +
+  if (location.kind == memory_kind::managed && options.max_bytes != no_limit)
+    throw bad_argument{"cuda_async_pool: a pool of managed memory has no limit, and max_bytes is " +
                        std::to_string(options.max_bytes)};
-  if (options.max_bytes != 0 && options.first > options.max_bytes)
+  if (options.max_bytes == 0)
+    throw bad_argument{"cuda_async_pool: max_bytes is 0 bytes; no_limit is what sets no limit"};
+  if (options.first > options.max_bytes)
     throw bad_argument{"cuda_async_pool: first is " + std::to_string(options.first) +
                        ", more than most, " + std::to_string(options.max_bytes)};
   cuda::check_device(location.kind == memory_kind::device ? location.device : 0);
@@ -46,7 +48,7 @@ void check_options(cuda_async_options const& options) {
 cudaMemPoolProps properties_of(cuda_async_options const& options) {
   cudaMemPoolProps result{};
   result.handleTypes = cudaMemHandleTypeNone;
-  result.maxSize = options.max_bytes;
+  result.maxSize = options.max_bytes == no_limit ? 0 : options.max_bytes;  // of CUDA: 0 is none
   result.allocType = cudaMemAllocationTypePinned;
   if (options.location.kind == memory_kind::device) {
     result.location = {cudaMemLocationTypeDevice, options.location.device};

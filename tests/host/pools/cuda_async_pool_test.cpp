@@ -58,6 +58,7 @@ TEST(CudaAsyncPool, RefusesOptionsThatCannotBe) {
   EXPECT_THROW((cuda_async_pool{{.location = {memory_kind::managed}, .max_bytes = 1_MiB}}),
                bad_argument);
   EXPECT_THROW((cuda_async_pool{{.first = 2_MiB, .max_bytes = 1_MiB}}), bad_argument);
+  EXPECT_THROW((cuda_async_pool{{.max_bytes = 0}}), bad_argument) << "no_limit is none";
   EXPECT_THROW((cuda_async_view{nullptr, {memory_kind::device}}), bad_argument);
   auto const pool = make_default();
   EXPECT_THROW((cuda_async_view{pool.handle(), {memory_kind::device, 200}}), bad_argument);

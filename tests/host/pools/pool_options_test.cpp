@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/pools/pool_options.hpp"
 
+#include "quarry/host/pools/cuda_async_pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+
 #include <gtest/gtest.h>
 
 namespace quarry::test {
@@ -15,6 +19,14 @@ TEST(PoolOptions, FillInBlocksAndRoundThemToTheAlignment) {
   pool_options const odd = checked({.first_block = 1000, .next_block = 1, .alignment = 256});
   EXPECT_EQ(odd.first_block, 1024u);
   EXPECT_EQ(odd.next_block, 256u);
+}
+
+TEST(PoolOptions, HaveNoLimitInAnyPoolUnlessOneIsSet) {
+  EXPECT_EQ(pool_options{}.maximum, no_limit);
+  EXPECT_EQ(stream_pool_options{}.maximum, no_limit);
+  EXPECT_EQ(stitched_options{}.maximum, no_limit);
+  EXPECT_EQ(cuda_async_options{}.maximum, no_limit);
+  EXPECT_EQ(cuda_async_options{}.kept, no_limit);
 }
 
 TEST(PoolOptions, AreRefusedIfTheyMakeNoPool) {

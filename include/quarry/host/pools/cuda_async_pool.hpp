@@ -83,9 +83,9 @@ class QUARRY_API cuda_async_view {
 struct cuda_async_options {
   /// Of a GPU, pinned or managed
   memory_location location = {memory_kind::device};
-  bytes first = 0;         ///< bytes that it takes at once
-  bytes kept = ~bytes{0};  ///< bytes of unused memory that it keeps when a stream is waited for
-  bytes maximum = 0;       ///< bytes that it holds at most; 0: no limit. None for managed memory
+  bytes first = 0;           ///< bytes that it takes at once
+  bytes kept = no_limit;     ///< bytes of unused memory that it keeps when a stream is waited for
+  bytes maximum = no_limit;  ///< bytes that it holds at most, not 0; managed memory has no limit
 };
 
 /// A pool of CUDA's that is ours: of a GPU's memory, of pinned memory, which all GPUs may use, or

@@ -21,7 +21,7 @@ struct pool_options {
   /// Limit on the bytes that the pool holds. Chunks are cut up to 1/32 larger than the rounded
   /// size, and all of a chunk counts. Small allocations share blocks of 64 KiB by their sizes: one
   /// that is left keeps its block from serving other sizes, which matters at the limit
-  bytes max_bytes = ~bytes{0};
+  bytes max_bytes = no_limit;
   heuristic coalesce = heuristic::never();
   /// Every `shrink_after` frees, the pool returns unused blocks beyond the peak use during these
   /// frees; 0 means never

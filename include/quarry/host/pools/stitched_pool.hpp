@@ -18,11 +18,11 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct stitched_options {
-  bytes alignment = 16;         ///< of all allocations: a power of two from 16 to 16 KiB
-  bytes max_bytes = ~bytes{0};  ///< bytes of pages that the pool holds at most
-  bytes range = 0;              ///< addresses reserved at once, 2^46 bytes at most; 0: 256 GiB
-  std::string name = {};        ///< for reports
-  bool is_tracked = true;       ///< the registry knows its allocations; never of simulated pages
+  bytes alignment = 16;        ///< of all allocations: a power of two from 16 to 16 KiB
+  bytes max_bytes = no_limit;  ///< bytes of pages that the pool holds at most
+  bytes range = 0;             ///< addresses reserved at once, 2^46 bytes at most; 0: 256 GiB
+  std::string name = {};       ///< for reports
+  bool is_tracked = true;      ///< the registry knows its allocations; never of simulated pages
   /// Pages are never moved, for memory that MPI, NCCL or other processes know by its address
   bool is_registered = false;
 };
@@ -115,7 +115,7 @@ class QUARRY_POISONS stitched_pool {
 
   /// Returns free pages to the source, `max_bytes` at most; gives how many bytes. Throws
   /// std::bad_alloc if there is no memory for bookkeeping.
-  bytes shrink(bytes max_bytes = ~bytes{0}) {
+  bytes shrink(bytes max_bytes = no_limit) {
     bytes given = 0;
     strategy_.carve(pages_.page_bytes(), max_bytes, [&](std::uint64_t base, bytes size) {
       pages_.unmap(base, size);

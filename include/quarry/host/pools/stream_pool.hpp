@@ -14,11 +14,11 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct stream_pool_options {
-  bytes first_block = 0;        ///< the least that an empty pool asks its resource for; 0: 64 MiB
-  bytes next_block = 0;         ///< the least that it asks for later; 0: 8 MiB
-  std::uint32_t growth = 12;    ///< the least that it asks for later, as percent of what it holds
-  bytes alignment = 256;        ///< of all allocations: a power of two from 16 to 16 KiB
-  bytes max_bytes = ~bytes{0};  ///< bytes that the pool holds at most
+  bytes first_block = 0;       ///< the least that an empty pool asks its resource for; 0: 64 MiB
+  bytes next_block = 0;        ///< the least that it asks for later; 0: 8 MiB
+  std::uint32_t growth = 12;   ///< the least that it asks for later, as percent of what it holds
+  bytes alignment = 256;       ///< of all allocations: a power of two from 16 to 16 KiB
+  bytes max_bytes = no_limit;  ///< bytes that the pool holds at most
   /// Takes a block before it makes streams wait for each other: more memory, less waiting
   bool grows_first = false;
   std::string name = {};  ///< for reports
