@@ -41,7 +41,7 @@ void check_options(cuda_async_options const& options) {
     throw bad_argument{"cuda_async_pool: max_bytes is 0 bytes; no_limit is what sets no limit"};
   if (options.first > options.max_bytes)
     throw bad_argument{"cuda_async_pool: first is " + std::to_string(options.first) +
-                       ", more than most, " + std::to_string(options.max_bytes)};
+                       ", more than max_bytes, " + std::to_string(options.max_bytes)};
   cuda::check_device(location.kind == memory_kind::device ? location.device : 0);
 }
 

@@ -22,10 +22,10 @@ TEST(PoolOptions, FillInBlocksAndRoundThemToTheAlignment) {
 }
 
 TEST(PoolOptions, HaveNoLimitInAnyPoolUnlessOneIsSet) {
-  EXPECT_EQ(pool_options{}.maximum, no_limit);
-  EXPECT_EQ(stream_pool_options{}.maximum, no_limit);
-  EXPECT_EQ(stitched_options{}.maximum, no_limit);
-  EXPECT_EQ(cuda_async_options{}.maximum, no_limit);
+  EXPECT_EQ(pool_options{}.max_bytes, no_limit);
+  EXPECT_EQ(stream_pool_options{}.max_bytes, no_limit);
+  EXPECT_EQ(stitched_options{}.max_bytes, no_limit);
+  EXPECT_EQ(cuda_async_options{}.max_bytes, no_limit);
   EXPECT_EQ(cuda_async_options{}.kept, no_limit);
 }
 

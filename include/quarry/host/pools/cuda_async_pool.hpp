@@ -85,7 +85,7 @@ struct cuda_async_options {
   memory_location location = {memory_kind::device};
   bytes first = 0;           ///< bytes that it takes at once
   bytes kept = no_limit;     ///< bytes of unused memory that it keeps when a stream is waited for
-  bytes maximum = no_limit;  ///< bytes that it holds at most, not 0; managed memory has no limit
+  bytes max_bytes = no_limit;  ///< bytes that it holds at most, not 0; managed memory has no limit
 };
 
 /// A pool of CUDA's that is ours: of a GPU's memory, of pinned memory, which all GPUs may use, or
