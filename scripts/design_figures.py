@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measured parts of docs/design, from bench/results.
 
-A page has them between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`; SECTIONS says
-which function writes which.
+A page has tables between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`; SECTIONS
+says which function writes which. A sentence has a figure between `<!-- value:NAME -->` and
+`<!-- /value -->`; design_values.py says what it is.
 """
 
 import re
 
+import coalesced_claims
 import coalesced_tables
+import design_values
 import pool_figures
+import pool_tables
 from bench_records import (
     NAMES,
     machines,
@@ -18,9 +22,10 @@ from bench_records import (
     value_text,
     x_text,
 )
-from markdown import missing, table
+from markdown import first_with, missing, table
 
 MARK = re.compile(r"<!-- figures:([\w-]+):begin -->\n(.*?)<!-- figures:\1:end -->", re.DOTALL)
+VALUE = re.compile(r"<!-- value:([\w-]+) -->(.*?)<!-- /value -->", re.DOTALL)
 
 
 def cases_of(records):
@@ -42,22 +47,25 @@ def claims(records):
     found = cases.points("total", "linear", "none", "paper")
     everything = [point for of in found.values() for point in of.values()]
     lines = [
-        f"Measured on {cases.machine}, {origin(everything)}:",
-        f"speed-ups over {NAMES[cases.platform]} of the ways over it, quotients of mean times,",
-        "12 × 1024 threads.",
+        f"Measured on {cases.machine}, {origin(everything)}, 12 × 1024 threads. A figure is the",
+        f"speed-up over {NAMES[cases.platform]}, a quotient of mean times. *Yes* or *no*: whether",
+        "the figures meet the condition.",
         "",
-        *coalesced_tables.claim_rows(cases),
+        *coalesced_claims.rows(cases),
         "",
     ]
     lines += [*map_costs(cases), "", *other_grids(cases)]
     return lines
 
 
+GROUPS = {"warp": "warps", "block": "thread blocks"}
+
+
 def map_costs(cases):
     """Claim H: what the map takes beside headers, over CUDA's malloc."""
     rows = []
     for mode, mode_name in coalesced_tables.MODES.items():
-        for group in ("warp", "block"):
+        for group in GROUPS:
             texts = []
             for floats in (4, 24, 100, 400):
                 pair = [
@@ -65,14 +73,14 @@ def map_costs(cases):
                     for way in (f"map-{group}", f"header-{group}")
                 ]
                 texts.append(value_text(pair[0] / pair[1]) if all(pair) else "–")
-            rows.append([f"{group}s, {mode_name}", *texts])
+            rows.append([f"{GROUPS[group]}, {mode_name}", *texts])
     head = ["H: all four phases, map ÷ header", *(f"{n} floats" for n in (4, 24, 100, 400))]
     yield from table(head, rows)
 
 
 def other_grids(cases):
     """Claim O: the same with other numbers of blocks."""
-    grids = {"paper": "12 blocks", "24": "24", "48": "48", "96": "96"}
+    grids = {"paper": "12 thread blocks", "24": "24", "48": "48", "96": "96"}
     grids["full"] = "one a multiprocessor"
     rows = []
     for mode, mode_name in coalesced_tables.MODES.items():
@@ -112,14 +120,16 @@ def coalescing_cost(records):
     head = ["400 floats over Quarry, cycles (median)"]
     for phase in ("malloc", "free"):
         head += [f"{phase}: {what}" for what in ("dynamic", "static", "÷")]
-    lines += [*table([*head, "both: ÷"], rows), ""]
-    lines += lane_arrays(records, cases.machine)
-    return lines
+    return [*lines, *table([*head, "both: ÷"], rows)]
 
 
-def lane_arrays(records, machine):
+# --- docs/design/lane_arrays.md
+
+
+def lane_arrays(records):
     """How much faster interleaved arrays are than contiguous ones."""
     rows = []
+    machine = first_with(records, ["coalesced/lane_array/work"])
     for workload in ("linear", "quadratic"):
         for threads in (12_288, 135_168):
             texts = []
@@ -144,8 +154,9 @@ def lane_arrays(records, machine):
                 texts.append(value_text(times[0].median / times[1].median) if both else "–")
             if set(texts) != {"–"}:
                 rows.append([f"{workload}, {threads:,} threads", *texts])
-    head = ["`lane_array`: work on contiguous arrays ÷ on interleaved ones"]
-    return list(table([*head, "25 floats", "100 floats", "400 floats"], rows)) if rows else []
+    head = [f"{machine}: work on contiguous arrays ÷ on interleaved ones"]
+    head += ["25 floats", "100 floats", "400 floats"]
+    return list(table(head, rows)) if rows else missing("`coalesced_lane_array_bench`")
 
 
 # --- docs/design/heap.md
@@ -208,19 +219,19 @@ def shares_handed_out(records):
     everything = [point for of in found.values() for point in of.values()]
     head = ["size", "by the size classes", *(f"measured, {machine} (heap)" for machine in found)]
     return [
-        "Bytes asked for in a full heap, divided by the heap's, for sizes of a class and for those",
-        f"that fit worst, {origin(everything)}:",
+        "Requested bytes in a full heap, divided by the heap's bytes, for sizes of a class and for",
+        f"the sizes that fit worst, {origin(everything)}:",
         "",
         *table(head, rows),
     ]
 
 
-HARDENED = [
-    ("malloc", "heap/single/malloc"),
-    ("free", "heap/single/free"),
-    ("malloc, mixed sizes from 16 B up to", "heap/mixed/malloc"),
-    ("free, mixed sizes from 16 B up to", "heap/mixed/free"),
-    ("churn from 16 B up to", "heap/churn"),
+HARDENED = [  # title, benchmark, sizes
+    ("malloc", "heap/single/malloc", (16, 256, 4096)),
+    ("free", "heap/single/free", (16, 256, 4096)),
+    ("malloc, mixed sizes from 16 B up to", "heap/mixed/malloc", (256, 4096)),
+    ("free, mixed sizes from 16 B up to", "heap/mixed/free", (256, 4096)),
+    ("churn from 16 B up to", "heap/churn", (256, 1024, 4096)),
 ]
 
 
@@ -228,9 +239,11 @@ def hardened_mode(records):
     lines = []
     for machine in machines(records):
         rows, everything = [], []
-        for title, bench in HARDENED:
+        for title, bench, sizes in HARDENED:
             found = points(records, machine, bench, "bytes")
             for size, point in found.get("quarry-hardened", {}).items():
+                if size not in sizes:
+                    continue
                 plain = found.get("quarry", {}).get(size)
                 both = plain and plain.median and point.median
                 ratio = f"{100 * point.median / plain.median:.3g} %" if both else "–"
@@ -244,20 +257,71 @@ def hardened_mode(records):
     return lines[:-1] or missing("`heap_single_hardened_bench` and `heap_churn_hardened_bench`")
 
 
-# --- docs/design/pools.md
+# Goals of the heap that were set before it was measured: title, benchmark, sizes, goals.
+HEAP_GOALS = [
+    ("malloc, one size, after a reset", "heap/single/malloc", (16, 64, 1024, 4096), (60_000,)),
+    ("free, one size", "heap/single/free", (16, 64, 1024, 4096), (120_000,)),
+    ("free, one size, heap never reset", "heap/warm/free", (16, 32), (120_000,)),
+    ("malloc, heap never reset", "heap/warm/malloc", (64, 1024, 4096), (60_000,)),
+    ("malloc, new heap", "heap/state/fresh", (16, 4096), (60_000,)),
+    ("churn from 16 B", "heap/churn", (256, 4096), (6000, 4000)),
+    ("time to fill a freed half again", "heap/reuse/fill", (64, 256, 1024, 4096), (10, 3, 1, 0.3)),
+]
+
+
+def heap_goals(records):
+    """The goals, and what was measured on the first machine that has them."""
+    for machine in machines(records):
+        rows, everything = [], []
+        for title, bench, sizes, goals in HEAP_GOALS:
+            found = points(records, machine, bench, "bytes").get("quarry", {})
+            shown = [found[size] for size in sizes if size in found]
+            if len(shown) < len(sizes):
+                continue
+            unit, is_time = shown[0].unit, shown[0].unit == "ms"
+            limits = goals if len(goals) > 1 else goals * len(sizes)
+            met = [
+                point.median <= limit if is_time else point.median >= limit
+                for point, limit in zip(shown, limits)
+            ]
+            rows.append(
+                [
+                    f"{title}: {' / '.join(x_text('bytes', size) for size in sizes)}",
+                    f"{'≤' if is_time else '≥'} {' / '.join(f'{g:,}' for g in goals)} {unit}",
+                    f"{' / '.join(map(point_text, shown))} {unit}",
+                    "yes" if all(met) else "in part" if any(met) else "no",
+                ]
+            )
+            everything += shown
+        if rows:
+            head = [f"{machine}, {origin(everything)}", "goal", "measured", "met"]
+            return list(table(head, rows))
+    return missing("`heap_single_bench`")
 
 
 SECTIONS = {
     "docs/design/coalescing.md": {"claims": claims, "cost": coalescing_cost},
-    "docs/design/heap.md": {"memory": heap_memory, "hardened": hardened_mode},
+    "docs/design/heap.md": {
+        "memory": heap_memory,
+        "hardened": hardened_mode,
+        "goals": heap_goals,
+    },
+    "docs/design/lane_arrays.md": {"lane_arrays": lane_arrays},
     "docs/design/pools.md": {
         "pairs": pool_figures.pairs,
         "strategies": pool_figures.strategies,
+    },
+    "docs/design/pool_costs.md": {
         "excess": pool_figures.excess,
         "bookkeeping": pool_figures.bookkeeping,
         "threads": pool_figures.threads,
         "mesh": pool_figures.mesh,
+        "arrays": pool_tables.arrays,
+        "instructions": pool_tables.instructions,
     },
+    "docs/design/registry.md": {},
+    "docs/design/simt.md": {},
+    "docs/design/streams.md": {},
 }
 
 
@@ -273,4 +337,11 @@ def rewritten(path, text, records):
         lines = "\n".join(wanted[name](records))
         return f"<!-- figures:{name}:begin -->\n{lines}\n<!-- figures:{name}:end -->"
 
-    return MARK.sub(write, text)
+    def write_value(match):
+        name = match.group(1)
+        if name not in design_values.VALUES:
+            raise SystemExit(f"error: {path} shows the value '{name}'; design_values.py has none")
+        said = design_values.VALUES[name](records)
+        return f"<!-- value:{name} -->{said}<!-- /value -->"
+
+    return VALUE.sub(write_value, MARK.sub(write, text))

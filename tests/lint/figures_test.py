@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""README and docs show what bench/results has: scripts/readme_table.py wrote them last."""
+"""README and docs show what bench/results has: scripts/readme_table.py wrote them last.
 
+A measurement that is typed into a page of docs/design is refused, save in LOG: that page says what
+was tried, when and where, and stays as it was written. A file that a page names must exist.
+"""
+
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +15,93 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+DESIGN = ROOT / "docs" / "design"
+sys.path.insert(0, str(ROOT / "scripts"))
+from coalesced_claims import CLAIMS, measured  # noqa: E402
+from design_figures import SECTIONS  # noqa: E402
+
 PAGE = "coalescing.md"
+LOG = "measurement_log.md"
+
+# Numbers of the design that look like measurements: page -> words -> why they are none.
+# An entry that its page does not need is refused too.
+CONSTANTS = {
+    "coalescing.md": {
+        "12,288 threads": "the benchmark's threads",
+        "2, 3 and 4.1": "sections of the paper",
+    },
+    "heap.md": {
+        "after 2 ms": "slice_supply's patience",
+        "after 0.5 ms": "the same, if nothing can come back",
+        "after 10 ms": "the same, while others return segments",
+        "after 0.2 s": "the same, for a lane that holds the run",
+    },
+    "lane_arrays.md": {},
+    "pool_costs.md": {"1000 allocations": "the benchmark's"},
+    "pools.md": {"The goal is 1.3": "a goal", "8 × 8": "a mesh", "section 6.4": "of a book"},
+    "registry.md": {
+        "1000 allocations": "the benchmark's",
+        "10 and 40 ns": "goals",
+        "section\n6.4": "of a book",
+    },
+    "simt.md": {},
+    "streams.md": {
+        "CCCL 3.0": "a version",
+        "since 3.1": "a version",
+        "3.0, 3.1, 3.2 and 3.5": "versions",
+    },
+}
+
+WRITTEN = re.compile(
+    r"<!-- figures:([\w-]+):begin -->.*?<!-- figures:\1:end -->"
+    r"|<!-- value:[\w-]+ -->.*?<!-- /value -->",
+    re.DOTALL,
+)
+PICTURE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\([^)]*\)")
+NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
+WORD = "(?:half|two|three|four|five|six|seven|eight|nine|ten|twenty|thirty|fifty|hundred)"
+MEASUREMENTS = [re.compile(pattern) for pattern in (
+    # a time, a rate, a share, a factor, a count of events
+    rf"{NUMBER}\s*(?:ns|µs|us|ms|s|seconds?|[KMG]i?B/s|million|[KMG]ops(?:/s)?|cycles|instructions"
+    r"|registers|allocations|%|percent|×|x)(?!\w)",
+    # a factor in words
+    rf"(?i)\b(?:{NUMBER}|{WORD}) times (?:as|the|faster|slower|more|less|larger|smaller)\b",
+    rf"(?i)\b(?:a|one|{WORD}) (?:half|third|quarter|fifth|sixth|eighth|tenth)s? "
+    r"(?:faster|slower|more|less)\b",
+    # a fraction of a unit of memory, and any other fraction
+    r"\d+\.\d+",
+    # in thousands, and no power of two
+    r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])",
+)]  # fmt: skip
+
+
+def is_power_of_two(text):
+    digits = text.replace(",", "")
+    return digits.isdigit() and int(digits) & (int(digits) - 1) == 0
+
+
+def typed_measurements(text, constants=()):
+    """What of a page looks like a measurement, and which of `constants` it does not need."""
+
+    def blank(match):  # keeps the numbers of lines
+        return "\n" * match.group(0).count("\n")
+
+    text = PICTURE.sub(blank, WRITTEN.sub(blank, text))
+    text = LINK.sub("]", text)
+    unused = []
+    for words in constants:  # which a line may break
+        text, count = re.subn(r"\s+".join(map(re.escape, words.split())), blank, text)
+        unused += [words] if count == 0 else []
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern in MEASUREMENTS:
+            found += [
+                f"line {number}: '{match.group(0)}'"
+                for match in pattern.finditer(line)
+                if not is_power_of_two(match.group(0))
+            ]
+    return found, unused
 
 
 def check(design=None):
@@ -23,14 +114,14 @@ def check(design=None):
 
 
 class Figures(unittest.TestCase):
-    def changed(self, old, new):
+    def changed(self, old, new, page=PAGE):
         """What `check` gives if in one page the first `old` were `new`."""
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(ROOT / "docs" / "design", folder, dirs_exist_ok=True)
-            page = Path(folder) / PAGE
-            text = page.read_text(encoding="utf-8")
+            shutil.copytree(DESIGN, folder, dirs_exist_ok=True)
+            path = Path(folder) / page
+            text = path.read_text(encoding="utf-8")
             self.assertIn(old, text)
-            page.write_text(text.replace(old, new, 1), encoding="utf-8")
+            path.write_text(text.replace(old, new, 1), encoding="utf-8")
             return check(folder)
 
     def test_pages_show_the_results(self):
@@ -46,6 +137,124 @@ class Figures(unittest.TestCase):
         status, said = self.changed("<!-- figures:claims:begin -->", "")
         self.assertEqual(status, 1)
         self.assertIn(f"{PAGE} has the parts ['cost']; it must have ['claims', 'cost']", said)
+
+    def test_a_figure_in_a_sentence_that_was_typed_is_refused(self):
+        marker = "<!-- value:registers -->"
+        status, said = self.changed(f"{marker}4", f"{marker}3", "heap.md")
+        self.assertEqual(status, 1)
+        self.assertIn("heap.md does not show", said)
+
+    def test_a_figure_in_a_sentence_that_nothing_measures_is_refused(self):
+        status, said = self.changed("<!-- value:registers -->", "<!-- value:luck -->", "heap.md")
+        self.assertEqual(status, 1)
+        self.assertIn("shows the value 'luck'", said)
+
+
+class TypedMeasurements(unittest.TestCase):
+    def test_no_page_but_the_log_has_a_measurement_of_its_own(self):
+        pages = sorted(DESIGN.glob("*.md"))
+        self.assertIn(DESIGN / LOG, pages)
+        said = []
+        for path in pages:
+            if path.name == LOG:
+                continue
+            constants = CONSTANTS.get(path.name, {})
+            found, unused = typed_measurements(path.read_text(encoding="utf-8"), constants)
+            said += [f"{path.name}: {what}: not from bench/results" for what in found]
+            said += [f"{path.name}: '{words}' is excepted and not there" for words in unused]
+        self.assertEqual(said, [], "\n" + "\n".join(said))
+
+    def test_scripts_write_every_page_but_the_log(self):
+        pages = {path.name for path in DESIGN.glob("*.md")} - {LOG}
+        self.assertEqual(pages, {Path(name).name for name in SECTIONS})
+
+    def test_the_log_would_be_refused_as_a_design_page(self):
+        found, _ = typed_measurements((DESIGN / LOG).read_text(encoding="utf-8"))
+        self.assertGreater(len(found), 50)
+
+    def test_each_kind_of_measurement_is_caught(self):
+        for text in (
+            "A pair takes 37 ns.",
+            "It took 1,240 µs.",
+            "It gives up after 2 ms.",
+            "malloc runs at 900 MiB/s.",
+            "11 million edges",
+            "106 Gops",
+            "3,490 Mops/s",
+            "It is 3 × as fast.",
+            "It is three times as fast.",
+            "It is 4 times faster.",
+            "A tenth of that is a fifth slower: a fifth more.",
+            "18 % in place of 5 %",
+            "The state takes 0.1 MiB.",
+            "The factor is 2.78.",
+            "| malloc | 25,100 |",
+            "It runs 170 instructions.",
+            "A kernel has 208 registers.",
+        ):
+            self.assertNotEqual(typed_measurements(text)[0], [], text)
+
+    def test_sizes_of_the_design_pass(self):
+        for text in (
+            "A block holds 1,024 slices of 64 KiB.",
+            "A slice is 16 bytes, a mask 32 bits.",
+            "Version 2 has 3 owners.",
+            "Up to 2^20 uses.",
+            "```\nblock 0 takes 40 ns\n```",
+            "<!-- figures:a:begin -->\n3.14 ns\n<!-- figures:a:end -->",
+            "It takes <!-- value:a -->40 ns<!-- /value --> to find.",
+            "[the guide](../guide/1.5.md)",
+        ):
+            self.assertEqual(typed_measurements(text)[0], [], text)
+
+    def test_an_exception_lets_words_pass_and_is_refused_once_they_are_gone(self):
+        self.assertEqual(typed_measurements("It waits 2 ms.", ["2 ms"]), ([], []))
+        self.assertEqual(typed_measurements("It waits 2\nms.", ["2 ms"]), ([], []))
+        self.assertEqual(typed_measurements("It waits.", ["2 ms"]), ([], ["2 ms"]))
+
+
+class Verdicts(unittest.TestCase):
+    """A claim's verdict follows from the figures that stand beside it."""
+
+    def claim_a(self, header, map_):
+        class Cases:
+            platform = "cuda"
+
+            def value(self, phase, workload, mode, grid, allocator, floats):
+                return {"cuda": 6.0, "cuda+header-warp": header, "cuda+map-warp": map_}[allocator]
+
+        _, _, _, what, holds = CLAIMS[0]
+        return measured(Cases(), "none", what, holds)
+
+    def test_a_condition_that_the_figures_meet_is_a_yes(self):
+        self.assertEqual(self.claim_a(1.5, 2.0), "yes: header-warp 4, map-warp 3")
+
+    def test_one_figure_that_misses_it_is_a_no(self):
+        self.assertEqual(self.claim_a(1.5, 2.4), "no: header-warp 4, map-warp 2.5")
+
+    def test_a_way_that_was_not_measured_has_no_verdict(self):
+        self.assertEqual(self.claim_a(1.5, None), "not measured")
+
+
+def named_files(text):
+    """Headers and programs that a page names, without their folders."""
+    return set(re.findall(r"`(?:[\w./-]*/)?(\w+\.(?:hpp|cuh|h|cpp|py|f90))`", text))
+
+
+class NamedFiles(unittest.TestCase):
+    def test_each_file_that_a_design_page_names_exists(self):
+        folders = ("include", "src", "tests", "bench", "scripts", "fortran", "examples")
+        there = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
+        gone = {
+            f"{path.name}: {name}"
+            for path in DESIGN.glob("*.md")
+            for name in named_files(path.read_text(encoding="utf-8")) - there
+        }
+        self.assertEqual(gone, set())
+
+    def test_names_are_found_with_and_without_a_folder(self):
+        text = "`bit_tree.hpp`, `simt/far_call.hpp` and *x.hpp*; `tests/a_test.cpp`"
+        self.assertEqual(named_files(text), {"bit_tree.hpp", "far_call.hpp", "a_test.cpp"})
 
 
 if __name__ == "__main__":
