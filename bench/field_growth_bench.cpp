@@ -8,10 +8,10 @@
 // nothing. One figure is a time: a resize, with the copy.
 #include "trial.hpp"
 
-#include "quarry/host/host_pages.hpp"
 #include "quarry/host/pools/growable_array.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
+#include "quarry/platform/host_pages.hpp"
 
 #include <cmath>
 #include <memory>

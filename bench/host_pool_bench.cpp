@@ -9,12 +9,12 @@
 #include "pairs.hpp"
 #include "peers.hpp"
 
-#include "quarry/host/cuda_pages.hpp"
-#include "quarry/host/host_pages.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/host_resource.hpp"
+#include "quarry/platform/cuda_pages.hpp"
+#include "quarry/platform/host_pages.hpp"
 
 #ifdef __CUDACC__
 #include "quarry/host/resources/cuda_memory_resource.cuh"

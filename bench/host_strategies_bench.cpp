@@ -15,7 +15,7 @@
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
-#include "quarry/host/simulated_pages.hpp"
+#include "quarry/platform/simulated_pages.hpp"
 
 #include <memory>
 

@@ -153,9 +153,10 @@ heap::implementation::implementation(heap_options const& unchecked) {
   }
 
   lay_out(nullptr);
-  metadata_ = static_cast<std::byte*>(memory_->metadata(metadata_bytes_));
+  metadata_memory_ = memory_->allocate(metadata_bytes_);
+  metadata_ = static_cast<std::byte*>(metadata_memory_.get());
   lay_out(metadata_);
-  state_memory_ = memory_->detached(heap_state::bytes_for(state.segments_reserved));
+  state_memory_ = memory_->allocate(heap_state::bytes_for(state.segments_reserved));
   shared_ = static_cast<heap_state*>(state_memory_.get());
   reset();
 }

@@ -49,9 +49,9 @@ class heap::implementation {
   backend where_;
   std::shared_ptr<heap_state> initial_;  // what the shared state is after a reset
   std::shared_ptr<heap_memory> memory_;
-  std::shared_ptr<void> state_memory_;
-  heap_state* shared_ = nullptr;  // in state_memory_; host code only uses its address
-  std::byte* metadata_ = nullptr;
+  std::shared_ptr<void> metadata_memory_, state_memory_;
+  heap_state* shared_ = nullptr;   // in state_memory_; host code only uses its address
+  std::byte* metadata_ = nullptr;  // in metadata_memory_
   bytes metadata_bytes_ = 0;
   bool used_ = false;  // reset before
   // most segments of each class before the last reset

@@ -12,8 +12,8 @@ kernel_memory::kernel_memory(backend where, bytes size) : size_{size} {
   if (where == backend::automatic) where = has_cuda_device() ? backend::cuda : backend::cpu;
   memory_ = where == backend::cuda ? make_cuda_memory(current_device, 2_MiB, 2_MiB)
                                    : make_cpu_memory(64_KiB, 64_KiB);
-  data_ = memory_->metadata(size);
-  memory_->zero(data_, size);
+  data_ = memory_->allocate(size);
+  memory_->zero(data(), size);
   memory_->synchronize();
 }
 
@@ -31,20 +31,20 @@ void kernel_memory::check(bytes offset, bytes count) const {
 void kernel_memory::write(bytes offset, void const* from, bytes count) {
   check(offset, count);
   memory_->synchronize();
-  memory_->upload(static_cast<char*>(data_) + offset, from, count);
+  memory_->upload(static_cast<char*>(data()) + offset, from, count);
   memory_->synchronize();
 }
 
 void kernel_memory::read(void* to, bytes offset, bytes count) const {
   check(offset, count);
   memory_->synchronize();
-  memory_->download(to, static_cast<char const*>(data_) + offset, count);
+  memory_->download(to, static_cast<char const*>(data()) + offset, count);
 }
 
 void kernel_memory::zero(bytes offset, bytes count) {
   check(offset, count);
   memory_->synchronize();
-  memory_->zero(static_cast<char*>(data_) + offset, count);
+  memory_->zero(static_cast<char*>(data()) + offset, count);
   memory_->synchronize();
 }
 

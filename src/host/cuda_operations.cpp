@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cuda_operations.hpp"
 
-#include "host/cuda_calls.hpp"
+#include "platform/cuda_calls.hpp"
 
 #include <optional>
 
@@ -52,7 +52,7 @@ cudaMemoryAdvise advice_of(memory_advice what) {
 
 // A plain copy or fill is done when it returns, also from one part of a GPU's memory to another.
 void copy(void* to, void const* from, bytes size, memory_location of) {
-  on_device const here{device_of(of)};
+  device_guard const guard{device_of(of)};
   check(cudaMemcpy(to, from, size, cudaMemcpyDefault), "cudaMemcpy");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
@@ -60,7 +60,7 @@ void copy(void* to, void const* from, bytes size, cuda_stream on) {
   check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, on), "cudaMemcpyAsync");
 }
 void fill(void* memory, unsigned char value, bytes size, memory_location of) {
-  on_device const here{device_of(of)};
+  device_guard const guard{device_of(of)};
   check(cudaMemset(memory, value, size), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
@@ -69,8 +69,8 @@ void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
 }
 
 void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on) {
-  std::optional<on_device> here;
-  if (is_default(on)) here.emplace(device_of(where));
+  std::optional<device_guard> guard;
+  if (is_default(on)) guard.emplace(device_of(where));
   check(cudaMemPrefetchAsync(memory, size, location_of(where), 0, on), "cudaMemPrefetchAsync");
 }
 void advise(void* memory, bytes size, memory_advice what, memory_location where) {

@@ -3,6 +3,8 @@
 
 #include "support/backends.hpp"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <optional>
 #include <sstream>
@@ -223,6 +225,17 @@ TYPED_TEST(Heap, MovesWithItsOwner) {
   typename TypeParam::template array<void*> pointers(1);
   backend.run({1, 1}, allocate{ref, 64, pointers.data()});
   EXPECT_EQ(second.live_allocations().size(), 1u);
+}
+
+TEST(HeapOnTheHost, ShrinksAndGrowsWhereItsProcessLocksMemory) {
+  heap owner{{.bytes = 1_MiB, .where = backend::cpu}};
+  if (mlock(owner.region(), owner.region_bytes()) != 0) GTEST_SKIP() << "no memory may be locked";
+  EXPECT_EQ(owner.shrink(256_KiB), 256_KiB);
+  auto* const region = static_cast<unsigned char*>(owner.region());
+  EXPECT_DEATH(region[512_KiB] = 1, "");
+  owner.grow(1_MiB);
+  EXPECT_EQ(region[512_KiB], 0u);
+  EXPECT_TRUE(owner.audit().empty());
 }
 
 #ifdef __CUDACC__

@@ -3,7 +3,7 @@
 
 #include "fuzz/pool_model.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
-#include "quarry/host/simulated_pages.hpp"
+#include "quarry/platform/simulated_pages.hpp"
 
 #include <set>
 #include <type_traits>
@@ -40,7 +40,7 @@ class logged_pages {
     log_->ranges.emplace(base, size);
     return base;
   }
-  void give_up(std::uint64_t base, bytes size) noexcept {
+  void release(std::uint64_t base, bytes size) noexcept {
     auto const found = log_->ranges.find(base);
     expect(found != log_->ranges.end() && found->second == size,
            "addresses are given up that were not reserved");

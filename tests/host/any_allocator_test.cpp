@@ -2,7 +2,6 @@
 #include "quarry/host/any_allocator.hpp"
 
 #include "quarry/host/allocators.hpp"
-#include "quarry/host/host_pages.hpp"
 #include "quarry/host/pools/mixed_pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/resources/any_resource.hpp"
@@ -10,6 +9,7 @@
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/limited_resource.hpp"
 #include "quarry/host/resources/monotonic_resource.hpp"
+#include "quarry/platform/host_pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -142,6 +142,22 @@ class PlantedViolations(unittest.TestCase):
         )
         self.assertEqual(len(found), 2)
 
+    def test_platform_lies_above_core_and_below_all_others(self):
+        found = self.planted(
+            {
+                "include/quarry/platform/a.hpp": "#include <quarry/core/b.hpp>\n",
+                "src/platform/c.cpp": '#include "quarry/host/d.hpp"\n',
+                "include/quarry/core/b.hpp": '#include "quarry/platform/a.hpp"\n',
+                "src/simt/e.cpp": '#include "quarry/platform/a.hpp"\n',
+                "src/device/f.cpp": '#include "platform/g.hpp"\n',
+                "src/host/h.cpp": '#include "platform/g.hpp"\n',
+                "src/platform/g.hpp": "#pragma once\n",
+            }
+        )
+        self.assertEqual(len(found), 2)
+        self.assertIn("core includes quarry/platform/a.hpp (platform)", found[0])
+        self.assertIn("platform includes quarry/host/d.hpp (host)", found[1])
+
     def test_a_relative_include_is_followed(self):
         found = self.planted(
             {

@@ -65,10 +65,11 @@ struct live_allocation {
 /// functions work whatever device is current, and leave it so.
 ///
 /// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on
-/// CUDA they wait for the device. They throw `bad_argument` for bad options, `out_of_memory`, and
-/// `resource_failed` for other failures of the system. Using a ref after its heap was destroyed is
-/// refused with a fault of kind `destroyed`, for the last 16 heaps destroyed. Kernels compiled with
-/// other mitigations than the library are refused with `wrong_version`.
+/// CUDA they wait for the device. They throw `bad_argument` for bad options, `out_of_memory` if the
+/// system or the device has no memory, and `resource_failed` for their other failures. A kernel
+/// that uses a ref after its heap was destroyed is refused with a fault of kind `destroyed`, for
+/// the last 16 heaps destroyed. Kernels compiled with other mitigations than the library are
+/// refused with `wrong_version`.
 class QUARRY_API heap {
  public:
   explicit heap(heap_options options);

@@ -23,7 +23,7 @@ class QUARRY_API kernel_memory {
   kernel_memory& operator=(kernel_memory&&) noexcept;
 
   /// Aligned to 256 bytes.
-  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] void* data() const { return data_.get(); }
   [[nodiscard]] bytes size() const { return size_; }
 
   /// Copies `count` bytes from `offset` on. Throws `bad_range` if they are not all in the memory.
@@ -35,7 +35,7 @@ class QUARRY_API kernel_memory {
   void check(bytes offset, bytes count) const;
 
   std::shared_ptr<heap_memory> memory_;
-  void* data_ = nullptr;
+  std::shared_ptr<void> data_;
   bytes size_ = 0;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/pools/cuda_async_pool.hpp"
 
-#include "host/cuda_calls.hpp"
+#include "host/resources/cuda_allocation.hpp"
+#include "platform/cuda_calls.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-using cuda::beside_captures;
-using cuda::on_device;
+using cuda::device_guard;
+using cuda::relaxed_captures;
 
 namespace {
 
@@ -42,7 +43,7 @@ void check_options(cuda_async_options const& options) {
   if (options.first > options.max_bytes)
     throw bad_argument{"cuda_async_pool: first is " + std::to_string(options.first) +
                        ", more than max_bytes, " + std::to_string(options.max_bytes)};
-  cuda::check_device(location.kind == memory_kind::device ? location.device : 0);
+  cuda::check_device("cuda_async_pool", location.kind == memory_kind::device ? location.device : 0);
 }
 
 cudaMemPoolProps properties_of(cuda_async_options const& options) {
@@ -75,7 +76,7 @@ void let_all_devices_use(cuda_memory_pool pool) {
 /// Destroys the pool unless it is made to the end.
 cuda_memory_pool make_pool(cuda_async_options const& options) {
   check_options(options);
-  on_device const here{device_of(options.location)};
+  device_guard const guard{device_of(options.location)};
   cudaMemPoolProps const properties = properties_of(options);
   cuda_memory_pool result = nullptr;
   cuda::check(cudaMemPoolCreate(&result, &properties), "cudaMemPoolCreate");
@@ -100,16 +101,16 @@ cuda_memory_pool make_pool(cuda_async_options const& options) {
 /// A stream that nothing waits for and that waits for nothing, and the count of refused frees.
 struct cuda_async_view::shared_state {
   explicit shared_state(int stream_device) : device{stream_device} {
-    on_device const here{device};
-    beside_captures const allowed;
+    device_guard const guard{device};
+    relaxed_captures const captures;
     cuda::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
                 "cudaStreamCreateWithFlags");
   }
   shared_state(shared_state const&) = delete;
   shared_state& operator=(shared_state const&) = delete;
   ~shared_state() {
-    on_device const here{device};
-    beside_captures const allowed;
+    device_guard const guard{device};
+    relaxed_captures const captures;
     if (cudaStreamDestroy(stream) != cudaSuccess) cudaGetLastError();
   }
 
@@ -122,13 +123,13 @@ cuda_async_view::cuda_async_view(cuda_memory_pool pool, memory_location location
                                  cuda_stream stream)
     : pool_{pool}, place_{location}, stream_{stream} {
   if (pool == nullptr) throw bad_argument{"cuda_async_view: the pool is a null pointer"};
-  cuda::check_device(location.kind == memory_kind::device ? location.device : 0);
+  cuda::check_device("cuda_async_pool", location.kind == memory_kind::device ? location.device : 0);
   device_ = device_of(location);
   shared_ = std::make_shared<shared_state>(device_);
 }
 
 cuda_async_view cuda_async_view::default_pool(int device, cuda_stream stream) {
-  cuda::check_device(device);
+  cuda::check_device("cuda_async_view", device);
   cuda_memory_pool pool = nullptr;
   cuda::check(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool");
   return {pool, {memory_kind::device, static_cast<std::uint8_t>(device)}, stream};
@@ -145,38 +146,38 @@ void* cuda_async_view::allocate(bytes size, bytes alignment, cuda_stream stream)
   cuda::check_alignment(alignment, "cuda_async_view", size);
   if (size > max_bytes_at_once)
     throw out_of_memory{"cuda_async_view", size, "more than any memory has (2^46 bytes)"};
-  on_device const here{device_};
+  device_guard const guard{device_};
   void* result = nullptr;
-  auto const found = cudaMallocFromPoolAsync(&result, cuda::at_least_one(size), pool_, stream);
-  return cuda::checked(found, result, "cuda_async_view", size);
+  cuda::check(cudaMallocFromPoolAsync(&result, cuda::at_least_one(size), pool_, stream),
+              "cuda_async_view", "cudaMallocFromPoolAsync", size);
+  return result;
 }
 void cuda_async_view::deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
   if (pointer == nullptr) return;
-  on_device const here{device_};
+  device_guard const guard{device_};
   if (cudaFreeAsync(pointer, stream) == cudaSuccess) return;
   cudaGetLastError();
   shared_->invalid_frees.fetch_add(1, std::memory_order_relaxed);
 }
 
 void* cuda_async_view::allocate_sync(bytes size, bytes alignment) {
-  beside_captures const allowed;
+  relaxed_captures const captures;
   void* const result = allocate(size, alignment, shared_->stream);
-  on_device const here{device_};
+  device_guard const guard{device_};
   if (auto const found = cudaStreamSynchronize(shared_->stream); found != cudaSuccess) {
-    cudaGetLastError();
     deallocate(result, size, alignment, shared_->stream);
-    throw resource_failed{"cuda_async_view: cudaStreamSynchronize", cudaGetErrorString(found)};
+    cuda::fail(found, "cuda_async_view: cudaStreamSynchronize");
   }
   return result;
 }
 void cuda_async_view::deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept {
-  beside_captures const allowed;
+  relaxed_captures const captures;
   deallocate(pointer, size, alignment, shared_->stream);
 }
 
 void cuda_async_view::synchronize() {
-  on_device const here{device_};
-  beside_captures const allowed;
+  device_guard const guard{device_};
+  relaxed_captures const captures;
   cuda::check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 

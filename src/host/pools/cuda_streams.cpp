@@ -2,9 +2,7 @@
 #include "quarry/host/pools/cuda_streams.hpp"
 #include "quarry/host/resources/make_room.hpp"
 
-#include "host/cuda_calls.hpp"
-
-#include <cuda.h>
+#include "platform/cuda_calls.hpp"
 
 #include <string>
 
@@ -13,10 +11,8 @@ namespace {
 
 /// Also if that cannot be told: the default stream while another one is being captured.
 bool is_being_captured(cudaStream_t one) {
-  static auto const is_capturing =
-      cuda::driver_function<CUresult (*)(CUstream, CUstreamCaptureStatus*)>("cuStreamIsCapturing");
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUresult const found = is_capturing(one, &status);
+  CUresult const found = cuda::driver::functions().is_capturing(one, &status);
   return found == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -29,9 +25,7 @@ stream_identity identity_here(cudaStream_t on) {
     cuda::check(cudaStreamGetCaptureInfo(on, &capture, &number), "cudaStreamGetCaptureInfo");
     return {is_capture | number, reinterpret_cast<std::uint64_t>(on)};
   }
-  static auto const stream_id =
-      cuda::driver_function<CUresult (*)(CUstream, unsigned long long*)>("cuStreamGetId");
-  CUresult const found = stream_id(on, &number);
+  CUresult const found = cuda::driver::functions().stream_id(on, &number);
   if (found != CUDA_SUCCESS)
     throw bad_argument{"cuda_streams: no stream has this handle (cuStreamGetId: " +
                        std::to_string(static_cast<int>(found)) + ")"};
@@ -40,15 +34,17 @@ stream_identity identity_here(cudaStream_t on) {
 
 /// The thread may have done nothing on this GPU yet.
 void make_context(int device) {
-  static auto const current = cuda::driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
-  cuda::on_device const here{device};
+  cuda::device_guard const guard{device};
   CUcontext context = nullptr;
-  if (current(&context) != CUDA_SUCCESS || context == nullptr) cudaFree(nullptr);
+  auto const status = cuda::driver::functions().current_context(&context);
+  if (status != CUDA_SUCCESS || context == nullptr) cudaFree(nullptr);
 }
 
 }  // namespace
 
-cuda_streams::cuda_streams(int device) : device_{device} { cuda::check_device(device); }
+cuda_streams::cuda_streams(int device) : device_{device} {
+  cuda::check_device("cuda_streams", device);
+}
 
 cuda_streams::~cuda_streams() {
   for (CUevent_st* const each : unused_) cudaEventDestroy(each);
@@ -58,12 +54,12 @@ stream_identity cuda_streams::identity(stream on) const {
   if (on == nullptr || on == cudaStreamLegacy) return {~std::uint64_t{0}};
   if (on != cudaStreamPerThread) return identity_here(on);
   make_context(device_);  // else the thread has no such stream yet
-  cuda::on_device const here{device_};
+  cuda::device_guard const guard{device_};
   return identity_here(on);
 }
 
 cuda_streams::event cuda_streams::record(stream on) {
-  cuda::on_device const here{device_};
+  cuda::device_guard const guard{device_};
   if (is_being_captured(on)) throw bad_argument{"cuda_streams: the stream is being captured"};
   event result{nullptr};
   if (unused_.empty()) {
@@ -82,33 +78,33 @@ cuda_streams::event cuda_streams::record(stream on) {
 }
 
 void cuda_streams::wait(stream later, event const& earlier) {
-  cuda::on_device const here{device_};
+  cuda::device_guard const guard{device_};
   // a graph does not wait for what was before it
   if (is_being_captured(later)) throw bad_argument{"cuda_streams: the stream is being captured"};
   cuda::check(cudaStreamWaitEvent(later, earlier.handle, 0), "cudaStreamWaitEvent");
 }
 
 bool cuda_streams::is_done(event const& one) noexcept {
-  cuda::beside_captures const allowed;
+  cuda::relaxed_captures const captures;
   cudaError_t const found = cudaEventQuery(one.handle);
   if (found == cudaErrorNotReady) cudaGetLastError();  // is not to be taken for a later call's
   return found == cudaSuccess;
 }
 
 void cuda_streams::finish(event const& one) noexcept {
-  cuda::beside_captures const allowed;
+  cuda::relaxed_captures const captures;
   if (cudaEventSynchronize(one.handle) != cudaSuccess) cudaGetLastError();
 }
 
 bool cuda_streams::finish(stream one) noexcept {
-  cuda::on_device const here{device_};
+  cuda::device_guard const guard{device_};
   if (cudaStreamSynchronize(one) == cudaSuccess) return true;
   cudaGetLastError();
   return finish_all();
 }
 
 bool cuda_streams::finish_all() noexcept {
-  cuda::on_device const here{device_};
+  cuda::device_guard const guard{device_};
   if (cudaDeviceSynchronize() == cudaSuccess) return true;
   cudaGetLastError();
   return false;

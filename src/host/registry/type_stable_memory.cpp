@@ -3,18 +3,21 @@
 #include "quarry/host/resources/make_room.hpp"
 
 #include "host/registry/process_lists.hpp"
-#include "host/whole_pages.hpp"
+#include "platform/host_address_space.hpp"
 
 #include "quarry/core/bits.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <new>
 
 namespace quarry::inline QUARRY_ABI {
+namespace {
+
+constexpr host_address_space type_stable_space{"type_stable_memory", overcommit::allow};
+
+}  // namespace
 
 bytes type_stable_size(bytes size) {
   bytes const pages = std::max<bytes>(1, (size + page_size() - 1) / page_size());
@@ -37,9 +40,7 @@ void* type_stable_allocate(type_stable_use use, bytes size) {
     make_room(list.free, list.made + 1);
     ++list.made;
   }
-  void* const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (fresh == MAP_FAILED) throw std::bad_alloc{};
+  void* const fresh = type_stable_space.allocate(size);
   // a lookup is a miss in each
   if (use == type_stable_use::chunks || use == type_stable_use::slots)
     madvise(fresh, size, MADV_HUGEPAGE);
@@ -63,10 +64,7 @@ bytes type_stable_resident(void const* memory, bytes size) {
 
 void type_stable_deallocate(type_stable_use use, void* memory, bytes size) noexcept {
   size = type_stable_size(size);
-  if (madvise(memory, size, MADV_DONTNEED) != 0) {  // mlockall has locked it
-    // it would not read as zero: nobody gets it again
-    if (munlock(memory, size) != 0 || madvise(memory, size, MADV_DONTNEED) != 0) return;
-  }
+  if (!discard_pages(memory, size)) return;  // it does not read as zeros: it is never reused
   auto& them = lists_of_process().waiting;
   std::lock_guard const reserved{them.mutex};
   them.by_size[static_cast<std::size_t>(use)].find(size)->second.free.push_back(memory);

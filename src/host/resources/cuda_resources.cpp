@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/resources/cuda_resources.hpp"
 
-#include "host/cuda_calls.hpp"
+#include "host/resources/cuda_allocation.hpp"
+#include "platform/cuda_calls.hpp"
 
-#include <cuda.h>
 #include <dlfcn.h>
 #include <link.h>
 
@@ -14,10 +14,10 @@
 namespace quarry::inline QUARRY_ABI {
 
 using cuda::at_least_one;
-using cuda::beside_captures;
+using cuda::check;
 using cuda::check_device;
-using cuda::checked;
-using cuda::on_device;
+using cuda::device_guard;
+using cuda::relaxed_captures;
 
 namespace {
 
@@ -83,69 +83,73 @@ void check_place(char const* resource, void const* memory, memory_location state
                                       ", and its place is " + text_of(stated)};
 }
 
-device_resource::device_resource(int device) : device_{device} { check_device(device); }
+device_resource::device_resource(int device) : device_{device} {
+  check_device("device_resource", device);
+}
 
 void* device_resource::allocate(bytes size, bytes alignment) {
   cuda::check_alignment(alignment, "device_resource", size);
-  on_device const here{device_};
-  beside_captures const allowed;
+  device_guard const guard{device_};
+  relaxed_captures const captures;
   void* result = nullptr;
-  auto const found = cudaMalloc(&result, at_least_one(size));
-  return checked(found, result, "device_resource", size);
+  check(cudaMalloc(&result, at_least_one(size)), "device_resource", "cudaMalloc", size);
+  return result;
 }
 void device_resource::deallocate(void* pointer, bytes, bytes) noexcept {
-  on_device const here{device_};
-  beside_captures const allowed;
+  device_guard const guard{device_};
+  relaxed_captures const captures;
   cudaFree(pointer);
 }
 
 stream_ordered_resource::stream_ordered_resource(cuda_stream stream, int device)
     : stream_{stream}, device_{device} {
-  check_device(device);
+  check_device("stream_ordered_resource", device);
 }
 
 void* stream_ordered_resource::allocate(bytes size, bytes alignment) {
   cuda::check_alignment(alignment, "stream_ordered_resource", size);
-  on_device const here{device_};
+  device_guard const guard{device_};
   void* result = nullptr;
-  auto const found = cudaMallocAsync(&result, at_least_one(size), stream_);
-  return checked(found, result, "stream_ordered_resource", size);
+  check(cudaMallocAsync(&result, at_least_one(size), stream_), "stream_ordered_resource",
+        "cudaMallocAsync", size);
+  return result;
 }
 void stream_ordered_resource::deallocate(void* pointer, bytes, bytes) noexcept {
-  on_device const here{device_};
+  device_guard const guard{device_};
   cudaFreeAsync(pointer, stream_);
 }
 
 void stream_ordered_resource::synchronize() {
-  on_device const here{device_};
-  cuda::check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  device_guard const guard{device_};
+  check(cudaStreamSynchronize(stream_), "stream_ordered_resource: cudaStreamSynchronize");
 }
 
-pinned_resource::pinned_resource() { check_device(0); }
+pinned_resource::pinned_resource() { check_device("pinned_resource", 0); }
 
 void* pinned_resource::allocate(bytes size, bytes alignment) {
   cuda::check_alignment(alignment, "pinned_resource", size);
-  beside_captures const allowed;
+  relaxed_captures const captures;
   void* result = nullptr;
-  auto const found = cudaMallocHost(&result, at_least_one(size));
-  return checked(found, result, "pinned_resource", size);
+  check(cudaMallocHost(&result, at_least_one(size)), "pinned_resource", "cudaMallocHost", size);
+  return result;
 }
 void pinned_resource::deallocate(void* pointer, bytes, bytes) noexcept {
-  beside_captures const allowed;
+  relaxed_captures const captures;
   cudaFreeHost(pointer);
 }
 
-managed_resource::managed_resource() { check_device(0); }
+managed_resource::managed_resource() { check_device("managed_resource", 0); }
 
 void* managed_resource::allocate(bytes size, bytes alignment) {
   cuda::check_alignment(alignment, "managed_resource", size);
-  beside_captures const allowed;
+  relaxed_captures const captures;
   void* result = nullptr;
-  auto const found = cudaMallocManaged(&result, at_least_one(size), cudaMemAttachGlobal);
-  return checked(found, result, "managed_resource", size);
+  check(cudaMallocManaged(&result, at_least_one(size), cudaMemAttachGlobal), "managed_resource",
+        "cudaMallocManaged", size);
+  return result;
 }
 void managed_resource::deallocate(void* pointer, bytes, bytes) noexcept {
-  beside_captures const allowed;
+  relaxed_captures const captures;
   cudaFree(pointer);
 }
 

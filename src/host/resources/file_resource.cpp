@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/resources/file_resource.hpp"
 
-#include "host/whole_pages.hpp"
+#include "platform/host_address_space.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

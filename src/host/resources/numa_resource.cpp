@@ -3,10 +3,9 @@
 #include "quarry/host/resources/numa_resource.hpp"
 
 #include "host/resources/numa_calls.hpp"
-#include "host/whole_pages.hpp"
+#include "platform/host_address_space.hpp"
 
 #include <linux/mempolicy.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 namespace quarry::inline QUARRY_ABI {
 namespace {
 
+constexpr host_address_space numa_space{"numa_resource", overcommit::refuse};
 constexpr unsigned max_nodes = 1024;
 constexpr unsigned bits = 8 * sizeof(unsigned long);
 
@@ -91,15 +91,7 @@ unsigned numa_node_of(void const* memory) {
 
 numa_resource::numa_resource(unsigned node) : node_{node} {
   numa::check_node("numa_resource", node);
-  void* const probe =
-      mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (probe == MAP_FAILED) throw resource_failed{"numa_resource: mmap", std::strerror(errno)};
-  bool const can = bind(probe, page_size(), node);
-  int const why = errno;
-  munmap(probe, page_size());
-  if (!can)
-    throw resource_failed{"numa_resource: mbind to node " + std::to_string(node),
-                          std::strerror(why)};
+  deallocate(allocate(page_size(), page_size()), page_size(), page_size());  // mbind may be refused
 }
 
 void* numa_resource::allocate(bytes size, bytes alignment) {
@@ -108,20 +100,18 @@ void* numa_resource::allocate(bytes size, bytes alignment) {
     throw bad_argument{"numa_resource: alignment is " + std::to_string(alignment) +
                        ", more than a page's " + std::to_string(page_size())};
   if (size > max_bytes_at_once) throw out_of_memory{"numa_resource", size, "nothing has so much"};
-  void* const result =
-      mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (result == MAP_FAILED) throw out_of_memory{"numa_resource", size, std::strerror(errno)};
+  void* const result = numa_space.allocate(whole_pages(size));
   if (!bind(result, whole_pages(size), node_)) {
-    int const why = errno;
-    munmap(result, whole_pages(size));
+    int const code = errno;
+    deallocate(result, size, alignment);
     throw resource_failed{"numa_resource: mbind to node " + std::to_string(node_),
-                          std::strerror(why)};
+                          std::strerror(code)};
   }
   return result;
 }
 
 void numa_resource::deallocate(void* pointer, bytes size, bytes) noexcept {
-  munmap(pointer, whole_pages(size));
+  numa_space.release(reinterpret_cast<std::uint64_t>(pointer), whole_pages(size));
 }
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/pools/growable_array.hpp"
 
-#include "quarry/host/host_pages.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/platform/host_pages.hpp"
 
 #include <gtest/gtest.h>
 

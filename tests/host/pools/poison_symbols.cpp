@@ -2,7 +2,7 @@
 // Everything that poisons, and what it is built of, for poison_symbols.py to compile.
 #include "quarry/host.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
-#include "quarry/host/simulated_pages.hpp"
+#include "quarry/platform/simulated_pages.hpp"
 
 template class quarry::binned_resource<quarry::host_resource, quarry::host_resource>;
 template class quarry::fixed_size_resource<quarry::host_resource>;

@@ -9,7 +9,6 @@
 #endif
 #include "quarry/host/pools/poison.hpp"
 
-#include "quarry/host/host_pages.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/pools/thread_arenas.hpp"
@@ -19,6 +18,7 @@
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/host/resources/size_cache_resource.hpp"
 #include "quarry/host/resources/statistics_resource.hpp"
+#include "quarry/platform/host_pages.hpp"
 
 #include <gtest/gtest.h>
 

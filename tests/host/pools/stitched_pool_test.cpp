@@ -3,8 +3,8 @@
 
 #include "conformance/resource_conformance.hpp"
 #include "host/pools/simulation_trace.hpp"
-#include "quarry/host/host_pages.hpp"
-#include "quarry/host/simulated_pages.hpp"
+#include "quarry/platform/host_pages.hpp"
+#include "quarry/platform/simulated_pages.hpp"
 
 #include <memory>
 

@@ -2,10 +2,10 @@
 #include "quarry/host/pools/waiting_source.hpp"
 
 #include "host/pools/immediate_streams.hpp"
-#include "quarry/host/host_pages.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/platform/host_pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -47,9 +47,7 @@ TEST(ReservedBy, IsWhatAResourceOrTheOneThatItAdaptsSays) {
   EXPECT_EQ(moved.reserved(), 0u);
 }
 
-TEST(MemoryLocation, TellsWhatTheHostMustNotTouch) {
-  EXPECT_FALSE((memory_location{memory_kind::device, 0}).is_touchable());
-  EXPECT_TRUE((memory_location{memory_kind::managed, 0}).is_touchable());
+TEST(MemoryLocation, IsSimulatedOnlyIfTheResourceIs) {
   static_assert(simulated<simulated_resource> && !simulated<host_resource>);
 }
 

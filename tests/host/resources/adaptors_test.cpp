@@ -19,7 +19,7 @@
 #include "quarry/host/resources/statistics_resource.hpp"
 #include "quarry/host/resources/synchronized_resource.hpp"
 #include "quarry/host/resources/tracked_resource.hpp"
-#include "quarry/host/simulated_pages.hpp"
+#include "quarry/platform/simulated_pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 
 #include "host/pools/immediate_streams.hpp"
 #include "host/pools/noted_source.hpp"
-#include "quarry/host/cuda_pages.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/pools/waiting_source.hpp"
 #include "quarry/host/resources/advised_resource.hpp"
@@ -15,6 +14,7 @@
 #include "quarry/host/resources/limited_resource.hpp"
 #include "quarry/host/resources/logged_resource.hpp"
 #include "quarry/host/resources/ranged_resource.hpp"
+#include "quarry/platform/cuda_pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "quarry/host/operations.hpp"
-#include "quarry/host/page_source.hpp"
 #include "quarry/host/pools/growth_policy.hpp"
+#include "quarry/platform/page_source.hpp"
 
 #include <optional>
 #include <type_traits>
@@ -122,7 +122,7 @@ class paged_array {
   paged_array& operator=(paged_array const&) = delete;
   ~paged_array() {
     if (reserved_ != 0) pages_.unmap(begin_, reserved_);
-    pages_.give_up(begin_, range_);
+    pages_.release(begin_, range_);
   }
 
   /// Throws `out_of_memory`.

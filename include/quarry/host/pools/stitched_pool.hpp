@@ -2,12 +2,12 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/page_source.hpp"
 #include "quarry/host/pools/fitting.hpp"
 #include "quarry/host/pools/poison.hpp"
 #include "quarry/host/registry/registry.hpp"
 #include "quarry/host/resources/make_room.hpp"
 #include "quarry/host/resources/resource.hpp"
+#include "quarry/platform/page_source.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -70,7 +70,7 @@ class QUARRY_POISONS stitched_pool {
       pages_.unmap(one.base, one.size);
     });
     for (extent const& each : known_) registration_->remove_block(each.base, each.size);
-    for (range const& each : ranges_) pages_.give_up(each.base, each.size);
+    for (range const& each : ranges_) pages_.release(each.base, each.size);
   }
 
   /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`. As the strategy says

@@ -1,33 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who can touch memory: what a resource says of itself, and a record of its allocations.
+// What a resource says of its memory: where the memory lies, and whether the host can touch it.
 #pragma once
 
-#include "quarry/core/abi.hpp"
+#include "quarry/platform/memory_kind.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI {
-
-enum class memory_kind : std::uint8_t { host, device, pinned, managed, file, shared };
-
-[[nodiscard]] constexpr char const* name_of(memory_kind kind) {
-  constexpr char const* names[] = {"host", "device", "pinned", "managed", "file", "shared"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
-/// The kind of memory, and the GPU's number if it is one's.
-struct memory_location {
-  memory_kind kind = memory_kind::host;
-  std::uint8_t device = 0;
-
-  /// The host may read and write it.
-  [[nodiscard]] constexpr bool is_touchable() const { return kind != memory_kind::device; }
-  friend bool operator==(memory_location const&, memory_location const&) = default;
-};
 
 /// What a resource says of itself: `location()`, or its `upstream()`'s; else the host's. So what
 /// stands on another resource has `upstream()`, or says of itself where its memory lies, and

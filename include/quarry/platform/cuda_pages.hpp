@@ -3,29 +3,32 @@
 
 #include "quarry/core/errors.hpp"
 #include "quarry/core/export.hpp"
-#include "quarry/host/page_source.hpp"
-#include "quarry/host/registry/memory_location.hpp"
+#include "quarry/platform/memory_kind.hpp"
+#include "quarry/platform/page_source.hpp"
 
-#include <unordered_map>
+#include <memory>
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Pages of one GPU's memory, mapped by CUDA's virtual memory functions: 2 MiB each, as the driver
-/// says.
+class cuda_address_space;
+
+/// Pages of one GPU's memory, mapped by CUDA's virtual memory functions. The driver chooses the
+/// size of a page: 2 MiB.
 ///
-/// Before pages move the device is waited for: what runs may still use what was freed. Without CUDA
-/// the constructor throws `resource_failed`. Not thread-safe.
+/// `move` and `unmap` first wait for the device, since kernels may still use freed memory. Without
+/// CUDA the constructor throws `resource_failed`. Not thread-safe.
 class QUARRY_API cuda_pages {
  public:
+  /// Throws `bad_argument` if there is no such device, `resource_failed` without a driver.
   explicit cuda_pages(int device = 0);
   cuda_pages(cuda_pages&&) = default;
   cuda_pages& operator=(cuda_pages&&) = default;
 
   [[nodiscard]] bytes page_bytes() const { return page_; }
   [[nodiscard]] std::uint64_t reserve(bytes size);
-  void give_up(std::uint64_t address, bytes size) noexcept;
+  void release(std::uint64_t address, bytes size) noexcept;
   void map(std::uint64_t address, bytes size);
-  void move(std::uint64_t from, std::uint64_t to, bytes size);
+  void move(std::uint64_t source, std::uint64_t target, bytes size);
   void unmap(std::uint64_t address, bytes size) noexcept;
   [[nodiscard]] memory_location location() const {
     return {memory_kind::device, static_cast<std::uint8_t>(device_)};
@@ -34,7 +37,7 @@ class QUARRY_API cuda_pages {
  private:
   int device_;
   bytes page_ = 0;
-  std::unordered_map<std::uint64_t, std::uint64_t> handles_;  // of the page at an address
+  std::shared_ptr<cuda_address_space> space_;  // has this owner only; its type is not known here
 };
 
 static_assert(page_source<cuda_pages>);

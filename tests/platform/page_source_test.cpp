@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/page_source.hpp"
+#include "quarry/platform/page_source.hpp"
 
-#include "quarry/host/simulated_pages.hpp"
+#include "quarry/platform/simulated_pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/cuda_pages.hpp"
+#include "quarry/platform/cuda_pages.hpp"
 
 #include "conformance/resource_conformance.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
@@ -68,7 +68,7 @@ TEST(CudaPages, KeepWhatIsInThemWhenTheyMove) {
   pages->map(base, page);
   pages->unmap(base, page);
   pages->unmap(base + 4 * page, 2 * page);
-  pages->give_up(base, 8 * page);
+  pages->release(base, 8 * page);
 }
 
 TEST(CudaPages, LeaveWhatIsInUseAloneWhenAPoolGrows) {

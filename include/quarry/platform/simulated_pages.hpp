@@ -2,14 +2,14 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/page_source.hpp"
+#include "quarry/platform/page_source.hpp"
 
 #include <set>
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Pages that are only counted, and remembered by their address: a pool over them can be tried out,
-/// and what it does wrong shows.
+/// Pages without memory: only their addresses are recorded. They let tools and tests run a pool
+/// and find its mistakes.
 class simulated_pages {
  public:
   static constexpr bool is_simulated = true;
@@ -22,7 +22,7 @@ class simulated_pages {
     next_ += size + page_;
     return base;
   }
-  void give_up(std::uint64_t, bytes) noexcept {}
+  void release(std::uint64_t, bytes) noexcept {}
   void map(std::uint64_t address, bytes size) {
     if (size > limit_ || reserved() > limit_ - size)
       throw out_of_memory{
@@ -31,10 +31,10 @@ class simulated_pages {
     for (bytes at = 0; at < size; at += page_) expect(mapped_.insert(address + at).second);
     ++maps_;
   }
-  void move(std::uint64_t from, std::uint64_t to, bytes size) {
+  void move(std::uint64_t source, std::uint64_t target, bytes size) {
     for (bytes at = 0; at < size; at += page_) {
-      expect(mapped_.erase(from + at) == 1);
-      expect(mapped_.insert(to + at).second);
+      expect(mapped_.erase(source + at) == 1);
+      expect(mapped_.insert(target + at).second);
     }
     moved_ += size;
   }
@@ -49,7 +49,7 @@ class simulated_pages {
   }
   [[nodiscard]] std::uint64_t maps() const { return maps_; }
   [[nodiscard]] bytes moved() const { return moved_; }
-  /// Calls that cannot be: a page mapped twice, or moved from where none is.
+  /// The number of wrong calls: a page mapped twice, or moved or unmapped where none is mapped.
   [[nodiscard]] std::uint64_t mistakes() const { return mistakes_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/simulated_pages.hpp"
+#include "quarry/platform/simulated_pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/host_pages.hpp"
+#include "quarry/platform/host_pages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ TEST(HostPages, CanBeWrittenWhereTheyMovedAndNotWhereTheyWere) {
   pages.map(base, page);
   EXPECT_EQ(at(base)[5], 0u) << "the old address has a fresh page";
   pages.unmap(base, page);
-  pages.give_up(base, 16 * page);
+  pages.release(base, 16 * page);
 }
 
 TEST(HostPages, RefuseAPageThatIsNone) {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Over a driver that only keeps account: it can fail at each call, and needs no GPU.
+#include "platform/cuda_address_space.hpp"
+
+#include "quarry/core/errors.hpp"
+
+#include "support/fake_cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <string>
+
+namespace quarry::test {
+namespace cuda_address_space_test {
+
+constexpr bytes page = fake_cuda::granularity;
+
+class CudaAddressSpace : public testing::Test {
+ protected:
+  CudaAddressSpace() { gpu = fake_cuda{}; }
+  ~CudaAddressSpace() override {
+    EXPECT_EQ(gpu.mistakes, 0);
+    EXPECT_EQ(gpu.device, 0) << "the current device is another one";
+  }
+
+  fake_cuda& gpu = fake_cuda::instance();
+  cuda_address_space space{"test", 1};
+};
+
+TEST_F(CudaAddressSpace, MapsInPartsThatGoAsAWhole) {
+  auto const base = space.reserve(16 * page, 8 * page);
+  EXPECT_EQ(base % (8 * page), 0u);
+  space.map(base, 5 * page, 2 * page);
+  EXPECT_EQ(gpu.mappings.size(), 3u);
+  EXPECT_EQ(gpu.mappings.at(base + 4 * page).size, page);
+  for (auto const& each : gpu.mappings) EXPECT_TRUE(each.second.is_accessible);
+
+  EXPECT_EQ(space.next_part(base + page, base + 5 * page), base + 2 * page);
+  EXPECT_EQ(space.next_part(base + page, base + page + 1), base + page + 1);
+  EXPECT_EQ(space.next_part(base + 5 * page, base + 9 * page), base + 9 * page);
+  space.unmap(base + page, 16 * page);
+  EXPECT_EQ(gpu.mappings.size(), 1u) << "what begins before the address stays";
+  space.unmap(base, page);
+  EXPECT_TRUE(gpu.mappings.empty());
+  EXPECT_TRUE(gpu.handles.empty());
+  space.release(base, 16 * page);
+  EXPECT_TRUE(gpu.ranges.empty());
+}
+
+TEST_F(CudaAddressSpace, MovesPartsWithTheirMemory) {
+  auto const base = space.reserve(16 * page, page);
+  space.map(base, 3 * page, page);
+  auto const before = gpu.mappings;
+  space.move(base, base + 8 * page, 3 * page);
+  for (bytes i = 0; i < 3; ++i)
+    EXPECT_EQ(gpu.mappings.at(base + (8 + i) * page), before.at(base + i * page));
+  space.map(base, page, page);
+  space.unmap(base, page);
+  space.unmap(base + 8 * page, 3 * page);
+  EXPECT_TRUE(gpu.handles.empty());
+}
+
+TEST_F(CudaAddressSpace, RefusesADeviceThatIsNotThereAndNamesIt) {
+  try {
+    cuda_address_space const none{"test", 2};
+    FAIL() << "made one";
+  } catch (bad_argument const& refused) {
+    EXPECT_EQ(refused.message(), "test: there is no device 2; the machine has 2, numbered from 0");
+  }
+}
+
+TEST_F(CudaAddressSpace, NamesTheCallThatFailedAndWhatToDo) {
+  gpu.calls_that_work = 0;
+  try {
+    (void)space.reserve(page, page);
+    FAIL() << "reserved";
+  } catch (out_of_memory const& refused) {
+    EXPECT_EQ(refused.resource(), "test");
+    EXPECT_EQ(refused.requested(), page);
+    EXPECT_NE(refused.message().find("cuMemAddressReserve: out of memory"), std::string::npos);
+    EXPECT_NE(refused.message().find("; free memory"), std::string::npos) << refused.message();
+  }
+  gpu.failure = CUDA_ERROR_UNKNOWN;
+  EXPECT_THROW((void)space.reserve(page, page), resource_failed);
+}
+
+TEST_F(CudaAddressSpace, ChangesNothingWhenACallOfTheDriverFails) {
+  auto const base = space.reserve(32 * page, page);
+  space.map(base, 4 * page, page);
+  auto const mappings = gpu.mappings;
+  auto const handles = gpu.handles;
+  for (CUresult const failure : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+    gpu.failure = failure;
+    for (int calls = 0; calls < 9; ++calls) {  // 4 × cuMemCreate and cuMemMap, cuMemSetAccess
+      gpu.calls_that_work = calls;
+      EXPECT_THROW(space.map(base + 8 * page, 8 * page, 2 * page), error) << calls;
+      EXPECT_EQ(gpu.mappings, mappings) << calls;
+      EXPECT_EQ(gpu.handles, handles) << calls;
+    }
+    for (int calls = 0; calls < 5; ++calls) {  // 4 × cuMemMap, cuMemSetAccess
+      gpu.calls_that_work = calls;
+      EXPECT_THROW(space.move(base, base + 8 * page, 4 * page), error) << calls;
+      EXPECT_EQ(gpu.mappings, mappings) << calls;
+    }
+  }
+  gpu.calls_that_work = -1;
+  space.move(base, base + 8 * page, 4 * page);
+  space.unmap(base, 32 * page);
+  EXPECT_TRUE(gpu.handles.empty());
+}
+
+TEST_F(CudaAddressSpace, HasThePagesThatASetOfThemHas) {
+  char const* const given = std::getenv("QUARRY_TEST_FIRST_SEED");
+  unsigned const seed = given == nullptr ? 1 : static_cast<unsigned>(std::atoi(given));
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random{seed};
+  constexpr bytes count = 64;
+  auto const base = space.reserve(count * page, page);
+  std::set<bytes> model;
+  for (int step = 0; step < 3000; ++step) {
+    bytes const first = random() % count, pages = 1 + random() % (count - first);
+    bytes const target = random() % (count - pages + 1);
+    auto const has = [&](bytes from, bool wanted) {
+      for (bytes i = 0; i < pages; ++i)
+        if (model.contains(from + i) != wanted) return false;
+      return true;
+    };
+    gpu.calls_that_work = random() % 2 == 0 ? -1 : static_cast<int>(random() % 20);
+    try {
+      if (has(first, false)) {
+        space.map(base + first * page, pages * page, page);
+        for (bytes i = 0; i < pages; ++i) model.insert(first + i);
+      } else if (has(first, true) && has(target, false)) {
+        space.move(base + first * page, base + target * page, pages * page);
+        for (bytes i = 0; i < pages; ++i) {
+          model.erase(first + i);
+          model.insert(target + i);
+        }
+      } else if (has(first, true)) {
+        space.unmap(base + first * page, pages * page);
+        for (bytes i = 0; i < pages; ++i) model.erase(first + i);
+      }
+    } catch (out_of_memory const&) {
+    }
+    ASSERT_EQ(gpu.mappings.size(), model.size());
+    ASSERT_EQ(gpu.handles.size(), model.size());
+    for (bytes const each : model) ASSERT_TRUE(gpu.mappings.at(base + each * page).is_accessible);
+  }
+}
+
+}  // namespace cuda_address_space_test
+}  // namespace quarry::test

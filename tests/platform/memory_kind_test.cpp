@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/platform/memory_kind.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace memory_kind_test {
+
+TEST(MemoryKind, HasANameOfItsOwn) {
+  EXPECT_STREQ(name_of(memory_kind::host), "host");
+  EXPECT_STREQ(name_of(memory_kind::shared), "shared");
+}
+
+TEST(MemoryKind, TellsWhatTheHostMustNotTouch) {
+  EXPECT_FALSE((memory_location{memory_kind::device, 0}).is_touchable());
+  EXPECT_TRUE((memory_location{memory_kind::managed, 0}).is_touchable());
+}
+
+}  // namespace memory_kind_test
+}  // namespace quarry::test

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// A driver and a runtime of CUDA with two devices that only keep account, for tests without a GPU
+// of what calls them. For one source of a program that does not link CUDA's runtime.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <iterator>
+#include <map>
+#include <string>
+
+namespace quarry::test {
+
+/// Refuses what the real driver refuses: to map where nothing is reserved or something is mapped,
+/// to unmap a part of a mapping, to release what is still used.
+struct fake_cuda {
+  static constexpr bytes granularity = 4096;
+  struct mapping {
+    bytes size;
+    std::uint64_t handle;
+    bool is_accessible;
+    friend bool operator==(mapping const&, mapping const&) = default;
+  };
+
+  int device = 0;
+  int calls_that_work = -1;  // of those that may fail; negative: all
+  CUresult failure = CUDA_ERROR_OUT_OF_MEMORY;
+  int mistakes = 0;
+  std::uint64_t next_address = std::uint64_t{1} << 40, next_handle = 1;
+  std::map<std::uint64_t, bytes> ranges, handles;
+  std::map<std::uint64_t, mapping> mappings;
+
+  static fake_cuda& instance() {
+    static fake_cuda only;
+    return only;
+  }
+
+  bool fails() {
+    if (calls_that_work == 0) return true;
+    if (calls_that_work > 0) --calls_that_work;
+    return false;
+  }
+  CUresult expect(bool holds) {
+    mistakes += holds ? 0 : 1;
+    return holds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  [[nodiscard]] bool is_reserved(std::uint64_t address, bytes size) const {
+    auto const after = ranges.upper_bound(address);
+    if (after == ranges.begin()) return false;
+    auto const& [base, length] = *std::prev(after);
+    return address + size <= base + length;
+  }
+  [[nodiscard]] bool is_unmapped(std::uint64_t address, bytes size) const {
+    auto const after = mappings.lower_bound(address + size);
+    return after == mappings.begin() ||
+           std::prev(after)->first + std::prev(after)->second.size <= address;
+  }
+  /// Whether whole mappings, side by side, are all of the range.
+  [[nodiscard]] bool is_tiled(std::uint64_t address, bytes size) const {
+    std::uint64_t next = address;
+    while (next < address + size && mappings.contains(next)) next += mappings.at(next).size;
+    return next == address + size;
+  }
+
+  static CUresult reserve(CUdeviceptr* base, std::size_t size, std::size_t alignment, CUdeviceptr,
+                          unsigned long long) {
+    auto& gpu = instance();
+    if (gpu.fails()) return gpu.failure;
+    gpu.next_address = (gpu.next_address + alignment - 1) / alignment * alignment;
+    *base = gpu.next_address;
+    gpu.ranges.emplace(*base, size);
+    gpu.next_address += size + granularity;
+    return gpu.expect(size % granularity == 0);
+  }
+  static CUresult release_range(CUdeviceptr base, std::size_t size) {
+    auto& gpu = instance();
+    auto const found = gpu.ranges.find(base);
+    bool const is_whole = found != gpu.ranges.end() && found->second == size;
+    if (is_whole) gpu.ranges.erase(found);
+    return gpu.expect(is_whole && gpu.is_unmapped(base, size));
+  }
+  static CUresult create(CUmemGenericAllocationHandle* handle, std::size_t size,
+                         CUmemAllocationProp const*, unsigned long long) {
+    auto& gpu = instance();
+    if (gpu.fails()) return gpu.failure;
+    *handle = gpu.next_handle++;
+    gpu.handles.emplace(*handle, size);
+    return gpu.expect(size % granularity == 0);
+  }
+  static CUresult release(CUmemGenericAllocationHandle handle) {
+    auto& gpu = instance();
+    bool is_used = false;
+    for (auto const& each : gpu.mappings) is_used |= each.second.handle == handle;
+    return gpu.expect(gpu.handles.erase(handle) == 1 && !is_used);
+  }
+  static CUresult map(CUdeviceptr address, std::size_t size, std::size_t,
+                      CUmemGenericAllocationHandle handle, unsigned long long) {
+    auto& gpu = instance();
+    if (gpu.fails()) return gpu.failure;
+    bool const is_right = gpu.handles.contains(handle) && gpu.handles.at(handle) == size &&
+                          gpu.is_reserved(address, size) && gpu.is_unmapped(address, size);
+    if (is_right) gpu.mappings.emplace(address, mapping{size, handle, false});
+    return gpu.expect(is_right);
+  }
+  static CUresult unmap(CUdeviceptr address, std::size_t size) {
+    auto& gpu = instance();
+    bool const is_right = size != 0 && gpu.is_tiled(address, size);
+    if (is_right)
+      gpu.mappings.erase(gpu.mappings.find(address), gpu.mappings.lower_bound(address + size));
+    return gpu.expect(is_right);
+  }
+  static CUresult set_access(CUdeviceptr address, std::size_t size, CUmemAccessDesc const*,
+                             std::size_t) {
+    auto& gpu = instance();
+    if (gpu.fails()) return gpu.failure;
+    bool const is_right = gpu.is_tiled(address, size);
+    for (auto each = gpu.mappings.find(address); is_right && size != 0; ++each) {
+      each->second.is_accessible = true;
+      size -= each->second.size;
+    }
+    return gpu.expect(is_right);
+  }
+  static CUresult get_granularity(std::size_t* result, CUmemAllocationProp const*,
+                                  CUmemAllocationGranularity_flags) {
+    *result = granularity;
+    return CUDA_SUCCESS;
+  }
+};
+
+}  // namespace quarry::test
+
+extern "C" {
+inline cudaError_t fake_entry_point(char const* name, void** function) {
+  using quarry::test::fake_cuda;
+  static std::map<std::string, void*> const functions{
+      {"cuMemAddressReserve", reinterpret_cast<void*>(&fake_cuda::reserve)},
+      {"cuMemAddressFree", reinterpret_cast<void*>(&fake_cuda::release_range)},
+      {"cuMemCreate", reinterpret_cast<void*>(&fake_cuda::create)},
+      {"cuMemRelease", reinterpret_cast<void*>(&fake_cuda::release)},
+      {"cuMemMap", reinterpret_cast<void*>(&fake_cuda::map)},
+      {"cuMemUnmap", reinterpret_cast<void*>(&fake_cuda::unmap)},
+      {"cuMemSetAccess", reinterpret_cast<void*>(&fake_cuda::set_access)},
+      {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(&fake_cuda::get_granularity)}};
+  auto const found = functions.find(name);
+  *function = found == functions.end() ? nullptr : found->second;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(char const* name, void** function, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* status) {
+  *status = cudaDriverEntryPointSuccess;
+  return fake_entry_point(name, function);
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = quarry::test::fake_cuda::instance().device;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  quarry::test::fake_cuda::instance().device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 2;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void*) { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+char const* cudaGetErrorString(cudaError_t status) {
+  return status == cudaErrorMemoryAllocation ? "out of memory" : "another error";
+}
+char const* cudaGetErrorName(cudaError_t) { return "cudaErrorOfTheFake"; }
+}
