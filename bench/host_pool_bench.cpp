@@ -48,13 +48,13 @@ struct quarry_untracked {
   void* allocate(bytes size) { return from.allocate(size); }
   void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
 };
-struct quarry_best_fit : our_pool<quarry::fitting<quarry::oldest_best_fit>> {
+struct quarry_best_fit : our_pool<quarry::chunk_arena<quarry::oldest_best_fit>> {
   static constexpr char const* name = "quarry-best-fit";
 };
-struct quarry_lowest_best_fit : our_pool<quarry::fitting<quarry::lowest_best_fit>> {
+struct quarry_lowest_best_fit : our_pool<quarry::chunk_arena<quarry::lowest_best_fit>> {
   static constexpr char const* name = "quarry-lowest-best-fit";
 };
-struct quarry_segregated_fit : our_pool<quarry::fitting<quarry::segregated_fit>> {
+struct quarry_segregated_fit : our_pool<quarry::chunk_arena<quarry::segregated_fit>> {
   static constexpr char const* name = "quarry-segregated-fit";
 };
 
@@ -64,7 +64,7 @@ struct our_stitched_pool {
   void* allocate(bytes size) { return from.allocate(size); }
   void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
 };
-struct quarry_stitched : our_stitched_pool<quarry::fitting<quarry::lowest_best_fit>> {
+struct quarry_stitched : our_stitched_pool<quarry::chunk_arena<quarry::lowest_best_fit>> {
   static constexpr char const* name = "quarry-stitched";
 };
 struct quarry_stitched_fast_fit : our_stitched_pool<quarry::fast_fit> {

@@ -48,22 +48,22 @@ struct fast_fit : pooled<quarry::fast_fit> {
   using pooled::pooled;
   static constexpr char const* name = "fast_fit";
 };
-struct segregated_fit : pooled<quarry::fitting<quarry::segregated_fit>> {
+struct segregated_fit : pooled<quarry::chunk_arena<quarry::segregated_fit>> {
   using pooled::pooled;
   static constexpr char const* name = "segregated_fit";
 };
-struct oldest_best_fit : pooled<quarry::fitting<quarry::oldest_best_fit>> {
+struct oldest_best_fit : pooled<quarry::chunk_arena<quarry::oldest_best_fit>> {
   using pooled::pooled;
   static constexpr char const* name = "oldest_best_fit";
 };
-struct lowest_best_fit : pooled<quarry::fitting<quarry::lowest_best_fit>> {
+struct lowest_best_fit : pooled<quarry::chunk_arena<quarry::lowest_best_fit>> {
   using pooled::pooled;
   static constexpr char const* name = "lowest_best_fit";
 };
-struct stitched_64_kib : stitched<quarry::fitting<quarry::lowest_best_fit>, 64_KiB> {
+struct stitched_64_kib : stitched<quarry::chunk_arena<quarry::lowest_best_fit>, 64_KiB> {
   static constexpr char const* name = "stitched-64-KiB";
 };
-struct stitched_2_mib : stitched<quarry::fitting<quarry::lowest_best_fit>, 2_MiB> {
+struct stitched_2_mib : stitched<quarry::chunk_arena<quarry::lowest_best_fit>, 2_MiB> {
   static constexpr char const* name = "stitched-2-MiB";
 };
 struct stitched_fast_64_kib : stitched<quarry::fast_fit, 64_KiB> {

@@ -125,7 +125,7 @@ void print_published(std::vector<step> const& steps) {
   auto const print = [&](char const* variant, char const* name, heuristic const& when) {
     pool_options const options{
         .first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = when};
-    print_row<fitting<oldest_best_fit>>(steps, variant, name, when.parameter, options);
+    print_row<chunk_arena<oldest_best_fit>>(steps, variant, name, when.parameter, options);
   };
   auto const whole = [](heuristic const& one) { return one.by(heuristic_rules::umpire_2024); };
   auto const poster = [](heuristic const& one) { return one.by(heuristic_rules::poster_2022); };
@@ -180,11 +180,11 @@ int main(int count, char** arguments) {
         "variant,heuristic,parm,coalesces,peak_actual,hwm_current,overhead_pct,upstream_allocs,"
         "upstream_frees");
     if (is_ours) {
-      print_ours<fitting<oldest_best_fit>>(steps, "oldest_best_fit");
-      print_ours<fitting<segregated_fit>>(steps, "segregated_fit");
+      print_ours<chunk_arena<oldest_best_fit>>(steps, "oldest_best_fit");
+      print_ours<chunk_arena<segregated_fit>>(steps, "segregated_fit");
       print_ours<fast_fit>(steps, "fast_fit");
       for (bytes const page : {64_KiB, 2_MiB}) {  // the host's, and a GPU's
-        print_stitched<fitting<lowest_best_fit>>(steps, "lowest_best_fit_page_KiB", page);
+        print_stitched<chunk_arena<lowest_best_fit>>(steps, "lowest_best_fit_page_KiB", page);
         print_stitched<fast_fit>(steps, "fast_fit_page_KiB", page);
       }
     } else {

@@ -292,11 +292,11 @@ class builder {
     };
     if (placement == "fast_fit") return make_with(std::type_identity<fast_fit>{});
     if (placement == "segregated_fit")
-      return make_with(std::type_identity<fitting<segregated_fit>>{});
+      return make_with(std::type_identity<chunk_arena<segregated_fit>>{});
     if (placement == "oldest_best_fit")
-      return make_with(std::type_identity<fitting<oldest_best_fit>>{});
+      return make_with(std::type_identity<chunk_arena<oldest_best_fit>>{});
     if (placement == "lowest_best_fit")
-      return make_with(std::type_identity<fitting<lowest_best_fit>>{});
+      return make_with(std::type_identity<chunk_arena<lowest_best_fit>>{});
     refuse(all_, placement_at,
            "there is no placement '" + placement +
                "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit");

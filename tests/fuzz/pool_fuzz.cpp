@@ -18,27 +18,27 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       break;
     case 2:
     case 3:
-      run_pool_over_any<fitting<segregated_fit>>(input);
+      run_pool_over_any<chunk_arena<segregated_fit>>(input);
       break;
     case 4:
     case 5:
-      run_pool_over_any<fitting<oldest_best_fit>>(input);
+      run_pool_over_any<chunk_arena<oldest_best_fit>>(input);
       break;
     case 6:
     case 7:
-      run_pool_over_any<fitting<lowest_best_fit>>(input);
+      run_pool_over_any<chunk_arena<lowest_best_fit>>(input);
       break;
     case 8:
       run_stitched<fast_fit>(input);
       break;
     case 9:
-      run_stitched<fitting<segregated_fit>>(input);
+      run_stitched<chunk_arena<segregated_fit>>(input);
       break;
     case 10:
-      run_stitched<fitting<oldest_best_fit>>(input);
+      run_stitched<chunk_arena<oldest_best_fit>>(input);
       break;
     case 11:
-      run_stitched<fitting<lowest_best_fit>>(input);
+      run_stitched<chunk_arena<lowest_best_fit>>(input);
       break;
     default:
       run_streams(input);

@@ -126,8 +126,8 @@ class pool_session {
     expect(!users_.allocated.empty() || after.reserved == 0,
            "it says that there is no memory, and holds blocks in which nothing is in use");
     // Segregated lists need not find what is less than a thirty-second larger.
-    bool const is_best = std::is_same_v<Strategy, fitting<oldest_best_fit>> ||
-                         std::is_same_v<Strategy, fitting<lowest_best_fit>>;
+    bool const is_best = std::is_same_v<Strategy, chunk_arena<oldest_best_fit>> ||
+                         std::is_same_v<Strategy, chunk_arena<lowest_best_fit>>;
     bytes const enough = is_best ? granted : granted + granted / 32 + 1;
     pool_.for_each([&](std::uint64_t, bytes chunk, bool is_free) {
       expect(!is_free || chunk < enough,

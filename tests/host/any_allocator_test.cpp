@@ -35,7 +35,7 @@ TEST(AnyAllocator, DoesWhatItsPoolDoes) {
   scoped_allocator const one{
       allocators::make_pool("any", host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB})};
   scoped_allocator const other{
-      allocators::make_pool<fitting<segregated_fit>>("other", host_resource{})};
+      allocators::make_pool<chunk_arena<segregated_fit>>("other", host_resource{})};
   any_allocator const source = one.handle;  // calls change the allocator, not the handle
   EXPECT_EQ(source.name(), "any");
   EXPECT_NE(source.id(), other.handle.id());

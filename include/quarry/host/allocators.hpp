@@ -58,17 +58,17 @@ any_allocator make(std::string const& name, Arguments&&... arguments) {
 }
 /// Makes a pool over `from`, which reports know by the same name unless `options` have one. Throws
 /// as `add` and the pool's constructor do.
-template <class Strategy = fast_fit, memory_resource Resource>
+template <placement Placement = fast_fit, memory_resource Resource>
 any_allocator make_pool(std::string const& name, Resource from, pool_options options = {}) {
   check_name(name);
   if (options.name.empty()) options.name = name;
-  return add(name, std::make_unique<pool_model<pool<Resource, Strategy>>>(std::move(from),
-                                                                          std::move(options)));
+  return add(name, std::make_unique<pool_model<pool<Resource, Placement>>>(std::move(from),
+                                                                           std::move(options)));
 }
 /// The same over another allocator, which must be destroyed later.
-template <class Strategy = fast_fit>
+template <placement Placement = fast_fit>
 any_allocator make_pool(std::string const& name, any_allocator from, pool_options options = {}) {
-  return make_pool<Strategy>(name, from.as_resource(), std::move(options));
+  return make_pool<Placement>(name, from.as_resource(), std::move(options));
 }
 
 /// Makes what `description` says, and gives it a name. The words are those of the constructors;

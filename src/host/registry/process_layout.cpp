@@ -75,7 +75,7 @@ struct process_layout {
   static_assert(sizeof(chunk_array) == 32);
   static_assert(sizeof(chunk_table::chunk) == 32);
   static_assert(offsetof(chunk_table::chunk, prev) == 8);
-  static_assert(offsetof(chunk_table::chunk, link_prev) == 16);
+  static_assert(offsetof(chunk_table::chunk, link_prev_) == 16);
   static_assert(sizeof(base_table) == 64);
   static_assert(sizeof(object_starts) == 1065224);
   static_assert(sizeof(slice_map) == 1048576);

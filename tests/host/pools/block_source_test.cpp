@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/pools/block_source.hpp"
 
+#include "quarry/host/pools/pool_options.hpp"
+
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -31,12 +33,14 @@ struct refusing_resource {
 struct tried {
   bytes largest = ~bytes{0};
   std::vector<bytes> requests{};
+  chunk_table chunks{};
   block_source<refusing_resource> source;
   explicit tried(bytes maximum = ~bytes{0})
-      : source{refusing_resource{&largest, &requests}, 16, maximum} {}
+      : source{"tried", refusing_resource{&largest, &requests},
+               checked_blocks("", pool_options{.max_bytes = maximum}), chunks} {}
   int releases = 0;
   auto take(bytes size, bytes minimum, bool has_more) {
-    return source.take(size, minimum, minimum, [&] {
+    return source.take(size, {minimum, minimum}, [&] {
       ++releases;
       return has_more;
     });
@@ -48,11 +52,11 @@ TEST(BlockSource, TakesCountsAndGives) {
   auto const a = one.take(1_MiB, 100, true), b = one.take(2_MiB, 100, true);
   EXPECT_EQ(a.size, 1_MiB);
   EXPECT_EQ(one.source.reserved(), 3_MiB);
-  one.source.give(b.base, b.size);
+  one.source.give(b);
   EXPECT_EQ(one.source.reserved(), 1_MiB);
-  EXPECT_EQ(one.source.peak_reserved(), 3_MiB);
-  EXPECT_EQ(one.source.taken(), 2u);
-  EXPECT_EQ(one.source.given(), 1u);
+  EXPECT_EQ(one.source.memory().peak(), 3_MiB);
+  EXPECT_EQ(one.source.allocated(), 2u);
+  EXPECT_EQ(one.source.returned(), 1u);
   EXPECT_EQ(one.source.resource().synchronized, 2);
   EXPECT_EQ(one.releases, 0);
 }
@@ -70,7 +74,7 @@ TEST(BlockSource, AsksForLessWhereMoreCannotBeHad) {
   one.requests.clear();
   EXPECT_THROW((void)one.take(1_MiB, 208, false), out_of_memory);
   EXPECT_EQ(one.requests.back(), 208u);
-  EXPECT_EQ(one.source.taken(), 2u);
+  EXPECT_EQ(one.source.allocated(), 2u);
 }
 
 TEST(BlockSource, HoldsNoMoreThanItMay) {
@@ -88,7 +92,7 @@ TEST(BlockSource, GivesABlockBackThatCannotBeSettled) {
   one.largest = 1;
   EXPECT_THROW((void)one.take(1, 1, false), resource_failed);
   EXPECT_EQ(one.source.reserved(), 0u);
-  EXPECT_EQ(one.source.given(), 1u);
+  EXPECT_EQ(one.source.returned(), 1u);
 }
 
 }  // namespace block_source_test

@@ -26,8 +26,8 @@ using namespace quarry::literals;
 
 template <class Strategy>
 struct PoolGrowth : testing::Test {};
-using strategies = testing::Types<fitting<oldest_best_fit>, fitting<lowest_best_fit>,
-                                  fitting<segregated_fit>, fast_fit>;
+using strategies = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowest_best_fit>,
+                                  chunk_arena<segregated_fit>, fast_fit>;
 TYPED_TEST_SUITE(PoolGrowth, strategies);
 
 constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 0};

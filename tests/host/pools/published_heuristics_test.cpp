@@ -78,7 +78,8 @@ TEST(PublishedHeuristics, DoWhatWasMeasuredOfThem) {
   simulation_trace const trace{80, 1};
   ASSERT_EQ(trace.steps().size(), 24'728u);
   for (auto const& expected : published) {
-    auto const found = run<fitting<oldest_best_fit>>(trace.steps(), small_blocks(expected.when));
+    auto const found =
+        run<chunk_arena<oldest_best_fit>>(trace.steps(), small_blocks(expected.when));
     EXPECT_EQ(found.peak_allocated, 369'052'815u);
     EXPECT_EQ(found.coalesces, expected.coalesces);
     EXPECT_EQ(found.peak_reserved, expected.peak_reserved);
@@ -96,7 +97,7 @@ TEST(PublishedHeuristics, EndEvenWithLessThanAllOfThePoolReleasable) {
       for (auto const rules :
            {heuristic_rules::poster_2022, heuristic_rules::umpire_2024, heuristic_rules::quarry}) {
         auto const found =
-            run<fitting<oldest_best_fit>>(trace.steps(), small_blocks(one.by(rules)));
+            run<chunk_arena<oldest_best_fit>>(trace.steps(), small_blocks(one.by(rules)));
         EXPECT_EQ(found.allocated, 0u);
         EXPECT_EQ(found.allocations, found.deallocations);
       }

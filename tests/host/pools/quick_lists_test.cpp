@@ -40,7 +40,7 @@ TEST_F(QuickLists, GiveNothingSmallerAndNothingMuchLarger) {
 /// Programs ask for the same sizes again and again.
 TEST_F(QuickLists, GiveAWholeChunkAgainForItsSize) {
   for (bytes units = 1; units < 5000; ++units) {
-    bytes const whole = lists.whole(units);
+    bytes const whole = quick_lists::whole(units, 0);
     ASSERT_LE(whole, units + units / 32) << units;
     auto const one = put(whole);
     ASSERT_EQ(lists.take(table, units), one) << units;

@@ -16,23 +16,23 @@ struct StreamOwners : testing::Test {
   StreamOwners() {
     chunks.reserve();
     auto const first = owners.of(1).owner;
-    in_use.push_back(chunks.allocate_in(first, {region, whole}, size));
-    while (in_use.size() < 16) in_use.push_back(chunks.allocate(first, size));
+    in_use.push_back(chunks.allocate_in({region, whole}, size, first));
+    while (in_use.size() < 16) in_use.push_back(chunks.allocate(size, first).value());
   }
   /// Gives one chunk back on `on`.
   void give_back(std::uint32_t on) {
     auto& its = owners.of(on);
-    (void)chunks.deallocate(its.owner, in_use.back());
+    (void)chunks.deallocate(in_use.back(), its.owner);
     in_use.pop_back();
     owners.gave_back(on, its, size.granted);
   }
   [[nodiscard]] std::uint64_t common_for(std::uint32_t on) {
-    return owners.allocate_common(on, owners.of(on), size);
+    return owners.allocate_common(on, owners.of(on), size).value_or(0);
   }
   simulated_world& world() { return owners.order().world(); }
 
-  static constexpr owned_fitting::sizes size{whole / 16, whole / 16};
-  owned_fitting chunks;
+  static constexpr chunk_sizes size{whole / 16, whole / 16};
+  owned_arena chunks;
   stream_owners<simulated_streams> owners{simulated_streams{}, chunks};
   std::vector<std::uint64_t> in_use;
 };
@@ -112,7 +112,7 @@ TEST_F(StreamOwners, LeavesNoEvent) {
   {
     stream_owners<simulated_streams> more{order, chunks};
     auto& its = more.of(7);
-    (void)chunks.deallocate(its.owner, in_use.back());
+    (void)chunks.deallocate(in_use.back(), its.owner);
     in_use.pop_back();
     more.gave_back(7, its, whole);
     EXPECT_EQ(world().live_events, 1u);

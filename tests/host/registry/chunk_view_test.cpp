@@ -6,30 +6,7 @@
 namespace quarry::test {
 namespace chunk_view_test {
 
-// What a view finds of a table's chunks is tested with the table: chunks_test.cpp.
-
-TEST(Chunk, KeepsItsSizeWhateverItIsUsedFor) {
-  chunk one{};
-  one.base = 4096;
-  one.set_size((bytes{1} << 47) + 16);
-  one.set_requested(bytes{1} << 46 | 5);
-  EXPECT_EQ(one.size(), (bytes{1} << 47) + 16);
-  EXPECT_EQ(one.requested(), bytes{1} << 46 | 5);
-  EXPECT_FALSE(one.get().has_flags());
-  one.set_owner(chunk_owners - 1);
-  EXPECT_EQ(one.owner(), chunk_owners - 1);
-  one.set_labelled();
-  EXPECT_TRUE(one.is_labelled());
-  one.set(one.get().set_cached());
-  EXPECT_TRUE(one.is_cached());
-  EXPECT_FALSE(one.is_labelled());
-  one.set(one.get().not_cached());
-  EXPECT_FALSE(one.get().has_flags());
-  one.set_free();
-  EXPECT_TRUE(one.is_free());
-  EXPECT_EQ(one.size(), (bytes{1} << 47) + 16);
-  EXPECT_EQ(one.owner(), chunk_owners - 1);
-}
+// What a view finds of a table's chunks is tested with the table: chunk_table_test.cpp.
 
 TEST(Chunk, IsReadByOthersWhileItIsAUsers) {
   chunk one{};

@@ -133,7 +133,7 @@ TEST(Registry, ReportsWhatIsLive) {
 }
 
 TEST(Registry, ListsNothingOfWhatWasMergedAway) {
-  pool<host_resource, fitting<segregated_fit>> source{host_resource{}, {.first_block = 4096}};
+  pool<host_resource, chunk_arena<segregated_fit>> source{host_resource{}, {.first_block = 4096}};
   void* const one = source.allocate(16);
   void* const none = source.allocate(0);
   source.deallocate(one);

@@ -8,9 +8,10 @@ namespace host_resource_test {
 
 host_resource make() { return {}; }
 
-using all = testing::Types<
-    alone<&make, true>, pooled<&make, true, fast_fit>, pooled<&make, true, fitting<segregated_fit>>,
-    pooled<&make, true, fitting<oldest_best_fit>>, pooled<&make, true, fitting<lowest_best_fit>>>;
+using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>,
+                           pooled<&make, true, chunk_arena<segregated_fit>>,
+                           pooled<&make, true, chunk_arena<oldest_best_fit>>,
+                           pooled<&make, true, chunk_arena<lowest_best_fit>>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(HostResource, ResourceConformance, all);
 
 TEST(NullResource, HasNoMemory) {

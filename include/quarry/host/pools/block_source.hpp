@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/poison.hpp"
+#include "quarry/host/pools/reserved_memory.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include <algorithm>
@@ -12,88 +12,111 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The blocks of a pool: taken from a resource, up to a limit, and returned to it. Counts them, and
-/// poisons them where AddressSanitizer looks. Not thread-safe.
-template <memory_resource Resource>
-class QUARRY_POISONS block_source {
- public:
-  /// `alignment`: of all blocks and their sizes. `maximum`: bytes of all blocks together.
-  block_source(Resource resource, bytes alignment, bytes maximum)
-      : resource_{std::move(resource)},
-        alignment_{alignment},
-        maximum_{maximum},
-        is_poisoned_{quarry::is_poisoned(resource_)} {}
+/// The options `options` of a pool of blocks, with the defaults of `first_block` and `next_block`
+/// filled in and rounded to the alignment. Throws `bad_argument`, which names `type`.
+template <class Options>
+[[nodiscard]] Options checked_blocks(std::string const& type, Options options) {
+  check_alignment(type.c_str(), options.alignment);
+  for (bytes const size : {options.first_block, options.next_block}) {
+    if (size > max_bytes_at_once)
+      throw bad_argument{type + ": blocks of " + std::to_string(size) +
+                         " bytes are more than 2^46"};
+  }
+  if (options.growth > 1000)
+    throw bad_argument{type + ": growth is " + std::to_string(options.growth) +
+                       " percent, more than 1000"};
+  if (options.first_block == 0) options.first_block = 64_MiB;
+  if (options.next_block == 0) options.next_block = 8_MiB;
+  for (bytes* const size : {&options.first_block, &options.next_block})
+    *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
+  return options;
+}
 
-  [[nodiscard]] Resource& resource() { return resource_; }
-  [[nodiscard]] bytes reserved() const { return reserved_; }
-  [[nodiscard]] bytes peak_reserved() const { return peak_reserved_; }
-  [[nodiscard]] std::uint64_t taken() const { return taken_; }
-  [[nodiscard]] std::uint64_t given() const { return given_; }
-  [[nodiscard]] bool is_poisoned() const {
-    if constexpr (!has_address_sanitizer) return false;
-    return is_poisoned_;
+/// The blocks of a pool: allocated from a resource and returned to it. Decides how large a block
+/// is, keeps the limit, counts, and tells the registry. Not thread-safe.
+template <memory_resource Resource>
+class block_source {
+ public:
+  /// `options`: by `checked_blocks`. `pool`: the class to name in errors. `chunks`: of the pool's
+  /// arena, which must outlive this.
+  template <class Options>
+  block_source(char const* pool, Resource resource, Options const& options, chunk_table& chunks)
+      : resource_{std::move(resource)},
+        alignment_{options.alignment},
+        first_block_{options.first_block},
+        next_block_{options.next_block},
+        growth_{options.growth},
+        memory_{pool, options.max_bytes} {
+    if (options.is_tracked && !simulated<Resource>)
+      memory_.track(chunks, location_of(resource_), options.name);
   }
 
-  /// A block.
-  struct block {
-    std::uint64_t base;
-    bytes size;
-  };
-  /// A block of `size` bytes, or of as many as can be had, but of `minimum` at least, for a request
-  /// of `requested` bytes. If the resource refuses, asks once more after `release()`, which is true
-  /// if it returned a block; then for an eighth, three times, and for `minimum`. Throws
-  /// `out_of_memory` at the limit, and what the resource throws.
+  [[nodiscard]] Resource& resource() { return resource_; }
+  [[nodiscard]] reserved_memory& memory() { return memory_; }
+  [[nodiscard]] reserved_memory const& memory() const { return memory_; }
+  [[nodiscard]] bytes reserved() const { return memory_.reserved(); }
+  /// Blocks allocated from the resource until now, and returned to it.
+  [[nodiscard]] std::uint64_t allocated() const { return allocated_; }
+  [[nodiscard]] std::uint64_t returned() const { return returned_; }
+
+  /// The minimum size of a block that is allocated now.
+  [[nodiscard]] bytes min_block() const {
+    if (reserved() == 0) return first_block_;
+    return std::max(next_block_,
+                    std::min(max_bytes_at_once, reserved() / 100 * growth_) & ~(alignment_ - 1));
+  }
+
+  /// Allocates a block of `size` bytes, or of fewer, but of `wanted.granted` at least. If the
+  /// resource refuses, calls `release()` and, if that returned a block, tries once more; then tries
+  /// an eighth of the size, three times, and then the least. Throws `out_of_memory` at the limit,
+  /// std::bad_alloc, and what the resource throws.
   template <class Release>
-  [[nodiscard]] block take(bytes size, bytes minimum, bytes requested, Release const& release) {
-    block const fresh = ask(size, minimum, requested, release);
-    ++taken_;
-    reserved_ += fresh.size;
-    peak_reserved_ = std::max(peak_reserved_, reserved_);
-    if (is_poisoned()) poison(reinterpret_cast<void*>(fresh.base), fresh.size);
+  [[nodiscard]] upstream_block take(bytes size, chunk_sizes wanted, Release const& release) {
+    upstream_block const fresh = ask(size, wanted, release);
+    ++allocated_;
+    memory_.add(fresh.size);
     try {
       synchronize(resource_);
+      if (auto* const tracking = memory_.tracking()) tracking->add_block(fresh.base, fresh.size);
     } catch (...) {
-      give(fresh.base, fresh.size);
+      give_unregistered(fresh);
       throw;
     }
     return fresh;
   }
-  void give(std::uint64_t base, bytes size) noexcept {
-    ++given_;
-    reserved_ -= size;
-    if (is_poisoned()) unpoison(reinterpret_cast<void*>(base), size);
-    resource_.deallocate(reinterpret_cast<void*>(base), size, alignment_);
+  /// Returns a block to the resource.
+  void give(upstream_block const& block) noexcept {
+    if (auto* const tracking = memory_.tracking()) tracking->remove_block(block.base, block.size);
+    give_unregistered(block);
   }
 
  private:
+  void give_unregistered(upstream_block const& block) noexcept {
+    ++returned_;
+    memory_.remove(block.size);
+    resource_.deallocate(reinterpret_cast<void*>(block.base), block.size, alignment_);
+  }
   template <class Release>
-  [[nodiscard]] block ask(bytes size, bytes minimum, bytes requested, Release const& release) {
-    bool may_release = minimum <= maximum_;
+  [[nodiscard]] upstream_block ask(bytes size, chunk_sizes wanted, Release const& release) {
+    bytes const minimum = wanted.granted;
+    bool may_release = memory_.may_reserve(minimum);
     for (int shrunk = 0;;) {
       try {
-        return ask_once(size, minimum, requested);
+        bytes const allowed = std::min(size, memory_.left(minimum, wanted.requested, alignment_));
+        return {reinterpret_cast<std::uint64_t>(resource_.allocate(allowed, alignment_)), allowed};
       } catch (std::exception const&) {
         if (std::exchange(may_release, false) && release()) continue;
-        if (size == minimum || minimum > maximum_) throw;
+        if (size == minimum || !memory_.may_reserve(minimum)) throw;
       }
       size = ++shrunk > 3 ? minimum : std::max(minimum, size / 8 & ~(alignment_ - 1));
     }
   }
-  [[nodiscard]] block ask_once(bytes size, bytes minimum, bytes requested) {
-    bytes const left = (maximum_ - std::min(maximum_, reserved_)) & ~(alignment_ - 1);
-    if (minimum > left)
-      throw out_of_memory{
-          "pool", requested,
-          "it holds " + std::to_string(reserved_) + " of at most " + std::to_string(maximum_)};
-    bytes const allowed = std::min(size, left);
-    return {reinterpret_cast<std::uint64_t>(resource_.allocate(allowed, alignment_)), allowed};
-  }
 
   Resource resource_;
-  bytes alignment_, maximum_;
-  bool is_poisoned_;
-  bytes reserved_ = 0, peak_reserved_ = 0;
-  std::uint64_t taken_ = 0, given_ = 0;
+  bytes alignment_, first_block_, next_block_;
+  std::uint32_t growth_;
+  std::uint64_t allocated_ = 0, returned_ = 0;
+  reserved_memory memory_;  // after the resource: is destroyed before it
 };
 
 }  // namespace quarry::inline QUARRY_ABI

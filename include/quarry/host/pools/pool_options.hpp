@@ -2,10 +2,11 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/host/pools/block_source.hpp"
 #include "quarry/host/pools/heuristic.hpp"
-#include "quarry/host/resources/resource.hpp"
 
 #include <string>
+#include <utility>
 
 namespace quarry::inline QUARRY_ABI {
 
@@ -56,23 +57,10 @@ struct pool_counts : pool_state {
 
 /// The options with what is left to the pool filled in. Throws `bad_argument`.
 [[nodiscard]] inline pool_options checked(pool_options options) {
-  check_alignment("pool_options", options.alignment);
-  for (bytes const size : {options.first_block, options.next_block}) {
-    if (size > max_bytes_at_once)
-      throw bad_argument{"pool_options: blocks of " + std::to_string(size) +
-                         " bytes are more than 2^46"};
-  }
-  if (options.growth > 1000)
-    throw bad_argument{"pool_options: growth is " + std::to_string(options.growth) +
-                       " percent, more than 1000"};
   if (options.red_zone > 64_KiB)
     throw bad_argument{"pool_options: red_zone is " + std::to_string(options.red_zone) +
                        " bytes, more than 65536"};
-  if (options.first_block == 0) options.first_block = 64_MiB;
-  if (options.next_block == 0) options.next_block = 8_MiB;
-  for (bytes* const size : {&options.first_block, &options.next_block})
-    *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
-  return options;
+  return checked_blocks("pool_options", std::move(options));
 }
 
 }  // namespace quarry::inline QUARRY_ABI

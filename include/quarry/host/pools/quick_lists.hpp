@@ -2,17 +2,17 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
-#include "quarry/host/registry/chunks.hpp"
+#include "quarry/host/registry/chunk_table.hpp"
 
 #include <array>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Chunks kept whole for the next request of about their size, by size: lists a thirty-second
-/// apart, the latest chunk first.
+/// Deferred coalescing: lists of freed chunks, each kept whole for the next request of about its
+/// size. The lists' sizes are a thirty-second apart; a list has its latest chunk first.
 ///
-/// Sizes are multiples of a unit. O(1), and needs no memory after its construction.
+/// Sizes are multiples of a unit. O(1); needs no memory after its construction.
 class quick_lists {
  public:
   /// `unit_shift`: the logarithm of the unit.
@@ -21,30 +21,31 @@ class quick_lists {
   }
 
   [[nodiscard]] std::size_t count() const { return put_ - taken_; }
-  /// Whether at least half as many chunks were taken again, since all lists were empty, as are
-  /// left. Where sizes do not come back, keeping chunks whole saves little time and scatters what
-  /// is free.
+  /// Whether the chunks taken again, since all lists were empty, are at least half as many as those
+  /// left. Where sizes do not come back, keeping chunks whole saves little time and scatters the
+  /// free memory.
   [[nodiscard]] bool pays() const { return 2 * taken_ >= count(); }
 
-  /// `one` is chunk number `id`, of `size` bytes.
+  /// Adds chunk number `id`, which is `one`, of `size` bytes.
   void put(chunk_table::chunk& one, chunk_id id, bytes size) {
     std::uint32_t const list = list_of(size >> unit_shift_);
-    one.link_next = heads_[list];
+    one.set_next_cached(heads_[list]);
     heads_[list] = id;
     ++put_;
   }
 
-  /// A size that a list begins with: `size`, or up to a thirty-second more. A chunk of that size is
-  /// found again for `size`.
-  [[nodiscard]] bytes whole(bytes size) const {
-    bytes const units = size >> unit_shift_;
+  /// The smallest size from `size` on that a list begins with: at most a thirty-second more. `take`
+  /// finds a chunk of that size for `size`.
+  [[nodiscard]] static bytes whole(bytes size, std::uint32_t unit_shift) {
+    bytes const units = size >> unit_shift;
     bytes const step = bytes{1} << (highest_one(units | 63) - step_bits);
-    return ((units + step - 1) & ~(step - 1)) << unit_shift_;
+    return ((units + step - 1) & ~(step - 1)) << unit_shift;
   }
 
-  /// A chunk of at least `size` bytes, and at most an eighth more, at a multiple of `alignment`;
-  /// `no_chunk` if the latest of its size is none. What lies in the same list as smaller ones is
-  /// not looked at: see `whole`.
+  /// Removes and returns a chunk of at least `size` bytes, at most an eighth more, at a multiple of
+  /// `alignment`. Returns `no_chunk` if the lists for that have none, or if the latest chunk of the
+  /// first list is not aligned. A list that may also have smaller chunks is not searched: see
+  /// `whole`.
   [[nodiscard]] chunk_id take(chunk_table& table, bytes size, bytes alignment = 1) {
     if (put_ == taken_) return no_chunk;
     bytes const units = size >> unit_shift_;
@@ -57,18 +58,18 @@ class quick_lists {
     }
     chunk_id const id = heads_[list];
     if (table[id].base % alignment != 0) return no_chunk;
-    heads_[list] = table[id].link_next;
+    heads_[list] = table[id].next_cached();
     ++taken_;
     return id;
   }
 
-  /// Empties all lists; calls `each(id)` for what was in them. O(lists), if there is any.
+  /// Empties all lists; calls `each(id)` for every chunk in them. O(lists); O(1) if all are empty.
   template <class Each>
   void take_all(chunk_table& table, Each const& each) {
     std::size_t left = count();
     for (std::uint32_t list = 0; left != 0; ++list) {
       for (chunk_id id = std::exchange(heads_[list], no_chunk); id != no_chunk; --left) {
-        chunk_id const next = table[id].link_next;
+        chunk_id const next = table[id].next_cached();
         each(id);
         id = next;
       }
@@ -81,7 +82,7 @@ class quick_lists {
   static constexpr std::uint32_t size_bits = 48;  // of chunks
   static constexpr std::uint32_t lists = ((size_bits + 1 - step_bits) << step_bits) + 1;
 
-  /// The list of a chunk: below 64 units one for each size, from there on 32 for each power of two.
+  /// The list of a chunk: one for each size below 64 units; above, 32 for each power of two.
   [[nodiscard]] static std::uint32_t list_of(bytes units) {
     std::uint32_t const shift = highest_one(units | 63) - step_bits;
     return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/owned_fitting.hpp"
+#include "quarry/host/pools/owned_arena.hpp"
 #include "quarry/host/pools/stream_order.hpp"
 #include "quarry/host/resources/make_room.hpp"
 
@@ -13,33 +13,35 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The streams that a pool knows, as owners of its free chunks: whose each is, and what must be
-/// waited for before another stream has it (stream_pool says how that works).
+/// The streams that a pool knows, as owners of its free chunks: which stream owns a chunk, and
+/// which events another stream must wait for before it uses the chunk (stream_pool says how that
+/// works).
 ///
-/// Each stream is an owner (owned_fitting). What it freed is *covered* once there is an event
-/// for it; what is covered can be made common. Invariants: (1) an owner's covered chunks are free
-/// once its `covering` event is done, if it has one; (2) what is common is free once all of
-/// `unfinished` are done; (3) no call names a stream that an earlier call named.
+/// Each stream is an owner (owned_arena). The chunks that it freed are *covered* once an event is
+/// recorded after the frees; covered chunks can be made common. Invariants: (1) no work uses an
+/// owner's covered chunks once its `covering` event is done, if it has one; (2) no work uses the
+/// common chunks once all of `unfinished` are done; (3) `order_` is asked about no stream but
+/// the one that the current call names.
 template <stream_order Order>
 class stream_owners {
  public:
   using stream = typename Order::stream;
-  using sizes = owned_fitting::sizes;
+  using sizes = chunk_sizes;
 
   struct state {
     std::uint32_t owner;
-    bytes uncovered = 0;  // freed since it was last covered, whether it has that still or not
-    std::optional<typename Order::event> covering = {};  // before it, what is covered is in use
-    std::uint64_t waited = 0;                            // for the events up to this one
+    bytes uncovered = 0;  // freed since it was last covered, reused or not
+    std::optional<typename Order::event> covering = {};  // when the covered chunks are unused
+    std::uint64_t waited = 0;                            // for the shared events up to this one
   };
   /// `chunks` outlives it.
-  stream_owners(Order order, owned_fitting& chunks)
+  stream_owners(Order order, owned_arena& chunks)
       : order_{std::move(order)}, chunks_{chunks}, nobody_{*chunks.add_owner()} {}
   stream_owners(stream_owners const&) = delete;
   stream_owners& operator=(stream_owners const&) = delete;
   ~stream_owners() { drop_events(); }
 
-  /// What is known of a stream; throws what `identity` does, and `out_of_memory`.
+  /// The state of a stream; throws what `identity` throws, and `out_of_memory`.
   [[nodiscard]] state& of(stream on) {
     stream_identity const who = order_.identity(on);
     if (last_ == nullptr || last_->first != who) {
@@ -49,23 +51,25 @@ class stream_owners {
     last_handle_ = on;
     return last_->second;
   }
-  /// The same without asking what the handle stands for: what it stood for when it last came, which
-  /// may be gone. nullptr if another came since, or if it stands for several.
+  /// The state of the stream that the handle stood for in the latest call; that stream may be
+  /// destroyed. Does not ask for the identity. nullptr if the latest call named another handle, or
+  /// if the handle depends on the thread.
   [[nodiscard]] state* last(stream on) {
     return last_ != nullptr && on == last_handle_ && !order_.depends_on_thread(on) ? &last_->second
                                                                                    : nullptr;
   }
   [[nodiscard]] std::size_t count() const { return streams_.size(); }
 
-  /// `size` bytes were freed on `on`, and are `its` now. An event is recorded if that is time.
+  /// Counts `size` bytes that were freed on `on` and belong to `its` now. Records an event if it is
+  /// time for one.
   void gave_back(stream on, state& its, bytes size) noexcept {
     its.uncovered += size;
     if (its.uncovered > max_uncovered()) cover(on, its);
   }
 
-  /// Whose a chunk is that is freed on a stream of which nothing can be kept: once what `on`
-  /// has now is done everybody's; nobody's, until all streams are waited for, if that cannot be
-  /// waited for.
+  /// The owner of a chunk that is freed on a stream whose state cannot be kept. Waits for the work
+  /// that `on` has now; then the chunk is common. If the wait fails, the chunk is nobody's until
+  /// all streams are waited for.
   [[nodiscard]] std::uint32_t owner_without_stream(stream on) noexcept {
     try {
       auto now = order_.record(on);
@@ -80,12 +84,12 @@ class stream_owners {
     }
   }
 
-  /// Of what all may have: `on` waits for who used it, unless that is done. Leaves it alone if
-  /// waiting fails.
-  [[nodiscard]] std::uint64_t allocate_common(stream on, state& its, sizes both) {
-    if (!chunks_.has_any(0)) return 0;
-    std::uint64_t const base = chunks_.allocate(0, both);
-    if (base == 0 || its.waited == events_) return base;
+  /// Allocates common memory. Makes `on` wait for the streams that used that memory, unless they
+  /// are done; if that fails, the host waits for them.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_common(stream on, state& its, sizes both) {
+    if (!chunks_.has_any(many_owners::common)) return std::nullopt;
+    auto const base = chunks_.allocate(both, many_owners::common);
+    if (!base || its.waited == events_) return base;
     forget_done();
     try {
       for (auto const& each : unfinished_) {
@@ -100,10 +104,10 @@ class stream_owners {
     return base;
   }
 
-  /// Records an event for what `on`, which is there at this moment, freed; not while it is
-  /// being captured. If no event can be had, the stream is waited for; if that cannot be, what it
-  /// freed stays its own. `its` is what the handle
-  /// stood for when it last came.
+  /// Covers what the stream freed: records an event on `on`, which must exist at this moment. Does
+  /// nothing while the stream is being captured. If no event can be recorded, waits for the stream;
+  /// if that fails, the freed chunks stay the stream's own. `its` is the state of the stream that
+  /// the handle stood for in the latest call.
   void cover(stream on, state& its) noexcept {
     if (!chunks_.has_recent(its.owner)) {
       its.uncovered = 0;
@@ -112,7 +116,7 @@ class stream_owners {
     try {
       if (auto const now = streams_.find(order_.identity(on));
           now == streams_.end() || &now->second != &its) {
-        last_ = nullptr;  // the handle is another stream's
+        last_ = nullptr;  // the handle stands for another stream
         return;
       }
       auto const event = order_.record(on);
@@ -127,30 +131,30 @@ class stream_owners {
     its.uncovered = 0;
     chunks_.cover(its.owner);
   }
-  /// Makes common what is covered.
+  /// Makes all covered chunks common.
   void share_all() noexcept {
     ++shares_;
     forget_done();
     for (auto& [who, its] : streams_) share(its);
   }
-  /// Makes common what the stream freed until now.
+  /// Makes common the chunks that the stream freed until now.
   void share(stream on) {
     auto const found = streams_.find(order_.identity(on));
     if (found == streams_.end()) return;
     cover(on, found->second);
     share(found->second);
   }
-  /// The same, for a stream that will not come again.
+  /// The same, for a stream that no later call names.
   void forget(stream on) {
     auto const found = streams_.find(order_.identity(on));
     if (found == streams_.end()) return;
     cover(on, found->second);
     share(found->second);
-    if (!chunks_.has_recent(found->second.owner)) forget_state(found);  // else it is being captured
+    if (!chunks_.has_recent(found->second.owner)) forget_state(found);  // else it is captured
   }
 
-  /// Waits for all who used what is free, which is common then. False, and nothing is changed, if
-  /// that cannot be waited for.
+  /// Waits for all work that used free chunks; then all of them are common. Returns false and
+  /// changes nothing if the wait fails.
   bool synchronize_all() noexcept {
     if (!wait_for_all()) return false;
     drop_events();
@@ -163,8 +167,8 @@ class stream_owners {
     }
     return true;
   }
-  /// Waits for all who used what is free: for events where there are some. To wait for all streams
-  /// would end a capture, of any thread, so that is done only if it must be. False if it cannot be.
+  /// Waits for all work that used free chunks, by events if they cover all chunks. A wait for all
+  /// streams would end any thread's capture, so this does it only if it must. False if that fails.
   bool wait_for_all() noexcept {
     bool const is_covered = !chunks_.has_recent(nobody_) &&
                             std::none_of(streams_.begin(), streams_.end(), [&](auto const& each) {
@@ -183,19 +187,19 @@ class stream_owners {
   [[nodiscard]] std::uint64_t shares() const { return shares_; }
 
  private:
-  /// What streams freed and no event tells of is this part of the pool at most, divided among
-  /// those that it knows.
+  /// Streams may have freed one part in so many of the pool without an event, divided among the
+  /// streams that the pool knows.
   static constexpr bytes uncovered_share = 16;
-  /// Streams that it knows at most, and when it first looks for some to forget. From then on each
-  /// deallocation has an event: so many are of a program that makes new streams all the time, and
-  /// of those that are gone nothing must be left that keeps them in mind.
+  /// The maximum number of streams, and the number from which on it looks for streams to forget.
+  /// From then on each free records an event: a program with so many streams makes new ones all the
+  /// time, and a destroyed stream with uncovered chunks could not be forgotten.
   static constexpr std::size_t max_streams = 4096, min_to_forget = 64;
 
   using state_map = std::unordered_map<stream_identity, state, stream_identity::hash>;
-  /// What may still use what is common.
+  /// An event of work that may still use common chunks.
   struct unfinished {
     typename Order::event done;
-    std::uint32_t of;  // owner; 0 once that is another's
+    std::uint32_t of;  // the owner; 0 once its stream is forgotten
     std::uint64_t number;
   };
 
@@ -220,8 +224,8 @@ class stream_owners {
     unused_owners_.pop_back();
     return result;
   }
-  /// Forgets streams that may be gone, since they have nothing that only they may have; if there
-  /// are very many, after waiting for all.
+  /// Forgets the streams that own no free chunk, since they may be destroyed. If there are very
+  /// many streams, waits for all of them first.
   void forget_idle() noexcept {
     if (streams_.size() >= max_streams) (void)synchronize_all();
     for (auto each = streams_.begin(); each != streams_.end();) {
@@ -241,9 +245,8 @@ class stream_owners {
     streams_.erase(which);
   }
 
-  /// Makes common what the stream freed before it was last covered. The event takes the place
-  /// of the stream's one before, which it implies: there is one for each stream at most, and for
-  /// each that was forgotten.
+  /// Makes the stream's covered chunks common. The event replaces the stream's previous one, which
+  /// it implies: there is at most one for each stream, and one for each forgotten stream.
   void share(state& its) noexcept {
     if (its.covering) {
       auto const entry = std::find_if(unfinished_.begin(), unfinished_.end(),
@@ -276,15 +279,15 @@ class stream_owners {
   }
 
   Order order_;
-  owned_fitting& chunks_;
-  std::uint32_t nobody_;  // owner of what nobody knows when it is free
+  owned_arena& chunks_;
+  std::uint32_t nobody_;  // owner of chunks of which no event tells when they are unused
   state_map streams_;
-  typename state_map::value_type* last_ = nullptr;  // who asked last, and its handle then
+  typename state_map::value_type* last_ = nullptr;  // the latest call's stream, and its handle
   stream last_handle_{};
   std::size_t forget_at_ = min_to_forget;
-  std::vector<std::uint32_t> unused_owners_;  // of streams that were forgotten
+  std::vector<std::uint32_t> unused_owners_;  // of forgotten streams
   std::vector<unfinished> unfinished_;
-  std::uint64_t events_ = 0;  // that were shared
+  std::uint64_t events_ = 0;  // shared so far
   std::uint64_t recorded_ = 0, waits_ = 0, shares_ = 0;
 };
 

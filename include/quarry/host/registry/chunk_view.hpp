@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all threads may read of a pool's chunks.
+// The readers' view of a pool's chunks, for any thread.
 #pragma once
 
 #include "quarry/host/registry/base_table.hpp"
+#include "quarry/host/registry/chunk.hpp"
 #include "quarry/host/registry/object_starts.hpp"
 #include "quarry/host/registry/single_writer.hpp"
 #include "quarry/host/registry/slice_block.hpp"
@@ -11,89 +12,15 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Which chunk: a number that stays the same while the chunk lives.
-using chunk_id = std::uint32_t;
-inline constexpr chunk_id no_chunk = ~chunk_id{0};
-
-/// Owners of chunks that a strategy may tell apart.
-inline constexpr std::uint32_t chunk_owners = 1 << 13;
-
-/// A part of a block: where it lies, its neighbours, and what it is used for.
-class chunk {
-  static constexpr std::uint64_t free_flag = 1, cached_flag = 2, labelled_flag = 4;
-  static constexpr std::uint32_t flag_bits = 3, size_shift = 16;
-
- public:
-  single_writer<std::uint64_t> base;
-  chunk_id prev, next;  // neighbours in the block
-  // lists' of chunks that are free or cached; of one in use what was asked for
-  single_writer<chunk_id> link_prev, link_next;
-
-  [[nodiscard]] bytes size() const { return size_ >> size_shift; }
-  [[nodiscard]] bool is_free() const { return (size_ & free_flag) != 0; }
-  /// Not free, and not a user's: kept whole for the next request of about its size.
-  [[nodiscard]] bool is_cached() const { return (size_ & cached_flag) != 0; }
-  /// The registration has a label of it.
-  [[nodiscard]] bool is_labelled() const { return (size_ & labelled_flag) != 0; }
-  /// Who may have it, of a chunk that is not in use, for strategies with several owners.
-  [[nodiscard]] std::uint32_t owner() const {
-    return static_cast<std::uint32_t>(size_ >> flag_bits) & (chunk_owners - 1);
-  }
-  /// All of these at once, for who reads and writes several.
-  class state {
-   public:
-    explicit state(std::uint64_t bits) : bits_{bits} {}
-    [[nodiscard]] bytes size() const { return bits_ >> size_shift; }
-    [[nodiscard]] bool is_cached() const { return (bits_ & cached_flag) != 0; }
-    [[nodiscard]] bool is_labelled() const { return (bits_ & labelled_flag) != 0; }
-    [[nodiscard]] bool has_flags() const {
-      return (bits_ & (free_flag | cached_flag | labelled_flag)) != 0;
-    }
-    [[nodiscard]] state set_cached() const { return state{(bits_ | cached_flag) & ~labelled_flag}; }
-    [[nodiscard]] state not_cached() const { return state{bits_ & ~cached_flag}; }
-
-   private:
-    friend class chunk;
-    std::uint64_t bits_;
-  };
-  [[nodiscard]] state get() const { return state{size_}; }
-  void set(state all) { size_ = all.bits_; }
-  void set_size(bytes size) {
-    size_ = size << size_shift | (size_ & ((std::uint64_t{1} << size_shift) - 1));
-  }
-  void set_free() { change(cached_flag | labelled_flag, free_flag); }
-  void set_in_use() { change(free_flag, 0); }
-  void set_labelled() { change(0, labelled_flag); }
-  void set_owner(std::uint32_t owner) {
-    change(std::uint64_t{chunk_owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits);
-  }
-
-  /// What was asked for. A slice block's chunk has `by_no_user`: only its slices are somebody's.
-  static constexpr bytes by_no_user = ~bytes{0};
-  [[nodiscard]] bytes requested() const { return bytes{link_next} << 32 | link_prev; }
-  void set_requested(bytes count) {
-    link_prev = static_cast<chunk_id>(count);
-    link_next = static_cast<chunk_id>(count >> 32);
-  }
-
- private:
-  friend struct chunk_array;
-  friend class chunk_table;
-  void change(std::uint64_t which, std::uint64_t to) { size_ = (size_ & ~which) | to; }
-
-  single_writer<std::uint64_t> size_;
-};
-static_assert(sizeof(chunk) == 32);
-
-/// All chunks that there ever were, by number.
+/// All chunks that a table ever had, by number.
 struct chunk_array {
   single_writer<std::uint64_t> capacity;
   std::uint64_t unused[3];
   [[nodiscard]] chunk* begin() { return reinterpret_cast<chunk*>(this + 1); }
   [[nodiscard]] chunk const* begin() const { return reinterpret_cast<chunk const*>(this + 1); }
 
-  // For those who look, and may have an old number: nullptr if it is too large; what is in use
-  // there.
+  // For readers, whose number may be old. `at`: nullptr if the number is too large. `read`: the
+  // allocation of a chunk; empty if it has none.
   [[nodiscard]] chunk const* at(chunk_id id) const {
     return id < capacity.load_acquire() ? begin() + id : nullptr;
   }
@@ -102,7 +29,7 @@ struct chunk_array {
     bool const is_users = found.is_in_use && found.requested <= found.state >> chunk::size_shift;
     return {is_users ? found.base : 0, found.requested, (found.state & chunk::labelled_flag) != 0};
   }
-  /// Where a chunk begins that is a slice block; 0 if it is none.
+  /// The address of a chunk that is a slice block; 0 if it is none.
   [[nodiscard]] static std::uint64_t base_of_slices(chunk const& one) {
     seen_chunk const found = look(one);
     return found.is_in_use && found.requested == chunk::by_no_user ? found.base : 0;
@@ -117,10 +44,10 @@ struct chunk_array {
   [[nodiscard]] static seen_chunk look(chunk const& one) {
     std::uint64_t const state = one.size_.load_acquire();
     bytes const requested =
-        bytes{one.link_next.load_acquire()} << 32 | one.link_prev.load_acquire();
+        bytes{one.link_next_.load_acquire()} << 32 | one.link_prev_.load_acquire();
     std::uint64_t const at = one.base.load_acquire();
-    // What was removed is neither free nor cached, and has no size. Its links may say no_chunk
-    // twice, which is by_no_user.
+    // A removed chunk is neither free nor cached, and its size is 0. Both of its links may be
+    // no_chunk, which reads as by_no_user.
     bool const is_in_use = state >> chunk::size_shift != 0 &&
                            (state & (chunk::free_flag | chunk::cached_flag)) == 0 &&
                            ((one.size_ ^ state) & ~chunk::labelled_flag) == 0;  // (V)
@@ -128,30 +55,32 @@ struct chunk_array {
   }
 };
 
-/// What other threads read of a table.
+/// What other threads read of a chunk_table.
 ///
-/// Lock-free, but for what is not there, which waits while a table is moved (so it is nothing for
-/// signal handlers). A chunk in use does not change, but for its label, nor do its word in the
-/// hash table, which tells most sizes by itself, and the start bit that leads to it; so what is
-/// found of it is right whatever else happens. What is not found may have been on the move in the
-/// hash table: that counts if `version` stood still, which goes up before and after each move.
-/// What is written between is written by release stores (W), and looked at by acquire loads (S):
-/// who saw any of it sees the version before it, too (Boehm, "Can seqlocks get along with
-/// programming language memory models?", 2012). So the second look at `version`, or at a chunk's
-/// state, may be relaxed (V): it comes after loads that acquire. A table that was outgrown reads
-/// as zeros, as if it were empty.
+/// A lookup that finds an allocation is lock-free. A lookup that finds none waits while the table
+/// moves, so signal handlers must not look up addresses.
+///
+/// Three things do not change while a chunk is allocated: the chunk, except for its label; its word
+/// in the hash table, which holds most sizes itself; and the start bit that leads to it. So an
+/// allocation that is found is right, whatever else happens. An allocation that is not found may
+/// have been moving in the hash table. That result counts only if `version` did not change; the
+/// writer raises it before and after each move. Between the two it writes by release stores (W),
+/// and readers read by acquire loads (S). A reader that saw any of these writes also sees the
+/// version from before them (Boehm, "Can seqlocks get along with programming language memory
+/// models?", 2012). So the second load of `version`, or of a chunk's state, may be relaxed (V): it
+/// comes after acquire loads. A table that was outgrown reads as zeros, as an empty one does.
 struct chunk_view {
   single_writer<std::uint64_t> version;
   single_writer<chunk_array*> chunks;
   single_writer<base_table*> slots;
-  single_writer<std::uint64_t> slots_life;  // of the table there, or that was there just now
+  single_writer<std::uint64_t> slots_life;  // of the table in `slots`, or of the one before it
   single_writer<object_starts*> starts;
-  single_writer<slice_map*> slices;  // of chunks that are slice blocks
-  // what its user wants to know of it; the registry adds a bit while it only looks
+  single_writer<slice_map*> slices;  // of the chunks that are slice blocks
+  // chosen by the table's user; the registry, which otherwise only reads, adds a bit
   mutable single_writer<std::uint64_t> owner;
 
-  /// What is in use at `address`, which may be inside it. For an address whose owner
-  /// gives it back at this moment, nothing, or what was or will be there.
+  /// The allocation that has `address`, which may be an interior pointer. While the allocation is
+  /// being freed: nothing, or the allocation before or after the free.
   [[nodiscard]] chunk_record find(std::uint64_t address) const {
     if (slice_map const* const all = slices.load_acquire()) {
       if (slice_block const* const its = all->look(address)) return its->find(address);
@@ -160,8 +89,8 @@ struct chunk_view {
     return found ? found : find_midst(address);
   }
 
-  /// Calls `visit(record)` for what is in use: of a slice block for its slices. What changes
-  /// meanwhile may be missed.
+  /// Calls `visit(record)` for each allocation, slices included. May miss allocations that change
+  /// meanwhile.
   template <class Visit>
   void for_each(Visit const& visit) const {
     slice_map const* const all = slices.load_acquire();
@@ -172,7 +101,7 @@ struct chunk_view {
       std::uint64_t const map_page =
           all == nullptr ? 0 : chunk_array::base_of_slices(array->begin()[id]);
       if (chunks.load_acquire() != array)
-        return;  // it is outgrown, and may be another pool's by now
+        return;  // the array was outgrown, and may be another pool's by now
       if (found) visit(found);
       if (map_page == 0 || map_page >= object_starts::end) continue;
       slice_block const* const its = all->look(map_page);
@@ -181,7 +110,8 @@ struct chunk_view {
   }
 
  private:
-  /// One try for what begins there, and one for what is smaller than a map page: most are.
+  /// Tries once for an allocation at `address`; `find_small` does for one that is smaller than a
+  /// map page. Most are either.
   [[nodiscard, gnu::always_inline]] chunk_record find_base(std::uint64_t address) const {
     return address % base_table::unit == 0 ? find_start(address) : chunk_record{};
   }
@@ -219,7 +149,7 @@ struct chunk_view {
     chunk_array const* const array = chunks.load_acquire();
     chunk const* const one = array == nullptr ? nullptr : array->at(id);
     chunk_record const found = one == nullptr ? chunk_record{} : chunk_array::read(*one);
-    // or it is outgrown, and may be another pool's
+    // else the array was outgrown, and may be another pool's
     return chunks.load_acquire() == array ? found : chunk_record{};
   }
   [[nodiscard, gnu::always_inline]] chunk_record find_start(std::uint64_t base) const {

@@ -218,8 +218,9 @@ class object_starts {
     start_bitmap<map_page_bits> with_large;
   };
 
-  [[nodiscard]] static std::uint64_t last_of(leaf const& here, std::uint64_t map_page_number,
-                                             word lines) {
+  [[nodiscard, gnu::always_inline]] static std::uint64_t last_of(leaf const& here,
+                                                                 std::uint64_t map_page_number,
+                                                                 word lines) {
     lines &= here.lines[map_page_number % map_pages].load_acquire();
     if (lines == 0) return 0;
     std::uint64_t const line = map_page_number * bits_per_word + highest_one(lines);

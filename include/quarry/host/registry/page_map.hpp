@@ -3,7 +3,7 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
-#include "quarry/host/registry/chunks.hpp"
+#include "quarry/host/registry/chunk_table.hpp"
 #include "quarry/host/registry/process_state.hpp"
 
 #include <atomic>

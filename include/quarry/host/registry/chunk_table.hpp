@@ -9,20 +9,20 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The chunks that a pool's blocks are cut into, as numbers: no byte of the memory that they stand
-/// for is read or written.
+/// The chunks that a pool's blocks are cut into: the writer's side. Works with addresses; never
+/// reads or writes the memory of the chunks.
 ///
-/// A chunk is in use or free. A block is one or more chunks, linked in the order of their
-/// addresses. Chunks in use are found by their address through a hash table (base_table).
+/// A block is one or more chunks, linked in the order of their addresses. A hash table (base_table)
+/// finds the chunks that are not free by their address.
 ///
-/// Invariants, checked by `audit`: (1) a block's chunks tile it; (2) no two neighbours are both
-/// free; (3) the hash table has exactly the chunks in use. (2) holds between calls of the strategy,
-/// not of this class.
+/// Invariants, checked by the arena's `audit`: (1) a block's chunks tile it; (2) no two neighbours
+/// are both free; (3) the hash table has exactly the chunks that are not free. (2) holds between
+/// calls of the arena, not of this class.
 ///
-/// Chunks are smaller than 2^48 bytes. One thread at a time may use it; any other may call `find`
-/// of its `view` meanwhile. Costs 32 bytes a chunk, and 10.7 to 14.2 bytes in the table for one in
-/// use. Memory for a chunk is got before anything changes (`reserve`), so that what gives memory
-/// back needs none.
+/// Chunks are smaller than 2^48 bytes. One thread at a time may use the table; any other thread may
+/// read its `public_view` meanwhile. Costs 32 bytes a chunk, and 10.7 to 14.2 bytes in the hash
+/// table for a chunk that is not free. `reserve` allocates the memory for a chunk before anything
+/// changes, so that frees need none.
 class chunk_table {
  public:
   static constexpr std::uint32_t owners = chunk_owners;
@@ -55,8 +55,8 @@ class chunk_table {
   [[nodiscard]] chunk& operator[](chunk_id id) { return chunks_->begin()[id]; }
   [[nodiscard]] chunk const& operator[](chunk_id id) const { return chunks_->begin()[id]; }
 
-  /// Makes room for three more chunks, and one more in use. Throws std::bad_alloc, and has changed
-  /// nothing that can be seen then.
+  /// Makes room for three more chunks, of which one is allocated. Throws std::bad_alloc, and then
+  /// has changed nothing that a caller can see.
   void reserve() {
     if (made_ + 3 > capacity_) grow();
     if (!has_room(slot_count_)) rehash(capacity_);
@@ -84,7 +84,8 @@ class chunk_table {
     unused_ = id;
   }
 
-  /// Cuts `id` after `size` bytes; gives the free rest. Requires room, and more than `size` bytes.
+  /// Cuts `id` after `size` bytes; returns the remainder, which is free. Requires room, and more
+  /// than `size` bytes.
   [[nodiscard]] chunk_id split(chunk_id id, bytes size) {
     chunk& first = (*this)[id];
     chunk_id const rest = add(first.base + size, first.size() - size, id, first.next);
@@ -93,7 +94,7 @@ class chunk_table {
     first.set_size(size);
     return rest;
   }
-  /// Makes `id` as large as itself and the chunk behind it, which is gone then.
+  /// Adds the chunk behind `id` to `id`, and removes that chunk.
   void merge_with_next(chunk_id id) {
     chunk& first = (*this)[id];
     chunk_id const gone = first.next;
@@ -114,7 +115,7 @@ class chunk_table {
     return (*this)[id].prev == no_chunk && (*this)[id].next == no_chunk;
   }
 
-  /// Says that a free chunk is in use now, and what was asked for. Requires room.
+  /// Allocates a free chunk for a request of `requested` bytes. Requires room.
   void set_in_use(chunk_id id, bytes requested) {
     chunk& one = (*this)[id];
     one.set_requested(requested);
@@ -123,66 +124,62 @@ class chunk_table {
     if (keeps_start_of(one)) starts_->insert(one.base, one.size(), id);
     ++in_use_;
   }
-  /// Where the table has a chunk that is not free.
+  /// A chunk that is not free, and its slot in the hash table.
   struct found {
     chunk_id id;
     std::uint64_t slot;
   };
 
-  /// The chunk that begins at `base` and is not free; `id` is `no_chunk` if there is none. O(1)
-  /// expected.
+  /// The chunk at `base` if it is not free; else `id` is `no_chunk`. O(1) expected.
   [[nodiscard]] found find(std::uint64_t base) const {
     if (slots_ == nullptr) return {no_chunk, 0};
     auto const location = slots_->find(base, base_of());
     return {location.number, location.slot};
   }
 
-  /// Keeps a chunk whole that `find` found in use: it is not its user's any more, and has no label.
+  /// Frees an allocated chunk, which `find` found, and keeps it whole. Removes its label.
   void set_cached(found one, chunk::state state) {
     chunk& gone = (*this)[one.id];
     if (starts_ != nullptr) slots_->set_nobodys(one.slot);
     gone.set(state.set_cached());
-    // where it is found, as long as it is aside
-    gone.link_prev = static_cast<std::uint32_t>(one.slot);
+    gone.set_slot(one.slot);
   }
-  /// Says that a chunk that was cached is in use again: where it begins, and its size.
   struct extent {
     std::uint64_t base;
     bytes size;
   };
+  /// Allocates a cached chunk; returns its address and size.
   extent set_in_use_again(chunk_id id, bytes requested) {
     chunk& one = (*this)[id];
-    std::uint64_t const slot = one.link_prev;
+    std::uint64_t const slot = one.slot();
     auto const state = one.get().not_cached();
     std::uint64_t const base = one.base;
-    one.set_requested(
-        requested);  // first, since whoever looks relies on it once the chunk is in use
+    one.set_requested(requested);  // first: readers rely on it once the chunk is in use
     one.set(state);
     if (starts_ != nullptr) slots_->set_size(slot, requested);
     return {base, state.size()};
   }
-  /// Says that the registration has a label of a chunk that `find` found in use.
+  /// Marks an allocated chunk, which `find` found, as labelled.
   void set_labelled(found one) {
     (*this)[one.id].set_labelled();
     slots_->set_asks(one.slot);
   }
 
-  /// Says that a chunk, which `find` found, is free now.
+  /// Frees a chunk, which `find` found.
   void set_free(found one) {
     chunk& gone = (*this)[one.id];
     gone.set_free();
     if (keeps_start_of(gone)) starts_->erase(gone.base, gone.size());
     {
       move const now{*view_};
-      slots_->erase(one.slot, base_of(), [this](chunk_id id, std::uint64_t slot) {
-        (*this)[id].link_prev = static_cast<std::uint32_t>(slot);
-      });
+      slots_->erase(one.slot, base_of(),
+                    [this](chunk_id id, std::uint64_t slot) { (*this)[id].set_slot(slot); });
     }
     --in_use_;
   }
 
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
-  /// Bytes of bookkeeping: of pages that are resident. O(pages), by calls of the system.
+  /// Bytes of bookkeeping, in pages that are resident. O(pages), by calls of the system.
   [[nodiscard]] bytes footprint() const {
     return type_stable_resident(view_, sizeof(view)) +
            type_stable_resident(chunks_, bytes_of_chunks(capacity_)) +
@@ -198,7 +195,7 @@ class chunk_table {
     }
   }
 
-  /// From now on `view().find` finds what is in use; nothing may be in use yet. Throws
+  /// From now on `public_view().find` finds allocations. Nothing may be allocated yet. Throws
   /// std::bad_alloc.
   void keep_starts(std::uint64_t owner) {
     starts_ = static_cast<object_starts*>(
@@ -214,18 +211,18 @@ class chunk_table {
     type_stable_deallocate(type_stable_use::roots, starts_, sizeof(object_starts));
     starts_ = nullptr;
   }
-  /// From now on `view().find` finds slices, too, if it finds anything.
+  /// From now on `public_view().find` also finds slices, if it finds anything.
   void keep_slices(slice_map* all) {
     if (starts_ != nullptr) view_->slices = all;
   }
-  /// Makes room for starts between these addresses. Throws std::bad_alloc.
+  /// Makes room for the start bits of [base, base + size). Throws std::bad_alloc.
   void reserve_starts(std::uint64_t base, bytes size) {
     if (starts_ != nullptr && is_findable(base, size)) starts_->reserve(base, size, leaves_);
   }
   [[nodiscard]] view const& public_view() const { return *view_; }
 
-  /// In the child of a fork: if a thread that the child has not was moving a table, nothing of it
-  /// is found any more, and nobody waits for the end of the move.
+  /// In the child of a fork: ends a move that a thread of the parent was making. From then on no
+  /// lookup finds anything of this table, and none waits for the end of the move.
   void abandon_move() noexcept {
     if (view_->version % 2 == 0) return;
     view_->slots = nullptr;
@@ -245,28 +242,28 @@ class chunk_table {
     return starts_ != nullptr && is_findable(one.base, one.size());
   }
 
-  /// While what others look for may be on the move.
+  /// Marks the time in which chunks or slots move, for readers (chunk_view::version).
   class move {
    public:
-    explicit move(view& whose) : whose_{whose} { whose_.version = whose_.version + 1; }
-    ~move() { whose_.version = whose_.version + 1; }
+    explicit move(view& seen) : view_{seen} { view_.version = view_.version + 1; }
+    ~move() { view_.version = view_.version + 1; }
     move(move&&) = delete;
 
    private:
-    view& whose_;
+    view& view_;
   };
 
-  /// Whether so many slots are enough for one more chunk in use.
+  /// Whether `slots` slots suffice for one more chunk that is not free.
   [[nodiscard]] bool has_room(std::uint64_t slots) const { return (in_use_ + 1) * 4 <= slots * 3; }
 
-  /// A table for numbers up to `numbers`, larger if this one has no room.
+  /// Replaces the hash table by one for chunk numbers up to `numbers`, larger if it has no room.
   [[gnu::noinline]] void rehash(std::uint64_t numbers) {
     std::uint64_t const minimum =
         has_room(slot_count_) ? slot_count_ : slot_count_ + slot_count_ / 3;
     std::uint64_t const count =
         std::min(base_table::slots_for(std::max(minimum, base_table::min_slots(numbers))),
                  base_table::max_slots);
-    if (!has_room(count)) throw std::bad_alloc{};  // there cannot be more
+    if (!has_room(count)) throw std::bad_alloc{};  // a table cannot have more slots
     auto* const fresh = static_cast<base_table*>(
         type_stable_allocate(type_stable_use::slots, base_table::bytes_of(count)));
     fresh->lay_out(count, numbers);
@@ -276,7 +273,7 @@ class chunk_table {
       fresh->insert(one.base, id, one.requested(), keeps_start_of(one) && !one.is_labelled());
       if (!one.is_cached()) return;
       std::uint64_t const slot = fresh->find(one.base, base_of()).slot;
-      one.link_prev = static_cast<std::uint32_t>(slot);
+      one.set_slot(slot);
       if (starts_ != nullptr) fresh->set_nobodys(slot);
     });
     base_table* const old = slots_;
@@ -301,8 +298,8 @@ class chunk_table {
       to.base = from.base;
       to.prev = from.prev;
       to.next = from.next;
-      to.link_prev = from.link_prev;
-      to.link_next = from.link_next;
+      to.link_prev_ = from.link_prev_;
+      to.link_next_ = from.link_next_;
       to.size_ = from.size_;
     }
     larger->capacity = capacity;
@@ -323,8 +320,8 @@ class chunk_table {
   object_starts* starts_ = nullptr;
   object_starts::made_leaves leaves_;
   std::uint64_t capacity_ = 0, slot_count_ = 0, in_use_ = 0;
-  chunk_id made_ = 0;           // chunks that there ever were
-  chunk_id unused_ = no_chunk;  // list by `next`
+  chunk_id made_ = 0;           // numbers used so far
+  chunk_id unused_ = no_chunk;  // list of removed chunks, by `next`
 };
 
 }  // namespace quarry::inline QUARRY_ABI

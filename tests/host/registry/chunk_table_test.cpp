@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/chunks.hpp"
+#include "quarry/host/registry/chunk_table.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 namespace quarry::test {
-namespace chunks_test {
+namespace chunk_table_test {
 
 TEST(ChunkTable, SplitsAndMergesAChunk) {
   chunk_table table;
@@ -129,5 +129,5 @@ TEST(ChunkTable, StaysSmallWhenFewChunksLive) {
   EXPECT_LE(table.footprint(), 3 * 4096u) << "a page for each of book, pieces and slots";
 }
 
-}  // namespace chunks_test
+}  // namespace chunk_table_test
 }  // namespace quarry::test

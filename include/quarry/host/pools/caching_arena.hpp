@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/pools/chunk_arena.hpp"
+
+#include <algorithm>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// A chunk_arena of one owner with deferred coalescing: quick lists keep freed chunks whole for the
+/// next request that they fit with at most an eighth of waste.
+///
+/// Most requests then neither split nor merge. The cached chunks are merged before a block is
+/// requested or released; until then their blocks count as in use. Where sizes do not come back,
+/// the quick lists save little and scatter the free memory. So if they did not pay (quick_lists),
+/// the next 128 frees for each chunk that no request took again, at most 32,768, cache nothing.
+template <class Index>
+class caching_arena : public chunk_arena<Index> {
+  using core = chunk_arena<Index>;
+
+ public:
+  using typename core::sizes;
+
+  /// `alignment`: a power of two; all sizes are multiples of it.
+  explicit caching_arena(bytes alignment = 16)
+      : core{alignment, true}, quick_{this->unit_shift()} {}
+
+  static constexpr bool caches = true;
+  /// From now on nothing is cached: for a pool that reads the counts of blocks after each free.
+  void disable_caching() {
+    caches_ = false;
+    this->cut_exactly();
+    frees_to_rest_ = 0;
+  }
+
+  /// The address of a cached chunk that serves `size`, at a multiple of `alignment`; nullopt if
+  /// none is found.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_from_cached(sizes size, bytes alignment = 1) {
+    return this->take_cached(quick_, size, alignment);
+  }
+  [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
+    if (auto const base = allocate_from_cached(size)) return base;
+    return allocate_from_free(size);
+  }
+  /// The same, after `allocate_from_cached` found nothing.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_from_free(sizes size) {
+    auto const base = core::allocate_from_free(size);
+    if (base || quick_.count() == 0) return base;
+    free_cached();
+    return core::allocate_from_free(size);
+  }
+
+  /// Caches an allocation and returns the bytes requested for it. Returns nullopt and changes
+  /// nothing if that takes more steps: call `deallocate` then.
+  [[nodiscard]] std::optional<bytes> deallocate_to_cache(std::uint64_t base) {
+    if (!caches_) return std::nullopt;
+    auto const found = this->chunks_.find(base);
+    if (found.id == no_chunk) return std::nullopt;
+    auto& one = this->chunks_[found.id];
+    auto const state = one.get();
+    if (state.has_flags()) return std::nullopt;
+    return this->cache(quick_, one, found, state).requested;
+  }
+  template <std::invocable OnLabelled>
+  sizes deallocate(std::uint64_t base, OnLabelled const& on_labelled) {
+    if (!caches_) {
+      sizes const size = core::deallocate(base, on_labelled);
+      if (size && frees_to_rest_ != 0 && --frees_to_rest_ == 0) caches_ = true;
+      return size;
+    }
+    auto const found = this->find_allocated(base);
+    if (found.id == no_chunk) return {};
+    auto& one = this->chunks_[found.id];
+    auto const state = one.get();
+    if (state.is_labelled()) on_labelled();
+    return this->cache(quick_, one, found, state);
+  }
+  sizes deallocate(std::uint64_t base) {
+    return deallocate(base, [] {});
+  }
+
+  template <class GiveBack>
+  void release(GiveBack const& give_back, bytes min_reserved = 0) {
+    core::release(give_back, min_reserved, [this] { free_cached(); });
+  }
+  template <class Each>
+  void carve(bytes page, bytes maximum, Each const& each) {
+    free_cached();
+    core::carve(page, maximum, each);
+  }
+
+  [[nodiscard]] std::size_t allocated() const { return core::allocated() - quick_.count(); }
+  [[nodiscard]] std::vector<std::string> audit() const { return core::audit(quick_.count()); }
+
+ private:
+  void free_cached() {
+    if (!quick_.pays()) {
+      frees_to_rest_ = std::min(quick_.count(), max_rest) * rest;
+      caches_ = false;
+    }
+    core::free_cached(quick_, {});
+  }
+
+  static constexpr std::size_t rest = 128;      // frees for each chunk that no request took again
+  static constexpr std::size_t max_rest = 256;  // such chunks
+
+  quick_lists quick_;
+  bool caches_ = true;
+  std::size_t frees_to_rest_ = 0;  // until chunks are cached again
+};
+
+/// The pool's placement if none is named.
+using fast_fit = caching_arena<segregated_fit>;
+
+}  // namespace quarry::inline QUARRY_ABI

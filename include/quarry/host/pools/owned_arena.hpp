@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/pools/chunk_arena.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// A chunk_arena, with quick lists, whose free chunks belong to owners (streams). An owner reuses
+/// its own freed chunks without synchronising. `share` makes them available to all owners, which
+/// must synchronise first (stream_owners).
+///
+/// Owner 0 is what is common. Each owner has segregated lists and two sets of quick lists. The
+/// first has the chunks that the owner freed since it was last covered (`cover`); `share` leaves
+/// them with the owner. The second has the chunks that the owner cached before that.
+class owned_arena : public chunk_arena<segregated_fit, many_owners> {
+  using core = chunk_arena<segregated_fit, many_owners>;
+
+ public:
+  static constexpr bool caches = true;
+
+  explicit owned_arena(bytes alignment = 16) : core{alignment, true} { add_cache(); }
+
+  /// Adds an owner and returns its number; nullopt if there are 8192. Throws std::bad_alloc.
+  [[nodiscard]] std::optional<owner_id> add_owner() {
+    if (cached_.size() == chunk_table::owners) return std::nullopt;
+    add_cache();
+    try {
+      free_.add();
+    } catch (...) {
+      cached_.pop_back();
+      throw;
+    }
+    return static_cast<owner_id>(cached_.size() - 1);
+  }
+
+  /// The address of a chunk of the owner's free memory; nullopt if nothing of that fits. Throws
+  /// std::bad_alloc if there is no memory for bookkeeping. O(1). If the caller will `trim` the
+  /// chunk, it is none that was freed since the owner was last covered: its remainders could be
+  /// shared.
+  [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size, owner_id owner,
+                                                      bool will_be_trimmed = false) {
+    cache_lists& its = *cached_[owner];
+    if (!will_be_trimmed) {
+      if (auto const base = take_from(*its.recent, size)) return base;
+    }
+    if (auto const base = take_from(*its.covered, size)) return base;
+    return allocate_slowly(size, owner);
+  }
+
+  /// From now on `share` takes what the owner freed until now. Merges the chunks that were cached
+  /// before the previous call and not taken again. O(such chunks).
+  void cover(owner_id owner) {
+    cache_lists& its = *cached_[owner];
+    if (its.recent->count() == 0) return;
+    merge_cached(owner);
+    std::swap(its.recent, its.covered);
+  }
+  /// Whether the owner still has anything that it freed since it was covered.
+  [[nodiscard]] bool has_recent(owner_id owner) const {
+    return cached_[owner]->recent->count() != 0;
+  }
+  /// Merges the chunks that the owner cached before it was last covered. True if there were any:
+  /// then something larger may fit.
+  bool merge_cached(owner_id owner) {
+    quick_lists& covered = *cached_[owner]->covered;
+    if (covered.count() == 0) return false;
+    free_cached(covered, owner);
+    return true;
+  }
+  /// Makes the owner's free chunks common, except those that it freed since it was last covered.
+  /// O(its chunks).
+  void share(owner_id owner) {
+    merge_cached(owner);
+    segregated_fit const& its = free_[owner];
+    for (chunk_id id = its.any(); id != no_chunk; id = its.any()) {
+      remove_free(id);
+      insert_merged(id, many_owners::common);
+    }
+  }
+  /// Whether the owner has any free chunk.
+  [[nodiscard]] bool has_any(owner_id owner) const {
+    cache_lists const& its = *cached_[owner];
+    return its.recent->count() + its.covered->count() != 0 || free_[owner].any() != no_chunk;
+  }
+
+  template <std::invocable OnLabelled>
+  sizes deallocate(std::uint64_t base, OnLabelled const& on_labelled, owner_id owner) {
+    auto const found = find_allocated(base);
+    if (found.id == no_chunk) return {};
+    chunk& one = chunks_[found.id];
+    if (one.is_labelled()) [[unlikely]]
+      on_labelled();
+    one.set_owner(owner);
+    return cache(*cached_[owner]->recent, one, found, one.get());
+  }
+  sizes deallocate(std::uint64_t base, owner_id owner) {
+    return deallocate(base, [] {}, owner);
+  }
+
+  template <class GiveBack>
+  void release(GiveBack const& give_back) {
+    core::release(give_back, 0, [this] {
+      cover(many_owners::common);
+      merge_cached(many_owners::common);
+    });
+  }
+
+  [[nodiscard]] std::size_t allocated() const { return core::allocated() - cached_count(); }
+  [[nodiscard]] bytes footprint() const {
+    return core::footprint() + cached_.size() * sizeof(cache_lists);
+  }
+  [[nodiscard]] std::vector<std::string> audit() const { return core::audit(cached_count()); }
+
+ private:
+  struct cache_lists {
+    explicit cache_lists(std::uint32_t unit_shift)
+        : lists{quick_lists{unit_shift}, quick_lists{unit_shift}} {}
+    cache_lists(cache_lists&&) = delete;
+    quick_lists lists[2];
+    // of chunks freed since the owner was last covered, and before that
+    quick_lists *recent = &lists[0], *covered = &lists[1];
+  };
+
+  // Once, for both quick lists.
+  [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> take_from(quick_lists& cached,
+                                                                      sizes size) {
+    return take_cached(cached, size);
+  }
+  // Not inlined, so that what the quick lists serve saves no registers for this.
+  [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> allocate_slowly(sizes size,
+                                                                            owner_id owner) {
+    return allocate_from_free(size, owner);
+  }
+  void add_cache() { cached_.push_back(std::make_unique<cache_lists>(unit_shift())); }
+  [[nodiscard]] std::size_t cached_count() const {
+    std::size_t sum = 0;
+    for (auto const& each : cached_) sum += each->covered->count() + each->recent->count();
+    return sum;
+  }
+
+  std::vector<std::unique_ptr<cache_lists>> cached_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/caching_arena.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace caching_arena_test {
+
+TEST(CachingArena, TheNextRequestOfASizeGetsTheChunkFreedLast) {
+  fast_fit arena;
+  arena.reserve();
+  auto const first = arena.allocate_in({4096, 4096}, {30, 32});
+  auto const second = arena.allocate({32, 32}).value();
+  (void)arena.allocate({32, 32});
+  arena.deallocate(first);
+  arena.deallocate(second);
+  EXPECT_FALSE(arena.deallocate(second)) << "is cached, not allocated";
+  EXPECT_FALSE(arena.size_of(second).has_value());
+  EXPECT_EQ(arena.allocated(), 1u);
+  EXPECT_EQ(arena.allocate({17, 32}), second);
+  EXPECT_EQ(arena.size_of(second)->requested, 17u);
+  EXPECT_TRUE(arena.audit().empty());
+}
+
+/// No request takes two chunks again, and one request needs both: the next frees merge at once.
+TEST(CachingArena, CachesNothingForAWhileWhereSizesDoNotComeBack) {
+  fast_fit arena;
+  arena.reserve();
+  auto const first = arena.allocate_in({4096, 4096}, {1024, 1024});
+  auto const second = arena.allocate({1024, 1024}).value();
+  auto const third = arena.allocate({2048, 2048}).value();
+  arena.deallocate(first);
+  arena.deallocate(second);
+  EXPECT_EQ(arena.free_chunks(), 0u) << "both are cached";
+  EXPECT_EQ(arena.allocate({2048, 2048}), first) << "they did not pay";
+  for (int i = 0; i < 2 * 128; ++i) {
+    ASSERT_EQ(arena.free_chunks(), 0u) << i;
+    arena.deallocate(third);
+    ASSERT_EQ(arena.free_chunks(), 1u) << i;
+    ASSERT_EQ(arena.allocate({2048, 2048}), third);
+  }
+  arena.deallocate(third);
+  EXPECT_EQ(arena.free_chunks(), 0u) << "is cached again";
+  EXPECT_TRUE(arena.audit().empty());
+}
+
+TEST(CachingArena, CachesNothingOnceThatIsDisabled) {
+  fast_fit arena;
+  arena.disable_caching();
+  arena.reserve();
+  auto const base = arena.allocate_in({4096, 4096}, {1000, 1008});
+  EXPECT_EQ(arena.size_of_cut(1008), 1008u);
+  EXPECT_FALSE(arena.deallocate_to_cache(base).has_value());
+  EXPECT_EQ(arena.deallocate(base).requested, 1000u);
+  EXPECT_EQ(arena.releasable_blocks(), 1u) << "it is merged at once";
+  EXPECT_TRUE(arena.audit().empty());
+}
+
+}  // namespace caching_arena_test
+}  // namespace quarry::test

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/host/pools/chunk_arena.hpp"
+
+#include "quarry/host/pools/caching_arena.hpp"
+#include "quarry/host/pools/owned_arena.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <random>
+
+namespace quarry::test {
+namespace chunk_arena_test {
+
+/// The arena of a stream pool as one whose only owner is what is common.
+struct common_arena : owned_arena {
+  using owned_arena::owned_arena;
+  std::optional<std::uint64_t> allocate(chunk_sizes size) {
+    if (auto const base = owned_arena::allocate(size, 0)) return base;
+    cover(0);
+    return merge_cached(0) ? owned_arena::allocate(size, 0) : std::nullopt;
+  }
+  chunk_sizes deallocate(std::uint64_t base) { return owned_arena::deallocate(base, 0); }
+};
+
+template <class Arena>
+struct ChunkArena : testing::Test {
+  Arena arena;
+
+  std::uint64_t take(bytes size) { return arena.allocate({size, size}).value_or(0); }
+};
+using arenas = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowest_best_fit>,
+                              chunk_arena<segregated_fit>, fast_fit, common_arena>;
+struct arena_names {
+  template <class Arena>
+  static std::string GetName(int i) {
+    return std::array{"oldest_best_fit", "lowest_best_fit", "segregated_fit", "fast_fit",
+                      "common_arena"}[static_cast<std::size_t>(i)];
+  }
+};
+TYPED_TEST_SUITE(ChunkArena, arenas, arena_names);
+
+TYPED_TEST(ChunkArena, HasNothingToGiveWithoutABlock) {
+  EXPECT_FALSE(this->arena.allocate({16, 16}).has_value());
+  EXPECT_TRUE(this->arena.audit().empty());
+}
+
+TYPED_TEST(ChunkArena, SplitsAChunkAndMergesItWithBothNeighbours) {
+  this->arena.reserve();
+  auto const first = this->arena.allocate_in({4096, 256}, {16, 16});
+  auto const second = this->take(32);
+  auto const third = this->take(48);
+  EXPECT_EQ(first, 4096u);
+  EXPECT_EQ(second, 4112u);
+  EXPECT_EQ(third, 4144u);
+  EXPECT_TRUE(this->arena.deallocate(first));
+  EXPECT_TRUE(this->arena.deallocate(third));
+  EXPECT_TRUE(this->arena.deallocate(second));
+  EXPECT_EQ(this->arena.in_use(), 0u);
+  EXPECT_TRUE(this->arena.audit().empty());
+  EXPECT_EQ(this->take(256), 4096u);
+}
+
+TYPED_TEST(ChunkArena, RefusesADoubleFreeAndAnInteriorAddressAndChangesNothing) {
+  this->arena.reserve();
+  auto const first = this->arena.allocate_in({4096, 256}, {64, 64});
+  EXPECT_FALSE(this->arena.deallocate(first + 16));
+  EXPECT_FALSE(this->arena.deallocate(0));
+  EXPECT_TRUE(this->arena.deallocate(first));
+  EXPECT_FALSE(this->arena.deallocate(first));
+  EXPECT_EQ(this->arena.in_use(), 0u);
+  EXPECT_TRUE(this->arena.audit().empty());
+}
+
+TYPED_TEST(ChunkArena, NeverMergesAcrossBlocksEvenIfTheyTouch) {
+  this->arena.reserve();
+  auto const first = this->arena.allocate_in({4096, 64}, {64, 64});
+  this->arena.reserve();
+  auto const second = this->arena.allocate_in({4160, 64}, {64, 64});
+  this->arena.deallocate(first);
+  this->arena.deallocate(second);
+  EXPECT_FALSE(this->arena.allocate({128, 128}).has_value());
+  if constexpr (!std::is_same_v<TypeParam, common_arena>) {
+    EXPECT_EQ(this->arena.releasable_blocks(), 2u) << "the cached chunks are merged by now";
+  }
+  std::vector<std::uint64_t> given;
+  this->arena.release([&](auto const& block) { given.push_back(block.base); });
+  EXPECT_EQ(given, (std::vector<std::uint64_t>{4096, 4160}));
+  EXPECT_EQ(this->arena.reserved(), 0u);
+  EXPECT_TRUE(this->arena.audit().empty());
+}
+
+TYPED_TEST(ChunkArena, ReleasesNoBlockOfWhichAnythingIsInUse) {
+  this->arena.reserve();
+  auto const kept = this->arena.allocate_in({4096, 64}, {16, 16});
+  this->arena.reserve();
+  this->arena.deallocate(this->arena.allocate_in({8192, 128}, {128, 128}));
+  this->arena.release([](auto const& block) { EXPECT_EQ(block.base, 8192u); });
+  EXPECT_EQ(this->arena.reserved(), 64u);
+  EXPECT_EQ(this->arena.size_of(kept)->requested, 16u);
+}
+
+/// Against a model that knows only what is in use: nothing overlaps, nothing leaves its block, all
+/// sizes are remembered.
+TYPED_TEST(ChunkArena, AgreesWithAListOfWhatIsInUse) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random{seed};
+    TypeParam tried;
+    std::map<std::uint64_t, bytes> in_use, blocks;
+    std::uint64_t next_block = 1 << 20;
+    for (int step = 0; step < 2000; ++step) {
+      if (random() % 2 == 0 && !in_use.empty()) {
+        auto const victim =
+            std::next(in_use.begin(), static_cast<std::ptrdiff_t>(random() % in_use.size()));
+        auto const size = tried.deallocate(victim->first);
+        ASSERT_TRUE(size);
+        ASSERT_EQ(size.granted, victim->second);
+        in_use.erase(victim);
+      } else if (random() % 50 == 0) {
+        tried.release([&](auto const& freed) { blocks.erase(freed.base); });
+      } else {
+        bytes const size = (random() % (random() % 100 + 1) + 1) * 16;
+        auto found = tried.allocate({size - random() % 16, size});
+        if (!found) {
+          bytes const block_size = size + random() % 1000 * 16;
+          blocks[next_block] = block_size;
+          tried.reserve();
+          found = tried.allocate_in({next_block, block_size}, {size, size});
+          next_block += block_size + (random() % 2) * 4096;
+        }
+        auto const after = in_use.lower_bound(*found);
+        ASSERT_TRUE(after == in_use.end() ||
+                    *found + tried.size_of(*found)->granted <= after->first);
+        if (after != in_use.begin()) {
+          ASSERT_LE(std::prev(after)->first + std::prev(after)->second, *found);
+        }
+        auto const block = std::prev(blocks.upper_bound(*found));
+        ASSERT_LE(*found + size, block->first + block->second);
+        bytes const holds = tried.size_of(*found)->granted;
+        ASSERT_GE(holds, size);
+        ASSERT_LE(holds, size + size / 8 + 16) << "waste";
+        in_use[*found] = holds;
+      }
+      if (step % 16 == 0) {
+        ASSERT_TRUE(tried.audit().empty()) << tried.audit().front();
+      }
+    }
+    EXPECT_EQ(tried.allocated(), in_use.size());
+    EXPECT_EQ(tried.blocks(), blocks.size());
+  }
+}
+
+TEST(OldestBestFit, TakesTheSmallestThatFitsAndOfEqualsTheOldest) {
+  chunk_arena<oldest_best_fit> arena;
+  std::vector<std::uint64_t> chunks;
+  for (std::uint64_t const base : {3000u, 1000u, 2000u}) {
+    arena.reserve();
+    chunks.push_back(arena.allocate_in({base * 16, base == 1000 ? 32u : 64u}, {16, 16}));
+    auto const rest = base == 1000 ? bytes{16} : bytes{48};
+    (void)arena.allocate({rest, rest});
+  }
+  for (auto const one : {chunks[2], chunks[0]}) arena.deallocate(one);
+  EXPECT_EQ(arena.allocate({16, 16}), chunks[2]) << "became free first";
+}
+
+TEST(LowestBestFit, TakesOfEqualsTheLowest) {
+  chunk_arena<lowest_best_fit> arena;
+  arena.reserve();
+  auto const high = arena.allocate_in({1 << 20, 32}, {32, 32});
+  arena.reserve();
+  auto const low = arena.allocate_in({1 << 10, 32}, {32, 32});
+  arena.deallocate(high);
+  arena.deallocate(low);
+  EXPECT_EQ(arena.allocate({32, 32}), low);
+}
+
+TEST(SegregatedFit, FindsAChunkOfAnySizeIfOneIsAThirtySecondLarger) {
+  std::mt19937_64 random{1};
+  for (int round = 0; round < 2000; ++round) {
+    chunk_arena<segregated_fit> arena;
+    bytes const size = (random() >> (random() % 44 + 19)) / 16 * 16 + 16;
+    bytes const larger = (size + size / 32 + 31) / 16 * 16;
+    arena.reserve();
+    arena.deallocate(arena.allocate_in({1 << 20, larger}, {16, 16}));
+    EXPECT_TRUE(arena.allocate({size, size}).has_value()) << size;
+  }
+}
+
+}  // namespace chunk_arena_test
+}  // namespace quarry::test
