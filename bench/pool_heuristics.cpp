@@ -124,7 +124,7 @@ void print_published(std::vector<step> const& steps) {
   constexpr std::uint32_t block_counts[] = {2, 3, 5, 7, 12};
   auto const print = [&](char const* variant, char const* name, heuristic const& when) {
     pool_options const options{
-        .first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = when};
+        .first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .coalesce = when};
     print_row<chunk_arena<oldest_best_fit>>(steps, variant, name, when.parameter, options);
   };
   auto const whole = [](heuristic const& one) { return one.by(heuristic_rules::umpire_2024); };
@@ -149,10 +149,11 @@ template <class Strategy>
 void print_ours(std::vector<step> const& steps, char const* variant) {
   for (std::uint32_t const percent : {4u, 6u, 12u, 25u}) {
     print_row<Strategy>(steps, variant, "growth", percent,
-                        {.first_block = 16_MiB, .next_block = 16_MiB, .growth = percent});
+                        {.first_block = 16_MiB, .next_block = 16_MiB, .growth_percent = percent});
   }
   auto const small = [](heuristic const& when) {
-    return pool_options{.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = when};
+    return pool_options{
+        .first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .coalesce = when};
   };
   for (std::uint32_t const percent : {50u, 75u, 90u, 100u}) {
     print_row<Strategy>(steps, variant, "percent", percent,

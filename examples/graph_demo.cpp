@@ -62,7 +62,7 @@ void print_step(char const* name, double ms, std::uint64_t edges,
                 std::optional<heap_stats> const& stats) {
   std::printf("%-34s %10.2f %10.2f", name, ms, ms == 0 ? 0 : static_cast<double>(edges) / ms / 1e3);
   if (stats) {
-    std::printf(" %10.1f %10.1f %9.1f %%", mebibytes(stats->allocated), mebibytes(stats->mapped),
+    std::printf(" %10.1f %10.1f %9.1f %%", mebibytes(stats->allocated), mebibytes(stats->reserved),
                 100 * stats->fragmentation());
   }
   std::printf("\n");

@@ -16,7 +16,7 @@ void make_allocators() {
   quarry::any_allocator host = quarry::allocators::make<quarry::host_resource>("HOST");
   quarry::allocators::make_pool("fields", host, {.first_block = 64_MiB, .next_block = 8_MiB});
   // or from a text, such as a run's input file has
-  quarry::allocators::make("small", "pool('HOST', first_block=1MiB, most=16MiB)");
+  quarry::allocators::make("small", "pool('HOST', first_block=1MiB, max_bytes=16MiB)");
   quarry::allocators::add_alias("densities", "fields");
 }
 

@@ -50,24 +50,23 @@ bytes default_segment_bytes(bytes size, bytes reserve) {
 heap_options checked(heap_options options) {
   auto const refuse = [](std::string const& why) { throw bad_argument{"heap_options: " + why}; };
   if (options.bytes == 0) refuse("bytes is 0; at least 1 is needed");
-  options.reserve_bytes = std::max(options.reserve_bytes, options.bytes);
+  options.max_bytes = std::max(options.max_bytes, options.bytes);
   if (options.segment_bytes == 0)
-    options.segment_bytes = default_segment_bytes(options.bytes, options.reserve_bytes);
+    options.segment_bytes = default_segment_bytes(options.bytes, options.max_bytes);
   if (options.segment_bytes < 64_KiB || options.segment_bytes > 64_MiB ||
       !std::has_single_bit(options.segment_bytes)) {
     refuse("segment_bytes is " + std::to_string(options.segment_bytes) +
            ", not a power of two from 64 KiB to 64 MiB");
   }
-  if (options.reserve_bytes > options.segment_bytes << 20 || options.reserve_bytes > bytes{4}
-                                                                                         << 40) {
-    refuse("reserve_bytes is " + std::to_string(options.reserve_bytes) +
+  if (options.max_bytes > options.segment_bytes << 20 || options.max_bytes > bytes{4} << 40) {
+    refuse("max_bytes is " + std::to_string(options.max_bytes) +
            ", more than 2^20 segments or 4 TiB");
   }
   auto const round = [&](bytes size) {
     return (size + options.segment_bytes - 1) / options.segment_bytes * options.segment_bytes;
   };
   options.bytes = round(options.bytes);
-  options.reserve_bytes = round(options.reserve_bytes);
+  options.max_bytes = round(options.max_bytes);
   if (options.where == backend::automatic)
     options.where = has_cuda_device() ? backend::cuda : backend::cpu;
   if (options.seed == 0) {
@@ -128,11 +127,11 @@ heap::implementation::implementation(heap_options const& unchecked) {
   auto const options = checked(unchecked);
   where_ = options.where;
   memory_ = where_ == backend::cuda
-                ? make_cuda_memory(options.device, options.reserve_bytes, options.segment_bytes)
-                : make_cpu_memory(options.reserve_bytes, options.segment_bytes);
+                ? make_cuda_memory(options.device, options.max_bytes, options.segment_bytes)
+                : make_cpu_memory(options.max_bytes, options.segment_bytes);
   memory_->map(0, options.bytes);
 
-  initial_ = make_state(static_cast<std::uint32_t>(options.reserve_bytes / options.segment_bytes));
+  initial_ = make_state(static_cast<std::uint32_t>(options.max_bytes / options.segment_bytes));
   heap_state& state = *initial_;
   state.magic = heap_state::magic_alive;
   state.version = layout_version;
@@ -140,8 +139,7 @@ heap::implementation::implementation(heap_options const& unchecked) {
   state.base = reinterpret_cast<std::uint64_t>(memory_->region());
   state.segments_mapped = state.free_segments =
       static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
-  state.segments_reserved =
-      static_cast<std::uint32_t>(options.reserve_bytes >> state.segment_shift);
+  state.segments_reserved = static_cast<std::uint32_t>(options.max_bytes >> state.segment_shift);
   state.classes = size_class_of(static_cast<std::uint32_t>(options.segment_bytes / 2)) + 1;
   state.blocks_per_segment =
       static_cast<std::uint32_t>(options.segment_bytes / min_alignment / slices_per_block);
@@ -301,7 +299,7 @@ void heap::implementation::grow(quarry::bytes size) {
   if (wanted > initial_->segments_reserved) {
     throw bad_argument{"heap::grow: " + std::to_string(size) + " bytes are more than the " +
                        std::to_string(bytes{initial_->segments_reserved} << shift) +
-                       " that reserve_bytes reserved"};
+                       " that max_bytes reserved"};
   }
   if (wanted <= before) return;
   auto const after = static_cast<std::uint32_t>(wanted);

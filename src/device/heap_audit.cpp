@@ -191,7 +191,7 @@ heap_stats heap::stats() const {
   auto const copy = implementation_->snapshot();
   heap_state& state = *copy.state;
   heap_stats result;
-  result.mapped = bytes{state.segments_mapped} << state.segment_shift;
+  result.reserved = bytes{state.segments_mapped} << state.segment_shift;
   result.metadata = copy.metadata.size() + heap_state::bytes_for(state.segments_reserved);
   bytes bound = 0;
   bytes largest_slice = 0;

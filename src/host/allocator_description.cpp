@@ -271,9 +271,9 @@ class builder {
       auto const large = [&] { return of.number(value, ~bytes{0}); };
       if (key == "first_block") return options.first_block = large(), true;
       if (key == "next_block") return options.next_block = large(), true;
-      if (key == "growth") return options.growth = small(), true;
+      if (key == "growth_percent") return options.growth_percent = small(), true;
       if (key == "alignment") return options.alignment = large(), true;
-      if (key == "most") return options.max_bytes = large(), true;
+      if (key == "max_bytes") return options.max_bytes = large(), true;
       if (key == "shrink_after") return options.shrink_after = large(), true;
       if (key == "red_zone") return options.red_zone = large(), true;
       if (key == "is_tracked") return options.is_tracked = boolean(value), true;
@@ -316,12 +316,12 @@ class builder {
       result = heuristic::percent_releasable(parameter());
     } else if (from.text == "blocks_releasable") {
       result = heuristic::blocks_releasable(parameter());
-    } else if (from.text == "worth") {
+    } else if (from.text == "by_cost") {
       result = heuristic::by_cost(parameter());
     } else if (from.text != "never") {
       refuse(all_, from.at,
              "there is no heuristic '" + from.text +
-                 "'; there are never, percent_releasable, blocks_releasable and worth");
+                 "'; there are never, percent_releasable, blocks_releasable and by_cost");
     }
     while (term const* const how = of.next()) {
       if (how->text == "to_high_water") {

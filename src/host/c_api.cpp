@@ -79,7 +79,7 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
   pool_options const options{
       .first_block = wanted.first_block,
       .next_block = wanted.next_block,
-      .growth = wanted.growth_percent,
+      .growth_percent = wanted.growth_percent,
       .alignment = wanted.alignment != 0 ? wanted.alignment : usual.alignment,
       .max_bytes = wanted.max_bytes != 0 ? wanted.max_bytes : usual.max_bytes,
       .name = wanted.name != nullptr ? wanted.name : "",

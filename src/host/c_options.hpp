@@ -33,7 +33,7 @@ inline void check_size(char const* call, std::uint64_t size) {
   return {.size = sizeof(quarry_pool_options),
           .first_block = usual.first_block,
           .next_block = usual.next_block,
-          .growth_percent = usual.growth,
+          .growth_percent = usual.growth_percent,
           .alignment = usual.alignment,
           .max_bytes = 0,  // no limit
           .device = 0,

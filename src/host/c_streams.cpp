@@ -51,7 +51,7 @@ quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
     quarry::stream_pool_options const all{
         .first_block = wanted.first_block,
         .next_block = wanted.next_block,
-        .growth = wanted.growth_percent,
+        .growth_percent = wanted.growth_percent,
         .alignment = std::max<quarry::bytes>(wanted.alignment, usual.alignment),
         .max_bytes = wanted.max_bytes != 0 ? wanted.max_bytes : usual.max_bytes,
         .name = wanted.name != nullptr ? wanted.name : ""};

@@ -56,7 +56,7 @@ TYPED_TEST(Heap, IsEmptyAndSoundWhenItIsNew) {
   EXPECT_TRUE(heap.live_allocations().empty());
   EXPECT_FALSE(heap.first_fault().has_value());
   auto const stats = heap.stats();
-  EXPECT_EQ(stats.mapped, 1_MiB);
+  EXPECT_EQ(stats.reserved, 1_MiB);
   EXPECT_EQ(stats.allocated, 0u);
   EXPECT_EQ(stats.largest_free, 1_MiB);
   EXPECT_EQ(stats.fragmentation(), 0.0);
@@ -77,7 +77,7 @@ TYPED_TEST(Heap, SaysHowMuchMetadataThereIsBesideItsMemory) {
 TYPED_TEST(Heap, SaysWhereItsAllocationsLie) {
   TypeParam const backend;
   auto const heap =
-      backend.make_heap({.bytes = 512_KiB, .reserve_bytes = 1_MiB + 1, .segment_bytes = 64_KiB});
+      backend.make_heap({.bytes = 512_KiB, .max_bytes = 1_MiB + 1, .segment_bytes = 64_KiB});
   EXPECT_EQ(heap.region_bytes(), 1_MiB + 64_KiB);
   typename TypeParam::template array<void*> pointers(40);
   for (bytes const size : {bytes{16}, bytes{5000}, 64_KiB})
@@ -143,15 +143,14 @@ TYPED_TEST(Heap, ResetFreesEverythingAndKeepsRefsValid) {
 
 TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksToWhatIsInUse) {
   TypeParam const backend;
-  auto heap =
-      backend.make_heap({.bytes = 512_KiB, .reserve_bytes = 2_MiB, .segment_bytes = 64_KiB});
+  auto heap = backend.make_heap({.bytes = 512_KiB, .max_bytes = 2_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<void*> pointers(12);
   backend.run({1, 12}, allocate{heap.ref(), 64_KiB - 64, pointers.data()});
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 4u);
   heap.clear_faults();
   std::vector<void*> const before(pointers.data(), pointers.data() + 12);
   heap.grow(1_MiB);
-  EXPECT_EQ(heap.stats().mapped, 1_MiB);
+  EXPECT_EQ(heap.stats().reserved, 1_MiB);
   typename TypeParam::template array<void*> more(4);
   backend.run({1, 4}, allocate{heap.ref(), 64_KiB - 64, more.data()});
   for (int i = 0; i < 4; ++i) EXPECT_NE(more.data()[i], nullptr);
@@ -159,7 +158,7 @@ TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksToWhatIsInUse) {
   backend.run({1, 4}, release{heap.ref(), more.data()});
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_LE(heap.shrink(256_KiB), 1_MiB);
-  EXPECT_GE(heap.stats().mapped, 512_KiB) << "segments in use were taken away";
+  EXPECT_GE(heap.stats().reserved, 512_KiB) << "segments in use were taken away";
   EXPECT_THROW(heap.grow(4_MiB), std::invalid_argument);
   backend.run({1, 12}, release{heap.ref(), pointers.data()});
   EXPECT_TRUE(heap.live_allocations().empty());
@@ -309,7 +308,7 @@ TEST(HeapOnTwoDevices, WorksWhicheverDeviceIsCurrentAndLeavesItSo) {
     };
     cudaSetDevice(other);
     std::optional<heap> owner{
-        heap{{.bytes = 64_MiB, .reserve_bytes = 256_MiB, .where = backend::cuda, .device = own}}};
+        heap{{.bytes = 64_MiB, .max_bytes = 256_MiB, .where = backend::cuda, .device = own}}};
     expect_other();
     for (int round = 0; round < 2; ++round) {
       run_on(own, *owner);

@@ -202,7 +202,7 @@ inline heuristic some_heuristic(byte_source& input) {
 template <class Options>
 bool is_valid(Options const& options) {
   return is_alignment(options.alignment) && options.first_block <= max_bytes_at_once &&
-         options.next_block <= max_bytes_at_once && options.growth <= 1000;
+         options.next_block <= max_bytes_at_once && options.growth_percent <= 1000;
 }
 template <class Options>
 Options some_options(byte_source& input, bytes usual_block) {
@@ -210,7 +210,7 @@ Options some_options(byte_source& input, bytes usual_block) {
   options.alignment = some_alignment(input);
   options.first_block = input.wild_size(usual_block);
   options.next_block = input.wild_size(usual_block / 4);
-  options.growth = input.chance(250) ? input.u8() : input.u32();
+  options.growth_percent = input.chance(250) ? input.u8() : input.u32();
   options.max_bytes = some_most(input, usual_block * 8);
   return options;
 }

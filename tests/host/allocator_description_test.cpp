@@ -104,7 +104,8 @@ TEST_F(AllocatorDescription, KeepsLimits) {
 
 TEST_F(AllocatorDescription, MakesPoolsWithOptions) {
   any_allocator source = allocators::make(
-      "fields", "pool(host, first_block=64KiB, next_block = 32KiB, growth=0, most=128KiB)");
+      "fields",
+      "pool(host, first_block=64KiB, next_block = 32KiB, growth_percent=0, max_bytes=128KiB)");
   (void)source.allocate(60_KiB);
   EXPECT_EQ(source.counts().reserved, 64_KiB);
   (void)source.allocate(20_KiB);
@@ -136,7 +137,7 @@ TEST_F(AllocatorDescription, MakesPoolsThatCoalesce) {
   EXPECT_EQ(source.counts().reserved, 128_KiB) << "one block";
   for (char const* const heuristic :
        {"never", "percent_releasable(50)", "percent_releasable(100, to_high_water)",
-        "blocks_releasable(3, before_growth)", "worth(10, to_high_water, before_growth)"}) {
+        "blocks_releasable(3, before_growth)", "by_cost(10, to_high_water, before_growth)"}) {
     EXPECT_NO_THROW(
         (void)allocators::make(heuristic, "pool(host, coalesce=" + std::string{heuristic} + ")"));
   }
@@ -264,18 +265,18 @@ TEST_F(AllocatorDescription, RefusesWhatItDoesNotUnderstandAndSaysWhere) {
            {"'none'", "is the name of an allocator, not a description"},
            {"pool('none)", "at byte 5: the quote has no end"},
            {"pool(host, first=1)", "'pool' has no option 'first'"},
-           {"pool(host, most=1, most=2)", "'most' comes twice"},
-           {"pool(host, most=x)", "at byte 16: a number is missing"},
-           {"pool(host, most=1MB)", "there is no unit 'MB'"},
-           {"pool(host, most=99999999999999999999)", "the number is more than 2^64 - 1"},
-           {"pool(host, most=99999999999TiB)", "the size is more than 2^64 - 1 bytes"},
-           {"pool(host, growth=5GiB)", "5368709120 is more than 4294967295"},
+           {"pool(host, max_bytes=1, max_bytes=2)", "'max_bytes' comes twice"},
+           {"pool(host, max_bytes=x)", "at byte 21: a number is missing"},
+           {"pool(host, max_bytes=1MB)", "there is no unit 'MB'"},
+           {"pool(host, max_bytes=99999999999999999999)", "the number is more than 2^64 - 1"},
+           {"pool(host, max_bytes=99999999999TiB)", "the size is more than 2^64 - 1 bytes"},
+           {"pool(host, growth_percent=5GiB)", "5368709120 is more than 4294967295"},
            {"pool(host, alignment=24)", "alignment is 24, not a power of two"},
            {"pool(host, placement=best)", "at byte 21: there is no placement 'best'"},
            {"pool(host, is_tracked=1)", "true or false is missing"},
            {"pool(host, coalesce=often)", "at byte 20: there is no heuristic 'often'"},
-           {"pool(host, coalesce=worth)", "'worth' needs a number"},
-           {"pool(host, coalesce=worth(1, now))", "to_high_water or before_growth is missing"},
+           {"pool(host, coalesce=by_cost)", "'by_cost' needs a number"},
+           {"pool(host, coalesce=by_cost(1, now))", "to_high_water or before_growth is missing"},
            {"limited(host)", "'limited' needs a size"},
            {"limited(host, 'x')", "a number is missing"},
            {"file(tmp)", "a text in quotes is missing"},

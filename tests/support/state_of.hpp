@@ -19,7 +19,7 @@ namespace quarry::test {
 /// A heap on the CPU of `segments` segments of 64 KiB.
 [[nodiscard]] inline heap small_heap(std::uint32_t segments, std::uint32_t reserved = 0) {
   return heap{{.bytes = segments * 64_KiB,
-               .reserve_bytes = reserved * 64_KiB,
+               .max_bytes = reserved * 64_KiB,
                .segment_bytes = 64_KiB,
                .where = backend::cpu,
                .seed = 1}};

@@ -20,7 +20,7 @@ inline constexpr int current_device = -1;
 struct heap_options {
   /// Of memory to begin with; rounded up to whole segments
   quarry::bytes bytes = 0;
-  quarry::bytes reserve_bytes = 0;  ///< what it can grow to; 0: no more than `bytes`
+  quarry::bytes max_bytes = 0;  ///< what it can grow to; 0: no more than `bytes`
   /// A power of two, 64 KiB to 64 MiB; 0: by `bytes`, a 512th (below 1 GiB a 1024th), at most 16
   /// MiB. Allocations of more than half a segment take whole ones; no alignment may be larger.
   quarry::bytes segment_bytes = 0;
@@ -33,17 +33,17 @@ struct heap_options {
 
 /// What a heap's memory is used for, in bytes, at a moment when no kernel changes it.
 struct heap_stats {
-  bytes mapped = 0;         ///< has memory
+  bytes reserved = 0;       ///< has memory
   bytes allocated = 0;      ///< in allocations, as rounded to their size classes
   bytes free_segments = 0;  ///< in segments that any size can have
   bytes largest_free = 0;   ///< the largest allocation that would succeed
   bytes free_slices = 0;    ///< free in segments that are bound to a size class
-  bytes metadata = 0;       ///< beside `mapped`, whatever is in use; for all that was reserved
+  bytes metadata = 0;       ///< beside `reserved`, whatever is in use; for all of `max_bytes`
   std::uint64_t allocations = 0;
 
   /// Share of the memory that is free, but not for the largest allocation: 0 is none.
   [[nodiscard]] double fragmentation() const {
-    bytes const all_free = mapped - allocated;
+    bytes const all_free = reserved - allocated;
     return all_free == 0 ? 0.0
                          : 1.0 - static_cast<double>(largest_free) / static_cast<double>(all_free);
   }

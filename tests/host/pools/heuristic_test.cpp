@@ -106,7 +106,7 @@ TEST(Heuristic, OfAUserThatThrowsOrHasNoTargetSaysNotNow) {
 struct ruled_pools : testing::Test {
   using ruled = pool<simulated_resource>;
   static pool_options with(heuristic rule) {
-    return {.first_block = 1000, .next_block = 1000, .growth = 0, .coalesce = rule};
+    return {.first_block = 1000, .next_block = 1000, .growth_percent = 0, .coalesce = rule};
   }
 };
 

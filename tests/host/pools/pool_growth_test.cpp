@@ -30,11 +30,11 @@ using strategies = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowe
                                   chunk_arena<segregated_fit>, fast_fit>;
 TYPED_TEST_SUITE(PoolGrowth, strategies);
 
-constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 0};
+constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth_percent = 0};
 
 TYPED_TEST(PoolGrowth, GrowsInProportionToWhatItHolds) {
   pool<simulated_resource, TypeParam> source{
-      simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth = 50}};
+      simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth_percent = 50}};
   (void)source.allocate(1_MiB);
   (void)source.allocate(16);
   EXPECT_EQ(source.counts().reserved, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
@@ -67,7 +67,7 @@ TYPED_TEST(PoolGrowth, KeepsEmptyBlocksThatAHeuristicDecidesOn) {
 
 TYPED_TEST(PoolGrowth, TakesNoBlockWhereAnEmptyOneIsLargeEnough) {
   pool<simulated_resource, TypeParam> source{
-      simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
+      simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0}};
   for (int round = 0; round < 50; ++round) {
     void* reserved[3];
     bytes const sizes[] = {10300_KiB, 10250_KiB, 10280_KiB};
@@ -80,7 +80,7 @@ TYPED_TEST(PoolGrowth, TakesNoBlockWhereAnEmptyOneIsLargeEnough) {
 
 TYPED_TEST(PoolGrowth, ReturnsOnlyAsManyEmptyBlocksAsTheNewOneNeedsRoom) {
   pool<simulated_resource, TypeParam> source{
-      simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
+      simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0}};
   void* reserved[50];
   for (auto& each : reserved) each = source.allocate(1_MiB);
   for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
@@ -107,8 +107,8 @@ struct noting_resource {
 
 TYPED_TEST(PoolGrowth, IsUsedByItsResourceWhileBlocksGoBack) {
   std::function<void()> label;
-  pool<noting_resource, TypeParam> source{noting_resource{&label},
-                                          {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0}};
+  pool<noting_resource, TypeParam> source{
+      noting_resource{&label}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0}};
   std::vector<void*> labels, reserved;
   label = [&] { labels.push_back(source.allocate(32)); };
   for (int round = 0; round < 3; ++round) {
@@ -130,7 +130,7 @@ TYPED_TEST(PoolGrowth, IsUsedByItsResourceWhileBlocksGoBack) {
 TYPED_TEST(PoolGrowth, KeepsItsBlocksWhenItRefusesMoreThanItMayHold) {
   pool<simulated_resource, TypeParam> source{
       simulated_resource{},
-      {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .max_bytes = 8_MiB}};
+      {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .max_bytes = 8_MiB}};
   void* reserved[8];
   for (auto& each : reserved) each = source.allocate(1_MiB);
   for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));

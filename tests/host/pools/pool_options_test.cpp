@@ -33,8 +33,9 @@ TEST(PoolOptions, AreRefusedIfTheyMakeNoPool) {
   bytes const too_large = max_bytes_at_once + 1;
   for (pool_options const& wrong :
        {pool_options{.first_block = too_large}, pool_options{.next_block = too_large},
-        pool_options{.growth = 1001}, pool_options{.alignment = 3}, pool_options{.alignment = 8},
-        pool_options{.alignment = 32_KiB}, pool_options{.red_zone = 64_KiB + 1}})
+        pool_options{.growth_percent = 1001}, pool_options{.alignment = 3},
+        pool_options{.alignment = 8}, pool_options{.alignment = 32_KiB},
+        pool_options{.red_zone = 64_KiB + 1}})
     EXPECT_THROW((void)checked(wrong), bad_argument);
 }
 

@@ -20,7 +20,7 @@ using strategies = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowe
                                   chunk_arena<segregated_fit>, fast_fit>;
 TYPED_TEST_SUITE(Pool, strategies);
 
-constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth = 0};
+constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth_percent = 0};
 
 TYPED_TEST(Pool, TakesABlockWhenNothingFitsAndKeepsItWhenItIsFree) {
   pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
@@ -150,7 +150,7 @@ TYPED_TEST(Pool, RefusesBlocksThatNothingHas) {
   options.first_block = ~bytes{0};
   EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument);
   options = small;
-  options.growth = 5000;
+  options.growth_percent = 5000;
   EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument);
 }
 
@@ -268,7 +268,7 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
 TEST(Pool, GivesBackWhatWasNotNeededForAsManyFrees) {
   pool<simulated_resource> source{
       simulated_resource{},
-      {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .shrink_after = 100}};
+      {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .shrink_after = 100}};
   std::vector<void*> many;
   for (int i = 0; i < 10; ++i) many.push_back(source.allocate(1_MiB));
   for (void* const each : many) source.deallocate(each);
@@ -287,7 +287,7 @@ TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
   pool<simulated_resource> source{simulated_resource{},
                                   {.first_block = 1_MiB,
                                    .next_block = 1_MiB,
-                                   .growth = 0,
+                                   .growth_percent = 0,
                                    .coalesce = heuristic::by_cost(price)}};
   std::vector<void*> many;
   for (int i = 0; i < 4; ++i) many.push_back(source.allocate(1_MiB));
@@ -310,7 +310,7 @@ TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
   pool<simulated_resource> source{simulated_resource{},
                                   {.first_block = 1_MiB,
                                    .next_block = 1_MiB,
-                                   .growth = 0,
+                                   .growth_percent = 0,
                                    .coalesce = heuristic::by_cost(8).before_growth()}};
   std::vector<void*> many;
   for (int i = 0; i < 8; ++i) many.push_back(source.allocate(1_MiB));

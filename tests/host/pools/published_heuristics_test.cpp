@@ -71,7 +71,7 @@ pool_counts run(std::vector<trace_step> const& steps, pool_options const& option
 }
 
 constexpr pool_options small_blocks(heuristic const& when) {
-  return {.first_block = 1_MiB, .next_block = 1_MiB, .growth = 0, .coalesce = when};
+  return {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .coalesce = when};
 }
 
 TEST(PublishedHeuristics, DoWhatWasMeasuredOfThem) {

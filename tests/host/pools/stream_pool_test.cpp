@@ -366,7 +366,7 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
     std::mt19937 random{seed};
     auto& source = make({.first_block = 256_KiB,
                          .next_block = 64_KiB,
-                         .growth = 0,
+                         .growth_percent = 0,
                          .alignment = 256,
                          .max_bytes = 1_MiB,
                          .grows_first = seed % 2 == 0});

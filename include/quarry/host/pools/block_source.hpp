@@ -22,8 +22,8 @@ template <class Options>
       throw bad_argument{type + ": blocks of " + std::to_string(size) +
                          " bytes are more than 2^46"};
   }
-  if (options.growth > 1000)
-    throw bad_argument{type + ": growth is " + std::to_string(options.growth) +
+  if (options.growth_percent > 1000)
+    throw bad_argument{type + ": growth is " + std::to_string(options.growth_percent) +
                        " percent, more than 1000"};
   if (options.first_block == 0) options.first_block = 64_MiB;
   if (options.next_block == 0) options.next_block = 8_MiB;
@@ -45,7 +45,7 @@ class block_source {
         alignment_{options.alignment},
         first_block_{options.first_block},
         next_block_{options.next_block},
-        growth_{options.growth},
+        growth_{options.growth_percent},
         memory_{pool, options.max_bytes} {
     if (options.is_tracked && !simulated<Resource>)
       memory_.track(chunks, location_of(resource_), options.name);

@@ -16,7 +16,7 @@ struct pool_options {
   bytes first_block = 0;
   bytes next_block = 0;  ///< minimum size of each later request; 0 means 8 MiB
   /// Minimum size of each later request, as a percentage of the bytes that the pool holds
-  std::uint32_t growth = 4;
+  std::uint32_t growth_percent = 4;
   /// Alignment of all allocations: a power of two from 16 to 16 KiB. Sizes are rounded up to it
   bytes alignment = 16;
   /// Limit on the bytes that the pool holds. Chunks are cut up to 1/32 larger than the rounded

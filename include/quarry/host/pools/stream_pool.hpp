@@ -14,9 +14,10 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct stream_pool_options {
-  bytes first_block = 0;       ///< minimum size of a block while the pool has none; 0: 64 MiB
-  bytes next_block = 0;        ///< minimum size of each later block; 0: 8 MiB
-  std::uint32_t growth = 12;   ///< minimum size of each later block, as percent of all blocks
+  bytes first_block = 0;  ///< minimum size of a block while the pool has none; 0: 64 MiB
+  bytes next_block = 0;   ///< minimum size of each later block; 0: 8 MiB
+  std::uint32_t growth_percent =
+      12;                      ///< minimum size of each later block, as percent of all blocks
   bytes alignment = 256;       ///< of all allocations: a power of two from 16 to 16 KiB
   bytes max_bytes = no_limit;  ///< limit on the bytes of all blocks
   /// Allocates a block before it makes streams wait for each other: more memory, less waiting
