@@ -51,6 +51,7 @@ WEAK_ORDER = re.compile(
     r"\b(?:memory_order_|memory_order::|simt::)(?:relaxed|consume|acquire|release|acq_rel)\b"
 )
 NAMESPACE = re.compile(r"\s*namespace quarry\b(?!::inline QUARRY_ABI\b)")
+BODY = re.compile(r"(return|continue|break|throw)\b")
 LABEL = re.compile(r"//\s*((?:\([A-Z]\w*\)[,\s]*)+)(.*)")
 ONE_LABEL = re.compile(r"\(([A-Z]\w*)\)")
 
@@ -103,18 +104,18 @@ def without_test(root):
 
 
 def label_of_statement(lines, number):
-    """The label at line `number`, or where a formatter that broke the line put it.
+    """The label at line `number`, or at a later line of the expression that begins there.
 
-    That is at the end of the statement, or at the brace behind it.
+    A brace behind the statement and the body of an `if` or a loop are too late.
     """
-    ended = False
-    for line in lines[number - 1 :]:
-        label = LABEL.search(line)
-        if ended and code_of(line).strip() != "}":
+    for offset, line in enumerate(lines[number - 1 :]):
+        code = code_of(line).strip()
+        if offset and (BODY.match(code) or code.startswith("}")):
             return None
-        if label or ended:
+        if label := LABEL.search(line):
             return label
-        ended = code_of(line).rstrip().endswith((";", "{", "}"))
+        if code.endswith((";", "{", "}")):
+            return None
     return None
 
 
@@ -305,12 +306,14 @@ class PlantedViolations(unittest.TestCase):
         )
         self.assertEqual(len(found), 2)
 
-    def test_a_label_may_stand_at_the_end_of_a_broken_statement_but_not_in_the_next(self):
+    def test_a_label_may_stand_at_the_end_of_a_broken_expression_but_not_behind_it(self):
         name, argument = "include/quarry/device/a.hpp", "/// (C) pairs with (R).\n"
         broken = argument + "auto const x = y.load(simt::acquire) &\n               mask;  // (C)\n"
         self.assertEqual(self.planted("memory order", {name: broken}), [])
-        body = argument + "void f() {\n  y.store(1, simt::release);\n}  // (C)\n"
-        self.assertEqual(self.planted("memory order", {name: body}), [])
+        brace = argument + "void f() {\n  y.store(1, simt::release);\n}  // (C)\n"
+        self.assertEqual(len(self.planted("memory order", {name: brace})), 1)
+        body = argument + "if (y.load(simt::acquire) == 1)\n  return;  // (C)\n"
+        self.assertEqual(len(self.planted("memory order", {name: body})), 1)
         following = argument + "auto const x = y.load(simt::acquire);\nfoo();  // (C)\n"
         self.assertEqual(len(self.planted("memory order", {name: following})), 1)
 

@@ -242,8 +242,8 @@ class bit_tree {
     QUARRY_NO_UNROLL
     while (position < tree.width_of(level)) {
       std::uint32_t const index = position / bits_per_word;
-      word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed) &
-                        ~low_bits(position % bits_per_word);  // (L)
+      word const seen = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
+      word const ones = seen & ~low_bits(position % bits_per_word);
       if (ones != 0) {
         position = index * bits_per_word + lowest_one(ones);
         if (level == 0) return position;

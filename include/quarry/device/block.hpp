@@ -251,8 +251,8 @@ class block {
 
  private:
   QUARRY_SLOW static word revive_in(block self, std::uint32_t count) {
-    block_state const before{self.state().fetch_and(~block_state::free, block_reserve_order)};
-    if (!before.is_free()) return 0;  // (P)
+    word const bits = self.state().fetch_and(~block_state::free, block_reserve_order);  // (P)
+    if (!block_state{bits}.is_free()) return 0;
     word const taken = lowest_ones(self.mask(0), count);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(self.mask(i));
@@ -267,8 +267,9 @@ class block {
 
   QUARRY_SLOW static bool close_in(block self, word complete) {
     word const closed = block_state{complete}.generation() + block_state::closed;
-    if (!self.state().compare_exchange(complete, closed, simt::fenced_acq_rel))
-      return false;  // (P)
+    bool const is_ours =
+        self.state().compare_exchange(complete, closed, simt::fenced_acq_rel);  // (P)
+    if (!is_ours) return false;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < self.words(); ++i) {
       (void)self.at(i).observe();

@@ -56,8 +56,8 @@ struct fault_log {
         lanes, simt::relaxed);  // (L) a count
     std::uint32_t nobody = 0;
     simt::atomic_ref<std::uint32_t> owner{taken};
-    if (owner.load(simt::relaxed) != 0 || !owner.compare_exchange(nobody, 1, simt::relaxed))
-      return;  // (K)
+    if (owner.load(simt::relaxed) != 0) return;                     // (K)
+    if (!owner.compare_exchange(nobody, 1, simt::relaxed)) return;  // (K)
     auto const here = simt::this_place();
     first = what;
     first.block = here.block;

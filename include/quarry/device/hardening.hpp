@@ -67,8 +67,8 @@ class mark {
 
   /// Writes the mark of an allocation in use; gives whether the memory was freed before.
   [[nodiscard]] QUARRY_HD bool set_live() const {
-    return at_.exchange(live_, simt::relaxed) == ~live_;
-  }  // (M)
+    return at_.exchange(live_, simt::relaxed) == ~live_;  // (M)
+  }
 
   enum class found { live, freed, overwritten };
   [[nodiscard]] QUARRY_HD found set_freed() const {
@@ -76,8 +76,8 @@ class mark {
     return before == live_ ? found::live : before == ~live_ ? found::freed : found::overwritten;
   }
   [[nodiscard]] QUARRY_HD bool is_freed() const {
-    return at_.load(simt::relaxed) == ~live_;
-  }  // (M)
+    return at_.load(simt::relaxed) == ~live_;  // (M)
+  }
 
  private:
   simt::atomic_ref<std::uint64_t> at_;

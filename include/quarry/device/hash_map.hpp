@@ -25,10 +25,10 @@ struct hash_map_place {
 /// entries inline.
 ///
 /// Invariants:
-///   1. a key has at most one place, for ever: between where it hashes to and its place none is
-///   free;
-///   2. a place goes from free to busy to full, and then between full, dead and busy; only a free
-///   place gets a key.
+///   1. a key has at most one place, for ever: between where it hashes to and its place no
+///   place is empty;
+///   2. a place goes from free to busy to full, and then between full, tombstone and busy; only a
+///   free place gets a key.
 /// So a key that was erased keeps its place, and comes back to it: `capacity` bounds the different
 /// keys that were ever inserted since the memory was zeroed. That is what lets lanes read keys
 /// without a lock; a map whose keys keep changing must be made anew from time to time. Use up to
@@ -114,8 +114,8 @@ class hash_map_ref {
       std::uint32_t const seen = settled(*here);
       if (kind(seen) != full) return false;
       value = simt::atomic_ref<Value>{here->value}.load(simt::acquire);  // (G)
-      if (simt::atomic_ref<std::uint32_t>{here->state}.load(simt::relaxed) == seen)
-        return true;  // (C)
+      simt::atomic_ref<std::uint32_t> const state{here->state};
+      if (state.load(simt::relaxed) == seen) return true;  // (C)
     }
   }
 
@@ -127,9 +127,9 @@ class hash_map_ref {
       std::uint32_t seen = settled(*here);
       if (kind(seen) != full) return change_result::absent;
       Value const read = simt::atomic_ref<Value>{here->value}.load(simt::acquire);  // (G)
-      if (simt::atomic_ref<std::uint32_t>{here->state}.compare_exchange(seen,
-                                                                        seen - full + tombstone,
-                                                                        simt::release)) {  // (X)
+      simt::atomic_ref<std::uint32_t> const state{here->state};
+      std::uint32_t const erased = seen - full + tombstone;
+      if (state.compare_exchange(seen, erased, simt::release)) {  // (X)
         value = read;
         return change_result::done;
       }

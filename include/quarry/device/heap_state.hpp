@@ -20,16 +20,17 @@ struct segment_count {
   std::uint32_t maximum;
 
   QUARRY_HD void add(std::uint32_t count) {
-    std::uint32_t const sum = simt::atomic_ref<std::uint32_t>{now}.fetch_add(count, simt::relaxed) +
-                              count;                                         // (L) a statistic
+    std::uint32_t const before =
+        simt::atomic_ref<std::uint32_t>{now}.fetch_add(count, simt::relaxed);  // (L) a statistic
+    std::uint32_t const sum = before + count;
     simt::atomic_ref<std::uint32_t>{maximum}.fetch_max(sum, simt::relaxed);  // (L)
   }
   [[nodiscard]] QUARRY_HD std::uint32_t read_most() {
-    return simt::atomic_ref<std::uint32_t>{maximum}.load(simt::relaxed);
-  }  // (L)
+    return simt::atomic_ref<std::uint32_t>{maximum}.load(simt::relaxed);  // (L)
+  }
   QUARRY_HD void subtract(std::uint32_t count) {
-    simt::atomic_ref<std::uint32_t>{now}.fetch_sub(count, simt::relaxed);
-  }  // (L)
+    simt::atomic_ref<std::uint32_t>{now}.fetch_sub(count, simt::relaxed);  // (L)
+  }
 };
 
 /// The shared state of a heap, in memory that kernels see. The host creates it; kernels reach it

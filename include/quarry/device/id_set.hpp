@@ -17,15 +17,12 @@ namespace quarry::inline QUARRY_ABI {
 /// Invariants, checked by `audit` while nobody changes the set:
 ///   1. the array has `capacity_` places, a power of two, or there is none;
 ///   2. a place goes from `none` to a member, and from there to `tombstone`, and back only while
-/// the
-///   gate is closed;
+///      the gate is closed;
 ///   3. every member is in exactly one place, and between where it hashes to and there is no place
-///   `none`: an insertion
-///      cannot pass a free place, so that two of one id meet at the same place, where one of them
-///      loses;
+///      `none`: an insertion cannot pass a free place, so that two insertions of one id meet at the
+///      same place, where one of them loses;
 ///   4. the counts are those of places that are not `none`, and of members among them. The id that
-///   marks dead places cannot
-///      stand in one: that it is a member is a bit of the counts.
+///      marks tombstones cannot stand in a place: that it is a member is a bit of the counts.
 ///
 /// Any lane may call anything at any time, but `clear` and `audit`, which need the set for
 /// themselves. Members are inserted, found and erased by lanes side by side, with a

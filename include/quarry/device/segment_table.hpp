@@ -144,8 +144,8 @@ struct alignas(64) segment_entry {
   std::uint32_t run;  // which run handed its slices out: `segment_run::key`
 
   [[nodiscard]] QUARRY_HD segment_use load() {
-    return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)};
-  }  // (H)
+    return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)};  // (H)
+  }
 
   QUARRY_HD void store(segment_use next) {
     simt::atomic_ref<word>{use}.store(next.bits(), simt::relaxed);  // (H)

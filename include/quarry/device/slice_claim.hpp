@@ -96,9 +96,8 @@ class slice_claim {
                                         std::uint32_t mask) {
     QUARRY_NO_UNROLL
     for (std::uint32_t tries = tries_of_a_mask; tries != 0; --tries) {
-      std::uint32_t const bit =
-          any_one(request.state->advertised_at(segment, mask).load(simt::relaxed),
-                  request.random << 8);  // (L)
+      word const ones = request.state->advertised_at(segment, mask).load(simt::relaxed);  // (L)
+      std::uint32_t const bit = any_one(ones, request.random << 8);
       if (bit == bits_per_word) break;
       if (simt::far_call(&claim_in_block, request, segment, mask * bits_per_word + bit))
         return true;

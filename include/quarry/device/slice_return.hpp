@@ -177,8 +177,9 @@ class slice_return {
                                   std::uint32_t block_index) {
     word const bit = word{1} << block_index % bits_per_word;
     simt::atomic_ref<word> const mask = state.advertised_at(segment, block_index / bits_per_word);
-    if ((mask.load(simt::relaxed) & bit) != 0)
-      return true;  // (G) whoever clears it from now on looks at the block after us
+    // (G): a lane that clears the bit from now on looks at the block after this lane.
+    word const ones = mask.load(simt::relaxed);  // (G)
+    if ((ones & bit) != 0) return true;
     if (mask.fetch_or(bit, simt::acq_rel) == 0) state.class_tree(id).insert(segment);  // (U)
     return state.segments[segment].load().is_slices_of(id);
   }

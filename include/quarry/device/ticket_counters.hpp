@@ -206,8 +206,8 @@ class class_run {
 
   /// The holder sets the word; `busy` stays set.
   QUARRY_HD void set(segment_run run, std::uint32_t used) const {
-    state_.store(encode(run, used, true), simt::relaxed);
-  }  // (E) before unlock
+    state_.store(encode(run, used, true), simt::relaxed);  // (E) before unlock
+  }
 
   QUARRY_HD void unlock() const { state_.fetch_and(~busy_bit, simt::release); }  // (E)
 

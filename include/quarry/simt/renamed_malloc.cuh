@@ -16,8 +16,7 @@
 //   - `new (std::nothrow)`, since CUDA has no such object in kernels; `new (std::nothrow_t{})`
 //     works;
 //   - hold for every compiler: CUDA's manual does not promise such symbols. One that ignores them
-//     leaves kernels with CUDA's
-//     functions; nvcc 13.0 does not, which the build checks
+//     leaves kernels with CUDA's functions; nvcc 13.0 does not, which the build checks
 //     (tests/device/replace_malloc/check_ptx.py).
 // Rejected: macros `malloc(size)` and `free(pointer)`. They break `std::malloc(8)`, `pool.free(p)`,
 // declarations of members with these names, and headers included later, and they know no `new`.

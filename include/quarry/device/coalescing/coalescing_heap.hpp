@@ -27,8 +27,7 @@ struct coalescing_options {
 ///
 ///   quarry::heap heap{{.bytes = 8_GiB}};
 ///   quarry::coalescing_heap together{heap.ref()};
-///   kernel<<<grid, block>>>(together.ref(), ...);     // together.malloc(size),
-///   together.free(pointer)
+///   kernel<<<grid, block>>>(together.ref(), ...);  // calls malloc(size), free(pointer) of the ref
 ///
 /// Owns its bookkeeping, not the upstream heap, which must outlive it.
 template <class Upstream>

@@ -12,10 +12,9 @@ namespace quarry::inline QUARRY_ABI {
 /// The lowest lane allocates one superblock; a scan over the sizes tells each lane where its
 /// segment begins. No lane waits for one that is elsewhere.
 ///
-///   |header|payload|  |header|payload| ...      segments begin at multiples of 8; of 16 if a size
-///   is a multiple of 16,
-///                                               and then the payloads of such sizes are aligned to
-///                                               16
+///   |header|payload|  |header|payload| ...      segments begin at multiples of 8; of 16 if a
+///                                               size is a multiple of 16, and then the payloads
+///                                               of such sizes are aligned to 16
 ///
 /// The last segment that is not free is responsible for the superblock. Who frees another only says
 /// so in its header. Who frees the last walks back over segments that are free, and hands the

@@ -10,9 +10,8 @@ namespace quarry::inline QUARRY_ABI {
 /// One allocation that up to 32 lanes share, each with a part of the same size, packed; this is its
 /// first 16 bytes.
 ///
-///   |packed_superblock|part|part| ... |part|       parts have nothing in front of them, and no
-/// table
-///   knows them
+///   |packed_superblock|part|part| ... |part|       parts have nothing in front of them, and
+///                                                  no table knows them
 ///
 /// The upstream heap tells where the allocation begins that a part lies in; that is here. `lanes`
 /// has a bit for each part that is not freed, so that a double free shows by its bit.
@@ -43,9 +42,8 @@ struct alignas(16) packed_superblock {
 
   /// Which part begins at `pointer`; `none` if this is no such superblock, or none does.
   [[nodiscard]] QUARRY_HD std::uint32_t index_of(void const* pointer) const {
-    if (simt::atomic_ref<std::uint32_t>{const_cast<std::uint32_t&>(mark)}.load(simt::relaxed) !=
-        mark_of(this))
-      return none;  // (L)
+    simt::atomic_ref<std::uint32_t> const shared{const_cast<std::uint32_t&>(mark)};
+    if (shared.load(simt::relaxed) != mark_of(this)) return none;  // (L)
     bytes const distance =
         reinterpret_cast<std::uint64_t>(pointer) - reinterpret_cast<std::uint64_t>(this + 1);
     bytes const step = stride(part_bytes());

@@ -157,8 +157,9 @@ class reserved_coalescing {
     for (;;) {
       if (call_of(seen) != call + 1) {
         if (call_of(seen) > call + 1 || !is_over(seen)) return {nullptr, 0, outcome::elsewhere};
-        if (control.compare_exchange(seen, word_of(call + 1, reserving, mine), simt::acq_rel))
-          return reserve(upstream, of, at, call, mine, size);  // (D)
+        std::uint64_t const next = word_of(call + 1, reserving, mine);
+        if (control.compare_exchange(seen, next, simt::acq_rel))  // (D)
+          return reserve(upstream, of, at, call, mine, size);
         continue;
       }
       std::uint64_t const left = mine & ~seen;
@@ -188,8 +189,8 @@ class reserved_coalescing {
     std::uint64_t gone = all_lanes & ~low_bits(lanes);
     QUARRY_NO_UNROLL
     for (std::uint32_t other = 0; other < lanes; ++other) {
-      bool const is_past = simt::atomic_ref<std::uint32_t>{of.calls[other]}.load(simt::relaxed) >
-                           call;  // (D) acquired with the word
+      simt::atomic_ref<std::uint32_t> const calls{of.calls[other]};
+      bool const is_past = calls.load(simt::relaxed) > call;  // (D) acquired with the word
       if (is_past) gone |= std::uint64_t{1} << other & ~mine;
     }
     simt::atomic_ref<std::uint64_t> control{at.control};

@@ -12,8 +12,8 @@ namespace quarry::inline QUARRY_ABI {
 /// first 16 bytes.
 ///
 ///   |superblock|part|part| ... |part|                         without headers
-///   |superblock|header|part|header|part| ... |header|part|    a header names the superblock, in
-///   the 8 bytes before the part
+///   |superblock|header|part|header|part| ... |header|part|    a header names the superblock,
+///                                                             in the 8 bytes before the part
 ///
 /// `parts` says how many parts are not yet returned. Whoever returns the last one frees the
 /// superblock (seed: GPU MPI coalescing, section 3.1).
@@ -44,8 +44,8 @@ struct alignas(16) superblock {
 
   /// Whether this is a superblock whose parts have headers, or have none.
   [[nodiscard]] QUARRY_HD bool is_sound(bool with_header) const {
-    return simt::atomic_ref<std::uint32_t>{const_cast<std::uint32_t&>(mark)}.load(simt::relaxed) ==
-           mark_of(this, with_header);  // (L)
+    simt::atomic_ref<std::uint32_t> const shared{const_cast<std::uint32_t&>(mark)};
+    return shared.load(simt::relaxed) == mark_of(this, with_header);  // (L)
   }
 
   /// True if that was the last of them: then the superblock is the caller's to free.

@@ -66,9 +66,8 @@ class superblock_map {
     if (at == nullptr) return nullptr;
     void* const result = value_of(*at);
     auto key = reinterpret_cast<std::uint64_t>(part);
-    return simt::atomic_ref<std::uint64_t>{at->key}.compare_exchange(key, removed, simt::acq_rel)
-               ? result
-               : nullptr;  // (X)
+    simt::atomic_ref<std::uint64_t> const shared{at->key};
+    return shared.compare_exchange(key, removed, simt::acq_rel) ? result : nullptr;  // (X)
   }
 
  private:

@@ -30,8 +30,8 @@ class single_writer {
   operator T() const noexcept { return value_.load(std::memory_order_relaxed); }
   /// For others.
   [[nodiscard]] T load_acquire() const noexcept {
-    return value_.load(std::memory_order_acquire);
-  }  // (S)
+    return value_.load(std::memory_order_acquire);  // (S)
+  }
 
  private:
   std::atomic<T> value_{};
