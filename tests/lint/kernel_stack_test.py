@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How deep kernels that allocate use their stack: the assembler must know it, or a kernel overruns what
-the driver gives it (quarry/simt/far_call.hpp); and CUDA's default limit must suffice. Needs nvcc."""
+the driver gives it (quarry/simt/indirect_call.hpp); and CUDA's default limit must suffice. Needs nvcc."""
 
 import re
 import shutil

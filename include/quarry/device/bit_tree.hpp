@@ -3,7 +3,7 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/device/orders.hpp"
-#include "quarry/simt/far_call.hpp"
+#include "quarry/simt/indirect_call.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 
@@ -84,7 +84,31 @@ class bit_tree {
   /// The smallest number not below `from`, or `none`. A number that is inserted meanwhile may be
   /// missed, and so may one whose inner levels another lane puts right at this moment.
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t from) const {
-    return simt::far_call(&successor_in, *this, from);
+    return simt::indirect_call([tree = *this, from]() -> std::uint32_t {
+      std::uint32_t level = 0;
+      std::uint32_t position = from;  // a bit of `level`
+      bool descended = false;         // came here because the parent says that this word has a one
+      QUARRY_NO_UNROLL
+      while (position < tree.width_of(level)) {
+        std::uint32_t const index = position / bits_per_word;
+        word const seen = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
+        word const ones = seen & ~low_bits(position % bits_per_word);
+        if (ones != 0) {
+          position = index * bits_per_word + lowest_one(ones);
+          if (level == 0) return position;
+          --level;
+          position *= bits_per_word;
+          descended = true;
+          continue;
+        }
+        if (tree.width_of(level) <= bits_per_word) return none;
+        ++level;
+        if (descended) tree.repair(level, index);
+        descended = false;
+        position = index + 1;
+      }
+      return none;
+    });
   }
 
   /// The smallest number not below `from`, or else the smallest of all, or `none`.
@@ -96,7 +120,22 @@ class bit_tree {
   /// One of the numbers, by `random`: of each word on the way down, each bit is as likely as
   /// another. `none` if there is none.
   [[nodiscard]] QUARRY_HD std::uint32_t any(std::uint32_t random) const {
-    return simt::far_call(&any_in, *this, random);
+    return simt::indirect_call([tree = *this, random]() mutable -> std::uint32_t {
+      std::uint32_t level = 0;
+      while (tree.width_of(level) > bits_per_word) ++level;
+      std::uint32_t index = 0;
+      QUARRY_NO_UNROLL
+      for (;; --level) {
+        word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
+        if (ones == 0) {
+          tree.repair(level + 1, index);
+          return tree.successor_round(index << 6 * (level + 1));
+        }
+        index = index * bits_per_word + any_one(ones, random);
+        if (level == 0) return index;
+        random = mix(random);
+      }
+    });
   }
 
   /// Removes the smallest number and gives it, or `none`.
@@ -108,7 +147,15 @@ class bit_tree {
   /// Removes up to `maximum` consecutive numbers that begin with the smallest one not below `from`,
   /// or else with the smallest.
   [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t maximum, std::uint32_t from = 0) const {
-    return simt::far_call(&claim_front_in, *this, maximum, from);
+    return simt::indirect_call([tree = *this, maximum, from]() -> run {
+      QUARRY_NO_UNROLL
+      for (std::uint32_t at = tree.successor_round(from); at != none;
+           at = tree.successor_round(at)) {
+        std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, at, maximum);
+        if (count != 0) return {at, count};  // else taken since: look on from here
+      }
+      return {0, 0};
+    });
   }
 
   /// Removes the last `count` consecutive numbers there are and gives the first of them, or `none`:
@@ -116,11 +163,29 @@ class bit_tree {
   /// back what it has when a word is short: of lanes that get into each other's way, the one that
   /// has claimed lowest goes on.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_back(std::uint32_t count) const {
-    return simt::far_call(&claim_back_in, *this, count);
+    return simt::indirect_call([tree = *this, count]() -> std::uint32_t {
+      std::uint32_t end = tree.size_;
+      QUARRY_NO_UNROLL
+      while (end >= count) {
+        std::uint32_t const first = tree.last_run_before(end, count);
+        if (first == none) return none;
+        std::uint32_t const short_at = tree.claim_all(first, count);
+        if (short_at == none) return first;
+        end = first + count;  // look again at the same place: it has changed
+      }
+      return none;
+    });
   }
 
   /// How many numbers there are. O(size / 64); exact at rest.
-  [[nodiscard]] QUARRY_HD std::uint32_t count() const { return simt::far_call(&count_in, *this); }
+  [[nodiscard]] QUARRY_HD std::uint32_t count() const {
+    return simt::indirect_call([tree = *this]() -> std::uint32_t {
+      std::uint32_t sum = 0;
+      QUARRY_NO_UNROLL
+      for (std::uint32_t i = 0; i < words_of(tree.size_); ++i) sum += count_ones(tree.leaf(i));
+      return sum;
+    });
+  }
 
   /// Checks the invariant. At rest only.
   [[nodiscard]] bool audit() const {
@@ -167,124 +232,100 @@ class bit_tree {
 
   /// Sets bits of leaf word `index`; gives those that were set before.
   QUARRY_HD word insert_bits(std::uint32_t index, word bits) const {
-    return simt::far_call(&insert_bits_in, *this, index, bits);
+    return simt::indirect_call([tree = *this, index, bits]() -> word {
+      word const before = tree.ref(index).fetch_or(bits, tree_insert_order);  // (I)
+      if (before == 0) tree.raise(0, index);
+      return before & bits;
+    });
   }
 
   /// Clears bits of leaf word `index`; gives those that this cleared.
   QUARRY_HD word claim_bits(std::uint32_t index, word bits) const {
-    return simt::far_call(&claim_bits_in, *this, index, bits);
+    return simt::indirect_call([tree = *this, index, bits]() -> word {
+      word const before = tree.ref(index).fetch_and(~bits, tree_claim_order);  // (J)
+      if (before != 0 && (before & ~bits) == 0) tree.repair(1, index);
+      return before & bits;
+    });
   }
 
   /// Word `index` of `level` became non-zero: says so above, as far as needed.
   QUARRY_HD void raise(std::uint32_t level, std::uint32_t index) const {
-    return simt::far_call(&raise_in, *this, level, index);
+    return simt::indirect_call([tree = *this, level, index]() mutable {
+      QUARRY_NO_UNROLL
+      while (tree.width_of(level) > bits_per_word) {
+        ++level;
+        word const bit = word{1} << index % bits_per_word;
+        index /= bits_per_word;
+        simt::atomic_ref<word> const parent = tree.ref(tree.base_of(level) + index);
+        if (parent.fetch_or(bit, simt::acq_rel) != 0) return;  // (U)
+      }
+    });
   }
 
   /// Bit `bit` of `level` (above 0) may stand for an empty word: clears it, and looks again.
   QUARRY_HD void repair(std::uint32_t level, std::uint32_t bit) const {
-    return simt::far_call(&repair_in, *this, level, bit);
+    return simt::indirect_call([tree = *this, level, bit]() mutable {
+      QUARRY_NO_UNROLL
+      while (level > 0 && tree.width_of(level - 1) > bits_per_word) {
+        std::uint32_t const below = tree.base_of(level - 1) + bit;
+        if (tree.ref(below).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
+        word const mask = word{1} << bit % bits_per_word;
+        word const before = tree.ref(tree.base_of(level) + bit / bits_per_word)
+                                .fetch_and(~mask, simt::acq_rel);  // (D)
+        if (tree.ref(below).load(simt::acquire) != 0) {            // (V)
+          tree.raise(level - 1, bit);
+          return;
+        }
+        if (before == 0 || (before & ~mask) != 0) return;
+        bit /= bits_per_word;
+        ++level;
+      }
+    });
   }
 
   /// The last place before `end` at which `count` ones seem to stand.
   [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end,
                                                         std::uint32_t count) const {
-    return simt::far_call(&last_run_before_in, *this, end, count);
-  }
-
-  QUARRY_SLOW static std::uint32_t last_run_before_in(bit_tree tree, std::uint32_t end,
-                                                      std::uint32_t count) {
-    std::uint32_t above = 0;  // ones from the start of the word above, going up
-    QUARRY_NO_UNROLL
-    for (std::uint32_t index = words_of(end); index-- > 0;) {
-      word ones = tree.leaf(index);
-      if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
-      // ones at the upper end
-      std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);
-      if (above != 0 && above + top >= count) return (index + 1) * bits_per_word - (count - above);
-      if (count <= bits_per_word) {
-        word const starts = starts_of_runs(ones, count);
-        if (starts != 0) return index * bits_per_word + highest_one(starts);
+    return simt::indirect_call([tree = *this, end, count]() -> std::uint32_t {
+      std::uint32_t above = 0;  // ones from the start of the word above, going up
+      QUARRY_NO_UNROLL
+      for (std::uint32_t index = words_of(end); index-- > 0;) {
+        word ones = tree.leaf(index);
+        if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
+        // ones at the upper end
+        std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);
+        if (above != 0 && above + top >= count)
+          return (index + 1) * bits_per_word - (count - above);
+        if (count <= bits_per_word) {
+          word const starts = starts_of_runs(ones, count);
+          if (starts != 0) return index * bits_per_word + highest_one(starts);
+        }
+        above = ones == ~word{0} ? above + bits_per_word : lowest_one(~ones);
       }
-      above = ones == ~word{0} ? above + bits_per_word : lowest_one(~ones);
-    }
-    return none;
+      return none;
+    });
   }
 
   /// Claims all of [first, first + count), from high to low, or nothing; gives a number that was
   /// missing, or `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
-    return simt::far_call(&claim_all_in, *this, first, count);
-  }
-
-  QUARRY_SLOW static std::uint32_t claim_all_in(bit_tree tree, std::uint32_t first,
-                                                std::uint32_t count) {
-    std::uint32_t end = first + count;
-    QUARRY_NO_UNROLL
-    while (end > first) {
-      std::uint32_t const index = (end - 1) / bits_per_word;
-      std::uint32_t const begin = index * bits_per_word > first ? index * bits_per_word : first;
-      word const wanted = low_bits(end - begin) << begin % bits_per_word;
-      word const got = tree.claim_bits(index, wanted);
-      if (got != wanted) {
-        if (got != 0) tree.insert_bits(index, got);
-        tree.insert_run(end, first + count - end);
-        return begin;
+    return simt::indirect_call([tree = *this, first, count]() -> std::uint32_t {
+      std::uint32_t end = first + count;
+      QUARRY_NO_UNROLL
+      while (end > first) {
+        std::uint32_t const index = (end - 1) / bits_per_word;
+        std::uint32_t const begin = index * bits_per_word > first ? index * bits_per_word : first;
+        word const wanted = low_bits(end - begin) << begin % bits_per_word;
+        word const got = tree.claim_bits(index, wanted);
+        if (got != wanted) {
+          if (got != 0) tree.insert_bits(index, got);
+          tree.insert_run(end, first + count - end);
+          return begin;
+        }
+        end = begin;
       }
-      end = begin;
-    }
-    return none;
-  }
-
-  QUARRY_SLOW static std::uint32_t successor_in(bit_tree tree, std::uint32_t from) {
-    std::uint32_t level = 0;
-    std::uint32_t position = from;  // a bit of `level`
-    bool descended = false;         // came here because the parent says that this word has a one
-    QUARRY_NO_UNROLL
-    while (position < tree.width_of(level)) {
-      std::uint32_t const index = position / bits_per_word;
-      word const seen = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
-      word const ones = seen & ~low_bits(position % bits_per_word);
-      if (ones != 0) {
-        position = index * bits_per_word + lowest_one(ones);
-        if (level == 0) return position;
-        --level;
-        position *= bits_per_word;
-        descended = true;
-        continue;
-      }
-      if (tree.width_of(level) <= bits_per_word) return none;
-      ++level;
-      if (descended) tree.repair(level, index);
-      descended = false;
-      position = index + 1;
-    }
-    return none;
-  }
-
-  QUARRY_SLOW static std::uint32_t any_in(bit_tree tree, std::uint32_t random) {
-    std::uint32_t level = 0;
-    while (tree.width_of(level) > bits_per_word) ++level;
-    std::uint32_t index = 0;
-    QUARRY_NO_UNROLL
-    for (;; --level) {
-      word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
-      if (ones == 0) {
-        tree.repair(level + 1, index);
-        return tree.successor_round(index << 6 * (level + 1));
-      }
-      index = index * bits_per_word + any_one(ones, random);
-      if (level == 0) return index;
-      random = mix(random);
-    }
-  }
-
-  QUARRY_SLOW static run claim_front_in(bit_tree tree, std::uint32_t maximum, std::uint32_t from) {
-    QUARRY_NO_UNROLL
-    for (std::uint32_t at = tree.successor_round(from); at != none; at = tree.successor_round(at)) {
-      std::uint32_t const count = simt::far_call(&claim_consecutive, tree, at, maximum);
-      if (count != 0) return {at, count};  // else taken since: look on from here
-    }
-    return {0, 0};
+      return none;
+    });
   }
 
   /// Removes the consecutive numbers from `at` on, `maximum` of them at most; gives how many.
@@ -294,7 +335,7 @@ class bit_tree {
     std::uint32_t next = at;
     QUARRY_NO_UNROLL
     while (next < end) {
-      std::uint32_t const got = simt::far_call(&claim_in_word, tree, next, end - next);
+      std::uint32_t const got = simt::indirect_call(&claim_in_word, tree, next, end - next);
       next += got;
       if (got == 0 || next % bits_per_word != 0) break;
     }
@@ -313,66 +354,6 @@ class bit_tree {
     word const rest = got & ~(low_bits(first) << bit);
     if (rest != 0) tree.insert_bits(at / bits_per_word, rest);
     return first;
-  }
-
-  QUARRY_SLOW static std::uint32_t claim_back_in(bit_tree tree, std::uint32_t count) {
-    std::uint32_t end = tree.size_;
-    QUARRY_NO_UNROLL
-    while (end >= count) {
-      std::uint32_t const first = tree.last_run_before(end, count);
-      if (first == none) return none;
-      std::uint32_t const short_at = tree.claim_all(first, count);
-      if (short_at == none) return first;
-      end = first + count;  // look again at the same place: it has changed
-    }
-    return none;
-  }
-
-  QUARRY_SLOW static std::uint32_t count_in(bit_tree tree) {
-    std::uint32_t sum = 0;
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < words_of(tree.size_); ++i) sum += count_ones(tree.leaf(i));
-    return sum;
-  }
-
-  QUARRY_SLOW static void raise_in(bit_tree tree, std::uint32_t level, std::uint32_t index) {
-    QUARRY_NO_UNROLL
-    while (tree.width_of(level) > bits_per_word) {
-      ++level;
-      word const bit = word{1} << index % bits_per_word;
-      index /= bits_per_word;
-      if (tree.ref(tree.base_of(level) + index).fetch_or(bit, simt::acq_rel) != 0) return;  // (U)
-    }
-  }
-
-  QUARRY_SLOW static void repair_in(bit_tree tree, std::uint32_t level, std::uint32_t bit) {
-    QUARRY_NO_UNROLL
-    while (level > 0 && tree.width_of(level - 1) > bits_per_word) {
-      std::uint32_t const below = tree.base_of(level - 1) + bit;
-      if (tree.ref(below).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
-      word const mask = word{1} << bit % bits_per_word;
-      word const before = tree.ref(tree.base_of(level) + bit / bits_per_word)
-                              .fetch_and(~mask, simt::acq_rel);  // (D)
-      if (tree.ref(below).load(simt::acquire) != 0) {            // (V)
-        tree.raise(level - 1, bit);
-        return;
-      }
-      if (before == 0 || (before & ~mask) != 0) return;
-      bit /= bits_per_word;
-      ++level;
-    }
-  }
-
-  QUARRY_SLOW static word insert_bits_in(bit_tree tree, std::uint32_t index, word bits) {
-    word const before = tree.ref(index).fetch_or(bits, tree_insert_order);  // (I)
-    if (before == 0) tree.raise(0, index);
-    return before & bits;
-  }
-
-  QUARRY_SLOW static word claim_bits_in(bit_tree tree, std::uint32_t index, word bits) {
-    word const before = tree.ref(index).fetch_and(~bits, tree_claim_order);  // (J)
-    if (before != 0 && (before & ~bits) == 0) tree.repair(1, index);
-    return before & bits;
   }
 
   word* words_ = nullptr;

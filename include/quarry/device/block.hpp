@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/device/slice_bitmap.hpp"
-#include "quarry/simt/far_call.hpp"
+#include "quarry/simt/indirect_call.hpp"
 #include "quarry/simt/this_lane.hpp"
 
 namespace quarry::inline QUARRY_ABI {
@@ -189,7 +189,21 @@ class block {
   /// Makes the block free if it is complete and its state is still `now`. The caller must add a
   /// block that it made free to its segment's count.
   [[nodiscard]] QUARRY_HD bool close(block_state now) const {
-    return is_complete(now) && simt::far_call(&close_in, *this, now.bits());
+    if (!is_complete(now)) return false;
+    return simt::indirect_call([self = *this, complete = now.bits()]() mutable -> bool {
+      word const closed = block_state{complete}.generation() + block_state::closed;
+      bool const is_ours =
+          self.state().compare_exchange(complete, closed, simt::fenced_acq_rel);  // (P)
+      if (!is_ours) return false;
+      QUARRY_NO_UNROLL
+      for (std::uint32_t i = 0; i < self.words(); ++i) {
+        (void)self.at(i).observe();
+        self.at(i).reset(0);
+      }
+      simt::fence_before_stores();                                  // and after the loads of (A)
+      self.state().fetch_or(block_state::free, block_close_order);  // (H)
+      return true;
+    });
   }
 
   /// Enters and reserves up to `count` slices; returns the state before. If that was open in the
@@ -217,7 +231,20 @@ class block {
   /// Zero if another lane did so first. Requires that the caller has reserved a free block of this
   /// segment.
   [[nodiscard]] QUARRY_HD word revive(std::uint32_t count) const {
-    return simt::far_call(&revive_in, *this, count);
+    return simt::indirect_call([self = *this, count]() -> word {
+      word const bits = self.state().fetch_and(~block_state::free, block_reserve_order);  // (P)
+      if (!block_state{bits}.is_free()) return 0;
+      word const taken = lowest_ones(self.mask(0), count);
+      QUARRY_NO_UNROLL
+      for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(self.mask(i));
+      self.at(0).reset(self.mask(0) & ~taken);
+      std::uint32_t const back = self.slices_ - count_ones(taken);
+      self.state().fetch_add(back * block_state::one_slice +
+                                 (self.words() - 1) * block_state::one_full_word -
+                                 block_state::closed,
+                             block_open_order);  // (H)
+      return taken;
+    });
   }
 
   /// Makes a block of which no slice was handed out free. Requires that the caller has the
@@ -250,36 +277,6 @@ class block {
   }
 
  private:
-  QUARRY_SLOW static word revive_in(block self, std::uint32_t count) {
-    word const bits = self.state().fetch_and(~block_state::free, block_reserve_order);  // (P)
-    if (!block_state{bits}.is_free()) return 0;
-    word const taken = lowest_ones(self.mask(0), count);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(self.mask(i));
-    self.at(0).reset(self.mask(0) & ~taken);
-    std::uint32_t const back = self.slices_ - count_ones(taken);
-    self.state().fetch_add(back * block_state::one_slice +
-                               (self.words() - 1) * block_state::one_full_word -
-                               block_state::closed,
-                           block_open_order);  // (H)
-    return taken;
-  }
-
-  QUARRY_SLOW static bool close_in(block self, word complete) {
-    word const closed = block_state{complete}.generation() + block_state::closed;
-    bool const is_ours =
-        self.state().compare_exchange(complete, closed, simt::fenced_acq_rel);  // (P)
-    if (!is_ours) return false;
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < self.words(); ++i) {
-      (void)self.at(i).observe();
-      self.at(i).reset(0);
-    }
-    simt::fence_before_stores();                                  // and after the loads of (A)
-    self.state().fetch_or(block_state::free, block_close_order);  // (H)
-    return true;
-  }
-
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> state() const {
     return simt::atomic_ref<word>{state_};
   }

@@ -136,7 +136,23 @@ class heap_ref {
   /// Where the allocation begins that `pointer` lies in, or nullptr if it lies in none that is in
   /// use. O(1); leaves no fault.
   [[nodiscard]] QUARRY_HD void* allocation_of(void const* pointer) const {
-    return usable() ? simt::far_call(&allocation_of_in, *this, pointer) : nullptr;
+    if (!usable()) return nullptr;
+    return simt::indirect_call([heap = *this, pointer]() -> void* {
+      location const at = heap.locate<from::memory>(pointer);
+      if (at.large) {
+        if (at.use.is_head()) return heap.address(at.segment, 0);
+        return at.use.is_tail() ? heap.address(at.segment - at.use.count(), 0) : nullptr;
+      }
+      if (at.slice >= at.slices) return nullptr;
+      std::uint32_t const index = at.slice / bits_per_word;
+      block const of = heap_state::block_in(heap.words_of(at.segment), heap.segment_shift(),
+                                            at.slices, index / words_per_block);
+      bool const is_back =
+          (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
+      if (is_back || of.peek().is_free()) return nullptr;
+      void* const begin = heap.address(at.segment, bytes{at.slice} * at.size);
+      return hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
+    });
   }
 
   /// A new T made of `arguments`, or nullptr.
@@ -169,7 +185,17 @@ class heap_ref {
 
   QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer,
                         std::uint32_t lanes = 1) const {
-    return simt::far_call(&report_in, *this, kind, size, pointer, lanes);
+    return simt::indirect_call([heap = *this, kind, size, pointer, lanes] {
+      fault what;
+      what.kind = heap.state_->magic == heap_state::magic_alive ? kind : fault_kind::destroyed;
+      what.size = size;
+      what.address = reinterpret_cast<std::uint64_t>(pointer);
+      if (kind == fault_kind::out_of_memory) {
+        what.free_segments_bytes = bytes{heap.state_->count_free_segments()}
+                                   << heap.segment_shift();
+      }
+      heap.state_->faults.record(what, lanes);
+    });
   }
 
   /// Where an address lies, and whether it can be the start of an allocation.
@@ -243,20 +269,68 @@ class heap_ref {
   }
 
   QUARRY_HD void used_up(size_class id, segment_run run) const {
-    simt::far_call(&slice_supply::slot_used_up, *state_, id, run);
+    simt::indirect_call(&slice_supply::slot_used_up, *state_, id, run);
   }
 
+  /// Serves the whole group, so that its lanes stay together in what the kernel does next.
   QUARRY_HD void* malloc_slow(size_class id) const {
-    return simt::far_call(&malloc_slow_in, *this, id);
+    return simt::indirect_call([self = *this, id]() -> void* {
+      heap_ref const heap = self;  // `serve_all` takes its address: not that of all captures
+      if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
+      auto const group =
+          simt::lane_group::coalesced<class malloc_slow_site>().match(heap.state_, id);
+      slice_request request{heap.state_, id, group.size()};
+      void* result = nullptr;
+      fault_kind failure = simt::indirect_call(&serve_all, heap, group, request, result);
+      if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
+        // What is held back is memory, too.
+        hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
+        group.sync();
+        request.patience.begin();
+        failure = simt::indirect_call(&serve_all, heap, group, request, result);
+      }
+      if (failure != fault_kind::none) {
+        simt::lane_mask const waiting = group.ballot(result == nullptr);
+        if (group.is_leader())
+          heap.report(failure, size_of_class(id), nullptr, count_ones(waiting));
+      }
+      return result;
+    });
   }
 
   /// Whole segments, from the far end of the region (seed: Gallatin, algorithm 1).
   QUARRY_HD void* malloc_large(bytes size) const {
-    return simt::far_call(&malloc_large_in, *this, size);
+    return simt::indirect_call([heap = *this, size]() -> void* {
+      if (heap.state_->magic != heap_state::magic_alive)
+        return heap.fail(fault_kind::destroyed, size);
+      bytes const count = (size + heap.segment_bytes() - 1) >> heap.segment_shift();
+      if (size > heap.region_bytes() || count == 0)
+        return heap.fail(fault_kind::out_of_memory, size);
+      auto const wanted = static_cast<std::uint32_t>(count);
+      heap_state& state = *heap.state_;
+      std::uint32_t first = simt::indirect_call(&large_allocations::claim, state, wanted);
+      if (is_on(mitigation::quarantine) && first == bit_tree::none) {
+        hardening::empty_quarantine(heap, state);
+        first = large_allocations::claim(state, wanted);
+      }
+      if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
+      return heap.address(first, 0);
+    });
   }
 
+  /// Frees by what the segment's entry is at this moment. What it refuses is not in use.
   QUARRY_HD void free_past_cache(void* pointer) const {
-    return simt::far_call(&free_past_cache_in, *this, pointer);
+    return simt::indirect_call([heap = *this, pointer] {
+      location const at = heap.locate<from::memory>(pointer);
+      fault_kind kind = at.kind;
+      if (kind == fault_kind::none) {
+        bool const is_freed = at.large ? large_allocations::free(*heap.state_, at.segment, at.use)
+                                       : heap.free_one_slice(at);
+        if (is_freed) return;
+        kind = fault_kind::double_free;
+      }
+      heap.report(kind, 0, pointer);
+    });
   }
 
   /// Lanes that free slices of one word do it with one atomic.
@@ -292,19 +366,6 @@ class heap_ref {
       if (group.broadcast(outcome.is_stale) && !again) free_past_cache(pointer);
     }
     if (again) report(fault_kind::double_free, 0, pointer);
-  }
-
-  /// Frees by what the segment's entry is now. What is refused then is not in use.
-  QUARRY_SLOW static void free_past_cache_in(heap_ref heap, void* pointer) {
-    location const at = heap.locate<from::memory>(pointer);
-    fault_kind kind = at.kind;
-    if (kind == fault_kind::none) {
-      bool const is_freed = at.large ? large_allocations::free(*heap.state_, at.segment, at.use)
-                                     : heap.free_one_slice(at);
-      if (is_freed) return;
-      kind = fault_kind::double_free;
-    }
-    heap.report(kind, 0, pointer);
   }
 
   [[nodiscard]] QUARRY_HD bool free_one_slice(location const& at) const {
@@ -358,29 +419,8 @@ class heap_ref {
   }
 
   QUARRY_HD void* fail(fault_kind kind, bytes size) const {
-    return simt::far_call(&fail_in, *this, kind, size);
-  }
-
-  /// Serves the whole group that came here, so that its lanes stay together in what the kernel does
-  /// next.
-  QUARRY_SLOW static void* malloc_slow_in(heap_ref heap, size_class id) {
-    if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
-    auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(heap.state_, id);
-    slice_request request{heap.state_, id, group.size()};
-    void* result = nullptr;
-    fault_kind failure = simt::far_call(&serve_all, heap, group, request, result);
-    if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
-      // What is held back is memory, too.
-      hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
-      group.sync();
-      request.patience.begin();
-      failure = simt::far_call(&serve_all, heap, group, request, result);
-    }
-    if (failure != fault_kind::none) {
-      simt::lane_mask const waiting = group.ballot(result == nullptr);
-      if (group.is_leader()) heap.report(failure, size_of_class(id), nullptr, count_ones(waiting));
-    }
-    return result;
+    report(kind, size, nullptr);
+    return nullptr;
   }
 
   /// Serves all members without a result, one grant after the other; returns why some have none.
@@ -390,7 +430,7 @@ class heap_ref {
     simt::lane_mask waiting = group.ballot(result == nullptr);
     QUARRY_NO_UNROLL
     while (waiting != 0 && failure == fault_kind::none) {
-      failure = simt::far_call(&serve, heap, group, request, waiting, result);
+      failure = simt::indirect_call(&serve, heap, group, request, waiting, result);
       waiting = group.ballot(result == nullptr);
     }
     return failure;
@@ -402,16 +442,16 @@ class heap_ref {
                                       void*& result) {
     request.count = count_ones(waiting);
     auto supply = slice_supply::supply::exhausted;
-    if (group.is_leader()) supply = simt::far_call(&slice_supply::acquire, request);
+    if (group.is_leader()) supply = simt::indirect_call(&slice_supply::acquire, request);
     group.sync();  // the leader's acquire is everybody's
     supply = group.broadcast(supply);
     if (supply != slice_supply::supply::found) {
       return supply == slice_supply::supply::stalled ? fault_kind::stalled
                                                      : fault_kind::out_of_memory;
     }
-    simt::far_call(&share, group, request);
+    simt::indirect_call(&share, group, request);
     if (result == nullptr)
-      result = simt::far_call(&place_in_grant, heap, request, group.rank_among(waiting));
+      result = simt::indirect_call(&place_in_grant, heap, request, group.rank_among(waiting));
     return fault_kind::none;
   }
 
@@ -438,56 +478,6 @@ class heap_ref {
         ticket_counter::place_of(layout, ticket_counter::run_of(request.value), request.slot,
                                  ticket_counter::ticket_of(request.value) + rank);
     return place.valid ? heap.address(place.segment, bytes{place.slice} * layout.size) : nullptr;
-  }
-
-  QUARRY_SLOW static void* malloc_large_in(heap_ref heap, bytes size) {
-    if (heap.state_->magic != heap_state::magic_alive)
-      return heap.fail(fault_kind::destroyed, size);
-    bytes const count = (size + heap.segment_bytes() - 1) >> heap.segment_shift();
-    if (size > heap.region_bytes() || count == 0) return heap.fail(fault_kind::out_of_memory, size);
-    auto const wanted = static_cast<std::uint32_t>(count);
-    heap_state& state = *heap.state_;
-    std::uint32_t first = simt::far_call(&large_allocations::claim, state, wanted);
-    if (is_on(mitigation::quarantine) && first == bit_tree::none) {
-      hardening::empty_quarantine(heap, state);
-      first = large_allocations::claim(state, wanted);
-    }
-    if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
-    return heap.address(first, 0);
-  }
-
-  QUARRY_SLOW static void* allocation_of_in(heap_ref heap, void const* pointer) {
-    location const at = heap.locate<from::memory>(pointer);
-    if (at.large) {
-      if (at.use.is_head()) return heap.address(at.segment, 0);
-      return at.use.is_tail() ? heap.address(at.segment - at.use.count(), 0) : nullptr;
-    }
-    if (at.slice >= at.slices) return nullptr;
-    std::uint32_t const index = at.slice / bits_per_word;
-    block const of = heap_state::block_in(heap.words_of(at.segment), heap.segment_shift(),
-                                          at.slices, index / words_per_block);
-    bool const is_back =
-        (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
-    if (is_back || of.peek().is_free()) return nullptr;
-    void* const begin = heap.address(at.segment, bytes{at.slice} * at.size);
-    return hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
-  }
-
-  QUARRY_SLOW static void* fail_in(heap_ref heap, fault_kind kind, bytes size) {
-    heap.report(kind, size, nullptr);
-    return nullptr;
-  }
-
-  QUARRY_SLOW static void report_in(heap_ref heap, fault_kind kind, bytes size, void const* pointer,
-                                    std::uint32_t lanes) {
-    fault what;
-    what.kind = heap.state_->magic == heap_state::magic_alive ? kind : fault_kind::destroyed;
-    what.size = size;
-    what.address = reinterpret_cast<std::uint64_t>(pointer);
-    if (kind == fault_kind::out_of_memory) {
-      what.free_segments_bytes = bytes{heap.state_->count_free_segments()} << heap.segment_shift();
-    }
-    heap.state_->faults.record(what, lanes);
   }
 
   heap_state* state_ = nullptr;

@@ -14,7 +14,7 @@ class large_allocations {
   /// `bit_tree::none`. O(segments / 64) for each try.
   QUARRY_SLOW static std::uint32_t claim(heap_state& state, std::uint32_t count) {
     std::uint32_t first = state.segment_tree().claim_back(count);
-    if (first == bit_tree::none) first = simt::far_call(&claim_slowly, state, count);
+    if (first == bit_tree::none) first = simt::indirect_call(&claim_slowly, state, count);
     if (first == bit_tree::none) return first;
     state.change_free_segments(-static_cast<std::int32_t>(count));
     QUARRY_NO_UNROLL
@@ -44,7 +44,7 @@ class large_allocations {
     QUARRY_NO_UNROLL
     for (std::uint32_t looks = 4;;) {
       word const before = state.begin_look();
-      std::uint32_t const first = simt::far_call(&claim_from_classes, state, count);
+      std::uint32_t const first = simt::indirect_call(&claim_from_classes, state, count);
       if (first != bit_tree::none) return first;
       bool const is_all = state.missed_none(before);
       if ((is_all && (--looks == 0 || state.count_free_segments() < count)) ||
@@ -62,8 +62,8 @@ class large_allocations {
     QUARRY_NO_UNROLL
     while (first == bit_tree::none && slice_supply::any_has_run(state) &&
            !patience.ends_after(slice_supply::microseconds_without_hope)) {
-      (void)simt::far_call(&slice_supply::take_back_from_others, state, slice_supply::no_class,
-                           true, patience);
+      (void)simt::indirect_call(&slice_supply::take_back_from_others, state, slice_supply::no_class,
+                                true, patience);
       first = state.segment_tree().claim_back(count);
     }
     return first;

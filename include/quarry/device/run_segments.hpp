@@ -19,9 +19,9 @@ class run_segments {
     std::uint32_t done = 0;
     QUARRY_NO_UNROLL
     for (; run.count() - done >= segment_entry::at_once; done += segment_entry::at_once)
-      simt::far_call(&cut_several, state, id, run, done);
+      simt::indirect_call(&cut_several, state, id, run, done);
     QUARRY_NO_UNROLL
-    for (; done < run.count(); ++done) simt::far_call(&cut_one, state, id, run, done);
+    for (; done < run.count(); ++done) simt::indirect_call(&cut_one, state, id, run, done);
     std::uint32_t const units = run.count() * state.layouts[id].units;
     // slots without a unit are used up
     state.run(id).set(run, units < counters_per_class ? counters_per_class - units : 0);
@@ -47,7 +47,7 @@ class run_segments {
     }
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; !knows_all && i < segment_entry::at_once; ++i)
-      simt::far_call(&bring_blocks_up, state, id, run.first() + begin + i);
+      simt::indirect_call(&bring_blocks_up, state, id, run.first() + begin + i);
   }
 
   QUARRY_SLOW static void cut_one(heap_state& state, size_class id, segment_run run,
@@ -55,7 +55,7 @@ class run_segments {
     segment_entry& entry = state.segments[run.first() + number];
     entry.cut(id, entry.rest().generation(), state.layouts[id].slice, run.key());
     if (!entry.rest().knows(state.blocks_of(id)))
-      simt::far_call(&bring_blocks_up, state, id, run.first() + number);
+      simt::indirect_call(&bring_blocks_up, state, id, run.first() + number);
   }
 
   /// Blocks that the segment's last uses did not have get its generation.
@@ -136,8 +136,8 @@ class run_segments {
     std::uint32_t const units = closed.state->layouts[closed.id].units;
     std::uint32_t const touched = (closed.used_units + units - 1) / units;  // segments
     if (touched < closed.run.count())
-      simt::far_call(&give_back_untouched, *closed.state, closed.id, closed.run.first() + touched,
-                     closed.run.count() - touched);
+      simt::indirect_call(&give_back_untouched, *closed.state, closed.id,
+                          closed.run.first() + touched, closed.run.count() - touched);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = touched; i-- > closed.full_units / units;) give_back_unused(closed, i);
   }
@@ -184,12 +184,12 @@ class run_segments {
     word retired = 0;  // of the 64 blocks of a mask
     QUARRY_NO_UNROLL
     for (std::uint32_t i = (full << layout.unit_shift) / slices_per_block; i < blocks; ++i) {
-      if (simt::far_call(&give_back_block, closed, number, i))
+      if (simt::indirect_call(&give_back_block, closed, number, i))
         retired |= word{1} << i % bits_per_word;
       bool const is_last = i + 1 == blocks || (i + 1) % bits_per_word == 0;
       if (!is_last || retired == 0) continue;
-      simt::far_call(&slice_return::add_retired, state, closed.id, segment, i / bits_per_word,
-                     retired);
+      simt::indirect_call(&slice_return::add_retired, state, closed.id, segment, i / bits_per_word,
+                          retired);
       retired = 0;
     }
   }
@@ -197,7 +197,7 @@ class run_segments {
   /// Returns the unused slices of one block. True if that are all: then the caller retires it.
   QUARRY_SLOW static bool give_back_block(closed_run const& closed, std::uint32_t number,
                                           std::uint32_t index) {
-    std::uint32_t const unused = simt::far_call(&count_unused, closed, number, index);
+    std::uint32_t const unused = simt::indirect_call(&count_unused, closed, number, index);
     if (unused == block_of(closed, number, index).slices()) {
       block_of(closed, number, index).retire_unused();
       return true;
@@ -265,7 +265,7 @@ class run_segments {
     std::uint32_t full = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words_per_block; ++i)
-      full += simt::far_call(&set_unused, closed, number, block_index * words_per_block + i);
+      full += simt::indirect_call(&set_unused, closed, number, block_index * words_per_block + i);
     simt::fence_before_stores();  // who closes the block by this addition has the words as they are
     block const of = block_of(closed, number, block_index);
     block_state const now = of.count_full_words(full);
@@ -273,8 +273,8 @@ class run_segments {
     // and the segment may have another use.
     bool const is_same = now.generation() == before.generation();
     if (is_same && (before.count() <= 0 || of.is_complete(now)))
-      simt::far_call(&slice_return::follow_release, *closed.state, closed.id, before.generation(),
-                     closed.run.first() + number, block_index, 0, now);
+      simt::indirect_call(&slice_return::follow_release, *closed.state, closed.id,
+                          before.generation(), closed.run.first() + number, block_index, 0, now);
   }
 };
 

@@ -56,7 +56,7 @@ class slice_claim {
     for (; tries != 0; --tries) {
       std::uint32_t const segment = request.state->class_tree(request.id).any(request.random);
       if (segment == bit_tree::none) return false;
-      if (simt::far_call(&claim_in_segment, request, segment)) return true;
+      if (simt::indirect_call(&claim_in_segment, request, segment)) return true;
       if (request.is_late()) return false;
       simt::pause();
       request.random = mix(request.random);
@@ -69,9 +69,9 @@ class slice_claim {
     heap_state& state = *request.state;
     segment_use const use = state.segments[segment].load();
     request.generation = use.generation();
-    if (use.is_slices_of(request.id) && simt::far_call(&claim_by_mask, request, segment))
+    if (use.is_slices_of(request.id) && simt::indirect_call(&claim_by_mask, request, segment))
       return true;
-    simt::far_call(&withdraw_segment, state, request.id, segment);
+    simt::indirect_call(&withdraw_segment, state, request.id, segment);
     return false;
   }
 
@@ -81,7 +81,7 @@ class slice_claim {
     std::uint32_t mask = scaled(request.random, masks);
     QUARRY_NO_UNROLL
     for (std::uint32_t left = masks; left != 0; --left) {
-      if (simt::far_call(&claim_in_mask, request, segment, mask)) return true;
+      if (simt::indirect_call(&claim_in_mask, request, segment, mask)) return true;
       if (request.is_late()) return false;
       if (++mask == masks) mask = 0;
     }
@@ -99,9 +99,10 @@ class slice_claim {
       word const ones = request.state->advertised_at(segment, mask).load(simt::relaxed);  // (L)
       std::uint32_t const bit = any_one(ones, request.random << 8);
       if (bit == bits_per_word) break;
-      if (simt::far_call(&claim_in_block, request, segment, mask * bits_per_word + bit))
+      if (simt::indirect_call(&claim_in_block, request, segment, mask * bits_per_word + bit))
         return true;
-      simt::far_call(&slice_return::withdraw, *request.state, segment, mask * bits_per_word + bit);
+      simt::indirect_call(&slice_return::withdraw, *request.state, segment,
+                          mask * bits_per_word + bit);
       simt::pause();
     }
     return false;
@@ -116,9 +117,9 @@ class slice_claim {
     request.index = block_index * words_per_block;
     block_state const seen = request.state->block_at(request.id, segment, block_index).peek();
     if (seen.is_free()) {
-      request.value = simt::far_call(&revive_block, request, segment, block_index);
+      request.value = simt::indirect_call(&revive_block, request, segment, block_index);
     } else if (seen.has_slices()) {
-      request.value = simt::far_call(&claim_from_used, request, segment, block_index);
+      request.value = simt::indirect_call(&claim_from_used, request, segment, block_index);
     } else {
       return false;
     }
@@ -138,16 +139,16 @@ class slice_claim {
     block_state const before = from.reserve(request.count);
     bool const may_take = before.is_open_in(request.generation);
     std::uint32_t const reserved = may_take ? block::reserved_of(before, request.count) : 0;
-    word const taken =
-        reserved == 0 ? 0
-                      : simt::far_call(&claim_reserved, request, segment, block_index, reserved);
+    word const taken = reserved == 0 ? 0
+                                     : simt::indirect_call(&claim_reserved, request, segment,
+                                                           block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
     block_state const now = from.leave(rest, taken != 0 && request.from_full);
     // What was returned may be all that there is, or complete the block.
     if (rest != 0 && now.count() > 0)
-      simt::far_call(&slice_return::follow_late, *request.state, segment, block_index, now);
+      simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index, now);
     if (taken == 0 || now.generation() == request.generation) return taken;
-    simt::far_call(&slice_return::release_held, *request.state, segment, request.index, taken);
+    simt::indirect_call(&slice_return::release_held, *request.state, segment, request.index, taken);
     return 0;
   }
 
@@ -168,7 +169,7 @@ class slice_claim {
         request.from_full = before == from.mask(at);
         if ((before & wanted) != 0) {
           if (may_be_of_another_use(before, from.mask(at)))
-            simt::far_call(&look_whether_full, request, segment, block_index, before, at);
+            simt::indirect_call(&look_whether_full, request, segment, block_index, before, at);
           return before & wanted;
         }
       }
@@ -202,10 +203,10 @@ class slice_claim {
     if (!state.segments[segment].reserve_free_block()) return 0;
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
     word const taken = use.is_slices_of(request.id)
-                           ? simt::far_call(&revive_reserved, request, segment, block_index)
+                           ? simt::indirect_call(&revive_reserved, request, segment, block_index)
                            : 0;
     if (taken != 0) {
-      simt::far_call(&slice_return::advertise, state, request.id, segment, block_index);
+      simt::indirect_call(&slice_return::advertise, state, request.id, segment, block_index);
     } else {
       slice_return::add_free_blocks(state, use.slices_class(), segment, 1);
     }

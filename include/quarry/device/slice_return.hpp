@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/device/heap_state.hpp"
-#include "quarry/simt/far_call.hpp"
+#include "quarry/simt/indirect_call.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 
@@ -31,8 +31,8 @@ class slice_return {
     simt::fence_before_stores();  // here it has no change of this lane to wait for
     block_state const before = of.announce(count_ones(slices));
     if (!before.is_open_in(generation)) {
-      simt::far_call(&take_back_announcement, state, segment, index / words_per_block,
-                     count_ones(slices));
+      simt::indirect_call(&take_back_announcement, state, segment, index / words_per_block,
+                          count_ones(slices));
       return {0, true};
     }
     word const old = of.at(index % words_per_block).release(slices);
@@ -42,8 +42,8 @@ class slice_return {
         fills_word ? of.count_full_words(1)
                    : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
     if (before.count() <= 0 || (old & slices) != 0 || of.is_complete(now))
-      simt::far_call(&follow_release, state, id, generation, segment, index / words_per_block,
-                     count_ones(old & slices), now);
+      simt::indirect_call(&follow_release, state, id, generation, segment, index / words_per_block,
+                          count_ones(old & slices), now);
     return {old & slices, false};
   }
 
@@ -62,7 +62,7 @@ class slice_return {
   QUARRY_SLOW static void take_back_announcement(heap_state& state, std::uint32_t segment,
                                                  std::uint32_t block_index, std::uint32_t count) {
     block_state const now = state.block_at(0, segment, block_index).retract(count);
-    simt::far_call(&follow_late, state, segment, block_index, now);
+    simt::indirect_call(&follow_late, state, segment, block_index, now);
   }
 
   /// What follows when slices were released, of which `twice` were back already, and the block's
@@ -74,7 +74,7 @@ class slice_return {
     if (twice != 0) now = of.retract(twice);
     // else others returned the segment by now, and what they did follows from theirs
     if (now.generation() == generation)
-      simt::far_call(&settle, state, id, segment, block_index, now);
+      simt::indirect_call(&settle, state, id, segment, block_index, now);
   }
 
   /// What follows when a lane that knew the block by another generation, or as closed, changed its
@@ -86,7 +86,7 @@ class slice_return {
     if (!use.is_slices() || use.generation() != now.generation()) return;
     size_class const id = use.slices_class();
     if (block_index < state.blocks_of(id))
-      simt::far_call(&settle, state, id, segment, block_index, now);
+      simt::indirect_call(&settle, state, id, segment, block_index, now);
   }
 
   /// Makes the block, whose state became `now`, free if it is complete, and advertises it if there
@@ -96,7 +96,7 @@ class slice_return {
     simt::fence_after_loads();
     block const of = state.block_at(id, segment, block_index);
     bool const is_free = of.close(now);
-    if (now.count() > 0) simt::far_call(&advertise, state, id, segment, block_index);
+    if (now.count() > 0) simt::indirect_call(&advertise, state, id, segment, block_index);
     if (is_free) add_free_blocks(state, id, segment, 1);
   }
 
@@ -113,7 +113,7 @@ class slice_return {
   QUARRY_HD static void add_free_blocks(heap_state& state, size_class id, std::uint32_t segment,
                                         std::uint32_t more) {
     if (state.segments[segment].add_free_blocks(more, state.blocks_of(id)))
-      simt::far_call(&give_back_segment, state, id, segment);
+      simt::indirect_call(&give_back_segment, state, id, segment);
   }
 
   /// Requires that the caller has retired the segment (segment_entry).
@@ -129,7 +129,7 @@ class slice_return {
       state.advertised_at(segment, i)
           .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
     }
-    simt::far_call(&end_generation, state, id, segment);
+    simt::indirect_call(&end_generation, state, id, segment);
     entry.end_retirement(blocks);  // (E) the tree's insert publishes all of it
     state.held[id].subtract(1);
     state.segment_tree().insert(segment);
@@ -152,21 +152,21 @@ class slice_return {
   QUARRY_SLOW static void advertise(heap_state& state, size_class id, std::uint32_t segment,
                                     std::uint32_t block_index) {
     QUARRY_NO_UNROLL
-    while (id != no_class && !simt::far_call(&set_bit, state, id, segment, block_index)) {
+    while (id != no_class && !simt::indirect_call(&set_bit, state, id, segment, block_index)) {
       // The caller's slices came back, and with them the whole segment, before it got here: a later
       // use of the segment must not find a bit set of which its own class tree knows nothing. Other
       // bits may be as late as this one.
-      id = simt::far_call(&clear_bit, state, segment, block_index);
+      id = simt::indirect_call(&clear_bit, state, segment, block_index);
       segment_use const use = state.segments[segment].load();
-      if (use.is_slices()) simt::far_call(&enter_segment, state, use, segment, block_index);
+      if (use.is_slices()) simt::indirect_call(&enter_segment, state, use, segment, block_index);
     }
   }
 
   /// The block was found to hold nothing: says so, and looks again.
   QUARRY_SLOW static void withdraw(heap_state& state, std::uint32_t segment,
                                    std::uint32_t block_index) {
-    size_class const id = simt::far_call(&clear_bit, state, segment, block_index);
-    if (id != no_class) simt::far_call(&advertise, state, id, segment, block_index);
+    size_class const id = simt::indirect_call(&clear_bit, state, segment, block_index);
+    if (id != no_class) simt::indirect_call(&advertise, state, id, segment, block_index);
   }
 
   static constexpr size_class no_class = ~size_class{0};

@@ -39,7 +39,7 @@ class slice_supply {
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
       word const before = request.state->begin_look();
       word run = 0;
-      outcome const now = simt::far_call(&acquire_once, request, empty_looks != 0, run);
+      outcome const now = simt::indirect_call(&acquire_once, request, empty_looks != 0, run);
       if (now == outcome::found) return supply::found;
       if (now == outcome::wait) {
         if (run != run_before) stall.begin();
@@ -47,7 +47,7 @@ class slice_supply {
         if (stall.ends_after(microseconds_to_stall)) return supply::stalled;
         continue;
       }
-      if (simt::far_call(&replace_run, request, run, empty_looks == look_at_all)) continue;
+      if (simt::indirect_call(&replace_run, request, run, empty_looks == look_at_all)) continue;
       if (is_hopeless(request, empty_looks, before)) break;
       // What another lane frees, reserves or returns at this moment is in no tree: look again. A
       // look that may have missed segments on their way does not count, for some time.
@@ -106,13 +106,13 @@ class slice_supply {
     seen = state.run(request.id).peek();
     bool const is_busy = class_run::is_busy(seen);
     if (!is_busy && class_run::used_up(seen) < counters_per_class)
-      return simt::far_call(&take_tickets, request);
+      return simt::indirect_call(&take_tickets, request);
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
-    if (has_returned && simt::far_call(&slice_claim::claim_returned, request, tries))
+    if (has_returned && simt::indirect_call(&slice_claim::claim_returned, request, tries))
       return outcome::found;
     if (!is_busy) return outcome::run_is_over;
-    return simt::far_call(&has_new_run, request) ? simt::far_call(&take_tickets, request)
-                                                 : outcome::wait;
+    return simt::indirect_call(&has_new_run, request) ? simt::indirect_call(&take_tickets, request)
+                                                      : outcome::wait;
   }
 
   /// The last ticket of one of the slots of `run` was taken.
@@ -122,7 +122,7 @@ class slice_supply {
     if (class_run::run_of(seen) != run || class_run::used_up(seen) != counters_per_class) return;
     if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
     if (of_class.lock(seen)) {  // fetch ahead: others will be here in a moment
-      (void)simt::far_call(&open_run, state, id);
+      (void)simt::indirect_call(&open_run, state, id);
       of_class.unlock();
     }
   }
@@ -142,8 +142,9 @@ class slice_supply {
       QUARRY_NO_UNROLL
       for (; classes != 0; classes &= classes - 1) {
         size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other == id || (!all && !simt::far_call(&still_has_untouched, state, other))) continue;
-        if (!simt::far_call(&take_back, state, other)) continue;
+        if (other == id || (!all && !simt::indirect_call(&still_has_untouched, state, other)))
+          continue;
+        if (!simt::indirect_call(&take_back, state, other)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
         if (patience.has_lasted(slice_request::microseconds_to_refuse)) return false;
       }
@@ -156,7 +157,7 @@ class slice_supply {
   QUARRY_SLOW static bool still_has_untouched(heap_state& state, size_class id) {
     word const before = state.run(id).peek();
     simt::fence_after_loads();
-    if (simt::far_call(&run_segments::has_untouched, state, id)) return true;
+    if (simt::indirect_call(&run_segments::has_untouched, state, id)) return true;
     if (class_run::is_busy(before)) return false;
     set_has_untouched(state, id, false);
     simt::fence_after_loads();
@@ -175,10 +176,10 @@ class slice_supply {
     state.begin_return();
     run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, 0, false, {}};
     state.run(id).set(closed.run.next(0, 0), counters_per_class);
-    simt::far_call(&run_segments::close_slots, closed);
+    simt::indirect_call(&run_segments::close_slots, closed);
     set_has_run(state, id, false);
     state.run(id).unlock();
-    if (closed.has_rest) simt::far_call(&run_segments::give_back_run, closed);
+    if (closed.has_rest) simt::indirect_call(&run_segments::give_back_run, closed);
     state.end_return();
     return true;
   }
@@ -218,11 +219,12 @@ class slice_supply {
     size_class const id = request.id;
     // A search may miss what another lane is putting right (bit_tree::successor): the leaves tell.
     bool const is_empty = all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
-    if (is_empty && (!others_have_run(state, id) ||
-                     !simt::far_call(&take_back_from_others, state, id, all, request.patience)))
+    if (is_empty &&
+        (!others_have_run(state, id) ||
+         !simt::indirect_call(&take_back_from_others, state, id, all, request.patience)))
       return false;
     if (!state.run(id).lock(seen)) return true;
-    bool const opened = simt::far_call(&open_run, state, id);
+    bool const opened = simt::indirect_call(&open_run, state, id);
     state.run(id).unlock();
     return opened;
   }
@@ -255,7 +257,7 @@ class slice_supply {
         request.slot = index;
         request.from = slice_request::source::tickets;
         if (has_tickets(layout, request.value, index)) {
-          simt::far_call(&count_if_last, request);
+          simt::indirect_call(&count_if_last, request);
           return outcome::found;
         }
       }
@@ -271,7 +273,7 @@ class slice_supply {
     std::uint32_t const tickets =
         ticket_counter::tickets_of(request.state->layouts[request.id], run, request.slot);
     if (tickets - ticket_counter::ticket_of(request.value) <= request.count)
-      simt::far_call(&slot_used_up, *request.state, request.id, run);
+      simt::indirect_call(&slot_used_up, *request.state, request.id, run);
   }
 
   [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word slot,
@@ -303,7 +305,7 @@ class slice_supply {
   /// Claims segments, formats them for class `id` and opens its slots on them. Requires the class's
   /// lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
-    std::uint32_t const wanted = simt::far_call(&length_of_next_run, state, id);
+    std::uint32_t const wanted = simt::indirect_call(&length_of_next_run, state, id);
     // before the claim: who finds no segment then sees that we have them
     set_has_run(state, id, true);
     std::uint32_t const start =
@@ -321,12 +323,12 @@ class slice_supply {
     segment_run const old = class_run::run_of(state.run(id).peek());
     // The count of used-up slots may be too high by a late lane's (segment_run): then a slot has
     // tickets, which would be lost.
-    if (old.count() != 0 && simt::far_call(&has_any_tickets, state, id)) {
+    if (old.count() != 0 && simt::indirect_call(&has_any_tickets, state, id)) {
       run_segments::closed_run closed{&state, id, old, 0, 0, false, {}};
-      simt::far_call(&run_segments::close_slots, closed);
-      simt::far_call(&run_segments::give_back_run, closed);
+      simt::indirect_call(&run_segments::close_slots, closed);
+      simt::indirect_call(&run_segments::give_back_run, closed);
     }
-    simt::far_call(&run_segments::format_run, state, id, old.next(found.first, found.count));
+    simt::indirect_call(&run_segments::format_run, state, id, old.next(found.first, found.count));
     return true;
   }
 

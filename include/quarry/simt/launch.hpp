@@ -45,9 +45,9 @@ struct fiber_schedule {
   /// Of 256 times that lanes meet, how many leave some of them behind although they could go
   /// together.
   std::uint32_t partial_groups = 64;
-  /// Lanes that call a slow path (`far_call`) together leave it together, as on a GPU: there the
-  /// compiler has lanes that parted at a branch wait for each other at its end. What a lane still
-  /// has to do then, nobody may wait for.
+  /// Lanes that call a slow path (`indirect_call`) together leave it together, as on a GPU: there
+  /// the compiler has lanes that parted at a branch wait for each other at its end. What a lane
+  /// still has to do then, nobody may wait for.
   bool returns_together = false;
 };
 

@@ -36,8 +36,8 @@ Result call_and_meet(host_lane& lane, Result (*function)(Parameters...),
 /// registers for a kernel with one malloc), calls by address (the stack's depth is unknown, so a
 /// kernel overruns it), -maxrregcount (not a header's to set).
 template <class Result, class... Parameters>
-QUARRY_HD Result far_call(Result (*function)(Parameters...),
-                          std::type_identity_t<Parameters>... arguments) {
+QUARRY_HD Result indirect_call(Result (*function)(Parameters...),
+                               std::type_identity_t<Parameters>... arguments) {
 #ifdef __CUDA_ARCH__
   asm volatile("" ::"l"(function));  // takes the address
 #else
@@ -45,6 +45,22 @@ QUARRY_HD Result far_call(Result (*function)(Parameters...),
     return call_and_meet(*current_lane, function, std::forward<Parameters>(arguments)...);
 #endif
   return function(std::forward<Parameters>(arguments)...);
+}
+
+/// Calls a lambda, which it gets by value, without arguments.
+template <class Lambda>
+QUARRY_SLOW std::invoke_result_t<Lambda&> call_lambda(Lambda lambda) {
+  return lambda();
+}
+
+/// The same for a lambda, so that the body of a slow path stands in the function that it serves.
+///
+/// The lambda captures by value, the object too (`[tree = *this]`). A captured reference or `this`
+/// would put the caller's variables in its stack frame.
+template <class Lambda>
+  requires(std::is_class_v<Lambda>)
+QUARRY_HD std::invoke_result_t<Lambda&> indirect_call(Lambda const& lambda) {
+  return indirect_call(&call_lambda<Lambda>, lambda);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::simt
