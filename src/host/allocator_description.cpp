@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocators of a text: what it says is parsed into terms, and built from the outside in.
+// Makes allocators from texts. A text is parsed into terms, which are built from the outside in.
 #include "quarry/host/allocators.hpp"
 #include "quarry/host/pools/mixed_pool.hpp"
 #include "quarry/host/resources/any_resource.hpp"
@@ -24,11 +24,11 @@ struct term {
   std::string text = {};
   std::uint64_t number = 0;
   std::size_t at = 0;    // byte of the description
-  std::string key = {};  // of an argument that has one
+  std::string key = {};  // of an argument with a key
   std::vector<term> arguments = {};
 };
 
-/// Errors name the description and the byte in it.
+/// Throws `bad_argument`. The message names the description and the byte of the error.
 [[noreturn]] void refuse(std::string_view description, std::size_t at, std::string const& why) {
   throw bad_argument{"allocators: '" + std::string{description} + "', at byte " +
                      std::to_string(at) + ": " + why};
@@ -128,12 +128,12 @@ class parser {
   std::size_t at_ = 0;
 };
 
-/// Hands out the arguments of a term, each once, and refuses what is left over.
+/// Returns the arguments of a term, each once, and refuses unused arguments.
 class arguments_of {
  public:
   arguments_of(std::string_view description, term& from) : all_{description}, from_{from} {}
 
-  /// The next one without a key, or the one with this key; nullptr if there is none.
+  /// The next argument without a key, or the argument with this key; nullptr if there is none.
   [[nodiscard]] term* next() {
     if (used_ == from_.arguments.size() || !from_.arguments[used_].key.empty()) return nullptr;
     return &from_.arguments[used_++];
@@ -153,7 +153,7 @@ class arguments_of {
     if (value.is != term::form::text) refuse(all_, value.at, "a text in quotes is missing");
     return value.text;
   }
-  /// Calls `each(key, value)` for the ones with keys; it returns false for unknown keys.
+  /// Calls `each(key, value)` for each argument with a key. `each` returns false for unknown keys.
   template <class Each>
   void with_keys(Each const& each) {
     for (; used_ < from_.arguments.size() && !from_.arguments[used_].key.empty(); ++used_) {
@@ -345,7 +345,7 @@ class builder {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-/// What stands before a # that is not in quotes.
+/// The part of a line before a # that is not in quotes.
 [[nodiscard]] std::string_view without_comment(std::string_view line) {
   char quote = '\0';
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -360,7 +360,8 @@ class builder {
   return line;
 }
 
-/// To be called in a handler: throws what is being handled, with `suffix` behind its message.
+/// Must be called in an exception handler. Throws the handled exception again, with `suffix` after
+/// its message.
 [[noreturn]] void rethrow_with(std::string const& suffix) {
   try {
     throw;

@@ -7,7 +7,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What src/host sees of handles of allocators, and of their models.
+/// Access of src/host to the private parts of allocator handles and models.
 struct allocator_handles {
   static any_allocator handle_of(std::uint64_t number) { return any_allocator{number}; }
   static std::uint64_t number_of(any_allocator handle) { return handle.handle_; }
@@ -17,7 +17,7 @@ struct allocator_handles {
   static std::size_t users_of(allocator_model const& model) {
     return model.users_.load(std::memory_order_acquire);
   }
-  /// Frees the blocks that were returned without the handle's lock, which this requires.
+  /// Frees the blocks that were returned while the handle's lock was not held. Requires that lock.
   static void free_returned(allocator_model& model) noexcept {
     if (model.returned_.has_any.load(std::memory_order_acquire)) free_each_returned(model);
   }
@@ -26,11 +26,12 @@ struct allocator_handles {
   static void free_each_returned(allocator_model& model) noexcept;
 };
 
-/// A handle that this thread holds while it calls its allocator: a pool's, its resource's... Each
-/// is older than the one outside of it.
+/// A handle whose lock this thread holds while it calls the allocator. A call on a pool may lock
+/// the handle of the pool's resource, and so on. Each inner handle is older than the outer one.
 class held_handle {
  public:
-  /// Throws `bad_argument` if the handle is not live, or if this thread must not wait for it.
+  /// Locks the handle. Throws `bad_argument` if it is not live, or if this thread must not wait for
+  /// it.
   held_handle(std::uint64_t handle, char const* call)
       : use_{checked(handle, call), c_api::handle_kind::allocator, call},
         handle_{handle},
@@ -49,8 +50,8 @@ class held_handle {
   [[nodiscard]] allocator_model& model() const {
     return *static_cast<allocator_model*>(use_.object());
   }
-  /// This thread holds none, or younger ones only. All threads take handles in that order, so they
-  /// never wait for each other in a circle.
+  /// Whether this thread holds no handle, or only younger ones. All threads lock handles in that
+  /// order, so they cannot deadlock.
   [[nodiscard]] static bool may_wait_for(std::uint64_t handle) {
     return innermost == nullptr || c_api::handle_table::birth_of({handle}) < innermost->birth_;
   }
@@ -74,8 +75,8 @@ class held_handle {
 /// Calls `work(model)` under the lock of a handle. Throws as `held_handle` does.
 template <class Work>
 decltype(auto) with(std::uint64_t handle, char const* call, Work const& work) {
-  held_handle const reserved{handle, call};
-  return work(reserved.model());
+  held_handle const locked{handle, call};
+  return work(locked.model());
 }
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -19,8 +19,8 @@ using c_api::handle_value;
 
 namespace {
 
-/// Numbers of handles by the names and the registry's numbers of their allocators. Guarded by: the
-/// mutex, under which nobody waits for another lock.
+/// Maps the names and the registry's ids of allocators to handles. Guarded by: the mutex. No thread
+/// waits for another lock while it holds it.
 struct name_table {
   struct entry {
     std::string name;
@@ -28,21 +28,21 @@ struct name_table {
   };
   std::mutex mutex;
   held_at_fork reserved{mutex};
-  std::map<std::string, std::uint64_t, std::less<>> handles;  // aliases, too
+  std::map<std::string, std::uint64_t, std::less<>> handles;  // including aliases
   std::unordered_map<std::uint64_t, entry> entries;           // by handle
   std::unordered_map<allocator_id, std::uint64_t> by_id;
 };
 
 name_table& table() {
-  // Handles are used in destructors of static objects, too: it is never destroyed.
+  // Never destroyed, because destructors of static objects may use handles.
   static name_table& it = *new name_table;
   return it;
 }
-// Before there are threads: a fork must not find one of them in the middle of that.
+// Runs before the program makes threads: no fork may find a thread inside this initialisation.
 [[maybe_unused]] name_table& made_early = table();
 
-/// Handles by the registry's numbers, modulo the size: a cache of `by_id`. Who reads one locks it
-/// and asks its allocator for the number.
+/// Handles by the registry's ids, modulo the size: a cache of `by_id`. A reader locks the handle
+/// and asks its allocator for the id.
 std::array<std::atomic<std::uint64_t>, 1024> recent_handles{};
 
 std::atomic<std::uint64_t>& recent_handle(allocator_id id) {
@@ -98,7 +98,7 @@ std::optional<std::uint64_t> handle_of(allocator_id id) {
   return found->second;
 }
 
-/// The name that it was made with, or the registry's.
+/// The name of a named allocator, else the name in the registry.
 std::string name_of(allocator_id id) {
   if (auto const handle = handle_of(id)) {
     name_table& all = table();
@@ -109,7 +109,8 @@ std::string name_of(allocator_id id) {
   return registry::name_of(id);
 }
 
-/// Its record. Throws `bad_argument` if the registry has none.
+/// The record of the allocation that contains an address. Throws `bad_argument` if the registry has
+/// none.
 allocation_record record_of(char const* operation, void const* address) {
   if (auto const found = registry::find(address)) return *found;
   std::ostringstream why;
@@ -134,7 +135,7 @@ allocation_record record_of(char const* operation, void const* address) {
       << "; in the pool it is not allocated, or was freed already";
   throw bad_argument{why.str()};
 }
-/// The record of what begins at `memory`. Throws `bad_argument`.
+/// The record of the allocation whose base address is `memory`. Throws `bad_argument`.
 allocation_record record_of_first(char const* operation, void const* memory) {
   auto const found = record_of(operation, memory);
   if (found.base == memory) return found;
@@ -160,7 +161,7 @@ std::string any_allocator::name() const {
     auto const found = all.entries.find(handle_);
     if (found != all.entries.end()) return found->second.name;
   }
-  with(handle_, "any_allocator::name", [](allocator_model&) {});  // says that it was destroyed
+  with(handle_, "any_allocator::name", [](allocator_model&) {});  // throws if it was destroyed
   return {};
 }
 bool any_allocator::is_alive() const noexcept {
@@ -183,7 +184,7 @@ any_allocator add(std::string name, std::unique_ptr<allocator_model> model) {
   check_characters(name);
   allocator_id const id = model->id();
   auto const handle = handle_table::add(handle_kind::allocator, model.get()).bits;
-  auto const keep = model.release();  // the handle's, unless what follows fails
+  auto const keep = model.release();  // owned by the handle, unless the next steps fail
   name_table& all = table();
   try {
     std::lock_guard const reserved{all.mutex};
@@ -285,7 +286,7 @@ void destroy(std::string_view name, unfreed_memory rest) {
       throw bad_argument{"allocators::destroy: " + quoted(name) + " is an alias of " +
                          quoted(owner) + "; remove the alias, or destroy " + quoted(owner)};
   }
-  with(handle, "allocators::destroy", [](allocator_model&) {});  // frees what was returned
+  with(handle, "allocators::destroy", [](allocator_model&) {});  // frees the returned blocks
   auto const check = [&](void* object) {
     auto const& model = *static_cast<allocator_model*>(object);
     if (std::size_t const users = allocator_handles::users_of(model))
@@ -330,7 +331,7 @@ void deallocate(void* memory) {
   if (std::uint64_t const handle = recent_handle(found.allocator)) {
     try {
       said = ask(handle);
-    } catch (bad_argument const&) {  // its allocator was destroyed
+    } catch (bad_argument const&) {  // the allocator was destroyed
     }
   }
   if (said == answer::is_not_its) said = ask(owner_of_record("deallocate", memory, found));

@@ -58,7 +58,7 @@ bool any_allocator::deallocate(void* pointer) const noexcept {
     return with(handle_, "any_allocator::deallocate", [&](allocator_model& from) {
       return !from.is_block(pointer) && from.deallocate(pointer);
     });
-  } catch (...) {  // it was destroyed
+  } catch (...) {  // the allocator was destroyed
     return pointer == nullptr;
   }
 }
@@ -101,7 +101,7 @@ allocator_resource::use::use(any_allocator user_of) : from{user_of} {
   });
 }
 allocator_resource::use::~use() {
-  // the model may be destroyed from now on
+  // From here on the model may be destroyed.
   model->users_.fetch_sub(1, std::memory_order_release);
 }
 void* allocator_resource::allocate(bytes size, bytes alignment) {
@@ -128,7 +128,7 @@ void allocator_resource::deallocate(void* pointer, bytes, bytes) noexcept {
   }
   auto& returned = use_->model->returned_;
   std::lock_guard const reserved{returned.mutex};
-  if (returned.blocks.size() == returned.blocks.capacity()) return;  // it is no block
+  if (returned.blocks.size() == returned.blocks.capacity()) return;  // not a block
   returned.blocks.push_back(pointer);
   returned.has_any.store(true, std::memory_order_release);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocators by name for C.
+// The C API of allocators by name.
 #include "host/allocator_handles.hpp"
 #include "host/c_status.hpp"
 #include "quarry/host/allocators.hpp"
@@ -103,7 +103,7 @@ quarry_status quarry_allocator_deallocate(quarry_allocator* allocator, void* mem
   return guarded([&] {
     auto from = allocator_of(allocator);
     if (from.deallocate(memory) && memory != nullptr) return QUARRY_OK;
-    (void)from.id();  // throws if it is no handle
+    (void)from.id();  // throws if it is not a live handle
     if (memory == nullptr) return QUARRY_OK;
     return fail(QUARRY_NOT_IN_USE,
                 "quarry_allocator_deallocate: the address is not in use in this allocator");

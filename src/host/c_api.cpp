@@ -16,7 +16,7 @@
 
 namespace quarry::inline QUARRY_ABI::c_api {
 
-/// A pool over any resource. Guarded by: its handle's slot.
+/// A pool over any resource. Guarded by: the mutex of its handle's slot.
 struct any_pool {
   static constexpr auto kind = handle_kind::pool;
   using use = exclusive_use;
@@ -99,8 +99,7 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
         throw bad_argument{"quarry_pool_create: QUARRY_FILE needs options with a directory"};
       return make(file_resource{wanted.directory}, options);
     case QUARRY_SHARED:
-      throw bad_argument{
-          "quarry_pool_create: memory that processes share has its own calls: quarry_segment_open"};
+      throw bad_argument{"quarry_pool_create: QUARRY_SHARED has no pools; use quarry_segment_open"};
   }
   throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(from)};
 }

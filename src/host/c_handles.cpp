@@ -16,14 +16,14 @@ constinit std::atomic<handle_page*>
 
 namespace {
 
-/// The slots without an object. Guarded by: the mutex, which is taken before a slot's.
+/// The slots without an object. Guarded by: the mutex, which is locked before a slot's mutex.
 struct free_slots {
   std::mutex mutex;
-  std::vector<std::uint32_t> numbers;  // has room for every slot
-  std::uint32_t made = 0;              // slots that there are
-  std::uint64_t objects = 0;           // that had a handle
-  // a fork's: whether it has the mutex, and the slots that it has, in the order of locking; there
-  // is room for all. Guarded by: the mutex of the process's forks
+  std::vector<std::uint32_t> numbers;  // has capacity for every slot
+  std::uint32_t made = 0;              // number of existing slots
+  std::uint64_t objects = 0;           // number of objects that had a handle
+  // Of a fork: whether it holds the mutex, and the slots that it holds, in the order of locking,
+  // with capacity for all slots. Guarded by: the mutex of the process's forks.
   bool is_locked = false;
   std::vector<std::uint32_t> locked;
 };
@@ -51,9 +51,9 @@ free_slots& all();
 
 }  // namespace
 
-/// A fork finds the objects of all handles at rest, but for those that `shared_use` is for, what
-/// visits them there are threads that the child does not have; and for those whose calls it did not
-/// wait for long enough.
+/// Locks all slots around a fork, so that the objects of all handles are consistent in the child.
+/// Exceptions are objects of `shared_use`, which threads may be using that the child does not have,
+/// and objects whose calls ran longer than the fork waits.
 ///
 /// A call may hold the slot of an object while it waits for the slot of an older one, so the
 /// youngest object's slot is locked first.
@@ -92,7 +92,7 @@ struct handles_at_fork {
     if (!all().is_locked) return;
     for_each([](handle_slot& slot) {
       slot.visitors.store(0, std::memory_order_relaxed);
-      // a thread that the child does not have may have been looking at what is not there
+      // A thread that does not exist in the child may have locked a slot that has no object.
       if (slot.handle == 0) new (&slot.mutex) std::mutex;
     });
     unlock_in_parent();
@@ -108,7 +108,7 @@ struct handles_at_fork {
 namespace {
 
 free_slots& all() {
-  static free_slots& it = *new free_slots;  // handles that are closed after main() have one, too
+  static free_slots& it = *new free_slots;  // never destroyed: handles may be closed after main()
   return it;
 }
 static_assert(copy_at_fork::max_copies == handle_value::max_copies);
@@ -119,7 +119,7 @@ static_assert(copy_at_fork::max_copies == handle_value::max_copies);
   static std::uint32_t const number = copy.number();
   return number;
 }
-// Before there are threads: a fork must not find one of them in the middle of that.
+// Runs before the program makes threads: no fork may find a thread inside this initialisation.
 [[maybe_unused]] std::uint32_t const made_early = number_of_this_copy();
 
 }  // namespace
@@ -185,8 +185,8 @@ void handle_table::refuse(handle_value handle, handle_kind kind, char const* cal
                                   : handle.generation() < slot->generation);
   }
   if (!is_live && !was_live)
-    throw bad_argument{start + number + " is no handle of " + with_article(wanted) +
-                       ", and of nothing else that Quarry made"};
+    throw bad_argument{start + number + " is not a handle of " + with_article(wanted) +
+                       " or of another object of Quarry"};
   if (handle.kind() == kind)
     throw was_destroyed{start + "the " + wanted + ' ' + number + " was " + end_of(kind)};
   throw bad_argument{start + number + " is " + with_article(found) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the handles of the C API and of `any_allocator` stand for. A handle is a number, not an
-// address: it is looked up, and nothing is read through it.
+// The table of the handles of the C API and of `any_allocator`. A handle is a number, not an
+// address: it is looked up in the table and never dereferenced.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -15,11 +15,13 @@ namespace quarry::inline QUARRY_ABI::c_api {
 
 enum class handle_kind : std::uint8_t { pool = 1, stream_pool = 2, segment = 3, allocator = 4 };
 
-/// A handle's value: a mark that no address of user memory has, which tells the layout of the
-/// process's state, too (bits 56 to 63); the kind of its object (52 to 55); the number of the copy
-/// of the library that made it (44 to 51), since copies have tables of their own; the number of the
-/// object among those of its slot (20 to 43); and the slot's number (0 to 19). A slot serves
-/// 2^24 - 1 objects at most, so no value comes twice.
+/// The value of a handle. Its bits:
+///   56 to 63: a mark that no address of user memory has, with the layout of the process's state;
+///   52 to 55: the kind of the object;
+///   44 to 51: the number of the copy of the library, because each copy has its own table;
+///   20 to 43: the generation, which numbers the objects of a slot;
+///    0 to 19: the number of the slot.
+/// A slot serves at most 2^24 - 1 objects, so no value is used twice.
 struct handle_value {
   static constexpr std::uint64_t mark = 0x50 | (QUARRY_STATE_LAYOUT & 15);
   static constexpr std::uint32_t slot_bits = 20, generation_bits = 24, copy_bits = 8;
@@ -53,44 +55,45 @@ struct handle_value {
   }
 };
 
-/// A place for an object with a handle. Slots are never freed, so a slot may be locked and read
-/// whatever became of its object.
+/// An entry of the table. Slots are never freed, so a slot may be locked and read even after its
+/// object was destroyed.
 struct alignas(64) handle_slot {
   std::mutex mutex;
-  std::uint64_t handle = 0;      // the live object's; 0: none. Guarded by: `mutex`
+  std::uint64_t handle = 0;      // of the live object; 0: no object. Guarded by: `mutex`
   void* object = nullptr;        // Guarded by: `mutex`
-  std::uint32_t generation = 0;  // the latest object's. Guarded by: `mutex`
-  /// Calls under way that do not hold `mutex`. It goes up under `mutex`, and down at any time (D):
-  /// a release, which the thread that closes the handle acquires (W).
+  std::uint32_t generation = 0;  // of the latest object. Guarded by: `mutex`
+  /// The number of running calls that do not hold `mutex`. It increases under `mutex`, and
+  /// decreases at any time by (D), a release. The thread that closes the handle acquires it by (W).
   std::atomic<std::uint32_t> visitors{0};
 };
 
-/// Slots, and of each one's object how many had a handle before it. A birth is written under the
-/// table's mutex and the slot's before the handle is given to anybody, and read under neither.
+/// A page of slots. The birth of a slot's object is the number of objects that had a handle before
+/// it. A birth is written under the table's mutex and the slot's mutex before the handle is
+/// returned. It is read without a mutex.
 struct handle_page {
   static constexpr std::uint32_t slot_count = 256;
   handle_slot slots[slot_count];
   std::atomic<std::uint64_t> births[slot_count]{};
 };
 
-/// All handles of the process: 2^20 at a time.
+/// All handles of this copy of the library: at most 2^20 at a time.
 ///
-/// Any thread may call; the child of a fork, too. A fork waits for calls that hold a slot's mutex,
-/// so the child finds their objects at rest. A call that holds a slot may take the slot of an older
-/// object, such as the allocator that a pool takes its blocks from; never of a younger one. Costs a
-/// load and a comparison for each call, and 80 bytes for each handle that was live at the same time
-/// as others.
+/// Any thread may call the functions, also in the child of a fork. A fork waits for calls that hold
+/// a slot's mutex, so their objects are consistent in the child. A call that holds a slot may lock
+/// the slot of an older object, such as the allocator that a pool takes its blocks from. It never
+/// locks the slot of a younger object. Costs a load and a comparison per call, and 80 bytes per
+/// handle at the peak number of live handles.
 class handle_table {
  public:
-  /// A handle of `object`. Throws `out_of_memory`.
+  /// Makes a handle of `object`. Throws `out_of_memory`.
   [[nodiscard]] static handle_value add(handle_kind kind, void* object);
-  /// Takes the object from a handle, which is dead from now on, once no call uses the object.
-  /// `call` is named in errors. Throws `was_destroyed` or `bad_argument` if it is not live, or not
+  /// Ends a handle, waits until no call uses the object, and returns the object. Error messages
+  /// start with `call`. Throws `was_destroyed` or `bad_argument` if the handle is not live, or not
   /// of that kind.
   [[nodiscard]] static void* remove(handle_value handle, handle_kind kind, char const* call) {
     return remove(handle, kind, call, [](void*) {});
   }
-  /// The same, if `check(object)` does not throw: else the handle stays live.
+  /// The same, unless `check(object)` throws: then the handle stays live.
   template <class Check>
   [[nodiscard]] static void* remove(handle_value handle, handle_kind kind, char const* call,
                                     Check const& check) {
@@ -104,8 +107,8 @@ class handle_table {
     return take_object(slot, handle);
   }
 
-  /// Grows from each object that gets a handle to the next one. Of a handle that is not live it is
-  /// that of another object, or 0.
+  /// The birth of a live handle's object: larger for objects that got their handle later. For a
+  /// handle that is not live it is the birth of another object, or 0.
   [[nodiscard]] static std::uint64_t birth_of(handle_value handle) {
     handle_page const* const page = page_of(handle);
     return page == nullptr ? 0
@@ -130,17 +133,17 @@ class handle_table {
   static constexpr std::uint32_t slots_of_page = handle_page::slot_count;
   static constexpr std::uint32_t max_slots = 1 << handle_value::slot_bits;
 
-  /// Its page, be it live or not; nullptr if the value cannot be a handle.
+  /// The page of a handle, live or not; nullptr if the value cannot be a handle.
   [[nodiscard]] static handle_page* page_of(handle_value handle) {
     if (!handle.is_marked()) return nullptr;
-    // Pages are written before they are put here (P): a release, which this acquires.
+    // Acquires (P), the release that published the page after it was written.
     return pages_[handle.slot() / slots_of_page].load(std::memory_order_acquire);
   }
   [[nodiscard]] static handle_slot* slot_of(handle_value handle) {
     handle_page* const page = page_of(handle);
     return page == nullptr ? nullptr : &page->slots[handle.slot() % slots_of_page];
   }
-  /// A slot that there is, and its object's birth. Both require the table's mutex.
+  /// An existing slot, and the birth of its object. Both require the table's mutex.
   [[nodiscard]] static handle_slot& slot_number(std::uint32_t number) {
     return page_number(number).slots[number % slots_of_page];
   }
@@ -157,7 +160,7 @@ class handle_table {
   static std::atomic<handle_page*> pages_[max_slots / slots_of_page];
 };
 
-/// A live handle's object, for a call that other calls on it wait for.
+/// The object of a live handle, for a call that excludes other calls on the handle.
 class exclusive_use {
  public:
   exclusive_use(handle_value handle, handle_kind kind, char const* call)
@@ -172,7 +175,7 @@ class exclusive_use {
   handle_slot& slot_;
 };
 
-/// The same for a call on an object with locks of its own: only who closes the handle waits.
+/// The same for an object that has its own locks: only the thread that closes the handle waits.
 class shared_use {
  public:
   shared_use(handle_value handle, handle_kind kind, char const* call)
@@ -194,12 +197,12 @@ class shared_use {
   void* object_;
 };
 
-/// The type of the objects behind a handle type of C. It has a `kind`, and `use` says whether calls
-/// take turns: `exclusive_use` or `shared_use`.
+/// The object type of a handle type of C. It has a `kind`, and a type `use`: `exclusive_use` if
+/// calls are serialised, else `shared_use`.
 template <class Handle>
 struct handle_object;
 
-/// Gives the object a handle.
+/// Makes a handle of the object.
 template <class Handle>
 [[nodiscard]] Handle* add_handle(std::unique_ptr<typename handle_object<Handle>::type> object) {
   auto const made = handle_table::add(handle_object<Handle>::type::kind, object.get());
@@ -211,7 +214,7 @@ template <class Handle>
 template <class Handle>
 void remove_handle(Handle* handle, char const* call) {
   using object = typename handle_object<Handle>::type;
-  std::unique_ptr<object> const gone{
+  std::unique_ptr<object> const removed{
       static_cast<object*>(handle_table::remove(handle_value::of(handle), object::kind, call))};
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of pools as the C API has them, whichever version of its header the caller was compiled
-// with.
+// Options of pools in the C API, for callers that were compiled with any version of its header.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -14,17 +13,17 @@
 
 namespace quarry::inline QUARRY_ABI::c_api {
 
-/// Of the first version that has a size.
+/// The size of the options in the first version that has a `size` field.
 inline constexpr std::size_t min_options =
     offsetof(quarry_pool_options, keeps_backtraces) + sizeof(quarry_pool_options::keeps_backtraces);
 inline constexpr std::size_t max_options = 4096;
 static_assert(sizeof(quarry_pool_options) == min_options, "later fields end without padding, too");
 
-/// Throws `bad_argument` unless options can have this size; `call` is named.
+/// Throws `bad_argument` unless options may have this size. The message starts with `call`.
 inline void check_size(char const* call, std::uint64_t size) {
   if (size >= min_options && size <= max_options) return;
   throw bad_argument{std::string{call} + ": options of " + std::to_string(size) +
-                     " bytes: their size is from " + std::to_string(min_options) + " to " +
+                     " bytes: their size must be from " + std::to_string(min_options) + " to " +
                      std::to_string(max_options)};
 }
 
@@ -43,7 +42,7 @@ inline void check_size(char const* call, std::uint64_t size) {
           .keeps_backtraces = 0};
 }
 
-/// The options that `wanted` says, or the default ones if it is null. Throws `bad_argument`.
+/// The options of `wanted`, or the default options if it is null. Throws `bad_argument`.
 [[nodiscard]] inline quarry_pool_options read_options(char const* call,
                                                       quarry_pool_options const* wanted) {
   quarry_pool_options result = default_options();
@@ -55,8 +54,8 @@ inline void check_size(char const* call, std::uint64_t size) {
     if (all[at] != 0)
       throw bad_argument{std::string{call} + ": byte " + std::to_string(at) +
                          " of the options is " + std::to_string(all[at]) +
-                         "; this version of Quarry knows " + std::to_string(sizeof result) +
-                         " bytes of them"};
+                         "; this version of Quarry knows only the first " +
+                         std::to_string(sizeof result) + " bytes"};
   }
   std::memcpy(&result, wanted, std::min<std::size_t>(size, sizeof result));
   if (result.keeps_backtraces > 1)

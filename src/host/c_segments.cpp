@@ -7,7 +7,7 @@
 
 namespace quarry::inline QUARRY_ABI::c_api {
 
-/// `shared_resource` has a lock of its own, which a child of fork can take.
+/// A segment. `shared_resource` has its own lock, which a child of fork can lock.
 struct open_segment : shared_resource {
   static constexpr auto kind = handle_kind::segment;
   using use = shared_use;
@@ -59,14 +59,16 @@ quarry_status quarry_segment_find(quarry_segment* segment, char const* name, voi
     if (name == nullptr) throw quarry::bad_argument{"quarry_segment_find: the name is null"};
     *memory = target.find(name);
     if (*memory != nullptr) return QUARRY_OK;
-    return fail(QUARRY_NOT_IN_USE, "quarry_segment_find: the segment has nothing of that name");
+    return fail(QUARRY_NOT_IN_USE,
+                "quarry_segment_find: the segment has no allocation of that name");
   });
 }
 
 quarry_status quarry_segment_release(quarry_segment* segment, void* memory) {
   return with(segment, "quarry_segment_release", true, [&](open_segment& target) {
     if (target.release(memory)) return QUARRY_OK;
-    return fail(QUARRY_NOT_IN_USE, "quarry_segment_release: this opening holds no reference to it");
+    return fail(QUARRY_NOT_IN_USE,
+                "quarry_segment_release: this opening holds no reference to the address");
   });
 }
 

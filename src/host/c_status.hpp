@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How calls of the C API end: a status, and what it was about.
+// The results of the C API's calls: a status, and a message.
 #pragma once
 
 #include "host/c_handles.hpp"
@@ -21,7 +21,7 @@ inline quarry_status fail(quarry_status status, char const* why) noexcept {
   return status;
 }
 
-/// Does the work, and turns what it throws into a status.
+/// Calls `work` and translates its exceptions into a status.
 template <class Work>
 quarry_status guarded(Work const& work) noexcept {
   try {
@@ -41,15 +41,15 @@ quarry_status guarded(Work const& work) noexcept {
   }
 }
 
-/// The same for a call on a handle: does the work with its object. `has_result`: there is somewhere
-/// for it to go.
+/// The same for a call on a handle: calls `work` with the handle's object. `has_result`: the caller
+/// passed a pointer for the result.
 template <class Handle, class Work>
 quarry_status with(Handle* handle, char const* call, bool has_result, Work const& work) noexcept {
   using object = typename handle_object<Handle>::type;
   return guarded([&] {
-    typename object::use const reserved{handle_value::of(handle), object::kind, call};
+    typename object::use const use{handle_value::of(handle), object::kind, call};
     if (!has_result) throw bad_argument{std::string{call} + ": where the result goes is null"};
-    return work(*static_cast<object*>(reserved.object()));
+    return work(*static_cast<object*>(use.object()));
   });
 }
 

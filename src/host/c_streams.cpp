@@ -10,7 +10,7 @@
 
 namespace quarry::inline QUARRY_ABI::c_api {
 
-/// Guarded by: its handle's slot.
+/// A stream pool. Guarded by: the mutex of its handle's slot.
 struct device_stream_pool : stream_pool<device_resource, cuda_streams> {
   static constexpr auto kind = handle_kind::stream_pool;
   using use = exclusive_use;

@@ -16,19 +16,19 @@ cudaMemLocation location_of(memory_location where) {
   return result;
 }
 
-/// A GPU's own, or the current one.
+/// The GPU of device memory, else the current GPU.
 int device_of(memory_location of) {
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice");
   return of.kind == memory_kind::device ? of.device : current;
 }
 
-/// Whether each GPU has such a stream, and the current one's is meant.
+/// Whether the stream is a default stream. Each GPU has one; the handle means the current GPU's.
 bool is_default(cuda_stream one) {
   return one == nullptr || one == cudaStreamLegacy || one == cudaStreamPerThread;
 }
 
-/// Of what `is_drivers`.
+/// The driver's value of advice that `is_drivers`.
 cudaMemoryAdvise advice_of(memory_advice what) {
   switch (what) {
     case memory_advice::read_mostly:
@@ -44,13 +44,13 @@ cudaMemoryAdvise advice_of(memory_advice what) {
     case memory_advice::not_accessed_by:
       return cudaMemAdviseUnsetAccessedBy;
     default:
-      throw bad_argument{"advise: this advice is none for managed memory; see memory_advice"};
+      throw bad_argument{"advise: this advice does not fit managed memory; see memory_advice"};
   }
 }
 
 }  // namespace
 
-// A plain copy or fill is done when it returns, also from one part of a GPU's memory to another.
+// A copy or fill without a stream is complete when the call returns, also within a GPU's memory.
 void copy(void* to, void const* from, bytes size, memory_location of) {
   device_guard const guard{device_of(of)};
   check(cudaMemcpy(to, from, size, cudaMemcpyDefault), "cudaMemcpy");

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations need of CUDA; each throws `resource_failed`. In a build without CUDA they do so
-// always.
+// The parts of the operations that call CUDA. Each throws `resource_failed`. In a build without
+// CUDA they always throw it.
 #pragma once
 
 #include "quarry/host/operations.hpp"
 
 namespace quarry::inline QUARRY_ABI::cuda {
 
-/// `of`: whose default stream it comes after.
-void copy(void* to, void const* from, bytes size, memory_location of);
-void copy(void* to, void const* from, bytes size, cuda_stream on);
-void fill(void* memory, unsigned char value, bytes size, memory_location of);
-void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
-void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on);
-void advise(void* memory, bytes size, memory_advice what, memory_location where);
+/// Runs after the earlier work of the default stream of `location`'s GPU.
+void copy(void* target, void const* source, bytes size, memory_location location);
+void copy(void* target, void const* source, bytes size, cuda_stream stream);
+void fill(void* memory, unsigned char value, bytes size, memory_location location);
+void fill(void* memory, unsigned char value, bytes size, cuda_stream stream);
+void prefetch(void const* memory, bytes size, memory_location target, cuda_stream stream);
+void advise(void* memory, bytes size, memory_advice advice, memory_location place);
 
 }  // namespace quarry::inline QUARRY_ABI::cuda

@@ -32,7 +32,7 @@ adopted_memory::adopted_memory(void* memory, bytes size, memory_location locatio
   auto const base = reinterpret_cast<std::uint64_t>(memory);
   if (base == 0 || base % 16 != 0 || size == 0 || size > max_bytes_at_once) {
     throw bad_argument{"adopted_memory: " + std::to_string(size) +
-                       " bytes at an address that is no multiple of 16, or of no size"};
+                       " bytes: the address must be a multiple of 16, and the size not 0"};
   }
   if (auto const other = registry::find(memory)) {
     throw bad_argument{"adopted_memory: it belongs to " + registry::name_of(other->allocator) +
@@ -47,7 +47,7 @@ adopted_memory& adopted_memory::operator=(adopted_memory&&) noexcept = default;
 namespace operations {
 namespace {
 
-/// Memory that no GPU's work can be about, so that the host may go ahead.
+/// Whether no GPU can use the memory, so that the host need not wait for a stream.
 bool is_hosts(memory_location location) {
   return location.kind == memory_kind::host || location.kind == memory_kind::file ||
          location.kind == memory_kind::shared;
@@ -73,7 +73,7 @@ allocation_record checked(char const* operation, char const* role, void const* m
   throw bad_argument{why.str()};
 }
 
-/// Advice for the driver, not for the operating system.
+/// Whether the advice is for the driver, not for the operating system.
 bool is_drivers(memory_advice what) {
   switch (what) {
     case memory_advice::read_mostly:
@@ -121,7 +121,8 @@ void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
   if (size == 0) return;
   auto const location = checked("fill", "at", memory, size).location;
   if (is_hosts(location)) {
-    throw bad_argument{"fill: on a stream, of memory that a GPU does not see"};
+    throw bad_argument{
+        "fill: a stream cannot fill memory that no GPU can access; call fill without a stream"};
   }
   cuda::fill(memory, value, size, on);
 }
@@ -148,7 +149,7 @@ void advise(void* memory, bytes size, memory_advice what, memory_location where,
     return cuda::advise(memory, size, what, where);
   if (is_drivers(what) || of.kind == memory_kind::managed || of.kind == memory_kind::device ||
       of.kind == memory_kind::pinned) {
-    throw bad_argument{"advise: this advice is none for such memory; see memory_advice"};
+    throw bad_argument{"advise: this advice does not fit this kind of memory; see memory_advice"};
   }
   auto const page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   auto const base = reinterpret_cast<std::uint64_t>(memory) & ~(page - 1);

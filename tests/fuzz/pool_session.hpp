@@ -248,7 +248,7 @@ class pool_session {
     for (auto const& [base, what] : users_.allocated) expect_contents(base);
     if constexpr (is_host) {
       if (knows_)
-        expect(registry::allocated(pool_.id()).size() == users_.allocated.size(),
+        expect(registry::allocations(pool_.id()).size() == users_.allocated.size(),
                "the registry does not list what is live");
       for (int i = 0; i < 4; ++i) expect_registry(users_.some_address(input_));
     }

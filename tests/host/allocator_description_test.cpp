@@ -236,14 +236,16 @@ TEST_F(AllocatorDescription, SaysWhichLineOfAFileFailedWhateverFailed) {
   std::string const name = "quarry_description_" + std::to_string(getpid());
   EXPECT_EQ(failure_of(std::type_identity<out_of_memory>{}, "\na = shared('" + name + "', 128TiB)"),
             "shared_resource " + name +
-                ": no memory for 140737488355328 bytes: nothing has so much (line 2)");
+                ": no memory for 140737488355328 bytes: the request is "
+                "larger than any resource can serve (max 64 TiB) (line 2)");
   int const file = shm_open(("/" + name).c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_GE(file, 0);
   EXPECT_EQ(ftruncate(file, 1), 0);
   close(file);
   EXPECT_EQ(failure_of(std::type_identity<resource_failed>{},
                        "b = host\n\nc = shared('" + name + "', 1MiB)"),
-            "shared_resource /" + name + ": it is no segment of this library (line 3)");
+            "shared_resource /" + name +
+                ": the existing object is not a segment of this library (line 3)");
   shm_unlink(("/" + name).c_str());
   EXPECT_TRUE(allocators::contains("b"));
 }
@@ -283,8 +285,8 @@ TEST_F(AllocatorDescription, RefusesWhatItDoesNotUnderstandAndSaysWhere) {
            {"device(300)", "300 is more than 255"},
            {"mixed(host, slots=1)", "'mixed' has no option 'slots'"},
            {"mixed(host, slab=5000)", "slab 5000 are not powers of two"},
-           {"slots(host, 0)", "0 slots are not 1 to 1024"},
-           {"numa(4000)", "there is no node 4000"}}) {
+           {"slots(host, 0)", "slots is 0, not from 1 to 1024"},
+           {"numa(4000)", "the system has no NUMA node 4000"}}) {
     std::string const why = refusal_of(description);
     EXPECT_NE(why.find(words), std::string::npos) << description << "\n" << why;
   }

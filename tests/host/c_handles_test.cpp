@@ -170,9 +170,10 @@ TEST_F(CHandles, WhatIsNoHandleIsRefusedByEveryCallAndNotRead) {
                                  static_cast<void*>(reinterpret_cast<char*>(pool) + (1 << 30))};
   for (void* const each : wrong) {
     expect_refused(pool_calls(), each, QUARRY_BAD_ARGUMENT,
-                   number(each) + " is no handle of a pool");
-    expect_refused(stream_pool_calls(), each, QUARRY_BAD_ARGUMENT, "is no handle of a stream pool");
-    expect_refused(segment_calls(), each, QUARRY_BAD_ARGUMENT, "is no handle of a segment");
+                   number(each) + " is not a handle of a pool");
+    expect_refused(stream_pool_calls(), each, QUARRY_BAD_ARGUMENT,
+                   "is not a handle of a stream pool");
+    expect_refused(segment_calls(), each, QUARRY_BAD_ARGUMENT, "is not a handle of a segment");
   }
 }
 

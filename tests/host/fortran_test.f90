@@ -86,7 +86,7 @@ contains
     call check(c_associated(nothing, memory), 'offsets are the same')
 
     call two%find(nothing, 'letters', status)
-    call check_refused(status, quarry_not_in_use, 'nothing of that name', 'an unknown name')
+    call check_refused(status, quarry_not_in_use, 'no allocation of that name', 'an unknown name')
     call check(.not. c_associated(nothing), 'nothing is found')
     call one%open(name, status=status)
     call check_refused(status, quarry_bad_argument, 'close it before', 'a second open')

@@ -198,10 +198,11 @@ TEST_F(Operations, MoveToANodeInPlace) {
 TEST_F(Operations, RefuseToMoveToANodeWhatHasNone) {
   void* const one = host.allocate(100);
   void* const other = file.allocate(100);
-  EXPECT_NE(refusal_of([&] { operations::move_to_node(one, 100, 1023); }).find("no node 1023"),
+  EXPECT_NE(refusal_of([&] { operations::move_to_node(one, 100, 1023); }).find("no NUMA node 1023"),
             std::string::npos);
-  EXPECT_NE(refusal_of([&] { operations::move_to_node(nullptr, 0, 5000); }).find("no node 5000"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal_of([&] { operations::move_to_node(nullptr, 0, 5000); }).find("no NUMA node 5000"),
+      std::string::npos);
   EXPECT_NE(refusal_of([&] { operations::move_to_node(other, 100, 0); }).find("kind file"),
             std::string::npos);
   EXPECT_NE(refusal_of([&] { operations::move_to_node(one, 101, 0); }).find("1 more than are left"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles of allocators whose type is not known where they are used, and what makes an allocator of
-// a pool or of a resource. allocators.hpp gives them names.
+// Handles of allocators, which hide the allocator's type, and adaptors that make an allocator of a
+// pool or of a resource. allocators.hpp gives allocators names.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -24,18 +24,18 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What an allocator counts, in bytes unless said otherwise. `reserved`: taken from its resource;
-/// `allocated`: requested, and not freed yet. A resource reserves what it allocates, and what it
-/// keeps if it says so (`reserved_by`).
+/// The counts of an allocator. `reserved` is the bytes taken from its resource. `allocated` is the
+/// requested bytes that are not freed yet. The reserved bytes of a resource are those that
+/// `reserved_by` reports, else its allocated bytes.
 struct allocator_counts {
   bytes reserved = 0, peak_reserved = 0;
   bytes allocated = 0, peak_allocated = 0;
-  std::size_t allocations = 0;      ///< that are not freed yet
+  std::size_t allocations = 0;      ///< number of allocations that are not freed yet
   std::uint64_t invalid_frees = 0;  ///< frees of addresses that were not allocated
 };
 
-/// What a handle's allocator does. The handle's lock is held during each call, so an implementation
-/// needs none, and must not call its own handle.
+/// The implementation of a handle's allocator. The handle's lock is held during each call. So an
+/// implementation needs no lock, and must not call its own handle.
 class QUARRY_API allocator_model {
  public:
   allocator_model() = default;
@@ -44,7 +44,8 @@ class QUARRY_API allocator_model {
   virtual ~allocator_model() = default;
 
   [[nodiscard]] virtual void* allocate(bytes size, bytes alignment) = 0;
-  /// False, and nothing is changed but a count, if `pointer` is not allocated here.
+  /// Returns false and changes nothing but the count of invalid frees if `pointer` is not allocated
+  /// here.
   virtual bool deallocate(void* pointer) noexcept = 0;
   [[nodiscard]] virtual std::optional<bytes> size_of(void const* pointer) const = 0;
   virtual bool label(void* pointer, std::string name, std::source_location where) = 0;
@@ -52,7 +53,7 @@ class QUARRY_API allocator_model {
   virtual void coalesce(bytes wanted) noexcept = 0;
   [[nodiscard]] virtual allocator_counts counts() const = 0;
   [[nodiscard]] virtual memory_location location() = 0;
-  /// Its number in the registry; 0 if the registry does not know its allocations.
+  /// The allocator's id in the registry; 0 if the registry does not know its allocations.
   [[nodiscard]] virtual allocator_id id() const = 0;
 
  private:
@@ -62,28 +63,29 @@ class QUARRY_API allocator_model {
   [[nodiscard]] bool is_block(void const* pointer) const {
     return !blocks_.empty() && blocks_.contains(const_cast<void*>(pointer));
   }
-  std::unordered_set<void*> blocks_;   // that pools and adaptors took by `allocator_resource`
-  std::atomic<std::size_t> users_{0};  // `as_resource` was called, and the resources are not gone
+  std::unordered_set<void*> blocks_;   // allocated through an `allocator_resource`
+  std::atomic<std::size_t> users_{0};  // existing resources of `as_resource`
   /// Blocks whose return must not wait for the handle's lock. The next call that holds the lock
   /// frees them.
   struct {
-    std::mutex mutex;  // nobody waits for another lock under it
-    held_at_fork reserved{mutex};
-    std::vector<void*> blocks;  // has room for all blocks. Guarded by: the mutex
+    std::mutex mutex;  // no thread waits for another lock while it holds this one
+    held_at_fork locked_at_fork{mutex};
+    std::vector<void*> blocks;  // has capacity for all blocks. Guarded by: the mutex
     std::atomic<bool> has_any{false};
   } returned_;
 };
 
-/// A type that frees by the address alone, and says its number in the registry, as pools do.
+/// A type that frees by the address alone and has an id in the registry, as pools do.
 template <class Pool>
-concept frees_by_address = requires(Pool& from, void* pointer, bytes size) {
-  { from.allocate(size, size) } -> std::same_as<void*>;
-  { from.deallocate(pointer) } -> std::same_as<bool>;
-  { std::as_const(from).size_of(pointer) } -> std::same_as<std::optional<bytes>>;
-  { std::as_const(from).id() } -> std::same_as<allocator_id>;
+concept frees_by_address = requires(Pool& pool, void* pointer, bytes size) {
+  { pool.allocate(size, size) } -> std::same_as<void*>;
+  { pool.deallocate(pointer) } -> std::same_as<bool>;
+  { std::as_const(pool).size_of(pointer) } -> std::same_as<std::optional<bytes>>;
+  { std::as_const(pool).id() } -> std::same_as<allocator_id>;
 };
 
-/// The model of a pool. `coalesce` and `release` do what the pool's do, or nothing.
+/// The model of a pool. `coalesce` and `release` call those of the pool, or do nothing if the pool
+/// lacks them.
 template <frees_by_address Pool>
 class QUARRY_POISONS pool_model final : public allocator_model {
  public:
@@ -120,25 +122,27 @@ class QUARRY_POISONS pool_model final : public allocator_model {
   Pool pool_;
 };
 
-/// The model of a resource, which frees by address, size and alignment: remembers both, and makes
-/// its allocations known to the registry. What a resource gives in the order of a stream it waits
-/// for (`synchronize`), since handles name no stream. Costs some 120 bytes an allocation.
+/// The model of a resource, which frees by address, size and alignment. The model stores size and
+/// alignment, and registers the allocations in the registry. Calls of handles take no stream. So
+/// the model waits for memory that a resource allocates in the order of a stream (`synchronize`).
+/// Costs about 120 bytes per allocation.
 template <memory_resource Resource>
 class resource_model final : public allocator_model {
  public:
-  resource_model(Resource from, std::string name) : from_{std::move(from), std::move(name)} {}
+  resource_model(Resource resource, std::string name)
+      : resource_{std::move(resource), std::move(name)} {}
   ~resource_model() override {
-    for (auto const& [pointer, one] : allocated_)
-      from_.deallocate(pointer, one.size, one.alignment);
+    for (auto const& [pointer, each] : allocated_)
+      resource_.deallocate(pointer, each.size, each.alignment);
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) override {
-    void* const result = from_.allocate(size, alignment);
+    void* const result = resource_.allocate(size, alignment);
     try {
-      synchronize(from_);
+      synchronize(resource_);
       allocated_.emplace(result, allocation{size, alignment});
     } catch (...) {
-      from_.deallocate(result, size, alignment);
+      resource_.deallocate(result, size, alignment);
       throw;
     }
     counts_.allocated += size;
@@ -156,7 +160,7 @@ class resource_model final : public allocator_model {
     auto const [size, alignment] = found->second;
     allocated_.erase(found);
     counts_.allocated -= size;
-    from_.deallocate(pointer, size, alignment);
+    resource_.deallocate(pointer, size, alignment);
     count_reserved();
     return true;
   }
@@ -166,18 +170,18 @@ class resource_model final : public allocator_model {
     return found->second.size;
   }
   bool label(void* pointer, std::string name, std::source_location where) override {
-    return from_.label(pointer, std::move(name), where);
+    return resource_.label(pointer, std::move(name), where);
   }
   void release() noexcept override {
     try {
-      release_unused(from_.upstream());
-    } catch (...) {  // the driver refuses: the resource keeps the memory
+      release_unused(resource_.upstream());
+    } catch (...) {  // the driver failed: the resource keeps the memory
     }
     count_reserved();
   }
   void coalesce([[maybe_unused]] bytes wanted) noexcept override {
-    if constexpr (requires(Resource& from) { from.coalesce(wanted); })
-      from_.upstream().coalesce(wanted);
+    if constexpr (requires(Resource& resource) { resource.coalesce(wanted); })
+      resource_.upstream().coalesce(wanted);
     count_reserved();
   }
   [[nodiscard]] allocator_counts counts() const override {
@@ -185,8 +189,8 @@ class resource_model final : public allocator_model {
     all.allocations = allocated_.size();
     return all;
   }
-  [[nodiscard]] memory_location location() override { return location_of(from_); }
-  [[nodiscard]] allocator_id id() const override { return from_.id(); }
+  [[nodiscard]] memory_location location() override { return location_of(resource_); }
+  [[nodiscard]] allocator_id id() const override { return resource_.id(); }
 
  private:
   struct allocation {
@@ -194,61 +198,64 @@ class resource_model final : public allocator_model {
   };
   void count_reserved() noexcept {
     try {
-      counts_.reserved = reserved_by(from_).value_or(counts_.allocated);
-    } catch (...) {  // the driver does not say: it is as it was
+      counts_.reserved = reserved_by(resource_).value_or(counts_.allocated);
+    } catch (...) {  // the driver failed: the count stays as it was
     }
     counts_.peak_reserved = std::max(counts_.peak_reserved, counts_.reserved);
   }
-  tracked_resource<Resource> from_;
+  tracked_resource<Resource> resource_;
   std::unordered_map<void*, allocation> allocated_;
   allocator_counts counts_;
 };
 
 class allocator_resource;
 
-/// A handle of an allocator: a number, which copies freely, and may outlive the allocator. Calls
-/// change the allocator, and never the handle: all are const.
+/// A handle of an allocator. It is a number, so it can be copied freely and may outlive the
+/// allocator. All functions are const, because they change the allocator, not the handle.
 ///
-/// Threads may share the allocator: its own lock makes calls take turns. After the allocator was
-/// destroyed, calls change nothing: frees return false, and all others throw `bad_argument`. The
-/// same holds for a call that a heuristic's rule or a resource's function makes during a call on
-/// another allocator, unless the called allocator is the older one. Allocators take blocks from
-/// older allocators only, so threads never wait for each other in a circle.
+/// Threads may share the allocator: its lock serialises the calls. After the allocator was
+/// destroyed, calls change nothing: frees return false, and the other functions throw
+/// `bad_argument`. The same holds for a call that a heuristic's rule or a resource's function makes
+/// during a call on another allocator, unless the called allocator is older. Allocators take blocks
+/// from older allocators only, so threads cannot deadlock.
 class QUARRY_API any_allocator {
  public:
-  /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`, and what the allocator's
-  /// resource throws.
+  /// Allocates `size` bytes. Size 0 returns a unique address. Throws `out_of_memory`, and what the
+  /// allocator's resource throws.
   [[nodiscard]] void* allocate(bytes size) const { return allocate(size, 1); }
-  /// At a multiple of `alignment`, a power of two. Throws `bad_argument` too.
+  /// The same at a multiple of `alignment`, a power of two. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) const;
-  /// The same, with a name that reports give, and the place of the call.
+  /// The same with a label for reports: a name and the place of the call.
   [[nodiscard]] void* allocate(bytes size, std::string name,
                                std::source_location where = std::source_location::current()) const;
-  /// Frees what this handle, or one like it, allocated; nullptr is ignored. False, and nothing is
-  /// changed but a count, if it is not allocated here, or is a block of `as_resource`.
+  /// Frees an allocation of this allocator. Ignores nullptr. Returns false and changes nothing but
+  /// the count of invalid frees if this allocator did not allocate `pointer`, or if `pointer` is a
+  /// block of `as_resource`.
   bool deallocate(void* pointer) const noexcept;
 
-  /// Names an allocation. False if `pointer` is not allocated here, or not known to the registry.
+  /// Labels an allocation. Returns false if `pointer` is not allocated here, or if the registry
+  /// does not know it.
   bool label(void* pointer, std::string name,
              std::source_location where = std::source_location::current()) const;
-  /// Bytes requested; nothing if `pointer` is not the first address of an allocation of this one.
+  /// The requested bytes; nullopt if `pointer` is not the base address of an allocation of this
+  /// allocator.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const;
-  /// Returns the blocks in which nothing is allocated to the allocator's resource.
+  /// Returns the blocks without allocations to the allocator's resource.
   void release() const;
-  /// The same, and takes one block for what is missing to `wanted` bytes reserved. Resources, and
-  /// pools that never coalesce, do nothing.
+  /// The same, then takes one block if less than `wanted` bytes are reserved, for the difference.
+  /// Resources, and pools that never coalesce, do nothing.
   void coalesce(bytes wanted) const;
 
   [[nodiscard]] allocator_counts counts() const;
   [[nodiscard]] memory_location location() const;
-  /// Its number in the registry; 0 if the registry does not know its allocations.
+  /// The allocator's id in the registry; 0 if the registry does not know its allocations.
   [[nodiscard]] allocator_id id() const;
-  /// The name that it was made with.
+  /// The name of the allocator.
   [[nodiscard]] std::string name() const;
-  /// Its allocator was not destroyed.
+  /// Whether the allocator exists.
   [[nodiscard]] bool is_alive() const noexcept;
-  /// The allocator as a resource, for pools and adaptors, which must be destroyed before it. Throws
-  /// std::bad_alloc too.
+  /// The allocator as a resource, for pools and adaptors. These must be destroyed before the
+  /// allocator. Also throws std::bad_alloc.
   [[nodiscard]] allocator_resource as_resource() const;
 
   friend bool operator==(any_allocator, any_allocator) = default;
@@ -261,13 +268,13 @@ class QUARRY_API any_allocator {
   std::uint64_t handle_;
 };
 
-/// The allocator of a handle as a resource, for what takes blocks and cuts them.
+/// The allocator of a handle as a resource, for pools and adaptors that divide its blocks.
 ///
-/// A block begins where the first allocation in it begins. So that freeing that allocation twice
-/// does not free the block, only this resource frees its blocks: handles and `operations` refuse
-/// them. The allocator cannot be destroyed while this or a copy exists. A block that a heuristic's
-/// rule returns, when handles must not be called (`any_allocator`), is freed by the next call on
-/// the allocator, or at the end of the one that asks the rule.
+/// A block has the same base address as the first allocation in it. If that allocation is freed
+/// twice, the second free must not free the block. So only this resource frees its blocks; handles
+/// and `operations` refuse them. The allocator cannot be destroyed while this resource or a copy
+/// exists. A heuristic's rule may return a block when it must not call handles (`any_allocator`).
+/// Then the next call on the allocator frees the block, or the end of the call that runs the rule.
 class QUARRY_API allocator_resource {
  public:
   [[nodiscard]] void* allocate(bytes size, bytes alignment);

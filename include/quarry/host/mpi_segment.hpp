@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shared segment for the ranks of an MPI program that run on one node. Needs mpi.h, so no other
-// header includes this one; the program links its MPI, and Quarry needs none.
+// header includes this one. The program links MPI; Quarry itself does not.
 #pragma once
 
 #include "quarry/host/resources/shared_resource.hpp"
@@ -14,18 +14,19 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The ranks of a communicator that run on this rank's node, as a communicator of their own.
+/// A communicator of the ranks that run on this rank's node.
 class node_communicator {
  public:
   /// Collective over `all`. Throws `bad_argument` for MPI_COMM_NULL, and `resource_failed` if MPI
-  /// is not initialised, or refuses. An error of the split itself goes to the error handler of
-  /// `all`, and MPI's default one ends the program. Errors of this communicator are returned.
+  /// is not initialised or returns an error. The error handler of `all` handles an error of the
+  /// split itself; MPI's default handler ends the program. This communicator returns its errors.
   explicit node_communicator(MPI_Comm all) {
     int is_initialised = 0, is_finalised = 0;
     MPI_Initialized(&is_initialised);
     MPI_Finalized(&is_finalised);
     if (is_initialised == 0 || is_finalised != 0)
-      throw resource_failed{"node_communicator", "MPI is not initialised, or finalised already"};
+      throw resource_failed{"node_communicator",
+                            "MPI is not initialised, or it is already finalised"};
     if (all == MPI_COMM_NULL)
       throw bad_argument{"node_communicator: the communicator is MPI_COMM_NULL"};
     check(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &handle_),
@@ -47,13 +48,13 @@ class node_communicator {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
-  /// Collective: waits for all ranks of the node. Throws `resource_failed` if MPI refuses.
+  /// Collective: waits for all ranks of the node. Throws `resource_failed` if MPI returns an error.
   void wait_for_all() const { check(MPI_Barrier(handle_), "MPI_Barrier"); }
-  /// Collective: true if all ranks of the node say true. Throws `resource_failed`.
-  [[nodiscard]] bool agree(bool mine) const {
-    int const here = mine ? 1 : 0;
+  /// Collective: returns whether `vote` is true on all ranks of the node. Throws `resource_failed`.
+  [[nodiscard]] bool agree(bool vote) const {
+    int const own = vote ? 1 : 0;
     int all = 0;
-    check(MPI_Allreduce(&here, &all, 1, MPI_INT, MPI_MIN, handle_), "MPI_Allreduce");
+    check(MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MIN, handle_), "MPI_Allreduce");
     return all == 1;
   }
 
@@ -70,42 +71,44 @@ class node_communicator {
   int rank_ = 0, size_ = 1;
 };
 
-/// A segment that the ranks of a node share, and their communicator: on each node of `all` one.
+/// A segment that the ranks of a node share, and their communicator. Each node of the communicator
+/// has one segment.
 ///
-/// All ranks of the node find the same memory by its name (`resource().allocate(name, size)`), or
-/// by its offset; its address differs. The segment is gone when the last rank has closed it.
+/// All ranks of the node find the same memory by its name (`resource().allocate(name, size)`) or by
+/// its offset. Its address differs between ranks. The segment is removed when the last rank has
+/// closed it.
 class mpi_segment {
  public:
   /// Collective over `all`. On each node rank 0 makes the segment, then the other ranks open it
   /// with the same name, and with the same size or 0. For names and sizes see `shared_resource`.
   /// Throws `bad_argument` if another program, another communicator or this process has the
-  /// segment open on the node. A segment that killed processes left is used again. A rank that
-  /// fails throws `bad_argument`, `out_of_memory` or `resource_failed`. Then the other ranks of
-  /// its node throw `resource_failed`, and no rank waits.
+  /// segment open on the node. Reuses a segment that killed processes left. A rank that fails
+  /// throws `bad_argument`, `out_of_memory` or `resource_failed`. Then the other ranks of its node
+  /// throw `resource_failed`, and no rank waits for ever.
   mpi_segment(MPI_Comm all, std::string const& name, bytes size) : node_{all} {
-    std::exception_ptr invalid_frees;
+    std::exception_ptr failure;
     auto const open = [&] {
       try {
         resource_.emplace(name, size);
       } catch (...) {
-        invalid_frees = std::current_exception();
+        failure = std::current_exception();
       }
     };
     if (node_.rank() == 0) {
       open();
-      // who opens it from now on sees this rank
-      if (invalid_frees == nullptr && resource_->counts().processes != 1) {
+      // A process that opens the segment from now on sees this rank.
+      if (failure == nullptr && resource_->counts().processes != 1) {
         resource_.reset();
-        invalid_frees = std::make_exception_ptr(
+        failure = std::make_exception_ptr(
             bad_argument{"mpi_segment: " + name +
-                         " is in use on this node; another program or communicator needs another "
-                         "name"});
+                         " is in use on this node; use another name for each program and "
+                         "communicator"});
       }
     }
-    bool is_open = node_.agree(node_.rank() != 0 || invalid_frees == nullptr);
+    bool is_open = node_.agree(node_.rank() != 0 || failure == nullptr);
     if (is_open && node_.rank() != 0) open();
-    if (is_open) is_open = node_.agree(invalid_frees == nullptr);
-    if (invalid_frees != nullptr) std::rethrow_exception(invalid_frees);
+    if (is_open) is_open = node_.agree(failure == nullptr);
+    if (failure != nullptr) std::rethrow_exception(failure);
     if (!is_open)
       throw resource_failed{"mpi_segment " + name, "another rank of this node could not open it"};
   }

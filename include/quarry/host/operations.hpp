@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copying, filling and moving memory of any kind. Where it lies and how large it is the registry
-// knows: pointers may lie inside an allocation, and no operation goes beyond its end.
+// Copies, fills and moves memory of any kind. The registry provides the location and size of the
+// memory. So pointers may be interior pointers, and no operation goes beyond the end of an
+// allocation.
 //
-// All throw `bad_argument` for memory that the registry does not know, that is too small, or that
-// the operation cannot use (such as host memory in a stream), before anything is touched, and
-// `resource_failed` if CUDA refuses. With a stream, an operation is done in the stream's order,
-// and the call may return before. Without one it is done when the call returns: where a GPU may
-// use the memory (device, pinned, managed) it comes after what that GPU's default stream has, as
-// cudaMemcpy does, but not after non-blocking streams, which the caller waits for first. Of memory
-// of the host alone it comes after nothing but the caller.
+// All operations throw `bad_argument` for memory that the registry does not know, that is too
+// small, or that the operation cannot use (such as host memory in a stream). They throw it before
+// they access any memory. They throw `resource_failed` if CUDA returns an error.
+//
+// With a stream, the operation runs in the stream's order, and the call may return earlier. Without
+// a stream, the operation is complete when the call returns. If a GPU may use the memory (device,
+// pinned, managed), it then runs after the earlier work of that GPU's default stream, as cudaMemcpy
+// does. It does not wait for non-blocking streams; the caller must wait for these first. Operations
+// on host memory wait for no stream.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -20,12 +23,12 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Memory that no pool gave, made known to the registry as long as this lives: arrays of other
-/// libraries, mapped files.
+/// Registers memory that no pool allocated, such as arrays of other libraries and mapped files. The
+/// registry knows the memory during the lifetime of this object.
 class QUARRY_API adopted_memory {
  public:
-  /// `location`: where it lies, which is believed. Throws `bad_argument` if `memory` is no multiple
-  /// of 16, or begins in an allocation.
+  /// `location` is not checked. Throws `bad_argument` if `memory` is not a multiple of 16, or lies
+  /// in an allocation that the registry knows.
   adopted_memory(void* memory, bytes size, memory_location location = {}, std::string name = {});
   ~adopted_memory();
   adopted_memory(adopted_memory&&) noexcept;
@@ -36,7 +39,8 @@ class QUARRY_API adopted_memory {
   std::unique_ptr<state> state_;
 };
 
-/// Advice stands until it is taken back; `will_be_used` is done at once, and nothing stands.
+/// Advice about the use of memory. It holds until it is revoked, except for `will_be_used`, which
+/// has a single effect at once.
 enum class memory_advice {
   read_mostly,
   preferred_here,
@@ -44,102 +48,103 @@ enum class memory_advice {
   will_be_used,
   is_sequential,
   is_random,
-  not_read_mostly,     ///< takes `read_mostly` back
-  no_preferred_place,  ///< takes `preferred_here` back, whichever place that was
-  not_accessed_by,     ///< takes `accessed_by` back, of this place
-  is_normal            ///< takes `is_sequential` and `is_random` back
+  not_read_mostly,     ///< revokes `read_mostly`
+  no_preferred_place,  ///< revokes `preferred_here`, for any location
+  not_accessed_by,     ///< revokes `accessed_by`, for the given location
+  is_normal            ///< revokes `is_sequential` and `is_random`
 };
 
 namespace operations {
 
-/// Copies `size` bytes; the two may overlap if both are the host's alone.
-QUARRY_API void copy(void* to, void const* from, bytes size);
-QUARRY_API void copy(void* to, void const* from, bytes size, cuda_stream on);
+/// Copies `size` bytes. The ranges may overlap if both are in host memory.
+QUARRY_API void copy(void* target, void const* source, bytes size);
+QUARRY_API void copy(void* target, void const* source, bytes size, cuda_stream stream);
 
 /// Sets `size` bytes to `value`.
 QUARRY_API void fill(void* memory, unsigned char value, bytes size);
-QUARRY_API void fill(void* memory, unsigned char value, bytes size, cuda_stream on);
+QUARRY_API void fill(void* memory, unsigned char value, bytes size, cuda_stream stream);
 
-/// Brings managed memory to `where` (a GPU, or the host), or what is mapped from a file into
-/// memory. Elsewhere there is nothing to do. The null stream is the default stream of the GPU that
-/// it is brought to, and of the current one if it is brought to the host.
-QUARRY_API void prefetch(void const* memory, bytes size, memory_location where,
-                         cuda_stream on = nullptr);
-/// Tells the driver (managed memory: the first three, and what takes them back) or the system (host
-/// and file: the others) how memory will be used. The system's advice is for whole pages: it holds
-/// for what else lies in these, too. Throws `bad_argument` for advice that is none for such memory.
-QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_location where = {});
-/// The same for memory that is known to be `of` that kind, without a lookup.
-QUARRY_API void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on,
-                         memory_location of);
-QUARRY_API void advise(void* memory, bytes size, memory_advice what, memory_location where,
-                       memory_location of);
+/// Prefetches managed memory to `target` (a GPU or the host), or reads the pages of a mapped file.
+/// Does nothing for other kinds of memory. The null stream means the default stream of the target
+/// GPU, or of the current GPU if the target is the host.
+QUARRY_API void prefetch(void const* memory, bytes size, memory_location target,
+                         cuda_stream stream = nullptr);
+/// Advises how the program will use the memory. For managed memory the driver takes `read_mostly`,
+/// `preferred_here`, `accessed_by` and the advice that revokes these. For host memory and files the
+/// system takes the other advice. The system applies advice to whole pages, including other data in
+/// the same pages. Throws `bad_argument` for advice that does not fit the kind of memory.
+QUARRY_API void advise(void* memory, bytes size, memory_advice advice, memory_location place = {});
+/// The same without a lookup, for memory that is known to lie at `location`.
+QUARRY_API void prefetch(void const* memory, bytes size, memory_location target, cuda_stream stream,
+                         memory_location location);
+QUARRY_API void advise(void* memory, bytes size, memory_advice advice, memory_location place,
+                       memory_location location);
 
-/// Moves the pages of the host's memory to a NUMA node; addresses and contents stay. It is done by
-/// whole pages, so what else lies in these moves, too. Pages that are touched first later come from
-/// where they would have come from without this call: the kernel's policies stay (for memory that
-/// belongs to a node from its first touch on there is `numa_resource`). Throws `bad_argument` for
-/// memory of another kind or a node that the system does not have, `resource_failed` if the system
-/// refuses or could not move all: then some may have moved.
+/// Moves the pages of host memory to a NUMA node. Addresses and contents stay the same. It moves
+/// whole pages, including other data in these pages. It does not change the kernel's policy: pages
+/// that are accessed for the first time later are not affected. (For memory that belongs to a node
+/// from its first access on, use `numa_resource`.) Throws `bad_argument` for another kind of memory
+/// or a node that does not exist. Throws `resource_failed` if the system could not move all pages;
+/// some may have moved then.
 QUARRY_API void move_to_node(void* memory, bytes size, unsigned node);
 
-/// A pool whose memory is in no stream's order: in the order of streams, operations must say of
-/// which.
+/// A pool that does not allocate in the order of streams. Operations on other pools need a stream.
 template <class Pool>
 concept plain_pool = !requires { typename Pool::stream; };
 
-/// A larger or smaller allocation of `from` with what was in `memory`, which is freed, without
-/// its name; nullptr for nothing. The pool must be tracked. If there is no memory for it, throws
-/// and leaves all as it was.
+/// Resizes an allocation of `pool`: allocates `size` bytes, copies the contents of `memory`, and
+/// frees `memory`. The result has no label. For nullptr it only allocates. Throws `bad_argument` if
+/// `memory` is not allocated from `pool`, and what the pool throws; then changes nothing.
 template <plain_pool Pool>
-[[nodiscard]] void* reallocate(Pool& from, void* memory, bytes size) {
-  if (memory == nullptr) return from.allocate(size);
-  auto const before = from.size_of(memory);
+[[nodiscard]] void* reallocate(Pool& pool, void* memory, bytes size) {
+  if (memory == nullptr) return pool.allocate(size);
+  auto const before = pool.size_of(memory);
   if (!before) throw bad_argument{"reallocate: the pool has no allocation at this address"};
   if (*before == size) return memory;
-  void* const result = from.allocate(size);
+  void* const result = pool.allocate(size);
   try {
     if (bytes const kept = std::min(*before, size)) copy(result, memory, kept);
   } catch (...) {
-    (void)from.deallocate(result);
+    (void)pool.deallocate(result);
     throw;
   }
-  (void)from.deallocate(memory);
+  (void)pool.deallocate(memory);
   return result;
 }
 
-/// The same in the order of a stream. The old memory stays what it is until the copy is done:
-/// whoever gets it comes after.
+/// The same in the order of a stream. The next user of the old memory comes after the copy in the
+/// stream's order.
 template <class Pool>
-[[nodiscard]] void* reallocate(Pool& from, void* memory, bytes size, cuda_stream on) {
-  if (memory == nullptr) return from.allocate(size, on);
-  auto const before = from.size_of(memory);
+[[nodiscard]] void* reallocate(Pool& pool, void* memory, bytes size, cuda_stream stream) {
+  if (memory == nullptr) return pool.allocate(size, stream);
+  auto const before = pool.size_of(memory);
   if (!before) throw bad_argument{"reallocate: the pool has no allocation at this address"};
-  void* const result = from.allocate(size, on);
+  void* const result = pool.allocate(size, stream);
   try {
-    if (bytes const kept = std::min(*before, size)) copy(result, memory, kept, on);
+    if (bytes const kept = std::min(*before, size)) copy(result, memory, kept, stream);
   } catch (...) {
-    (void)from.deallocate(result, on);
+    (void)pool.deallocate(result, stream);
     throw;
   }
-  (void)from.deallocate(memory, on);
+  (void)pool.deallocate(memory, stream);
   return result;
 }
 
-/// An allocation of `to` with what was in `memory` of `from`, which is freed, without its
-/// name. Both must be tracked. If there is no memory, throws and leaves all as it was.
-template <plain_pool From, plain_pool To>
-[[nodiscard]] void* move(From& from, void* memory, To& to) {
-  auto const size = from.size_of(memory);
+/// Moves an allocation from pool `source` to pool `target`: allocates from `target`, copies the
+/// contents, and frees `memory`. The result has no label. Throws `bad_argument` if `memory` is not
+/// allocated from `source`, and what `target` throws; then changes nothing.
+template <plain_pool Source, plain_pool Target>
+[[nodiscard]] void* move(Source& source, void* memory, Target& target) {
+  auto const size = source.size_of(memory);
   if (!size) throw bad_argument{"move: the pool has no allocation at this address"};
-  void* const result = to.allocate(*size);
+  void* const result = target.allocate(*size);
   try {
     if (*size != 0) copy(result, memory, *size);
   } catch (...) {
-    (void)to.deallocate(result);
+    (void)target.deallocate(result);
     throw;
   }
-  (void)from.deallocate(memory);
+  (void)source.deallocate(memory);
   return result;
 }
 

@@ -27,7 +27,7 @@ class simulated_pages {
     if (size > limit_ || reserved() > limit_ - size)
       throw out_of_memory{
           "simulated_pages", size,
-          std::to_string(reserved()) + " of " + std::to_string(limit_) + " are mapped"};
+          std::to_string(reserved()) + " of " + std::to_string(limit_) + " bytes are mapped"};
     for (bytes at = 0; at < size; at += page_) expect(mapped_.insert(address + at).second);
     ++maps_;
   }

@@ -16,7 +16,7 @@ using cuda::relaxed_captures;
 
 namespace {
 
-/// The GPU whose default stream the null stream is: the memory's own, or the current one.
+/// The GPU whose default stream the null stream means: the GPU of the memory, or the current GPU.
 int device_of(memory_location location) {
   int result = location.device;
   if (location.kind != memory_kind::device) cuda::check(cudaGetDevice(&result), "cudaGetDevice");
@@ -62,7 +62,7 @@ cudaMemPoolProps properties_of(cuda_async_options const& options) {
   return result;
 }
 
-/// Memory of the host is no GPU's until that is said.
+/// Allows the GPUs to access host memory. By default no GPU may.
 void let_all_devices_use(cuda_memory_pool pool) {
   int count = 0;
   cuda::check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
@@ -73,7 +73,7 @@ void let_all_devices_use(cuda_memory_pool pool) {
   cuda::check(cudaMemPoolSetAccess(pool, access.data(), access.size()), "cudaMemPoolSetAccess");
 }
 
-/// Destroys the pool unless it is made to the end.
+/// Destroys the pool unless its construction completes.
 cuda_memory_pool make_pool(cuda_async_options const& options) {
   check_options(options);
   device_guard const guard{device_of(options.location)};
@@ -98,7 +98,7 @@ cuda_memory_pool make_pool(cuda_async_options const& options) {
 
 }  // namespace
 
-/// A stream that nothing waits for and that waits for nothing, and the count of refused frees.
+/// A stream that is independent of all other streams, and the count of invalid frees.
 struct cuda_async_view::shared_state {
   explicit shared_state(int stream_device) : device{stream_device} {
     device_guard const guard{device};
@@ -116,7 +116,7 @@ struct cuda_async_view::shared_state {
 
   int device;
   cudaStream_t stream = nullptr;
-  std::atomic<std::uint64_t> invalid_frees{0};  // relaxed: nothing is read by it
+  std::atomic<std::uint64_t> invalid_frees{0};  // relaxed suffices: it publishes no other data
 };
 
 cuda_async_view::cuda_async_view(cuda_memory_pool pool, memory_location location,

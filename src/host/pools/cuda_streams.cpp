@@ -9,17 +9,18 @@
 namespace quarry::inline QUARRY_ABI {
 namespace {
 
-/// Also if that cannot be told: the default stream while another one is being captured.
+/// Also true if CUDA does not tell: for the default stream while another stream is being captured.
 bool is_being_captured(cudaStream_t one) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUresult const found = cuda::driver::functions().is_capturing(one, &status);
   return found == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/// Of a stream that is no legacy default stream; if it is the thread's own, of the current device.
+/// The id of a stream other than the legacy default stream. The calling thread's default stream is
+/// that of the current device.
 stream_identity identity_here(cudaStream_t on) {
-  unsigned long long number = 0;  // the driver counts from one on
-  if (is_being_captured(on)) {    // to ask for its number would end that
+  unsigned long long number = 0;  // the driver's ids start at 1
+  if (is_being_captured(on)) {    // a query of the id would invalidate the capture
     constexpr std::uint64_t is_capture = std::uint64_t{1} << 62;
     cudaStreamCaptureStatus capture{};
     cuda::check(cudaStreamGetCaptureInfo(on, &capture, &number), "cudaStreamGetCaptureInfo");
@@ -32,7 +33,7 @@ stream_identity identity_here(cudaStream_t on) {
   return {number};
 }
 
-/// The thread may have done nothing on this GPU yet.
+/// Makes the GPU's context for this thread, which may not have used the GPU yet.
 void make_context(int device) {
   cuda::device_guard const guard{device};
   CUcontext context = nullptr;
@@ -53,17 +54,18 @@ cuda_streams::~cuda_streams() {
 stream_identity cuda_streams::identity(stream on) const {
   if (on == nullptr || on == cudaStreamLegacy) return {~std::uint64_t{0}};
   if (on != cudaStreamPerThread) return identity_here(on);
-  make_context(device_);  // else the thread has no such stream yet
+  make_context(device_);  // otherwise the thread has no such stream yet
   cuda::device_guard const guard{device_};
   return identity_here(on);
 }
 
 cuda_streams::event cuda_streams::record(stream on) {
   cuda::device_guard const guard{device_};
-  if (is_being_captured(on)) throw bad_argument{"cuda_streams: the stream is being captured"};
+  if (is_being_captured(on))
+    throw bad_argument{"cuda_streams: the stream is being captured; end the capture first"};
   event result{nullptr};
   if (unused_.empty()) {
-    make_room(unused_, made_ + 1);  // so that `drop` needs no memory
+    make_room(unused_, made_ + 1);  // so that `drop` allocates nothing
     cuda::check(cudaEventCreateWithFlags(&result.handle, cudaEventDisableTiming),
                 "cudaEventCreateWithFlags");
     ++made_;
@@ -79,15 +81,16 @@ cuda_streams::event cuda_streams::record(stream on) {
 
 void cuda_streams::wait(stream later, event const& earlier) {
   cuda::device_guard const guard{device_};
-  // a graph does not wait for what was before it
-  if (is_being_captured(later)) throw bad_argument{"cuda_streams: the stream is being captured"};
+  // A graph does not wait for work from before its capture.
+  if (is_being_captured(later))
+    throw bad_argument{"cuda_streams: the stream is being captured; end the capture first"};
   cuda::check(cudaStreamWaitEvent(later, earlier.handle, 0), "cudaStreamWaitEvent");
 }
 
 bool cuda_streams::is_done(event const& one) noexcept {
   cuda::relaxed_captures const captures;
   cudaError_t const found = cudaEventQuery(one.handle);
-  if (found == cudaErrorNotReady) cudaGetLastError();  // is not to be taken for a later call's
+  if (found == cudaErrorNotReady) cudaGetLastError();  // clears the error
   return found == cudaSuccess;
 }
 

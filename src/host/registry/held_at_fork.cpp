@@ -13,7 +13,7 @@
 namespace quarry::inline QUARRY_ABI {
 
 held_at_fork::held_at_fork(std::mutex& mutex) : mutex_{&mutex} {
-  std::lock_guard const reserved{lists_of_process().forks.mutex};
+  std::lock_guard const lock{lists_of_process().forks.mutex};
   link();
 }
 void held_at_fork::link() {
@@ -22,11 +22,11 @@ void held_at_fork::link() {
 }
 held_at_fork::~held_at_fork() {
   auto& forks = lists_of_process().forks;
-  std::unique_lock reserved{forks.mutex};
-  while (is_held_ || forks.awaited == this) {  // by a fork that waits for others, or for this
-    reserved.unlock();
+  std::unique_lock lock{forks.mutex};
+  while (is_held_ || forks.awaited == this) {  // a fork holds it or waits for it
+    lock.unlock();
     std::this_thread::yield();
-    reserved.lock();
+    lock.lock();
   }
   (previous_ != nullptr ? previous_->next_ : forks.first) = next_;
   if (next_ != nullptr) next_->previous_ = previous_;
@@ -34,7 +34,7 @@ held_at_fork::~held_at_fork() {
 
 bool lock_until(std::mutex& mutex, fork_clock::time_point latest) {
   auto const left = std::max(latest - fork_clock::now(), fork_clock::duration::zero());
-#if defined(__SANITIZE_THREAD__)  // which does not know the other call
+#if defined(__SANITIZE_THREAD__)  // ThreadSanitizer does not intercept pthread_mutex_clocklock
   constexpr clockid_t clock = CLOCK_REALTIME;
 #else
   constexpr clockid_t clock = CLOCK_MONOTONIC;
@@ -52,9 +52,9 @@ bool lock_until(std::mutex& mutex, fork_clock::time_point latest) {
 #endif
 }
 
-copy_at_fork::copy_at_fork(handlers const& its) : its_{its} {
+copy_at_fork::copy_at_fork(handlers const& calls) : handlers_{calls} {
   auto& forks = lists_of_process().forks;
-  std::lock_guard const reserved{forks.mutex};
+  std::lock_guard const lock{forks.mutex};
   auto const is_used = [&](std::uint32_t number) {
     for (held_at_fork* each = forks.first; each != nullptr; each = each->next_) {
       if (each->mutex_ == nullptr && static_cast<copy_at_fork*>(each)->number_ == number)
@@ -70,15 +70,17 @@ copy_at_fork::copy_at_fork(handlers const& its) : its_{its} {
   link();
 }
 
-/// A child of fork can make pools, allocate, look up and report, and use what another thread was
-/// in if that has a lock that is held here.
+/// Holds the library's locks around a fork. So a child process can make pools, allocate, look up
+/// and report. It can also use an object that another thread was using, if a `held_at_fork` holds
+/// the object's lock.
 ///
-/// Objects stand on each other in any order: a pool on an allocator's handle, whose pool stands on
-/// an object. So the fork may wait for a lock whose owner waits for one that the fork has, or makes
-/// an object. After a short time it unlocks all and begins again, with the lock that it did not
-/// get; now it waits for that one while it has no other. In a second it has found an order, if
-/// there is one; then it goes on without what it cannot have. The registry's locks come last:
-/// nobody waits for another lock while holding one of these.
+/// Objects use each other in any order: a pool uses an allocator's handle, and that allocator's
+/// pool uses another object. So the fork may wait for a lock whose owner waits for a lock that the
+/// fork holds, or whose owner makes an object. After a short time the fork unlocks everything and
+/// starts again with the lock that it could not get. It waits for that lock while it holds no
+/// other. Within a second it finds an order, if one exists. Then it continues without the locks
+/// that it cannot get. The registry's locks come last: no thread waits for another lock while it
+/// holds one of these.
 class fork_handlers {
  public:
   static void before() {
@@ -87,12 +89,12 @@ class fork_handlers {
     all.forks.mutex.lock();
     auto const latest = fork_clock::now() + std::chrono::seconds{1};
     for (fork_clock::duration wait = std::chrono::milliseconds{2};; wait *= 2) {
-      auto const now = fork_clock::now();
-      if (now >= latest) {
+      auto const time = fork_clock::now();
+      if (time >= latest) {
         (void)try_to_lock<true>();
         break;
       }
-      if (locks_all(std::min(now + wait, latest))) break;
+      if (locks_all(std::min(time + wait, latest))) break;
       unlock_all<&copy_at_fork::handlers::unlock_in_parent>();
     }
     all.registrations.mutex.lock();
@@ -108,10 +110,11 @@ class fork_handlers {
   }
 
  private:
-  using of_copy = void (*copy_at_fork::handlers::*)();
+  using copy_handler = void (*copy_at_fork::handlers::*)();
 
-  /// False if `latest` came before the locks. Waits without the mutex of forks, so that objects can
-  /// be made and end, but for the one that it waits for.
+  /// Locks all mutexes. Returns false if it could not do so before `latest`. While it waits for one
+  /// lock it does not hold the mutex of forks. So threads can construct and destroy objects, except
+  /// for the one whose lock it waits for.
   static bool locks_all(fork_clock::time_point latest) {
     auto& forks = lists_of_process().forks;
     while (held_at_fork* const busy = try_to_lock<false>()) {
@@ -127,43 +130,44 @@ class fork_handlers {
     }
     return true;
   }
-  /// Locks what is free now, up to the first one that is not, which it returns; or all of these.
+  /// Locks the mutexes that are free now. Stops at the first busy one and returns its object, or,
+  /// with `TakesAll`, skips busy ones. Returns nullptr at the end of the list.
   template <bool TakesAll>
   static held_at_fork* try_to_lock() {
     held_at_fork* each = lists_of_process().forks.first;
     for (; each != nullptr; each = each->next_) {
       if (each->is_held_) continue;
       bool const is_locked = lock(*each, {}, TakesAll);
-      each->is_held_ = is_locked || (TakesAll && each->mutex_ == nullptr);  // a copy has a part
+      each->is_held_ = is_locked || (TakesAll && each->mutex_ == nullptr);  // a copy may hold some
       if (!is_locked && !TakesAll) break;
     }
     return each;
   }
-  static void put_first(held_at_fork& its) {
+  static void put_first(held_at_fork& entry) {
     auto& forks = lists_of_process().forks;
-    if (its.previous_ == nullptr) return;
-    its.previous_->next_ = its.next_;
-    if (its.next_ != nullptr) its.next_->previous_ = its.previous_;
-    its.previous_ = nullptr;
-    its.next_ = std::exchange(forks.first, &its);
-    its.next_->previous_ = &its;
+    if (entry.previous_ == nullptr) return;
+    entry.previous_->next_ = entry.next_;
+    if (entry.next_ != nullptr) entry.next_->previous_ = entry.previous_;
+    entry.previous_ = nullptr;
+    entry.next_ = std::exchange(forks.first, &entry);
+    entry.next_->previous_ = &entry;
   }
-  static bool lock(held_at_fork& its, fork_clock::time_point latest, bool keeps_part) {
-    return its.mutex_ != nullptr ? lock_until(*its.mutex_, latest)
-                                 : static_cast<copy_at_fork&>(its).its_.lock(latest, keeps_part);
+  static bool lock(held_at_fork& entry, fork_clock::time_point latest, bool keeps_part) {
+    if (entry.mutex_ != nullptr) return lock_until(*entry.mutex_, latest);
+    return static_cast<copy_at_fork&>(entry).handlers_.lock(latest, keeps_part);
   }
-  template <of_copy Unlock>
+  template <copy_handler Unlock>
   static void unlock_all() {
     for (held_at_fork* each = lists_of_process().forks.first; each != nullptr; each = each->next_) {
       if (!std::exchange(each->is_held_, false)) continue;
       if (each->mutex_ != nullptr) {
         each->mutex_->unlock();
       } else {
-        (static_cast<copy_at_fork*>(each)->its_.*Unlock)();
+        (static_cast<copy_at_fork*>(each)->handlers_.*Unlock)();
       }
     }
   }
-  template <void (registration::*Unlock)(), of_copy UnlockCopy>
+  template <void (registration::*Unlock)(), copy_handler UnlockCopy>
   static void after() {
     process_lists& all = lists_of_process();
     all.waiting.mutex.unlock();

@@ -10,7 +10,7 @@ page_map::node& page_map::fresh_node(chunk_view const* view, std::uint32_t block
   if (unused == nullptr) {
     bytes const room = type_stable_size(1);
     auto* const page = static_cast<node*>(type_stable_allocate(type_stable_use::map_pages, room));
-    for (bytes i = 0; i < room / sizeof(node); ++i) give_back(page[i]);
+    for (bytes i = 0; i < room / sizeof(node); ++i) free_node(page[i]);
   }
   node& fresh = *static_cast<node*>(unused);
   unused = fresh.next;
@@ -19,73 +19,74 @@ page_map::node& page_map::fresh_node(chunk_view const* view, std::uint32_t block
   fresh.blocks = blocks;
   return fresh;
 }
-void page_map::give_back(node& gone) noexcept {
+void page_map::free_node(node& freed) noexcept {
   auto& unused = lists_of_process().nodes.unused;
-  gone.view = nullptr;
-  gone.next = static_cast<node*>(unused);
-  unused = &gone;
+  freed.view = nullptr;
+  freed.next = static_cast<node*>(unused);
+  unused = &freed;
 }
 
-void page_map::add_to(entry& here, chunk_view const& view) {
+void page_map::add_to(entry& pools, chunk_view const& view) {
   auto const single = reinterpret_cast<std::uint64_t>(&view);
   for (;;) {
-    std::uint64_t what = 0;
-    if (here.compare_exchange_strong(what, single, std::memory_order_release,
-                                     std::memory_order_relaxed))
+    std::uint64_t value = 0;
+    if (pools.compare_exchange_strong(value, single, std::memory_order_release,
+                                      std::memory_order_relaxed))
       return;  // (P)
-    std::lock_guard const reserved{lists_of_process().nodes.mutex};
-    what = here.load(std::memory_order_relaxed);
-    if (what == 0) continue;
-    if (what % 2 == 1) {
-      auto* const head = reinterpret_cast<node*>(what - 1);
-      for (node* one = head; one != nullptr; one = one->next) {
-        if (one->view == &view) return void(++one->blocks);
+    std::lock_guard const lock{lists_of_process().nodes.mutex};
+    value = pools.load(std::memory_order_relaxed);
+    if (value == 0) continue;
+    if (value % 2 == 1) {
+      auto* const head = reinterpret_cast<node*>(value - 1);
+      for (node* each = head; each != nullptr; each = each->next) {
+        if (each->view == &view) return void(++each->blocks);
       }
-      here.store(reinterpret_cast<std::uint64_t>(&fresh_node(&view, 1, head)) + 1,
-                 std::memory_order_release);  // (P)
+      pools.store(reinterpret_cast<std::uint64_t>(&fresh_node(&view, 1, head)) + 1,
+                  std::memory_order_release);  // (P)
       return;
     }
     node& only =
-        fresh_node(reinterpret_cast<chunk_view const*>(what), what == single ? 2 : 1, nullptr);
+        fresh_node(reinterpret_cast<chunk_view const*>(value), value == single ? 2 : 1, nullptr);
     node* head = &only;
-    if (what != single) {
+    if (value != single) {
       try {
         head = &fresh_node(&view, 1, &only);
       } catch (...) {
-        give_back(only);
+        free_node(only);
         throw;
       }
     }
-    if (here.compare_exchange_strong(what, reinterpret_cast<std::uint64_t>(head) + 1,
-                                     std::memory_order_release, std::memory_order_relaxed))
+    if (pools.compare_exchange_strong(value, reinterpret_cast<std::uint64_t>(head) + 1,
+                                      std::memory_order_release, std::memory_order_relaxed))
       return;                             // (P)
-    if (head != &only) give_back(*head);  // nobody has seen them
-    give_back(only);
+    if (head != &only) free_node(*head);  // no reader has seen these nodes
+    free_node(only);
   }
 }
 
-void page_map::remove_from(entry& here, chunk_view const& view) noexcept {
-  std::uint64_t what = reinterpret_cast<std::uint64_t>(&view);
-  if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;
-  std::lock_guard const reserved{lists_of_process().nodes.mutex};
-  what = reinterpret_cast<std::uint64_t>(&view);
-  // never, as long as lists stay lists
-  if (here.compare_exchange_strong(what, 0, std::memory_order_relaxed)) return;
+void page_map::remove_from(entry& pools, chunk_view const& view) noexcept {
+  std::uint64_t value = reinterpret_cast<std::uint64_t>(&view);
+  if (pools.compare_exchange_strong(value, 0, std::memory_order_relaxed)) return;
+  std::lock_guard const lock{lists_of_process().nodes.mutex};
+  value = reinterpret_cast<std::uint64_t>(&view);
+  // Cannot happen: a list never becomes a single view again.
+  if (pools.compare_exchange_strong(value, 0, std::memory_order_relaxed)) return;
   node* before = nullptr;
-  for (node* one = reinterpret_cast<node*>(what - 1); one != nullptr;
-       before = one, one = one->next) {
-    if (one->view != &view) continue;
-    if (--one->blocks != 0) return;
+  for (node* each = reinterpret_cast<node*>(value - 1); each != nullptr;
+       before = each, each = each->next) {
+    if (each->view != &view) continue;
+    if (--each->blocks != 0) return;
     if (before != nullptr) {
-      before->next = one->next;
+      before->next = each->next;
     } else {
-      node* const next = one->next;
-      here.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1,
-                 std::memory_order_release);  // (P)
+      node* const next = each->next;
+      pools.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1,
+                  std::memory_order_release);  // (P)
     }
-    // after the node left the list, so that who comes later cannot meet it, and before it strays
+    // The order matters. The node has left the list, so later readers cannot reach it. It is not
+    // reused yet, so a reader that is at the node sees the new count.
     process_wide.changes = process_wide.changes + 1;
-    give_back(*one);
+    free_node(*each);
     return;
   }
 }
@@ -99,8 +100,8 @@ void page_map::add(chunk_view const& view, std::uint64_t base, bytes size) {
     constexpr bytes leaf_size = leaf_bytes / map_page * sizeof(entry);
     auto* const fresh =
         static_cast<entry*>(type_stable_allocate(type_stable_use::map_pages, leaf_size));
-    entry* none = nullptr;
-    if (!process_wide.leaves[leaf].compare_exchange_strong(none, fresh,
+    entry* expected = nullptr;
+    if (!process_wide.leaves[leaf].compare_exchange_strong(expected, fresh,
                                                            std::memory_order_acq_rel)) /* (P) */
       type_stable_deallocate(type_stable_use::map_pages, fresh, leaf_size);
   }
@@ -108,7 +109,7 @@ void page_map::add(chunk_view const& view, std::uint64_t base, bytes size) {
   try {
     for (; done < end; done += map_page) add_to(at(done), view);
   } catch (...) {
-    for (std::uint64_t here = first; here < done; here += map_page) remove_from(at(here), view);
+    for (std::uint64_t page = first; page < done; page += map_page) remove_from(at(page), view);
     throw;
   }
 }
@@ -116,8 +117,8 @@ void page_map::add(chunk_view const& view, std::uint64_t base, bytes size) {
 void page_map::remove(chunk_view const& view, std::uint64_t base, bytes size) noexcept {
   std::uint64_t const end = base + size;
   if (!is_known(base, size)) return;
-  for (std::uint64_t here = base / map_page * map_page; here < end; here += map_page)
-    remove_from(at(here), view);
+  for (std::uint64_t page = base / map_page * map_page; page < end; page += map_page)
+    remove_from(at(page), view);
 }
 
 }  // namespace quarry::inline QUARRY_ABI

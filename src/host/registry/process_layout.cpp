@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout that QUARRY_STATE_LAYOUT stands for, where the build is one that others share memory
-// with: if this does not compile, copies of the library that have the same number would misread
-// each other's memory. Raise the number in core/abi.hpp, and write the new layout here.
+// Checks the memory layout that QUARRY_STATE_LAYOUT names, for builds whose copies share memory. If
+// this file does not compile, copies of the library with the same number would misread each other's
+// memory. Raise the number in core/abi.hpp, and write the new layout here.
 //
-// What a change of a bit's meaning would do it does not see: the number counts such changes, too.
+// These checks cannot see a change of a bit's meaning. Raise the number for such changes, too.
 #include "host/registry/process_lists.hpp"
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct process_layout {
   static_assert(offsetof(process_lists, waiting.by_size) == 808);
 
   static_assert(sizeof(copy_at_fork) == 64);
-  static_assert(offsetof(copy_at_fork, its_) == 32);
+  static_assert(offsetof(copy_at_fork, handlers_) == 32);
   static_assert(sizeof(held_at_fork) == 32);
   static_assert(offsetof(held_at_fork, mutex_) == 0);
   static_assert(offsetof(held_at_fork, next_) == 8);
@@ -49,7 +49,7 @@ struct process_layout {
 
   static_assert(sizeof(registration) == 152);
   static_assert(offsetof(registration, table_) == 0);
-  static_assert(offsetof(registration, place_) == 8);
+  static_assert(offsetof(registration, location_) == 8);
   static_assert(offsetof(registration, id_) == 12);
   static_assert(offsetof(registration, mutex_) == 24);
   static_assert(offsetof(registration, name_) == 64);

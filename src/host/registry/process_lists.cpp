@@ -3,8 +3,8 @@
 
 #include <memory>
 
-// No compiler but GCC makes a unique symbol of a C++ variable, and GCC only if it is inline. So
-// here are its bytes, and the header says what they are.
+// Only GCC can make a C++ variable a unique symbol, and only an inline variable. So this assembly
+// reserves the bytes, and the header declares their type.
 #define QUARRY_PROCESS_STATE_BYTES "524352"
 // clang-format off
 asm(".pushsection .bss." QUARRY_PROCESS_STATE ",\"aw\",%nobits\n"
@@ -20,15 +20,15 @@ asm(".pushsection .bss." QUARRY_PROCESS_STATE ",\"aw\",%nobits\n"
     ".popsection\n");
 // clang-format on
 
-/// The state that this copy brings, which is the process's or not used.
+/// The state that this copy of the library defines. It is the process's state, or it is unused.
 extern "C" [[gnu::visibility("hidden")]] char quarry_own_process_state;
 
 namespace quarry::inline QUARRY_ABI {
 
 static_assert(sizeof(process_state) <= 524352 && alignof(process_state) <= 64);
 
-// Memory order: who sees the lists by (L), or by (F) where another thread was first, sees them as
-// (P) made them, the release that put them there.
+// Memory order: a thread loads the pointer by (L), or by (F) if another thread was first. Both
+// acquire, so the thread sees the lists as they were before (P), the release that published them.
 process_lists& lists_of_process() {
   process_lists* lists = process_wide.lists.load(std::memory_order_acquire);  // (L)
   if (lists != nullptr) [[likely]]
@@ -43,16 +43,17 @@ process_lists& lists_of_process() {
 
 namespace {
 
-[[nodiscard]] bool brings_the_state() {
+/// Whether the process uses the state that this copy defines.
+[[nodiscard]] bool defines_the_state() {
   void const* own = &quarry_own_process_state;
-  asm("" : "+r"(own));  // compilers take it for another object than `process_wide`
+  asm("" : "+r"(own));  // compilers assume that it is not `process_wide`
   return own == &process_wide;
 }
 
-// Before there are threads: a fork must not find one of them in the middle of that.
+// Runs before the program makes threads: no fork may find a thread inside this initialisation.
 [[maybe_unused]] bool const watches_forks = [] {
   (void)lists_of_process();
-  if (brings_the_state()) watch_forks();
+  if (defines_the_state()) watch_forks();
   return true;
 }();
 

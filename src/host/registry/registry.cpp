@@ -23,7 +23,7 @@ struct free_memory {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-/// A line for each frame, with its module and symbol if there is memory to look them up.
+/// Prints a line for each frame, with its module and symbol if memory suffices to look them up.
 void print_frames(std::ostream& out, std::vector<void*> const& frames) {
   if (frames.empty()) return;
   std::unique_ptr<char*, free_memory> symbols;
@@ -40,7 +40,8 @@ void print_frames(std::ostream& out, std::vector<void*> const& frames) {
   }
 }
 
-/// A copy of all that is said of an allocation: the name of a label's file may lie in a plugin.
+/// A copy of an allocation's record and label. It copies the label's file name, too: that string
+/// may lie in a plugin, which can be unloaded.
 struct labelled_allocation {
   chunk_table::record memory;
   std::string name, place_of_call;
@@ -56,35 +57,36 @@ struct labelled_allocation {
           std::string{label->where.file_name()} + ':' + std::to_string(label->where.line());
   }
 };
-void print(std::ostream& out, labelled_allocation const& one) {
-  out << "  " << reinterpret_cast<void*>(one.memory.base) << "  " << one.memory.size << " bytes";
-  if (!one.name.empty()) out << "  " << one.name;
-  if (!one.place_of_call.empty()) out << "  (" << one.place_of_call << ')';
+void print(std::ostream& out, labelled_allocation const& allocation) {
+  out << "  " << reinterpret_cast<void*>(allocation.memory.base) << "  " << allocation.memory.size
+      << " bytes";
+  if (!allocation.name.empty()) out << "  " << allocation.name;
+  if (!allocation.place_of_call.empty()) out << "  (" << allocation.place_of_call << ')';
   out << '\n';
-  print_frames(out, one.frames);
+  print_frames(out, allocation.frames);
 }
 
-/// An allocator, and what is live of it.
-struct account {
-  registry::allocator_info summary;
+/// An allocator and its allocations.
+struct summary {
+  registry::allocator_info allocator;
   std::vector<labelled_allocation> allocations;
 };
-/// Copies of what a report says of one allocator, or of all (0). A report prints them when no lock
-/// is held: a stream may call pools, and the dynamic linker, which tells the symbols of frames,
-/// has a lock that plugins hold while they make pools.
-std::vector<account> accounts(allocator_id allocator) {
-  std::vector<account> result;
+/// Copies the content of a report on one allocator, or on all allocators (0). The report prints the
+/// copies while it holds no lock. A stream may call pools. And the dynamic linker, which looks up
+/// the symbols of frames, has a lock that plugins hold while they make pools.
+std::vector<summary> summaries(allocator_id allocator) {
+  std::vector<summary> result;
   process_lists& all = lists_of_process();
-  std::lock_guard const reserved{all.registrations.mutex};
-  for (auto const& [id, whose] : all.registrations.by_id) {
+  std::lock_guard const lock{all.registrations.mutex};
+  for (auto const& [id, owner] : all.registrations.by_id) {
     if (allocator != 0 && allocator != id) continue;
-    account one{{id, whose->name(), whose->location(), 0, 0}, {}};
-    whose->view().for_each([&, &owner = *whose](chunk_table::record const& found) {
-      ++one.summary.allocations;
-      one.summary.allocated += found.size;
-      one.allocations.emplace_back(found, owner);
+    summary copy{{id, owner->name(), owner->location(), 0, 0}, {}};
+    owner->view().for_each([&, &registered = *owner](chunk_table::record const& found) {
+      ++copy.allocator.allocations;
+      copy.allocator.allocated += found.size;
+      copy.allocations.emplace_back(found, registered);
     });
-    result.push_back(std::move(one));
+    result.push_back(std::move(copy));
   }
   return result;
 }
@@ -93,20 +95,21 @@ std::vector<account> accounts(allocator_id allocator) {
 
 registration::registration(chunk_table& table, memory_location location, std::string name,
                            bool is_everywhere)
-    : table_{table}, place_{location}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
+    : table_{table}, location_{location}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
   process_lists& all = lists_of_process();
-  std::lock_guard const reserved{all.registrations.mutex};
+  std::lock_guard const lock{all.registrations.mutex};
   std::size_t free = 0;
   while (is_everywhere && all.everywhere[free] != nullptr) {
-    if (++free == process_lists::most_everywhere)
+    if (++free == process_lists::max_everywhere)
       throw bad_argument{
-          "ledger: there are 64 tracked resources already; put pools upon fewer of them"};
+          "registration: the process has 64 tracked resources already, which is the limit; let "
+          "pools share fewer tracked resources"};
   }
   id_ = all.registrations.last + 1;
   if (name_.empty()) name_ = "allocator " + std::to_string(id_);
   all.registrations.by_id.emplace(id_, this);
   try {
-    table_.keep_starts(registry::packed(id_, place_));
+    table_.keep_starts(registry::packed(id_, location_));
   } catch (...) {
     all.registrations.by_id.erase(id_);
     throw;
@@ -119,7 +122,7 @@ registration::registration(chunk_table& table, memory_location location, std::st
 
 registration::~registration() {
   process_lists& all = lists_of_process();
-  std::lock_guard const reserved{all.registrations.mutex};
+  std::lock_guard const lock{all.registrations.mutex};
   all.registrations.by_id.erase(id_);
   table_.stop_keeping_starts();
   for (std::size_t i = 0; is_everywhere_ && i < all.everywhere_count; ++i) {
@@ -128,11 +131,11 @@ registration::~registration() {
 }
 
 std::string registration::name() const {
-  std::lock_guard const reserved{mutex_};
+  std::lock_guard const lock{mutex_};
   return name_;
 }
 void registration::rename(std::string name) {
-  std::lock_guard const reserved{mutex_};
+  std::lock_guard const lock{mutex_};
   name_ = std::move(name);
 }
 
@@ -142,11 +145,11 @@ void registration::add_block(std::uint64_t base, bytes size) {
   page_map::add(table_.public_view(), base, size);
 }
 
-void registration::label(std::uint64_t base, allocation_label what) {
-  std::lock_guard const reserved{mutex_};
+void registration::label(std::uint64_t base, allocation_label label) {
+  std::lock_guard const lock{mutex_};
   allocation_label& kept = labels_[base];
-  if (what.frames.empty()) what.frames = std::move(kept.frames);
-  kept = std::move(what);
+  if (label.frames.empty()) label.frames = std::move(kept.frames);
+  kept = std::move(label);
 }
 void registration::prepare_backtraces() noexcept {
 #if QUARRY_HAS_BACKTRACE
@@ -168,11 +171,11 @@ bool registration::label_backtrace([[maybe_unused]] std::uint64_t base) noexcept
   return false;
 }
 void registration::forget(std::uint64_t base) noexcept {
-  std::lock_guard const reserved{mutex_};
+  std::lock_guard const lock{mutex_};
   labels_.erase(base);
 }
 bytes registration::footprint() const {
-  std::lock_guard const reserved{mutex_};
+  std::lock_guard const lock{mutex_};
   bytes sum = name_.capacity() + labels_.bucket_count() * sizeof(void*);
   for (auto const& [base, label] : labels_)
     sum += sizeof(base) + sizeof(label) + 2 * sizeof(void*) + label.name.capacity() +
@@ -180,7 +183,7 @@ bytes registration::footprint() const {
   return sum;
 }
 std::optional<allocation_label> registration::label_of(std::uint64_t base) const {
-  std::lock_guard const reserved{mutex_};
+  std::lock_guard const lock{mutex_};
   auto const found = labels_.find(base);
   if (found == labels_.end()) return std::nullopt;
   return found->second;
@@ -192,7 +195,8 @@ void mark_below(std::uint64_t address) noexcept {
   if (address >= object_starts::end) return;
   auto const mark = [&](chunk_view const& view) {
     std::uint64_t const owner = view.owner.load_acquire();
-    // Who else writes at this moment writes the same: the pool cannot be destroyed meanwhile.
+    // Another thread may write at the same time, but only this value: the pool cannot be destroyed
+    // meanwhile.
     if ((owner & is_below_others) == 0 && view.find(address)) view.owner = owner | is_below_others;
   };
   while (!page_map::visit(address, mark)) {
@@ -205,13 +209,13 @@ std::optional<allocation_record> find_slowly(std::uint64_t address) {
   auto const ask = [&](chunk_view const& view) {
     auto const found = view.find(address);
     if (!found) return;
-    std::uint64_t const its = view.owner.load_acquire();
-    // numbers go up, and what takes memory of another allocator is made after it
-    bool const is_inner = found.size != best.size
-        ? found.size<best.size : (its & ~is_below_others)>(owner & ~is_below_others);
+    std::uint64_t const candidate = view.owner.load_acquire();
+    // Ids increase, and an allocator is made after the allocators that it takes memory from.
+    bool const is_younger = (owner & ~is_below_others) < (candidate & ~is_below_others);
+    bool const is_inner = found.size != best.size ? found.size < best.size : is_younger;
     if (owner != 0 && !is_inner) return;
     best = found;
-    owner = its;
+    owner = candidate;
   };
   while (!page_map::visit(address, ask)) {
   }
@@ -230,21 +234,21 @@ std::optional<allocation_label> label_of(void const* address) {
   auto const found = find(address);
   if (!found || !found->is_labelled) return std::nullopt;
   process_lists& all = lists_of_process();
-  std::lock_guard const reserved{all.registrations.mutex};
-  auto const whose = all.registrations.by_id.find(found->allocator);
-  if (whose == all.registrations.by_id.end()) return std::nullopt;
-  return whose->second->label_of(reinterpret_cast<std::uint64_t>(found->base));
+  std::lock_guard const lock{all.registrations.mutex};
+  auto const registered = all.registrations.by_id.find(found->allocator);
+  if (registered == all.registrations.by_id.end()) return std::nullopt;
+  return registered->second->label_of(reinterpret_cast<std::uint64_t>(found->base));
 }
 
 std::vector<allocator_info> allocators() {
   std::vector<allocator_info> result;
   process_lists& all = lists_of_process();
-  std::lock_guard const reserved{all.registrations.mutex};
-  for (auto const& [id, whose] : all.registrations.by_id) {
-    allocator_info info{id, whose->name(), whose->location(), 0, 0};
-    whose->view().for_each([&](chunk_table::record const& one) {
+  std::lock_guard const lock{all.registrations.mutex};
+  for (auto const& [id, owner] : all.registrations.by_id) {
+    allocator_info info{id, owner->name(), owner->location(), 0, 0};
+    owner->view().for_each([&](chunk_table::record const& found) {
       ++info.allocations;
-      info.allocated += one.size;
+      info.allocated += found.size;
     });
     result.push_back(std::move(info));
   }
@@ -253,29 +257,29 @@ std::vector<allocator_info> allocators() {
 
 std::string name_of(allocator_id id) {
   process_lists& all = lists_of_process();
-  std::lock_guard const reserved{all.registrations.mutex};
-  auto const whose = all.registrations.by_id.find(id);
-  return whose == all.registrations.by_id.end() ? std::string{} : whose->second->name();
+  std::lock_guard const lock{all.registrations.mutex};
+  auto const registered = all.registrations.by_id.find(id);
+  return registered == all.registrations.by_id.end() ? std::string{} : registered->second->name();
 }
 
-std::vector<allocation_record> allocated(allocator_id allocator) {
+std::vector<allocation_record> allocations(allocator_id allocator) {
   std::vector<allocation_record> result;
   process_lists& all = lists_of_process();
-  std::lock_guard const reserved{all.registrations.mutex};
-  for (auto const& [id, whose] : all.registrations.by_id) {
+  std::lock_guard const lock{all.registrations.mutex};
+  for (auto const& [id, owner] : all.registrations.by_id) {
     if (allocator != 0 && allocator != id) continue;
-    whose->view().for_each(
-        [&, owner = packed(id, whose->location())](chunk_table::record const& one) {
-          result.push_back(record_of(owner, one));
+    owner->view().for_each(
+        [&, packed_owner = packed(id, owner->location())](chunk_table::record const& found) {
+          result.push_back(record_of(packed_owner, found));
         });
   }
   return result;
 }
 
 void report(std::ostream& out, allocator_id allocator) {
-  for (account const& each : accounts(allocator)) {
-    for (labelled_allocation const& one : each.allocations) print(out, one);
-    auto const& [id, name, location, count, allocated] = each.summary;
+  for (summary const& each : summaries(allocator)) {
+    for (labelled_allocation const& allocation : each.allocations) print(out, allocation);
+    auto const& [id, name, location, count, allocated] = each.allocator;
     out << name << " (allocator " << id << ", " << quarry::name_of(location.kind);
     if (!location.is_touchable()) out << ' ' << int{location.device};
     out << "): " << count << " allocations, " << allocated << " bytes\n";

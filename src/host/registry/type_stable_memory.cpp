@@ -27,21 +27,21 @@ bytes type_stable_size(bytes size) {
 
 void* type_stable_allocate(type_stable_use use, bytes size) {
   size = type_stable_size(size);
-  auto& them = lists_of_process().waiting;
+  auto& unused = lists_of_process().waiting;
   {
-    std::lock_guard const reserved{them.mutex};
-    auto& list = them.by_size[static_cast<std::size_t>(use)][size];
+    std::lock_guard const lock{unused.mutex};
+    auto& list = unused.by_size[static_cast<std::size_t>(use)][size];
     if (!list.free.empty()) {
       void* const result = list.free.back();
       list.free.pop_back();
       return result;
     }
-    // so that returning needs no memory
+    // The list gets its capacity now, so that deallocation needs no memory.
     make_room(list.free, list.made + 1);
     ++list.made;
   }
   void* const fresh = type_stable_space.allocate(size);
-  // a lookup is a miss in each
+  // Each lookup misses the TLB in these two; huge pages reduce that.
   if (use == type_stable_use::chunks || use == type_stable_use::slots)
     madvise(fresh, size, MADV_HUGEPAGE);
   return fresh;
@@ -50,13 +50,14 @@ void* type_stable_allocate(type_stable_use use, bytes size) {
 bytes type_stable_resident(void const* memory, bytes size) {
   if (memory == nullptr) return 0;
   bytes const page = page_size();
-  std::array<unsigned char, 4096> states;  // of pages
+  std::array<unsigned char, 4096> states;  // one per page
   bytes resident = 0;
   auto* const first = static_cast<char const*>(memory);
   size = type_stable_size(size);
   for (bytes at = 0; at < size; at += states.size() * page) {
     bytes const part = std::min(size - at, states.size() * page);
-    if (mincore(const_cast<char*>(first + at), part, states.data()) != 0) return size;  // never
+    // mincore fails only for unmapped memory.
+    if (mincore(const_cast<char*>(first + at), part, states.data()) != 0) return size;
     for (bytes i = 0; i < part / page; ++i) resident += states[i] % 2 * page;
   }
   return resident;
@@ -64,10 +65,10 @@ bytes type_stable_resident(void const* memory, bytes size) {
 
 void type_stable_deallocate(type_stable_use use, void* memory, bytes size) noexcept {
   size = type_stable_size(size);
-  if (!discard_pages(memory, size)) return;  // it does not read as zeros: it is never reused
-  auto& them = lists_of_process().waiting;
-  std::lock_guard const reserved{them.mutex};
-  them.by_size[static_cast<std::size_t>(use)].find(size)->second.free.push_back(memory);
+  if (!discard_pages(memory, size)) return;  // it does not read as zeros, so it is never reused
+  auto& unused = lists_of_process().waiting;
+  std::lock_guard const lock{unused.mutex};
+  unused.by_size[static_cast<std::size_t>(use)].find(size)->second.free.push_back(memory);
 }
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -18,13 +18,13 @@ namespace {
 
 constexpr char columns[] = "Thread,Time,Action,Pointer,Size,Stream\n";
 
-char const* name_of(allocation_log::action what) {
+char const* name_of(allocation_log::action event) {
   constexpr char const* names[] = {"allocate", "allocate failure", "free"};
-  return names[static_cast<std::size_t>(what)];
+  return names[static_cast<std::size_t>(event)];
 }
 
-/// A stream's handle: C++ streams, which RMM uses for it, write 0 for a null pointer, and C writes
-/// (nil), which RMM has for addresses.
+/// A stream's handle as RMM writes it. RMM writes handles with a C++ stream, which prints 0 for a
+/// null pointer. It writes addresses with C's printf, which prints (nil).
 std::array<char, 24> text_of_stream(void const* stream) {
   std::array<char, 24> result{"0"};
   if (stream != nullptr) std::snprintf(result.data(), result.size(), "%p", stream);
@@ -42,18 +42,18 @@ allocation_log::allocation_log(std::string const& path) : file_{path}, output_{f
   write_line(columns, sizeof columns - 1);
 }
 
-void allocation_log::write(action what, void const* pointer, bytes size,
+void allocation_log::write(action event, void const* pointer, bytes size,
                            void const* stream) noexcept {
   thread_local long const thread = gettid();
-  std::lock_guard const lock{mutex_};  // the order of lines is that of their times
-  std::timespec now{};
-  std::timespec_get(&now, TIME_UTC);
+  std::lock_guard const lock{mutex_};  // so that the lines are in the order of their times
+  std::timespec time{};
+  std::timespec_get(&time, TIME_UTC);
   std::tm local{};
-  localtime_r(&now.tv_sec, &local);
+  localtime_r(&time.tv_sec, &local);
   std::array<char, 160> line{};
   int const length =
       std::snprintf(line.data(), line.size(), "%ld,%02d:%02d:%02d.%06ld,%s,%p,%llu,%s\n", thread,
-                    local.tm_hour, local.tm_min, local.tm_sec, now.tv_nsec / 1000, name_of(what),
+                    local.tm_hour, local.tm_min, local.tm_sec, time.tv_nsec / 1000, name_of(event),
                     pointer, static_cast<unsigned long long>(size), text_of_stream(stream).data());
   write_line(line.data(), static_cast<std::size_t>(length));
 }
@@ -65,11 +65,10 @@ void allocation_log::write_line(char const* line, std::size_t length) noexcept {
       ++unflushed_;
       return;
     }
-  } catch (...) {  // of a stream that was told to throw
+  } catch (...) {  // a stream may be set to throw
   }
   ++lost_;
-  if (was_good)
-    lost_ += std::exchange(unflushed_, 0);  // what was in the buffer could not be written
+  if (was_good) lost_ += std::exchange(unflushed_, 0);  // the buffered lines are lost, too
 }
 
 void allocation_log::flush() noexcept {
@@ -77,7 +76,7 @@ void allocation_log::flush() noexcept {
   bool is_flushed = false;
   try {
     is_flushed = static_cast<bool>(output_.flush());
-  } catch (...) {  // of a stream that was told to throw
+  } catch (...) {  // a stream may be set to throw
   }
   std::uint64_t const lines = std::exchange(unflushed_, 0);
   if (!is_flushed) lost_ += lines;

@@ -23,21 +23,21 @@ namespace {
 
 using pointer_query = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
 
-/// The driver's question, or nullptr while the process has not loaded the driver. It is not loaded
-/// here, nor is the runtime asked, which would load and initialise it: that takes time and memory,
-/// and a driver that is not loaded gave no memory.
+/// The driver's query function, or nullptr while the process has not loaded the driver. Does not
+/// load the driver, and does not call the runtime, which would load and initialise it. That takes
+/// time and memory, and a driver that is not loaded has not allocated the memory.
 ///
-/// The driver is looked for without the dynamic linker's lock that a plugin's constructors hold.
-/// That lock is taken once in a process, when the driver was found.
-pointer_query question_of_driver() {
-  // relaxed: an address of code, which nothing else goes with
+/// Searches for the driver without the dynamic linker's lock that a plugin's constructors hold.
+/// Takes that lock once in a process, when it has found the driver.
+pointer_query query_of_driver() {
+  // Relaxed suffices: the value is an address of code, and no other data is published with it.
   static std::atomic<pointer_query> found{nullptr};
   if (pointer_query const known = found.load(std::memory_order_relaxed)) return known;
-  auto const is_driver = [](dl_phdr_info* one, std::size_t, void*) {
-    return std::strstr(one->dlpi_name, "libcuda.so") != nullptr ? 1 : 0;
+  auto const is_driver = [](dl_phdr_info* object, std::size_t, void*) {
+    return std::strstr(object->dlpi_name, "libcuda.so") != nullptr ? 1 : 0;
   };
   if (dl_iterate_phdr(is_driver, nullptr) == 0) return nullptr;
-  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // is kept
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // never closed once found
   if (driver == nullptr) return nullptr;
   auto const ask = reinterpret_cast<pointer_query>(dlsym(driver, "cuPointerGetAttributes"));
   if (ask == nullptr) dlclose(driver);
@@ -45,10 +45,10 @@ pointer_query question_of_driver() {
   return ask;
 }
 
-/// Where CUDA says that memory lies, of which it does not know pageable memory; nothing if the
-/// process does not use CUDA.
-std::optional<memory_location> place_known_to_cuda(void const* memory) {
-  pointer_query const ask = question_of_driver();
+/// The location of memory according to CUDA; host memory if CUDA does not know the address, such as
+/// pageable memory. Returns nullopt if the process does not use CUDA.
+std::optional<memory_location> location_by_cuda(void const* memory) {
+  pointer_query const ask = query_of_driver();
   unsigned type = 0, is_managed = 0;
   int device = 0;
   CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -57,7 +57,7 @@ std::optional<memory_location> place_known_to_cuda(void const* memory) {
   if (ask == nullptr ||
       ask(3, wanted, answers, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS)
     return std::nullopt;
-  if (type == 0) return memory_location{};  // it does not know it
+  if (type == 0) return memory_location{};  // CUDA does not know the address
   if (is_managed != 0) return memory_location{memory_kind::managed};
   if (type == CU_MEMORYTYPE_HOST) return memory_location{memory_kind::pinned};
   return memory_location{memory_kind::device, static_cast<std::uint8_t>(device)};
@@ -70,17 +70,18 @@ std::string text_of(memory_location location) {
 
 }  // namespace
 
-void check_place(char const* resource, void const* memory, memory_location stated) {
-  auto const known = place_known_to_cuda(memory);
+void check_location(char const* resource, void const* memory, memory_location stated) {
+  auto const known = location_by_cuda(memory);
   if (!known) return;
-  // Registered and mapped memory of the host may be stated as what it is besides.
+  // CUDA reports registered and mapped host memory as pinned. A resource may state another kind of
+  // touchable memory for it.
   bool const is_cudas = stated.kind == memory_kind::pinned || stated.kind == memory_kind::managed;
   bool const agrees = !stated.is_touchable() ? *known == stated
                       : is_cudas             ? known->kind == stated.kind
                                              : known->is_touchable();
   if (agrees) return;
-  throw resource_failed{resource, "it gave memory of the kind " + text_of(*known) +
-                                      ", and its place is " + text_of(stated)};
+  throw resource_failed{resource, "it allocated memory of the kind " + text_of(*known) +
+                                      ", but its stated location is " + text_of(stated)};
 }
 
 device_resource::device_resource(int device) : device_{device} {

@@ -14,7 +14,7 @@
 namespace quarry::inline QUARRY_ABI {
 namespace {
 
-/// A file of `page map` that has lost its name. Throws `resource_failed`.
+/// Opens a new file in `directory` and removes its name. Throws `resource_failed`.
 int open_nameless(std::string const& directory) {
   std::string path = directory + "/quarry-XXXXXX";
   int const file = mkostemp(path.data(), O_CLOEXEC);
@@ -34,10 +34,10 @@ void* file_resource::allocate(bytes size, bytes alignment) {
   check_power_of_two("file_resource", alignment);
   if (alignment > page_size())
     throw bad_argument{"file_resource: alignment is " + std::to_string(alignment) +
-                       ", more than a page's " + std::to_string(page_size())};
-  if (size > max_bytes_at_once) throw out_of_memory{"file_resource", size, "nothing has so much"};
+                       ", but the maximum is the page size, " + std::to_string(page_size())};
+  if (size > max_bytes_at_once) throw out_of_memory{"file_resource", size, request_too_large};
   int const file = open_nameless(directory_);
-  // Blocks are taken now: a full disk is an error here, and not a signal later.
+  // Reserve the file's blocks now: a full disk is an error here, not a signal later.
   int const failed = posix_fallocate(file, 0, static_cast<off_t>(whole_pages(size)));
   void* const result =
       failed != 0 ? MAP_FAILED

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same without CUDA: there is no such memory.
+// The CUDA resources in a build without CUDA: every call is refused.
 #include "host/cuda_operations.hpp"
 #include "platform/no_cuda.hpp"
 #include "quarry/host/pools/cuda_async_pool.hpp"
@@ -29,7 +29,7 @@ pinned_resource::pinned_resource() { refuse_without_cuda("pinned_resource"); }
 void* pinned_resource::allocate(bytes, bytes) { refuse_without_cuda("pinned_resource"); }
 void pinned_resource::deallocate(void*, bytes, bytes) noexcept {}
 
-void check_place(char const*, void const*, memory_location) {}
+void check_location(char const*, void const*, memory_location) {}
 
 cuda_streams::cuda_streams(int device) : device_{device} { refuse_without_cuda("cuda_streams"); }
 cuda_streams::~cuda_streams() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By the system calls themselves: their library is not on every machine.
+// Uses the system calls directly, because libnuma is not installed on every machine.
 #include "quarry/host/resources/numa_resource.hpp"
 
 #include "host/resources/numa_calls.hpp"
@@ -27,8 +27,8 @@ bool bind(void* memory, bytes size, unsigned node) {
   return syscall(SYS_mbind, memory, size, MPOL_BIND, nodes.data(), max_nodes + 1, 0) == 0;
 }
 
-/// Moves the pages from `base` on, `batch` at most, that are there and not on the node. How many
-/// of them are elsewhere afterwards. Throws `resource_failed`.
+/// Moves the resident pages of the `count` pages at `base`, at most `batch`, to the node. Returns
+/// the number of resident pages that are still on other nodes. Throws `resource_failed`.
 constexpr std::size_t batch = 512;
 std::size_t move_pages_from(std::uint64_t base, std::size_t count, unsigned node) {
   std::array<void*, batch> pages;
@@ -36,17 +36,17 @@ std::size_t move_pages_from(std::uint64_t base, std::size_t count, unsigned node
   for (std::size_t i = 0; i < count; ++i)
     pages[i] = reinterpret_cast<void*>(base + i * page_size());
   nodes.fill(static_cast<int>(node));
-  auto const call = [&](int const* where) {
-    return syscall(SYS_move_pages, 0, count, pages.data(), where, states.data(),
-                   where == nullptr ? 0 : MPOL_MF_MOVE);
+  auto const call = [&](int const* targets) {
+    return syscall(SYS_move_pages, 0, count, pages.data(), targets, states.data(),
+                   targets == nullptr ? 0 : MPOL_MF_MOVE);
   };
-  // ENOENT: there is none to move
+  // ENOENT: no page has to move
   if (call(nodes.data()) < 0 && errno != ENOENT)
     throw resource_failed{"move_to_node: move_pages to node " + std::to_string(node),
                           std::strerror(errno)};
   if (call(nullptr) != 0)
-    throw resource_failed{"move_to_node: move_pages of no node", std::strerror(errno)};
-  std::size_t elsewhere = 0;  // a page that is not there has a negative state
+    throw resource_failed{"move_to_node: query by move_pages", std::strerror(errno)};
+  std::size_t elsewhere = 0;  // a page that is not resident has a negative state
   for (std::size_t i = 0; i < count; ++i)
     elsewhere += states[i] >= 0 && states[i] != static_cast<int>(node);
   return elsewhere;
@@ -59,13 +59,13 @@ namespace numa {
 void check_node(char const* call, unsigned node) {
   std::string const path = "/sys/devices/system/node/node" + std::to_string(node);
   if (node >= max_nodes || access(path.c_str(), F_OK) != 0)
-    throw bad_argument{std::string{call} + ": there is no node " + std::to_string(node) + " (" +
-                       path + ")"};
+    throw bad_argument{std::string{call} + ": the system has no NUMA node " + std::to_string(node) +
+                       " (" + path + ")"};
 }
 
 void move(void* memory, bytes size, unsigned node) {
   check_node("move_to_node", node);
-  constexpr int max_tries = 3;  // a page may be in use by the kernel for a moment
+  constexpr int max_tries = 3;  // the kernel may use a page for a moment
   auto const end = reinterpret_cast<std::uint64_t>(memory) + size;
   std::uint64_t base = reinterpret_cast<std::uint64_t>(memory) & ~(page_size() - 1);
   std::size_t elsewhere = 0;
@@ -98,8 +98,8 @@ void* numa_resource::allocate(bytes size, bytes alignment) {
   check_power_of_two("numa_resource", alignment);
   if (alignment > page_size())
     throw bad_argument{"numa_resource: alignment is " + std::to_string(alignment) +
-                       ", more than a page's " + std::to_string(page_size())};
-  if (size > max_bytes_at_once) throw out_of_memory{"numa_resource", size, "nothing has so much"};
+                       ", but the maximum is the page size, " + std::to_string(page_size())};
+  if (size > max_bytes_at_once) throw out_of_memory{"numa_resource", size, request_too_large};
   void* const result = numa_space.allocate(whole_pages(size));
   if (!bind(result, whole_pages(size), node_)) {
     int const code = errno;

@@ -25,13 +25,14 @@ constexpr std::uint32_t max_processes = 64, max_allocations = 4096;
 constexpr std::uint64_t magic = 0x3130'5952'5241'5551;  // QUARRY01
 constexpr bytes data_alignment = 4096;
 
-/// A process, and when it began: numbers are given again.
+/// A process and its start time. The start time is needed because the system reuses process ids.
 struct process {
-  std::atomic<pid_t> id;  // 0: none; written last
+  std::atomic<pid_t> id;  // 0: unused entry; written last
   std::uint64_t began;
 };
 struct allocation {
-  // written last: a release, so that a process killed after it has written the rest
+  // Written last, by a release store: if it is set, the other fields are complete, even if the
+  // writer was killed.
   std::atomic<std::uint32_t> is_there;
   char name[64];
   std::uint64_t base;
@@ -58,14 +59,14 @@ bool has_other_threads(std::string const& folder, pid_t id) {
   DIR* const tasks = opendir((folder + "/task").c_str());
   if (tasks == nullptr) return false;
   bool found = false;
-  while (dirent const* const one = readdir(tasks))
-    found |= one->d_name[0] != '.' && one->d_name != std::to_string(id);
+  while (dirent const* const task = readdir(tasks))
+    found |= task->d_name[0] != '.' && task->d_name != std::to_string(id);
   closedir(tasks);
   return found;
 }
 
-/// When a process began, in the kernel's ticks: 0 if there is none, nothing if that cannot be told
-/// now.
+/// The start time of a process in the kernel's ticks. Returns 0 if the process does not exist, and
+/// nullopt if the start time cannot be read now.
 std::optional<std::uint64_t> began_at(pid_t id) {
   std::string const folder = "/proc/" + std::to_string(id);
   std::FILE* const file = std::fopen((folder + "/stat").c_str(), "re");
@@ -73,21 +74,21 @@ std::optional<std::uint64_t> began_at(pid_t id) {
   char text[1024];
   errno = 0;
   std::size_t const length = std::fread(text, 1, sizeof text - 1, file);
-  bool const is_gone = length == 0 && errno == ESRCH;
+  bool const has_ended = length == 0 && errno == ESRCH;
   std::fclose(file);
-  if (is_gone) return 0;
+  if (has_ended) return 0;
   text[length] = 0;
-  char const* at = std::strrchr(text, ')');  // behind the program's name, which may hold anything
+  char const* at = std::strrchr(text, ')');  // the name may contain any byte
   if (at == nullptr || at[1] == 0) return std::nullopt;
-  // Dead, but not waited for; or its first thread has ended, and others have not.
+  // The process has ended, but its parent has not waited for it; or only its first thread has
+  // ended.
   if ((at[2] == 'Z' || at[2] == 'X') && !has_other_threads(folder, id)) return 0;
-  for (int growable_array = 2; growable_array < 22 && at != nullptr; ++growable_array)
-    at = std::strchr(at + 1, ' ');
+  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
   if (at == nullptr) return std::nullopt;
   return std::strtoull(at, nullptr, 10);
 }
 
-/// A file, closed when this goes.
+/// Owns a file descriptor and closes it.
 class open_file {
  public:
   explicit open_file(int number) : number_{number} {}
@@ -98,7 +99,7 @@ class open_file {
   }
   [[nodiscard]] int number() const { return number_; }
   [[nodiscard]] int keep() { return std::exchange(number_, -1); }
-  /// Its size, if it still has a name.
+  /// The size of the file, or nullopt if the file has no name any more.
   [[nodiscard]] static std::optional<off_t> named_size(int number) {
     struct stat state{};
     if (fstat(number, &state) != 0 || state.st_nlink == 0) return std::nullopt;
@@ -109,7 +110,7 @@ class open_file {
   int number_;
 };
 
-/// Holds a file's lock, which a process that dies loses.
+/// Holds a file's lock. The system releases the lock if the process dies.
 class file_lock {
  public:
   explicit file_lock(int number) : number_{number} {
@@ -119,7 +120,7 @@ class file_lock {
   }
   file_lock(file_lock const&) = delete;
   file_lock& operator=(file_lock const&) = delete;
-  ~file_lock() { flock(number_, LOCK_UN); }  // a mapping would keep it
+  ~file_lock() { flock(number_, LOCK_UN); }  // a mapping would keep it locked
 
  private:
   int number_;
@@ -127,7 +128,7 @@ class file_lock {
 
 }  // namespace
 
-/// One mapping of it.
+/// One mapping of a segment.
 class shared_resource::segment {
  public:
   segment(std::string const& name, bytes size) : name_{"/" + name} {
@@ -138,11 +139,11 @@ class shared_resource::segment {
   segment& operator=(segment const&) = delete;
   ~segment() {
     {
-      guard const reserved{*this};
-      if (is_mine()) forget(entry_);
+      guard const lock{*this};
+      if (has_entry()) forget(entry_);
       bool const is_last = std::none_of(all().processes.begin(), all().processes.end(),
-                                        [](process const& one) { return one.id != 0; });
-      // a file that has its name is the one of that name
+                                        [](process const& each) { return each.id != 0; });
+      // A file that still has a name has this name.
       if (is_last && open_file::named_size(file_)) shm_unlink(name_.c_str());
     }
     munmap(base_, mapped_);
@@ -153,22 +154,22 @@ class shared_resource::segment {
                                bool may_be_there) {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > data_alignment) {
       throw bad_argument{"shared_resource: alignment is " + std::to_string(alignment) +
-                         ", no power of two to 4096"};
+                         ", not a power of two up to 4096"};
     }
     if (requested > max_bytes_at_once)
-      throw out_of_memory{"shared_resource " + name_, requested, "nothing has so much"};
+      throw out_of_memory{"shared_resource " + name_, requested, request_too_large};
     bytes const size = (std::max<bytes>(requested, 1) + 63) / 64 * 64;
     alignment = std::max<bytes>(alignment, 64);
-    guard const reserved{*this};
-    std::uint32_t const mine = my_process();
+    guard const lock{*this};
+    std::uint32_t const own = own_process();
     if (may_be_there) {
-      if (allocation* const there = find(name)) {
-        if (there->base % alignment != 0)
+      if (allocation* const existing = find(name)) {
+        if (existing->base % alignment != 0)
           throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} +
-                             " is there, and not aligned to " + std::to_string(alignment)};
-        if (there->requested == requested) return take(*there, mine);
-        throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} +
-                           " is there with " + std::to_string(there->requested) + " bytes, not " +
+                             " exists, but it is not aligned to " + std::to_string(alignment)};
+        if (existing->requested == requested) return take(*existing, own);
+        throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} + " exists with " +
+                           std::to_string(existing->requested) + " bytes, not " +
                            std::to_string(requested)};
       }
     }
@@ -183,29 +184,29 @@ class shared_resource::segment {
       free->size = size;
       free->requested = requested;
       free->references.fill(0);
-      free->references[mine] = 1;
+      free->references[own] = 1;
       if (may_be_there) std::memset(data() + *base, 0, size);
       free->is_there.store(1, std::memory_order_release);
       return data() + *base;
     }
     throw out_of_memory{"shared_resource " + name_, requested,
-                        "no gap of its " + std::to_string(all().size) +
-                            " bytes, or no entry of its table, is free"};
+                        "the segment of " + std::to_string(all().size) +
+                            " bytes has no gap of that size, or all 4096 entries are in use"};
   }
   [[nodiscard]] void* take(std::string_view name) {
-    guard const reserved{*this};
-    allocation* const there = find(name);
-    return there == nullptr ? nullptr : take(*there, my_process());
+    guard const lock{*this};
+    allocation* const existing = find(name);
+    return existing == nullptr ? nullptr : take(*existing, own_process());
   }
   bool release(void const* pointer) noexcept {
-    guard const reserved{*this};
-    if (!is_mine()) return false;
+    guard const lock{*this};
+    if (!has_entry()) return false;
     auto const base = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data());
     for (allocation& each : all().allocations) {
       if (each.is_there == 0 || each.base != base) continue;
       if (each.references[entry_] == 0) return false;
       if (each.sum() == 1) {
-        // and its reference with it, by one store
+        // This single store also drops the reference.
         each.is_there.store(0, std::memory_order_release);
       } else {
         --each.references[entry_];
@@ -215,11 +216,11 @@ class shared_resource::segment {
     return false;
   }
   std::uint32_t collect_locked() {
-    guard const reserved{*this};
+    guard const lock{*this};
     return collect();
   }
   [[nodiscard]] counts_of_segment counts() {
-    guard const reserved{*this};
+    guard const lock{*this};
     counts_of_segment result{all().size, 0, 0, 0, 0};
     for (allocation const& each : all().allocations) {
       if (each.is_there == 0) continue;
@@ -235,10 +236,10 @@ class shared_resource::segment {
   [[nodiscard]] std::string const& name() const { return name_; }
 
  private:
-  /// Holds the segment's lock. Its last holder may have died: the tables are right all the same.
+  /// Holds the segment's lock. The last holder may have died; the tables are correct even then.
   class guard {
    public:
-    explicit guard(segment const& whose) : mutex_{whose.all().mutex} {
+    explicit guard(segment const& locked) : mutex_{locked.all().mutex} {
       if (pthread_mutex_lock(&mutex_) == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
     }
     guard(guard const&) = delete;
@@ -251,12 +252,13 @@ class shared_resource::segment {
 
   [[nodiscard]] tables& all() const { return *static_cast<tables*>(base_); }
 
-  /// False if what it opened lost its name meanwhile: its last user has closed it.
+  /// Opens or makes the segment. Returns false if the opened file lost its name meanwhile, because
+  /// its last user closed it.
   bool open(bytes size) {
     open_file file{shm_open(name_.c_str(), O_RDWR | O_CLOEXEC | (size == 0 ? 0 : O_CREAT), 0600)};
     if (file.number() < 0 && errno == ENOENT)
-      throw bad_argument{"shared_resource: there is no segment " + name_ +
-                         ", and it cannot be made of 0 bytes"};
+      throw bad_argument{"shared_resource: segment " + name_ +
+                         " does not exist; pass its size in bytes to make it"};
     if (file.number() < 0)
       throw resource_failed{"shared_resource: shm_open of " + name_, std::strerror(errno)};
     file_lock const making{file.number()};
@@ -264,9 +266,11 @@ class shared_resource::segment {
     if (!length) return false;
     bool is_new = *length == 0;
     if (is_new && size == 0)
-      throw bad_argument{"shared_resource: segment " + name_ + " was never made"};
+      throw bad_argument{"shared_resource: segment " + name_ +
+                         " is empty; pass its size in bytes to make it"};
     if (!is_new && static_cast<bytes>(*length) <= data_begin)
-      throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+      throw resource_failed{"shared_resource " + name_,
+                            "the existing object is not a segment of this library"};
     mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment
                      : static_cast<bytes>(*length);
     if (is_new) take_pages(file.number(), size);
@@ -277,17 +281,18 @@ class shared_resource::segment {
       is_new |= all().is_made.load(std::memory_order_acquire) == 0;  // its maker died
       if (is_new) make();
       if (all().is_made != magic || data_begin + all().size != mapped_)
-        throw resource_failed{"shared_resource " + name_, "it is no segment of this library"};
+        throw resource_failed{"shared_resource " + name_,
+                              "the existing object is not a segment of this library"};
       if (size != 0 &&
           (size + data_alignment - 1) / data_alignment * data_alignment != all().size) {
-        throw bad_argument{"shared_resource: " + name_ + " is there with " +
+        throw bad_argument{"shared_resource: " + name_ + " exists with " +
                            std::to_string(all().size) + " bytes, not " + std::to_string(size)};
       }
-      guard const reserved{*this};
+      guard const lock{*this};
       if (open_file::named_size(file.number())) {
         (void)collect();
         file_ = file.number();
-        (void)my_process();
+        (void)own_process();
         (void)file.keep();
         return true;
       }
@@ -298,7 +303,7 @@ class shared_resource::segment {
     munmap(base_, mapped_);
     return false;
   }
-  /// Pages are taken now: a full file system is an error here, and not a signal later.
+  /// Reserves all pages now: a full file system is an error here, not a signal later.
   void take_pages(int file, bytes size) const {
     int failed = 0;
     do {
@@ -320,36 +325,38 @@ class shared_resource::segment {
     all().is_made.store(magic, std::memory_order_release);
   }
 
-  // From here on the lock is held.
-  /// Whether this opening has an entry among the processes: a child of fork has its parent's
-  /// number, and not its entry.
-  [[nodiscard]] bool is_mine() const { return entry_of_ == getpid(); }
-  /// The entry of this opening, which it gets if it has none.
-  [[nodiscard]] std::uint32_t my_process() {
-    if (is_mine()) return entry_;
+  // All functions below require the lock.
+
+  /// Whether this process has an entry in the table of processes. A child of fork has a copy of its
+  /// parent's entry number, but no entry of its own.
+  [[nodiscard]] bool has_entry() const { return entry_of_ == getpid(); }
+  /// The entry of this opening. Makes the entry if there is none.
+  [[nodiscard]] std::uint32_t own_process() {
+    if (has_entry()) return entry_;
     if (!open_file::named_size(file_))
       throw resource_failed{"shared_resource " + name_,
                             "its last user has closed it; open it again"};
     auto const began = began_at(getpid());
     if (!began || *began == 0)
       throw resource_failed{"shared_resource " + name_,
-                            "/proc does not tell when this process began"};
+                            "the start time of this process cannot be read from /proc"};
     for (bool const again : {false, true}) {
       if (again) (void)collect();
       for (std::uint32_t at = 0; at != max_processes; ++at) {
-        process& one = all().processes[at];
-        if (one.id != 0) continue;
-        one.began = *began;
-        one.id.store(getpid(), std::memory_order_release);
+        process& entry = all().processes[at];
+        if (entry.id != 0) continue;
+        entry.began = *began;
+        entry.id.store(getpid(), std::memory_order_release);
         entry_of_ = getpid();
         return entry_ = at;
       }
     }
-    throw out_of_memory{"shared_resource " + name_, 0, "it is open 64 times"};
+    throw out_of_memory{"shared_resource " + name_, 0,
+                        "the segment is open 64 times, which is the limit"};
   }
-  [[nodiscard]] void* take(allocation& there, std::uint32_t mine) {
-    ++there.references[mine];
-    return data() + there.base;
+  [[nodiscard]] void* take(allocation& existing, std::uint32_t process) {
+    ++existing.references[process];
+    return data() + existing.base;
   }
   [[nodiscard]] allocation* find(std::string_view name) const {
     for (allocation& each : all().allocations) {
@@ -363,7 +370,7 @@ class shared_resource::segment {
     }
     return nullptr;
   }
-  /// The lowest place that has room. O(n log n).
+  /// The lowest offset of a gap that has room. O(n log n).
   [[nodiscard]] std::optional<std::uint64_t> gap(bytes size, bytes alignment) const {
     std::array<std::uint32_t, max_allocations> in_order;
     std::uint32_t count = 0;
@@ -382,6 +389,7 @@ class shared_resource::segment {
     }
     return std::nullopt;
   }
+  /// Drops all references of a process and removes its entry.
   void forget(std::uint32_t number) {
     for (allocation& each : all().allocations) {
       if (each.is_there == 0 || each.references[number] == 0) continue;
@@ -390,39 +398,40 @@ class shared_resource::segment {
     }
     all().processes[number].id.store(0, std::memory_order_release);
   }
-  /// How many processes were gone. Also ends what was killed between the two stores of `forget`.
+  /// Removes the processes that have ended, and returns their number. Also completes a `forget`
+  /// that was interrupted between its stores.
   std::uint32_t collect() {
-    std::uint32_t gone = 0;
+    std::uint32_t ended = 0;
     for (std::uint32_t at = 0; at != max_processes; ++at) {
-      process const& one = all().processes[at];
-      if (one.id == 0) continue;
-      auto const began = began_at(one.id);
-      if (!began || *began == one.began) continue;
+      process const& entry = all().processes[at];
+      if (entry.id == 0) continue;
+      auto const began = began_at(entry.id);
+      if (!began || *began == entry.began) continue;
       forget(at);
-      ++gone;
+      ++ended;
     }
     for (allocation& each : all().allocations) {
       if (each.is_there != 0 && each.sum() == 0) each.is_there.store(0, std::memory_order_release);
     }
-    return gone;
+    return ended;
   }
 
   std::string name_;
   void* base_ = nullptr;
   bytes mapped_ = 0;
   int file_ = -1;
-  std::uint32_t entry_ = 0;  // among the processes
-  pid_t entry_of_ = 0;       // whose that is
+  std::uint32_t entry_ = 0;  // in the table of processes
+  pid_t entry_of_ = 0;       // the process that made the entry
 };
 
 shared_resource::shared_resource(std::string name, bytes size) {
   if (name.empty() || name.size() > 200 ||
       name.find_first_of(std::string_view{"/\0", 2}) != std::string::npos) {
     throw bad_argument{"shared_resource: the name '" + name +
-                       "' is empty, longer than 200 characters, or has a '/' or a zero"};
+                       "' is empty, has more than 200 characters, or contains '/' or a zero byte"};
   }
   if (size > max_bytes_at_once)
-    throw out_of_memory{"shared_resource " + name, size, "nothing has so much"};
+    throw out_of_memory{"shared_resource " + name, size, request_too_large};
   segment_ = std::make_unique<segment>(name, size);
 }
 shared_resource::shared_resource(shared_resource&& other) noexcept = default;
@@ -439,7 +448,7 @@ void shared_resource::deallocate(void* pointer, bytes, bytes) noexcept {
 void* shared_resource::allocate(std::string_view name, bytes size, bytes alignment) {
   if (name.empty() || name.size() > 63 || name.find('\0') != std::string_view::npos)
     throw bad_argument{"shared_resource: the name '" + std::string{name} +
-                       "' is not of 1 to 63 bytes, or has a zero"};
+                       "' does not have 1 to 63 bytes, or contains a zero byte"};
   return segment_->allocate(name, size, alignment, true);
 }
 void* shared_resource::find(std::string_view name) {
@@ -459,7 +468,8 @@ std::uint64_t shared_resource::offset_of(void const* pointer) const {
 void* shared_resource::at(std::uint64_t offset) const {
   if (offset >= segment_->size())
     throw bad_argument{"shared_resource: offset " + std::to_string(offset) +
-                       " is beyond the end of segment " + segment_->name()};
+                       " is beyond the end of segment " + segment_->name() + " (" +
+                       std::to_string(segment_->size()) + " bytes)"};
   return segment_->data() + offset;
 }
 

@@ -207,7 +207,7 @@ void expect_shared_with_the_host(memory_location location) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(memory[9], 3);
   EXPECT_EQ(memory[10], 7);
-  check_place("cuda_async_pool", memory, location);
+  check_location("cuda_async_pool", memory, location);
   source->deallocate_sync(memory, 1000, 256);
 }
 TEST(CudaAsyncPool, GivesPinnedMemoryThatTheHostSees) {

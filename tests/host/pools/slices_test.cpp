@@ -255,7 +255,7 @@ TEST(SlicesOfAPool, AreFoundNamedAndReportedAsAllocations) {
       EXPECT_EQ(found->allocator, its->source.id());
     }
     EXPECT_FALSE(registry::find(at + 100));
-    auto const allocated = registry::allocated(its->source.id());
+    auto const allocated = registry::allocations(its->source.id());
     ASSERT_EQ(allocated.size(), 1u);
     EXPECT_EQ(allocated[0].base, at);
     EXPECT_EQ(allocated[0].size, 100u);
@@ -369,7 +369,7 @@ TEST(SlicesOfAPool, TileItWithAllElse) {
     ASSERT_EQ(found->size, size);
   }
   EXPECT_EQ(one.source.counts().allocated, allocated);
-  EXPECT_EQ(registry::allocated(one.source.id()).size(), model.size());
+  EXPECT_EQ(registry::allocations(one.source.id()).size(), model.size());
 }
 
 TEST(SlicesOfAPool, AreFoundByOtherThreadsWhileTheirBlocksComeAndGo) {
@@ -415,7 +415,7 @@ TEST(SlicesOfAPool, OnlyAreSeenByOtherThreadsAndNeverTheirBlocks) {
       auto const found = registry::find(reinterpret_cast<void*>(base + random() % 64_MiB));
       ASSERT_LE(found ? found->size : 0, 4096u);
       if (round % 1000 != 0) continue;
-      for (auto const& each : registry::allocated(one.source.id())) ASSERT_LE(each.size, 4096u);
+      for (auto const& each : registry::allocations(one.source.id())) ASSERT_LE(each.size, 4096u);
     }
   }};
   std::vector<void*> reserved;

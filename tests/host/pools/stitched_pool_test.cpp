@@ -242,7 +242,7 @@ TEST(StitchedPool, MakesItsAllocationsKnown) {
     EXPECT_EQ(registry::label_of(allocated.back())->name, "large");
     for (std::size_t i = 1; i + 1 < allocated.size(); i += 2)
       EXPECT_EQ(registry::find(allocated[i])->base, allocated[i]);
-    EXPECT_EQ(registry::allocated(source.id()).size(), (allocated.size() - 1) / 2 + 1);
+    EXPECT_EQ(registry::allocations(source.id()).size(), (allocated.size() - 1) / 2 + 1);
   }
 }
 

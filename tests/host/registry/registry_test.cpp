@@ -121,7 +121,7 @@ TEST(Registry, ReportsWhatIsLive) {
   host_pool source{host_resource{}, {.first_block = 1_MiB, .name = "leaky"}};
   (void)source.allocate(100, "lost");
   (void)source.allocate(23);
-  EXPECT_EQ(registry::allocated(source.id()).size(), 2u);
+  EXPECT_EQ(registry::allocations(source.id()).size(), 2u);
   std::ostringstream out;
   registry::report(out, source.id());
   EXPECT_NE(out.str().find("100 bytes  lost  ("), std::string::npos) << out.str();
@@ -139,7 +139,7 @@ TEST(Registry, ListsNothingOfWhatWasMergedAway) {
   source.deallocate(one);
   source.deallocate(none);
   source.release();
-  EXPECT_TRUE(registry::allocated(source.id()).empty());
+  EXPECT_TRUE(registry::allocations(source.id()).empty());
 }
 
 /// Any address of a pool's, against a map.

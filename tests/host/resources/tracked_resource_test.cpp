@@ -106,7 +106,7 @@ TEST(TrackedResource, MayBeSharedByThreads) {
     });
   }
   for (auto& each : threads) each.join();
-  EXPECT_TRUE(registry::allocated(source.id()).empty());
+  EXPECT_TRUE(registry::allocations(source.id()).empty());
 }
 
 TEST(TrackedResource, PassesStreamsOn) {

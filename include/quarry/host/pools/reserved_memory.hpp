@@ -76,7 +76,7 @@ class reserved_memory {
     return {size, size == 0 ? alignment : (size + alignment - 1) & ~(alignment - 1)};
   }
   [[noreturn, gnu::noinline]] void refuse(bytes size) const {
-    throw out_of_memory{pool_, size, "nothing has so much"};
+    throw out_of_memory{pool_, size, request_too_large};
   }
 
  private:

@@ -8,20 +8,20 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Locks a mutex around every fork of the process. So the child finds the guarded data consistent,
-/// and the mutex free.
+/// Locks a mutex around every fork of the process. So in the child the guarded data is consistent
+/// and the mutex is free.
 ///
 /// A fork waits for all such mutexes for a second at most, whatever the order in which their
-/// owners lock them. Then it continues without those that it did not get: mutexes that the forking
-/// thread holds itself, or whose owner waits for that thread. These stay locked in the child.
-/// Construction and destruction take a lock; uses of the mutex cost nothing more. Any thread may
-/// construct and destroy it.
+/// owners lock them. Then it continues without the mutexes that it could not lock: those that the
+/// forking thread holds itself, or whose owner waits for that thread. These stay locked in the
+/// child. Construction and destruction take a lock. Locking the mutex costs nothing more. Any
+/// thread may construct and destroy a `held_at_fork`.
 ///
-/// It and its mutex must have static or heap storage, or lie on the forking thread's stack: the
-/// child reuses the stacks of other threads.
+/// The object and its mutex must have static or heap storage, or lie on the forking thread's stack.
+/// The child reuses the stacks of other threads.
 class QUARRY_API held_at_fork {
  public:
-  /// `mutex` outlives it. Throws std::bad_alloc.
+  /// `mutex` must outlive this object. Throws std::bad_alloc.
   explicit held_at_fork(std::mutex& mutex);
   held_at_fork(held_at_fork const&) = delete;
   held_at_fork& operator=(held_at_fork const&) = delete;
@@ -32,16 +32,16 @@ class QUARRY_API held_at_fork {
   friend class fork_handlers;
   friend struct process_layout;
 
-  /// Is in no list yet: a fork must not find a copy_at_fork before it is whole.
+  /// Does not enter the list yet: a fork must not find a copy_at_fork before it is constructed.
   held_at_fork() : mutex_{nullptr} {}
-  /// Adds this to the list of forks. Requires their mutex.
+  /// Adds this to the list that forks use. Requires the mutex of that list.
   void link();
 
   std::mutex* mutex_;  // null: a copy_at_fork
-  held_at_fork* next_ =
-      nullptr;  // in the order of locking. Guarded by: the mutex of the process's forks
-  held_at_fork* previous_ = nullptr;  // Guarded by: the same
-  bool is_held_ = false;              // by a fork. Guarded by: the same
+  // Guarded by: the mutex of the process's forks.
+  held_at_fork* next_ = nullptr;  // in the order of locking
+  held_at_fork* previous_ = nullptr;
+  bool is_held_ = false;  // by a fork
 };
 
 }  // namespace quarry::inline QUARRY_ABI

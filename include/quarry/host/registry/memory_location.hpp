@@ -11,60 +11,61 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What a resource says of itself: `location()`, or its `upstream()`'s; else the host's. So what
-/// stands on another resource has `upstream()`, or says of itself where its memory lies, and
-/// whether it is simulated.
+/// The location of a resource's memory: its `location()`, else that of its `upstream()`, else the
+/// host. So a resource that takes memory from another one must have `upstream()`, or must state
+/// its location and whether it is simulated.
 template <class Resource>
-[[nodiscard]] memory_location location_of(Resource& from) {
-  if constexpr (requires { from.location(); }) {
-    return from.location();
-  } else if constexpr (requires { from.upstream(); }) {
-    return location_of(from.upstream());
+[[nodiscard]] memory_location location_of(Resource& resource) {
+  if constexpr (requires { resource.location(); }) {
+    return resource.location();
+  } else if constexpr (requires { resource.upstream(); }) {
+    return location_of(resource.upstream());
   } else {
     return {};
   }
 }
 
-/// Waits until memory that the resource gives may be used at once by anyone: `synchronize()` of
-/// those that give it in the order of a stream. Pools do so for each block.
+/// Waits until any stream or thread may use the memory that the resource has allocated. Calls
+/// `synchronize()`, which resources have that allocate in the order of a stream. Pools call this
+/// for each block.
 template <class Resource>
-void synchronize(Resource& from) {
-  if constexpr (requires { from.synchronize(); }) {
-    from.synchronize();
-  } else if constexpr (requires { from.upstream(); }) {
-    synchronize(from.upstream());
+void synchronize(Resource& resource) {
+  if constexpr (requires { resource.synchronize(); }) {
+    resource.synchronize();
+  } else if constexpr (requires { resource.upstream(); }) {
+    synchronize(resource.upstream());
   }
 }
 
-/// Bytes that the resource has taken from where its memory comes from, if it keeps what its user
-/// has freed: its `reserved()` or `reserved()`, or its `upstream()`'s. Nothing if none has a count.
+/// The bytes that a resource has reserved, if it keeps memory that its user has freed: its
+/// `reserved()`, else that of its `upstream()`. Returns nullopt if neither has a count.
 template <class Resource>
-[[nodiscard]] std::optional<std::uint64_t> reserved_by(Resource& from) {
-  if constexpr (requires { from.reserved(); }) {
-    return from.reserved();
-  } else if constexpr (requires { from.reserved(); }) {
-    return from.reserved();
-  } else if constexpr (requires { from.upstream(); }) {
-    return reserved_by(from.upstream());
+[[nodiscard]] std::optional<std::uint64_t> reserved_by(Resource& resource) {
+  if constexpr (requires { resource.reserved(); }) {
+    return resource.reserved();
+  } else if constexpr (requires { resource.upstream(); }) {
+    return reserved_by(resource.upstream());
   } else {
     return std::nullopt;
   }
 }
 
-/// Returns unused memory, if the resource keeps some: its `release()`, unless that also returns
-/// what is in use (a constant `release_ends_use`). Throws what `release` throws.
+/// Returns unused memory to the upstream, if the resource keeps some: calls its `release()`. Does
+/// nothing if `release` would also end the use of allocations (a constant `release_ends_use`).
+/// Throws what `release` throws.
 template <class Resource>
-void release_unused(Resource& from) {
-  if constexpr (requires { from.release(); } && !requires { requires Resource::release_ends_use; })
-    from.release();
+void release_unused(Resource& resource) {
+  if constexpr (
+      requires { resource.release(); } && !requires { requires Resource::release_ends_use; })
+    resource.release();
 }
 
-/// Whether a resource says so of itself, by a constant `is_simulated`, or what it stands on does.
+/// Whether a resource, or a resource upstream of it, has a constant `is_simulated` that is true.
 template <class Resource>
 [[nodiscard]] consteval bool says_that_it_is_simulated() {
   if constexpr (requires { requires Resource::is_simulated; }) {
     return true;
-  } else if constexpr (requires(Resource& from) { from.upstream(); }) {
+  } else if constexpr (requires(Resource& resource) { resource.upstream(); }) {
     using upstream = decltype(std::declval<Resource&>().upstream());
     return says_that_it_is_simulated<std::remove_cvref_t<upstream>>();
   } else {
@@ -72,21 +73,21 @@ template <class Resource>
   }
 }
 
-/// A resource whose addresses have no memory behind them, itself or at the end of its
-/// `upstream()`s. No adaptor hides that, whatever it says of itself.
+/// A resource whose addresses have no memory behind them, or whose upstream is such a resource. No
+/// adaptor can hide that.
 template <class Resource>
 concept simulated = says_that_it_is_simulated<Resource>();
 
-/// Whether the host may read and write what the resource gives: never of a simulated one, and only
-/// if all that it stands on says so, too.
+/// Whether the host may read and write the resource's memory. False for a simulated resource. True
+/// only if it also holds for each resource upstream.
 template <class Resource>
-[[nodiscard]] bool host_can_touch(Resource& from) {
+[[nodiscard]] bool host_can_touch(Resource& resource) {
   if constexpr (simulated<Resource>) {
     return false;
-  } else if constexpr (requires { from.upstream(); }) {
-    return host_can_touch(from.upstream()) && location_of(from).is_touchable();
+  } else if constexpr (requires { resource.upstream(); }) {
+    return host_can_touch(resource.upstream()) && location_of(resource).is_touchable();
   } else {
-    return location_of(from).is_touchable();
+    return location_of(resource).is_touchable();
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pools of a process share, however many copies of this library are in it.
+// The state that all pools of a process share, even if the process has several copies of this
+// library.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -9,8 +10,8 @@
 #include <cstdint>
 #include <version>
 
-/// The symbol of what is shared, by the number of its layout (core/abi.hpp). The C++ libraries, and
-/// libstdc++'s modes, differ in layout, too.
+/// The symbol of the shared state. It contains the number of the state's layout (core/abi.hpp). Its
+/// suffix names the C++ library, or the mode of libstdc++, because these differ in layout, too.
 #define QUARRY_TEXT_OF(number) #number
 #define QUARRY_STATE_OF(number) "quarry_process_state_" QUARRY_TEXT_OF(number)
 #ifdef _LIBCPP_VERSION
@@ -23,8 +24,9 @@
 #define QUARRY_PROCESS_STATE QUARRY_STATE_OF(QUARRY_STATE_LAYOUT)
 #endif
 
-/// Without it, GCC's programs hold the whole object if its definition lies in a shared library.
-/// Linkers turn the access that it gives into a direct one where there is none.
+/// Prevents a copy relocation: without this attribute, a program that GCC compiles holds a copy of
+/// the whole object if a shared library defines it. If no shared library does, linkers turn the
+/// indirect access into a direct one.
 #if defined(__GNUC__) && !defined(__clang__)
 #define QUARRY_NO_COPY_RELOCATION __attribute__((weak))
 #else
@@ -35,22 +37,22 @@ namespace quarry::inline QUARRY_ABI {
 
 struct process_lists;
 
-/// What lookups read, and where the rest is. All of it begins as zeros, before any constructor
-/// runs, and nothing of it is destroyed.
+/// The state that lookups read, and a pointer to the rest. All fields are zeros before any
+/// constructor runs, and no field is destroyed.
 ///
-/// A process has one, though a program and its plugins may each have a copy of this library, and
-/// cannot see each other's symbols: this symbol is unique (STB_GNU_UNIQUE). The dynamic linker of
-/// the GNU C library gives all shared objects the first one that it met, and never unloads the
-/// object that has it. A program's own counts only if the program exports it, which quarry::quarry
-/// tells the linker.
+/// A process has exactly one, even if a program and its plugins each have a copy of this library
+/// and cannot see each other's symbols. The symbol is unique (STB_GNU_UNIQUE). The dynamic linker
+/// of the GNU C library binds all shared objects to the first definition that it met, and never
+/// unloads the object that has that definition. A program's own definition takes part only if the
+/// program exports the symbol. The target quarry::quarry tells the linker to export it.
 struct process_state {
   static constexpr std::uint64_t leaf_count = 1 << 16;
   using entry = std::atomic<std::uint64_t>;
 
   std::atomic<entry*> leaves[leaf_count];  // of the page map
-  single_writer<std::uint64_t> changes;    // of the page map; written by who holds its mutex
-  std::atomic<std::uint64_t> lives;        // how many layouts begin tables had
-  std::atomic<process_lists*> lists;       // null until somebody wants them
+  single_writer<std::uint64_t> changes;    // of the page map; written under the nodes' mutex
+  std::atomic<std::uint64_t> lives;        // the number of layouts of base tables so far
+  std::atomic<process_lists*> lists;       // null until the first use
 };
 
 QUARRY_NO_COPY_RELOCATION QUARRY_API extern process_state process_wide asm(QUARRY_PROCESS_STATE);

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is allocated where: from any address to a record of its allocation, for all pools and
-// tracked resources of the process.
+// Finds the allocation that contains any address, for all pools and tracked resources of the
+// process.
 //
-// Lookups are lock-free and may be made by any thread at any time: page map -> the pool's start
-// bits -> its table. A pool writes to its own tables only, so allocations of different pools never
-// wait for each other.
+// Any thread may look up at any time. The steps of a lookup:
+//   1. The page map gives the pool that has blocks in the address's map page.
+//   2. If a slice block of that pool has the map page, the slice block answers.
+//   3. If the address is a base address, the pool's base table answers. Most words of that table
+//      hold the size; otherwise the reader loads the chunk.
+//   4. Otherwise the pool's object starts give the base address of the last smaller allocation, and
+//      the base table answers for that; or they give the number of a larger chunk.
+// These steps take no lock. An address that is not found may wait for a table that is being moved.
+// If several pools share the map page, or if a tracked resource took memory from the pool,
+// `find_slowly` asks each of their tables. A pool writes to its own tables only. So allocations of
+// different pools never wait for each other.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -27,27 +35,28 @@ using allocator_id = std::uint32_t;
 struct allocation_record {
   allocator_id allocator = 0;
   memory_location location;
-  bool is_labelled = false;  ///< `registry::label_of` has a name for it
+  bool is_labelled = false;  ///< `registry::label_of` has a label for it
   void* base = nullptr;
-  bytes size = 0;  ///< as asked for
+  bytes size = 0;  ///< requested
 };
 
-/// What a user said of an allocation, and where.
+/// The name that a user gave an allocation, and the line of code that gave it.
 struct allocation_label {
   std::string name;
   std::source_location where;
-  std::vector<void*> frames = {};  ///< of its callers, the innermost first, if its pool keeps them
+  /// The callers' frames, innermost first, if the pool records backtraces.
+  std::vector<void*> frames = {};
 };
 
 /// The registration of an allocator: its id, its name, and the labels of its allocations.
 ///
-/// The owner of the table owns it. Any thread may call its const functions, and `registry`. The
-/// mutex guards everything but the id.
+/// The owner of the chunk table owns the registration. Any thread may call the const functions and
+/// the functions of `registry`. The mutex guards the name and the labels.
 class QUARRY_API registration {
  public:
-  /// Makes `table` known. Nothing may be in use in it. `is_everywhere`: its addresses are anywhere,
-  /// so that they are looked for if no block has them. Throws std::bad_alloc; `bad_argument` for
-  /// more than 64 that are everywhere.
+  /// Makes `table` known to the registry. The table must have no allocation. `is_everywhere`: the
+  /// table has no blocks, so lookups also ask it for addresses that no block has. Throws
+  /// std::bad_alloc, and `bad_argument` for more than 64 registrations that are everywhere.
   registration(chunk_table& table, memory_location location, std::string name,
                bool is_everywhere = false);
   ~registration();
@@ -58,35 +67,37 @@ class QUARRY_API registration {
   [[nodiscard]] std::string name() const;
   void rename(std::string name);
 
-  /// A block that the table has from now on. Throws std::bad_alloc, and has changed nothing then.
+  /// Adds a block of the table to the page map. Throws std::bad_alloc and then changes nothing.
   void add_block(std::uint64_t base, bytes size);
   void remove_block(std::uint64_t base, bytes size) noexcept {
     page_map::remove(table_.public_view(), base, size);
   }
 
-  /// Keeps the frames that an earlier label of it has.
-  void label(std::uint64_t base, allocation_label what);
-  /// To be called before the first `label_backtrace`, while no lock is held: the first backtrace of
-  /// a process may load a shared object, and the dynamic linker has a lock.
+  /// Sets the label of an allocation. A label without frames keeps those of the earlier label.
+  void label(std::uint64_t base, allocation_label label);
+  /// Must be called before the first `label_backtrace`, while the caller holds no lock. The first
+  /// backtrace of a process may load a shared object, and the dynamic linker takes a lock for that.
   static void prepare_backtraces() noexcept;
-  /// Notes where the caller was called from, 32 frames at most. False if there is no memory for
-  /// that, or the platform cannot tell.
+  /// Labels an allocation with the frames of the caller's callers, 32 at most. Returns false if
+  /// memory is exhausted, or if the platform has no backtraces.
   bool label_backtrace(std::uint64_t base) noexcept;
+  /// Removes the label of an allocation.
   void forget(std::uint64_t base) noexcept;
   [[nodiscard]] std::optional<allocation_label> label_of(std::uint64_t base) const;
 
-  /// Bytes of its labels, as far as can be told, without itself: what a node has beside its label
-  /// is the library's.
+  /// An estimate of the bytes of the labels and the name, without the registration itself. The C++
+  /// library decides what else a node of the map holds.
   [[nodiscard]] bytes footprint() const;
-  /// The same, with the page map's entries for so many blocks of `reserved` bytes in all.
+  /// The same, with the page map's entries for `blocks` blocks of `reserved` bytes in all.
   [[nodiscard]] bytes footprint(bytes reserved, std::size_t blocks) const {
     return footprint() + page_map::share_of(reserved + blocks * page_map::map_page);
   }
 
   [[nodiscard]] chunk_view const& view() const { return table_.public_view(); }
-  [[nodiscard]] memory_location location() const { return place_; }
+  [[nodiscard]] memory_location location() const { return location_; }
 
-  /// Around a fork; in the child with what another thread was about to change given up.
+  /// For a fork. In the child, `unlock_in_child` also abandons a move of the table that another
+  /// thread had begun.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
   void unlock_in_child() {
@@ -98,7 +109,7 @@ class QUARRY_API registration {
   friend struct process_layout;
 
   chunk_table& table_;
-  memory_location place_;
+  memory_location location_;
   allocator_id id_;
   bool is_everywhere_;
   mutable std::mutex mutex_;
@@ -108,7 +119,7 @@ class QUARRY_API registration {
 
 namespace registry {
 
-/// What a view has for `owner`, and what of it a record tells.
+/// The value of a view's `owner`; `record_of` decodes it.
 [[nodiscard]] constexpr std::uint64_t packed(allocator_id id, memory_location location) {
   return std::uint64_t{id} << 16 | static_cast<std::uint64_t>(location.kind) << 8 | location.device;
 }
@@ -119,21 +130,22 @@ namespace registry {
   return {static_cast<allocator_id>(owner >> 16), location, found.is_labelled != 0,
           reinterpret_cast<void*>(found.base), found.size};
 }
-/// A bit of a view's owner: a tracked resource took some of the pool's memory, and then both have a
-/// record of it.
+/// A bit of a view's owner: a tracked resource has allocated from the pool. Then both have a record
+/// of that memory.
 inline constexpr std::uint64_t is_below_others = std::uint64_t{1} << 63;
-/// To be called by a tracked resource before what it took becomes known as its own: finds the pool,
-/// if there is one, that has a record of `address`, and marks it as one below others.
+/// Sets `is_below_others` for the pools that have a record of `address`. A tracked resource must
+/// call this before it adds its own record of that memory.
 QUARRY_API void mark_below(std::uint64_t address) noexcept;
-/// The slow path of `find`: several pools share the map page, the allocation is large, no pool has
-/// the address, or a tracked resource over the pool may have a record of it, too.
+/// The slow path of `find`: no pool or several pools have the map page, the only pool has no record
+/// of the address, or a tracked resource over the pool may have a record, too.
 [[nodiscard]] QUARRY_API std::optional<allocation_record> find_slowly(std::uint64_t address);
 
-/// The record of the allocation that contains `address`. Where allocators stand on each other,
-/// several records contain it: the smallest one counts, and of equally large ones that of the
-/// youngest allocator. So an address that is free in a pool finds the pool's block, if a tracked
-/// or named resource allocated that. Nullopt if no record contains the address, if it is beyond
-/// 2^48, or in a block of more than 2^38 bytes. O(1) expected.
+/// Returns the record of the allocation that contains `address`. If an allocator takes memory from
+/// another one, several records contain the address. Then the smallest record is returned; of
+/// equally large records, the record of the youngest allocator. So for an address that is free in a
+/// pool this returns the pool's block, if a tracked or named resource allocated that block. Returns
+/// nullopt if no record contains the address, if it is beyond 2^48, or if it lies in a block of
+/// more than 2^38 bytes. O(1) expected.
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
   if (number >= object_starts::end) return std::nullopt;
@@ -147,27 +159,29 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
   return find_slowly(number);
 }
 
-/// What was said of the allocation that has `address`. Takes its allocator's lock.
+/// The label of the allocation that contains `address`, or nullopt. Takes the registry's lock and
+/// the lock of the allocator's registration.
 [[nodiscard]] QUARRY_API std::optional<allocation_label> label_of(void const* address);
 
 struct allocator_info {
   allocator_id id;
   std::string name;
   memory_location location;
-  std::size_t allocations;  // live
-  bytes allocated;          // as asked for
+  std::size_t allocations;  // allocated now
+  bytes allocated;          // requested bytes of these
 };
-/// The allocators there are, by id. O(all allocations).
+/// All allocators, in the order of their ids. O(all allocations).
 [[nodiscard]] QUARRY_API std::vector<allocator_info> allocators();
-/// Its name, or "" if there is none of that id.
+/// The name of an allocator, or "" if no allocator has that id.
 [[nodiscard]] QUARRY_API std::string name_of(allocator_id id);
 
-/// What is live: `allocator` 0 means all. While other threads allocate, what changes may be missed.
-[[nodiscard]] QUARRY_API std::vector<allocation_record> allocated(allocator_id allocator = 0);
+/// The records of all allocations of an allocator; 0 means all allocators. May miss allocations
+/// that other threads make or free during the call.
+[[nodiscard]] QUARRY_API std::vector<allocation_record> allocations(allocator_id allocator = 0);
 
-/// Writes a line for each live allocation, with its name and where it was named, and a line for
-/// each allocator: at the end of a program, its leaks. It holds no lock while it writes, so `out`
-/// may use pools. Throws std::bad_alloc, and what `out` throws.
+/// Writes a line for each allocation, with its name and the line of code that named it, and a line
+/// for each allocator. At the end of a program these are its leaks. Holds no lock while it writes,
+/// so `out` may use pools. Throws std::bad_alloc, and what `out` throws.
 QUARRY_API void report(std::ostream& out, allocator_id allocator = 0);
 
 }  // namespace registry

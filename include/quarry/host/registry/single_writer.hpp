@@ -7,11 +7,12 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A number that one thread at a time writes while others may look.
+/// A number that one thread at a time writes while other threads read.
 ///
-/// Its writer uses it as if it were a `T`. Memory order: (W) a release store, and (S) an acquire
-/// load by who looks: who sees a value sees all that was written before it. On x86 neither costs
-/// more than a plain access. Zeroed memory holds zeros.
+/// The writer uses the object as if it were a `T`. Memory order: the writer stores by (W), a
+/// release store. Readers load by (S), an acquire load. A reader that loads a value sees everything
+/// that was written before it. On x86 neither costs more than a plain access. Zeroed memory holds
+/// zeros.
 template <class T>
 class single_writer {
  public:
@@ -26,9 +27,9 @@ class single_writer {
     value_.store(value, std::memory_order_release);  // (W)
     return *this;
   }
-  /// Relaxed: for its writer, and for who has looked by (S) at what was written after it.
+  /// A relaxed load: for the writer, and for a reader that has loaded a later write by (S).
   operator T() const noexcept { return value_.load(std::memory_order_relaxed); }
-  /// For others.
+  /// An acquire load: for readers.
   [[nodiscard]] T load_acquire() const noexcept {
     return value_.load(std::memory_order_acquire);  // (S)
   }

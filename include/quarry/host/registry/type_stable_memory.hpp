@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for bookkeeping that other threads read without a lock: it stays mapped for ever.
 //
-// What is returned goes to the system, but its addresses stay and read as zero until they are
-// handed out again, for the same use: who follows an old pointer finds words where words were, and
-// never faults. So no reader is waited for, or counted.
+// The pages of freed memory go back to the system, but its addresses stay mapped. They read as zero
+// until they are allocated again, for the same use. So a reader that follows an old pointer finds
+// data of the same type and never faults. Nothing waits for readers or counts them.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -13,7 +13,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What lasting memory is for: addresses of one use never serve another.
+/// The use of type-stable memory. Addresses of one use never serve another use.
 enum class type_stable_use : std::uint32_t {
   views,
   chunks,
@@ -28,18 +28,20 @@ enum class type_stable_use : std::uint32_t {
   count
 };
 
-/// What `type_stable_allocate` gives for `size`: whole pages, an eighth more at most beyond that.
+/// The size that `type_stable_allocate` grants for `size`: whole pages, rounded up by an eighth at
+/// most.
 [[nodiscard]] QUARRY_API bytes type_stable_size(bytes size);
 
-/// `type_stable_size(size)` bytes of zeros. Throws std::bad_alloc. Any thread may call it.
+/// Allocates `type_stable_size(size)` bytes of zeros. Throws std::bad_alloc. Any thread may call
+/// this.
 [[nodiscard]] QUARRY_API void* type_stable_allocate(type_stable_use use, bytes size);
 
-/// Bytes of the pages of what `type_stable_allocate(use, size)` gave that are resident now: those
-/// that were written to, and, with huge pages, what lies beside them. 0 for null. O(pages), by a
-/// call of the system.
+/// The bytes of `memory`, allocated by `type_stable_allocate(use, size)`, that are resident now.
+/// These are the pages that were written to and, with huge pages, their neighbours. Returns 0 for
+/// null. O(pages), by a system call.
 [[nodiscard]] QUARRY_API bytes type_stable_resident(void const* memory, bytes size);
 
-/// Gives that back.
+/// Frees memory of `type_stable_allocate(use, size)`. Any thread may call it.
 QUARRY_API void type_stable_deallocate(type_stable_use use, void* memory, bytes size) noexcept;
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -11,13 +11,13 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Gives the driver or the system advice on all that comes from a resource, and brings it to where
-/// it will be used: for managed memory, files and the host's (see memory_advice).
+/// Advises the driver or the system about each allocation of a resource, and prefetches it to where
+/// it will be used. For managed memory, files and host memory (see memory_advice).
 ///
-/// In the order of a stream, with an upstream that gives memory so, the stream's later work finds
-/// the memory where it was brought. Other calls bring it in the default stream. Allocations throw
-/// what the upstream throws, and what `operations::advise` and `operations::prefetch` throw: then
-/// nothing is kept.
+/// A call in the order of a stream prefetches in that stream: the stream's later work finds the
+/// memory at the target. Other calls prefetch in the default stream. Throws what the upstream,
+/// `operations::advise` and `operations::prefetch` throw; then the allocation is returned to the
+/// upstream.
 template <class Upstream>
 class advised_resource : public resource_adaptor<advised_resource<Upstream>, Upstream> {
  public:
@@ -25,12 +25,12 @@ class advised_resource : public resource_adaptor<advised_resource<Upstream>, Ups
     memory_advice what;
     memory_location where = {};
   };
-  /// `prefetch_to`: where to bring it, if anywhere.
+  /// `prefetch_to`: the location to prefetch to, or nullopt for no prefetch.
   advised_resource(Upstream upstream, std::vector<advice> all,
                    std::optional<memory_location> prefetch_to = {})
       : upstream_{std::move(upstream)}, advice_{std::move(all)}, prefetch_to_{prefetch_to} {}
-  /// For an upstream that cannot be moved, such as a stream pool and its lock: makes it, from its
-  /// constructor's arguments.
+  /// Constructs the upstream from `arguments`: for an upstream that cannot be moved, such as a
+  /// stream pool with its lock.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
   advised_resource(std::vector<advice> all, std::optional<memory_location> prefetch_to,
@@ -70,8 +70,8 @@ class advised_resource : public resource_adaptor<advised_resource<Upstream>, Ups
   }
   void advise(void* memory, bytes size, cuda_stream stream) {
     memory_location const location = location_of(upstream_);
-    for (advice const& one : advice_)
-      operations::advise(memory, size, one.what, one.where, location);
+    for (advice const& each : advice_)
+      operations::advise(memory, size, each.what, each.where, location);
     if (prefetch_to_) operations::prefetch(memory, size, *prefetch_to_, stream, location);
   }
 

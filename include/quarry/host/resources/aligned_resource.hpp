@@ -11,16 +11,17 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Aligns to more than its upstream can: asks for `alignment` bytes more and gives an address
-/// inside. `max_upstream` is what the upstream can do by itself. Where an allocation really began
-/// is noted apart, since the memory may not be the host's. Passes on whichever kind of call. One
-/// thread at a time, whatever the upstream allows.
+/// Provides larger alignments than its upstream can. For an alignment above `max_upstream`, the
+/// upstream's maximum, it requests `alignment` bytes more and returns an aligned address inside.
+/// It stores the upstream's address in a table of its own, because the host may not be able to
+/// access the memory. Accepts each kind of call that the upstream accepts. Not thread-safe, even if
+/// the upstream is.
 template <class Upstream>
 class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Upstream> {
  public:
   aligned_resource(Upstream upstream, bytes max_upstream)
       : upstream_{std::move(upstream)}, max_upstream_{max_upstream} {}
-  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  /// Constructs the upstream from `arguments`: for an upstream that cannot be moved.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
   aligned_resource(bytes max_upstream, std::in_place_t, Arguments&&... arguments)
@@ -36,18 +37,18 @@ class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Ups
     check_power_of_two("aligned_resource", alignment);
     if (alignment <= max_upstream_) return call.allocate(upstream_, size, alignment);
     if (size > max_bytes_at_once || alignment > max_bytes_at_once)
-      throw out_of_memory{"aligned_resource", size, "nothing has so much"};
-    auto const [label, _] = bases_.try_emplace(nullptr, nullptr);  // what may throw comes first
+      throw out_of_memory{"aligned_resource", size, request_too_large};
+    auto const [slot, _] = bases_.try_emplace(nullptr, nullptr);  // may throw, so it comes first
     void* whole = nullptr;
     try {
       whole = call.allocate(upstream_, size + alignment, max_upstream_);
     } catch (...) {
-      bases_.erase(label);
+      bases_.erase(slot);
       throw;
     }
     auto* const result = reinterpret_cast<void*>(
         (reinterpret_cast<std::uintptr_t>(whole) + alignment - 1) & ~(alignment - 1));
-    auto node = bases_.extract(label);
+    auto node = bases_.extract(slot);
     node.key() = result;
     node.mapped() = whole;
     bases_.insert(std::move(node));
@@ -64,7 +65,7 @@ class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Ups
 
   Upstream upstream_;
   bytes max_upstream_;
-  std::unordered_map<void*, void*> bases_;
+  std::unordered_map<void*, void*> bases_;  // returned address -> the upstream's address
 };
 
 }  // namespace quarry::inline QUARRY_ABI

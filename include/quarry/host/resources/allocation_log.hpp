@@ -11,30 +11,32 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Allocations as lines of text, in the format of RMM's log: what reads that, RMM's replay
-/// benchmark included, reads this.
+/// Writes allocations as lines of text, in the format of RMM's log. Tools that read RMM's logs,
+/// such as RMM's replay benchmark, can read this log.
 ///
-/// The first line names the columns: Thread (the system's number), Time (the hour, minute, second
-/// and microsecond, local), Action (allocate, allocate failure, free), Pointer, Size in bytes,
-/// Stream (its handle, 0 for the default stream). Threads may share it, and several resources:
-/// lines are written whole, one after the other.
+/// The first line names the columns: Thread (the system's id), Time (local hour, minute, second and
+/// microsecond), Action (allocate, allocate failure, free), Pointer, Size in bytes, Stream (its
+/// handle, 0 for the default stream). Threads and resources may share a log. Lines are written
+/// whole, one after the other.
 class QUARRY_API allocation_log {
  public:
   enum class action { allocate, allocate_failure, free };
 
-  /// Appends to `output`, which outlives the log.
+  /// Appends to `output`, which must outlive the log.
   explicit allocation_log(std::ostream& output);
-  /// Writes the file anew. Throws `resource_failed` if it cannot be opened.
+  /// Creates the file, or truncates it. Throws `resource_failed` if the file cannot be opened.
   explicit allocation_log(std::string const& path);
   allocation_log(allocation_log const&) = delete;
   allocation_log& operator=(allocation_log const&) = delete;
 
-  /// Writes a line, which may wait in a buffer. What cannot be written is counted.
-  void write(action what, void const* pointer, bytes size, void const* stream) noexcept;
-  /// Brings all lines to the file or `output`'s target. What cannot be brought there is counted.
+  /// Writes a line, which may stay in a buffer. Counts a line that cannot be written as lost.
+  void write(action event, void const* pointer, bytes size, void const* stream) noexcept;
+  /// Flushes all lines to the file or to the target of `output`. Counts lines that cannot be
+  /// flushed as lost.
   void flush() noexcept;
-  /// Lines that were lost, as far as that is known: after `flush` of all. If a flush fails, all
-  /// lines since the last one that succeeded count, since nobody says which of these arrived.
+  /// The number of lines that are known to be lost. Exact after `flush`, unless a flush failed.
+  /// Then all lines since the last successful flush count, because the stream does not tell which
+  /// of them arrived.
   [[nodiscard]] std::uint64_t lost() const;
 
  private:

@@ -11,15 +11,16 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A resource of a type that is chosen at run time, which this owns. Each call costs an indirect
-/// call more; threads may share it if they may share the resource.
+/// Owns a resource whose type is chosen at run time. Each call costs one more indirect call.
+/// Threads may share it if they may share the owned resource.
 class any_resource {
  public:
-  // In this order: whether this is a resource depends on what it can be made from.
+  // The order of the constraints matters: `memory_resource<any_resource>` itself depends on this
+  // constructor.
   template <class Resource>
     requires(!std::same_as<Resource, any_resource>) && memory_resource<Resource>
-  explicit any_resource(Resource from)
-      : model_{std::make_unique<model_of<Resource>>(std::move(from))} {}
+  explicit any_resource(Resource resource)
+      : model_{std::make_unique<model_of<Resource>>(std::move(resource))} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     return model_->allocate(size, alignment);
@@ -29,9 +30,9 @@ class any_resource {
   }
   [[nodiscard]] memory_location location() { return model_->location(); }
   void synchronize() { model_->synchronize(); }
-  /// What the resource has taken, as `reserved_by` says.
+  /// The bytes that the resource has reserved (`reserved_by`).
   [[nodiscard]] std::optional<bytes> reserved() const { return model_->reserved(); }
-  /// Has the resource return unused memory, if it keeps any (`release_unused`).
+  /// Makes the resource return unused memory, if it keeps any (`release_unused`).
   void release() { model_->release(); }
 
  private:
@@ -46,19 +47,20 @@ class any_resource {
   };
   template <class Resource>
   struct model_of final : model {
-    static_assert(!simulated<Resource>, "any_resource: its addresses must have memory");
-    explicit model_of(Resource taken) : from{std::move(taken)} {}
+    static_assert(!simulated<Resource>,
+                  "any_resource: a simulated resource has no memory behind its addresses");
+    explicit model_of(Resource owned) : resource{std::move(owned)} {}
     [[nodiscard]] void* allocate(bytes size, bytes alignment) override {
-      return from.allocate(size, alignment);
+      return resource.allocate(size, alignment);
     }
     void deallocate(void* pointer, bytes size, bytes alignment) noexcept override {
-      from.deallocate(pointer, size, alignment);
+      resource.deallocate(pointer, size, alignment);
     }
-    [[nodiscard]] memory_location location() override { return location_of(from); }
-    void synchronize() override { quarry::synchronize(from); }
-    [[nodiscard]] std::optional<bytes> reserved() override { return reserved_by(from); }
-    void release() override { release_unused(from); }
-    Resource from;
+    [[nodiscard]] memory_location location() override { return location_of(resource); }
+    void synchronize() override { quarry::synchronize(resource); }
+    [[nodiscard]] std::optional<bytes> reserved() override { return reserved_by(resource); }
+    void release() override { release_unused(resource); }
+    Resource resource;
   };
 
   std::unique_ptr<model> model_;

@@ -10,17 +10,18 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Small sizes from slots, a bin for each power of two from `minimum` to `maximum`; larger ones
-/// straight from `Large`, a pool say.
+/// Allocates small sizes from slots, with a bin for each power of two from `minimum` to `maximum`.
+/// Larger sizes come directly from `Large`, for example a pool.
 ///
-/// Slots come in blocks of `slots_per_block` from `Small`. An allocation must be freed with
-/// its size. Both lie at the same place.
+/// `Small` provides the slots, in blocks of `slots_per_block`. The memory of `Small` and `Large`
+/// must have the same location. An allocation must be freed with its size and alignment.
 template <class Small, class Large>
 class QUARRY_POISONS binned_resource {
  public:
   static constexpr bool is_simulated = simulated<Small> || simulated<Large>;
 
-  /// `make_small()` gives each bin its upstream. Throws `bad_argument`.
+  /// `make_small()` returns the upstream of a bin. Throws `bad_argument` if `minimum` or `maximum`
+  /// is not a power of two, or if the locations differ.
   template <class MakeSmall>
   binned_resource(MakeSmall make_small, Large large, bytes minimum, bytes maximum,
                   std::uint32_t slots_per_block = 256)
@@ -28,13 +29,14 @@ class QUARRY_POISONS binned_resource {
     if (minimum < 16 || !std::has_single_bit(minimum) || !std::has_single_bit(maximum) ||
         maximum < minimum) {
       throw bad_argument{"binned_resource: bins from " + std::to_string(minimum) + " to " +
-                         std::to_string(maximum) + " are no powers of two from 16 on"};
+                         std::to_string(maximum) +
+                         "; both must be powers of two, with 16 <= minimum <= maximum"};
     }
     for (bytes size = minimum; size <= maximum; size *= 2)
       bins_.emplace_back(make_small(), size, slots_per_block, std::min<bytes>(size, 256));
     for (auto& each : bins_) {
       if (location_of(each) != location_of(large_))
-        throw bad_argument{std::string{"binned_resource: slots lie in memory of the kind "} +
+        throw bad_argument{std::string{"binned_resource: the slots have memory of the kind "} +
                            name_of(location_of(each).kind) + ", large allocations in " +
                            name_of(location_of(large_).kind) + ", or on another device"};
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools as CCCL's memory resources (cuda::mr), for containers of CCCL, RMM and what is written for
-// them. A host compiler suffices, with the headers of the CUDA toolkit.
+// Pools as CCCL's memory resources (cuda::mr), for containers of CCCL and RMM and for code that
+// uses their interfaces. Needs the headers of the CUDA toolkit; a host compiler suffices.
 #pragma once
 
 #include "quarry/host/pools/locked_stream_pool.hpp"
@@ -26,14 +26,15 @@ template <class... Properties>
 struct named_properties {
   using default_queries = ::cuda::mr::properties_list<Properties...>;
 };
-#else  // CCCL before 3.2 has no such list
+#else  // CCCL before 3.2 has no properties_list
 template <class... Properties>
 struct named_properties {};
 #endif
 
-/// Memory in the order of CUDA's streams, which threads may share. Sizes are bytes, alignments
-/// powers of two. `allocate_sync` gives memory for any stream at once, and `deallocate_sync` takes
-/// what nothing uses any more. Allocations throw as a `memory_resource` does.
+/// A source of memory in the order of CUDA's streams, which threads may share. Sizes are in bytes;
+/// alignments are powers of two. `allocate_sync` returns memory that any stream may use at once.
+/// `deallocate_sync` frees memory that no stream uses any more. Allocations throw as a
+/// `memory_resource` does.
 template <class Source>
 concept stream_memory_source =
     requires(Source& source, void* pointer, bytes size, bytes alignment, cuda_stream stream) {
@@ -43,11 +44,11 @@ concept stream_memory_source =
       { source.deallocate_sync(pointer, size, alignment) } noexcept;
     };
 
-/// Failures as users of CCCL expect them: a bad alignment is a `std::invalid_argument`
-/// (`bad_argument`), as with CCCL's own resources; all else is a `std::bad_alloc`
-/// (`out_of_memory`), what the driver refuses included.
+/// Failures as users of CCCL expect them. A bad alignment is a `std::invalid_argument`
+/// (`bad_argument`), as with CCCL's own resources. Every other failure is a `std::bad_alloc`
+/// (`out_of_memory`), including those that the driver reports.
 struct cccl_failures {
-  /// The result of `work()`, which allocates `size` bytes; or throws what stands above.
+  /// Returns the result of `work()`, which allocates `size` bytes. Translates what it throws.
   template <class Work>
   [[nodiscard]] static void* translate(bytes size, Work const& work) {
     try {
@@ -62,21 +63,22 @@ struct cccl_failures {
   }
 };
 
-// Programs with per-thread default streams, whose `cudaStream_t{}` is the thread's own, have
-// classes of their own: files that are compiled in either way can be linked together.
+// Files that are compiled with per-thread default streams, where `cudaStream_t{}` is the thread's
+// own stream, get classes of their own. So files compiled either way can be linked together.
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 inline namespace per_thread_default_stream {
 #else
 inline namespace legacy_default_stream {
 #endif
 
-/// A `cuda::mr` resource over the source that `Holder`, a pointer or a `std::shared_ptr`, leads to:
-/// in the order of streams, and a synchronous one. Two are equal if they lead to one source.
+/// A `cuda::mr` resource over the source that `Holder` points to, a pointer or a `std::shared_ptr`.
+/// It is both a stream-ordered and a synchronous resource. Two resources are equal if they have the
+/// same source.
 ///
-/// The names are those of CCCL 3.0 (`allocate_async`) and those since 3.1 (`allocate` with a stream
-/// first, `allocate_sync`). `Failures` says what its allocations throw (`cccl_failures`).
-/// `Properties`: what the memory is to CCCL, for instance `cuda::mr::device_accessible`. Threads
-/// may share it.
+/// It has the names of CCCL 3.0 (`allocate_async`) and those since 3.1 (`allocate` with the stream
+/// first, `allocate_sync`). `Failures` decides what allocations throw (see `cccl_failures`).
+/// `Properties` are CCCL's properties of the memory, for instance `cuda::mr::device_accessible`.
+/// Threads may share it.
 template <class Holder, class Failures, class... Properties>
 class stream_memory : public named_properties<Properties...> {
  public:
@@ -84,7 +86,7 @@ class stream_memory : public named_properties<Properties...> {
   static_assert(stream_memory_source<owner>);
   static constexpr std::size_t default_alignment = 256;
 
-  /// In the order of the stream.
+  /// Allocates in the order of the stream.
   [[nodiscard]] void* allocate(::cuda::stream_ref stream, std::size_t size,
                                std::size_t alignment = default_alignment) {
     return Failures::translate(
@@ -94,17 +96,17 @@ class stream_memory : public named_properties<Properties...> {
                   std::size_t alignment = default_alignment) noexcept {
     source_->deallocate(pointer, size, alignment, named(stream.get()));
   }
-  /// Memory for any stream at once: waits until nothing uses it.
+  /// Allocates memory that any stream may use at once. Waits until no earlier work uses it.
   [[nodiscard]] void* allocate_sync(std::size_t size, std::size_t alignment = default_alignment) {
     return Failures::translate(size, [&] { return source_->allocate_sync(size, alignment); });
   }
-  /// Nothing may use it any more.
+  /// Frees memory that no work uses any more.
   void deallocate_sync(void* pointer, std::size_t size,
                        std::size_t alignment = default_alignment) noexcept {
     source_->deallocate_sync(pointer, size, alignment);
   }
 
-  // The same by the names of CCCL 3.0.
+  // The same functions by the names of CCCL 3.0.
   [[nodiscard]] void* allocate_async(std::size_t size, std::size_t alignment,
                                      ::cuda::stream_ref stream) {
     return allocate(stream, size, alignment);
@@ -141,7 +143,7 @@ class stream_memory : public named_properties<Properties...> {
   [[nodiscard]] Holder const& holder() const { return source_; }
 
  private:
-  /// The stream as sources know it, for whom the null stream is the legacy one.
+  /// The stream as sources name it: to a source, the null stream is the legacy default stream.
   [[nodiscard]] static cuda_stream named(cuda_stream stream) {
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
     if (stream == nullptr) return cudaStreamPerThread;
@@ -152,35 +154,34 @@ class stream_memory : public named_properties<Properties...> {
   Holder source_;
 };
 
-/// Refers to a source, which outlives it and its copies.
+/// Refers to a source, which must outlive this object and its copies.
 template <class Source, class Failures, class... Properties>
 class stream_memory_ref : public stream_memory<Source*, Failures, Properties...> {
  public:
-  stream_memory_ref(Source& source)  // NOLINT: is to be made from one without a word
+  stream_memory_ref(Source& source)  // NOLINT: implicit by intention
       : stream_memory<Source*, Failures, Properties...>{&source} {}
 };
 
-/// Shares a source with its copies: the last copy destroys the source. If `Failures` has
-/// `process_is_exiting()` and it returns true at that moment, the source is not destroyed, because
-/// the libraries that it would call may be gone. A moved-from one may be assigned and destroyed
-/// only.
+/// Shares a source with its copies. The last copy destroys the source. If `Failures` has
+/// `process_is_exiting()` and that returns true, the source is not destroyed, because the libraries
+/// that it calls may be unloaded already. A moved-from object may only be assigned and destroyed.
 template <class Source, class Failures, class... Properties>
 class shared_stream_memory
     : public stream_memory<std::shared_ptr<Source>, Failures, Properties...> {
   using base = stream_memory<std::shared_ptr<Source>, Failures, Properties...>;
 
  public:
-  /// Makes the source. Throws what its constructor throws.
+  /// Constructs the source. Throws what its constructor throws.
   template <class... Arguments>
     requires(!std::derived_from<std::remove_cvref_t<Arguments>, base> && ...) &&
             std::constructible_from<Source, Arguments...>
   explicit shared_stream_memory(Arguments&&... arguments)
       : base{leaking(std::make_shared<Source>(std::forward<Arguments>(arguments)...))} {}
-  /// Shares a source that exists. Throws `bad_argument` if `source` is empty.
+  /// Shares an existing source. Throws `bad_argument` if `source` is null.
   explicit shared_stream_memory(std::shared_ptr<Source> source)
       : base{leaking(checked(std::move(source)))} {}
 
-  /// For others that are to share the source, with other properties or failures.
+  /// The source, for resources that share it with other properties or failures.
   [[nodiscard]] std::shared_ptr<Source> const& shared() const { return base::holder(); }
 
  private:
@@ -188,14 +189,14 @@ class shared_stream_memory
     if (source == nullptr) throw bad_argument{"shared_stream_memory: the source is a null pointer"};
     return source;
   }
-  /// Sources that stay as they are, in a list, so that no leak is reported of them.
+  /// A list of sources that are not destroyed. It keeps leak checkers from reporting them.
   struct left_source {
     std::shared_ptr<Source> source;
     left_source* next = nullptr;
   };
   static inline std::atomic<left_source*> left_{nullptr};
 
-  /// The same source, which is never destroyed while the process is exiting.
+  /// A pointer to the same source that does not destroy it while the process is exiting.
   static std::shared_ptr<Source> leaking(std::shared_ptr<Source> source) {
     if constexpr (requires { Failures::process_is_exiting(); }) {
       auto* const owner = new left_source{std::move(source)};
@@ -211,20 +212,20 @@ class shared_stream_memory
   }
 };
 
-}  // inline namespace, by the default stream
+}  // inline namespace, named after the default stream
 
-/// A stream pool that threads may share, as a `cuda::mr` resource. Refers to its `owner`, which
-/// outlives it.
+/// A stream pool as a `cuda::mr` resource, which threads may share. Refers to a pool that must
+/// outlive it.
 template <class Resource, class... Properties>
 using cuda_memory_resource =
     stream_memory_ref<locked_stream_pool<Resource>, cccl_failures, Properties...>;
-/// The same, which owns the pool together with its copies. Made with the pool's arguments:
-/// resource, `cuda_streams` and options.
+/// The same, but it owns the pool together with its copies. Its constructor takes the pool's
+/// arguments: resource, `cuda_streams` and options.
 template <class Resource, class... Properties>
 using shared_cuda_memory_resource =
     shared_stream_memory<locked_stream_pool<Resource>, cccl_failures, Properties...>;
 
-/// Of a GPU's memory; of pinned and managed memory, which the host sees, too.
+/// Resources for device memory, and for pinned and managed memory, which the host can access, too.
 using cuda_device_memory = cuda_memory_resource<device_resource, ::cuda::mr::device_accessible>;
 using cuda_pinned_memory = cuda_memory_resource<pinned_resource, ::cuda::mr::device_accessible,
                                                 ::cuda::mr::host_accessible>;

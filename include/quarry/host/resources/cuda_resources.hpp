@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that CUDA gives. In a build without CUDA the constructors throw `resource_failed`.
+// Resources that allocate with CUDA. In a build without CUDA the constructors throw
+// `resource_failed`.
 //
-// Addresses are multiples of 256: an allocation with a larger alignment throws `out_of_memory`.
-// Threads may share all of these.
+// Addresses are multiples of 256. An allocation with a larger alignment throws `out_of_memory`.
+// Threads may share all of these resources.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -14,7 +15,7 @@ struct CUstream_st;
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A CUDA stream, as the runtime's `cudaStream_t`.
+/// A CUDA stream: the same type as the runtime's `cudaStream_t`.
 using cuda_stream = CUstream_st*;
 
 /// Memory of one GPU (cudaMalloc, which waits for the device).
@@ -31,8 +32,8 @@ class QUARRY_API device_resource {
   int device_;
 };
 
-/// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync): for work
-/// of that stream, until `synchronize`.
+/// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync). Before
+/// `synchronize`, only work of that stream may use the memory.
 class QUARRY_API stream_ordered_resource {
  public:
   explicit stream_ordered_resource(cuda_stream stream = nullptr, int device = 0);
@@ -41,7 +42,7 @@ class QUARRY_API stream_ordered_resource {
   [[nodiscard]] memory_location location() const {
     return {memory_kind::device, static_cast<std::uint8_t>(device_)};
   }
-  /// Waits for the stream: then what it gave may be used by any.
+  /// Waits for the stream. Afterwards any stream may use the memory allocated so far.
   void synchronize();
 
  private:
@@ -49,7 +50,7 @@ class QUARRY_API stream_ordered_resource {
   int device_;
 };
 
-/// Memory of the host that the GPU reads without a copy (cudaMallocHost).
+/// Host memory that the GPU can access without a copy (cudaMallocHost).
 class QUARRY_API pinned_resource {
  public:
   pinned_resource();
@@ -58,7 +59,7 @@ class QUARRY_API pinned_resource {
   [[nodiscard]] memory_location location() const { return {memory_kind::pinned, 0}; }
 };
 
-/// Memory that moves to who touches it (cudaMallocManaged).
+/// Memory that migrates to the processor that accesses it (cudaMallocManaged).
 class QUARRY_API managed_resource {
  public:
   managed_resource();
@@ -67,10 +68,10 @@ class QUARRY_API managed_resource {
   [[nodiscard]] memory_location location() const { return {memory_kind::managed, 0}; }
 };
 
-/// Throws `resource_failed` if CUDA knows better than `stated` where memory lies that `resource`
-/// gave. While the process does not use CUDA nobody knows: the driver is asked if it is loaded, and
-/// not loaded for that.
-QUARRY_API void check_place(char const* resource, void const* memory, memory_location stated);
+/// Checks that memory which `resource` allocated lies at the `stated` location. Throws
+/// `resource_failed` if CUDA reports another location. Checks nothing while the process has not
+/// loaded the CUDA driver, and does not load it.
+QUARRY_API void check_location(char const* resource, void const* memory, memory_location stated);
 
 static_assert(memory_resource<device_resource>);
 static_assert(memory_resource<stream_ordered_resource>);

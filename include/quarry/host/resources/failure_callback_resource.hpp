@@ -11,9 +11,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Calls `make_room(size)` when an allocation throws `std::bad_alloc`, and tries again while
-/// `make_room` returns true. `make_room` may free caches, or write data out. If it returns false,
-/// the upstream's exception propagates.
+/// Calls `make_room(size)` when an allocation throws `std::bad_alloc`. Repeats the allocation as
+/// long as `make_room` returns true. `make_room` may free caches, or write data out. If it returns
+/// false, the upstream's exception propagates.
 ///
 /// The upstream is a resource, a pool, or a source of memory in the order of streams. This adaptor
 /// has no lock, so `make_room` may allocate and free through it. Put it over a pool that has a
@@ -27,8 +27,8 @@ class failure_callback_resource
 
   failure_callback_resource(Upstream upstream, room_maker make_room)
       : upstream_{std::move(upstream)}, make_room_{std::move(make_room)} {}
-  /// For an upstream that cannot be moved, such as a stream pool and its lock: makes it, from its
-  /// constructor's arguments.
+  /// Constructs the upstream from `arguments`: for an upstream that cannot be moved, such as a
+  /// stream pool with its lock.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
   failure_callback_resource(room_maker make_room, std::in_place_t, Arguments&&... arguments)

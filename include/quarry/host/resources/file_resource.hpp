@@ -10,11 +10,12 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Memory whose pages lie in files of a page map, and so may be more than the machine has: each
-/// allocation is a file without a name, mapped, which ends with it. Threads may share it.
+/// Memory whose pages lie in files of a directory, so that it may exceed the machine's memory. Each
+/// allocation is a mapped file without a name. The file is removed with the allocation. Threads may
+/// share this resource.
 class QUARRY_API file_resource {
  public:
-  /// Throws `resource_failed` if no file can be made in `page map`.
+  /// Throws `resource_failed` if it cannot make a file in `directory`.
   explicit file_resource(std::string directory);
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment);

@@ -14,30 +14,35 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Slots of one size, many to a block, with a bit for each that lies apart: bit 1 = free.
+/// Allocates slots of one size. A block of the upstream has many slots. A bitmap outside the block
+/// has a bit for each slot: 1 means free.
 ///
-/// O(1) to allocate; O(log blocks) to return. Requests of more than a slot are refused with
-/// `out_of_memory`.
+/// Throws `out_of_memory` for a request that is larger than a slot. Allocation is O(1);
+/// deallocation is O(log blocks). Not thread-safe.
 template <class Upstream>
 class QUARRY_POISONS fixed_size_resource {
  public:
-  /// `slot_bytes` is rounded up to a multiple of `alignment`, to which slots are aligned. Throws
-  /// `bad_argument`.
+  /// Rounds `slot_bytes` up to a multiple of `alignment`, the alignment of all slots. Throws
+  /// `bad_argument` if the alignment is not a power of two, if there would be no slots or empty
+  /// slots, or if a block would be larger than 64 TiB.
   fixed_size_resource(Upstream upstream, bytes slot_bytes, std::uint32_t slots_per_block = 1024,
                       bytes alignment = 16)
       : upstream_{std::move(upstream)}, slots_{slots_per_block}, alignment_{alignment} {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0)
       throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) +
-                         ", no power of two"};
+                         ", not a power of two"};
     if (slot_bytes == 0 || slots_per_block == 0)
-      throw bad_argument{"fixed_size_resource: slots of 0 bytes, or none"};
+      throw bad_argument{"fixed_size_resource: slot_bytes is " + std::to_string(slot_bytes) +
+                         " and slots_per_block is " + std::to_string(slots_per_block) +
+                         "; both must be at least 1"};
     if (slot_bytes > max_bytes_at_once || alignment > max_bytes_at_once)
       throw bad_argument{"fixed_size_resource: slots of " + std::to_string(slot_bytes) +
-                         " bytes are more than 2^46"};
+                         " bytes, aligned to " + std::to_string(alignment) +
+                         ", exceed the limit of 64 TiB"};
     slot_ = (slot_bytes + alignment - 1) & ~(alignment - 1);
     if (slot_ > max_bytes_at_once / slots_)
       throw bad_argument{"fixed_size_resource: " + std::to_string(slots_) + " slots of " +
-                         std::to_string(slot_) + " bytes are more than 2^46"};
+                         std::to_string(slot_) + " bytes exceed the limit of 64 TiB per block"};
   }
   fixed_size_resource(fixed_size_resource&& other) noexcept
       : upstream_{std::move(other.upstream_)},
@@ -58,7 +63,7 @@ class QUARRY_POISONS fixed_size_resource {
     return *this;
   }
   ~fixed_size_resource() {
-    for (auto const& [base, one] : blocks_) {
+    for (auto const& [base, _] : blocks_) {
       if (is_poisoned(upstream_)) unpoison(reinterpret_cast<void*>(base), slot_ * slots_);
       upstream_.deallocate(reinterpret_cast<void*>(base), slot_ * slots_, alignment_);
     }
@@ -68,38 +73,39 @@ class QUARRY_POISONS fixed_size_resource {
     check_power_of_two("fixed_size_resource", alignment);
     if (alignment > alignment_)
       throw bad_argument{"fixed_size_resource: alignment is " + std::to_string(alignment) +
-                         ", more than " + std::to_string(alignment_)};
+                         ", but slots are aligned to " + std::to_string(alignment_)};
     if (size > slot_)
-      throw out_of_memory{"fixed_size_resource", size, "slots have " + std::to_string(slot_)};
+      throw out_of_memory{"fixed_size_resource", size,
+                          "slots have " + std::to_string(slot_) + " bytes"};
     if (with_free_.empty()) add_block();
-    auto const [base, one] = with_free_.back();
-    std::uint32_t index = one->hint;
-    while (one->free[index] == 0) ++index;  // below the hint none is free
-    std::uint32_t const bit = lowest_one(one->free[index]);
-    one->free[index] &= one->free[index] - 1;
-    one->hint = index;
-    if (--one->count == 0) with_free_.pop_back();
+    auto const [base, slots] = with_free_.back();
+    std::uint32_t index = slots->hint;
+    while (slots->free[index] == 0) ++index;  // no slot below the hint is free
+    std::uint32_t const bit = lowest_one(slots->free[index]);
+    slots->free[index] &= slots->free[index] - 1;
+    slots->hint = index;
+    if (--slots->count == 0) with_free_.pop_back();
     ++allocated_;
     auto* const result = reinterpret_cast<void*>(base + (index * bits_per_word + bit) * slot_);
     if (is_poisoned(upstream_)) unpoison(result, size);
     return result;
   }
 
-  /// What is no slot in use is refused, and nothing is changed.
+  /// Frees a slot. Does nothing if `pointer` is not the base address of an allocated slot.
   void deallocate(void* pointer, bytes, bytes) noexcept {
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
     auto const after = blocks_.upper_bound(address);
     if (after == blocks_.begin()) return;
-    auto& [base, one] = *std::prev(after);
+    auto& [base, slots] = *std::prev(after);
     std::uint64_t const slot = (address - base) / slot_;
     if (slot >= slots_ || (address - base) % slot_ != 0) return;
     word const bit = word{1} << slot % bits_per_word;
     auto const index = static_cast<std::uint32_t>(slot / bits_per_word);
-    if ((one.free[index] & bit) != 0) return;
+    if ((slots.free[index] & bit) != 0) return;
     if (is_poisoned(upstream_)) poison(pointer, slot_);
-    one.free[index] |= bit;
-    one.hint = std::min(one.hint, index);
-    if (one.count++ == 0) with_free_.emplace_back(base, &one);  // has room for all blocks
+    slots.free[index] |= bit;
+    slots.hint = std::min(slots.hint, index);
+    if (slots.count++ == 0) with_free_.emplace_back(base, &slots);  // has capacity for all blocks
     --allocated_;
   }
 
@@ -113,7 +119,7 @@ class QUARRY_POISONS fixed_size_resource {
   struct block {
     std::vector<word> free;
     std::uint32_t count;
-    std::uint32_t hint;  // the first word that may have a one
+    std::uint32_t hint;  // no earlier word has a bit set
   };
 
   void add_block() {

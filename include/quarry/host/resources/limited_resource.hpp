@@ -10,14 +10,14 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Gives no more than `maximum` bytes at a time, as they were asked for, by whichever kind of call.
-/// One thread at a time, whatever the upstream allows.
+/// Limits the requested bytes that are allocated at one time to `maximum`. Accepts each kind of
+/// call that the upstream accepts. Not thread-safe, even if the upstream is.
 template <class Upstream>
 class limited_resource : public resource_adaptor<limited_resource<Upstream>, Upstream> {
  public:
   limited_resource(Upstream upstream, bytes maximum)
       : upstream_{std::move(upstream)}, maximum_{maximum} {}
-  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  /// Constructs the upstream from `arguments`: for an upstream that cannot be moved.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
   limited_resource(bytes maximum, std::in_place_t, Arguments&&... arguments)
@@ -34,7 +34,7 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
     if (size > maximum_ - allocated_)
       throw out_of_memory{
           "limited_resource", size,
-          std::to_string(allocated_) + " of " + std::to_string(maximum_) + " are in use"};
+          std::to_string(allocated_) + " of " + std::to_string(maximum_) + " bytes are in use"};
     void* const result = call.allocate(upstream_, size, alignment);
     allocated_ += size;
     return result;

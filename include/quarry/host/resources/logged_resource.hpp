@@ -12,23 +12,24 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Writes a line for each allocation and deallocation that passes through, in RMM's format
-/// (allocation_log). Several resources may share a log.
+/// Writes a line for each allocation and deallocation, in RMM's format (allocation_log). Several
+/// resources may share a log.
 ///
-/// The upstream is a resource, a pool, or what gives memory in the order of streams, such as
-/// `locked_stream_pool` and `cuda_async_pool`: then each call names the stream, as theirs do. Lines
-/// are in an order in which no address is allocated twice: an allocation is written after it, and a
-/// deallocation before it. That does not hold for a log which a pool and its own upstream share:
-/// the first allocation in a block has the block's address. Throws what the upstream throws.
+/// The upstream is a resource, a pool, or a source of memory in the order of streams, such as
+/// `locked_stream_pool` and `cuda_async_pool`. With such a source each call takes the stream, too.
+/// The order of the lines shows no address as allocated twice: an allocation is logged after the
+/// call, and a deallocation before the call. This does not hold for a log that a pool and its own
+/// upstream share, because the first allocation in a block has the block's address. Throws what the
+/// upstream throws.
 template <class Upstream>
 class logged_resource : public resource_adaptor<logged_resource<Upstream>, Upstream> {
  public:
   using log_pointer = std::shared_ptr<allocation_log>;
 
-  /// Throws `bad_argument` if `log` is empty.
+  /// Throws `bad_argument` if `log` is null.
   logged_resource(Upstream upstream, log_pointer log)
       : upstream_{std::move(upstream)}, log_{checked(std::move(log))} {}
-  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  /// Constructs the upstream from `arguments`: for an upstream that cannot be moved.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
   explicit logged_resource(log_pointer log, std::in_place_t, Arguments&&... arguments)

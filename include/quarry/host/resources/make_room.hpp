@@ -8,9 +8,10 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Gives a vector room for `count` elements in all, so that adding them needs no memory. Unlike
-/// `reserve`, which grows by no more than is asked for, a vector that grows one by one is copied
-/// O(log count) times. Throws std::bad_alloc, and has changed nothing then.
+/// Gives a vector capacity for `count` elements in all, so that adding them allocates nothing. The
+/// capacity at least doubles. So a vector that grows one by one is copied O(log count) times, while
+/// `reserve` may grow it by the requested amount only. Throws std::bad_alloc and then changes
+/// nothing.
 template <class Vector>
 void make_room(Vector& vector, std::size_t count) {
   if (count > vector.capacity()) vector.reserve(std::max(count, 2 * vector.capacity()));

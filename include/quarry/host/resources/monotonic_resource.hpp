@@ -11,11 +11,11 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Hands out its blocks from one end to the other and gives nothing back before `reset`: for what
-/// all ends at one moment.
+/// Allocates from its blocks in sequence and frees nothing before `reset`. For allocations whose
+/// use ends at the same moment.
 ///
-/// Blocks are of `block_bytes` at least. After `reset` they are used again, in the order in which
-/// they were taken. Deallocation does nothing.
+/// Blocks have at least `block_bytes` bytes. After `reset` the resource reuses its blocks in the
+/// order in which it got them. Deallocation does nothing. Not thread-safe.
 template <class Upstream>
 class QUARRY_POISONS monotonic_resource {
  public:
@@ -50,7 +50,7 @@ class QUARRY_POISONS monotonic_resource {
       if (void* const result = take(i, used, size, alignment)) return result;
     }
     if (wanted > max_bytes_at_once - room)
-      throw out_of_memory{"monotonic_resource", size, "nothing has so much"};
+      throw out_of_memory{"monotonic_resource", size, request_too_large};
     if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 4);
     bytes const fresh = std::max(wanted + room, block_bytes_);
     blocks_.push_back({static_cast<char*>(upstream_.allocate(fresh, block_alignment)), fresh});
@@ -59,27 +59,27 @@ class QUARRY_POISONS monotonic_resource {
   }
   void deallocate(void*, bytes, bytes) noexcept {}
 
-  /// All that was handed out is void.
+  /// Ends the use of all allocations. Keeps the blocks.
   void reset() noexcept {
     if (is_poisoned(upstream_)) {
-      for (block const& one : blocks_) poison(one.base, one.size);
+      for (block const& each : blocks_) poison(each.base, each.size);
     }
     current_ = used_ = 0;
   }
   /// `release` ends the use of all allocations (see `release_unused`).
   static constexpr bool release_ends_use = true;
-  /// Does what `reset` does, and returns the blocks.
+  /// Ends the use of all allocations and returns the blocks to the upstream.
   void release() noexcept {
-    for (block const& one : blocks_) {
-      if (is_poisoned(upstream_)) unpoison(one.base, one.size);
-      upstream_.deallocate(one.base, one.size, block_alignment);
+    for (block const& each : blocks_) {
+      if (is_poisoned(upstream_)) unpoison(each.base, each.size);
+      upstream_.deallocate(each.base, each.size, block_alignment);
     }
     blocks_.clear();
     reset();
   }
   [[nodiscard]] bytes reserved() const {
     bytes sum = 0;
-    for (block const& one : blocks_) sum += one.size;
+    for (block const& each : blocks_) sum += each.size;
     return sum;
   }
 
@@ -91,18 +91,18 @@ class QUARRY_POISONS monotonic_resource {
     bytes size;
   };
 
-  /// What is behind the first `used` bytes of a block, which is the current one then; nullptr if it
-  /// does not fit.
+  /// Allocates behind the first `used` bytes of a block and makes the block the current one.
+  /// Returns nullptr if the block has no room.
   [[nodiscard]] void* take(std::size_t number, bytes used, bytes size, bytes alignment) {
     bytes const wanted = size == 0 ? 1 : size;
-    block const& one = blocks_[number];
-    auto const address = reinterpret_cast<std::uintptr_t>(one.base);
+    block const& source = blocks_[number];
+    auto const address = reinterpret_cast<std::uintptr_t>(source.base);
     bytes const base = ((address + used + alignment - 1) & ~(alignment - 1)) - address;
-    if (base > one.size || wanted > one.size - base) return nullptr;
+    if (base > source.size || wanted > source.size - base) return nullptr;
     current_ = number;
     used_ = base + wanted;
-    if (is_poisoned(upstream_)) unpoison(one.base + base, size);
-    return one.base + base;
+    if (is_poisoned(upstream_)) unpoison(source.base + base, size);
+    return source.base + base;
   }
 
   Upstream upstream_;

@@ -7,12 +7,13 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Memory of the host on one NUMA node, by whole pages: Linux takes them from there when they are
-/// first touched, and ends a process for which the node has none then. Threads may share it.
+/// Host memory on one NUMA node, in whole pages. Linux takes the pages from the node when they are
+/// first accessed. It kills the process if the node has no free pages then. Threads may share this
+/// resource.
 class QUARRY_API numa_resource {
  public:
-  /// Throws `bad_argument` if the system has no such node, `resource_failed` if it does not let a
-  /// process choose one.
+  /// Throws `bad_argument` if the system has no node of that number, and `resource_failed` if it
+  /// does not let the process choose a node.
   explicit numa_resource(unsigned node);
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
@@ -24,8 +25,9 @@ class QUARRY_API numa_resource {
 
 static_assert(memory_resource<numa_resource>);
 
-/// The node whose memory lies at an address of the host's, which is read. Throws `resource_failed`
-/// if nothing is mapped there, or the system does not tell. (`operations::move_to_node` moves it.)
+/// The NUMA node of the memory at a host address. Reads that memory. Throws `resource_failed` if no
+/// memory is mapped there, or if the system does not tell the node. (`operations::move_to_node`
+/// moves memory.)
 [[nodiscard]] QUARRY_API unsigned numa_node_of(void const* memory);
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs NVTX's headers, which the CUDA toolkit has, and links nothing but the dynamic linker.
+// Needs the headers of NVTX, which the CUDA toolkit contains. Links only the dynamic linker.
 #pragma once
 
 #include "quarry/host/resources/ranged_resource.hpp"
@@ -8,8 +8,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Ranges of NVTX, which Nsight Systems and others show. Cost nothing but a test each while no tool
-/// looks.
+/// NVTX ranges, which Nsight Systems and other tools show. While no tool is attached, each call
+/// costs one test.
 struct nvtx_ranges {
   void push(char const* name) noexcept { nvtxRangePushA(name); }
   void pop() noexcept { nvtxRangePop(); }

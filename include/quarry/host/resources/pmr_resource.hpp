@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ways between our resources and the standard library's.
+// Adaptors between Quarry's resources and those of the standard library, in both directions.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -12,56 +12,55 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A std::pmr::memory_resource as one of ours. It must outlive this.
+/// A std::pmr::memory_resource as a resource of Quarry. It must outlive this adaptor.
 class pmr_resource {
  public:
-  explicit pmr_resource(std::pmr::memory_resource* from = std::pmr::get_default_resource())
-      : from_{from} {}
+  explicit pmr_resource(std::pmr::memory_resource* resource = std::pmr::get_default_resource())
+      : resource_{resource} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    check_power_of_two("standard_resource", alignment);
-    if (size > max_bytes_at_once)
-      throw out_of_memory{"standard_resource", size, "nothing has so much"};
+    check_power_of_two("pmr_resource", alignment);
+    if (size > max_bytes_at_once) throw out_of_memory{"pmr_resource", size, request_too_large};
     try {
-      return from_->allocate(size, alignment);
+      return resource_->allocate(size, alignment);
     } catch (std::bad_alloc const& failure) {
-      throw out_of_memory{"standard_resource", size, failure.what()};
+      throw out_of_memory{"pmr_resource", size, failure.what()};
     }
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    from_->deallocate(pointer, size, alignment);
+    resource_->deallocate(pointer, size, alignment);
   }
 
  private:
-  std::pmr::memory_resource* from_;
+  std::pmr::memory_resource* resource_;
 };
 
 static_assert(memory_resource<pmr_resource>);
 
-/// A resource or pool of ours as a std::pmr::memory_resource, for std::pmr's containers. It must
-/// outlive this. Memory must be the host's.
+/// A resource or pool of Quarry as a std::pmr::memory_resource, for std::pmr's containers. The
+/// resource must outlive this adaptor. Its memory must be host memory.
 template <class Resource>
 class as_pmr_resource : public std::pmr::memory_resource {
  public:
-  explicit as_pmr_resource(Resource& from) : from_{&from} {}
+  explicit as_pmr_resource(Resource& resource) : resource_{&resource} {}
 
  private:
   void* do_allocate(std::size_t size, std::size_t alignment) override {
-    return from_->allocate(size, alignment);
+    return resource_->allocate(size, alignment);
   }
   void do_deallocate(void* pointer, std::size_t size, std::size_t alignment) override {
-    from_->deallocate(pointer, size, alignment);
+    resource_->deallocate(pointer, size, alignment);
   }
   [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
     auto const* const same = dynamic_cast<as_pmr_resource const*>(&other);
-    return same != nullptr && same->from_ == from_;
+    return same != nullptr && same->resource_ == resource_;
   }
 
-  Resource* from_;
+  Resource* resource_;
 };
 
-/// For containers of the standard library: an allocator of T's from a resource or pool of ours,
-/// which must outlive it.
+/// An allocator for containers of the standard library. It allocates objects of type T from a
+/// resource or pool of Quarry, which must outlive it.
 template <class T, class Resource>
 class resource_allocator {
  public:
@@ -71,20 +70,20 @@ class resource_allocator {
     using other = resource_allocator<Other, Resource>;
   };
 
-  explicit resource_allocator(Resource& from) noexcept : from_{&from} {}
+  explicit resource_allocator(Resource& resource) noexcept : resource_{&resource} {}
   template <class Other>
   resource_allocator(resource_allocator<Other, Resource> const& other) noexcept
-      : from_{other.resource()} {}
+      : resource_{other.resource()} {}
 
   [[nodiscard]] T* allocate(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length{};
-    return static_cast<T*>(from_->allocate(count * sizeof(T), alignof(T)));
+    return static_cast<T*>(resource_->allocate(count * sizeof(T), alignof(T)));
   }
   void deallocate(T* pointer, std::size_t count) noexcept {
-    from_->deallocate(pointer, count * sizeof(T), alignof(T));
+    resource_->deallocate(pointer, count * sizeof(T), alignof(T));
   }
 
-  [[nodiscard]] Resource* resource() const noexcept { return from_; }
+  [[nodiscard]] Resource* resource() const noexcept { return resource_; }
   template <class Other>
   friend bool operator==(resource_allocator const& a,
                          resource_allocator<Other, Resource> const& b) noexcept {
@@ -92,7 +91,7 @@ class resource_allocator {
   }
 
  private:
-  Resource* from_;
+  Resource* resource_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -11,29 +11,29 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Where a profiler shows what a thread does: `push` begins a range with a name, and `pop` ends the
-/// last one that this thread began. Neither throws.
+/// Named ranges in a profiler's timeline. `push` starts a range; `pop` ends the last range that the
+/// calling thread started. Neither throws.
 template <class Ranges>
 concept profiler_ranges = std::movable<Ranges> && requires(Ranges& ranges, char const* name) {
   { ranges.push(name) } noexcept;
   { ranges.pop() } noexcept;
 };
 
-/// Makes each allocation and deallocation a range of a profiler's: `nvtx_ranges` is NVTX
+/// Shows each allocation and deallocation as a range in a profiler. `nvtx_ranges` is for NVTX
 /// (nvtx_ranges.hpp).
 ///
-/// The upstream is a resource, a pool, or what gives memory in the order of streams: then each call
-/// names the stream. Throws what the upstream throws.
+/// The upstream is a resource, a pool, or a source of memory in the order of streams. With such a
+/// source each call takes the stream, too. Throws what the upstream throws.
 template <class Upstream, profiler_ranges Ranges>
 class ranged_resource : public resource_adaptor<ranged_resource<Upstream, Ranges>, Upstream> {
  public:
-  /// `name`: what its ranges begin with, for instance the pool's.
+  /// `name`: the prefix of the ranges' names, for instance the pool's name.
   ranged_resource(Upstream upstream, Ranges ranges, std::string const& name)
       : upstream_{std::move(upstream)},
         ranges_{std::move(ranges)},
         allocate_{name + " allocate"},
         deallocate_{name + " deallocate"} {}
-  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  /// Constructs the upstream from `arguments`: for an upstream that cannot be moved.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
   ranged_resource(Ranges ranges, std::string const& name, std::in_place_t, Arguments&&... arguments)

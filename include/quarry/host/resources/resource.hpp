@@ -9,45 +9,50 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// More than any allocation can have: resources refuse it without asking, since what they ask may
-/// not survive the question.
+/// The maximum size of a request: 64 TiB. Resources refuse larger requests themselves, because the
+/// library or system that they call may fail on them.
 inline constexpr bytes max_bytes_at_once = bytes{1} << 46;
+inline constexpr char const* request_too_large =
+    "the request is larger than any resource can serve (max 64 TiB)";
 
-/// Where memory comes from.
+/// A source of memory.
 ///
-/// `allocate` gives `size` bytes (0 too) at a multiple of `alignment`, or throws `out_of_memory`,
-/// `resource_failed`, or `bad_argument` if the alignment is no power of two, and has changed
-/// nothing then. For a larger alignment than it can have it throws `out_of_memory` (CUDA's) or
-/// `bad_argument` (others). `deallocate` frees what
-/// `allocate` gave, with the same size and alignment; it never throws. Resources are movable; who
-/// uses one from several threads sees that they take turns, unless it says that it needs no such
-/// care.
+/// `allocate` returns `size` bytes (0 is allowed) at a multiple of `alignment`. It throws
+/// `out_of_memory`, `resource_failed`, or `bad_argument` if the alignment is not a power of two,
+/// and then changes nothing. For an alignment that is larger than the resource supports, CUDA's
+/// resources throw `out_of_memory` and others throw `bad_argument`. `deallocate` frees memory of
+/// `allocate`, with the same size and alignment. It never throws. Resources are movable. Threads
+/// may share a resource only if its documentation says so; otherwise the user must serialise the
+/// calls.
 template <class Resource>
-concept memory_resource =
-    std::movable<Resource> && requires(Resource& from, void* pointer, bytes size, bytes alignment) {
-      { from.allocate(size, alignment) } -> std::same_as<void*>;
-      { from.deallocate(pointer, size, alignment) } noexcept;
-    };
+concept memory_resource = std::movable<Resource> &&
+                          requires(Resource& resource, void* pointer, bytes size, bytes alignment) {
+                            { resource.allocate(size, alignment) } -> std::same_as<void*>;
+                            { resource.deallocate(pointer, size, alignment) } noexcept;
+                          };
 
-/// Throws `bad_argument` unless `alignment` is a power of two; `who` was asked for it.
-inline void check_power_of_two(char const* who, bytes alignment) {
+/// Throws `bad_argument` unless `alignment` is a power of two. The message starts with `resource`.
+inline void check_power_of_two(char const* resource, bytes alignment) {
   if (std::has_single_bit(alignment)) [[likely]]
     return;
-  throw bad_argument{std::string{who} + ": alignment is " + std::to_string(alignment) +
+  throw bad_argument{std::string{resource} + ": alignment is " + std::to_string(alignment) +
                      ", not a power of two"};
 }
 
-/// Bytes that a chunk has beyond what was asked for, so that a multiple of `alignment` lies in it:
-/// 0 if all chunks have that alignment, `own`. Throws `bad_argument` unless `alignment` is a power
-/// of two, and `out_of_memory` if nothing is so large.
-inline bytes room_to_align(char const* who, bytes size, bytes alignment, bytes own) {
-  check_power_of_two(who, alignment);
+/// The bytes that a chunk needs beyond the requested size, so that it contains a multiple of
+/// `alignment` with enough bytes behind it. 0 if `alignment` is not above `own`, the alignment of
+/// all chunks. Throws `bad_argument` unless `alignment` is a power of two, and `out_of_memory` if
+/// it is above 64 TiB.
+inline bytes room_to_align(char const* resource, bytes size, bytes alignment, bytes own) {
+  check_power_of_two(resource, alignment);
   if (alignment <= own) return 0;
   if (alignment <= max_bytes_at_once) return alignment - own;
-  throw out_of_memory{who, size, "nothing is aligned to " + std::to_string(alignment)};
+  throw out_of_memory{resource, size,
+                      "alignment " + std::to_string(alignment) + " exceeds the limit of 64 TiB"};
 }
 
-/// Throws `bad_argument` unless a pool can have this alignment; `options` are named.
+/// Throws `bad_argument` unless a pool supports this alignment: a power of two from 16 to 16384.
+/// The message starts with `options`.
 inline void check_alignment(char const* options, bytes alignment) {
   if (alignment >= 16 && alignment <= 1 << 14 && (alignment & (alignment - 1)) == 0) return;
   throw bad_argument{std::string{options} + ": alignment is " + std::to_string(alignment) +

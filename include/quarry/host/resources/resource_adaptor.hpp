@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an adaptor passes on what its upstream is asked for: without a stream, in the order of a
-// stream, or for any stream at once.
+// The calls that an adaptor passes to its upstream: without a stream, in the order of a stream, or
+// for any stream at once.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A resource or a pool: no call names a stream.
+/// A resource or a pool whose calls take no stream.
 template <class Resource>
-concept takes_plain_calls = requires(Resource& from, void* pointer, bytes size, bytes alignment) {
-  from.allocate(size, alignment);
-  from.deallocate(pointer, size, alignment);
-};
-/// What gives memory in the order of streams, such as `locked_stream_pool` and `cuda_async_pool`.
+concept takes_plain_calls =
+    requires(Resource& resource, void* pointer, bytes size, bytes alignment) {
+      resource.allocate(size, alignment);
+      resource.deallocate(pointer, size, alignment);
+    };
+/// A source of memory in the order of streams, such as `locked_stream_pool` and `cuda_async_pool`.
 template <class Resource, class Stream>
 concept takes_stream_calls =
-    requires(Resource& from, void* pointer, bytes size, bytes alignment, Stream stream) {
-      from.allocate(size, alignment, stream);
-      from.deallocate(pointer, size, alignment, stream);
+    requires(Resource& resource, void* pointer, bytes size, bytes alignment, Stream stream) {
+      resource.allocate(size, alignment, stream);
+      resource.deallocate(pointer, size, alignment, stream);
     };
-/// What gives memory for any stream at once.
+/// A source of memory that any stream may use at once.
 template <class Resource>
-concept takes_sync_calls = requires(Resource& from, void* pointer, bytes size, bytes alignment) {
-  from.allocate_sync(size, alignment);
-  from.deallocate_sync(pointer, size, alignment);
-};
+concept takes_sync_calls =
+    requires(Resource& resource, void* pointer, bytes size, bytes alignment) {
+      resource.allocate_sync(size, alignment);
+      resource.deallocate_sync(pointer, size, alignment);
+    };
 
 /// A call without a stream.
 struct plain_call {
@@ -37,7 +39,7 @@ struct plain_call {
   void deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
     upstream.deallocate(pointer, size, alignment);
   }
-  /// The stream that a log names.
+  /// The stream that a log shows.
   [[nodiscard]] static void const* handle() { return nullptr; }
 };
 
@@ -70,12 +72,12 @@ struct sync_call {
   [[nodiscard]] static void const* handle() { return nullptr; }
 };
 
-/// The functions by which an `Adaptor` takes calls: those that its `Upstream` takes.
+/// The public functions of an `Adaptor`: the same kinds of calls as its `Upstream` has.
 ///
 /// `Adaptor` derives from this and has two functions, which may be private if this is a friend:
 /// `allocate_by(call, size, alignment)` and, noexcept, `deallocate_by(call, pointer, size,
-/// alignment)`. They pass on to the upstream by the functions of `call`: `plain_call`,
-/// `stream_call` or `sync_call`.
+/// alignment)`. They call the upstream by the functions of `call`, which is a `plain_call`, a
+/// `stream_call` or a `sync_call`.
 template <class Adaptor, class Upstream>
 class resource_adaptor {
  public:
@@ -90,7 +92,7 @@ class resource_adaptor {
     self().deallocate_by(plain_call{}, pointer, size, alignment);
   }
 
-  /// In the order of a stream.
+  /// Allocates in the order of a stream.
   template <class Stream>
     requires takes_stream_calls<Upstream, Stream>
   [[nodiscard]] void* allocate(bytes size, bytes alignment, Stream stream) {
@@ -102,13 +104,13 @@ class resource_adaptor {
     self().deallocate_by(stream_call<Stream>{stream}, pointer, size, alignment);
   }
 
-  /// For any stream at once.
+  /// Allocates memory that any stream may use at once.
   [[nodiscard]] void* allocate_sync(bytes size, bytes alignment)
     requires takes_sync_calls<Upstream>
   {
     return self().allocate_by(sync_call{}, size, alignment);
   }
-  /// Nothing may use it any more.
+  /// Frees memory that no work uses any more.
   void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept
     requires takes_sync_calls<Upstream>
   {
@@ -116,7 +118,7 @@ class resource_adaptor {
   }
 
  private:
-  friend Adaptor;  // only an adaptor derives from it
+  friend Adaptor;  // only the adaptor may derive from this
   resource_adaptor() = default;
   [[nodiscard]] Adaptor& self() { return static_cast<Adaptor&>(*this); }
 };

@@ -13,48 +13,52 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Memory that the processes of one machine share (POSIX shared memory), by names: who allocates a
-/// name that is there already gets the same memory.
+/// Memory that the processes of one machine share by name (POSIX shared memory). A process that
+/// allocates an existing name gets the same memory.
 ///
-/// The segment is made by the first who opens it, and gone when the last one has closed it. Each
-/// allocation counts its references by opening. A process that was killed has none: its references
-/// are taken back when another opens the segment, finds no room, or calls `collect`; and a lock
-/// that it held goes to the next who asks. A process may be killed between any two stores: what is
-/// in the tables then is right, or `collect` ends what was begun.
+/// The first process that opens the segment makes it. The segment is removed when the last process
+/// has closed it. Each allocation counts its references per opening. A killed process loses its
+/// references: they are dropped when another process opens the segment, finds no room, or calls
+/// `collect`. A lock that it held passes to the next process that locks it. A process may be killed
+/// between any two stores. The tables are correct at each such moment, or `collect` completes the
+/// interrupted change.
 ///
-/// Threads may share it. The memory lies at different addresses in different processes: `offset_of`
-/// and `at` translate. At most 64 openings and 4096 allocations; an allocation takes a look at all
-/// of them, so put a pool upon it for many small ones. A child of fork holds no references of its
-/// parent's, and opens the segment again by its first call if that still has its name. Processes
-/// must see each other in /proc.
+/// Threads may share it. The memory has different addresses in different processes; `offset_of` and
+/// `at` translate. The limits are 64 openings and 4096 allocations. An allocation inspects all
+/// existing allocations, so use a pool over this resource for many small allocations. A child of
+/// fork holds no references of its parent. Its first call opens the segment again, if the segment
+/// still has its name. Processes must see each other in /proc.
 class QUARRY_API shared_resource {
  public:
-  /// Opens segment `name` of `size` bytes, or makes it; who opens one that is there gives its size,
-  /// or 0. Names are of 1 to 200 characters without a '/'. Throws `bad_argument`, `out_of_memory`
-  /// or `resource_failed`.
+  /// Opens segment `name`, or makes it with `size` bytes. To open an existing segment, pass its
+  /// size or 0. A name has 1 to 200 characters without a '/'. Throws `bad_argument` for a bad name,
+  /// a different size, or size 0 without an existing segment; `out_of_memory`; `resource_failed`.
   shared_resource(std::string name, bytes size);
   shared_resource(shared_resource&& other) noexcept;
   shared_resource& operator=(shared_resource&& other) noexcept;
-  /// Takes back this opening's references.
+  /// Drops all references of this opening and closes the segment.
   ~shared_resource();
 
-  /// Memory without a name, with one reference. Throws `out_of_memory`.
+  /// Allocates memory without a name, with one reference. Throws `bad_argument` unless `alignment`
+  /// is a power of two up to 4096, and `out_of_memory`. O(n log n).
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
 
-  /// The memory of that name, and one reference more to it: of `size` bytes, zeroed when it is new.
-  /// Names are of 1 to 63 bytes. Throws `bad_argument` if it is there with another size, or not
-  /// aligned so; `out_of_memory`.
+  /// Returns the memory of that name and adds a reference. Allocates `size` zeroed bytes if the
+  /// name is new. A name has 1 to 63 bytes. Throws `bad_argument` if the memory exists with another
+  /// size or a smaller alignment, and `out_of_memory`.
   [[nodiscard]] void* allocate(std::string_view name, bytes size, bytes alignment = 64);
-  /// The same, if it is there.
+  /// The same for an existing name. Returns nullptr if the name does not exist.
   [[nodiscard]] void* find(std::string_view name);
-  /// One reference less; without any the memory is free. False, and nothing is changed, if this
-  /// opening holds none.
+  /// Drops a reference. Without references the memory becomes free. Returns false and changes
+  /// nothing if this opening has no reference to `pointer`.
   bool release(void* pointer) noexcept;
 
-  /// Takes back the references of processes that are gone. How many there were.
+  /// Drops the references of processes that have ended. Returns the number of such processes.
   std::uint32_t collect();
 
+  /// Translate between addresses of this process and offsets, which are the same in all processes.
+  /// Throw `bad_argument` outside of the segment.
   [[nodiscard]] std::uint64_t offset_of(void const* pointer) const;
   [[nodiscard]] void* at(std::uint64_t offset) const;
 

@@ -6,21 +6,23 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Gives addresses without memory behind them, so that pools can be tried out: they never touch
-/// what they hand out.
+/// Returns addresses that have no memory behind them, for tests of pools. Pools never access the
+/// memory that they manage.
 class simulated_resource {
  public:
   static constexpr bool is_simulated = true;
 
   simulated_resource() = default;
-  /// `limit`: bytes that it gives at most at a time.
+  /// `limit`: the maximum of the bytes that are allocated at one time.
   explicit simulated_resource(bytes limit) : limit_{limit} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     check_power_of_two("simulated_resource", alignment);
     bytes const left = limit_ < reserved_ ? 0 : limit_ - reserved_;
     if (size > left)
-      throw out_of_memory{"simulated_resource", size, std::to_string(left) + " are left"};
+      throw out_of_memory{"simulated_resource", size,
+                          "only " + std::to_string(left) + " bytes of the limit of " +
+                              std::to_string(limit_) + " are left"};
     std::uint64_t const base = (next_ + alignment - 1) & ~(alignment - 1);
     next_ = base + size + 1;  // no two blocks touch
     reserved_ += size;

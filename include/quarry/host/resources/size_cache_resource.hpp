@@ -12,19 +12,21 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Keeps up to so many allocations that were freed, each for the next request of exactly its
-/// size and alignment: for programs with a few large arrays of few sizes.
+/// Caches up to `slots` freed allocations. Each is reused for the next request of exactly its size
+/// and alignment. For programs with a few large arrays of few sizes.
 ///
-/// When all slots are taken, what was freed first goes to the upstream. O(slots). Not
-/// thread-safe. (Umpire's SlotPool gives null when its slots are full; this gives memory.)
+/// When all slots are full, the allocation that was freed first returns to the upstream. O(slots).
+/// Not thread-safe. (Umpire's SlotPool returns null when its slots are full; this resource
+/// allocates.)
 template <class Upstream>
 class QUARRY_POISONS size_cache_resource {
  public:
-  /// Throws `bad_argument` for no slot, or more than 1024.
+  /// Throws `bad_argument` unless `slots` is from 1 to 1024.
   size_cache_resource(Upstream upstream, std::uint32_t slots)
       : upstream_{std::move(upstream)}, slots_{slots} {
     if (slots == 0 || slots > 1024)
-      throw bad_argument{"slots_resource: " + std::to_string(slots) + " slots are not 1 to 1024"};
+      throw bad_argument{"size_cache_resource: slots is " + std::to_string(slots) +
+                         ", not from 1 to 1024"};
     kept_.reserve(slots);
   }
   size_cache_resource(size_cache_resource&& other) noexcept
@@ -44,7 +46,7 @@ class QUARRY_POISONS size_cache_resource {
   ~size_cache_resource() { release(); }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    for (std::size_t at = kept_.size(); at-- != 0;) {  // the latest first: it is warm
+    for (std::size_t at = kept_.size(); at-- != 0;) {  // the latest freed is warm
       if (kept_[at].size != size || kept_[at].alignment != alignment) continue;
       void* const result = kept_[at].memory;
       kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(at));
@@ -59,36 +61,38 @@ class QUARRY_POISONS size_cache_resource {
     release();
     return allocate_upstream(size, alignment);
   }
-  /// What is kept already, and nullptr, is refused, and nothing is changed but a count.
+  /// Caches an allocation. Refuses nullptr and memory that is cached already: then changes nothing
+  /// but the count of invalid frees.
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    auto const is_it = [&](one const& each) { return each.memory == pointer; };
-    if (pointer == nullptr || std::any_of(kept_.begin(), kept_.end(), is_it)) {
+    auto const is_same = [&](cached const& each) { return each.memory == pointer; };
+    if (pointer == nullptr || std::any_of(kept_.begin(), kept_.end(), is_same)) {
       ++invalid_frees_;
       return;
     }
     if (kept_.size() == slots_) {
-      one const first = kept_.front();
+      cached const oldest = kept_.front();
       kept_.erase(kept_.begin());
-      give(first);
+      return_upstream(oldest);
     }
-    // was moved from
-    if (kept_.capacity() < slots_) return give({pointer, size, alignment});
+    // A moved-from object has no capacity.
+    if (kept_.capacity() < slots_) return return_upstream({pointer, size, alignment});
     kept_.push_back({pointer, size, alignment});
     if (is_poisoned(upstream_)) poison(pointer, size);
   }
-  /// Gives what is kept to the upstream.
+  /// Returns all cached allocations to the upstream.
   void release() noexcept {
-    for (one const& each : kept_) give(each);
+    for (cached const& each : kept_) return_upstream(each);
     kept_.clear();
   }
-  /// Bytes taken from the upstream: allocated, or kept.
+  /// Bytes reserved from the upstream: allocated or cached.
   [[nodiscard]] bytes reserved() const { return reserved_; }
+  /// The number of cached allocations.
   [[nodiscard]] std::size_t kept() const { return kept_.size(); }
   [[nodiscard]] std::uint64_t invalid_frees() const { return invalid_frees_; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
  private:
-  struct one {
+  struct cached {
     void* memory;
     bytes size, alignment;
   };
@@ -97,15 +101,15 @@ class QUARRY_POISONS size_cache_resource {
     reserved_ += size;
     return result;
   }
-  void give(one const& gone) noexcept {
-    reserved_ -= gone.size;
-    if (is_poisoned(upstream_)) unpoison(gone.memory, gone.size);
-    upstream_.deallocate(gone.memory, gone.size, gone.alignment);
+  void return_upstream(cached const& freed) noexcept {
+    reserved_ -= freed.size;
+    if (is_poisoned(upstream_)) unpoison(freed.memory, freed.size);
+    upstream_.deallocate(freed.memory, freed.size, freed.alignment);
   }
 
   Upstream upstream_;
   std::uint32_t slots_;
-  std::vector<one> kept_;  // what was freed first comes first
+  std::vector<cached> kept_;  // in the order in which they were freed
   bytes reserved_ = 0;
   std::uint64_t invalid_frees_ = 0;
 };

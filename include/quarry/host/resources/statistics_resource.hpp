@@ -12,24 +12,24 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What went through a resource since a moment. `allocated` counts from there on, and may be
-/// negative.
+/// Counts of a resource's calls since counting started. `allocated` and `allocations` become
+/// negative if earlier allocations are freed.
 struct resource_counts {
-  std::int64_t allocated = 0, peak_allocated = 0;  // bytes
+  std::int64_t allocated = 0, peak_allocated = 0;  // requested bytes
   std::int64_t allocations = 0, peak_allocations = 0;
-  std::uint64_t total_allocated = 0;  // bytes in all
+  std::uint64_t total_allocated = 0;  // requested bytes of all allocations
   std::uint64_t total_allocations = 0;
   std::uint64_t failures = 0;
 };
 
-/// Counts what passes through, by whichever kind of call. One thread at a time, whatever the
-/// upstream allows. `push` begins to count anew for a part of the program; `pop` ends
-/// that part, gives its counts and adds them to those of the part around it.
+/// Counts allocations and deallocations. Accepts each kind of call that the upstream accepts. Not
+/// thread-safe, even if the upstream is. `push` starts new counts for a part of the program. `pop`
+/// ends that part, returns its counts, and adds them to those of the enclosing part.
 template <class Upstream>
 class statistics_resource : public resource_adaptor<statistics_resource<Upstream>, Upstream> {
  public:
   explicit statistics_resource(Upstream upstream) : upstream_{std::move(upstream)}, parts_(1) {}
-  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  /// Constructs the upstream from `arguments`: for an upstream that cannot be moved.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
   explicit statistics_resource(std::in_place_t, Arguments&&... arguments)
@@ -39,18 +39,19 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
   void push() { parts_.emplace_back(); }
   /// Throws `bad_argument` if no `push` is open.
   resource_counts pop() {
-    if (parts_.size() == 1) throw bad_argument{"statistics_resource: pop without a push"};
+    if (parts_.size() == 1)
+      throw bad_argument{"statistics_resource: pop() without an open push(); call push() first"};
     resource_counts const part = parts_.back();
     parts_.pop_back();
-    resource_counts& around = parts_.back();
-    around.peak_allocated = std::max(around.peak_allocated, around.allocated + part.peak_allocated);
-    around.peak_allocations =
-        std::max(around.peak_allocations, around.allocations + part.peak_allocations);
-    around.allocated += part.allocated;
-    around.allocations += part.allocations;
-    around.total_allocated += part.total_allocated;
-    around.total_allocations += part.total_allocations;
-    around.failures += part.failures;
+    resource_counts& outer = parts_.back();
+    outer.peak_allocated = std::max(outer.peak_allocated, outer.allocated + part.peak_allocated);
+    outer.peak_allocations =
+        std::max(outer.peak_allocations, outer.allocations + part.peak_allocations);
+    outer.allocated += part.allocated;
+    outer.allocations += part.allocations;
+    outer.total_allocated += part.total_allocated;
+    outer.total_allocations += part.total_allocations;
+    outer.failures += part.failures;
     return part;
   }
 
@@ -68,13 +69,13 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
       ++parts_.back().failures;
       throw;
     }
-    resource_counts& now = parts_.back();
-    now.allocated += static_cast<std::int64_t>(size);
-    now.total_allocated += size;
-    ++now.total_allocations;
-    ++now.allocations;
-    now.peak_allocated = std::max(now.peak_allocated, now.allocated);
-    now.peak_allocations = std::max(now.peak_allocations, now.allocations);
+    resource_counts& part = parts_.back();
+    part.allocated += static_cast<std::int64_t>(size);
+    part.total_allocated += size;
+    ++part.total_allocations;
+    ++part.allocations;
+    part.peak_allocated = std::max(part.peak_allocated, part.allocated);
+    part.peak_allocations = std::max(part.peak_allocations, part.allocations);
     return result;
   }
   template <class Call>

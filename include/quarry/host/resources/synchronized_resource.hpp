@@ -10,10 +10,11 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Lets several threads use one resource or pool: one at a time.
+/// Lets several threads share a resource or pool: a mutex serialises their calls.
 ///
-/// Upstream is Guarded by: the mutex. `with` runs what must not be interrupted. A fork waits for
-/// the thread that is in it, so that the child can use it (held_at_fork).
+/// The upstream is guarded by the mutex. `with` runs several calls as one critical section. A fork
+/// waits for the thread that holds the mutex, so that the child can use the resource
+/// (held_at_fork).
 template <class Upstream>
 class synchronized_resource {
  public:
@@ -22,19 +23,20 @@ class synchronized_resource {
       : shared_{std::make_unique<state>(std::forward<Arguments>(arguments)...)} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    return with([&](Upstream& from) { return from.allocate(size, alignment); });
+    return with([&](Upstream& upstream) { return upstream.allocate(size, alignment); });
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    with([&](Upstream& from) { from.deallocate(pointer, size, alignment); });
+    with([&](Upstream& upstream) { upstream.deallocate(pointer, size, alignment); });
   }
 
+  /// Returns `work(upstream)`, called while the mutex is locked.
   template <class Work>
   decltype(auto) with(Work&& work) {
-    std::lock_guard const reserved{shared_->mutex};
+    std::lock_guard const lock{shared_->mutex};
     return std::forward<Work>(work)(shared_->upstream);
   }
 
-  /// For what does not change: `with` is for all else.
+  /// The upstream, without locking: only for properties that do not change. Use `with` otherwise.
   [[nodiscard]] Upstream& upstream() { return shared_->upstream; }
 
  private:
@@ -43,7 +45,7 @@ class synchronized_resource {
     explicit state(Arguments&&... arguments) : upstream(std::forward<Arguments>(arguments)...) {}
     Upstream upstream;
     std::mutex mutex;
-    held_at_fork reserved{mutex};
+    held_at_fork locked_at_fork{mutex};
   };
   std::unique_ptr<state> shared_;
 };

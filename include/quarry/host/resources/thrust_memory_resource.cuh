@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools for Thrust: as its memory resource, and as an allocator of its vectors and of its
-// algorithms' temporary memory.
+// Pools for Thrust: as a memory resource, and as an allocator for Thrust's vectors and for the
+// temporary memory of its algorithms.
 #pragma once
 
 #include "quarry/core/config.hpp"
@@ -19,9 +19,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What gives memory in the order of streams and is copied by value, such as
-/// `shared_cuda_device_memory` (copies share the pool) and `cuda_device_memory` (the pool outlives
-/// them), and what `cuda::mr` calls a resource since CCCL 3.1.
+/// A source of memory in the order of streams that is copied by value. Examples are
+/// `shared_cuda_device_memory` (its copies share the pool), `cuda_device_memory` (the pool must
+/// outlive its copies), and resources of `cuda::mr` since CCCL 3.1.
 template <class Memory>
 concept stream_memory_value =
     std::copy_constructible<Memory> && std::equality_comparable<Memory> &&
@@ -30,10 +30,10 @@ concept stream_memory_value =
       { memory.deallocate(stream, pointer, size, size) };
     };
 
-/// A `thrust::mr::memory_resource`, for what is made of these: `thrust::mr::allocator`, Thrust's
-/// pools, `thrust::cuda::par(&resource)`. Its memory is for the work of one stream; the default
-/// stream if none is named. Two are equal if memory and stream are. Allocations throw what `Memory`
-/// throws.
+/// A `thrust::mr::memory_resource`, for `thrust::mr::allocator`, Thrust's pools, and
+/// `thrust::cuda::par(&resource)`. Only the work of one stream may use its memory: `stream`, or the
+/// default stream. Two resources are equal if their memory and stream are equal. Allocations throw
+/// what `Memory` throws.
 template <stream_memory_value Memory, class Pointer = thrust::device_ptr<void>>
 class thrust_memory_resource final : public thrust::mr::memory_resource<Pointer> {
  public:
@@ -47,7 +47,7 @@ class thrust_memory_resource final : public thrust::mr::memory_resource<Pointer>
     memory_.deallocate(::cuda::stream_ref{stream_}, thrust::raw_pointer_cast(memory), size,
                        alignment);
   }
-  /// Thrust wants it for kernels, too, where nobody calls it.
+  /// Thrust requires this function for device code, too, but never calls it there.
   [[nodiscard]] QUARRY_HD bool do_is_equal(
       thrust::mr::memory_resource<Pointer> const& other) const noexcept override {
     NV_IF_ELSE_TARGET(NV_IS_HOST, (return is_same(other);), (return this == &other;))
@@ -63,14 +63,15 @@ class thrust_memory_resource final : public thrust::mr::memory_resource<Pointer>
   cuda_stream stream_;
 };
 
-/// An allocator of Thrust: of a `thrust::device_vector<T, thrust_allocator<T, Memory>>`, and of
-/// algorithms' temporary memory, `thrust::cuda::par_nosync(allocator).on(stream)`.
+/// An allocator for `thrust::device_vector<T, thrust_allocator<T, Memory>>`, and for the temporary
+/// memory of algorithms: `thrust::cuda::par_nosync(allocator).on(stream)`.
 ///
-/// Its memory is for the work of one stream; the default stream if none is named. The stream of a
-/// policy must be the allocator's. A vector's own work, such as its first fill and its growth, is
-/// on the default stream. So a vector must not have an allocator whose stream does not wait for the
-/// default stream (cudaStreamNonBlocking): memory that the vector returns while the default
-/// stream still uses it would be that stream's at once. Two are equal if memory and stream are.
+/// Only the work of one stream may use its memory: `stream`, or the default stream. The stream of
+/// an execution policy must be the allocator's stream. A vector's own work, such as its first fill
+/// and its growth, runs on the default stream. So the stream of a vector's allocator must wait for
+/// the default stream; it must not be a cudaStreamNonBlocking stream. Otherwise that stream could
+/// reuse memory that the vector has freed while the default stream still uses it. Two allocators
+/// are equal if their memory and stream are equal.
 template <class T, stream_memory_value Memory>
 class thrust_allocator {
  public:
@@ -92,20 +93,21 @@ class thrust_allocator {
 
   explicit thrust_allocator(Memory memory, cuda_stream stream = nullptr)
       : memory_{std::move(memory)}, stream_{stream} {}
-  /// A move is a copy: what a container was moved out of keeps its allocator.
+  /// A move is a copy, so a moved-from container keeps its allocator.
   thrust_allocator(thrust_allocator const&) = default;
   thrust_allocator& operator=(thrust_allocator const&) = default;
   template <class Other>
   thrust_allocator(thrust_allocator<Other, Memory> const& other)
       : memory_{other.memory()}, stream_{other.stream()} {}
 
-  /// Room for `count` objects. Throws what `Memory` throws, and `out_of_memory` if a size cannot
-  /// say how many bytes that are.
+  /// Allocates memory for `count` objects. Throws what `Memory` throws, and `out_of_memory` if
+  /// `count` exceeds `max_size()`.
   [[nodiscard]] pointer allocate(size_type count) {
     if (count > max_size())
       throw out_of_memory{"thrust_allocator", ~bytes{0},
                           std::to_string(count) + " objects of " + std::to_string(sizeof(T)) +
-                              " bytes are more than a size can say"};
+                              " bytes exceed the limit of " + std::to_string(max_size()) +
+                              " objects"};
     void* const memory =
         memory_.allocate(::cuda::stream_ref{stream_}, count * sizeof(T), alignof(T));
     return pointer{static_cast<T*>(memory)};

@@ -13,41 +13,41 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Makes a resource's allocations known to the registry, for what takes memory without a pool:
-/// pools are known by themselves. Passes on whichever kind of call.
+/// Registers a resource's allocations in the registry. It is for memory that is allocated without a
+/// pool; pools register themselves. Accepts each kind of call that the upstream accepts.
 ///
-/// Threads may share it if they may share the resource: its own lock is held while the table is
-/// written, not while the resource works. Costs 43 to 47 bytes an allocation. `deallocate` of what
-/// it did not give is ignored, and counted.
+/// Threads may share it if they may share the upstream. It holds its own lock while it writes its
+/// table, but not while the upstream works. Costs 43 to 47 bytes per allocation. `deallocate`
+/// ignores memory that this resource did not allocate, and counts the call as an invalid free.
 template <class Upstream>
 class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Upstream> {
  public:
   explicit tracked_resource(Upstream upstream, std::string name = {})
       : upstream_{std::move(upstream)},
         shared_{std::make_unique<state>(location_of(upstream_), std::move(name))} {}
-  /// For an upstream that cannot be moved: makes it, from its constructor's arguments.
+  /// Constructs the upstream from `arguments`: for an upstream that cannot be moved.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
   tracked_resource(std::string name, std::in_place_t, Arguments&&... arguments)
       : upstream_(std::forward<Arguments>(arguments)...),
         shared_{std::make_unique<state>(location_of(upstream_), std::move(name))} {}
 
-  /// Names an allocation. False if `pointer` is not in use.
+  /// Labels an allocation. Returns false if `pointer` is not the base address of an allocation.
   bool label(void* pointer, std::string name,
              std::source_location where = std::source_location::current()) {
-    std::lock_guard const reserved{shared_->mutex};
+    std::lock_guard const lock{shared_->mutex};
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     auto const found = shared_->table.find(base);
     if (found.id == no_chunk) return false;
-    shared_->account.label(base, {std::move(name), where});
+    shared_->registered.label(base, {std::move(name), where});
     shared_->table.set_labelled(found);
     return true;
   }
 
-  [[nodiscard]] allocator_id id() const { return shared_->account.id(); }
-  /// Deallocations of what it did not give, or of another size.
+  [[nodiscard]] allocator_id id() const { return shared_->registered.id(); }
+  /// The number of deallocations of memory that it did not allocate, or with a wrong size.
   [[nodiscard]] std::uint64_t invalid_frees() const {
-    std::lock_guard const reserved{shared_->mutex};
+    std::lock_guard const lock{shared_->mutex};
     return shared_->invalid_frees;
   }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
@@ -58,13 +58,14 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
   template <class Call>
   [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
     check_power_of_two("tracked_resource", alignment);
-    // Two allocations never share 16 bytes, which is what the registry tells apart.
+    // The registry distinguishes addresses 16 bytes apart, so two allocations must not share 16
+    // bytes.
     void* const result = call.allocate(upstream_, size, aligned(alignment));
     auto const base = reinterpret_cast<std::uint64_t>(result);
     bytes const room = (size + 15) / 16 * 16 + (size == 0 ? 16 : 0);
     registry::mark_below(base);
     try {
-      std::lock_guard const reserved{shared_->mutex};
+      std::lock_guard const lock{shared_->mutex};
       shared_->table.reserve();
       shared_->table.reserve_starts(base, room);
       shared_->table.set_in_use(shared_->table.add(base, room, no_chunk, no_chunk), size);
@@ -78,13 +79,13 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     {
-      std::lock_guard const reserved{shared_->mutex};
+      std::lock_guard const lock{shared_->mutex};
       auto const found = shared_->table.find(base);
       if (found.id == no_chunk || shared_->table[found.id].requested() != size) {
         ++shared_->invalid_frees;
         return;
       }
-      if (shared_->table[found.id].is_labelled()) shared_->account.forget(base);
+      if (shared_->table[found.id].is_labelled()) shared_->registered.forget(base);
       shared_->table.set_free(found);
       shared_->table.remove(found.id);
     }
@@ -93,11 +94,11 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
 
   struct state {
     state(memory_location location, std::string name)
-        : account{table, location, std::move(name), true} {}
+        : registered{table, location, std::move(name), true} {}
     std::mutex mutex;
-    held_at_fork reserved{mutex};
-    chunk_table table;  // Guarded by: the mutex, for who writes
-    registration account;
+    held_at_fork locked_at_fork{mutex};
+    chunk_table table;  // Guarded by: the mutex, for writes
+    registration registered;
     std::uint64_t invalid_frees = 0;  // Guarded by: the mutex
   };
   [[nodiscard]] static bytes aligned(bytes alignment) { return alignment < 16 ? 16 : alignment; }
