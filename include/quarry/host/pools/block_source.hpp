@@ -17,17 +17,18 @@ namespace quarry::inline QUARRY_ABI {
 template <class Options>
 [[nodiscard]] Options checked_blocks(std::string const& type, Options options) {
   check_alignment(type.c_str(), options.alignment);
-  for (bytes const size : {options.first_block, options.next_block}) {
-    if (size > max_bytes_at_once)
-      throw bad_argument{type + ": blocks of " + std::to_string(size) +
+  bytes* const sizes[] = {&options.first_block, &options.next_block};
+  for (bytes const* const size : sizes) {
+    if (*size > max_bytes_at_once)
+      throw bad_argument{type + ": blocks of " + std::to_string(*size) +
                          " bytes are more than 2^46"};
   }
   if (options.growth_percent > 1000)
-    throw bad_argument{type + ": growth is " + std::to_string(options.growth_percent) +
+    throw bad_argument{type + ": growth_percent is " + std::to_string(options.growth_percent) +
                        " percent, more than 1000"};
   if (options.first_block == 0) options.first_block = 64_MiB;
   if (options.next_block == 0) options.next_block = 8_MiB;
-  for (bytes* const size : {&options.first_block, &options.next_block})
+  for (bytes* const size : sizes)
     *size = (*size + options.alignment - 1) & ~(options.alignment - 1);
   return options;
 }

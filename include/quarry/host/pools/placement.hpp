@@ -25,69 +25,67 @@ struct upstream_block {
   bytes size;
 };
 
+/// Stands for any callback in the concepts below. nvcc does not accept a lambda there.
+struct any_callback {
+  void operator()(auto const&...) const {}
+};
+
 /// Decides where allocations lie in a pool's blocks, by their addresses; never touches memory.
 /// chunk_arena says what each function does. Frees throw nothing and need no memory: `reserve`
 /// makes room for them before an allocation.
 template <class Arena>
-concept placement = std::constructible_from<Arena, bytes> &&
-                    requires(Arena& arena, chunk_sizes size, upstream_block block,
-                             std::uint64_t base, bytes count) {
-                      // Allocations; nullopt if a block is needed, which `allocate_in` adds.
-                      { arena.allocate(size) } -> std::same_as<std::optional<std::uint64_t>>;
-                      {
-                        arena.allocate_from_free(size)
-                      } -> std::same_as<std::optional<std::uint64_t>>;
-                      {
-                        arena.allocate_from_empty_block(size)
-                      } -> std::same_as<std::optional<std::uint64_t>>;
-                      {
-                        arena.allocate_for_slices(count, count, count)
-                      } -> std::same_as<std::optional<std::uint64_t>>;
-                      { arena.allocate_in(block, size) } -> std::same_as<std::uint64_t>;
-                      { arena.trim(base, size, count) } -> std::same_as<std::uint64_t>;
-                      arena.reserve();
-                      { arena.deallocate(base) } -> std::same_as<chunk_sizes>;
-                      {
-                        arena.deallocate(base, [] {})
-                      } -> std::same_as<chunk_sizes>;
-                      arena.release([](upstream_block) {}, count);
+concept placement =
+    std::constructible_from<Arena, bytes> &&
+    requires(Arena& arena, chunk_sizes size, upstream_block block, std::uint64_t base, bytes count,
+             any_callback call) {
+      // Allocations; nullopt if a block is needed, which `allocate_in` adds.
+      { arena.allocate(size) } -> std::same_as<std::optional<std::uint64_t>>;
+      { arena.allocate_from_free(size) } -> std::same_as<std::optional<std::uint64_t>>;
+      { arena.allocate_from_empty_block(size) } -> std::same_as<std::optional<std::uint64_t>>;
+      {
+        arena.allocate_for_slices(count, count, count)
+      } -> std::same_as<std::optional<std::uint64_t>>;
+      { arena.allocate_in(block, size) } -> std::same_as<std::uint64_t>;
+      { arena.trim(base, size, count) } -> std::same_as<std::uint64_t>;
+      arena.reserve();
+      { arena.deallocate(base) } -> std::same_as<chunk_sizes>;
+      { arena.deallocate(base, call) } -> std::same_as<chunk_sizes>;
+      arena.release(call, count);
 
-                      // Quick lists, which come first. Without them nothing is ever cached.
-                      { Arena::caches } -> std::convertible_to<bool>;
-                      arena.disable_caching();
-                      {
-                        arena.allocate_from_cached(size, count)
-                      } -> std::same_as<std::optional<std::uint64_t>>;
-                      { arena.deallocate_to_cache(base) } -> std::same_as<std::optional<bytes>>;
+      // Quick lists, which come first. Without them nothing is ever cached.
+      { Arena::caches } -> std::convertible_to<bool>;
+      arena.disable_caching();
+      { arena.allocate_from_cached(size, count) } -> std::same_as<std::optional<std::uint64_t>>;
+      { arena.deallocate_to_cache(base) } -> std::same_as<std::optional<bytes>>;
 
-                      // Labels, and lookups of other threads.
-                      { arena.set_labelled(base) } -> std::same_as<bool>;
-                      { arena.chunks() } -> std::same_as<chunk_table&>;
-                    } &&
-                    requires(Arena const& arena, std::uint64_t base, bytes count) {
-                      { arena.size_of(base) } -> std::same_as<std::optional<chunk_sizes>>;
-                      { arena.size_of_cut(count) } -> std::same_as<bytes>;
+      // Labels, and lookups of other threads.
+      { arena.set_labelled(base) } -> std::same_as<bool>;
+      { arena.chunks() } -> std::same_as<chunk_table&>;
+    } &&
+    requires(Arena const& arena, std::uint64_t base, bytes count, any_callback call) {
+      { arena.size_of(base) } -> std::same_as<std::optional<chunk_sizes>>;
+      { arena.size_of_cut(count) } -> std::same_as<bytes>;
 
-                      // What heuristics and statistics ask for.
-                      { arena.reserved() } -> std::same_as<bytes>;
-                      { arena.in_use() } -> std::same_as<bytes>;
-                      { arena.releasable() } -> std::same_as<bytes>;
-                      { arena.largest_free() } -> std::same_as<bytes>;
-                      { arena.footprint() } -> std::same_as<bytes>;
-                      { arena.releasable_blocks() } -> std::same_as<std::uint32_t>;
-                      { arena.blocks() } -> std::same_as<std::size_t>;
-                      { arena.free_chunks() } -> std::same_as<std::size_t>;
-                      { arena.allocated() } -> std::same_as<std::size_t>;
+      // What heuristics and statistics ask for.
+      { arena.reserved() } -> std::same_as<bytes>;
+      { arena.in_use() } -> std::same_as<bytes>;
+      { arena.releasable() } -> std::same_as<bytes>;
+      { arena.largest_free() } -> std::same_as<bytes>;
+      { arena.footprint() } -> std::same_as<bytes>;
+      { arena.releasable_blocks() } -> std::same_as<std::uint32_t>;
+      { arena.blocks() } -> std::same_as<std::size_t>;
+      { arena.free_chunks() } -> std::same_as<std::size_t>;
+      { arena.allocated() } -> std::same_as<std::size_t>;
 
-                      arena.for_each_block([](upstream_block) {});
-                      arena.for_each([](std::uint64_t, bytes, bool) {});
-                      { arena.audit() } -> std::same_as<std::vector<std::string>>;
-                    };
+      arena.for_each_block(call);
+      arena.for_each(call);
+      { arena.audit() } -> std::same_as<std::vector<std::string>>;
+    };
 
 /// A placement that also gives up free pages: for stitched_pool.
 template <class Arena>
-concept page_placement = placement<Arena> && requires(Arena& arena, bytes count) {
-  arena.carve(count, count, [](std::uint64_t, bytes) {});
-};
+concept page_placement =
+    placement<Arena> &&
+    requires(Arena& arena, bytes count, any_callback call) { arena.carve(count, count, call); };
 
 }  // namespace quarry::inline QUARRY_ABI
