@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What went wrong in a kernel, kept for the host: the first fault in full, and a count of each
-// kind.
+// Errors in kernels, recorded for the host: the first fault in full, and a count of each kind.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -11,46 +10,47 @@ namespace quarry::inline QUARRY_ABI {
 
 enum class fault_kind : std::uint32_t {
   none,
-  out_of_memory,    ///< nothing that large is free: malloc gave nullptr
-  double_free,      ///< the slice or segment is free already, or was never handed out
+  out_of_memory,    ///< no free memory of that size: malloc returned nullptr
+  double_free,      ///< the slice or segment is already free, or was never allocated
   foreign_pointer,  ///< the address lies outside the heap, or in a segment that holds no allocation
   interior_pointer,  ///< the address lies inside an allocation
-  size_mismatch,     ///< a sized free named a size that the allocation cannot have
-  bad_alignment,     ///< an alignment that is not a power of two, or is larger than a segment
-  /// Hardened: bytes behind the allocation were overwritten; seen by its free, which goes on
+  size_mismatch,     ///< the size of a sized free does not match the allocation
+  bad_alignment,     ///< the alignment is not a power of two, or exceeds the segment size
+  /// Hardened: bytes behind the allocation were overwritten. Its free detects this and completes.
   overflow,
-  /// Hardened: freed memory was written to; seen later, by another malloc or free, which goes on
+  /// Hardened: freed memory was written to. A later malloc or free detects this and completes.
   use_after_free,
-  wrong_version,  ///< the kernel was built for another layout of the heap, or other mitigations
+  wrong_version,  ///< the kernel was built for another heap layout or other mitigations
   destroyed,      ///< the heap no longer exists
-  table_full,     ///< coalescing: no room for another part in the map of superblocks
-  /// malloc gave nullptr because another lane, which was bringing memory for this size, did not go
-  /// on (a debugger, a stopped thread)
+  table_full,     ///< coalescing: the map of superblocks has no room for another part
+  /// malloc returned nullptr because another lane was fetching memory for this size and made no
+  /// progress (for example a debugger or a stopped thread)
   stalled,
-  count_  ///< how many kinds there are
+  count_  ///< the number of kinds
 };
 
-/// One fault. The call that left it changed nothing, save for `overflow` and `use_after_free`.
+/// One fault. The call that recorded it changed nothing, except for `overflow` and
+/// `use_after_free`.
 struct fault {
   fault_kind kind = fault_kind::none;
-  std::uint32_t block = 0;  ///< who: linear block and thread of the launch
+  std::uint32_t block = 0;  ///< the lane: linear thread block and thread of the launch
   std::uint32_t thread = 0;
-  bytes size = 0;                 ///< asked for, or of the allocation concerned
-  std::uint64_t address = 0;      ///< of a pointer that was passed in
-  bytes free_segments_bytes = 0;  ///< out_of_memory: bytes of wholly free segments at that time
+  bytes size = 0;                 ///< the requested size, or the size of the allocation
+  std::uint64_t address = 0;      ///< the pointer that the caller passed
+  bytes free_segments_bytes = 0;  ///< out_of_memory: bytes in free segments at that time
 };
 
-/// Where kernels leave faults.
+/// The record of faults that kernels write.
 ///
-/// `first` is Guarded by: `taken`, whose first setter (K) is the only one to write it, and `ready`
-/// (Y), which publishes it.
+/// `first` is Guarded by: `taken` (K) and `ready` (Y). Only the lane that sets `taken` first writes
+/// `first`. `ready` publishes it.
 struct fault_log {
   fault first;
   std::uint32_t taken;
   std::uint32_t ready;
   std::uint64_t counts[static_cast<std::uint32_t>(fault_kind::count_)];
 
-  /// Counts a fault of `lanes` lanes that called together; `what` is told of the first of them.
+  /// Counts a fault of `lanes` lanes that called together. `what` describes the first of them.
   QUARRY_HD void record(fault const& what, std::uint32_t lanes = 1) {
     simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(what.kind)]}.fetch_add(
         lanes, simt::relaxed);  // (L) a count

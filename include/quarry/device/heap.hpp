@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap as the host owns it: create, hand out refs, look at what kernels did, grow, shrink,
-// reset, destroy.
+// The host's side of a heap: create it, pass refs to kernels, read statistics and faults, grow,
+// shrink, reset and destroy it.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -18,30 +18,32 @@ enum class backend { automatic, cpu, cuda };
 inline constexpr int current_device = -1;
 
 struct heap_options {
-  /// Of memory to begin with; rounded up to whole segments
+  /// The initial size. The heap rounds it up to whole segments.
   quarry::bytes bytes = 0;
-  quarry::bytes max_bytes = 0;  ///< what it can grow to; 0: no more than `bytes`
-  /// A power of two, 64 KiB to 64 MiB; 0: by `bytes`, a 512th (below 1 GiB a 1024th), at most 16
-  /// MiB. Allocations of more than half a segment take whole ones; no alignment may be larger.
+  quarry::bytes max_bytes = 0;  ///< the limit for `grow`; 0: the heap cannot grow beyond `bytes`
+  /// The segment size: a power of two from 64 KiB to 64 MiB. 0 selects `bytes` / 512 (`bytes` /
+  /// 1024 below 1 GiB), at most 16 MiB. An allocation larger than half a segment occupies whole
+  /// segments. An alignment must not exceed the segment size.
   quarry::bytes segment_bytes = 0;
   backend where = backend::automatic;  ///< automatic: a CUDA device if there is one
-  /// Which CUDA device; the one that is current, unless told
+  /// The CUDA device. The default is the current device.
   int device = current_device;
-  /// Hardened mode: of canaries and of the randomised start; 0: by the clock
+  /// Hardened mode: the seed of the canaries and of the random start. 0: the clock is the seed.
   std::uint64_t seed = 0;
 };
 
-/// What a heap's memory is used for, in bytes, at a moment when no kernel changes it.
+/// How a heap uses its memory, in bytes, at a moment when no kernel changes it.
 struct heap_stats {
-  bytes reserved = 0;       ///< has memory
-  bytes allocated = 0;      ///< in allocations, as rounded to their size classes
-  bytes free_segments = 0;  ///< in segments that any size can have
+  bytes reserved = 0;       ///< memory that the heap has for allocations
+  bytes allocated = 0;      ///< in allocations, rounded up to their size classes
+  bytes free_segments = 0;  ///< in free segments, which can serve any size
   bytes largest_free = 0;   ///< the largest allocation that would succeed
-  bytes free_slices = 0;    ///< free in segments that are bound to a size class
-  bytes metadata = 0;       ///< beside `reserved`, whatever is in use; for all of `max_bytes`
+  bytes free_slices = 0;    ///< free slices in segments that are bound to a size class
+  bytes metadata = 0;       ///< in addition to `reserved`; depends on `max_bytes`, not on use
   std::uint64_t allocations = 0;
 
-  /// Share of the memory that is free, but not for the largest allocation: 0 is none.
+  /// The share of the free memory that the largest possible allocation cannot use. 0 means no
+  /// fragmentation.
   [[nodiscard]] double fragmentation() const {
     bytes const all_free = reserved - allocated;
     return all_free == 0 ? 0.0
@@ -49,27 +51,30 @@ struct heap_stats {
   }
 };
 
-/// An allocation that was not freed.
+/// An allocation that is not freed.
 struct live_allocation {
   void* address;
   quarry::bytes bytes;
 };
 
-/// A heap that kernels allocate from (after seed: Gallatin). Owns its memory; `ref()` is what
-/// kernels get.
+/// A heap that kernels allocate from (after seed: Gallatin). The heap owns its memory. Kernels use
+/// it through `ref()`.
 ///
-/// On CUDA a kernel that allocates needs up to 1 KiB of stack a thread for the slow paths, beside
-/// its own. The compiler knows that (`ptxas -v` says it), and CUDA's default limit suffices.
+/// On CUDA a kernel that allocates needs up to 1 KiB of stack per thread for the slow paths, in
+/// addition to its own stack. The compiler accounts for it (`ptxas -v` shows it), and CUDA's
+/// default limit suffices.
 ///
-/// A heap belongs to one device: kernels of another one have no access to its memory. Host
-/// functions work whatever device is current, and leave it so.
+/// A heap belongs to one device. Kernels on another device cannot access its memory. Host functions
+/// work with any current device and do not change it.
 ///
-/// Host functions are not thread-safe, and all but `ref` must run while no kernel uses the heap; on
-/// CUDA they wait for the device. They throw `bad_argument` for bad options, `out_of_memory` if the
-/// system or the device has no memory, and `resource_failed` for their other failures. A kernel
-/// that uses a ref after its heap was destroyed is refused with a fault of kind `destroyed`, for
-/// the last 16 heaps destroyed. Kernels compiled with other mitigations than the library are
-/// refused with `wrong_version`.
+/// Errors: host functions throw `bad_argument` for bad options, `out_of_memory` if the system or
+/// the device has no memory, and `resource_failed` for other failures. A kernel that uses a ref
+/// after its heap was destroyed gets a fault of kind `destroyed` and no memory; this holds for the
+/// last 16 destroyed heaps. A kernel compiled with other mitigations than the library gets
+/// `wrong_version`.
+///
+/// Thread safety: host functions are not thread-safe. All of them except `ref` must run while no
+/// kernel uses the heap. On CUDA they wait for the device.
 class QUARRY_API heap {
  public:
   explicit heap(heap_options options);
@@ -80,35 +85,35 @@ class QUARRY_API heap {
   [[nodiscard]] heap_ref ref() const;
   [[nodiscard]] backend where() const;
 
-  /// Where its allocations lie, and nothing else: `region_bytes` bytes from `region`, as reserved.
-  /// O(1), for the heap's life.
+  /// The address range of the heap's allocations: `region_bytes` bytes from `region`. Nothing else
+  /// lies in it. It includes the range reserved for growth and never changes. O(1).
   [[nodiscard]] void* region() const;
   [[nodiscard]] quarry::bytes region_bytes() const;
 
-  /// Frees everything at once. Refs stay valid, pointers do not. Size classes that were in use get
-  /// as many segments again, as far as they fit in three quarters of the memory; other classes and
-  /// large allocations can still have what is not used.
+  /// Frees all allocations at once. Refs stay valid; pointers do not. Each size class that was in
+  /// use gets as many segments as it had, within three quarters of the memory. Other classes and
+  /// large allocations can still use segments that stay unused.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;
 
-  /// Checks every invariant; gives what is wrong, nothing if all is well.
+  /// Checks every invariant. Returns a description of each violation; empty if there is none.
   [[nodiscard]] std::vector<std::string> audit() const;
 
-  /// All allocations that were not freed, by address.
+  /// Returns all allocations that are not freed, sorted by address.
   [[nodiscard]] std::vector<live_allocation> live_allocations() const;
 
-  /// The first fault since the last `clear_faults`, if there was one.
+  /// Returns the first fault since the last `clear_faults`, if there was a fault.
   [[nodiscard]] std::optional<fault> first_fault() const;
   [[nodiscard]] std::uint64_t fault_count(fault_kind kind) const;
   void clear_faults();
 
-  /// Gives memory to more segments, until `bytes` have some. Addresses do not change. Throws
-  /// `bad_argument` beyond what was reserved.
+  /// Adds memory until at least `bytes` are reserved. Addresses do not change. Throws
+  /// `bad_argument` if `bytes` exceeds `max_bytes`.
   void grow(quarry::bytes bytes);
 
-  /// Takes memory from free segments at the far end, until `bytes` are left or a segment is in use.
-  /// Gives what is left.
+  /// Returns memory of free segments at the end of the region to the system. Stops when `bytes` are
+  /// left or the last segment is in use. Returns the bytes that are left.
   quarry::bytes shrink(quarry::bytes bytes);
 
   class implementation;
@@ -119,7 +124,7 @@ class QUARRY_API heap {
 
 [[nodiscard]] QUARRY_API char const* name_of(fault_kind kind);
 
-/// What, how much, who, and what was free: one line.
+/// Writes the fault in one line: kind, size, address, lane and free memory.
 QUARRY_API std::ostream& operator<<(std::ostream& out, fault const& what);
 
 }  // namespace quarry::inline QUARRY_ABI

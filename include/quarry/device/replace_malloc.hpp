@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that call malloc, free, new and delete, served by a heap: the host's calls. A file with
-// such kernels includes replace_malloc.cuh.
+// Host functions that make a heap serve malloc, free, new and delete in kernels. A file with such
+// kernels includes replace_malloc.cuh.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -9,42 +9,43 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// From now on `malloc` and `new` in kernels use `heap`, in all files of the program that include
-/// replace_malloc.cuh. `free` and `delete` tell by the address whose memory it is: what CUDA's own
-/// malloc gave before can be freed as before.
+/// Makes `malloc` and `new` in kernels use `heap`, in all files of the program that include
+/// replace_malloc.cuh. `free` and `delete` find the owner of a pointer by its address, so kernels
+/// can still free memory that CUDA's malloc allocated before this call.
 ///
-/// Waits for the current CUDA device, which must be the heap's; other devices go on as they were.
-/// The heap must outlive the kernels that use it, and so must what was replaced before: after a
-/// second call for another heap, `free` knows no pointer of the first. Throws `bad_state` if
-/// the program has no such file for the heap's backend, and `resource_failed` if CUDA fails: files
-/// may then differ in where they allocate, and can all free. Call it again after a library with
-/// such files was loaded. O(files).
+/// The current CUDA device must be the heap's device. Other devices keep their state. The heap must
+/// outlive the kernels that use it, and so must a heap that an earlier call installed. After a call
+/// for a second heap, `free` no longer recognises pointers of the first. Call this again after
+/// loading a library with such files.
+///
+/// Throws `bad_state` if the program has no such file for the heap's backend, and `resource_failed`
+/// if CUDA fails; files may then allocate from different sources, but all of them can free. Waits
+/// for the device. O(files).
 QUARRY_API void replace_malloc(heap const& heap);
 
-/// From now on `malloc` and `new` in kernels are CUDA's own again, on the current CUDA device. What
-/// the heap gave can be freed as before, as long as the heap lives. Waits, throws and costs as
-/// `replace_malloc` does; harmless if nothing was replaced.
+/// Makes `malloc` and `new` in kernels use CUDA's malloc again, on the current CUDA device. Kernels
+/// can still free the heap's allocations while the heap exists. Has no effect if nothing was
+/// replaced. Waits, throws and costs the same as `replace_malloc`.
 QUARRY_API void restore_malloc();
 
-/// Where `malloc` and `free` of kernels lead: to a heap, or to the machine's own. Trivially
+/// The target of `malloc` and `free` in kernels: a heap, or the platform's malloc. Trivially
 /// copyable; owns nothing.
 ///
-/// Any lane may call it at any time. On top of the heap_ref's own cost it needs this object, which
-/// kernels read from constant memory; in particular `free` finds out whose a pointer is without a
-/// look at the heap's state.
+/// Any lane may call it at any time. In addition to the heap_ref's cost, kernels read this object
+/// from constant memory. `free` finds the owner of a pointer without reading the heap's state.
 class malloc_route {
  public:
-  /// To the machine's own.
+  /// Routes to the platform's malloc.
   malloc_route() = default;
 
-  /// To `heap`, whose allocations all lie in the `region_bytes` from `region`.
+  /// Routes to `heap`. All its allocations lie in the `region_bytes` from `region`.
   malloc_route(heap_ref heap, void const* region, bytes region_bytes)
       : heap_{heap},
         region_{reinterpret_cast<std::uint64_t>(region)},
         region_bytes_{region_bytes},
         allocates_{true} {}
 
-  /// The same to `free`; `malloc` is the machine's own.
+  /// A route that frees like this route and allocates from the platform's malloc.
   [[nodiscard]] malloc_route frees_only() const {
     malloc_route result = *this;
     result.allocates_ = false;
@@ -53,23 +54,25 @@ class malloc_route {
 
   [[nodiscard]] bool allocates() const { return allocates_; }
 
-  /// At least `size` bytes at a multiple of 16, or nullptr; there is no second try elsewhere when
-  /// the heap is full.
+  /// Allocates at least `size` bytes at a multiple of 16. Returns nullptr if the heap is full; it
+  /// does not fall back to the platform's malloc.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     if (!allocates_) return simt::platform_malloc::malloc(size);
     heap_ref const heap = heap_;
     return heap.malloc(size);
   }
 
-  /// At least `size` bytes at a multiple of `alignment`, a power of two, or nullptr.
+  /// Allocates at least `size` bytes at a multiple of `alignment`, a power of two. Returns nullptr
+  /// if there is no memory.
   [[nodiscard]] QUARRY_HD void* aligned_malloc(bytes alignment, bytes size) const {
     if (!allocates_) return simt::platform_malloc::aligned_malloc(alignment, size);
     heap_ref const heap = heap_;
     return heap.aligned_malloc(alignment, size);
   }
 
-  /// Frees what either gave; nullptr is ignored. A wrong pointer into the region leaves a
-  /// fault in the heap; any other is the machine's, for better or worse.
+  /// Frees an allocation of the heap or of the platform's malloc; ignores nullptr. A wrong pointer
+  /// into the region records a fault in the heap. The platform's `free` gets any other pointer
+  /// unchecked.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     if (reinterpret_cast<std::uint64_t>(pointer) - region_ >= region_bytes_) {
@@ -87,12 +90,12 @@ class malloc_route {
   bool allocates_ = false;
 };
 
-/// A file's own malloc_route, known to `replace_malloc` for as long as this object lives:
-/// replace_malloc.cuh makes one for each file, since without -rdc no two files can share a variable
-/// of the GPU.
+/// Registers the malloc_route of one source file with `replace_malloc` while this object exists.
+/// replace_malloc.cuh makes one for each file, because files cannot share a GPU variable without
+/// -rdc.
 ///
-/// The loader and the storer access the route, on the machine `where`, and wait until no kernel
-/// runs; they may throw.
+/// The loader and the storer access the route on the backend `where`. They wait until no kernel
+/// runs, and may throw.
 class QUARRY_API file_with_route {
  public:
   using loader = malloc_route (*)();
