@@ -11,28 +11,28 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What kernels hold of a heap: 16 bytes, passed by value. Copies are equal; it owns nothing.
+/// A kernel's handle to a heap: 16 bytes, passed by value. All copies are equal; it owns nothing.
 ///
-/// Any lane may call anything at any time. Lanes that call together are served together, one atomic
-/// for each size class (seed: Gallatin, algorithm 3); no lane waits for one that is elsewhere.
-/// Pointers are aligned to 16 bytes, valid in later kernels, and may be freed by any lane of any
-/// kernel. What a lane wrote before `free` happens before what the next owner of the memory does
+/// Any lane may call any function at any time. Lanes that call together share one atomic operation
+/// per size class (seed: Gallatin, algorithm 3). No lane waits for a lane that is elsewhere.
+/// Pointers are aligned to 16 bytes and valid in later kernels; any lane of any kernel may free
+/// them. The writes of a lane before `free` happen before the accesses of the memory's next owner
 /// after `malloc`.
 ///
-/// Every allocating call gives nullptr, at once, when the memory is not there, and leaves a fault
-/// that the host can read. (L) orders nothing: what a fault tells of free memory is a hint.
+/// Every allocating call returns nullptr at once if there is no memory, and records a fault for the
+/// host. (L) orders nothing: a fault's figure of free memory is a hint.
 class heap_ref {
  public:
   heap_ref() = default;
-  /// `build`: `heap_build` of the library, which may be compiled otherwise than the caller.
+  /// `build`: `heap_build` of the library, which may differ from the caller's.
   heap_ref(heap_state* state, std::uint64_t base, std::uint32_t segment_shift,
            std::uint32_t reserved, std::uint32_t build)
       : state_{state},
         packed_{base | std::uint64_t{std::bit_width(std::bit_ceil(reserved)) - 1u} << 11 |
                 std::uint64_t{segment_shift - 16} << 7 | build} {}
 
-  /// At least `size` bytes, or nullptr. Size 0 gives a pointer of its own. O(1) but for the slow
-  /// paths of slice_supply.
+  /// Allocates at least `size` bytes. Returns nullptr if there is no memory. Size 0 returns a
+  /// unique pointer. O(1), except for the slow paths of slice_supply.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     if (!usable()) return nullptr;
     bytes const padded = hardening::padded(size);
@@ -41,22 +41,22 @@ class heap_ref {
                               malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
   }
 
-  /// The same for lanes that all want one size of one heap: finds out only whether they do, which
-  /// is faster than finding out which do. Otherwise it is `malloc`.
+  /// `malloc` for lanes that all request one size from one heap. Only checks whether all requests
+  /// are equal, which is faster than grouping equal requests. If they differ, it acts as `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
     if (!usable()) return nullptr;
     bytes const padded = hardening::padded(size);
     if (padded > largest_slice()) return hardening::prepare(*this, *state_, malloc_large(padded));
     auto const id = size_class_of(static_cast<std::uint32_t>(padded));
     auto const here = simt::lane_group::coalesced<class malloc_all_site>();
-    // One number for both: states are aligned to 256 bytes, and there are fewer classes.
+    // One number identifies heap and class: states are aligned to 256 bytes; classes are fewer.
     return hardening::prepare(*this, *state_,
                               here.all_equal(reinterpret_cast<std::uint64_t>(state_) + id)
                                   ? take_ticket(here, id)
                                   : malloc_slice(id));
   }
 
-  /// `count` objects of `size` bytes, all zero; nullptr also if the product overflows.
+  /// Allocates `count` objects of `size` bytes, all zero. Returns nullptr if the product overflows.
   [[nodiscard]] QUARRY_HD void* calloc(bytes count, bytes size) const {
     if (!usable()) return nullptr;
     if (size != 0 && count > ~bytes{0} / size) return fail(fault_kind::out_of_memory, ~bytes{0});
@@ -65,7 +65,7 @@ class heap_ref {
     return result;
   }
 
-  /// At least `size` bytes at a multiple of `alignment`, a power of two up to the segment size.
+  /// Allocates `size` bytes at a multiple of `alignment`, a power of two up to the segment size.
   [[nodiscard]] QUARRY_HD void* aligned_malloc(bytes alignment, bytes size) const {
     if (!usable()) return nullptr;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > segment_bytes()) {
@@ -80,10 +80,10 @@ class heap_ref {
     return hardening::prepare(*this, *state_, malloc_slice(size_class_of(power)));
   }
 
-  /// Moves an allocation to one of `size` bytes, keeping what fits. On failure nullptr, and
-  /// `pointer` is as it was. A null `pointer` allocates; size 0 does not free. Stays in place while
-  /// the size class stays the same, or if it is to shrink and there is no memory for a smaller
-  /// one (which leaves a fault).
+  /// Resizes an allocation and keeps the bytes that fit. Returns nullptr and changes nothing if it
+  /// fails. A null `pointer` allocates; size 0 does not free. The allocation stays in place if its
+  /// size class stays the same, or if it shrinks and there is no memory for a smaller allocation
+  /// (which records a fault).
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     bytes const old = usable_size(pointer);
@@ -96,15 +96,15 @@ class heap_ref {
     return result;
   }
 
-  /// Gives an allocation back; nullptr is ignored. A double free, and a foreign or interior
-  /// pointer, leave a fault and change nothing. O(1) (seed: Gallatin, algorithm 4).
+  /// Frees an allocation; ignores nullptr. A double free, a foreign pointer and an interior pointer
+  /// record a fault and change nothing. O(1) (seed: Gallatin, algorithm 4).
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr || !usable()) return;
     pointer = hardening::retire(*this, *state_, pointer);
     if (pointer != nullptr) free_now(pointer);
   }
 
-  /// The same, and checks that the allocation may have been one of `size` bytes.
+  /// Frees an allocation and checks that it can hold `size` bytes.
   QUARRY_HD void free(void* pointer, bytes size) const {
     if (pointer == nullptr || !usable()) return;
     bytes const held = usable_size(pointer);
@@ -116,8 +116,8 @@ class heap_ref {
     free(pointer);
   }
 
-  /// Bytes that the allocation can hold; 0, and a fault, if none can begin at `pointer`. That it
-  /// was freed is found in the hardened mode only.
+  /// Returns the bytes that the allocation can hold. Returns 0 and records a fault if no allocation
+  /// can start at `pointer`. Only the hardened mode detects that the allocation was freed.
   [[nodiscard]] QUARRY_HD bytes usable_size(void const* pointer) const {
     if (!usable()) return 0;
     location const at = locate<from::memory>(pointer);
@@ -128,13 +128,13 @@ class heap_ref {
     return hardening::usable(at.large ? bytes{at.use.count()} << segment_shift() : at.size);
   }
 
-  /// Whether the address lies in the heap's region.
+  /// Returns whether the address lies in the heap's region.
   [[nodiscard]] QUARRY_HD bool owns(void const* pointer) const {
     return usable() && offset_of(pointer) < region_bytes();
   }
 
-  /// Where the allocation begins that `pointer` lies in, or nullptr if it lies in none that is in
-  /// use. O(1); leaves no fault.
+  /// Returns the base address of the live allocation that contains `pointer`, or nullptr if there
+  /// is no such allocation. O(1); records no fault.
   [[nodiscard]] QUARRY_HD void* allocation_of(void const* pointer) const {
     if (!usable()) return nullptr;
     return simt::indirect_call([heap = *this, pointer]() -> void* {
@@ -155,7 +155,7 @@ class heap_ref {
     });
   }
 
-  /// A new T made of `arguments`, or nullptr.
+  /// Allocates and constructs a T from `arguments`. Returns nullptr if there is no memory.
   template <class T, class... Arguments>
   [[nodiscard]] QUARRY_HD T* make(Arguments&&... arguments) const {
     void* const memory =
@@ -163,7 +163,7 @@ class heap_ref {
     return memory == nullptr ? nullptr : ::new (memory) T(std::forward<Arguments>(arguments)...);
   }
 
-  /// Ends what `make` made; nullptr is ignored.
+  /// Destroys and frees an object that `make` returned; ignores nullptr.
   template <class T>
   QUARRY_HD void destroy(T* object) const {
     if (object == nullptr) return;
@@ -172,13 +172,13 @@ class heap_ref {
   }
 
  private:
-  friend struct heap_internals;  // says what the next two do
+  friend struct heap_internals;  // documents the next two functions
 
   QUARRY_HD void free_now(void* pointer) const {
     location const at = locate<from::cache>(pointer);
     if (at.kind == fault_kind::none && !at.large) {
       free_slice(at, pointer);
-    } else {  // large, or what the cache knows of the segment is not so, or no longer
+    } else {  // a large allocation, or the cached entry of the segment is stale or wrong
       free_past_cache(pointer);
     }
   }
@@ -198,18 +198,18 @@ class heap_ref {
     });
   }
 
-  /// Where an address lies, and whether it can be the start of an allocation.
+  /// The position of an address, and whether an allocation can start there.
   struct location {
     fault_kind kind;
     bool large;
     std::uint32_t segment;
     std::uint32_t slice;
     segment_use use;
-    std::uint32_t size;  // of its slices
+    std::uint32_t size;  // of the segment's slices
     std::uint32_t slices;
   };
 
-  /// Where `locate` reads a segment's entry (segment_entry).
+  /// The source of a segment's entry for `locate` (segment_entry).
   enum class from { cache, memory };
 
   [[nodiscard]] QUARRY_HD bool usable() const {
@@ -221,7 +221,7 @@ class heap_ref {
   [[nodiscard]] QUARRY_HD std::uint64_t base() const { return packed_ & ~std::uint64_t{0xffff}; }
   [[nodiscard]] QUARRY_HD std::uint32_t segment_shift() const { return 16 + (packed_ >> 7 & 0xf); }
   [[nodiscard]] QUARRY_HD bytes segment_bytes() const { return bytes{1} << segment_shift(); }
-  /// Entries of the segment table: segments reserved, rounded up to a power of two.
+  /// Entries of the segment table: the reserved segments, rounded up to a power of two.
   [[nodiscard]] QUARRY_HD std::uint32_t entries() const { return 1u << (packed_ >> 11 & 0x1f); }
 
   [[nodiscard]] QUARRY_HD std::uint64_t offset_of(void const* pointer) const {
@@ -232,7 +232,7 @@ class heap_ref {
   }
   [[nodiscard]] QUARRY_HD bytes largest_slice() const { return segment_bytes() / 2; }
 
-  /// Where the bits of a segment's slices begin.
+  /// The first word of the slice bitmap of a segment.
   [[nodiscard]] QUARRY_HD word* words_of(std::uint32_t segment) const {
     return state_->bits + std::size_t{segment} * heap_state::stride_of_bits(segment_shift());
   }
@@ -245,15 +245,15 @@ class heap_ref {
     return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(state_, id), id);
   }
 
-  /// The fast path: one addition for the group, and each member's place is its ticket. The class's
-  /// numbers are read before it, since they are on their way while it is. The lane with the slot's
-  /// last ticket counts it before any lane goes on to wait for tickets.
+  /// The fast path: one atomic addition for the group; a member's ticket determines its slice. The
+  /// class layout is loaded before the addition, so that both memory accesses overlap. The lane
+  /// with the counter's last ticket records that before any lane waits for tickets.
   [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
     std::uint32_t const index = simt::warp_hint() % counters_per_class;
     class_layout const layout = state_->layouts[id];
     word before = 0;
     if (group.is_leader()) before = state_->slot(id, index).take(group.size());
-    group.sync();  // the leader's acquire is everybody's
+    group.sync();  // extends the leader's acquire to all members
     before = group.broadcast(before);
     segment_run const run = ticket_counter::run_of(before);
     ticket_place const place = ticket_counter::place_of(
@@ -263,7 +263,7 @@ class heap_ref {
     if (place.valid) result = address(place.segment, bytes{place.slice} * layout.size);
     if (group.ballot(!place.valid) != 0) {
       if (!place.valid) result = malloc_slow(id);
-      group.sync();  // they stay together in what the kernel does next
+      group.sync();  // keeps the lanes together in the kernel's next steps
     }
     return result;
   }
@@ -272,10 +272,10 @@ class heap_ref {
     simt::indirect_call(&slice_supply::slot_used_up, *state_, id, run);
   }
 
-  /// Serves the whole group, so that its lanes stay together in what the kernel does next.
+  /// Serves the whole group, so that its lanes stay together in the kernel's next steps.
   QUARRY_HD void* malloc_slow(size_class id) const {
     return simt::indirect_call([self = *this, id]() -> void* {
-      heap_ref const heap = self;  // `serve_all` takes its address: not that of all captures
+      heap_ref const heap = self;  // `serve_all` takes the address of this copy only
       if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
       auto const group =
           simt::lane_group::coalesced<class malloc_slow_site>().match(heap.state_, id);
@@ -283,7 +283,7 @@ class heap_ref {
       void* result = nullptr;
       fault_kind failure = simt::indirect_call(&serve_all, heap, group, request, result);
       if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
-        // What is held back is memory, too.
+        // The quarantine retains memory that can serve the request.
         hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
         group.sync();
         request.patience.begin();
@@ -298,7 +298,7 @@ class heap_ref {
     });
   }
 
-  /// Whole segments, from the far end of the region (seed: Gallatin, algorithm 1).
+  /// Allocates whole segments from the end of the region (seed: Gallatin, algorithm 1).
   QUARRY_HD void* malloc_large(bytes size) const {
     return simt::indirect_call([heap = *this, size]() -> void* {
       if (heap.state_->magic != heap_state::magic_alive)
@@ -318,7 +318,7 @@ class heap_ref {
     });
   }
 
-  /// Frees by what the segment's entry is at this moment. What it refuses is not in use.
+  /// Frees with the current entry of the segment. A pointer that it rejects is not in use.
   QUARRY_HD void free_past_cache(void* pointer) const {
     return simt::indirect_call([heap = *this, pointer] {
       location const at = heap.locate<from::memory>(pointer);
@@ -333,11 +333,10 @@ class heap_ref {
     });
   }
 
-  /// Lanes that free slices of one word do it with one atomic.
+  /// Lanes that free slices of one word share one atomic.
   ///
-  /// A slice that is back already is found by its bit, and one of a block that is free by the
-  /// block's state, at no cost. That a slice was never handed out since its segment was formatted
-  /// is looked up in the hardened mode only.
+  /// The slice's bit shows a double free, and so does the state of a free slice block, at no cost.
+  /// Only the hardened mode checks whether a slice was allocated since its segment was formatted.
   QUARRY_HD void free_slice(location const& at, void* pointer) const {
     size_class const id = at.use.slices_class();
     std::uint32_t const index = at.slice / bits_per_word;
@@ -350,11 +349,11 @@ class heap_ref {
     }
     auto group = simt::lane_group::coalesced<class free_site>().match(
         state_, (at.segment << (segment_shift() - 10)) + index);
-    // Lanes that read the entry apart may know the segment by different uses.
+    // Lanes that read the entry separately may have seen different uses of the segment.
     if (!group.all_equal(at.use.key())) group = group.match(at.use.key());
     word const all = group.or_reduce(own);
     bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
-    group.sync();  // what every member wrote comes before the leader's release
+    group.sync();  // orders every member's writes before the leader's release
     slice_return::result outcome{0, false};
     if (group.is_leader()) {
       block const of = heap_state::block_in(words_of(at.segment), segment_shift(), at.slices,
@@ -423,7 +422,7 @@ class heap_ref {
     return nullptr;
   }
 
-  /// Serves all members without a result, one grant after the other; returns why some have none.
+  /// Serves all members that have no result, one grant after another. Returns the failure, if any.
   QUARRY_SLOW static fault_kind serve_all(heap_ref const& heap, simt::lane_group group,
                                           slice_request& request, void*& result) {
     fault_kind failure = fault_kind::none;
@@ -436,14 +435,14 @@ class heap_ref {
     return failure;
   }
 
-  /// One grant for the members that are `waiting`. Returns why there is none.
+  /// Acquires one grant for the `waiting` members. Returns the failure if there is no grant.
   QUARRY_SLOW static fault_kind serve(heap_ref const& heap, simt::lane_group group,
                                       slice_request& request, simt::lane_mask waiting,
                                       void*& result) {
     request.count = count_ones(waiting);
     auto supply = slice_supply::supply::exhausted;
     if (group.is_leader()) supply = simt::indirect_call(&slice_supply::acquire, request);
-    group.sync();  // the leader's acquire is everybody's
+    group.sync();  // extends the leader's acquire to all members
     supply = group.broadcast(supply);
     if (supply != slice_supply::supply::found) {
       return supply == slice_supply::supply::stalled ? fault_kind::stalled
@@ -455,7 +454,7 @@ class heap_ref {
     return fault_kind::none;
   }
 
-  /// Gives all members what the leader's request was granted.
+  /// Copies the grant of the leader's request to all members.
   QUARRY_SLOW static void share(simt::lane_group group, slice_request& request) {
     request.from = group.broadcast(request.from);
     request.slot = group.broadcast(request.slot);
@@ -464,8 +463,8 @@ class heap_ref {
     request.value = group.broadcast(request.value);
   }
 
-  /// The slice of the lane with `rank` lanes before it, or nullptr if the grant is not large
-  /// enough.
+  /// Returns the slice of the lane with `rank` lanes before it, or nullptr if the grant is too
+  /// small.
   QUARRY_SLOW static void* place_in_grant(heap_ref const& heap, slice_request const& request,
                                           std::uint32_t rank) {
     class_layout const& layout = heap.state_->layouts[request.id];

@@ -9,23 +9,24 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A list on a heap that many lanes push to, and any lane takes as a whole. Zeroed memory is an
-/// empty list.
+/// A list on a heap. Many lanes push elements; any lane removes all elements at once. Zeroed memory
+/// is an empty list.
 ///
-/// Invariant: from the head, `next` leads through every element that was pushed and not taken, the
-/// newest first.
+/// Invariant: starting at the head, `next` visits every element that was pushed and not removed,
+/// the newest first.
 ///
-/// Any lane may call anything at any time. `push_front` is lock-free: it tries again only if
-/// another lane got in between; `pop_all` is one exchange and never waits. Nothing takes a single
-/// element: that would follow a node which another lane may have freed, and could mistake a new
-/// node at an old address for the old one (the ABA problem). A push that does the latter still
-/// links to the head that is there.
+/// Any lane may call any function at any time. `push_front` is lock-free: it retries only if
+/// another lane changed the head meanwhile. `pop_all` is one exchange and never waits.
 ///
-/// Costs: an allocation and a compare-and-swap of the one head for each element.
+/// No function removes a single element. It would follow a node that another lane may have freed,
+/// and could mistake a new node at an old address for the old node (the ABA problem). The same
+/// mistake in a push is harmless: the push still links to the current head.
 ///
-/// Memory order. (P) publishes a node with release; (T) takes the head with acquire, and pushes in
-/// between are RMWs, which continue the release sequences of those before: who pops sees all of
-/// every node. (L) orders nothing; (P) decides.
+/// Costs: one allocation and one compare-and-swap of the shared head per element.
+///
+/// Memory order. (P) publishes a node with release. (T) takes the head with acquire. Pushes between
+/// them are RMWs, which continue the release sequences of earlier pushes, so the lane that pops
+/// sees every node completely. (L) orders nothing; (P) decides.
 template <class T, class Heap = heap_ref>
 class list {
  public:
@@ -34,7 +35,7 @@ class list {
     node* next;
   };
 
-  /// Elements that one lane took: it owns them.
+  /// The elements that one lane removed from the list. The chain owns them.
   class chain {
    public:
     QUARRY_HD chain(Heap heap, node* first) : heap_{heap}, first_{first} {}
@@ -47,14 +48,14 @@ class list {
 
     [[nodiscard]] QUARRY_HD bool empty() const { return first_ == nullptr; }
 
-    /// The newest one that is left. Requires not to be empty.
+    /// The newest remaining element. The chain must not be empty.
     [[nodiscard]] QUARRY_HD T& front() { return first_->value; }
 
-    /// Removes it and frees its memory.
+    /// Removes the newest element and frees its memory.
     QUARRY_HD void drop_front() {
-      node* const gone = std::exchange(first_, first_->next);
-      gone->~node();
-      heap_.free(gone);
+      node* const removed = std::exchange(first_, first_->next);
+      removed->~node();
+      heap_.free(removed);
     }
 
    private:
@@ -62,7 +63,8 @@ class list {
     node* first_;
   };
 
-  /// Adds an element made of `arguments`. False, with nothing changed, if there is no memory.
+  /// Adds an element constructed from `arguments`. Returns false and changes nothing if there is no
+  /// memory.
   template <class... Arguments>
   [[nodiscard]] QUARRY_HD bool push_front(Heap const& heap, Arguments&&... arguments) {
     static_assert(alignof(node) <= 16, "the heap aligns to 16 bytes");
@@ -75,7 +77,7 @@ class list {
     return true;
   }
 
-  /// Takes all elements.
+  /// Removes all elements and returns them.
   [[nodiscard]] QUARRY_HD chain pop_all(Heap const& heap) {
     simt::atomic_ref<node*> const head{head_};
     return {heap, head.exchange(nullptr, simt::acquire)};  // (T)

@@ -5,21 +5,21 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Text on a heap that one lane uses at a time, as a vector: appended to, compared,
-/// zero-terminated.
+/// Zero-terminated text on a heap. One lane uses it at a time, as with a vector. It can be appended
+/// to and compared.
 ///
-/// Invariant: what is behind the last character is a zero, if there is an array at all. Never
-/// blocks. What cannot be appended is refused with false as a whole. Bytes are compared as unsigned
-/// numbers; zeros may be among them.
+/// Invariant: a zero follows the last character, if there is an array. No function blocks. An
+/// append without enough memory returns false and appends nothing. Comparisons treat bytes as
+/// unsigned numbers. The text may contain zeros.
 ///
-/// Costs: 16 bytes and the heap_ref; appending is O(length of what is appended), amortised.
+/// Costs: 16 bytes and the heap_ref. Appending is O(appended length), amortised.
 template <class Heap = heap_ref>
 class string {
  public:
   QUARRY_HD explicit string(Heap heap) : characters_{heap} {}
 
-  /// Appends `length` bytes, which may be this string's own. False, with nothing changed, if there
-  /// is no memory.
+  /// Appends `length` bytes, which may lie in this string. Returns false and changes nothing if
+  /// there is no memory.
   [[nodiscard]] QUARRY_HD bool append(char const* text, std::uint32_t length) {
     std::uint32_t const before = size();
     if (length > 0xFFFF'FFFEu - before) return false;
@@ -53,8 +53,8 @@ class string {
     return append_number(std::int64_t{number});
   }
 
-  /// Negative, 0 or positive: before, equal to, or behind `other`. A prefix is before what it
-  /// begins.
+  /// Returns a negative number, 0 or a positive number if this string sorts before, equals or sorts
+  /// after `other`. A prefix sorts before the longer text.
   [[nodiscard]] QUARRY_HD int compare(char const* other, std::uint32_t length) const {
     for (std::uint32_t i = 0; i < size() && i < length; ++i) {
       auto const a = static_cast<unsigned char>(data()[i]);
@@ -90,7 +90,7 @@ class string {
   }
 
   [[nodiscard]] QUARRY_HD bool append_digits(std::uint64_t number, bool negative) {
-    char digits[20];  // as many as 2^64 - 1 has; a sign only goes with 19
+    char digits[20];  // 2^64 - 1 has 20 digits; a negative number has at most 19 and a sign
     std::uint32_t begin = sizeof digits;
     do {
       digits[--begin] = static_cast<char>('0' + number % 10);

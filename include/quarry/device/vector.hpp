@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays on a heap that grow: one for a single lane, one that many lanes append to.
+// Growing arrays on a heap: `vector` for a single lane, `shared_vector` for many lanes that append.
 #pragma once
 
 #include "quarry/core/bits.hpp"
@@ -13,14 +13,15 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A growing array that one lane uses at a time; another may go on with it after a barrier or in a
+/// A growing array that one lane uses at a time. Another lane may use it after a barrier or in a
 /// later kernel.
 ///
 /// Invariants: the first `size()` of `capacity()` elements exist; `data()` is null exactly if the
-/// capacity is 0. Never blocks. What cannot be had is refused with false, and nothing is lost. It
-/// frees its array when it ends; it moves, and is not copied, since a copy may fail.
+/// capacity is 0. No function blocks. A function that gets no memory returns false and loses no
+/// element. The destructor frees the array. A vector is movable but not copyable, because a copy
+/// may fail.
 ///
-/// Costs: 16 bytes and the heap_ref; appending is O(1) amortised, the capacity doubles.
+/// Costs: 16 bytes and the heap_ref. Appending is O(1) amortised; the capacity doubles.
 template <class T, class Heap = heap_ref>
 class vector {
   static_assert(std::is_nothrow_move_constructible_v<T>, "elements move when the array grows");
@@ -44,8 +45,8 @@ class vector {
   }
   QUARRY_HD ~vector() { reset(); }
 
-  /// Appends an element made of `arguments`, which may refer to one of this vector. False if there
-  /// is no memory.
+  /// Appends an element constructed from `arguments`, which may refer to an element of this vector.
+  /// Returns false if there is no memory.
   template <class... Arguments>
   [[nodiscard]] QUARRY_HD bool emplace_back(Arguments&&... arguments) {
     if (size_ < capacity_) {
@@ -56,14 +57,14 @@ class vector {
     T* const fresh = allocate(wanted);
     if (fresh == nullptr) return false;
     ::new (static_cast<void*>(fresh + size_))
-        T(std::forward<Arguments>(arguments)...);  // before what they refer to moves
+        T(std::forward<Arguments>(arguments)...);  // before the elements they refer to move
     move_to(fresh, wanted);
     ++size_;
     return true;
   }
   [[nodiscard]] QUARRY_HD bool push_back(T const& value) { return emplace_back(value); }
 
-  /// Room for `count` elements. False, with nothing changed, if there is no memory.
+  /// Reserves room for `count` elements. Returns false and changes nothing if there is no memory.
   [[nodiscard]] QUARRY_HD bool reserve(std::uint32_t count) {
     if (count <= capacity_) return true;
     std::uint32_t const wanted = grown(count);
@@ -73,7 +74,7 @@ class vector {
     return true;
   }
 
-  /// Removes the last element. Requires that there is one.
+  /// Removes the last element. The vector must not be empty.
   QUARRY_HD void pop_back() { data_[--size_].~T(); }
 
   /// Removes all elements and keeps the array.
@@ -81,7 +82,7 @@ class vector {
     while (size_ != 0) pop_back();
   }
 
-  /// Removes all elements and gives the array back.
+  /// Removes all elements and frees the array.
   QUARRY_HD void reset() {
     clear();
     heap_.free(data_);
@@ -102,7 +103,7 @@ class vector {
   [[nodiscard]] QUARRY_HD bool empty() const { return size_ == 0; }
 
  private:
-  /// The next capacity for at least `count` elements: twice as many as now, and the heap's smallest
+  /// The next capacity: twice the current one, at least `count`, and at least the heap's smallest
   /// size class.
   [[nodiscard]] QUARRY_HD std::uint32_t grown(std::uint32_t count) const {
     std::uint64_t wanted = std::uint64_t{capacity_} * 2;
@@ -130,22 +131,22 @@ class vector {
 };
 
 /// An array that many lanes append to at once. Its elements never move: part k holds `first_part`
-/// << k of them. Zeroed memory is an empty one. `T` is trivially copyable.
+/// << k elements. Zeroed memory is an empty array. `T` is trivially copyable.
 ///
-/// Invariants, while nobody appends: there are `size()` elements without gaps, and every part that
-/// they reach.
+/// Invariants, while no lane appends: there are `size()` elements without gaps, and every part that
+/// they reach exists.
 ///
-/// Any lane may append at any time; it never waits, and is lock-free: it must try again only if
-/// another lane appended. `size` and elements are for later kernels, or for lanes that a barrier
-/// puts behind the appending ones: that an index was given out does not mean that its element was
-/// written. `clear` needs the array for itself.
+/// Any lane may append at any time. Appending never waits and is lock-free: a lane retries only if
+/// another lane appended. Read `size` and elements only in later kernels, or after a barrier that
+/// follows all appends: an assigned index does not mean that its element is written. `clear` needs
+/// exclusive access.
 ///
-/// Costs: 8 bytes for each of 26 parts, and at most as much memory again as there are elements, or
-/// `first_part` of them.
+/// Costs: 8 bytes for each of 26 parts. The unused memory is at most the size of all elements, or
+/// `first_part` elements if that is more.
 ///
-/// Memory order. (I) installs a part with release after it came from the heap, (A) finds it with
-/// acquire before it is written, so that the heap's ordering of its old and new owner reaches every
-/// lane. (N) gives out an index; it orders nothing.
+/// Memory order. (I) installs a part with release after the heap allocated it. (A) finds the part
+/// with acquire before a lane writes to it. So the heap's ordering of the memory's old and new
+/// owner reaches every lane. (N) assigns an index; it orders nothing.
 template <class T>
 class shared_vector {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
@@ -153,7 +154,7 @@ class shared_vector {
  public:
   static constexpr std::uint32_t first_part = 64;
 
-  /// Appends. False, with nothing changed, if there is no memory.
+  /// Appends `value`. Returns false and changes nothing if there is no memory.
   template <class Heap>
   [[nodiscard]] QUARRY_HD bool push_back(Heap const& heap, T const& value) {
     simt::atomic_ref<std::uint32_t> const size{size_};
@@ -193,8 +194,8 @@ class shared_vector {
     return index - first_part * ((1u << part_of(index)) - 1);
   }
 
-  /// The part that holds `index`, made if it is not there. Of several lanes that make it, one wins;
-  /// the others free theirs.
+  /// Returns the part that holds `index`, and allocates it if it does not exist. If several lanes
+  /// allocate it, one lane installs its part; the others free theirs.
   template <class Heap>
   [[nodiscard]] QUARRY_HD T* part_for(Heap const& heap, std::uint32_t index) {
     std::uint32_t const number = part_of(index);
@@ -210,7 +211,7 @@ class shared_vector {
   }
 
   std::uint32_t size_ = 0;     // atomic
-  T* parts_[part_count] = {};  // atomic: null until somebody needs it
+  T* parts_[part_count] = {};  // atomic: null until a lane needs the part
 };
 
 }  // namespace quarry::inline QUARRY_ABI
