@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph that kernels change: what kernels hold of it, and its owner on the host. Batches are in
-// graph_kernels.hpp.
+// A graph that kernels change: the handle for kernels, and the owner on the host.
+// graph_kernels.hpp has the kernels for batches.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -13,26 +13,26 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A vertex with its neighbours. Its place in the table is its own until the graph is cleared.
+/// A vertex with its neighbours. It keeps its place in the table until the graph is cleared.
 struct graph_vertex {
   std::uint32_t id;  // atomic; id_set::none: the place is free
   id_set neighbours;
 };
 
-/// What kernels hold of a directed graph whose edges live on a heap: 32 bytes with a heap_ref,
+/// A kernel's handle to a directed graph whose edges live on a heap: 32 bytes with a heap_ref,
 /// passed by value.
 ///
-/// Vertices are any 32-bit ids but id_set::none, unknown beforehand: the first edge from an id
-/// claims a place for it in a table of fixed capacity, by open addressing; it stays when its last
-/// edge goes. A target needs no place. Neighbours are an id_set each, so that an edge costs O(1)
-/// expected however many its source has.
+/// A vertex is any 32-bit id except id_set::none. Ids need not be known in advance: the first edge
+/// from an id claims a place in a table of fixed capacity, by open addressing. The vertex keeps the
+/// place after its last edge is deleted. A target needs no place. Each vertex has an id_set of
+/// neighbours, so an edge costs O(1) expected for any degree of its source.
 ///
-/// Any lane may call anything at any time. It waits only while another lane replaces the array of
-/// the same vertex (id_set). An edge orders no other memory: who finds it in the same kernel sees
-/// nothing else of who inserted it.
+/// Any lane may call any function at any time. It waits only while another lane replaces the array
+/// of the same vertex (id_set). An edge orders no other memory: a lane that finds an edge in the
+/// same kernel may not see other writes of the lane that inserted it.
 ///
-/// Memory order. (V) reads or claims the place of an id; the rest of the place was made before the
-/// kernel began.
+/// Memory order. (V) reads or claims the place of an id. The rest of the place was initialised
+/// before the kernel began.
 template <class Heap = heap_ref>
 class dynamic_graph_ref {
  public:
@@ -40,7 +40,8 @@ class dynamic_graph_ref {
   dynamic_graph_ref(Heap heap, graph_vertex* table, std::uint32_t capacity)
       : heap_{heap}, table_{table}, capacity_{capacity} {}
 
-  /// `done`, or `duplicate`, `out_of_memory`, `table_full`, `reserved_id`, with nothing changed.
+  /// Inserts an edge and returns `done`. Returns `duplicate`, `out_of_memory`, `table_full` or
+  /// `reserved_id` and changes nothing if it cannot.
   [[nodiscard]] QUARRY_HD change_result insert_edge(std::uint32_t source,
                                                     std::uint32_t target) const {
     if (source == id_set::none || target == id_set::none) return change_result::reserved_id;
@@ -48,7 +49,8 @@ class dynamic_graph_ref {
     return vertex == nullptr ? change_result::table_full : vertex->neighbours.insert(heap_, target);
   }
 
-  /// `done`, or `absent`, `reserved_id`, with nothing changed.
+  /// Deletes an edge and returns `done`. Returns `absent` or `reserved_id` and changes nothing if
+  /// it cannot.
   [[nodiscard]] QUARRY_HD change_result delete_edge(std::uint32_t source,
                                                     std::uint32_t target) const {
     if (source == id_set::none || target == id_set::none) return change_result::reserved_id;
@@ -61,17 +63,17 @@ class dynamic_graph_ref {
     return vertex != nullptr && vertex->neighbours.contains(target);
   }
 
-  /// How many edges left `source` a moment ago.
+  /// Returns the number of edges from `source`. It may be out of date on return.
   [[nodiscard]] QUARRY_HD std::uint32_t degree(std::uint32_t source) const {
     graph_vertex* const vertex = find(source);
     return vertex == nullptr ? 0 : vertex->neighbours.size();
   }
 
-  /// Places of the table. Each lookup of an id that is not there costs this much once the table is
-  /// full, and O(1) expected while a quarter of it is free.
+  /// The number of places in the table. A lookup of a missing id costs O(capacity) once the table
+  /// is full, and O(1) expected while a quarter of it is free.
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
-  /// What is in a place below `capacity`, to go through all vertices.
+  /// The vertex in a place below `capacity`, for iteration over all vertices.
   [[nodiscard]] QUARRY_HD graph_vertex& at(std::uint32_t place) const { return table_[place]; }
   [[nodiscard]] QUARRY_HD std::uint32_t id_at(std::uint32_t place) const {
     return simt::atomic_ref<std::uint32_t>{table_[place].id}.load(simt::relaxed);  // (V)
@@ -91,8 +93,8 @@ class dynamic_graph_ref {
     return nullptr;
   }
 
-  /// Null if the table is full of others. Two lanes with one id meet at the first free place, and
-  /// one finds the other's.
+  /// Returns null if other vertices fill the table. Two lanes with the same id meet at the first
+  /// free place: one lane claims it, the other finds the id there.
   [[nodiscard]] QUARRY_HD graph_vertex* find_or_add(std::uint32_t id) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       graph_vertex& here = table_[(mix(id) + step) & (capacity_ - 1)];
@@ -110,7 +112,7 @@ class dynamic_graph_ref {
   std::uint32_t capacity_ = 0;  // a power of two
 };
 
-/// Makes every place of the table free. What was in them is forgotten, not freed.
+/// Makes every place of the table free. Forgets the old vertices without freeing their memory.
 struct make_graph_places {
   graph_vertex* table;
   std::uint32_t capacity;
@@ -122,7 +124,7 @@ struct make_graph_places {
   }
 };
 
-/// Frees all edges and forgets all vertices. Requires that no other kernel uses the graph.
+/// Frees all edges and forgets all vertices. No other kernel may use the graph meanwhile.
 template <class Heap>
 struct clear_graph {
   dynamic_graph_ref<Heap> graph;
@@ -137,22 +139,22 @@ struct clear_graph {
   }
 };
 
-/// A graph as the host owns it: a table in the caller's memory, edges on a heap.
+/// The host's owner of a graph: a table in the caller's memory, edges on a heap.
 ///
-/// `Launch` is called as `launch(grid, kernel)`; it runs the kernel on the machine that the heap
-/// belongs to, and waits. Not thread-safe; no kernel may use the graph while a function of it runs.
-/// Heap and memory must outlive it.
+/// The graph calls `launch(grid, kernel)`, which must run the kernel on the heap's backend and wait
+/// for it. The heap and the memory must outlive the graph. Not thread-safe; no kernel may use the
+/// graph during a call of a member function.
 template <class Launch, class Heap = heap_ref>
 class dynamic_graph {
  public:
-  /// Memory for a table of `capacity` vertices, rounded up to a power of two. Twice as many as
-  /// there will be is a good choice.
+  /// Returns the bytes for a table of `capacity` vertices, rounded up to a power of two. Twice the
+  /// expected number of vertices is a good capacity.
   [[nodiscard]] static bytes bytes_for(std::uint32_t capacity) {
     return bytes{std::bit_ceil(capacity)} * sizeof(graph_vertex);
   }
 
-  /// An empty graph. `memory`, which kernels must see, is its table; throws bad_argument
-  /// if it is not aligned to 8 bytes or holds no vertex.
+  /// Makes an empty graph with its table in `memory`, which kernels must be able to access. Throws
+  /// bad_argument if `memory` is not aligned to 8 bytes or is too small for one vertex.
   dynamic_graph(Launch launch, Heap heap, std::span<std::byte> memory)
       : launch_{std::move(launch)},
         ref_{heap, reinterpret_cast<graph_vertex*>(memory.data()), capacity_of(memory)} {
@@ -164,7 +166,7 @@ class dynamic_graph {
     try {
       clear();
     } catch (std::exception const&) {
-      // The machine is gone, and the edges with it.
+      // The device has failed, and its edges are lost with it.
     }
   }
 

@@ -14,8 +14,8 @@ QUARRY_HD void share_work(std::uint64_t count, Work work) {
   for (std::uint64_t i = here.rank(); i < count; i += here.count()) work(i);
 }
 
-/// Inserts a batch of edges in any order; `Edge` has `source` and `target`. `results[i]`, unless
-/// null, is what came of edge i: of equal edges exactly one is `done`.
+/// Inserts a batch of edges in any order. `Edge` has `source` and `target`. If `results` is not
+/// null, `results[i]` is the result of edge i. Among equal edges exactly one result is `done`.
 template <class Edge, class Heap = heap_ref>
 struct insert_edges {
   dynamic_graph_ref<Heap> graph;
@@ -31,7 +31,7 @@ struct insert_edges {
   }
 };
 
-/// Deletes a batch of edges; as insert_edges.
+/// Deletes a batch of edges. Order and results follow the rules of insert_edges.
 template <class Edge, class Heap = heap_ref>
 struct delete_edges {
   dynamic_graph_ref<Heap> graph;
@@ -47,7 +47,7 @@ struct delete_edges {
   }
 };
 
-/// `answers[i]` is 1 if edge i is there, otherwise 0.
+/// Sets `answers[i]` to 1 if the graph contains edge i, and to 0 otherwise.
 template <class Edge, class Heap = heap_ref>
 struct find_edges {
   dynamic_graph_ref<Heap> graph;
@@ -62,13 +62,13 @@ struct find_edges {
   }
 };
 
-/// First pass of an export to compressed sparse rows: the id (id_set::none if free) and the degree
-/// of each place of the table. The exclusive sum of the degrees is where `fill_rows` begins each
-/// row. While the passes run nobody may change the graph.
+/// First pass of an export to compressed sparse rows: writes the id (id_set::none for a free place)
+/// and the degree of each place of the table. The exclusive sum of the degrees gives the start of
+/// each row for `fill_rows`. No lane may change the graph during the two passes.
 template <class Heap = heap_ref>
 struct measure_rows {
   dynamic_graph_ref<Heap> graph;
-  std::uint32_t* ids;  // graph.capacity() of each
+  std::uint32_t* ids;  // `ids` and `degrees` have graph.capacity() elements
   std::uint64_t* degrees;
 
   QUARRY_HD void operator()() const {
@@ -80,16 +80,16 @@ struct measure_rows {
   }
 };
 
-/// Second pass: writes the row of each place, unsorted, and leaves in `ends` where it ends.
+/// Second pass: writes the row of each place, unsorted, and sets `ends` to the end of each row.
 ///
-/// A row is shared by `lanes_per_row` lanes, next to each other, so that a hub does not keep one
-/// lane busy while all others wait: 32 for a GPU, 1 for a CPU. Memory order: (K) gives out places
-/// of a row; they are read after the kernel.
+/// `lanes_per_row` neighbouring lanes share a row, so that a vertex with many edges does not keep
+/// one lane busy while all others wait. Use 32 for a GPU and 1 for a CPU. Memory order: (K) assigns
+/// places of a row; they are read after the kernel.
 template <class Heap = heap_ref>
 struct fill_rows {
   dynamic_graph_ref<Heap> graph;
-  std::uint64_t* ends;     // in: where each row begins
-  std::uint32_t* columns;  // as many as edges
+  std::uint64_t* ends;     // input: the start of each row
+  std::uint32_t* columns;  // one element per edge
   std::uint32_t lanes_per_row;
 
   QUARRY_HD void operator()() const {

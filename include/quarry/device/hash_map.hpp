@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A map that many lanes change at once, in a table of fixed capacity.
+// A map with fixed capacity that many lanes change at once.
 #pragma once
 
 #include "quarry/core/bits.hpp"
@@ -13,11 +13,11 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A place of a hash_map. Zeroed memory is a free place.
+/// A place in the table of a hash_map. Zeroed memory is an empty place.
 template <class Key, class Value>
 struct hash_map_place {
-  std::uint32_t state;  // atomic: how often it was taken << 2 | place_state
-  Key key;              // Guarded by: `state`; written once, by the first lane that takes the place
+  std::uint32_t state;  // atomic: the number of insertions << 2 | the kind of the place
+  Key key;              // Guarded by: `state`; written once, when the place is first claimed
   Value value;          // atomic
 };
 
@@ -25,27 +25,27 @@ struct hash_map_place {
 /// entries inline.
 ///
 /// Invariants:
-///   1. a key has at most one place, for ever: between where it hashes to and its place no
-///   place is empty;
-///   2. a place goes from free to busy to full, and then between full, tombstone and busy; only a
-///   free place gets a key.
-/// So a key that was erased keeps its place, and comes back to it: `capacity` bounds the different
-/// keys that were ever inserted since the memory was zeroed. That is what lets lanes read keys
-/// without a lock; a map whose keys keep changing must be made anew from time to time. Use up to
-/// 3/4 of the capacity: past that, searching gets long.
+///   1. a key has at most one place, and never changes it; no place between the key's hash position
+///   and its place is empty;
+///   2. a place changes from empty to busy to full, and then between full, tombstone and busy; only
+///   an empty place gets a key.
+/// So an erased key keeps its place and reuses it when it is inserted again. `capacity` limits the
+/// number of different keys inserted since the memory was zeroed. In return, lanes read keys
+/// without a lock. A map whose keys keep changing must be rebuilt from time to time. Use at most
+/// 3/4 of the capacity; beyond that, probing gets long.
 ///
-/// Any lane may call anything at any time. A lane waits only while another writes one value, and
-/// calls nothing meanwhile. A value that points to memory is the caller's business: nobody may
-/// follow it while who erased it frees it.
+/// Any lane may call any function at any time. A lane waits only while another lane writes one
+/// value; the writer calls no function meanwhile. If a value points to memory, the caller must
+/// ensure that no lane dereferences it while the lane that erased it frees the memory.
 ///
-/// Costs: O(1) expected; O(capacity) for a key that is not there once the table is full.
+/// Costs: O(1) expected; O(capacity) for a missing key once the table is full.
 ///
-/// Memory order. (F) publishes key and value with release, and what the lane did before it; (A)
-/// acquires, and so reads the key, plain, after it was written. Later RMWs continue the release
-/// sequence that (F) heads. (X) erases with release, after the value was read, and (T) takes the
-/// place with acquire, before it is written again: the eraser gets the value that it erased. (Z)
-/// writes the value with release and (G) reads it with acquire, so that (C) sees at least the state
-/// under which a too new value was written, and `find` tries again.
+/// Memory order. (F) publishes key, value and the lane's earlier writes with release. (A) acquires,
+/// so the plain read of the key follows its write. Later RMWs continue the release sequence that
+/// (F) heads. (X) erases with release, after the value was read. (T) claims the place with acquire,
+/// before it is written again; so the eraser gets the value that it erased. (Z) writes the value
+/// with release and (G) reads it with acquire. So if (G) reads a value that is too new, (C) sees at
+/// least the state under which that value was written, and `find` retries.
 template <class Key, class Value>
 class hash_map_ref {
   static_assert(std::has_unique_object_representations_v<Key> && sizeof(Key) <= 8,
@@ -58,12 +58,12 @@ class hash_map_ref {
 
   hash_map_ref() = default;
 
-  /// A map in zeroed memory for `capacity` places, a power of two.
+  /// Makes a map in zeroed memory for `capacity` places, a power of two.
   QUARRY_HD hash_map_ref(place* places, std::uint32_t capacity)
       : places_{places}, capacity_{capacity} {}
 
-  /// An empty map on a heap, with room for `capacity` keys at least; one without places if there is
-  /// no memory. O(capacity).
+  /// Makes an empty map on a heap with room for at least `capacity` keys. Returns a map without
+  /// places if there is no memory. O(capacity).
   template <class Heap>
   [[nodiscard]] QUARRY_HD static hash_map_ref make(Heap const& heap, std::uint32_t capacity) {
     std::uint32_t const rounded = capacity <= 1 ? 1 : 2u << highest_one(capacity - 1);
@@ -73,7 +73,7 @@ class hash_map_ref {
     return {places, rounded};
   }
 
-  /// Frees what `make` took. Requires that no other lane uses the map, through any copy.
+  /// Frees the memory that `make` allocated. No other lane may use the map or a copy of it.
   template <class Heap>
   QUARRY_HD void destroy(Heap const& heap) {
     heap.free(places_);
@@ -82,7 +82,8 @@ class hash_map_ref {
 
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
-  /// `done`, or `duplicate`, `table_full`, with nothing changed.
+  /// Inserts the key and returns `done`. Returns `duplicate` or `table_full` and changes nothing if
+  /// it cannot.
   [[nodiscard]] QUARRY_HD change_result insert(Key key, Value value) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       place& here = place_at(key, step);
@@ -91,7 +92,7 @@ class hash_map_ref {
       while (kind(seen) == empty_place || (kind(seen) == tombstone && here.key == key)) {
         bool const is_new = kind(seen) == empty_place;
         std::uint32_t const taken =
-            (seen | 3) + 1;  // one more time, and free_place, to which a state is added
+            (seen | 3) + 1;  // counts the insertion and clears the kind, to which one is added
         if (!state.compare_exchange(seen, taken + busy, simt::acquire)) {  // (T)
           seen = settled(here);
           continue;
@@ -106,7 +107,8 @@ class hash_map_ref {
     return change_result::table_full;
   }
 
-  /// Whether the key is there; `value` is what it had at one moment of the call.
+  /// Returns whether the map has the key. Sets `value` to the key's value at one moment of the
+  /// call.
   [[nodiscard]] QUARRY_HD bool find(Key key, Value& value) const {
     place* const here = place_of(key);
     if (here == nullptr) return false;
@@ -119,7 +121,8 @@ class hash_map_ref {
     }
   }
 
-  /// Removes the key: `done`, and `value` is what it had, which no other lane gets; or `absent`.
+  /// Removes the key, sets `value` to its value, which no other lane gets, and returns `done`.
+  /// Returns `absent` if the map does not have the key.
   [[nodiscard]] QUARRY_HD change_result erase(Key key, Value& value) const {
     place* const here = place_of(key);
     if (here == nullptr) return change_result::absent;
@@ -136,8 +139,8 @@ class hash_map_ref {
     }
   }
 
-  /// Calls `visit(key, value)` for this map's places `first`, `first` + `stride`, and so on, so
-  /// that `stride` lanes see all.
+  /// Calls `visit(key, value)` for the places `first`, `first` + `stride`, and so on, so that
+  /// `stride` lanes together visit all keys.
   template <class Visit>
   QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) const {
     for (std::uint64_t i = first; i < capacity_; i += stride) {
@@ -148,8 +151,8 @@ class hash_map_ref {
   }
 
  private:
-  static constexpr std::uint32_t empty_place = 0;  // nothing was ever there
-  static constexpr std::uint32_t busy = 1;         // a lane writes it
+  static constexpr std::uint32_t empty_place = 0;  // never had a key
+  static constexpr std::uint32_t busy = 1;         // a lane is writing it
   static constexpr std::uint32_t full = 2;
   static constexpr std::uint32_t tombstone = 3;  // its key was erased
 
@@ -164,7 +167,7 @@ class hash_map_ref {
     return places_[(hash(key) + step) & (capacity_ - 1)];
   }
 
-  /// The state, once nobody writes the place.
+  /// Waits until no lane writes the place, and returns its state.
   [[nodiscard]] QUARRY_HD static std::uint32_t settled(place& here) {
     simt::atomic_ref<std::uint32_t> const state{here.state};
     for (;;) {
@@ -174,7 +177,7 @@ class hash_map_ref {
     }
   }
 
-  /// The place that the key has or had; null if it was never there.
+  /// The place that the key has or had; null if the key was never inserted.
   [[nodiscard]] QUARRY_HD place* place_of(Key key) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       place& here = place_at(key, step);

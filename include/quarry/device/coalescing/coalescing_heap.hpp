@@ -12,13 +12,14 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct coalescing_options {
-  /// Parts without headers that can be allocated at the same time, some three quarters of it in
-  /// practice; rounded up to a power of two. 16 bytes each. 0: `locate_by::map` is not used.
+  /// The maximum number of parts without headers that exist at the same time, rounded up to a power
+  /// of two. In practice use at most three quarters of it. Each costs 16 bytes. 0 disables
+  /// `locate_by::map`.
   std::uint32_t map_capacity = 0;
-  /// Warps of a launch that can use `malloc_reserved`; those beyond fall back. 256 bytes each. 0:
-  /// it is not used.
+  /// The number of warps of a launch that can use `malloc_reserved`. Further warps fall back to
+  /// `malloc`. Each costs 256 bytes. 0 disables `malloc_reserved`.
   std::uint32_t warps = 0;
-  /// Must be the upstream heap's: where its kernels run.
+  /// Must be the backend of the upstream heap.
   backend where = backend::automatic;
 };
 
@@ -29,11 +30,11 @@ struct coalescing_options {
 ///   quarry::coalescing_heap together{heap.ref()};
 ///   kernel<<<grid, block>>>(together.ref(), ...);  // calls malloc(size), free(pointer) of the ref
 ///
-/// Owns its bookkeeping, not the upstream heap, which must outlive it.
+/// Owns its metadata but not the upstream heap, which must outlive it.
 template <class Upstream>
 class coalescing_heap {
  public:
-  /// Throws `out_of_memory`, `bad_argument`, or `resource_failed` that names the call.
+  /// Throws `out_of_memory`, `bad_argument`, or `resource_failed` with the name of the failed call.
   explicit coalescing_heap(Upstream upstream, coalescing_options const& options = {})
       : slots_{options.map_capacity == 0 ? 0 : bit_ceil(options.map_capacity)},
         warps_{options.warps},
@@ -46,7 +47,7 @@ class coalescing_heap {
     return coalescing_ref<Upstream>{static_cast<coalescing_state<Upstream>*>(memory_.data())};
   }
 
-  /// Forgets all allocations and faults, for when the upstream heap was reset.
+  /// Forgets all allocations and faults. Call it after a reset of the upstream heap.
   void reset() {
     memory_.zero(0, memory_.size());
     auto* const begin = static_cast<char*>(memory_.data());
@@ -59,14 +60,14 @@ class coalescing_heap {
     memory_.write(0, &fresh, sizeof(fresh));
   }
 
-  /// Lets all lanes begin anew with `malloc_reserved`, as before the first launch. What they hold
-  /// stays as it is. Call it between launches whose lanes made different numbers of calls, or
-  /// called `leave`: those lanes would be served by the dynamic way. Requires that no kernel runs,
-  /// and that each lane of the last launch called `leave`, or made as many calls as the others of
-  /// its warp: otherwise what is still reserved for it is lost.
+  /// Restarts `malloc_reserved` for all lanes, as before the first launch. Allocations stay valid.
+  /// Call it between launches whose lanes made different numbers of calls or called `leave`;
+  /// otherwise those lanes fall back to `malloc`. No kernel may run meanwhile. Each lane of the
+  /// last launch must have called `leave` or made as many calls as the other lanes of its warp;
+  /// otherwise the memory that is still reserved for it is lost.
   void reset_reserved() { memory_.zero(rings_at(), sizeof(reserved_coalescing::ring) * warps_); }
 
-  /// The first fault since the last reset, if there was one. Waits for kernels.
+  /// Returns the first fault since the last reset, if there was a fault. Waits for kernels.
   [[nodiscard]] std::optional<fault> first_fault() const {
     auto const log = faults();
     if (log.ready == 0) return std::nullopt;
@@ -82,7 +83,7 @@ class coalescing_heap {
   [[nodiscard]] static std::uint32_t bit_ceil(std::uint32_t capacity) {
     if (capacity > 1u << 31)
       throw bad_argument{"coalescing_options: map_capacity is " + std::to_string(capacity) +
-                         "; at most 2147483648 is possible"};
+                         "; the maximum is 2147483648"};
     return std::bit_ceil(capacity);
   }
   [[nodiscard]] bytes map_at() const { return state_bytes; }

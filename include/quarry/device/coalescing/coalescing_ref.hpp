@@ -13,7 +13,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What kernels share of a coalescing heap. The host writes it (coalescing_heap).
+/// The state of a coalescing heap that kernels share. The host initialises it (coalescing_heap).
 template <class Upstream>
 struct coalescing_state {
   Upstream upstream;
@@ -23,20 +23,21 @@ struct coalescing_state {
   fault_log faults;
 };
 
-/// What kernels hold of a coalescing heap: 8 bytes, passed by value. It owns nothing.
+/// A kernel's handle to a coalescing heap: 8 bytes, passed by value. It owns nothing.
 ///
-/// One allocation shared by the lanes of a group, so that neighbours' memory lies together and the
-/// upstream heap is called once. `free`, `realloc` and `usable_size` take any pointer from any of
-/// its calls, in any lane, block or later kernel, in any order. Each allocating call gives nullptr
-/// if the upstream heap has no memory, to all lanes of the group, and leaves a fault.
+/// The lanes of a group share one upstream allocation, so that their memory is contiguous and the
+/// group calls the upstream heap once. `free`, `realloc` and `usable_size` accept a pointer from
+/// any allocating function, in any lane, thread block or later kernel, in any order. If the
+/// upstream heap has no memory, an allocating call returns nullptr to all lanes of the group and
+/// records a fault.
 template <class Upstream>
 class coalescing_ref {
  public:
   coalescing_ref() = default;
   explicit coalescing_ref(coalescing_state<Upstream>* state) : state_{state} {}
 
-  /// For lanes that are known to call together with one size; see static_coalescing. Aligned to 16
-  /// bytes.
+  /// Allocates for lanes that are known to call together with one size; see static_coalescing. The
+  /// result is aligned to 16 bytes.
   template <coalesce Among, locate_by By>
   [[nodiscard]] QUARRY_HD void* malloc_static(bytes size) const {
     auto const got = static_coalescing::malloc<Among, By>(state_->upstream, state_->map, size);
@@ -45,17 +46,17 @@ class coalescing_ref {
     return got.pointer;
   }
 
-  /// For whichever lanes are here, with any sizes; see dynamic_coalescing. Aligned as the size: to
-  /// 16 bytes for its multiples, to 8, 4 or 2 for theirs.
+  /// Allocates for the lanes that happen to call together, with any sizes; see dynamic_coalescing.
+  /// The result is aligned to the largest of 16, 8, 4, 2 and 1 bytes that divides the size.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     void* const result = dynamic_coalescing::malloc(state_->upstream, size);
     if (result == nullptr) report(fault_kind::out_of_memory, size, nullptr);
     return result;
   }
 
-  /// For lanes that make the same calls but must not wait for each other; see reserved_coalescing.
-  /// Aligned to 16 bytes, as long as lanes keep to the same sizes; otherwise as `malloc`, to which
-  /// it falls back.
+  /// Allocates for lanes that make the same calls but must not wait for each other; see
+  /// reserved_coalescing. The result is aligned to 16 bytes while the lanes use the same sizes.
+  /// Otherwise it falls back to `malloc`, with the alignment of `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_reserved(bytes size) const {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
     if (ring < state_->ring_count) {
@@ -69,7 +70,7 @@ class coalescing_ref {
     return malloc(size);
   }
 
-  /// Ends this lane's part in `malloc_reserved`, until the host calls
+  /// Ends this lane's participation in `malloc_reserved` until the host calls
   /// coalescing_heap::reset_reserved; see reserved_coalescing::leave.
   QUARRY_HD void leave() const {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
@@ -77,9 +78,9 @@ class coalescing_ref {
       reserved_coalescing::leave(state_->upstream, state_->rings[ring]);
   }
 
-  /// Packed parts of one superblock for whichever lanes are here with one size: no header, no map,
-  /// since the upstream heap tells the superblock from the address; see packed_coalescing. Aligned
-  /// to 16 bytes.
+  /// Allocates packed parts of one superblock for the lanes that call together with one size; see
+  /// packed_coalescing. Parts need no header and no map, because the upstream heap finds the
+  /// superblock by the address. The result is aligned to 16 bytes.
   [[nodiscard]] QUARRY_HD void* malloc_packed(bytes size) const
     requires tells_allocations<Upstream>
   {
@@ -88,17 +89,17 @@ class coalescing_ref {
     return result;
   }
 
-  /// Slices of the upstream heap side by side, for whichever lanes are here with one size: no
-  /// superblock, no header, no map. The group's tickets are consecutive, and so are its slices
-  /// (heap_ref); each is freed and used again by itself. Aligned to 16 bytes.
+  /// Allocates adjacent slices of the upstream heap for the lanes that call together with one size,
+  /// without superblock, header or map. The group's tickets are consecutive, and so are its slices
+  /// (heap_ref). Each slice is freed and reused separately. The result is aligned to 16 bytes.
   [[nodiscard]] QUARRY_HD void* malloc_slices(bytes size) const
     requires tells_allocations<Upstream>
   {
     return state_->upstream.malloc(size);
   }
 
-  /// `count` objects of `size` bytes, all zero, from `malloc`; nullptr also if the product
-  /// overflows.
+  /// Allocates `count` objects of `size` bytes with `malloc`, all zero. Returns nullptr if the
+  /// product overflows.
   [[nodiscard]] QUARRY_HD void* calloc(bytes count, bytes size) const {
     bool const overflows = size != 0 && count > ~bytes{0} / size;
     void* const result = malloc(overflows ? ~bytes{0} : count * size);
@@ -106,8 +107,8 @@ class coalescing_ref {
     return result;
   }
 
-  /// Moves an allocation to one of `size` bytes, keeping what fits; stays in place if it fits. On
-  /// failure nullptr, and `pointer` is as it was. A null `pointer` allocates.
+  /// Resizes an allocation and keeps the bytes that fit. It stays in place if `size` fits. Returns
+  /// nullptr and changes nothing if it fails. A null `pointer` allocates.
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     allocation const at = find(pointer);
@@ -124,12 +125,12 @@ class coalescing_ref {
     return result;
   }
 
-  /// Gives an allocation back; nullptr is ignored. A double free and a foreign pointer leave a
-  /// fault and change nothing, as far as they can be told: with a heap that tells allocations
-  /// always, unless the other free is still going on; with CUDA's malloc as long as the superblock
-  /// is not freed, and of a part in the map only if the bytes before it do not look like a header.
-  /// An address inside a segment or a slice may be taken for an allocation, and the address of a
-  /// superblock is one.
+  /// Frees an allocation; ignores nullptr. A detected double free or foreign pointer records a
+  /// fault and changes nothing. An upstream heap with `allocation_of` detects them always, unless
+  /// the other free is still in progress. With CUDA's malloc they are detected while the superblock
+  /// is not freed; for a part in the map, only if the bytes before the part do not look like a
+  /// header. Not detected: an address inside a segment or a slice may pass as an allocation, and
+  /// the address of a superblock does.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     allocation const at = find(pointer);
@@ -138,7 +139,8 @@ class coalescing_ref {
     }
   }
 
-  /// Bytes that the allocation can hold; 0, and a fault, if `pointer` is not one.
+  /// Returns the bytes that the allocation can hold. Returns 0 and records a fault if `pointer` is
+  /// not an allocation.
   [[nodiscard]] QUARRY_HD bytes usable_size(void* pointer) const {
     allocation const at = find(pointer);
     bytes const result = at.kind == fault_kind::none ? size_of(at, pointer) : gone;
@@ -159,10 +161,10 @@ class coalescing_ref {
     segment
   };
   struct allocation {
-    fault_kind kind;  // none, or why `pointer` is not one
+    fault_kind kind;  // none, or the reason why `pointer` is not an allocation
     layout how;
-    superblock* of;       // of a part
-    std::uint32_t index;  // of a packed part; `of` is a packed_superblock then
+    superblock* of;       // the superblock of a part
+    std::uint32_t index;  // the index of a packed part; `of` is a packed_superblock then
 
     QUARRY_HD allocation(fault_kind why, layout made = {}, superblock* part_of = nullptr,
                          std::uint32_t number = 0)
@@ -191,7 +193,7 @@ class coalescing_ref {
       if (of != nullptr) return {fault_kind::none, layout::part_in_map, of};
     }
     if constexpr (tells_allocations<Upstream>) {
-      // What lies before a part is not to be taken for a segment's header.
+      // The bytes before a part must not be mistaken for the header of a segment.
       if (!segment_header::begins_at(begin)) {
         auto* const of = static_cast<superblock*>(begin);
         if (of->may_have_part_at(pointer, false)) return {fault_kind::double_free, {}, nullptr};
@@ -201,7 +203,7 @@ class coalescing_ref {
     if (address % 16 != 0) return {fault_kind::none, layout::segment, nullptr};
     std::uint64_t const header = header_of(pointer).load(simt::acquire);  // (X)
     if constexpr (tells_allocations<Upstream> && is_on(mitigation::poison)) {
-      // Another free may have gone on meanwhile, and poison is not a header.
+      // Another free may have completed meanwhile, and poison is not a header.
       if (state_->upstream.allocation_of(pointer) != begin)
         return {fault_kind::double_free, {}, nullptr};
     }
@@ -215,7 +217,7 @@ class coalescing_ref {
     return {fault_kind::none, layout::part_with_header, of};
   }
 
-  /// False if another lane was first.
+  /// Frees the allocation. Returns false if another lane freed it first.
   ///
   /// Memory order. The header's exchange (X) is acquire-release, so that of two frees of one part
   /// one sees the other.
@@ -242,7 +244,7 @@ class coalescing_ref {
     return true;
   }
 
-  /// `gone` for a segment that is free.
+  /// Returns the size of the allocation, or `gone` for a segment that is free.
   [[nodiscard]] QUARRY_HD bytes size_of(allocation const& at, void* pointer) const {
     if (at.how == layout::segment) {
       std::uint64_t const header = segment_header{pointer}.load();

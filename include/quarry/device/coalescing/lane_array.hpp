@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private arrays whose elements are interleaved: what the lanes of a warp read at one index is side
-// by side.
+// Private arrays with interleaved elements: the elements that the lanes of a warp read at one index
+// are adjacent.
 #pragma once
 
 #include "quarry/core/bits.hpp"
@@ -11,20 +11,21 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What stands before the first row of a superblock: who holds an array in it, and where the
-/// upstream's memory begins.
+/// The header before the first row of a superblock: the lanes that hold an array in it, and the
+/// start of the upstream allocation.
 ///
-/// It lies next to memory of the user's, so it is checked before it is relied on: `mark` depends on
-/// its own address and on `offset`. A wild write, or another use of the memory, goes unseen only if
-/// it makes the same 64 bits.
+/// The header lies next to user memory, so it is checked before use: `mark` depends on its own
+/// address and on `offset`. A stray write, or another use of the memory, stays undetected only if
+/// it produces the same 64 bits.
 ///
-/// `holders` is atomic; everything else is Guarded by: `holders` too, since only `make`'s leader,
-/// before others know of the superblock, and whoever clears the last bit write it.
+/// `holders` is atomic. The other members are Guarded by: `holders` too. Only two lanes write them:
+/// the leader in `make`, before other lanes know the superblock, and the lane that clears the last
+/// bit.
 ///
-/// Memory order. (Z) clears bits with an acquire-release RMW. Its release puts a lane's accesses to
-/// its elements before it; only RMWs follow on `holders`, so whoever clears the last bit acquires
-/// from all that left before, and gives the memory back after all of their accesses. What the next
-/// owner may then do is ordered by the upstream's free and malloc.
+/// Memory order. (Z) clears bits with an acquire-release RMW. Its release orders a lane's accesses
+/// to its elements before it. Only RMWs follow on `holders`, so the lane that clears the last bit
+/// acquires from all lanes that left before, and frees the memory after all their accesses. The
+/// upstream's free and malloc order the accesses of the next owner.
 struct array_superblock {
   std::uint32_t holders;  // bit k: the lane with rank k has not destroyed its array
   std::uint32_t offset;   // bytes from the upstream's pointer to this header
@@ -40,35 +41,35 @@ struct array_superblock {
   }
   [[nodiscard]] QUARRY_HD void* upstream_memory() { return reinterpret_cast<char*>(this) - offset; }
 
-  /// Takes the `leaving` ranks off the holders. Gives who held an array before; the caller is the
-  /// last if nobody does now.
+  /// Removes the `leaving` ranks from the holders. Returns the previous holders. The caller is the
+  /// last holder if no bit remains.
   [[nodiscard]] QUARRY_HD std::uint32_t leave(std::uint32_t leaving) {
     return simt::atomic_ref<std::uint32_t>{holders}.fetch_and(~leaving,
                                                               superblock_leave_order);  // (Z)
   }
 };
 
-/// A lane's own array, interleaved with those of the lanes that made theirs together: element i of
-/// rank r lies at base + i * stride + r, stride being the number of these lanes. A warp that goes
-/// through its arrays in step then reads one line where private arrays one after the other cost it
-/// 32. (Seed: coalesced allocation, section 3; there each lane's bytes are one chunk of the
+/// A lane's own array, interleaved with the arrays of the lanes that called `make` together.
+/// Element i of rank r lies at base + i * stride + r; stride is the number of these lanes. A warp
+/// that iterates over its arrays in step reads one line, where separate private arrays cost 32
+/// lines. (Seed: coalesced allocation, section 3; there each lane's bytes are one chunk of the
 /// superblock.)
 ///
-/// An object is 16 bytes, trivially copyable, and may be kept in memory and passed to any lane. It
-/// is a handle: copies mean the same array, and **no destructor frees**; one of the copies must be
-/// `destroy`ed, by any lane of any block or later kernel. Elements begin uninitialised. Different
-/// lanes may use their arrays at once; lanes that share one must synchronise.
+/// An object is a handle of 16 bytes. It is trivially copyable and can be stored in memory and
+/// passed to any lane. Copies refer to the same array, and **no destructor frees it**: any lane of
+/// any thread block or later kernel must `destroy` one of the copies. Elements are uninitialised at
+/// first. Different lanes may use their arrays at once; lanes that share an array must synchronise.
 ///
-/// Invariants: a superblock is with the upstream exactly while a bit of its `holders` is one; rows
-/// begin at a multiple of 128 bytes; every rank below `stride()` has `size()` elements at most as
-/// many as there are rows.
+/// Invariants: a superblock is allocated from the upstream exactly while a bit of its `holders` is
+/// one; rows start at a multiple of 128 bytes; for every rank below `stride()`, `size()` is at most
+/// the number of rows.
 ///
-/// Costs: one upstream allocation for the lanes, of 128 bytes and stride * (the largest size) *
-/// sizeof(T): lanes that want less leave gaps. One index in a full warp touches 32 * sizeof(T)
-/// bytes that are side by side: a quarter of a line of 128 bytes for 1-byte elements, one line for
-/// 4, four for 16. Elements that the machine cannot load at once, of 12 bytes, say, take several
-/// accesses to the same lines, so that an array for each member is better. A lane alone has stride
-/// 1: an ordinary array.
+/// Costs: one upstream allocation for all lanes, of 128 bytes plus stride * (the largest size) *
+/// sizeof(T). A lane with a smaller size leaves gaps. One index in a full warp touches 32 *
+/// sizeof(T) adjacent bytes: a quarter of a 128-byte line for 1-byte elements, one line for 4-byte
+/// elements, four lines for 16-byte elements. An element that the hardware cannot load at once (for
+/// example 12 bytes) takes several accesses to the same lines; use one array per member instead. A
+/// single lane has stride 1: an ordinary array.
 template <class T>
 class lane_array {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
@@ -83,32 +84,32 @@ class lane_array {
   /// No array.
   lane_array() = default;
 
-  /// An array of `size` elements for each lane that comes here together with the same `heap`; never
-  /// waits for one that is elsewhere. Each may want another size. `heap` is a trivially copyable
-  /// handle with `malloc(bytes)`, aligned to 16 bytes, and `free(void*)`. If a size is above
-  /// 2^32 - 1, or the heap has no memory, all of them get no array. One malloc, and a shuffle for
-  /// each lane.
+  /// Makes an array of `size` elements for each lane that calls together with the same `heap`.
+  /// Sizes may differ between lanes. `heap` is a trivially copyable handle with `malloc(bytes)`,
+  /// aligned to 16 bytes, and `free(void*)`. If a size exceeds 2^32 - 1 or the heap has no memory,
+  /// no lane of the group gets an array. Never waits for a lane that is elsewhere. Costs one
+  /// malloc, and one shuffle per lane.
   template <class Heap>
   [[nodiscard]] QUARRY_HD static lane_array make(Heap const& heap, std::uint64_t size) {
     auto const group = simt::lane_group::coalesced<class make_site>().match_bytes(heap);
     std::uint64_t const rows = largest(group, size);
     array_superblock* shared = nullptr;
     if (group.is_leader()) shared = allocate(heap, rows, group.size());
-    group.sync();  // the leader's acquire is everybody's
+    group.sync();  // extends the leader's acquire to all members
     shared = group.broadcast(shared);
     if (shared == nullptr) return {};
     return {reinterpret_cast<T*>(shared + 1) + group.rank(), static_cast<std::uint32_t>(size),
             group.size(), group.rank()};
   }
 
-  /// Gives the array up, and the superblock back to `heap`, the one it is from, if it was the last;
-  /// lanes that come together do it with one atomic. The object has no array then; without one
-  /// nothing happens. O(1).
+  /// Destroys the array. The last holder also frees the superblock to `heap`, which must be the
+  /// heap that `make` used. Afterwards the object has no array. Has no effect on an object without
+  /// an array. Lanes that call together share one atomic. O(1).
   ///
-  /// False, and a fault if `heap` takes reports, if a copy of this object was destroyed before:
-  /// `double_free`; or if the header was overwritten, or its memory is used for something else by
-  /// now: `foreign_pointer`. Nothing else changes. Not told: a copy whose place another superblock
-  /// has taken.
+  /// Returns false, and records a fault if `heap` accepts reports, in two cases: `double_free` if a
+  /// copy of this object was destroyed before; `foreign_pointer` if the header was overwritten or
+  /// its memory has another use by now. Nothing else changes. Not detected: a copy whose address
+  /// now belongs to another superblock.
   template <class Heap>
   QUARRY_HD bool destroy(Heap const& heap) {
     if (first_ == nullptr) return true;
@@ -126,7 +127,7 @@ class lane_array {
 
   [[nodiscard]] QUARRY_HD explicit operator bool() const { return first_ != nullptr; }
 
-  /// Requires `i` < `size()`, which is not checked.
+  /// Returns element `i`. `i` must be less than `size()`; this is not checked.
   [[nodiscard]] QUARRY_HD T& operator[](std::uint32_t i) { return span()[i]; }
   [[nodiscard]] QUARRY_HD T const& operator[](std::uint32_t i) const { return span()[i]; }
   [[nodiscard]] QUARRY_HD iterator begin() { return span().begin(); }
@@ -139,11 +140,12 @@ class lane_array {
   [[nodiscard]] QUARRY_HD T const* data() const { return first_; }
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return size_; }
   [[nodiscard]] QUARRY_HD bool empty() const { return size_ == 0; }
-  /// How many lanes made their arrays with this one, and which of them this is.
+  /// The number of lanes that made their arrays together, and the position of this lane among them.
   [[nodiscard]] QUARRY_HD std::uint32_t stride() const { return stride_; }
   [[nodiscard]] QUARRY_HD std::uint32_t rank() const { return rank_; }
 
-  /// The elements as a view, and part of them: see lane_span, also for the three below.
+  /// Views of all elements or a part of them. lane_span documents these and the three copy and fill
+  /// functions below.
   [[nodiscard]] QUARRY_HD lane_span<T> span() { return {first_, size_, stride_}; }
   [[nodiscard]] QUARRY_HD lane_span<T const> span() const { return {first_, size_, stride_}; }
   [[nodiscard]] QUARRY_HD operator lane_span<T>() { return span(); }
@@ -156,7 +158,7 @@ class lane_array {
     return span().subspan(first, count);
   }
 
-  /// The side that is an ordinary array costs a warp a line for each lane, as always.
+  /// Access to the ordinary array costs a warp one line per lane, as usual.
   QUARRY_HD std::uint32_t copy_from(T const* ordinary, std::uint32_t count) {
     return span().copy_from(ordinary, count);
   }
@@ -189,9 +191,9 @@ class lane_array {
     return result;
   }
 
-  /// A superblock for `lanes`, or nullptr. The header stands right before the first multiple of a
-  /// line that leaves room for it: at most a line of the upstream's memory goes to header and
-  /// alignment.
+  /// Allocates a superblock for `lanes`. Returns nullptr if there is no memory. The header lies
+  /// right before the first line boundary that leaves room for it, so header and alignment use at
+  /// most one line of the upstream allocation.
   template <class Heap>
   [[nodiscard]] QUARRY_HD static array_superblock* allocate(Heap const& heap, std::uint64_t rows,
                                                             std::uint32_t lanes) {
@@ -200,7 +202,7 @@ class lane_array {
         heap_internals::report(heap, fault_kind::out_of_memory, ~bytes{0}, nullptr, lanes);
       return nullptr;
     }
-    // so that it is aligned to 16
+    // A multiple of 16 bytes, so that the upstream aligns the allocation to 16.
     void* const memory = heap.malloc((line_bytes + rows * lanes * sizeof(T) + 15) / 16 * 16);
     if (memory == nullptr) return nullptr;
     auto const address = reinterpret_cast<std::uint64_t>(memory);
@@ -213,15 +215,15 @@ class lane_array {
     return shared;
   }
 
-  /// False if this lane's rank had left before.
+  /// Removes this lane's rank. Returns false if the rank was removed before.
   template <class Heap>
   [[nodiscard]] QUARRY_HD bool leave(Heap const& heap, array_superblock* shared) const {
     std::uint32_t const own = 1u << rank_;
     auto const group = simt::lane_group::coalesced<class leave_site>().match(shared);
     auto const all = static_cast<std::uint32_t>(group.or_reduce(own));
-    // Copies of one object may come together: one of them is right.
+    // Several lanes may destroy copies of one object together: only one of them succeeds.
     bool const first = count_ones(all) == group.size() || group.match(own).is_leader();
-    group.sync();  // what every member did comes before the leader's release
+    group.sync();  // orders every member's accesses before the leader's release
     std::uint32_t held = 0;
     if (group.is_leader()) {
       held = shared->leave(all);
