@@ -5,14 +5,15 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What came of a change to a set, a map or a graph. Anything but `done` changed nothing.
+/// The result of a change to a set, a map or a graph. Every result except `done` means that nothing
+/// changed.
 enum class change_result : std::uint32_t {
   done,
-  duplicate,      ///< insert: it is there already
-  absent,         ///< erase: it is not there
-  out_of_memory,  ///< the heap has no room for what the change needs
-  table_full,     ///< no place is left in a table of fixed capacity
-  reserved_id,    ///< 0xFFFFFFFF is no id
+  duplicate,      ///< insert: the key or edge already exists
+  absent,         ///< erase: the key or edge does not exist
+  out_of_memory,  ///< the heap has no memory for the change
+  table_full,     ///< no place is free in a table of fixed capacity
+  reserved_id,    ///< 0xFFFFFFFF is reserved and not a valid id
 };
 
 [[nodiscard]] QUARRY_HD constexpr char const* name_of(change_result result) {

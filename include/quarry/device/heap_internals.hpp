@@ -5,7 +5,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What Quarry's own code does with a heap and users do not: no public interface.
+/// Operations on a heap for Quarry's own code. Not a public interface.
 struct heap_internals {
   /// Frees an allocation at once, past the hardened mode's checks and quarantine.
   template <class Heap>
@@ -13,14 +13,14 @@ struct heap_internals {
     heap.free_now(pointer);
   }
 
-  /// Leaves a fault, which `lanes` lanes met.
+  /// Records a fault of `lanes` lanes.
   template <class Heap>
   QUARRY_HD static void report(Heap const& heap, fault_kind kind, bytes size, void const* pointer,
                                std::uint32_t lanes = 1) {
     heap.report(kind, size, pointer, lanes);
   }
 
-  /// Whether a heap of this type takes the faults of others.
+  /// Whether a heap of this type accepts fault reports from other code.
   template <class Heap>
   static constexpr bool takes_reports = requires(Heap const& heap, void const* pointer) {
     heap.report(fault_kind::double_free, bytes{}, pointer, 1u);

@@ -6,27 +6,28 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Allocation by whichever lanes of the warp are here with one upstream heap, of any sizes (seed:
-/// GPU MPI coalescing, section 3.2).
+/// Allocation for the lanes of a warp that happen to call together with one upstream heap, with any
+/// sizes (seed: GPU MPI coalescing, section 3.2).
 ///
-/// The lowest lane allocates one superblock; a scan over the sizes tells each lane where its
-/// segment begins. No lane waits for one that is elsewhere.
+/// The lowest lane allocates one superblock. A scan over the sizes gives each lane the start of its
+/// segment. No lane waits for a lane that is elsewhere.
 ///
 ///   |header|payload|  |header|payload| ...      segments begin at multiples of 8; of 16 if a
 ///                                               size is a multiple of 16, and then the payloads
 ///                                               of such sizes are aligned to 16
 ///
-/// The last segment that is not free is responsible for the superblock. Who frees another only says
-/// so in its header. Who frees the last walks back over segments that are free, and hands the
-/// responsibility to the first that is not, by compare-and-swap, since that one may become free at
-/// this moment; if there is none, it frees the superblock.
+/// The last segment that is not free is responsible for the superblock. The lane that frees another
+/// segment only marks its header. The lane that frees the last segment walks back over free
+/// segments and passes the responsibility to the first segment that is not free. It uses
+/// compare-and-swap, because that segment may become free at this moment. If all segments are free,
+/// the lane frees the superblock.
 class dynamic_coalescing {
  public:
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static void* malloc(Upstream const& upstream, bytes size) {
     auto const group =
         simt::lane_group::coalesced<class dynamic_malloc_site>().match_bytes(upstream);
-    // A lane that wants too much gets nothing, but the others do.
+    // A lane with a too large size gets no memory; the other lanes do.
     bool const is_possible = size <= segment_header::max_bytes;
     std::uint32_t const own = is_possible ? static_cast<std::uint32_t>(size) : 0;
     std::uint32_t const step = group.ballot(own % 16 == 0) != 0 ? 16 : 8;
@@ -52,15 +53,15 @@ class dynamic_coalescing {
     header.write(
         (is_first ? segment_header::is_superblock : 0) | (is_last ? segment_header::is_last : 0),
         is_first ? 0 : begin + offset_in_segment - payload_before, own);
-    group.sync();  // whoever frees sees all headers
+    group.sync();  // a lane that frees sees all headers
     if (is_possible) return payload;
     (void)free(upstream, payload);
     return nullptr;
   }
 
-  /// False if the segment is free already, or what lies before it is no header: then nothing
-  /// changes. Wait-free: at most 32 segments, each with three attempts. (An interior pointer behind
-  /// bytes that look like a header may be followed, and changes them.)
+  /// Returns false and changes nothing if the segment is already free or has no valid header.
+  /// Wait-free: at most 32 segments, each with three attempts. (An interior pointer after bytes
+  /// that look like a header may pass as a segment; free then changes those bytes.)
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, void* payload) {
     segment_header const own{payload};
@@ -72,7 +73,7 @@ class dynamic_coalescing {
     QUARRY_NO_UNROLL
     for (std::uint32_t left = simt::warp_size; (seen & segment_header::is_superblock) == 0;
          --left) {
-      if (left == 0) return false;  // these were no headers
+      if (left == 0) return false;  // the bytes are not headers
       here -= segment_header{here}.distance(seen);
       segment_header const header{here};
       seen = header.load();

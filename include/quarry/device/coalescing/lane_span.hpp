@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements at equal distances, as the lanes of a group have theirs: an iterator over them, and a
-// view.
+// Elements at equal distances, as in a lane_array: an iterator and a view.
 #pragma once
 
 #include "quarry/core/config.hpp"
@@ -10,11 +9,11 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Walks elements that lie `stride` places apart. Models std::random_access_iterator.
+/// An iterator over elements that lie `stride` places apart. Models std::random_access_iterator.
 ///
-/// It counts elements, and an access multiplies: distances and comparisons, of which sorting has
-/// many, need no division, and in a plain loop compilers turn the product into a step. Only
-/// iterators over the same elements may be compared. 24 bytes.
+/// It stores an element index, and each access multiplies the index by the stride. So distances and
+/// comparisons, which sorting needs often, need no division; in a plain loop, compilers turn the
+/// product into an addition. Only iterators over the same elements are comparable. 24 bytes.
 template <class T>
 class lane_iterator {
  public:
@@ -27,7 +26,7 @@ class lane_iterator {
   lane_iterator() = default;
   QUARRY_HD lane_iterator(T* first, std::uint32_t stride, difference_type index)
       : first_{first}, index_{index}, stride_{stride} {}
-  /// One over elements that may be changed, as one over elements that may not.
+  /// Converts an iterator over mutable elements to an iterator over const elements.
   template <class Other>
     requires std::is_same_v<Other const, T>
   QUARRY_HD lane_iterator(lane_iterator<Other> const& other)
@@ -94,11 +93,11 @@ class lane_iterator {
   std::uint32_t stride_ = 1;
 };
 
-/// A view of `size()` elements that lie `stride()` places apart: all or part of a lane_array, or
-/// with stride 1 an ordinary array. It owns nothing, is trivially copyable, and is void once the
-/// elements' memory was freed. 16 bytes.
+/// A view of `size()` elements that lie `stride()` places apart: a lane_array, a part of it, or
+/// with stride 1 an ordinary array. It owns nothing and is trivially copyable. It becomes invalid
+/// when the elements' memory is freed. 16 bytes.
 ///
-/// Being const says nothing of the elements, as with std::span: a lane_span<T const> protects them.
+/// As with std::span, a const view can change its elements; a lane_span<T const> cannot.
 template <class T>
 class lane_span {
  public:
@@ -115,7 +114,7 @@ class lane_span {
   QUARRY_HD lane_span(lane_span<Other> const& other)
       : lane_span{other.data(), other.size(), other.stride()} {}
 
-  /// Requires `i` < `size()`, which is not checked.
+  /// Returns element `i`. `i` must be less than `size()`; this is not checked.
   [[nodiscard]] QUARRY_HD T& operator[](std::uint32_t i) const {
     return first_[std::uint64_t{i} * stride_];
   }
@@ -128,31 +127,31 @@ class lane_span {
   [[nodiscard]] QUARRY_HD std::uint32_t stride() const { return stride_; }
   [[nodiscard]] QUARRY_HD bool empty() const { return size_ == 0; }
 
-  /// `count` elements from `first` on, or what there is of them. O(1).
+  /// Returns a view of `count` elements from `first`, or of fewer if the view ends earlier. O(1).
   [[nodiscard]] QUARRY_HD lane_span subspan(std::uint32_t first, std::uint32_t count) const {
     if (first >= size_) return {};
     return {&(*this)[first], minimum(count, size_ - first), stride_};
   }
 
-  /// Copies the first `count` elements of an ordinary array here, or what fits; gives how many.
-  /// O(count).
+  /// Copies the first `count` elements of an ordinary array into the view, or as many as fit.
+  /// Returns the number of copied elements. O(count).
   QUARRY_HD std::uint32_t copy_from(T const* ordinary, std::uint32_t count) const {
     std::uint32_t const copied = minimum(count, size_);
     for (std::uint32_t i = 0; i < copied; ++i) (*this)[i] = ordinary[i];
     return copied;
   }
 
-  /// Copies the first `count` elements to an ordinary array, or what there is of them; gives how
-  /// many. O(count).
+  /// Copies the first `count` elements, or all if there are fewer, to an ordinary array. Returns
+  /// the number of copied elements. O(count).
   QUARRY_HD std::uint32_t copy_to(value_type* ordinary, std::uint32_t count) const {
     std::uint32_t const copied = minimum(count, size_);
     for (std::uint32_t i = 0; i < copied; ++i) ordinary[i] = (*this)[i];
     return copied;
   }
 
-  /// Makes every element `value`. O(size).
+  /// Sets every element to `value`. O(size).
   QUARRY_HD void fill(T const& value) const {
-    value_type const copy = value;  // which may be one of the elements
+    value_type const copy = value;  // `value` may refer to one of the elements
     for (std::uint32_t i = 0; i < size_; ++i) (*this)[i] = copy;
   }
 

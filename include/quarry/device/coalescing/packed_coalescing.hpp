@@ -7,22 +7,23 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// One allocation that up to 32 lanes share, each with a part of the same size, packed; this is its
-/// first 16 bytes.
+/// The first 16 bytes of an allocation that up to 32 lanes share. Each lane has a part of the same
+/// size; parts are packed.
 ///
-///   |packed_superblock|part|part| ... |part|       parts have nothing in front of them, and
-///                                                  no table knows them
+///   |packed_superblock|part|part| ... |part|       parts have no headers and no entries in a
+///                                                  table
 ///
-/// The upstream heap tells where the allocation begins that a part lies in; that is here. `lanes`
-/// has a bit for each part that is not freed, so that a double free shows by its bit.
+/// The upstream heap finds the base address of the allocation that contains a part; this header
+/// lies there. `lanes` has a bit for each part that is not freed, so the bit shows a double free.
 ///
-/// Memory order. (Z) is acquire-release: whoever clears the last bit has seen all that the other
-/// owners did, and hands it on to the upstream heap. `mark` is written before the parts are handed
-/// out, and by the lane that frees it all; others hold a part, or are about to be refused (L).
+/// Memory order. (Z) is acquire-release: the lane that clears the last bit has seen all accesses of
+/// the other owners, and passes this ordering on to the upstream heap. `mark` is written before the
+/// parts are allocated, and by the lane that frees the superblock. Any other lane that reads it (L)
+/// either holds a part or passed a wrong pointer and gets an error.
 struct alignas(16) packed_superblock {
   std::uint32_t mark;
   simt::lane_mask lanes;
-  bytes shifted_bytes;  // of a part, times 16: no header of a segment looks like that
+  bytes shifted_bytes;  // the size of a part times 16: no header of a segment has this form
 
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
@@ -40,7 +41,8 @@ struct alignas(16) packed_superblock {
     return reinterpret_cast<char*>(this + 1) + index * stride(part_bytes());
   }
 
-  /// Which part begins at `pointer`; `none` if this is no such superblock, or none does.
+  /// Returns the index of the part that starts at `pointer`. Returns `none` if no part starts there
+  /// or this is not a packed superblock.
   [[nodiscard]] QUARRY_HD std::uint32_t index_of(void const* pointer) const {
     simt::atomic_ref<std::uint32_t> const shared{const_cast<std::uint32_t&>(mark)};
     if (shared.load(simt::relaxed) != mark_of(this)) return none;  // (L)
@@ -52,8 +54,8 @@ struct alignas(16) packed_superblock {
                : none;
   }
 
-  /// Frees parts; returns those that were not freed before that, among them `bits` unless
-  /// they were freed twice.
+  /// Frees the parts in `bits`. Returns the parts that were allocated before the call. A bit of
+  /// `bits` that is not in the result shows a double free.
   [[nodiscard]] QUARRY_HD simt::lane_mask leave(simt::lane_mask bits) {
     return simt::atomic_ref<simt::lane_mask>{lanes}.fetch_and(~bits,
                                                               superblock_leave_order);  // (Z)
@@ -71,11 +73,11 @@ struct alignas(16) packed_superblock {
 
 static_assert(sizeof(packed_superblock) == 16);
 
-/// Allocation by whichever lanes of a warp are here with one size and one upstream heap, which
-/// tells allocations: no headers, no map.
+/// Allocation for the lanes of a warp that happen to call together with one size and one upstream
+/// heap. The heap must provide `allocation_of`, so that parts need no headers and no map.
 ///
-/// Malloc is one call upstream a group; free is one atomic for the lanes that free parts of one
-/// superblock together. Parts are aligned to 16 bytes. No lane waits for one that is elsewhere.
+/// Malloc costs one upstream call per group. Lanes that free parts of one superblock together share
+/// one atomic. Parts are aligned to 16 bytes. No lane waits for a lane that is elsewhere.
 class packed_coalescing {
  public:
   static constexpr bytes max_bytes = bytes{1} << 40;
@@ -95,7 +97,7 @@ class packed_coalescing {
     return all == nullptr ? nullptr : all->part(group.rank());
   }
 
-  /// Frees part `index`. False if it was freed before.
+  /// Frees part `index`. Returns false if it was freed before.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, packed_superblock* of,
                                            std::uint32_t index) {
@@ -103,7 +105,7 @@ class packed_coalescing {
     auto const group = simt::lane_group::coalesced<class lane_free_site>().match(of);
     auto const bits = static_cast<simt::lane_mask>(group.or_reduce(own));
     bool const is_first = group.match(own).is_leader();
-    group.sync();  // what every member wrote comes before the leader's release
+    group.sync();  // orders every member's writes before the leader's release
     simt::lane_mask before = 0;
     if (group.is_leader()) {
       before = of->leave(bits);

@@ -5,28 +5,28 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Allocation for lanes that want the same sizes in the same order, each when it gets there: nobody
-/// waits.
+/// Allocation for lanes that request the same sizes in the same order, each at its own time. No
+/// lane waits.
 ///
-/// The n-th call of a lane belongs to the n-th superblock of its warp. The first lane to make its
-/// n-th call reserves it for all lanes of the warp; later ones take their part, beside their
-/// neighbours', by their own count of calls. A lane that cannot have its part at once (another lane
-/// is still reserving; it wants another size; it is so far ahead that its superblock's place in the
-/// ring is still needed) gives the part up and is told to allocate in another way. A wrong guess
-/// costs memory, never a hang.
+/// The n-th call of a lane belongs to the n-th superblock of its warp. The first lane that makes
+/// its n-th call reserves the superblock for all lanes of the warp. Later lanes take their parts,
+/// which are adjacent, by their own count of calls. A lane cancels its part and must allocate in
+/// another way if the part is not available at once: another lane is still reserving; the lane
+/// requests another size; or the lane is so far ahead that its superblock's place in the ring is
+/// still in use. A misprediction costs memory but never blocks.
 ///
 /// A warp's ring has `places` entries; call n uses entry n mod `places`. An entry's control word
-/// holds the call it is for, whether that superblock is ready, and one bit for each lane that has
-/// taken its part or given it up. An entry is used again when all bits are set and it is not being
-/// reserved. `calls` holds how far each lane is, so that who reserves gives up the parts of lanes
-/// that are past that call.
+/// holds the number of the call, whether the superblock is ready, and one bit for each lane that
+/// has taken or cancelled its part. An entry is reused when all bits are set and no lane is
+/// reserving it. `calls` holds the number of calls of each lane, so that the reserving lane cancels
+/// the parts of lanes that are past that call.
 ///
 /// Memory order. All changes of a control word are compare-and-swaps, and a call begins with an RMW
-/// of it (D), all acquire-release. A lane counts its call before that. So either its (D) comes
-/// before the reserving lane's change, which then sees the call counted; or it sees the
-/// reservation. Whichever sets the lane's bit decides, once. Becoming ready (Y) publishes
-/// superblock and size to those that take parts. All loops are bounded: a control word changes at
-/// most once a lane for each call.
+/// of it (D), all acquire-release. A lane counts its call before its (D). So either its (D) comes
+/// before the reserving lane's change, and the reserving lane sees the call counted; or the lane
+/// sees the reservation. The first of the two to set the lane's bit decides, once. The change to
+/// ready (Y) publishes superblock and size to the lanes that take parts. All loops are bounded: a
+/// control word changes at most once per lane and call.
 class reserved_coalescing {
  public:
   static constexpr std::uint32_t places = 4;
@@ -34,32 +34,32 @@ class reserved_coalescing {
   struct entry {
     std::uint64_t control;
     superblock* all;
-    bytes size;  // that was asked for
+    bytes size;  // the requested size
   };
-  /// One warp's. Zeroed at first.
+  /// The ring of one warp. Initially zeroed.
   struct alignas(128) ring {
     entry entries[places];
     std::uint32_t calls[simt::warp_size];
   };
 
   enum class outcome : std::uint32_t {
-    done,       ///< the pointer is the lane's
+    done,       ///< the lane owns the pointer
     exhausted,  ///< the upstream heap had no memory for the lane's warp
-    elsewhere   ///< to be allocated in another way
+    elsewhere   ///< the lane must allocate in another way
   };
   struct result {
     void* pointer;
     outcome what;
   };
 
-  /// Which ring this lane's warp has.
+  /// The index of the ring of this lane's warp.
   [[nodiscard]] QUARRY_HD static std::uint32_t ring_of_this_lane() {
     auto const here = simt::this_place();
     return here.block * ((here.threads + simt::warp_size - 1) / simt::warp_size) +
            here.thread / simt::warp_size;
   }
 
-  /// Lanes that are here for the same call of one ring, with one size, are served together.
+  /// Allocates. Lanes that make the same call of one ring together, with one size, share the work.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, ring& of, bytes size) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
@@ -71,7 +71,7 @@ class reserved_coalescing {
     grant got{nullptr, 0, outcome::elsewhere};
     if (group.is_leader())
       got = take_for(upstream, of, call, group.size() == 1 ? own : group.members(), size);
-    group.sync();  // what the leader acquired is everybody's
+    group.sync();  // extends the leader's acquire to all members
     got.all = group.broadcast(got.all);
     got.lanes = group.broadcast(got.lanes);
     got.what = group.broadcast(got.what);
@@ -79,9 +79,9 @@ class reserved_coalescing {
     return {nullptr, got.what == outcome::exhausted ? outcome::exhausted : outcome::elsewhere};
   }
 
-  /// Says that this lane makes no more calls, and gives up the parts that were reserved for it. To
-  /// be called by lanes that end before others of their warp do, and by lanes that never call while
-  /// others of their warp do: a reservation is for all lanes of the warp.
+  /// Declares that this lane makes no more calls, and cancels the parts that are reserved for it. A
+  /// lane must call this if it ends before other lanes of its warp, or if it never allocates while
+  /// other lanes of its warp do: a reservation includes all lanes of the warp.
   template <class Upstream>
   QUARRY_HD static void leave(Upstream const& upstream, ring& of) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
@@ -123,28 +123,28 @@ class reserved_coalescing {
     return control >> 32 & 3;
   }
 
-  /// Whether an entry can be used for another call: no lane will come for this one, nor is one
-  /// about to publish it.
+  /// Whether an entry can be reused for another call: no lane still needs it, and no lane is about
+  /// to publish it.
   [[nodiscard]] QUARRY_HD static bool is_over(std::uint64_t control) {
     return call_of(control) == 0 ||
            ((control & all_lanes) == all_lanes && phase_of(control) != reserving);
   }
 
-  /// Lanes that this lane's warp has.
+  /// The lanes of this lane's warp.
   [[nodiscard]] QUARRY_HD static std::uint32_t lanes_of_warp() {
     auto const here = simt::this_place();
     std::uint32_t const first = here.thread / simt::warp_size * simt::warp_size;
     return here.threads - first < simt::warp_size ? here.threads - first : simt::warp_size;
   }
 
-  /// What lanes of one call got: those of `lanes` have a part of `all`.
+  /// The result for the lanes of one call: the lanes of `lanes` have a part of `all`.
   struct grant {
     superblock* all;
     std::uint64_t lanes;
     outcome what;
   };
 
-  /// Takes the parts of the lanes of `mine`, which are here for the same call.
+  /// Takes the parts of the lanes of `mine`, which make the same call together.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static grant take_for(Upstream const& upstream, ring& of,
                                                 std::uint32_t call, std::uint64_t mine,

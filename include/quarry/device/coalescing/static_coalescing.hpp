@@ -8,30 +8,32 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Which lanes share a superblock.
+/// The lanes that share a superblock.
 enum class coalesce : std::uint32_t {
-  warp,  ///< those of the warp that call together: normally all
-  block  ///< all lanes of the block, which wait for each other
+  warp,  ///< the lanes of the warp that call together: normally all
+  block  ///< all lanes of the thread block, which wait for each other
 };
 
-/// How a part's superblock is found again.
+/// How `free` finds the superblock of a part.
 enum class locate_by : std::uint32_t {
-  header,  ///< by its address in front of the part: 16 bytes more for each
-  map      ///< by a hash table: neighbours' parts touch, and both malloc and free cost a lookup
+  header,  ///< by a header before the part: 16 more bytes per part
+  map      ///< by a hash table: parts are adjacent; malloc and free each cost a lookup
 };
 
-/// Allocation by lanes that are known to call together and to want the same size (seed: GPU MPI
+/// Allocation for lanes that are known to call together with the same size (seed: GPU MPI
 /// coalescing, section 3.1).
 ///
-/// One lane allocates a superblock for all; each takes its part. `coalesce::warp` serves lanes with
-/// different sizes or upstream heaps one group after the other. `coalesce::block` requires that all
-/// lanes of the block call, with one size and one upstream heap. This is not checked: all lanes get
-/// what thread 0 asks its heap for. Parts are aligned to 16 bytes. If the upstream heap has no
-/// memory all lanes get nullptr; a lane for whose part the map has no room gives it back at once
-/// and gets nullptr.
+/// One lane allocates a superblock for all lanes; each lane gets its part. `coalesce::warp` serves
+/// lanes with different sizes or upstream heaps one group after another. `coalesce::block` requires
+/// that all lanes of the thread block call, with one size and one upstream heap. This is not
+/// checked: all lanes get the size that thread 0 requests, from its heap. Parts are aligned to 16
+/// bytes.
+///
+/// If the upstream heap has no memory, all lanes get nullptr. If the map has no room for a lane's
+/// part, the lane frees the part at once and gets nullptr.
 class static_coalescing {
  public:
-  /// Sizes beyond this cannot be had.
+  /// The maximum size of a part.
   static constexpr bytes max_bytes = bytes{1} << 40;
 
   struct result {
@@ -62,7 +64,7 @@ class static_coalescing {
     }
   }
 
-  /// Gives a part back.
+  /// Returns a part to its superblock.
   template <class Upstream>
   QUARRY_HD static void free(Upstream const& upstream, superblock* of) {
     if (of->give_back()) upstream.free(of);

@@ -8,29 +8,29 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// One allocation that the lanes of a group share, each with a part of the same size; this is its
-/// first 16 bytes.
+/// The first 16 bytes of an allocation that the lanes of a group share. Each lane has a part of the
+/// same size.
 ///
 ///   |superblock|part|part| ... |part|                         without headers
 ///   |superblock|header|part|header|part| ... |header|part|    a header names the superblock,
 ///                                                             in the 8 bytes before the part
 ///
-/// `parts` says how many parts are not yet returned. Whoever returns the last one frees the
-/// superblock (seed: GPU MPI coalescing, section 3.1).
+/// `parts` counts the parts that are not yet returned. The lane that returns the last part frees
+/// the superblock (seed: GPU MPI coalescing, section 3.1).
 ///
-/// Memory order. (K) is acquire-release: whoever counts the last part has seen all that the owners
-/// of the others did, and hands it on to the upstream heap. `mark` is written before the parts are
-/// handed out and by the lane that frees it all; who looks at it (L) holds a part, or is about to
-/// be refused.
+/// Memory order. (K) is acquire-release: the lane that counts the last part has seen all accesses
+/// of the other owners, and passes this ordering on to the upstream heap. `mark` is written before
+/// the parts are allocated, and by the lane that frees the superblock. Any other lane that reads it
+/// (L) either holds a part or passed a wrong pointer and gets an error.
 ///
-/// What is no header hardly looks like one: a header has the superblock's address in its lower 48
-/// bits, a multiple of 16, and a tag above that depends on the part's address and is never 0. The
-/// first word's bit 1 is clear, that of a dynamic superblock set (segment_header). And the 8 bytes
-/// before the first part without a header are neither a header of a segment nor have a tag.
+/// Other bytes rarely look like a header. A header has the superblock's address, a multiple of 16,
+/// in its lower 48 bits. Above it is a tag that depends on the part's address and is never 0. Bit 1
+/// of the first word is clear; a dynamic superblock sets it (segment_header). The 8 bytes before
+/// the first part without a header are not a header of a segment and have no tag.
 struct alignas(16) superblock {
   std::uint32_t mark;
   std::uint32_t parts;
-  bytes shifted_bytes;  // of a part, times 16
+  bytes shifted_bytes;  // the size of a part times 16
 
   static constexpr bytes header_bytes = 16;  // of which the upper 8 are used
 
@@ -39,16 +39,17 @@ struct alignas(16) superblock {
     parts = count;
     shifted_bytes = size << 4;
   }
-  /// That the owner of a part may use.
+  /// The bytes that the owner of a part may use.
   [[nodiscard]] QUARRY_HD bytes part_bytes() const { return shifted_bytes >> 4; }
 
-  /// Whether this is a superblock whose parts have headers, or have none.
+  /// Whether this is a superblock whose parts have headers (`with_header`) or have none.
   [[nodiscard]] QUARRY_HD bool is_sound(bool with_header) const {
     simt::atomic_ref<std::uint32_t> const shared{const_cast<std::uint32_t&>(mark)};
     return shared.load(simt::relaxed) == mark_of(this, with_header);  // (L)
   }
 
-  /// True if that was the last of them: then the superblock is the caller's to free.
+  /// Returns `count` parts. Returns true if no part is left; the caller must then free the
+  /// superblock.
   [[nodiscard]] QUARRY_HD bool give_back(std::uint32_t count = 1) {
     if (simt::atomic_ref<std::uint32_t>{parts}.fetch_sub(count, superblock_count_order) != count)
       return false;                                                 // (K)
@@ -64,14 +65,15 @@ struct alignas(16) superblock {
     return reinterpret_cast<char*>(this + 1) + index * stride(part_bytes(), with_header) +
            (with_header ? header_bytes : 0);
   }
-  /// Writes the header of part `index`, and gives the part.
+  /// Writes the header of part `index` and returns the part.
   [[nodiscard]] QUARRY_HD char* part_with_header(std::uint32_t index) {
     char* const begin = part(index, true);
     *reinterpret_cast<std::uint64_t*>(begin - header_bytes / 2) =
         reinterpret_cast<std::uint64_t>(this) | tag_of(begin);
     return begin;
   }
-  /// The superblock that the 8 bytes before `part` name, or nullptr if they are no header.
+  /// Returns the superblock named by the 8 bytes before `part`, or nullptr if they are not a
+  /// header.
   [[nodiscard]] QUARRY_HD static superblock* named_by(std::uint64_t header, void const* part) {
     std::uint64_t const address = header & low_bits(address_bits);
     return address % 16 == 0 && header - address == tag_of(part)
@@ -79,7 +81,7 @@ struct alignas(16) superblock {
                : nullptr;
   }
 
-  /// Whether a part may begin at `pointer`.
+  /// Whether a part may start at `pointer`.
   [[nodiscard]] QUARRY_HD bool may_have_part_at(void const* pointer, bool with_header) const {
     auto const distance =
         reinterpret_cast<std::uint64_t>(pointer) - reinterpret_cast<std::uint64_t>(this + 1);

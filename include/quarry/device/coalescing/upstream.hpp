@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where coalescing allocators get their superblocks: any heap with `malloc(bytes)` and
+// The source of superblocks for coalescing allocators: any heap with `malloc(bytes)` and
 // `free(void*)`.
 #pragma once
 
@@ -17,8 +17,8 @@ struct platform_malloc_heap {
   QUARRY_HD void free(void* pointer) const { ::free(pointer); }
 };
 
-/// A heap that tells in which of its allocations an address lies, so that a pointer can be checked
-/// before it is followed.
+/// A heap that finds the allocation that contains an address, so that a caller can check a pointer
+/// before it dereferences it.
 template <class Heap>
 concept tells_allocations = requires(Heap const& heap, void const* pointer) {
   { heap.allocation_of(pointer) } -> std::same_as<void*>;
