@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hardened mode does around malloc and free. Everything here is nothing when its
+// The work of the hardened mode around malloc and free. Each function does nothing when its
 // mitigation is off.
 #pragma once
 
@@ -13,18 +13,18 @@ inline constexpr std::uint32_t mark_bytes = 8;
 inline constexpr std::uint64_t poison_pattern = 0xDBDBDBDBDBDBDBDBu;
 inline constexpr bytes poison_limit = 4096;  // of a large allocation only this much is filled
 
-/// What must be asked of the heap for `size` usable bytes.
+/// The size to request from the heap for `size` usable bytes.
 [[nodiscard]] QUARRY_HD constexpr bytes padded(bytes size) {
   if (!is_on(mitigation::canary)) return size;
   return size > ~bytes{0} - mark_bytes ? size : size + mark_bytes;
 }
 
-/// What a user may use of `held` bytes.
+/// The bytes of an allocation of `held` bytes that the user may use.
 [[nodiscard]] QUARRY_HD constexpr bytes usable(bytes held) {
   return is_on(mitigation::canary) ? held - mark_bytes : held;
 }
 
-/// What the heap knows of an allocation.
+/// The heap's information about an allocation.
 struct record {
   bytes usable = 0;  // 0: it is none, which was reported
   bool is_slice = false;
@@ -52,9 +52,10 @@ template <class Heap>
 
 /// The last 8 bytes of an allocation: one value while it is in use, another once it was freed.
 ///
-/// Both depend on the address, on how often its segment was cut into slices, and on a number that
-/// changes with each reset, so that what an earlier use of the memory left behind is not taken for
-/// a mark of this one. They find mistakes, and no more: who reads one can compute the others.
+/// Both values depend on the address, on how often its segment was cut into slices, and on a number
+/// that changes with each reset. So bytes from an earlier use of the memory do not pass as a mark
+/// of this use. The marks detect mistakes, not attacks: a reader of one mark can compute the
+/// others.
 ///
 /// Changed by exchange (M), so that of two frees of one pointer one sees the other.
 class mark {
@@ -65,7 +66,7 @@ class mark {
               what.formats * 0xd6e8feb86659fd93u ^ std::uint64_t{state.canary_secret} << 32 ^
               state.canary_secret} {}
 
-  /// Writes the mark of an allocation in use; gives whether the memory was freed before.
+  /// Writes the mark of an allocation in use. Returns whether the memory was freed before.
   [[nodiscard]] QUARRY_HD bool set_live() const {
     return at_.exchange(live_, simt::relaxed) == ~live_;  // (M)
   }
@@ -84,7 +85,7 @@ class mark {
   std::uint64_t live_;
 };
 
-/// How many words of an allocation are filled when it is freed.
+/// The number of words of an allocation that free fills.
 [[nodiscard]] QUARRY_HD constexpr bytes poisoned(record const& what) {
   if (!what.is_slice) return 0;
   return (what.usable < poison_limit ? what.usable : poison_limit) / sizeof(std::uint64_t);
@@ -102,7 +103,7 @@ QUARRY_HD inline void fill_with_poison(void* pointer, record const& what) {
   for (bytes i = 0; i < poisoned(what); ++i) words[i] = poison_pattern;
 }
 
-/// Called with what malloc found; gives what malloc returns.
+/// Prepares memory that malloc found. Returns the result of malloc.
 template <class Heap>
 [[nodiscard]] QUARRY_HD void* prepare(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
@@ -118,8 +119,8 @@ template <class Heap>
   return pointer;
 }
 
-/// Called with what leaves the quarantine, before it is released. What was written since it was
-/// freed is reported, once.
+/// Checks an allocation that leaves the quarantine, before the heap frees it. Reports a write since
+/// the free, once.
 template <class Heap>
 QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::poison)) {
@@ -132,7 +133,8 @@ QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
   }
 }
 
-/// Holds an allocation back; gives the one that leaves the quarantine for it, if any.
+/// Puts an allocation into the quarantine. Returns the allocation that leaves it in exchange, if
+/// any.
 template <class Heap>
 [[nodiscard]] QUARRY_HD void* hold_back(Heap const& heap, heap_state& state, void* pointer) {
   simt::atomic_ref<std::uint32_t> next{state.quarantine_next};
@@ -144,7 +146,7 @@ template <class Heap>
   return leaving;
 }
 
-/// Called with what free was given; gives what is to be released now, if anything.
+/// Handles the pointer passed to free. Returns the allocation to free now, if any.
 template <class Heap>
 [[nodiscard]] QUARRY_HD void* retire(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
@@ -166,7 +168,8 @@ template <class Heap>
   return pointer;
 }
 
-/// Whether an allocation that was not released was given to free: the quarantine may hold it back.
+/// Whether the user freed an allocation that the heap has not freed yet: the quarantine may retain
+/// it.
 template <class Heap>
 [[nodiscard]] QUARRY_HD bool was_freed([[maybe_unused]] Heap const& heap,
                                        [[maybe_unused]] heap_state& state,
@@ -178,10 +181,9 @@ template <class Heap>
   return false;
 }
 
-/// Called when there is no memory, by `lanes` lanes of which this is number `lane`, which then try
-/// again, once: together they release all that is held back. Other lanes may do the same and be
-/// ahead of them by one allocation each, which is why a lane may fail though all memory is about to
-/// be free.
+/// Frees all allocations in the quarantine. `lanes` lanes share the work when there is no memory;
+/// this is lane number `lane`. They then retry once. Other lanes may do the same and be ahead by
+/// one allocation each, so a lane may fail although all memory is about to be free.
 template <class Heap>
 QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state, std::uint32_t lane = 0,
                                 std::uint32_t lanes = 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device-scope atomics for both machines: on the CPU std::atomic_ref's, with a place to switch
-// lanes before each access.
+// Device-scope atomics for both backends. On the CPU they are std::atomic_refs, with a point to
+// switch lanes before each access.
 #pragma once
 
 #include "quarry/simt/global_atomic.hpp"
@@ -16,10 +16,10 @@ inline constexpr memory_order acquire = memory_order::acquire;
 inline constexpr memory_order release = memory_order::release;
 inline constexpr memory_order acq_rel = memory_order::acq_rel;
 
-/// Several releases in a row cost one fence on CUDA: `fence_before_stores`, and then stores with
-/// `fenced_release`, which is relaxed there; likewise loads with `fenced_acquire`, and then
-/// `fence_after_loads`. Elsewhere the fences are nothing and each access has its order, since
-/// ThreadSanitizer knows no fences.
+/// On CUDA several releases in a row cost one fence: call `fence_before_stores`, then store with
+/// `fenced_release`, which is relaxed there. Likewise load with `fenced_acquire`, then call
+/// `fence_after_loads`. On the CPU the fences do nothing and each access has its own order, because
+/// ThreadSanitizer does not support fences.
 #ifdef __CUDA_ARCH__
 inline constexpr memory_order fenced_release = relaxed;
 inline constexpr memory_order fenced_acquire = relaxed;
@@ -76,8 +76,8 @@ class atomic_ref {
     return on_host().fetch_add(value, order);
 #endif
   }
-  /// Adds, relaxed, for a caller that does not need the value before. On CUDA it does not wait for
-  /// it, so that many of these are under way at once.
+  /// Adds, relaxed, for a caller that does not need the previous value. On CUDA the lane does not
+  /// wait for the result, so many of these additions are in flight at once.
   QUARRY_HD void add_blindly(T value) const {
 #ifdef __CUDA_ARCH__
     on_gpu::add_blindly(bits(), to_bits(value));
@@ -127,7 +127,7 @@ class atomic_ref {
     return on_host().fetch_and(value, order);
 #endif
   }
-  /// On failure `expected` holds what was found, loaded relaxed.
+  /// On failure `expected` holds the current value, loaded relaxed.
   QUARRY_HD bool compare_exchange(T& expected, T desired, memory_order order) const {
 #ifdef __CUDA_ARCH__
     auto const wanted = to_bits(expected);
@@ -166,7 +166,7 @@ class atomic_ref {
   T* at_;
 };
 
-/// The same for two bytes: what loads acquires, and what changes releases too.
+/// An atomic reference to two bytes. Every load acquires, and every change also releases.
 class short_ref {
  public:
   QUARRY_HD explicit short_ref(std::uint16_t& object) : at_{&object} {}
@@ -179,7 +179,7 @@ class short_ref {
     return std::atomic_ref<std::uint16_t>{*at_}.load(acquire);
 #endif
   }
-  /// On failure `expected` holds what was found.
+  /// On failure `expected` holds the current value.
   QUARRY_HD bool compare_exchange(std::uint16_t& expected, std::uint16_t desired) const {
 #ifdef __CUDA_ARCH__
     auto const found = global_atomic<std::uint32_t>::compare_exchange_short(at_, expected, desired);
@@ -197,8 +197,8 @@ class short_ref {
   std::uint16_t* at_;
 };
 
-/// Reads what nobody else changes at this moment; the nearest cache may serve it. The caller has
-/// acquired the last change.
+/// Reads a value that no other lane changes at this moment. The nearest cache may serve the read.
+/// The caller must have acquired the last change.
 template <class T>
 [[nodiscard]] QUARRY_HD T load_owned(T& object) {
 #ifdef __CUDA_ARCH__
@@ -208,7 +208,8 @@ template <class T>
 #endif
 }
 
-/// The same for 8 words, `Stride` bytes apart: all are on their way before the first one is there.
+/// Reads 8 such words, `Stride` bytes apart. All loads are in flight before the first one
+/// completes.
 template <std::size_t Stride>
 QUARRY_HD void load_owned(std::uint64_t& first, std::uint64_t (&words)[8]) {
 #ifdef __CUDA_ARCH__
@@ -227,14 +228,15 @@ QUARRY_HD void load_owned(std::uint64_t& first, std::uint64_t (&words)[8]) {
 #endif
 }
 
-/// Two words that lie side by side, the first at a multiple of 16 bytes.
+/// Two adjacent words, the first at a multiple of 16 bytes.
 struct word_pair {
   std::uint64_t first;
   std::uint64_t second;
 };
 
-/// Writes both at once. On the CPU the second one first. Requires that the first one holds a value
-/// that belongs to no pair, so that readers of pairs see none that never was.
+/// Writes both words at once; on the CPU, the second word first. Before the call the first word
+/// must hold a value that belongs to no pair, so that readers never see a pair that was not
+/// written.
 QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
 #ifdef __CUDA_ARCH__
   asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};"
@@ -266,7 +268,7 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
 #endif
 }
 
-/// The same past the multiprocessor's cache.
+/// Reads a pair and bypasses the multiprocessor's cache.
 [[nodiscard]] QUARRY_HD inline word_pair load_past_cache(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
   word_pair both;

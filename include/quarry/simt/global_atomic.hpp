@@ -16,9 +16,9 @@ using memory_order = std::memory_order;
 
 /// The operations of `atomic_ref` at device scope; `Bits` is std::uint32_t or std::uint64_t.
 ///
-/// libcu++ has them for memory of any kind: each brings code for local and shared memory with it,
-/// three times the size, and each is a barrier to the compiler, even if relaxed. After a relaxed
-/// one of these the compiler need not read again what it knows.
+/// The atomics of libcu++ work on memory of any kind. Each includes code for local and shared
+/// memory, three times the size, and each is a compiler barrier, even if relaxed. After a relaxed
+/// operation of this class the compiler may keep known values and need not reload them.
 template <class Bits>
 struct global_atomic {
 #define QUARRY_ASM(instruction, order, operation, type, inputs, clobbers)                       \
@@ -61,11 +61,11 @@ struct global_atomic {
                   memory_order order){QUARRY_BY_ORDER(".and", "b", QUARRY_ONE_INPUT)}
   __device__ static Bits exchange(Bits* at, Bits value, memory_order order){
       QUARRY_BY_ORDER(".exch", "b", QUARRY_ONE_INPUT)}
-  /// Stores `value` if it finds `expected`; gives what it found.
+  /// Stores `value` if the current value is `expected`. Returns the previous value.
   __device__ static Bits compare_exchange(Bits* at, Bits expected, Bits value, memory_order order){
       QUARRY_BY_ORDER(".cas", "b", QUARRY_TWO_INPUTS)}
 
-  /// Adds without waiting for the value before; relaxed.
+  /// Adds, relaxed, without waiting for the previous value.
   __device__ static void add_blindly(Bits* at, Bits value) {
     auto const address = __cvta_generic_to_global(at);
     if constexpr (sizeof(Bits) == 8) {
@@ -104,7 +104,7 @@ struct global_atomic {
     }
   }
 
-  /// For two bytes only these, which is what the hardware has.
+  /// The operations for two bytes: the hardware has no others.
   __device__ static std::uint16_t load_short(std::uint16_t* at) {
     std::uint16_t result;
     asm volatile("ld.acquire.gpu.global.u16 %0, [%1];"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a lane is on the CPU, and where it stands in its launch on either machine.
+// A lane on the CPU, and a lane's place in its launch on either backend.
 #pragma once
 
 #include "quarry/core/config.hpp"
@@ -27,10 +27,10 @@ struct place {
   }
 };
 
-/// A lane on the CPU, as device code sees the machine that runs it: an OS thread or a fiber.
+/// A lane on the CPU: device code's interface to the backend that runs it, an OS thread or a fiber.
 ///
-/// A machine without warps (threads) has groups of one lane, so that only its barriers and `pause`
-/// do anything.
+/// A backend without warps (threads) has groups of one lane; only its barriers and `pause` have an
+/// effect.
 class QUARRY_API host_lane {
  public:
   explicit host_lane(place where) : where_{where} {}
@@ -42,11 +42,11 @@ class QUARRY_API host_lane {
   /// Whether lanes are grouped in warps: false on OS threads.
   [[nodiscard]] virtual bool has_warps() const { return true; }
 
-  /// The lanes of this warp that came to `site` together, this one among them.
+  /// The lanes of this warp that reached `site` together, including this lane.
   virtual lane_mask coalesce(void const* site) = 0;
 
-  /// Waits for all lanes of `members`; gives the value of each. `what` names the operation in a
-  /// deadlock report.
+  /// Waits for all lanes of `members` and returns the value of each. `what` names the operation in
+  /// a deadlock report.
   virtual std::array<std::uint64_t, warp_size> const& exchange(lane_mask members,
                                                                std::uint64_t value,
                                                                char const* what) = 0;
@@ -67,23 +67,23 @@ class QUARRY_API host_lane {
   /// A word that all lanes of the block share; barriers order accesses to it.
   virtual std::uint64_t& block_word() = 0;
 
-  /// May run another lane first.
+  /// A point at which the scheduler may run another lane first.
   virtual void interleave() = 0;
 
-  /// Lets others go ahead: this lane waits for something that another lane is about to do.
+  /// Lets other lanes run, because this lane waits for another lane's next step.
   virtual void pause() = 0;
 
  private:
   place where_;
 };
 
-/// The lane that this OS thread runs at the moment; null outside a launch.
+/// The lane that this OS thread currently runs; null outside a launch.
 QUARRY_API inline thread_local host_lane* current_lane = nullptr;
 
-/// Lets another thread of the operating system run.
+/// Lets another OS thread run.
 QUARRY_API void yield_thread();
 
-/// A point at which a seeded scheduler may switch lanes. Nothing on CUDA and on threads.
+/// A point at which a seeded scheduler may switch lanes. Has no effect on CUDA and on threads.
 QUARRY_HD inline void interleave() {
 #ifndef __CUDA_ARCH__
   if (current_lane != nullptr) current_lane->interleave();

@@ -9,16 +9,16 @@
 
 namespace quarry::inline QUARRY_ABI::simt {
 
-/// Lanes of one warp that do something together.
+/// Lanes of one warp that execute an operation together.
 ///
-/// Every operation but `size`, `rank`, `leader` and `is_leader` must be called by all members, and
-/// waits for them; none of them but `sync` orders memory. On CUDA a group is a mask and its
-/// operations are warp intrinsics; in fibers the lanes exchange values through their warp; on
-/// threads a group is one lane. Values are trivially copyable, 8 bytes at most.
+/// All members must call every operation except `size`, `rank`, `leader` and `is_leader`; the
+/// operation waits for them. Only `sync` orders memory. On CUDA a group is a mask and its
+/// operations are warp intrinsics. In fibers the lanes exchange values through their warp. On
+/// threads a group is one lane. Values are trivially copyable, at most 8 bytes.
 class lane_group {
  public:
-  /// The lanes that are here: those of this warp that reached this call together, `Site` telling
-  /// this call from others. Opportunistic: it never waits for a lane that is elsewhere.
+  /// Returns the lanes of this warp that reached this call together. `Site` distinguishes this call
+  /// from others. It never waits for a lane that is elsewhere.
   template <class Site>
   [[nodiscard]] QUARRY_HD static lane_group coalesced() {
 #ifdef __CUDA_ARCH__
@@ -32,19 +32,19 @@ class lane_group {
   [[nodiscard]] QUARRY_HD lane_mask members() const { return members_; }
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return count_ones(members_); }
 
-  /// How many members have a lower lane.
+  /// The number of members with a lower lane.
   [[nodiscard]] QUARRY_HD std::uint32_t rank() const { return count_ones(members_ & low_lanes()); }
 
-  /// How many of `lanes` are lower than this one.
+  /// The number of lanes in `lanes` that are lower than this lane.
   [[nodiscard]] QUARRY_HD std::uint32_t rank_among(lane_mask lanes) const {
     return count_ones(lanes & low_lanes());
   }
 
-  /// Lane, not rank, of the member with rank 0.
+  /// The lane (not the rank) of the member with rank 0.
   [[nodiscard]] QUARRY_HD std::uint32_t leader() const { return lowest_one(members_); }
   [[nodiscard]] QUARRY_HD bool is_leader() const { return (members_ & low_lanes()) == 0; }
 
-  /// Waits for all members; what they wrote before is seen by all after.
+  /// Waits for all members. Afterwards each member sees all members' earlier writes.
   QUARRY_HD void sync() const {
 #ifdef __CUDA_ARCH__
     __syncwarp(members_);
@@ -101,8 +101,8 @@ class lane_group {
 #endif
   }
 
-  /// The members whose `owner` and `key` both equal this lane's. Where all have one owner, which is
-  /// the rule, it costs little more than to match the key.
+  /// The members whose `owner` and `key` both equal this lane's. In the usual case of one owner it
+  /// costs little more than a match of the key.
   [[nodiscard]] QUARRY_HD lane_group match(void const* owner, std::uint32_t key) const {
     auto const whose = reinterpret_cast<std::uint64_t>(owner);
     bool const is_one = all_equal(whose);
@@ -111,9 +111,9 @@ class lane_group {
   }
 
   /// The members whose `object` has the same bytes as this lane's. `object` is a handle, such as a
-  /// heap_ref: its address says nothing, since each lane may have a copy. Where all members have
-  /// one object, which is the rule, it costs an `all_equal` for each 8 bytes. Copies that differ
-  /// in their padding are taken for different objects.
+  /// heap_ref. Its address does not identify it, because each lane may have a copy. In the usual
+  /// case of equal objects it costs one `all_equal` per 8 bytes. Copies with different padding
+  /// bytes count as different objects.
   template <class T>
   [[nodiscard]] QUARRY_HD lane_group match_bytes(T const& object) const {
     static_assert(std::is_trivially_copyable_v<T>, "pass a handle to the heap, not the heap");
@@ -128,7 +128,7 @@ class lane_group {
     return same;
   }
 
-  /// Whether all members' `key`s are equal.
+  /// Whether the keys of all members are equal.
   template <class T>
   [[nodiscard]] QUARRY_HD bool all_equal(T key) const {
 #ifdef __CUDA_ARCH__
@@ -162,8 +162,8 @@ class lane_group {
 #endif
   }
 
-  /// The sum of the values, integers, of the members with a lower lane. O(log size) steps: each
-  /// lane adds the sum of the member that it points to, and points to where that one did.
+  /// The sum of the integer values of the members with a lower lane. O(log size) steps: each lane
+  /// adds the sum of the member that it points to, then points to that member's target.
   template <class T>
   [[nodiscard]] QUARRY_HD T exclusive_sum(T value) const {
     static_assert(std::is_integral_v<T>);
@@ -211,8 +211,8 @@ class lane_group {
  private:
   QUARRY_HD explicit lane_group(lane_mask members) : members_{members} {}
 
-  /// CUDA runs an operation of several groups of one warp one group after the other: lanes that are
-  /// alone need not queue up.
+  /// CUDA executes an operation of several groups of one warp one group after another. A group of
+  /// one lane skips the operation and need not queue.
   [[nodiscard]] QUARRY_HD bool is_alone() const { return (members_ & (members_ - 1)) == 0; }
 
   [[nodiscard]] QUARRY_HD static lane_mask low_lanes() {
@@ -235,7 +235,7 @@ class lane_group {
   }
 #endif
 
-  /// A value as the intrinsics take it.
+  /// A value in the form that the intrinsics accept.
   template <class T>
   using carrier = std::conditional_t<sizeof(T) <= 4, std::uint32_t, std::uint64_t>;
 

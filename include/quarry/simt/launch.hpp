@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a kernel, a function object without arguments, on one of the machines. CUDA's launch is in
+// Runs a kernel, a function object without arguments, on a CPU backend. CUDA's launch is in
 // launch.cuh.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace quarry::inline QUARRY_ABI::simt {
 
-/// How many lanes: blocks x threads.
+/// The number of lanes: thread blocks x threads.
 struct grid {
   std::uint32_t blocks = 1;
   std::uint32_t threads = 1;
@@ -31,8 +31,8 @@ class kernel_ref {
   void (*call_)(void const*);
 };
 
-/// No lane can go on: each waits for one that has ended or that waits elsewhere. `what()` lists
-/// which lanes wait where.
+/// No lane can continue: each waits for a lane that has ended or that waits elsewhere. `what()`
+/// lists the waiting lanes and their positions.
 class QUARRY_API deadlock : public error_of<std::runtime_error> {
   using error_of::error_of;
 };
@@ -40,10 +40,10 @@ class QUARRY_API deadlock : public error_of<std::runtime_error> {
 /// How fibers are scheduled.
 struct fiber_schedule {
   std::uint64_t seed = 1;
-  /// Of 256 accesses to atomics, how many let another lane run first.
+  /// The number of atomic accesses, out of 256, that let another lane run first.
   std::uint32_t switches = 64;
-  /// Of 256 times that lanes meet, how many leave some of them behind although they could go
-  /// together.
+  /// The number of meetings of lanes, out of 256, that leave some lanes behind although all could
+  /// continue together.
   std::uint32_t partial_groups = 64;
   /// Lanes that call a slow path (`indirect_call`) together leave it together, as on a GPU: there
   /// the compiler has lanes that parted at a branch wait for each other at its end. What a lane
@@ -51,14 +51,14 @@ struct fiber_schedule {
   bool returns_together = false;
 };
 
-/// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread; the seed decides
-/// every interleaving, so that a failure can be run again. Throws `deadlock`, or what a lane threw.
-/// At most 65536 lanes. A program that calls it links quarry::fibers, too.
+/// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread. The seed determines
+/// every interleaving, so that a failure is reproducible. Throws `deadlock`, or the exception that
+/// a lane threw. At most 65536 lanes. A program that calls it must also link quarry::fibers.
 QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel);
 
-/// Runs the grid on OS threads, each lane a group of its own. With at most `max_threads` lanes each
-/// has its own thread and barriers work; with more, threads take one lane after the other and a
-/// barrier throws bad_state.
+/// Runs the grid on OS threads; each lane is its own group. With at most `max_threads` lanes, each
+/// lane has its own thread and barriers work. With more lanes, each thread runs several lanes one
+/// after another, and a barrier throws bad_state.
 QUARRY_API void launch_threads(grid lanes, std::uint32_t max_threads, kernel_ref kernel);
 
 }  // namespace quarry::inline QUARRY_ABI::simt

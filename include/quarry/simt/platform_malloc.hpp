@@ -16,11 +16,11 @@ extern "C" __device__ void free(void* pointer) noexcept;
 }  // namespace cuda_functions
 #endif
 
-/// The machine's own heap: CUDA's in kernels (cudaLimitMallocHeapSize bytes), the C library's on
-/// the CPU. It stays that in files whose kernels' `malloc` is replaced. Any lane may call it;
-/// nullptr if there is no memory.
+/// The platform's malloc: CUDA's in kernels (cudaLimitMallocHeapSize bytes), the C library's on the
+/// CPU. This also holds in files that replace the `malloc` of kernels. Returns nullptr if there is
+/// no memory. Any lane may call it.
 struct platform_malloc {
-  /// At least `size` bytes, aligned to 16.
+  /// Allocates at least `size` bytes, aligned to 16.
   [[nodiscard]] QUARRY_HD static void* malloc(std::size_t size) {
 #ifdef __CUDA_ARCH__
     return cuda_functions::malloc(size);
@@ -29,7 +29,7 @@ struct platform_malloc {
 #endif
   }
 
-  /// At least `size` bytes at a multiple of `alignment`, a power of two.
+  /// Allocates at least `size` bytes at a multiple of `alignment`, a power of two.
   [[nodiscard]] QUARRY_HD static void* aligned_malloc(std::size_t alignment, std::size_t size) {
 #ifdef __CUDA_ARCH__
     return __nv_aligned_device_malloc(size, alignment);
@@ -39,7 +39,7 @@ struct platform_malloc {
 #endif
   }
 
-  /// Frees what one of the two gave; nullptr is ignored.
+  /// Frees an allocation of either function; ignores nullptr.
   QUARRY_HD static void free(void* pointer) {
 #ifdef __CUDA_ARCH__
     cuda_functions::free(pointer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a lane may ask of the machine for itself: where it is, barriers, to wait a moment.
+// Services for a single lane: its place in the launch, barriers, and short waits.
 #pragma once
 
 #include "quarry/simt/host_lane.hpp"
@@ -21,9 +21,10 @@ namespace quarry::inline QUARRY_ABI::simt {
 #endif
 }
 
-/// A number that spreads warps over shared structures, evenly over a grid, also where only some
-/// warps of each block call: on CUDA and in fibers the sum of the block's number and the warp's in
-/// its block, otherwise the OS thread's. A hint, the same for all lanes of a warp.
+/// A number that distributes warps over shared structures, evenly over a grid, even if only some
+/// warps of each thread block call. On CUDA and in fibers it is the thread block's number plus the
+/// warp's number in it; on threads it is the number of the OS thread. It is a hint, the same for
+/// all lanes of a warp.
 [[nodiscard]] QUARRY_HD inline std::uint32_t warp_hint() {
 #ifdef __CUDA_ARCH__
   auto const here = this_place();
@@ -38,7 +39,7 @@ namespace quarry::inline QUARRY_ABI::simt {
 #endif
 }
 
-/// Waits for all lanes of the block.
+/// Waits for all lanes of the thread block.
 QUARRY_HD inline void block_barrier() {
 #ifdef __CUDA_ARCH__
   __syncthreads();
@@ -47,7 +48,8 @@ QUARRY_HD inline void block_barrier() {
 #endif
 }
 
-/// What lane 0 of the block gives. Waits for all lanes of the block, which must all call it.
+/// Returns the value of lane 0 of the thread block. All lanes of the thread block must call it; it
+/// waits for them.
 [[nodiscard]] QUARRY_HD inline std::uint64_t block_broadcast(std::uint64_t value) {
 #ifdef __CUDA_ARCH__
   __shared__ std::uint64_t shared;
@@ -113,8 +115,8 @@ class patience {
   std::uint64_t since_ = 0;
 };
 
-/// Lets others go ahead for a moment, longer the more often it was `tried`: for a bounded wait on
-/// what another lane is about to do.
+/// Lets other lanes run for a moment. The moment grows with `tried`, the number of attempts. For a
+/// bounded wait for another lane's next step.
 QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t tried = 0) {
 #ifdef __CUDA_ARCH__
   __nanosleep(100u << (tried < 4 ? tried : 4));
