@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fresh slices are handed out: one addition for a lane group, to one of the slots of its size
-// class.
+// Allocation of fresh slices: one addition per lane group, to one of the ticket counters of its
+// size class.
 #pragma once
 
 #include "quarry/device/segment_table.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Slots of each class. Fewer, and additions to one slot queue up; more, and addresses spread.
-/// Warps are dealt to them in turn.
+/// Ticket counters per class. With fewer counters, additions to one counter queue up. With more,
+/// addresses spread. Warps are distributed over the counters in turn.
 inline constexpr std::uint32_t counters_per_class = 12;
 
-/// Consecutive segments, formatted for one class, whose fresh slices the class's slots hand out
-/// together.
+/// Consecutive segments that are formatted for one class. The class's ticket counters together
+/// allocate their fresh slices.
 class segment_run {
  public:
   static constexpr std::uint32_t bits = 36;
@@ -20,7 +20,7 @@ class segment_run {
 
   QUARRY_HD constexpr explicit segment_run(word encoded = 0) : bits_{encoded} {}
 
-  /// The run after this one; `count` 0 for a run of nothing.
+  /// The next run. `count` 0 makes an empty run.
   [[nodiscard]] QUARRY_HD constexpr segment_run next(std::uint32_t first,
                                                      std::uint32_t count) const {
     word const tag = (bits_ >> 30) + 1;
@@ -30,7 +30,7 @@ class segment_run {
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const { return bits_ >> 20 & 0x3ff; }
   [[nodiscard]] QUARRY_HD constexpr word encoded() const { return bits_; }
 
-  /// Its first segment and tag: what segments remember of the run that handed them out.
+  /// The run's first segment and tag. Segments store them to identify their run.
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t key() const {
     return static_cast<std::uint32_t>(bits_ >> 30) << 20 | first();
   }
@@ -42,18 +42,19 @@ class segment_run {
   }
 
  private:
-  // first: 20, count: 10, tag: 6. The tag tells a run from an earlier one of the same segments. It
-  // wraps after 64 runs: a lane that took a slot's last ticket 64 runs ago, of which another class
-  // took the rest back, may count it in this run. slice_supply::open_run makes that harmless.
+  // first: 20, count: 10, tag: 6. The tag distinguishes a run from an earlier run of the same
+  // segments. It wraps after 64 runs. So a lane that took a counter's last ticket 64 runs ago may
+  // count it in this run, if another class reclaimed the rest of that old run.
+  // slice_supply::open_run makes that harmless.
   word bits_;
 };
 
-/// The numbers of a class that kernels need, computed by the host (`make_class_layout`).
+/// The figures of a class that kernels need. The host computes them (`make_class_layout`).
 ///
-/// A run's slices are dealt to the slots in units of 2^unit_shift slices, unit u to slot u mod
-/// counters_per_class. A slot's ticket t is slice t mod 2^unit_shift of its unit t / 2^unit_shift.
-/// So the slots need nothing from each other until the run is used up, and the addresses handed out
-/// stay dense.
+/// A run assigns its slices to the ticket counters in units of 2^unit_shift slices: unit u belongs
+/// to counter u mod counters_per_class. A counter's ticket t is slice t mod 2^unit_shift of its
+/// unit t / 2^unit_shift. So the counters are independent until the run is used up, and the
+/// allocated addresses stay dense.
 struct alignas(16) class_layout {
   // what malloc reads, as 16 bytes
   std::uint32_t size;             // of a slice, in bytes
@@ -71,24 +72,24 @@ struct alignas(16) class_layout {
   [[nodiscard]] QUARRY_HD divider by_units() const { return {unit_multiplier, unit_divider_shift}; }
 };
 
-/// Where one ticket leads.
+/// The slice that one ticket stands for.
 struct ticket_place {
-  bool valid;  // false: the slot's run is used up
-  bool last;   // this ticket was the slot's last one
+  bool valid;  // false: the counter's run is used up
+  bool last;   // this ticket was the counter's last ticket
   std::uint32_t segment;
   std::uint32_t slice;
 };
 
-/// A slot: its run and its next ticket, in one word, so that one addition tells both.
+/// A ticket counter: its run and its next ticket, in one word, so that one addition returns both.
 ///
-/// The tickets wrap after 2^28. A lane group whose tickets are invalid has added to them all the
-/// same, so each goes on to `rewind` the slot, and does not return while the tickets are above
-/// `ticket_limit`, 2^27. They exceed that by no more than the lanes that run at once.
+/// The tickets wrap after 2^28. A lane group with invalid tickets has still added to the counter.
+/// So each such group calls `rewind`, and does not return while the tickets exceed `ticket_limit`,
+/// 2^27. They exceed the limit by at most the number of lanes that run at once.
 ///
 /// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree)
-/// and formatted; (T) takes tickets with acquire. All changes of a slot between are RMWs, which
-/// continue the release sequence. So the taker of a slice sees its segment's format, and through
-/// the claim what earlier owners of the memory did.
+/// and formatted. (T) takes tickets with acquire. All changes of a counter between them are RMWs,
+/// which continue the release sequence. So the lane that takes a slice sees its segment's format
+/// and, through the claim, the accesses of earlier owners of the memory.
 class ticket_counter {
  public:
   static constexpr std::uint32_t ticket_bits = 28;
@@ -108,24 +109,25 @@ class ticket_counter {
   }
   [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L) a hint
 
-  /// Requires `simt::fence_before_stores` before the first of several.
+  /// Opens a run. Call `simt::fence_before_stores` before the first of several calls.
   QUARRY_HD void open(segment_run run) const {
     state_.store(run.encoded() << ticket_bits, slot_open_order);  // (O)
   }
 
-  /// Ends the slot's run; returns the slot as it was. Its tickets from there on are the caller's.
+  /// Ends the counter's run and returns the counter's previous word. The caller owns the remaining
+  /// tickets.
   [[nodiscard]] QUARRY_HD word close(segment_run next) const {
     return state_.exchange(next.encoded() << ticket_bits, simt::acq_rel);  // (T)
   }
 
-  /// Segments that a run may have, so that its tickets stay far below the limit.
+  /// The maximum number of segments in a run. It keeps a run's tickets far below the limit.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t longest_run(class_layout const& layout) {
     std::uint32_t const by_tickets = ticket_limit / 4 / layout.slice.slices() * counters_per_class;
     return by_tickets < segment_run::max_segments ? by_tickets : segment_run::max_segments;
   }
 
-  /// Sets the tickets of a used-up slot back if they are above the limit. Returns when they are
-  /// not: each failure is another lane's addition, or its success.
+  /// Resets the tickets of a used-up counter if they exceed the limit. Returns when they do not.
+  /// Each failed attempt means that another lane added to the counter or reset it.
   QUARRY_HD void rewind() const {
     word seen = peek();
     QUARRY_NO_UNROLL
@@ -135,14 +137,14 @@ class ticket_counter {
     }
   }
 
-  /// Tickets of slot `slot` of `run`.
+  /// The number of tickets of counter `slot` in `run`.
   [[nodiscard]] QUARRY_HD static std::uint32_t tickets_of(class_layout const& layout,
                                                           segment_run run, std::uint32_t slot) {
     std::uint32_t const units = run.count() * layout.units;
     return units <= slot ? 0 : ((units - slot - 1) / counters_per_class + 1) << layout.unit_shift;
   }
 
-  /// Where ticket `ticket` of slot `slot` of `run` leads.
+  /// The slice of ticket `ticket` of counter `slot` in `run`.
   [[nodiscard]] QUARRY_HD static ticket_place place_of(class_layout const& layout, segment_run run,
                                                        std::uint32_t slot, std::uint32_t ticket) {
     std::uint32_t const in_unit = ticket & ((1u << layout.unit_shift) - 1);
@@ -158,15 +160,16 @@ class ticket_counter {
   simt::atomic_ref<word> state_;
 };
 
-/// A class's run, how many of its slots have used it up, and whether a lane is about to replace it.
+/// A class's run, the number of its ticket counters that are used up, and whether a lane is
+/// replacing the run.
 ///
-/// Who takes a slot's last ticket counts that slot as used up. When all are, one lane wins the
-/// right to replace the run by setting `busy`, opens the slots anew, and clears it. Nobody waits
-/// while holding it; others that find it set go on trying for a bounded time.
+/// The lane that takes a counter's last ticket counts that counter as used up. When all counters
+/// are used up, one lane sets `busy`, opens the counters for a new run, and clears `busy`. The
+/// holder of `busy` never waits. Other lanes that find it set retry for a bounded time.
 ///
-/// Memory order. `busy` is a lock: set with acquire (B), cleared with release (E), so that one
-/// holder sees what the one before did. The count is advanced by compare-and-swap with the run in
-/// the same word (N): a late count for an old run is dropped.
+/// Memory order. `busy` is a lock: (B) sets it with acquire, (E) clears it with release, so that a
+/// holder sees the writes of the previous holder. (N) advances the count by compare-and-swap with
+/// the run in the same word: a late count for an old run is dropped.
 class class_run {
  public:
   static constexpr word busy_bit = 1;
@@ -190,7 +193,7 @@ class class_run {
 
   [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L)
 
-  /// A slot of `run` is used up. Gives the word after that.
+  /// Counts a ticket counter of `run` as used up. Returns the new word.
   QUARRY_HD word count_used_up(segment_run run) const {
     word seen = peek();
     while (run_of(seen) == run) {
@@ -199,12 +202,13 @@ class class_run {
     return seen;
   }
 
-  /// Takes the right to replace the run, if the word is still as `seen` and nobody has it.
+  /// Locks the run for replacement. Returns false if the word is no longer `seen` or another lane
+  /// holds the lock.
   [[nodiscard]] QUARRY_HD bool lock(word seen) const {
     return !is_busy(seen) && state_.compare_exchange(seen, seen | busy_bit, simt::acquire);  // (B)
   }
 
-  /// The holder sets the word; `busy` stays set.
+  /// Sets the word and keeps `busy` set. Only the holder of `busy` may call it.
   QUARRY_HD void set(segment_run run, std::uint32_t used) const {
     state_.store(encode(run, used, true), simt::relaxed);  // (E) before unlock
   }
