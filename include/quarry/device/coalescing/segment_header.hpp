@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers of dynamically coalesced allocations: 8, 4 or 2 bytes in front of the payload.
+// Headers of dynamically coalesced allocations: 8, 4 or 2 bytes before the payload.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -10,22 +10,22 @@ namespace quarry::inline QUARRY_ABI {
 
 /// The header of one segment of a dynamic superblock (seed: GPU MPI coalescing, section 3.2).
 ///
-/// How wide it is can be seen at the payload's address: a payload behind 8 bytes is aligned to 8,
-/// one behind 4 to 4 and not to 8, one behind 2 to 2 and not to 4.
+/// The payload's address determines the width of the header: 8 bytes if the address is aligned to
+/// 8, 4 bytes if it is aligned to 4 but not to 8, 2 bytes if it is aligned to 2 but not to 4.
 ///
 ///            is_free  is_superblock  is_last  is_dynamic  distance / 2      size
 ///   8 bytes  bit 0    bit 1          bit 2    bit 3       31 bits           29 bits, in units of 8
 ///   4 bytes  bit 0    bit 1          bit 2                14 bits           15 bits, in units of 4
 ///   2 bytes  bit 0    bit 1          bit 2                 7 bits            6 bits
 ///
-/// `distance` leads from the payload back to the payload of the segment before. `is_dynamic` tells
-/// an 8-byte header from the address of a static superblock, which is a multiple of 16. The size is
-/// not the seed's: realloc needs it.
+/// `distance` is the distance from the payload back to the payload of the previous segment.
+/// `is_dynamic` distinguishes an 8-byte header from the address of a static superblock, which is a
+/// multiple of 16. The seed's header has no size; realloc needs it.
 ///
-/// Memory order. All changes are compare-and-swaps with acquire-release (Q), all loads acquire:
-/// whoever finds a segment free, or is handed the last one, has seen what its owner did, and takes
-/// that along to the upstream heap. A header changes three times at most once it was handed out, so
-/// that no loop here goes round more often: free is wait-free.
+/// Memory order. All changes are compare-and-swaps with acquire-release (Q); all loads acquire. So
+/// a lane that finds a segment free, or gets the responsibility for the last one, has seen its
+/// owner's accesses, and passes this ordering on to the upstream heap. An allocated segment's
+/// header changes at most three times, so no loop here has more iterations: free is wait-free.
 class segment_header {
  public:
   static constexpr std::uint64_t is_free = 1;
@@ -35,7 +35,7 @@ class segment_header {
 
   QUARRY_HD explicit segment_header(void* payload) : payload_{static_cast<char*>(payload)} {}
 
-  /// 8, 4 or 2; 0 for an address that no payload has.
+  /// The width of the header: 8, 4 or 2. 0 if no payload can have the address.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t width_at(std::uint64_t address) {
     return address % 8 == 0 ? 8 : address % 4 == 0 ? 4 : address % 2 == 0 ? 2 : 0;
   }
@@ -57,7 +57,7 @@ class segment_header {
   }
   [[nodiscard]] QUARRY_HD char* address() const { return payload_ - width(); }
 
-  /// Writes the header before the payload is handed out.
+  /// Writes the header before malloc returns the payload.
   QUARRY_HD void write(std::uint64_t flags, bytes distance, bytes size) const {
     switch (width()) {
       case 8:
@@ -134,7 +134,7 @@ class segment_header {
     *static_cast<std::uint64_t*>(base) = is_superblock;
   }
 
-  /// Where the superblock begins whose first segment this is.
+  /// The base address of the superblock whose first segment this is.
   [[nodiscard]] QUARRY_HD void* base() const {
     return reinterpret_cast<void*>(reinterpret_cast<std::uint64_t>(address()) & ~std::uint64_t{15});
   }

@@ -7,20 +7,22 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Address of a part -> its superblock, for parts without headers: a hash table of fixed capacity
-/// with open addressing (seed: GPU MPI coalescing, "no-header version").
+/// Maps the address of a part to its superblock, for parts without headers: a hash table of fixed
+/// capacity with open addressing (seed: GPU MPI coalescing, "no-header version").
 ///
-/// A key's place is one of the `window` slots from its hash on. A lookup ends at a slot that was
-/// never used; removed keys leave a slot that can be used again. Insert, find and remove are
-/// wait-free, O(window) at worst; a lookup of a key that is there is O(1) while less than about
-/// three quarters of the slots are taken, one of a key that is not while some were never used. A
-/// key is in the table once at most, since an address has one owner.
+/// A key lies in one of the `window` slots from its hash position. A lookup ends at a slot that was
+/// never used. Removed keys leave a slot that can be reused. A key is in the table at most once,
+/// because an address has one owner.
 ///
-/// Memory order. A slot's value is Guarded by: whoever set its key from `never` or `removed` to
-/// `taken` by compare-and-swap (B). The key's release (M) publishes what it stands for to a
-/// lookup's acquire (F). The value is atomic (L) only for lookups of a key that is removed
+/// Costs: insert, find and remove are wait-free and O(window) at worst. A lookup of a present key
+/// is O(1) while less than about three quarters of the slots are taken. A lookup of a missing key
+/// is O(1) while some slots were never used.
+///
+/// Memory order. A slot's value is Guarded by: the lane that set its key from `never` or `removed`
+/// to `taken` by compare-and-swap (B). The key's release (M) publishes the value to a lookup's
+/// acquire (F). The value is atomic (L) only for lookups of a key that another lane removes
 /// meanwhile: a double free. Removal (X) is acquire-release, so that the slot's next user comes
-/// after this one, and of two removals of a key one succeeds.
+/// after this one, and only one of two removals of a key succeeds.
 class superblock_map {
  public:
   struct slot {
@@ -30,13 +32,13 @@ class superblock_map {
   static constexpr std::uint32_t window = 64;
 
   superblock_map() = default;
-  /// `capacity`, a power of two or 0 for none, zeroed slots.
+  /// Makes a map of `capacity` zeroed slots. `capacity` is a power of two, or 0 for no map.
   QUARRY_HD superblock_map(slot* slots, std::uint32_t capacity)
       : slots_{slots}, capacity_{capacity} {}
 
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
-  /// False if the key's window is full.
+  /// Inserts a part. Returns false if the key's window is full.
   [[nodiscard]] QUARRY_HD bool insert(void const* part, void* superblock) {
     auto const key = reinterpret_cast<std::uint64_t>(part);
     QUARRY_NO_UNROLL
@@ -54,13 +56,14 @@ class superblock_map {
     return false;
   }
 
-  /// The superblock of `part`, or nullptr.
+  /// Returns the superblock of `part`, or nullptr if the map does not have the part.
   [[nodiscard]] QUARRY_HD void* find(void const* part) {
     slot* const at = slot_with(part);
     return at == nullptr ? nullptr : value_of(*at);
   }
 
-  /// The same, and removes it. Of two lanes that remove a key at the same time one gets nullptr.
+  /// Removes `part` and returns its superblock. If two lanes remove a key at once, one gets
+  /// nullptr.
   [[nodiscard]] QUARRY_HD void* remove(void const* part) {
     slot* const at = slot_with(part);
     if (at == nullptr) return nullptr;
