@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slow path of small allocations: a new run, slices that came back, memory taken back from
+// The slow path of small allocations: new segment runs, freed slices, and memory reclaimed from
 // other classes.
 #pragma once
 
@@ -9,24 +9,24 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Finds slices for one lane on behalf of its group when its slot is used up.
+/// Finds slices for one lane on behalf of its group when its ticket counter is used up.
 ///
-/// Lock-free but for the replacement of a class's run, on which others wait for a bounded time only
-/// (class_run). The order in which memory is looked for: tickets of the class's other slots; slices
-/// that came back, with little effort, unless more than a sixteenth of the segments is free; free
-/// segments; what other classes' runs have not handed out; slices that came back, with all effort.
-/// Fresh slices are cheaper by far, and blocks that nobody claims from come back whole.
+/// Lock-free, except for the replacement of a class's run: other lanes wait for it for a bounded
+/// time (class_run). It searches in this order: tickets of the class's other counters; freed
+/// slices, with little effort, unless more than a sixteenth of the segments is free; free segments;
+/// unused tickets of other classes' runs; freed slices, with all effort. Fresh slices are much
+/// cheaper, and a slice block that no lane claims from becomes free as a whole.
 ///
-/// A lane that took a slot's last ticket counts that slot at once. On CUDA, lanes of a warp that
-/// called a function together wait for each other where they leave it. Nothing that another warp
-/// waits for may therefore be left to be done after a return: two warps, each with a slot to count
-/// and a lane that waits for the other's, would wait for each other.
+/// A lane that takes a counter's last ticket records that at once. On CUDA, lanes of a warp that
+/// call a function together wait for each other where they leave it. So no lane may postpone work
+/// that another warp waits for until after a return. Otherwise two warps, each with a counter to
+/// record and a lane that waits for the other warp, would wait for each other.
 class slice_supply {
  public:
   enum class supply : std::uint32_t {
     found,      // as many slices as the request wants, or fewer, since they are of one place
-    exhausted,  // there are none
-    stalled     // another lane holds the class's run and does not go on
+    exhausted,  // there are no slices
+    stalled     // another lane holds the class's run and makes no progress
   };
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
@@ -115,7 +115,7 @@ class slice_supply {
                                                       : outcome::wait;
   }
 
-  /// The last ticket of one of the slots of `run` was taken.
+  /// Records that a lane took the last ticket of one of the counters of `run`.
   QUARRY_SLOW static void slot_used_up(heap_state& state, size_class id, segment_run run) {
     class_run const of_class = state.run(id);
     word const seen = of_class.count_used_up(run);
@@ -332,7 +332,7 @@ class slice_supply {
     return true;
   }
 
-  /// Whether a slot of the class has tickets.
+  /// Whether a ticket counter of the class has tickets.
   QUARRY_SLOW static bool has_any_tickets(heap_state& state, size_class id) {
     segment_run const run = class_run::run_of(state.run(id).peek());
     bool found = false;
@@ -352,7 +352,7 @@ class slice_supply {
     set_hint(state.with_untouched, id, has);
   }
 
-  /// What tells a lane where to look. (L) orders nothing; each class's lock decides.
+  /// Sets or clears a hint where to search. (L) orders nothing; each class's lock decides.
   QUARRY_HD static void set_hint(word (&classes)[2], size_class id, bool has) {
     simt::atomic_ref<word> part{classes[id / bits_per_word]};
     word const bit = word{1} << id % bits_per_word;
