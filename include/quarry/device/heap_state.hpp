@@ -9,12 +9,13 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Frees that are held back in hardened mode, of allocations of at most so many bytes: 4 MiB in
-/// all.
+/// Hardened mode: the number of frees that the quarantine delays, and the largest size of such an
+/// allocation. At most 4 MiB in total.
 inline constexpr std::uint32_t quarantine_slots = 1024;
 inline constexpr bytes quarantine_limit = 4096;
 
-/// How many segments a class has, and the most it had since the heap was reset: for `heap::reset`.
+/// The number of segments that a class has, and its peak since the heap was reset. `heap::reset`
+/// uses the peak.
 struct segment_count {
   std::uint32_t now;
   std::uint32_t maximum;
@@ -33,14 +34,14 @@ struct segment_count {
   }
 };
 
-/// The shared state of a heap, in memory that kernels see. The host creates it; kernels reach it
-/// through a `heap_ref`.
+/// The shared state of a heap, in memory that kernels can access. The host creates it; kernels
+/// reach it through a `heap_ref`.
 ///
-/// All metadata lies here or behind the pointers here, never in the region. What each part is for:
+/// All metadata lies here or behind the pointers here, never in the region. Its parts:
 ///   segment_tree   free segments
 ///   segments       what each segment is used for
 ///   runs, slots    fresh slices of each class (ticket_counters.hpp)
-///   bits           slices that came back, and the states of blocks (slice_bitmap.hpp, block.hpp)
+///   bits           freed slices, and the states of slice blocks (slice_bitmap.hpp, block.hpp)
 ///   advertised     a bit for each block: may hold something to claim
 ///   class_trees    for each class, the segments with an advertised block
 struct heap_state {
@@ -74,13 +75,13 @@ struct heap_state {
     word value;
   };
   padded_word runs[max_size_classes];
-  // a class's slots far apart: atomics close by share an L2 slice
+  // A class's ticket counters lie far apart: atomics on near addresses share an L2 slice.
   padded_word slots[counters_per_class * max_size_classes];
   // as many as `segments_reserved`, rounded up to a power of two
   segment_entry segments[1];
 
-  /// How many segments are free: a hint. Lanes count later than they claim or insert, so the number
-  /// may be below zero for a moment, which is given as 0.
+  /// Returns about how many segments are free. Lanes claim and insert first and count later, so the
+  /// count may be negative briefly; then this returns 0.
   [[nodiscard]] QUARRY_HD std::uint32_t count_free_segments() {
     auto const now = static_cast<std::int32_t>(
         simt::atomic_ref<std::uint32_t>{free_segments}.load(simt::relaxed));  // (L)
@@ -91,13 +92,14 @@ struct heap_state {
                                                              simt::relaxed);  // (L)
   }
 
-  /// Around the return of segments that a class had and did not hand out: between the two they are
-  /// in no tree and no class's run.
+  /// Enclose the return of segments that a class had and did not hand out. Between the two calls
+  /// these segments are in no tree and in no segment run.
   ///
-  /// Memory order. (B) comes before all that the return does, and (E), which releases, after it. A
-  /// look that read the count before, with acquire (S), and finds it the same after a fence (V),
-  /// with no return under way, saw all that was back by then, and nothing left a run meanwhile. On
-  /// the CPU (V) is an RMW, of which the later one of two sees what the earlier one's lane did.
+  /// Memory order. (B) comes before everything that the return does; (E), a release, comes after
+  /// it. A search reads the count first with acquire (S), and again after a fence (V). If the count
+  /// is the same and no return is in progress, the search saw all segments that were returned by
+  /// then, and no segment left a run meanwhile. On the CPU (V) is an RMW: the later one of two sees
+  /// what the lane of the earlier one did.
   QUARRY_HD void begin_return() {
     simt::atomic_ref<word>{returns}.fetch_add(one_return_begun + 1, simt::acq_rel);  // (B)
   }
@@ -105,13 +107,13 @@ struct heap_state {
     simt::atomic_ref<word>{returns}.fetch_sub(1, simt::release);  // (E)
   }
 
-  /// For a lane that looks for memory everywhere: what to ask `missed_none` with after that.
+  /// Call before a search of the whole heap; pass the result to `missed_none` after the search.
   [[nodiscard]] QUARRY_HD word begin_look() {
     return simt::atomic_ref<word>{returns}.load(simt::acquire);  // (S)
   }
-  /// Whether no return was under way since `begin_look` gave `before`: then all was in sight. The
-  /// returns that began are counted to 2^32; a lane whose look lasts for a multiple of that misses
-  /// some.
+  /// Whether no return was in progress since `begin_look` returned `before`, so that the search
+  /// could see all segments. The count of returns wraps after 2^32: a search that lasts for exactly
+  /// a multiple of that many returns would not notice them.
   [[nodiscard]] QUARRY_HD bool missed_none(word before) {
     simt::fence_after_loads();
     return static_cast<std::uint32_t>(before) == 0 &&

@@ -11,12 +11,12 @@ namespace quarry::inline QUARRY_ABI {
 
 class heap_memory;
 
-/// Zeroed memory that kernels of one machine see, for the state that a heap's user shares with
-/// them. Owned; the host reads and writes it between launches: each call first waits until kernels
-/// are done.
+/// Zeroed memory that the kernels of one backend can access: for state that the host shares with
+/// kernels. This object owns it. The host reads and writes it between launches: each call first
+/// waits until all kernels have ended.
 class QUARRY_API kernel_memory {
  public:
-  /// Throws `out_of_memory`, or `resource_failed` that names the call.
+  /// Throws `out_of_memory`, or `resource_failed`, which names the call that failed.
   kernel_memory(backend where, bytes size);
   ~kernel_memory();
   kernel_memory(kernel_memory&&) noexcept;

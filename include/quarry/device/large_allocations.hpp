@@ -5,13 +5,13 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Allocations of whole segments: contiguous ones, from the far end of the region (seed: Gallatin,
-/// algorithm 1). The first one's entry is the head, which says how many there are; the others are
-/// tails, which say where the head is.
+/// Allocations of whole, contiguous segments, from the far end of the region (seed: Gallatin,
+/// algorithm 1). The entry of the first segment is the head: it has the number of segments. The
+/// entries of the others are tails: they have the distance to the head.
 class large_allocations {
  public:
-  /// Claims `count` segments, and says in the table what they are used for. Returns the first, or
-  /// `bit_tree::none`. O(segments / 64) for each try.
+  /// Claims `count` segments and records their use in the table. Returns the first segment, or
+  /// `bit_tree::none`. O(segments / 64) for each attempt.
   QUARRY_SLOW static std::uint32_t claim(heap_state& state, std::uint32_t count) {
     std::uint32_t first = state.segment_tree().claim_back(count);
     if (first == bit_tree::none) first = simt::indirect_call(&claim_slowly, state, count);
@@ -23,8 +23,8 @@ class large_allocations {
     return first;
   }
 
-  /// Frees the allocation that begins at segment `first`, whose entry was `head`. False, with
-  /// nothing changed, if another lane did.
+  /// Frees the allocation that begins at segment `first`, whose entry was `head`. Returns false and
+  /// changes nothing if another lane has freed it.
   QUARRY_SLOW static bool free(heap_state& state, std::uint32_t first, segment_use head) {
     if (!state.segments[first].change(head, segment_use::nothing())) return false;
     std::uint32_t const count = head.count();
@@ -37,8 +37,8 @@ class large_allocations {
   }
 
  private:
-  /// Looks again and again, since a claim that fails holds some segments for a moment, which
-  /// another one then misses, and since others may be giving segments back.
+  /// Tries several times. A claim that fails holds some segments briefly, which another claim then
+  /// misses; and other lanes may be returning segments.
   QUARRY_SLOW static std::uint32_t claim_slowly(heap_state& state, std::uint32_t count) {
     simt::patience patience;
     QUARRY_NO_UNROLL
@@ -54,8 +54,8 @@ class large_allocations {
     }
   }
 
-  /// What classes hold and have not handed out is taken back; while they go on taking more, there
-  /// is hope, but not for ever.
+  /// Reclaims segments that size classes have and have not handed out. Repeats that while classes
+  /// have runs, for a bounded time.
   QUARRY_SLOW static std::uint32_t claim_from_classes(heap_state& state, std::uint32_t count) {
     std::uint32_t first = state.segment_tree().claim_back(count);
     simt::patience patience;

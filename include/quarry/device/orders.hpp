@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory orders that a test can take away.
+// Memory orders that a test can relax.
 //
-// An order on which correctness rests has a label in its type's comment. A build with QUARRY_MUTANT
-// set to that label relaxes it, and the tests of that build must fail; if they do not, either the
-// order is not needed or the tests are weak.
+// Each order that correctness depends on has a label, which its type's comment argues. A build with
+// QUARRY_MUTANT set to that label relaxes the order. The tests of that build must fail. If they
+// pass, either the order is not needed or the tests are weak.
 #pragma once
 
 #include "quarry/simt/atomic.hpp"
@@ -27,8 +27,8 @@ inline constexpr simt::memory_order slice_claim_order =
     is_mutant("C") ? simt::relaxed : simt::acquire;
 inline constexpr simt::memory_order slice_observe_order =
     is_mutant("A") ? simt::relaxed : simt::fenced_acquire;
-// The lane that completes a block may have acquired all releases by (G), which would hide the loss
-// of (A): the label takes both away.
+// The lane that completes a block may have acquired all releases through (G), which would hide the
+// loss of (A). So the label relaxes both.
 inline constexpr simt::memory_order block_count_order =
     is_mutant("A") ? simt::relaxed : simt::fenced_acq_rel;
 inline constexpr simt::memory_order block_reserve_order =
