@@ -19,7 +19,7 @@ namespace quarry::inline QUARRY_ABI {
 /// Any thread may free what another thread allocated. The address goes into a list of that
 /// thread's arena, under the list's own lock, and that thread frees it when it next allocates. If
 /// an address is in the list twice, the arena's pool refuses and counts the second one then. The
-/// options, such as block sizes and `maximum`, hold for each thread. A thread that ends leaves its
+/// options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves its
 /// pool to the next new thread. A thread does not see the free memory of another thread: with few
 /// blocks, or with threads that only free, a `synchronized_resource` over one pool holds less.
 ///
