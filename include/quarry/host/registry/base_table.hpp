@@ -20,7 +20,7 @@ struct chunk_record {
 
   chunk_record() = default;
   chunk_record(std::uint64_t address, bytes requested, bool has_label)
-      : base{address}, size{requested & low_bits(63)}, is_labelled{has_label} {}
+      : base{address}, size{requested & ~(bytes{1} << 63)}, is_labelled{has_label} {}
   explicit operator bool() const { return base != 0; }
   [[nodiscard]] bool has(std::uint64_t address) const {
     return base != 0 && address - base < std::max<bytes>(size, 1);
