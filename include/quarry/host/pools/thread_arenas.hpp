@@ -19,9 +19,9 @@ namespace quarry::inline QUARRY_ABI {
 /// Any thread may free what another thread allocated. The address goes into a list of that
 /// thread's arena, under the list's own lock, and that thread frees it when it next allocates. If
 /// an address is in the list twice, the arena's pool refuses and counts the second one then. The
-/// options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves its
-/// pool to the next new thread. A thread does not see the free memory of another thread: with few
-/// blocks, or with threads that only free, a `synchronized_resource` over one pool holds less.
+/// options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves
+/// its pool to the next new thread. A thread does not see the free memory of another thread: with
+/// few blocks, or with threads that only free, a `synchronized_resource` over one pool holds less.
 ///
 /// An arena's pool is Guarded by: the thread that has the arena. An arena changes its thread under
 /// the mutex. No lock is held while a resource or a function of the options is called, so these

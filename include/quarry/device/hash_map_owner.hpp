@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's owner of a map: makes it, fills it, searches it, clears it, destroys it.
+#pragma once
+
+#include "quarry/core/errors.hpp"
+#include "quarry/device/hash_map.hpp"
+#include "quarry/device/kernel_memory.hpp"
+#include "quarry/simt/launch.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI {
+
+/// The results of many inserts: their sum is the number of keys.
+struct insert_counts {
+  std::uint64_t inserted = 0;
+  std::uint64_t duplicates = 0;  ///< the map had the key already, or the keys have it twice
+  std::uint64_t table_full = 0;  ///< the table had no place for the key
+};
+
+/// Each lane inserts some of `count` pairs, and adds its results to `counts`.
+template <class Key, class Value>
+struct insert_all {
+  hash_map_ref<Key, Value> map;
+  Key const* keys;
+  Value const* values;
+  std::uint64_t count;
+  insert_counts* counts;
+
+  QUARRY_HD void operator()() const {
+    auto const lane = simt::this_place();
+    insert_counts sum;
+    for (std::uint64_t i = lane.rank(); i < count; i += lane.count()) {
+      change_result const result = map.insert(keys[i], values[i]);
+      sum.inserted += result == change_result::done;
+      sum.duplicates += result == change_result::duplicate;
+      sum.table_full += result == change_result::table_full;
+    }
+    add(counts->inserted, sum.inserted);
+    add(counts->duplicates, sum.duplicates);
+    add(counts->table_full, sum.table_full);
+  }
+
+ private:
+  QUARRY_HD static void add(std::uint64_t& total, std::uint64_t part) {
+    if (part != 0)
+      simt::atomic_ref<std::uint64_t>{total}.fetch_add(part, simt::relaxed);  // (N) a statistic
+  }
+};
+
+/// Each lane searches for some of `count` keys, and adds the number that it found to `*found`.
+template <class Key, class Value>
+struct find_all {
+  hash_map_ref<Key, Value> map;
+  Key const* keys;
+  Value* values;
+  bool* is_found;
+  std::uint64_t count;
+  std::uint64_t* found;
+
+  QUARRY_HD void operator()() const {
+    auto const lane = simt::this_place();
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = lane.rank(); i < count; i += lane.count()) {
+      is_found[i] = map.find(keys[i], values[i]);
+      sum += is_found[i];
+    }
+    if (sum != 0)
+      simt::atomic_ref<std::uint64_t>{*found}.fetch_add(sum, simt::relaxed);  // (N) a statistic
+  }
+};
+
+/// Owns a hash_map_ref and its memory, zeroed memory of the backend; kernels get `ref()`.
+///
+/// The map calls `launch(grid, kernel)`, which must run the kernel on `where` and wait for it: with
+/// CUDA, simt::launch_cuda and a synchronisation; on the CPU, simt::launch_threads. Not
+/// thread-safe; no kernel may use the map during a call of a member function.
+///
+/// Memory order. (N) orders nothing: the host reads the sums after the kernel has ended.
+template <class Key, class Value, class Launch>
+class hash_map {
+ public:
+  /// Makes an empty map with places for `capacity` keys, rounded up to a power of two. Twice the
+  /// expected number of keys is a good capacity. Throws `bad_argument` if `capacity` is 0 or more
+  /// than 2^31, and what kernel_memory throws. O(capacity).
+  hash_map(Launch launch, backend where, std::uint32_t capacity)
+      : launch_{std::move(launch)},
+        where_{where},
+        capacity_{checked(capacity)},
+        places_{where, bytes{capacity_} * sizeof(hash_map_place<Key, Value>)} {}
+
+  /// For kernels. Valid while this map exists.
+  [[nodiscard]] hash_map_ref<Key, Value> ref() const {
+    return {static_cast<hash_map_place<Key, Value>*>(places_.data()), capacity_};
+  }
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+
+  /// Forgets all keys, erased ones too: all places are empty again. O(capacity).
+  void clear() { places_.zero(0, places_.size()); }
+
+  /// Inserts `keys[i]` with `values[i]`, for all i, by one kernel; the spans are memory of the
+  /// host. Of equal keys one is inserted, and any of them may be that one. Throws `bad_argument` if
+  /// the spans differ in size, and what kernel_memory and `launch` throw; if the launch fails, some
+  /// pairs may be inserted. O(keys) expected.
+  insert_counts insert(std::span<Key const> keys, std::span<Value const> values) {
+    check_sizes("insert", keys.size(), values.size());
+    if (keys.empty()) return {};
+    kernel_memory const device_keys = copy_of(keys), device_values = copy_of(values);
+    return insert(static_cast<Key const*>(device_keys.data()),
+                  static_cast<Value const*>(device_values.data()), keys.size());
+  }
+  /// The same from memory that kernels can access.
+  insert_counts insert(Key const* keys, Value const* values, std::uint64_t count) {
+    if (count == 0) return {};
+    kernel_memory counts{where_, sizeof(insert_counts)};
+    launch_(lanes_for(count), insert_all<Key, Value>{ref(), keys, values, count,
+                                                     static_cast<insert_counts*>(counts.data())});
+    insert_counts result;
+    counts.read(&result, 0, sizeof result);
+    return result;
+  }
+
+  /// Searches for all keys by one kernel; the spans are memory of the host. Sets `is_found[i]`, and
+  /// `values[i]` to the value of `keys[i]`; values of missing keys stay as they are. Returns how
+  /// many keys were found. Throws `bad_argument` if the spans differ in size, and what
+  /// kernel_memory and `launch` throw. O(keys) expected.
+  std::uint64_t find(std::span<Key const> keys, std::span<Value> values, std::span<bool> is_found) {
+    check_sizes("find", keys.size(), values.size());
+    check_sizes("find", keys.size(), is_found.size());
+    if (keys.empty()) return 0;
+    kernel_memory const device_keys = copy_of(keys), device_values = copy_of(values);
+    kernel_memory const device_found{where_, is_found.size_bytes()};
+    std::uint64_t const result =
+        find(static_cast<Key const*>(device_keys.data()), static_cast<Value*>(device_values.data()),
+             static_cast<bool*>(device_found.data()), keys.size());
+    device_values.read(values.data(), 0, values.size_bytes());
+    device_found.read(is_found.data(), 0, is_found.size_bytes());
+    return result;
+  }
+  /// The same with memory that kernels can access.
+  std::uint64_t find(Key const* keys, Value* values, bool* is_found, std::uint64_t count) {
+    if (count == 0) return 0;
+    kernel_memory found{where_, sizeof(std::uint64_t)};
+    launch_(lanes_for(count), find_all<Key, Value>{ref(), keys, values, is_found, count,
+                                                   static_cast<std::uint64_t*>(found.data())});
+    std::uint64_t result = 0;
+    found.read(&result, 0, sizeof result);
+    return result;
+  }
+
+ private:
+  static constexpr std::uint32_t max_capacity = 1u << 31;
+
+  [[nodiscard]] static std::uint32_t checked(std::uint32_t capacity) {
+    if (capacity == 0 || capacity > max_capacity) {
+      throw bad_argument{"hash_map: capacity is " + std::to_string(capacity) +
+                         "; it must be from 1 to 2147483648"};
+    }
+    return std::bit_ceil(capacity);
+  }
+  static void check_sizes(char const* call, std::size_t keys, std::size_t others) {
+    if (keys != others) {
+      throw bad_argument{std::string{"hash_map::"} + call + ": " + std::to_string(keys) +
+                         " keys, but a span has " + std::to_string(others) + " elements"};
+    }
+  }
+  template <class T>
+  [[nodiscard]] kernel_memory copy_of(std::span<T> elements) const {
+    kernel_memory result{where_, elements.size_bytes()};
+    result.write(0, elements.data(), elements.size_bytes());
+    return result;
+  }
+  [[nodiscard]] static simt::grid lanes_for(std::uint64_t count) {
+    return {static_cast<std::uint32_t>(std::min<std::uint64_t>((count + 255) / 256, 4096)), 256};
+  }
+
+  Launch launch_;
+  backend where_;
+  std::uint32_t capacity_;
+  kernel_memory places_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI
