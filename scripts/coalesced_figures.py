@@ -13,6 +13,13 @@ MODES = {"none": "no barrier", "barrier": "barrier"}
 OVER = {"quarry": "over Quarry", "cuda": "over CUDA's malloc", "libc": "over the C library"}
 
 
+# At most six series a panel: what blocks share beside what is not coalesced, and what warps share.
+WAYS = {
+    "blocks": ("quarry", "cuda", "libc", "bump", "header-block", "map-block"),
+    "warps": ("quarry", "header-warp", "map-warp", "dynamic", "reserved", "packed"),
+}
+
+
 def is_over(allocator, upstream):
     """Whether it is shown beside the ways over `upstream`: these, and all that is not coalesced."""
     return "+" not in allocator or allocator.startswith(upstream + "+")
@@ -34,13 +41,15 @@ def rate(point, workload):
 
 @dataclass
 class Performance(Panel):
-    """How fast threads work on their arrays, by floats; `upstream`: over which heap."""
+    """How fast threads work on their arrays, by floats. `upstream`: over which heap; `ways`: which ones."""
 
     upstream: str = ""
+    ways: tuple = ()
 
     def points(self, records, machine):
         found = points(records, machine, self.bench, self.x, self.where)
         found = {name: of for name, of in found.items() if is_over(name, self.upstream)}
+        found = {n: of for n, of in found.items() if n.rpartition("+")[2] in self.ways}
         if not any("+" in name for name in found):
             return {}
         workload = self.where["workload"]
@@ -56,15 +65,17 @@ def figure(workload, grid):
         f"{workload.capitalize()} work on arrays of n floats for each thread, {GRIDS[grid]}",
         [
             Performance(
-                f"{OVER[upstream]}, {MODES[mode]}",
+                f"{OVER[upstream]}, {MODES[mode]}: {ways}",
                 HIGHER,
                 "coalesced/unit/work",
                 "floats",
                 {"workload": workload, "mode": mode, "grid": grid},
                 lines=True,
                 upstream=upstream,
+                ways=WAYS[ways],
             )
             for upstream in UPSTREAMS
+            for ways in WAYS
             for mode in MODES
         ],
     )

@@ -10,6 +10,7 @@ import argparse
 import io
 import math
 import sys
+import textwrap
 from pathlib import Path
 
 import matplotlib
@@ -44,6 +45,7 @@ from bench_records import (  # noqa: E402
 from coalesced_figures import COALESCED_FIGURES  # noqa: E402
 from figures import FIGURES  # noqa: E402
 
+# Colours that colour-blind readers can tell apart. Line styles and markers differ as well, for print in black and white.
 COLOURS = {
     "quarry": "#c8102e",
     "quarry-hardened": "#e88a97",
@@ -51,13 +53,13 @@ COLOURS = {
     "libc": "#1f5aa6",
     "mimalloc": "#d98300",
     "bump": "#777777",
-    "+header-block": "#1f5aa6",
-    "+map-block": "#5aa9e6",
-    "+header-warp": "#8a4fbf",
-    "+map-warp": "#c79be0",
-    "+dynamic": "#d98300",
+    "+header-block": "#0072b2",
+    "+map-block": "#56b4e9",
+    "+header-warp": "#6a3d9a",
+    "+map-warp": "#cc79a7",
+    "+dynamic": "#e69f00",
     "+reserved": "#7a4a12",
-    "+packed": "#c8102e",
+    "+packed": "#009e73",
 }
 MARKERS = {
     "quarry": "o",
@@ -72,6 +74,17 @@ MARKERS = {
     "+dynamic": "P",
     "+reserved": "X",
     "+packed": "*",
+}
+LINES = {
+    "quarry-hardened": "--",
+    "cuda": "-.",
+    "libc": "-.",
+    "mimalloc": ":",
+    "bump": "--",
+    "+map-block": "--",
+    "+map-warp": "--",
+    "+dynamic": ":",
+    "+reserved": "-.",
 }
 MOST_GROUPS_OF_BARS = 5
 
@@ -130,7 +143,7 @@ def draw_lines(axes, panel, found):
                 marker=look_of(MARKERS, allocator, "v"),
                 markersize=4.5 if ours else 3.5,
                 linewidth=2.4 if ours else 1.3,
-                linestyle="--" if allocator == "bump" else "-",
+                linestyle=look_of(LINES, allocator, "-"),
                 elinewidth=1,
                 capsize=2.5,
                 color=colour_of(allocator),
@@ -139,12 +152,21 @@ def draw_lines(axes, panel, found):
         failed = [(x, p.error) for x, p in of_allocator.items() if p.median is None]
         name_failures(axes, failed, allocator)
     xs = sorted({x for of_allocator in found.values() for x in of_allocator})
-    if not panel.lines:
-        axes.set_xscale("log", base=2)
+    axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(xs if len(xs) <= 9 else xs[1::2] if panel.lines else xs[::2])
+    axes.set_xticks(ticks_of(xs))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_x(panel.x, int(x))))
     axes.set_xlabel(panel.x)
+
+
+def ticks_of(xs):
+    """Those of `xs`, from the right, that lie far enough apart on a logarithmic axis for their numbers."""
+    least = (xs[-1] / xs[0]) ** (1 / 6)
+    result = [xs[-1]]
+    for x in reversed(xs[:-1]):
+        if result[-1] / x >= least * 0.999:
+            result.append(x)
+    return result
 
 
 def short_x(name, value):
@@ -191,7 +213,11 @@ def draw_bars(axes, panel, found, upright):
             (groups.index(x) + shift, p.error) for x, p in of_allocator.items() if p.median is None
         ]
         name_failures(axes, failed, allocator)
-    axes.set_xticks(range(len(groups)), [x_text(panel.x, group) for group in groups])
+    labels = [x_text(panel.x, group) for group in groups]
+    if all(label.endswith(" B") for label in labels):
+        labels = [label.removesuffix(" B") for label in labels]
+        axes.set_xlabel("bytes")
+    axes.set_xticks(range(len(groups)), labels)
     axes.set_xlim(-0.6, len(groups) - 0.4)
 
 
@@ -212,7 +238,7 @@ def set_scale(axes, found, room):
 def draw_panel(axes, panel, found, columns):
     groups = {x for of_allocator in found.values() for x in of_allocator}
     if len(groups) <= MOST_GROUPS_OF_BARS and not panel.lines:
-        upright = len(groups) * len(found) * columns > 24
+        upright = len(groups) * len(found) * columns > 14
         draw_bars(axes, panel, found, upright)
         set_scale(axes, found, 0.2 if upright else 0.1)
     else:
@@ -222,10 +248,8 @@ def draw_panel(axes, panel, found, columns):
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     unit = next(p.unit for of in found.values() for p in of.values() if p.median is not None)
-    axes.set_ylabel(unit.replace("us", "µs"))
-    arrow = "↑" if panel.better.startswith("higher") else "↓"
+    axes.set_ylabel(f"{unit.replace('us', 'µs')}, {panel.better}")
     axes.set_title(panel.title, loc="left", fontweight="bold")
-    axes.set_title(f"{panel.better} {arrow}", loc="right", fontsize=7.5, color="#555555")
 
 
 def draw(figure, machine, records, folder):
@@ -239,7 +263,7 @@ def draw(figure, machine, records, folder):
     drawing, all_axes = plt.subplots(
         rows,
         columns,
-        figsize=(8.4 if columns > 1 else 4.6, 0.95 + 2.45 * rows),
+        figsize=(10 if columns > 1 else 6.2, 0.8 + 2.45 * rows),
         layout="constrained",
         squeeze=False,
     )
@@ -253,23 +277,38 @@ def draw(figure, machine, records, folder):
     shown = {  # by label: a way of coalescing once, for all upstream heaps
         NAMES[name]: name for name in NAMES if any(name in found for _, found in panels)
     }
+    has_lines = any(axes.get_lines() and not axes.patches for axes in drawing.axes)
     drawing.legend(
-        handles=[
-            plt.Line2D([], [], color=colour_of(name), marker="s", linestyle="", label=label)
-            for label, name in shown.items()
-        ],
-        loc="outside lower left",
-        ncols=5,
+        handles=[handle(name, label, has_lines) for label, name in shown.items()],
+        loc="outside right upper",
         frameon=False,
         fontsize=8.5,
-        title=f"{measured}; medians, whiskers p10 to p90",
-        title_fontsize=7.5,
-        alignment="left",
+        handlelength=3.2 if has_lines else 1,
+    )
+    drawing.supxlabel(
+        f"{measured}; medians, whiskers p10 to p90",
+        fontsize=7.5,
+        x=0.01,
+        ha="left",
     )
     stem = f"{figure.name}.{machine}"
     save(drawing, folder / stem)
     plt.close(drawing)
     return stem
+
+
+def handle(name, label, has_lines):
+    """A line of the legend: as the lines look, or a square in the colour of the bars."""
+    return plt.Line2D(
+        [],
+        [],
+        color=colour_of(name),
+        label=textwrap.fill(label, 24),
+        marker=look_of(MARKERS, name, "v") if has_lines else "s",
+        markersize=4.5,
+        linestyle=look_of(LINES, name, "-") if has_lines else "",
+        linewidth=2.4 if name == "quarry" else 1.3,
+    )
 
 
 def common_params(everything):
@@ -283,7 +322,7 @@ def save(drawing, stem):
     drawing.savefig(f"{stem}.svg", metadata={"Date": None, "Creator": None})
     raw = io.BytesIO()
     drawing.savefig(raw, format="png", dpi=120)
-    Image.open(raw).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(
+    Image.open(raw).convert("RGB").quantize(192, dither=Image.Dither.NONE).save(
         f"{stem}.png", optimize=True
     )
 
