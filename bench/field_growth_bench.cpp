@@ -20,7 +20,7 @@
 namespace {
 
 using namespace quarry::literals;
-using quarry::growth_policy;
+using quarry::detail::growth_policy;
 using host_pool = quarry::pool<quarry::host_resource>;
 
 constexpr std::size_t arrays = 32, changes = 400;

@@ -36,7 +36,7 @@ void measure(bench::bytes size) {
 /// have whole ones.
 double share_by_size_classes(bench::bytes size, bench::bytes heap_bytes,
                              bench::bytes segment_bytes) {
-  bench::bytes const padded = quarry::hardening::padded(size);
+  bench::bytes const padded = quarry::detail::hardening::padded(size);
   bench::bytes count = 0;
   if (padded <= segment_bytes / 2) {
     auto const id = quarry::size_class_of(static_cast<std::uint32_t>(padded));

@@ -11,6 +11,8 @@
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI {
+
+using namespace detail;
 namespace {
 
 constexpr std::size_t destroyed_heaps_kept = 16;

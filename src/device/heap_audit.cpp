@@ -7,6 +7,8 @@
 #include <sstream>
 
 namespace quarry::inline QUARRY_ABI {
+
+using namespace detail;
 namespace {
 
 /// Calls `visit(segment, class, slice)` for each slice in use.

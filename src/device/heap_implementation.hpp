@@ -10,6 +10,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
+using namespace detail;
+
 /// A heap's shared state as it was at one moment, in host memory; its pointers lead into the copy.
 struct heap_snapshot {
   std::shared_ptr<heap_state> state;

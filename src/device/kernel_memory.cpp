@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 kernel_memory::kernel_memory(backend where, bytes size) : size_{size} {
   if (where == backend::automatic) where = has_cuda_device() ? backend::cuda : backend::cpu;
@@ -48,4 +48,4 @@ void kernel_memory::zero(bytes offset, bytes count) {
   memory_->synchronize();
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// A reserved range of addresses, of which a part has memory, and metadata beside it. Throws
 /// std::bad_alloc (`out_of_memory` of the system or the device) or `resource_failed`, which names
@@ -45,4 +45,4 @@ class heap_memory {
                                                             bytes alignment);
 [[nodiscard]] bool has_cuda_device();
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

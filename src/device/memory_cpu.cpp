@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 namespace {
 
 constexpr host_address_space heap_space{"heap", overcommit::allow};
@@ -57,4 +57,4 @@ std::shared_ptr<heap_memory> make_cpu_memory(bytes reserved, bytes alignment) {
   return std::make_shared<cpu_memory>(reserved, alignment);
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 namespace {
 
 using cuda::check;
@@ -100,4 +100,4 @@ bool has_cuda_device() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

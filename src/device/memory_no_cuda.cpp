@@ -3,9 +3,9 @@
 
 #include "platform/no_cuda.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 std::shared_ptr<heap_memory> make_cuda_memory(int, bytes, bytes) { refuse_without_cuda("heap"); }
 bool has_cuda_device() { return false; }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

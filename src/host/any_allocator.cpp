@@ -6,6 +6,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
+using namespace detail;
+
 thread_local constinit held_handle const* held_handle::innermost = nullptr;
 
 void held_handle::refuse_to_wait(std::uint64_t handle, char const* call) {

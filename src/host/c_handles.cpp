@@ -11,6 +11,8 @@
 
 namespace quarry::inline QUARRY_ABI::c_api {
 
+using namespace detail;
+
 constinit std::atomic<handle_page*>
     handle_table::pages_[handle_table::max_slots / handle_table::slots_of_page]{};
 

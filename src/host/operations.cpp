@@ -12,6 +12,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
+using namespace detail;
+
 struct adopted_memory::state {
   state(std::uint64_t where, bytes size, memory_location location, std::string name)
       : base{where}, room{(size + 15) / 16 * 16}, account{table, location, std::move(name)} {

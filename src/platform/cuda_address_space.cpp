@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 namespace {
 
 using cuda::device_guard;
@@ -134,4 +134,4 @@ std::uint64_t cuda_address_space::next_part(std::uint64_t address, std::uint64_t
   return found == parts_.end() ? end : std::min(found->first, end);
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

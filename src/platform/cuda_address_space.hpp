@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Address ranges of one device, and the physical memory that is mapped into them, by CUDA's
 /// virtual memory functions.
@@ -52,4 +52,4 @@ class cuda_address_space {
   std::map<std::uint64_t, part> parts_;  // by address
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

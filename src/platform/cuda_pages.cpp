@@ -6,6 +6,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
+using namespace detail;
+
 cuda_pages::cuda_pages(int device)
     : device_{device}, space_{std::make_shared<cuda_address_space>("cuda_pages", device)} {
   page_ = space_->granularity();

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 namespace {
 
 void* pointer_to(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -64,4 +64,4 @@ bool discard_pages(void* memory, bytes size) noexcept {
   return munlock(memory, size) == 0 && madvise(memory, size, MADV_DONTNEED) == 0;
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The size of the operating system's pages.
 inline bytes page_size() {
@@ -55,4 +55,4 @@ class host_address_space {
 /// the system keeps the memory, and with it what was written.
 [[nodiscard]] bool discard_pages(void* memory, bytes size) noexcept;
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

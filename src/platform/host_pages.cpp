@@ -6,6 +6,8 @@
 #include <bit>
 
 namespace quarry::inline QUARRY_ABI {
+
+using namespace detail;
 namespace {
 
 constexpr host_address_space page_space{"host_pages", overcommit::refuse};

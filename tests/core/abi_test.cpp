@@ -23,7 +23,7 @@ TEST(Abi, IsNamedAfterTheVersionAndTheLayout) {
 TEST(Abi, IsInTheNamesThatLinkersSeeAndNotInThoseOfTheSource) {
   EXPECT_TRUE((std::is_same_v<quarry::host_resource, quarry::QUARRY_ABI::host_resource>));
   for (std::string const name : {typeid(host_resource).name(), typeid(pool<host_resource>).name(),
-                                 typeid(registration).name(), typeid(bad_argument).name()})
+                                 typeid(detail::registration).name(), typeid(bad_argument).name()})
     EXPECT_NE(name.find(TEXT(QUARRY_ABI)), std::string::npos) << name;
 }
 

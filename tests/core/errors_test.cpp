@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace errors_test {
 
 TEST(Errors, AreOfTheStandardsKindAndOfOurs) {

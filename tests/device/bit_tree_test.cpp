@@ -16,6 +16,8 @@
 #include <vector>
 
 namespace quarry {
+
+using namespace detail;
 namespace bit_tree_test {
 
 constexpr std::uint32_t none = bit_tree::none;

@@ -13,6 +13,8 @@
 #include <string>
 
 namespace quarry {
+
+using namespace detail;
 namespace block_test {
 
 /// A block of which no slice is back, in `generation`.

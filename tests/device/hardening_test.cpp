@@ -11,6 +11,8 @@
 #include <set>
 
 namespace quarry {
+
+using namespace detail;
 namespace hardening_test {
 
 constexpr bool has_canary = is_on(mitigation::canary);

@@ -8,6 +8,8 @@
 #include <vector>
 
 namespace quarry {
+
+using namespace detail;
 namespace hash_map_owner_test {
 
 using namespace test;

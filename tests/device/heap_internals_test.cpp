@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 namespace quarry {
+
+using namespace detail;
 namespace heap_internals_test {
 
 template <class Heap>

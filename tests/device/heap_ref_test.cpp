@@ -6,8 +6,8 @@
 #include <array>
 #include <set>
 
-namespace quarry {
-namespace heap_ref_test {
+namespace quarry::heap_ref_test {
+using namespace detail;
 
 constexpr heap_options small{.bytes = 4_MiB, .segment_bytes = 64_KiB};
 
@@ -496,5 +496,4 @@ TYPED_TEST(HeapRef, RefusesAHeapOfAnotherLayoutVersionOrOfOtherMitigations) {
   }
 }
 
-}  // namespace heap_ref_test
-}  // namespace quarry
+}  // namespace quarry::heap_ref_test

@@ -11,6 +11,8 @@
 #include <vector>
 
 namespace quarry {
+
+using namespace detail;
 namespace heap_state_test {
 
 TEST(HeapState, HasAnEntryForEachSegmentRoundedUpToAPowerOfTwo) {

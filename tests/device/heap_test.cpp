@@ -10,6 +10,8 @@
 #include <sstream>
 
 namespace quarry {
+
+using namespace detail;
 namespace heap_test {
 
 struct allocate {

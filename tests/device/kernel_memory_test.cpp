@@ -10,6 +10,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace kernel_memory_test {
 
 struct double_words {

@@ -9,6 +9,8 @@
 #include <random>
 
 namespace quarry {
+
+using namespace detail;
 namespace large_allocations_test {
 
 TEST(LargeAllocations, SayInTheTableWhichSegmentsBelongTogether) {

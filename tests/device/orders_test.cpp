@@ -6,6 +6,8 @@
 #include <string_view>
 
 namespace quarry {
+
+using namespace detail;
 namespace orders_test {
 
 constexpr std::string_view chosen = QUARRY_MUTANT;

@@ -10,6 +10,8 @@
 #include <vector>
 
 namespace quarry {
+
+using namespace detail;
 namespace run_segments_test {
 
 constexpr std::uint32_t half = 32 * 1024;

@@ -12,6 +12,8 @@
 #include <string>
 
 namespace quarry {
+
+using namespace detail;
 namespace segment_table_test {
 
 TEST(SegmentUse, IsOneOfFourKinds) {

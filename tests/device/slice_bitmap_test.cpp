@@ -12,6 +12,8 @@
 #include <random>
 
 namespace quarry {
+
+using namespace detail;
 namespace slice_bitmap_test {
 
 TEST(SliceWord, GivesWhatItWasBeforeARelease) {

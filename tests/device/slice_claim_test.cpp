@@ -9,6 +9,8 @@
 #include <vector>
 
 namespace quarry {
+
+using namespace detail;
 namespace slice_claim_test {
 
 constexpr std::uint32_t some_tries = 8;

@@ -11,6 +11,8 @@
 #include <vector>
 
 namespace quarry {
+
+using namespace detail;
 namespace slice_return_test {
 
 /// A heap of one segment, every slice of which is handed out.

@@ -15,6 +15,8 @@
 #include <vector>
 
 namespace quarry {
+
+using namespace detail;
 namespace slice_supply_test {
 
 constexpr std::uint32_t half = 32 * 1024;

@@ -12,6 +12,8 @@
 #include <vector>
 
 namespace quarry {
+
+using namespace detail;
 namespace block_slots_test {
 
 TEST(SegmentRun, KeepsItsSegmentsAndChangesItsTag) {

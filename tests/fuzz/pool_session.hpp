@@ -12,6 +12,8 @@
 
 namespace quarry::test {
 
+using namespace detail;
+
 /// pool, over what is simulated or over the host's memory.
 template <class Upstream, class Strategy>
 class pool_session {

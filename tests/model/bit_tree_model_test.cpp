@@ -14,6 +14,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace bit_tree_model_test {
 
 constexpr std::uint32_t two_levels = 130;

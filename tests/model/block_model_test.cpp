@@ -18,6 +18,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace block_model_test {
 
 /// A block whose slices are all in use, and who uses them. `neighbours` other blocks of its segment

@@ -16,6 +16,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace coalescing_model_test {
 
 void expect_all_hold(std::function<scenario()> make, explore_options options) {

@@ -17,6 +17,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace heap_model_test {
 
 constexpr bytes quarter = 16_KiB;

@@ -18,6 +18,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace late_claim_model_test {
 
 constexpr std::uint32_t segment = 64 * 1024;

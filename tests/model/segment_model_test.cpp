@@ -19,6 +19,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace segment_model_test {
 
 constexpr std::uint32_t slices_each = 2;

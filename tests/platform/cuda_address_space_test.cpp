@@ -14,6 +14,8 @@
 #include <string>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace cuda_address_space_test {
 
 constexpr bytes page = fake_cuda::granularity;

@@ -7,6 +7,8 @@
 #include <string>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace heap_storm_test {
 
 template <class Backend>

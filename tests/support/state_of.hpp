@@ -8,6 +8,8 @@
 
 namespace quarry::test {
 
+using namespace detail;
+
 /// The shared state of a heap on the CPU, for tests that look at it: what its refs begin with.
 [[nodiscard]] inline heap_state& state_of(heap const& owner) {
   auto const ref = owner.ref();

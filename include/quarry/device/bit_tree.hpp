@@ -5,7 +5,7 @@
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/indirect_call.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// A set of numbers below `size`, shared by all lanes: a van Emde Boas tree with nodes of 64 bits
 /// and no minimum or maximum (seed: Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for each
@@ -360,4 +360,4 @@ class bit_tree {
   std::uint32_t size_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

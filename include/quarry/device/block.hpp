@@ -5,7 +5,7 @@
 #include "quarry/simt/indirect_call.hpp"
 #include "quarry/simt/this_lane.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Slices that a block holds at most: their bits are one cache line.
 inline constexpr std::uint32_t slices_per_block = 1024;
@@ -286,4 +286,4 @@ class block {
   std::uint32_t slices_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -7,7 +7,7 @@
 #include "quarry/device/heap_state.hpp"
 #include "quarry/device/mitigations.hpp"
 
-namespace quarry::inline QUARRY_ABI::hardening {
+namespace quarry::inline QUARRY_ABI::detail::hardening {
 
 inline constexpr std::uint32_t mark_bytes = 8;
 inline constexpr std::uint64_t poison_pattern = 0xDBDBDBDBDBDBDBDBu;
@@ -200,4 +200,4 @@ QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state, std::uint32
   }
 }
 
-}  // namespace quarry::inline QUARRY_ABI::hardening
+}  // namespace quarry::inline QUARRY_ABI::detail::hardening

@@ -110,14 +110,14 @@ class hash_map {
   insert_counts insert(std::span<Key const> keys, std::span<Value const> values) {
     check_sizes("insert", keys.size(), values.size());
     if (keys.empty()) return {};
-    kernel_memory const device_keys = copy_of(keys), device_values = copy_of(values);
+    detail::kernel_memory const device_keys = copy_of(keys), device_values = copy_of(values);
     return insert(static_cast<Key const*>(device_keys.data()),
                   static_cast<Value const*>(device_values.data()), keys.size());
   }
   /// The same from memory that kernels can access.
   insert_counts insert(Key const* keys, Value const* values, std::uint64_t count) {
     if (count == 0) return {};
-    kernel_memory counts{where_, sizeof(insert_counts)};
+    detail::kernel_memory counts{where_, sizeof(insert_counts)};
     launch_(lanes_for(count), insert_all<Key, Value>{ref(), keys, values, count,
                                                      static_cast<insert_counts*>(counts.data())});
     insert_counts result;
@@ -133,8 +133,8 @@ class hash_map {
     check_sizes("find", keys.size(), values.size());
     check_sizes("find", keys.size(), is_found.size());
     if (keys.empty()) return 0;
-    kernel_memory const device_keys = copy_of(keys), device_values = copy_of(values);
-    kernel_memory const device_found{where_, is_found.size_bytes()};
+    detail::kernel_memory const device_keys = copy_of(keys), device_values = copy_of(values);
+    detail::kernel_memory const device_found{where_, is_found.size_bytes()};
     std::uint64_t const result =
         find(static_cast<Key const*>(device_keys.data()), static_cast<Value*>(device_values.data()),
              static_cast<bool*>(device_found.data()), keys.size());
@@ -145,7 +145,7 @@ class hash_map {
   /// The same with memory that kernels can access.
   std::uint64_t find(Key const* keys, Value* values, bool* is_found, std::uint64_t count) {
     if (count == 0) return 0;
-    kernel_memory found{where_, sizeof(std::uint64_t)};
+    detail::kernel_memory found{where_, sizeof(std::uint64_t)};
     launch_(lanes_for(count), find_all<Key, Value>{ref(), keys, values, is_found, count,
                                                    static_cast<std::uint64_t*>(found.data())});
     std::uint64_t result = 0;
@@ -170,8 +170,8 @@ class hash_map {
     }
   }
   template <class T>
-  [[nodiscard]] kernel_memory copy_of(std::span<T> elements) const {
-    kernel_memory result{where_, elements.size_bytes()};
+  [[nodiscard]] detail::kernel_memory copy_of(std::span<T> elements) const {
+    detail::kernel_memory result{where_, elements.size_bytes()};
     result.write(0, elements.data(), elements.size_bytes());
     return result;
   }
@@ -182,7 +182,7 @@ class hash_map {
   Launch launch_;
   backend where_;
   std::uint32_t capacity_;
-  kernel_memory places_;
+  detail::kernel_memory places_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

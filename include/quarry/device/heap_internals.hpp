@@ -3,7 +3,7 @@
 
 #include "quarry/device/fault.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Operations on a heap for Quarry's own code. Not a public interface.
 struct heap_internals {
@@ -27,4 +27,4 @@ struct heap_internals {
   };
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -25,7 +25,7 @@ class heap_ref {
  public:
   heap_ref() = default;
   /// `build`: `heap_build` of the library, which may differ from the caller's.
-  heap_ref(heap_state* state, std::uint64_t base, std::uint32_t segment_shift,
+  heap_ref(detail::heap_state* state, std::uint64_t base, std::uint32_t segment_shift,
            std::uint32_t reserved, std::uint32_t build)
       : state_{state},
         packed_{base | std::uint64_t{std::bit_width(std::bit_ceil(reserved)) - 1u} << 11 |
@@ -35,25 +35,27 @@ class heap_ref {
   /// unique pointer. O(1), except for the slow paths of slice_supply.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     if (!usable()) return nullptr;
-    bytes const padded = hardening::padded(size);
-    if (padded > largest_slice()) return hardening::prepare(*this, *state_, malloc_large(padded));
-    return hardening::prepare(*this, *state_,
-                              malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
+    bytes const padded = detail::hardening::padded(size);
+    if (padded > largest_slice())
+      return detail::hardening::prepare(*this, *state_, malloc_large(padded));
+    return detail::hardening::prepare(
+        *this, *state_, malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
   }
 
   /// `malloc` for lanes that all request one size from one heap. Only checks whether all requests
   /// are equal, which is faster than grouping equal requests. If they differ, it acts as `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
     if (!usable()) return nullptr;
-    bytes const padded = hardening::padded(size);
-    if (padded > largest_slice()) return hardening::prepare(*this, *state_, malloc_large(padded));
+    bytes const padded = detail::hardening::padded(size);
+    if (padded > largest_slice())
+      return detail::hardening::prepare(*this, *state_, malloc_large(padded));
     auto const id = size_class_of(static_cast<std::uint32_t>(padded));
     auto const here = simt::lane_group::coalesced<class malloc_all_site>();
     // One number identifies heap and class: states are aligned to 256 bytes; classes are fewer.
-    return hardening::prepare(*this, *state_,
-                              here.all_equal(reinterpret_cast<std::uint64_t>(state_) + id)
-                                  ? take_ticket(here, id)
-                                  : malloc_slice(id));
+    return detail::hardening::prepare(*this, *state_,
+                                      here.all_equal(reinterpret_cast<std::uint64_t>(state_) + id)
+                                          ? take_ticket(here, id)
+                                          : malloc_slice(id));
   }
 
   /// Allocates `count` objects of `size` bytes, all zero. Returns nullptr if the product overflows.
@@ -73,11 +75,12 @@ class heap_ref {
     }
     if (alignment <= min_alignment) return malloc(size);
     // Slices of a power-of-two class are aligned to it, and segments to the segment size.
-    bytes const needed = hardening::padded(size) < alignment ? alignment : hardening::padded(size);
+    bytes const needed =
+        detail::hardening::padded(size) < alignment ? alignment : detail::hardening::padded(size);
     if (needed > segment_bytes() / 2)
-      return hardening::prepare(*this, *state_, malloc_large(needed));
+      return detail::hardening::prepare(*this, *state_, malloc_large(needed));
     std::uint32_t const power = 1u << (highest_one(needed - 1) + 1);
-    return hardening::prepare(*this, *state_, malloc_slice(size_class_of(power)));
+    return detail::hardening::prepare(*this, *state_, malloc_slice(size_class_of(power)));
   }
 
   /// Resizes an allocation and keeps the bytes that fit. Returns nullptr and changes nothing if it
@@ -100,7 +103,7 @@ class heap_ref {
   /// record a fault and change nothing. O(1) (seed: Gallatin, algorithm 4).
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr || !usable()) return;
-    pointer = hardening::retire(*this, *state_, pointer);
+    pointer = detail::hardening::retire(*this, *state_, pointer);
     if (pointer != nullptr) free_now(pointer);
   }
 
@@ -125,7 +128,7 @@ class heap_ref {
       report(at.kind, 0, pointer);
       return 0;
     }
-    return hardening::usable(at.large ? bytes{at.use.count()} << segment_shift() : at.size);
+    return detail::hardening::usable(at.large ? bytes{at.use.count()} << segment_shift() : at.size);
   }
 
   /// Returns whether the address lies in the heap's region.
@@ -145,13 +148,14 @@ class heap_ref {
       }
       if (at.slice >= at.slices) return nullptr;
       std::uint32_t const index = at.slice / bits_per_word;
-      block const of = heap_state::block_in(heap.words_of(at.segment), heap.segment_shift(),
-                                            at.slices, index / words_per_block);
+      detail::block const of =
+          detail::heap_state::block_in(heap.words_of(at.segment), heap.segment_shift(), at.slices,
+                                       index / detail::words_per_block);
       bool const is_back =
-          (of.at(index % words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
+          (of.at(index % detail::words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
       if (is_back || of.peek().is_free()) return nullptr;
       void* const begin = heap.address(at.segment, bytes{at.slice} * at.size);
-      return hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
+      return detail::hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
     });
   }
 
@@ -172,7 +176,7 @@ class heap_ref {
   }
 
  private:
-  friend struct heap_internals;  // documents the next two functions
+  friend struct detail::heap_internals;  // documents the next two functions
 
   QUARRY_HD void free_now(void* pointer) const {
     location const at = locate<from::cache>(pointer);
@@ -187,7 +191,8 @@ class heap_ref {
                         std::uint32_t lanes = 1) const {
     return simt::indirect_call([heap = *this, kind, size, pointer, lanes] {
       fault what;
-      what.kind = heap.state_->magic == heap_state::magic_alive ? kind : fault_kind::destroyed;
+      what.kind =
+          heap.state_->magic == detail::heap_state::magic_alive ? kind : fault_kind::destroyed;
       what.size = size;
       what.address = reinterpret_cast<std::uint64_t>(pointer);
       if (kind == fault_kind::out_of_memory) {
@@ -204,7 +209,7 @@ class heap_ref {
     bool large;
     std::uint32_t segment;
     std::uint32_t slice;
-    segment_use use;
+    detail::segment_use use;
     std::uint32_t size;  // of the segment's slices
     std::uint32_t slices;
   };
@@ -234,7 +239,8 @@ class heap_ref {
 
   /// The first word of the slice bitmap of a segment.
   [[nodiscard]] QUARRY_HD word* words_of(std::uint32_t segment) const {
-    return state_->bits + std::size_t{segment} * heap_state::stride_of_bits(segment_shift());
+    return state_->bits +
+           std::size_t{segment} * detail::heap_state::stride_of_bits(segment_shift());
   }
 
   [[nodiscard]] QUARRY_HD void* address(std::uint32_t segment, bytes offset) const {
@@ -249,15 +255,15 @@ class heap_ref {
   /// class layout is loaded before the addition, so that both memory accesses overlap. The lane
   /// with the counter's last ticket records that before any lane waits for tickets.
   [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
-    std::uint32_t const index = simt::warp_hint() % counters_per_class;
-    class_layout const layout = state_->layouts[id];
+    std::uint32_t const index = simt::warp_hint() % detail::counters_per_class;
+    detail::class_layout const layout = state_->layouts[id];
     word before = 0;
     if (group.is_leader()) before = state_->slot(id, index).take(group.size());
     group.sync();  // extends the leader's acquire to all members
     before = group.broadcast(before);
-    segment_run const run = ticket_counter::run_of(before);
-    ticket_place const place = ticket_counter::place_of(
-        layout, run, index, ticket_counter::ticket_of(before) + group.rank());
+    detail::segment_run const run = detail::ticket_counter::run_of(before);
+    detail::ticket_place const place = detail::ticket_counter::place_of(
+        layout, run, index, detail::ticket_counter::ticket_of(before) + group.rank());
     if (place.last) used_up(id, run);
     void* result = nullptr;
     if (place.valid) result = address(place.segment, bytes{place.slice} * layout.size);
@@ -268,23 +274,24 @@ class heap_ref {
     return result;
   }
 
-  QUARRY_HD void used_up(size_class id, segment_run run) const {
-    simt::indirect_call(&slice_supply::slot_used_up, *state_, id, run);
+  QUARRY_HD void used_up(size_class id, detail::segment_run run) const {
+    simt::indirect_call(&detail::slice_supply::slot_used_up, *state_, id, run);
   }
 
   /// Serves the whole group, so that its lanes stay together in the kernel's next steps.
   QUARRY_HD void* malloc_slow(size_class id) const {
     return simt::indirect_call([self = *this, id]() -> void* {
       heap_ref const heap = self;  // `serve_all` takes the address of this copy only
-      if (heap.state_->magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
+      if (heap.state_->magic != detail::heap_state::magic_alive)
+        return heap.fail(fault_kind::destroyed, 0);
       auto const group =
           simt::lane_group::coalesced<class malloc_slow_site>().match(heap.state_, id);
-      slice_request request{heap.state_, id, group.size()};
+      detail::slice_request request{heap.state_, id, group.size()};
       void* result = nullptr;
       fault_kind failure = simt::indirect_call(&serve_all, heap, group, request, result);
       if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
         // The quarantine retains memory that can serve the request.
-        hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
+        detail::hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
         group.sync();
         request.patience.begin();
         failure = simt::indirect_call(&serve_all, heap, group, request, result);
@@ -301,19 +308,19 @@ class heap_ref {
   /// Allocates whole segments from the end of the region (seed: Gallatin, algorithm 1).
   QUARRY_HD void* malloc_large(bytes size) const {
     return simt::indirect_call([heap = *this, size]() -> void* {
-      if (heap.state_->magic != heap_state::magic_alive)
+      if (heap.state_->magic != detail::heap_state::magic_alive)
         return heap.fail(fault_kind::destroyed, size);
       bytes const count = (size + heap.segment_bytes() - 1) >> heap.segment_shift();
       if (size > heap.region_bytes() || count == 0)
         return heap.fail(fault_kind::out_of_memory, size);
       auto const wanted = static_cast<std::uint32_t>(count);
-      heap_state& state = *heap.state_;
-      std::uint32_t first = simt::indirect_call(&large_allocations::claim, state, wanted);
-      if (is_on(mitigation::quarantine) && first == bit_tree::none) {
-        hardening::empty_quarantine(heap, state);
-        first = large_allocations::claim(state, wanted);
+      detail::heap_state& state = *heap.state_;
+      std::uint32_t first = simt::indirect_call(&detail::large_allocations::claim, state, wanted);
+      if (is_on(mitigation::quarantine) && first == detail::bit_tree::none) {
+        detail::hardening::empty_quarantine(heap, state);
+        first = detail::large_allocations::claim(state, wanted);
       }
-      if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
+      if (first == detail::bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
       return heap.address(first, 0);
     });
   }
@@ -324,8 +331,9 @@ class heap_ref {
       location const at = heap.locate<from::memory>(pointer);
       fault_kind kind = at.kind;
       if (kind == fault_kind::none) {
-        bool const is_freed = at.large ? large_allocations::free(*heap.state_, at.segment, at.use)
-                                       : heap.free_one_slice(at);
+        bool const is_freed =
+            at.large ? detail::large_allocations::free(*heap.state_, at.segment, at.use)
+                     : heap.free_one_slice(at);
         if (is_freed) return;
         kind = fault_kind::double_free;
       }
@@ -354,11 +362,12 @@ class heap_ref {
     word const all = group.or_reduce(own);
     bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
     group.sync();  // orders every member's writes before the leader's release
-    slice_return::result outcome{0, false};
+    detail::slice_return::result outcome{0, false};
     if (group.is_leader()) {
-      block const of = heap_state::block_in(words_of(at.segment), segment_shift(), at.slices,
-                                            index / words_per_block);
-      outcome = slice_return::release(*state_, id, at.use.generation(), of, at.segment, index, all);
+      detail::block const of = detail::heap_state::block_in(
+          words_of(at.segment), segment_shift(), at.slices, index / detail::words_per_block);
+      outcome = detail::slice_return::release(*state_, id, at.use.generation(), of, at.segment,
+                                              index, all);
     }
     if (group.ballot(outcome.is_stale || outcome.twice != 0) != 0) {
       again = (group.broadcast(outcome.twice) & own) != 0 || again;
@@ -369,11 +378,11 @@ class heap_ref {
 
   [[nodiscard]] QUARRY_HD bool free_one_slice(location const& at) const {
     std::uint32_t const index = at.slice / bits_per_word;
-    block const of = heap_state::block_in(words_of(at.segment), segment_shift(), at.slices,
-                                          index / words_per_block);
+    detail::block const of = detail::heap_state::block_in(
+        words_of(at.segment), segment_shift(), at.slices, index / detail::words_per_block);
     auto const outcome =
-        slice_return::release(*state_, at.use.slices_class(), at.use.generation(), of, at.segment,
-                              index, word{1} << at.slice % bits_per_word);
+        detail::slice_return::release(*state_, at.use.slices_class(), at.use.generation(), of,
+                                      at.segment, index, word{1} << at.slice % bits_per_word);
     return !outcome.is_stale && outcome.twice == 0;
   }
 
@@ -384,14 +393,15 @@ class heap_ref {
                 true,
                 static_cast<std::uint32_t>(offset >> segment_shift()),
                 0,
-                segment_use{},
+                detail::segment_use{},
                 0,
                 0};
     if (offset >> segment_shift() >= entries()) return at;
     auto const within =
         static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
-    segment_entry& entry = state_->segments[at.segment];
-    segment_entry::view const seen = Source == from::cache ? entry.look() : entry.look_past_cache();
+    detail::segment_entry& entry = state_->segments[at.segment];
+    detail::segment_entry::view const seen =
+        Source == from::cache ? entry.look() : entry.look_past_cache();
     at.use = seen.use;
     if (at.use.is_slices()) {
       at.large = false;
@@ -410,8 +420,8 @@ class heap_ref {
 
   [[nodiscard]] QUARRY_HD bool fits_in_place(bytes old, bytes size) const {
     if (size > old) return false;
-    bytes const padded = hardening::padded(size);
-    bytes const held = hardening::padded(old);
+    bytes const padded = detail::hardening::padded(size);
+    bytes const held = detail::hardening::padded(old);
     if (held > largest_slice()) return padded > largest_slice() && padded + segment_bytes() > held;
     return size_class_of(static_cast<std::uint32_t>(padded)) ==
            size_class_of(static_cast<std::uint32_t>(held));
@@ -424,7 +434,7 @@ class heap_ref {
 
   /// Serves all members that have no result, one grant after another. Returns the failure, if any.
   QUARRY_SLOW static fault_kind serve_all(heap_ref const& heap, simt::lane_group group,
-                                          slice_request& request, void*& result) {
+                                          detail::slice_request& request, void*& result) {
     fault_kind failure = fault_kind::none;
     simt::lane_mask waiting = group.ballot(result == nullptr);
     QUARRY_NO_UNROLL
@@ -437,16 +447,16 @@ class heap_ref {
 
   /// Acquires one grant for the `waiting` members. Returns the failure if there is no grant.
   QUARRY_SLOW static fault_kind serve(heap_ref const& heap, simt::lane_group group,
-                                      slice_request& request, simt::lane_mask waiting,
+                                      detail::slice_request& request, simt::lane_mask waiting,
                                       void*& result) {
     request.count = count_ones(waiting);
-    auto supply = slice_supply::supply::exhausted;
-    if (group.is_leader()) supply = simt::indirect_call(&slice_supply::acquire, request);
+    auto supply = detail::slice_supply::supply::exhausted;
+    if (group.is_leader()) supply = simt::indirect_call(&detail::slice_supply::acquire, request);
     group.sync();  // extends the leader's acquire to all members
     supply = group.broadcast(supply);
-    if (supply != slice_supply::supply::found) {
-      return supply == slice_supply::supply::stalled ? fault_kind::stalled
-                                                     : fault_kind::out_of_memory;
+    if (supply != detail::slice_supply::supply::found) {
+      return supply == detail::slice_supply::supply::stalled ? fault_kind::stalled
+                                                             : fault_kind::out_of_memory;
     }
     simt::indirect_call(&share, group, request);
     if (result == nullptr)
@@ -455,7 +465,7 @@ class heap_ref {
   }
 
   /// Copies the grant of the leader's request to all members.
-  QUARRY_SLOW static void share(simt::lane_group group, slice_request& request) {
+  QUARRY_SLOW static void share(simt::lane_group group, detail::slice_request& request) {
     request.from = group.broadcast(request.from);
     request.slot = group.broadcast(request.slot);
     request.segment = group.broadcast(request.segment);
@@ -465,21 +475,22 @@ class heap_ref {
 
   /// Returns the slice of the lane with `rank` lanes before it, or nullptr if the grant is too
   /// small.
-  QUARRY_SLOW static void* place_in_grant(heap_ref const& heap, slice_request const& request,
+  QUARRY_SLOW static void* place_in_grant(heap_ref const& heap,
+                                          detail::slice_request const& request,
                                           std::uint32_t rank) {
-    class_layout const& layout = heap.state_->layouts[request.id];
-    if (request.from == slice_request::source::bits) {
+    detail::class_layout const& layout = heap.state_->layouts[request.id];
+    if (request.from == detail::slice_request::source::bits) {
       if (rank >= count_ones(request.value)) return nullptr;
       std::uint32_t const slice = request.index * bits_per_word + select_one(request.value, rank);
       return heap.address(request.segment, bytes{slice} * layout.size);
     }
-    ticket_place const place =
-        ticket_counter::place_of(layout, ticket_counter::run_of(request.value), request.slot,
-                                 ticket_counter::ticket_of(request.value) + rank);
+    detail::ticket_place const place = detail::ticket_counter::place_of(
+        layout, detail::ticket_counter::run_of(request.value), request.slot,
+        detail::ticket_counter::ticket_of(request.value) + rank);
     return place.valid ? heap.address(place.segment, bytes{place.slice} * layout.size) : nullptr;
   }
 
-  heap_state* state_ = nullptr;
+  detail::heap_state* state_ = nullptr;
   // base of the region: 48, log2 of the table's entries: 5, segment shift - 16: 4, build: 7
   std::uint64_t packed_ = 0;
 };

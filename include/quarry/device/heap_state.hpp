@@ -7,7 +7,7 @@
 #include "quarry/device/segment_table.hpp"
 #include "quarry/device/ticket_counters.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Hardened mode: the number of frees that the quarantine delays, and the largest size of such an
 /// allocation. At most 4 MiB in total.
@@ -216,4 +216,4 @@ struct heap_state {
   }
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

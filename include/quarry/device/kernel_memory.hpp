@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 class heap_memory;
 
@@ -39,4 +39,4 @@ class QUARRY_API kernel_memory {
   bytes size_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

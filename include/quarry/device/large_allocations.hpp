@@ -3,7 +3,7 @@
 
 #include "quarry/device/slice_supply.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Allocations of whole, contiguous segments, from the far end of the region (seed: Gallatin,
 /// algorithm 1). The entry of the first segment is the head: it has the number of segments. The
@@ -70,4 +70,4 @@ class large_allocations {
   }
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

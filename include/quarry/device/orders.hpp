@@ -8,7 +8,7 @@
 
 #include "quarry/simt/atomic.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 #ifndef QUARRY_MUTANT
 #define QUARRY_MUTANT ""
@@ -61,4 +61,4 @@ inline constexpr simt::memory_order segment_reserve_order =
 inline constexpr simt::memory_order superblock_leave_order =
     is_mutant("Z") ? simt::relaxed : simt::acq_rel;
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -3,7 +3,7 @@
 
 #include "quarry/device/slice_return.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The segments of a class's run: how they are cut, and how those return that the run did not hand
 /// out.
@@ -278,4 +278,4 @@ class run_segments {
   }
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -5,7 +5,7 @@
 #include "quarry/core/size_classes.hpp"
 #include "quarry/device/block.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// What a segment is used for, as one word: free, cut into slices of a class, or part of a large
 /// allocation.
@@ -259,4 +259,4 @@ struct alignas(64) segment_entry {
 
 static_assert(sizeof(segment_entry) == 64);
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -4,7 +4,7 @@
 #include "quarry/core/bits.hpp"
 #include "quarry/device/orders.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The bits of 64 slices of a slice block. A bit is 1 if its slice was freed and can be claimed. It
 /// is 0 if the slice is in use, was never handed out, belongs to a free block, or does not exist.
@@ -47,4 +47,4 @@ class slice_word {
   simt::atomic_ref<word> bits_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

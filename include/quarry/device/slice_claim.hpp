@@ -4,7 +4,7 @@
 #include "quarry/device/slice_return.hpp"
 #include "quarry/simt/this_lane.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// What a lane wants for its group, and what it got.
 ///
@@ -235,4 +235,4 @@ class slice_claim {
   }
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -4,7 +4,7 @@
 #include "quarry/device/heap_state.hpp"
 #include "quarry/simt/indirect_call.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Slices, blocks and segments on their way back: what follows from a free.
 ///
@@ -206,4 +206,4 @@ class slice_return {
   }
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -7,7 +7,7 @@
 #include "quarry/device/run_segments.hpp"
 #include "quarry/device/slice_claim.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Finds slices for one lane on behalf of its group when its ticket counter is used up.
 ///
@@ -364,4 +364,4 @@ class slice_supply {
   }
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

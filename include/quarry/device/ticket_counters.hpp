@@ -5,7 +5,7 @@
 
 #include "quarry/device/segment_table.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Ticket counters per class. With fewer counters, additions to one counter queue up. With more,
 /// addresses spread. Warps are distributed over the counters in turn.
@@ -219,4 +219,4 @@ class class_run {
   simt::atomic_ref<word> state_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -69,7 +69,7 @@ class QUARRY_API allocator_model {
   /// frees them.
   struct {
     std::mutex mutex;  // no thread waits for another lock while it holds this one
-    held_at_fork locked_at_fork{mutex};
+    detail::held_at_fork locked_at_fork{mutex};
     std::vector<void*> blocks;  // has capacity for all blocks. Guarded by: the mutex
     std::atomic<bool> has_any{false};
   } returned_;

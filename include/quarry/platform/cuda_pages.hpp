@@ -10,7 +10,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
+namespace detail {
 class cuda_address_space;
+}
 
 /// Pages of one GPU's memory, mapped by CUDA's virtual memory functions. The driver chooses the
 /// size of a page: 2 MiB.
@@ -37,7 +39,8 @@ class QUARRY_API cuda_pages {
  private:
   int device_;
   bytes page_ = 0;
-  std::shared_ptr<cuda_address_space> space_;  // has this owner only; its type is not known here
+  std::shared_ptr<detail::cuda_address_space>
+      space_;  // has this owner only; its type is not known here
 };
 
 static_assert(page_source<cuda_pages>);

@@ -7,6 +7,8 @@
 #include <string>
 
 namespace quarry::inline QUARRY_ABI {
+
+using namespace detail;
 namespace {
 
 /// Also true if CUDA does not tell: for the default stream while another stream is being captured.

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 held_at_fork::held_at_fork(std::mutex& mutex) : mutex_{&mutex} {
   std::lock_guard const lock{lists_of_process().forks.mutex};
@@ -184,4 +184,4 @@ void watch_forks() {
   pthread_atfork(&fork_handlers::before, &fork_handlers::in_parent, &fork_handlers::in_child);
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

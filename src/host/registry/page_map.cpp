@@ -3,7 +3,7 @@
 
 #include "host/registry/process_lists.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 page_map::node& page_map::fresh_node(chunk_view const* view, std::uint32_t blocks, node* next) {
   auto& unused = lists_of_process().nodes.unused;
@@ -121,4 +121,4 @@ void page_map::remove(chunk_view const& view, std::uint64_t base, bytes size) no
     remove_from(at(page), view);
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 #if defined(__x86_64__) && defined(__GLIBCXX__) && defined(__GLIBC__) && \
     !defined(_GLIBCXX_DEBUG) && _GLIBCXX_USE_CXX11_ABI
@@ -91,4 +91,4 @@ struct process_layout {
 
 #endif
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -23,7 +23,7 @@ asm(".pushsection .bss." QUARRY_PROCESS_STATE ",\"aw\",%nobits\n"
 /// The state that this copy of the library defines. It is the process's state, or it is unused.
 extern "C" [[gnu::visibility("hidden")]] char quarry_own_process_state;
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 static_assert(sizeof(process_state) <= 524352 && alignof(process_state) <= 64);
 
@@ -58,4 +58,4 @@ namespace {
 }();
 
 }  // namespace
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 using fork_clock = std::chrono::steady_clock;
 
@@ -99,4 +99,4 @@ struct process_lists {
 /// the process's state calls this. That copy is never unloaded, so the handlers stay valid.
 void watch_forks();
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -17,6 +17,8 @@
 #include <ostream>
 
 namespace quarry::inline QUARRY_ABI {
+
+using namespace detail;
 namespace {
 
 struct free_memory {

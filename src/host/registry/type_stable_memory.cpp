@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <array>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 namespace {
 
 constexpr host_address_space type_stable_space{"type_stable_memory", overcommit::allow};
@@ -71,4 +71,4 @@ void type_stable_deallocate(type_stable_use use, void* memory, bytes size) noexc
   unused.by_size[static_cast<std::size_t>(use)].find(size)->second.free.push_back(memory);
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

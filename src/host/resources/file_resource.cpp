@@ -12,6 +12,8 @@
 #include <cstring>
 
 namespace quarry::inline QUARRY_ABI {
+
+using namespace detail;
 namespace {
 
 /// Opens a new file in `directory` and removes its name. Throws `resource_failed`.

@@ -15,6 +15,8 @@
 #include <cstring>
 
 namespace quarry::inline QUARRY_ABI {
+
+using namespace detail;
 namespace {
 
 constexpr host_address_space numa_space{"numa_resource", overcommit::refuse};

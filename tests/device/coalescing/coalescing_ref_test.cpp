@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace coalescing_ref_test {
 
 constexpr simt::grid two_blocks{2, 40};  // a last warp of 8 lanes each

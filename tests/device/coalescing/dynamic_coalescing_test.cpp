@@ -11,6 +11,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace dynamic_coalescing_test {
 
 QUARRY_HD bytes size_for(std::uint32_t kind, std::uint32_t lane) {

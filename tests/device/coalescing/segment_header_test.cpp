@@ -9,6 +9,8 @@
 #include <array>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace segment_header_test {
 
 using header = segment_header;

@@ -10,6 +10,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace static_coalescing_test {
 
 /// What one variant gives each lane, and how it takes it back, without a coalescing heap around it.

@@ -11,6 +11,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace superblock_map_test {
 
 /// A map of so many slots, and addresses to put into it.

@@ -13,6 +13,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace superblock_test {
 
 struct with_room {

@@ -8,6 +8,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace block_source_test {
 
 using namespace quarry::literals;

@@ -11,6 +11,8 @@
 #include <random>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace chunk_arena_test {
 
 /// The arena of a stream pool as one whose only owner is what is common.

@@ -8,6 +8,8 @@
 #include <type_traits>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace chunk_owners_test {
 
 TEST(ChunkOwners, OneOwnerTakesNoSpace) {

@@ -7,6 +7,8 @@
 #include <set>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace free_index_test {
 
 template <class Index>

@@ -11,6 +11,8 @@
 #include <random>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace field_test {
 
 using namespace quarry::literals;

@@ -6,6 +6,8 @@
 #include <random>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace growth_policy_test {
 
 TEST(GrowthPolicy, ExactTakesWhatIsNeeded) {

@@ -7,6 +7,8 @@
 #include <random>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace owned_arena_test {
 
 constexpr std::uint64_t region = 1 << 20;

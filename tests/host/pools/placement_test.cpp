@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace placement_test {
 
 struct without_carve : chunk_arena<segregated_fit> {

@@ -27,6 +27,8 @@
 #include <thread>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace poison_test {
 
 using host_pool = pool<host_resource>;

@@ -20,6 +20,8 @@
 #endif
 
 namespace quarry::test {
+
+using namespace detail;
 namespace pool_growth_test {
 
 using namespace quarry::literals;

@@ -8,6 +8,8 @@
 #include <set>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace quick_lists_test {
 
 struct QuickLists : testing::Test {

@@ -14,6 +14,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace red_zone_test {
 
 using host_pool = pool<host_resource>;

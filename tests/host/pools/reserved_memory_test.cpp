@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace reserved_memory_test {
 
 TEST(ReservedMemory, KeepsThePeakOfWhatIsReserved) {

@@ -14,6 +14,8 @@
 #include <thread>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace slices_test {
 
 using namespace quarry::literals;

@@ -9,6 +9,8 @@
 #include <memory>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace stitched_pool_test {
 
 constexpr bytes page = bytes{64} << 10;

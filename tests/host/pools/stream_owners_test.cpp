@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace stream_owners_test {
 
 constexpr std::uint64_t region = 1 << 20;

@@ -10,6 +10,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace base_table_test {
 
 /// A table, and what its chunks would know.

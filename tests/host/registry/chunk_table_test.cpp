@@ -7,6 +7,8 @@
 #include <random>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace chunk_table_test {
 
 TEST(ChunkTable, SplitsAndMergesAChunk) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace chunk_test {
 
 TEST(Chunk, KeepsItsSizeWhateverItIsUsedFor) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace chunk_view_test {
 
 // What a view finds of a table's chunks is tested with the table: chunk_table_test.cpp.

@@ -9,6 +9,8 @@
 #include <set>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace start_bits_test {
 
 TEST(StartBits, FindsTheLastNumberUntilAnother) {

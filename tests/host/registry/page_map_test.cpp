@@ -11,6 +11,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace directory_test {
 
 // where no pool of this program has anything

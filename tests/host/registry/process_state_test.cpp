@@ -12,6 +12,8 @@
 #include <type_traits>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace process_state_test {
 
 TEST(ProcessState, IsASymbolThatThisProgramExports) {

@@ -8,6 +8,8 @@
 #include <thread>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace watched_test {
 
 TEST(SingleWriter, IsUsedAsANumberByItsWriter) {

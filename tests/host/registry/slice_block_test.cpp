@@ -9,6 +9,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace slice_block_test {
 
 constexpr std::uint64_t base = std::uint64_t{5} << 32;

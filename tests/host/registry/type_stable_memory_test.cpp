@@ -7,6 +7,8 @@
 #include <new>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace type_stable_memory_test {
 
 TEST(TypeStableMemory, IsOfZerosAndStaysReadableOnceItIsGivenBack) {

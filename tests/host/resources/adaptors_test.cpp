@@ -26,6 +26,8 @@
 #include <memory>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace adaptors_test {
 
 /// A GPU's memory, as far as its place tells.

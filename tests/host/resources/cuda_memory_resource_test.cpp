@@ -25,6 +25,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace cuda_memory_resource_test {
 
 namespace mr = ::cuda::mr;

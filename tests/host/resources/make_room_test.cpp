@@ -7,6 +7,8 @@
 #include <vector>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace make_room_test {
 
 TEST(MakeRoom, CopiesAVectorThatGrowsOneByOneAFewTimes) {

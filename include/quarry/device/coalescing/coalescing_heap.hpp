@@ -53,7 +53,7 @@ class coalescing_heap {
     auto* const begin = static_cast<char*>(memory_.data());
     coalescing_state<Upstream> const fresh{
         upstream_,
-        {reinterpret_cast<superblock_map::slot*>(begin + map_at()), slots_},
+        {reinterpret_cast<detail::superblock_map::slot*>(begin + map_at()), slots_},
         reinterpret_cast<reserved_coalescing::ring*>(begin + rings_at()),
         warps_,
         {}};
@@ -88,7 +88,7 @@ class coalescing_heap {
   }
   [[nodiscard]] bytes map_at() const { return state_bytes; }
   [[nodiscard]] bytes rings_at() const {
-    return state_bytes + (sizeof(superblock_map::slot) * slots_ + 255) / 256 * 256;
+    return state_bytes + (sizeof(detail::superblock_map::slot) * slots_ + 255) / 256 * 256;
   }
 
   [[nodiscard]] fault_log faults() const {
@@ -99,7 +99,7 @@ class coalescing_heap {
 
   std::uint32_t slots_;
   std::uint32_t warps_;
-  kernel_memory memory_;
+  detail::kernel_memory memory_;
   Upstream upstream_;
 };
 

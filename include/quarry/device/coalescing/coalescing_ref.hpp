@@ -17,7 +17,7 @@ namespace quarry::inline QUARRY_ABI {
 template <class Upstream>
 struct coalescing_state {
   Upstream upstream;
-  superblock_map map;
+  detail::superblock_map map;
   reserved_coalescing::ring* rings;
   std::uint32_t ring_count;
   fault_log faults;
@@ -163,10 +163,10 @@ class coalescing_ref {
   struct allocation {
     fault_kind kind;  // none, or the reason why `pointer` is not an allocation
     layout how;
-    superblock* of;       // the superblock of a part
-    std::uint32_t index;  // the index of a packed part; `of` is a packed_superblock then
+    detail::superblock* of;  // the superblock of a part
+    std::uint32_t index;     // the index of a packed part; `of` is a packed_superblock then
 
-    QUARRY_HD allocation(fault_kind why, layout made = {}, superblock* part_of = nullptr,
+    QUARRY_HD allocation(fault_kind why, layout made = {}, detail::superblock* part_of = nullptr,
                          std::uint32_t number = 0)
         : kind{why}, how{made}, of{part_of}, index{number} {}
   };
@@ -184,18 +184,20 @@ class coalescing_ref {
       if (begin == pointer) return {fault_kind::none, layout::upstream, nullptr};
       auto const index = static_cast<packed_superblock*>(begin)->index_of(pointer);
       if (index != packed_superblock::none)
-        return {fault_kind::none, layout::packed_part, static_cast<superblock*>(begin), index};
+        return {fault_kind::none, layout::packed_part, static_cast<detail::superblock*>(begin),
+                index};
     }
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
-    if (segment_header::width_at(address) == 0) return {fault_kind::foreign_pointer, {}, nullptr};
+    if (detail::segment_header::width_at(address) == 0)
+      return {fault_kind::foreign_pointer, {}, nullptr};
     if (address % 16 == 0 && state_->map.capacity() != 0) {
-      auto* const of = static_cast<superblock*>(state_->map.find(pointer));
+      auto* const of = static_cast<detail::superblock*>(state_->map.find(pointer));
       if (of != nullptr) return {fault_kind::none, layout::part_in_map, of};
     }
     if constexpr (tells_allocations<Upstream>) {
       // The bytes before a part must not be mistaken for the header of a segment.
-      if (!segment_header::begins_at(begin)) {
-        auto* const of = static_cast<superblock*>(begin);
+      if (!detail::segment_header::begins_at(begin)) {
+        auto* const of = static_cast<detail::superblock*>(begin);
         if (of->may_have_part_at(pointer, false)) return {fault_kind::double_free, {}, nullptr};
         if (!of->may_have_part_at(pointer, true)) return {fault_kind::foreign_pointer, {}, nullptr};
       }
@@ -207,10 +209,10 @@ class coalescing_ref {
       if (state_->upstream.allocation_of(pointer) != begin)
         return {fault_kind::double_free, {}, nullptr};
     }
-    if ((header & segment_header::is_dynamic) != 0)
+    if ((header & detail::segment_header::is_dynamic) != 0)
       return {fault_kind::none, layout::segment, nullptr};
     if (header == freed) return {fault_kind::double_free, {}, nullptr};
-    auto* const of = superblock::named_by(header, pointer);
+    auto* const of = detail::superblock::named_by(header, pointer);
     bool const is_ours = of != nullptr && (begin == nullptr || begin == of);
     if (!is_ours || !of->may_have_part_at(pointer, true))
       return {fault_kind::foreign_pointer, {}, nullptr};
@@ -232,7 +234,7 @@ class coalescing_ref {
       case layout::segment:
         return dynamic_coalescing::free(state_->upstream, pointer);
       case layout::part_in_map: {
-        auto* const of = static_cast<superblock*>(state_->map.remove(pointer));
+        auto* const of = static_cast<detail::superblock*>(state_->map.remove(pointer));
         if (of != nullptr) static_coalescing::free(state_->upstream, of);
         return of != nullptr;
       }
@@ -247,8 +249,10 @@ class coalescing_ref {
   /// Returns the size of the allocation, or `gone` for a segment that is free.
   [[nodiscard]] QUARRY_HD bytes size_of(allocation const& at, void* pointer) const {
     if (at.how == layout::segment) {
-      std::uint64_t const header = segment_header{pointer}.load();
-      return (header & segment_header::is_free) != 0 ? gone : segment_header{pointer}.size(header);
+      std::uint64_t const header = detail::segment_header{pointer}.load();
+      return (header & detail::segment_header::is_free) != 0
+                 ? gone
+                 : detail::segment_header{pointer}.size(header);
     }
     if constexpr (tells_allocations<Upstream>) {
       if (at.how == layout::upstream) return state_->upstream.usable_size(pointer);

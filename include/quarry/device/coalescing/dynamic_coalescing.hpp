@@ -28,13 +28,13 @@ class dynamic_coalescing {
     auto const group =
         simt::lane_group::coalesced<class dynamic_malloc_site>().match_bytes(upstream);
     // A lane with a too large size gets no memory; the other lanes do.
-    bool const is_possible = size <= segment_header::max_bytes;
+    bool const is_possible = size <= detail::segment_header::max_bytes;
     std::uint32_t const own = is_possible ? static_cast<std::uint32_t>(size) : 0;
     std::uint32_t const step = group.ballot(own % 16 == 0) != 0 ? 16 : 8;
     std::uint32_t const before = lane_before(group);
     std::uint32_t const size_before = group.broadcast(own, before);
     // at least the distance
-    std::uint32_t const width = segment_header::width_for(own, bytes{size_before} + 40);
+    std::uint32_t const width = detail::segment_header::width_for(own, bytes{size_before} + 40);
     bytes const offset_in_segment = width == 8 ? step : width;
     bytes const footprint =
         (offset_in_segment + (own == 0 ? 1 : own) + step - 1) & ~bytes{step - 1};
@@ -48,11 +48,11 @@ class dynamic_coalescing {
     char* const payload = base + begin + offset_in_segment;
     bool const is_first = group.is_leader();
     bool const is_last = last_lane(group) == simt::lane_group::own_lane();
-    segment_header const header{payload};
-    if (is_first && step == 16) segment_header::mark_base(base);  // no header may be there
-    header.write(
-        (is_first ? segment_header::is_superblock : 0) | (is_last ? segment_header::is_last : 0),
-        is_first ? 0 : begin + offset_in_segment - payload_before, own);
+    detail::segment_header const header{payload};
+    if (is_first && step == 16) detail::segment_header::mark_base(base);  // no header may be there
+    header.write((is_first ? detail::segment_header::is_superblock : 0) |
+                     (is_last ? detail::segment_header::is_last : 0),
+                 is_first ? 0 : begin + offset_in_segment - payload_before, own);
     group.sync();  // a lane that frees sees all headers
     if (is_possible) return payload;
     (void)free(upstream, payload);
@@ -64,24 +64,26 @@ class dynamic_coalescing {
   /// that look like a header may pass as a segment; free then changes those bytes.)
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, void* payload) {
-    segment_header const own{payload};
+    detail::segment_header const own{payload};
     std::uint64_t seen = own.load();
-    if (!own.is_plausible(seen) || !own.set(seen, segment_header::is_free, segment_header::is_free))
+    if (!own.is_plausible(seen) ||
+        !own.set(seen, detail::segment_header::is_free, detail::segment_header::is_free))
       return false;
-    if ((seen & segment_header::is_last) == 0) return true;
+    if ((seen & detail::segment_header::is_last) == 0) return true;
     auto* here = static_cast<char*>(payload);
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = simt::warp_size; (seen & segment_header::is_superblock) == 0;
+    for (std::uint32_t left = simt::warp_size; (seen & detail::segment_header::is_superblock) == 0;
          --left) {
       if (left == 0) return false;  // the bytes are not headers
-      here -= segment_header{here}.distance(seen);
-      segment_header const header{here};
+      here -= detail::segment_header{here}.distance(seen);
+      detail::segment_header const header{here};
       seen = header.load();
       if (!header.is_plausible(seen)) return false;
       // it is that one's now
-      if (header.set(seen, segment_header::is_last, segment_header::is_free)) return true;
+      if (header.set(seen, detail::segment_header::is_last, detail::segment_header::is_free))
+        return true;
     }
-    upstream.free(segment_header{here}.base());
+    upstream.free(detail::segment_header{here}.base());
     return true;
   }
 

@@ -44,8 +44,9 @@ struct array_superblock {
   /// Removes the `leaving` ranks from the holders. Returns the previous holders. The caller is the
   /// last holder if no bit remains.
   [[nodiscard]] QUARRY_HD std::uint32_t leave(std::uint32_t leaving) {
-    return simt::atomic_ref<std::uint32_t>{holders}.fetch_and(~leaving,
-                                                              superblock_leave_order);  // (Z)
+    return simt::atomic_ref<std::uint32_t>{holders}.fetch_and(
+        ~leaving,
+        detail::superblock_leave_order);  // (Z)
   }
 };
 
@@ -198,8 +199,8 @@ class lane_array {
   [[nodiscard]] QUARRY_HD static array_superblock* allocate(Heap const& heap, std::uint64_t rows,
                                                             std::uint32_t lanes) {
     if (rows > 0xFFFF'FFFFu) {
-      if constexpr (heap_internals::takes_reports<Heap>)
-        heap_internals::report(heap, fault_kind::out_of_memory, ~bytes{0}, nullptr, lanes);
+      if constexpr (detail::heap_internals::takes_reports<Heap>)
+        detail::heap_internals::report(heap, fault_kind::out_of_memory, ~bytes{0}, nullptr, lanes);
       return nullptr;
     }
     // A multiple of 16 bytes, so that the upstream aligns the allocation to 16.
@@ -238,8 +239,8 @@ class lane_array {
   template <class Heap>
   QUARRY_HD static bool refuse([[maybe_unused]] Heap const& heap, [[maybe_unused]] fault_kind kind,
                                [[maybe_unused]] T const* first) {
-    if constexpr (heap_internals::takes_reports<Heap>)
-      heap_internals::report(heap, kind, 0, first, 1u);
+    if constexpr (detail::heap_internals::takes_reports<Heap>)
+      detail::heap_internals::report(heap, kind, 0, first, 1u);
     return false;
   }
 

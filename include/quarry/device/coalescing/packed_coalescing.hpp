@@ -57,8 +57,9 @@ struct alignas(16) packed_superblock {
   /// Frees the parts in `bits`. Returns the parts that were allocated before the call. A bit of
   /// `bits` that is not in the result shows a double free.
   [[nodiscard]] QUARRY_HD simt::lane_mask leave(simt::lane_mask bits) {
-    return simt::atomic_ref<simt::lane_mask>{lanes}.fetch_and(~bits,
-                                                              superblock_leave_order);  // (Z)
+    return simt::atomic_ref<simt::lane_mask>{lanes}.fetch_and(
+        ~bits,
+        detail::superblock_leave_order);  // (Z)
   }
   QUARRY_HD void close() { simt::atomic_ref<std::uint32_t>{mark}.store(0, simt::relaxed); }  // (L)
 

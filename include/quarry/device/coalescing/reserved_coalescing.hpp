@@ -33,7 +33,7 @@ class reserved_coalescing {
 
   struct entry {
     std::uint64_t control;
-    superblock* all;
+    detail::superblock* all;
     bytes size;  // the requested size
   };
   /// The ring of one warp. Initially zeroed.
@@ -94,7 +94,7 @@ class reserved_coalescing {
       std::uint64_t seen = control.fetch_add(0, simt::acq_rel);  // (D)
       QUARRY_NO_UNROLL
       while (call_of(seen) != 0 && (seen & own) == 0) {
-        superblock* const all = phase_of(seen) == ready ? of.entries[i].all : nullptr;
+        detail::superblock* const all = phase_of(seen) == ready ? of.entries[i].all : nullptr;
         if (!control.compare_exchange(seen, seen | own, simt::acq_rel)) {  // (D)
           seen = control.load(simt::acquire);                              // (Y)
           continue;
@@ -139,7 +139,7 @@ class reserved_coalescing {
 
   /// The result for the lanes of one call: the lanes of `lanes` have a part of `all`.
   struct grant {
-    superblock* all;
+    detail::superblock* all;
     std::uint64_t lanes;
     outcome what;
   };
@@ -165,7 +165,7 @@ class reserved_coalescing {
       std::uint64_t const left = mine & ~seen;
       if (left == 0) return {nullptr, 0, outcome::elsewhere};  // they were given up for these lanes
       // of this call as long as these lanes' bits are not set
-      superblock* const all = phase_of(seen) == ready ? at.all : nullptr;
+      detail::superblock* const all = phase_of(seen) == ready ? at.all : nullptr;
       bytes const refused = phase_of(seen) == failed ? at.size : 0;       // likewise
       if (!control.compare_exchange(seen, seen | left, simt::acq_rel)) {  // (D)
         seen = control.load(simt::acquire);                               // (Y)
@@ -185,7 +185,8 @@ class reserved_coalescing {
   [[nodiscard]] QUARRY_HD static grant reserve(Upstream const& upstream, ring& of, entry& at,
                                                std::uint32_t call, std::uint64_t mine, bytes size) {
     std::uint32_t const lanes = lanes_of_warp();
-    superblock* const all = static_coalescing::open<locate_by::header>(upstream, lanes, size);
+    detail::superblock* const all =
+        static_coalescing::open<locate_by::header>(upstream, lanes, size);
     std::uint64_t gone = all_lanes & ~low_bits(lanes);
     QUARRY_NO_UNROLL
     for (std::uint32_t other = 0; other < lanes; ++other) {

@@ -6,7 +6,7 @@
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/atomic.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The header of one segment of a dynamic superblock (seed: GPU MPI coalescing, section 3.2).
 ///
@@ -168,4 +168,4 @@ class segment_header {
   char* payload_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -42,23 +42,23 @@ class static_coalescing {
   };
 
   template <coalesce Among, locate_by By, class Upstream>
-  [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, superblock_map& map,
-                                               bytes size) {
+  [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream,
+                                               detail::superblock_map& map, bytes size) {
     if constexpr (Among == coalesce::warp) {
       // Lanes of one warp may be here on different rounds of a loop: then their sizes may differ
       // after all.
       auto const group =
           simt::lane_group::coalesced<class static_malloc_site>().match_bytes(upstream).match(size);
-      superblock* all = nullptr;
+      detail::superblock* all = nullptr;
       if (group.is_leader()) all = open<By>(upstream, group.size(), size);
       group.sync();  // what the leader wrote is seen by all
       all = group.broadcast(all);
       return take<By>(upstream, map, all, group.rank());
     } else {
       auto const here = simt::this_place();
-      superblock* all = nullptr;
+      detail::superblock* all = nullptr;
       if (here.thread == 0) all = open<By>(upstream, here.threads, size);
-      all = reinterpret_cast<superblock*>(
+      all = reinterpret_cast<detail::superblock*>(
           simt::block_broadcast(reinterpret_cast<std::uint64_t>(all)));
       return take<By>(upstream, map, all, here.thread);
     }
@@ -66,24 +66,25 @@ class static_coalescing {
 
   /// Returns a part to its superblock.
   template <class Upstream>
-  QUARRY_HD static void free(Upstream const& upstream, superblock* of) {
+  QUARRY_HD static void free(Upstream const& upstream, detail::superblock* of) {
     if (of->give_back()) upstream.free(of);
   }
 
   template <locate_by By, class Upstream>
-  [[nodiscard]] QUARRY_HD static superblock* open(Upstream const& upstream, std::uint32_t lanes,
-                                                  bytes size) {
+  [[nodiscard]] QUARRY_HD static detail::superblock* open(Upstream const& upstream,
+                                                          std::uint32_t lanes, bytes size) {
     if (size > max_bytes) return nullptr;
-    auto* const all = static_cast<superblock*>(upstream.malloc(
-        sizeof(superblock) + lanes * superblock::stride(size, By == locate_by::header)));
+    auto* const all = static_cast<detail::superblock*>(
+        upstream.malloc(sizeof(detail::superblock) +
+                        lanes * detail::superblock::stride(size, By == locate_by::header)));
     if (all != nullptr) all->open(lanes, size, By == locate_by::header);
     return all;
   }
 
  private:
   template <locate_by By, class Upstream>
-  [[nodiscard]] QUARRY_HD static result take(Upstream const& upstream, superblock_map& map,
-                                             superblock* all, std::uint32_t index) {
+  [[nodiscard]] QUARRY_HD static result take(Upstream const& upstream, detail::superblock_map& map,
+                                             detail::superblock* all, std::uint32_t index) {
     if (all == nullptr) return {nullptr, false};
     if constexpr (By == locate_by::header) return {all->part_with_header(index), false};
     char* const part = all->part(index, false);

@@ -6,7 +6,7 @@
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/atomic.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The first 16 bytes of an allocation that the lanes of a group share. Each lane has a part of the
 /// same size.
@@ -106,4 +106,4 @@ struct alignas(16) superblock {
 
 static_assert(sizeof(superblock) == 16);
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

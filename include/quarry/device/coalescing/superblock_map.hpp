@@ -5,7 +5,7 @@
 #include "quarry/device/orders.hpp"
 #include "quarry/simt/atomic.hpp"
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Maps the address of a part to its superblock, for parts without headers: a hash table of fixed
 /// capacity with open addressing (seed: GPU MPI coalescing, "no-header version").
@@ -109,4 +109,4 @@ class superblock_map {
   std::uint32_t capacity_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The options `options` of a pool of blocks, with the defaults of `first_block` and `next_block`
 /// filled in and rounded to the alignment. Throws `bad_argument`, which names `type`.
@@ -120,4 +120,4 @@ class block_source {
   reserved_memory memory_;  // after the resource: is destroyed before it
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -55,7 +55,7 @@ class caching_arena : public chunk_arena<Index> {
   [[nodiscard]] std::optional<bytes> deallocate_to_cache(std::uint64_t base) {
     if (!caches_) return std::nullopt;
     auto const found = this->chunks_.find(base);
-    if (found.id == no_chunk) return std::nullopt;
+    if (found.id == detail::no_chunk) return std::nullopt;
     auto& one = this->chunks_[found.id];
     auto const state = one.get();
     if (state.has_flags()) return std::nullopt;
@@ -69,7 +69,7 @@ class caching_arena : public chunk_arena<Index> {
       return size;
     }
     auto const found = this->find_allocated(base);
-    if (found.id == no_chunk) return {};
+    if (found.id == detail::no_chunk) return {};
     auto& one = this->chunks_[found.id];
     auto const state = one.get();
     if (state.is_labelled()) on_labelled();
@@ -104,7 +104,7 @@ class caching_arena : public chunk_arena<Index> {
   static constexpr std::size_t rest = 128;      // frees for each chunk that no request took again
   static constexpr std::size_t max_rest = 256;  // such chunks
 
-  quick_lists quick_;
+  detail::quick_lists quick_;
   bool caches_ = true;
   std::size_t frees_to_rest_ = 0;  // until chunks are cached again
 };

@@ -29,9 +29,12 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// caching_arena and owned_arena add quick lists. They are arenas with a few functions replaced,
 /// and are not used through a reference to this class.
-template <class Index, class Owners = one_owner>
+template <class Index, class Owners = detail::one_owner>
 class chunk_arena {
  public:
+  using chunk_id = detail::chunk_id;
+  using chunk_table = detail::chunk_table;
+  static constexpr chunk_id no_chunk = detail::no_chunk;
   using owner_id = typename Owners::id;
   using sizes = chunk_sizes;
   using block = upstream_block;
@@ -75,21 +78,22 @@ class chunk_arena {
 
   /// A chunk of exactly `size` bytes at a multiple of `alignment`, cut from a free one; nullopt if
   /// none fits. `alignment` is larger than that of all chunks, `minimum`. Lookups do not take the
-  /// chunk for an allocation (chunk::by_no_user). Throws std::bad_alloc.
+  /// chunk for an allocation (detail::chunk::by_no_user). Throws std::bad_alloc.
   [[nodiscard]] std::optional<std::uint64_t> allocate_for_slices(bytes size, bytes alignment,
                                                                  bytes minimum) {
     reserve();
     chunk_id const id = free_[{}].find(chunks_, size + alignment - minimum);
     if (id == no_chunk) return std::nullopt;
     remove_free(id);
-    std::uint64_t const base = take(id, {chunk::by_no_user, size + alignment - minimum}, {});
+    std::uint64_t const base =
+        take(id, {detail::chunk::by_no_user, size + alignment - minimum}, {});
     try {
       reserve();
     } catch (...) {
       (void)deallocate(base);
       throw;
     }
-    return trim(base, {chunk::by_no_user, size}, alignment);
+    return trim(base, {detail::chunk::by_no_user, size}, alignment);
   }
 
   /// Shrinks an allocated chunk to `size`, from the first multiple of `alignment` on, and returns
@@ -116,7 +120,7 @@ class chunk_arena {
   /// The size of the chunk that is cut for `granted` bytes where there is room. With quick lists it
   /// may be larger, so that the quick lists find the chunk again for the same request.
   [[nodiscard]] bytes size_of_cut(bytes granted) const {
-    return cuts_whole_ ? quick_lists::whole(granted, unit_shift_) : granted;
+    return cuts_whole_ ? detail::quick_lists::whole(granted, unit_shift_) : granted;
   }
 
   /// Adds a block that is large enough, and allocates a chunk of it; `owner` gets the remainder.
@@ -281,9 +285,8 @@ class chunk_arena {
 
   /// Allocates a chunk of a quick list, at a multiple of `alignment`; nullopt if none is found.
   /// Always inlined, since most allocations need no other step.
-  [[nodiscard, gnu::always_inline]] std::optional<std::uint64_t> take_cached(quick_lists& cached,
-                                                                             sizes size,
-                                                                             bytes alignment = 1) {
+  [[nodiscard, gnu::always_inline]] std::optional<std::uint64_t> take_cached(
+      detail::quick_lists& cached, sizes size, bytes alignment = 1) {
     chunk_id const id = cached.take(chunks_, size.granted, alignment);
     if (id == no_chunk) return std::nullopt;
     auto const again = chunks_.set_in_use_again(id, size.requested);
@@ -291,7 +294,8 @@ class chunk_arena {
     return again.base;
   }
   /// Frees an allocated chunk and keeps it whole in a quick list. `state` is the chunk's.
-  sizes cache(quick_lists& cached, chunk& one, chunk_table::found found, chunk::state state) {
+  sizes cache(detail::quick_lists& cached, detail::chunk& one, chunk_table::found found,
+              detail::chunk::state state) {
     sizes const size{one.requested(), state.size()};
     in_use_ -= size.granted;
     chunks_.set_cached(found, state);
@@ -299,7 +303,7 @@ class chunk_arena {
     return size;
   }
   /// Merges all chunks of a quick list. O(chunks in it).
-  void free_cached(quick_lists& cached, owner_id owner) {
+  void free_cached(detail::quick_lists& cached, owner_id owner) {
     cached.take_all(chunks_, [&](chunk_id id) { free_now(chunks_.find(chunks_[id].base), owner); });
   }
   void free_now(chunk_table::found found, owner_id owner) {

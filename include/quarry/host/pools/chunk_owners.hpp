@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Owners of a chunk_arena that has one owner: each free chunk serves every request. Costs nothing.
 struct one_owner {
@@ -74,4 +74,4 @@ struct many_owners {
   [[nodiscard]] static bool is_owner(chunk const& one, id owner) { return one.owner() == owner; }
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -83,8 +83,8 @@ class QUARRY_API cuda_async_view {
 struct cuda_async_options {
   /// Of a GPU, pinned or managed
   memory_location location = {memory_kind::device};
-  bytes first = 0;           ///< bytes that it takes at once
-  bytes kept = no_limit;     ///< bytes of unused memory that it keeps when a stream is waited for
+  bytes first = 0;             ///< bytes that it takes at once
+  bytes kept = no_limit;       ///< bytes of unused memory that it keeps when a stream is waited for
   bytes max_bytes = no_limit;  ///< bytes that it holds at most, not 0; managed memory has no limit
 };
 

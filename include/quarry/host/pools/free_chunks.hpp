@@ -19,6 +19,10 @@ namespace quarry::inline QUARRY_ABI {
 template <bool ByAddress>
 class ordered_index {
  public:
+  using chunk_id = detail::chunk_id;
+  using chunk_table = detail::chunk_table;
+  static constexpr chunk_id no_chunk = detail::no_chunk;
+
   static constexpr bool needs_room = true;
   /// Makes room for `count` more chunks. Throws std::bad_alloc and changes nothing then.
   void reserve(std::size_t count) {
@@ -88,8 +92,12 @@ using lowest_best_fit = ordered_index<true>;
 /// are not, is found only if it is the first of that list.
 class segregated_fit {
  public:
+  using chunk_id = detail::chunk_id;
+  using chunk_table = detail::chunk_table;
+  static constexpr chunk_id no_chunk = detail::no_chunk;
+
   static constexpr bool needs_room = false;
-  segregated_fit() { heads_.fill(single_writer<chunk_id>{no_chunk}); }
+  segregated_fit() { heads_.fill(detail::single_writer<chunk_id>{no_chunk}); }
 
   void reserve(std::size_t) {}
 
@@ -173,10 +181,10 @@ class segregated_fit {
                       : lowest_one(later) * bits_per_word + lowest_one(filled_[lowest_one(later)]);
   }
 
-  std::array<single_writer<chunk_id>, lists> heads_;
+  std::array<detail::single_writer<chunk_id>, lists> heads_;
   std::array<word, (lists + bits_per_word - 1) / bits_per_word> filled_{};
-  word words_ = 0;                            // which of `filled_` are not zero
-  single_writer<chunk_id> unread_{no_chunk};  // is written, and never read
+  word words_ = 0;                                    // which of `filled_` are not zero
+  detail::single_writer<chunk_id> unread_{no_chunk};  // is written, and never read
 };
 
 }  // namespace quarry::inline QUARRY_ABI

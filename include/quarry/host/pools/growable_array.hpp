@@ -28,7 +28,8 @@ class growable_array {
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes");
 
  public:
-  explicit growable_array(Pool& from, growth_policy policy = growth_policy::hysteresis())
+  explicit growable_array(Pool& from,
+                          detail::growth_policy policy = detail::growth_policy::hysteresis())
       : from_{&from}, policy_{std::move(policy)} {}
   growable_array(growable_array&& other) noexcept
       : from_{other.from_},
@@ -94,7 +95,7 @@ class growable_array {
   }
 
   Pool* from_;
-  growth_policy policy_;
+  detail::growth_policy policy_;
   T* data_ = nullptr;
   std::size_t size_ = 0, room_ = 0, changes_ = 0;
   field_counts counts_;
@@ -112,7 +113,8 @@ class paged_array {
 
  public:
   /// `maximum`: elements that it may have. Throws what `Pages::reserve` throws.
-  paged_array(Pages pages, std::size_t maximum, growth_policy policy = growth_policy::exact())
+  paged_array(Pages pages, std::size_t maximum,
+              detail::growth_policy policy = detail::growth_policy::exact())
       : pages_{std::move(pages)},
         policy_{std::move(policy)},
         maximum_{checked(maximum)},
@@ -172,7 +174,7 @@ class paged_array {
   }
 
   mutable Pages pages_;
-  growth_policy policy_;
+  detail::growth_policy policy_;
   std::size_t maximum_;
   bytes range_;
   std::uint64_t begin_;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// How much room a growable array takes when its size changes: a value. Sizes are in elements.
 class growth_policy {
@@ -82,4 +82,4 @@ class growth_policy {
   std::vector<std::size_t> max_ahead_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -153,7 +153,7 @@ class QUARRY_POISONS mixed_pool {
       ++slots;
       granted += bytes{1} << shift;
       auto* const result = reinterpret_cast<void*>(base + (slot << shift));
-      if (is_poisoned(large.resource())) unpoison(result, size);
+      if (detail::is_poisoned(large.resource())) detail::unpoison(result, size);
       return result;
     }
     [[nodiscard]] bool is_allocated(std::uint64_t base, slab const& one,
@@ -170,8 +170,8 @@ class QUARRY_POISONS mixed_pool {
         ++invalid_frees;
         return false;
       }
-      if (is_poisoned(large.resource()))
-        poison(reinterpret_cast<void*>(address), bytes{1} << one.shift);
+      if (detail::is_poisoned(large.resource()))
+        detail::poison(reinterpret_cast<void*>(address), bytes{1} << one.shift);
       std::uint64_t const slot = (address - base) >> one.shift;
       one.free[slot / bits_per_word] |= word{1} << slot % bits_per_word;
       one.hint = std::min(one.hint, static_cast<std::uint32_t>(slot / bits_per_word));
@@ -192,14 +192,14 @@ class QUARRY_POISONS mixed_pool {
       auto handle = node.extract(node.emplace(0, std::move(fresh)).first);
       void* const memory = large.allocate(options.slab, options.slab);
       try {  // after what may call a heuristic's rule, which may add slabs
-        make_room(with_free[shift], slabs.size() + 1);  // so that frees need no memory
+        detail::make_room(with_free[shift], slabs.size() + 1);  // so that frees need no memory
         slabs.reserve(slabs.size() + 1);
       } catch (...) {
         (void)large.deallocate(memory);
         throw;
       }
       handle.key() = reinterpret_cast<std::uint64_t>(memory);
-      if (is_poisoned(large.resource())) poison(memory, options.slab);
+      if (detail::is_poisoned(large.resource())) detail::poison(memory, options.slab);
       list(*slabs.insert(std::move(handle)).position);
     }
     /// May ask a heuristic's rule, which may change all slabs: the slab leaves the table before.
@@ -235,7 +235,8 @@ class QUARRY_POISONS mixed_pool {
       large.release();
     }
     void unpoison_slab(std::uint64_t base) noexcept {
-      if (is_poisoned(large.resource())) unpoison(reinterpret_cast<void*>(base), options.slab);
+      if (detail::is_poisoned(large.resource()))
+        detail::unpoison(reinterpret_cast<void*>(base), options.slab);
     }
     [[nodiscard]] std::uint32_t slots_of(unsigned shift) const {
       return static_cast<std::uint32_t>(options.slab >> shift);

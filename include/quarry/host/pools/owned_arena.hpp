@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// A chunk_arena, with quick lists, whose free chunks belong to owners (streams). An owner reuses
 /// its own freed chunks without synchronising. `share` makes them available to all owners, which
@@ -144,4 +144,4 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   std::vector<std::unique_ptr<cache_lists>> cached_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

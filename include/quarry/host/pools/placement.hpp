@@ -60,7 +60,7 @@ concept placement =
 
       // Labels, and lookups of other threads.
       { arena.set_labelled(base) } -> std::same_as<bool>;
-      { arena.chunks() } -> std::same_as<chunk_table&>;
+      { arena.chunks() } -> std::same_as<detail::chunk_table&>;
     } &&
     requires(Arena const& arena, std::uint64_t base, bytes count, any_callback call) {
       { arena.size_of(base) } -> std::same_as<std::optional<chunk_sizes>>;

@@ -23,7 +23,7 @@
 #define QUARRY_POISONS
 #endif
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// This translation unit is built with AddressSanitizer.
 QUARRY_POISONS inline constexpr bool has_address_sanitizer = QUARRY_ADDRESS_SANITIZER != 0;
@@ -54,4 +54,4 @@ template <class Resource>
   }
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -38,11 +38,11 @@ class QUARRY_POISONS pool {
         padding_{options_.red_zone + options_.alignment - 1},
         min_chunk_{std::max(options_.alignment, padding_ & ~(options_.alignment - 1))},
         source_{"pool", std::move(from), options_, placement_.chunks()},
-        is_poisoned_{quarry::is_poisoned(source_.resource())} {
+        is_poisoned_{detail::is_poisoned(source_.resource())} {
     check_red_zone();
     may_have_slices_ = Placement::caches && options_.red_zone == 0 && !options_.keeps_backtraces &&
                        options_.coalesce.when == heuristic::trigger::never;
-    if (options_.keeps_backtraces) registration::prepare_backtraces();
+    if (options_.keeps_backtraces) detail::registration::prepare_backtraces();
     // without quick lists each call takes the slow path, which handles these
     if (options_.red_zone != 0 || options_.keeps_backtraces) placement_.disable_caching();
     asks_after_frees_ =
@@ -100,7 +100,7 @@ class QUARRY_POISONS pool {
   bool label(void* pointer, std::string name,
              std::source_location where = std::source_location::current()) {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    slice_block* const its = slices_.of(base);
+    detail::slice_block* const its = slices_.of(base);
     if (its == nullptr) return memory().label(placement_, pointer, {std::move(name), where});
     if (memory().tracking() == nullptr || !size_of(pointer)) return false;
     memory().tracking()->label(base, {std::move(name), where});
@@ -145,7 +145,7 @@ class QUARRY_POISONS pool {
   /// interior pointers there is `registry::find`.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    if (slice_block const* const its = slices_.of(base)) {
+    if (detail::slice_block const* const its = slices_.of(base)) {
       auto const what = its->find_base(base).what;
       if (what.is_free()) return std::nullopt;
       return what.requested();
@@ -182,7 +182,7 @@ class QUARRY_POISONS pool {
   template <class Visit>
   void for_each(Visit const& visit) const {
     placement_.for_each([&](std::uint64_t base, bytes size, bool is_free) {
-      slice_block const* const its = is_free ? nullptr : slices_.of(base);
+      detail::slice_block const* const its = is_free ? nullptr : slices_.of(base);
       if (its == nullptr) return visit(base, size, is_free);
       std::uint64_t const end = base + size;
       for (std::uint32_t number = 0; number < its->count(); ++number, base += its->slice())
@@ -216,9 +216,9 @@ class QUARRY_POISONS pool {
     return {size, size == 0 ? min_chunk_ : (size + padding_) & ~(options_.alignment - 1)};
   }
   [[nodiscard]] bytes min_block() const { return source_.min_block(); }
-  [[nodiscard]] reserved_memory& memory() { return source_.memory(); }
+  [[nodiscard]] detail::reserved_memory& memory() { return source_.memory(); }
   [[nodiscard]] bool is_poisoned() const {
-    if constexpr (!has_address_sanitizer) return false;
+    if constexpr (!detail::has_address_sanitizer) return false;
     return is_poisoned_;
   }
 
@@ -229,10 +229,10 @@ class QUARRY_POISONS pool {
     void give(std::uint64_t base) const noexcept { (void)its.placement_.deallocate(base); }
   };
   [[nodiscard]] std::optional<std::uint64_t> take_map_page() noexcept {
-    constexpr bytes size = slice_block::size;
+    constexpr bytes size = detail::slice_block::size;
     try {
       auto const found = placement_.allocate_for_slices(size, size, options_.alignment);
-      if (!found || *found < object_starts::end) return found;
+      if (!found || *found < detail::object_starts::end) return found;
       (void)placement_.deallocate(*found);
     } catch (std::bad_alloc const&) {  // then there is none
     }
@@ -243,7 +243,7 @@ class QUARRY_POISONS pool {
   bool give_back(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    slice_block* const its = slices_.of(base);
+    detail::slice_block* const its = slices_.of(base);
     if (its == nullptr) return give_back_chunk<CountsRefused>(base);
     auto const [number, what] = its->find_base(base);
     if (what.is_free() || what.is_labelled()) [[unlikely]]
@@ -271,7 +271,7 @@ class QUARRY_POISONS pool {
     return asks_after_frees_ ? after_free() : true;
   }
   template <bool CountsRefused>
-  [[nodiscard, gnu::noinline]] bool deallocate_labelled(slice_block& its,
+  [[nodiscard, gnu::noinline]] bool deallocate_labelled(detail::slice_block& its,
                                                         std::uint64_t base) noexcept {
     auto const [number, what] = its.find_base(base);
     if (what.is_free()) {
@@ -283,20 +283,20 @@ class QUARRY_POISONS pool {
     gone(base, what.requested());
     return after_slice(its, is_full);
   }
-  [[gnu::noinline]] bool after_slice(slice_block& its, bool is_full) noexcept {
+  [[gnu::noinline]] bool after_slice(detail::slice_block& its, bool is_full) noexcept {
     if (is_full) slices_.flush(its.size_class(), map_pages{*this});
     return asks_after_frees_ ? after_free() : true;
   }
   void gone(std::uint64_t base, bytes requested) noexcept {
     allocated_ -= requested;
-    if (is_poisoned()) poison(reinterpret_cast<void*>(base), requested);
+    if (is_poisoned()) detail::poison(reinterpret_cast<void*>(base), requested);
   }
   [[nodiscard]] void* counted(std::uint64_t base, bytes size) {
     allocated_ += size;
     ++allocations_;
     peak_allocated_ = std::max(peak_allocated_, allocated_);
     peak_granted_ = std::max(peak_granted_, placement_.in_use());
-    if (is_poisoned()) unpoison(reinterpret_cast<void*>(base), size);
+    if (is_poisoned()) detail::unpoison(reinterpret_cast<void*>(base), size);
     return reinterpret_cast<void*>(base);
   }
 
@@ -338,7 +338,8 @@ class QUARRY_POISONS pool {
   /// Fills the red zone and keeps the backtrace, if the options say so.
   void mark(std::uint64_t base, sizes both) {
     if (checks_red_zones())
-      red_zone::fill(reinterpret_cast<void*>(base + both.requested), both.granted - both.requested);
+      detail::red_zone::fill(reinterpret_cast<void*>(base + both.requested),
+                             both.granted - both.requested);
     auto* const tracking = memory().tracking();
     if (options_.keeps_backtraces && tracking != nullptr && tracking->label_backtrace(base))
       (void)placement_.set_labelled(base);
@@ -406,7 +407,7 @@ class QUARRY_POISONS pool {
       source_.give(fresh);
       throw;
     }
-    if (is_poisoned()) poison(reinterpret_cast<void*>(fresh.base), fresh.size);
+    if (is_poisoned()) detail::poison(reinterpret_cast<void*>(fresh.base), fresh.size);
     std::uint64_t const result = placement_.allocate_in(fresh, both);
     if (may_have_slices_ && placement_.reserved() >= min_held_for_slices) begin_slices();
     return result;
@@ -420,7 +421,7 @@ class QUARRY_POISONS pool {
     }
   }
   void give(block const& gone) noexcept {
-    if (is_poisoned()) unpoison(reinterpret_cast<void*>(gone.base), gone.size);
+    if (is_poisoned()) detail::unpoison(reinterpret_cast<void*>(gone.base), gone.size);
     source_.give(gone);
   }
 
@@ -437,23 +438,23 @@ class QUARRY_POISONS pool {
     if (!size) return std::nullopt;
     bytes const zone = sizes_for(size->requested).granted - size->requested;
     auto const changed =
-        red_zone::changed_byte(reinterpret_cast<void*>(base + size->requested), zone);
+        detail::red_zone::changed_byte(reinterpret_cast<void*>(base + size->requested), zone);
     if (!changed) return std::nullopt;
     return size->requested + *changed;
   }
   [[nodiscard]] std::string overrun_at(std::uint64_t base, bytes changed) const {
     auto const* const tracking = source_.memory().tracking();
     auto const label = tracking != nullptr ? tracking->label_of(base) : std::nullopt;
-    return red_zone::overrun(tracking != nullptr ? tracking->name() : options_.name, base,
-                             placement_.size_of(base)->requested, label ? label->name : "",
-                             changed);
+    return detail::red_zone::overrun(tracking != nullptr ? tracking->name() : options_.name, base,
+                                     placement_.size_of(base)->requested, label ? label->name : "",
+                                     changed);
   }
   [[gnu::noinline]] void look_for_overrun(std::uint64_t base) noexcept {
     auto const changed = changed_byte(base);
     if (!changed) return;
     ++overruns_;
     try {
-      red_zone::report(overrun_at(base, *changed), options_.on_overrun);
+      detail::red_zone::report(overrun_at(base, *changed), options_.on_overrun);
     } catch (...) {  // the overrun is counted
     }
   }
@@ -472,10 +473,11 @@ class QUARRY_POISONS pool {
 
   pool_options options_;
   Placement placement_;
-  slices slices_;
-  bool may_have_slices_ = false;   // but has none yet
-  bytes padding_, min_chunk_;      // for sizes, with the red zone
-  block_source<Resource> source_;  // after what its registration reads: is destroyed before it
+  detail::slices slices_;
+  bool may_have_slices_ = false;  // but has none yet
+  bytes padding_, min_chunk_;     // for sizes, with the red zone
+  detail::block_source<Resource>
+      source_;  // after what its registration reads: is destroyed before it
   bool is_poisoned_;
   bool asks_after_frees_ = false;
   bool is_being_asked_ = false;  // the heuristic; its rule may call the pool

@@ -60,7 +60,7 @@ struct pool_counts : pool_state {
   if (options.red_zone > 64_KiB)
     throw bad_argument{"pool_options: red_zone is " + std::to_string(options.red_zone) +
                        " bytes, more than 65536"};
-  return checked_blocks("pool_options", std::move(options));
+  return detail::checked_blocks("pool_options", std::move(options));
 }
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Deferred coalescing: lists of freed chunks, each kept whole for the next request of about its
 /// size. The lists' sizes are a thirty-second apart; a list has its latest chunk first.
@@ -92,4 +92,4 @@ class quick_lists {
   std::uint32_t unit_shift_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 
-namespace quarry::inline QUARRY_ABI::red_zone {
+namespace quarry::inline QUARRY_ABI::detail::red_zone {
 
 /// What red zones are filled with.
 inline constexpr unsigned char pattern = 0xA5;
@@ -49,4 +49,4 @@ inline void report(std::string const& line, void (*to)(std::string const&)) {
   std::fprintf(stderr, "%s\n", line.c_str());
 }
 
-}  // namespace quarry::inline QUARRY_ABI::red_zone
+}  // namespace quarry::inline QUARRY_ABI::detail::red_zone

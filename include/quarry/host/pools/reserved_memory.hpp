@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// What a pool has reserved: the count of bytes, their peak and their limit, and the registration
 /// that makes the pool's allocations known, if the pool is tracked.
@@ -86,4 +86,4 @@ class reserved_memory {
   std::optional<registration> registration_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

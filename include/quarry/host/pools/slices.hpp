@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Small allocations of a pool, as slices of slice blocks: neither searched for, nor split, nor
 /// merged.
@@ -321,4 +321,4 @@ class slices {
   std::size_t spare_count_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

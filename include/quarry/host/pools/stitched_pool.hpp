@@ -107,7 +107,7 @@ class QUARRY_POISONS stitched_pool {
       return false;
     }
     allocated_ -= gone.requested;
-    if (is_poisoned(pages_)) poison(pointer, gone.requested);
+    if (detail::is_poisoned(pages_)) detail::poison(pointer, gone.requested);
     return true;
   }
 
@@ -188,7 +188,7 @@ class QUARRY_POISONS stitched_pool {
   [[nodiscard]] void* counted(std::uint64_t base, bytes size) {
     allocated_ += size;
     peak_allocated_ = std::max(peak_allocated_, allocated_);
-    if (is_poisoned(pages_)) unpoison(reinterpret_cast<void*>(base), size);
+    if (detail::is_poisoned(pages_)) detail::unpoison(reinterpret_cast<void*>(base), size);
     return reinterpret_cast<void*>(base);
   }
 
@@ -208,7 +208,8 @@ class QUARRY_POISONS stitched_pool {
         placement_.carve(page, needed, [&](std::uint64_t from, bytes size) {
           pages_.move(from, base + put, size);
           forget(from, size);
-          if (is_poisoned(pages_)) poison(reinterpret_cast<void*>(base + put), size);
+          if (detail::is_poisoned(pages_))
+            detail::poison(reinterpret_cast<void*>(base + put), size);
           put += size;
           moved_ += size;
         });
@@ -218,7 +219,8 @@ class QUARRY_POISONS stitched_pool {
       if (put < needed) {
         pages_.map(base + put, needed - put);
         memory_.add(needed - put);
-        if (is_poisoned(pages_)) poison(reinterpret_cast<void*>(base + put), needed - put);
+        if (detail::is_poisoned(pages_))
+          detail::poison(reinterpret_cast<void*>(base + put), needed - put);
       }
     } catch (...) {
       keep();
@@ -232,13 +234,13 @@ class QUARRY_POISONS stitched_pool {
 
   /// Unpoisons addresses that leave the pool.
   void forget(std::uint64_t base, bytes size) noexcept {
-    if (is_poisoned(pages_)) unpoison(reinterpret_cast<void*>(base), size);
+    if (detail::is_poisoned(pages_)) detail::unpoison(reinterpret_cast<void*>(base), size);
   }
 
   /// The next `size` bytes of addresses that were never used.
   [[nodiscard]] std::uint64_t addresses_for(bytes size) {
     if (ranges_.empty() || size > ranges_.back().size - (next_ - ranges_.back().base)) {
-      make_room(ranges_, ranges_.size() + 1);
+      detail::make_room(ranges_, ranges_.size() + 1);
       bytes const whole = std::max(options_.range, size);
       ranges_.push_back({pages_.reserve(whole), whole, 0});
       next_ = ranges_.back().base;
@@ -249,17 +251,17 @@ class QUARRY_POISONS stitched_pool {
   /// Tells the registry of the addresses from `base` to `end`, in whole map pages. They are used
   /// once and stay known. Does nothing for more bytes than the registry accepts.
   void make_known(range& last, std::uint64_t base, std::uint64_t end) {
-    if (memory_.tracking() == nullptr || end - base > page_map::most_of_block) return;
-    constexpr bytes map_page = page_map::map_page;
+    if (memory_.tracking() == nullptr || end - base > detail::page_map::most_of_block) return;
+    constexpr bytes map_page = detail::page_map::map_page;
     std::uint64_t const known_end =
         std::min(last.base + last.size, (end + map_page - 1) / map_page * map_page);
     // the addresses in between belong to an allocation that was too large
     std::uint64_t from = std::max(last.base + last.known, base / map_page * map_page);
     while (from < known_end) {
-      bytes const part = std::min(known_end - from, page_map::most_of_block);
+      bytes const part = std::min(known_end - from, detail::page_map::most_of_block);
       bool const goes_on = !known_.empty() && known_.back().base + known_.back().size == from &&
-                           known_.back().size + part <= page_map::most_of_block;
-      if (!goes_on) make_room(known_, known_.size() + 1);
+                           known_.back().size + part <= detail::page_map::most_of_block;
+      if (!goes_on) detail::make_room(known_, known_.size() + 1);
       memory_.tracking()->add_block(from, part);
       if (goes_on) {
         known_.back().size += part;
@@ -274,7 +276,7 @@ class QUARRY_POISONS stitched_pool {
   Pages pages_;
   stitched_options options_;
   Placement placement_;
-  reserved_memory memory_;  // after the placement: is destroyed before it
+  detail::reserved_memory memory_;  // after the placement: is destroyed before it
   std::vector<range> ranges_;
   std::vector<extent> known_;  // blocks that the registry knows
   std::uint64_t next_ = 0;

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The streams that a pool knows, as owners of its free chunks: which stream owns a chunk, and
 /// which events another stream must wait for before it uses the chunk (stream_pool says how that
@@ -291,4 +291,4 @@ class stream_owners {
   std::uint64_t recorded_ = 0, waits_ = 0, shares_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -70,7 +70,7 @@ class stream_pool {
 
   /// Throws `bad_argument`.
   stream_pool(Resource from, Order order, stream_pool_options const& options = {})
-      : options_{checked_blocks("stream_pool_options", options)},
+      : options_{detail::checked_blocks("stream_pool_options", options)},
         arena_{options_.alignment},
         source_{"stream_pool", std::move(from), options_, arena_.chunks()},
         streams_{std::move(order), arena_} {}
@@ -188,7 +188,7 @@ class stream_pool {
 
  private:
   using sizes = chunk_sizes;
-  using state = typename stream_owners<Order>::state;
+  using state = typename detail::stream_owners<Order>::state;
 
   [[nodiscard]] sizes sizes_for(bytes size) const {
     return source_.memory().sizes_for(size, options_.alignment);
@@ -241,9 +241,9 @@ class stream_pool {
   }
 
   stream_pool_options options_;
-  owned_arena arena_;
-  block_source<Resource> source_;  // after the arena: is destroyed before it
-  stream_owners<Order> streams_;
+  detail::owned_arena arena_;
+  detail::block_source<Resource> source_;  // after the arena: is destroyed before it
+  detail::stream_owners<Order> streams_;
   bytes allocated_ = 0, peak_allocated_ = 0;
   std::uint64_t allocations_ = 0, invalid_frees_ = 0;
 };

@@ -92,7 +92,7 @@ class QUARRY_POISONS thread_arenas {
     // relaxed: a hint, which the mutex makes good; seen late, returns wait for a later call
     std::atomic<bool> has_returns{false};
     std::mutex mutex;
-    held_at_fork reserved{mutex};
+    detail::held_at_fork reserved{mutex};
     std::vector<void*> returns;  // Guarded by: the mutex
     std::vector<void*> spare;    // room for the next returns; the thread's that has the arena
     bool is_taken = true;        // Guarded by: the state's mutex
@@ -100,7 +100,7 @@ class QUARRY_POISONS thread_arenas {
   struct state {
     state(Resource from, pool_options const& wanted) : resource{std::move(from)}, options{wanted} {}
     std::mutex mutex;
-    held_at_fork reserved{mutex};
+    detail::held_at_fork reserved{mutex};
     std::map<allocator_id, std::shared_ptr<arena>> arenas;  // Guarded by: the mutex
     bool is_gone = false;                                   // Guarded by: the mutex
     Resource resource;
@@ -170,7 +170,7 @@ class QUARRY_POISONS thread_arenas {
     auto found = std::find_if(here.all.begin(), here.all.end(),
                               [&](auto const& each) { return each.whose == shared_; });
     if (found == here.all.end()) {
-      make_room(here.all, here.all.size() + 1);
+      detail::make_room(here.all, here.all.size() + 1);
       here.all.push_back({shared_, take_arena()});
       found = here.all.end() - 1;
     }
@@ -235,7 +235,7 @@ class QUARRY_POISONS thread_arenas {
     std::lock_guard const reserved{its->mutex};
     try {
       its->returns.push_back(pointer);
-      if (is_poisoned(shared_->resource)) poison(pointer, found->size);
+      if (detail::is_poisoned(shared_->resource)) detail::poison(pointer, found->size);
     } catch (std::bad_alloc const&) {  // it stays in use
       return false;
     }

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// An allocation: its base address and size. `base` 0 means no allocation. Fits two registers.
 struct chunk_record {
@@ -249,4 +249,4 @@ class base_table {
   single_writer<std::uint64_t> life_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

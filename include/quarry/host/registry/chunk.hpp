@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The number of a chunk, which stays the same while the chunk exists.
 using chunk_id = std::uint32_t;
@@ -108,4 +108,4 @@ class chunk {
 };
 static_assert(sizeof(chunk) == 32);
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

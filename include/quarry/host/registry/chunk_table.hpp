@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <new>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The chunks that a pool's blocks are cut into: the writer's side. Works with addresses; never
 /// reads or writes the memory of the chunks.
@@ -27,7 +27,7 @@ class chunk_table {
  public:
   static constexpr std::uint32_t owners = chunk_owners;
 
-  using chunk = quarry::chunk;
+  using chunk = quarry::detail::chunk;
   using view = chunk_view;
   using record = chunk_record;
 
@@ -324,4 +324,4 @@ class chunk_table {
   chunk_id unused_ = no_chunk;  // list of removed chunks, by `next`
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// All chunks that a table ever had, by number.
 struct chunk_array {
@@ -159,4 +159,4 @@ struct chunk_view {
   }
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -6,7 +6,7 @@
 
 #include <mutex>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Locks a mutex around every fork of the process. So in the child the guarded data is consistent
 /// and the mutex is free.
@@ -44,4 +44,4 @@ class QUARRY_API held_at_fork {
   bool is_held_ = false;  // by a fork
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

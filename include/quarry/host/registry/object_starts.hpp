@@ -11,7 +11,7 @@
 #include <new>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The first word of each level, and the number of all words.
 template <std::uint32_t Bits, std::uint32_t Levels>
@@ -235,4 +235,4 @@ class object_starts {
   start_bitmap<root_bits> with_large_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -8,7 +8,7 @@
 
 #include <atomic>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Maps each map page of 64 KiB of the address space to the pools that have a block there.
 ///
@@ -103,4 +103,4 @@ class QUARRY_API page_map {
   static void remove_from(entry& pools, chunk_view const& view) noexcept;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

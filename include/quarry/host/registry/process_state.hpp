@@ -33,7 +33,7 @@
 #define QUARRY_NO_COPY_RELOCATION
 #endif
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 struct process_lists;
 
@@ -57,4 +57,4 @@ struct process_state {
 
 QUARRY_NO_COPY_RELOCATION QUARRY_API extern process_state process_wide asm(QUARRY_PROCESS_STATE);
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -48,6 +48,8 @@ struct allocation_label {
   std::vector<void*> frames = {};
 };
 
+namespace detail {
+
 /// The registration of an allocator: its id, its name, and the labels of its allocations.
 ///
 /// The owner of the chunk table owns the registration. Any thread may call the const functions and
@@ -117,6 +119,8 @@ class QUARRY_API registration {
   std::unordered_map<std::uint64_t, allocation_label> labels_;
 };
 
+}  // namespace detail
+
 namespace registry {
 
 /// The value of a view's `owner`; `record_of` decodes it.
@@ -124,7 +128,7 @@ namespace registry {
   return std::uint64_t{id} << 16 | static_cast<std::uint64_t>(location.kind) << 8 | location.device;
 }
 [[nodiscard]] inline allocation_record record_of(std::uint64_t owner,
-                                                 chunk_table::record const& found) {
+                                                 detail::chunk_table::record const& found) {
   memory_location const location{static_cast<memory_kind>(owner >> 8 & 255),
                                  static_cast<std::uint8_t>(owner & 255)};
   return {static_cast<allocator_id>(owner >> 16), location, found.is_labelled != 0,
@@ -148,8 +152,8 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
 /// more than 2^38 bytes. O(1) expected.
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
-  if (number >= object_starts::end) return std::nullopt;
-  if (chunk_view const* const only = page_map::only_one(number)) {
+  if (number >= detail::object_starts::end) return std::nullopt;
+  if (detail::chunk_view const* const only = detail::page_map::only_one(number)) {
     if (auto const found = only->find(number)) {
       std::uint64_t const owner = only->owner.load_acquire();
       if ((owner & is_below_others) == 0) [[likely]]

@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// A number that one thread at a time writes while other threads read.
 ///
@@ -38,4 +38,4 @@ class single_writer {
   std::atomic<T> value_{};
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

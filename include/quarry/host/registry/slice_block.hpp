@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The state of one map page (64 KiB) that is divided into slices of one size: which slices are in
 /// use, and their requested sizes.
@@ -250,4 +250,4 @@ class slice_map {
   single_writer<leaf*> leaves_[leaves];
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// The use of type-stable memory. Addresses of one use never serve another use.
 enum class type_stable_use : std::uint32_t {
@@ -44,4 +44,4 @@ enum class type_stable_use : std::uint32_t {
 /// Frees memory of `type_stable_allocate(use, size)`. Any thread may call it.
 QUARRY_API void type_stable_deallocate(type_stable_use use, void* memory, bytes size) noexcept;
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -64,7 +64,8 @@ class QUARRY_POISONS fixed_size_resource {
   }
   ~fixed_size_resource() {
     for (auto const& [base, _] : blocks_) {
-      if (is_poisoned(upstream_)) unpoison(reinterpret_cast<void*>(base), slot_ * slots_);
+      if (detail::is_poisoned(upstream_))
+        detail::unpoison(reinterpret_cast<void*>(base), slot_ * slots_);
       upstream_.deallocate(reinterpret_cast<void*>(base), slot_ * slots_, alignment_);
     }
   }
@@ -87,7 +88,7 @@ class QUARRY_POISONS fixed_size_resource {
     if (--slots->count == 0) with_free_.pop_back();
     ++allocated_;
     auto* const result = reinterpret_cast<void*>(base + (index * bits_per_word + bit) * slot_);
-    if (is_poisoned(upstream_)) unpoison(result, size);
+    if (detail::is_poisoned(upstream_)) detail::unpoison(result, size);
     return result;
   }
 
@@ -102,7 +103,7 @@ class QUARRY_POISONS fixed_size_resource {
     word const bit = word{1} << slot % bits_per_word;
     auto const index = static_cast<std::uint32_t>(slot / bits_per_word);
     if ((slots.free[index] & bit) != 0) return;
-    if (is_poisoned(upstream_)) poison(pointer, slot_);
+    if (detail::is_poisoned(upstream_)) detail::poison(pointer, slot_);
     slots.free[index] |= bit;
     slots.hint = std::min(slots.hint, index);
     if (slots.count++ == 0) with_free_.emplace_back(base, &slots);  // has capacity for all blocks
@@ -126,13 +127,14 @@ class QUARRY_POISONS fixed_size_resource {
     block fresh{std::vector<word>((slots_ + bits_per_word - 1) / bits_per_word, ~word{0}), slots_,
                 0};
     fresh.free.back() = low_bits(slots_ - (slots_ - 1) / bits_per_word * bits_per_word);
-    make_room(with_free_, blocks_.size() + 1);
+    detail::make_room(with_free_, blocks_.size() + 1);
     auto node = std::map<std::uint64_t, block>{};
     auto const made = node.emplace(0, std::move(fresh)).first;
     auto handle = node.extract(made);
     handle.key() = reinterpret_cast<std::uint64_t>(upstream_.allocate(slot_ * slots_, alignment_));
     auto const at = blocks_.insert(std::move(handle)).position;
-    if (is_poisoned(upstream_)) poison(reinterpret_cast<void*>(at->first), slot_ * slots_);
+    if (detail::is_poisoned(upstream_))
+      detail::poison(reinterpret_cast<void*>(at->first), slot_ * slots_);
     with_free_.emplace_back(at->first, &at->second);
   }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace quarry::inline QUARRY_ABI {
+namespace quarry::inline QUARRY_ABI::detail {
 
 /// Gives a vector capacity for `count` elements in all, so that adding them allocates nothing. The
 /// capacity at least doubles. So a vector that grows one by one is copied O(log count) times, while
@@ -17,4 +17,4 @@ void make_room(Vector& vector, std::size_t count) {
   if (count > vector.capacity()) vector.reserve(std::max(count, 2 * vector.capacity()));
 }
 
-}  // namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -54,15 +54,15 @@ class QUARRY_POISONS monotonic_resource {
     if (blocks_.size() == blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 4);
     bytes const fresh = std::max(wanted + room, block_bytes_);
     blocks_.push_back({static_cast<char*>(upstream_.allocate(fresh, block_alignment)), fresh});
-    if (is_poisoned(upstream_)) poison(blocks_.back().base, fresh);
+    if (detail::is_poisoned(upstream_)) detail::poison(blocks_.back().base, fresh);
     return take(blocks_.size() - 1, 0, size, alignment);
   }
   void deallocate(void*, bytes, bytes) noexcept {}
 
   /// Ends the use of all allocations. Keeps the blocks.
   void reset() noexcept {
-    if (is_poisoned(upstream_)) {
-      for (block const& each : blocks_) poison(each.base, each.size);
+    if (detail::is_poisoned(upstream_)) {
+      for (block const& each : blocks_) detail::poison(each.base, each.size);
     }
     current_ = used_ = 0;
   }
@@ -71,7 +71,7 @@ class QUARRY_POISONS monotonic_resource {
   /// Ends the use of all allocations and returns the blocks to the upstream.
   void release() noexcept {
     for (block const& each : blocks_) {
-      if (is_poisoned(upstream_)) unpoison(each.base, each.size);
+      if (detail::is_poisoned(upstream_)) detail::unpoison(each.base, each.size);
       upstream_.deallocate(each.base, each.size, block_alignment);
     }
     blocks_.clear();
@@ -101,7 +101,7 @@ class QUARRY_POISONS monotonic_resource {
     if (base > source.size || wanted > source.size - base) return nullptr;
     current_ = number;
     used_ = base + wanted;
-    if (is_poisoned(upstream_)) unpoison(source.base + base, size);
+    if (detail::is_poisoned(upstream_)) detail::unpoison(source.base + base, size);
     return source.base + base;
   }
 

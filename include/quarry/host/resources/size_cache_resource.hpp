@@ -50,7 +50,7 @@ class QUARRY_POISONS size_cache_resource {
       if (kept_[at].size != size || kept_[at].alignment != alignment) continue;
       void* const result = kept_[at].memory;
       kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(at));
-      if (is_poisoned(upstream_)) unpoison(result, size);
+      if (detail::is_poisoned(upstream_)) detail::unpoison(result, size);
       return result;
     }
     try {
@@ -77,7 +77,7 @@ class QUARRY_POISONS size_cache_resource {
     // A moved-from object has no capacity.
     if (kept_.capacity() < slots_) return return_upstream({pointer, size, alignment});
     kept_.push_back({pointer, size, alignment});
-    if (is_poisoned(upstream_)) poison(pointer, size);
+    if (detail::is_poisoned(upstream_)) detail::poison(pointer, size);
   }
   /// Returns all cached allocations to the upstream.
   void release() noexcept {
@@ -103,7 +103,7 @@ class QUARRY_POISONS size_cache_resource {
   }
   void return_upstream(cached const& freed) noexcept {
     reserved_ -= freed.size;
-    if (is_poisoned(upstream_)) unpoison(freed.memory, freed.size);
+    if (detail::is_poisoned(upstream_)) detail::unpoison(freed.memory, freed.size);
     upstream_.deallocate(freed.memory, freed.size, freed.alignment);
   }
 

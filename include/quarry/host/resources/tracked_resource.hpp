@@ -38,7 +38,7 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
     std::lock_guard const lock{shared_->mutex};
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     auto const found = shared_->table.find(base);
-    if (found.id == no_chunk) return false;
+    if (found.id == detail::no_chunk) return false;
     shared_->registered.label(base, {std::move(name), where});
     shared_->table.set_labelled(found);
     return true;
@@ -68,7 +68,8 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
       std::lock_guard const lock{shared_->mutex};
       shared_->table.reserve();
       shared_->table.reserve_starts(base, room);
-      shared_->table.set_in_use(shared_->table.add(base, room, no_chunk, no_chunk), size);
+      shared_->table.set_in_use(shared_->table.add(base, room, detail::no_chunk, detail::no_chunk),
+                                size);
     } catch (...) {
       call.deallocate(upstream_, result, size, aligned(alignment));
       throw;
@@ -81,7 +82,7 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
     {
       std::lock_guard const lock{shared_->mutex};
       auto const found = shared_->table.find(base);
-      if (found.id == no_chunk || shared_->table[found.id].requested() != size) {
+      if (found.id == detail::no_chunk || shared_->table[found.id].requested() != size) {
         ++shared_->invalid_frees;
         return;
       }
@@ -96,9 +97,9 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
     state(memory_location location, std::string name)
         : registered{table, location, std::move(name), true} {}
     std::mutex mutex;
-    held_at_fork locked_at_fork{mutex};
-    chunk_table table;  // Guarded by: the mutex, for writes
-    registration registered;
+    detail::held_at_fork locked_at_fork{mutex};
+    detail::chunk_table table;  // Guarded by: the mutex, for writes
+    detail::registration registered;
     std::uint64_t invalid_frees = 0;  // Guarded by: the mutex
   };
   [[nodiscard]] static bytes aligned(bytes alignment) { return alignment < 16 ? 16 : alignment; }
