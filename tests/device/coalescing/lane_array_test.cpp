@@ -429,7 +429,7 @@ TEST(LaneArrayOfAWholeWarp, HasRowsOfOneLineFromOneAllocation) {
       EXPECT_EQ(&arrays[rank][1] - &arrays[rank][0], 32);
     }
     EXPECT_GE(reinterpret_cast<std::uintptr_t>(arrays[0].data()),
-              counts.begin + sizeof(array_superblock));
+              counts.begin + sizeof(detail::superblock));
     EXPECT_LE(reinterpret_cast<std::uintptr_t>(&arrays[30][24] + 2), counts.end);
     warp_of_threads::run(32, [&] { EXPECT_TRUE(arrays[own_rank()].destroy(upstream)); });
     EXPECT_EQ(counts.allocated, 0u);

@@ -16,38 +16,39 @@ constexpr heap_options small{.bytes = 1_MiB, .segment_bytes = 64_KiB};
 
 struct superblock_in_memory {
   alignas(16) std::array<std::byte, 4096> memory{};
-  packed_superblock* all = reinterpret_cast<packed_superblock*>(memory.data());
+  detail::superblock* all = reinterpret_cast<detail::superblock*>(memory.data());
 };
 
-TEST(LaneSuperblock, PacksPartsBehindItsFirst16Bytes) {
+TEST(PackedSuperblock, PacksPartsBehindItsFirst16Bytes) {
   superblock_in_memory a;
-  a.all->open(5, 40);
+  a.all->open_packed(5, 40);
   EXPECT_EQ(a.all->part_bytes(), 40u);
   for (std::uint32_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(a.all->part(i), reinterpret_cast<char*>(a.all) + 16 + i * 48);
-    EXPECT_EQ(a.all->index_of(a.all->part(i)), i);
-    EXPECT_EQ(a.all->index_of(a.all->part(i) + 16), packed_superblock::none) << "inside a part";
+    EXPECT_EQ(a.all->part(i, false), reinterpret_cast<char*>(a.all) + 16 + i * 48);
+    EXPECT_EQ(a.all->index_of(a.all->part(i, false)), i);
+    EXPECT_EQ(a.all->index_of(a.all->part(i, false) + 16), detail::superblock::no_part)
+        << "inside a part";
   }
 }
 
-TEST(LaneSuperblock, GivesPartsOfNoBytesAnAddressEach) {
+TEST(PackedSuperblock, GivesPartsOfNoBytesAnAddressEach) {
   superblock_in_memory a;
-  a.all->open(32, 0);
-  EXPECT_EQ(a.all->part(31) - a.all->part(0), 31 * 16);
+  a.all->open_packed(32, 0);
+  EXPECT_EQ(a.all->part(31, false) - a.all->part(0, false), 31 * 16);
 }
 
-TEST(LaneSuperblock, IsNotFoundInOtherMemoryNorWhenClosed) {
+TEST(PackedSuperblock, IsNotFoundInOtherMemoryNorWhenClosed) {
   superblock_in_memory a;
-  EXPECT_EQ(a.all->index_of(a.memory.data() + 16), packed_superblock::none);
-  a.all->open(1, 16);
-  EXPECT_EQ(a.all->index_of(a.all->part(0)), 0u);
+  EXPECT_EQ(a.all->index_of(a.memory.data() + 16), detail::superblock::no_part);
+  a.all->open_packed(1, 16);
+  EXPECT_EQ(a.all->index_of(a.all->part(0, false)), 0u);
   a.all->close();
-  EXPECT_EQ(a.all->index_of(a.all->part(0)), packed_superblock::none);
+  EXPECT_EQ(a.all->index_of(a.all->part(0, false)), detail::superblock::no_part);
 }
 
-TEST(LaneSuperblock, ShowsADoubleFreeByItsBit) {
+TEST(PackedSuperblock, ShowsADoubleFreeByItsBit) {
   superblock_in_memory a;
-  a.all->open(3, 16);
+  a.all->open_packed(3, 16);
   EXPECT_EQ(a.all->leave(0b010), 0b111u);
   EXPECT_EQ(a.all->leave(0b010) & 0b010, 0u);
   EXPECT_EQ(a.all->leave(0b101), 0b101u) << "the last ones";

@@ -164,7 +164,7 @@ class coalescing_ref {
     fault_kind kind;  // none, or the reason why `pointer` is not an allocation
     layout how;
     detail::superblock* of;  // the superblock of a part
-    std::uint32_t index;     // the index of a packed part; `of` is a packed_superblock then
+    std::uint32_t index;     // the index of a packed part
 
     QUARRY_HD allocation(fault_kind why, layout made = {}, detail::superblock* part_of = nullptr,
                          std::uint32_t number = 0)
@@ -182,8 +182,8 @@ class coalescing_ref {
             {},
             nullptr};
       if (begin == pointer) return {fault_kind::none, layout::upstream, nullptr};
-      auto const index = static_cast<packed_superblock*>(begin)->index_of(pointer);
-      if (index != packed_superblock::none)
+      auto const index = static_cast<detail::superblock*>(begin)->index_of(pointer);
+      if (index != detail::superblock::no_part)
         return {fault_kind::none, layout::packed_part, static_cast<detail::superblock*>(begin),
                 index};
     }
@@ -229,8 +229,7 @@ class coalescing_ref {
         state_->upstream.free(pointer);
         return true;
       case layout::packed_part:
-        return packed_coalescing::free(state_->upstream,
-                                       reinterpret_cast<packed_superblock*>(at.of), at.index);
+        return packed_coalescing::free(state_->upstream, at.of, at.index);
       case layout::segment:
         return dynamic_coalescing::free(state_->upstream, pointer);
       case layout::part_in_map: {
@@ -257,8 +256,6 @@ class coalescing_ref {
     if constexpr (tells_allocations<Upstream>) {
       if (at.how == layout::upstream) return state_->upstream.usable_size(pointer);
     }
-    if (at.how == layout::packed_part)
-      return reinterpret_cast<packed_superblock*>(at.of)->part_bytes();
     return at.of->part_bytes();
   }
 

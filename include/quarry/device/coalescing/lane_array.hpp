@@ -5,50 +5,12 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/device/coalescing/lane_span.hpp"
+#include "quarry/device/coalescing/superblock.hpp"
 #include "quarry/device/fault.hpp"
 #include "quarry/device/heap_internals.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI {
-
-/// The header before the first row of a superblock: the lanes that hold an array in it, and the
-/// start of the upstream allocation.
-///
-/// The header lies next to user memory, so it is checked before use: `mark` depends on its own
-/// address and on `offset`. A stray write, or another use of the memory, stays undetected only if
-/// it produces the same 64 bits.
-///
-/// `holders` is atomic. The other members are Guarded by: `holders` too. Only two lanes write them:
-/// the leader in `make`, before other lanes know the superblock, and the lane that clears the last
-/// bit.
-///
-/// Memory order. (Z) clears bits with an acquire-release RMW. Its release orders a lane's accesses
-/// to its elements before it. Only RMWs follow on `holders`, so the lane that clears the last bit
-/// acquires from all lanes that left before, and frees the memory after all their accesses. The
-/// upstream's free and malloc order the accesses of the next owner.
-struct array_superblock {
-  std::uint32_t holders;  // bit k: the lane with rank k has not destroyed its array
-  std::uint32_t offset;   // bytes from the upstream's pointer to this header
-  std::uint64_t mark;
-
-  enum class state { live, gone, unknown };
-
-  [[nodiscard]] QUARRY_HD std::uint64_t live_mark() const {
-    return (reinterpret_cast<std::uint64_t>(this) ^ offset) * 0x9e3779b97f4a7c15u;
-  }
-  [[nodiscard]] QUARRY_HD state look() const {
-    return mark == live_mark() ? state::live : mark == ~live_mark() ? state::gone : state::unknown;
-  }
-  [[nodiscard]] QUARRY_HD void* upstream_memory() { return reinterpret_cast<char*>(this) - offset; }
-
-  /// Removes the `leaving` ranks from the holders. Returns the previous holders. The caller is the
-  /// last holder if no bit remains.
-  [[nodiscard]] QUARRY_HD std::uint32_t leave(std::uint32_t leaving) {
-    return simt::atomic_ref<std::uint32_t>{holders}.fetch_and(
-        ~leaving,
-        detail::superblock_leave_order);  // (Z)
-  }
-};
 
 /// A lane's own array, interleaved with the arrays of the lanes that called `make` together.
 /// Element i of rank r lies at base + i * stride + r; stride is the number of these lanes. A warp
@@ -61,7 +23,7 @@ struct array_superblock {
 /// any thread block or later kernel must `destroy` one of the copies. Elements are uninitialised at
 /// first. Different lanes may use their arrays at once; lanes that share an array must synchronise.
 ///
-/// Invariants: a superblock is allocated from the upstream exactly while a bit of its `holders` is
+/// Invariants: a superblock is allocated from the upstream exactly while a bit of its `owners` is
 /// one; rows start at a multiple of 128 bytes; for every rank below `stride()`, `size()` is at most
 /// the number of rows.
 ///
@@ -94,7 +56,7 @@ class lane_array {
   [[nodiscard]] QUARRY_HD static lane_array make(Heap const& heap, std::uint64_t size) {
     auto const group = simt::lane_group::coalesced<class make_site>().match_bytes(heap);
     std::uint64_t const rows = largest(group, size);
-    array_superblock* shared = nullptr;
+    detail::superblock* shared = nullptr;
     if (group.is_leader()) shared = allocate(heap, rows, group.size());
     group.sync();  // extends the leader's acquire to all members
     shared = group.broadcast(shared);
@@ -115,14 +77,14 @@ class lane_array {
   QUARRY_HD bool destroy(Heap const& heap) {
     if (first_ == nullptr) return true;
     T* const first = first_;
-    array_superblock* const shared = superblock();
+    detail::superblock* const shared = superblock();
     first_ = nullptr;
     size_ = 0;
-    auto const found = shared->look();
-    if (found == array_superblock::state::unknown)
+    using contents = detail::superblock::contents;
+    bool const is_live = shared->has_rows(contents::rows);
+    if (!is_live && !shared->has_rows(contents::freed_rows))
       return refuse(heap, fault_kind::foreign_pointer, first);
-    if (found == array_superblock::state::gone || !leave(heap, shared))
-      return refuse(heap, fault_kind::double_free, first);
+    if (!is_live || !leave(heap, shared)) return refuse(heap, fault_kind::double_free, first);
     return true;
   }
 
@@ -177,8 +139,8 @@ class lane_array {
         stride_{static_cast<std::uint16_t>(stride)},
         rank_{static_cast<std::uint16_t>(rank)} {}
 
-  [[nodiscard]] QUARRY_HD array_superblock* superblock() const {
-    return reinterpret_cast<array_superblock*>(first_ - rank_) - 1;
+  [[nodiscard]] QUARRY_HD detail::superblock* superblock() const {
+    return reinterpret_cast<detail::superblock*>(first_ - rank_) - 1;
   }
 
   [[nodiscard]] QUARRY_HD static std::uint64_t largest(simt::lane_group const& group,
@@ -196,8 +158,8 @@ class lane_array {
   /// right before the first line boundary that leaves room for it, so header and alignment use at
   /// most one line of the upstream allocation.
   template <class Heap>
-  [[nodiscard]] QUARRY_HD static array_superblock* allocate(Heap const& heap, std::uint64_t rows,
-                                                            std::uint32_t lanes) {
+  [[nodiscard]] QUARRY_HD static detail::superblock* allocate(Heap const& heap, std::uint64_t rows,
+                                                              std::uint32_t lanes) {
     if (rows > 0xFFFF'FFFFu) {
       if constexpr (detail::heap_internals::takes_reports<Heap>)
         detail::heap_internals::report(heap, fault_kind::out_of_memory, ~bytes{0}, nullptr, lanes);
@@ -208,17 +170,15 @@ class lane_array {
     if (memory == nullptr) return nullptr;
     auto const address = reinterpret_cast<std::uint64_t>(memory);
     std::uint64_t const first_row =
-        (address + sizeof(array_superblock) + line_bytes - 1) / line_bytes * line_bytes;
-    auto* const shared = reinterpret_cast<array_superblock*>(first_row) - 1;
-    shared->holders = static_cast<std::uint32_t>(low_bits(lanes));
-    shared->offset = static_cast<std::uint32_t>(first_row - sizeof(array_superblock) - address);
-    shared->mark = shared->live_mark();
+        (address + sizeof(detail::superblock) + line_bytes - 1) / line_bytes * line_bytes;
+    auto* const shared = reinterpret_cast<detail::superblock*>(first_row) - 1;
+    shared->open_rows(lanes, first_row - sizeof(detail::superblock) - address);
     return shared;
   }
 
   /// Removes this lane's rank. Returns false if the rank was removed before.
   template <class Heap>
-  [[nodiscard]] QUARRY_HD bool leave(Heap const& heap, array_superblock* shared) const {
+  [[nodiscard]] QUARRY_HD bool leave(Heap const& heap, detail::superblock* shared) const {
     std::uint32_t const own = 1u << rank_;
     auto const group = simt::lane_group::coalesced<class leave_site>().match(shared);
     auto const all = static_cast<std::uint32_t>(group.or_reduce(own));
@@ -229,7 +189,7 @@ class lane_array {
     if (group.is_leader()) {
       held = shared->leave(all);
       if (held != 0 && (held & ~all) == 0) {
-        shared->mark = ~shared->live_mark();
+        shared->close_rows();
         heap.free(shared->upstream_memory());
       }
     }

@@ -204,7 +204,7 @@ class reserved_coalescing {
       std::uint64_t const done = (seen & all_lanes) | gone;
       next = word_of(call + 1, all == nullptr ? failed : ready, done);
       // and those that are still to be taken
-      if (all != nullptr) all->parts = count_ones(mine) + count_ones(all_lanes & ~done);
+      if (all != nullptr) all->owners = count_ones(mine) + count_ones(all_lanes & ~done);
     } while (!control.compare_exchange(seen, next, simt::acq_rel));  // (Y)
     if (all == nullptr) return {nullptr, 0, outcome::exhausted};
     return {all, mine, outcome::done};

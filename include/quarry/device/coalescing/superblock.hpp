@@ -8,53 +8,106 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// The first 16 bytes of an allocation that the lanes of a group share. Each lane has a part of the
-/// same size.
+/// The first 16 bytes of an allocation that lanes share, right before their parts.
 ///
-///   |superblock|part|part| ... |part|                         without headers
-///   |superblock|header|part|header|part| ... |header|part|    a header names the superblock,
-///                                                             in the 8 bytes before the part
+///   |superblock|part|part| ... |part|                         parts, packed_parts
+///   |superblock|header|part|header|part| ... |header|part|    parts_with_headers: a header names
+///                                                             the superblock, in the 8 bytes
+///                                                             before the part
+///   |unused|superblock|row|row| ... |row|                     rows (lane_array)
 ///
-/// `parts` counts the parts that are not yet returned. The lane that returns the last part frees
-/// the superblock (seed: GPU MPI coalescing, section 3.1).
+/// `owners` says which parts are not freed: their number, or a bit for each of `packed_parts` and
+/// `rows`, which therefore show a double free. The lane that frees the last part frees the
+/// superblock (seed: GPU MPI coalescing, section 3.1).
 ///
-/// Memory order. (K) is acquire-release: the lane that counts the last part has seen all accesses
-/// of the other owners, and passes this ordering on to the upstream heap. `mark` is written before
-/// the parts are allocated, and by the lane that frees the superblock. Any other lane that reads it
-/// (L) either holds a part or passed a wrong pointer and gets an error.
+/// `mark` depends on the address of the superblock and on its contents, so other memory is not
+/// taken for a superblock, except with a probability of 2^-28. Rows have 61 more bits that must
+/// be 0.
+///
+/// Memory order. (K) and (Z) are acquire-release RMWs on `owners`: the lane that removes the last
+/// owner has seen all accesses of the other owners, and passes this ordering on to the upstream
+/// heap. `mark` is written before the parts are allocated, and by the lane that frees the
+/// superblock. Any other lane that reads it (L) either holds a part or passed a wrong pointer and
+/// gets an error.
 ///
 /// Other bytes rarely look like a header. A header has the superblock's address, a multiple of 16,
 /// in its lower 48 bits. Above it is a tag that depends on the part's address and is never 0. Bit 1
 /// of the first word is clear; a dynamic superblock sets it (segment_header). The 8 bytes before
 /// the first part without a header are not a header of a segment and have no tag.
 struct alignas(16) superblock {
+  /// The last four bits of `mark`; bit 1 is clear.
+  enum class contents : std::uint32_t {
+    parts = 1,
+    packed_parts = 4,
+    parts_with_headers = 5,
+    rows = 8,
+    freed_rows = 9,
+  };
+
   std::uint32_t mark;
-  std::uint32_t parts;
-  bytes shifted_bytes;  // the size of a part times 16
+  std::uint32_t owners;
+  bytes shifted_bytes;  // the size of a part times 16; of rows, the distance from the upstream's
+                        // pointer to this superblock
 
   static constexpr bytes header_bytes = 16;  // of which the upper 8 are used
+  static constexpr bytes max_row_offset = 112;
+  static constexpr std::uint32_t no_part = ~std::uint32_t{0};
 
   QUARRY_HD void open(std::uint32_t count, bytes size, bool with_header) {
-    mark = mark_of(this, with_header);
-    parts = count;
+    mark = mark_of(this, with_header ? contents::parts_with_headers : contents::parts);
+    owners = count;
     shifted_bytes = size << 4;
   }
-  /// The bytes that the owner of a part may use.
-  [[nodiscard]] QUARRY_HD bytes part_bytes() const { return shifted_bytes >> 4; }
-
-  /// Whether this is a superblock whose parts have headers (`with_header`) or have none.
-  [[nodiscard]] QUARRY_HD bool is_sound(bool with_header) const {
-    simt::atomic_ref<std::uint32_t> const shared{const_cast<std::uint32_t&>(mark)};
-    return shared.load(simt::relaxed) == mark_of(this, with_header);  // (L)
+  QUARRY_HD void open_packed(std::uint32_t count, bytes size) {
+    mark = mark_of(this, contents::packed_parts);
+    owners = static_cast<std::uint32_t>(low_bits(count));
+    shifted_bytes = size << 4;
+  }
+  /// `offset`: bytes from the upstream's pointer to this superblock, a multiple of 16.
+  QUARRY_HD void open_rows(std::uint32_t lanes, bytes offset) {
+    mark = mark_of(this, contents::rows);
+    owners = static_cast<std::uint32_t>(low_bits(lanes));
+    shifted_bytes = offset;
   }
 
-  /// Returns `count` parts. Returns true if no part is left; the caller must then free the
+  /// The bytes that the owner of a part may use.
+  [[nodiscard]] QUARRY_HD bytes part_bytes() const { return shifted_bytes >> 4; }
+  /// The upstream allocation of rows.
+  [[nodiscard]] QUARRY_HD void* upstream_memory() {
+    return reinterpret_cast<char*>(this) - shifted_bytes;
+  }
+
+  [[nodiscard]] QUARRY_HD bool has(contents kind) const {
+    simt::atomic_ref<std::uint32_t> const shared{const_cast<std::uint32_t&>(mark)};
+    return shared.load(simt::relaxed) == mark_of(this, kind);  // (L)
+  }
+  /// Whether this is a superblock whose parts have headers (`with_header`) or have none.
+  [[nodiscard]] QUARRY_HD bool is_sound(bool with_header) const {
+    return has(with_header ? contents::parts_with_headers : contents::parts);
+  }
+  /// The same for `rows` and `freed_rows`.
+  [[nodiscard]] QUARRY_HD bool has_rows(contents kind) const {
+    return has(kind) && shifted_bytes <= max_row_offset && shifted_bytes % 16 == 0;
+  }
+
+  /// Frees `count` parts. Returns true if no part is left; the caller must then free the
   /// superblock.
   [[nodiscard]] QUARRY_HD bool give_back(std::uint32_t count = 1) {
-    if (simt::atomic_ref<std::uint32_t>{parts}.fetch_sub(count, superblock_count_order) != count)
-      return false;                                                 // (K)
-    simt::atomic_ref<std::uint32_t>{mark}.store(0, simt::relaxed);  // (L)
+    if (simt::atomic_ref<std::uint32_t>{owners}.fetch_sub(count, superblock_count_order) != count)
+      return false;  // (K)
+    close();
     return true;
+  }
+  /// Frees the packed parts or rows in `bits`. Returns the parts that were allocated before the
+  /// call. A bit of `bits` that is not in the result shows a double free. The caller must `close`
+  /// and free the superblock if the result has no other bit, and at least one.
+  [[nodiscard]] QUARRY_HD std::uint32_t leave(std::uint32_t bits) {
+    return simt::atomic_ref<std::uint32_t>{owners}.fetch_and(~bits, superblock_leave_order);  // (Z)
+  }
+  QUARRY_HD void close() { simt::atomic_ref<std::uint32_t>{mark}.store(0, simt::relaxed); }  // (L)
+  QUARRY_HD void close_rows() {
+    simt::atomic_ref<std::uint32_t>{mark}.store(mark_of(this, contents::freed_rows),
+                                                simt::relaxed);  // (L)
   }
 
   /// Bytes from one part to the next.
@@ -89,6 +142,18 @@ struct alignas(16) superblock {
            distance % stride(part_bytes(), with_header) == (with_header ? header_bytes : 0);
   }
 
+  /// Returns the index of the packed part that starts at `pointer`. Returns `no_part` if no part
+  /// starts there or this has no packed parts.
+  [[nodiscard]] QUARRY_HD std::uint32_t index_of(void const* pointer) const {
+    if (!has(contents::packed_parts)) return no_part;
+    bytes const distance =
+        reinterpret_cast<std::uint64_t>(pointer) - reinterpret_cast<std::uint64_t>(this + 1);
+    bytes const step = stride(part_bytes(), false);
+    return distance % step == 0 && distance / step < simt::warp_size
+               ? static_cast<std::uint32_t>(distance / step)
+               : no_part;
+  }
+
  private:
   static constexpr std::uint32_t address_bits = 48;
 
@@ -98,9 +163,9 @@ struct alignas(16) superblock {
   [[nodiscard]] QUARRY_HD static std::uint64_t tag_of(void const* part) {
     return std::uint64_t{hash_of(part) >> 16 | 1} << address_bits;
   }
-  [[nodiscard]] QUARRY_HD static std::uint32_t mark_of(superblock const* at, bool with_header) {
+  [[nodiscard]] QUARRY_HD static std::uint32_t mark_of(superblock const* at, contents kind) {
     std::uint32_t const hash = hash_of(at) ^ 0x53424c4bu;
-    return (hash & ~7u) | (with_header ? 5u : 1u);
+    return (hash & ~15u) | static_cast<std::uint32_t>(kind);
   }
 };
 
