@@ -119,7 +119,7 @@ class solver {
 
   void equation_of_state() {
     From::look(density_.data());
-    growable_array row{from_, n_};
+    array<From> row{from_, n_};
     for (std::size_t y = 0; y < n_; ++y) {
       for (std::size_t x = 0; x < n_; ++x)
         row[x] = 0.4 * density_[y * n_ + x] * energy_[y * n_ + x];
@@ -128,7 +128,7 @@ class solver {
   }
   void advect(field& what) {
     From::look(what.data());
-    growable_array flux_x{from_, n_ * n_}, flux_y{from_, n_ * n_}, slope{from_, n_},
+    array<From> flux_x{from_, n_ * n_}, flux_y{from_, n_ * n_}, slope{from_, n_},
         edge{from_, 4 * n_};
     for (std::size_t i = 0; i < 4 * n_; ++i) edge[i] = what[i % n_];
     for (std::size_t y = 0; y < n_; ++y) {
