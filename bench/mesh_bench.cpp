@@ -139,7 +139,7 @@ class solver {
         flux_y[i] = v_[i] * (v_[i] > 0 ? what[i] : what[up]);
       }
     }
-    growable_array next{from_, n_ * n_};
+    array<From> next{from_, n_ * n_};
     for (std::size_t y = 0; y < n_; ++y) {
       for (std::size_t x = 0; x < n_; ++x) {
         std::size_t const i = y * n_ + x, left = y * n_ + (x + n_ - 1) % n_,
@@ -151,7 +151,7 @@ class solver {
   }
   void diffuse(field& what, double rate) {
     From::look(what.data());
-    growable_array next{from_, n_ * n_}, above{from_, n_}, below{from_, n_};
+    array<From> next{from_, n_ * n_}, above{from_, n_}, below{from_, n_};
     for (std::size_t y = 0; y < n_; ++y) {
       std::memcpy(above.data(), &what[(y + 1) % n_ * n_], n_ * sizeof(double));
       std::memcpy(below.data(), &what[(y + n_ - 1) % n_ * n_], n_ * sizeof(double));

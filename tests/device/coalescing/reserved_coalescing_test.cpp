@@ -95,7 +95,7 @@ struct free_parts {
         bad += part[i] != static_cast<char>(lane * 24 + call) ? 1 : 0;
       if (bad != 0) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
       static_coalescing::free(
-          upstream, superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part));
+          upstream, detail::superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part));
     }
   }
 };

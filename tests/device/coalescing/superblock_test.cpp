@@ -129,5 +129,25 @@ TEST(Superblock, WhoGivesBackTheLastPartHasSeenWhatTheOthersWrote) {
   }
 }
 
+/// The same for parts that have a bit each.
+TEST(Superblock, WhoLeavesLastHasSeenWhatTheOthersWrote) {
+  for (int round = 0; round < 200; ++round) {
+    arena_owner<threads_backend> upstream{1, 128};
+    auto const source = upstream.ref();
+    auto* const all = static_cast<superblock*>(source.malloc(128));
+    all->open_packed(4, 16);
+    simt::launch_threads({4, 1}, 4, [&] {
+      auto const index = simt::this_place().block;
+      for (int i = 0; i < 16; ++i) all->part(index, false)[i] = static_cast<char>(index);
+      std::uint32_t const own = 1u << index;
+      if (all->leave(own) == own) {
+        all->close();
+        source.free(all);
+      }
+    });
+    ASSERT_EQ(upstream.now[0].frees, 1u);
+  }
+}
+
 }  // namespace superblock_test
 }  // namespace quarry::test

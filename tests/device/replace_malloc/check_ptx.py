@@ -30,7 +30,7 @@ def main(path):
     wrong = []
     for kind, name, calls in functions:
         for missed in sorted(calls & CUDAS_OWN):
-            if "own_malloc" not in name and name != "__nv_aligned_device_malloc":
+            if "platform_malloc" not in name and name != "__nv_aligned_device_malloc":
                 wrong.append(f"{kind} {name} calls CUDA's {missed}")
         for ours in sorted(filter(OURS.match, calls)):
             if ours not in defined:
@@ -39,7 +39,7 @@ def main(path):
     for expected in ("quarry_kernel_malloc", "quarry_kernel_malloc_aligned", "quarry_kernel_free"):
         if expected not in of_kernels:
             wrong.append(f"no kernel calls {expected}")
-    print("\n".join(wrong) or f"{len(functions)} functions; only own_malloc calls CUDA's own")
+    print("\n".join(wrong) or f"{len(functions)} functions; only platform_malloc calls CUDA's own")
     return 1 if wrong else 0
 
 
