@@ -17,8 +17,8 @@ inline constexpr std::uint32_t words_per_block = slices_per_block / bits_per_wor
 /// read the segment's entry in an earlier use from the lanes of the present use. A lane is mistaken
 /// only if it sleeps between that read and its next atomic while its segment is used exactly a
 /// multiple of 2^20 times. `inside` has room for 2^19 lanes in one block at once; an H200 runs
-/// 2^18. `count` is exact while fewer than 2^16 slices are announced with unset bits, or reserved but
-/// not available. Beyond that `count` is temporarily wrong, and lanes search for slices or
+/// 2^18. `count` is exact while fewer than 2^16 slices are announced with unset bits, or reserved
+/// but not available. Beyond that `count` is temporarily wrong, and lanes search for slices or
 /// advertise the block without success. `full_words` is temporarily negative if a lane takes a
 /// slice from a word that another lane has filled and not yet counted: by one for each lane that is
 /// about to count a word. `full_words()` is exact down to -31.
