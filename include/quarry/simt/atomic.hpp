@@ -85,10 +85,11 @@ class atomic_ref {
     (void)fetch_add(value, relaxed);
 #endif
   }
-  /// The value, for a lane that must see what others did before it if they do not see what it did:
-  /// each changes a word of its own, and then looks here. On the CPU an RMW that changes nothing,
-  /// of which the later one sees what the earlier one's lane did. On CUDA a load: the lane has the
-  /// result of its own RMW by then, so that was performed where all see it.
+  /// Reads the value so that of two lanes at least one sees the other. Each lane changes a word of
+  /// its own and then calls `look`: the later lane sees the earlier lane's change. On the CPU
+  /// `look` is an RMW that does not change the value; the later RMW synchronizes with the earlier
+  /// one. On CUDA `look` is a load: the lane has the result of its own RMW by then, so that RMW was
+  /// performed where all lanes see it.
   [[nodiscard]] QUARRY_HD T look(memory_order order_on_cpu) const {
 #ifdef __CUDA_ARCH__
     return load(relaxed);
@@ -248,10 +249,10 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
 #endif
 }
 
-/// Reads what `store_pair` wrote. On CUDA one plain load of 16 bytes, which the hardware does not
-/// split. Thousands of lanes that read one atomic queue up at one place of the L2 cache; a plain
-/// load may be served by the multiprocessor's own cache, which other multiprocessors' stores do not
-/// update. The caller finds out whether what it read still holds.
+/// Reads a pair that `store_pair` wrote. On CUDA it is one plain load of 16 bytes, which the
+/// hardware does not split. Thousands of lanes that read one atomic queue up at one place of the L2
+/// cache. The multiprocessor's own cache may serve a plain load, but stores of other
+/// multiprocessors do not update that cache. So the caller must detect an outdated pair.
 [[nodiscard]] QUARRY_HD inline word_pair cached_load(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
   auto const both = *reinterpret_cast<ulonglong2 const*>(&first);

@@ -163,10 +163,10 @@ class reserved_coalescing {
         continue;
       }
       std::uint64_t const left = mine & ~seen;
-      if (left == 0) return {nullptr, 0, outcome::elsewhere};  // they were given up for these lanes
-      // of this call as long as these lanes' bits are not set
+      if (left == 0) return {nullptr, 0, outcome::elsewhere};  // these parts were cancelled
+      // `at.all` belongs to this call while the bits of these lanes are clear
       superblock* const all = phase_of(seen) == ready ? at.all : nullptr;
-      bytes const refused = phase_of(seen) == failed ? at.size : 0;       // likewise
+      bytes const refused = phase_of(seen) == failed ? at.size : 0;  // the same holds for `at.size`
       if (!control.compare_exchange(seen, seen | left, simt::acq_rel)) {  // (D)
         seen = control.load(simt::acquire);                               // (Y)
         continue;
@@ -202,7 +202,7 @@ class reserved_coalescing {
     do {
       std::uint64_t const done = (seen & all_lanes) | gone;
       next = word_of(call + 1, all == nullptr ? failed : ready, done);
-      // and those that are still to be taken
+      // the parts of `mine` and the parts that no lane has taken yet
       if (all != nullptr) all->parts = count_ones(mine) + count_ones(all_lanes & ~done);
     } while (!control.compare_exchange(seen, next, simt::acq_rel));  // (Y)
     if (all == nullptr) return {nullptr, 0, outcome::exhausted};

@@ -32,7 +32,7 @@ struct alignas(16) superblock {
   std::uint32_t parts;
   bytes shifted_bytes;  // the size of a part times 16
 
-  static constexpr bytes header_bytes = 16;  // of which the upper 8 are used
+  static constexpr bytes header_bytes = 16;  // only the upper 8 bytes are used
 
   QUARRY_HD void open(std::uint32_t count, bytes size, bool with_header) {
     mark = mark_of(this, with_header);
@@ -57,7 +57,7 @@ struct alignas(16) superblock {
     return true;
   }
 
-  /// Bytes from one part to the next.
+  /// The number of bytes from one part to the next part.
   [[nodiscard]] QUARRY_HD static constexpr bytes stride(bytes size, bool with_header) {
     return (size == 0 ? 16 : (size + 15) / 16 * 16) + (with_header ? header_bytes : 0);
   }
