@@ -101,16 +101,17 @@ class block_state {
 /// count may have come from a late lane.
 ///
 /// Invariants. (1) At rest the count is the number of ones, and `full_words` is the number of full
-/// words. (2) While a lane is inside, `close` does not make the block free. If a slice of the block
-/// was allocated, its segment keeps its class and generation. (3) A lane that finds its bit already
-/// set has a slice that is not in use: a double free. The lane subtracts what it announced. (4) A
-/// block is complete when no lane is inside, all its words are counted as full, and the count is
-/// the number of its slices. Then no free is in progress: a lane that emptied a full word is inside
-/// until it records that, so all bits are ones. So every slice was announced and freed, and nothing
-/// else was announced. Hence the state alone shows completeness, and one compare-and-swap closes
-/// the block. (5) Every lane that brings the count above zero advertises the block. (6) The lane
-/// whose addition makes the block complete sees that in the result, and closes the block. The lane
-/// counted a word, left, or subtracted what it announced.
+/// words. (2) While a lane is inside, `close` does not make the block free. While a lane is inside
+/// and a slice of the block was allocated, the block's segment keeps its class and generation. (3)
+/// A lane that finds its bit already set has a slice that is not in use: a double free. The lane
+/// subtracts what it announced. (4) A block is complete when no lane is inside, all its words are
+/// counted as full, and the count is the number of its slices. Then no free is in progress: a lane
+/// that emptied a full word is inside until it records that, so all bits are ones. So every slice
+/// was announced and freed, and nothing else was announced. Hence the state alone shows
+/// completeness, and one compare-and-swap closes the block. (5) Every lane that brings the count
+/// above zero advertises the block. (6) The lane whose addition makes the block complete sees that
+/// in the result, and closes the block. The lane counted a word, left, or subtracted what it
+/// announced.
 ///
 /// The count may be ahead of the bits while a release is in progress: a claimer that does not find
 /// its reserved slices returns them. So a lane that frees a slice twice, or frees a slice of

@@ -36,8 +36,8 @@ struct slice_request {
   }
 };
 
-/// Claims freed slices. A hint selects the class tree's segment, the block and the word in turn;
-/// the atomic of each decides.
+/// Claims freed slices. The search finds a segment through the class tree, then a block, then a
+/// word. A hint selects each of them, and its own atomic decides.
 ///
 /// Lock-free; each function works for one lane on behalf of its group. Each lane selects a
 /// candidate by a number that depends on its place in the launch, so that lanes seldom conflict. (A
@@ -133,8 +133,8 @@ class slice_claim {
   /// It does not keep a segment of which nothing was allocated from returning to the tree, and a
   /// late lane's announcement may admit a claimer to such a block. Then the claimer takes slices of
   /// a later use. It owns those slices like any other owner, and releases them. The claimer detects
-  /// this by the generation when it leaves. It allocates no slice to users before: the release of
-  /// such a slice must not find this lane inside.
+  /// this by the generation when it leaves. It passes no slice to a user before it has left: the
+  /// release of such a slice must not find this lane inside.
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
     block const target = request.state->block_at(request.id, segment, block_index);
@@ -220,7 +220,8 @@ class slice_claim {
     return request.state->block_at(request.id, segment, block_index).revive(request.count);
   }
 
-  /// Withdraws a segment in which no block was found to hold slices of this class.
+  /// Withdraws a segment in which no block was found to hold slices of this class. Inserts it again
+  /// if a block is advertised meanwhile.
   QUARRY_SLOW static void withdraw_segment(heap_state& state, size_class id,
                                            std::uint32_t segment) {
     bit_tree const tree = state.class_tree(id);

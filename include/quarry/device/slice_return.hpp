@@ -47,8 +47,8 @@ class slice_return {
     return {old & slices, false};
   }
 
-  /// Does the same for slices of the segment's present use that the caller owns and has not
-  /// returned to any user.
+  /// Does the same for slices of the segment's present use that the caller has claimed and not
+  /// passed to a user.
   QUARRY_SLOW static void release_held(heap_state& state, std::uint32_t segment,
                                        std::uint32_t index, word slices) {
     segment_use const use = state.segments[segment].load();

@@ -24,7 +24,7 @@ namespace quarry::inline QUARRY_ABI {
 class slice_supply {
  public:
   enum class supply : std::uint32_t {
-    found,      // at most as many slices as requested; fewer if they are all in one place
+    found,      // some or all of the requested slices, from one counter or one word
     exhausted,  // there are no slices
     stalled     // another lane holds the class's run and makes no progress
   };
@@ -135,8 +135,8 @@ class slice_supply {
   /// Takes back the slices that the runs of classes other than `id` have not allocated, until a
   /// segment is free. With `no_class`, takes back the runs of all classes. Returns true if a
   /// segment is free afterwards. Unless `all` is true, it takes back only runs with a segment of
-  /// which no slice was allocated: runs that serve other lanes, and runs that take long to return,
-  /// stay. It ends early if the request lasts too long.
+  /// which no slice was allocated. Other runs serve lanes or take long to return, so they stay. It
+  /// ends early if the request lasts too long.
   QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id, bool all,
                                                 simt::patience const& patience) {
     QUARRY_NO_UNROLL
