@@ -37,7 +37,8 @@ class host_address_space {
 
   /// Maps a part of a range; it reads as zeros. Throws `out_of_memory`.
   void map(std::uint64_t address, bytes size) const;
-  /// Returns the memory of a part of a range; any later access faults.
+  /// Returns the memory of a part of a range. Any later access faults, unless the system has too
+  /// many mappings: then the part stays accessible and reads as zeros.
   void unmap(std::uint64_t address, bytes size) const noexcept;
 
   /// Allocates mapped memory in a new range, which reads as zeros. `release` frees it. Throws

@@ -10,9 +10,11 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// A set of 32-bit ids that many lanes change concurrently. The set uses open addressing with
-/// linear probing in an array on a heap. The capacity is a power of two. It doubles when 3/4 of the
-/// places are used (all places, for a capacity of at most 16) and shrinks when less than 1/4 is
-/// used. Zeroed memory is an empty set without an array. Every id except `none` can be a member.
+/// linear probing in an array on a heap. The capacity is a power of two. When 3/4 of the places are
+/// used (all places, for a capacity of at most 16), an insertion replaces the array by an array for
+/// the present members: twice as large, unless many places are tombstones. When less than 1/4 of
+/// the places hold members, an erasure replaces the array by a smaller one. Zeroed memory is an
+/// empty set without an array. Every id except `none` can be a member.
 ///
 /// Invariants, checked by `audit` while no lane changes the set:
 ///   1. The array has `capacity_` places, a power of two, or there is no array.
@@ -41,10 +43,10 @@ namespace quarry::inline QUARRY_ABI {
 /// Memory order. `places_` and `capacity_` are plain. (O) opens the gate with release after they
 /// were written. (E) enters with acquire before they are read. (X) leaves with release after the
 /// last access. (W) waits with acquire before the array is replaced or freed. The gate changes by
-/// RMWs only, so (E) and (W) synchronize with every earlier (O) and (X). (B) requests the gate. (L)
-/// tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an entry under
-/// which nothing was accessed. (P) orders nothing: an id says nothing about other memory. (N) is a
-/// count. The lane that closed the gate reads it exactly, by (W).
+/// RMWs only, so (E) and (W) synchronize with every earlier (O) and (X). (B) requests to close the
+/// gate. (L) tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an
+/// entry under which nothing was accessed. (P) orders nothing: an id says nothing about other
+/// memory. (N) is a count. The lane that closed the gate reads it exactly, by (W).
 class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
