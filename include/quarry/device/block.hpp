@@ -219,9 +219,10 @@ class block {
   }
   [[nodiscard]] QUARRY_HD static std::uint32_t reserved_of(block_state before,
                                                            std::uint32_t count) {
-    std::int32_t const there = before.count();
-    if (there <= 0) return 0;
-    return static_cast<std::uint32_t>(there) < count ? static_cast<std::uint32_t>(there) : count;
+    std::int32_t const available = before.count();
+    if (available <= 0) return 0;
+    return static_cast<std::uint32_t>(available) < count ? static_cast<std::uint32_t>(available)
+                                                         : count;
   }
 
   /// Leaves, and returns `rest` slices that were reserved but not taken. Returns the new state.

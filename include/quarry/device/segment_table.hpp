@@ -254,8 +254,8 @@ struct alignas(64) segment_entry {
     return static_cast<std::uint32_t>(count >> 17) & block_state::last_generation;
   }
 
-  [[nodiscard]] QUARRY_HD static view view_of(simt::word_pair both) {
-    return {segment_use{both.first}, slice_layout{both.second}};
+  [[nodiscard]] QUARRY_HD static view view_of(simt::word_pair pair) {
+    return {segment_use{pair.first}, slice_layout{pair.second}};
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }

@@ -163,9 +163,9 @@ class slice_claim {
     std::uint32_t at = scaled(request.random << 16, words);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words; ++i) {
-      word const there = target.at(at).peek();
-      if (there != 0) {
-        word const wanted = lowest_ones(there, count);
+      word const free_bits = target.at(at).peek();
+      if (free_bits != 0) {
+        word const wanted = lowest_ones(free_bits, count);
         word const before = target.at(at).claim(wanted);
         request.index = block_index * words_per_block + at;
         request.from_full = before == target.mask(at);

@@ -299,11 +299,13 @@ class slice_supply {
   /// segments as its peak; otherwise a quarter of that. Some segments are left for the other
   /// classes, if any class has a run.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
-    std::uint32_t const there = state.count_free_segments();
+    std::uint32_t const free_segments = state.count_free_segments();
     bool const is_alone = !others_have_run(state, id);
-    bool const is_half_free = there > state.segments_mapped / 2;
+    bool const is_half_free = free_segments > state.segments_mapped / 2;
     bool const abounds = is_alone || is_half_free;
-    std::uint32_t const share = !is_alone ? there / 4 : is_half_free ? there / 2 : there;
+    std::uint32_t const share = !is_alone      ? free_segments / 4
+                                : is_half_free ? free_segments / 2
+                                               : free_segments;
     std::uint32_t const maximum = state.held[id].read_most();
     std::uint32_t const longest = ticket_counter::longest_run(state.layouts[id]);
     std::uint32_t wanted = abounds ? maximum : maximum / 4;

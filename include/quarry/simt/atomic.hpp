@@ -238,14 +238,14 @@ struct word_pair {
 /// Writes both words at once; on the CPU, the second word first. Before the call the first word
 /// must hold a value that belongs to no pair, so that readers never see a pair that was not
 /// written.
-QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
+QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
 #ifdef __CUDA_ARCH__
   asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};"
                :
-               : "l"(__cvta_generic_to_global(&first)), "l"(both.first), "l"(both.second));
+               : "l"(__cvta_generic_to_global(&first)), "l"(pair.first), "l"(pair.second));
 #else
-  atomic_ref<std::uint64_t>{*(&first + 1)}.store(both.second, release);
-  atomic_ref<std::uint64_t>{first}.store(both.first, release);
+  atomic_ref<std::uint64_t>{*(&first + 1)}.store(pair.second, release);
+  atomic_ref<std::uint64_t>{first}.store(pair.first, release);
 #endif
 }
 
@@ -255,16 +255,16 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
 /// multiprocessors do not update that cache. So the caller must detect an outdated pair.
 [[nodiscard]] QUARRY_HD inline word_pair cached_load(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
-  auto const both = *reinterpret_cast<ulonglong2 const*>(&first);
-  return {both.x, both.y};
+  auto const pair = *reinterpret_cast<ulonglong2 const*>(&first);
+  return {pair.x, pair.y};
 #else
   atomic_ref<std::uint64_t> const front{first};
   atomic_ref<std::uint64_t> const back{*(&first + 1)};
-  word_pair both{front.load(acquire), back.load(acquire)};
+  word_pair pair{front.load(acquire), back.load(acquire)};
   for (;;) {
     std::uint64_t const again = front.load(acquire);
-    if (again == both.first) return both;
-    both = {again, back.load(acquire)};
+    if (again == pair.first) return pair;
+    pair = {again, back.load(acquire)};
   }
 #endif
 }
@@ -272,11 +272,11 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
 /// Reads a pair and bypasses the multiprocessor's cache.
 [[nodiscard]] QUARRY_HD inline word_pair load_past_cache(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
-  word_pair both;
+  word_pair pair;
   asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
-               : "=l"(both.first), "=l"(both.second)
+               : "=l"(pair.first), "=l"(pair.second)
                : "l"(__cvta_generic_to_global(&first)));
-  return both;
+  return pair;
 #else
   return cached_load(first);
 #endif

@@ -27,8 +27,8 @@ namespace quarry::inline QUARRY_ABI::simt {
 /// all lanes of a warp.
 [[nodiscard]] QUARRY_HD inline std::uint32_t warp_hint() {
 #ifdef __CUDA_ARCH__
-  auto const here = this_place();
-  return here.block + here.thread / warp_size;
+  auto const lane_place = this_place();
+  return lane_place.block + lane_place.thread / warp_size;
 #else
   if (current_lane != nullptr && current_lane->has_warps()) {
     return current_lane->where().block + current_lane->where().thread / warp_size;
