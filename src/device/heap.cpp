@@ -17,16 +17,17 @@ namespace {
 
 constexpr std::size_t destroyed_heaps_kept = 16;
 
-/// A class's first run: a small share of the segments, and no more slices than all lanes of a large
-/// GPU need for a few allocations each.
+/// The length of a class's first run: a small share of the segments, and at most the slices that
+/// all lanes of a large GPU need for a few allocations each.
 constexpr std::uint32_t slices_of_first_run = 1u << 21;
 constexpr std::uint32_t first_runs_share = 32;
 
-/// States of destroyed heaps: kept for a while, so that a stale ref finds a state that refuses it.
+/// Retains the states of the last destroyed heaps, so that a stale ref finds a state that rejects
+/// it.
 void keep_destroyed(std::shared_ptr<void> state) {
   static std::mutex mutex;
   static std::deque<std::shared_ptr<void>> kept;
-  std::shared_ptr<void> oldest;  // ends when the mutex is free: its memory may be a driver's
+  std::shared_ptr<void> oldest;  // freed after the unlock: the driver may own its memory
   std::lock_guard const lock{mutex};
   kept.push_back(std::move(state));
   if (kept.size() <= destroyed_heaps_kept) return;
@@ -34,15 +35,16 @@ void keep_destroyed(std::shared_ptr<void> state) {
   kept.pop_front();
 }
 
-/// A number that no heap of this process had since its last reset.
+/// A number that differs for every reset of a heap. Heaps with different secrets may get the same
+/// number by chance.
 std::uint32_t next_canary_secret(std::uint32_t secret) {
   static std::atomic<std::uint32_t> counter{0};
   return mix(secret ^ mix(counter.fetch_add(1, std::memory_order_relaxed)));
 }
 
-/// Segments of a heap of `size` bytes by default: so many that each of the classes that programs
-/// commonly mix can hold some, cut finer in small heaps, of which that takes the larger share; and
-/// at most 2^20 in `reserve` bytes.
+/// The default size of segments of a heap of `size` bytes. There are enough segments that each of
+/// the classes that programs commonly mix can have some. Small heaps have more segments, because
+/// the classes need a larger share of them. `reserve` bytes have at most 2^20 segments.
 bytes default_segment_bytes(bytes size, bytes reserve) {
   bytes const segments = size < 1_GiB ? 1024 : 512;
   bytes const by_size = std::bit_floor(std::clamp(size / segments, 64_KiB, 16_MiB));
@@ -58,11 +60,11 @@ heap_options checked(heap_options options) {
   if (options.segment_bytes < 64_KiB || options.segment_bytes > 64_MiB ||
       !std::has_single_bit(options.segment_bytes)) {
     refuse("segment_bytes is " + std::to_string(options.segment_bytes) +
-           ", not a power of two from 64 KiB to 64 MiB");
+           "; it must be a power of two from 64 KiB to 64 MiB");
   }
   if (options.max_bytes > options.segment_bytes << 20 || options.max_bytes > bytes{4} << 40) {
     refuse("max_bytes is " + std::to_string(options.max_bytes) +
-           ", more than 2^20 segments or 4 TiB");
+           "; the limits are 2^20 segments and 4 TiB");
   }
   auto const round = [&](bytes size) {
     return (size + options.segment_bytes - 1) / options.segment_bytes * options.segment_bytes;
@@ -85,12 +87,12 @@ std::shared_ptr<heap_state> make_state(std::uint32_t reserved) {
   bytes const size = aligned(heap_state::bytes_for(reserved));
   void* const memory = std::aligned_alloc(256, size);
   if (memory == nullptr)
-    throw out_of_memory{"heap", size, "the host has none for the heap's state"};
+    throw out_of_memory{"heap", size, "the host has no memory for the heap's state"};
   std::memset(memory, 0, size);
   return {static_cast<heap_state*>(memory), &std::free};
 }
 
-/// Says which segments can be claimed: all that are mapped.
+/// A segment tree in which all mapped segments can be claimed.
 std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved) {
   std::vector<word> words(bit_tree::words_for(reserved));
   bit_tree{words.data(), reserved}.insert_run(0, mapped);
@@ -103,8 +105,8 @@ class_layout make_class_layout(size_class id, bytes segment_bytes, std::uint32_t
   class_layout layout{};
   layout.size = size_of_class(id);
   auto slices = static_cast<std::uint32_t>(segment_bytes / layout.size);
-  // The largest units that still give every slot several of a segment's, and leave less than 1/128
-  // of it unused.
+  // The largest units that give every ticket counter several units of a segment, and leave less
+  // than 1/128 of the segment unused.
   layout.unit_shift = 10;
   auto const fits = [&](std::uint32_t shift) {
     std::uint32_t const units = slices >> shift;
@@ -163,20 +165,20 @@ heap::implementation::implementation(heap_options const& unchecked) {
 
 heap::implementation::~implementation() {
   try {
-    auto const gone = make_state(initial_->segments_reserved);
-    gone->magic = heap_state::magic_destroyed;
-    gone->version = layout_version;
-    gone->segment_shift = initial_->segment_shift;
-    std::copy(std::begin(initial_->layouts), std::end(initial_->layouts), gone->layouts);
+    auto const destroyed = make_state(initial_->segments_reserved);
+    destroyed->magic = heap_state::magic_destroyed;
+    destroyed->version = layout_version;
+    destroyed->segment_shift = initial_->segment_shift;
+    std::copy(std::begin(initial_->layouts), std::end(initial_->layouts), destroyed->layouts);
     memory_->synchronize();
-    memory_->upload(shared_, gone.get(), heap_state::bytes_for(initial_->segments_reserved));
+    memory_->upload(shared_, destroyed.get(), heap_state::bytes_for(initial_->segments_reserved));
     keep_destroyed(std::move(state_memory_));
   } catch (std::exception const&) {
-    // The device is gone, and its memory with it.
+    // The device failed, and its memory is lost.
   }
 }
 
-/// Sets the state's pointers to parts of `metadata`, and `metadata_bytes_` to their sum.
+/// Sets the state's pointers to parts of `metadata`, and `metadata_bytes_` to the total size.
 void heap::implementation::lay_out(std::byte* metadata) {
   heap_state& state = *initial_;
   bytes const segments = state.segments_reserved;
@@ -210,8 +212,8 @@ void heap::implementation::reset() {
   used_ = true;
 }
 
-/// Notes how many segments each class had, so that after a reset the next round, which is likely to
-/// be like the last, finds them ready.
+/// Records how many segments each class needed. After a reset, open_learned_runs prepares that
+/// many, because the next round is likely to be similar.
 void heap::implementation::learn() {
   if (!used_) return;
   auto const last = make_state(1);
@@ -222,7 +224,8 @@ void heap::implementation::learn() {
       std::uint32_t const tickets = ticket_counter::ticket_of(last->slot(id, i).peek());
       used_units += (tickets >> last->layouts[id].unit_shift) + 1;
     }
-    // Of the last run only what was handed out counts, and some more, since slots differ.
+    // Of the last run, only the used part counts, plus a margin, because the ticket counters
+    // differ.
     std::uint32_t const maximum = last->held[id].maximum;
     std::uint32_t const in_last_run = class_run::run_of(last->run(id).peek()).count();
     std::uint32_t const used = used_units / last->layouts[id].units + 1;
@@ -299,9 +302,9 @@ void heap::implementation::grow(quarry::bytes size) {
   auto const before = initial_->segments_mapped;
   bytes const wanted = (size + initial_->segment_bytes() - 1) >> shift;
   if (wanted > initial_->segments_reserved) {
-    throw bad_argument{"heap::grow: " + std::to_string(size) + " bytes are more than the " +
+    throw bad_argument{"heap::grow: " + std::to_string(size) + " bytes exceed the " +
                        std::to_string(bytes{initial_->segments_reserved} << shift) +
-                       " that max_bytes reserved"};
+                       " bytes that max_bytes reserved"};
   }
   if (wanted <= before) return;
   auto const after = static_cast<std::uint32_t>(wanted);
@@ -376,11 +379,11 @@ char const* name_of(fault_kind kind) {
     case fault_kind::foreign_pointer:
       return "free of a foreign pointer";
     case fault_kind::interior_pointer:
-      return "free of a pointer into an allocation";
+      return "free of an interior pointer";
     case fault_kind::size_mismatch:
       return "sized free with a wrong size";
     case fault_kind::bad_alignment:
-      return "impossible alignment";
+      return "unsupported alignment";
     case fault_kind::overflow:
       return "bytes behind an allocation were overwritten";
     case fault_kind::use_after_free:
@@ -392,7 +395,7 @@ char const* name_of(fault_kind kind) {
     case fault_kind::table_full:
       return "map of superblocks is full";
     case fault_kind::stalled:
-      return "malloc gave up waiting for a lane that does not go on";
+      return "malloc stopped waiting for a lane that makes no progress";
     case fault_kind::count_:
       break;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at a heap at rest: statistics, leaks, and whether every invariant holds.
+// Inspects a heap at rest: statistics, leaks, and whether every invariant holds.
 #include "heap_implementation.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace quarry::inline QUARRY_ABI {
 using namespace detail;
 namespace {
 
-/// Calls `visit(segment, class, slice)` for each slice in use.
+/// Calls `visit(segment, class, slice)` for each allocated slice.
 void for_each_live_slice(
     heap_state& state, std::function<void(std::uint32_t, size_class, std::uint32_t)> const& visit) {
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
@@ -26,7 +26,7 @@ void for_each_live_slice(
   }
 }
 
-/// Allocations that the quarantine holds back count as freed.
+/// Allocations in the quarantine count as freed.
 bool is_held_back(heap_state const& state, std::uint64_t address) {
   if constexpr (!is_on(mitigation::quarantine)) return false;
   return std::find(state.quarantine, state.quarantine + quarantine_slots, address) !=
@@ -39,10 +39,10 @@ class auditor {
 
   std::vector<std::string> run() {
     expect(state_.segment_tree().audit(),
-           "the segment tree's inner levels do not cover its leaves");
+           "the segment tree's upper levels do not cover its leaves");
     for (size_class id = 0; id < state_.classes; ++id) {
       expect(state_.class_tree(id).audit(),
-             "a class tree's inner levels do not cover its leaves, class", id);
+             "a class tree's upper levels do not cover its leaves, class", id);
       expect(!class_run::is_busy(state_.runs[id].value), "a class's run is locked, class", id);
       check_slots(id);
     }
@@ -52,32 +52,32 @@ class auditor {
   }
 
  private:
-  /// A class's slots all deal out its run, whose segments are its own, and those without tickets
-  /// are counted.
+  /// Checks that all ticket counters of a class have its run, that the run's segments belong to the
+  /// class, and that the count of used-up counters is right.
   void check_slots(size_class id) {
     segment_run const run = class_run::run_of(state_.runs[id].value);
     std::uint32_t used_up = 0;
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
       word const slot = state_.slot(id, i).peek();
       expect(ticket_counter::run_of(slot) == run,
-             "a slot deals out another run than its class's, class", id);
+             "a ticket counter has another run than its class, class", id);
       expect(ticket_counter::ticket_of(slot) < ticket_counter::ticket_limit + (1u << 20),
-             "a slot's tickets were not set back, class", id);
+             "a ticket counter's tickets were not rewound, class", id);
       bool const has_tickets =
           ticket_counter::ticket_of(slot) < ticket_counter::tickets_of(state_.layouts[id], run, i);
       if (!has_tickets) ++used_up;
     }
     expect(used_up == class_run::used_up(state_.runs[id].value),
-           "a class counts its used-up slots wrongly, class", id);
+           "a class's count of used-up ticket counters is wrong, class", id);
     for (std::uint32_t i = 0; i < run.count(); ++i) {
       segment_use const use = state_.segments[run.first() + i].load();
       expect(!is_dealt_from(id, i) ||
                  (use.is_slices_of(id) && state_.segments[run.first() + i].run_key() == run.key()),
-             "a run deals out a segment that is not its own, segment", run.first() + i);
+             "a run allocates from a segment that is not its own, segment", run.first() + i);
     }
   }
 
-  /// Whether tickets of class `id` lead to segment number `index` of its run.
+  /// Whether tickets of class `id` are left for segment `index` of its run.
   [[nodiscard]] bool is_dealt_from(size_class id, std::uint32_t index) {
     class_layout const& layout = state_.layouts[id];
     for (std::uint32_t unit = index * layout.units; unit < (index + 1) * layout.units; ++unit) {
@@ -106,7 +106,7 @@ class auditor {
       for (std::uint32_t i = 1; i < use.count(); ++i) {
         segment_use const tail = state_.segments[segment + i].load();
         expect(tail.is_tail() && tail.count() == i,
-               "a large allocation's tail is marked wrongly, segment", segment + i);
+               "a large allocation's tail has a wrong entry, segment", segment + i);
       }
     }
   }
@@ -115,59 +115,59 @@ class auditor {
     std::uint32_t free_blocks = 0;
     std::uint32_t const generation = state_.segments[segment].load().generation();
     expect(generation == state_.segments[segment].generation(),
-           "a segment's use is not of its generation, segment", segment);
+           "a segment's use has another generation than the segment, segment", segment);
     for (std::uint32_t index = 0; index < state_.blocks_of(id); ++index) {
-      block const one = state_.block_at(id, segment, index);
-      block_state const now = one.peek();
+      block const current = state_.block_at(id, segment, index);
+      block_state const now = current.peek();
       std::uint32_t back = 0;
       bool strays = false;
       std::int32_t full_words = 0;
-      for (std::uint32_t i = 0; i < one.words(); ++i) {
-        word const bits = one.at(i).peek();
-        strays = strays || (bits & ~one.mask(i)) != 0;
-        full_words += bits == one.mask(i) ? 1 : 0;
+      for (std::uint32_t i = 0; i < current.words(); ++i) {
+        word const bits = current.at(i).peek();
+        strays = strays || (bits & ~current.mask(i)) != 0;
+        full_words += bits == current.mask(i) ? 1 : 0;
         back += count_ones(bits);
       }
-      expect(!strays, "bits without slices are set, segment", segment);
-      expect(now.generation() == generation, "a block is of another generation, segment", segment);
+      expect(!strays, "bits that stand for no slice are set, segment", segment);
+      expect(now.generation() == generation, "a block has another generation, segment", segment);
       expect(now.inside() == 0 && now.is_closed() == now.is_free(),
              "a lane is still in a block, segment", segment);
       expect(now.count() == static_cast<std::int32_t>(back),
-             "a block counts its slices wrongly, segment", segment);
-      expect(now.full_words() == full_words, "a block counts its full words wrongly, segment",
+             "a block's count of slices is wrong, segment", segment);
+      expect(now.full_words() == full_words, "a block's count of full words is wrong, segment",
              segment);
       if (now.is_free()) ++free_blocks;
-      expect(now.is_free() ? back == 0 : back < one.slices(),
+      expect(now.is_free() ? back == 0 : back < current.slices(),
              now.is_free() ? "a free block has bits set, segment"
-                           : "a block with nothing in use is not free, segment",
+                           : "a block without allocated slices is not free, segment",
              segment);
       bool const advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
                index % bits_per_word &
            1) != 0;
       expect(advertised || (back == 0 && !now.is_free()),
-             "a block with something to claim is not advertised, segment", segment);
+             "a block with claimable slices is not advertised, segment", segment);
       expect(!advertised || state_.class_tree(id).contains(segment),
-             "a class tree lacks a segment that advertises, segment", segment);
+             "a class tree lacks a segment with an advertised block, segment", segment);
     }
     check_unused_blocks(segment, state_.blocks_of(id));
     expect(free_blocks == state_.segments[segment].free_blocks(),
-           "a segment counts its free blocks wrongly, segment", segment);
+           "a segment's count of free blocks is wrong, segment", segment);
     expect(free_blocks < state_.blocks_of(id),
-           "a segment with nothing in use was not returned, segment", segment);
+           "a segment without allocated slices was not returned, segment", segment);
   }
 
-  /// Blocks from `first` on, which the segment does not have at present.
+  /// Checks the blocks from `first` on, which the segment does not have in its present use.
   void check_unused_blocks(std::uint32_t segment, std::uint32_t first) {
     for (std::uint32_t index = first; index < state_.blocks_per_segment; ++index) {
       block_state const now = state_.block_at(0, segment, index).peek();
       expect((now.bits() & ~word{block_state::last_generation}) == 0,
-             "a block counts slices and is not there, segment", segment);
+             "a block that its segment does not have counts slices, segment", segment);
       bool const advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
                index % bits_per_word &
            1) != 0;
-      expect(!advertised, "a block is advertised and is not there, segment", segment);
+      expect(!advertised, "a block that its segment does not have is advertised, segment", segment);
     }
   }
 
@@ -221,7 +221,7 @@ heap_stats heap::stats() const {
   });
   result.allocated += live_slices;
   result.free_slices = bound - live_slices;
-  // What a class's run has not handed out yet, and what is held back, a large malloc takes back
+  // A large malloc can take back unused slices of a class's run and allocations in the quarantine
   // (heap_ref::malloc_large_in).
   std::uint32_t run = 0;
   std::uint32_t longest = 0;

@@ -10,9 +10,13 @@
 
 namespace quarry::inline QUARRY_ABI {
 
+<<<<<<< HEAD
 using namespace detail;
 
 /// A heap's shared state as it was at one moment, in host memory; its pointers lead into the copy.
+=======
+/// A copy of a heap's shared state in host memory. Its pointers point into the copy.
+>>>>>>> eng-a
 struct heap_snapshot {
   std::shared_ptr<heap_state> state;
   std::vector<std::byte> metadata;
@@ -49,18 +53,18 @@ class heap::implementation {
   void open_learned_runs(heap_state& state, bit_tree const& tree) const;
 
   backend where_;
-  std::shared_ptr<heap_state> initial_;  // what the shared state is after a reset
+  std::shared_ptr<heap_state> initial_;  // the shared state after a reset
   std::shared_ptr<heap_memory> memory_;
   std::shared_ptr<void> metadata_memory_, state_memory_;
   heap_state* shared_ = nullptr;   // in state_memory_; host code only uses its address
   std::byte* metadata_ = nullptr;  // in metadata_memory_
   bytes metadata_bytes_ = 0;
-  bool used_ = false;  // reset before
-  // most segments of each class before the last reset
+  bool used_ = false;  // whether the heap was reset before
+  // the segments that each class needed before the last reset
   std::uint32_t learned_[max_size_classes] = {};
 };
 
-/// The numbers of class `id` for `segments` segments of `segment_bytes`.
+/// The layout of class `id` for a heap with `segments` segments of `segment_bytes`.
 [[nodiscard]] class_layout make_class_layout(size_class id, bytes segment_bytes,
                                              std::uint32_t segments);
 

@@ -23,8 +23,8 @@ kernel_memory& kernel_memory::operator=(kernel_memory&&) noexcept = default;
 
 void kernel_memory::check(bytes offset, bytes count) const {
   if (offset > size_ || count > size_ - offset) {
-    throw bad_range{"kernel_memory: " + std::to_string(count) + " bytes from " +
-                    std::to_string(offset) + " of " + std::to_string(size_)};
+    throw bad_range{"kernel_memory: " + std::to_string(count) + " bytes at offset " +
+                    std::to_string(offset) + " exceed the size of " + std::to_string(size_)};
   }
 }
 

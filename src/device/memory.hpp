@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a heap's memory comes from: the host's, or a GPU's.
+// The source of a heap's memory: the host or a GPU.
 #pragma once
 
 #include "quarry/device/heap.hpp"
@@ -8,17 +8,18 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// A reserved range of addresses, of which a part has memory, and metadata beside it. Throws
+/// A reserved address range, of which a part is mapped, and metadata outside the range. Throws
 /// std::bad_alloc (`out_of_memory` of the system or the device) or `resource_failed`, which names
 /// the call.
 class heap_memory {
  public:
   virtual ~heap_memory() = default;
 
-  /// Start of the range, a multiple of the alignment it was made with.
+  /// The base address of the range, a multiple of the requested alignment.
   [[nodiscard]] virtual void* region() const = 0;
 
-  /// Maps memory behind [begin, end) of the range, or returns it. Other bytes keep theirs.
+  /// `map` maps memory in [begin, end) of the range; `unmap` returns it. Other bytes keep their
+  /// memory.
   virtual void map(bytes begin, bytes end) = 0;
   virtual void unmap(bytes begin, bytes end) = 0;
 
@@ -26,7 +27,7 @@ class heap_memory {
   /// which it was mapped.
   [[nodiscard]] virtual bytes unmappable_from(bytes begin, bytes end) const = 0;
 
-  /// Memory outside of the range, aligned to 256 bytes. It may outlive this object.
+  /// Memory outside the range, aligned to 256 bytes. It may outlive this object.
   [[nodiscard]] virtual std::shared_ptr<void> allocate(bytes size) = 0;
 
   virtual void zero(void* memory, bytes size) = 0;
@@ -39,8 +40,9 @@ class heap_memory {
 
 [[nodiscard]] std::shared_ptr<heap_memory> make_cpu_memory(bytes reserved, bytes alignment);
 
-/// Memory of the device with this number, or of the `current_device`. Throws `resource_failed` if
-/// this build or this machine has no CUDA, `bad_argument` if no device has this number.
+/// Memory of device `device`, or of the current device if `device` is `current_device`. Throws
+/// `resource_failed` if this build or this machine has no CUDA, `bad_argument` if there is no such
+/// device.
 [[nodiscard]] std::shared_ptr<heap_memory> make_cuda_memory(int device, bytes reserved,
                                                             bytes alignment);
 [[nodiscard]] bool has_cuda_device();

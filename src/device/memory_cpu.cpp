@@ -10,7 +10,7 @@ namespace {
 
 constexpr host_address_space heap_space{"heap", overcommit::allow};
 
-/// Anonymous pages.
+/// Memory in anonymous pages of the host.
 class cpu_memory final : public heap_memory {
  public:
   cpu_memory(bytes reserved, bytes alignment)
@@ -32,7 +32,7 @@ class cpu_memory final : public heap_memory {
   }
 
   void zero(void* memory, bytes size) override {
-    // fresh pages are zero, and the system makes them when they are touched
+    // fresh pages are zero, and the system creates them on the first access
     bool const is_aligned = reinterpret_cast<std::uint64_t>(memory) % page_size() == 0;
     bytes const pages = is_aligned ? size / page_size() * page_size() : 0;
     bytes const discarded = pages != 0 && discard_pages(memory, pages) ? pages : 0;

@@ -12,7 +12,7 @@ namespace {
 using cuda::check;
 using cuda::device_guard;
 
-/// Memory of one device. Every call works whatever device is current, and leaves it so.
+/// Memory of one device. Every call works with any current device, and does not change it.
 class cuda_memory final : public heap_memory {
  public:
   cuda_memory(int device, bytes reserved, bytes alignment)
@@ -30,7 +30,7 @@ class cuda_memory final : public heap_memory {
   void* region() const override { return reinterpret_cast<void*>(region_); }
 
   void map(bytes begin, bytes end) override {
-    begin = std::max(begin, mapped_);  // rounding may have mapped more than was asked for
+    begin = std::max(begin, mapped_);  // rounding may have mapped more than requested
     end = rounded(end);
     if (begin >= end) return;
     space_.map(region_ + begin, end - begin, part_bytes);
@@ -73,7 +73,7 @@ class cuda_memory final : public heap_memory {
   }
 
  private:
-  static constexpr bytes part_bytes = 1_GiB;  // what shrinking returns at a time
+  static constexpr bytes part_bytes = 1_GiB;  // the unit in which `unmap` returns memory
 
   [[nodiscard]] bytes rounded(bytes size) const {
     return (size + space_.granularity() - 1) / space_.granularity() * space_.granularity();
@@ -83,7 +83,7 @@ class cuda_memory final : public heap_memory {
   cuda_address_space space_;
   bytes reserved_;
   std::uint64_t region_;
-  bytes mapped_ = 0;  // from the start on
+  bytes mapped_ = 0;  // the mapped bytes at the start of the range
 };
 
 }  // namespace

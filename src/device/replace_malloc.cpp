@@ -10,18 +10,18 @@ namespace {
 
 struct known_file {
   file_with_route const* file;
-  bool was_set = false;  // if not, nothing is to be restored, and perhaps there is no GPU to ask
+  bool was_set = false;  // if false, no route to restore, and perhaps no GPU to query
 };
 
-/// Guarded by: its mutex. Files come and go as the program and its libraries are loaded and
-/// unloaded.
+/// Guarded by: its mutex. Files are added and removed as the program and its libraries are loaded
+/// and unloaded.
 struct file_list {
   std::mutex mutex;
   std::vector<known_file> files;
 };
 
 file_list& known_files() {
-  static file_list list;  // made before the first file is, so that it ends after the last
+  static file_list list;  // constructed before the first file, so destroyed after the last
   return list;
 }
 
@@ -52,7 +52,7 @@ void replace_malloc(heap const& heap) {
         "heap's backend"};
   }
   malloc_route const route{heap.ref(), heap.region(), heap.region_bytes()};
-  // All files can free what the heap gives before one can allocate from it.
+  // All files can free the heap's allocations before any file can allocate from the heap.
   for (auto const& next : {route.frees_only(), route}) {
     for (auto& known : files) {
       if (!concerned(known)) continue;

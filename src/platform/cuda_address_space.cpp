@@ -72,7 +72,7 @@ void cuda_address_space::map(std::uint64_t address, bytes size, bytes part_bytes
 void cuda_address_space::map_part(std::uint64_t address, bytes size) {
   auto const& functions = driver::functions();
   auto const properties = properties_of(device_);
-  auto const added = parts_.emplace(address, part{size, 0}).first;  // the driver's calls come last
+  auto const added = parts_.emplace(address, part{size, 0}).first;  // may throw, so it comes first
   try {
     auto& handle = added->second.handle;
     cuda::check(functions.create(&handle, size, &properties, 0), user_, "cuMemCreate", size);
@@ -98,7 +98,7 @@ void cuda_address_space::move(std::uint64_t source, std::uint64_t target, bytes 
   device_guard const guard{device_};
   bytes done = 0;
   try {
-    while (done < size) {  // for a moment the parts are mapped at both addresses
+    while (done < size) {  // the parts are mapped at both addresses temporarily
       part const& moved = parts_.at(source + done);
       cuda::check(functions.map(target + done, moved.size, 0, moved.handle, 0), user_,
                   "cuMemMap of pages that move", size);

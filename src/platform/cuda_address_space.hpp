@@ -7,13 +7,13 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Address ranges of one device, and the physical memory that is mapped into them, by CUDA's
+/// Address ranges of one device, and the physical memory that is mapped in them, through CUDA's
 /// virtual memory functions.
 ///
-/// Memory is mapped in parts, each of which has one physical allocation, and moves or goes only as
-/// a whole. Sizes and addresses are multiples of `granularity()`. Waits for nothing: no kernel may
-/// use what is unmapped or moved. Works whatever device is current, and leaves it so. Not
-/// thread-safe. `user` is named in errors.
+/// Memory is mapped in parts. Each part has one physical allocation, and is moved or unmapped only
+/// as a whole. Sizes and addresses are multiples of `granularity()`. No call waits for the device:
+/// no kernel may use memory while it is unmapped or moved. Every call works with any current
+/// device, and does not change it. Not thread-safe. Errors name `user`.
 class cuda_address_space {
  public:
   /// Throws `bad_argument` if there is no such device, `resource_failed` if CUDA does not work.
@@ -23,15 +23,15 @@ class cuda_address_space {
 
   /// A range without memory. Throws `out_of_memory` or `resource_failed`.
   [[nodiscard]] std::uint64_t reserve(bytes size, bytes alignment) const;
-  /// Ends a range in which nothing is mapped.
+  /// Releases a range in which no memory is mapped.
   void release(std::uint64_t address, bytes size) const noexcept;
 
-  /// Maps fresh memory in parts of `part_bytes`; the last may be smaller. Throws `out_of_memory` or
-  /// `resource_failed`, and then has changed nothing.
+  /// Maps fresh memory in parts of `part_bytes`; the last part may be smaller. Throws
+  /// `out_of_memory` or `resource_failed` and then changes nothing.
   void map(std::uint64_t address, bytes size, bytes part_bytes);
-  /// Moves all parts of [source, source + size). Throws as `map` does, and then changed nothing.
+  /// Moves all parts of [source, source + size). Throws like `map`, and then changes nothing.
   void move(std::uint64_t source, std::uint64_t target, bytes size);
-  /// Returns all parts that begin in [address, address + size); they lie side by side.
+  /// Unmaps all parts that begin in [address, address + size). These parts must be adjacent.
   void unmap(std::uint64_t address, bytes size) noexcept;
 
   /// The lowest address of a part in [address, end), or `end`. O(log parts).

@@ -6,19 +6,19 @@
 namespace quarry::inline QUARRY_ABI::cuda {
 namespace {
 
-// `check` takes the driver's codes for the runtime's
+// `check` treats the driver's codes as the runtime's
 static_assert(static_cast<int>(CUDA_ERROR_OUT_OF_MEMORY) == cudaErrorMemoryAllocation &&
               static_cast<int>(CUDA_ERROR_NO_DEVICE) == cudaErrorNoDevice &&
               static_cast<int>(CUDA_ERROR_ILLEGAL_ADDRESS) == cudaErrorIllegalAddress &&
               static_cast<int>(CUDA_ERROR_UNKNOWN) == cudaErrorUnknown);
 
-/// What to do about an error, where that can be told.
+/// Advice for the user about an error, or "".
 char const* advice(cudaError_t status) {
   switch (status) {
     case cudaErrorMemoryAllocation:
-      return "; free memory of the device or ask for less";
+      return "; free memory of the device or request less";
     case cudaErrorNoDevice:
-      return "; see that nvidia-smi lists a GPU and that CUDA_VISIBLE_DEVICES does not hide it";
+      return "; check that nvidia-smi lists a GPU and that CUDA_VISIBLE_DEVICES does not hide it";
     case cudaErrorInsufficientDriver:
       return "; install NVIDIA's driver for CUDA 12 or later";
     case cudaErrorIllegalAddress:
@@ -28,7 +28,7 @@ char const* advice(cudaError_t status) {
     case cudaErrorStreamCaptureUnsupported:
     case cudaErrorStreamCaptureInvalidated:
     case cudaErrorStreamCaptureImplicit:
-      return "; a stream is being captured, so call it before or after the capture";
+      return "; a stream capture is in progress; make the call before or after the capture";
     default:
       return "";
   }
@@ -45,7 +45,8 @@ driver_function::driver_function(char const* name) {
   cudaDriverEntryPointQueryResult found{};
   check(cudaGetDriverEntryPointByVersion(name, &address_, 12000, cudaEnableDefault, &found), name);
   if (found != cudaDriverEntryPointSuccess)
-    throw resource_failed{name, "the CUDA driver lacks it; install a driver for CUDA 12 or later"};
+    throw resource_failed{
+        name, "the CUDA driver does not have it; install a driver for CUDA 12 or later"};
 }
 
 driver const& driver::functions() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all calls of CUDA share: the driver's functions, checks, the current device.
+// Common code of all CUDA calls: the driver's functions, checks, the current device.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -9,8 +9,8 @@
 
 namespace quarry::inline QUARRY_ABI::cuda {
 
-/// A function of the driver, by its name. Throws `resource_failed` if there is no driver, or if it
-/// lacks the function.
+/// A function of the driver, by its name. Throws `resource_failed` if there is no driver, or if the
+/// driver does not have the function.
 class driver_function {
  public:
   explicit driver_function(char const* name);
@@ -23,8 +23,8 @@ class driver_function {
   void* address_ = nullptr;
 };
 
-/// The driver's functions that the library calls. They are found at the first use, so that programs
-/// link without the driver's library and start on machines without a driver.
+/// The driver's functions that the library calls. The first use looks them up, so programs link
+/// without the driver's library and start on machines without a driver.
 struct driver {
   using find = driver_function;
 
@@ -40,12 +40,12 @@ struct driver {
   decltype(&::cuStreamGetId) stream_id = find{"cuStreamGetId"};
   decltype(&::cuStreamIsCapturing) is_capturing = find{"cuStreamIsCapturing"};
 
-  /// Throws as `driver_function` does.
+  /// Throws like `driver_function`.
   static driver const& functions();
 };
 
-/// Throws what a failed call means: `out_of_memory` of `user` if CUDA had no memory for `size`
-/// bytes, else `resource_failed`. Clears the error, so that no later call reports it.
+/// Throws the exception for a failed call: `out_of_memory` of `user` if CUDA had no memory for
+/// `size` bytes, otherwise `resource_failed`. Clears the error, so that no later call reports it.
 [[noreturn]] void fail(cudaError_t status, char const* user, char const* call, bytes size);
 [[noreturn]] void fail(cudaError_t status, char const* call);
 
@@ -54,13 +54,13 @@ inline void check(cudaError_t status, char const* call) {
   if (status != cudaSuccess) [[unlikely]]
     fail(status, call);
 }
-/// For a call that allocates `size` bytes: throws `out_of_memory` or `resource_failed` unless it
-/// succeeded.
+/// For a call that allocates `size` bytes: throws `out_of_memory` or `resource_failed` unless the
+/// call succeeded.
 inline void check(cudaError_t status, char const* user, char const* call, bytes size) {
   if (status != cudaSuccess) [[unlikely]]
     fail(status, user, call, size);
 }
-/// The same for the driver, whose codes are the runtime's.
+/// The same for the driver, whose error codes equal the runtime's.
 inline void check(CUresult status, char const* user, char const* call, bytes size) {
   check(static_cast<cudaError_t>(status), user, call, size);
 }
@@ -87,8 +87,8 @@ class device_guard {
   int previous_ = 0;
 };
 
-/// While this object lives, its thread may wait, allocate and free although a stream is being
-/// captured, by this thread or, in the global mode, by another one.
+/// While this object lives, its thread may wait, allocate and free although this thread, or in the
+/// global mode another thread, captures a stream.
 class relaxed_captures {
  public:
   relaxed_captures() { cudaThreadExchangeStreamCaptureMode(&mode_); }

@@ -47,7 +47,7 @@ void host_address_space::map(std::uint64_t address, bytes size) const {
 }
 
 void host_address_space::unmap(std::uint64_t address, bytes size) const noexcept {
-  // if there are too many mappings, at least the memory is returned
+  // if there are too many mappings, at least return the memory
   if (map_new(pointer_to(address), size, PROT_NONE, MAP_FIXED) == MAP_FAILED)
     (void)discard_pages(pointer_to(address), size);
 }
@@ -60,7 +60,7 @@ void* host_address_space::allocate(bytes size) const {
 
 bool discard_pages(void* memory, bytes size) noexcept {
   if (madvise(memory, size, MADV_DONTNEED) == 0) return true;
-  // mlockall has locked it
+  // the pages may be locked by mlockall
   return munlock(memory, size) == 0 && madvise(memory, size, MADV_DONTNEED) == 0;
 }
 

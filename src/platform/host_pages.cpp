@@ -17,8 +17,8 @@ constexpr host_address_space page_space{"host_pages", overcommit::refuse};
 host_pages::host_pages(bytes page) : page_{page} {
   if (!std::has_single_bit(page) || page < page_size()) {
     throw bad_argument{"host_pages: the page size is " + std::to_string(page) +
-                       " bytes; it must be a power of two from " + std::to_string(page_size()) +
-                       " on"};
+                       " bytes; it must be a power of two and at least " +
+                       std::to_string(page_size()) + " bytes"};
   }
 }
 

@@ -5,7 +5,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// In a build without CUDA: what everything of CUDA does.
+/// In a build without CUDA, every CUDA function calls this.
 [[noreturn]] inline void refuse_without_cuda(char const* user) {
   throw resource_failed{
       user, "Quarry was built without CUDA; use the CPU, or build Quarry with -DQUARRY_CUDA=ON"};

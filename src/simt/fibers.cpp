@@ -23,7 +23,7 @@ namespace context = boost::context;
 
 constexpr std::size_t stack_bytes = 128 * 1024;
 
-/// xorshift64*, by G. Marsaglia and S. Vigna: small, and the same everywhere.
+/// xorshift64*, by G. Marsaglia and S. Vigna: small, with the same results on every machine.
 class random_source {
  public:
   explicit random_source(std::uint64_t seed) : state_{seed * 0x9e3779b97f4a7c15u + 1} {}
@@ -45,7 +45,7 @@ class random_source {
 
 class scheduler;
 
-/// What a lane waits for. `ready` lanes wait for nothing.
+/// The event that a lane waits for. `ready` lanes do not wait.
 enum class wait : std::uint8_t { ready, coalesce, exchange, meet, block, grid, done };
 
 class fiber_lane final : public host_lane {
@@ -65,14 +65,14 @@ class fiber_lane final : public host_lane {
   void pause() override;
 
   wait waiting = wait::ready;
-  // coalesce: where it waits; then `members`: with whom it left
+  // coalesce: the site where it waits. Afterwards `members` is its group
   void const* site = nullptr;
   lane_mask members = 0;                            // exchange: the group
   char const* what = nullptr;                       // exchange: the operation
-  std::uint64_t call = 0;                           // coalesce, meet: the number of the group
-  bool is_calling = false;                          // coalesce: to call a function together
-  std::uint64_t value = 0;                          // exchange: what this lane gives
-  std::array<std::uint64_t, warp_size> received{};  // exchange: what it got
+  std::uint64_t call = 0;                           // coalesce, meet: the number of the call
+  bool is_calling = false;                          // coalesce: the group calls a function together
+  std::uint64_t value = 0;                          // exchange: the value that this lane sends
+  std::array<std::uint64_t, warp_size> received{};  // exchange: the values that it received
   std::size_t ready_index = 0;                      // position among the scheduler's ready lanes
   context::fiber fiber;
   void* fake_stack = nullptr;
@@ -82,7 +82,8 @@ class fiber_lane final : public host_lane {
   scheduler& owner_;
 };
 
-/// Runs all lanes on one thread, always one that is ready and chosen at random, until all are done.
+/// Runs all lanes on one thread until all are done. It chooses each next lane at random among the
+/// ready lanes.
 class scheduler {
  public:
   scheduler(grid lanes, fiber_schedule schedule, kernel_ref kernel)
@@ -119,7 +120,7 @@ class scheduler {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  /// Called on a lane's stack: lets another lane run, until this one is ready and chosen.
+  /// Called on a lane's stack: other lanes run until this lane is ready and chosen.
   void suspend(fiber_lane& lane) {
     if (stopping_) throw stop{};
     switch_to_main(lane);
@@ -149,10 +150,10 @@ class scheduler {
       }
     }
     for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
-      auto* to = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
-      for (lane_mask from = lane.members; from != 0; from &= from - 1) {
-        auto const index = static_cast<std::uint32_t>(std::countr_zero(from));
-        to->received[index] = peer(lane, index)->value;
+      auto* receiver = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
+      for (lane_mask senders = lane.members; senders != 0; senders &= senders - 1) {
+        auto const index = static_cast<std::uint32_t>(std::countr_zero(senders));
+        receiver->received[index] = peer(lane, index)->value;
       }
     }
     for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
@@ -160,7 +161,7 @@ class scheduler {
     }
   }
 
-  /// Lets the lanes of a call go on when all of them have come to its end, or have ended.
+  /// Lets the lanes of a call continue when all of them have reached its end or have ended.
   void arrive_meeting(fiber_lane& lane) {
     auto const is_missing = [&](fiber_lane const& other) {
       return other.waiting != wait::done &&
@@ -177,7 +178,7 @@ class scheduler {
     }
   }
 
-  /// The number of a call that the lanes of `lane`'s group, as they came together, make now.
+  /// Gives a new call number to the lanes of `group`, whose mask is `members`.
   void begin_call(lane_mask members, std::vector<fiber_lane*> const& group) {
     calls_.emplace(++last_call_, members);
     for (auto* const lane : group) lane->call = last_call_;
@@ -290,8 +291,8 @@ class scheduler {
     }
   }
 
-  /// Lets lanes that wait at one site of one warp go on as a group: usually all of them, sometimes
-  /// a part.
+  /// Lets lanes that wait at one site of one warp continue as a group: usually all of them,
+  /// sometimes only some.
   void release_group() {
     auto const& first = *coalescing_[random_.below(coalescing_.size())];
     bool const partial = random_.one_of_256(schedule_.partial_groups);
@@ -327,7 +328,7 @@ class scheduler {
         text << "waits in " << lane.what << " for lanes 0x" << std::hex << lane.members;
         break;
       case wait::meet:
-        text << "waits for those that called with it to return";
+        text << "waits for the lanes of its call to return";
         break;
       case wait::block:
         text << "waits at the block barrier";
@@ -358,11 +359,11 @@ class scheduler {
   std::vector<std::unique_ptr<fiber_lane>> lanes_;
   std::vector<fiber_lane*> ready_;
   std::vector<fiber_lane*> coalescing_;
-  std::map<std::uint64_t, lane_mask> calls_;  // that have not ended, and who made them
+  std::map<std::uint64_t, lane_mask> calls_;  // the calls that have not ended, and their lanes
   std::uint64_t last_call_ = 0;
   std::vector<std::uint32_t> block_done_;
   std::vector<std::uint32_t> block_waiting_;
-  std::vector<std::uint64_t> block_words_;  // what a block's lanes share
+  std::vector<std::uint64_t> block_words_;  // the word that a block's lanes share
   std::size_t done_ = 0;
   std::size_t grid_waiting_ = 0;
   bool stopping_ = false;
@@ -432,7 +433,7 @@ void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel) {
   if (std::uint64_t{lanes.blocks} * lanes.threads > 65536) {
     throw bad_argument{
         "launch_fibers: " + std::to_string(std::uint64_t{lanes.blocks} * lanes.threads) +
-        " lanes are more than 65536"};
+        " lanes exceed the limit of 65536"};
   }
   scheduler{lanes, schedule, kernel}.run();
 }

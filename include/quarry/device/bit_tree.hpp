@@ -7,25 +7,25 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// A set of numbers below `size`, shared by all lanes: a van Emde Boas tree with nodes of 64 bits
+/// A set of numbers below `size` that all lanes share: a van Emde Boas tree with nodes of 64 bits
 /// and no minimum or maximum (seed: Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for each
-/// number; a bit of level k+1 says that a word of level k may have a one.
+/// number. A bit of level k+1 says that a word of level k may be non-zero.
 ///
-/// Trivially copyable view of zeroed words that the heap owns. Every operation is lock-free and
-/// costs O(log_64 size), save where noted.
+/// This is a trivially copyable view of zeroed words that the heap owns. Every operation is
+/// lock-free and costs O(log_64 size), except where noted.
 ///
-/// Invariant, at rest: a bit above level 0 is one if its word has a one. (The opposite may be
-/// false: a search that meets an empty word goes on, and puts its parent right.)
+/// Invariant, at rest: a bit above level 0 is one if its word is non-zero. (The converse may be
+/// false: a search that meets an empty word continues and repairs the word's parent.)
 ///
-/// Memory order. A number's own bit hands over whatever the number stands for: (I) sets it with
-/// release, (J) clears it with acquire, and between them its word changes by RMWs only, which
-/// continue the release sequence. The upper bits keep the invariant so: whoever makes a word
-/// non-zero then sets its parent (U); whoever makes it zero then clears the parent (D) and looks at
-/// the word again (V). (U) and (D) are RMWs of one word, so one reads from a sequence that holds
-/// the other. If (U) comes first, (D), which acquires, sees what (U), which releases, saw: (V)
-/// finds the word non-zero and sets the parent again. If (D) comes first, the parent ends as one.
-/// Rejected: clearing a parent by compare-and-swap with the word's value, which two words cannot
-/// be.
+/// Memory order. The bit of a number hands over the object that the number stands for. (I) sets the
+/// bit with release and (J) clears it with acquire. Between them the word changes by RMWs only,
+/// which continue the release sequence. The upper bits keep the invariant as follows. A lane that
+/// makes a word non-zero then sets the parent (U). A lane that makes a word zero then clears the
+/// parent (D) and reads the word again (V). (U) and (D) are RMWs of one word, so the later RMW
+/// reads from a release sequence that contains the earlier RMW. If (U) comes first, (D), which
+/// acquires, sees what (U), which releases, saw: (V) finds the word non-zero and sets the parent
+/// again. If (D) comes first, the parent ends as one. Rejected: clearing a parent by a
+/// compare-and-swap that includes the word's value. No compare-and-swap covers two words.
 class bit_tree {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -38,7 +38,7 @@ class bit_tree {
   bit_tree() = default;
   QUARRY_HD bit_tree(word* words, std::uint32_t size) : words_{words}, size_{size} {}
 
-  /// Words that a set of numbers below `size` takes.
+  /// The number of words for a set of numbers below `size`.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t words_for(std::uint32_t size) {
     std::uint32_t sum = 0;
     for (std::uint32_t width = size;;) {
@@ -50,24 +50,24 @@ class bit_tree {
 
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return size_; }
 
-  /// Adds `number`. False, with nothing changed, if it was there.
+  /// Adds `number`. Returns false and changes nothing if the set contains `number`.
   QUARRY_HD bool insert(std::uint32_t number) const {
     return insert_bits(number / bits_per_word, word{1} << number % bits_per_word) == 0;
   }
 
-  /// Adds [first, first + count). Requires that none of them is there.
+  /// Adds [first, first + count). Requires that the set contains none of these numbers.
   QUARRY_HD void insert_run(std::uint32_t first, std::uint32_t count) const {
     QUARRY_NO_UNROLL
     while (count != 0) {
       std::uint32_t const bit = first % bits_per_word;
-      std::uint32_t const here = count < bits_per_word - bit ? count : bits_per_word - bit;
-      insert_bits(first / bits_per_word, low_bits(here) << bit);
-      first += here;
-      count -= here;
+      std::uint32_t const in_word = count < bits_per_word - bit ? count : bits_per_word - bit;
+      insert_bits(first / bits_per_word, low_bits(in_word) << bit);
+      first += in_word;
+      count -= in_word;
     }
   }
 
-  /// Removes `number`. False if it was not there: somebody else claimed it.
+  /// Removes `number`. Returns false if the set does not contain `number`: another lane claimed it.
   QUARRY_HD bool claim(std::uint32_t number) const {
     return claim_bits(number / bits_per_word, word{1} << number % bits_per_word) != 0;
   }
@@ -76,18 +76,18 @@ class bit_tree {
     return (leaf(number / bits_per_word) >> number % bits_per_word & 1) != 0;
   }
 
-  /// Whether it looks empty. Constant time: reads the root.
+  /// Whether the set looks empty. Constant time: reads the root.
   [[nodiscard]] QUARRY_HD bool empty() const {
     return ref(words_for(size_) - 1).load(simt::relaxed) == 0;  // (L) a hint
   }
 
-  /// The smallest number not below `from`, or `none`. A number that is inserted meanwhile may be
-  /// missed, and so may one whose inner levels another lane puts right at this moment.
+  /// The smallest number not below `from`, or `none`. May miss a number that another lane inserts
+  /// concurrently, and a number whose upper levels another lane repairs at this moment.
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t from) const {
     return simt::indirect_call([tree = *this, from]() -> std::uint32_t {
       std::uint32_t level = 0;
       std::uint32_t position = from;  // a bit of `level`
-      bool descended = false;         // came here because the parent says that this word has a one
+      bool descended = false;  // reached from the parent, which says that this word is non-zero
       QUARRY_NO_UNROLL
       while (position < tree.width_of(level)) {
         std::uint32_t const index = position / bits_per_word;
@@ -111,14 +111,15 @@ class bit_tree {
     });
   }
 
-  /// The smallest number not below `from`, or else the smallest of all, or `none`.
+  /// The smallest number not below `from`; if there is no such number, the smallest number; or
+  /// `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t successor_round(std::uint32_t from) const {
     std::uint32_t const after = successor(from);
     return after != none || from == 0 ? after : successor(0);
   }
 
-  /// One of the numbers, by `random`: of each word on the way down, each bit is as likely as
-  /// another. `none` if there is none.
+  /// A pseudo-random number of the set, chosen by `random`: in each word on the way down, all ones
+  /// are equally likely. `none` if the set is empty.
   [[nodiscard]] QUARRY_HD std::uint32_t any(std::uint32_t random) const {
     return simt::indirect_call([tree = *this, random]() mutable -> std::uint32_t {
       std::uint32_t level = 0;
@@ -138,30 +139,30 @@ class bit_tree {
     });
   }
 
-  /// Removes the smallest number and gives it, or `none`.
+  /// Removes and returns the smallest number, or returns `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_first() const {
     run const found = claim_front(1);
     return found.count == 0 ? none : found.first;
   }
 
-  /// Removes up to `maximum` consecutive numbers that begin with the smallest one not below `from`,
-  /// or else with the smallest.
+  /// Removes up to `maximum` consecutive numbers. They begin with the smallest number not below
+  /// `from`, or with the smallest number of all.
   [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t maximum, std::uint32_t from = 0) const {
     return simt::indirect_call([tree = *this, maximum, from]() -> run {
       QUARRY_NO_UNROLL
       for (std::uint32_t at = tree.successor_round(from); at != none;
            at = tree.successor_round(at)) {
         std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, at, maximum);
-        if (count != 0) return {at, count};  // else taken since: look on from here
+        if (count != 0) return {at, count};  // otherwise claimed meanwhile: continue the search
       }
       return {0, 0};
     });
   }
 
-  /// Removes the last `count` consecutive numbers there are and gives the first of them, or `none`:
-  /// first fit from the far end. O(size / 64). Claims from high to low, word by word, and gives
-  /// back what it has when a word is short: of lanes that get into each other's way, the one that
-  /// has claimed lowest goes on.
+  /// Removes the last `count` consecutive numbers of the set and returns the first of them, or
+  /// returns `none`: first fit from the far end. O(size / 64). Claims from high to low, word by
+  /// word, and inserts the claimed numbers again if a word lacks a number. If lanes conflict, the
+  /// lane that has claimed lowest succeeds.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_back(std::uint32_t count) const {
     return simt::indirect_call([tree = *this, count]() -> std::uint32_t {
       std::uint32_t end = tree.size_;
@@ -171,13 +172,13 @@ class bit_tree {
         if (first == none) return none;
         std::uint32_t const short_at = tree.claim_all(first, count);
         if (short_at == none) return first;
-        end = first + count;  // look again at the same place: it has changed
+        end = first + count;  // search at the same place again: it has changed
       }
       return none;
     });
   }
 
-  /// How many numbers there are. O(size / 64); exact at rest.
+  /// The number of members. O(size / 64); exact at rest.
   [[nodiscard]] QUARRY_HD std::uint32_t count() const {
     return simt::indirect_call([tree = *this]() -> std::uint32_t {
       std::uint32_t sum = 0;
@@ -187,7 +188,7 @@ class bit_tree {
     });
   }
 
-  /// Checks the invariant. At rest only.
+  /// Checks the invariant. Call only at rest.
   [[nodiscard]] bool audit() const {
     for (std::uint32_t level = 0; width_of(level) > bits_per_word; ++level) {
       for (std::uint32_t i = 0; i < words_of(width_of(level)); ++i) {
@@ -204,14 +205,14 @@ class bit_tree {
     return (bits + bits_per_word - 1) / bits_per_word;
   }
 
-  /// Bits of a level.
+  /// The number of bits of a level.
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t width_of(std::uint32_t level) const {
     std::uint32_t width = size_;
     for (std::uint32_t i = 0; i < level; ++i) width = words_of(width);
     return width;
   }
 
-  /// Where a level's words begin.
+  /// The index of a level's first word.
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t base_of(std::uint32_t level) const {
     std::uint32_t base = 0;
     std::uint32_t width = size_;
@@ -227,10 +228,10 @@ class bit_tree {
   }
 
   [[nodiscard]] QUARRY_HD word leaf(std::uint32_t index) const {
-    return ref(index).load(simt::relaxed);  // (L) picks what to try; (J) decides
+    return ref(index).load(simt::relaxed);  // (L) selects a candidate; (J) decides
   }
 
-  /// Sets bits of leaf word `index`; gives those that were set before.
+  /// Sets bits of leaf word `index`. Returns the bits that were set before.
   QUARRY_HD word insert_bits(std::uint32_t index, word bits) const {
     return simt::indirect_call([tree = *this, index, bits]() -> word {
       word const before = tree.ref(index).fetch_or(bits, tree_insert_order);  // (I)
@@ -239,7 +240,7 @@ class bit_tree {
     });
   }
 
-  /// Clears bits of leaf word `index`; gives those that this cleared.
+  /// Clears bits of leaf word `index`. Returns the bits that this call cleared.
   QUARRY_HD word claim_bits(std::uint32_t index, word bits) const {
     return simt::indirect_call([tree = *this, index, bits]() -> word {
       word const before = tree.ref(index).fetch_and(~bits, tree_claim_order);  // (J)
@@ -248,7 +249,7 @@ class bit_tree {
     });
   }
 
-  /// Word `index` of `level` became non-zero: says so above, as far as needed.
+  /// Records in the upper levels, as far as needed, that word `index` of `level` became non-zero.
   QUARRY_HD void raise(std::uint32_t level, std::uint32_t index) const {
     return simt::indirect_call([tree = *this, level, index]() mutable {
       QUARRY_NO_UNROLL
@@ -262,7 +263,8 @@ class bit_tree {
     });
   }
 
-  /// Bit `bit` of `level` (above 0) may stand for an empty word: clears it, and looks again.
+  /// Bit `bit` of `level` (above 0) may stand for an empty word: clears the bit and reads the word
+  /// again.
   QUARRY_HD void repair(std::uint32_t level, std::uint32_t bit) const {
     return simt::indirect_call([tree = *this, level, bit]() mutable {
       QUARRY_NO_UNROLL
@@ -283,16 +285,16 @@ class bit_tree {
     });
   }
 
-  /// The last place before `end` at which `count` ones seem to stand.
+  /// The last position before `end` at which `count` consecutive ones seem to be.
   [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end,
                                                         std::uint32_t count) const {
     return simt::indirect_call([tree = *this, end, count]() -> std::uint32_t {
-      std::uint32_t above = 0;  // ones from the start of the word above, going up
+      std::uint32_t above = 0;  // consecutive ones from the lowest bit of the word above
       QUARRY_NO_UNROLL
       for (std::uint32_t index = words_of(end); index-- > 0;) {
         word ones = tree.leaf(index);
         if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
-        // ones at the upper end
+        // the number of ones at the upper end
         std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);
         if (above != 0 && above + top >= count)
           return (index + 1) * bits_per_word - (count - above);
@@ -306,8 +308,8 @@ class bit_tree {
     });
   }
 
-  /// Claims all of [first, first + count), from high to low, or nothing; gives a number that was
-  /// missing, or `none`.
+  /// Claims all of [first, first + count), from high to low, or nothing. Returns the base of the
+  /// range in which a number was missing, or `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
     return simt::indirect_call([tree = *this, first, count]() -> std::uint32_t {
       std::uint32_t end = first + count;
@@ -328,7 +330,7 @@ class bit_tree {
     });
   }
 
-  /// Removes the consecutive numbers from `at` on, `maximum` of them at most; gives how many.
+  /// Removes the consecutive numbers from `at` on, at most `maximum`. Returns their count.
   QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t at,
                                                      std::uint32_t maximum) {
     std::uint32_t const end = maximum < tree.size_ - at ? at + maximum : tree.size_;
@@ -342,7 +344,7 @@ class bit_tree {
     return next - at;
   }
 
-  /// The same for those that lie in the word of `at`.
+  /// Does the same for the numbers in the word of `at`.
   QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t at,
                                                  std::uint32_t maximum) {
     std::uint32_t const bit = at % bits_per_word;
@@ -350,7 +352,8 @@ class bit_tree {
     if (length == 0) return 0;
     word const got =
         tree.claim_bits(at / bits_per_word, low_bits(length < maximum ? length : maximum) << bit);
-    std::uint32_t const first = lowest_one(~(got >> bit));  // without a gap
+    std::uint32_t const first =
+        lowest_one(~(got >> bit));  // the number of claimed bits before the first gap
     word const rest = got & ~(low_bits(first) << bit);
     if (rest != 0) tree.insert_bits(at / bits_per_word, rest);
     return first;

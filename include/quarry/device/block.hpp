@@ -7,21 +7,21 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Slices that a block holds at most: their bits are one cache line.
+/// The maximum number of slices in a block. Their bits are one cache line.
 inline constexpr std::uint32_t slices_per_block = 1024;
 inline constexpr std::uint32_t words_per_block = slices_per_block / bits_per_word;
 
-/// What a block's state word says.
+/// The fields of a block's state word.
 ///
-/// Bounded fields. `generation` wraps after 2^20 uses of its segment. It tells a lane that read the
-/// segment's entry before such a use ended from those of the present one; to be mistaken, a lane
-/// must sleep between that read and its next atomic while its segment is used exactly a multiple of
-/// 2^20 times. `inside` has room for 2^19 lanes in one block at once; an H200 runs 2^18. `count` is
-/// exact while fewer than 2^16 slices are announced and not back, or reserved and not there; beyond
-/// that it is wrong for a moment, and lanes look for slices, or advertise the block, in vain.
-/// `full_words` goes below zero for a moment if a lane takes from a word that another one has
-/// filled and not yet counted: by one for each lane that is about to count a word. It is read
-/// exactly down to -31.
+/// Bounded fields. `generation` wraps after 2^20 uses of its segment. It distinguishes a lane that
+/// read the segment's entry in an earlier use from the lanes of the present use. A lane is mistaken
+/// only if it sleeps between that read and its next atomic while its segment is used exactly a
+/// multiple of 2^20 times. `inside` has room for 2^19 lanes in one block at once; an H200 runs
+/// 2^18. `count` is exact while fewer than 2^16 slices are announced with unset bits, or reserved
+/// but not available. Beyond that `count` is temporarily wrong, and lanes search for slices or
+/// advertise the block without success. `full_words` is temporarily negative if a lane takes a
+/// slice from a word that another lane has filled and not yet counted: by one for each lane that is
+/// about to count a word. `full_words()` is exact down to -31.
 class block_state {
  public:
   static constexpr std::uint32_t generation_bits = 20;
@@ -37,9 +37,10 @@ class block_state {
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t generation() const {
     return static_cast<std::uint32_t>(bits_) & last_generation;
   }
-  /// Nothing can be released to or claimed from the block: it is free, or becomes free or open.
+  /// No lane can release slices to the block or claim slices from it: the block is free, or a lane
+  /// is making it free or opening it.
   [[nodiscard]] QUARRY_HD constexpr bool is_closed() const { return (bits_ & closed) != 0; }
-  /// Closed, and may be revived.
+  /// The block is closed and may be revived.
   [[nodiscard]] QUARRY_HD constexpr bool is_free() const { return (bits_ & free) != 0; }
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t inside() const {
     return static_cast<std::uint32_t>(without_borrow() >> 28) & 0x7ffff;
@@ -48,16 +49,16 @@ class block_state {
     return static_cast<std::int32_t>(static_cast<std::int64_t>(without_borrow()) >> 47);
   }
 
-  /// Words all of whose slices are back.
+  /// The number of words all of whose slices are free.
   [[nodiscard]] QUARRY_HD constexpr std::int32_t full_words() const {
     return static_cast<std::int32_t>(without_borrow() >> 22 & 63) - max_below_zero;
   }
 
-  /// Releases and claims may go on.
+  /// Releases and claims may continue.
   [[nodiscard]] QUARRY_HD constexpr bool is_open_in(std::uint32_t generation) const {
     return (bits_ & (closed | last_generation)) == generation;
   }
-  /// Something can be claimed, if others leave it.
+  /// A lane can claim slices, unless other lanes claim them first.
   [[nodiscard]] QUARRY_HD constexpr bool has_slices() const { return count() > 0 && !is_closed(); }
 
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t next_generation(std::uint32_t generation) {
@@ -68,8 +69,8 @@ class block_state {
  private:
   static constexpr std::int32_t max_below_zero = 31;
 
-  /// The state as if there were so many full words more: then none of its fields is below zero but
-  /// the count, which is the topmost.
+  /// The state with `max_below_zero` more full words. Then no field is negative except the count,
+  /// which is the topmost field.
   [[nodiscard]] QUARRY_HD constexpr word without_borrow() const {
     return bits_ + max_below_zero * one_full_word;
   }
@@ -77,68 +78,71 @@ class block_state {
   word bits_;
 };
 
-/// Up to 1024 slices of one size class: which of them can be claimed, and how many.
+/// Up to 1024 slices of one size class: a bit per free slice, and their number.
 ///
 /// The state word has these fields (block_state):
 ///   generation  the use of the segment to which the block belongs
-///   closed      the block is free, or one lane makes it free or opens it
-///   free        it counts as free in its segment, or is about to; its bits are zero
+///   closed      the block is free, or one lane is making it free or opening it
+///   free        the block counts as free in its segment, or is about to; its bits are zero
 ///   full_words  words all of whose bits are ones
-///   inside      lanes that claim from it at this moment
-///   count       slices announced, less those that claimers reserved or took
+///   inside      lanes that claim from the block at this moment
+///   count       slices announced, minus slices that claimers reserved or took
 ///
-/// A release announces its slices (adds them to the count), and then sets their bits; if that makes
-/// a word full, it counts the word. A claim enters and reserves (one addition), takes bits, and
-/// leaves (one addition): it returns what it reserved too much, and no longer counts a word that
-/// was full. Each addition gives the state before, which says whether the block was open in the
-/// generation that the lane knows. If it was not, the lane subtracts what it added, and has touched
-/// no bit. All changes of an open block's state are additions, so that what a late lane adds and
-/// subtracts again cancels out, whatever became of the block in between.
+/// A release announces its slices (adds them to the count) and then sets their bits. If a word
+/// becomes full, the release counts the word. A claim enters and reserves (one addition), takes
+/// bits, and leaves (one addition). The second addition returns reserved slices that the claim did
+/// not take, and stops counting a word that was full. Each addition returns the previous state,
+/// which says whether the block was open in the generation that the lane knows. If it was not, the
+/// lane subtracts what it added and touches no bit. All changes of an open block's state are
+/// additions. So the addition and the subtraction of a late lane cancel out, whatever happened to
+/// the block in between.
 ///
-/// A claim that was let in looks at the generation again when it leaves (slice_claim), since the
-/// count may have been a late lane's.
+/// A claim that was admitted checks the generation again when it leaves (slice_claim), because the
+/// count may have come from a late lane.
 ///
-/// Invariants. (1) At rest the count is the number of ones, and `full_words` that of full words.
-/// (2) While a lane is inside, `close` does not make the block free; and if one of its slices was
-/// handed out its segment keeps its class and generation. (3) A lane that sees its bit set before,
-/// sees a slice that is not in use: a double free. It subtracts what it announced. (4) A block is
-/// complete when nobody is inside, all its words are counted as full, and the count is all its
-/// slices. Then no free is under way: a lane that emptied a full word is inside until it says so,
-/// so all bits are ones; so every slice was announced and came back, and nothing else was
-/// announced. Hence completeness can be read off the state, and one compare-and-swap closes the
-/// block. (5) Of lanes that bring the count above zero each advertises the block. (6) The addition
-/// that makes the block complete shows it to its lane, which closes the block: it counted a word,
-/// left, or subtracted what it announced.
+/// Invariants. (1) At rest the count is the number of ones, and `full_words` is the number of full
+/// words. (2) While a lane is inside, `close` does not make the block free. While a lane is inside
+/// and a slice of the block was allocated, the block's segment keeps its class and generation. (3)
+/// A lane that finds its bit already set has a slice that is not in use: a double free. The lane
+/// subtracts what it announced. (4) A block is complete when no lane is inside, all its words are
+/// counted as full, and the count is the number of its slices. Then no free is in progress: a lane
+/// that emptied a full word is inside until it records that, so all bits are ones. So every slice
+/// was announced and freed, and nothing else was announced. Hence the state alone shows
+/// completeness, and one compare-and-swap closes the block. (5) Every lane that brings the count
+/// above zero advertises the block. (6) The lane whose addition makes the block complete sees that
+/// in the result, and closes the block. The lane counted a word, left, or subtracted what it
+/// announced.
 ///
-/// The count may be ahead of the bits while a release is under way: a claimer that does not find
-/// what it reserved returns it. A lane that frees a slice twice, or a slice of another generation,
-/// therefore disturbs nobody. If the slice was allocated again in between, its second free is the
-/// new owner's free, as with any allocator. One mistake is not seen: a free of a slice that was
-/// never handed out in this generation (see `heap_state::handed_out`).
+/// The count may be ahead of the bits while a release is in progress: a claimer that does not find
+/// its reserved slices returns them. So a lane that frees a slice twice, or frees a slice of
+/// another generation, disturbs no other lane. If the slice was allocated again in between, its
+/// second free is the new owner's free, as with any allocator. One mistake is not detected: a free
+/// of a slice that was never allocated in this generation (see `heap_state::handed_out`).
 ///
 /// Rejected: setting bits before the state is known. A second free may then set a bit of a block
-/// that is free, or of another use of its segment, and until it takes the bit away a claimer may
-/// take it. Letting claims not count as being inside saves their last addition. Then a claim's
-/// reservation may stand against a double free's announcement, and the block becomes free while
-/// both are under way. Not counting full words, and looking at all words when the count is
-/// complete: on an H200 half of the warps of a block that is freed in order do so, and throughput
-/// was a third less. Reserving by compare-and-swap: of hundreds of lanes that claim from one block,
-/// one got on in each round trip.
+/// that is free or belongs to another use of its segment. A claimer may take that bit until the
+/// second free clears it. Rejected: claims that do not count as inside, which saves their last
+/// addition. Then a claim's reservation may cancel a double free's announcement, and the block
+/// becomes free while both are in progress. Rejected: reading all words when the count is complete,
+/// without counting full words. On an H200, half of the warps of a block that is freed in order do
+/// so, and throughput was a third less. Rejected: reserving by compare-and-swap. Of hundreds of
+/// lanes that claim from one block, only one lane progressed in each round trip.
 ///
-/// Memory order. Bits hand over the slices' bytes (slice_word: R, C). Reserving (P) acquires what a
-/// reviver wrote to the words and published by (H), and what a segment's format published (O). The
-/// lane that closes the block sees all bits as ones with acquire (A), so it has seen all releases.
-/// It empties the words and publishes that by (H); the segment's count (S, W) hands it to the
-/// reviver, which acquires it by (P) as well. Other additions (G) acquire and release, so that a
-/// lane whose addition completes the block sees the bits as they are. On CUDA (G) is relaxed, and
-/// so is (R), which a fence before the announcement makes a release: a lane has the result of each
-/// RMW before the next, so that was performed. Advertising is a hint: a lane that announces does so
-/// by an RMW, and then looks at the advertisement; a lane that withdraws an advertisement clears it
-/// and then looks at the count with an RMW (V). One of the two sees the other. (L) orders nothing:
-/// what it reads is a hint, or (A) orders what follows.
+/// Memory order. Bits hand over the slices' bytes (slice_word: R, C). Reserving (P) acquires the
+/// words that a reviver wrote and published by (H), and the data that the segment's format
+/// published (O). The lane that closes the block reads all bits as ones with acquire (A), so it has
+/// seen all releases. It clears the words and publishes them by (H). The segment's count (S, W)
+/// hands them to the reviver, which acquires them by (P) as well. Other additions (G) acquire and
+/// release, so that a lane whose addition completes the block sees the current bits. On CUDA (G) is
+/// relaxed. (R) is relaxed too; a fence before the announcement makes it a release. A lane has the
+/// result of each RMW before it issues the next, so the earlier RMW was performed. An advertisement
+/// is a hint. A lane that announces does so by an RMW and then reads the advertisement. A lane that
+/// withdraws an advertisement clears it and then reads the count with an RMW (V). At least one of
+/// the two lanes sees the other's change. (L) orders nothing: it reads a hint, or (A) orders what
+/// follows.
 class block {
  public:
-  /// `slices` (1 to 1024) says how many the block holds.
+  /// `slices` (1 to 1024) is the number of slices in the block.
   QUARRY_HD block(word* words, word& state, std::uint32_t slices)
       : words_{words}, state_{state}, slices_{slices} {}
 
@@ -156,38 +160,38 @@ class block {
     return slice_word{words_[index]};
   }
 
-  /// The state. Its generation and whether the block is free are exact for a lane that holds a
-  /// slice; otherwise a hint.
+  /// The state. For a lane that owns a slice, the generation and `is_free` are exact. Otherwise
+  /// they are hints.
   [[nodiscard]] QUARRY_HD block_state peek() const {
     return block_state{state().load(simt::relaxed)};  // (L)
   }
 
-  /// Announces the release of `count` slices; returns the state before. The caller goes on if that
-  /// was open in its generation, and calls `retract` otherwise.
+  /// Announces the release of `count` slices. Returns the previous state. If that was open in the
+  /// caller's generation, the caller continues. Otherwise the caller calls `retract`.
   [[nodiscard]] QUARRY_HD block_state announce(std::uint32_t count) const {
     return block_state{state().fetch_add(count * block_state::one_slice, simt::relaxed)};  // (G)
   }
 
-  /// Subtracts what was announced and did not come back; returns the state after.
+  /// Subtracts slices that were announced but not freed. Returns the new state.
   [[nodiscard]] QUARRY_HD block_state retract(std::uint32_t count) const {
     word const added = count * block_state::one_slice;
     return block_state{state().fetch_sub(added, block_count_order) - added};  // (G)
   }
 
-  /// So many words became full by what this lane released; returns the state after.
+  /// Counts `count` words that became full by this lane's release. Returns the new state.
   [[nodiscard]] QUARRY_HD block_state count_full_words(std::uint32_t count) const {
     word const added = count * block_state::one_full_word;
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
-  /// Every slice is back, nobody is inside, and no free is under way.
+  /// Every slice is free, no lane is inside, and no free is in progress.
   [[nodiscard]] QUARRY_HD bool is_complete(block_state now) const {
     return (now.bits() & ~word{block_state::last_generation}) ==
            slices_ * block_state::one_slice + words() * block_state::one_full_word;
   }
 
-  /// Makes the block free if it is complete and its state is still `now`. The caller must add a
-  /// block that it made free to its segment's count.
+  /// Makes the block free if it is complete and its state is still `now`. If this returns true, the
+  /// caller must add the block to its segment's count.
   [[nodiscard]] QUARRY_HD bool close(block_state now) const {
     if (!is_complete(now)) return false;
     return simt::indirect_call([self = *this, complete = now.bits()]() mutable -> bool {
@@ -206,30 +210,32 @@ class block {
     });
   }
 
-  /// Enters and reserves up to `count` slices; returns the state before. If that was open in the
-  /// caller's generation the caller may take `reserved_of` it. In any case it calls `leave`.
+  /// Enters and reserves up to `count` slices. Returns the previous state. If that was open in the
+  /// caller's generation, the caller may take `reserved_of` it. In both cases the caller calls
+  /// `leave`.
   [[nodiscard]] QUARRY_HD block_state reserve(std::uint32_t count) const {
     return block_state{state().fetch_add(block_state::one_inside - count * block_state::one_slice,
                                          block_reserve_order)};  // (P)
   }
   [[nodiscard]] QUARRY_HD static std::uint32_t reserved_of(block_state before,
                                                            std::uint32_t count) {
-    std::int32_t const there = before.count();
-    if (there <= 0) return 0;
-    return static_cast<std::uint32_t>(there) < count ? static_cast<std::uint32_t>(there) : count;
+    std::int32_t const available = before.count();
+    if (available <= 0) return 0;
+    return static_cast<std::uint32_t>(available) < count ? static_cast<std::uint32_t>(available)
+                                                         : count;
   }
 
-  /// Leaves, and returns `rest` slices that were reserved and not taken; returns the state after.
-  /// `from_full`: the word from which the others were taken was full.
+  /// Leaves, and returns `rest` slices that were reserved but not taken. Returns the new state.
+  /// `from_full`: the other slices were taken from a word that was full.
   [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest, bool from_full) const {
     word const added = rest * block_state::one_slice - block_state::one_inside -
                        (from_full ? block_state::one_full_word : 0);
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
-  /// Opens a free block with all its slices back, and takes up to `count` slices of its first word.
-  /// Zero if another lane did so first. Requires that the caller has reserved a free block of this
-  /// segment.
+  /// Opens a free block with all its slices, and takes up to `count` slices of its first word.
+  /// Returns zero if another lane opened the block first. Requires that the caller has reserved a
+  /// free block of this segment.
   [[nodiscard]] QUARRY_HD word revive(std::uint32_t count) const {
     return simt::indirect_call([self = *this, count]() -> word {
       word const bits = self.state().fetch_and(~block_state::free, block_reserve_order);  // (P)
@@ -247,30 +253,30 @@ class block {
     });
   }
 
-  /// Makes a block of which no slice was handed out free. Requires that the caller has the
-  /// exclusive right to hand them out.
+  /// Makes a block free of which no slice was allocated. Requires that the caller has the exclusive
+  /// right to allocate them.
   QUARRY_HD void retire_unused() const {
     (void)state().fetch_add(block_state::closed + block_state::free,
                             block_close_order);  // the segment's count (S) publishes it
   }
 
-  /// Opens a block of a segment that becomes free, for the segment's next use. Requires that the
-  /// block is free and the segment the caller's.
+  /// Opens a free block of a segment that becomes free, for the segment's next use. Requires that
+  /// the caller owns the segment.
   QUARRY_HD void end_generation(std::uint32_t generation) const {
     word const step = word{block_state::next_generation(generation)} - generation;
-    // the segment tree's insert publishes it
+    // the insertion into the segment tree publishes it
     state().add_blindly(step - block_state::closed - block_state::free);
   }
 
-  /// The block's generation, and its change from `before` to `after`. Requires that the segment is
-  /// the caller's, and that `before` is what it is: nobody else changes this field.
+  /// The block's generation, and its change from `before` to `after`. Requires that the caller owns
+  /// the segment and that `before` is the current generation. No other lane changes this field.
   [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return peek().generation(); }
   QUARRY_HD void change_generation(std::uint32_t before, std::uint32_t after) const {
     state().add_blindly(word{after} - before);
   }
 
-  /// Whether a claim could find something, now that the advertisement was withdrawn, or may find
-  /// it soon: a lane that is inside may have reserved more than it takes.
+  /// Whether a claim could find slices now, after the advertisement was withdrawn, or soon: a lane
+  /// that is inside may have reserved more than it takes.
   [[nodiscard]] QUARRY_HD bool has_something() const {
     block_state const now{state().fetch_add(0, simt::acq_rel)};  // (V)
     return now.has_slices() || now.is_free() || now.inside() != 0;

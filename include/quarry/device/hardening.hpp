@@ -11,7 +11,7 @@ namespace quarry::inline QUARRY_ABI::detail::hardening {
 
 inline constexpr std::uint32_t mark_bytes = 8;
 inline constexpr std::uint64_t poison_pattern = 0xDBDBDBDBDBDBDBDBu;
-inline constexpr bytes poison_limit = 4096;  // of a large allocation only this much is filled
+inline constexpr bytes poison_limit = 4096;  // the maximum of bytes that a free fills
 
 /// The size to request from the heap for `size` usable bytes.
 [[nodiscard]] QUARRY_HD constexpr bytes padded(bytes size) {
@@ -26,9 +26,9 @@ inline constexpr bytes poison_limit = 4096;  // of a large allocation only this 
 
 /// The heap's information about an allocation.
 struct record {
-  bytes usable = 0;  // 0: it is none, which was reported
+  bytes usable = 0;  // 0: not an allocation; a fault was reported
   bool is_slice = false;
-  bool handed_out = true;     // false: a slice that nobody has
+  bool handed_out = true;     // false: a slice that is not allocated
   std::uint32_t formats = 0;  // how often its segment was cut into slices
 };
 
@@ -50,14 +50,15 @@ template <class Heap>
   return result;
 }
 
-/// The last 8 bytes of an allocation: one value while it is in use, another once it was freed.
+/// The last 8 bytes of an allocation: one value while it is in use, another value after it was
+/// freed.
 ///
 /// Both values depend on the address, on how often its segment was cut into slices, and on a number
 /// that changes with each reset. So bytes from an earlier use of the memory do not pass as a mark
 /// of this use. The marks detect mistakes, not attacks: a reader of one mark can compute the
 /// others.
 ///
-/// Changed by exchange (M), so that of two frees of one pointer one sees the other.
+/// The value changes by exchange (M), so that of two frees of one pointer, one sees the other.
 class mark {
  public:
   QUARRY_HD mark(heap_state const& state, void* pointer, record const& what)
@@ -85,7 +86,7 @@ class mark {
   std::uint64_t live_;
 };
 
-/// The number of words of an allocation that free fills.
+/// The number of words that free fills. Free fills only slices, not large allocations.
 [[nodiscard]] QUARRY_HD constexpr bytes poisoned(record const& what) {
   if (!what.is_slice) return 0;
   return (what.usable < poison_limit ? what.usable : poison_limit) / sizeof(std::uint64_t);

@@ -9,41 +9,44 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A set of 32-bit ids that many lanes change at once: open addressing with linear probing in an
-/// array on a heap, whose capacity, a power of two, doubles when 3/4 of it is used (all of it, up
-/// to 16 places) and shrinks when less than 1/4 is. Zeroed memory is an empty set, without an
-/// array. Any id can be a member but `none`.
+/// A set of 32-bit ids that many lanes change concurrently. The set uses open addressing with
+/// linear probing in an array on a heap. The capacity is a power of two. When 3/4 of the places are
+/// used (all places, for a capacity of at most 16), an insertion replaces the array by an array for
+/// the present members: twice as large, unless many places are tombstones. When less than 1/4 of
+/// the places hold members, an erasure replaces the array by a smaller one. Zeroed memory is an
+/// empty set without an array. Every id except `none` can be a member.
 ///
-/// Invariants, checked by `audit` while nobody changes the set:
-///   1. the array has `capacity_` places, a power of two, or there is none;
-///   2. a place goes from `none` to a member, and from there to `tombstone`, and back only while
-///      the gate is closed;
-///   3. every member is in exactly one place, and between where it hashes to and there is no place
-///      `none`: an insertion cannot pass a free place, so that two insertions of one id meet at the
-///      same place, where one of them loses;
-///   4. the counts are those of places that are not `none`, and of members among them. The id that
-///      marks tombstones cannot stand in a place: that it is a member is a bit of the counts.
+/// Invariants, checked by `audit` while no lane changes the set:
+///   1. The array has `capacity_` places, a power of two, or there is no array.
+///   2. A place changes from `none` to a member, and from a member to `tombstone`. It changes back
+///      only while the gate is closed.
+///   3. Every member is in exactly one place. No place between the hash position of the member and
+///      this place is `none`. An insertion cannot pass an empty place, so two insertions of the
+///      same id meet at the same place, where one insertion fails.
+///   4. The counts are the number of places that are not `none`, and the number of members in
+///      places. The id that marks tombstones cannot be stored in a place. A bit of the counts says
+///      whether this id is a member.
 ///
-/// Any lane may call anything at any time, but `clear` and `audit`, which need the set for
-/// themselves. Members are inserted, found and erased by lanes side by side, with a
-/// compare-and-swap of one place. Only to replace the array a lane closes the gate, waits for the
-/// lanes inside, and keeps others out. A lane inside waits for nobody and does not call the heap;
-/// the lane that closed the gate calls the heap, which waits for nobody. So no wait hangs on
-/// another one, also among the lanes of one warp: with independent thread scheduling all that is
-/// needed is that every lane goes on at some time.
+/// Any lane may call any function at any time, except `clear` and `audit`, which need exclusive use
+/// of the set. Lanes insert, find and erase members concurrently, with a compare-and-swap of one
+/// place. Only to replace the array, a lane closes the gate, waits for the lanes inside, and keeps
+/// other lanes out. A lane inside waits for no other lane and does not call the heap. The lane that
+/// closed the gate calls the heap, which waits for no lane. So no wait depends on another wait, not
+/// even among the lanes of one warp: with independent thread scheduling, it suffices that every
+/// lane makes progress eventually.
 ///
-/// Costs: O(1) expected, replacing the array amortised; 24 bytes, and 4 for each place. The scan of
-/// an unsorted array was rejected: under a hub with 10^5 neighbours it costs O(degree) for each
-/// edge. Places of erased members are used again only when the array is replaced, so churn costs a
-/// replacement for every quarter of the capacity.
+/// Costs: O(1) expected; replacing the array is amortised. 24 bytes, and 4 bytes per place.
+/// Rejected: a scan of an unsorted array, which costs O(degree) per edge under a hub with 10^5
+/// neighbours. Places of erased members are reused only when the array is replaced, so churn costs
+/// a replacement for every quarter of the capacity.
 ///
-/// Memory order. `places_` and `capacity_` are plain: (O) opens the gate with release after they
-/// were written, (E) enters with acquire before they are read. (X) leaves with release after the
-/// last access, (W) waits with acquire before the array is replaced or freed. The gate changes by
-/// RMWs only, so that (E) and (W) synchronize with every (O) and (X) before them. (B) asks to close
-/// and (L) looks whether it is worth trying to enter; (E) and (W) decide. (D) takes back an entry
-/// under which nothing was accessed. (P) orders nothing: an id says nothing about other memory. (N)
-/// is a count; who closed the gate reads it exactly, by (W).
+/// Memory order. `places_` and `capacity_` are plain. (O) opens the gate with release after they
+/// were written. (E) enters with acquire before they are read. (X) leaves with release after the
+/// last access. (W) waits with acquire before the array is replaced or freed. The gate changes by
+/// RMWs only, so (E) and (W) synchronize with every earlier (O) and (X). (B) requests to close the
+/// gate. (L) tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an
+/// entry under which nothing was accessed. (P) orders nothing: an id says nothing about other
+/// memory. (N) is a count. The lane that closed the gate reads it exactly, by (W).
 class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
@@ -60,15 +63,14 @@ class id_set {
           has_room ? insert_beside_others(id) : change_result::out_of_memory;
       leave();
       if (result != change_result::out_of_memory) return result;
-      if (!close()) continue;  // somebody else makes room
+      if (!close()) continue;  // another lane makes room
       change_result const alone = insert_alone(heap, id);
       open();
       return alone;
     }
   }
 
-  /// Removes `id`. O(1) expected, amortised. A smaller array that there is no memory for is not an
-  /// error.
+  /// Removes `id`. O(1) expected, amortised. A failure to allocate a smaller array is not an error.
   template <class Heap>
   [[nodiscard]] QUARRY_HD change_result erase(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
@@ -100,14 +102,14 @@ class id_set {
     return result;
   }
 
-  /// How many members there were a moment ago.
+  /// The number of members a moment ago.
   [[nodiscard]] QUARRY_HD std::uint32_t size() {
     std::uint64_t const now = counts().load(simt::relaxed);  // (N)
     return members(now) + ((now & dead_is_member) != 0 ? 1 : 0);
   }
 
-  /// Calls `visit(id)` for the members in every `stride`th place, from place `first` on, so that
-  /// `stride` lanes see all. `visit` must not wait, nor change this set.
+  /// Calls `visit(id)` for the members in every `stride`th place, starting at place `first`, so
+  /// that `stride` lanes visit all members. `visit` must neither wait nor change this set.
   template <class Visit>
   QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) {
     enter();
@@ -119,7 +121,7 @@ class id_set {
     if (first == 0 && contains(tombstone)) visit(tombstone);
   }
 
-  /// Removes all. Requires that no other lane uses the set.
+  /// Removes all members. Requires that no other lane uses the set.
   template <class Heap>
   QUARRY_HD void clear(Heap const& heap) {
     heap.free(places_);
@@ -163,7 +165,7 @@ class id_set {
   [[nodiscard]] QUARRY_HD static bool is_sparse(std::uint32_t members, std::uint32_t capacity) {
     return members == 0 || (capacity > smallest && members < capacity / 4);
   }
-  /// Places for so many members and at least one more, at most 2/3 full.
+  /// The number of places for `members` members and at least one more, at most 2/3 full.
   [[nodiscard]] QUARRY_HD static std::uint32_t capacity_for(std::uint32_t members) {
     std::uint32_t const wanted = members + members / 2 + 1;
     return wanted <= smallest ? smallest : 2u << highest_one(wanted - 1);
@@ -192,7 +194,8 @@ class id_set {
   }
   QUARRY_HD void leave() { gate().fetch_sub(1, simt::release); }  // (X)
 
-  /// False if another lane has closed the gate; otherwise nobody is inside any more.
+  /// Returns false if another lane has closed the gate. Otherwise no lane is inside when this
+  /// returns.
   [[nodiscard]] QUARRY_HD bool close() {
     if ((gate().fetch_or(closed, simt::relaxed) & closed) != 0) return false;  // (B)
     while (gate().load(simt::acquire) != closed) simt::pause();                // (W)
@@ -200,7 +203,7 @@ class id_set {
   }
   QUARRY_HD void open() { gate().fetch_and(~closed, simt::release); }  // (O)
 
-  /// The place of `id`, or `none`. Requires to be inside or alone.
+  /// The place of `id`, or `none`. Requires that the caller is inside or has closed the gate.
   [[nodiscard]] QUARRY_HD std::uint32_t find(std::uint32_t id) {
     std::uint32_t const last = capacity_ - 1;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
@@ -212,14 +215,14 @@ class id_set {
     return none;
   }
 
-  /// `out_of_memory` if every place is used.
+  /// Returns `out_of_memory` if every place is used.
   [[nodiscard]] QUARRY_HD change_result insert_beside_others(std::uint32_t id) {
     std::uint32_t const last = capacity_ - 1;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      auto const here = place((mix(id) + step) & last);
-      std::uint32_t found = here.load(simt::relaxed);                          // (P)
-      if (found == none && here.compare_exchange(found, id, simt::relaxed)) {  // (P)
-        counts().fetch_add(one_used + one_member, simt::relaxed);              // (N)
+      auto const candidate = place((mix(id) + step) & last);
+      std::uint32_t found = candidate.load(simt::relaxed);                          // (P)
+      if (found == none && candidate.compare_exchange(found, id, simt::relaxed)) {  // (P)
+        counts().fetch_add(one_used + one_member, simt::relaxed);                   // (N)
         return change_result::done;
       }
       if (found == id) return change_result::duplicate;
@@ -227,8 +230,8 @@ class id_set {
     return change_result::out_of_memory;
   }
 
-  /// Requires the gate to be closed by this lane. Without memory for a larger array the places of
-  /// erased members serve.
+  /// Requires that this lane has closed the gate. If a larger array cannot be allocated, this
+  /// reuses the places of erased members.
   template <class Heap>
   QUARRY_SLOW change_result insert_alone(Heap const& heap, std::uint32_t id) {
     if (find(id) != none) return change_result::duplicate;
@@ -244,7 +247,7 @@ class id_set {
     return change_result::out_of_memory;
   }
 
-  /// Requires the gate to be closed by this lane.
+  /// Requires that this lane has closed the gate.
   template <class Heap>
   QUARRY_SLOW void shrink(Heap const& heap) {
     std::uint32_t const alive = members(counts().load(simt::relaxed));  // (N)
@@ -259,7 +262,7 @@ class id_set {
     counts().fetch_and(dead_is_member, simt::relaxed);  // (N)
   }
 
-  /// Moves the members to a new array. False, with nothing changed, if there is no memory.
+  /// Moves the members to a new array. Returns false and changes nothing if the allocation fails.
   template <class Heap>
   [[nodiscard]] QUARRY_HD bool replace(Heap const& heap, std::uint32_t capacity) {
     auto* const fresh =
@@ -267,8 +270,8 @@ class id_set {
     if (fresh == nullptr) return false;
     for (std::uint32_t at = 0; at < capacity; ++at) fresh[at] = none;
     std::uint32_t alive = 0;
-    for (std::uint32_t from = 0; from < capacity_; ++from) {
-      std::uint32_t const id = places_[from];
+    for (std::uint32_t old = 0; old < capacity_; ++old) {
+      std::uint32_t const id = places_[old];
       if (id == none || id == tombstone) continue;
       std::uint32_t at = mix(id) & (capacity - 1);
       while (fresh[at] != none) at = (at + 1) & (capacity - 1);
@@ -294,12 +297,11 @@ class id_set {
     return was ? change_result::done : change_result::absent;
   }
 
-  std::uint32_t gate_ = 0;      // lanes inside; top bit: closed
-  std::uint32_t capacity_ = 0;  // Guarded by: the gate
-  std::uint32_t* places_ =
-      nullptr;  // Guarded by: the gate; the places by being atomics while it is open
+  std::uint32_t gate_ = 0;           // lanes inside; top bit: closed
+  std::uint32_t capacity_ = 0;       // Guarded by: the gate
+  std::uint32_t* places_ = nullptr;  // Guarded by: the gate; while it is open, places are atomics
   std::uint64_t counts_ =
-      0;  // atomic: places used: 32, whether `tombstone` is a member: 1, members in places: 31
+      0;  // atomic: used places: 32 bits, whether `tombstone` is a member: 1, members: 31
 };
 
 static_assert(sizeof(id_set) == 24);

@@ -5,16 +5,15 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// The segments of a class's run: how they are cut, and how those return that the run did not hand
-/// out.
+/// Formats the segments of a class's run, and returns the slices of a run that were not allocated.
 ///
 /// Each function works for one lane, which has the right to replace the run (class_run). (D) is as
 /// in slice_return.
 class run_segments {
  public:
-  /// Cuts the segments of `run`, which the caller has claimed, for class `id`, and opens the
-  /// class's slots on it. Requires the class's lock. The host calls it, too, for a state of its
-  /// own, of whose segments none was used.
+  /// Formats the segments of `run`, which the caller has claimed, for class `id`, and opens the
+  /// class's ticket counters on the run. Requires the class's lock. The host also calls this
+  /// function, for its own copy of a state in which no segment is used.
   QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
     std::uint32_t done = 0;
     QUARRY_NO_UNROLL
@@ -23,16 +22,16 @@ class run_segments {
     QUARRY_NO_UNROLL
     for (; done < run.count(); ++done) simt::indirect_call(&cut_one, state, id, run, done);
     std::uint32_t const units = run.count() * state.layouts[id].units;
-    // slots without a unit are used up
+    // ticket counters without a unit count as used up
     state.run(id).set(run, units < counters_per_class ? counters_per_class - units : 0);
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < counters_per_class; ++i) state.slot(id, i).open(run);
   }
 
-  /// Cuts the segments of `run` from number `begin` on, as many as are read at once. Under load a
-  /// load takes a microsecond, and what a call saves is soon out of the nearest cache: there is one
-  /// wait for all, and no call.
+  /// Formats the segments of `run` from index `begin` on, as many as one batch reads. Under load, a
+  /// load takes a microsecond, and registers that a call saves soon leave the nearest cache. So
+  /// there is one wait for all segments, and no call.
   QUARRY_SLOW static void cut_several(heap_state& state, size_class id, segment_run run,
                                       std::uint32_t begin) {
     segment_entry* const first = &state.segments[run.first() + begin];
@@ -58,7 +57,7 @@ class run_segments {
       simt::indirect_call(&bring_blocks_up, state, id, run.first() + number);
   }
 
-  /// Blocks that the segment's last uses did not have get its generation.
+  /// Gives the segment's generation to blocks that the segment's last uses did not have.
   QUARRY_SLOW static void bring_blocks_up(heap_state& state, size_class id, std::uint32_t segment) {
     std::uint32_t const blocks = state.blocks_of(id);
     auto const rest = state.segments[segment].rest();
@@ -75,13 +74,14 @@ class run_segments {
     }
   }
 
-  static constexpr std::uint32_t blocks_at_once = 4;  // read together, too
+  static constexpr std::uint32_t blocks_at_once = 4;  // blocks whose states are read together
 
-  /// Whether the last segment of the run of class `id` seems untouched.
+  /// Whether the last segment of the run of class `id` seems untouched: no slice of it was
+  /// allocated.
   QUARRY_SLOW static bool has_untouched(heap_state& state, size_class id) {
     class_layout const& layout = state.layouts[id];
     segment_run const run = class_run::run_of(state.run(id).peek());
-    std::uint32_t touched = 0;  // units, up to the last
+    std::uint32_t touched = 0;  // units up to the last touched unit
     QUARRY_UNROLL_4
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
       std::uint32_t const next =
@@ -93,18 +93,19 @@ class run_segments {
     return run.count() != 0 && touched <= (run.count() - 1) * layout.units;
   }
 
-  /// A run that is being taken back.
+  /// A run that a lane has closed to return its unused slices.
   struct closed_run {
     heap_state* state;
     size_class id;
     segment_run run;
-    std::uint32_t used_units;                   // up to the last that was touched
-    std::uint32_t full_units;                   // up to the first of which something is left
+    std::uint32_t used_units;                   // units up to the last touched unit
+    std::uint32_t full_units;                   // units before the first unit with an unused ticket
     bool has_rest;                              // some tickets were not taken
-    std::uint32_t tickets[counters_per_class];  // the next of each slot
+    std::uint32_t tickets[counters_per_class];  // the next ticket of each counter
   };
 
-  /// How many of a slot's tickets were taken, if the next one is `next`: invalid ones count, too.
+  /// The number of tickets that were taken from a counter whose next ticket is `next`. `next` may
+  /// count invalid tickets; the result does not.
   [[nodiscard]] QUARRY_HD static std::uint32_t tickets_taken(class_layout const& layout,
                                                              segment_run run, std::uint32_t slot,
                                                              std::uint32_t next) {
@@ -112,7 +113,7 @@ class run_segments {
     return next < all ? next : all;
   }
 
-  /// Closes the slots of a run and notes where they were.
+  /// Closes the ticket counters of a run and records their positions.
   QUARRY_SLOW static void close_slots(closed_run& closed) {
     class_layout const& layout = closed.state->layouts[closed.id];
     closed.full_units = closed.run.count() * layout.units;
@@ -131,7 +132,7 @@ class run_segments {
     }
   }
 
-  /// Returns what a closed run had not handed out.
+  /// Returns the slices of a closed run that were not allocated.
   QUARRY_SLOW static void give_back_run(closed_run const& closed) {
     std::uint32_t const units = closed.state->layouts[closed.id].units;
     std::uint32_t const touched = (closed.used_units + units - 1) / units;  // segments
@@ -142,9 +143,9 @@ class run_segments {
     for (std::uint32_t i = touched; i-- > closed.full_units / units;) give_back_unused(closed, i);
   }
 
-  /// Returns `count` segments from `first` on of which no slice was handed out. Their blocks are
-  /// empty and open, and stay so; only their generation ends. They need not be closed one by one,
-  /// or counted: no other lane can return such a segment.
+  /// Returns `count` segments from `first` on of which no slice was allocated. Their blocks are
+  /// empty and open, and stay so; only their generation ends. They need not be closed or counted
+  /// separately, because no other lane can return such a segment.
   QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t first,
                                               std::uint32_t count) {
     QUARRY_NO_UNROLL
@@ -168,12 +169,11 @@ class run_segments {
       state.segments[first + i].begin_generation(now, blocks);
     }
     state.held[id].subtract(count);
-    state.segment_tree().insert_run(first, count);  // publishes all of it
+    state.segment_tree().insert_run(first, count);  // publishes all changes above
     state.change_free_segments(static_cast<std::int32_t>(count));
   }
 
-  /// Returns those slices of the run's segment number `number` whose tickets were not taken, block
-  /// by block.
+  /// Returns the slices of the run's segment `number` whose tickets were not taken, block by block.
   QUARRY_SLOW static void give_back_unused(closed_run const& closed, std::uint32_t number) {
     heap_state& state = *closed.state;
     std::uint32_t const segment = closed.run.first() + number;
@@ -181,7 +181,7 @@ class run_segments {
     class_layout const& layout = state.layouts[closed.id];
     std::uint32_t const before = number * layout.units;
     std::uint32_t const full = closed.full_units < before ? 0 : closed.full_units - before;
-    word retired = 0;  // of the 64 blocks of a mask
+    word retired = 0;  // bits of the 64 blocks of a mask
     QUARRY_NO_UNROLL
     for (std::uint32_t i = (full << layout.unit_shift) / slices_per_block; i < blocks; ++i) {
       if (simt::indirect_call(&give_back_block, closed, number, i))
@@ -194,7 +194,8 @@ class run_segments {
     }
   }
 
-  /// Returns the unused slices of one block. True if that are all: then the caller retires it.
+  /// Returns the unused slices of a block. Returns true if no slice of the block was allocated:
+  /// then the caller retires the block.
   QUARRY_SLOW static bool give_back_block(closed_run const& closed, std::uint32_t number,
                                           std::uint32_t index) {
     std::uint32_t const unused = simt::indirect_call(&count_unused, closed, number, index);
@@ -220,7 +221,7 @@ class run_segments {
     return sum;
   }
 
-  /// The slices of word `index` of the run's segment number `number` whose tickets were not taken.
+  /// The slices of word `index` of the run's segment `number` whose tickets were not taken.
   [[nodiscard]] QUARRY_HD static word unused_in_word(closed_run const& closed, std::uint32_t number,
                                                      std::uint32_t index) {
     class_layout const& layout = closed.state->layouts[closed.id];
@@ -241,7 +242,7 @@ class run_segments {
     return unused;
   }
 
-  /// Sets the bits of the unused slices of a word. How many words became full: one at most.
+  /// Sets the bits of the unused slices of a word. Returns how many words became full: 0 or 1.
   QUARRY_SLOW static std::uint32_t set_unused(closed_run const& closed, std::uint32_t number,
                                               std::uint32_t index) {
     word const unused = unused_in_word(closed, number, index);
@@ -254,10 +255,10 @@ class run_segments {
     return 1;
   }
 
-  /// Returns slices of a block of which some were handed out. As slice_return::release, but for
-  /// many words at once: nobody else sets bits of slices that the caller holds, and the block stays
-  /// as it is while there are such, or words that it filled and did not count. Words that are full
-  /// after that are not waited for one by one.
+  /// Returns slices of a block of which some slices were allocated. Like slice_return::release, but
+  /// for many words at once. No other lane sets bits of slices that the caller owns. The block
+  /// stays open while the caller owns such slices, or has filled words that it has not counted. The
+  /// full words are counted together, not one by one.
   QUARRY_HD static void release_unused(closed_run const& closed, std::uint32_t number,
                                        std::uint32_t block_index, std::uint32_t count) {
     simt::fence_before_stores();
@@ -266,13 +267,14 @@ class run_segments {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words_per_block; ++i)
       full += simt::indirect_call(&set_unused, closed, number, block_index * words_per_block + i);
-    simt::fence_before_stores();  // who closes the block by this addition has the words as they are
-    block const of = block_of(closed, number, block_index);
-    block_state const now = of.count_full_words(full);
-    // If no word became full, nothing of it is this lane's any more since the last bits were set,
-    // and the segment may have another use.
+    // a lane that closes the block by the next addition sees the words' current bits
+    simt::fence_before_stores();
+    block const target = block_of(closed, number, block_index);
+    block_state const now = target.count_full_words(full);
+    // If no word became full, this lane owns nothing of the block after it set the last bits, and
+    // the segment may have another use.
     bool const is_same = now.generation() == before.generation();
-    if (is_same && (before.count() <= 0 || of.is_complete(now)))
+    if (is_same && (before.count() <= 0 || target.is_complete(now)))
       simt::indirect_call(&slice_return::follow_release, *closed.state, closed.id,
                           before.generation(), closed.run.first() + number, block_index, 0, now);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each segment is used for, and how many of its blocks are free.
+// The use of each segment, and the number of its free blocks.
 #pragma once
 
 #include "quarry/core/size_classes.hpp"
@@ -7,23 +7,23 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// What a segment is used for, as one word: free, cut into slices of a class, or part of a large
+/// The use of a segment in one word: free, cut into slices of a class, or part of a large
 /// allocation.
 class segment_use {
  public:
   QUARRY_HD constexpr explicit segment_use(word bits = 0) : bits_{bits} {}
 
   [[nodiscard]] QUARRY_HD static constexpr segment_use nothing() { return segment_use{kind_free}; }
-  /// `generation` tells this use of the segment from others (block_state).
+  /// `generation` distinguishes this use of the segment from other uses (block_state).
   [[nodiscard]] QUARRY_HD static constexpr segment_use slices_of(size_class id,
                                                                  std::uint32_t generation) {
     return segment_use{word{generation} << 32 | (kind_slices + id)};
   }
-  /// First of `count` segments.
+  /// The first of `count` segments.
   [[nodiscard]] QUARRY_HD static constexpr segment_use head(std::uint32_t count) {
     return segment_use{word{count} << 32 | kind_head};
   }
-  /// `distance` segments behind its head.
+  /// The segment that is `distance` segments after its head.
   [[nodiscard]] QUARRY_HD static constexpr segment_use tail(std::uint32_t distance) {
     return segment_use{word{distance} << 32 | kind_tail};
   }
@@ -42,7 +42,7 @@ class segment_use {
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t count() const {
     return static_cast<std::uint32_t>(bits_ >> 32);
   }
-  /// The use of slices in 32 bits: which class, in which generation.
+  /// The use as slices in 32 bits: the class and the generation.
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t key() const {
     static_assert(block_state::generation_bits <= 24 && kind_slices + max_size_classes <= 256);
     return generation() << 8 | kind();
@@ -65,7 +65,7 @@ class segment_use {
   word bits_;  // kind: 32; above it the count, the distance or the generation: 32
 };
 
-/// How a segment is cut, as one word: slices there are, and the divider by their size.
+/// The layout of a segment in one word: the number of slices, and the divider by their size.
 class slice_layout {
  public:
   constexpr slice_layout() = default;
@@ -85,51 +85,52 @@ class slice_layout {
   word bits_ = 0;  // slices: 32, multiplier: 27 (its low 5 bits are zero), shift: 5
 };
 
-/// One segment's entry.
+/// The entry of one segment.
 ///
-/// `use` and `layout` are Guarded by: whoever claimed the segment from the segment tree, until it
-/// is free again; all read them. `run` is Guarded by: whoever claimed the segment; an audit and the
-/// hardened mode read it.
+/// `use` and `layout` are Guarded by: the lane that claimed the segment from the segment tree,
+/// until the segment is free again. All lanes read them. `run` is Guarded by: the lane that claimed
+/// the segment. An audit and the hardened mode read it.
 ///
-/// `count` holds how many blocks are free and not reserved, and whether the segment is being given
-/// back. Whoever brings it to "all blocks free" (S) gives the segment back, and says so first by
-/// setting `retired` with compare-and-swap. A lane that has reserved a free block (W), is inside a
-/// block that was claimable in its generation, or holds a slice, thereby keeps the segment's use as
-/// it is. A lane that reserves a free block first and then looks at the use (N) needs no other hold
-/// on it. Rejected: counting the lanes that look into a segment, which costs two fenced RMWs of one
-/// word for each claim.
+/// `count` holds the number of blocks that are free and not reserved, and says whether a lane is
+/// returning the segment. The lane that brings it to "all blocks free" (S) sets `retired` with a
+/// compare-and-swap and then returns the segment. Three kinds of lanes keep the segment's use from
+/// changing: a lane that has reserved a free block (W), a lane inside a block that was claimable in
+/// its generation, and a lane that owns a slice. A lane that reserves a free block first and then
+/// reads the use (N) needs no other protection. Rejected: counting the lanes that examine a
+/// segment, which costs two fenced RMWs of one word per claim.
 ///
-/// A lane that frees reads use and shape with one plain load, which its multiprocessor's cache may
-/// serve. How the pointer came to it may order nothing (a relaxed exchange), so what it reads may
-/// be of an earlier use. It finds out: the blocks of a segment carry its generation, and the
-/// announcement of a free tells it (block.hpp). Then it looks again past the cache. The shape
-/// changes only while the use says that the segment is free or large.
+/// A lane that frees reads use and layout with one plain load, which its multiprocessor's cache may
+/// serve. The pointer may have reached the lane without any ordering (a relaxed exchange), so the
+/// lane may read an earlier use. The lane detects that: the blocks of a segment carry its
+/// generation, and the announcement of a free returns it (block.hpp). Then the lane reads again and
+/// bypasses the cache. The layout changes only while the use says that the segment is free or
+/// large.
 ///
-/// Memory order. (S) is acquire-release: the lane that gives the segment back sees what all
-/// releasers did and hands it on through the segment tree. (W) acquires, so that a revived block's
-/// claimer sees what the releasers of its slices did. Use and shape are written before pointers
-/// into the segment are handed out, and published with them (O, T of ticket_counters.hpp); both are
-/// stored as a pair (Y), so that a reader of both sees one that was stored. Elsewhere the use is a
-/// hint (H) that an atomic decides.
+/// Memory order. (S) is acquire-release: the lane that returns the segment sees the accesses of all
+/// releasers and passes them on through the segment tree. (W) acquires, so that a claimer of a
+/// revived block sees the accesses of the releasers of its slices. Use and layout are written
+/// before pointers into the segment are returned to users, and are published with them (O, T of
+/// ticket_counters.hpp). Both are stored as a pair (Y), so that a reader of both sees a pair that
+/// was stored. Elsewhere the use is a hint (H), and an atomic decides.
 ///
-/// The count's bounded fields: 16 bits of free blocks (4096 at most); one of `retired`; 20 of the
-/// generation, which wraps as block_state says; and 16 of `known_blocks`, how many blocks have this
-/// generation (0: all). The last two change with the end of a use only.
+/// The count's bounded fields: 16 bits of free blocks (4096 at most); one bit `retired`; 20 bits of
+/// generation, which wraps as block_state says; and 16 bits `known_blocks`, the number of blocks
+/// that have this generation (0: all blocks). The last two fields change only when a use ends.
 struct alignas(64) segment_entry {
-  /// What a lane that frees needs to know.
+  /// The part of the entry that a freeing lane needs.
   struct view {
     segment_use use;
     slice_layout layout;
   };
 
-  /// How its next use finds it.
+  /// The state of a segment between two uses.
   struct between_uses {
-    word bits;  // as `count`
+    word bits;  // in the format of `count`
 
-    /// What its blocks will carry.
+    /// The generation of its blocks in the next use.
     [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return generation_of(bits); }
 
-    /// How many of its blocks do already; 0: all.
+    /// The number of blocks that have this generation already; 0: all blocks.
     [[nodiscard]] QUARRY_HD std::uint32_t known_blocks() const {
       return static_cast<std::uint32_t>(bits >> known_shift);
     }
@@ -139,9 +140,9 @@ struct alignas(64) segment_entry {
   };
 
   word use;
-  word layout;  // behind `use`, since both are read at once
+  word layout;  // behind `use`, because both are read at once
   word count;
-  std::uint32_t run;  // which run handed its slices out: `segment_run::key`
+  std::uint32_t run;  // the run that allocated its slices: `segment_run::key`
 
   [[nodiscard]] QUARRY_HD segment_use load() {
     return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)};  // (H)
@@ -151,7 +152,7 @@ struct alignas(64) segment_entry {
     simt::atomic_ref<word>{use}.store(next.bits(), simt::relaxed);  // (H)
   }
 
-  /// Requires that the use says free.
+  /// Requires that the use is free.
   QUARRY_HD void store(segment_use next, slice_layout cut) {
     simt::store_pair(use, {next.bits(), cut.bits()});  // (Y)
   }
@@ -166,7 +167,7 @@ struct alignas(64) segment_entry {
   /// The entry as the nearest cache may have it: perhaps of an earlier use.
   [[nodiscard]] QUARRY_HD view look() { return view_of(simt::cached_load(use)); }
 
-  /// The entry as it is.
+  /// The current entry.
   [[nodiscard]] QUARRY_HD view look_past_cache() { return view_of(simt::load_past_cache(use)); }
 
   [[nodiscard]] QUARRY_HD std::uint32_t run_key() {
@@ -176,29 +177,30 @@ struct alignas(64) segment_entry {
     simt::atomic_ref<std::uint32_t>{run}.store(key, simt::relaxed);  // (H)
   }
 
-  /// `more` of the segment's `blocks` are free now. True if the segment, all of whose blocks are
-  /// free, is now the caller's to return.
+  /// Adds `more` free blocks to the segment, which has `blocks` blocks. Returns true if all blocks
+  /// are free and the caller must return the segment.
   [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
     word now = counter().fetch_add(more, segment_count_order) + more;  // (S)
     return (now & (one_generation - 1)) == blocks &&
            counter().compare_exchange(now, now | retired, simt::acq_rel);  // (S)
   }
 
-  /// Ends what `add_free_blocks` began, with no block free: the next generation begins, which these
-  /// blocks have.
+  /// Completes a retirement that `add_free_blocks` began: no block is free, and the next generation
+  /// begins. `blocks` blocks have that generation.
   QUARRY_HD void end_retirement(std::uint32_t blocks) {
     word const before = simt::load_owned(count);
     counter().fetch_add(to_next_generation(before, blocks) - retired - blocks,
                         simt::release);  // (S)
   }
 
-  /// The next generation begins for a segment of which no slice was handed out, and which is the
-  /// caller's. So many of its blocks have it.
+  /// Begins the next generation of a segment that the caller owns and of which no slice was
+  /// allocated. `blocks` of its blocks have that generation.
   QUARRY_HD void begin_generation(between_uses now, std::uint32_t blocks) {
     counter().add_blindly(to_next_generation(now.bits, blocks));  // (S)
   }
 
-  /// Reserves a free block, to revive it or to add it again. False if there is none.
+  /// Reserves a free block, to revive it or to add it again. Returns false if there is no free
+  /// block.
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
     word now = counter().load(simt::relaxed);  // (H)
     QUARRY_NO_UNROLL
@@ -208,10 +210,10 @@ struct alignas(64) segment_entry {
     return false;
   }
 
-  /// For the lane that formats it.
+  /// Only the lane that formats the segment may call this function.
   [[nodiscard]] QUARRY_HD between_uses rest() { return {simt::load_owned(count)}; }
 
-  /// The same of this segment and those behind it.
+  /// Does the same for this segment and the segments after it.
   static constexpr std::uint32_t at_once = 8;
   QUARRY_HD void rest_of_several(between_uses (&each)[at_once]) {
     word counts[at_once];
@@ -219,14 +221,15 @@ struct alignas(64) segment_entry {
     for (std::uint32_t i = 0; i < at_once; ++i) each[i].bits = counts[i];
   }
 
-  /// Cuts the segment, which is free and the caller's, into slices of class `id`.
+  /// Cuts a free segment that the caller owns into slices of class `id`.
   QUARRY_HD void cut(size_class id, std::uint32_t generation, slice_layout into,
                      std::uint32_t run_key) {
     set_run_key(run_key);
     store(segment_use::slices_of(id, generation), into);
   }
 
-  /// What its blocks carry in its present use. For the lane that gives it back.
+  /// The generation of its blocks in the present use. Only the lane that returns the segment may
+  /// call this function.
   [[nodiscard]] QUARRY_HD std::uint32_t generation() { return rest().generation(); }
 
   [[nodiscard]] std::uint32_t free_blocks() const {
@@ -238,7 +241,8 @@ struct alignas(64) segment_entry {
   static constexpr word one_generation = word{1} << 17;
   static constexpr std::uint32_t known_shift = 48;
 
-  /// What leads from `count` to the next generation, which so many blocks have.
+  /// The difference between `count` and the count of the next generation, which `blocks` blocks
+  /// have.
   [[nodiscard]] QUARRY_HD static word to_next_generation(word count, std::uint32_t blocks) {
     word const own = generation_of(count);
     word const next = block_state::next_generation(generation_of(count));
@@ -250,8 +254,8 @@ struct alignas(64) segment_entry {
     return static_cast<std::uint32_t>(count >> 17) & block_state::last_generation;
   }
 
-  [[nodiscard]] QUARRY_HD static view view_of(simt::word_pair both) {
-    return {segment_use{both.first}, slice_layout{both.second}};
+  [[nodiscard]] QUARRY_HD static view view_of(simt::word_pair pair) {
+    return {segment_use{pair.first}, slice_layout{pair.second}};
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }

@@ -6,50 +6,50 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// What a lane wants for its group, and what it got.
+/// The request of a lane on behalf of its group, and the result.
 ///
-/// It lies in the lane's own memory: the functions of the slow path get a reference to it and need
-/// few registers, of which the one with the most decides how many warps of any kernel that
-/// allocates run at once.
+/// The request is in the lane's local memory. The functions of the slow path get a reference to it
+/// and so need few registers. The function with the most registers limits how many warps of an
+/// allocating kernel run at once.
 struct slice_request {
-  /// How long a lane tries when there are no free segments and others always come before it.
+  /// How long a lane tries when there are no free segments and other lanes always claim first.
   static constexpr std::uint32_t microseconds_to_refuse = 2000;
 
   enum class source : std::uint32_t { nothing, tickets, bits };
 
   heap_state* state;
   size_class id;
-  std::uint32_t count;        // slices wanted
-  simt::patience patience{};  // with the whole group
-  std::uint32_t random = 0;   // where to begin looking
+  std::uint32_t count;        // requested slices
+  simt::patience patience{};  // for the whole group
+  std::uint32_t random = 0;   // selects where the search begins
   source from = source::nothing;
-  std::uint32_t slot = 0;        // tickets: which slot
+  std::uint32_t slot = 0;        // tickets: the index of the ticket counter
   std::uint32_t segment = 0;     // bits
-  std::uint32_t generation = 0;  // of the segment, as this lane knows it
-  std::uint32_t index = 0;       // bits: of the word in its segment
-  word value = 0;                // tickets: the slot before; bits: which slices of the word
-  bool from_full = false;        // bits: that word was full
+  std::uint32_t generation = 0;  // the segment's generation that this lane knows
+  std::uint32_t index = 0;       // bits: the index of the word in its segment
+  word value = 0;  // tickets: the counter's previous word; bits: the claimed slices of the word
+  bool from_full = false;  // bits: the word was full before the claim
 
-  /// The lane gives up unless it finds something at once.
+  /// Whether the request has lasted so long that the lane fails unless it finds slices at once.
   [[nodiscard]] QUARRY_HD bool is_late() const {
     return patience.has_lasted(microseconds_to_refuse);
   }
 };
 
-/// Claims slices that came back: class tree, segment, block, word, each found by a hint and decided
-/// by its own atomic.
+/// Claims freed slices. The search finds a segment through the class tree, then a block, then a
+/// word. A hint selects each of them, and its own atomic decides.
 ///
-/// Lock-free; each function works for one lane on behalf of its group. Of what may hold something
-/// each lane picks one by a number that depends on who it is, so that they seldom meet. (To begin
-/// at a random place and take what comes next is not enough: the segments of a class often lie side
-/// by side, and then most lanes meet at the first of them.)
+/// Lock-free; each function works for one lane on behalf of its group. Each lane selects a
+/// candidate by a number that depends on its place in the launch, so that lanes seldom conflict. (A
+/// search from a random position to the next candidate is not enough: the segments of a class are
+/// often adjacent, and then most lanes meet at the first of them.)
 ///
-/// Memory order. (L) orders nothing: it picks what to try. A segment without an advertised block is
-/// taken out of its class's tree (D), and its masks are read again (V), as in slice_return.
+/// Memory order. (L) orders nothing: it selects a candidate. A segment without an advertised block
+/// is removed from its class's tree (D), and its masks are read again (V), as in slice_return.
 class slice_claim {
  public:
-  /// Slices that came back, looking at no more than `tries` segments that hold none, and at one if
-  /// the request's patience is over. False if there are none.
+  /// Claims freed slices. Examines at most `tries` segments without slices, and at most one if the
+  /// request is late. Returns false if it finds no slices.
   QUARRY_SLOW static bool claim_returned(slice_request& request, std::uint32_t tries) {
     request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
     QUARRY_NO_UNROLL
@@ -64,7 +64,7 @@ class slice_claim {
     return false;
   }
 
-  /// Slices of one segment. What is found to hold none is withdrawn.
+  /// Claims slices of one segment. Withdraws advertisements that turn out to be wrong.
   QUARRY_SLOW static bool claim_in_segment(slice_request& request, std::uint32_t segment) {
     heap_state& state = *request.state;
     segment_use const use = state.segments[segment].load();
@@ -88,10 +88,11 @@ class slice_claim {
     return false;
   }
 
-  /// Blocks of a mask that are tried in vain before it is left: others claim there, too.
+  /// The number of blocks of a mask that are tried without success before the search leaves the
+  /// mask: other lanes claim there, too.
   static constexpr std::uint32_t tries_of_a_mask = 4;
 
-  /// Slices of the 64 blocks from `mask` * 64 on.
+  /// Claims slices of the 64 blocks from `mask` * 64 on.
   QUARRY_SLOW static bool claim_in_mask(slice_request& request, std::uint32_t segment,
                                         std::uint32_t mask) {
     QUARRY_NO_UNROLL
@@ -108,7 +109,7 @@ class slice_claim {
     return false;
   }
 
-  /// Slices of one block.
+  /// Claims slices of one block.
   QUARRY_SLOW static bool claim_in_block(slice_request& request, std::uint32_t segment,
                                          std::uint32_t block_index) {
     // a late advertisement of an earlier use
@@ -128,23 +129,24 @@ class slice_claim {
     return true;
   }
 
-  /// Slices of a block that is not free. To be inside keeps the block from becoming free, but does
-  /// not keep a segment of which nothing was handed out from returning to the tree, and a late
-  /// lane's announcement may let a claimer into such a block. What it takes then is of a later use.
-  /// It holds those slices like any other owner, and releases them. It sees this by the generation
-  /// when it leaves, and hands nothing out before: their release must not meet this lane inside.
+  /// Claims slices of a block that is not free. A lane inside keeps the block from becoming free.
+  /// It does not keep a segment of which nothing was allocated from returning to the tree, and a
+  /// late lane's announcement may admit a claimer to such a block. Then the claimer takes slices of
+  /// a later use. It owns those slices like any other owner, and releases them. The claimer detects
+  /// this by the generation when it leaves. It passes no slice to a user before it has left: the
+  /// release of such a slice must not find this lane inside.
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
-    block const from = request.state->block_at(request.id, segment, block_index);
-    block_state const before = from.reserve(request.count);
+    block const target = request.state->block_at(request.id, segment, block_index);
+    block_state const before = target.reserve(request.count);
     bool const may_take = before.is_open_in(request.generation);
     std::uint32_t const reserved = may_take ? block::reserved_of(before, request.count) : 0;
     word const taken = reserved == 0 ? 0
                                      : simt::indirect_call(&claim_reserved, request, segment,
                                                            block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
-    block_state const now = from.leave(rest, taken != 0 && request.from_full);
-    // What was returned may be all that there is, or complete the block.
+    block_state const now = target.leave(rest, taken != 0 && request.from_full);
+    // The returned reservation may be all that is available, or may complete the block.
     if (rest != 0 && now.count() > 0)
       simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index, now);
     if (taken == 0 || now.generation() == request.generation) return taken;
@@ -152,23 +154,23 @@ class slice_claim {
     return 0;
   }
 
-  /// Up to `count` slices, which the caller has reserved, of one word of the block. None if they
-  /// are announced and their bits are still to be set.
+  /// Claims up to `count` slices, which the caller has reserved, of one word of the block. Returns
+  /// 0 if the slices are announced but their bits are not set yet.
   QUARRY_SLOW static word claim_reserved(slice_request& request, std::uint32_t segment,
                                          std::uint32_t block_index, std::uint32_t count) {
-    block const from = request.state->block_at(request.id, segment, block_index);
-    std::uint32_t const words = from.words();
+    block const target = request.state->block_at(request.id, segment, block_index);
+    std::uint32_t const words = target.words();
     std::uint32_t at = scaled(request.random << 16, words);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words; ++i) {
-      word const there = from.at(at).peek();
-      if (there != 0) {
-        word const wanted = lowest_ones(there, count);
-        word const before = from.at(at).claim(wanted);
+      word const free_bits = target.at(at).peek();
+      if (free_bits != 0) {
+        word const wanted = lowest_ones(free_bits, count);
+        word const before = target.at(at).claim(wanted);
         request.index = block_index * words_per_block + at;
-        request.from_full = before == from.mask(at);
+        request.from_full = before == target.mask(at);
         if ((before & wanted) != 0) {
-          if (may_be_of_another_use(before, from.mask(at)))
+          if (may_be_of_another_use(before, target.mask(at)))
             simt::indirect_call(&look_whether_full, request, segment, block_index, before, at);
           return before & wanted;
         }
@@ -178,14 +180,14 @@ class slice_claim {
     return 0;
   }
 
-  /// Whether a word that was `before` may be full by the mask of one class, and not by that of
-  /// another: a last word with fewer slices.
+  /// Whether a word that was `before` may be full by the mask of one class and not full by the mask
+  /// of another class: a last word with fewer slices.
   [[nodiscard]] QUARRY_HD static bool may_be_of_another_use(word before, word mask) {
     return mask != ~word{0} || (before != ~word{0} && (before & (before + 1)) == 0);
   }
 
-  /// Says whether word `at`, from which the caller has taken a slice, was full. The slice keeps the
-  /// segment's use, which may be a later one than the caller knew.
+  /// Records whether word `at`, from which the caller has taken a slice, was full. The slice
+  /// protects the segment's use, which may be later than the use that the caller knew.
   QUARRY_SLOW static void look_whether_full(slice_request& request, std::uint32_t segment,
                                             std::uint32_t block_index, word before,
                                             std::uint32_t at) {
@@ -195,8 +197,8 @@ class slice_claim {
     request.from_full = before == state.block_at(use.slices_class(), segment, block_index).mask(at);
   }
 
-  /// Slices of a free block, which becomes one whose other slices can be claimed. Zero if it cannot
-  /// be had.
+  /// Revives a free block and claims slices of it; other lanes can then claim its other slices.
+  /// Returns 0 if the block cannot be revived.
   QUARRY_SLOW static word revive_block(slice_request& request, std::uint32_t segment,
                                        std::uint32_t block_index) {
     heap_state& state = *request.state;
@@ -218,7 +220,8 @@ class slice_claim {
     return request.state->block_at(request.id, segment, block_index).revive(request.count);
   }
 
-  /// None of the segment's blocks was found to hold anything for this class.
+  /// Withdraws a segment in which no block was found to hold slices of this class. Inserts it again
+  /// if a block is advertised meanwhile.
   QUARRY_SLOW static void withdraw_segment(heap_state& state, size_class id,
                                            std::uint32_t segment) {
     bit_tree const tree = state.class_tree(id);

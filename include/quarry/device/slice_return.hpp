@@ -6,49 +6,49 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Slices, blocks and segments on their way back: what follows from a free.
+/// Returns slices, blocks and segments after a free.
 ///
 /// Lock-free; each function works for one lane on behalf of its group.
 ///
-/// Memory order of the advertisement. A lane that gives a block something to claim then sets the
-/// block's bit in `advertised` (U). A lane that finds a block empty clears the bit (D) and looks at
+/// Memory order of the advertisement. A lane that gives a block claimable slices then sets the
+/// block's bit in `advertised` (U). A lane that finds a block empty clears the bit (D) and reads
 /// the block again (V, block.hpp). (U) and (D) are acquire-release RMWs of one word, so the
 /// argument of bit_tree holds: a hint may be wrong, but is never lost. The same holds between
-/// `advertised` and the class's tree. A bit that is one already need not be set (G). (L) orders
-/// nothing: it reads what an RMW of this lane ordered before.
+/// `advertised` and the class's tree. A bit that is already one need not be set (G). (L) orders
+/// nothing: an earlier RMW of this lane ordered what it reads.
 class slice_return {
  public:
-  /// What became of a release.
+  /// The result of a release.
   struct result {
-    word twice;     // those of the slices that were back already: double frees
-    bool is_stale;  // nothing was released: the block is closed, or of another generation
+    word twice;     // the slices that were free already: double frees
+    bool is_stale;  // nothing was released: the block is closed or has another generation
   };
 
-  /// Releases `slices` of word `index` of a segment, which holds block `of`, in `generation`.
+  /// Releases `slices` of word `index` of a segment in `generation`. `target` is the word's block.
   QUARRY_HD static result release(heap_state& state, size_class id, std::uint32_t generation,
-                                  block const& of, std::uint32_t segment, std::uint32_t index,
+                                  block const& target, std::uint32_t segment, std::uint32_t index,
                                   word slices) {
-    simt::fence_before_stores();  // here it has no change of this lane to wait for
-    block_state const before = of.announce(count_ones(slices));
+    simt::fence_before_stores();  // here the fence need not wait for a change of this lane
+    block_state const before = target.announce(count_ones(slices));
     if (!before.is_open_in(generation)) {
       simt::indirect_call(&take_back_announcement, state, segment, index / words_per_block,
                           count_ones(slices));
       return {0, true};
     }
-    word const old = of.at(index % words_per_block).release(slices);
-    word const full = of.mask(index % words_per_block);
+    word const old = target.at(index % words_per_block).release(slices);
+    word const full = target.mask(index % words_per_block);
     bool const fills_word = old != full && (old | slices) == full;
     block_state const now =
-        fills_word ? of.count_full_words(1)
+        fills_word ? target.count_full_words(1)
                    : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
-    if (before.count() <= 0 || (old & slices) != 0 || of.is_complete(now))
+    if (before.count() <= 0 || (old & slices) != 0 || target.is_complete(now))
       simt::indirect_call(&follow_release, state, id, generation, segment, index / words_per_block,
                           count_ones(old & slices), now);
     return {old & slices, false};
   }
 
-  /// The same for slices of the segment's present use, which the caller holds: nobody was handed
-  /// them.
+  /// Does the same for slices of the segment's present use that the caller has claimed and not
+  /// passed to a user.
   QUARRY_SLOW static void release_held(heap_state& state, std::uint32_t segment,
                                        std::uint32_t index, word slices) {
     segment_use const use = state.segments[segment].load();
@@ -57,28 +57,28 @@ class slice_return {
                   index, slices);
   }
 
-  /// Subtracts what was announced to a block that is closed or of another generation. What stood
-  /// there until now may have kept others from closing or advertising it.
+  /// Subtracts an announcement to a block that is closed or has another generation. Until now the
+  /// announcement may have kept other lanes from closing or advertising the block.
   QUARRY_SLOW static void take_back_announcement(heap_state& state, std::uint32_t segment,
                                                  std::uint32_t block_index, std::uint32_t count) {
     block_state const now = state.block_at(0, segment, block_index).retract(count);
     simt::indirect_call(&follow_late, state, segment, block_index, now);
   }
 
-  /// What follows when slices were released, of which `twice` were back already, and the block's
-  /// state was `now` after that: the block may have to be advertised, or may be complete.
+  /// Completes a release after which the block's state was `now`. `twice` of the slices were free
+  /// already. The block may need an advertisement, or may be complete.
   QUARRY_SLOW static void follow_release(heap_state& state, size_class id, std::uint32_t generation,
                                          std::uint32_t segment, std::uint32_t block_index,
                                          std::uint32_t twice, block_state now) {
-    block const of = state.block_at(id, segment, block_index);
-    if (twice != 0) now = of.retract(twice);
-    // else others returned the segment by now, and what they did follows from theirs
+    block const target = state.block_at(id, segment, block_index);
+    if (twice != 0) now = target.retract(twice);
+    // otherwise other lanes have returned the segment, and their releases did the rest
     if (now.generation() == generation)
       simt::indirect_call(&settle, state, id, segment, block_index, now);
   }
 
-  /// What follows when a lane that knew the block by another generation, or as closed, changed its
-  /// state to `now`.
+  /// Completes a change of the block's state to `now` by a lane that knew the block in another
+  /// generation, or as closed.
   QUARRY_SLOW static void follow_late(heap_state& state, std::uint32_t segment,
                                       std::uint32_t block_index, block_state now) {
     simt::fence_after_loads();                               // and after the change
@@ -89,19 +89,19 @@ class slice_return {
       simt::indirect_call(&settle, state, id, segment, block_index, now);
   }
 
-  /// Makes the block, whose state became `now`, free if it is complete, and advertises it if there
-  /// is something to claim. Requires that class `id` is that of the state's generation.
+  /// Makes the block, whose state became `now`, free if it is complete. Advertises the block if it
+  /// has claimable slices. Requires that `id` is the class of the state's generation.
   QUARRY_SLOW static void settle(heap_state& state, size_class id, std::uint32_t segment,
                                  std::uint32_t block_index, block_state now) {
     simt::fence_after_loads();
-    block const of = state.block_at(id, segment, block_index);
-    bool const is_free = of.close(now);
+    block const target = state.block_at(id, segment, block_index);
+    bool const is_free = target.close(now);
     if (now.count() > 0) simt::indirect_call(&advertise, state, id, segment, block_index);
     if (is_free) add_free_blocks(state, id, segment, 1);
   }
 
-  /// Advertises those blocks of mask `index` which the caller retired unused, and adds them to the
-  /// segment's free blocks. Until then they keep the segment what it is.
+  /// Advertises those blocks of mask `index` that the caller retired unused, and adds them to the
+  /// segment's free blocks. Until then they keep the segment's use unchanged.
   QUARRY_SLOW static void add_retired(heap_state& state, size_class id, std::uint32_t segment,
                                       std::uint32_t index, word blocks) {
     simt::fence_before_stores();
@@ -130,13 +130,13 @@ class slice_return {
           .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
     }
     simt::indirect_call(&end_generation, state, id, segment);
-    entry.end_retirement(blocks);  // (E) the tree's insert publishes all of it
+    entry.end_retirement(blocks);  // (E) the insertion into the tree publishes all changes
     state.held[id].subtract(1);
     state.segment_tree().insert(segment);
     state.change_free_segments(1);
   }
 
-  /// Brings the blocks of a segment that becomes free to its next generation.
+  /// Moves the blocks of a segment that becomes free to the next generation.
   QUARRY_SLOW static void end_generation(heap_state& state, size_class id, std::uint32_t segment) {
     std::uint32_t const generation = state.segments[segment].generation();
     std::uint32_t const blocks = state.blocks_of(id);
@@ -148,21 +148,21 @@ class slice_return {
       heap_state::block_in(words, shift, slices, i).end_generation(generation);
   }
 
-  /// Says that the block may hold something to claim.
+  /// Records that the block may hold claimable slices.
   QUARRY_SLOW static void advertise(heap_state& state, size_class id, std::uint32_t segment,
                                     std::uint32_t block_index) {
     QUARRY_NO_UNROLL
     while (id != no_class && !simt::indirect_call(&set_bit, state, id, segment, block_index)) {
-      // The caller's slices came back, and with them the whole segment, before it got here: a later
-      // use of the segment must not find a bit set of which its own class tree knows nothing. Other
-      // bits may be as late as this one.
+      // The caller's slices were freed, and the whole segment was returned, before this lane set
+      // the bit. A later use of the segment must not find a bit that its own class tree does not
+      // know. Other bits may be as late as this one.
       id = simt::indirect_call(&clear_bit, state, segment, block_index);
       segment_use const use = state.segments[segment].load();
       if (use.is_slices()) simt::indirect_call(&enter_segment, state, use, segment, block_index);
     }
   }
 
-  /// The block was found to hold nothing: says so, and looks again.
+  /// Records that the block was found empty, and reads the block again.
   QUARRY_SLOW static void withdraw(heap_state& state, std::uint32_t segment,
                                    std::uint32_t block_index) {
     size_class const id = simt::indirect_call(&clear_bit, state, segment, block_index);
@@ -172,19 +172,20 @@ class slice_return {
   static constexpr size_class no_class = ~size_class{0};
 
  private:
-  /// Sets the block's bit. False if the segment is no longer of class `id`.
+  /// Sets the block's bit. Returns false if the segment no longer belongs to class `id`.
   QUARRY_SLOW static bool set_bit(heap_state& state, size_class id, std::uint32_t segment,
                                   std::uint32_t block_index) {
     word const bit = word{1} << block_index % bits_per_word;
     simt::atomic_ref<word> const mask = state.advertised_at(segment, block_index / bits_per_word);
-    // (G): a lane that clears the bit from now on looks at the block after this lane.
+    // (G): a lane that clears the bit from now on reads the block after this lane's change.
     word const ones = mask.load(simt::relaxed);  // (G)
     if ((ones & bit) != 0) return true;
     if (mask.fetch_or(bit, simt::acq_rel) == 0) state.class_tree(id).insert(segment);  // (U)
     return state.segments[segment].load().is_slices_of(id);
   }
 
-  /// Clears the block's bit, and looks at the block again: its class if it may hold something.
+  /// Clears the block's bit and reads the block again. Returns the block's class if it may hold
+  /// claimable slices, otherwise `no_class`.
   QUARRY_SLOW static size_class clear_bit(heap_state& state, std::uint32_t segment,
                                           std::uint32_t block_index) {
     word const bit = word{1} << block_index % bits_per_word;
@@ -197,8 +198,8 @@ class slice_return {
     return again ? use.slices_class() : no_class;
   }
 
-  /// Enters the segment in the tree of the class of `use` if other blocks of the mask of
-  /// `block_index` are advertised.
+  /// Inserts the segment into the tree of the class of `use` if any block of the mask of
+  /// `block_index` is advertised.
   QUARRY_SLOW static void enter_segment(heap_state& state, segment_use use, std::uint32_t segment,
                                         std::uint32_t block_index) {
     if (state.advertised_at(segment, block_index / bits_per_word).load(simt::relaxed) != 0)  // (L)

@@ -24,14 +24,14 @@ namespace quarry::inline QUARRY_ABI::detail {
 class slice_supply {
  public:
   enum class supply : std::uint32_t {
-    found,      // as many slices as the request wants, or fewer, since they are of one place
+    found,      // some or all of the requested slices, from one counter or one word
     exhausted,  // there are no slices
     stalled     // another lane holds the class's run and makes no progress
   };
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
     request.state->slot(request.id, simt::warp_hint() % counters_per_class).rewind();
-    (void)request.patience.ends_after(0);  // it begins
+    (void)request.patience.ends_after(0);  // starts the clock
     simt::patience stall;
     word run_before = 0;
     std::uint32_t uncounted = 0;
@@ -49,8 +49,8 @@ class slice_supply {
       }
       if (simt::indirect_call(&replace_run, request, run, empty_looks == look_at_all)) continue;
       if (is_hopeless(request, empty_looks, before)) break;
-      // What another lane frees, reserves or returns at this moment is in no tree: look again. A
-      // look that may have missed segments on their way does not count, for some time.
+      // Slices that another lane frees, reserves or returns at this moment are in no tree: look
+      // again. For some time, a look that may have missed segments in transit does not count.
       bool const counts = uncounted == max_uncounted || request.state->missed_none(before);
       uncounted += counts ? 0 : 1;
       if (counts || empty_looks == look_at_all) ++empty_looks;
@@ -59,9 +59,11 @@ class slice_supply {
     return supply::exhausted;
   }
 
-  /// Whether there are no free segments, and it took too long: less if no slice is back either and
-  /// all that others hold was looked at, more if the look that began with `before` may have missed
-  /// segments that others return.
+  /// Whether there is no free segment and the request has lasted too long. The limit is
+  /// `microseconds_for_returns` if the look that began with `before` may have missed segments that
+  /// other lanes return. It is `microseconds_without_hope` if the class has no freed slice and the
+  /// lane has tried to take back all unused memory of other classes. Otherwise it is
+  /// `slice_request::microseconds_to_refuse`.
   [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request, std::uint32_t empty_looks,
                                                   word before) {
     if (!request.patience.ends_after(microseconds_without_hope)) return false;
@@ -71,36 +73,37 @@ class slice_supply {
     return request.is_late() || (empty_looks > look_at_all && state.class_tree(request.id).empty());
   }
 
-  /// How long a lane looks when there is neither a free segment nor a slice that came back.
+  /// How long a lane searches when there is neither a free segment nor a freed slice.
   static constexpr std::uint32_t microseconds_without_hope = 500;
 
-  /// How long a lane looks while others return segments. To return what a long run had not
-  /// handed out takes milliseconds under load.
+  /// How long a lane searches while other lanes return segments. Returning the unused part of a
+  /// long run takes milliseconds under load.
   static constexpr std::uint32_t microseconds_for_returns = 10'000;
 
-  /// Looks that find nothing before a refusal. What a free announced, and the lane that is to say
-  /// so did not yet advertise, is seen by none of the trees for about the time of one look.
+  /// The number of unsuccessful looks before the allocation fails. Slices that a free announced are
+  /// in no tree until the announcing lane advertises them, which takes about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
 
-  /// More looks, while other lanes return segments.
+  /// The maximum number of additional looks while other lanes return segments.
   static constexpr std::uint32_t max_uncounted = 64;
 
-  /// The look that takes back all that others have not handed out. Rejected: each look after a
-  /// while. Lanes then end each other's runs again and again: a storm took 13.9 s in place of 0.6.
+  /// The look that takes back all slices that other classes have not allocated. Rejected: every
+  /// look after some time. Lanes then end each other's runs repeatedly: a burst of allocations took
+  /// 13.9 s instead of 0.6 s.
   static constexpr std::uint32_t look_at_all = looks_before_refusal / 2;
 
-  /// How long a lane waits for another one that holds its class's run and does nothing.
+  /// How long a lane waits for another lane that holds its class's run and makes no progress.
   static constexpr std::uint32_t microseconds_to_stall = 200'000;
 
   enum class outcome : std::uint32_t { found, wait, run_is_over };
 
-  /// Tickets of the class's run, or slices that came back if it is over or being replaced. `wait`
-  /// if there may be tickets in a moment; `run_is_over`, with the class's word in `seen`, if there
-  /// is neither.
+  /// Takes tickets of the class's run. If the run is used up or being replaced, claims freed slices
+  /// instead. Returns `wait` if there may be tickets soon. Returns `run_is_over`, with the class's
+  /// word in `seen`, if there is neither.
   QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort,
                                           word& seen) {
     heap_state& state = *request.state;
-    // All three are on their way together.
+    // The three loads are in flight together.
     bool const has_returned =
         !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
     seen = state.run(request.id).peek();
@@ -121,7 +124,7 @@ class slice_supply {
     word const seen = of_class.count_used_up(run);
     if (class_run::run_of(seen) != run || class_run::used_up(seen) != counters_per_class) return;
     if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
-    if (of_class.lock(seen)) {  // fetch ahead: others will be here in a moment
+    if (of_class.lock(seen)) {  // open the next run ahead of demand: other lanes need it soon
       (void)simt::indirect_call(&open_run, state, id);
       of_class.unlock();
     }
@@ -129,10 +132,11 @@ class slice_supply {
 
   static constexpr size_class no_class = ~size_class{0};
 
-  /// Takes back what the runs of classes other than `id` have not handed out, until a segment is
-  /// free; with `no_class`, of all classes. True if a segment is free after that. Unless `all`,
-  /// only of runs with a segment of which nothing was handed out: what others are served from, and
-  /// what takes a while to return, stays. Ends early if it lasts too long.
+  /// Takes back the slices that the runs of classes other than `id` have not allocated, until a
+  /// segment is free. With `no_class`, takes back the runs of all classes. Returns true if a
+  /// segment is free afterwards. Unless `all` is true, it takes back only runs with a segment of
+  /// which no slice was allocated. Other runs serve lanes or take long to return, so they stay. It
+  /// ends early if the request lasts too long.
   QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id, bool all,
                                                 simt::patience const& patience) {
     QUARRY_NO_UNROLL
@@ -152,8 +156,9 @@ class slice_supply {
     return !state.segment_tree().empty();
   }
 
-  /// Whether the run of class `id` has a segment of which nothing was handed out. If not, it will
-  /// not have one again, and is not looked at again before it has another run.
+  /// Whether the run of class `id` has a segment of which no slice was allocated. If it has no such
+  /// segment, it never gets one again, and this function marks the class, so that searches skip it
+  /// until it has another run.
   QUARRY_SLOW static bool still_has_untouched(heap_state& state, size_class id) {
     word const before = state.run(id).peek();
     simt::fence_after_loads();
@@ -161,18 +166,19 @@ class slice_supply {
     if (class_run::is_busy(before)) return false;
     set_has_untouched(state, id, false);
     simt::fence_after_loads();
-    // a run that was opened meanwhile has some
+    // a run that was opened meanwhile has untouched segments
     if (state.run(id).peek() != before) set_has_untouched(state, id, true);
     return false;
   }
 
-  /// Ends the run of class `id` and returns what it had not handed out. False if the run was
-  /// being replaced. Others need not wait for what goes back, which may be much: only for the end
-  /// of the run.
+  /// Ends the run of class `id` and returns its unused slices. Returns false if another lane was
+  /// replacing the run. Other lanes wait only for the end of the run, not for the return of its
+  /// slices, which may be many.
   QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {
     word const seen = state.run(id).peek();
     if (!state.run(id).lock(seen)) return false;
-    // before the class has no run: who sees neither that nor the memory has missed nothing
+    // before the class loses its run: a lane that sees neither the run nor the memory knows of the
+    // return
     state.begin_return();
     run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, 0, false, {}};
     state.run(id).set(closed.run.next(0, 0), counters_per_class);
@@ -184,7 +190,8 @@ class slice_supply {
     return true;
   }
 
-  /// Whether a class other than `id`, or with `no_class` any, may have a run.
+  /// Whether a class other than `id` may have a run. With `no_class`, whether any class may have a
+  /// run.
   [[nodiscard]] QUARRY_HD static bool others_have_run(heap_state& state, size_class id) {
     word found = 0;
     QUARRY_NO_UNROLL
@@ -200,8 +207,8 @@ class slice_supply {
     return others_have_run(state, no_class);
   }
 
-  /// Whether more than a sixteenth of the segments is free: then fresh slices come before those
-  /// that came back.
+  /// Whether more than a sixteenth of the segments is free. Then fresh slices are preferred to
+  /// freed slices.
   [[nodiscard]] QUARRY_HD static bool is_roomy(heap_state& state) {
     return state.count_free_segments() > state.segments_mapped / 16;
   }
@@ -212,12 +219,14 @@ class slice_supply {
 
   static constexpr std::uint32_t all_tries = 16;
 
-  /// Opens a new run for the request's class, whose word was `seen`, with memory of other classes
-  /// if need be: if `all`, with all that they have not handed out. False if there is none.
+  /// Opens a new run for the request's class, whose word was `seen`. If there is no free segment,
+  /// it takes memory back from other classes; if `all` is true, all their unused slices. Returns
+  /// false if there is no memory.
   QUARRY_SLOW static bool replace_run(slice_request const& request, word seen, bool all) {
     heap_state& state = *request.state;
     size_class const id = request.id;
-    // A search may miss what another lane is putting right (bit_tree::successor): the leaves tell.
+    // A search may miss a number whose upper levels another lane repairs (bit_tree::successor). The
+    // leaves are exact.
     bool const is_empty = all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
     if (is_empty &&
         (!others_have_run(state, id) ||
@@ -229,8 +238,9 @@ class slice_supply {
     return opened;
   }
 
-  /// While another lane replaces the run: looks at this warp's slot from time to time, and not at
-  /// what that lane needs. Whether the slot has a new run.
+  /// Waits a bounded time while another lane replaces the run. Polls only this warp's ticket
+  /// counter, and not the words that the other lane needs. Returns whether the counter has a new
+  /// run.
   QUARRY_SLOW static bool has_new_run(slice_request const& request) {
     ticket_counter const slot =
         request.state->slot(request.id, simt::warp_hint() % counters_per_class);
@@ -244,7 +254,7 @@ class slice_supply {
     return is_new;
   }
 
-  /// Tickets of any slot that has some, from this warp's on.
+  /// Takes tickets of any ticket counter that has some. The search begins with this warp's counter.
   QUARRY_SLOW static outcome take_tickets(slice_request& request) {
     class_layout const& layout = request.state->layouts[request.id];
     std::uint32_t index = simt::warp_hint() % counters_per_class;
@@ -263,11 +273,11 @@ class slice_supply {
       }
       if (++index == counters_per_class) index = 0;
     }
-    simt::pause();  // the last ticket was taken a moment ago, and is about to be counted
+    simt::pause();  // another lane just took the last ticket and is about to count it
     return outcome::wait;
   }
 
-  /// Counts the slot as used up if the request's tickets have its last one among them.
+  /// Counts the ticket counter as used up if the request took its last ticket.
   QUARRY_SLOW static void count_if_last(slice_request const& request) {
     segment_run const run = ticket_counter::run_of(request.value);
     std::uint32_t const tickets =
@@ -283,16 +293,19 @@ class slice_supply {
         .valid;
   }
 
-  /// How many segments the class should take. To open a run takes some 30 us, and what it holds is
-  /// lost to others until they need it so much that they take it back. So runs grow with use: while
-  /// memory abounds, or nobody else needs any, a class takes as much again as it once held, later
-  /// a quarter of that. Some is left to others, if there are any.
+  /// How many segments the class should take. Opening a run takes about 30 us, and other classes
+  /// cannot use the run's memory until they need it so much that they take it back. So runs grow
+  /// with use. While memory is plentiful, or no other class has a run, a class takes as many
+  /// segments as its peak; otherwise a quarter of that. Some segments are left for the other
+  /// classes, if any class has a run.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
-    std::uint32_t const there = state.count_free_segments();
+    std::uint32_t const free_segments = state.count_free_segments();
     bool const is_alone = !others_have_run(state, id);
-    bool const is_half_free = there > state.segments_mapped / 2;
+    bool const is_half_free = free_segments > state.segments_mapped / 2;
     bool const abounds = is_alone || is_half_free;
-    std::uint32_t const share = !is_alone ? there / 4 : is_half_free ? there / 2 : there;
+    std::uint32_t const share = !is_alone      ? free_segments / 4
+                                : is_half_free ? free_segments / 2
+                                               : free_segments;
     std::uint32_t const maximum = state.held[id].read_most();
     std::uint32_t const longest = ticket_counter::longest_run(state.layouts[id]);
     std::uint32_t wanted = abounds ? maximum : maximum / 4;
@@ -302,11 +315,11 @@ class slice_supply {
     return wanted < share ? wanted : share == 0 ? 1 : share;
   }
 
-  /// Claims segments, formats them for class `id` and opens its slots on them. Requires the class's
-  /// lock.
+  /// Claims segments, formats them for class `id` and opens the class's ticket counters on them.
+  /// Requires the class's lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
     std::uint32_t const wanted = simt::indirect_call(&length_of_next_run, state, id);
-    // before the claim: who finds no segment then sees that we have them
+    // before the claim: a lane that finds no segment then sees that this class has them
     set_has_run(state, id, true);
     std::uint32_t const start =
         is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
@@ -321,8 +334,8 @@ class slice_supply {
       for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
     }
     segment_run const old = class_run::run_of(state.run(id).peek());
-    // The count of used-up slots may be too high by a late lane's (segment_run): then a slot has
-    // tickets, which would be lost.
+    // A late lane may have raised the count of used-up counters too far (segment_run). Then a
+    // counter still has tickets, which would be lost.
     if (old.count() != 0 && simt::indirect_call(&has_any_tickets, state, id)) {
       run_segments::closed_run closed{&state, id, old, 0, 0, false, {}};
       simt::indirect_call(&run_segments::close_slots, closed);
@@ -352,7 +365,7 @@ class slice_supply {
     set_hint(state.with_untouched, id, has);
   }
 
-  /// Sets or clears a hint where to search. (L) orders nothing; each class's lock decides.
+  /// Sets or clears a search hint. (L) orders nothing; each class's lock decides.
   QUARRY_HD static void set_hint(word (&classes)[2], size_class id, bool has) {
     simt::atomic_ref<word> part{classes[id / bits_per_word]};
     word const bit = word{1} << id % bits_per_word;

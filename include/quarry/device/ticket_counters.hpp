@@ -56,16 +56,16 @@ class segment_run {
 /// unit t / 2^unit_shift. So the counters are independent until the run is used up, and the
 /// allocated addresses stay dense.
 struct alignas(16) class_layout {
-  // what malloc reads, as 16 bytes
+  // malloc reads these 16 bytes
   std::uint32_t size;             // of a slice, in bytes
   std::uint32_t units;            // per segment
   std::uint32_t unit_multiplier;  // divider by `units`
   std::uint8_t unit_divider_shift;
   std::uint8_t unit_shift;
-  std::uint8_t run_segments;  // how many to take at first
+  std::uint8_t run_segments;  // segments in the first run
   std::uint8_t unused_;
 
-  // what a segment's entry gets of it, for free
+  // each segment's entry has a copy of this member; free reads the copy
   slice_layout slice;
   std::uint64_t unused_too_;
 
@@ -133,7 +133,7 @@ class ticket_counter {
     QUARRY_NO_UNROLL
     while (ticket_of(seen) >= ticket_limit) {
       word const back = (seen >> ticket_bits << ticket_bits) | ticket_limit / 2;
-      if (state_.compare_exchange(seen, back, simt::relaxed)) return;  // (L) both: used up
+      if (state_.compare_exchange(seen, back, simt::relaxed)) return;  // (L) still used up
     }
   }
 

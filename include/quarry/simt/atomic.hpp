@@ -85,10 +85,11 @@ class atomic_ref {
     (void)fetch_add(value, relaxed);
 #endif
   }
-  /// The value, for a lane that must see what others did before it if they do not see what it did:
-  /// each changes a word of its own, and then looks here. On the CPU an RMW that changes nothing,
-  /// of which the later one sees what the earlier one's lane did. On CUDA a load: the lane has the
-  /// result of its own RMW by then, so that was performed where all see it.
+  /// Reads the value so that of two lanes at least one sees the other. Each lane changes a word of
+  /// its own and then calls `look`: the later lane sees the earlier lane's change. On the CPU
+  /// `look` is an RMW that does not change the value; the later RMW synchronizes with the earlier
+  /// one. On CUDA `look` is a load: the lane has the result of its own RMW by then, so that RMW was
+  /// performed where all lanes see it.
   [[nodiscard]] QUARRY_HD T look(memory_order order_on_cpu) const {
 #ifdef __CUDA_ARCH__
     return load(relaxed);
@@ -237,33 +238,33 @@ struct word_pair {
 /// Writes both words at once; on the CPU, the second word first. Before the call the first word
 /// must hold a value that belongs to no pair, so that readers never see a pair that was not
 /// written.
-QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
+QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
 #ifdef __CUDA_ARCH__
   asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};"
                :
-               : "l"(__cvta_generic_to_global(&first)), "l"(both.first), "l"(both.second));
+               : "l"(__cvta_generic_to_global(&first)), "l"(pair.first), "l"(pair.second));
 #else
-  atomic_ref<std::uint64_t>{*(&first + 1)}.store(both.second, release);
-  atomic_ref<std::uint64_t>{first}.store(both.first, release);
+  atomic_ref<std::uint64_t>{*(&first + 1)}.store(pair.second, release);
+  atomic_ref<std::uint64_t>{first}.store(pair.first, release);
 #endif
 }
 
-/// Reads what `store_pair` wrote. On CUDA one plain load of 16 bytes, which the hardware does not
-/// split. Thousands of lanes that read one atomic queue up at one place of the L2 cache; a plain
-/// load may be served by the multiprocessor's own cache, which other multiprocessors' stores do not
-/// update. The caller finds out whether what it read still holds.
+/// Reads a pair that `store_pair` wrote. On CUDA it is one plain load of 16 bytes, which the
+/// hardware does not split. Thousands of lanes that read one atomic queue up at one place of the L2
+/// cache. The multiprocessor's own cache may serve a plain load, but stores of other
+/// multiprocessors do not update that cache. So the caller must detect an outdated pair.
 [[nodiscard]] QUARRY_HD inline word_pair cached_load(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
-  auto const both = *reinterpret_cast<ulonglong2 const*>(&first);
-  return {both.x, both.y};
+  auto const pair = *reinterpret_cast<ulonglong2 const*>(&first);
+  return {pair.x, pair.y};
 #else
   atomic_ref<std::uint64_t> const front{first};
   atomic_ref<std::uint64_t> const back{*(&first + 1)};
-  word_pair both{front.load(acquire), back.load(acquire)};
+  word_pair pair{front.load(acquire), back.load(acquire)};
   for (;;) {
     std::uint64_t const again = front.load(acquire);
-    if (again == both.first) return both;
-    both = {again, back.load(acquire)};
+    if (again == pair.first) return pair;
+    pair = {again, back.load(acquire)};
   }
 #endif
 }
@@ -271,11 +272,11 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair both) {
 /// Reads a pair and bypasses the multiprocessor's cache.
 [[nodiscard]] QUARRY_HD inline word_pair load_past_cache(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
-  word_pair both;
+  word_pair pair;
   asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
-               : "=l"(both.first), "=l"(both.second)
+               : "=l"(pair.first), "=l"(pair.second)
                : "l"(__cvta_generic_to_global(&first)));
-  return both;
+  return pair;
 #else
   return cached_load(first);
 #endif

@@ -104,7 +104,7 @@ struct global_atomic {
     }
   }
 
-  /// The operations for two bytes: the hardware has no others.
+  /// The operations on two bytes. The hardware has no other atomics of this width.
   __device__ static std::uint16_t load_short(std::uint16_t* at) {
     std::uint16_t result;
     asm volatile("ld.acquire.gpu.global.u16 %0, [%1];"

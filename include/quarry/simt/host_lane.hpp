@@ -50,11 +50,12 @@ class QUARRY_API host_lane {
   virtual std::array<std::uint64_t, warp_size> const& exchange(lane_mask members,
                                                                std::uint64_t value,
                                                                char const* what) = 0;
-  /// Whether lanes that call a function together leave it together, as compiled code for a GPU has
-  /// them do: `call_together` and `return_together` are called around the call then.
+  /// Whether lanes that call a function together leave it together, like compiled code on a GPU. If
+  /// true, `indirect_call` calls `call_together` before the function and `return_together` after
+  /// it.
   [[nodiscard]] virtual bool returns_together() const { return false; }
 
-  /// Finds the lanes that call the function at `site` together with this one. Returns a number for
+  /// Finds the lanes that call the function at `site` together with this lane. Returns a number for
   /// `return_together`.
   virtual std::uint64_t call_together(void const* /*site*/) { return 0; }
 

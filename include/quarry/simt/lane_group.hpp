@@ -172,7 +172,7 @@ class lane_group {
     std::uint32_t const own = own_lane();
     std::uint32_t before =
         below == 0 ? own : 31 - static_cast<std::uint32_t>(__clz(static_cast<int>(below)));
-    bool is_whole = below == 0;  // the sum has all that is below
+    bool is_whole = below == 0;  // the sum includes all lower members
     T sum = value;
     QUARRY_NO_UNROLL
     for (std::uint32_t reach = 1; reach < size(); reach *= 2) {

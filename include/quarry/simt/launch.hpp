@@ -45,9 +45,9 @@ struct fiber_schedule {
   /// The number of meetings of lanes, out of 256, that leave some lanes behind although all could
   /// continue together.
   std::uint32_t partial_groups = 64;
-  /// Lanes that call a slow path (`indirect_call`) together leave it together, as on a GPU: there
-  /// the compiler has lanes that parted at a branch wait for each other at its end. What a lane
-  /// still has to do then, nobody may wait for.
+  /// Lanes that call a slow path (`indirect_call`) together leave it together, as on a GPU. There
+  /// the compiler makes lanes that diverged at a branch wait for each other at its end. No lane may
+  /// wait for work that another lane does only after such a return.
   bool returns_together = false;
 };
 

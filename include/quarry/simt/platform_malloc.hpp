@@ -9,7 +9,7 @@ namespace quarry::inline QUARRY_ABI::simt {
 
 #ifdef __CUDA_ARCH__
 /// The C functions declared once more. In a namespace of their own they keep their symbols when
-/// renamed_malloc.cuh gives other ones to `::malloc` and `::free`.
+/// renamed_malloc.cuh gives other symbols to `::malloc` and `::free`.
 namespace cuda_functions {
 extern "C" __device__ void* malloc(std::size_t size) noexcept;
 extern "C" __device__ void free(void* pointer) noexcept;

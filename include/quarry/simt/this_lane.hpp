@@ -27,13 +27,13 @@ namespace quarry::inline QUARRY_ABI::simt {
 /// all lanes of a warp.
 [[nodiscard]] QUARRY_HD inline std::uint32_t warp_hint() {
 #ifdef __CUDA_ARCH__
-  auto const here = this_place();
-  return here.block + here.thread / warp_size;
+  auto const lane_place = this_place();
+  return lane_place.block + lane_place.thread / warp_size;
 #else
   if (current_lane != nullptr && current_lane->has_warps()) {
     return current_lane->where().block + current_lane->where().thread / warp_size;
   }
-  thread_local char const own = 0;  // each thread's has an address of its own
+  thread_local char const own = 0;  // each thread's copy has its own address
   return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(&own) * 0x9e3779b97f4a7c15u >>
                                     32);
 #endif
@@ -77,14 +77,14 @@ QUARRY_HD inline void grid_barrier() {
 #endif
 }
 
-/// How long a lane has tried something. On CUDA by the clock, from the first question on. On the
-/// CPU by the number of questions, one for each microsecond, since the operating system may stop
-/// the thread that this one waits for, and so that a seed decides what fibers do.
+/// Measures how long a lane has tried an operation. On CUDA it uses the clock, from the first query
+/// on. On the CPU it counts queries as one microsecond each: the operating system may stop the
+/// thread that this lane waits for, and a seed must determine what fibers do.
 class patience {
  public:
   QUARRY_HD void begin() { since_ = 0; }
 
-  /// A question: whether it has lasted for so long. The first one begins it.
+  /// Queries whether more than `microseconds` have passed. The first query starts the measurement.
   [[nodiscard]] QUARRY_HD bool ends_after(std::uint32_t microseconds) {
 #ifdef __CUDA_ARCH__
     if (since_ == 0) since_ = now();
@@ -94,7 +94,7 @@ class patience {
     return has_lasted(microseconds);
   }
 
-  /// The same, and no question.
+  /// Does the same but does not count as a query.
   [[nodiscard]] QUARRY_HD bool has_lasted(std::uint32_t microseconds) const {
 #ifdef __CUDA_ARCH__
     return since_ != 0 && now() - since_ > std::uint64_t{microseconds} * 1000;

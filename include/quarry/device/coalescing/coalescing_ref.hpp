@@ -152,7 +152,7 @@ class coalescing_ref {
   [[nodiscard]] QUARRY_HD Upstream const& upstream() const { return state_->upstream; }
 
  private:
-  /// How an allocation was made.
+  /// The function that made an allocation.
   enum class layout : std::uint32_t {
     upstream,
     packed_part,

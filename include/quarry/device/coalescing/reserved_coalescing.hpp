@@ -54,9 +54,9 @@ class reserved_coalescing {
 
   /// The index of the ring of this lane's warp.
   [[nodiscard]] QUARRY_HD static std::uint32_t ring_of_this_lane() {
-    auto const here = simt::this_place();
-    return here.block * ((here.threads + simt::warp_size - 1) / simt::warp_size) +
-           here.thread / simt::warp_size;
+    auto const place = simt::this_place();
+    return place.block * ((place.threads + simt::warp_size - 1) / simt::warp_size) +
+           place.thread / simt::warp_size;
   }
 
   /// Allocates. Lanes that make the same call of one ring together, with one size, share the work.
@@ -132,9 +132,9 @@ class reserved_coalescing {
 
   /// The lanes of this lane's warp.
   [[nodiscard]] QUARRY_HD static std::uint32_t lanes_of_warp() {
-    auto const here = simt::this_place();
-    std::uint32_t const first = here.thread / simt::warp_size * simt::warp_size;
-    return here.threads - first < simt::warp_size ? here.threads - first : simt::warp_size;
+    auto const place = simt::this_place();
+    std::uint32_t const first = place.thread / simt::warp_size * simt::warp_size;
+    return place.threads - first < simt::warp_size ? place.threads - first : simt::warp_size;
   }
 
   /// The result for the lanes of one call: the lanes of `lanes` have a part of `all`.
@@ -144,10 +144,10 @@ class reserved_coalescing {
     outcome what;
   };
 
-  /// Takes the parts of the lanes of `mine`, which make the same call together.
+  /// Takes the parts of the lanes of `callers`, which make the same call together.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static grant take_for(Upstream const& upstream, ring& of,
-                                                std::uint32_t call, std::uint64_t mine,
+                                                std::uint32_t call, std::uint64_t callers,
                                                 bytes size) {
     if (call >= has_left) return {nullptr, 0, outcome::elsewhere};
     entry& at = of.entries[call % places];
@@ -157,16 +157,16 @@ class reserved_coalescing {
     for (;;) {
       if (call_of(seen) != call + 1) {
         if (call_of(seen) > call + 1 || !is_over(seen)) return {nullptr, 0, outcome::elsewhere};
-        std::uint64_t const next = word_of(call + 1, reserving, mine);
+        std::uint64_t const next = word_of(call + 1, reserving, callers);
         if (control.compare_exchange(seen, next, simt::acq_rel))  // (D)
-          return reserve(upstream, of, at, call, mine, size);
+          return reserve(upstream, of, at, call, callers, size);
         continue;
       }
-      std::uint64_t const left = mine & ~seen;
-      if (left == 0) return {nullptr, 0, outcome::elsewhere};  // they were given up for these lanes
-      // of this call as long as these lanes' bits are not set
+      std::uint64_t const left = callers & ~seen;
+      if (left == 0) return {nullptr, 0, outcome::elsewhere};  // these parts were cancelled
+      // `at.all` belongs to this call while the bits of these lanes are clear
       detail::superblock* const all = phase_of(seen) == ready ? at.all : nullptr;
-      bytes const refused = phase_of(seen) == failed ? at.size : 0;       // likewise
+      bytes const refused = phase_of(seen) == failed ? at.size : 0;  // the same holds for `at.size`
       if (!control.compare_exchange(seen, seen | left, simt::acq_rel)) {  // (D)
         seen = control.load(simt::acquire);                               // (Y)
         continue;
@@ -180,19 +180,20 @@ class reserved_coalescing {
     }
   }
 
-  /// Reserves for all lanes of the warp, and takes the parts of `mine`.
+  /// Reserves for all lanes of the warp, and takes the parts of `callers`.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static grant reserve(Upstream const& upstream, ring& of, entry& at,
-                                               std::uint32_t call, std::uint64_t mine, bytes size) {
+                                               std::uint32_t call, std::uint64_t callers,
+                                               bytes size) {
     std::uint32_t const lanes = lanes_of_warp();
     detail::superblock* const all =
         static_coalescing::open<locate_by::header>(upstream, lanes, size);
-    std::uint64_t gone = all_lanes & ~low_bits(lanes);
+    std::uint64_t cancelled = all_lanes & ~low_bits(lanes);
     QUARRY_NO_UNROLL
     for (std::uint32_t other = 0; other < lanes; ++other) {
       simt::atomic_ref<std::uint32_t> const calls{of.calls[other]};
       bool const is_past = calls.load(simt::relaxed) > call;  // (D) acquired with the word
-      if (is_past) gone |= std::uint64_t{1} << other & ~mine;
+      if (is_past) cancelled |= std::uint64_t{1} << other & ~callers;
     }
     simt::atomic_ref<std::uint64_t> control{at.control};
     std::uint64_t seen = control.load(simt::relaxed);  // (L) compare-and-swap decides
@@ -201,13 +202,13 @@ class reserved_coalescing {
     at.size = size;
     QUARRY_NO_UNROLL
     do {
-      std::uint64_t const done = (seen & all_lanes) | gone;
+      std::uint64_t const done = (seen & all_lanes) | cancelled;
       next = word_of(call + 1, all == nullptr ? failed : ready, done);
-      // and those that are still to be taken
-      if (all != nullptr) all->owners = count_ones(mine) + count_ones(all_lanes & ~done);
+      // the parts of `callers` and the parts that no lane has taken yet
+      if (all != nullptr) all->owners = count_ones(callers) + count_ones(all_lanes & ~done);
     } while (!control.compare_exchange(seen, next, simt::acq_rel));  // (Y)
     if (all == nullptr) return {nullptr, 0, outcome::exhausted};
-    return {all, mine, outcome::done};
+    return {all, callers, outcome::done};
   }
 };
 

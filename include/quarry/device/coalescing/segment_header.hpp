@@ -35,19 +35,20 @@ class segment_header {
 
   QUARRY_HD explicit segment_header(void* payload) : payload_{static_cast<char*>(payload)} {}
 
-  /// The width of the header: 8, 4 or 2. 0 if no payload can have the address.
+  /// The width of the header: 8, 4 or 2. Returns 0 if no payload can have this address.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t width_at(std::uint64_t address) {
     return address % 8 == 0 ? 8 : address % 4 == 0 ? 4 : address % 2 == 0 ? 2 : 0;
   }
 
-  /// The narrowest header for `size` bytes, with the payload before it no further away than
-  /// `distance`. Allocations whose size is a multiple of 8 are aligned to 8 at least, of 4 to 4.
+  /// The width of the narrowest header for `size` bytes if the previous payload is at most
+  /// `distance` bytes away. A size that is a multiple of 8 gives an alignment of at least 8; a
+  /// multiple of 4, at least 4.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t width_for(bytes size, bytes distance) {
     if (size % 8 == 0) return 8;
     if (size % 4 != 0 && size < 64 && distance <= 127 * 2) return 2;
     return size <= 32767 * 4 && distance <= 16383 * 2 ? 4 : 8;
   }
-  /// The distance to the next payload is larger by 31 at most, and must fit.
+  /// The distance to the next payload exceeds the size by at most 31, and must fit in the header.
   static constexpr bytes max_bytes = (bytes{1} << 32) - 64;
   static constexpr bytes max_distance = bytes{(1u << 31) - 1} * 2;
   static_assert(max_bytes + 31 <= max_distance);
@@ -88,8 +89,8 @@ class segment_header {
     }
   }
 
-  /// Sets `flag` unless `unless` is set. `seen` is the header; afterwards what it was just before,
-  /// or is.
+  /// Sets `flag` unless a bit of `unless` is set. `seen` is the expected header. On success it
+  /// holds the header before the change; on failure, the current header.
   [[nodiscard]] QUARRY_HD bool set(std::uint64_t& seen, std::uint64_t flag,
                                    std::uint64_t unless) const {
     while ((seen & unless) == 0) {
@@ -120,13 +121,14 @@ class segment_header {
     }
   }
 
-  /// Whether this can be a header at all: the first segment, and no other, has nothing before it.
+  /// Whether the header can be valid: the first segment, and no other segment, has no segment
+  /// before it.
   [[nodiscard]] QUARRY_HD bool is_plausible(std::uint64_t header) const {
     return ((header & is_superblock) != 0) == (distance(header) == 0);
   }
 
-  /// Whether the superblock that begins at `base` is a dynamic one: its first bytes are the first
-  /// segment's header, or are written by `mark_base`, or are those of a static one (superblock).
+  /// Whether the superblock at `base` is dynamic. Its first bytes are the first segment's header,
+  /// or `mark_base` wrote them, or they belong to a static superblock (superblock).
   [[nodiscard]] QUARRY_HD static bool begins_at(void* base) {
     return (simt::short_ref{*static_cast<std::uint16_t*>(base)}.load() & is_superblock) != 0;
   }

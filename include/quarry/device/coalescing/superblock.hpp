@@ -49,7 +49,7 @@ struct alignas(16) superblock {
   bytes shifted_bytes;  // the size of a part times 16; of rows, the distance from the upstream's
                         // pointer to this superblock
 
-  static constexpr bytes header_bytes = 16;  // of which the upper 8 are used
+  static constexpr bytes header_bytes = 16;  // only the upper 8 bytes are used
   static constexpr bytes max_row_offset = 112;
   static constexpr std::uint32_t no_part = ~std::uint32_t{0};
 
@@ -110,7 +110,7 @@ struct alignas(16) superblock {
                                                 simt::relaxed);  // (L)
   }
 
-  /// Bytes from one part to the next.
+  /// The number of bytes from one part to the next part.
   [[nodiscard]] QUARRY_HD static constexpr bytes stride(bytes size, bool with_header) {
     return (size == 0 ? 16 : (size + 15) / 16 * 16) + (with_header ? header_bytes : 0);
   }

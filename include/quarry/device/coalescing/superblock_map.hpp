@@ -76,7 +76,7 @@ class superblock_map {
  private:
   static constexpr std::uint64_t never = 0;
   static constexpr std::uint64_t removed = 1;
-  static constexpr std::uint64_t taken = 2;  // its value is being written
+  static constexpr std::uint64_t taken = 2;  // another lane is writing its value
 
   [[nodiscard]] QUARRY_HD std::uint32_t width() const {
     return capacity_ < window ? capacity_ : window;
