@@ -23,7 +23,7 @@ template class quarry::tracked_resource<quarry::host_resource>;
 
 bool poisons(quarry::host_resource& plain,
              quarry::statistics_resource<quarry::host_resource>& on_it) {
-  return quarry::is_poisoned(plain) && quarry::is_poisoned(on_it) &&
+  return quarry::detail::is_poisoned(plain) && quarry::detail::is_poisoned(on_it) &&
          quarry::detail::has_address_sanitizer;
 }
 bool const& refers_to_it() { return quarry::detail::has_address_sanitizer; }
