@@ -10,13 +10,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-<<<<<<< HEAD
 using namespace detail;
 
-/// A heap's shared state as it was at one moment, in host memory; its pointers lead into the copy.
-=======
 /// A copy of a heap's shared state in host memory. Its pointers point into the copy.
->>>>>>> eng-a
 struct heap_snapshot {
   std::shared_ptr<heap_state> state;
   std::vector<std::byte> metadata;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/heap_plan.hpp"
+
+#include "quarry/core/errors.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+namespace quarry::inline QUARRY_ABI::opencl {
+
+namespace {
+
+constexpr bytes large_heap = 64_MiB;  // from here on pages have 4 KiB, else 1 KiB
+
+std::uint32_t words_for(std::uint32_t bits) { return (bits + 31) / 32; }
+
+/// Places a tree for numbers below `count` at `next`, and returns the word behind it.
+std::uint32_t place_tree(quarry_tree& tree, std::uint32_t count, std::uint32_t next) {
+  tree.count = count;
+  for (std::uint32_t level = 0; level < QUARRY_TREE_LEVELS; ++level) {
+    count = words_for(count);
+    tree.first[level] = next;
+    tree.words[level] = count;
+    next += count;
+  }
+  return next;
+}
+
+/// Places everything for `pages` pages.
+void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) {
+  std::uint32_t const span_shift = state.page_shift + 4;
+  state.pages = pages;
+  state.spans = pages / QUARRY_PAGES_PER_SPAN;
+  state.classes = (span_shift - 5) * 8 + 4;
+  state.slot_words = (1u << span_shift) / 32;
+  if (places == 0) places = std::clamp(std::bit_floor(state.spans / 16 + 1), 1u, 64u);
+  state.current_mask = places - 1;
+
+  std::uint32_t next = sizeof(quarry_heap_state) / 4;
+  auto const take = [&](std::uint64_t words) {
+    std::uint32_t const first = next;
+    next += static_cast<std::uint32_t>(words);
+    return first;
+  };
+  state.class_tree_words = place_tree(state.span_tree, state.spans, 0);
+  state.class_trees = take(std::uint64_t{state.class_tree_words} * state.classes);
+  state.current = take(std::uint64_t{places} * state.classes);
+  state.openers = take(std::uint64_t{places} * state.classes);
+  next = place_tree(state.page_tree, words_for(pages), next);
+  state.page_bits = take(words_for(pages));
+  state.large_pages = take(pages);
+  state.span_classes = take(state.spans);
+  state.slot_bits = take(std::uint64_t{state.spans} * state.slot_words);
+  state.words = next;
+  std::uint32_t const page_units = 1u << state.page_shift;
+  state.first_unit = (next / 4 + 1 + page_units - 1) / page_units * page_units;
+}
+
+}  // namespace
+
+quarry_heap_state plan_heap(bytes size, std::uint32_t places) {
+  if (size / QUARRY_UNIT > 0xffffffffu)
+    throw bad_argument{"opencl::heap: " + std::to_string(size) + " bytes exceed 64 GiB"};
+  if (places != 0 && !std::has_single_bit(places))
+    throw bad_argument{"opencl::heap: " + std::to_string(places) + " places are no power of two"};
+  quarry_heap_state state{};
+  state.magic = QUARRY_OPENCL_MAGIC;
+  state.layout = QUARRY_OPENCL_LAYOUT;
+  state.units = static_cast<std::uint32_t>(size / QUARRY_UNIT);
+  state.page_shift = size >= large_heap ? 8 : 6;
+  auto pages = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(state.units >> state.page_shift, 0xffffffffu >> 5));
+  pages -= pages % QUARRY_PAGES_PER_SPAN;
+  for (;; pages -= QUARRY_PAGES_PER_SPAN) {
+    if (pages == 0)
+      throw bad_argument{"opencl::heap: " + std::to_string(size) +
+                         " bytes are too few for a span of 16 KiB and its metadata"};
+    place(state, pages, places);
+    if (state.first_unit + (std::uint64_t{pages} << state.page_shift) <= state.units) return state;
+  }
+}
+
+}  // namespace quarry::inline QUARRY_ABI::opencl
