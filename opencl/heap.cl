@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap: malloc and free for work-items of any kernel, over one buffer (heap_layout.cl).
+//
+// A kernel takes the buffer as `__global quarry_heap_state*`. No call waits for another work-item,
+// and any work-item may free what any other one allocated, also in a later kernel.
+#pragma once
+
+#include "spans.cl"
+
+typedef uint quarry_ref;
+
+// The bytes of an allocation. Requires a reference that is not null.
+static inline __global void* quarry_at(quarry_heap heap, quarry_ref reference) {
+  return (__global void*)((__global uint4*)heap + reference);
+}
+
+static inline uint quarry_units_of(ulong bytes) {
+  return bytes == 0u ? 1u : (uint)((bytes + QUARRY_UNIT - 1u) / QUARRY_UNIT);
+}
+
+// Records a fault. The first one is kept with its work-item.
+static inline void quarry_record_fault(quarry_heap heap, uint kind, uint bytes, quarry_ref reference) {
+  (void)quarry_add_relaxed(&heap->fault_counts[kind], 1u);
+  if (quarry_load_relaxed(&heap->fault_kind) != 0u) return;
+  if (quarry_cas_acq_rel(&heap->fault_kind, 0u, kind) != 0u) return;
+  quarry_store_relaxed(&heap->fault_bytes, bytes);
+  quarry_store_relaxed(&heap->fault_reference, reference);
+  quarry_store_relaxed(&heap->fault_group, (uint)get_group_id(0));
+  quarry_store_relaxed(&heap->fault_item, (uint)get_local_id(0));
+}
+
+// Spreads work-items over slots: neighbours get neighbouring bits.
+static inline uint quarry_seed(void) {
+  return (uint)(get_group_id(0) * get_local_size(0) + get_local_id(0));
+}
+
+// Closes each empty span, so that other classes and large allocations get its pages. One work-item
+// does it at a time; the others return at once.
+static inline void quarry_reclaim(quarry_heap heap) {
+  if (quarry_load_relaxed(&heap->reclaiming) != 0u) return;
+  if (quarry_cas_acq_rel(&heap->reclaiming, 0u, 1u) != 0u) return;
+  for (uint span = 0; span < heap->spans; ++span) {
+    uint const id = quarry_load_acquire(quarry_span_class(heap, span));
+    if (id != 0u) (void)quarry_return_span(heap, id - 1u, span);
+  }
+  quarry_store_release(&heap->reclaiming, 0u);
+}
+
+static inline __global uint* quarry_current_span(quarry_heap heap, uint id, uint place) {
+  return quarry_words(heap) + heap->current + id * (heap->current_mask + 1u) + place;
+}
+
+// Finds or opens a span with a free slot, and claims the slot. Bounded: each round either finds a
+// span that other work-items fill first, or loses the right to open one.
+static inline uint quarry_malloc_slow(quarry_heap heap, uint id, uint seed, uint place, uint* span_of) {
+  __global uint* const current = quarry_current_span(heap, id, place);
+  __global uint* const opener = quarry_words(heap) + heap->openers + id * (heap->current_mask + 1u) + place;
+  uint last = QUARRY_NONE;  // a span that was full a moment ago
+  uint losses = 0u;
+  for (uint round = 0; round < 256u; ++round) {
+    uint span = quarry_load_relaxed(current) - 1u;
+    if (span == last || span >= heap->spans) {
+      __global uint* const tree = quarry_class_tree(heap, id);
+      span = quarry_tree_next(tree, &heap->span_tree, seed * 7919u % heap->spans);
+      if (span == QUARRY_NONE) span = quarry_tree_next(tree, &heap->span_tree, 0u);
+    }
+    if (span != QUARRY_NONE) {
+      uint const slot = quarry_claim_slot(heap, id, span, seed);
+      if (slot != QUARRY_NONE) {
+        quarry_store_relaxed(current, span + 1u);
+        *span_of = span;
+        return slot;
+      }
+      quarry_unlist_span(heap, id, span);
+      last = span;
+      continue;
+    }
+    // Few work-items open spans at once: the others look again, a few times.
+    bool const may_open = quarry_cas_acq_rel(opener, 0u, 1u) == 0u;
+    if (!may_open && ++losses < 16u) continue;
+    span = quarry_claim_span(heap, seed);
+    if (span != QUARRY_NONE) {
+      quarry_open_span(heap, id, span);
+      quarry_store_relaxed(current, span + 1u);
+    }
+    if (may_open) quarry_store_release(opener, 0u);
+    if (span == QUARRY_NONE) {
+      if (round >= 192u) return QUARRY_NONE;
+      quarry_reclaim(heap);
+      round = max(round, 128u) + 15u;  // a few more rounds
+    }
+  }
+  return QUARRY_NONE;
+}
+
+static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
+  uint const shift = quarry_span_shift(heap);
+  if (units <= 1u << (shift - 2u)) {
+    uint const id = quarry_class_of(units, shift);
+    uint const seed = quarry_seed();
+    uint const place = (seed >> 5u) & heap->current_mask;
+    uint span = quarry_load_relaxed(quarry_current_span(heap, id, place)) - 1u;
+    uint slot = QUARRY_NONE;
+    if (span < heap->spans) slot = quarry_claim_slot(heap, id, span, seed);
+    if (slot == QUARRY_NONE) slot = quarry_malloc_slow(heap, id, seed, place, &span);
+    return slot == QUARRY_NONE ? 0u : quarry_base_of_span(heap, span) + slot * quarry_units_of_class(id, shift);
+  }
+  uint const count = ((units - 1u) >> heap->page_shift) + 1u;
+  if (count > heap->pages) return 0u;
+  uint first = quarry_claim_pages(heap, count);
+  for (uint round = 0; first == QUARRY_NONE && round < 4u; ++round) {
+    quarry_reclaim(heap);
+    first = quarry_claim_pages(heap, count);
+  }
+  if (first == QUARRY_NONE) return 0u;
+  quarry_store_release(quarry_words(heap) + heap->large_pages + first, count);
+  return heap->first_unit + (first << heap->page_shift);
+}
+
+// Allocates `bytes` bytes, aligned to 16. Returns a null reference, and records a fault, if no free
+// slot or run of pages is large enough. Size 0 gives a slot of its own.
+static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
+  quarry_ref const result =
+      bytes > (ulong)heap->units * QUARRY_UNIT ? 0u : quarry_malloc_units(heap, quarry_units_of(bytes));
+  if (result == 0u)
+    quarry_record_fault(heap, QUARRY_OUT_OF_MEMORY, bytes >= QUARRY_NONE ? QUARRY_NONE : (uint)bytes, 0u);
+  return result;
+}
+
+// Frees an allocation; null has no effect. Returns false, changes nothing and records a fault if
+// `reference` is not the base of an allocation.
+static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
+  if (reference == 0u) return true;
+  uint const offset = reference - heap->first_unit;
+  uint const page = offset >> heap->page_shift;
+  uint fault = QUARRY_FOREIGN_REFERENCE;
+  if (reference >= heap->first_unit && page < heap->pages) {
+    uint const shift = quarry_span_shift(heap);
+    uint const span = offset >> shift;
+    uint const class_and_one = quarry_load_relaxed(quarry_span_class(heap, span));
+    if (class_and_one != 0u) {
+      uint const id = class_and_one - 1u;
+      uint const units = quarry_units_of_class(id, shift);
+      uint const in_span = offset & ((1u << shift) - 1u);
+      uint const slot = in_span / units;
+      fault = QUARRY_INTERIOR_REFERENCE;
+      if (slot * units == in_span && slot < quarry_slots_of_class(id, shift)) {
+        uint const bit = 1u << (slot & 31u);
+        uint const before = quarry_put_back(heap, span, slot >> 5u, bit);
+        if ((before & bit) != 0u) {
+          uint const unused = quarry_unused_bits(quarry_slots_of_class(id, shift), slot >> 5u);
+          if ((before & ~bit) == unused && quarry_load_relaxed(quarry_current_span(
+                  heap, id, (quarry_seed() >> 5u) & heap->current_mask)) != span + 1u)
+            (void)quarry_return_span(heap, id, span);
+          return true;
+        }
+        fault = QUARRY_DOUBLE_FREE;
+      }
+    } else {
+      __global uint* const large = quarry_words(heap) + heap->large_pages + page;
+      uint const count = quarry_load_relaxed(large);
+      bool const is_base = (offset & ((1u << heap->page_shift) - 1u)) == 0u;
+      if (count != 0u && is_base) {
+        if (quarry_cas_acq_rel(large, count, 0u) == count) {
+          quarry_free_pages(heap, page, count);
+          return true;
+        }
+        fault = QUARRY_DOUBLE_FREE;
+      } else if ((quarry_load_relaxed(quarry_page_word(heap, page >> 5u)) >> (page & 31u) & 1u) == 0u) {
+        fault = QUARRY_DOUBLE_FREE;  // of memory that is free: it was freed, or never allocated
+      } else {
+        fault = QUARRY_INTERIOR_REFERENCE;
+      }
+    }
+  }
+  quarry_record_fault(heap, fault, 0u, reference);
+  return false;
+}
+
+// The bytes that an allocation can hold; 0 if `reference` is in no open span and no large
+// allocation begins there.
+static inline ulong quarry_usable_size(quarry_heap heap, quarry_ref reference) {
+  uint const offset = reference - heap->first_unit;
+  if (reference < heap->first_unit || offset >> heap->page_shift >= heap->pages) return 0u;
+  uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> quarry_span_shift(heap)));
+  if (id != 0u) return (ulong)quarry_units_of_class(id - 1u, quarry_span_shift(heap)) * QUARRY_UNIT;
+  uint const pages = quarry_load_relaxed(quarry_words(heap) + heap->large_pages + (offset >> heap->page_shift));
+  return (ulong)pages * QUARRY_UNIT << heap->page_shift;
+}
+
+// Makes all memory free: run by any number of work-items, with the heap state written before.
+// Each work-item writes every n-th word.
+static inline void quarry_initialise(quarry_heap heap, uint item, uint items) {
+  __global uint* const words = quarry_words(heap);
+  uint const begin = heap->class_trees < heap->page_tree.first[0] ? heap->class_trees : heap->page_tree.first[0];
+  for (uint word = begin + item; word < heap->words; word += items) {
+    uint value = 0u;
+    if (word >= heap->slot_bits) value = ~0u;
+    if (word == heap->page_bits + heap->page_tree.count - 1u && (heap->pages & 31u) != 0u)
+      value = ~0u << (heap->pages & 31u);
+    uint members = heap->page_tree.count;
+    for (uint level = 0; level < QUARRY_TREE_LEVELS; ++level) {
+      uint const at = word - heap->page_tree.first[level];
+      if (at < heap->page_tree.words[level]) value = quarry_bits_in_word(0u, members, at);
+      members = heap->page_tree.words[level];
+    }
+    words[word] = value;
+  }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of an OpenCL heap: one buffer, in 32-bit words. Kernels and the host compile this file.
+//
+//   |heap state|trees|current|openers|page bits|large|span classes|slot bits| pages ...
+//   |<------------------------- metadata ----------------------------------->|
+//
+// A reference is the distance from the buffer's base in units of 16 bytes, so 32 bits name 64 GiB.
+// It stays valid if the buffer moves. 0 is null: the heap state lies there.
+//
+//   page   64 units (1 KiB) or 256 units (4 KiB), by the size of the heap
+//   span   16 pages, aligned: slots of one size class, or free, or part of large allocations
+//   slot   one small allocation; up to a quarter of a span. Larger allocations are runs of pages
+//
+// Invariants:
+//   1. A page bit is 1 exactly while a span or a large allocation has the page, or a work-item
+//      tries to claim it.
+//   2. The slot bits of a span are all 1 unless the span is open. In an open span, bit i of its
+//      class's slots is 1 exactly while slot i is allocated or a work-item tries to claim it; all
+//      other bits of the words in use are 1.
+//   3. The class of a span changes only while one work-item holds all of its slot bits.
+//   4. If an open span has a free slot, then the class's tree has its bit, or a work-item is about
+//      to set it.
+#pragma once
+
+#define QUARRY_OPENCL_MAGIC 0x51435241u
+#define QUARRY_OPENCL_LAYOUT 1u
+
+#define QUARRY_UNIT 16u           // bytes
+#define QUARRY_PAGES_PER_SPAN 16u
+#define QUARRY_MAX_CLASSES 64u
+#define QUARRY_TREE_LEVELS 3
+#define QUARRY_NONE 0xffffffffu
+
+// What a fault record can say.
+#define QUARRY_OUT_OF_MEMORY 1u
+#define QUARRY_DOUBLE_FREE 2u
+#define QUARRY_INTERIOR_REFERENCE 3u
+#define QUARRY_FOREIGN_REFERENCE 4u
+#define QUARRY_STALLED 5u
+#define QUARRY_FAULT_KINDS 6u
+
+// A set of numbers below `count`: bit i of level 0 is 1 for each member i. A bit of level l + 1 says
+// that a word of level l is not 0, except for a moment.
+typedef struct quarry_tree {
+  unsigned int count;
+  unsigned int first[QUARRY_TREE_LEVELS];  // word offsets from the heap state
+  unsigned int words[QUARRY_TREE_LEVELS];
+} quarry_tree;
+
+typedef struct quarry_heap_state {
+  unsigned int magic;
+  unsigned int layout;
+  unsigned int units;           // of the whole buffer
+  unsigned int page_shift;      // log2 of a page's units
+  unsigned int pages;           // a multiple of QUARRY_PAGES_PER_SPAN
+  unsigned int spans;
+  unsigned int first_unit;      // of page 0; a multiple of a page
+  unsigned int classes;
+  unsigned int current_mask;    // each class has current_mask + 1 current spans
+  unsigned int slot_words;      // words of slot bits of each span
+
+  // Word offsets from the heap state.
+  unsigned int class_trees;     // a tree of spans for each class; the levels of one class lie together
+  unsigned int class_tree_words;
+  unsigned int current;         // span + 1, or 0: where work-items look first
+  unsigned int openers;         // 1 while a work-item opens a span for that place
+  unsigned int page_bits;
+  unsigned int large_pages;     // at the first page of a large allocation: its pages. Else 0
+  unsigned int span_classes;    // class + 1; 0: not open
+  unsigned int slot_bits;
+  unsigned int words;           // of all metadata
+
+  quarry_tree page_tree;        // page words that are not full
+  quarry_tree span_tree;        // the shape of each class's tree, relative to its first word
+
+  unsigned int page_hint;       // the page word where a span was found last
+  unsigned int reclaiming;      // 1 while a work-item closes empty spans
+
+  // The first fault, and how many there were of each kind.
+  unsigned int fault_kind;
+  unsigned int fault_bytes;     // requested; QUARRY_NONE: 4 GiB or more
+  unsigned int fault_reference;
+  unsigned int fault_group;
+  unsigned int fault_item;
+  unsigned int fault_counts[QUARRY_FAULT_KINDS];
+} quarry_heap_state;

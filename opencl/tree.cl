@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sets of span or page-word numbers that work-items search and change at once; see quarry_tree.
+//
+// Insertions and removals are single atomics on level 0. The upper levels only speed up searches:
+// an insertion into a word that was 0 sets the bit above, and a search that finds a word 0 under a
+// bit clears that bit, looks again, and sets it again if the word is no longer 0. So a search may
+// miss a member for a moment, and callers decide by other words. The orders below are acquire and
+// release so that the clearer, which clears before it looks, and an inserter, which inserts before
+// it sets, cannot both miss the other.
+#pragma once
+
+#include "orders.cl"
+#include "size_classes.cl"
+
+static inline __global uint* quarry_tree_word(__global uint* base, __global quarry_tree* tree, uint level, uint word) {
+  return base + tree->first[level] + word;
+}
+
+// `base`: where the tree's word offsets count from.
+static inline void quarry_tree_insert(__global uint* base, __global quarry_tree* tree, uint member) {
+  for (uint level = 0; level < QUARRY_TREE_LEVELS; ++level) {
+    uint const bit = 1u << (member & 31u);
+    member >>= 5u;
+    if (quarry_or_acq_rel(quarry_tree_word(base, tree, level, member), bit) != 0u) return;
+  }
+}
+static inline void quarry_tree_remove(__global uint* base, __global quarry_tree* tree, uint member) {
+  (void)quarry_and_acq_rel(quarry_tree_word(base, tree, 0, member >> 5u), ~(1u << (member & 31u)));
+}
+
+// Clears the bit for word `word` of `level - 1`, which was 0, unless it is not 0 any more.
+static inline void quarry_tree_repair(__global uint* base, __global quarry_tree* tree, uint level, uint word) {
+  __global uint* const above = quarry_tree_word(base, tree, level, word >> 5u);
+  uint const bit = 1u << (word & 31u);
+  (void)quarry_and_acq_rel(above, ~bit);
+  if (quarry_or_acq_rel(quarry_tree_word(base, tree, level - 1u, word), 0u) != 0u)
+    (void)quarry_or_acq_rel(above, bit);
+}
+
+// The smallest member that is at least `from`; QUARRY_NONE if there is none. At most one step for
+// each word of each level.
+static inline uint quarry_tree_next(__global uint* base, __global quarry_tree* tree, uint from) {
+  uint level = 0u, position = from;  // a bit of this level
+  while ((position >> 5u) < tree->words[level]) {
+    uint const word = position >> 5u;
+    uint const bits = quarry_load_acquire(quarry_tree_word(base, tree, level, word)) & (~0u << (position & 31u));
+    if (bits == 0u) {
+      position = word + 1u;  // of the level above
+      if (level + 1u == QUARRY_TREE_LEVELS) position <<= 5u;
+      else ++level;
+      continue;
+    }
+    uint const found = word * 32u + quarry_lowest_bit(bits);
+    if (level == 0u) return found;
+    if (quarry_load_relaxed(quarry_tree_word(base, tree, level - 1u, found)) == 0u) {
+      quarry_tree_repair(base, tree, level, found);
+      position = found + 1u;
+      continue;
+    }
+    --level;
+    position = found << 5u;
+  }
+  return QUARRY_NONE;
+}

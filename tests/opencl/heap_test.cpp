@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// The OpenCL heap's sources as C++: fibers explore interleavings, threads run under ThreadSanitizer.
+#include "opencl/heap_plan.hpp"
+
+#include "opencl/as_cpp.hpp"
+#include "quarry/simt/launch.hpp"
+#include "support/backends.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace quarry::test {
+namespace opencl_heap_test {
+
+namespace cl = opencl_c;
+
+/// A heap in the host's memory.
+class fixture {
+ public:
+  explicit fixture(bytes size, std::uint32_t places = 0) : memory_(size / 64) {
+    auto const plan = opencl::plan_heap(size, places);
+    std::memcpy(memory_.data(), &plan, sizeof plan);
+    cl::quarry_initialise(heap(), 0, 1);
+  }
+  cl::quarry_heap heap() { return reinterpret_cast<cl::quarry_heap>(memory_.data()); }
+
+  std::uint32_t faults(std::uint32_t kind) { return heap()->fault_counts[kind]; }
+
+  /// An empty text, or the first invariant that does not hold. `live`: allocations there must be.
+  std::string audit(std::multiset<cl::quarry_ref> const& live) {
+    auto* const h = heap();
+    std::uint64_t allocated = 0;
+    std::vector<bool> used(h->pages);
+    for (std::uint32_t span = 0; span < h->spans; ++span) {
+      std::uint32_t const id = *cl::quarry_span_class(h, span);
+      std::uint32_t const slots =
+          id == 0 ? 0 : cl::quarry_slots_of_class(id - 1, cl::quarry_span_shift(h));
+      std::uint32_t free = 0;
+      for (std::uint32_t slot = 0; slot < h->slot_words * 32; ++slot) {
+        bool const bit = (*cl::quarry_slot_word(h, span, slot / 32) >> slot % 32 & 1) != 0;
+        if (slot >= slots) {
+          if (!bit && slot < h->slot_words * 32)
+            return "a bit of no slot is clear in span " + std::to_string(span);
+          continue;
+        }
+        if (!bit) ++free;
+        if (bit) {
+          ++allocated;
+          auto const ref = cl::quarry_base_of_span(h, span) +
+                           slot * cl::quarry_units_of_class(id - 1, cl::quarry_span_shift(h));
+          if (!live.contains(ref))
+            return "slot at " + std::to_string(ref) + " is allocated, and nobody has it";
+        }
+      }
+      for (std::uint32_t page = span * 16; id != 0 && page < span * 16 + 16; ++page)
+        used[page] = true;
+      if (free != 0) {
+        auto* const tree = cl::quarry_class_tree(h, id - 1);
+        if ((*cl::quarry_tree_word(tree, &h->span_tree, 0, span / 32) >> span % 32 & 1) == 0)
+          return "span " + std::to_string(span) + " has free slots and is not listed";
+      }
+    }
+    for (std::uint32_t page = 0; page < h->pages; ++page) {
+      std::uint32_t const count =
+          h[0].large_pages == 0 ? 0 : *(cl::quarry_words(h) + h->large_pages + page);
+      if (count == 0) continue;
+      ++allocated;
+      for (std::uint32_t i = page; i < page + count; ++i) {
+        if (used[i]) return "page " + std::to_string(i) + " has two owners";
+        used[i] = true;
+      }
+    }
+    for (std::uint32_t page = 0; page < h->pages; ++page) {
+      bool const bit = (*cl::quarry_page_word(h, page / 32) >> page % 32 & 1) != 0;
+      if (bit != used[page])
+        return "page " + std::to_string(page) + (bit ? " is lost" : " is free and used");
+    }
+    if (allocated != live.size())
+      return std::to_string(allocated) + " allocations, not " + std::to_string(live.size());
+    return {};
+  }
+
+ private:
+  struct alignas(64) line {
+    std::array<std::byte, 64> bytes;
+  };
+  std::vector<line> memory_;
+};
+
+TEST(OpenclHeap, SizeClassesHoldTheirSizesAndWasteAFifthAtMost) {
+  for (std::uint32_t const shift : {10u, 12u}) {
+    std::uint32_t last = 0;
+    for (std::uint32_t units = 1; units <= 1u << (shift - 2); ++units) {
+      std::uint32_t const id = cl::quarry_class_of(units, shift);
+      std::uint32_t const size = cl::quarry_units_of_class(id, shift);
+      ASSERT_LT(id, cl::quarry_class_count(shift));
+      ASSERT_GE(size, units);
+      ASSERT_TRUE(id == last || id == last + 1) << units;
+      last = id;
+      double const used = double(units) * cl::quarry_slots_of_class(id, shift) / (1u << shift);
+      if (units > 8) EXPECT_GE(used, 0.78) << units << " units in slots of " << size;
+    }
+    EXPECT_EQ(last + 1, cl::quarry_class_count(shift));
+  }
+}
+
+TEST(OpenclHeap, AllocatesEverySizeTwiceAndFreesIt) {
+  fixture heap{64_MiB};
+  for (bytes const size : {bytes{0}, bytes{1}, bytes{15}, bytes{16}, bytes{17}, bytes{2040},
+                           bytes{2041}, bytes{4080}, bytes{4081}, 64_KiB, 1_MiB, 20_MiB}) {
+    auto const first = cl::quarry_malloc(heap.heap(), size),
+               second = cl::quarry_malloc(heap.heap(), size);
+    ASSERT_NE(first, 0u) << size;
+    ASSERT_NE(second, 0u) << size;
+    EXPECT_GE(cl::quarry_usable_size(heap.heap(), first), size);
+    EXPECT_NE(first, second);
+    EXPECT_EQ(heap.audit({first, second}), "") << size;
+    EXPECT_TRUE(cl::quarry_free(heap.heap(), first));
+    EXPECT_TRUE(cl::quarry_free(heap.heap(), second));
+  }
+  EXPECT_EQ(heap.audit({}), "");
+}
+
+TEST(OpenclHeap, RefusesWhatIsLargerThanTheHeapAndSaysSo) {
+  fixture heap{1_MiB};
+  for (bytes const size : {1_MiB, 5_MiB, 4_GiB, 64_GiB, ~bytes{0}})
+    EXPECT_EQ(cl::quarry_malloc(heap.heap(), size), 0u);
+  EXPECT_EQ(heap.heap()->fault_kind, QUARRY_OUT_OF_MEMORY);
+  EXPECT_EQ(heap.heap()->fault_bytes, 1_MiB);
+  EXPECT_EQ(heap.faults(QUARRY_OUT_OF_MEMORY), 5u);
+  EXPECT_EQ(heap.audit({}), "");
+}
+
+TEST(OpenclHeap, ReportsWrongFreesAndChangesNothing) {
+  fixture heap{1_MiB};
+  auto* const h = heap.heap();
+  auto const small = cl::quarry_malloc(h, 100), large = cl::quarry_malloc(h, 20_KiB);
+  std::multiset<cl::quarry_ref> const live{small, large};
+  EXPECT_FALSE(cl::quarry_free(h, small + 1));
+  EXPECT_FALSE(cl::quarry_free(h, large + 64));
+  EXPECT_FALSE(cl::quarry_free(h, large + 1));
+  EXPECT_EQ(heap.faults(QUARRY_INTERIOR_REFERENCE), 3u);
+  EXPECT_FALSE(cl::quarry_free(h, 1));
+  EXPECT_FALSE(cl::quarry_free(h, h->units));
+  EXPECT_FALSE(cl::quarry_free(h, ~0u));
+  EXPECT_EQ(heap.faults(QUARRY_FOREIGN_REFERENCE), 3u);
+  EXPECT_EQ(heap.audit(live), "");
+  EXPECT_TRUE(cl::quarry_free(h, small));
+  EXPECT_TRUE(cl::quarry_free(h, large));
+  EXPECT_FALSE(cl::quarry_free(h, small));
+  EXPECT_FALSE(cl::quarry_free(h, large));
+  EXPECT_EQ(heap.faults(QUARRY_DOUBLE_FREE), 2u);
+  EXPECT_TRUE(cl::quarry_free(h, 0));
+  EXPECT_EQ(heap.audit({}), "");
+}
+
+TEST(OpenclHeap, IsUsedFullyAndComesBack) {
+  for (bytes const heap_size : {2_MiB, 64_MiB}) {
+    for (bytes const size :
+         {bytes{16}, bytes{64}, bytes{100}, bytes{128}, bytes{200}, bytes{1000}, bytes{1024},
+          bytes{1025}, bytes{4096}, bytes{5000}, bytes{30000}, bytes{65536}}) {
+      if (heap_size / size > 200000) continue;
+      fixture heap{heap_size};
+      std::multiset<cl::quarry_ref> live;
+      while (auto const ref = cl::quarry_malloc(heap.heap(), size)) live.insert(ref);
+      double const used = double(live.size() * size) / double(heap_size);
+      EXPECT_GE(used, std::has_single_bit(size) && size <= 16384 ? 0.85 : 0.78)
+          << size << " of " << heap_size;
+      ASSERT_EQ(heap.audit(live), "");
+      std::size_t const all = live.size();
+      std::multiset<cl::quarry_ref> kept;
+      std::size_t i = 0;
+      for (auto const ref : live) {
+        if (i++ % 4 == 0) {
+          kept.insert(ref);
+        } else {
+          ASSERT_TRUE(cl::quarry_free(heap.heap(), ref));
+        }
+      }
+      ASSERT_EQ(heap.audit(kept), "");
+      while (auto const ref = cl::quarry_malloc(heap.heap(), size)) kept.insert(ref);
+      EXPECT_EQ(kept.size(), all) << size;
+      for (auto const ref : kept) ASSERT_TRUE(cl::quarry_free(heap.heap(), ref));
+      auto const half = cl::quarry_malloc(heap.heap(), heap_size / 2);
+      EXPECT_NE(half, 0u) << "small slots did not merge: " << size;
+      ASSERT_EQ(heap.audit(half == 0 ? std::multiset<cl::quarry_ref>{}
+                                     : std::multiset<cl::quarry_ref>{half}),
+                "");
+    }
+  }
+}
+
+/// Work-items allocate, write, check and free at random; each byte has its owner's tag.
+struct churn {
+  cl::quarry_heap heap;
+  std::uint64_t seed;
+  std::uint32_t steps;
+  bytes max_size;
+  std::vector<std::multiset<cl::quarry_ref>>* left;
+  std::uint32_t* wrong;
+
+  void operator()() const {
+    std::uint64_t const rank = simt::this_place().rank();
+    std::mt19937_64 random{seed * 1000 + rank};
+    struct owned {
+      cl::quarry_ref ref;
+      bytes size;
+    };
+    std::vector<owned> mine;
+    auto const tag = static_cast<unsigned char>(rank + 1);
+    auto const free_one = [&](std::size_t i) {
+      auto const* const bytes_of = static_cast<unsigned char*>(cl::quarry_at(heap, mine[i].ref));
+      for (bytes b = 0; b < mine[i].size; ++b)
+        if (bytes_of[b] != tag) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
+      if (!cl::quarry_free(heap, mine[i].ref))
+        simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
+      mine[i] = mine.back();
+      mine.pop_back();
+    };
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      if (!mine.empty() && random() % 2 == 0) {
+        free_one(random() % mine.size());
+        continue;
+      }
+      bytes const size = random() % 8 == 0 ? random() % max_size : random() % 64;
+      auto const ref = cl::quarry_malloc(heap, size);
+      if (ref == 0) continue;
+      std::memset(cl::quarry_at(heap, ref), tag, size);
+      mine.push_back({ref, size});
+    }
+    if (rank % 2 == 0)
+      while (!mine.empty()) free_one(0);
+    for (auto const& one : mine) (*left)[rank].insert(one.ref);
+  }
+};
+
+std::multiset<cl::quarry_ref> all_of(std::vector<std::multiset<cl::quarry_ref>> const& left) {
+  std::multiset<cl::quarry_ref> all;
+  for (auto const& one : left) all.insert(one.begin(), one.end());
+  return all;
+}
+
+TEST(OpenclHeap, FibersNeverShareMemory) {
+  for (std::uint64_t const seed : interleavings()) {
+    fixture heap{256_KiB, seed % 2 == 0 ? 1u : 2u};
+    std::vector<std::multiset<cl::quarry_ref>> left(64);
+    std::uint32_t wrong = 0;
+    simt::launch_fibers({2, 32}, {.seed = seed},
+                        churn{heap.heap(), seed, 40, 20_KiB, &left, &wrong});
+    ASSERT_EQ(wrong, 0u) << "seed " << seed;
+    ASSERT_EQ(heap.audit(all_of(left)), "") << "seed " << seed;
+    ASSERT_EQ(heap.heap()->fault_counts[QUARRY_DOUBLE_FREE], 0u);
+  }
+}
+
+TEST(OpenclHeapOnThreads, ThreadsNeverShareMemory) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    fixture heap{512_KiB, 1};
+    std::vector<std::multiset<cl::quarry_ref>> left(4);
+    std::uint32_t wrong = 0;
+    simt::launch_threads({4, 1}, 4, churn{heap.heap(), seed, 2000, 20_KiB, &left, &wrong});
+    ASSERT_EQ(wrong, 0u) << "seed " << seed;
+    ASSERT_EQ(heap.audit(all_of(left)), "") << "seed " << seed;
+  }
+}
+
+/// Pages change hands twice, with no other synchronisation: from a large allocation to the span
+/// that a second work-item opens, and to the slot that a third one claims. (F) (P) (O) (C)
+TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
+  for (int round = 0; round < 100; ++round) {
+    fixture heap{20_KiB, 1};
+    ASSERT_EQ(heap.heap()->spans, 1u);
+    auto* const h = heap.heap();
+    auto const large = cl::quarry_malloc(h, 16_KiB);
+    ASSERT_NE(large, 0u);
+    std::uint32_t started = 0;
+    simt::launch_threads({3, 1}, 3, [&] {
+      simt::atomic_ref<std::uint32_t> const arrivals{started};
+      arrivals.fetch_add(1, simt::relaxed);  // the start of a thread would order it, too
+      while (arrivals.load(simt::relaxed) != 3) std::this_thread::yield();
+      switch (simt::this_place().block) {
+        case 0:
+          *static_cast<std::uint32_t*>(cl::quarry_at(h, large)) = 1;
+          ASSERT_TRUE(cl::quarry_free(h, large));
+          break;
+        case 1:
+          while (cl::quarry_claim_span(h, 0) == QUARRY_NONE) std::this_thread::yield();
+          cl::quarry_open_span(h, 0, 0);
+          break;
+        default:
+          while (cl::quarry_claim_slot(h, 0, 0, 0) == QUARRY_NONE) std::this_thread::yield();
+          *static_cast<std::uint32_t*>(cl::quarry_at(h, cl::quarry_base_of_span(h, 0))) = 2;
+      }
+    });
+  }
+}
+
+}  // namespace opencl_heap_test
+}  // namespace quarry::test
