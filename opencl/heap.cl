@@ -177,6 +177,21 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
   return false;
 }
 
+// Whether an allocation begins at `reference`, as far as one look can tell.
+static inline bool quarry_is_allocated(quarry_heap heap, quarry_ref reference) {
+  uint const offset = reference - heap->first_unit;
+  uint const page = offset >> heap->page_shift, shift = quarry_span_shift(heap);
+  if (reference < heap->first_unit || page >= heap->pages) return false;
+  uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> shift));
+  if (id == 0u)
+    return (offset & ((1u << heap->page_shift) - 1u)) == 0u &&
+           quarry_load_relaxed(quarry_words(heap) + heap->large_pages + page) != 0u;
+  uint const in_span = offset & ((1u << shift) - 1u), units = quarry_units_of_class(id - 1u, shift);
+  uint const slot = in_span / units;
+  if (slot * units != in_span || slot >= quarry_slots_of_class(id - 1u, shift)) return false;
+  return (quarry_load_relaxed(quarry_slot_word(heap, offset >> shift, slot >> 5u)) >> (slot & 31u) & 1u) != 0u;
+}
+
 // The bytes that an allocation can hold; 0 if `reference` is in no open span and no large
 // allocation begins there.
 static inline ulong quarry_usable_size(quarry_heap heap, quarry_ref reference) {

@@ -37,6 +37,9 @@ look_for_packages() {
   need_header boost/version.hpp libboost-dev "Boost.Context's headers"
   need_library libboost_context.so libboost-context-dev 'fibers: emulated warps on the CPU'
   need_library libz.so zlib1g-dev 'reads the compressed example data'
+  need_header CL/opencl.hpp opencl-clhpp-headers "OpenCL's headers"
+  need_library libOpenCL.so ocl-icd-opencl-dev "OpenCL's loader"
+  compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null || need pocl-opencl-icd 'runs OpenCL kernels on the CPU'
   if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'the peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'

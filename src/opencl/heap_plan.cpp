@@ -32,7 +32,7 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   std::uint32_t const span_shift = state.page_shift + 4;
   state.pages = pages;
   state.spans = pages / QUARRY_PAGES_PER_SPAN;
-  state.classes = (span_shift - 5) * 8 + 4;
+  state.classes = quarry_class_count(span_shift);
   state.slot_words = (1u << span_shift) / 32;
   if (places == 0) places = std::clamp(std::bit_floor(state.spans / 16 + 1), 1u, 64u);
   state.current_mask = places - 1;

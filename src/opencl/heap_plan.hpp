@@ -4,15 +4,26 @@
 
 #include "quarry/core/bytes.hpp"
 
+#include <bit>
 #include <cstdint>
+#include <string>
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-#include "../../opencl/heap_layout.cl"
+// What the OpenCL C below needs of its language.
+using uint = std::uint32_t;
+inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value)); }
+#include "../../opencl/size_classes.cl"
 
 /// The state of an empty heap in a buffer of `size` bytes. `places`: current spans of each size
 /// class, a power of two; more places make work-items meet less, and cost a span each. 0 chooses.
 /// Throws `bad_argument` if the buffer is too small for a span or larger than 64 GiB.
 [[nodiscard]] quarry_heap_state plan_heap(bytes size, std::uint32_t places = 0);
+
+struct heap_usage;
+
+/// What a copy of a heap's metadata says; see heap::usage and heap::audit.
+[[nodiscard]] heap_usage usage_of(std::uint32_t const* words);
+[[nodiscard]] std::string audit_of(std::uint32_t const* words);
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

@@ -24,6 +24,8 @@ PROMISES = {
 APART = {
     "host/mpi_segment.hpp": "needs MPI",
     "host/resources/nvtx_ranges.hpp": "needs NVTX",
+    "opencl/heap.hpp": "needs OpenCL",
+    "opencl/heap_usage.hpp": "is part of opencl/heap.hpp",
 }
 
 

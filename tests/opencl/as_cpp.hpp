@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL C as C++: the heap's sources, compiled by the host's compiler and run as fibers or threads.
+// OpenCL C as C++: the heap's sources, compiled by the host's compiler, and run as fibers or
+// threads.
 //
-// Everything lies in `quarry::opencl_c`. Atomics are simt's, so that a seed decides interleavings and
-// ThreadSanitizer sees them. A work-item is a lane; its group is a thread block.
+// Everything lies in `quarry::opencl_c`. Atomics are simt's, so that a seed decides interleavings
+// and ThreadSanitizer sees them. A work-item is a lane; its group is a thread block.
 #pragma once
 
 #include "opencl/heap_plan.hpp"
@@ -15,17 +16,14 @@
 
 namespace quarry::opencl_c {
 
-using uint = std::uint32_t;
+using namespace opencl;
 using ulong = std::uint64_t;
-using opencl::quarry_heap_state;
-using opencl::quarry_tree;
 using std::max;
 using std::min;
 struct alignas(16) uint4 {
   uint x, y, z, w;
 };
 
-inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value)); }
 inline uint rotate(uint value, uint count) { return std::rotl(value, static_cast<int>(count)); }
 
 // A warp of fibers is one group of 32 work-items; each thread is a group of one.

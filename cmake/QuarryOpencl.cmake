@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# QUARRY_WITH_OPENCL, and the target quarry::opencl: the heap for OpenCL kernels, over CL/opencl.hpp and an ICD loader.
+
+set(QUARRY_WITH_OPENCL OFF)
+# The order in which they include each other.
+set(quarry_opencl_sources heap_layout size_classes atomics orders tree pages spans heap list graph)
+list(TRANSFORM quarry_opencl_sources PREPEND ${PROJECT_SOURCE_DIR}/opencl/)
+list(TRANSFORM quarry_opencl_sources APPEND .cl)
+if(NOT QUARRY_OPENCL STREQUAL "OFF")
+  find_package(OpenCL QUIET)
+  find_path(QUARRY_OPENCL_HPP CL/opencl.hpp)
+  if(OpenCL_FOUND AND QUARRY_OPENCL_HPP)
+    set(QUARRY_WITH_OPENCL ON)
+  elseif(QUARRY_OPENCL STREQUAL "ON")
+    message(FATAL_ERROR "QUARRY_OPENCL is ON, and OpenCL's loader or its header CL/opencl.hpp was not found. Debian: install "
+      "ocl-icd-opencl-dev and opencl-clhpp-headers")
+  endif()
+endif()
+
+if(QUARRY_WITH_OPENCL)
+  set(embedded ${PROJECT_BINARY_DIR}/opencl_sources.cpp)
+  list(JOIN quarry_opencl_sources "," joined)
+  add_custom_command(OUTPUT ${embedded}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded} -DSOURCES=${joined} -P ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake
+    DEPENDS ${quarry_opencl_sources} ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake VERBATIM)
+  add_library(quarry_opencl src/opencl/heap.cpp src/opencl/heap_plan.cpp src/opencl/heap_audit.cpp ${embedded})
+  add_library(quarry::opencl ALIAS quarry_opencl)
+  set_target_properties(quarry_opencl PROPERTIES EXPORT_NAME opencl POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_include_directories(quarry_opencl PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(quarry_opencl SYSTEM PUBLIC $<BUILD_INTERFACE:${QUARRY_OPENCL_HPP}>)
+  target_link_libraries(quarry_opencl PUBLIC quarry OpenCL::OpenCL)
+  quarry_options(quarry_opencl)
+endif()

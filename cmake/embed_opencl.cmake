@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Writes a C++ source with the OpenCL C files in it, in the order in which they include each other.
+# usage: cmake -DOUTPUT=FILE -DSOURCES=a.cl,b.cl -P embed_opencl.cmake
+string(REPLACE "," ";" SOURCES "${SOURCES}")
+set(text "")
+foreach(source ${SOURCES})
+  file(READ ${source} content)
+  string(REGEX REPLACE "#(pragma once|include \"[a-z_]+\\.cl\")\n" "" content "${content}")
+  get_filename_component(name ${source} NAME)
+  string(APPEND text "    R\"opencl(#line 1 \"${name}\"\n${content})opencl\"\n")
+endforeach()
+file(WRITE ${OUTPUT} "#include \"quarry/opencl/heap.hpp\"\n\nnamespace quarry::inline QUARRY_ABI::opencl {\n\n"
+  "char const* sources() noexcept {\n  return\n${text}      ;\n}\n\n}  // namespace quarry::inline QUARRY_ABI::opencl\n")

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A list: a reference to its newest node, 0 at first. A node is an allocation that begins with the
+// reference of the next node; what follows is the user's. Any work-item may push at any time. Walk
+// or clear a list in a later kernel or on the host, or when no other work-item changes it.
+#pragma once
+
+#include "heap.cl"
+
+// Puts `node` first. Lock-free: repeats only if another work-item pushed meanwhile.
+static inline void quarry_list_push(quarry_heap heap, __global quarry_ref* list, quarry_ref node) {
+  __global quarry_ref* const next = (__global quarry_ref*)quarry_at(heap, node);
+  quarry_ref first = quarry_load_relaxed(list);
+  for (;;) {
+    *next = first;
+    quarry_ref const found = quarry_cas_acq_rel(list, first, node);
+    if (found == first) return;
+    first = found;
+  }
+}
+
+// The node behind `node`, or 0.
+static inline quarry_ref quarry_list_next(quarry_heap heap, quarry_ref node) {
+  return *(__global quarry_ref*)quarry_at(heap, node);
+}
+
+// Frees all nodes and empties the list. Returns their number.
+static inline uint quarry_list_clear(quarry_heap heap, __global quarry_ref* list) {
+  uint count = 0u;
+  quarry_ref node = quarry_exchange_acq_rel(list, 0u);
+  while (node != 0u) {
+    quarry_ref const next = quarry_list_next(heap, node);
+    (void)quarry_free(heap, node);
+    node = next;
+    ++count;
+  }
+  return count;
+}

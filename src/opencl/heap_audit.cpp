@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opencl/heap_plan.hpp"
+#include "quarry/opencl/heap_usage.hpp"
+
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::opencl {
+
+namespace {
+
+/// A copy of a heap's metadata.
+class metadata {
+ public:
+  explicit metadata(std::uint32_t const* words)
+      : words_{words}, state_{*reinterpret_cast<quarry_heap_state const*>(words)} {}
+
+  quarry_heap_state const& state() const { return state_; }
+  std::uint32_t span_shift() const { return state_.page_shift + 4; }
+  /// The class of an open span plus 1; 0 if the span is not open.
+  std::uint32_t class_of(std::uint32_t span) const { return words_[state_.span_classes + span]; }
+  std::uint32_t pages_of_large(std::uint32_t first) const {
+    return words_[state_.large_pages + first];
+  }
+  bool page_bit(std::uint32_t page) const { return bit(state_.page_bits, page); }
+  bool slot_bit(std::uint32_t span, std::uint32_t slot) const {
+    return bit(state_.slot_bits + span * state_.slot_words, slot);
+  }
+  bool is_listed(std::uint32_t id, std::uint32_t span) const {
+    return bit(state_.class_trees + id * state_.class_tree_words + state_.span_tree.first[0], span);
+  }
+
+ private:
+  bool bit(std::uint32_t first_word, std::uint32_t index) const {
+    return (words_[first_word + index / 32] >> index % 32 & 1) != 0;
+  }
+  std::uint32_t const* words_;
+  quarry_heap_state const& state_;
+};
+
+}  // namespace
+
+heap_usage usage_of(std::uint32_t const* words) {
+  metadata const heap{words};
+  bytes const page = bytes{QUARRY_UNIT} << heap.state().page_shift;
+  heap_usage usage;
+  usage.usable = heap.state().pages * page;
+  for (std::uint32_t span = 0; span < heap.state().spans; ++span) {
+    std::uint32_t const id = heap.class_of(span);
+    if (id == 0) continue;
+    usage.reserved += QUARRY_PAGES_PER_SPAN * page;
+    for (std::uint32_t slot = 0; slot < quarry_slots_of_class(id - 1, heap.span_shift()); ++slot) {
+      if (!heap.slot_bit(span, slot)) continue;
+      usage.allocations += 1;
+      usage.allocated += bytes{QUARRY_UNIT} * quarry_units_of_class(id - 1, heap.span_shift());
+    }
+  }
+  for (std::uint32_t first = 0; first < heap.state().pages; ++first) {
+    bytes const count = heap.pages_of_large(first);
+    usage.allocations += count != 0 ? 1 : 0;
+    usage.allocated += count * page;
+    usage.reserved += count * page;
+  }
+  return usage;
+}
+
+std::string audit_of(std::uint32_t const* words) {
+  metadata const heap{words};
+  auto const& state = heap.state();
+  std::vector<bool> is_used(state.pages);
+  for (std::uint32_t span = 0; span < state.spans; ++span) {
+    std::uint32_t const id = heap.class_of(span);
+    if (id > state.classes) return "span " + std::to_string(span) + " has no class";
+    std::uint32_t const slots = id == 0 ? 0 : quarry_slots_of_class(id - 1, heap.span_shift());
+    bool has_free = false;
+    for (std::uint32_t slot = 0; slot < state.slot_words * 32; ++slot) {
+      bool const is_set = heap.slot_bit(span, slot);
+      if (slot < slots && !is_set) has_free = true;
+      if (slot >= slots && !is_set)
+        return "span " + std::to_string(span) + ": bit " + std::to_string(slot) +
+               " is clear, and there is no such slot";
+    }
+    if (has_free && !heap.is_listed(id - 1, span))
+      return "span " + std::to_string(span) + " has a free slot, and its class does not list it";
+    for (std::uint32_t i = 0; id != 0 && i < QUARRY_PAGES_PER_SPAN; ++i)
+      is_used[span * QUARRY_PAGES_PER_SPAN + i] = true;
+  }
+  for (std::uint32_t first = 0; first < state.pages; ++first) {
+    for (std::uint32_t i = first; i < first + heap.pages_of_large(first); ++i) {
+      if (i >= state.pages || is_used[i]) return "page " + std::to_string(i) + " has two owners";
+      is_used[i] = true;
+    }
+  }
+  for (std::uint32_t page = 0; page < state.pages; ++page) {
+    if (heap.page_bit(page) != is_used[page])
+      return "page " + std::to_string(page) +
+             (is_used[page] ? " is in use, and its bit is clear" : " is lost");
+  }
+  return {};
+}
+
+}  // namespace quarry::inline QUARRY_ABI::opencl

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "opencl/as_cpp.hpp"
+#include "quarry/opencl/heap_usage.hpp"
+
+#include <array>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace quarry::opencl_c {
+
+/// An OpenCL heap in the host's memory.
+class heap_on_host {
+ public:
+  explicit heap_on_host(bytes size, std::uint32_t places = 0) : memory_(size / 64) {
+    auto const plan = opencl::plan_heap(size, places);
+    std::memcpy(memory_.data(), &plan, sizeof plan);
+    quarry_initialise(heap(), 0, 1);
+  }
+  quarry_heap heap() { return reinterpret_cast<quarry_heap>(memory_.data()); }
+
+  std::uint32_t faults(std::uint32_t kind) { return heap()->fault_counts[kind]; }
+
+  /// An empty text, or what is wrong. `live`: the allocations that there must be.
+  std::string audit(std::multiset<quarry_ref> const& live) {
+    auto const* const words = quarry_words(heap());
+    std::string const problem = opencl::audit_of(words);
+    if (!problem.empty()) return problem;
+    auto const allocations = opencl::usage_of(words).allocations;
+    if (allocations != live.size())
+      return std::to_string(allocations) + " allocations, not " + std::to_string(live.size());
+    for (auto const ref : live) {
+      if (live.count(ref) != 1) return std::to_string(ref) + " was allocated twice";
+      if (!quarry_is_allocated(heap(), ref)) return std::to_string(ref) + " is not allocated";
+    }
+    return {};
+  }
+
+ private:
+  struct alignas(64) line {
+    std::array<std::byte, 64> bytes;
+  };
+  std::vector<line> memory_;
+};
+
+}  // namespace quarry::opencl_c

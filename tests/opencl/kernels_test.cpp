@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The OpenCL heap on every OpenCL device of the machine. Each case runs in a child process that
+// ends after 20 seconds, so a kernel that hangs fails its case.
+#include "quarry/opencl/heap.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace quarry::test {
+namespace opencl_kernels_test {
+
+constexpr char const* kernels = R"opencl(
+static inline uint next_random(uint* state) {
+  *state = *state * 1664525u + 1013904223u;
+  return *state >> 8;
+}
+static inline uint size_of(uint kind, uint seed) {
+  if (kind == 0u) return 8u;
+  if (kind == 1u) return 8u + seed % 2u * 8u;
+  if (kind == 2u) return 4u << seed % 5u;
+  return seed % 16u == 0u ? seed % 9000u : 4u << seed % 9u;
+}
+
+// Each work-item allocates, tags every byte, checks and frees, `rounds` times; it holds 4 at once.
+__kernel void churn(quarry_heap heap, uint kind, uint rounds, __global uint* wrong) {
+  uint const item = (uint)get_global_id(0);
+  uint random = item * 2654435761u + kind;
+  quarry_ref held[4] = {0u, 0u, 0u, 0u};
+  uint sizes[4] = {0u, 0u, 0u, 0u};
+  for (uint round = 0; round < rounds + 4u; ++round) {
+    uint const i = round & 3u;
+    if (held[i] != 0u) {
+      __global uchar const* const bytes = (__global uchar const*)quarry_at(heap, held[i]);
+      uint bad = 0u;
+      for (uint b = 0; b < sizes[i]; ++b) bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;
+      if (!quarry_free(heap, held[i])) ++bad;
+      if (bad != 0u) atomic_add((volatile __global uint*)wrong, bad);
+      held[i] = 0u;
+    }
+    if (round >= rounds) continue;
+    sizes[i] = size_of(kind, next_random(&random));
+    held[i] = quarry_malloc(heap, sizes[i]);
+    if (held[i] == 0u) {
+      atomic_add((volatile __global uint*)(wrong + 1), 1u);
+      continue;
+    }
+    __global uchar* const bytes = (__global uchar*)quarry_at(heap, held[i]);
+    for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);
+  }
+}
+
+// Allocations that stay, for checks by later kernels and by the host.
+__kernel void allocate(quarry_heap heap, ulong bytes, __global quarry_ref* references, uint count) {
+  for (uint i = get_global_id(0); i < count; i += get_global_size(0))
+    references[i] = quarry_malloc(heap, bytes);
+}
+__kernel void release(quarry_heap heap, __global quarry_ref* references, uint count,
+                      uint keep_each) {
+  for (uint i = get_global_id(0); i < count; i += get_global_size(0)) {
+    if (keep_each != 0u && i % keep_each == 0u) continue;
+    quarry_free(heap, references[i]);
+    references[i] = 0u;
+  }
+}
+)opencl";
+
+std::vector<cl::Device> all_devices() {
+  std::vector<cl::Platform> platforms;
+  try {
+    cl::Platform::get(&platforms);
+  } catch (cl::Error const&) {
+    return {};
+  }
+  std::vector<cl::Device> devices;
+  for (auto const& platform : platforms) {
+    std::vector<cl::Device> some;
+    try {
+      platform.getDevices(CL_DEVICE_TYPE_ALL, &some);
+    } catch (cl::Error const&) {
+    }
+    devices.insert(devices.end(), some.begin(), some.end());
+  }
+  return devices;
+}
+
+/// One device with a heap and the kernels above.
+struct fixture {
+  cl::Device device;
+  cl::Context context{device};
+  cl::CommandQueue queue{context, device};
+  opencl::heap heap;
+  cl::Program program = opencl::build(context, device, kernels);
+
+  fixture(cl::Device const& chosen, bytes size)
+      : device{chosen}, heap{context, device, queue, {.size = size}} {}
+
+  template <class... Arguments>
+  void run(char const* name, std::size_t groups, std::size_t local, Arguments const&... arguments) {
+    cl::Kernel kernel{program, name};
+    cl_uint index = 0;
+    kernel.setArg(index++, heap.buffer());
+    (kernel.setArg(index++, arguments), ...);
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, groups * local, local);
+    queue.finish();
+  }
+  std::vector<cl_uint> read(cl::Buffer const& buffer, std::size_t count) {
+    std::vector<cl_uint> words(count);
+    queue.enqueueReadBuffer(buffer, CL_TRUE, 0, count * 4, words.data());
+    return words;
+  }
+};
+
+/// Runs `body` for each device in a child process; `body` returns what is wrong, or nothing. Skips
+/// the test if there is no device.
+void on_each_device(std::function<std::string(cl::Device const&)> const& body) {
+  int channel[2];
+  ASSERT_EQ(pipe(channel), 0);
+  pid_t const child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {  // this process has not used OpenCL, whose threads a fork would lose
+    alarm(20);
+    std::string problem = "no device";
+    for (auto const& device : all_devices()) {
+      try {
+        problem = body(device);
+        if (!problem.empty()) problem = device.getInfo<CL_DEVICE_NAME>() + ": " + problem;
+      } catch (cl::Error const& error) {
+        problem = std::string{error.what()} + " returned " + std::to_string(error.err());
+      } catch (std::exception const& error) {
+        problem = error.what();
+      }
+      if (!problem.empty()) break;
+      alarm(20);
+    }
+    auto const written = write(channel[1], problem.data(), problem.size());
+    _exit(written == static_cast<ssize_t>(problem.size()) ? 0 : 1);
+  }
+  close(channel[1]);
+  std::string problem(4096, 0);
+  std::string all;
+  for (ssize_t got = 0; (got = ::read(channel[0], problem.data(), problem.size())) > 0;)
+    all.append(problem, 0, static_cast<std::size_t>(got));
+  close(channel[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (all == "no device") GTEST_SKIP() << "no OpenCL device";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << "the child ended by signal " << WTERMSIG(status) << " (14: after 20 seconds)";
+  EXPECT_EQ(all, "");
+}
+
+std::string usage_text(opencl::heap const& heap) {
+  auto const usage = heap.usage();
+  return std::to_string(usage.allocations) + " allocations, " + std::to_string(usage.reserved) +
+         " bytes reserved; " + heap.faults().first;
+}
+
+TEST(OpenclKernels, WorkItemsOfAnyGroupSizeNeverShareMemory) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    fixture f{device, 64_MiB};
+    auto const largest = device.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
+    for (std::size_t const local : {1, 7, 32, 64, 192, 256, 1024}) {
+      if (local > largest) continue;
+      for (cl_uint kind = 0; kind < 4; ++kind) {
+        cl_uint wrong[2] = {0, 0};
+        cl::Buffer const counts{f.context, CL_MEM_COPY_HOST_PTR, sizeof wrong, wrong};
+        f.run("churn", 4608 / local, local, kind, cl_uint{20}, counts);
+        auto const found = f.read(counts, 2);
+        std::string const which =
+            "groups of " + std::to_string(local) + ", kind " + std::to_string(kind) + ": ";
+        if (found[0] != 0) return which + std::to_string(found[0]) + " wrong bytes";
+        if (found[1] != 0) return which + std::to_string(found[1]) + " null references";
+        if (auto const problem = f.heap.audit(); !problem.empty()) return which + problem;
+        if (f.heap.usage().allocations != 0) return which + usage_text(f.heap);
+      }
+    }
+    return {};
+  });
+}
+
+TEST(OpenclKernels, EverySizeIsServedTwiceAndMoreThanTheHeapIsRefused) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    fixture f{device, 257_MiB};
+    cl::Buffer const references{f.context, CL_MEM_READ_WRITE, 8};
+    for (bytes const size : {bytes{0}, bytes{1}, bytes{15}, bytes{16}, bytes{17}, bytes{2040},
+                             bytes{2041}, bytes{4080}, bytes{4081}, 64_KiB, 1_MiB, 120_MiB}) {
+      f.run("allocate", 2, 1, cl_ulong{size}, references, cl_uint{2});
+      auto const both = f.read(references, 2);
+      if (both[0] == 0 || both[1] == 0 || both[0] == both[1])
+        return std::to_string(size) + " bytes: " + usage_text(f.heap);
+      f.run("release", 2, 1, references, cl_uint{2}, cl_uint{0});
+    }
+    f.run("allocate", 2, 1, cl_ulong{257_MiB}, references, cl_uint{2});
+    if (f.read(references, 2) != std::vector<cl_uint>{0, 0}) return "more than the heap was served";
+    if (f.heap.faults().out_of_memory != 2) return "the faults are not counted";
+    return f.heap.usage().allocations == 0 ? f.heap.audit() : usage_text(f.heap);
+  });
+}
+
+TEST(OpenclKernels, AFullHeapServesAsMuchAgain) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    fixture f{device, 16_MiB};
+    for (cl_ulong const size : {64, 1024, 5000}) {
+      auto const count = static_cast<cl_uint>(16_MiB / size);
+      cl::Buffer const references{f.context, CL_MEM_READ_WRITE, count * 4u};
+      auto const served = [&] {
+        auto const all = f.read(references, count);
+        return count - static_cast<cl_uint>(std::count(all.begin(), all.end(), 0u));
+      };
+      f.run("allocate", 64, 64, size, references, count);
+      auto const first = served();
+      if (double(first) * double(size) < 0.8 * 16_MiB)
+        return std::to_string(first) + " of " + std::to_string(count) + " fit; " +
+               usage_text(f.heap);
+      f.run("release", 64, 64, references, count, cl_uint{4});
+      cl::Buffer const more{f.context, CL_MEM_READ_WRITE, count * 4u};
+      f.run("allocate", 64, 64, size, more, first - first / 4);
+      auto const again = f.read(more, first - first / 4);
+      auto const refused = std::count(again.begin(), again.end(), 0u);
+      if (double(refused) > 0.05 * first) return std::to_string(refused) + " do not come back";
+      f.run("release", 64, 64, references, count, cl_uint{0});
+      f.run("release", 64, 64, more, first - first / 4, cl_uint{0});
+      f.run("allocate", 1, 1, cl_ulong{12_MiB}, references, cl_uint{1});
+      if (f.read(references, 1)[0] == 0) return "small slots do not merge; " + usage_text(f.heap);
+      f.heap.reset();
+      if (f.heap.usage().allocations != 0) return "reset leaves allocations";
+    }
+    return f.heap.audit();
+  });
+}
+
+TEST(OpenclKernels, AProgramThatDoesNotBuildSaysWhy) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    cl::Context const context{device};
+    try {
+      (void)opencl::build(context, device, "__kernel void f() { undeclared_name = 1; }");
+    } catch (opencl::opencl_error const& error) {
+      return std::string{error.what()}.find("undeclared_name") != std::string::npos ? ""
+                                                                                    : error.what();
+    }
+    return "it was built";
+  });
+}
+
+}  // namespace opencl_kernels_test
+}  // namespace quarry::test
