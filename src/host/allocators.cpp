@@ -27,7 +27,7 @@ struct name_table {
     allocator_id id;
   };
   std::mutex mutex;
-  held_at_fork reserved{mutex};
+  detail::held_at_fork reserved{mutex};
   std::map<std::string, std::uint64_t, std::less<>> handles;  // including aliases
   std::unordered_map<std::uint64_t, entry> entries;           // by handle
   std::unordered_map<allocator_id, std::uint64_t> by_id;

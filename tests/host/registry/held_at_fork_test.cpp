@@ -19,6 +19,8 @@
 #include <thread>
 
 namespace quarry::test {
+
+using namespace detail;
 namespace held_at_fork_test {
 
 using shared_pool = synchronized_resource<pool<host_resource>>;

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// What do malloc and free cost in OpenCL kernels? (Seed: KMA, figures 4 to 7.)
+//
+//   opencl/pair          one work-item, 10,000 pairs of malloc and free                    ns a pair
+//   opencl/pairs         work-items x 100 pairs; sizes: none 8 B, low 8/16 B, high 4..64 B     ms
+//   opencl/allocate      work-items x 10 allocations of 4 or 8 B that stay                     ms
+//   opencl/graph         65,536 edges over 10,000 nodes, allocated one by one                  ms
+//
+// `allocator` ring is the seed's baseline: one counter, which never frees. Times are those of
+// events on the device, after a warm-up that also compiles the kernel. State: after a reset.
+#include "harness.hpp"
+
+#include "quarry/opencl/heap.hpp"
+
+#include <random>
+
+namespace {
+
+using quarry::bytes;
+
+constexpr char const* kernels = R"opencl(
+#ifdef USE_RING
+typedef __global uint* ring;
+#define HEAP ring
+static inline uint ring_malloc(ring heap, uint bytes) {
+  uint const units = bytes == 0u ? 1u : (bytes + 15u) / 16u;
+  return atomic_add((volatile __global uint*)heap, units) + 1u;
+}
+static inline bool ring_free(ring heap, uint reference) { return heap != 0 && reference != 0u; }
+#define MALLOC ring_malloc
+#define FREE ring_free
+#define AT(heap, reference) ((__global void*)((__global uint4*)(heap) + (reference)))
+#else
+#define HEAP quarry_heap
+#define MALLOC quarry_malloc
+#define FREE quarry_free
+#define AT quarry_at
+#endif
+
+static inline uint size_of(uint kind, uint seed) {
+  if (kind == 0u) return 8u;
+  if (kind == 1u) return 8u + (seed >> 8) % 2u * 8u;
+  return 4u << (seed >> 8) % 5u;
+}
+
+__kernel void pair(HEAP heap, uint size, uint count, __global uint* failures) {
+  for (uint i = 0; i < count; ++i) {
+    uint const reference = MALLOC(heap, size);
+    if (reference == 0u || !FREE(heap, reference)) atomic_add((volatile __global uint*)failures, 1u);
+  }
+}
+__kernel void pairs(HEAP heap, uint kind, uint count, __global uint* failures) {
+  uint random = (uint)get_global_id(0) * 2654435761u;
+  for (uint i = 0; i < count; ++i) {
+    random = random * 1664525u + 1013904223u;
+    uint const reference = MALLOC(heap, size_of(kind, random));
+    if (reference == 0u) {
+      atomic_add((volatile __global uint*)failures, 1u);
+      continue;
+    }
+    __global uint* const word = (__global uint*)AT(heap, reference);
+    *word = random;
+    if (*(volatile __global uint*)word != random) atomic_add((volatile __global uint*)failures, 1u);
+    FREE(heap, reference);
+  }
+}
+__kernel void allocate(HEAP heap, uint kind, uint count, __global uint* failures) {
+  for (uint i = 0; i < count; ++i) {
+    uint const reference = MALLOC(heap, 4u + i % 2u * 4u);
+    if (reference == 0u) atomic_add((volatile __global uint*)failures, 1u);
+    else *(__global uint*)AT(heap, reference) = i;
+  }
+}
+
+typedef struct node { uint id; uint links; } node;
+typedef struct link { uint next; uint target; } link;
+
+static inline uint ensure(HEAP heap, __global uint* table, uint mask, uint id, uint* spare) {
+  uint place = (id * 0x9e3779b1u) ^ (id >> 15u);
+  for (uint step = 0u; step <= mask; ++step, ++place) {
+    __global uint* const at = table + (place & mask);
+    uint found = quarry_load_acquire(at);
+    if (found == 0u) {
+      if (*spare == 0u) *spare = MALLOC(heap, sizeof(node));
+      if (*spare == 0u) return 0u;
+      ((__global node*)AT(heap, *spare))->id = id;
+      ((__global node*)AT(heap, *spare))->links = 0u;
+      found = quarry_cas_acq_rel(at, 0u, *spare);
+      if (found == 0u) {
+        found = *spare;
+        *spare = 0u;
+        return found;
+      }
+    }
+    if (((__global node*)AT(heap, found))->id == id) {
+#ifndef USE_RING  // the ring keeps its spare node for the next edge, as in the seed
+      if (*spare != 0u) FREE(heap, *spare);
+      *spare = 0u;
+#endif
+      return found;
+    }
+  }
+  return 0u;
+}
+__kernel void graph(HEAP heap, __global uint* table, uint mask, __global uint2 const* edges,
+                    uint count, __global uint* failures) {
+  uint spare = 0u;
+  for (uint i = get_global_id(0); i < count; i += get_global_size(0)) {
+    uint const source = ensure(heap, table, mask, edges[i].x, &spare);
+    uint const target = ensure(heap, table, mask, edges[i].y, &spare);
+    uint const fresh = MALLOC(heap, sizeof(link));
+    if (source == 0u || target == 0u || fresh == 0u) {
+      atomic_add((volatile __global uint*)failures, 1u);
+      continue;
+    }
+    ((__global link*)AT(heap, fresh))->target = target;
+    __global uint* const links = &((__global node*)AT(heap, source))->links;
+    uint first = quarry_load_relaxed(links);
+    for (;;) {
+      ((__global link*)AT(heap, fresh))->next = first;
+      uint const found = quarry_cas_acq_rel(links, first, fresh);
+      if (found == first) break;
+      first = found;
+    }
+  }
+  if (spare != 0u) FREE(heap, spare);
+}
+)opencl";
+
+constexpr int rounds = 11;
+constexpr bytes heap_size = 256 << 20;
+
+struct session {
+  cl::Device device;
+  std::string name;
+  cl::Context context{device};
+  cl::CommandQueue queue{context, device, CL_QUEUE_PROFILING_ENABLE};
+  quarry::opencl::heap heap{context, device, queue, {.size = heap_size}};
+  cl::Buffer ring{context, CL_MEM_READ_WRITE, heap_size};
+  cl::Buffer failures{context, CL_MEM_READ_WRITE, 4};
+  cl::Program with_heap = quarry::opencl::build(context, device, kernels);
+  cl::Program with_ring = quarry::opencl::build(context, device, kernels, "-DUSE_RING");
+
+  explicit session(cl::Device const& chosen)
+      : device{chosen}, name{chosen.getInfo<CL_DEVICE_NAME>()} {}
+
+  void reset() {
+    heap.reset();
+    queue.enqueueFillBuffer(ring, cl_uint{0}, 0, 4);
+    queue.enqueueFillBuffer(failures, cl_uint{0}, 0, 4);
+    queue.finish();
+  }
+  double ms(cl::Kernel& kernel, std::size_t items, std::size_t local) {
+    cl::Event done;
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, items, local, nullptr, &done);
+    done.wait();
+    return 1e-6 * static_cast<double>(done.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
+                                      done.getProfilingInfo<CL_PROFILING_COMMAND_START>());
+  }
+  cl_uint failed() {
+    cl_uint count = 0;
+    queue.enqueueReadBuffer(failures, CL_TRUE, 0, 4, &count);
+    return count;
+  }
+
+  /// Runs the kernel after `prepare`, each time from a reset, and prints the spread of its times.
+  template <class Prepare>
+  void measure(std::string const& record, char const* kernel_name, bool uses_ring,
+               bench::parameters params, std::size_t items, std::size_t local, double scale,
+               char const* unit, Prepare const& prepare) {
+    params.add("allocator", uses_ring ? "ring" : "quarry").add("device", name).add("items", items);
+    cl::Kernel kernel{uses_ring ? with_ring : with_heap, kernel_name};
+    if (uses_ring) {
+      kernel.setArg(0, ring);
+    } else {
+      kernel.setArg(0, heap.buffer());
+    }
+    std::vector<double> values;
+    for (int round = -1; round < rounds; ++round) {
+      reset();
+      prepare(kernel);
+      double const value = ms(kernel, items, local) * scale;
+      if (cl_uint const count = failed(); count != 0)
+        return bench::record_failure(record, params, std::to_string(count) + " calls failed", unit);
+      if (round >= 0) values.push_back(value);
+    }
+    bench::record_spread(record, params, values, unit);
+  }
+};
+
+void measure_all(session& on) {
+  auto const plain = [&](cl_uint first, cl_uint count) {
+    return [&on, first, count](cl::Kernel& kernel) {
+      kernel.setArg(1, first);
+      kernel.setArg(2, count);
+      kernel.setArg(3, on.failures);
+    };
+  };
+  for (bool const uses_ring : {false, true}) {
+    for (cl_uint const size : {4u, 64u, 1024u})
+      on.measure("opencl/pair", "pair", uses_ring, bench::parameters{}.add("size", size), 1, 1,
+                 1e6 / 10'000, "ns", plain(size, 10'000));
+    for (std::size_t const items : {384, 1536, 4608, 16'384, 65'536, 262'144, 1'048'576}) {
+      bool const is_cpu = (on.device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU) != 0;
+      if (is_cpu && items > 65'536) continue;
+      char const* const kinds[] = {"none", "low", "high"};
+      for (cl_uint kind = 0; kind < 3 && !uses_ring; ++kind)
+        on.measure("opencl/pairs", "pairs", uses_ring,
+                   bench::parameters{}.add("variance", kinds[kind]), items, 64, 1, "ms",
+                   plain(kind, 100));
+      if (items <= 65'536)
+        on.measure("opencl/allocate", "allocate", uses_ring, {}, items, 64, 1, "ms", plain(0, 10));
+    }
+    std::mt19937 random{1};
+    std::vector<cl_uint2> edges(65'536);
+    for (auto& edge : edges) edge = {{random() % 10'000 * 7, random() % 10'000 * 7}};
+    cl::Buffer const input{on.context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                           edges.size() * sizeof(cl_uint2), edges.data()};
+    constexpr cl_uint places = 32'768;
+    cl::Buffer const table{on.context, CL_MEM_READ_WRITE, places * 4};
+    for (std::size_t const items : {64, 384, 1536, 4608})
+      on.measure("opencl/graph", "graph", uses_ring, {}, items, 64, 1, "ms",
+                 [&](cl::Kernel& kernel) {
+                   on.queue.enqueueFillBuffer(table, cl_uint{0}, 0, places * 4);
+                   kernel.setArg(1, table);
+                   kernel.setArg(2, places - 1);
+                   kernel.setArg(3, input);
+                   kernel.setArg(4, static_cast<cl_uint>(edges.size()));
+                   kernel.setArg(5, on.failures);
+                 });
+  }
+}
+
+}  // namespace
+
+int main() {
+  try {
+    std::vector<cl::Platform> platforms;
+    cl::Platform::get(&platforms);
+    for (auto const& platform : platforms) {
+      std::vector<cl::Device> devices;
+      platform.getDevices(CL_DEVICE_TYPE_ALL, &devices);
+      for (auto const& device : devices) {
+        session on{device};
+        measure_all(on);
+      }
+    }
+    return 0;
+  } catch (cl::Error const& error) {
+    std::fprintf(stderr, "opencl_heap_bench: %s returned %d\n", error.what(), error.err());
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "opencl_heap_bench: %s\n", error.what());
+  }
+  return 1;
+}
