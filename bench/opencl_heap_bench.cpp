@@ -213,7 +213,8 @@ void measure_all(session& on) {
     }
     std::mt19937 random{1};
     std::vector<cl_uint2> edges(65'536);
-    for (auto& edge : edges) edge = {{random() % 10'000 * 7, random() % 10'000 * 7}};
+    auto const id = [&] { return static_cast<cl_uint>(random() % 10'000 * 7); };
+    for (auto& edge : edges) edge = {{id(), id()}};
     cl::Buffer const input{on.context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                            edges.size() * sizeof(cl_uint2), edges.data()};
     constexpr cl_uint places = 32'768;

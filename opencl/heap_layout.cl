@@ -56,13 +56,13 @@ typedef struct quarry_heap_state {
   unsigned int spans;
   unsigned int first_unit;      // of page 0; a multiple of a page
   unsigned int classes;
-  unsigned int current_mask;    // each class has current_mask + 1 current spans
+  unsigned int current_mask;    // each class has current_mask + 1 hints
   unsigned int slot_words;      // words of slot bits of each span
 
   // Word offsets from the heap state.
   unsigned int class_trees;     // a tree of spans for each class; the levels of one class lie together
   unsigned int class_tree_words;
-  unsigned int current;         // span + 1, or 0: where work-items look first
+  unsigned int current;         // hints: where work-items look first
   unsigned int openers;         // 1 while a work-item opens a span for that place
   unsigned int page_bits;
   unsigned int large_pages;     // at the first page of a large allocation: its pages. Else 0

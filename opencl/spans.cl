@@ -106,10 +106,10 @@ static inline void quarry_unlist_span(quarry_heap heap, uint id, uint span) {
 }
 
 // Claims a slot. Returns its index; QUARRY_NONE if the span has no free slot or another class now.
-// `seed` says where to look first: work-items of a group get different bits and words.
-static inline uint quarry_claim_slot(quarry_heap heap, uint id, uint span, uint seed) {
+// Looks at word `first` first, and at the bit that `seed` names: neighbours take different bits.
+static inline uint quarry_claim_slot(quarry_heap heap, uint id, uint span, uint first, uint seed) {
   uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
-  uint word = (seed >> 5u) % words;
+  uint word = first < words ? first : 0u;
   for (uint turn = 0; turn < words; ++turn) {
     __global uint* const at = quarry_slot_word(heap, span, word);
     uint used = quarry_load_relaxed(at);

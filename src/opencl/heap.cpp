@@ -89,10 +89,6 @@ heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueu
            heap_options const& options)
     : queue_{std::move(queue)}, size_{options.size}, places_{options.places} {
   checked([&] {
-    if (places_ == 0) {
-      auto const units = device.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>();
-      places_ = std::min(std::bit_floor(units), plan_heap(size_).current_mask + 1);
-    }
     (void)plan_heap(size_, places_);
     auto const largest = device.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
     if (size_ > largest)

@@ -34,7 +34,7 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   state.spans = pages / QUARRY_PAGES_PER_SPAN;
   state.classes = quarry_class_count(span_shift);
   state.slot_words = (1u << span_shift) / 32;
-  if (places == 0) places = std::clamp(std::bit_floor(state.spans / 16 + 1), 1u, 64u);
+  if (places == 0) places = std::clamp(std::bit_floor(state.spans / 4), 1u, 64u);
   state.current_mask = places - 1;
 
   std::uint32_t next = sizeof(quarry_heap_state) / 4;

@@ -15,8 +15,9 @@ using uint = std::uint32_t;
 inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value)); }
 #include "../../opencl/size_classes.cl"
 
-/// The state of an empty heap in a buffer of `size` bytes. `places`: current spans of each size
-/// class, a power of two; more places make work-items meet less, and cost a span each. 0 chooses.
+/// The state of an empty heap in a buffer of `size` bytes. `places`: hints of each size
+/// class, a power of two; with more hints, work-items meet less at one word. 0: 64, and fewer in heaps
+/// below 16 MiB.
 /// Throws `bad_argument` if the buffer is too small for a span or larger than 64 GiB.
 [[nodiscard]] quarry_heap_state plan_heap(bytes size, std::uint32_t places = 0);
 
