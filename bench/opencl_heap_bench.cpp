@@ -6,6 +6,8 @@
 //   opencl/allocate      work-items x 10 allocations of 4 or 8 B that stay                     ms
 //   opencl/graph         65,536 edges over 10,000 nodes, allocated one by one                  ms
 //
+// usage: opencl_heap_bench [DEVICE]      (a part of its name; all devices)
+//
 // `allocator` ring is the seed's baseline: one counter, which never frees. Times are those of
 // events on the device, after a warm-up that also compiles the kernel. State: after a reset.
 #include "harness.hpp"
@@ -234,7 +236,7 @@ void measure_all(session& on) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
     std::vector<cl::Platform> platforms;
     cl::Platform::get(&platforms);
@@ -242,6 +244,8 @@ int main() {
       std::vector<cl::Device> devices;
       platform.getDevices(CL_DEVICE_TYPE_ALL, &devices);
       for (auto const& device : devices) {
+        if (argc > 1 && device.getInfo<CL_DEVICE_NAME>().find(argv[1]) == std::string::npos)
+          continue;
         session on{device};
         measure_all(on);
       }

@@ -2,8 +2,8 @@
 // Atomic access to words that work-items of a device share, in three tiers:
 //
 //   1  OpenCL C 2.0, or 3.0 with acquire-release and device scope: C11 atomics
-//   2  NVIDIA: 1.2 atomics, which act at device scope, and write_mem_fence, which is a device-wide
-//      fence there; mem_fence is not
+//   2  NVIDIA: 1.2 atomics, which act at device scope, and PTX's fence.acq_rel.gpu; mem_fence is a
+//      fence of the work-group only
 //   3  all else: as 2 with both fences, and loads by RMW. Undocumented, so refused unless the
 //      ordering self-test passes
 //
@@ -50,6 +50,10 @@ static inline void quarry_store_relaxed(__global uint* at, uint value) {
 static inline void quarry_store_release(__global uint* at, uint value) {
   atomic_store_explicit(QUARRY_SHARED(at), value, memory_order_release, memory_scope_device);
 }
+// The word, for a work-item that must see what others did before it if they do not see what it did:
+// each changes a word of its own, and then looks here. An RMW, so that the later one of two sees
+// what the earlier one's work-item did.
+static inline uint quarry_look(__global uint* at) { return quarry_or_acq_rel(at, 0u); }
 // Stores `value` if the word is `expected`. Returns the previous word. Acquire-release.
 static inline uint quarry_cas_acq_rel(__global uint* at, uint expected, uint value) {
   atomic_compare_exchange_strong_explicit(QUARRY_SHARED(at), &expected, value, memory_order_acq_rel,
@@ -60,7 +64,7 @@ static inline uint quarry_cas_acq_rel(__global uint* at, uint expected, uint val
 #else
 
 #if QUARRY_TIER == 2
-#define QUARRY_FENCE write_mem_fence(CLK_GLOBAL_MEM_FENCE)
+#define QUARRY_FENCE asm volatile("fence.acq_rel.gpu;" ::: "memory")
 #else
 #define QUARRY_FENCE                     \
   read_mem_fence(CLK_GLOBAL_MEM_FENCE);  \
@@ -110,6 +114,13 @@ static inline void quarry_store_relaxed(__global uint* at, uint value) {
 }
 static inline void quarry_store_release(__global uint* at, uint value) {
   (void)quarry_exchange_release(at, value);
+}
+static inline uint quarry_look(__global uint* at) {
+#if QUARRY_TIER == 2  // the work-item has the result of its own RMW, which all see by then
+  return quarry_load_relaxed(at);
+#else
+  return quarry_or_acq_rel(at, 0u);
+#endif
 }
 static inline uint quarry_cas_acq_rel(__global uint* at, uint expected, uint value) {
   QUARRY_FENCE;

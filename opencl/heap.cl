@@ -65,7 +65,9 @@ static inline uint quarry_malloc_slow(quarry_heap heap, uint id, uint seed, uint
   for (uint round = 0; round < 256u; ++round) {
     uint const hint = quarry_load_relaxed(current);
     uint span = quarry_span_of_current(hint);
-    if (span == last || span >= heap->spans) {
+    if (span == QUARRY_NONE && heap->owns_spans != 0u && round == 0u) {
+      // nothing: opens a span
+    } else if (span == last || span >= heap->spans) {
       __global uint* const tree = quarry_class_tree(heap, id);
       span = quarry_tree_next(tree, &heap->span_tree, seed * 7919u % heap->spans);
       if (span == QUARRY_NONE) span = quarry_tree_next(tree, &heap->span_tree, 0u);
@@ -118,10 +120,16 @@ static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
     __global uint* const current = quarry_current(heap, id, place);
     uint const hint = quarry_load_relaxed(current);
     uint span = quarry_span_of_current(hint), slot = QUARRY_NONE;
-    if (span < heap->spans) slot = quarry_claim_slot(heap, id, span, quarry_word_of_current(hint), seed);
+    if (span < heap->spans) {
+      uint word = quarry_word_of_current(hint);
+      if (heap->owns_spans != 0u)  // sub-groups that share a hint begin at different words
+        word = (word + (seed >> 5u) / (heap->current_mask + 1u) * 5u) %
+               quarry_word_count(quarry_slots_of_class(id, shift));
+      slot = quarry_claim_slot(heap, id, span, word, seed);
+    }
     if (slot == QUARRY_NONE)
       slot = quarry_malloc_slow(heap, id, seed, place, &span);
-    else if (slot >> 5u != quarry_word_of_current(hint))
+    else if (heap->owns_spans == 0u && slot >> 5u != quarry_word_of_current(hint))
       quarry_store_relaxed(current, quarry_current_of(span, slot));
     return slot == QUARRY_NONE ? 0u : quarry_base_of_span(heap, span) + slot * quarry_units_of_class(id, shift);
   }

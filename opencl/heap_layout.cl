@@ -58,6 +58,7 @@ typedef struct quarry_heap_state {
   unsigned int classes;
   unsigned int current_mask;    // each class has current_mask + 1 hints
   unsigned int slot_words;      // words of slot bits of each span
+  unsigned int owns_spans;      // 1: each hint begins with a span of its own
 
   // Word offsets from the heap state.
   unsigned int class_trees;     // a tree of spans for each class; the levels of one class lie together

@@ -94,12 +94,15 @@ static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
   quarry_list_span(heap, id, span);
 }
 
-// Says that no slot of the span was free, unless one is free by now.
+// Says that no slot of the span was free, unless one is free by now. If the span is not listed,
+// another work-item has said so, and looks again.
 static inline void quarry_unlist_span(quarry_heap heap, uint id, uint span) {
+  uint const listed = quarry_load_relaxed(quarry_tree_word(quarry_class_tree(heap, id), &heap->span_tree, 0u, span >> 5u));
+  if ((listed >> (span & 31u) & 1u) == 0u) return;
   quarry_tree_remove(quarry_class_tree(heap, id), &heap->span_tree, span);
   uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
   for (uint word = 0; word < words; ++word) {
-    if (quarry_or_acq_rel(quarry_slot_word(heap, span, word), 0u) == ~0u) continue;
+    if (quarry_look(quarry_slot_word(heap, span, word)) == ~0u) continue;
     if (quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) quarry_list_span(heap, id, span);
     return;
   }

@@ -33,7 +33,7 @@ static inline void quarry_tree_repair(__global uint* base, __global quarry_tree*
   __global uint* const above = quarry_tree_word(base, tree, level, word >> 5u);
   uint const bit = 1u << (word & 31u);
   (void)quarry_and_acq_rel(above, ~bit);
-  if (quarry_or_acq_rel(quarry_tree_word(base, tree, level - 1u, word), 0u) != 0u)
+  if (quarry_look(quarry_tree_word(base, tree, level - 1u, word)) != 0u)
     (void)quarry_or_acq_rel(above, bit);
 }
 

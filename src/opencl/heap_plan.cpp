@@ -34,7 +34,9 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   state.spans = pages / QUARRY_PAGES_PER_SPAN;
   state.classes = quarry_class_count(span_shift);
   state.slot_words = (1u << span_shift) / 32;
-  if (places == 0) places = std::clamp(std::bit_floor(state.spans / 4), 1u, 64u);
+  if (places == 0)
+    places = state.owns_spans != 0 ? std::clamp(std::bit_floor(state.spans / 32), 1u, 512u)
+                                   : std::clamp(std::bit_floor(state.spans / 4), 1u, 64u);
   state.current_mask = places - 1;
 
   std::uint32_t next = sizeof(quarry_heap_state) / 4;
@@ -59,7 +61,7 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
 
 }  // namespace
 
-quarry_heap_state plan_heap(bytes size, std::uint32_t places) {
+quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool owns_spans) {
   if (size / QUARRY_UNIT > 0xffffffffu)
     throw bad_argument{"opencl::heap: " + std::to_string(size) + " bytes exceed 64 GiB"};
   if (places != 0 && !std::has_single_bit(places))
@@ -67,6 +69,7 @@ quarry_heap_state plan_heap(bytes size, std::uint32_t places) {
   quarry_heap_state state{};
   state.magic = QUARRY_OPENCL_MAGIC;
   state.layout = QUARRY_OPENCL_LAYOUT;
+  state.owns_spans = owns_spans ? 1 : 0;
   state.units = static_cast<std::uint32_t>(size / QUARRY_UNIT);
   state.page_shift = size >= large_heap ? 8 : 6;
   auto pages = static_cast<std::uint32_t>(

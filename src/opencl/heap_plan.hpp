@@ -19,7 +19,8 @@ inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value));
 /// class, a power of two; with more hints, work-items meet less at one word. 0: 64, and fewer in heaps
 /// below 16 MiB.
 /// Throws `bad_argument` if the buffer is too small for a span or larger than 64 GiB.
-[[nodiscard]] quarry_heap_state plan_heap(bytes size, std::uint32_t places = 0);
+[[nodiscard]] quarry_heap_state plan_heap(bytes size, std::uint32_t places = 0,
+                                          bool owns_spans = false);
 
 struct heap_usage;
 

@@ -89,6 +89,7 @@ class QUARRY_API heap {
   cl::Buffer buffer_;
   bytes size_ = 0;
   std::uint32_t places_ = 0;
+  bool owns_spans_ = false;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::opencl
