@@ -7,7 +7,9 @@
 //   3  all else: as 2 with both fences, and loads by RMW. Undocumented, so refused unless the
 //      ordering self-test passes
 //
-// Functions are named quarry_OPERATION_ORDER. Their orders mean what they mean in C11.
+// Functions are named quarry_OPERATION_ORDER. Their orders mean what they mean in C11. Several
+// operations with `fenced` orders share the fences of tiers 2 and 3: quarry_fence() before them for
+// fenced_release, before and after them for fenced_acq_rel. In tier 1 each has its own order.
 #pragma once
 
 #ifndef QUARRY_AS_CPP  // tests compile these files as C++ and bring their own
@@ -50,6 +52,10 @@ static inline void quarry_store_relaxed(__global uint* at, uint value) {
 static inline void quarry_store_release(__global uint* at, uint value) {
   atomic_store_explicit(QUARRY_SHARED(at), value, memory_order_release, memory_scope_device);
 }
+static inline void quarry_fence(void) {}
+static inline void quarry_store_fenced_release(__global uint* at, uint value) {
+  quarry_store_release(at, value);
+}
 // The word, for a work-item that must see what others did before it if they do not see what it did:
 // each changes a word of its own, and then looks here. An RMW, so that the later one of two sees
 // what the earlier one's work-item did.
@@ -59,6 +65,9 @@ static inline uint quarry_cas_acq_rel(__global uint* at, uint expected, uint val
   atomic_compare_exchange_strong_explicit(QUARRY_SHARED(at), &expected, value, memory_order_acq_rel,
                                           memory_order_acquire, memory_scope_device);
   return expected;
+}
+static inline uint quarry_cas_fenced_acq_rel(__global uint* at, uint expected, uint value) {
+  return quarry_cas_acq_rel(at, expected, value);
 }
 
 #else
@@ -110,10 +119,19 @@ static inline uint quarry_load_acquire(__global uint* at) {
   return value;
 }
 static inline void quarry_store_relaxed(__global uint* at, uint value) {
+#if QUARRY_TIER == 2
+  *QUARRY_SHARED(at) = value;
+#else
   (void)quarry_exchange_relaxed(at, value);
+#endif
+}
+static inline void quarry_fence(void) { QUARRY_FENCE; }
+static inline void quarry_store_fenced_release(__global uint* at, uint value) {
+  quarry_store_relaxed(at, value);
 }
 static inline void quarry_store_release(__global uint* at, uint value) {
-  (void)quarry_exchange_release(at, value);
+  QUARRY_FENCE;
+  quarry_store_relaxed(at, value);
 }
 static inline uint quarry_look(__global uint* at) {
 #if QUARRY_TIER == 2  // the work-item has the result of its own RMW, which all see by then
@@ -127,6 +145,9 @@ static inline uint quarry_cas_acq_rel(__global uint* at, uint expected, uint val
   uint const before = atomic_cmpxchg(QUARRY_SHARED(at), expected, value);
   QUARRY_FENCE;
   return before;
+}
+static inline uint quarry_cas_fenced_acq_rel(__global uint* at, uint expected, uint value) {
+  return atomic_cmpxchg(QUARRY_SHARED(at), expected, value);
 }
 
 #endif

@@ -88,7 +88,7 @@ static inline uint quarry_malloc_slow(quarry_heap heap, uint id, uint seed, uint
     }
     // Few work-items open spans at once: the others look again, a few times.
     bool const may_open = quarry_cas_acq_rel(opener, 0u, 1u) == 0u;
-    if (!may_open && ++losses < 16u) continue;
+    if (!may_open && ++losses < 64u) continue;
     span = quarry_claim_span(heap, seed);
     if (span != QUARRY_NONE) {
       quarry_open_span(heap, id, span);

@@ -18,7 +18,7 @@
 #define QUARRY_ORDER_F release  // frees pages
 #endif
 #ifndef QUARRY_ORDER_O
-#define QUARRY_ORDER_O release  // opens a span
+#define QUARRY_ORDER_O fenced_release  // opens a span
 #endif
 
 // QUARRY_ATOMIC(or, QUARRY_ORDER_C)(at, value) is quarry_or_acquire(at, value).

@@ -58,14 +58,16 @@ static inline bool quarry_close_span(quarry_heap heap, uint id, uint span) {
   for (uint word = 0; word < words; ++word)
     if (quarry_load_relaxed(quarry_slot_word(heap, span, word)) != quarry_unused_bits(slots, word)) return false;
   uint word = 0u;
+  quarry_fence();
   for (; word < words; ++word) {
     uint const empty = quarry_unused_bits(slots, word);
-    if (quarry_cas_acq_rel(quarry_slot_word(heap, span, word), empty, ~0u) != empty) break;
+    if (quarry_cas_fenced_acq_rel(quarry_slot_word(heap, span, word), empty, ~0u) != empty) break;
     if (word == 0u && quarry_load_relaxed(quarry_span_class(heap, span)) != id + 1u) {
       word = 1u;  // another class's: puts the first word back
       break;
     }
   }
+  quarry_fence();
   if (word == words && quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) {
     quarry_tree_remove(quarry_class_tree(heap, id), &heap->span_tree, span);
     quarry_store_relaxed(quarry_span_class(heap, span), 0u);
@@ -89,6 +91,7 @@ static inline bool quarry_return_span(quarry_heap heap, uint id, uint span) {
 static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
   uint const slots = quarry_slots_of_class(id, quarry_span_shift(heap));
   quarry_store_relaxed(quarry_span_class(heap, span), id + 1u);
+  quarry_fence();
   for (uint word = 0; word < quarry_word_count(slots); ++word)
     QUARRY_ATOMIC(store, QUARRY_ORDER_O)(quarry_slot_word(heap, span, word), quarry_unused_bits(slots, word));  // (O)
   quarry_list_span(heap, id, span);
