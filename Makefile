@@ -18,7 +18,9 @@ demo: ## build and run the demo: a graph in a heap that kernels allocate from; o
 	@scripts/setup.sh
 	@$(common); preset=$$(best_preset); build $$preset graph_demo; \
 	step "running build/$$preset/examples/graph_demo $(data)"; \
-	build/$$preset/examples/graph_demo $(data)
+	build/$$preset/examples/graph_demo $(data) || exit 1; \
+	if grep -q opencl_graph build/$$preset/build.ninja && compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null; then \
+	  build $$preset opencl_graph && build/$$preset/examples/opencl_graph $(data); fi
 
 check: ## build and run the tests that need no GPU and less than a minute, without sanitizers: for daily work
 	@scripts/setup.sh

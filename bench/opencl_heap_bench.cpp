@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What do malloc and free cost in OpenCL kernels? (Seed: KMA, figures 4 to 7.)
 //
-//   opencl/pair          one work-item, 10,000 pairs of malloc and free                    ns a pair
-//   opencl/pairs         work-items x 100 pairs; sizes: none 8 B, low 8/16 B, high 4..64 B     ms
-//   opencl/allocate      work-items x 10 allocations of 4 or 8 B that stay                     ms
-//   opencl/graph         65,536 edges over 10,000 nodes, allocated one by one                  ms
+//   opencl/pair       one work-item, 10,000 pairs of malloc and free                    ns a pair
+//   opencl/pairs      work-items x 100 pairs; sizes: none 8 B, low 8/16 B, high 4..64 B     ms
+//   opencl/allocate   work-items x 10 allocations of 4 or 8 B that stay                     ms
+//   opencl/graph      65,536 edges over 10,000 nodes, allocated one by one                  ms
 //
 // usage: opencl_heap_bench [DEVICE]      (a part of its name; all devices)
 //
@@ -48,7 +48,8 @@ static inline uint size_of(uint kind, uint seed) {
 __kernel void pair(HEAP heap, uint size, uint count, __global uint* failures) {
   for (uint i = 0; i < count; ++i) {
     uint const reference = MALLOC(heap, size);
-    if (reference == 0u || !FREE(heap, reference)) atomic_add((volatile __global uint*)failures, 1u);
+    if (reference == 0u || !FREE(heap, reference))
+      atomic_add((volatile __global uint*)failures, 1u);
   }
 }
 __kernel void pairs(HEAP heap, uint kind, uint count, __global uint* failures) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Relaxes one labelled memory order of the heap at a time (include/quarry/device/orders.hpp) and runs the tests that must
+# Relaxes one labelled memory order at a time (include/quarry/device/orders.hpp, opencl/orders.cl) and runs the tests that must
 # notice, under ThreadSanitizer. Prints a line for each label; exits 1 if one goes unnoticed. About a minute for each.
 # usage: scripts/check_mutants.sh [LABEL...]      (TEST_SECONDS: the limit for the tests of one, 600)
 set -uo pipefail
@@ -28,7 +28,8 @@ check() {
 
 mkdir -p build
 labels=("$@")
-[ $# -gt 0 ] || mapfile -t labels < <(sed -n 's/.*is_mutant("\([A-Z]\)").*/\1/p' include/quarry/device/orders.hpp | sort -u)
+[ $# -gt 0 ] || mapfile -t labels < <(sed -n 's/.*is_mutant("\([A-Z]\)").*/\1/p' include/quarry/device/orders.hpp | sort -u
+  sed -n 's/^#ifndef QUARRY_ORDER_\(.\)$/opencl-\1/p' opencl/orders.cl)
 [ ${#labels[@]} -gt 0 ] || fail "no label in include/quarry/device/orders.hpp"
 check ''
 unnoticed=0

@@ -319,6 +319,7 @@ SECTIONS = {
         "arrays": pool_tables.arrays,
         "instructions": pool_tables.instructions,
     },
+    "docs/design/opencl.md": {},
     "docs/design/registry.md": {},
     "docs/design/simt.md": {},
     "docs/design/streams.md": {},

@@ -10,11 +10,11 @@ from figures import HOST_CASES, looking
 NONE = "(not measured yet)"
 
 
-def one(bench, where, unit, allocator="quarry", digits=None):
-    """The median of one measurement, with its machine: the first that has it, GPUs first."""
+def one(bench, where, unit, allocator="quarry", digits=None, on=None):
+    """The median of one measurement, with its machine: `on`, or the first that has it, GPUs first."""
 
     def text(records):
-        for machine in machines(records):
+        for machine in [on] if on else machines(records):
             found = points(records, machine, bench, where=where).get(allocator, {}).get(None)
             if found and found.median is not None:
                 value = found.median * (100 if unit == "%" else 1)
@@ -75,6 +75,14 @@ def lookup(live):
     return text
 
 
+def opencl(name, bench, where, unit, allocator="quarry"):
+    """The same measurement on PoCL and on a GPU: `opencl-NAME-cpu` and `opencl-NAME-gpu`."""
+    return {
+        f"opencl-{name}-{kind}": one(bench, where, unit, allocator, on=machine)
+        for kind, machine in (("cpu", "x86-64-2-core-vm"), ("gpu", "nvidia-h200"))
+    }
+
+
 VALUES = {
     "lookup-thousand": lookup(1000),
     "lookup-million": lookup(1_000_000),
@@ -83,4 +91,11 @@ VALUES = {
     "malloc-all": one("heap/scaling/malloc", {"threads": 1 << 20}, "µs"),
     "stream-by-pool": quotient("quarry-stream", "quarry"),
     "fast-by-segregated": strategy_quotient("segregated_fit", "fast_fit"),
+    **opencl("pair", "opencl/pair", {"size": 4}, "ns"),
+    **opencl("pairs-4608", "opencl/pairs", {"variance": "none", "items": 4608}, "ms"),
+    **opencl("pairs-16384", "opencl/pairs", {"variance": "none", "items": 16384}, "ms"),
+    **opencl("pairs-65536", "opencl/pairs", {"variance": "none", "items": 65536}, "ms"),
+    **opencl("allocate", "opencl/allocate", {"items": 16384}, "ms"),
+    **opencl("graph", "opencl/graph", {"items": 64}, "ms"),
+    **opencl("graph-ring", "opencl/graph", {"items": 64}, "ms", allocator="ring"),
 }
