@@ -221,8 +221,9 @@ class coalescing_ref {
 
   /// Frees the allocation. Returns false if another lane freed it first.
   ///
-  /// Memory order. The header's exchange (X) is acquire-release, so that of two frees of one part
-  /// one sees the other.
+  /// Memory order. The header's compare-exchange (X) is acquire-release, so that of two frees of
+  /// one part one sees the other. It expects the part's own header: if another lane's free
+  /// completed since `find`, the memory holds something else by now, and stays as it is.
   [[nodiscard]] QUARRY_HD bool release(allocation const& at, void* pointer) const {
     switch (at.how) {
       case layout::upstream:
@@ -238,7 +239,9 @@ class coalescing_ref {
         return of != nullptr;
       }
       case layout::part_with_header:
-        if (header_of(pointer).exchange(freed, simt::acq_rel) == freed) return false;  // (X)
+        if (std::uint64_t own = at.of->header_of(pointer);
+            !header_of(pointer).compare_exchange(own, freed, simt::acq_rel))  // (X)
+          return false;
         break;
     }
     static_coalescing::free(state_->upstream, at.of);

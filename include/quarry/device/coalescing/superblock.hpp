@@ -121,9 +121,12 @@ struct alignas(16) superblock {
   /// Writes the header of part `index` and returns the part.
   [[nodiscard]] QUARRY_HD char* part_with_header(std::uint32_t index) {
     char* const begin = part(index, true);
-    *reinterpret_cast<std::uint64_t*>(begin - header_bytes / 2) =
-        reinterpret_cast<std::uint64_t>(this) | tag_of(begin);
+    *reinterpret_cast<std::uint64_t*>(begin - header_bytes / 2) = header_of(begin);
     return begin;
+  }
+  /// The header of the part of this superblock that starts at `part`.
+  [[nodiscard]] QUARRY_HD std::uint64_t header_of(void const* part) const {
+    return reinterpret_cast<std::uint64_t>(this) | tag_of(part);
   }
   /// Returns the superblock named by the 8 bytes before `part`, or nullptr if they are not a
   /// header.
