@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <exception>
 #include <map>
-#include <stdexcept>
 #include <vector>
 
 namespace {
@@ -27,10 +26,15 @@ __kernel void remove_all(quarry_heap heap, __global quarry_ref* table, uint mask
 }
 )opencl";
 
-/// A GPU if there is one, else any device.
+constexpr int no_device = 77;  // this program's exit status then
+
+/// A GPU if there is one, else any device; an empty one if there is none.
 cl::Device choose_device() {
   std::vector<cl::Platform> platforms;
-  cl::Platform::get(&platforms);
+  try {
+    cl::Platform::get(&platforms);
+  } catch (cl::Error const&) {  // the loader found no platform
+  }
   for (cl_ulong const type : {cl_ulong{CL_DEVICE_TYPE_GPU}, cl_ulong{CL_DEVICE_TYPE_ALL}}) {
     for (auto const& platform : platforms) {
       std::vector<cl::Device> devices;
@@ -41,7 +45,7 @@ cl::Device choose_device() {
       if (!devices.empty()) return devices.front();
     }
   }
-  throw std::runtime_error{"no OpenCL device was found (Debian: install pocl-opencl-icd)"};
+  return {};
 }
 
 using adjacency = std::map<std::uint32_t, std::vector<std::uint32_t>>;
@@ -79,6 +83,11 @@ int run(char const* file) {
   cl_uint const places = std::bit_ceil(std::max(count, 2u));  // nodes are fewer than edges here
 
   cl::Device const device = choose_device();
+  if (device() == nullptr) {
+    std::fputs("opencl_graph: no OpenCL device was found (Debian: install pocl-opencl-icd)\n",
+               stderr);
+    return no_device;
+  }
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device, CL_QUEUE_PROFILING_ENABLE};
   quarry::opencl::heap heap{context, device, queue, {.size = 4'000'000 + pairs.size() * 48}};

@@ -37,9 +37,6 @@ look_for_packages() {
   need_header boost/version.hpp libboost-dev "Boost.Context's headers"
   need_library libboost_context.so libboost-context-dev 'fibers: emulated warps on the CPU'
   need_library libz.so zlib1g-dev 'reads the compressed example data'
-  need_header CL/opencl.hpp opencl-clhpp-headers "OpenCL's headers"
-  need_library libOpenCL.so ocl-icd-opencl-dev "OpenCL's loader"
-  compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null || need pocl-opencl-icd 'runs OpenCL kernels on the CPU'
   if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'the peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
@@ -56,6 +53,14 @@ look_for_packages() {
     need_command mpirun openmpi-bin 'starts their ranks'
   fi
   if wants tidy; then need_command run-clang-tidy-19 clang-tidy-19 'make tidy'; fi
+}
+
+# What makes quarry::opencl and its tests; without it they are left out.
+look_for_opencl() {
+  packages=() reasons=()
+  need_header CL/opencl.hpp opencl-clhpp-headers "OpenCL's headers"
+  need_library libOpenCL.so ocl-icd-opencl-dev "OpenCL's loader"
+  compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null || need pocl-opencl-icd 'runs OpenCL kernels on the CPU'
 }
 
 wants() { [[ " $features " == *" $1 "* ]]; }
@@ -95,6 +100,7 @@ apt_with_progress() {
   [ ! -t 1 ] || printf '\r\033[K'
 }
 
+# install_packages LOOK: what LOOK found missing; LOOK then must find nothing.
 install_packages() {
   echo "These are missing:"
   printf '%s\n' "${reasons[@]}"
@@ -115,7 +121,7 @@ install_packages() {
   apt_with_progress "$log" install --no-install-recommends libc6-dev ca-certificates "${packages[@]}"
   rm -f "$log"
   hash -r
-  look_for_packages
+  "$1"
   [ ${#packages[@]} -eq 0 ] || fail "still missing after the installation: ${packages[*]}"
 }
 
@@ -161,7 +167,11 @@ done
 
 changed=no
 look_for_packages
-if [ ${#packages[@]} -gt 0 ]; then install_packages; changed=yes; fi
+if [ ${#packages[@]} -gt 0 ]; then install_packages look_for_packages; changed=yes; fi
+look_for_opencl
+if [ ${#packages[@]} -gt 0 ]; then
+  if (install_packages look_for_opencl); then changed=yes; else step "OpenCL was not installed: its part is left out"; fi
+fi
 check_versions
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
 if wants rmm && ! venv_has_rmm; then
