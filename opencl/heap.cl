@@ -5,7 +5,7 @@
 // and any work-item may free what any other one allocated, also in a later kernel.
 #pragma once
 
-#include "spans.cl"
+#include "places.cl"
 
 typedef uint quarry_ref;
 
@@ -29,11 +29,6 @@ static inline void quarry_record_fault(quarry_heap heap, uint kind, uint bytes, 
   quarry_store_relaxed(&heap->fault_item, (uint)get_local_id(0));
 }
 
-// Spreads work-items over slots: neighbours get neighbouring bits.
-static inline uint quarry_seed(void) {
-  return (uint)(get_group_id(0) * get_local_size(0) + get_local_id(0));
-}
-
 // Closes each empty span, so that other classes and large allocations get its pages. One work-item
 // does it at a time; the others return at once.
 static inline void quarry_reclaim(quarry_heap heap) {
@@ -46,92 +41,19 @@ static inline void quarry_reclaim(quarry_heap heap) {
   quarry_store_release(&heap->reclaiming, 0u);
 }
 
-// Where the work-items of a place found their last slot of class `id`: the word of slot bits in the
-// upper 8 bits, the span and 1 in the others; 0 if nowhere. A hint: any value is right.
-static inline __global uint* quarry_current(quarry_heap heap, uint id, uint place) {
-  return quarry_words(heap) + heap->current + id * (heap->current_mask + 1u) + place;
-}
-static inline uint quarry_current_of(uint span, uint slot) { return (slot >> 5u) << 24u | (span + 1u); }
-static inline uint quarry_span_of_current(uint current) { return (current & 0xffffffu) - 1u; }
-static inline uint quarry_word_of_current(uint current) { return current >> 24u; }
-
-// Finds or opens a span with a free slot, and claims the slot. Bounded: each round either finds a
-// span that other work-items fill first, or loses the right to open one.
-static inline uint quarry_malloc_slow(quarry_heap heap, uint id, uint seed, uint place, uint* span_of) {
-  __global uint* const current = quarry_current(heap, id, place);
-  __global uint* const opener = quarry_words(heap) + heap->openers + id * (heap->current_mask + 1u) + place;
-  uint last = QUARRY_NONE;  // a span that was full a moment ago
-  uint losses = 0u;
-  for (uint round = 0; round < 256u; ++round) {
-    uint const hint = quarry_load_relaxed(current);
-    uint span = quarry_span_of_current(hint);
-    if (span == QUARRY_NONE && heap->owns_spans != 0u && round == 0u) {
-      // nothing: opens a span
-    } else if (span == last || span >= heap->spans) {
-      __global uint* const tree = quarry_class_tree(heap, id);
-      span = quarry_tree_next(tree, &heap->span_tree, seed * 7919u % heap->spans);
-      if (span == QUARRY_NONE) span = quarry_tree_next(tree, &heap->span_tree, 0u);
-    }
-    if (span != QUARRY_NONE) {
-      uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
-      uint const first = span == quarry_span_of_current(hint) ? quarry_word_of_current(hint)
-                                                              : place * words / (heap->current_mask + 1u);
-      uint const slot = quarry_claim_slot(heap, id, span, first, seed);
-      if (slot != QUARRY_NONE) {
-        quarry_store_relaxed(current, quarry_current_of(span, slot));
-        *span_of = span;
-        return slot;
-      }
-      quarry_unlist_span(heap, id, span);
-      last = span;
-      continue;
-    }
-    // Few work-items open spans at once: the others look again, a few times.
-    bool const may_open = quarry_cas_acq_rel(opener, 0u, 1u) == 0u;
-    if (!may_open && ++losses < 64u) continue;
-    span = quarry_claim_span(heap, seed);
-    if (span != QUARRY_NONE) {
-      quarry_open_span(heap, id, span);
-    }
-    if (may_open) quarry_store_release(opener, 0u);
-    if (span == QUARRY_NONE) {
-      if (round >= 192u) return QUARRY_NONE;
-      quarry_reclaim(heap);
-      round = max(round, 128u) + 15u;  // a few more rounds
-    }
-  }
-  return QUARRY_NONE;
-}
-
-// Whether an empty span should stay open: the work-items of this place allocate from it, or it is the
-// first of its class. A class that allocates and frees one slot in turn then opens no spans.
-static inline bool quarry_keeps_span(quarry_heap heap, uint id, uint span) {
-  uint const place = (quarry_seed() >> 5u) & heap->current_mask;
-  return quarry_span_of_current(quarry_load_relaxed(quarry_current(heap, id, place))) == span ||
-         quarry_tree_next(quarry_class_tree(heap, id), &heap->span_tree, 0u) == span;
-}
-
 static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
   uint const shift = quarry_span_shift(heap);
   if (units <= 1u << (shift - 2u)) {
     uint const id = quarry_class_of(units, shift);
-    uint const seed = quarry_seed();
-    uint const place = (seed >> 5u) & heap->current_mask;
-    __global uint* const current = quarry_current(heap, id, place);
-    uint const hint = quarry_load_relaxed(current);
-    uint span = quarry_span_of_current(hint), slot = QUARRY_NONE;
-    if (span < heap->spans) {
-      uint word = quarry_word_of_current(hint);
-      if (heap->owns_spans != 0u)  // sub-groups that share a hint begin at different words
-        word = (word + (seed >> 5u) / (heap->current_mask + 1u) * 5u) %
-               quarry_word_count(quarry_slots_of_class(id, shift));
-      slot = quarry_claim_slot(heap, id, span, word, seed);
+    bool is_full = false;
+    quarry_slot found = quarry_claim(heap, id, &is_full);
+    for (uint round = 0; is_full && found.span == QUARRY_NONE && round < 4u; ++round) {
+      quarry_reclaim(heap);
+      is_full = false;
+      found = quarry_claim(heap, id, &is_full);
     }
-    if (slot == QUARRY_NONE)
-      slot = quarry_malloc_slow(heap, id, seed, place, &span);
-    else if (heap->owns_spans == 0u && slot >> 5u != quarry_word_of_current(hint))
-      quarry_store_relaxed(current, quarry_current_of(span, slot));
-    return slot == QUARRY_NONE ? 0u : quarry_base_of_span(heap, span) + slot * quarry_units_of_class(id, shift);
+    if (found.span == QUARRY_NONE) return 0u;
+    return quarry_base_of_span(heap, found.span) + found.slot * quarry_units_of_class(id, shift);
   }
   uint const count = ((units - 1u) >> heap->page_shift) + 1u;
   if (count > heap->pages) return 0u;
@@ -174,7 +96,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
       fault = QUARRY_INTERIOR_REFERENCE;
       if (slot * units == in_span && slot < quarry_slots_of_class(id, shift)) {
         uint const bit = 1u << (slot & 31u);
-        uint const before = quarry_put_back(heap, span, slot >> 5u, bit);
+        uint const before = quarry_put_back(heap, id, span, slot >> 5u, bit);
         if ((before & bit) != 0u) {
           uint const unused = quarry_unused_bits(quarry_slots_of_class(id, shift), slot >> 5u);
           if ((before & ~bit) == unused && !quarry_keeps_span(heap, id, span))

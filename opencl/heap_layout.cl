@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of an OpenCL heap: one buffer, in 32-bit words. Kernels and the host compile this file.
 //
-//   |heap state|trees|current|openers|page bits|large|span classes|slot bits| pages ...
-//   |<------------------------- metadata ----------------------------------->|
+//   |heap state|trees|hints|tickets|page bits|large|span classes|summaries|slot bits| pages ...
+//   |<------------------------------ metadata ------------------------------------>|
 //
 // A reference is the distance from the buffer's base in units of 16 bytes, so 32 bits name 64 GiB.
 // It stays valid if the buffer moves. 0 is null: the heap state lies there.
@@ -18,8 +18,8 @@
 //      class's slots is 1 exactly while slot i is allocated or a work-item tries to claim it; all
 //      other bits of the words in use are 1.
 //   3. The class of a span changes only while one work-item holds all of its slot bits.
-//   4. If an open span has a free slot, then the class's tree has its bit, or a work-item is about
-//      to set it.
+//   4. If an open span has a free slot, then its summary has the bit of the slot's word, and the
+//      class's tree has the bit of the span, or a work-item is about to set them.
 #pragma once
 
 #define QUARRY_OPENCL_MAGIC 0x51435241u
@@ -56,18 +56,23 @@ typedef struct quarry_heap_state {
   unsigned int spans;
   unsigned int first_unit;      // of page 0; a multiple of a page
   unsigned int classes;
-  unsigned int current_mask;    // each class has current_mask + 1 hints
+  unsigned int place_mask;      // each class has place_mask + 1 hints; see places.cl
+  unsigned int area_mask;       // and area_mask + 1 tickets
   unsigned int slot_words;      // words of slot bits of each span
-  unsigned int owns_spans;      // 1: each hint begins with a span of its own
+  unsigned int summary_words;   // words of its summary: a bit for each word of slot bits
+  unsigned int claims_unread;   // 1: malloc claims a bit before it reads the word
 
   // Word offsets from the heap state.
   unsigned int class_trees;     // a tree of spans for each class; the levels of one class lie together
   unsigned int class_tree_words;
-  unsigned int current;         // hints: where work-items look first
-  unsigned int openers;         // 1 while a work-item opens a span for that place
+  unsigned int hints;
+  unsigned int tickets;
+  unsigned int openers;         // 1 while a work-item opens a span for that area
+  unsigned int open_spans;      // of each class
   unsigned int page_bits;
   unsigned int large_pages;     // at the first page of a large allocation: its pages. Else 0
   unsigned int span_classes;    // class + 1; 0: not open
+  unsigned int summaries;
   unsigned int slot_bits;
   unsigned int words;           // of all metadata
 

@@ -3,7 +3,9 @@
 // that defines one of them as `relaxed` must fail.
 #pragma once
 
-#include "atomics.cl"
+#include "atomics_c11.cl"
+#include "atomics_nvidia.cl"
+#include "atomics_other.cl"
 
 #ifndef QUARRY_ORDER_C
 #define QUARRY_ORDER_C acquire  // claims a slot

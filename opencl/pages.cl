@@ -35,7 +35,7 @@ static inline bool quarry_claim_page_bits(quarry_heap heap, uint word, uint bits
   }
   if ((before | bits) == ~0u) {
     quarry_tree_remove(quarry_words(heap), &heap->page_tree, word);
-    if (quarry_look(at) != ~0u)  // a page was freed before the removal
+    if (quarry_load_relaxed(at) != ~0u)  // a page was freed before the removal
       quarry_tree_insert(quarry_words(heap), &heap->page_tree, word);
   }
   return true;

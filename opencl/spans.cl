@@ -11,6 +11,10 @@
 // after the span was closed and opened for another class. So each of them first takes a bit, or all
 // bits of a word, and then reads the class. While it holds a bit, nobody else can close the span,
 // so the class cannot change. If it is another class, the work-item puts the bits back.
+//
+// A free slot is found through two bits above its word: the word's bit in the span's summary, and
+// the span's bit in the class's tree. Who makes a full word not full sets them; who finds a full
+// word there clears them, and looks again (see tree.cl).
 #pragma once
 
 #include "pages.cl"
@@ -27,12 +31,46 @@ static inline uint quarry_base_of_span(quarry_heap heap, uint span) {
   return heap->first_unit + (span << quarry_span_shift(heap));
 }
 
+static inline __global uint* quarry_open_spans(quarry_heap heap, uint id) {
+  return quarry_words(heap) + heap->open_spans + id;
+}
 // Base of the word offsets of a class's tree; its shape is `span_tree`.
 static inline __global uint* quarry_class_tree(quarry_heap heap, uint id) {
   return quarry_words(heap) + heap->class_trees + id * heap->class_tree_words;
 }
 static inline void quarry_list_span(quarry_heap heap, uint id, uint span) {
   quarry_tree_insert(quarry_class_tree(heap, id), &heap->span_tree, span);
+}
+
+static inline __global uint* quarry_summary_word(quarry_heap heap, uint span, uint word) {
+  return quarry_words(heap) + heap->summaries + span * heap->summary_words + (word >> 5u);
+}
+// Says that a word of slot bits has a free slot.
+static inline void quarry_list_word(quarry_heap heap, uint id, uint span, uint word) {
+  if (quarry_or_acq_rel(quarry_summary_word(heap, span, word), 1u << (word & 31u)) == 0u)
+    quarry_list_span(heap, id, span);
+}
+static inline bool quarry_has_listed_word(quarry_heap heap, uint span) {
+  for (uint i = 0; i < heap->summary_words; ++i)
+    if (quarry_load_relaxed(quarry_summary_word(heap, span, i * 32u)) != 0u) return true;
+  return false;
+}
+// Says that a span has no free slot, or has another class, unless that is false by now.
+static inline void quarry_unlist_span(quarry_heap heap, uint id, uint span) {
+  quarry_tree_remove(quarry_class_tree(heap, id), &heap->span_tree, span);
+  if (quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u && quarry_has_listed_word(heap, span))
+    quarry_list_span(heap, id, span);
+}
+// Says that a word of slot bits is full, unless it is not by now.
+static inline void quarry_unlist_word(quarry_heap heap, uint id, uint span, uint word) {
+  __global uint* const summary = quarry_summary_word(heap, span, word);
+  uint const bit = 1u << (word & 31u);
+  if ((quarry_load_relaxed(summary) & bit) == 0u) return;  // another work-item said so, and looks again
+  uint const left = quarry_and_acq_rel(summary, ~bit) & ~bit;
+  if (quarry_load_relaxed(quarry_slot_word(heap, span, word)) != ~0u)
+    quarry_list_word(heap, id, span, word);
+  else if (left == 0u && !quarry_has_listed_word(heap, span))
+    quarry_unlist_span(heap, id, span);
 }
 
 static inline uint quarry_word_count(uint slots) { return (slots + 31u) >> 5u; }
@@ -42,12 +80,16 @@ static inline uint quarry_unused_bits(uint slots, uint word) {
   return left >= 32u ? 0u : ~0u << left;
 }
 
-// Clears bits of a word of slot bits, which the caller holds. Returns the word before.
-static inline uint quarry_put_back(quarry_heap heap, uint span, uint word, uint bits) {
-  uint const id = quarry_load_relaxed(quarry_span_class(heap, span));  // cannot change yet
+// Clears bits of a word of slot bits, which the caller holds, in a span of class `id`, or in one
+// that is not open if `id` is QUARRY_NONE. Returns the word before.
+static inline uint quarry_put_back(quarry_heap heap, uint id, uint span, uint word, uint bits) {
   uint const before = QUARRY_ATOMIC(and, QUARRY_ORDER_R)(quarry_slot_word(heap, span, word), ~bits);  // (R)
-  if (before == ~0u && id != 0u) quarry_list_span(heap, id - 1u, span);
+  if (before == ~0u && id != QUARRY_NONE) quarry_list_word(heap, id, span, word);
   return before;
+}
+// The same for the class that the span has. It cannot change yet, because the caller holds bits.
+static inline void quarry_undo_claim(quarry_heap heap, uint span, uint word, uint bits) {
+  (void)quarry_put_back(heap, quarry_load_relaxed(quarry_span_class(heap, span)) - 1u, span, word, bits);
 }
 
 // Closes the span if it is open for class `id` and none of its slots is allocated. Returns true if
@@ -71,11 +113,12 @@ static inline bool quarry_close_span(quarry_heap heap, uint id, uint span) {
   if (word == words && quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) {
     quarry_tree_remove(quarry_class_tree(heap, id), &heap->span_tree, span);
     quarry_store_relaxed(quarry_span_class(heap, span), 0u);
+    (void)quarry_add_relaxed(quarry_open_spans(heap, id), ~0u);
     return true;
   }
   while (word > 0u) {
     --word;
-    (void)quarry_put_back(heap, span, word, ~quarry_unused_bits(slots, word));
+    quarry_undo_claim(heap, span, word, ~quarry_unused_bits(slots, word));
   }
   return false;
 }
@@ -90,46 +133,32 @@ static inline bool quarry_return_span(quarry_heap heap, uint id, uint span) {
 // Opens a span, whose pages the caller has, for class `id`.
 static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
   uint const slots = quarry_slots_of_class(id, quarry_span_shift(heap));
+  uint const words = quarry_word_count(slots);
   quarry_store_relaxed(quarry_span_class(heap, span), id + 1u);
+  (void)quarry_add_relaxed(quarry_open_spans(heap, id), 1u);
   quarry_fence();
-  for (uint word = 0; word < quarry_word_count(slots); ++word)
+  for (uint word = 0; word < words; ++word)
     QUARRY_ATOMIC(store, QUARRY_ORDER_O)(quarry_slot_word(heap, span, word), quarry_unused_bits(slots, word));  // (O)
+  quarry_fence();  // who sees the summary sees the words
+  for (uint word = 0; word < words; word += 32u)
+    quarry_store_fenced_release(quarry_summary_word(heap, span, word), ~quarry_unused_bits(words, word >> 5u));
   quarry_list_span(heap, id, span);
 }
 
-// Says that no slot of the span was free, unless one is free by now. If the span is not listed,
-// another work-item has said so, and looks again.
-static inline void quarry_unlist_span(quarry_heap heap, uint id, uint span) {
-  uint const listed = quarry_load_relaxed(quarry_tree_word(quarry_class_tree(heap, id), &heap->span_tree, 0u, span >> 5u));
-  if ((listed >> (span & 31u) & 1u) == 0u) return;
-  quarry_tree_remove(quarry_class_tree(heap, id), &heap->span_tree, span);
-  uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
-  for (uint word = 0; word < words; ++word) {
-    if (quarry_look(quarry_slot_word(heap, span, word)) == ~0u) continue;
-    if (quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) quarry_list_span(heap, id, span);
-    return;
-  }
-}
-
-// Claims a slot. Returns its index; QUARRY_NONE if the span has no free slot or another class now.
-// Looks at word `first` first, and at the bit that `seed` names: neighbours take different bits.
-static inline uint quarry_claim_slot(quarry_heap heap, uint id, uint span, uint first, uint seed) {
-  uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
-  uint word = first < words ? first : 0u;
-  for (uint turn = 0; turn < words; ++turn) {
-    __global uint* const at = quarry_slot_word(heap, span, word);
-    uint used = quarry_load_relaxed(at);
-    while (used != ~0u) {
-      uint const turned = rotate(~used, (32u - (seed & 31u)) & 31u);
-      uint const bit = (quarry_lowest_bit(turned) + seed) & 31u;
-      used = QUARRY_ATOMIC(or, QUARRY_ORDER_C)(at, 1u << bit);  // (C)
-      if ((used >> bit & 1u) == 0u) {
-        if (quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) return word * 32u + bit;
-        (void)quarry_put_back(heap, span, word, 1u << bit);
-        return QUARRY_NONE;
-      }
-    }
-    if (++word == words) word = 0u;
+// Claims a slot of a word. Returns its index in the span; QUARRY_NONE if the word is full or the
+// span has another class now. `used`: what the caller believes the word to be. `seed` names the bit
+// to look at first: neighbours take different bits. A failed try means that another work-item
+// claimed that bit.
+static inline uint quarry_claim_slot(quarry_heap heap, uint id, uint span, uint word, uint used, uint seed) {
+  __global uint* const at = quarry_slot_word(heap, span, word);
+  while (used != ~0u) {
+    uint const turned = rotate(~used, (32u - (seed & 31u)) & 31u);
+    uint const bit = (quarry_lowest_bit(turned) + seed) & 31u;
+    used = QUARRY_ATOMIC(or, QUARRY_ORDER_C)(at, 1u << bit);  // (C)
+    if ((used >> bit & 1u) != 0u) continue;
+    if (quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) return word * 32u + bit;
+    quarry_undo_claim(heap, span, word, 1u << bit);
+    return QUARRY_NONE;
   }
   return QUARRY_NONE;
 }

@@ -4,9 +4,12 @@
 // Insertions and removals are single atomics on level 0. The upper levels only speed up searches:
 // an insertion into a word that was 0 sets the bit above, and a search that finds a word 0 under a
 // bit clears that bit, looks again, and sets it again if the word is no longer 0. So a search may
-// miss a member for a moment, and callers decide by other words. The orders below are acquire and
-// release so that the clearer, which clears before it looks, and an inserter, which inserts before
-// it sets, cannot both miss the other.
+// miss a member for a moment, and callers decide by other words.
+//
+// Memory order. An inserter changes the lower word, and then sets the bit above. A clearer clears
+// the bit, and then looks at the lower word. Both change the bit by an acquire-release RMW. If the
+// inserter's RMW is first, the clearer sees the lower word's change; else the bit stays set. The
+// same holds for each bit that says something about other words: of a set, of a summary.
 #pragma once
 
 #include "orders.cl"
@@ -33,7 +36,7 @@ static inline void quarry_tree_repair(__global uint* base, __global quarry_tree*
   __global uint* const above = quarry_tree_word(base, tree, level, word >> 5u);
   uint const bit = 1u << (word & 31u);
   (void)quarry_and_acq_rel(above, ~bit);
-  if (quarry_look(quarry_tree_word(base, tree, level - 1u, word)) != 0u)
+  if (quarry_load_relaxed(quarry_tree_word(base, tree, level - 1u, word)) != 0u)
     (void)quarry_or_acq_rel(above, bit);
 }
 

@@ -89,8 +89,8 @@ heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueu
            heap_options const& options)
     : queue_{std::move(queue)}, size_{options.size}, places_{options.places} {
   checked([&] {
-    owns_spans_ = (device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_GPU) != 0;
-    (void)plan_heap(size_, places_, owns_spans_);
+    is_gpu_ = (device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_GPU) != 0;
+    (void)plan_heap(size_, places_, is_gpu_);
     auto const largest = device.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
     if (size_ > largest)
       throw bad_argument{"opencl::heap: " + std::to_string(size_) +
@@ -104,7 +104,7 @@ heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueu
 
 void heap::reset() {
   checked([&] {
-    auto const plan = plan_heap(size_, places_, owns_spans_);
+    auto const plan = plan_heap(size_, places_, is_gpu_);
     queue_.enqueueWriteBuffer(buffer_, CL_TRUE, 0, sizeof plan, &plan);
     initialise_.setArg(0, buffer_);
     std::size_t const items = std::clamp<std::size_t>(plan.words / 64 / 64 * 64, 64, 65536);

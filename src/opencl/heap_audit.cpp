@@ -28,6 +28,9 @@ class metadata {
   bool is_listed(std::uint32_t id, std::uint32_t span) const {
     return bit(state_.class_trees + id * state_.class_tree_words + state_.span_tree.first[0], span);
   }
+  bool is_word_listed(std::uint32_t span, std::uint32_t word) const {
+    return bit(state_.summaries + span * state_.summary_words, word);
+  }
 
  private:
   bool bit(std::uint32_t first_word, std::uint32_t index) const {
@@ -74,7 +77,12 @@ std::string audit_of(std::uint32_t const* words) {
     bool has_free = false;
     for (std::uint32_t slot = 0; slot < state.slot_words * 32; ++slot) {
       bool const is_set = heap.slot_bit(span, slot);
-      if (slot < slots && !is_set) has_free = true;
+      if (slot < slots && !is_set) {
+        has_free = true;
+        if (!heap.is_word_listed(span, slot / 32))
+          return "span " + std::to_string(span) + ": slot " + std::to_string(slot) +
+                 " is free, and the summary does not list its word";
+      }
       if (slot >= slots && !is_set)
         return "span " + std::to_string(span) + ": bit " + std::to_string(slot) +
                " is clear, and there is no such slot";

@@ -34,10 +34,13 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   state.spans = pages / QUARRY_PAGES_PER_SPAN;
   state.classes = quarry_class_count(span_shift);
   state.slot_words = (1u << span_shift) / 32;
-  if (places == 0)
-    places = state.owns_spans != 0 ? std::clamp(std::bit_floor(state.spans / 32), 1u, 512u)
-                                   : std::clamp(std::bit_floor(state.spans / 4), 1u, 64u);
-  state.current_mask = places - 1;
+  state.summary_words = (state.slot_words + 31) / 32;
+  std::uint32_t const limit = state.claims_unread != 0 ? 16384 : 64;
+  if (places == 0) places = std::clamp(std::bit_floor(state.spans * 4), 1u, limit);
+  std::uint32_t const areas =
+      std::clamp(std::bit_floor(state.spans / 64), 1u, std::min(places, 64u));
+  state.place_mask = places - 1;
+  state.area_mask = areas - 1;
 
   std::uint32_t next = sizeof(quarry_heap_state) / 4;
   auto const take = [&](std::uint64_t words) {
@@ -47,12 +50,15 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   };
   state.class_tree_words = place_tree(state.span_tree, state.spans, 0);
   state.class_trees = take(std::uint64_t{state.class_tree_words} * state.classes);
-  state.current = take(std::uint64_t{places} * state.classes);
-  state.openers = take(std::uint64_t{places} * state.classes);
+  state.hints = take(std::uint64_t{places} * state.classes);
+  state.tickets = take(std::uint64_t{areas} * state.classes);
+  state.openers = take(std::uint64_t{areas} * state.classes);
+  state.open_spans = take(state.classes);
   next = place_tree(state.page_tree, words_for(pages), next);
   state.page_bits = take(words_for(pages));
   state.large_pages = take(pages);
   state.span_classes = take(state.spans);
+  state.summaries = take(std::uint64_t{state.spans} * state.summary_words);
   state.slot_bits = take(std::uint64_t{state.spans} * state.slot_words);
   state.words = next;
   std::uint32_t const page_units = 1u << state.page_shift;
@@ -61,7 +67,7 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
 
 }  // namespace
 
-quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool owns_spans) {
+quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool claims_unread) {
   if (size / QUARRY_UNIT > 0xffffffffu)
     throw bad_argument{"opencl::heap: " + std::to_string(size) + " bytes exceed 64 GiB"};
   if (places != 0 && !std::has_single_bit(places))
@@ -69,7 +75,7 @@ quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool owns_spans) {
   quarry_heap_state state{};
   state.magic = QUARRY_OPENCL_MAGIC;
   state.layout = QUARRY_OPENCL_LAYOUT;
-  state.owns_spans = owns_spans ? 1 : 0;
+  state.claims_unread = claims_unread ? 1 : 0;
   state.units = static_cast<std::uint32_t>(size / QUARRY_UNIT);
   state.page_shift = size >= large_heap ? 8 : 6;
   auto pages = static_cast<std::uint32_t>(

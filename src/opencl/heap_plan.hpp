@@ -16,11 +16,12 @@ inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value));
 #include "../../opencl/size_classes.cl"
 
 /// The state of an empty heap in a buffer of `size` bytes. `places`: hints of each size class, a
-/// power of two; with more hints, work-items meet less at one word. 0: 64, fewer in small heaps.
-/// `owns_spans`: each hint begins with a span of its own, for many work-items. Throws
-/// `bad_argument` if the buffer is too small for a span or larger than 64 GiB.
+/// power of two; with more hints, work-items meet less at one word. 0: four for each span,
+/// but at most 64, or 16,384 if `claims_unread`, which is for GPUs: malloc then claims a bit before
+/// it reads the word. Throws `bad_argument` if the buffer is too small for a span or larger than
+/// 64 GiB.
 [[nodiscard]] quarry_heap_state plan_heap(bytes size, std::uint32_t places = 0,
-                                          bool owns_spans = false);
+                                          bool claims_unread = false);
 
 struct heap_usage;
 

@@ -58,7 +58,6 @@ inline void quarry_store_release(uint* at, uint value) {
 }
 inline void quarry_fence() {}
 inline void quarry_store_fenced_release(uint* at, uint value) { quarry_store_release(at, value); }
-inline uint quarry_look(uint* at) { return quarry_or_acq_rel(at, 0); }
 inline uint quarry_cas_acq_rel(uint* at, uint expected, uint value) {
   simt::atomic_ref<uint>{*at}.compare_exchange(expected, value, simt::acq_rel);
   return expected;

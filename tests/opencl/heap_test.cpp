@@ -222,7 +222,7 @@ TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
           cl::quarry_open_span(h, 0, 0);
           break;
         default:
-          while (cl::quarry_claim_slot(h, 0, 0, 0, 0) == QUARRY_NONE) std::this_thread::yield();
+          while (cl::quarry_claim_slot(h, 0, 0, 0, 0, 0) == QUARRY_NONE) std::this_thread::yield();
           *static_cast<std::uint32_t*>(cl::quarry_at(h, cl::quarry_base_of_span(h, 0))) = 2;
       }
     });

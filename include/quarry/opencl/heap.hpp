@@ -50,7 +50,7 @@ enum class atomics_tier : std::uint8_t { c11 = 1, nvidia = 2, other = 3 };
 struct heap_options {
   bytes size = 64_MiB;  ///< of the buffer, metadata included: 1 to 2 % of it
   /// Hints of each size class where to allocate next, a power of two; with more hints, work-items
-  /// meet less at one word. 0: 64, fewer in small heaps.
+  /// meet less at one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
   std::uint32_t places = 0;
 };
 
@@ -89,7 +89,7 @@ class QUARRY_API heap {
   cl::Buffer buffer_;
   bytes size_ = 0;
   std::uint32_t places_ = 0;
-  bool owns_spans_ = false;
+  bool is_gpu_ = false;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::opencl
