@@ -4,7 +4,7 @@
 set(QUARRY_WITH_OPENCL OFF)
 # The order in which they include each other.
 set(quarry_opencl_sources heap_layout size_classes atomics atomics_c11 atomics_nvidia atomics_other
-  orders tree pages spans places heap list graph)
+  orders tree pages spans places subgroup heap list graph)
 list(TRANSFORM quarry_opencl_sources PREPEND ${PROJECT_SOURCE_DIR}/opencl/)
 list(TRANSFORM quarry_opencl_sources APPEND .cl)
 if(NOT QUARRY_OPENCL STREQUAL "OFF")

@@ -33,7 +33,12 @@ static inline void quarry_store_relaxed(__global uint* at, uint value) {
 static inline void quarry_store_release(__global uint* at, uint value) {
   atomic_store_explicit(QUARRY_SHARED(at), value, memory_order_release, memory_scope_device);
 }
-// Stores `value` if the word is `expected`. Returns the previous word. Acquire-release.
+// Stores `value` if the word is `expected`. Returns the previous word.
+static inline uint quarry_cas_relaxed(__global uint* at, uint expected, uint value) {
+  atomic_compare_exchange_strong_explicit(QUARRY_SHARED(at), &expected, value, memory_order_relaxed,
+                                          memory_order_relaxed, memory_scope_device);
+  return expected;
+}
 static inline uint quarry_cas_acq_rel(__global uint* at, uint expected, uint value) {
   atomic_compare_exchange_strong_explicit(QUARRY_SHARED(at), &expected, value, memory_order_acq_rel,
                                           memory_order_acquire, memory_scope_device);

@@ -49,12 +49,15 @@ static inline void quarry_store_release(__global uint* at, uint value) {
 static inline void quarry_store_fenced_release(__global uint* at, uint value) {
   quarry_store_relaxed(at, value);
 }
-static inline uint quarry_cas_fenced_acq_rel(__global uint* at, uint expected, uint value) {
+static inline uint quarry_cas_relaxed(__global uint* at, uint expected, uint value) {
   return atomic_cmpxchg(QUARRY_SHARED(at), expected, value);
+}
+static inline uint quarry_cas_fenced_acq_rel(__global uint* at, uint expected, uint value) {
+  return quarry_cas_relaxed(at, expected, value);
 }
 static inline uint quarry_cas_acq_rel(__global uint* at, uint expected, uint value) {
   quarry_fence();
-  uint const before = quarry_cas_fenced_acq_rel(at, expected, value);
+  uint const before = quarry_cas_relaxed(at, expected, value);
   quarry_fence();
   return before;
 }

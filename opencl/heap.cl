@@ -6,6 +6,7 @@
 #pragma once
 
 #include "places.cl"
+#include "subgroup.cl"
 
 typedef uint quarry_ref;
 
@@ -41,20 +42,37 @@ static inline void quarry_reclaim(quarry_heap heap) {
   quarry_store_release(&heap->reclaiming, 0u);
 }
 
+// Claims a slot of class `id` for each member of the team; its leader claims as many as one word
+// has at a time. Returns the reference, or 0.
+static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
+  uint const shift = quarry_span_shift(heap);
+  uint const first_unit = heap->first_unit, units = quarry_units_of_class(id, shift);
+  for (;;) {
+    quarry_team const team = quarry_team_of(id);
+    quarry_slots found = quarry_no_slots();
+    if (quarry_leads(team)) {
+      found = quarry_claim(heap, id, quarry_team_size(team));
+      for (uint round = 0; found.bits == 0u && round < 4u; ++round) {
+        quarry_reclaim(heap);
+        found = quarry_claim(heap, id, quarry_team_size(team));
+      }
+    }
+    found.bits = quarry_from_leader(team, found.bits);
+    found.span = quarry_from_leader(team, found.span);
+    found.word = quarry_from_leader(team, found.word);
+    if (found.bits == 0u) return 0u;
+    uint bits = found.bits;
+    uint const rank = quarry_rank_in(team);
+    if (rank >= popcount(bits)) continue;
+    for (uint i = 0; i < rank; ++i) bits &= bits - 1u;
+    uint const slot = found.word * 32u + quarry_lowest_bit(bits);
+    return first_unit + (found.span << shift) + slot * units;
+  }
+}
+
 static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
   uint const shift = quarry_span_shift(heap);
-  if (units <= 1u << (shift - 2u)) {
-    uint const id = quarry_class_of(units, shift);
-    bool is_full = false;
-    quarry_slot found = quarry_claim(heap, id, &is_full);
-    for (uint round = 0; is_full && found.span == QUARRY_NONE && round < 4u; ++round) {
-      quarry_reclaim(heap);
-      is_full = false;
-      found = quarry_claim(heap, id, &is_full);
-    }
-    if (found.span == QUARRY_NONE) return 0u;
-    return quarry_base_of_span(heap, found.span) + found.slot * quarry_units_of_class(id, shift);
-  }
+  if (units <= 1u << (shift - 2u)) return quarry_malloc_small(heap, quarry_class_of(units, shift));
   uint const count = ((units - 1u) >> heap->page_shift) + 1u;
   if (count > heap->pages) return 0u;
   uint first = quarry_claim_pages(heap, count);
@@ -67,8 +85,9 @@ static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
   return heap->first_unit + (first << heap->page_shift);
 }
 
-// Allocates `bytes` bytes, aligned to 16. Returns a null reference, and records a fault, if no free
-// slot or run of pages is large enough. Size 0 gives a slot of its own.
+// Allocates `bytes` bytes, aligned to 16. Returns a null reference, and records a fault, if it finds
+// no free slot or run of pages that is large enough. It may miss memory that other work-items free
+// or try to claim at the same time. Size 0 gives a slot of its own.
 static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
   quarry_ref const result =
       bytes > (ulong)heap->units * QUARRY_UNIT ? 0u : quarry_malloc_units(heap, quarry_units_of(bytes));
@@ -78,7 +97,8 @@ static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
 }
 
 // Frees an allocation; null has no effect. Returns false, changes nothing and records a fault if
-// `reference` is not the base of an allocation.
+// `reference` is not the base of an allocation. A double free is found unless the memory was
+// allocated again, or the other free runs at the same time.
 static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
   if (reference == 0u) return true;
   uint const offset = reference - heap->first_unit;
@@ -96,10 +116,15 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
       fault = QUARRY_INTERIOR_REFERENCE;
       if (slot * units == in_span && slot < quarry_slots_of_class(id, shift)) {
         uint const bit = 1u << (slot & 31u);
+        uint const unused = quarry_unused_bits(quarry_slots_of_class(id, shift), slot >> 5u);
+        uint const hint = quarry_load_relaxed(quarry_hint(heap, id, quarry_place_of_seed(heap, quarry_seed())));
         uint const before = quarry_put_back(heap, id, span, slot >> 5u, bit);
-        if ((before & bit) != 0u) {
-          uint const unused = quarry_unused_bits(quarry_slots_of_class(id, shift), slot >> 5u);
-          if ((before & ~bit) == unused && !quarry_keeps_span(heap, id, span))
+        // A word of a closed span is full, too: then two frees of one reference met.
+        bool const is_closed =
+            before == ~0u && quarry_load_relaxed(quarry_span_class(heap, span)) != class_and_one;
+        if (is_closed) (void)quarry_or_relaxed(quarry_slot_word(heap, span, slot >> 5u), bit);
+        if ((before & bit) != 0u && !is_closed) {
+          if ((before & ~bit) == unused && !quarry_keeps_span(heap, id, span, hint))
             (void)quarry_return_span(heap, id, span);
           return true;
         }

@@ -30,6 +30,7 @@
 #define QUARRY_MAX_CLASSES 64u
 #define QUARRY_TREE_LEVELS 3
 #define QUARRY_NONE 0xffffffffu
+#define QUARRY_OUT_OF_LINE __attribute__((noinline, unused))
 
 // What a fault record can say.
 #define QUARRY_OUT_OF_MEMORY 1u
@@ -60,6 +61,7 @@ typedef struct quarry_heap_state {
   unsigned int area_mask;       // and area_mask + 1 tickets
   unsigned int slot_words;      // words of slot bits of each span
   unsigned int summary_words;   // words of its summary: a bit for each word of slot bits
+  unsigned int lease_words;     // a power of two up to 32; see places.cl
   unsigned int claims_unread;   // 1: malloc claims a bit before it reads the word
 
   // Word offsets from the heap state.
@@ -68,7 +70,6 @@ typedef struct quarry_heap_state {
   unsigned int hints;
   unsigned int tickets;
   unsigned int openers;         // 1 while a work-item opens a span for that area
-  unsigned int open_spans;      // of each class
   unsigned int page_bits;
   unsigned int large_pages;     // at the first page of a large allocation: its pages. Else 0
   unsigned int span_classes;    // class + 1; 0: not open
@@ -79,7 +80,8 @@ typedef struct quarry_heap_state {
   quarry_tree page_tree;        // page words that are not full
   quarry_tree span_tree;        // the shape of each class's tree, relative to its first word
 
-  unsigned int page_hint;       // the page word where a span was found last
+  unsigned int top_span;        // above all spans that were ever open, or a few below that
+  unsigned int used_pages;      // an estimate: claims and frees change it a moment later
   unsigned int reclaiming;      // 1 while a work-item closes empty spans
 
   // The first fault, and how many there were of each kind.

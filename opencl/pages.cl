@@ -48,38 +48,46 @@ static inline uint quarry_bits_in_word(uint first, uint count, uint word) {
   return (end - low == 32u ? ~0u : (1u << (end - low)) - 1u) << low;
 }
 
-static inline void quarry_free_pages(quarry_heap heap, uint first, uint count) {
+static inline void quarry_free_run(quarry_heap heap, uint first, uint count) {
   for (uint word = first >> 5u; word <= (first + count - 1u) >> 5u; ++word)
     quarry_free_page_bits(heap, word, quarry_bits_in_word(first, count, word));
+}
+
+// Frees pages that quarry_claim_span or quarry_claim_pages returned.
+static inline void quarry_free_pages(quarry_heap heap, uint first, uint count) {
+  (void)quarry_add_relaxed(&heap->used_pages, 0u - count);
+  quarry_free_run(heap, first, count);
 }
 
 // Returns QUARRY_NONE, or the page that another work-item has.
 static inline uint quarry_claim_run(quarry_heap heap, uint first, uint count) {
   for (uint word = first >> 5u; word <= (first + count - 1u) >> 5u; ++word) {
     if (quarry_claim_page_bits(heap, word, quarry_bits_in_word(first, count, word))) continue;
-    if (word * 32u > first) quarry_free_pages(heap, first, word * 32u - first);
+    if (word * 32u > first) quarry_free_run(heap, first, word * 32u - first);
     return max(word * 32u, first);
   }
   return QUARRY_NONE;
 }
 
-// Claims a span. Returns QUARRY_NONE if no 16 pages of one span are free. `seed` spreads work-items.
-static inline uint quarry_claim_span(quarry_heap heap, uint seed) {
+// Claims a span: the lowest one that is free, or for areas above 0 one not far above it, so that
+// several areas open spans without meeting. Returns QUARRY_NONE if no 16 pages of one span are free.
+static inline uint quarry_claim_span(quarry_heap heap, uint area) {
   uint const words = quarry_page_words(heap);
-  uint const hint = quarry_load_relaxed(&heap->page_hint);
+  uint const lowest = quarry_tree_next(quarry_words(heap), &heap->page_tree, 0u);
+  if (lowest >= words) return QUARRY_NONE;
   for (uint pass = 0; pass < 2u; ++pass) {
-    uint word = pass == 0u ? hint : 0u;
+    uint word = pass == 0u ? lowest + area : lowest;
     while ((word = quarry_tree_next(quarry_words(heap), &heap->page_tree, word)) < words) {
-      for (uint turn = 0; turn < 2u; ++turn) {
-        uint const side = (seed + turn) & 1u;
+      uint const used = quarry_load_relaxed(quarry_page_word(heap, word));
+      for (uint side = 0; side < 2u; ++side) {
         uint const bits = 0xffffu << (side * 16u);
-        if ((quarry_load_relaxed(quarry_page_word(heap, word)) & bits) != 0u) continue;
-        if (!quarry_claim_page_bits(heap, word, bits)) continue;
-        if (word != hint) quarry_store_relaxed(&heap->page_hint, word);
+        if ((used & bits) != 0u || !quarry_claim_page_bits(heap, word, bits)) continue;
+        (void)quarry_add_relaxed(&heap->used_pages, QUARRY_PAGES_PER_SPAN);
         return word * 2u + side;
       }
       ++word;
     }
+    if (area == 0u) break;
   }
   return QUARRY_NONE;
 }
@@ -116,7 +124,10 @@ static inline uint quarry_claim_pages(quarry_heap heap, uint count) {
     page += free;
     if (length < count) continue;
     uint const taken = quarry_claim_run(heap, start, count);
-    if (taken == QUARRY_NONE) return start;
+    if (taken == QUARRY_NONE) {
+      (void)quarry_add_relaxed(&heap->used_pages, count);
+      return start;
+    }
     page = taken + 1u;
     length = 0u;
   }

@@ -3,26 +3,28 @@
 //
 // A place is a sub-group of 32 neighbours, or several of them. For each class it has a hint: the
 // word of slot bits where its work-items look first. So sub-groups meet at one word only if there
-// are more of them than places. When the word is full, one work-item moves the hint:
+// are more of them than places. A hint moves from a full word to the next one of its lease, a few
+// words that no other place got. After the last one, one work-item finds a new lease:
 //
-//   1. to the next word of the span that was opened last for its area, which is several places. A
-//      ticket counts these words, so each goes to one place.
-//   2. else to a span that it opens, if its class has less than a sixteenth of the heap: so places
-//      share words only in heaps that are used
-//   3. else to a listed word of a listed span. Searches begin at different spans and words.
-//   4. else to a span that it opens.
+//   1. in the span that was opened last for its area, which is several places. A ticket counts the
+//      leases of this span, so each goes to one place.
+//   2. else in a span that it opens, if half of the heap is free: so places share leases only in
+//      heaps that are used
+//   3. else at a listed word of a listed span. Searches begin at different spans and words.
+//   4. else in a span that it opens.
 //
 // All this is advice: only slot bits decide. Whoever reads an old hint or ticket finds no free bit,
-// or another class, and goes on. Nobody waits: who finds that another work-item moves the hint
-// looks again a bounded number of times, and then finds a word for itself.
+// or another class, and goes on. So these words are relaxed. Nobody waits: who finds that another
+// work-item looks for a lease looks at the hint again, a bounded number of times, and then finds a
+// lease for itself.
 #pragma once
 
 #include "spans.cl"
 
-#define QUARRY_MOVING 0x80000000u        // in a hint: a work-item moves it
-#define QUARRY_LOOKS_AT_HINT 64u         // while another work-item moves it
-#define QUARRY_LOOKS_AT_TICKET 64u       // while another work-item opens a span
-#define QUARRY_TRIES_IN_TREE 16u
+#define QUARRY_MOVING 0x80000000u   // in a hint: a work-item looks for a lease
+#define QUARRY_LOOKS_AT_HINT 128u   // while another work-item looks for a lease
+#define QUARRY_LOOKS_AT_TICKET 64u  // while another work-item opens a span
+#define QUARRY_CLAIMS 64u           // of a malloc; each that fails means that others claimed
 
 // Spreads work-items over slots: neighbours get neighbouring bits.
 static inline uint quarry_seed(void) {
@@ -31,157 +33,207 @@ static inline uint quarry_seed(void) {
 static inline uint quarry_place_of_seed(quarry_heap heap, uint seed) { return (seed >> 5u) & heap->place_mask; }
 
 // A hint is a span and 1, in 23 bits, and a word, in 8 bits; 0 names nothing. A ticket likewise; its
-// word is the next one to give away, in the uppermost bits, and wraps to 0: only advice.
+// word is the first of the next lease, in the uppermost bits, and wraps to 0: only advice.
 static inline uint quarry_hint_of(uint span, uint word) { return (span + 1u) | word << 23u; }
 static inline uint quarry_span_of_hint(uint hint) { return (hint & 0x7fffffu) - 1u; }
 static inline uint quarry_word_of_hint(uint hint) { return hint >> 23u & 0xffu; }
 static inline __global uint* quarry_hint(quarry_heap heap, uint id, uint place) {
   return quarry_words(heap) + heap->hints + id * (heap->place_mask + 1u) + place;
 }
-static inline __global uint* quarry_ticket(quarry_heap heap, uint id, uint place) {
-  return quarry_words(heap) + heap->tickets + id * (heap->area_mask + 1u) + (place & heap->area_mask);
+static inline __global uint* quarry_ticket(quarry_heap heap, uint id, uint area) {
+  return quarry_words(heap) + heap->tickets + id * (heap->area_mask + 1u) + area;
 }
-static inline __global uint* quarry_opener(quarry_heap heap, uint id, uint place) {
-  return quarry_words(heap) + heap->openers + id * (heap->area_mask + 1u) + (place & heap->area_mask);
+static inline __global uint* quarry_opener(quarry_heap heap, uint id, uint area) {
+  return quarry_words(heap) + heap->openers + id * (heap->area_mask + 1u) + area;
 }
 
-// A slot: its span and its index there. `span` is QUARRY_NONE if there is none.
-typedef struct quarry_slot {
-  uint span, slot;
-} quarry_slot;
+// A work-item that looks for up to `count` slots.
+typedef struct quarry_search {
+  uint id;     // class
+  uint words;  // of slot bits in a span of the class
+  uint count;
+  uint seed;
+  uint place, area;
+  bool is_full;  // no span was free
+} quarry_search;
+static inline quarry_search quarry_search_of(quarry_heap heap, uint id, uint count) {
+  quarry_search search;
+  search.id = id;
+  search.words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
+  search.count = count;
+  search.seed = quarry_seed();
+  search.place = quarry_place_of_seed(heap, search.seed);
+  search.area = search.place & heap->area_mask;
+  search.is_full = false;
+  return search;
+}
 
-// Claims a slot of a word that may be full, and says so if it is.
-static inline quarry_slot quarry_try_word(quarry_heap heap, uint id, uint span, uint word, uint seed) {
-  uint const used = quarry_load_relaxed(quarry_slot_word(heap, span, word));
-  quarry_slot const result = {span, quarry_claim_slot(heap, id, span, word, used, seed)};
-  if (result.slot != QUARRY_NONE) return result;
-  quarry_unlist_word(heap, id, span, word);
-  quarry_slot const none = {QUARRY_NONE, QUARRY_NONE};
+// Slots of one word: at least one, or none if `bits` is 0.
+typedef struct quarry_slots {
+  uint span, word, bits;
+} quarry_slots;
+static inline quarry_slots quarry_no_slots(void) {
+  quarry_slots const none = {0u, 0u, 0u};
   return none;
 }
 
-// 1: claims a slot in the words that the area's ticket gives away.
-static inline quarry_slot quarry_claim_by_ticket(quarry_heap heap, uint id, uint place, uint seed) {
-  quarry_slot found = {QUARRY_NONE, QUARRY_NONE};
-  __global uint* const ticket = quarry_ticket(heap, id, place);
-  uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
-  for (uint next = quarry_load_relaxed(ticket); found.span == QUARRY_NONE; next = quarry_load_relaxed(ticket)) {
-    if (quarry_span_of_hint(next) >= heap->spans || next >> 23u >= words) return found;
-    next = quarry_add_relaxed(ticket, 1u << 23u);
+// Claims slots in words [first, end) of a span.
+static inline quarry_slots quarry_claim_in_words(quarry_heap heap, quarry_search const* search, uint span, uint first,
+                                                 uint end) {
+  for (uint word = first; word < end; ++word) {
+    uint const used = quarry_load_relaxed(quarry_slot_word(heap, span, word));
+    quarry_slots const found = {
+        span, word, quarry_claim_bits(heap, search->id, span, word, used, search->count, search->seed)};
+    if (found.bits != 0u) return found;
+  }
+  return quarry_no_slots();
+}
+
+// 1: claims slots in the leases that the area's ticket gives away.
+static inline quarry_slots quarry_claim_by_ticket(quarry_heap heap, quarry_search const* search) {
+  __global uint* const ticket = quarry_ticket(heap, search->id, search->area);
+  for (uint next = quarry_load_relaxed(ticket);; next = quarry_load_relaxed(ticket)) {
+    if (quarry_span_of_hint(next) >= heap->spans || next >> 23u >= search->words) return quarry_no_slots();
+    next = quarry_add_relaxed(ticket, heap->lease_words << 23u);
     uint const span = quarry_span_of_hint(next), word = next >> 23u;
-    if (span >= heap->spans || word >= words) return found;
-    if (quarry_load_relaxed(quarry_span_class(heap, span)) != id + 1u) return found;
-    found = quarry_try_word(heap, id, span, word, seed);
+    if (span >= heap->spans || word >= search->words) return quarry_no_slots();
+    if (quarry_load_relaxed(quarry_span_class(heap, span)) != search->id + 1u) return quarry_no_slots();
+    quarry_slots const found =
+        quarry_claim_in_words(heap, search, span, word, min(word + heap->lease_words, search->words));
+    if (found.bits != 0u) return found;
   }
-  return found;
 }
 
-// 3: claims a slot in a listed word.
-static inline quarry_slot quarry_claim_listed(quarry_heap heap, uint id, uint place, uint seed) {
-  quarry_slot found = {QUARRY_NONE, QUARRY_NONE};
-  __global uint* const tree = quarry_class_tree(heap, id);
-  uint const mixed = place * 0x9e3779b1u;
-  uint from = mixed % heap->spans;
-  for (uint attempt = 0; attempt < QUARRY_TRIES_IN_TREE; ++attempt) {
-    uint span = quarry_tree_next(tree, &heap->span_tree, from);
-    if (span == QUARRY_NONE && from != 0u) span = quarry_tree_next(tree, &heap->span_tree, 0u);
-    if (span == QUARRY_NONE) return found;
-    if (quarry_load_relaxed(quarry_span_class(heap, span)) != id + 1u) {
-      quarry_unlist_span(heap, id, span);
-    } else {
-      uint const words = heap->summary_words;
-      for (uint turn = 0; turn < words; ++turn) {
-        uint const part = (turn + (mixed >> 8u)) % words;
-        uint listed = quarry_load_acquire(quarry_summary_word(heap, span, part * 32u));
-        while (listed != 0u) {
-          uint const turned = rotate(listed, (32u - (mixed >> 27u)) & 31u);
-          uint const bit = (quarry_lowest_bit(turned) + (mixed >> 27u)) & 31u;
-          found = quarry_try_word(heap, id, span, part * 32u + bit, seed);
-          if (found.span != QUARRY_NONE) return found;
-          listed &= ~(1u << bit);
-        }
-      }
-      if (!quarry_has_listed_word(heap, span)) quarry_unlist_span(heap, id, span);
+// Claims slots in a word that the span lists.
+static inline quarry_slots quarry_claim_in_listed_span(quarry_heap heap, quarry_search const* search, uint span,
+                                                       uint mixed) {
+  for (uint turn = 0; turn < heap->summary_words; ++turn) {
+    uint const part = (turn + (mixed >> 8u)) % heap->summary_words;
+    uint listed = quarry_load_relaxed(quarry_summary_word(heap, span, part * 32u));
+    while (listed != 0u) {
+      uint const word = part * 32u + quarry_lowest_bit(quarry_pick_bits(listed, 1u, mixed >> 27u));
+      quarry_slots const found = quarry_claim_in_words(heap, search, span, word, word + 1u);
+      if (found.bits != 0u) return found;
+      quarry_unlist_words(heap, search->id, span, word, 1u);
+      listed &= ~(1u << (word & 31u));
     }
-    from = span + 1u;
   }
-  return found;
+  return quarry_no_slots();
 }
 
-// 2 and 4: opens a span, and claims its first word. Returns none if no span is free, or if another
-// work-item opens one for this area, unless `insists`.
-static inline quarry_slot quarry_claim_in_new_span(quarry_heap heap, uint id, uint place, uint seed, bool insists,
-                                                   bool* is_full) {
-  quarry_slot found = {QUARRY_NONE, QUARRY_NONE};
-  __global uint* const opener = quarry_opener(heap, id, place);
-  bool const is_first = quarry_load_relaxed(opener) == 0u && quarry_cas_acq_rel(opener, 0u, 1u) == 0u;
-  if (!is_first && !insists) return found;
-  uint const span = quarry_claim_span(heap, seed);
+// 3: claims slots in a listed word of a listed span. Looks at each span at most twice.
+static inline quarry_slots quarry_claim_listed(quarry_heap heap, quarry_search const* search) {
+  __global uint* const tree = quarry_class_tree(heap, search->id);
+  uint const mixed = search->place * 0x9e3779b1u;
+  uint const start = mixed % max(quarry_load_relaxed(&heap->top_span), 1u);
+  for (uint pass = 0; pass < 2u; ++pass) {
+    uint span = pass == 0u ? start : 0u;
+    while ((span = quarry_tree_next(tree, &heap->span_tree, span)) != QUARRY_NONE) {
+      if (quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u) {
+        quarry_slots const found = quarry_claim_in_listed_span(heap, search, span, mixed);
+        if (found.bits != 0u) return found;
+      }
+      if (quarry_load_relaxed(quarry_span_class(heap, span)) != search->id + 1u || !quarry_has_listed_word(heap, span))
+        quarry_unlist_span(heap, search->id, span);
+      ++span;
+    }
+  }
+  return quarry_no_slots();
+}
+
+// 2 and 4: opens a span, and gets its first slots. Does nothing if another work-item opens one for
+// this area, unless `insists`.
+static inline quarry_slots quarry_claim_in_new_span(quarry_heap heap, quarry_search* search, bool insists) {
+  __global uint* const opener = quarry_opener(heap, search->id, search->area);
+  bool const is_first = quarry_load_relaxed(opener) == 0u && quarry_cas_relaxed(opener, 0u, 1u) == 0u;
+  if (!is_first && !insists) return quarry_no_slots();
+  uint const span = quarry_claim_span(heap, search->area);
+  quarry_slots found = quarry_no_slots();
   if (span == QUARRY_NONE) {
-    *is_full = true;
+    search->is_full = true;
   } else {
-    quarry_open_span(heap, id, span);
-    quarry_store_relaxed(quarry_ticket(heap, id, place), quarry_hint_of(span, 1u));
-    found = quarry_try_word(heap, id, span, 0u, seed);
+    uint const slots = quarry_slots_of_class(search->id, quarry_span_shift(heap));
+    found.span = span;
+    found.bits = quarry_pick_bits(~quarry_unused_bits(slots, 0u), search->count, 0u);
+    quarry_open_span(heap, search->id, span, found.bits);
+    quarry_store_relaxed(quarry_ticket(heap, search->id, search->area), quarry_hint_of(span, heap->lease_words));
   }
-  if (is_first) quarry_store_release(opener, 0u);
+  if (is_first) quarry_store_relaxed(opener, 0u);
   return found;
 }
 
-// Finds a word for the hint of a place, and claims a slot there. `is_full`: whether no span was free.
-static inline quarry_slot quarry_find_slot(quarry_heap heap, uint id, uint place, uint seed, bool* is_full) {
+// Claims slots of a new lease. None: no span was free, and no slot listed.
+static inline quarry_slots quarry_claim_elsewhere(quarry_heap heap, quarry_search* search) {
+  search->is_full = false;
   for (uint look = 0; look <= QUARRY_LOOKS_AT_TICKET; ++look) {
     bool const insists = look == QUARRY_LOOKS_AT_TICKET;
-    bool const has_many = *is_full || quarry_load_relaxed(quarry_open_spans(heap, id)) >= heap->spans >> 4u;
-    quarry_slot found = quarry_claim_by_ticket(heap, id, place, seed);
-    if (found.span == QUARRY_NONE && has_many && (look == 0u || insists || *is_full))
-      found = quarry_claim_listed(heap, id, place, seed);
-    if (found.span == QUARRY_NONE && !*is_full)
-      found = quarry_claim_in_new_span(heap, id, place, seed, insists, is_full);
-    if (found.span != QUARRY_NONE || (*is_full && has_many)) return found;
+    quarry_slots found = quarry_claim_by_ticket(heap, search);
+    if (found.bits != 0u) return found;
+    bool const saves = quarry_load_relaxed(&heap->used_pages) >= heap->pages >> 1u;
+    if (insists || (saves && look == 0u)) found = quarry_claim_listed(heap, search);
+    if (found.bits == 0u) found = quarry_claim_in_new_span(heap, search, insists);
+    if (found.bits == 0u && search->is_full) found = quarry_claim_listed(heap, search);
+    if (found.bits != 0u || search->is_full) return found;
   }
-  quarry_slot const none = {QUARRY_NONE, QUARRY_NONE};
-  return none;
+  return quarry_no_slots();
 }
 
-// Claims a slot of class `id`. Returns none if no slot of the class and no span is free; `is_full`
-// then says that no span was free.
-static inline quarry_slot quarry_claim(quarry_heap heap, uint id, bool* is_full) {
-  uint const seed = quarry_seed();
-  uint const place = quarry_place_of_seed(heap, seed);
-  __global uint* const at = quarry_hint(heap, id, place);
-  uint hint = quarry_load_relaxed(at);
-  for (uint look = 0; look <= QUARRY_LOOKS_AT_HINT; ++look) {
+// Claims up to `count` slots of class `id` if the word that the hint of the place names has none.
+QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_slow(quarry_heap heap, uint id, uint count, uint hint) {
+  quarry_search search = quarry_search_of(heap, id, count);
+  __global uint* const at = quarry_hint(heap, id, search.place);
+  uint claims = 0u;
+  for (uint look = 0; claims < QUARRY_CLAIMS; ++look) {
     uint const span = quarry_span_of_hint(hint), word = quarry_word_of_hint(hint);
-    if (span < heap->spans && (hint & QUARRY_MOVING) == 0u) {
-      bool const reads = heap->claims_unread == 0u || look != 0u;
-      uint const used = reads ? quarry_load_relaxed(quarry_slot_word(heap, span, word)) : 0u;
-      quarry_slot const found = {span, quarry_claim_slot(heap, id, span, word, used, seed)};
-      if (found.slot != QUARRY_NONE) return found;
-    }
-    bool moves = look == QUARRY_LOOKS_AT_HINT;
-    if ((hint & QUARRY_MOVING) == 0u) {
-      uint const now = quarry_cas_acq_rel(at, hint, hint | QUARRY_MOVING);
-      moves = moves || now == hint;
-      if (moves && span < heap->spans) quarry_unlist_word(heap, id, span, word);
-      hint = now;
-    } else {
+    bool finds = look >= QUARRY_LOOKS_AT_HINT;
+    if ((hint & QUARRY_MOVING) != 0u) {
       hint = quarry_load_relaxed(at);
+    } else {
+      bool const has_next = span < heap->spans && (word + 1u) % heap->lease_words != 0u && word + 1u < search.words;
+      uint const next = has_next ? quarry_hint_of(span, word + 1u) : hint | QUARRY_MOVING;
+      uint const now = quarry_cas_relaxed(at, hint, next);
+      finds = finds || (now == hint && !has_next);
+      hint = now == hint ? next : now;
     }
-    if (!moves) continue;
-    quarry_slot const found = quarry_find_slot(heap, id, place, seed, is_full);
-    quarry_store_relaxed(at, found.span == QUARRY_NONE ? 0u : quarry_hint_of(found.span, found.slot >> 5u));
-    return found;
+    if (!finds) {
+      uint const new_span = quarry_span_of_hint(hint), new_word = quarry_word_of_hint(hint);
+      if ((hint & QUARRY_MOVING) != 0u || new_span >= heap->spans) continue;
+      quarry_slots const found = quarry_claim_in_words(heap, &search, new_span, new_word, new_word + 1u);
+      if (found.bits != 0u) return found;
+      continue;
+    }
+    ++claims;
+    quarry_slots const found = quarry_claim_elsewhere(heap, &search);
+    hint = found.bits == 0u ? 0u : quarry_hint_of(found.span, found.word);
+    quarry_store_relaxed(at, hint);
+    if (span < heap->spans && quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) {
+      uint const first = word - word % heap->lease_words;
+      quarry_unlist_words(heap, id, span, first, min(heap->lease_words, search.words - first));
+    }
+    if (found.bits != 0u || search.is_full) return found;
   }
-  quarry_slot const none = {QUARRY_NONE, QUARRY_NONE};
-  return none;
+  return quarry_no_slots();
 }
 
-// Whether an empty span should stay open: the work-items of this place allocate from it, or it is the
-// first of its class. A class that allocates and frees one slot in turn then opens no spans.
-static inline bool quarry_keeps_span(quarry_heap heap, uint id, uint span) {
+// Claims up to `count` slots of class `id`. None: the class has no free slot and no span is free.
+static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
+  uint const seed = quarry_seed();
+  uint const hint = quarry_load_relaxed(quarry_hint(heap, id, quarry_place_of_seed(heap, seed)));
+  uint const span = quarry_span_of_hint(hint), word = quarry_word_of_hint(hint);
+  if (span < heap->spans && (hint & QUARRY_MOVING) == 0u) {
+    uint const used = heap->claims_unread != 0u ? 0u : quarry_load_relaxed(quarry_slot_word(heap, span, word));
+    quarry_slots const found = {span, word, quarry_claim_bits(heap, id, span, word, used, count, seed)};
+    if (found.bits != 0u) return found;
+  }
+  return quarry_claim_slow(heap, id, count, hint);
+}
+
+// Whether an empty span should stay open: it is the one of this place, whose hint the caller has read,
+// or of its area, or the first of its class. A class that allocates and frees one slot in turn then
+// opens no spans.
+static inline bool quarry_keeps_span(quarry_heap heap, uint id, uint span, uint hint) {
   uint const place = quarry_place_of_seed(heap, quarry_seed());
-  return quarry_span_of_hint(quarry_load_relaxed(quarry_hint(heap, id, place))) == span ||
-         quarry_span_of_hint(quarry_load_relaxed(quarry_ticket(heap, id, place))) == span ||
+  return quarry_span_of_hint(hint) == span ||
+         quarry_span_of_hint(quarry_load_relaxed(quarry_ticket(heap, id, place & heap->area_mask))) == span ||
          quarry_tree_next(quarry_class_tree(heap, id), &heap->span_tree, 0u) == span;
 }

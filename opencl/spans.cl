@@ -31,9 +31,6 @@ static inline uint quarry_base_of_span(quarry_heap heap, uint span) {
   return heap->first_unit + (span << quarry_span_shift(heap));
 }
 
-static inline __global uint* quarry_open_spans(quarry_heap heap, uint id) {
-  return quarry_words(heap) + heap->open_spans + id;
-}
 // Base of the word offsets of a class's tree; its shape is `span_tree`.
 static inline __global uint* quarry_class_tree(quarry_heap heap, uint id) {
   return quarry_words(heap) + heap->class_trees + id * heap->class_tree_words;
@@ -45,10 +42,9 @@ static inline void quarry_list_span(quarry_heap heap, uint id, uint span) {
 static inline __global uint* quarry_summary_word(quarry_heap heap, uint span, uint word) {
   return quarry_words(heap) + heap->summaries + span * heap->summary_words + (word >> 5u);
 }
-// Says that a word of slot bits has a free slot.
-static inline void quarry_list_word(quarry_heap heap, uint id, uint span, uint word) {
-  if (quarry_or_acq_rel(quarry_summary_word(heap, span, word), 1u << (word & 31u)) == 0u)
-    quarry_list_span(heap, id, span);
+// Says that words of slot bits have free slots: those of `bits`, in one word of the summary.
+static inline void quarry_list_words(quarry_heap heap, uint id, uint span, __global uint* summary, uint bits) {
+  if (quarry_or_release(summary, bits) == 0u) quarry_list_span(heap, id, span);
 }
 static inline bool quarry_has_listed_word(quarry_heap heap, uint span) {
   for (uint i = 0; i < heap->summary_words; ++i)
@@ -61,14 +57,18 @@ static inline void quarry_unlist_span(quarry_heap heap, uint id, uint span) {
   if (quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u && quarry_has_listed_word(heap, span))
     quarry_list_span(heap, id, span);
 }
-// Says that a word of slot bits is full, unless it is not by now.
-static inline void quarry_unlist_word(quarry_heap heap, uint id, uint span, uint word) {
-  __global uint* const summary = quarry_summary_word(heap, span, word);
-  uint const bit = 1u << (word & 31u);
-  if ((quarry_load_relaxed(summary) & bit) == 0u) return;  // another work-item said so, and looks again
-  uint const left = quarry_and_acq_rel(summary, ~bit) & ~bit;
-  if (quarry_load_relaxed(quarry_slot_word(heap, span, word)) != ~0u)
-    quarry_list_word(heap, id, span, word);
+// Says that words [first, first + count) of slot bits, in one word of the summary, are full: all
+// that still are.
+static inline void quarry_unlist_words(quarry_heap heap, uint id, uint span, uint first, uint count) {
+  __global uint* const summary = quarry_summary_word(heap, span, first);
+  uint const bits = (count == 32u ? ~0u : (1u << count) - 1u) << (first & 31u);
+  if ((quarry_load_relaxed(summary) & bits) == 0u) return;  // another work-item said so, and looks again
+  uint const left = quarry_and_acquire(summary, ~bits) & ~bits;
+  uint free = 0u;
+  for (uint word = first; word < first + count; ++word)
+    if (quarry_load_relaxed(quarry_slot_word(heap, span, word)) != ~0u) free |= 1u << (word & 31u);
+  if (free != 0u)
+    quarry_list_words(heap, id, span, summary, free);
   else if (left == 0u && !quarry_has_listed_word(heap, span))
     quarry_unlist_span(heap, id, span);
 }
@@ -84,7 +84,8 @@ static inline uint quarry_unused_bits(uint slots, uint word) {
 // that is not open if `id` is QUARRY_NONE. Returns the word before.
 static inline uint quarry_put_back(quarry_heap heap, uint id, uint span, uint word, uint bits) {
   uint const before = QUARRY_ATOMIC(and, QUARRY_ORDER_R)(quarry_slot_word(heap, span, word), ~bits);  // (R)
-  if (before == ~0u && id != QUARRY_NONE) quarry_list_word(heap, id, span, word);
+  if (before == ~0u && id != QUARRY_NONE)
+    quarry_list_words(heap, id, span, quarry_summary_word(heap, span, word), 1u << (word & 31u));
   return before;
 }
 // The same for the class that the span has. It cannot change yet, because the caller holds bits.
@@ -113,7 +114,6 @@ static inline bool quarry_close_span(quarry_heap heap, uint id, uint span) {
   if (word == words && quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) {
     quarry_tree_remove(quarry_class_tree(heap, id), &heap->span_tree, span);
     quarry_store_relaxed(quarry_span_class(heap, span), 0u);
-    (void)quarry_add_relaxed(quarry_open_spans(heap, id), ~0u);
     return true;
   }
   while (word > 0u) {
@@ -130,35 +130,51 @@ static inline bool quarry_return_span(quarry_heap heap, uint id, uint span) {
   return true;
 }
 
-// Opens a span, whose pages the caller has, for class `id`.
-static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
+// Opens a span, whose pages the caller has, for class `id`. The caller gets `taken`, slots of word 0.
+static inline void quarry_open_span(quarry_heap heap, uint id, uint span, uint taken) {
   uint const slots = quarry_slots_of_class(id, quarry_span_shift(heap));
   uint const words = quarry_word_count(slots);
   quarry_store_relaxed(quarry_span_class(heap, span), id + 1u);
-  (void)quarry_add_relaxed(quarry_open_spans(heap, id), 1u);
+  if (quarry_load_relaxed(&heap->top_span) <= span) quarry_store_relaxed(&heap->top_span, span + 1u);
   quarry_fence();
   for (uint word = 0; word < words; ++word)
-    QUARRY_ATOMIC(store, QUARRY_ORDER_O)(quarry_slot_word(heap, span, word), quarry_unused_bits(slots, word));  // (O)
+    QUARRY_ATOMIC(store, QUARRY_ORDER_O)(quarry_slot_word(heap, span, word),
+                                         quarry_unused_bits(slots, word) | (word == 0u ? taken : 0u));  // (O)
   quarry_fence();  // who sees the summary sees the words
   for (uint word = 0; word < words; word += 32u)
     quarry_store_fenced_release(quarry_summary_word(heap, span, word), ~quarry_unused_bits(words, word >> 5u));
   quarry_list_span(heap, id, span);
 }
 
-// Claims a slot of a word. Returns its index in the span; QUARRY_NONE if the word is full or the
-// span has another class now. `used`: what the caller believes the word to be. `seed` names the bit
-// to look at first: neighbours take different bits. A failed try means that another work-item
-// claimed that bit.
-static inline uint quarry_claim_slot(quarry_heap heap, uint id, uint span, uint word, uint used, uint seed) {
-  __global uint* const at = quarry_slot_word(heap, span, word);
-  while (used != ~0u) {
-    uint const turned = rotate(~used, (32u - (seed & 31u)) & 31u);
-    uint const bit = (quarry_lowest_bit(turned) + seed) & 31u;
-    used = QUARRY_ATOMIC(or, QUARRY_ORDER_C)(at, 1u << bit);  // (C)
-    if ((used >> bit & 1u) != 0u) continue;
-    if (quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) return word * 32u + bit;
-    quarry_undo_claim(heap, span, word, 1u << bit);
-    return QUARRY_NONE;
+// The lowest `count` bits of `bits`, at least one, or all if there are not as many. Bits from
+// `start` on come first.
+static inline uint quarry_pick_bits(uint bits, uint count, uint start) {
+  uint turned = rotate(bits, (32u - (start & 31u)) & 31u);
+  uint picked = turned;
+  if (count < popcount(turned)) {
+    picked = 0u;
+    for (; count != 0u; --count) {
+      picked |= turned & (0u - turned);
+      turned &= turned - 1u;
+    }
   }
-  return QUARRY_NONE;
+  return rotate(picked, start & 31u);
+}
+
+// Claims up to `count` slots of a word. Returns their bits; 0 if the word is full or the span has
+// another class now. `used`: what the caller believes the word to be. `seed` names the bit to look
+// at first: neighbours take different bits. A try that fails means that others claimed its bits.
+static inline uint quarry_claim_bits(quarry_heap heap, uint id, uint span, uint word, uint used, uint count, uint seed) {
+  __global uint* const at = quarry_slot_word(heap, span, word);
+  __global uint* const class_of_span = quarry_span_class(heap, span);
+  while (used != ~0u) {
+    uint const wanted = quarry_pick_bits(~used, count, seed);
+    used = QUARRY_ATOMIC(or, QUARRY_ORDER_C)(at, wanted);  // (C)
+    uint const claimed = wanted & ~used;
+    if (claimed == 0u) continue;
+    if (quarry_load_relaxed(class_of_span) == id + 1u) return claimed;
+    quarry_undo_claim(heap, span, word, claimed);
+    return 0u;
+  }
+  return 0u;
 }

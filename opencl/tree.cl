@@ -7,9 +7,10 @@
 // miss a member for a moment, and callers decide by other words.
 //
 // Memory order. An inserter changes the lower word, and then sets the bit above. A clearer clears
-// the bit, and then looks at the lower word. Both change the bit by an acquire-release RMW. If the
-// inserter's RMW is first, the clearer sees the lower word's change; else the bit stays set. The
-// same holds for each bit that says something about other words: of a set, of a summary.
+// the bit, and then looks at the lower word. The inserter sets the bit by a release RMW and the
+// clearer clears it by an acquire RMW. If the inserter's is first, the clearer sees the lower word's
+// change; else the bit stays set. The same holds for each bit that says something about other
+// words: of a set, of a summary.
 #pragma once
 
 #include "orders.cl"
@@ -19,25 +20,27 @@ static inline __global uint* quarry_tree_word(__global uint* base, __global quar
   return base + tree->first[level] + word;
 }
 
-// `base`: where the tree's word offsets count from.
-static inline void quarry_tree_insert(__global uint* base, __global quarry_tree* tree, uint member) {
-  for (uint level = 0; level < QUARRY_TREE_LEVELS; ++level) {
-    uint const bit = 1u << (member & 31u);
-    member >>= 5u;
-    if (quarry_or_acq_rel(quarry_tree_word(base, tree, level, member), bit) != 0u) return;
+// Sets the bit `position` of a level, and those above it until one word was not 0 before. `base`:
+// where the tree's word offsets count from.
+static inline void quarry_tree_set(__global uint* base, __global quarry_tree* tree, uint level, uint position) {
+  for (; level < QUARRY_TREE_LEVELS; ++level) {
+    uint const bit = 1u << (position & 31u);
+    position >>= 5u;
+    if (quarry_or_release(quarry_tree_word(base, tree, level, position), bit) != 0u) return;
   }
 }
+static inline void quarry_tree_insert(__global uint* base, __global quarry_tree* tree, uint member) {
+  quarry_tree_set(base, tree, 0u, member);
+}
 static inline void quarry_tree_remove(__global uint* base, __global quarry_tree* tree, uint member) {
-  (void)quarry_and_acq_rel(quarry_tree_word(base, tree, 0, member >> 5u), ~(1u << (member & 31u)));
+  (void)quarry_and_acquire(quarry_tree_word(base, tree, 0, member >> 5u), ~(1u << (member & 31u)));
 }
 
 // Clears the bit for word `word` of `level - 1`, which was 0, unless it is not 0 any more.
 static inline void quarry_tree_repair(__global uint* base, __global quarry_tree* tree, uint level, uint word) {
-  __global uint* const above = quarry_tree_word(base, tree, level, word >> 5u);
-  uint const bit = 1u << (word & 31u);
-  (void)quarry_and_acq_rel(above, ~bit);
+  (void)quarry_and_acquire(quarry_tree_word(base, tree, level, word >> 5u), ~(1u << (word & 31u)));
   if (quarry_load_relaxed(quarry_tree_word(base, tree, level - 1u, word)) != 0u)
-    (void)quarry_or_acq_rel(above, bit);
+    quarry_tree_set(base, tree, level, word);  // the words above may be 0 by now, too
 }
 
 // The smallest member that is at least `from`; QUARRY_NONE if there is none. At most one step for
@@ -46,7 +49,7 @@ static inline uint quarry_tree_next(__global uint* base, __global quarry_tree* t
   uint level = 0u, position = from;  // a bit of this level
   while ((position >> 5u) < tree->words[level]) {
     uint const word = position >> 5u;
-    uint const bits = quarry_load_acquire(quarry_tree_word(base, tree, level, word)) & (~0u << (position & 31u));
+    uint const bits = quarry_load_relaxed(quarry_tree_word(base, tree, level, word)) & (~0u << (position & 31u));
     if (bits == 0u) {
       position = word + 1u;  // of the level above
       if (level + 1u == QUARRY_TREE_LEVELS) position <<= 5u;

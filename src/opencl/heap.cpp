@@ -67,7 +67,11 @@ std::string build_options(cl::Device const& device) {
     auto const version = checked([&] { return device.getInfo<CL_DEVICE_VERSION>(); });
     language = version[7] == '2' ? "CL2.0" : "CL3.0";
   }
-  return "-cl-std=" + language + " -DQUARRY_TIER=" + std::to_string(static_cast<int>(tier));
+  std::string options =
+      "-cl-std=" + language + " -DQUARRY_TIER=" + std::to_string(static_cast<int>(tier));
+  // With more registers, kernels could not run in the largest work-groups, of 1024 work-items.
+  if (tier == atomics_tier::nvidia) options += " -cl-nv-maxrregcount=64";
+  return options;
 }
 
 cl::Program build(cl::Context const& context, cl::Device const& device, std::string_view source,

@@ -11,6 +11,7 @@ namespace quarry::inline QUARRY_ABI::opencl {
 
 namespace {
 
+constexpr std::uint32_t max_places = 65'536;
 constexpr bytes large_heap = 64_MiB;  // from here on pages have 4 KiB, else 1 KiB
 
 std::uint32_t words_for(std::uint32_t bits) { return (bits + 31) / 32; }
@@ -34,6 +35,8 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   state.spans = pages / QUARRY_PAGES_PER_SPAN;
   state.classes = quarry_class_count(span_shift);
   state.slot_words = (1u << span_shift) / 32;
+  // GPUs: a few words, for thousands of places. CPUs: a cache line, which two threads then do not share.
+  state.lease_words = state.claims_unread != 0 ? 4 : 16;
   state.summary_words = (state.slot_words + 31) / 32;
   std::uint32_t const limit = state.claims_unread != 0 ? 16384 : 64;
   if (places == 0) places = std::clamp(std::bit_floor(state.spans * 4), 1u, limit);
@@ -53,12 +56,12 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   state.hints = take(std::uint64_t{places} * state.classes);
   state.tickets = take(std::uint64_t{areas} * state.classes);
   state.openers = take(std::uint64_t{areas} * state.classes);
-  state.open_spans = take(state.classes);
   next = place_tree(state.page_tree, words_for(pages), next);
   state.page_bits = take(words_for(pages));
   state.large_pages = take(pages);
   state.span_classes = take(state.spans);
   state.summaries = take(std::uint64_t{state.spans} * state.summary_words);
+  next = (next + 31) / 32 * 32;
   state.slot_bits = take(std::uint64_t{state.spans} * state.slot_words);
   state.words = next;
   std::uint32_t const page_units = 1u << state.page_shift;
@@ -70,8 +73,9 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
 quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool claims_unread) {
   if (size / QUARRY_UNIT > 0xffffffffu)
     throw bad_argument{"opencl::heap: " + std::to_string(size) + " bytes exceed 64 GiB"};
-  if (places != 0 && !std::has_single_bit(places))
-    throw bad_argument{"opencl::heap: " + std::to_string(places) + " places are no power of two"};
+  if (places != 0 && (!std::has_single_bit(places) || places > max_places))
+    throw bad_argument{"opencl::heap: " + std::to_string(places) +
+                       " places are not a power of two up to " + std::to_string(max_places)};
   quarry_heap_state state{};
   state.magic = QUARRY_OPENCL_MAGIC;
   state.layout = QUARRY_OPENCL_LAYOUT;

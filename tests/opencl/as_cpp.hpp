@@ -24,6 +24,7 @@ struct alignas(16) uint4 {
   uint x, y, z, w;
 };
 
+inline uint popcount(uint value) { return static_cast<uint>(std::popcount(value)); }
 inline uint rotate(uint value, uint count) { return std::rotl(value, static_cast<int>(count)); }
 
 // A warp of fibers is one group of 32 work-items; each thread is a group of one.
@@ -58,6 +59,10 @@ inline void quarry_store_release(uint* at, uint value) {
 }
 inline void quarry_fence() {}
 inline void quarry_store_fenced_release(uint* at, uint value) { quarry_store_release(at, value); }
+inline uint quarry_cas_relaxed(uint* at, uint expected, uint value) {
+  simt::atomic_ref<uint>{*at}.compare_exchange(expected, value, simt::relaxed);
+  return expected;
+}
 inline uint quarry_cas_acq_rel(uint* at, uint expected, uint value) {
   simt::atomic_ref<uint>{*at}.compare_exchange(expected, value, simt::acq_rel);
   return expected;

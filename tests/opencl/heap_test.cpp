@@ -214,16 +214,16 @@ TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
       while (arrivals.load(simt::relaxed) != 3) std::this_thread::yield();
       switch (simt::this_place().block) {
         case 0:
-          *static_cast<std::uint32_t*>(cl::quarry_at(h, large)) = 1;
+          *static_cast<std::uint32_t*>(cl::quarry_at(h, large + 1)) = 1;
           ASSERT_TRUE(cl::quarry_free(h, large));
           break;
         case 1:
           while (cl::quarry_claim_span(h, 0) == QUARRY_NONE) std::this_thread::yield();
-          cl::quarry_open_span(h, 0, 0);
+          cl::quarry_open_span(h, 0, 0, 1);
           break;
         default:
-          while (cl::quarry_claim_slot(h, 0, 0, 0, 0, 0) == QUARRY_NONE) std::this_thread::yield();
-          *static_cast<std::uint32_t*>(cl::quarry_at(h, cl::quarry_base_of_span(h, 0))) = 2;
+          while (cl::quarry_claim_bits(h, 0, 0, 0, 0, 1, 1) == 0) std::this_thread::yield();
+          *static_cast<std::uint32_t*>(cl::quarry_at(h, cl::quarry_base_of_span(h, 0) + 1)) = 2;
       }
     });
   }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sub-groups: work-items that run in lockstep, and act for each other. NVIDIA's warps have PTX for
+// this. On other devices, and in C++, each work-item is a team of its own.
+#pragma once
+
+#include "atomics.cl"
+
+// Work-items of a sub-group that called together with one key. Bit i of `members`: lane i.
+typedef struct quarry_team {
+  uint members;
+  uint lane;  // of the caller
+} quarry_team;
+
+static inline uint quarry_leader_of(quarry_team team) { return 31u - clz(team.members & (0u - team.members)); }
+static inline bool quarry_leads(quarry_team team) { return quarry_leader_of(team) == team.lane; }
+static inline uint quarry_team_size(quarry_team team) { return popcount(team.members); }
+static inline uint quarry_rank_in(quarry_team team) { return popcount(team.members & ((1u << team.lane) - 1u)); }
+
+#if !defined(QUARRY_AS_CPP) && QUARRY_TIER == 2
+
+static inline quarry_team quarry_team_of(uint key) {
+  quarry_team team;
+  uint active;
+  asm volatile("activemask.b32 %0;" : "=r"(active)::"memory");
+  asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(team.members) : "r"(key), "r"(active) : "memory");
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(team.lane));
+  return team;
+}
+// The leader's value. What members did before happens before what they do after.
+static inline uint quarry_from_leader(quarry_team team, uint value) {
+  uint result;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, %3;"
+               : "=r"(result)
+               : "r"(value), "r"(quarry_leader_of(team)), "r"(team.members)
+               : "memory");
+  asm volatile("bar.warp.sync %0;" ::"r"(team.members) : "memory");
+  return result;
+}
+
+#else
+
+static inline quarry_team quarry_team_of(uint key) {
+  quarry_team const team = {1u, 0u};
+  (void)key;
+  return team;
+}
+static inline uint quarry_from_leader(quarry_team team, uint value) {
+  (void)team;
+  return value;
+}
+
+#endif
