@@ -30,16 +30,22 @@ static inline void quarry_record_fault(quarry_heap heap, uint kind, uint bytes, 
   quarry_store_relaxed(&heap->fault_item, (uint)get_local_id(0));
 }
 
-// Closes each empty span, so that other classes and large allocations get its pages. One work-item
-// does it at a time; the others return at once.
-static inline void quarry_reclaim(quarry_heap heap) {
-  if (quarry_load_relaxed(&heap->reclaiming) != 0u) return;
-  if (quarry_cas_acq_rel(&heap->reclaiming, 0u, 1u) != 0u) return;
-  for (uint span = 0; span < heap->spans; ++span) {
-    uint const id = quarry_load_acquire(quarry_span_class(heap, span));
-    if (id != 0u) (void)quarry_return_span(heap, id - 1u, span);
+// Closes empty spans, so that other classes and large allocations get their pages: the first one that
+// it finds, or all. If another work-item does that now, it looks for its end for about as long as it
+// would take itself.
+QUARRY_OUT_OF_LINE static void quarry_reclaim(quarry_heap heap, bool all) {
+  uint const spans = heap->spans;
+  uint look = 0u;
+  while (look < spans && quarry_load_relaxed(&heap->reclaiming) != 0u) ++look;
+  if (look != 0u && look < spans) return;
+  (void)quarry_add_relaxed(&heap->reclaiming, 1u);
+  uint span = quarry_seed() % spans;
+  for (uint i = 0; i < spans; ++i) {
+    uint const id = quarry_load_relaxed(quarry_span_class(heap, span));
+    if (id != 0u && quarry_return_span(heap, id - 1u, span) && !all) break;
+    if (++span == spans) span = 0u;
   }
-  quarry_store_release(&heap->reclaiming, 0u);
+  (void)quarry_add_release(&heap->reclaiming, ~0u);
 }
 
 // Claims a slot of class `id` for each member of the team; its leader claims as many as one word
@@ -52,8 +58,8 @@ static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
     quarry_slots found = quarry_no_slots();
     if (quarry_leads(team)) {
       found = quarry_claim(heap, id, quarry_team_size(team));
-      for (uint round = 0; found.bits == 0u && round < 4u; ++round) {
-        quarry_reclaim(heap);
+      for (uint round = 0; found.bits == 0u && round < 3u; ++round) {
+        quarry_reclaim(heap, false);
         found = quarry_claim(heap, id, quarry_team_size(team));
       }
     }
@@ -76,8 +82,8 @@ static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
   uint const count = ((units - 1u) >> heap->page_shift) + 1u;
   if (count > heap->pages) return 0u;
   uint first = quarry_claim_pages(heap, count);
-  for (uint round = 0; first == QUARRY_NONE && round < 4u; ++round) {
-    quarry_reclaim(heap);
+  for (uint round = 0; first == QUARRY_NONE && round < 3u; ++round) {
+    quarry_reclaim(heap, true);
     first = quarry_claim_pages(heap, count);
   }
   if (first == QUARRY_NONE) return 0u;

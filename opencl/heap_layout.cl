@@ -82,7 +82,7 @@ typedef struct quarry_heap_state {
 
   unsigned int top_span;        // above all spans that were ever open, or a few below that
   unsigned int used_pages;      // an estimate: claims and frees change it a moment later
-  unsigned int reclaiming;      // 1 while a work-item closes empty spans
+  unsigned int reclaiming;      // work-items that close empty spans now
 
   // The first fault, and how many there were of each kind.
   unsigned int fault_kind;

@@ -146,6 +146,8 @@ static inline void quarry_open_span(quarry_heap heap, uint id, uint span, uint t
   quarry_list_span(heap, id, span);
 }
 
+#define QUARRY_TRIES_AT_WORD 32u
+
 // The lowest `count` bits of `bits`, at least one, or all if there are not as many. Bits from
 // `start` on come first.
 static inline uint quarry_pick_bits(uint bits, uint count, uint start) {
@@ -163,11 +165,12 @@ static inline uint quarry_pick_bits(uint bits, uint count, uint start) {
 
 // Claims up to `count` slots of a word. Returns their bits; 0 if the word is full or the span has
 // another class now. `used`: what the caller believes the word to be. `seed` names the bit to look
-// at first: neighbours take different bits. A try that fails means that others claimed its bits.
+// at first: neighbours take different bits. A try fails if others claim its bits first; after 32 of
+// them the word counts as full.
 static inline uint quarry_claim_bits(quarry_heap heap, uint id, uint span, uint word, uint used, uint count, uint seed) {
   __global uint* const at = quarry_slot_word(heap, span, word);
   __global uint* const class_of_span = quarry_span_class(heap, span);
-  while (used != ~0u) {
+  for (uint attempt = 0; used != ~0u && attempt < QUARRY_TRIES_AT_WORD; ++attempt) {
     uint const wanted = quarry_pick_bits(~used, count, seed);
     used = QUARRY_ATOMIC(or, QUARRY_ORDER_C)(at, wanted);  // (C)
     uint const claimed = wanted & ~used;

@@ -28,6 +28,7 @@ static inline quarry_team quarry_team_of(uint key) {
 }
 // The leader's value. What members did before happens before what they do after.
 static inline uint quarry_from_leader(quarry_team team, uint value) {
+  if (quarry_team_size(team) == 1u) return value;
   uint result;
   asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, %3;"
                : "=r"(result)

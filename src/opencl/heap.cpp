@@ -79,7 +79,7 @@ cl::Program build(cl::Context const& context, cl::Device const& device, std::str
   cl::Program program;
   try {
     program =
-        cl::Program{context, cl::Program::Sources{sources(), "#line 1\n" + std::string{source}}};
+        cl::Program{context, cl::Program::Sources{sources(), "#line 1 \"program\"\n" + std::string{source}}};
     program.build(device, (build_options(device) + " " + more_options).c_str());
     return program;
   } catch (cl::Error const& error) {

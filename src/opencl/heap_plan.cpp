@@ -72,7 +72,7 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
 
 quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool claims_unread) {
   if (size / QUARRY_UNIT > 0xffffffffu)
-    throw bad_argument{"opencl::heap: " + std::to_string(size) + " bytes exceed 64 GiB"};
+    throw bad_argument{"opencl::heap: " + std::to_string(size) + " bytes are not less than 64 GiB"};
   if (places != 0 && (!std::has_single_bit(places) || places > max_places))
     throw bad_argument{"opencl::heap: " + std::to_string(places) +
                        " places are not a power of two up to " + std::to_string(max_places)};

@@ -67,7 +67,7 @@ struct heap_faults {
 /// waits for the queue first. The buffer is freed when the last copy of `buffer()` is gone.
 class QUARRY_API heap {
  public:
-  /// Throws `bad_argument` for sizes below one span or above 64 GiB, and `opencl_error`.
+  /// Throws `bad_argument` for sizes below one span or from 64 GiB on, and `opencl_error`.
   heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
        heap_options const& options = {});
 
