@@ -20,7 +20,7 @@ TEST(Abi, IsNamedAfterTheVersionAndTheLayout) {
   EXPECT_STREQ(TEXT(QUARRY_ABI), "v" QUARRY_TEST_VERSION "_layout_" TEXT(QUARRY_STATE_LAYOUT));
 }
 
-TEST(Abi, IsInTheNamesThatLinkersSeeAndNotInThoseOfTheSource) {
+TEST(Abi, AppearsInLinkerNamesAndNotInSourceNames) {
   EXPECT_TRUE((std::is_same_v<quarry::host_resource, quarry::QUARRY_ABI::host_resource>));
   for (std::string const name : {typeid(host_resource).name(), typeid(pool<host_resource>).name(),
                                  typeid(detail::registration).name(), typeid(bad_argument).name()})

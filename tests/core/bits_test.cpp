@@ -13,7 +13,7 @@ namespace bits_test {
 
 constexpr word all = ~word{0};
 
-TEST(Bits, LowBitsAreAsManyAsAskedForAndAtMost64) {
+TEST(Bits, LowBitsSetsTheRequestedNumberOfBitsAndAtMost64) {
   EXPECT_EQ(low_bits(0), 0u);
   EXPECT_EQ(low_bits(1), 1u);
   EXPECT_EQ(low_bits(63), all >> 1);
@@ -21,14 +21,14 @@ TEST(Bits, LowBitsAreAsManyAsAskedForAndAtMost64) {
   EXPECT_EQ(low_bits(1000), all);
 }
 
-TEST(Bits, LowestOneOfNothingIs64) {
+TEST(Bits, LowestOneOfZeroIs64) {
   EXPECT_EQ(lowest_one(0), 64u);
   EXPECT_EQ(lowest_one(word{1} << 63), 63u);
   EXPECT_EQ(highest_one(1), 0u);
   EXPECT_EQ(highest_one(all), 63u);
 }
 
-TEST(Bits, OneFromGoesRound) {
+TEST(Bits, OneFromWrapsAroundToTheLowestBits) {
   EXPECT_EQ(one_from(0b0101, 1), 2u);
   EXPECT_EQ(one_from(0b0101, 3), 0u);
   EXPECT_EQ(one_from(0, 3), 64u);
@@ -44,14 +44,14 @@ TEST(Bits, RunsStartWhereEnoughOnesFollow) {
   EXPECT_EQ(starts_of_runs(all, 1), all);
 }
 
-TEST(Bits, SelectsTheOneWithSoManyOnesBelowIt) {
+TEST(Bits, SelectOneFindsTheBitWithTheGivenNumberOfOnesBelow) {
   EXPECT_EQ(select_one(0b0101'1000, 0), 3u);
   EXPECT_EQ(select_one(0b0101'1000, 2), 6u);
   EXPECT_EQ(select_one(all, 63), 63u);
   EXPECT_EQ(select_one(word{1} << 63, 0), 63u);
 }
 
-TEST(Bits, ScalesARandomNumberBelowASizeEvenly) {
+TEST(Bits, ScaledMapsRandomNumbersEvenlyToNumbersBelowASize) {
   EXPECT_EQ(scaled(0, 7), 0u);
   EXPECT_EQ(scaled(~0u, 7), 6u);
   EXPECT_EQ(scaled(~0u, 1), 0u);
@@ -64,7 +64,7 @@ TEST(Bits, ScalesARandomNumberBelowASizeEvenly) {
   }
 }
 
-TEST(Bits, AnyOneIsEachOneAsOftenAsAnother) {
+TEST(Bits, AnyOneReturnsEachSetBitEquallyOften) {
   EXPECT_EQ(any_one(0, 0), 64u);
   EXPECT_EQ(any_one(0, ~0u), 64u);
   word const bits = word{1} << 63 | 0b1001'0110;
@@ -79,7 +79,7 @@ TEST(Bits, AnyOneIsEachOneAsOftenAsAnother) {
   }
 }
 
-TEST(Bits, MixIsABijectionOnSmallNumbersAndSpreadsThem) {
+TEST(Bits, MixIsABijectionOnSmallNumbersAndSpreadsTheirTopBits) {
   std::set<std::uint32_t> seen;
   std::set<std::uint32_t> tops;
   for (std::uint32_t i = 0; i < 4096; ++i) {
@@ -90,8 +90,8 @@ TEST(Bits, MixIsABijectionOnSmallNumbersAndSpreadsThem) {
   EXPECT_EQ(tops.size(), 64u);
 }
 
-/// Each function, bit by bit.
-TEST(Bits, AreWhatANaiveLoopSays) {
+/// Checks each function bit by bit.
+TEST(Bits, AgreeWithANaiveLoop) {
   constexpr std::uint64_t seed = 99;
   SCOPED_TRACE("seed 99");
   std::mt19937_64 random{seed};
@@ -105,15 +105,15 @@ TEST(Bits, AreWhatANaiveLoopSays) {
     std::uint32_t ones = 0;
     std::uint32_t lowest = 64;
     std::uint32_t highest = 64;
-    std::uint32_t from = 64;
-    word few = 0;
+    std::uint32_t next = 64;
+    word lowest_bits = 0;
     word starts = 0;
     for (std::uint32_t at = 0; at < 64; ++at) {
       if (is_one(at)) {
         if (lowest == 64) lowest = at;
         highest = at;
-        if (from == 64 && at >= number) from = at;
-        if (ones < number) few |= word{1} << at;
+        if (next == 64 && at >= number) next = at;
+        if (ones < number) lowest_bits |= word{1} << at;
         ASSERT_EQ(select_one(bits, ones), at);
         ++ones;
       }
@@ -126,11 +126,11 @@ TEST(Bits, AreWhatANaiveLoopSays) {
     if (bits != 0) {
       ASSERT_EQ(highest_one(bits), highest);
     }
-    ASSERT_EQ(one_from(bits, number), from != 64 ? from : lowest)
-        << std::hex << bits << " from " << number;
-    ASSERT_EQ(lowest_ones(bits, number), few);
-    auto const some = static_cast<std::uint32_t>(random());
-    ASSERT_TRUE(bits == 0 ? any_one(bits, some) == 64 : is_one(any_one(bits, some)));
+    ASSERT_EQ(one_from(bits, number), next != 64 ? next : lowest)
+        << std::hex << bits << " from bit " << number;
+    ASSERT_EQ(lowest_ones(bits, number), lowest_bits);
+    auto const draw = static_cast<std::uint32_t>(random());
+    ASSERT_TRUE(bits == 0 ? any_one(bits, draw) == 64 : is_one(any_one(bits, draw)));
     if (number != 0) {
       ASSERT_EQ(starts_of_runs(bits, number), starts) << std::hex << bits << " runs of " << number;
     }

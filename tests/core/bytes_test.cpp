@@ -18,7 +18,9 @@ TEST(Bytes, HoldMoreThan32Bits) { EXPECT_EQ(64_GiB, bytes{1} << 36); }
 
 TEST(Bytes, AreConstants) { static_assert(16_KiB == 16384); }
 
-TEST(Bytes, WithoutALimitAreMoreThanAny) { EXPECT_EQ(no_limit, std::numeric_limits<bytes>::max()); }
+TEST(Bytes, NoLimitIsTheLargestNumberOfBytes) {
+  EXPECT_EQ(no_limit, std::numeric_limits<bytes>::max());
+}
 
 }  // namespace bytes_test
 }  // namespace quarry

@@ -14,7 +14,7 @@ namespace quarry::test {
 using namespace detail;
 namespace errors_test {
 
-TEST(Errors, AreOfTheStandardsKindAndOfOurs) {
+TEST(Errors, DeriveFromAStandardErrorAndFromQuarrysError) {
   EXPECT_THROW((throw out_of_memory{"pool", 7, "it is full"}), std::bad_alloc);
   EXPECT_THROW((throw out_of_memory{"pool", 7, "it is full"}), error);
   EXPECT_THROW((throw bad_argument{"x is 3"}), std::invalid_argument);
@@ -28,7 +28,8 @@ TEST(Errors, AreOfTheStandardsKindAndOfOurs) {
   EXPECT_THROW((throw bad_state{"not now"}), error);
 }
 
-/// One base of std::exception each: else a handler of that would catch none of them.
+/// Each error has one base of type std::exception. With two such bases, a handler of std::exception
+/// would not catch the error.
 TEST(Errors, AreCaughtAsStandardExceptions) {
   EXPECT_THROW((throw out_of_memory{"pool", 7, "it is full"}), std::exception);
   EXPECT_THROW((throw bad_argument{"x is 3"}), std::exception);
@@ -38,7 +39,7 @@ TEST(Errors, AreCaughtAsStandardExceptions) {
   EXPECT_THROW((throw resource_failed{"open", "no such file"}), std::exception);
 }
 
-TEST(Errors, OfHeapsAreOfTheSameHierarchy) {
+TEST(Errors, ThrownByHeapsBelongToTheSameHierarchy) {
   EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), bad_argument);
   EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), error);
   heap fixed{{.bytes = 1_MiB, .where = backend::cpu}};
@@ -49,7 +50,7 @@ TEST(Errors, OfHeapsAreOfTheSameHierarchy) {
   EXPECT_THROW((void)pool<host_resource>({}, {.alignment = 3}), error);
 }
 
-/// A handler of `error` has the text that `what()` has.
+/// A handler of `error` reads the same text as `what()` returns.
 TEST(Errors, KeepTheirText) {
   try {
     throw was_destroyed{"it was destroyed"};
@@ -58,12 +59,12 @@ TEST(Errors, KeepTheirText) {
   }
 }
 
-TEST(Errors, SayWhoWhatAndWhy) {
-  out_of_memory const none{"pool", 7, "it is full"};
-  EXPECT_STREQ(none.what(), "pool: no memory for 7 bytes: it is full");
-  EXPECT_EQ(none.message(), none.what());
-  EXPECT_EQ(none.requested(), 7u);
-  EXPECT_EQ(none.resource(), "pool");
+TEST(Errors, NameTheResourceTheSizeAndTheReason) {
+  out_of_memory const exhausted{"pool", 7, "it is full"};
+  EXPECT_STREQ(exhausted.what(), "pool: no memory for 7 bytes: it is full");
+  EXPECT_EQ(exhausted.message(), exhausted.what());
+  EXPECT_EQ(exhausted.requested(), 7u);
+  EXPECT_EQ(exhausted.resource(), "pool");
   EXPECT_STREQ((resource_failed{"open", "no such file"}.what()), "open: no such file");
 }
 

@@ -12,18 +12,18 @@ namespace size_classes_test {
 
 constexpr std::uint32_t largest = 32 * 1024 * 1024;
 
-TEST(SizeClasses, BeginWithStepsOf16AndGoOnWithFourToADoubling) {
+TEST(SizeClasses, StartWithStepsOf16AndContinueWithFourPerDoubling) {
   std::uint32_t const expected[] = {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320};
   for (size_class id = 0; id < std::size(expected); ++id)
     EXPECT_EQ(size_of_class(id), expected[id]);
 }
 
-TEST(SizeClasses, ServeNothingFromTheSmallest) { EXPECT_EQ(size_class_of(0), 0u); }
+TEST(SizeClasses, ServeZeroBytesFromTheSmallestClass) { EXPECT_EQ(size_class_of(0), 0u); }
 
 TEST(SizeClasses, EndWithHalfOfTheLargestSegment) {
   EXPECT_EQ(size_of_class(max_size_classes - 1), largest);
   EXPECT_EQ(size_class_of(largest), max_size_classes - 1);
-  EXPECT_GE(size_class_of(largest + 1), max_size_classes) << "larger sizes have no class here";
+  EXPECT_GE(size_class_of(largest + 1), max_size_classes) << "larger sizes have no class";
 }
 
 TEST(SizeClasses, GrowStrictly) {
@@ -33,14 +33,14 @@ TEST(SizeClasses, GrowStrictly) {
   }
 }
 
-/// The smallest class that holds `size`, by looking at all.
+/// Returns the smallest class that holds `size`, by linear search.
 size_class naive_class_of(std::uint32_t size) {
   size_class id = 0;
   while (size_of_class(id) < size) ++id;
   return id;
 }
 
-TEST(SizeClasses, AreTheSmallestThatHoldTheSize) {
+TEST(SizeClasses, AreTheSmallestClassesThatHoldTheSize) {
   for (std::uint32_t size = 0; size <= 70000; ++size)
     ASSERT_EQ(size_class_of(size), naive_class_of(size)) << size;
   for (size_class id = 0; id < max_size_classes; ++id) {
@@ -56,7 +56,7 @@ TEST(SizeClasses, AreTheSmallestThatHoldTheSize) {
   }
 }
 
-TEST(SizeClasses, LeaveMostUnusedJustAboveAClass) {
+TEST(SizeClasses, WasteTheMostJustAboveAClass) {
   EXPECT_EQ(size_of_class(size_class_of(17)), 32u);
   EXPECT_EQ(size_of_class(size_class_of(1025)), 1280u);
   EXPECT_EQ(size_of_class(size_class_of(4097)), 5120u);
@@ -70,12 +70,12 @@ TEST(SizeClasses, LeaveMostUnusedJustAboveAClass) {
   }
 }
 
-TEST(SizeClasses, NeverShrinkWithTheSize) {
+TEST(SizeClasses, NeverShrinkAsTheSizeGrows) {
   for (std::uint32_t size = 1; size <= 1u << 20; ++size)
     ASSERT_GE(size_class_of(size), size_class_of(size - 1));
 }
 
-TEST(SizeClasses, WasteAtMostAQuarterAndLittleInTheMean) {
+TEST(SizeClasses, WasteAtMostAQuarterAndAtMost15PercentInTheMean) {
   double sum = 0;
   std::uint32_t count = 0;
   for (std::uint32_t size = 65; size <= 1u << 20; ++size, ++count) {
@@ -87,19 +87,20 @@ TEST(SizeClasses, WasteAtMostAQuarterAndLittleInTheMean) {
   EXPECT_LE(sum / count, 0.15);
 }
 
-TEST(SizeClasses, OfPowersOfTwoAreTheirOwn) {
+TEST(SizeClasses, IncludeEveryPowerOfTwo) {
   for (std::uint32_t size = 16; size <= largest; size *= 2)
     EXPECT_EQ(size_of_class(size_class_of(size)), size);
 }
 
-/// Where a division by multiplication would go wrong first: next to multiples of the divisor, and
-/// at the end.
+/// Checks quotients next to multiples of the divisor and at the end of the range, where a division
+/// by multiplication would go wrong first.
 void expect_exact(std::uint32_t divisor, std::mt19937_64& random) {
   constexpr std::uint32_t end = 1u << 26;
-  auto const by = divider::by(divisor);
+  auto const reciprocal = divider::by(divisor);
   auto const check = [&](std::uint64_t n) {
     if (n < end) {
-      ASSERT_EQ(by.quotient(static_cast<std::uint32_t>(n)), n / divisor) << n << " / " << divisor;
+      ASSERT_EQ(reciprocal.quotient(static_cast<std::uint32_t>(n)), n / divisor)
+          << n << " / " << divisor;
     }
   };
   std::uint64_t const multiples = end / divisor;

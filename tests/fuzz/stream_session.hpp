@@ -181,7 +181,7 @@ class stream_session {
     auto const first = last_.lower_bound(base);
     auto const end = last_.lower_bound(base + size);
     for (auto at = first; at != end; ++at) {
-      expect(order_.world().everywhere[at->second.stream] >= at->second.time,
+      expect(order_.world().finished[at->second.stream] >= at->second.time,
              "a block went back that a stream may still use");
     }
     last_.erase(first, end);

@@ -19,7 +19,7 @@ using namespace quarry::literals;
 struct AllocatorDescription : testing::Test {
   ~AllocatorDescription() override {
     auto all = allocators::names();
-    while (!all.empty()) {  // pools before what they are over
+    while (!all.empty()) {  // pools before their resources
       for (std::string const& each : all) {
         try {
           allocators::destroy(each, unfreed_memory::discard);
@@ -56,7 +56,7 @@ TEST_F(AllocatorDescription, MakesResources) {
   }
 }
 
-TEST_F(AllocatorDescription, ReturnsWhatResourcesKeep) {
+TEST_F(AllocatorDescription, ReleaseEmptiesTheCachesOfResources) {
   any_allocator const below = allocators::make("HOST", "host");
   any_allocator source = allocators::make("mixed", "mixed('HOST', max_slot=512, slab=4KiB)");
   operations::deallocate(source.allocate(100));
@@ -65,7 +65,7 @@ TEST_F(AllocatorDescription, ReturnsWhatResourcesKeep) {
   EXPECT_EQ(below.counts().allocated, 0u);
 }
 
-TEST_F(AllocatorDescription, CountsWhatResourcesKeep) {
+TEST_F(AllocatorDescription, CountsCachedMemoryAsReserved) {
   any_allocator below = allocators::make("HOST", "host");
   for (auto const& [description, reserved, kept] :
        {std::tuple{"limited('HOST', 1GiB)", bytes{100}, bytes{0}},
@@ -76,25 +76,26 @@ TEST_F(AllocatorDescription, CountsWhatResourcesKeep) {
     SCOPED_TRACE(description);
     any_allocator source = allocators::make("upper", description);
     void* const a = source.allocate(100);
-    bytes const taken = below.counts().allocated;
-    EXPECT_EQ(taken, reserved == 0 ? taken : reserved);
-    EXPECT_EQ(source.counts().reserved, taken);
-    EXPECT_EQ(source.counts().peak_reserved, taken);
+    bytes const reserved_below = below.counts().allocated;
+    EXPECT_EQ(reserved_below, reserved == 0 ? reserved_below : reserved);
+    EXPECT_EQ(source.counts().reserved, reserved_below);
+    EXPECT_EQ(source.counts().peak_reserved, reserved_below);
     EXPECT_EQ(source.counts().allocated, 100u);
     EXPECT_TRUE(source.deallocate(a));
-    EXPECT_EQ(source.counts().reserved, reserved == 0 ? taken : kept);
+    EXPECT_EQ(source.counts().reserved, reserved == 0 ? reserved_below : kept);
     EXPECT_EQ(source.counts().reserved, below.counts().allocated);
     EXPECT_EQ(source.counts().allocated, 0u);
     EXPECT_EQ(source.counts().peak_allocated, 100u);
     source.release();
-    EXPECT_EQ(source.counts().reserved, below.counts().allocated) << "which may have shrunk";
-    EXPECT_EQ(source.counts().peak_reserved, taken);
+    EXPECT_EQ(source.counts().reserved, below.counts().allocated)
+        << "release() may have returned memory";
+    EXPECT_EQ(source.counts().peak_reserved, reserved_below);
     allocators::destroy("upper");
     EXPECT_EQ(below.counts().allocated, 0u);
   }
 }
 
-TEST_F(AllocatorDescription, KeepsLimits) {
+TEST_F(AllocatorDescription, EnforcesLimits) {
   any_allocator limited = allocators::make("limited", "limited(host, 1KiB)");
   (void)limited.allocate(1000);
   EXPECT_THROW((void)limited.allocate(100), out_of_memory);
@@ -143,7 +144,7 @@ TEST_F(AllocatorDescription, MakesPoolsThatCoalesce) {
   }
 }
 
-TEST_F(AllocatorDescription, PutsPoolsOverAllocatorsWithNames) {
+TEST_F(AllocatorDescription, PutsPoolsOverNamedAllocators) {
   any_allocator const host = allocators::make("HOST", "host");
   any_allocator fields = allocators::make("fields", "pool('HOST', first_block=64KiB)");
   any_allocator inner =
@@ -155,9 +156,9 @@ TEST_F(AllocatorDescription, PutsPoolsOverAllocatorsWithNames) {
   EXPECT_THROW(allocators::destroy("HOST", unfreed_memory::discard), bad_argument);
 }
 
-/// What is allocated over an allocator begins, as a rule, where an allocation of that one begins,
-/// and may have its size.
-TEST_F(AllocatorDescription, MakesAllocatorsOverOthersThatFreeByTheAddress) {
+/// An allocation over an allocator usually starts where an allocation of the lower allocator
+/// starts, and may have the same size.
+TEST_F(AllocatorDescription, FreesMemoryOfStackedAllocatorsByItsAddress) {
   (void)allocators::make("HOST", "host");
   (void)allocators::make("P", "pool('HOST', first_block=1MiB)");
   any_allocator other = allocators::make("other", "host");
@@ -198,7 +199,7 @@ TEST_F(AllocatorDescription, MakesAllocatorsOverOthersThatFreeByTheAddress) {
   }
 }
 
-TEST_F(AllocatorDescription, MakesAFileOfLines) {
+TEST_F(AllocatorDescription, MakesAnAllocatorFromEachLineOfAFile) {
   auto const all = allocators::make_all(
       "# the program's allocators\n"
       "HOST = host\n"
@@ -220,10 +221,10 @@ TEST_F(AllocatorDescription, MakesAFileOfLines) {
       EXPECT_NE(failure.message().find(words), std::string::npos) << failure.message();
     }
   }
-  EXPECT_TRUE(allocators::contains("a1")) << "lines before the error were done";
+  EXPECT_TRUE(allocators::contains("a1")) << "the lines before the error took effect";
 }
 
-TEST_F(AllocatorDescription, SaysWhichLineOfAFileFailedWhateverFailed) {
+TEST_F(AllocatorDescription, ReportsTheLineThatFailedForEveryKindOfError) {
   auto const failure_of = []<class Error>(std::type_identity<Error>, std::string const& lines) {
     try {
       (void)allocators::make_all(lines);
@@ -250,7 +251,7 @@ TEST_F(AllocatorDescription, SaysWhichLineOfAFileFailedWhateverFailed) {
   EXPECT_TRUE(allocators::contains("b"));
 }
 
-TEST_F(AllocatorDescription, RefusesWhatItDoesNotUnderstandAndSaysWhere) {
+TEST_F(AllocatorDescription, RefusesInvalidDescriptionsAndReportsThePosition) {
   for (auto const& [description, words] :
        std::initializer_list<std::pair<char const*, char const*>>{
            {"", "at byte 0: a word, a number or a name in quotes is missing"},
@@ -287,8 +288,8 @@ TEST_F(AllocatorDescription, RefusesWhatItDoesNotUnderstandAndSaysWhere) {
            {"mixed(host, slab=5000)", "slab 5000 are not powers of two"},
            {"slots(host, 0)", "slots is 0, not from 1 to 1024"},
            {"numa(4000)", "the system has no NUMA node 4000"}}) {
-    std::string const why = refusal_of(description);
-    EXPECT_NE(why.find(words), std::string::npos) << description << "\n" << why;
+    std::string const message = refusal_of(description);
+    EXPECT_NE(message.find(words), std::string::npos) << description << "\n" << message;
   }
   std::string deep = "host";
   for (int i = 0; i < 20; ++i) deep = "limited(" + deep + ", 1)";
@@ -296,8 +297,9 @@ TEST_F(AllocatorDescription, RefusesWhatItDoesNotUnderstandAndSaysWhere) {
   EXPECT_TRUE(allocators::names().empty());
 }
 
-/// Random texts of the grammar's characters are refused or make an allocator, and nothing else.
-TEST_F(AllocatorDescription, RefusesOrMakesWhateverTheTextIs) {
+/// A random text of the grammar's words makes an allocator or throws bad_argument, and has no other
+/// effect.
+TEST_F(AllocatorDescription, RefusesARandomTextOrMakesAnAllocator) {
   unsigned const seed = 3;
   std::mt19937 random{seed};
   std::vector<std::string> const parts{"host", "pool",  "limited", "(",     ")",      ",", "=",

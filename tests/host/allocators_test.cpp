@@ -29,15 +29,15 @@ std::string refusal_of(Work work) {
   }
   return "was not refused";
 }
-#define EXPECT_SAYS(work, words)                          \
-  do {                                                    \
-    std::string const why = refusal_of([&] { work; });    \
-    EXPECT_NE(why.find(words), std::string::npos) << why; \
+#define EXPECT_SAYS(work, words)                                  \
+  do {                                                            \
+    std::string const message = refusal_of([&] { work; });        \
+    EXPECT_NE(message.find(words), std::string::npos) << message; \
   } while (false)
 
 struct Allocators : testing::Test {
   ~Allocators() override {
-    // pools first: their blocks are of the resource
+    // destroys the pool first: its blocks belong to HOST
     allocators::destroy("fields", unfreed_memory::discard);
     allocators::destroy("HOST", unfreed_memory::discard);
   }
@@ -63,11 +63,11 @@ TEST_F(Allocators, AreFoundByNameByNumberAndByAddress) {
   EXPECT_EQ(allocators::owner_of(a + 99), fields);
   EXPECT_EQ(allocators::owner_of(b + 99), host);
   EXPECT_TRUE(allocators::has_owner(a));
-  int mine = 0;
-  EXPECT_FALSE(allocators::has_owner(&mine));
+  int local = 0;
+  EXPECT_FALSE(allocators::has_owner(&local));
 }
 
-TEST_F(Allocators, RefuseUnknownNamesAndSayWhichThereAre) {
+TEST_F(Allocators, RefuseUnknownNamesAndListTheKnownNames) {
   EXPECT_SAYS((void)allocators::at("field"),
               "there is no allocator 'field'. There are 'HOST', 'fields'.");
   EXPECT_SAYS(allocators::destroy("field"), "there is no allocator 'field'");
@@ -75,7 +75,7 @@ TEST_F(Allocators, RefuseUnknownNamesAndSayWhichThereAre) {
   EXPECT_SAYS(allocators::remove_alias("field"), "there is no allocator 'field'");
 }
 
-TEST_F(Allocators, RefuseANameTwiceAndNamesThatAreNone) {
+TEST_F(Allocators, RefuseDuplicateAndInvalidNames) {
   EXPECT_SAYS((void)allocators::make<host_resource>("fields"),
               "there is an allocator 'fields' already");
   EXPECT_SAYS((void)allocators::make_pool("HOST", host), "there is an allocator 'HOST' already");
@@ -87,10 +87,10 @@ TEST_F(Allocators, RefuseANameTwiceAndNamesThatAreNone) {
   EXPECT_SAYS((void)allocators::make<host_resource>("a\nb"), "no control characters");
   EXPECT_SAYS((void)allocators::add("x", nullptr), "the model is null");
   EXPECT_EQ(allocators::names().size(), 2u);
-  EXPECT_EQ(host.counts().allocations, 0u) << "nothing was kept";
+  EXPECT_EQ(host.counts().allocations, 0u) << "no failed call kept an allocation";
 }
 
-TEST_F(Allocators, HaveAliasesThatGoWithThem) {
+TEST_F(Allocators, HaveAliasesUntilTheyAreDestroyed) {
   allocators::add_alias("energy", "fields");
   allocators::add_alias("density", "energy");
   EXPECT_EQ(allocators::at("energy"), fields);
@@ -106,16 +106,16 @@ TEST_F(Allocators, HaveAliasesThatGoWithThem) {
   EXPECT_TRUE(allocators::contains("density"));
   allocators::destroy("fields");
   EXPECT_FALSE(allocators::contains("density"));
-  (void)allocators::make_pool("fields", host);  // for the end of the test
+  (void)allocators::make_pool("fields", host);  // the destructor of the fixture destroys it
 }
 
-TEST_F(Allocators, AreNotDestroyedWhileTheirMemoryIsNotFreed) {
+TEST_F(Allocators, AreNotDestroyedWhileTheyHaveAllocations) {
   void* const a = fields.allocate(100);
   void* const b = fields.allocate(28);
   EXPECT_SAYS(allocators::destroy("fields"),
               "'fields' has 2 allocations of 128 bytes that were not freed");
   EXPECT_TRUE(fields.deallocate(b));
-  EXPECT_EQ(fields.size_of(a), 100u) << "it is as it was";
+  EXPECT_EQ(fields.size_of(a), 100u) << "the allocation is unchanged";
   allocators::destroy("fields", unfreed_memory::discard);
   EXPECT_FALSE(registry::find(a));
   EXPECT_EQ(host.counts().allocations, 0u);
@@ -140,7 +140,7 @@ TEST_F(Allocators, AreDestroyedAfterThePoolsOverThem) {
   (void)allocators::make_pool("fields", host);
 }
 
-TEST_F(Allocators, OfWhichTheRegistryKnowsNothingAreFoundByNameOnly) {
+TEST_F(Allocators, WithoutTrackingAreFoundByNameOnly) {
   any_allocator const quiet =
       allocators::make_pool("quiet", host_resource{}, {.is_tracked = false});
   EXPECT_EQ(quiet.id(), 0u);
@@ -153,7 +153,7 @@ TEST_F(Allocators, OfWhichTheRegistryKnowsNothingAreFoundByNameOnly) {
   allocators::destroy("quiet");
 }
 
-TEST_F(Allocators, FreeFromTheAddressAlone) {
+TEST_F(Allocators, FreeMemoryByItsAddress) {
   for (any_allocator source : {fields, host}) {
     void* const a = source.allocate(100);
     void* const b = source.allocate(100);
@@ -168,20 +168,20 @@ TEST_F(Allocators, FreeFromTheAddressAlone) {
   EXPECT_EQ(host.counts().allocations, 1u) << "the pool's block";
 }
 
-TEST_F(Allocators, NeverFreeABlockOfAPoolInPlaceOfWhatBegunInIt) {
+TEST_F(Allocators, NeverFreeAPoolsBlockInPlaceOfAnAllocationAtTheSameAddress) {
   void* const a = fields.allocate(100);
-  void* const rest = fields.allocate(100);
+  void* const neighbour = fields.allocate(100);
   ASSERT_TRUE(fields.deallocate(a));
-  ASSERT_EQ(registry::find(a)->allocator, host.id()) << "the block begins there";
+  ASSERT_EQ(registry::find(a)->allocator, host.id()) << "the block starts at this address";
   EXPECT_SAYS(operations::deallocate(a), "is the first address of a block of 1048576 bytes");
   EXPECT_SAYS((void)operations::reallocate(a, 10), "that a pool took of 'HOST'");
   EXPECT_SAYS((void)operations::move(a, fields), "that a pool took of 'HOST'");
   EXPECT_FALSE(host.deallocate(a));
   EXPECT_FALSE(host.size_of(a));
-  std::memset(rest, 1, 100);
-  EXPECT_EQ(fields.size_of(rest), 100u);
+  std::memset(neighbour, 1, 100);
+  EXPECT_EQ(fields.size_of(neighbour), 100u);
   EXPECT_EQ(host.counts().allocations, 1u);
-  // a block that the program takes itself
+  // a block that the program allocates itself
   allocator_resource of_host = host.as_resource();
   EXPECT_EQ(of_host.allocator(), host);
   void* const block = of_host.allocate(64, 64);
@@ -191,50 +191,51 @@ TEST_F(Allocators, NeverFreeABlockOfAPoolInPlaceOfWhatBegunInIt) {
   EXPECT_EQ(host.counts().allocations, 1u);
 }
 
-TEST_F(Allocators, FreeOfAllocatorsThatShareAnEntryOfTheCache) {
-  // numbers of the registry go up by one; the cache has 1024 entries
-  std::optional<any_allocator> later;
-  for (int i = 0; i < 1100 && !later; ++i) {
+TEST_F(Allocators, FreeMemoryOfAllocatorsThatShareACacheEntry) {
+  // the registry's numbers increase by one; the cache has 1024 entries
+  std::optional<any_allocator> colliding;
+  for (int i = 0; i < 1100 && !colliding; ++i) {
     auto const made = allocators::make_pool("later", host_resource{}, {.first_block = 64_KiB});
     if (made.id() % 1024 == fields.id() % 1024) {
-      later = made;
+      colliding = made;
     } else {
       allocators::destroy("later");
     }
   }
-  ASSERT_TRUE(later);
+  ASSERT_TRUE(colliding);
   void* const a = fields.allocate(10);
-  void* const b = later->allocate(10);
+  void* const b = colliding->allocate(10);
   operations::deallocate(a);
   operations::deallocate(b);
   EXPECT_EQ(fields.counts().allocations, 0u);
-  EXPECT_EQ(later->counts().allocations, 0u);
+  EXPECT_EQ(colliding->counts().allocations, 0u);
   EXPECT_EQ(fields.counts().invalid_frees, 0u);
-  EXPECT_EQ(later->counts().invalid_frees, 0u);
+  EXPECT_EQ(colliding->counts().invalid_frees, 0u);
   allocators::destroy("later");
   operations::deallocate(fields.allocate(10));
 }
 
-TEST_F(Allocators, RefuseToFreeWhatIsNotTheirsAndSayWhatItIs) {
+TEST_F(Allocators, RefuseToFreeForeignMemoryAndDescribeIt) {
   auto* const a = static_cast<char*>(fields.allocate(100));
   EXPECT_SAYS(operations::deallocate(a + 16),
               "lies 16 bytes behind the first address of an allocation of 100 bytes");
   EXPECT_SAYS(operations::deallocate(a + 16), "of 'fields'");
-  int mine = 0;
-  EXPECT_SAYS(operations::deallocate(&mine), "is in no allocation that the registry knows");
-  pool own{host_resource{}, {.name = "own"}};
-  void* const b = own.allocate(100);
-  EXPECT_SAYS(operations::deallocate(b), "belongs to 'own' (allocator " + std::to_string(own.id()));
+  int local = 0;
+  EXPECT_SAYS(operations::deallocate(&local), "is in no allocation that the registry knows");
+  pool unnamed{host_resource{}, {.name = "own"}};
+  void* const b = unnamed.allocate(100);
+  EXPECT_SAYS(operations::deallocate(b),
+              "belongs to 'own' (allocator " + std::to_string(unnamed.id()));
   EXPECT_SAYS((void)operations::reallocate(b, 10), "belongs to 'own'");
   EXPECT_SAYS((void)operations::move(b, fields), "belongs to 'own'");
   EXPECT_SAYS((void)allocators::owner_of(b), "belongs to 'own'");
-  EXPECT_SAYS((void)allocators::owner_of(&mine), "is in no allocation");
+  EXPECT_SAYS((void)allocators::owner_of(&local), "is in no allocation");
   EXPECT_SAYS((void)allocators::owner_of(nullptr), "nullptr has no allocator");
   EXPECT_EQ(fields.counts().allocations, 1u);
-  EXPECT_EQ(own.counts().chunks_allocated, 1u);
+  EXPECT_EQ(unnamed.counts().chunks_allocated, 1u);
 }
 
-TEST_F(Allocators, AreCalledByTheirOwnNamesInErrors) {
+TEST_F(Allocators, AreNamedInErrors) {
   any_allocator made = allocators::make<pool<host_resource>>("made", host_resource{});
   auto* const a = static_cast<char*>(made.allocate(100));
   EXPECT_SAYS(operations::deallocate(a + 16), "of 'made'");
@@ -242,7 +243,7 @@ TEST_F(Allocators, AreCalledByTheirOwnNamesInErrors) {
   allocators::destroy("made", unfreed_memory::discard);
 }
 
-TEST_F(Allocators, ReallocateFromTheAddressAlone) {
+TEST_F(Allocators, ReallocateMemoryByItsAddress) {
   auto* a = static_cast<unsigned char*>(fields.allocate(10, "density"));
   std::memset(a, 5, 10);
   a = static_cast<unsigned char*>(operations::reallocate(a, 5000));
@@ -251,24 +252,24 @@ TEST_F(Allocators, ReallocateFromTheAddressAlone) {
   EXPECT_EQ(operations::reallocate(a, 5000), a);
   a = static_cast<unsigned char*>(operations::reallocate(a, 3));
   EXPECT_EQ(a[2], 5);
-  void* const nothing = operations::reallocate(a, 0);
-  ASSERT_NE(nothing, nullptr);
-  EXPECT_EQ(fields.size_of(nothing), 0u);
+  void* const empty = operations::reallocate(a, 0);
+  ASSERT_NE(empty, nullptr);
+  EXPECT_EQ(fields.size_of(empty), 0u);
   EXPECT_EQ(fields.counts().allocations, 1u);
-  void* const again = operations::reallocate(nothing, 20);
-  EXPECT_EQ(fields.size_of(again), 20u);
+  void* const grown = operations::reallocate(empty, 20);
+  EXPECT_EQ(fields.size_of(grown), 20u);
 
   EXPECT_SAYS((void)operations::reallocate(nullptr, 10), "nullptr has no allocator");
   void* const fresh = operations::reallocate(nullptr, 10, host);
   EXPECT_EQ(allocators::owner_of(fresh), host);
   EXPECT_EQ(allocators::owner_of(operations::reallocate(fresh, 20, fields)), host);
-  auto* const inner = static_cast<char*>(again) + 16;
+  auto* const inner = static_cast<char*>(grown) + 16;
   EXPECT_SAYS((void)operations::reallocate(inner, 10), "16 bytes behind the first address");
-  int mine = 0;
-  EXPECT_SAYS((void)operations::reallocate(&mine, 10), "is in no allocation");
+  int local = 0;
+  EXPECT_SAYS((void)operations::reallocate(&local, 10), "is in no allocation");
 }
 
-TEST_F(Allocators, MoveFromTheAddressAlone) {
+TEST_F(Allocators, MoveMemoryByItsAddress) {
   auto* const a = static_cast<unsigned char*>(fields.allocate(100));
   std::memset(a, 5, 100);
   auto* const moved = static_cast<unsigned char*>(operations::move(a, host));
@@ -276,13 +277,13 @@ TEST_F(Allocators, MoveFromTheAddressAlone) {
   EXPECT_EQ(moved[99], 5);
   EXPECT_FALSE(fields.size_of(a));
   EXPECT_EQ(operations::move(moved, host), moved);
-  void* const nothing = operations::move(fields.allocate(0), host);
-  EXPECT_EQ(host.size_of(nothing), 0u);
+  void* const empty = operations::move(fields.allocate(0), host);
+  EXPECT_EQ(host.size_of(empty), 0u);
   EXPECT_SAYS((void)operations::move(moved + 16, fields), "16 bytes behind");
   EXPECT_SAYS((void)operations::move(nullptr, fields), "nullptr");
 }
 
-TEST_F(Allocators, KeepWhatTheyHaveWhenThereIsNoMemory) {
+TEST_F(Allocators, KeepAnAllocationThatCannotBeReallocatedOrMoved) {
   using limited = limited_resource<host_resource>;
   any_allocator small = allocators::make<limited>("small", host_resource{}, bytes{1000});
   auto* const a = static_cast<unsigned char*>(small.allocate(600));
@@ -298,7 +299,7 @@ TEST_F(Allocators, KeepWhatTheyHaveWhenThereIsNoMemory) {
   EXPECT_EQ(fields.size_of(b), 900u);
 }
 
-TEST_F(Allocators, ThatThreadsMakeUseAndDestroyAtOnce) {
+TEST_F(Allocators, MayBeMadeUsedAndDestroyedByThreadsConcurrently) {
   std::atomic<int> made{0};
   std::vector<std::thread> all;
   for (int thread = 0; thread < 4; ++thread) {
@@ -309,7 +310,7 @@ TEST_F(Allocators, ThatThreadsMakeUseAndDestroyAtOnce) {
         try {
           (void)allocators::make_pool(name, host, {.first_block = 4_KiB});
           ++made;
-        } catch (bad_argument const&) {  // another thread did
+        } catch (bad_argument const&) {  // another thread made it
         }
         for (int step = 0; step < 10; ++step) {
           try {
@@ -321,7 +322,7 @@ TEST_F(Allocators, ThatThreadsMakeUseAndDestroyAtOnce) {
         }
         try {
           allocators::destroy(name);
-        } catch (bad_argument const&) {  // destroyed, or in use
+        } catch (bad_argument const&) {  // another thread destroyed it or uses it
         }
       }
     });
@@ -337,8 +338,8 @@ TEST_F(Allocators, ThatThreadsMakeUseAndDestroyAtOnce) {
   EXPECT_EQ(fields.counts().invalid_frees, 0u);
 }
 
-/// A fork locks a pool before its resource, as calls do.
-TEST_F(Allocators, WorkInAChildThatWasForkedDuringCalls) {
+/// A fork locks a pool before its resource, in the same order as calls do.
+TEST_F(Allocators, WorkInAChildForkedDuringCalls) {
   std::atomic<bool> is_over{false};
   std::vector<std::thread> all;
   for (int thread = 0; thread < 2; ++thread) {
@@ -370,7 +371,7 @@ TEST_F(Allocators, WorkInAChildThatWasForkedDuringCalls) {
   for (auto& each : all) each.join();
 }
 
-/// Freed after main(), when the names would be gone if anything destroyed them.
+/// Frees memory after main(). The names must not be destroyed before.
 struct frees_at_exit {
   ~frees_at_exit() {
     if (memory != nullptr) operations::deallocate(memory);
@@ -384,7 +385,7 @@ TEST(AllocatorsAtTheEnd, ServeDestructorsOfStaticObjects) {
       {
         at_exit.memory = allocators::make_pool("late", host_resource{}).allocate(100);
         std::atexit([] {
-          // runs before at_exit's destructor
+          // runs before the destructor of `at_exit`
           (void)allocators::at("late").allocate(100);
         });
         std::exit(0);
@@ -392,29 +393,29 @@ TEST(AllocatorsAtTheEnd, ServeDestructorsOfStaticObjects) {
       testing::ExitedWithCode(0), "");
 }
 
-/// Random calls, against a model in maps.
+/// Makes random calls and compares the result with a map.
 TEST_F(Allocators, AgreeWithAModel) {
   unsigned const seed = 11;
   std::mt19937 random{seed};
-  struct one {
+  struct entry {
     any_allocator owner;
     std::vector<unsigned char> bytes;
   };
-  std::map<unsigned char*, one> model;
-  std::array<any_allocator, 2> const both{fields, host};
+  std::map<unsigned char*, entry> model;
+  std::array<any_allocator, 2> const owners{fields, host};
   auto const check = [&](unsigned char* at) {
-    one const& expected = model.at(at);
+    entry const& expected = model.at(at);
     ASSERT_EQ(allocators::owner_of(at), expected.owner);
     ASSERT_EQ(std::memcmp(at, expected.bytes.data(), expected.bytes.size()), 0);
   };
   for (int step = 0; step < 4000; ++step) {
-    any_allocator chosen = both[random() % 2];
+    any_allocator chosen = owners[random() % 2];
     if (model.size() < 20 || random() % 4 == 0) {
       std::vector<unsigned char> content(random() % 3000);
       for (auto& each : content) each = static_cast<unsigned char>(random());
       auto* const at = static_cast<unsigned char*>(chosen.allocate(content.size()));
       std::memcpy(at, content.data(), content.size());
-      ASSERT_TRUE(model.emplace(at, one{chosen, std::move(content)}).second);
+      ASSERT_TRUE(model.emplace(at, entry{chosen, std::move(content)}).second);
       continue;
     }
     auto node = model.extract(std::next(model.begin(), static_cast<long>(random() % model.size())));

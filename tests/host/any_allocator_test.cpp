@@ -23,7 +23,7 @@ namespace any_allocator_test {
 
 using namespace quarry::literals;
 
-/// An allocator that is gone at the end of the test.
+/// Destroys its allocator at the end of the test.
 struct scoped_allocator {
   explicit scoped_allocator(any_allocator made) : handle{made}, name{made.name()} {}
   ~scoped_allocator() { allocators::destroy(name, unfreed_memory::discard); }
@@ -31,14 +31,14 @@ struct scoped_allocator {
   std::string name;
 };
 
-TEST(AnyAllocator, DoesWhatItsPoolDoes) {
-  scoped_allocator const one{
+TEST(AnyAllocator, ForwardsEachCallToItsPool) {
+  scoped_allocator const first{
       allocators::make_pool("any", host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB})};
-  scoped_allocator const other{
+  scoped_allocator const second{
       allocators::make_pool<chunk_arena<segregated_fit>>("other", host_resource{})};
-  any_allocator const source = one.handle;  // calls change the allocator, not the handle
+  any_allocator const source = first.handle;  // calls change the allocator, not the handle
   EXPECT_EQ(source.name(), "any");
-  EXPECT_NE(source.id(), other.handle.id());
+  EXPECT_NE(source.id(), second.handle.id());
   EXPECT_EQ(registry::name_of(source.id()), "any");
   EXPECT_EQ(source.location(), memory_location{});
 
@@ -46,11 +46,11 @@ TEST(AnyAllocator, DoesWhatItsPoolDoes) {
   void* const b = source.allocate(100, 4096);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 4096, 0u);
   EXPECT_EQ(source.size_of(a), 1000u);
-  EXPECT_FALSE(other.handle.size_of(a));
+  EXPECT_FALSE(second.handle.size_of(a));
   EXPECT_EQ(source.counts().allocated, 1100u);
   EXPECT_EQ(source.counts().allocations, 2u);
   EXPECT_EQ(source.counts().reserved, 64_KiB);
-  EXPECT_EQ(other.handle.counts().reserved, 0u);
+  EXPECT_EQ(second.handle.counts().reserved, 0u);
 
   EXPECT_TRUE(source.deallocate(a));
   EXPECT_FALSE(source.deallocate(a));
@@ -65,10 +65,11 @@ TEST(AnyAllocator, DoesWhatItsPoolDoes) {
   EXPECT_EQ(source.counts().peak_reserved, 128_KiB);
 }
 
-TEST(AnyAllocator, FreesWhatAResourceGaveWithItsSizeAndAlignment) {
+TEST(AnyAllocator, PassesTheSizeAndAlignmentOfAFreeToItsResource) {
   using limited = limited_resource<host_resource>;
-  scoped_allocator const one{allocators::make<limited>("limited", host_resource{}, bytes{1000})};
-  any_allocator source = one.handle;
+  scoped_allocator const allocator{
+      allocators::make<limited>("limited", host_resource{}, bytes{1000})};
+  any_allocator source = allocator.handle;
   void* const a = source.allocate(600);
   EXPECT_THROW((void)source.allocate(600), out_of_memory);
   EXPECT_EQ(source.counts().allocations, 1u);
@@ -86,9 +87,9 @@ TEST(AnyAllocator, FreesWhatAResourceGaveWithItsSizeAndAlignment) {
 }
 
 TEST(AnyAllocator, NamesAllocationsForReports) {
-  scoped_allocator const one{allocators::make_pool("fields", host_resource{})};
-  scoped_allocator const other{allocators::make<host_resource>("arrays")};
-  for (any_allocator source : {one.handle, other.handle}) {
+  scoped_allocator const first{allocators::make_pool("fields", host_resource{})};
+  scoped_allocator const second{allocators::make<host_resource>("arrays")};
+  for (any_allocator source : {first.handle, second.handle}) {
     void* const a = source.allocate(100, "density");
     void* const b = source.allocate(100);
     EXPECT_EQ(registry::label_of(a)->name, "density");
@@ -109,18 +110,19 @@ TEST(AnyAllocator, IsAResourceForPools) {
     void* const b = second.allocate(100);
     std::memset(a, 1, 100);
     EXPECT_EQ(below.handle.counts().allocated, 96_KiB);
-    EXPECT_EQ(registry::find(a)->allocator, above.id()) << "the innermost";
+    EXPECT_EQ(registry::find(a)->allocator, above.id())
+        << "find() returns the innermost allocation";
     EXPECT_TRUE(second.deallocate(b));
   }
   EXPECT_EQ(below.handle.counts().allocations, 0u);
 }
 
-TEST(AnyAllocator, StitchedPoolsAndSlotsHaveHandlesToo) {
-  scoped_allocator const one{
+TEST(AnyAllocator, ManagesStitchedPoolsAndFixedSizeResources) {
+  scoped_allocator const first{
       allocators::make<stitched_pool<host_pages>>("stitched", host_pages{64_KiB})};
-  scoped_allocator const other{
+  scoped_allocator const second{
       allocators::make<fixed_size_resource<host_resource>>("slots", host_resource{}, bytes{64})};
-  for (any_allocator source : {one.handle, other.handle}) {
+  for (any_allocator source : {first.handle, second.handle}) {
     void* const a = source.allocate(64);
     std::memset(a, 1, 64);
     EXPECT_EQ(source.counts().allocations, 1u);
@@ -128,46 +130,46 @@ TEST(AnyAllocator, StitchedPoolsAndSlotsHaveHandlesToo) {
     source.release();
     source.coalesce(1);
   }
-  EXPECT_THROW((void)other.handle.allocate(65), out_of_memory);
+  EXPECT_THROW((void)second.handle.allocate(65), out_of_memory);
 }
 
-TEST(AnyAllocator, ReleasesNothingThatIsInUse) {
+TEST(AnyAllocator, ReleaseKeepsAllocatedMemory) {
   for (bool const is_wrapped : {false, true}) {
     using monotonic = monotonic_resource<host_resource>;
-    scoped_allocator const one{
+    scoped_allocator const allocator{
         is_wrapped ? allocators::make<any_resource>("monotonic", monotonic{host_resource{}, 64_KiB})
                    : allocators::make<monotonic>("monotonic", host_resource{}, 64_KiB)};
-    auto* const memory = static_cast<char*>(one.handle.allocate(100));
+    auto* const memory = static_cast<char*>(allocator.handle.allocate(100));
     std::memset(memory, 7, 100);
-    one.handle.release();
-    EXPECT_EQ(memory[99], 7);  // AddressSanitizer looks, too
-    EXPECT_EQ(one.handle.counts().allocated, 100u);
+    allocator.handle.release();
+    EXPECT_EQ(memory[99], 7);  // AddressSanitizer checks this access
+    EXPECT_EQ(allocator.handle.counts().allocated, 100u);
   }
 }
 
 TEST(AnyAllocator, CoalescesAMixedPool) {
-  scoped_allocator const one{allocators::make<mixed_pool<host_resource>>(
+  scoped_allocator const allocator{allocators::make<mixed_pool<host_resource>>(
       "mixed", host_resource{},
       mixed_options{.large = {.first_block = 1_MiB, .next_block = 1_MiB}})};
-  std::vector<void*> reserved;
-  for (int i = 0; i < 8; ++i) reserved.push_back(one.handle.allocate(1_MiB));
-  for (void* const each : reserved) EXPECT_TRUE(one.handle.deallocate(each));
-  ASSERT_EQ(one.handle.counts().reserved, 8_MiB);
-  one.handle.coalesce(4_MiB);
-  EXPECT_EQ(one.handle.counts().reserved, 4_MiB);
+  std::vector<void*> pointers;
+  for (int i = 0; i < 8; ++i) pointers.push_back(allocator.handle.allocate(1_MiB));
+  for (void* const each : pointers) EXPECT_TRUE(allocator.handle.deallocate(each));
+  ASSERT_EQ(allocator.handle.counts().reserved, 8_MiB);
+  allocator.handle.coalesce(4_MiB);
+  EXPECT_EQ(allocator.handle.counts().reserved, 4_MiB);
 }
 
-TEST(AnyAllocator, WhoseAllocatorWasDestroyedRefusesEverything) {
+TEST(AnyAllocator, RefusesEveryCallAfterItsAllocatorWasDestroyed) {
   any_allocator source = allocators::make_pool("short-lived", host_resource{});
-  any_allocator const same = source;
-  EXPECT_TRUE(same.is_alive());
-  EXPECT_EQ(source, same);
+  any_allocator const copy = source;
+  EXPECT_TRUE(copy.is_alive());
+  EXPECT_EQ(source, copy);
   void* const a = source.allocate(10);
   EXPECT_TRUE(source.deallocate(a));
   allocators::destroy("short-lived");
   scoped_allocator const next{allocators::make_pool("short-lived", host_resource{})};
-  EXPECT_FALSE(same.is_alive());
-  EXPECT_NE(source, next.handle) << "though it may have the same slot";
+  EXPECT_FALSE(copy.is_alive());
+  EXPECT_NE(source, next.handle) << "the new allocator may have the same slot";
   EXPECT_THROW((void)source.allocate(10), bad_argument);
   EXPECT_THROW((void)source.allocate(10, "x"), bad_argument);
   EXPECT_THROW((void)source.label(a, "x"), bad_argument);
@@ -189,45 +191,45 @@ TEST(AnyAllocator, WhoseAllocatorWasDestroyedRefusesEverything) {
 
 TEST(AnyAllocator, RefusesCallsFromWithinACallOnIt) {
   std::optional<any_allocator> self, other_self;
-  int invalid_frees = 0, served = 0;
+  int refusals = 0, served = 0;
   auto const rule = [&](pool_state const&) -> bytes {
     try {
       (void)self->counts();
-    } catch (bad_argument const& why) {
-      invalid_frees += why.message().find("in a call of this thread already") != std::string::npos;
+    } catch (bad_argument const& failure) {
+      refusals += failure.message().find("in a call of this thread already") != std::string::npos;
     }
-    EXPECT_FALSE(self->deallocate(&invalid_frees));
+    EXPECT_FALSE(self->deallocate(&refusals));
     served += other_self->deallocate(other_self->allocate(10));
     return 0;
   };
-  scoped_allocator const other{allocators::make_pool("other", host_resource{})};
-  scoped_allocator const one{
+  scoped_allocator const second{allocators::make_pool("other", host_resource{})};
+  scoped_allocator const first{
       allocators::make_pool("ruled", host_resource{}, {.coalesce = heuristic::by_rule(rule)})};
-  self = one.handle;
-  other_self = other.handle;
+  self = first.handle;
+  other_self = second.handle;
   EXPECT_TRUE(self->deallocate(self->allocate(10)));
-  EXPECT_EQ(invalid_frees, 1);
+  EXPECT_EQ(refusals, 1);
   EXPECT_EQ(served, 1);
-  EXPECT_EQ(self->counts().allocations, 0u) << "the handle is free again";
+  EXPECT_EQ(self->counts().allocations, 0u) << "the handle accepts calls again";
 }
 
-/// A rule of an allocator, which does what a test says with others.
+/// An allocator whose heuristic rule runs the `work` that a test sets.
 struct ruled {
   explicit ruled(char const* name)
-      : one{allocators::make_pool(
+      : allocator{allocators::make_pool(
             name, host_resource{},
             {.first_block = 64_KiB, .next_block = 64_KiB, .coalesce = heuristic::by_rule(rule)})} {}
   std::function<void()> work = [] {};
   std::atomic<int> times{0};
-  struct requested {
-    ruled* of;
+  struct rule_call {
+    ruled* owner;
     bytes operator()(pool_state const&) {
-      ++of->times;
-      of->work();
+      ++owner->times;
+      owner->work();
       return 0;
     }
   } rule{this};
-  scoped_allocator one;
+  scoped_allocator allocator;
 };
 std::string refusal_of(std::function<void()> const& work) {
   try {
@@ -238,28 +240,29 @@ std::string refusal_of(std::function<void()> const& work) {
   return "was not refused";
 }
 
-/// The other order than that of a pool that takes a block: two threads would wait for each other.
-TEST(AnyAllocator, RefusesCallsFromWithinACallOnAnOlderOne) {
+/// A pool takes a block by a call on an older allocator. The opposite order could make two threads
+/// wait for each other.
+TEST(AnyAllocator, RefusesCallsFromWithinACallOnAnOlderAllocator) {
   ruled low{"low"};
-  scoped_allocator const high{allocators::make_pool("high", low.one.handle)};
-  scoped_allocator const apart{allocators::make_pool("apart", host_resource{})};
-  void* const kept = low.one.handle.allocate(10);
-  any_allocator up = high.handle;
-  any_allocator other = apart.handle;
-  ASSERT_TRUE(up.deallocate(up.allocate(100)));
+  scoped_allocator const high{allocators::make_pool("high", low.allocator.handle)};
+  scoped_allocator const unrelated{allocators::make_pool("unrelated", host_resource{})};
+  void* const kept = low.allocator.handle.allocate(10);
+  any_allocator upper = high.handle;
+  any_allocator other = unrelated.handle;
+  ASSERT_TRUE(upper.deallocate(upper.allocate(100)));
   std::vector<std::string> refusals;
   bool is_freed = true, is_alive = false;
   low.work = [&] {
-    for (any_allocator each : {up, other}) {
+    for (any_allocator each : {upper, other}) {
       refusals.push_back(refusal_of([&] { (void)each.counts(); }));
       refusals.push_back(refusal_of([&] { each.release(); }));
       refusals.push_back(refusal_of([&] { (void)each.allocate(10); }));
       refusals.push_back(refusal_of([&] { (void)each.as_resource(); }));
     }
-    is_freed = up.deallocate(&refusals);
-    is_alive = up.is_alive() && low.one.handle.is_alive();
+    is_freed = upper.deallocate(&refusals);
+    is_alive = upper.is_alive() && low.allocator.handle.is_alive();
   };
-  EXPECT_TRUE(low.one.handle.deallocate(kept));
+  EXPECT_TRUE(low.allocator.handle.deallocate(kept));
   low.work = [] {};
   EXPECT_EQ(low.times, 1);
   EXPECT_EQ(refusals.size(), 8u);
@@ -268,8 +271,8 @@ TEST(AnyAllocator, RefusesCallsFromWithinACallOnAnOlderOne) {
         << each;
   EXPECT_FALSE(is_freed);
   EXPECT_TRUE(is_alive);
-  up.release();
-  EXPECT_EQ(low.one.handle.counts().allocations, 0u) << "the order of a pool is not refused";
+  upper.release();
+  EXPECT_EQ(low.allocator.handle.counts().allocations, 0u) << "a pool may call an older allocator";
 }
 
 /// A free cannot throw, and must not wait.
@@ -277,37 +280,37 @@ TEST(AnyAllocator, FreesBlocksThatARuleReturnsAfterTheCall) {
   ruled low{"low"};
   scoped_allocator const high{allocators::make_pool("high", host_resource{})};
   {
-    pool over_low{low.one.handle.as_resource(), {.first_block = 4_KiB}};
+    pool over_low{low.allocator.handle.as_resource(), {.first_block = 4_KiB}};
     pool over_high{high.handle.as_resource(), {.first_block = 4_KiB}};
     for (auto* each : {&over_low, &over_high}) EXPECT_TRUE(each->deallocate(each->allocate(100)));
-    void* const kept = low.one.handle.allocate(10);
-    EXPECT_EQ(low.one.handle.counts().allocations, 2u);
+    void* const kept = low.allocator.handle.allocate(10);
+    EXPECT_EQ(low.allocator.handle.counts().allocations, 2u);
     EXPECT_EQ(high.handle.counts().allocations, 1u);
     low.work = [&] {
       over_low.release();
       over_high.release();
     };
-    EXPECT_TRUE(low.one.handle.deallocate(kept));
-    EXPECT_EQ(low.times, 2) << "once for the block";
-    EXPECT_EQ(low.one.handle.counts().allocations, 0u);
+    EXPECT_TRUE(low.allocator.handle.deallocate(kept));
+    EXPECT_EQ(low.times, 2) << "one more time for the block";
+    EXPECT_EQ(low.allocator.handle.counts().allocations, 0u);
     EXPECT_EQ(high.handle.counts().allocations, 0u);
     low.work = [] {};
   }
 }
 
-/// One thread locks the upper allocator and then the lower one; the other one calls from the lower
-/// one's rule.
-TEST(AnyAllocator, ThreadsDoNotWaitForEachOtherInACircle) {
+/// The first thread locks the upper allocator and then the lower allocator. The second thread calls
+/// the upper allocator from the lower allocator's rule.
+TEST(AnyAllocator, ThreadsDoNotDeadlock) {
   static thread_local bool is_second = false;
   ruled low{"low"};
-  scoped_allocator const high{
-      allocators::make_pool("high", low.one.handle, {.first_block = 4_KiB, .next_block = 4_KiB})};
-  std::atomic<int> invalid_frees{0}, returned{0};
+  scoped_allocator const high{allocators::make_pool("high", low.allocator.handle,
+                                                    {.first_block = 4_KiB, .next_block = 4_KiB})};
+  std::atomic<int> refused{0}, returned{0};
   {
     pool of_second{high.handle.as_resource(), {.first_block = 64_KiB, .next_block = 64_KiB}};
     low.work = [&] {
       if (!is_second) return;
-      invalid_frees += !refusal_of([&] { high.handle.release(); }).starts_with("was not");
+      refused += !refusal_of([&] { high.handle.release(); }).starts_with("was not");
       returned += of_second.counts().reserved != 0;
       of_second.release();
     };
@@ -322,7 +325,7 @@ TEST(AnyAllocator, ThreadsDoNotWaitForEachOtherInACircle) {
       is_second = true;
       for (int i = 0; i < 500; ++i) {
         EXPECT_TRUE(of_second.deallocate(of_second.allocate(100)));
-        EXPECT_TRUE(low.one.handle.deallocate(low.one.handle.allocate(10)));
+        EXPECT_TRUE(low.allocator.handle.deallocate(low.allocator.handle.allocate(10)));
       }
     }};
     first.join();
@@ -330,30 +333,30 @@ TEST(AnyAllocator, ThreadsDoNotWaitForEachOtherInACircle) {
     low.work = [] {};
   }
   high.handle.release();
-  EXPECT_GE(invalid_frees, 500);
+  EXPECT_GE(refused, 500);
   EXPECT_GE(returned, 500);
   EXPECT_EQ(high.handle.counts().allocations, 0u);
-  EXPECT_EQ(low.one.handle.counts().allocations, 0u);
+  EXPECT_EQ(low.allocator.handle.counts().allocations, 0u);
 }
 
 TEST(AnyAllocator, IsNotDestroyedByARule) {
   ruled low{"low"};
-  scoped_allocator const high{allocators::make_pool("high", low.one.handle)};
-  scoped_allocator const apart{allocators::make_pool("apart", host_resource{})};
+  scoped_allocator const high{allocators::make_pool("high", low.allocator.handle)};
+  scoped_allocator const unrelated{allocators::make_pool("unrelated", host_resource{})};
   std::vector<std::string> refusals;
   low.work = [&] {
-    for (char const* const name : {"low", "high", "apart", "none"})
+    for (char const* const name : {"low", "high", "unrelated", "none"})
       refusals.push_back(refusal_of([&] { allocators::destroy(name); }));
   };
-  EXPECT_TRUE(low.one.handle.deallocate(low.one.handle.allocate(10)));
+  EXPECT_TRUE(low.allocator.handle.deallocate(low.allocator.handle.allocate(10)));
   low.work = [] {};
   EXPECT_EQ(refusals.size(), 4u);
   for (auto const& each : refusals)
     EXPECT_NE(each.find("cannot be destroyed from within a call"), std::string::npos) << each;
-  EXPECT_EQ(allocators::names(), (std::vector<std::string>{"apart", "high", "low"}));
+  EXPECT_EQ(allocators::names(), (std::vector<std::string>{"high", "low", "unrelated"}));
 }
 
-/// A resource in the order of a stream: counts what nobody waited for.
+/// A stream-ordered resource. Counts the allocations before the next synchronize().
 struct ordered_resource {
   struct state {
     int unsynchronized = 0, synchronized = 0, freed = 0;
@@ -375,7 +378,7 @@ struct ordered_resource {
   host_resource source{};
 };
 
-TEST(AnyAllocator, GivesMemoryOfAStreamsOrderWhenAnyoneMayUseIt) {
+TEST(AnyAllocator, SynchronizesItsResourceBeforeItReturnsMemory) {
   ordered_resource::state all;
   scoped_allocator const low{allocators::make<ordered_resource>("low", &all)};
   scoped_allocator const other{allocators::make<limited_resource<ordered_resource>>(
@@ -386,23 +389,23 @@ TEST(AnyAllocator, GivesMemoryOfAStreamsOrderWhenAnyoneMayUseIt) {
     EXPECT_EQ(all.unsynchronized, 0);
     EXPECT_TRUE(source.deallocate(a));
   }
-  EXPECT_EQ(all.synchronized, 3) << "the pool's block, too";
+  EXPECT_EQ(all.synchronized, 3) << "one of the three is for the pool's block";
   all.fails = true;
   for (any_allocator source : {low.handle, other.handle}) {
-    int const before = all.freed;
+    int const freed_before = all.freed;
     EXPECT_THROW((void)source.allocate(100), resource_failed);
-    EXPECT_EQ(all.freed, before + 1) << "nothing is kept";
+    EXPECT_EQ(all.freed, freed_before + 1) << "the failed call freed its memory";
     EXPECT_EQ(source.counts().allocated, source == low.handle ? high.handle.counts().reserved : 0);
   }
 }
 
 TEST(AnyAllocator, ThreadsTakeTurns) {
-  scoped_allocator const one{allocators::make_pool("shared", host_resource{})};
-  scoped_allocator const other{allocators::make<host_resource>("shared resource")};
+  scoped_allocator const first{allocators::make_pool("shared", host_resource{})};
+  scoped_allocator const second{allocators::make<host_resource>("shared resource")};
   std::vector<std::thread> all;
   for (int thread = 0; thread < 4; ++thread) {
     all.emplace_back([&, thread] {
-      any_allocator source = thread % 2 == 0 ? one.handle : other.handle;
+      any_allocator source = thread % 2 == 0 ? first.handle : second.handle;
       for (int i = 0; i < 2000; ++i) {
         auto* const a = static_cast<unsigned char*>(source.allocate(64));
         *a = static_cast<unsigned char>(thread);
@@ -412,8 +415,8 @@ TEST(AnyAllocator, ThreadsTakeTurns) {
     });
   }
   for (auto& each : all) each.join();
-  EXPECT_EQ(one.handle.counts().allocations, 0u);
-  EXPECT_EQ(other.handle.counts().allocations, 0u);
+  EXPECT_EQ(first.handle.counts().allocations, 0u);
+  EXPECT_EQ(second.handle.counts().allocations, 0u);
 }
 
 }  // namespace any_allocator_test

@@ -44,8 +44,8 @@ TEST_F(CAllocators, AreFoundByNameAliasAndAddress) {
   EXPECT_EQ(quarry_allocator_allocate(fields, 100, &a), QUARRY_OK);
   EXPECT_EQ(quarry_allocator_of(static_cast<char*>(a) + 99, &found), QUARRY_OK);
   EXPECT_EQ(found, fields);
-  int own = 0;
-  EXPECT_EQ(quarry_allocator_of(&own, &found), QUARRY_BAD_ARGUMENT);
+  int local = 0;
+  EXPECT_EQ(quarry_allocator_of(&local, &found), QUARRY_BAD_ARGUMENT);
 }
 
 TEST_F(CAllocators, AllocateFreeAndCount) {
@@ -56,7 +56,8 @@ TEST_F(CAllocators, AllocateFreeAndCount) {
   ASSERT_EQ(quarry_allocator_allocate(fields, 100, &a), QUARRY_OK);
   EXPECT_EQ(quarry_allocator_size_of(fields, a, &size), QUARRY_OK);
   EXPECT_EQ(size, 100u);
-  EXPECT_EQ(quarry_allocator_size_of(host, a, &size), QUARRY_NOT_IN_USE) << "it is a block";
+  EXPECT_EQ(quarry_allocator_size_of(host, a, &size), QUARRY_NOT_IN_USE)
+      << "for HOST the address is a block";
   EXPECT_EQ(quarry_allocator_get_counts(fields, &counts), QUARRY_OK);
   EXPECT_EQ(counts.allocated, 100u);
   EXPECT_EQ(counts.reserved, 65536u);
@@ -80,7 +81,7 @@ TEST_F(CAllocators, AllocateFreeAndCount) {
   EXPECT_EQ(counts.invalid_frees, 1u);
 }
 
-TEST_F(CAllocators, FreeReallocateAndMoveByTheAddressAlone) {
+TEST_F(CAllocators, FreeReallocateAndMoveMemoryByItsAddress) {
   void* a = nullptr;
   quarry_allocator* found = nullptr;
   ASSERT_EQ(quarry_allocator_allocate(fields, 100, &a), QUARRY_OK);
@@ -95,12 +96,12 @@ TEST_F(CAllocators, FreeReallocateAndMoveByTheAddressAlone) {
   EXPECT_EQ(quarry_deallocate(a), QUARRY_OK);
   EXPECT_EQ(quarry_deallocate(a), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_deallocate(nullptr), QUARRY_OK);
-  void* none = a;
-  EXPECT_EQ(quarry_reallocate(nullptr, 10, &none), QUARRY_BAD_ARGUMENT);
-  EXPECT_EQ(none, nullptr);
+  void* memory = a;
+  EXPECT_EQ(quarry_reallocate(nullptr, 10, &memory), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(memory, nullptr);
 }
 
-TEST_F(CAllocators, RefuseHandlesThatAreNone) {
+TEST_F(CAllocators, RefuseHandlesOfOtherKindsAndDestroyedHandles) {
   void* a = nullptr;
   uint32_t id = 0;
   quarry_pool* pool = nullptr;

@@ -25,7 +25,7 @@ struct CApi : testing::Test {
   void TearDown() override { quarry_pool_destroy(pool); }
 };
 
-TEST_F(CApi, GivesMemoryAndTakesItBack) {
+TEST_F(CApi, AllocatesAndFrees) {
   void* memory = nullptr;
   ASSERT_EQ(quarry_pool_allocate(pool, 100, &memory), QUARRY_OK);
   std::memset(memory, 1, 100);
@@ -43,7 +43,7 @@ TEST_F(CApi, GivesMemoryAndTakesItBack) {
   EXPECT_EQ(counts.reserved, 0u);
 }
 
-TEST_F(CApi, SaysWhatIsWrong) {
+TEST_F(CApi, ReportsErrorsByStatusAndText) {
   void* memory = &memory;
   EXPECT_EQ(quarry_pool_allocate(pool, ~uint64_t{0}, &memory), QUARRY_OUT_OF_MEMORY);
   EXPECT_EQ(memory, nullptr);
@@ -67,7 +67,7 @@ TEST_F(CApi, RefusesADoubleFree) {
   EXPECT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_NOT_IN_USE);
 }
 
-TEST(CApiCreation, RefusesWhatIsNoResourceOrNoOption) {
+TEST(CApiCreation, RefusesInvalidResourcesAndOptions) {
   quarry_pool* pool = nullptr;
   EXPECT_EQ(quarry_pool_create(static_cast<quarry_resource>(7), nullptr, &pool),
             QUARRY_BAD_ARGUMENT);
@@ -83,8 +83,8 @@ TEST(CApiCreation, RefusesWhatIsNoResourceOrNoOption) {
   quarry_pool_destroy(nullptr);
 }
 
-/// Both ways to say it; the first is the default.
-TEST(CApiCreation, HasNoLimitWhereItIs0) {
+/// 0, the default, and the largest number both mean no limit.
+TEST(CApiCreation, HasNoLimitForMaxBytes0) {
   quarry_pool_options options = quarry_pool_default_options();
   EXPECT_EQ(options.max_bytes, 0u);
   for (std::uint64_t const limit : {std::uint64_t{0}, ~std::uint64_t{0}}) {
@@ -97,7 +97,7 @@ TEST(CApiCreation, HasNoLimitWhereItIs0) {
   }
 }
 
-TEST(CApiCreation, ServesFilesAndKeepsToItsLimit) {
+TEST(CApiCreation, ServesFilesAndEnforcesItsLimit) {
   auto const directory = std::filesystem::temp_directory_path().string();
   auto options = quarry_pool_default_options();
   options.directory = directory.c_str();
@@ -132,61 +132,62 @@ TEST_F(CApi, LetsThreadsShareAPoolAndKeepsTheirErrorsApart) {
             static_cast<unsigned char>(random());
       }
       for (auto const& [memory, fill] : allocated) quarry_pool_deallocate(pool, memory);
-      std::uint64_t const own = (std::uint64_t{1} << 50) + number;
-      void* none = nullptr;
-      quarry_pool_allocate(pool, own, &none);
-      EXPECT_NE(std::string{quarry_last_error()}.find(std::to_string(own)), std::string::npos);
+      std::uint64_t const unique_size = (std::uint64_t{1} << 50) + number;
+      void* memory = nullptr;
+      quarry_pool_allocate(pool, unique_size, &memory);
+      EXPECT_NE(std::string{quarry_last_error()}.find(std::to_string(unique_size)),
+                std::string::npos);
     });
   }
-  for (auto& one : threads) one.join();
+  for (auto& each : threads) each.join();
   quarry_pool_counts counts;
   quarry_pool_get_counts(pool, &counts);
   EXPECT_EQ(counts.allocated, 0u);
 }
 
-TEST_F(CApi, FindsNamesCopiesAndFills) {
+TEST_F(CApi, FindsLabelsCopiesAndFillsMemory) {
   quarry_pool_options options = quarry_pool_default_options();
   options.name = "from C";
   quarry_pool* named = nullptr;
   ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &named), QUARRY_OK);
-  void* one = nullptr;
-  void* other = nullptr;
-  ASSERT_EQ(quarry_pool_allocate(named, 100, &one), QUARRY_OK);
-  ASSERT_EQ(quarry_pool_allocate(named, 100, &other), QUARRY_OK);
-  EXPECT_EQ(quarry_fill(one, 7, 100), QUARRY_OK);
-  EXPECT_EQ(quarry_copy(other, static_cast<char*>(one) + 50, 50), QUARRY_OK);
-  EXPECT_EQ(static_cast<unsigned char*>(other)[49], 7);
+  void* first = nullptr;
+  void* second = nullptr;
+  ASSERT_EQ(quarry_pool_allocate(named, 100, &first), QUARRY_OK);
+  ASSERT_EQ(quarry_pool_allocate(named, 100, &second), QUARRY_OK);
+  EXPECT_EQ(quarry_fill(first, 7, 100), QUARRY_OK);
+  EXPECT_EQ(quarry_copy(second, static_cast<char*>(first) + 50, 50), QUARRY_OK);
+  EXPECT_EQ(static_cast<unsigned char*>(second)[49], 7);
   quarry_record record{};
   uint32_t id = 0;
-  EXPECT_EQ(quarry_find(static_cast<char*>(one) + 99, &record), QUARRY_OK);
+  EXPECT_EQ(quarry_find(static_cast<char*>(first) + 99, &record), QUARRY_OK);
   EXPECT_EQ(quarry_pool_id(named, &id), QUARRY_OK);
   EXPECT_EQ(record.allocator, id);
-  EXPECT_EQ(record.base, one);
+  EXPECT_EQ(record.base, first);
   EXPECT_EQ(record.size, 100u);
   EXPECT_EQ(record.resource, uint32_t{QUARRY_HOST});
-  EXPECT_EQ(quarry_pool_label(named, one, "density"), QUARRY_OK);
+  EXPECT_EQ(quarry_pool_label(named, first, "density"), QUARRY_OK);
   std::string const path = testing::TempDir() + "quarry-report-" + std::to_string(getpid());
   EXPECT_EQ(quarry_report(path.c_str()), QUARRY_OK);
-  std::ifstream in{path};
-  std::string const text{std::istreambuf_iterator<char>{in}, {}};
+  std::ifstream file{path};
+  std::string const text{std::istreambuf_iterator<char>{file}, {}};
   EXPECT_NE(text.find("density"), std::string::npos) << text;
   EXPECT_NE(text.find("from C"), std::string::npos) << text;
   std::remove(path.c_str());
   quarry_pool_destroy(named);
 }
 
-TEST_F(CApi, TakesZerosForDefaults) {
+TEST_F(CApi, TreatsZeroedOptionsAsDefaults) {
   quarry_pool_options options{};
   options.name = "zeros";
-  quarry_pool* other = nullptr;
-  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &other), QUARRY_OK);
-  void* one = nullptr;
-  EXPECT_EQ(quarry_pool_allocate(other, 100, &one), QUARRY_OK);
-  quarry_pool_destroy(other);
-  EXPECT_EQ(quarry_pool_create(1000, nullptr, &other), QUARRY_BAD_ARGUMENT);
+  quarry_pool* second = nullptr;
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options, &second), QUARRY_OK);
+  void* first = nullptr;
+  EXPECT_EQ(quarry_pool_allocate(second, 100, &first), QUARRY_OK);
+  quarry_pool_destroy(second);
+  EXPECT_EQ(quarry_pool_create(1000, nullptr, &second), QUARRY_BAD_ARGUMENT);
 }
 
-TEST_F(CApi, HasRedZonesAndBacktracesIfToldSo) {
+TEST_F(CApi, HasRedZonesAndBacktracesIfRequested) {
   quarry_pool_options options = quarry_pool_default_options();
   EXPECT_EQ(options.size, sizeof options);
   EXPECT_EQ(options.red_zone, 0u);
@@ -200,19 +201,19 @@ TEST_F(CApi, HasRedZonesAndBacktracesIfToldSo) {
   ASSERT_EQ(quarry_pool_allocate(checked, 100, &memory), QUARRY_OK);
   std::string const path = testing::TempDir() + "quarry-backtraces-" + std::to_string(getpid());
   EXPECT_EQ(quarry_report(path.c_str()), QUARRY_OK);
-  std::ifstream in{path};
-  std::string const text{std::istreambuf_iterator<char>{in}, {}};
+  std::ifstream file{path};
+  std::string const text{std::istreambuf_iterator<char>{file}, {}};
   EXPECT_NE(text.find("      #0 "), std::string::npos) << text;
   std::remove(path.c_str());
   uint64_t overruns = 7;
   EXPECT_EQ(quarry_pool_get_overruns(checked, &overruns), QUARRY_OK);
   EXPECT_EQ(overruns, 0u);
-#if !defined(__SANITIZE_ADDRESS__)  // the library's pools poison instead if it is built with it
+#if !defined(__SANITIZE_ADDRESS__)  // with it, the library's pools poison memory instead
   static_cast<char*>(memory)[100] = 1;
   testing::internal::CaptureStderr();
   EXPECT_EQ(quarry_pool_deallocate(checked, memory), QUARRY_OK);
-  std::string const said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(said.starts_with("checked: overrun of 0x")) << said;
+  std::string const report = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(report.starts_with("checked: overrun of 0x")) << report;
   EXPECT_EQ(quarry_pool_get_overruns(checked, &overruns), QUARRY_OK);
   EXPECT_EQ(overruns, 1u);
 #endif
@@ -225,27 +226,28 @@ TEST_F(CApi, HasRedZonesAndBacktracesIfToldSo) {
   EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options, &checked), QUARRY_BAD_ARGUMENT);
 }
 
-// As a later header has it.
+// The options as a later header may define them.
 struct later_options {
   quarry_pool_options known;
-  uint64_t later, even_later;
+  uint64_t new_field, newer_field;
 };
 
-TEST_F(CApi, TakesOptionsOfOtherVersionsIfItKnowsWhatTheySay) {
+TEST_F(CApi, AcceptsOptionsOfALaterVersionIfTheUnknownFieldsAreZero) {
   later_options options;
   ASSERT_EQ(quarry_pool_fill_options(&options.known, sizeof options), QUARRY_OK);
   EXPECT_EQ(options.known.size, sizeof options);
   EXPECT_EQ(options.known.growth_percent, quarry_pool_default_options().growth_percent);
-  EXPECT_EQ(options.later, 0u);
-  EXPECT_EQ(options.even_later, 0u);
+  EXPECT_EQ(options.new_field, 0u);
+  EXPECT_EQ(options.newer_field, 0u);
   quarry_pool* made = nullptr;
   ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options.known, &made), QUARRY_OK);
   quarry_pool_destroy(made);
-  options.even_later = 1;
+  options.newer_field = 1;
   EXPECT_EQ(quarry_pool_create(QUARRY_HOST, &options.known, &made), QUARRY_BAD_ARGUMENT);
   EXPECT_NE(std::string{quarry_last_error()}.find("of the options is 1"), std::string::npos);
   options.known.size = 0;
-  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options.known, &made), QUARRY_OK) << "it is not read";
+  ASSERT_EQ(quarry_pool_create(QUARRY_HOST, &options.known, &made), QUARRY_OK)
+      << "a size of 0 means that only the known fields are read";
   quarry_pool_destroy(made);
   for (uint64_t const wrong :
        {uint64_t{1}, uint64_t{sizeof(quarry_pool_options) - 8}, uint64_t{4097}, ~uint64_t{0}}) {
@@ -266,66 +268,66 @@ TEST_F(CApi, RefusesRedZonesAndBacktracesOfStreamPools) {
   EXPECT_EQ(quarry_stream_pool_create(&options, &made), QUARRY_BAD_ARGUMENT);
 }
 
-TEST_F(CApi, RefusesWhatCannotBeFoundOrCopied) {
-  void* one = nullptr;
-  ASSERT_EQ(quarry_pool_allocate(pool, 100, &one), QUARRY_OK);
+TEST_F(CApi, RefusesForeignAddressesAndRangesBeyondAnAllocation) {
+  void* memory = nullptr;
+  ASSERT_EQ(quarry_pool_allocate(pool, 100, &memory), QUARRY_OK);
   int local = 0;
   quarry_record record{};
   EXPECT_EQ(quarry_find(&local, &record), QUARRY_NOT_IN_USE);
-  EXPECT_EQ(quarry_find(one, nullptr), QUARRY_BAD_ARGUMENT);
-  EXPECT_EQ(quarry_copy(one, &local, 4), QUARRY_BAD_ARGUMENT);
-  EXPECT_EQ(quarry_fill(one, 0, 101), QUARRY_BAD_ARGUMENT);
-  EXPECT_EQ(quarry_fill(one, 256, 1), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_find(memory, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_copy(memory, &local, 4), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_fill(memory, 0, 101), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_fill(memory, 256, 1), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_pool_label(pool, &local, "local"), QUARRY_NOT_IN_USE);
-  EXPECT_EQ(quarry_pool_label(pool, one, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_pool_label(pool, memory, nullptr), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_pool_id(pool, nullptr), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_report("/nowhere/at/all"), QUARRY_RESOURCE_FAILED);
 }
 
 TEST(CApiSegment, IsSharedByName) {
   std::string const name = "quarry-c-api-" + std::to_string(getpid());
-  quarry_segment* mine = nullptr;
-  quarry_segment* theirs = nullptr;
-  ASSERT_EQ(quarry_segment_open(name.c_str(), 1 << 20, &mine), QUARRY_OK) << quarry_last_error();
-  ASSERT_EQ(quarry_segment_open(name.c_str(), 0, &theirs), QUARRY_OK) << quarry_last_error();
-  void* here = nullptr;
-  void* there = nullptr;
-  EXPECT_EQ(quarry_segment_find(theirs, "field", &there), QUARRY_NOT_IN_USE);
-  ASSERT_EQ(quarry_segment_allocate(mine, "field", 100, &here), QUARRY_OK);
-  std::memset(here, 5, 100);
-  ASSERT_EQ(quarry_segment_find(theirs, "field", &there), QUARRY_OK);
-  EXPECT_NE(here, there);
-  EXPECT_EQ(static_cast<unsigned char*>(there)[99], 5);
+  quarry_segment* creator = nullptr;
+  quarry_segment* opener = nullptr;
+  ASSERT_EQ(quarry_segment_open(name.c_str(), 1 << 20, &creator), QUARRY_OK) << quarry_last_error();
+  ASSERT_EQ(quarry_segment_open(name.c_str(), 0, &opener), QUARRY_OK) << quarry_last_error();
+  void* created = nullptr;
+  void* found = nullptr;
+  EXPECT_EQ(quarry_segment_find(opener, "field", &found), QUARRY_NOT_IN_USE);
+  ASSERT_EQ(quarry_segment_allocate(creator, "field", 100, &created), QUARRY_OK);
+  std::memset(created, 5, 100);
+  ASSERT_EQ(quarry_segment_find(opener, "field", &found), QUARRY_OK);
+  EXPECT_NE(created, found);
+  EXPECT_EQ(static_cast<unsigned char*>(found)[99], 5);
   uint64_t offset = 0;
-  EXPECT_EQ(quarry_segment_offset_of(mine, here, &offset), QUARRY_OK);
-  void* same = nullptr;
-  EXPECT_EQ(quarry_segment_at(theirs, offset, &same), QUARRY_OK);
-  EXPECT_EQ(same, there);
-  EXPECT_EQ(quarry_segment_release(mine, here), QUARRY_OK);
-  EXPECT_EQ(quarry_segment_release(mine, here), QUARRY_NOT_IN_USE);
-  EXPECT_EQ(quarry_segment_release(theirs, there), QUARRY_OK);
-  EXPECT_EQ(quarry_segment_find(mine, "field", &here), QUARRY_NOT_IN_USE);
-  quarry_segment_close(mine);
-  quarry_segment_close(theirs);
+  EXPECT_EQ(quarry_segment_offset_of(creator, created, &offset), QUARRY_OK);
+  void* resolved = nullptr;
+  EXPECT_EQ(quarry_segment_at(opener, offset, &resolved), QUARRY_OK);
+  EXPECT_EQ(resolved, found);
+  EXPECT_EQ(quarry_segment_release(creator, created), QUARRY_OK);
+  EXPECT_EQ(quarry_segment_release(creator, created), QUARRY_NOT_IN_USE);
+  EXPECT_EQ(quarry_segment_release(opener, found), QUARRY_OK);
+  EXPECT_EQ(quarry_segment_find(creator, "field", &created), QUARRY_NOT_IN_USE);
+  quarry_segment_close(creator);
+  quarry_segment_close(opener);
 }
 
-TEST(CApiSegment, SaysWhatIsWrong) {
-  quarry_segment* one = nullptr;
-  EXPECT_EQ(quarry_segment_open("with/slash", 4096, &one), QUARRY_BAD_ARGUMENT);
-  EXPECT_EQ(one, nullptr);
-  EXPECT_EQ(quarry_segment_open(nullptr, 4096, &one), QUARRY_BAD_ARGUMENT);
+TEST(CApiSegment, ReportsErrorsByStatus) {
+  quarry_segment* segment = nullptr;
+  EXPECT_EQ(quarry_segment_open("with/slash", 4096, &segment), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(segment, nullptr);
+  EXPECT_EQ(quarry_segment_open(nullptr, 4096, &segment), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_segment_open("quarry-nowhere", 4096, nullptr), QUARRY_BAD_ARGUMENT);
   std::string const name = "quarry-c-api-wrong-" + std::to_string(getpid());
-  ASSERT_EQ(quarry_segment_open(name.c_str(), 1 << 16, &one), QUARRY_OK) << quarry_last_error();
-  void* memory = &one;
-  EXPECT_EQ(quarry_segment_allocate(one, nullptr, 10, &memory), QUARRY_BAD_ARGUMENT);
+  ASSERT_EQ(quarry_segment_open(name.c_str(), 1 << 16, &segment), QUARRY_OK) << quarry_last_error();
+  void* memory = &segment;
+  EXPECT_EQ(quarry_segment_allocate(segment, nullptr, 10, &memory), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(memory, nullptr);
-  EXPECT_EQ(quarry_segment_allocate(one, "large", 1 << 30, &memory), QUARRY_OUT_OF_MEMORY);
-  EXPECT_EQ(quarry_segment_at(one, 1 << 30, &memory), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_segment_allocate(segment, "large", 1 << 30, &memory), QUARRY_OUT_OF_MEMORY);
+  EXPECT_EQ(quarry_segment_at(segment, 1 << 30, &memory), QUARRY_BAD_ARGUMENT);
   uint64_t offset = 0;
-  EXPECT_EQ(quarry_segment_offset_of(one, &offset, &offset), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_segment_offset_of(segment, &offset, &offset), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_segment_find(nullptr, "x", &memory), QUARRY_BAD_ARGUMENT);
-  quarry_segment_close(one);
+  quarry_segment_close(segment);
   quarry_segment_close(nullptr);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the C API says of handles that are destroyed, of another kind, or none.
+// Checks the C API's errors for handles that are destroyed, of another kind, or invalid.
 #include "quarry/host/c_api.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace quarry::test {
 namespace c_handles_test {
 
-// Every call that takes a handle, with `handle` for it, whatever that is.
+// Lists every call that takes a handle. Each call passes any given `handle`.
 struct handle_call {
   char const* name;
   std::function<quarry_status(void*)> call;
@@ -104,14 +104,15 @@ struct CHandles : testing::Test {
     quarry_pool_destroy(pool);
     quarry_segment_close(segment);
   }
-  /// Each call refuses `handle` with this status, and says its own name and `why`.
+  /// Checks that each call refuses `handle` with this status, and that the message has the call's
+  /// name and `reason`.
   static void expect_refused(std::vector<handle_call> const& calls, void* handle,
-                             quarry_status status, std::string const& why) {
+                             quarry_status status, std::string const& reason) {
     for (auto const& [name, call] : calls) {
       EXPECT_EQ(call(handle), status) << name;
-      std::string const said = quarry_last_error();
-      EXPECT_TRUE(said.starts_with(std::string{name} + ": ")) << said;
-      EXPECT_NE(said.find(why), std::string::npos) << said;
+      std::string const message = quarry_last_error();
+      EXPECT_TRUE(message.starts_with(std::string{name} + ": ")) << message;
+      EXPECT_NE(message.find(reason), std::string::npos) << message;
     }
   }
   [[nodiscard]] static std::string number(void* handle) {
@@ -146,11 +147,12 @@ TEST_F(CHandles, AHandleOfAnotherKindIsRefusedByEveryCall) {
                  number(pool) + " is a pool, not a segment");
   expect_refused(stream_pool_calls(), pool, QUARRY_BAD_ARGUMENT, "is a pool, not a stream pool");
   void* memory = nullptr;
-  EXPECT_EQ(quarry_pool_allocate(pool, 10, &memory), QUARRY_OK) << "it was changed";
+  EXPECT_EQ(quarry_pool_allocate(pool, 10, &memory), QUARRY_OK)
+      << "the refused calls changed the pool";
   EXPECT_EQ(quarry_segment_allocate(segment, "field", 10, &memory), QUARRY_OK);
 }
 
-TEST_F(CHandles, ADestroyedHandleOfAnotherKindIsNamedAsBoth) {
+TEST_F(CHandles, ADestroyedHandleOfAnotherKindIsReportedWithKindAndState) {
   quarry_pool* ended = nullptr;
   ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &ended), QUARRY_OK);
   EXPECT_EQ(quarry_pool_destroy(ended), QUARRY_OK);
@@ -158,7 +160,7 @@ TEST_F(CHandles, ADestroyedHandleOfAnotherKindIsNamedAsBoth) {
                  "is a pool that was destroyed, not a segment");
 }
 
-TEST_F(CHandles, WhatIsNoHandleIsRefusedByEveryCallAndNotRead) {
+TEST_F(CHandles, AnAddressThatIsNoHandleIsRefusedByEveryCallAndNotRead) {
   int local = 0;
   std::vector<void*> const wrong{&local,
                                  this,
@@ -177,7 +179,7 @@ TEST_F(CHandles, WhatIsNoHandleIsRefusedByEveryCallAndNotRead) {
   }
 }
 
-TEST_F(CHandles, NullIsRefusedButByWhatDestroys) {
+TEST_F(CHandles, NullIsRefusedByEveryCallExceptDestroy) {
   for (auto calls : {pool_calls(), stream_pool_calls(), segment_calls()}) {
     EXPECT_EQ(calls.back().call(nullptr), QUARRY_OK);
     calls.pop_back();
@@ -185,7 +187,7 @@ TEST_F(CHandles, NullIsRefusedButByWhatDestroys) {
   }
 }
 
-TEST_F(CHandles, ADestroyedPoolsHandleIsNotGivenAgain) {
+TEST_F(CHandles, ADestroyedPoolsHandleIsNotReused) {
   std::vector<quarry_pool*> ended;
   for (int i = 0; i < 600; ++i) {
     quarry_pool* next = nullptr;
@@ -204,7 +206,8 @@ TEST_F(CHandles, ADestroyedPoolsHandleIsNotGivenAgain) {
   }
 }
 
-// Calls go on in two threads while a third destroys: each works, or gets the error.
+// Two threads make calls while a third thread destroys the handle. Each call works or gets the
+// error.
 template <class Handle, class Call, class Destroy>
 void destroy_while_calls_go_on(Handle handle, Call const& call, Destroy const& destroy) {
   std::atomic<int> under_way{0};
@@ -224,7 +227,7 @@ void destroy_while_calls_go_on(Handle handle, Call const& call, Destroy const& d
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(CHandles, DestroyWaitsForCallsAndLaterOnesGetTheError) {
+TEST_F(CHandles, DestroyWaitsForCallsAndLaterCallsGetTheError) {
   std::string const name = "quarry-c-api-race-" + std::to_string(getpid());
   for (int round = 0; round < 50; ++round) {
     quarry_pool* shared = nullptr;
@@ -249,28 +252,28 @@ TEST_F(CHandles, DestroyWaitsForCallsAndLaterOnesGetTheError) {
   }
 }
 
-TEST_F(CHandles, OneOfTwoThatDestroyAtTheSameTimeIsRefused) {
+TEST_F(CHandles, OneOfTwoConcurrentDestroysIsRefused) {
   for (int round = 0; round < 100; ++round) {
     quarry_pool* shared = nullptr;
     ASSERT_EQ(quarry_pool_create(QUARRY_HOST, nullptr, &shared), QUARRY_OK);
-    quarry_status other = QUARRY_INTERNAL;
-    std::thread thread{[&] { other = quarry_pool_destroy(shared); }};
-    quarry_status const ours = quarry_pool_destroy(shared);
+    quarry_status other_status = QUARRY_INTERNAL;
+    std::thread thread{[&] { other_status = quarry_pool_destroy(shared); }};
+    quarry_status const our_status = quarry_pool_destroy(shared);
     thread.join();
-    EXPECT_EQ(ours == QUARRY_OK, other == QUARRY_DESTROYED);
-    EXPECT_EQ(ours == QUARRY_DESTROYED, other == QUARRY_OK);
+    EXPECT_EQ(our_status == QUARRY_OK, other_status == QUARRY_DESTROYED);
+    EXPECT_EQ(our_status == QUARRY_DESTROYED, other_status == QUARRY_OK);
   }
 }
 
-// The allocators of sanitizers have locks that a fork does not hold: with them no other thread may
-// use the C library's heap.
+// A fork does not hold the locks of the sanitizers' allocators. With a sanitizer, no other thread
+// may use the C library's heap.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr bool is_sanitized = true;
 #else
 constexpr bool is_sanitized = false;
 #endif
 
-TEST_F(CHandles, AChildOfForkMakesUsesAndDestroysHandlesWhileThreadsUseThem) {
+TEST_F(CHandles, AForkedChildMakesUsesAndDestroysHandlesWhileThreadsUseThem) {
   alarm(60);
   std::atomic<bool> is_over{false};
   std::atomic<int> rounds{0};
@@ -283,9 +286,9 @@ TEST_F(CHandles, AChildOfForkMakesUsesAndDestroysHandlesWhileThreadsUseThem) {
         (void)quarry_pool_deallocate(pool, memory);
         (void)quarry_segment_find(segment, "field", &memory);
         if (is_sanitized) continue;
-        quarry_pool* own = nullptr;
-        (void)quarry_pool_create(QUARRY_HOST, nullptr, &own);
-        (void)quarry_pool_destroy(own);
+        quarry_pool* unshared = nullptr;
+        (void)quarry_pool_create(QUARRY_HOST, nullptr, &unshared);
+        (void)quarry_pool_destroy(unshared);
       }
     }};
   }
@@ -294,15 +297,15 @@ TEST_F(CHandles, AChildOfForkMakesUsesAndDestroysHandlesWhileThreadsUseThem) {
     pid_t const child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      alarm(20);  // ends a child that waits for a lock for ever
+      alarm(20);  // ends a child that waits for a lock forever
       void* memory = nullptr;
-      quarry_pool* own = nullptr;
+      quarry_pool* unshared = nullptr;
       bool good = quarry_pool_allocate(pool, 100, &memory) == QUARRY_OK;
       good = good && quarry_pool_destroy(pool) == QUARRY_OK;
       good = good && quarry_pool_destroy(pool) == QUARRY_DESTROYED;
       good = good && quarry_segment_close(segment) == QUARRY_OK;
-      good = good && quarry_pool_create(QUARRY_HOST, nullptr, &own) == QUARRY_OK;
-      good = good && quarry_pool_allocate(own, 100, &memory) == QUARRY_OK;
+      good = good && quarry_pool_create(QUARRY_HOST, nullptr, &unshared) == QUARRY_OK;
+      good = good && quarry_pool_allocate(unshared, 100, &memory) == QUARRY_OK;
       _exit(good ? 0 : 1);
     }
     int status = 0;

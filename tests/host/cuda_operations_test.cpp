@@ -19,7 +19,7 @@ namespace cuda_operations_test {
 
 using namespace quarry::literals;
 
-/// Skipped where there is no GPU.
+/// Skips its tests where there is no GPU.
 struct CudaOperations : testing::Test {
   void SetUp() override {
     try {
@@ -32,10 +32,10 @@ struct CudaOperations : testing::Test {
     }
   }
   std::vector<unsigned char> read(void const* memory, bytes size) {
-    auto* const out = static_cast<unsigned char*>(host.allocate(size));
-    operations::copy(out, memory, size);
-    std::vector<unsigned char> result(out, out + size);
-    host.deallocate(out);
+    auto* const copy = static_cast<unsigned char*>(host.allocate(size));
+    operations::copy(copy, memory, size);
+    std::vector<unsigned char> result(copy, copy + size);
+    host.deallocate(copy);
     return result;
   }
   pool<host_resource> host{host_resource{}, {.first_block = 64_MiB}};
@@ -44,42 +44,43 @@ struct CudaOperations : testing::Test {
 };
 
 TEST_F(CudaOperations, CopyAndFillBetweenHostAndDevice) {
-  auto* const there = static_cast<unsigned char*>(device->allocate(1000));
-  operations::fill(there, 7, 1000);
-  operations::fill(there + 100, 9, 10);
-  auto const found = read(there, 1000);
+  auto* const memory = static_cast<unsigned char*>(device->allocate(1000));
+  operations::fill(memory, 7, 1000);
+  operations::fill(memory + 100, 9, 10);
+  auto const found = read(memory, 1000);
   for (bytes i = 0; i < 1000; ++i) ASSERT_EQ(found[i], i >= 100 && i < 110 ? 9 : 7);
-  EXPECT_THROW(operations::fill(there + 1, 0, 1000), bad_argument);
-  void* const moved = operations::move(*device, there, host);
+  EXPECT_THROW(operations::fill(memory + 1, 0, 1000), bad_argument);
+  void* const moved = operations::move(*device, memory, host);
   EXPECT_EQ(static_cast<unsigned char*>(moved)[105], 9);
 }
 
 TEST_F(CudaOperations, PrefetchAndAdviseManagedMemory) {
-  void* const one = managed->allocate(8_MiB);
-  operations::fill(one, 3, 8_MiB);
+  void* const memory = managed->allocate(8_MiB);
+  operations::fill(memory, 3, 8_MiB);
   try {
-    operations::advise(one, 8_MiB, memory_advice::read_mostly);
-    operations::advise(one, 8_MiB, memory_advice::preferred_here, {memory_kind::device, 0});
-    operations::advise(one, 8_MiB, memory_advice::accessed_by, {});
-    operations::advise(one, 8_MiB, memory_advice::not_read_mostly);
-    operations::advise(one, 8_MiB, memory_advice::no_preferred_place);
-    operations::advise(one, 8_MiB, memory_advice::not_accessed_by, {});
-    operations::prefetch(one, 8_MiB, {memory_kind::device, 0});
-    operations::prefetch(one, 8_MiB, {});
+    operations::advise(memory, 8_MiB, memory_advice::read_mostly);
+    operations::advise(memory, 8_MiB, memory_advice::preferred_here, {memory_kind::device, 0});
+    operations::advise(memory, 8_MiB, memory_advice::accessed_by, {});
+    operations::advise(memory, 8_MiB, memory_advice::not_read_mostly);
+    operations::advise(memory, 8_MiB, memory_advice::no_preferred_place);
+    operations::advise(memory, 8_MiB, memory_advice::not_accessed_by, {});
+    operations::prefetch(memory, 8_MiB, {memory_kind::device, 0});
+    operations::prefetch(memory, 8_MiB, {});
   } catch (resource_failed const& failure) {
-    GTEST_SKIP() << failure.message();  // a driver or a system that does not move pages
+    GTEST_SKIP() << failure.message();  // the driver or the system does not move pages
   }
-  EXPECT_EQ(read(one, 8_MiB), std::vector<unsigned char>(8_MiB, 3));
-  EXPECT_THROW(operations::advise(one, 8_MiB, memory_advice::is_random), bad_argument);
+  EXPECT_EQ(read(memory, 8_MiB), std::vector<unsigned char>(8_MiB, 3));
+  EXPECT_THROW(operations::advise(memory, 8_MiB, memory_advice::is_random), bad_argument);
 }
 
 #ifdef __CUDACC__
-/// What the driver knows of a range: `accessed_by` is the first place of several.
+/// The driver's advice for a range. `accessed_by` is the first of the locations.
 struct range_advice {
   int is_read_mostly = -1, preferred = -1, accessed_by = -1;
   explicit range_advice(void const* memory, bytes size) {
-    auto const ask = [&](int& answer, cudaMemRangeAttribute what) {
-      EXPECT_EQ(cudaMemRangeGetAttribute(&answer, sizeof answer, what, memory, size), cudaSuccess);
+    auto const ask = [&](int& answer, cudaMemRangeAttribute attribute) {
+      EXPECT_EQ(cudaMemRangeGetAttribute(&answer, sizeof answer, attribute, memory, size),
+                cudaSuccess);
     };
     ask(is_read_mostly, cudaMemRangeAttributeReadMostly);
     ask(preferred, cudaMemRangeAttributePreferredLocation);
@@ -88,35 +89,36 @@ struct range_advice {
   friend bool operator==(range_advice const&, range_advice const&) = default;
 };
 
-TEST_F(CudaOperations, AdviceStandsUntilItIsTakenBack) {
-  void* const one = managed->allocate(8_MiB);
+TEST_F(CudaOperations, AdviceStandsUntilItIsCancelled) {
+  void* const memory = managed->allocate(8_MiB);
   memory_location const gpu{memory_kind::device, 0};
-  range_advice const before{one, 8_MiB};
-  EXPECT_EQ(before.is_read_mostly, 0);
-  EXPECT_EQ(before.preferred, cudaInvalidDeviceId);
-  EXPECT_EQ(before.accessed_by, cudaInvalidDeviceId);
+  range_advice const initial{memory, 8_MiB};
+  EXPECT_EQ(initial.is_read_mostly, 0);
+  EXPECT_EQ(initial.preferred, cudaInvalidDeviceId);
+  EXPECT_EQ(initial.accessed_by, cudaInvalidDeviceId);
   try {
-    operations::advise(one, 8_MiB, memory_advice::read_mostly);
-    operations::advise(one, 8_MiB, memory_advice::preferred_here, gpu);
-    operations::advise(one, 8_MiB, memory_advice::accessed_by, gpu);
+    operations::advise(memory, 8_MiB, memory_advice::read_mostly);
+    operations::advise(memory, 8_MiB, memory_advice::preferred_here, gpu);
+    operations::advise(memory, 8_MiB, memory_advice::accessed_by, gpu);
   } catch (resource_failed const& failure) {
-    GTEST_SKIP() << failure.message();  // a driver or a system that does not move pages
+    GTEST_SKIP() << failure.message();  // the driver or the system does not move pages
   }
-  range_advice const advised{one, 8_MiB};
+  range_advice const advised{memory, 8_MiB};
   EXPECT_EQ(advised.is_read_mostly, 1);
   EXPECT_EQ(advised.preferred, 0);
   EXPECT_EQ(advised.accessed_by, 0);
-  operations::advise(one, 8_MiB, memory_advice::not_read_mostly);
-  EXPECT_EQ((range_advice{one, 8_MiB}.is_read_mostly), 0);
-  EXPECT_EQ((range_advice{one, 8_MiB}.preferred), 0) << "and nothing else";
-  operations::advise(one, 8_MiB, memory_advice::no_preferred_place);
-  EXPECT_EQ((range_advice{one, 8_MiB}.accessed_by), 0);
-  operations::advise(one, 8_MiB, memory_advice::not_accessed_by, gpu);
-  EXPECT_EQ((range_advice{one, 8_MiB}), before);
+  operations::advise(memory, 8_MiB, memory_advice::not_read_mostly);
+  EXPECT_EQ((range_advice{memory, 8_MiB}.is_read_mostly), 0);
+  EXPECT_EQ((range_advice{memory, 8_MiB}.preferred), 0) << "the other advice is unchanged";
+  operations::advise(memory, 8_MiB, memory_advice::no_preferred_place);
+  EXPECT_EQ((range_advice{memory, 8_MiB}.accessed_by), 0);
+  operations::advise(memory, 8_MiB, memory_advice::not_accessed_by, gpu);
+  EXPECT_EQ((range_advice{memory, 8_MiB}), initial);
 }
 
-/// The old memory, which another stream asks for at once, is not written to before it was copied.
-TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheSourceUntilItIsCopied) {
+/// Another stream requests the old memory at once. It must not write to that memory before the copy
+/// ends.
+TEST_F(CudaOperations, ReallocateOnAStreamKeepsTheOldMemoryUntilTheCopyEnds) {
   cudaStream_t first = nullptr, second = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), cudaSuccess);
   ASSERT_EQ(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);

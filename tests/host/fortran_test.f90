@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Checks the Fortran module: facts, refusals and their messages, and that what is freed no longer counts.
+! Checks the Fortran module: facts, refusals and their messages, and that freed memory no longer counts.
 program fortran_test
   use, intrinsic :: iso_c_binding, only: c_associated, c_f_pointer, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
@@ -20,19 +20,19 @@ program fortran_test
   call empty_arrays_work()
   call bad_extents_are_refused()
   call wrong_addresses_are_refused()
-  call what_is_no_pool_is_refused()
+  call invalid_pools_are_refused()
   call bad_options_are_refused()
   call copies_of_a_destroyed_pool_are_refused()
   call limits_are_kept()
   call plain_memory_works()
   call arrays_may_be_contiguous_or_have_other_bounds()
-  call large_arrays_are_given_back()
-  call the_latest_failure_speaks()
-  call records_notes_and_reports_work()
+  call large_arrays_are_freed()
+  call the_latest_failure_sets_the_message()
+  call records_labels_and_reports_work()
   call copies_and_fills_work()
   call file_pools_work()
   call allocators_have_names()
-  call variables_with_names_are_used_again()
+  call variables_of_named_pools_are_reusable()
   call pools_without_names_are_not_lost()
   call memory_is_freed_by_its_address()
   call segments_are_shared_by_names()
@@ -44,70 +44,70 @@ program fortran_test
 
 contains
 
-  subroutine check(is_right, what)
+  subroutine check(is_right, fact)
     logical, intent(in) :: is_right
-    character(*), intent(in) :: what
+    character(*), intent(in) :: fact
 
     checked = checked + 1
     if (is_right) return
     failed = failed + 1
-    write (error_unit, '(4a)') 'failed: ', what, '; the last error is: ', quarry_last_error()
+    write (error_unit, '(4a)') 'failed: ', fact, '; the last error is: ', quarry_last_error()
   end subroutine
 
-  ! That the call before gave `status` `wanted`, and that the message has `part`.
-  subroutine check_refused(status, wanted, part, what)
+  ! Checks that the preceding call returned the status `wanted`, and that the message contains `part`.
+  subroutine check_refused(status, wanted, part, fact)
     integer, intent(in) :: status, wanted
-    character(*), intent(in) :: part, what
+    character(*), intent(in) :: part, fact
 
-    call check(status == wanted, what // ': the status')
-    call check(index(quarry_last_error(), part) > 0, what // ': the message')
+    call check(status == wanted, fact // ': the status')
+    call check(index(quarry_last_error(), part) > 0, fact // ': the message')
   end subroutine
 
   subroutine segments_are_shared_by_names()
-    type(quarry_segment) :: one, two, none
-    type(c_ptr) :: memory, same, nothing
+    type(quarry_segment) :: first, second, invalid
+    type(c_ptr) :: memory, same, result
     integer(int32), pointer :: numbers(:)
     integer(int64) :: offset
     integer :: status
     character(64) :: name
 
     call get_unique_name(name)
-    call one%open(name, 1048576_int64)
-    call two%open(name)
-    call one%allocate(memory, 'numbers', 40_int64)
+    call first%open(name, 1048576_int64)
+    call second%open(name)
+    call first%allocate(memory, 'numbers', 40_int64)
     call c_f_pointer(memory, numbers, [10])
     call check(all(numbers == 0), 'new shared memory is zeroed')
     numbers = 7
-    call two%find(same, 'numbers ')
+    call second%find(same, 'numbers ')
     call c_f_pointer(same, numbers, [10])
-    call check(all(numbers == 7), 'the other opening sees it')
-    call two%offset_of(same, offset)
-    call one%at(offset, nothing)
-    call check(c_associated(nothing, memory), 'offsets are the same')
+    call check(all(numbers == 7), 'the other opening reads the values')
+    call second%offset_of(same, offset)
+    call first%at(offset, result)
+    call check(c_associated(result, memory), 'offsets are the same')
 
-    call two%find(nothing, 'letters', status)
+    call second%find(result, 'letters', status)
     call check_refused(status, quarry_not_in_use, 'no allocation of that name', 'an unknown name')
-    call check(.not. c_associated(nothing), 'nothing is found')
-    call one%open(name, status=status)
+    call check(.not. c_associated(result), 'the result is null')
+    call first%open(name, status=status)
     call check_refused(status, quarry_bad_argument, 'close it before', 'a second open')
-    call none%open(name, -1_int64, status)
+    call invalid%open(name, -1_int64, status)
     call check_refused(status, quarry_bad_argument, 'negative', 'a negative size')
-    call one%at(-1_int64, nothing, status)
+    call first%at(-1_int64, result, status)
     call check_refused(status, quarry_bad_argument, 'negative', 'a negative offset')
-    call one%offset_of(c_null_ptr, offset, status)
-    call check(status == quarry_bad_argument .and. offset == 0, 'an address elsewhere')
-    call none%allocate(nothing, 'x', 1_int64, status)
-    call check(status == quarry_bad_argument, 'what is no segment')
+    call first%offset_of(c_null_ptr, offset, status)
+    call check(status == quarry_bad_argument .and. offset == 0, 'a foreign address')
+    call invalid%allocate(result, 'x', 1_int64, status)
+    call check(status == quarry_bad_argument, 'an invalid segment')
 
-    call two%release(same)
+    call second%release(same)
     call check(.not. c_associated(same), 'a released address is null')
-    call one%release(memory)
-    call two%find(nothing, 'numbers', status)
-    call check(status == quarry_not_in_use, 'without references it is gone')
-    call two%close()
-    call one%close()
-    call one%close()
-    call one%allocate(nothing, 'x', 1_int64, status)
+    call first%release(memory)
+    call second%find(result, 'numbers', status)
+    call check(status == quarry_not_in_use, 'an allocation without references is removed')
+    call second%close()
+    call first%close()
+    call first%close()
+    call first%allocate(result, 'x', 1_int64, status)
     call check(status == quarry_bad_argument, 'a closed segment')
   end subroutine
 
@@ -127,9 +127,9 @@ contains
     integer :: status
 
     call pool%allocate(memory, 10_int64, c_null_ptr, status)
-    call check(status == quarry_bad_argument .and. .not. c_associated(memory), 'what is no stream pool')
+    call check(status == quarry_bad_argument .and. .not. c_associated(memory), 'an invalid stream pool')
     call pool%counts(counts, status)
-    call check(status == quarry_bad_argument .and. counts%reserved == 0, 'counts of no stream pool')
+    call check(status == quarry_bad_argument .and. counts%reserved == 0, 'counts of an invalid stream pool')
     options%red_zone = 8
     call pool%create(options, status)
     call check_refused(status, quarry_bad_argument, 'no red zones', 'a stream pool with red zones')
@@ -152,7 +152,7 @@ contains
     call pool%share(c_null_ptr)
     call pool%forget(c_null_ptr)
     call pool%deallocate(memory, c_null_ptr)
-    call check(.not. c_associated(memory), 'a returned address is null')
+    call check(.not. c_associated(memory), 'a freed address is null')
     call pool%release()
     call pool%destroy()
   end subroutine
@@ -172,7 +172,7 @@ contains
 
   subroutine allocators_have_names()
     type(quarry_pool) :: host, fields, found, other
-    type(quarry_pool_counts) :: all
+    type(quarry_pool_counts) :: totals
     real(real64), pointer :: array(:, :)
     integer(int64) :: size
     integer(int32) :: number, found_number
@@ -187,8 +187,8 @@ contains
     call check(number == found_number .and. number /= 0, 'an alias is the same allocator')
     call fields%allocate(array, [10_int64, 20_int64])
     array = 1.5_real64
-    call found%counts(all)
-    call check(all%allocated == 1600 .and. all%chunks_allocated == 1 .and. all%reserved == 1048576, 'an allocator counts')
+    call found%counts(totals)
+    call check(totals%allocated == 1600 .and. totals%chunks_allocated == 1 .and. totals%reserved == 1048576, 'an allocator counts')
     call found%size_of(c_loc(array), size)
     call check(size == 1600, 'an allocator knows sizes')
     call found%label(c_loc(array), 'density')
@@ -203,7 +203,7 @@ contains
     call fields%destroy(status)
     call check_refused(status, quarry_bad_argument, 'the pool has a name', 'destroy by the handle')
     call quarry_destroy('fields', status=status)
-    call check_refused(status, quarry_bad_argument, '1 allocations of 1600 bytes', 'destroy with live memory')
+    call check_refused(status, quarry_bad_argument, '1 allocations of 1600 bytes', 'destroy with allocated memory')
     call quarry_destroy('densities', status=status)
     call check_refused(status, quarry_bad_argument, 'is an alias', 'destroy an alias')
     call other%owner_of(c_null_ptr, status)
@@ -214,11 +214,11 @@ contains
     call found%deallocate(array)
     call check(.not. associated(array), 'another handle frees')
     call found%coalesce(2097152_int64)
-    call found%counts(all)
-    call check(all%reserved == 2097152, 'one block of the size that is wanted')
+    call found%counts(totals)
+    call check(totals%reserved == 2097152, 'one block of the requested size')
     call found%release()
-    call found%counts(all)
-    call check(all%reserved == 0 .and. all%peak_reserved == 2097152, 'blocks were freed')
+    call found%counts(totals)
+    call check(totals%reserved == 0 .and. totals%peak_reserved == 2097152, 'the blocks were freed')
     call quarry_remove_alias('densities')
     call quarry_destroy('fields')
     call found%release(status)
@@ -226,41 +226,41 @@ contains
     call quarry_destroy('HOST')
   end subroutine
 
-  ! Nothing but the name is needed to find it again.
-  subroutine variables_with_names_are_used_again()
-    type(quarry_pool) :: one, two
+  ! The name suffices to find the pool again.
+  subroutine variables_of_named_pools_are_reusable()
+    type(quarry_pool) :: first_pool, second_pool
     integer(int32) :: first, second
     integer :: status
 
-    call one%make('first', 'host')
-    call two%lookup('first')
-    call one%id(first)
-    call one%make('second', 'host')
-    call one%id(second)
+    call first_pool%make('first', 'host')
+    call second_pool%lookup('first')
+    call first_pool%id(first)
+    call first_pool%make('second', 'host')
+    call first_pool%id(second)
     call check(first /= second, 'make after make')
-    call two%id(second)
-    call check(first == second, 'the first has its name')
-    call one%make('first', 'host', status)
+    call second_pool%id(second)
+    call check(first == second, 'the first pool keeps its name')
+    call first_pool%make('first', 'host', status)
     call check_refused(status, quarry_bad_argument, "there is an allocator 'first'", 'make with a name in use')
-    call one%id(second)
+    call first_pool%id(second)
     call check(first /= second, 'a failed make changes nothing')
     call quarry_destroy('second')
-    call one%make('second', 'pool(host)')
-    call one%id(second, status)
+    call first_pool%make('second', 'pool(host)')
+    call first_pool%id(second, status)
     call check(status == quarry_ok, 'make after quarry_destroy')
-    call one%create(-7, status=status)
-    call check_refused(status, quarry_bad_argument, 'resource', 'create of no resource')
-    call one%id(first)
+    call first_pool%create(-7, status=status)
+    call check_refused(status, quarry_bad_argument, 'resource', 'create with an invalid resource')
+    call first_pool%id(first)
     call check(first == second, 'a failed create changes nothing')
-    call one%create(quarry_host)
-    call one%id(second)
+    call first_pool%create(quarry_host)
+    call first_pool%id(second)
     call check(first /= second, 'create after make')
-    call one%destroy()
+    call first_pool%destroy()
     call quarry_destroy('first')
     call quarry_destroy('second')
   end subroutine
 
-  ! Nothing but the variable stands for it.
+  ! A pool without a name is reachable only through its variable.
   subroutine pools_without_names_are_not_lost()
     type(quarry_pool) :: named, pool
     type(c_ptr) :: memory
@@ -280,7 +280,7 @@ contains
     call pool%create(quarry_host, status=status)
     call check_refused(status, quarry_bad_argument, 'create: this is a pool without a name', 'create')
     call pool%id(same)
-    call check(same == number, 'what is refused changes nothing')
+    call check(same == number, 'a refused call changes nothing')
     call pool%destroy()
     call pool%lookup('named')
     call pool%owner_of(memory)
@@ -291,67 +291,69 @@ contains
   end subroutine
 
   subroutine memory_is_freed_by_its_address()
-    type(quarry_pool) :: one, two, owner
-    type(c_ptr) :: memory, copy_of
+    type(quarry_pool) :: first, second, owner
+    type(c_ptr) :: memory, copy
     type(quarry_record) :: record
     integer(int32) :: number
     integer :: status
 
-    call one%make('one', 'pool(host, first_block=1MiB)')
-    call two%make('two', 'host')
-    call one%allocate(memory, 100_int64)
+    call first%make('one', 'pool(host, first_block=1MiB)')
+    call second%make('two', 'host')
+    call first%allocate(memory, 100_int64)
     call quarry_fill(memory, 7, 100_int64)
     call quarry_reallocate(memory, 1000_int64)
     call quarry_find(memory, record)
-    call one%id(number)
+    call first%id(number)
     call check(record%size == 1000 .and. record%allocator == number, 'reallocated in the same allocator')
-    call quarry_move(memory, two)
+    call quarry_move(memory, second)
     call owner%owner_of(memory)
     call quarry_find(memory, record)
     call owner%id(number)
     call check(record%size == 1000 .and. record%allocator == number, 'moved to the other allocator')
     call quarry_reallocate(memory, -1_int64, status)
     call check_refused(status, quarry_bad_argument, 'is negative', 'a negative size')
-    copy_of = memory
+    copy = memory
     call quarry_deallocate(memory)
     call check(.not. c_associated(memory), 'freed memory is null')
     call quarry_deallocate(memory, status)
     call check(status == quarry_ok, 'null is ignored')
-    call quarry_deallocate(copy_of, status)
-    call check_refused(status, quarry_bad_argument, 'is in no allocation', 'freed twice')
+    call quarry_deallocate(copy, status)
+    call check_refused(status, quarry_bad_argument, 'is in no allocation', 'a double free by the address')
     call quarry_reallocate(memory, 10_int64, status)
     call check_refused(status, quarry_bad_argument, 'nullptr', 'reallocate null')
     call quarry_destroy('one')
-    call two%allocate(memory, 10_int64)
+    call second%allocate(memory, 10_int64)
     call quarry_destroy('two', discards=.true.)
   end subroutine
 
-  subroutine check_nothing_live(pool, what)
+  subroutine check_no_allocation_is_left(pool, fact)
     type(quarry_pool), intent(in) :: pool
-    character(*), intent(in) :: what
+    character(*), intent(in) :: fact
     type(quarry_pool_counts) :: counts
 
     call pool%release()
     call pool%counts(counts)
-    call check(counts%allocated == 0 .and. counts%chunks_allocated == 0 .and. counts%reserved == 0, what // ': nothing is left')
+    call check(counts%allocated == 0 .and. counts%chunks_allocated == 0 .and. counts%reserved == 0, &
+      fact // ': no allocation is left')
   end subroutine
 
   subroutine default_options_are_those_of_the_library()
-    type(quarry_pool_options) :: own, usual
+    type(quarry_pool_options) :: defaults, library
 
-    usual = quarry_pool_default_options()
-    call check(own%first_block == usual%first_block .and. own%next_block == usual%next_block, 'default blocks')
-    call check(own%growth_percent == usual%growth_percent .and. own%alignment == usual%alignment, 'default growth, alignment')
-    call check(own%max_bytes == 0 .and. usual%max_bytes == 0 .and. own%device == usual%device, 'no limit, device')
-    call check(usual%red_zone == 0 .and. .not. usual%keeps_backtraces, 'default checks')
-    call check(.not. (allocated(usual%directory) .or. allocated(usual%name)), 'default texts')
+    library = quarry_pool_default_options()
+    call check(defaults%first_block == library%first_block .and. defaults%next_block == library%next_block, 'default blocks')
+    call check(defaults%growth_percent == library%growth_percent .and. defaults%alignment == library%alignment, &
+      'default growth, alignment')
+    call check(defaults%max_bytes == 0 .and. library%max_bytes == 0 .and. defaults%device == library%device, 'no limit, device')
+    call check(library%red_zone == 0 .and. .not. library%keeps_backtraces, 'default checks')
+    call check(.not. (allocated(library%directory) .or. allocated(library%name)), 'default texts')
   end subroutine
 
   subroutine overruns_are_counted_and_backtraces_are_kept()
     type(quarry_pool) :: pool
     type(quarry_pool_options) :: options
     type(c_ptr) :: memory
-    integer(int32), pointer :: beyond(:)
+    integer(int32), pointer :: words(:)
     integer(int64) :: count
     integer :: status
 
@@ -363,8 +365,8 @@ contains
     call quarry_report(text_file)
     call check(has_line('#0 '), 'a report has backtraces')
     call remove_text_file()
-    call c_f_pointer(memory, beyond, [3])
-    beyond(3) = 1
+    call c_f_pointer(memory, words, [3])
+    words(3) = 1
     call pool%overruns(count)
     call check(count == 0, 'no overrun before the free')
     call pool%deallocate(memory)
@@ -372,7 +374,7 @@ contains
     call check(count == 1, 'one overrun after the free')
     call pool%destroy()
     call pool%overruns(count, status)
-    call check(status == quarry_bad_argument .and. count == 0, 'overruns of no pool')
+    call check(status == quarry_bad_argument .and. count == 0, 'overruns of an invalid pool')
     options%red_zone = 65537
     call pool%create(quarry_host, options, status)
     call check_refused(status, quarry_bad_argument, 'red_zone', 'a red zone that is too large')
@@ -409,7 +411,7 @@ contains
     call check(all([lbound(a1), lbound(b2), lbound(c3), lbound(d3)] == 1), 'lower bounds')
     call pool%counts(counts)
     call check(counts%allocated == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%chunks_allocated == 12, 'counts of twelve arrays')
-    ! All are set before one is looked at: they must not overlap.
+    ! Sets all arrays before it checks any: the arrays must not overlap.
     a1 = 1
     b1 = 2
     c1 = 3
@@ -440,7 +442,7 @@ contains
     call check(.not. (associated(a1) .or. associated(b1) .or. associated(c1) .or. associated(d1)), 'freed, rank 1')
     call check(.not. (associated(a2) .or. associated(b2) .or. associated(c2) .or. associated(d2)), 'freed, rank 2')
     call check(.not. (associated(a3) .or. associated(b3) .or. associated(c3) .or. associated(d3)), 'freed, rank 3')
-    call check_nothing_live(pool, 'twelve arrays')
+    call check_no_allocation_is_left(pool, 'twelve arrays')
     call pool%destroy()
   end subroutine
 
@@ -463,16 +465,16 @@ contains
     plane = 1
     call check(sum(box) == 0, 'an empty sum')
     call pool%counts(counts)
-    call check(counts%chunks_allocated == 0, 'empty arrays take nothing')
+    call check(counts%chunks_allocated == 0, 'empty arrays take no memory')
     call pool%deallocate(line, status)
-    call check(status == quarry_ok .and. .not. associated(line), 'an empty line goes back')
+    call check(status == quarry_ok .and. .not. associated(line), 'an empty line is freed')
     call pool%deallocate(line, status)
     call check(status == quarry_ok, 'a null line is ignored')
     call pool%deallocate(plane, status)
-    call check(status == quarry_ok .and. .not. associated(plane), 'an empty plane goes back')
+    call check(status == quarry_ok .and. .not. associated(plane), 'an empty plane is freed')
     call pool%deallocate(box, status)
-    call check(status == quarry_ok .and. .not. associated(box), 'an empty box goes back')
-    call check_nothing_live(pool, 'empty arrays')
+    call check(status == quarry_ok .and. .not. associated(box), 'an empty box is freed')
+    call check_no_allocation_is_left(pool, 'empty arrays')
     call pool%destroy()
   end subroutine
 
@@ -480,22 +482,22 @@ contains
     type(quarry_pool) :: pool
     real(real64), pointer :: line(:), plane(:, :)
     integer(int32), pointer :: box(:, :, :)
-    integer(int64), parameter :: root = 3037000500_int64  ! its square is the first beyond int64
+    integer(int64), parameter :: root = 3037000500_int64  ! the smallest number whose square exceeds int64
     integer :: status
 
     call pool%create(quarry_host)
     call pool%allocate(line, [-1], status)
     call check_refused(status, quarry_bad_argument, 'an extent of -1 is negative', 'a negative extent')
-    call check(.not. associated(line), 'a negative extent gives null')
-    ! Their product is positive.
+    call check(.not. associated(line), 'a negative extent returns null')
+    ! The product of the extents is positive.
     call pool%allocate(plane, [-3, -5], status)
     call check_refused(status, quarry_bad_argument, 'an extent of -3 x -5 is negative', 'two negative extents')
     call pool%allocate(plane, [0, -5], status)
     call check_refused(status, quarry_bad_argument, '0 x -5', 'a negative extent of an empty array')
     call pool%allocate(plane, [root, root], status)
     call check_refused(status, quarry_bad_argument, '3037000500 x 3037000500 elements of 8 bytes', 'too many elements')
-    call check(.not. associated(plane), 'too many elements give null')
-    ! So many elements can be counted, but not their bytes.
+    call check(.not. associated(plane), 'too many elements return null')
+    ! An int64 can hold the number of elements, but not the number of bytes.
     call pool%allocate(line, [2_int64**60], status)
     call check_refused(status, quarry_bad_argument, 'more than 9223372036854775807 bytes', 'too many bytes')
     call pool%allocate(box, [2_int64**32, 2_int64**32, 0_int64], status)
@@ -507,8 +509,8 @@ contains
     call check_refused(status, quarry_bad_argument, '2 extents for an array of rank 3', 'too few extents')
     call pool%allocate(line, [2_int64**60 - 1], status)
     call check_refused(status, quarry_out_of_memory, '9223372036854775800', 'the most that can be asked for')
-    call check(.not. associated(line), 'too large gives null')
-    call check_nothing_live(pool, 'refusals')
+    call check(.not. associated(line), 'too large returns null')
+    call check_no_allocation_is_left(pool, 'refusals')
     call pool%destroy()
   end subroutine
 
@@ -517,7 +519,7 @@ contains
     type(quarry_pool_counts) :: counts
     type(quarry_record) :: record
     integer(int64), pointer :: numbers(:), same(:), part(:), foreign(:)
-    integer(int64), target :: own(4)
+    integer(int64), target :: local(4)
     integer(int64) :: size_there
     integer :: status
 
@@ -526,69 +528,69 @@ contains
     call pool%allocate(numbers, [100])
     same => numbers
     part => numbers(2:)
-    foreign => own
+    foreign => local
     call pool%deallocate(part, status)
     call check_refused(status, quarry_not_in_use, 'not in use', 'a part of an array')
-    call check(associated(part), 'what was not freed stays')
+    call check(associated(part), 'a refused array stays associated')
     call pool%deallocate(foreign, status)
-    call check_refused(status, quarry_not_in_use, 'not in use', 'memory of others')
+    call check_refused(status, quarry_not_in_use, 'not in use', 'foreign memory')
     call other%deallocate(numbers, status)
     call check_refused(status, quarry_not_in_use, 'not in use', 'an array of another pool')
     size_there = 99
-    call pool%size_of(c_loc(own), size_there, status)
+    call pool%size_of(c_loc(local), size_there, status)
     call check_refused(status, quarry_not_in_use, 'size_of', 'the size at an unknown address')
-    call check(size_there == 0, 'no size')
-    call quarry_find(c_loc(own), record, status)
+    call check(size_there == 0, 'the size is 0')
+    call quarry_find(c_loc(local), record, status)
     call check_refused(status, quarry_not_in_use, 'quarry_find', 'a record of an unknown address')
     call check(record%size == 0 .and. .not. c_associated(record%begin), 'an empty record')
-    call pool%label(c_loc(own), 'own', status)
+    call pool%label(c_loc(local), 'own', status)
     call check_refused(status, quarry_not_in_use, 'label', 'a name for an unknown address')
     call pool%deallocate(numbers, status)
-    call check(status == quarry_ok, 'the array itself goes back')
+    call check(status == quarry_ok, 'the array itself is freed')
     call pool%deallocate(same, status)
     call check_refused(status, quarry_not_in_use, 'not in use', 'a double free')
     call pool%counts(counts)
     call check(counts%invalid_frees == 3, 'refusals are counted')
-    call check_nothing_live(pool, 'wrong addresses')
+    call check_no_allocation_is_left(pool, 'wrong addresses')
     call other%destroy()
     call pool%destroy()
   end subroutine
 
-  subroutine what_is_no_pool_is_refused()
-    type(quarry_pool) :: none
+  subroutine invalid_pools_are_refused()
+    type(quarry_pool) :: invalid
     type(quarry_pool_counts) :: counts
     real(real64), pointer :: line(:)
     type(c_ptr) :: memory
     integer(int32) :: id
     integer :: status
 
-    call none%allocate(line, [5], status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'an array of no pool')
-    call none%allocate(line, [0], status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'an empty array of no pool')
-    call check(.not. associated(line), 'no pool gives null')
-    call none%deallocate(line, status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'returning to no pool')
-    call none%allocate(memory, 5_int64, status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'memory of no pool')
-    call none%counts(counts, status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'counts of no pool')
+    call invalid%allocate(line, [5], status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'an array of an invalid pool')
+    call invalid%allocate(line, [0], status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'an empty array of an invalid pool')
+    call check(.not. associated(line), 'an invalid pool returns null')
+    call invalid%deallocate(line, status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'a free with an invalid pool')
+    call invalid%allocate(memory, 5_int64, status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'memory of an invalid pool')
+    call invalid%counts(counts, status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'counts of an invalid pool')
     call check(counts%reserved == 0 .and. counts%invalid_frees == 0, 'counts of no pool are zeros')
-    call none%id(id, status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'the number of no pool')
-    call none%release(status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'release of no pool')
-    call none%destroy()
+    call invalid%id(id, status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'the number of an invalid pool')
+    call invalid%release(status)
+    call check_refused(status, quarry_bad_argument, 'the pool is null', 'release of an invalid pool')
+    call invalid%destroy()
   end subroutine
 
   subroutine bad_options_are_refused()
     type(quarry_pool) :: pool
     type(quarry_pool_options) :: options
-    integer(int32) :: before, after
+    integer(int32) :: id_before, id_after
     integer :: status
 
     call pool%create(7, status=status)
-    call check_refused(status, quarry_bad_argument, 'no resource 7', 'a resource that is none')
+    call check_refused(status, quarry_bad_argument, 'no resource 7', 'an invalid resource')
     call pool%create(quarry_file, status=status)
     call check_refused(status, quarry_bad_argument, 'directory', 'files without a directory')
     options%alignment = 24
@@ -606,21 +608,21 @@ contains
     options%max_bytes = huge(options%max_bytes)
     call pool%create(quarry_host, options, status)
     call check(status == quarry_ok, 'a very high limit')
-    call pool%id(before)
+    call pool%id(id_before)
     call pool%create(quarry_host, status=status)
     call check_refused(status, quarry_bad_argument, 'a pool without a name', 'a second create')
-    call pool%id(after)
-    call check(before == after, 'a second create changes nothing')
+    call pool%id(id_after)
+    call check(id_before == id_after, 'a second create changes nothing')
     call pool%destroy()
     call pool%create(quarry_host, status=status)
-    call check(status == quarry_ok, 'a pool after another')
+    call check(status == quarry_ok, 'a pool after a destroyed pool')
     call pool%destroy()
     call pool%destroy()
   end subroutine
 
   subroutine copies_of_a_destroyed_pool_are_refused()
     type(quarry_pool) :: pool, same
-    type(quarry_pool_counts) :: all
+    type(quarry_pool_counts) :: totals
     real(real64), pointer :: line(:)
     integer :: status
 
@@ -630,19 +632,19 @@ contains
     call check(status == quarry_ok, 'destroy gives a status')
     call same%allocate(line, [10], status)
     call check_refused(status, quarry_destroyed, 'was destroyed', 'an array of a destroyed pool')
-    call check(.not. associated(line), 'a destroyed pool gives null')
-    call same%counts(all, status)
+    call check(.not. associated(line), 'a destroyed pool returns null')
+    call same%counts(totals, status)
     call check_refused(status, quarry_destroyed, 'quarry_pool_get_counts', 'counts of a destroyed pool')
     call same%destroy(status)
     call check_refused(status, quarry_destroyed, 'quarry_pool_destroy', 'a second destroy')
     call same%destroy(status)
-    call check(status == quarry_ok, 'what is no pool may be destroyed')
+    call check(status == quarry_ok, 'an invalid pool may be destroyed')
   end subroutine
 
   subroutine limits_are_kept()
     type(quarry_pool) :: pool
     type(quarry_pool_options) :: options
-    real(real32), pointer :: one(:), two(:)
+    real(real32), pointer :: first(:), second(:)
     integer :: status
 
     options%first_block = 65536
@@ -650,13 +652,13 @@ contains
     options%max_bytes = 100000
     options%alignment = 4096
     call pool%create(quarry_host, options)
-    call pool%allocate(one, [15000], status)
+    call pool%allocate(first, [15000], status)
     call check(status == quarry_ok, 'within the limit')
-    call pool%allocate(two, [15000], status)
+    call pool%allocate(second, [15000], status)
     call check_refused(status, quarry_out_of_memory, '60000', 'beyond the limit')
-    call check(.not. associated(two), 'beyond the limit gives null')
-    call pool%deallocate(one)
-    call check_nothing_live(pool, 'a limited pool')
+    call check(.not. associated(second), 'beyond the limit returns null')
+    call pool%deallocate(first)
+    call check_no_allocation_is_left(pool, 'a limited pool')
     call pool%destroy()
   end subroutine
 
@@ -679,12 +681,12 @@ contains
     call check_refused(status, quarry_not_in_use, 'not in use', 'a double free of memory')
     call check(c_associated(same), 'refused memory stays')
     call pool%allocate(memory, 0_int64)
-    call check(c_associated(memory), 'no bytes have an address')
+    call check(c_associated(memory), '0 bytes have an address')
     call pool%deallocate(memory)
     call pool%allocate(memory, -5_int64, status)
     call check_refused(status, quarry_bad_argument, '-5 bytes is negative', 'a negative size')
-    call check(.not. c_associated(memory), 'a negative size gives null')
-    call check_nothing_live(pool, 'plain memory')
+    call check(.not. c_associated(memory), 'a negative size returns null')
+    call check_no_allocation_is_left(pool, 'plain memory')
     call pool%destroy()
   end subroutine
 
@@ -701,13 +703,13 @@ contains
     call check(nint(shifted(1, 3)) == 2, 'the last element by other bounds')
     nullify (plane)
     call pool%deallocate(shifted, status)
-    call check(status == quarry_ok, 'an array with other bounds goes back')
-    call check_nothing_live(pool, 'other bounds')
+    call check(status == quarry_ok, 'an array with other bounds is freed')
+    call check_no_allocation_is_left(pool, 'other bounds')
     call pool%destroy()
   end subroutine
 
-  ! Of so many elements that default integers wrap around to none. Few of the pages are touched.
-  subroutine large_arrays_are_given_back()
+  ! The number of elements wraps around to 0 in default integers. The test touches few of the pages.
+  subroutine large_arrays_are_freed()
     type(quarry_pool) :: pool
     integer(int32), pointer :: line(:)
     integer :: status
@@ -721,12 +723,12 @@ contains
       call check(status == quarry_out_of_memory, 'a large array is out of memory')
     end if
     call pool%deallocate(line, status)
-    call check(status == quarry_ok, 'a large array goes back')
-    call check_nothing_live(pool, 'a large array')
+    call check(status == quarry_ok, 'a large array is freed')
+    call check_no_allocation_is_left(pool, 'a large array')
     call pool%destroy()
   end subroutine
 
-  subroutine the_latest_failure_speaks()
+  subroutine the_latest_failure_sets_the_message()
     type(quarry_pool) :: pool
     real(real64), pointer :: line(:)
     type(c_ptr) :: memory
@@ -735,21 +737,22 @@ contains
 
     call pool%create(quarry_host)
     call pool%allocate(line, [-1], status)
-    call check_refused(status, quarry_bad_argument, 'negative', 'of the module')
+    call check_refused(status, quarry_bad_argument, 'negative', 'the message of the module')
     call pool%allocate(memory, 2_int64**62, status)
-    call check_refused(status, quarry_out_of_memory, '4611686018427387904', 'of the library after it')
+    call check_refused(status, quarry_out_of_memory, '4611686018427387904', 'the message of the library after the module')
     call pool%allocate(line, [-1], status)
-    call check_refused(status, quarry_bad_argument, 'negative', 'of the module again')
+    call check_refused(status, quarry_bad_argument, 'negative', 'the message of the module again')
     call pool%allocate(line, [1], status)
-    call check_refused(status, quarry_ok, 'negative', 'success leaves it')
+    call check_refused(status, quarry_ok, 'negative', 'success keeps the message')
     message = quarry_last_error()
-    call check(message == 'quarry_pool allocate: an extent of -1 is negative' .and. len(message) == 49, 'a message of its length')
+    call check(message == 'quarry_pool allocate: an extent of -1 is negative' .and. len(message) == 49, &
+      'the message has its exact length')
     call pool%deallocate(line)
-    call check_nothing_live(pool, 'messages')
+    call check_no_allocation_is_left(pool, 'messages')
     call pool%destroy()
   end subroutine
 
-  subroutine records_notes_and_reports_work()
+  subroutine records_labels_and_reports_work()
     type(quarry_pool) :: pool
     type(quarry_pool_options) :: options
     type(quarry_record) :: record
@@ -762,48 +765,48 @@ contains
     call pool%allocate(plane, [10, 20])
     call pool%id(id)
     call quarry_find(c_loc(plane(10, 20)), record)
-    call check(record%allocator == id .and. id > 0, 'the record of the last element: its pool')
-    call check(c_associated(record%begin, c_loc(plane(1, 1))) .and. record%size == 1600, 'its range')
-    call check(record%resource == quarry_host .and. record%device == 0, 'its resource')
+    call check(record%allocator == id .and. id > 0, 'the pool of the record of the last element')
+    call check(c_associated(record%begin, c_loc(plane(1, 1))) .and. record%size == 1600, 'the range of the record')
+    call check(record%resource == quarry_host .and. record%device == 0, 'the resource of the record')
     call pool%label(c_loc(plane(1, 1)), 'velocity  ')
     call quarry_report(text_file)
     call check(has_line('1600 bytes  velocity'), 'the report has the name of the array')
     call check(has_line('plain fields (allocator'), 'the report has the name of the pool')
     call remove_text_file()
     call quarry_report('/nonexistent/report', status)
-    call check_refused(status, quarry_resource_failed, '/nonexistent/report', 'a report to nowhere')
+    call check_refused(status, quarry_resource_failed, '/nonexistent/report', 'a report to a missing directory')
     call pool%deallocate(plane)
-    call check_nothing_live(pool, 'records')
+    call check_no_allocation_is_left(pool, 'records')
     call pool%destroy()
   end subroutine
 
   subroutine copies_and_fills_work()
     type(quarry_pool) :: pool
-    integer(int32), pointer :: from(:), to(:)
+    integer(int32), pointer :: source(:), destination(:)
     integer :: status
 
     call pool%create(quarry_host)
-    call pool%allocate(from, [100])
-    call pool%allocate(to, [100])
-    call quarry_fill(c_loc(from(1)), 1, 400_int64)
-    call check(all(from == 16843009), 'a fill')
-    to = 0
-    call quarry_copy(c_loc(to(51)), c_loc(from(1)), 200_int64)
-    call check(all(to(:50) == 0) .and. all(to(51:) == 16843009), 'a copy into the midst')
-    call quarry_copy(c_loc(to(51)), c_loc(from(1)), 201_int64, status)
+    call pool%allocate(source, [100])
+    call pool%allocate(destination, [100])
+    call quarry_fill(c_loc(source(1)), 1, 400_int64)
+    call check(all(source == 16843009), 'a fill')
+    destination = 0
+    call quarry_copy(c_loc(destination(51)), c_loc(source(1)), 200_int64)
+    call check(all(destination(:50) == 0) .and. all(destination(51:) == 16843009), 'a copy into the midst')
+    call quarry_copy(c_loc(destination(51)), c_loc(source(1)), 201_int64, status)
     call check_refused(status, quarry_bad_argument, '1 more', 'a copy beyond the end')
-    call quarry_copy(c_loc(to(1)), c_loc(from(1)), -1_int64, status)
+    call quarry_copy(c_loc(destination(1)), c_loc(source(1)), -1_int64, status)
     call check_refused(status, quarry_bad_argument, '-1 bytes is negative', 'a negative copy')
-    call quarry_fill(c_loc(to(1)), 0, -1_int64, status)
+    call quarry_fill(c_loc(destination(1)), 0, -1_int64, status)
     call check_refused(status, quarry_bad_argument, '-1 bytes is negative', 'a negative fill')
-    call quarry_fill(c_loc(to(1)), 256, 400_int64, status)
-    call check_refused(status, quarry_bad_argument, '256 is no byte', 'a fill with no byte')
+    call quarry_fill(c_loc(destination(1)), 256, 400_int64, status)
+    call check_refused(status, quarry_bad_argument, '256 is no byte', 'a fill value that is no byte')
     call quarry_fill(c_null_ptr, 0, 1_int64, status)
-    call check(status == quarry_bad_argument, 'a fill of nothing')
-    call check(all(to(51:) == 16843009), 'refusals touch nothing')
-    call pool%deallocate(from)
-    call pool%deallocate(to)
-    call check_nothing_live(pool, 'copies')
+    call check(status == quarry_bad_argument, 'a fill of the null address')
+    call check(all(destination(51:) == 16843009), 'refused calls change no memory')
+    call pool%deallocate(source)
+    call pool%deallocate(destination)
+    call check_no_allocation_is_left(pool, 'copies')
     call pool%destroy()
   end subroutine
 
@@ -817,7 +820,7 @@ contains
     options%first_block = 65536
     options%directory = '/nonexistent'
     call pool%create(quarry_file, options, status)
-    call check_refused(status, quarry_resource_failed, '/nonexistent', 'files in no directory')
+    call check_refused(status, quarry_resource_failed, '/nonexistent', 'files in a missing directory')
     options%directory = '.'
     call pool%create(quarry_file, options)
     call pool%allocate(line, [1000])
@@ -825,11 +828,11 @@ contains
     call quarry_find(c_loc(line(7)), record)
     call check(record%resource == quarry_file .and. nint(sum(line)) == 500, 'an array in a file')
     call pool%deallocate(line)
-    call check_nothing_live(pool, 'files')
+    call check_no_allocation_is_left(pool, 'files')
     call pool%destroy()
   end subroutine
 
-  ! What the program does when it runs itself.
+  ! The program calls this subroutine when it runs itself.
   subroutine fail_without_a_status()
     type(quarry_pool) :: pool
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rank runs all of these.
+// Every rank runs all of these tests.
 #include "quarry/host/mpi_segment.hpp"
 
 #include "quarry/host/pools/pool.hpp"
@@ -17,7 +17,7 @@ namespace mpi_segment_test {
 
 using namespace quarry::literals;
 
-/// A name that no other run has: rank 0's process.
+/// A name that no other run has: it contains the process id of rank 0.
 std::string name_of_run(char const* test) {
   long number = static_cast<long>(getpid());
   MPI_Bcast(&number, 1, MPI_LONG, 0, MPI_COMM_WORLD);
@@ -25,53 +25,55 @@ std::string name_of_run(char const* test) {
 }
 
 TEST(MpiSegment, AllRanksOfANodeFindTheSameMemoryByItsName) {
-  mpi_segment one{MPI_COMM_WORLD, name_of_run("one"), 1_MiB};
-  mpi_segment other{MPI_COMM_WORLD, name_of_run("other"), one.node().rank() == 0 ? 1_MiB : 0};
+  mpi_segment segment{MPI_COMM_WORLD, name_of_run("one"), 1_MiB};
+  mpi_segment other_segment{MPI_COMM_WORLD, name_of_run("other"),
+                            segment.node().rank() == 0 ? 1_MiB : 0};
   int world = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &world);
-  ASSERT_EQ(one.node().size(), world) << "the test runs on one node";
-  auto const rank = static_cast<std::size_t>(one.node().rank());
+  ASSERT_EQ(segment.node().size(), world) << "the test runs on one node";
+  auto const rank = static_cast<std::size_t>(segment.node().rank());
   auto const ranks = static_cast<std::size_t>(world);
 
-  auto* const field = static_cast<int*>(one.resource().allocate("field", ranks * sizeof(int)));
-  auto* const second = static_cast<int*>(other.resource().allocate("field", ranks * sizeof(int)));
+  auto* const field = static_cast<int*>(segment.resource().allocate("field", ranks * sizeof(int)));
+  auto* const second =
+      static_cast<int*>(other_segment.resource().allocate("field", ranks * sizeof(int)));
   field[rank] = static_cast<int>(rank) + 100;
   second[rank] = static_cast<int>(rank) + 200;
-  one.node().wait_for_all();
+  segment.node().wait_for_all();
   for (std::size_t i = 0; i < ranks; ++i) {
     EXPECT_EQ(field[i], static_cast<int>(i) + 100);
     EXPECT_EQ(second[i], static_cast<int>(i) + 200);
   }
-  EXPECT_EQ(one.resource().counts().allocations, 1u);
-  EXPECT_EQ(one.resource().counts().processes, ranks);
-  EXPECT_EQ(one.resource().counts().references, ranks);
-  one.node().wait_for_all();
+  EXPECT_EQ(segment.resource().counts().allocations, 1u);
+  EXPECT_EQ(segment.resource().counts().processes, ranks);
+  EXPECT_EQ(segment.resource().counts().references, ranks);
+  segment.node().wait_for_all();
 }
 
-TEST(MpiSegment, RankZeroTellsAnOffset) {
+TEST(MpiSegment, RanksShareAnAllocationByItsOffset) {
   mpi_segment source{MPI_COMM_WORLD, name_of_run("offset"), 1_MiB};
   std::uint64_t offset = 0;
-  int* own = nullptr;
+  int* answer = nullptr;
   if (source.node().rank() == 0) {
-    own = static_cast<int*>(source.resource().allocate(64, 64));
-    *own = 42;
-    offset = source.resource().offset_of(own);
+    answer = static_cast<int*>(source.resource().allocate(64, 64));
+    *answer = 42;
+    offset = source.resource().offset_of(answer);
   }
   MPI_Bcast(&offset, 1, MPI_UINT64_T, 0, source.node().handle());
   EXPECT_EQ(*static_cast<int*>(source.resource().at(offset)), 42);
   source.node().wait_for_all();
 }
 
-TEST(MpiSegment, ARankThatFailsFailsAllAndNoneWaits) {
+TEST(MpiSegment, IfOneRankFailsAllRanksFailAndNoRankWaits) {
   std::string const name = name_of_run("refused");
   node_communicator const node{MPI_COMM_WORLD};
-  // Rank 0 cannot make it.
+  // Rank 0 cannot create the segment.
   if (node.rank() == 0) {
     EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, "a/b", 1_MiB}), bad_argument);
   } else {
     EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, "a/b", 1_MiB}), resource_failed);
   }
-  // The last rank asks for another size.
+  // The last rank requests another size.
   bool const is_last = node.rank() == node.size() - 1;
   if (node.size() > 1) {
     if (is_last) {
@@ -80,18 +82,18 @@ TEST(MpiSegment, ARankThatFailsFailsAllAndNoneWaits) {
       EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, name, 1_MiB}), resource_failed);
     }
   }
-  // Nothing is left of it.
-  mpi_segment again{MPI_COMM_WORLD, name, 3_MiB};
-  EXPECT_EQ(again.resource().counts().allocations, 0u);
-  EXPECT_EQ(again.resource().counts().processes, static_cast<std::uint32_t>(node.size()));
-  again.node().wait_for_all();
+  // The failed attempts left no segment.
+  mpi_segment retry{MPI_COMM_WORLD, name, 3_MiB};
+  EXPECT_EQ(retry.resource().counts().allocations, 0u);
+  EXPECT_EQ(retry.resource().counts().processes, static_cast<std::uint32_t>(node.size()));
+  retry.node().wait_for_all();
 }
 
-/// Else two programs, or two communicators of one, would write to the same memory unawares.
+/// Otherwise two programs, or two communicators of one program, would unknowingly share memory.
 TEST(MpiSegment, RefusesASegmentThatIsInUse) {
   std::string const name = name_of_run("twice");
-  mpi_segment one{MPI_COMM_WORLD, name, 1_MiB};
-  bool const is_first = one.node().rank() == 0;
+  mpi_segment first{MPI_COMM_WORLD, name, 1_MiB};
+  bool const is_first = first.node().rank() == 0;
   for (int times = 0; times < 2; ++times) {
     if (is_first) {
       EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, name, 1_MiB}), bad_argument);
@@ -99,40 +101,41 @@ TEST(MpiSegment, RefusesASegmentThatIsInUse) {
       EXPECT_THROW((mpi_segment{MPI_COMM_WORLD, name, 1_MiB}), resource_failed);
     }
   }
-  one.node().wait_for_all();
-  EXPECT_EQ(one.resource().counts().processes, static_cast<std::uint32_t>(one.node().size()));
-  one.node().wait_for_all();
+  first.node().wait_for_all();
+  EXPECT_EQ(first.resource().counts().processes, static_cast<std::uint32_t>(first.node().size()));
+  first.node().wait_for_all();
 
-  std::string const other = name_of_run("other_program");
-  std::optional<shared_resource> before;
-  if (is_first) before.emplace(other, 1_MiB);
+  std::string const second = name_of_run("other_program");
+  std::optional<shared_resource> other_program;
+  if (is_first) other_program.emplace(second, 1_MiB);
   try {
-    mpi_segment const invalid_frees{MPI_COMM_WORLD, other, 1_MiB};
-    ADD_FAILURE() << "it was not refused";
+    mpi_segment const refused{MPI_COMM_WORLD, second, 1_MiB};
+    ADD_FAILURE() << "the segment was not refused";
   } catch (bad_argument const& failure) {
     EXPECT_TRUE(is_first);
-    EXPECT_NE(failure.message().find(other + " is in use"), std::string::npos) << failure.message();
+    EXPECT_NE(failure.message().find(second + " is in use"), std::string::npos)
+        << failure.message();
   } catch (resource_failed const&) {
     EXPECT_FALSE(is_first);
   }
-  before.reset();
-  mpi_segment const made{MPI_COMM_WORLD, other, 1_MiB};
+  other_program.reset();
+  mpi_segment const made{MPI_COMM_WORLD, second, 1_MiB};
   made.node().wait_for_all();
 }
 
-/// MPI ends the program at an error, unless a communicator says otherwise.
-TEST(NodeCommunicator, ReturnsErrorsAsResourcesDo) {
+/// By default, MPI ends the program at an error. A node communicator returns errors instead.
+TEST(NodeCommunicator, ReturnsErrors) {
   node_communicator const node{MPI_COMM_WORLD};
-  MPI_Errhandler its{};
-  ASSERT_EQ(MPI_Comm_get_errhandler(node.handle(), &its), MPI_SUCCESS);
-  EXPECT_EQ(its, MPI_ERRORS_RETURN);
+  MPI_Errhandler handler{};
+  ASSERT_EQ(MPI_Comm_get_errhandler(node.handle(), &handler), MPI_SUCCESS);
+  EXPECT_EQ(handler, MPI_ERRORS_RETURN);
   int number = 0;
   EXPECT_NE(MPI_Send(&number, 1, MPI_INT, node.size() + 5, 0, node.handle()), MPI_SUCCESS);
   EXPECT_NE(MPI_Bcast(&number, 1, MPI_INT, -5, node.handle()), MPI_SUCCESS);
   node.wait_for_all();
 }
 
-TEST(NodeCommunicator, RefusesNoCommunicator) {
+TEST(NodeCommunicator, RefusesTheNullCommunicator) {
   EXPECT_THROW((node_communicator{MPI_COMM_NULL}), bad_argument);
   EXPECT_THROW((mpi_segment{MPI_COMM_NULL, name_of_run("null"), 1_MiB}), bad_argument);
 }
@@ -142,8 +145,8 @@ TEST(MpiSegment, IsAResourceForAPoolOfEachRank) {
   auto* const flag =
       static_cast<std::atomic<int>*>(source.resource().allocate("flag", sizeof(std::atomic<int>)));
   {
-    pool own{shared_resource{name_of_run("pool"), 0}, {.first_block = 64_KiB}};
-    void* const a = own.allocate(1000);
+    pool rank_pool{shared_resource{name_of_run("pool"), 0}, {.first_block = 64_KiB}};
+    void* const a = rank_pool.allocate(1000);
     std::memset(a, source.node().rank(), 1000);
     ++*flag;
     source.node().wait_for_all();
@@ -153,7 +156,7 @@ TEST(MpiSegment, IsAResourceForAPoolOfEachRank) {
   source.node().wait_for_all();
 }
 
-TEST(MpiSegment, CommunicatorsOfHalvesHaveSegmentsOfTheirOwn) {
+TEST(MpiSegment, CommunicatorsOfHalvesHaveSeparateSegments) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::string const name = name_of_run("half") + (rank % 2 == 0 ? "_even" : "_odd");
@@ -181,7 +184,7 @@ int main(int count, char** arguments) {
   MPI_Finalize();
   bool is_refused = false;
   try {
-    quarry::node_communicator const none{MPI_COMM_WORLD};
+    quarry::node_communicator const late{MPI_COMM_WORLD};
   } catch (quarry::resource_failed const&) {
     is_refused = true;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built where RMM is: see QUARRY_RMM in tests/CMakeLists.txt. The first tests need no GPU: a pool
-// of the host's memory says that it is a GPU's, and nobody touches it.
+// The build compiles this file where RMM is installed: see QUARRY_RMM in tests/CMakeLists.txt. The
+// first tests need no GPU: a pool of host memory reports itself as GPU memory, and no code accesses
+// that memory.
 #include "quarry/host/resources/rmm_memory_resource.cuh"
 
 #include "host/pools/immediate_streams.hpp"
@@ -76,14 +77,14 @@ host_memory make(bytes limit = 1 << 20) {
 }
 ::cuda::stream_ref const stream = stream_number(16);
 
-TEST(RmmMemoryResource, ReportsThatThereIsNoMemoryAsRmmsOutOfMemory) {
-  auto from = make();
+TEST(RmmMemoryResource, ReportsExhaustionAsRmmsOutOfMemory) {
+  auto resource = make();
   for (std::size_t const size : {std::size_t{1} << 30, std::size_t{1} << 50, ~std::size_t{0}}) {
-    EXPECT_THROW((void)from.allocate(stream, size), rmm::out_of_memory) << size;
-    EXPECT_THROW((void)from.allocate_sync(size), rmm::out_of_memory) << size;
+    EXPECT_THROW((void)resource.allocate(stream, size), rmm::out_of_memory) << size;
+    EXPECT_THROW((void)resource.allocate_sync(size), rmm::out_of_memory) << size;
   }
   try {
-    (void)from.allocate(stream, std::size_t{1} << 50);
+    (void)resource.allocate(stream, std::size_t{1} << 50);
   } catch (std::bad_alloc const& failure) {
     std::string const text = failure.what();
     EXPECT_NE(text.find("out_of_memory"), std::string::npos) << text;
@@ -92,19 +93,19 @@ TEST(RmmMemoryResource, ReportsThatThereIsNoMemoryAsRmmsOutOfMemory) {
 }
 
 TEST(RmmMemoryResource, ReportsABadAlignmentAsRmmsBadAllocAndNotAsOutOfMemory) {
-  auto from = make();
+  auto resource = make();
   for (std::size_t const alignment : {0, 3, 42, 257}) {
-    EXPECT_THROW((void)from.allocate(stream, 100, alignment), rmm::bad_alloc) << alignment;
-    EXPECT_THROW((void)from.allocate_sync(100, alignment), rmm::bad_alloc) << alignment;
+    EXPECT_THROW((void)resource.allocate(stream, 100, alignment), rmm::bad_alloc) << alignment;
+    EXPECT_THROW((void)resource.allocate_sync(100, alignment), rmm::bad_alloc) << alignment;
     try {
-      (void)from.allocate(stream, 100, alignment);
+      (void)resource.allocate(stream, 100, alignment);
     } catch (rmm::out_of_memory const& failure) {
       ADD_FAILURE() << failure.what();
     } catch (rmm::bad_alloc const& failure) {
       EXPECT_NE(std::string{failure.what()}.find("alignment"), std::string::npos);
     }
   }
-  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
 }
 
 struct refusing_source {
@@ -114,23 +115,24 @@ struct refusing_source {
   void deallocate_sync(void*, bytes, bytes) noexcept {}
 };
 
-TEST(RmmMemoryResource, ReportsWhateverElseFailsAsRmmsBadAlloc) {
-  shared_stream_memory<refusing_source, rmm_failures, device_accessible> from;
-  EXPECT_THROW((void)from.allocate(stream, 100), rmm::bad_alloc);
-  EXPECT_THROW((void)from.allocate_sync(100), rmm::bad_alloc);
+TEST(RmmMemoryResource, ReportsAnyOtherFailureAsRmmsBadAlloc) {
+  shared_stream_memory<refusing_source, rmm_failures, device_accessible> resource;
+  EXPECT_THROW((void)resource.allocate(stream, 100), rmm::bad_alloc);
+  EXPECT_THROW((void)resource.allocate_sync(100), rmm::bad_alloc);
 }
 
-/// The callback gives memory back, and the allocation succeeds; then it cannot, and it fails.
-TEST(RmmMemoryResource, CallsBackWhenThereIsNoMemory) {
-  auto from = make(1 << 20);
-  void* kept = from.allocate(stream, 900'000);
+/// The first call of the callback frees memory, and the allocation succeeds. The second call has
+/// nothing to free, and the allocation fails.
+TEST(RmmMemoryResource, LetsRmmsFailureCallbackFreeMemory) {
+  auto resource = make(1 << 20);
+  void* kept = resource.allocate(stream, 900'000);
   int calls = 0;
   rmm::mr::failure_callback_resource_adaptor<> adaptor{
-      from,
+      resource,
       [&](std::size_t, void*) {
         ++calls;
         if (kept == nullptr) return false;
-        from.deallocate(stream, std::exchange(kept, nullptr), 900'000);
+        resource.deallocate(stream, std::exchange(kept, nullptr), 900'000);
         return true;
       },
       nullptr};
@@ -141,33 +143,33 @@ TEST(RmmMemoryResource, CallsBackWhenThereIsNoMemory) {
   EXPECT_THROW((void)adaptor.allocate(stream, 100, 3), rmm::bad_alloc);
   EXPECT_EQ(calls, 2);
   adaptor.deallocate(stream, memory, 800'000, 256);
-  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
 }
 
-TEST(RmmMemoryResource, LiesUnderRmmsAdaptors) {
-  auto from = make();
-  rmm::mr::statistics_resource_adaptor statistics{from};
+TEST(RmmMemoryResource, WorksUnderRmmsAdaptors) {
+  auto resource = make();
+  rmm::mr::statistics_resource_adaptor statistics{resource};
   rmm::mr::tracking_resource_adaptor tracking{statistics};
   rmm::mr::limiting_resource_adaptor limiting{tracking, 10'240};
   rmm::mr::aligned_resource_adaptor aligned{limiting, 1024};
   rmm::mr::thread_safe_resource_adaptor thread_safe{aligned};
   std::ostringstream log;
   rmm::mr::logging_resource_adaptor logging{thread_safe, log, true};
-  void* const one = logging.allocate(stream, 1000, 256);
-  void* const other = logging.allocate(stream_number(32), 2000, 256);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 1024, 0u);
+  void* const first = logging.allocate(stream, 1000, 256);
+  void* const second = logging.allocate(stream_number(32), 2000, 256);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second) % 1024, 0u);
   EXPECT_EQ(tracking.get_outstanding_allocations().size(), 2u);
   EXPECT_EQ(statistics.get_allocations_counter().value, 2);
   EXPECT_THROW((void)logging.allocate(stream, 20'000, 256), rmm::out_of_memory);
-  logging.deallocate(stream, one, 1000, 256);
-  logging.deallocate(stream_number(32), other, 2000, 256);
+  logging.deallocate(stream, first, 1000, 256);
+  logging.deallocate(stream_number(32), second, 2000, 256);
   EXPECT_EQ(statistics.get_bytes_counter().value, 0);
-  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
-  EXPECT_EQ(from.source().counts().invalid_frees, 0u);
+  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().invalid_frees, 0u);
   EXPECT_NE(log.str().find("allocate failure"), std::string::npos) << log.str();
 }
 
-/// Each line without its time.
+/// Returns each line without its time.
 std::vector<std::string> lines_of(std::string const& text) {
   std::istringstream lines{text};
   std::vector<std::string> result;
@@ -183,41 +185,42 @@ std::vector<std::string> lines_of(std::string const& text) {
 TEST(RmmMemoryResource, LogsTheLinesThatRmmLogs) {
   std::ostringstream our_text, rmms_text;
   using source = logged_resource<host_source>;
-  shared_stream_memory<source, rmm_failures, device_accessible> from{
+  shared_stream_memory<source, rmm_failures, device_accessible> resource{
       std::make_shared<allocation_log>(our_text), std::in_place,
       limited_resource{host_resource{}, bytes{1} << 20}, immediate_streams{}};
-  rmm::mr::logging_resource_adaptor logging{from, rmms_text, true};
+  rmm::mr::logging_resource_adaptor logging{resource, rmms_text, true};
   for (std::uintptr_t number : {0, 1, 2, 0x1234}) {
-    auto const on = stream_number(number);
-    void* const memory = logging.allocate(on, 1000 + number, 256);
-    EXPECT_THROW((void)logging.allocate(on, std::size_t{1} << 50, 256), rmm::out_of_memory);
-    logging.deallocate(on, memory, 1000 + number, 256);
+    auto const stream_handle = stream_number(number);
+    void* const memory = logging.allocate(stream_handle, 1000 + number, 256);
+    EXPECT_THROW((void)logging.allocate(stream_handle, std::size_t{1} << 50, 256),
+                 rmm::out_of_memory);
+    logging.deallocate(stream_handle, memory, 1000 + number, 256);
   }
   logging.flush();
   EXPECT_EQ(lines_of(our_text.str()), lines_of(rmms_text.str()));
   EXPECT_EQ(lines_of(our_text.str()).size(), 13u);
 }
 
-TEST(RmmMemoryResource, GivesTheBinsOfRmmsBinningResource) {
-  auto from = make();
+TEST(RmmMemoryResource, ServesTheBinsOfRmmsBinningResource) {
+  auto resource = make();
   auto bins = make();
-  rmm::mr::binning_memory_resource binning{from};
+  rmm::mr::binning_memory_resource binning{resource};
   binning.add_bin(1024, rmm::device_async_resource_ref{bins});
   void* const small = binning.allocate(stream, 1000, 256);
   void* const large = binning.allocate(stream, 10'000, 256);
   EXPECT_EQ(bins.source().counts().allocations, 1u);
-  EXPECT_EQ(from.source().counts().allocations, 1u);
+  EXPECT_EQ(resource.source().counts().allocations, 1u);
   binning.deallocate(stream, small, 1000, 256);
   binning.deallocate(stream, large, 10'000, 256);
 }
 
-TEST(RmmMemoryResource, BelongsToADeviceByValue) {
+TEST(RmmMemoryResource, IsStoredByValueAsADevicesResource) {
   rmm::cuda_device_id const device{7};
   std::weak_ptr<host_source> pool;
   {
-    auto from = make();
-    pool = from.shared();
-    (void)rmm::mr::set_per_device_resource(device, from);
+    auto resource = make();
+    pool = resource.shared();
+    (void)rmm::mr::set_per_device_resource(device, resource);
   }
   EXPECT_FALSE(pool.expired());
   auto ref = rmm::mr::get_per_device_resource_ref(device);
@@ -228,13 +231,13 @@ TEST(RmmMemoryResource, BelongsToADeviceByValue) {
   EXPECT_TRUE(pool.expired());
 }
 
-/// RMM keeps it until the process ends, after `main`.
-TEST(RmmMemoryResource, MayBeADevicesWhenTheProcessEnds) {
+/// RMM keeps the resource until the process ends, after `main`.
+TEST(RmmMemoryResource, MayBeADevicesResourceWhenTheProcessEnds) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto const end = [] {
-    auto from = make();
-    (void)from.allocate(stream, 100);
-    (void)rmm::mr::set_per_device_resource(rmm::cuda_device_id{7}, from);
+    auto resource = make();
+    (void)resource.allocate(stream, 100);
+    (void)rmm::mr::set_per_device_resource(rmm::cuda_device_id{7}, resource);
     std::exit(0);
   };
   EXPECT_EXIT(end(), testing::ExitedWithCode(0), "");
@@ -243,7 +246,7 @@ TEST(RmmMemoryResource, MayBeADevicesWhenTheProcessEnds) {
 struct printing_source : refusing_source {
   ~printing_source() { std::fputs("destroyed\n", stderr); }
 };
-TEST(RmmMemoryResource, CallsNothingWhenTheProcessEnds) {
+TEST(RmmMemoryResource, DoesNotDestroyItsSourceWhenTheProcessEnds) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   using memory = shared_stream_memory<printing_source, rmm_failures, device_accessible>;
   auto const end = [](bool resets) {
@@ -258,32 +261,32 @@ TEST(RmmMemoryResource, CallsNothingWhenTheProcessEnds) {
 }
 
 TEST(RmmMemoryResource, ServesRmmsAllocators) {
-  auto from = make();
-  rmm::mr::polymorphic_allocator<double> allocator{from};
+  auto resource = make();
+  rmm::mr::polymorphic_allocator<double> allocator{resource};
   double* const memory = allocator.allocate(100, stream);
-  EXPECT_EQ(from.source().counts().allocated, 800u);
-  EXPECT_TRUE(allocator == rmm::mr::polymorphic_allocator<double>{from});
+  EXPECT_EQ(resource.source().counts().allocated, 800u);
+  EXPECT_TRUE(allocator == rmm::mr::polymorphic_allocator<double>{resource});
   EXPECT_FALSE(allocator == rmm::mr::polymorphic_allocator<double>{make()});
   allocator.deallocate(memory, 100, stream);
 }
 
 TEST(RmmMemoryResource, ServesCcclsBuffer) {
-  auto from = make();
-  auto const allocated = [&] { return from.source().counts().allocated; };
+  auto resource = make();
+  auto const allocated = [&] { return resource.source().counts().allocated; };
   {
-    ::cuda::buffer<int, device_accessible> const numbers{stream, from, 100, ::cuda::no_init};
+    ::cuda::buffer<int, device_accessible> const numbers{stream, resource, 100, ::cuda::no_init};
     EXPECT_EQ(allocated(), 400u);
   }
   EXPECT_EQ(allocated(), 0u);
 }
 
-/// The rest needs a GPU.
+/// The remaining tests need a GPU.
 bool has_gpu() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-/// The current device's resource, until it is destroyed.
+/// Makes a resource the current device's resource until destruction.
 struct current_resource {
   explicit current_resource(mr::any_resource<device_accessible> resource)
       : previous{rmm::mr::set_current_device_resource(std::move(resource))} {}
@@ -306,25 +309,25 @@ struct two_streams {
 };
 
 template <class Memory>
-void expect_containers_work(Memory from) {
-  auto const& pool = from.source();
+void expect_containers_work(Memory resource) {
+  auto const& pool = resource.source();
   two_streams const streams;
   {
-    current_resource const current{from};
+    current_resource const current{resource};
     for (cudaStream_t const each : streams.handles) {
-      ::cuda::stream_ref const on{each};
+      ::cuda::stream_ref const stream_handle{each};
       std::vector<int> const values{3, 1, 4, 1, 5};
-      rmm::device_uvector<int> numbers{values.size(), on};
+      rmm::device_uvector<int> numbers{values.size(), stream_handle};
       ASSERT_EQ(cudaMemcpyAsync(numbers.data(), values.data(), numbers.size() * sizeof(int),
                                 cudaMemcpyDefault, each),
                 cudaSuccess);
-      EXPECT_EQ(numbers.element(4, on), 5);
-      numbers.resize(100'000, on);
-      EXPECT_EQ(numbers.element(2, on), 4);
-      rmm::device_buffer const copy{numbers.data(), 5 * sizeof(int), on};
+      EXPECT_EQ(numbers.element(4, stream_handle), 5);
+      numbers.resize(100'000, stream_handle);
+      EXPECT_EQ(numbers.element(2, stream_handle), 4);
+      rmm::device_buffer const copy{numbers.data(), 5 * sizeof(int), stream_handle};
       double const value = 2.5;
-      rmm::device_scalar<double> const one{value, on};
-      EXPECT_EQ(one.value(on), value);
+      rmm::device_scalar<double> const scalar{value, stream_handle};
+      EXPECT_EQ(scalar.value(stream_handle), value);
       EXPECT_EQ(copy.size(), 20u);
       EXPECT_GE(pool.counts().chunks_allocated, 3u);
     }
@@ -343,37 +346,37 @@ TEST(RmmMemoryResourceOnAGpu, IsTheCurrentResourceOfRmmsContainers) {
   expect_containers_work(rmm_pinned_memory{pinned_resource{}, cuda_streams{}});
 }
 
-TEST(RmmMemoryResourceOnAGpu, LiesUnderRmmsPrefetchAdaptorAndPool) {
+TEST(RmmMemoryResourceOnAGpu, WorksUnderRmmsPrefetchAdaptorAndPool) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  rmm_managed_memory from{managed_resource{}, cuda_streams{}};
+  rmm_managed_memory resource{managed_resource{}, cuda_streams{}};
   two_streams const streams;
   {
-    rmm::mr::prefetch_resource_adaptor prefetching{from};
+    rmm::mr::prefetch_resource_adaptor prefetching{resource};
     rmm::mr::pool_memory_resource pool{prefetching, 1 << 20};
-    rmm::device_uvector<int> const one{1000, streams.handles[0], pool};
-    rmm::device_uvector<int> const other{1000, streams.handles[1], prefetching};
-    EXPECT_NE(one.data(), other.data());
+    rmm::device_uvector<int> const first{1000, streams.handles[0], pool};
+    rmm::device_uvector<int> const second{1000, streams.handles[1], prefetching};
+    EXPECT_NE(first.data(), second.data());
   }
-  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
 }
 
 #ifdef __CUDACC__
 TEST(RmmMemoryResourceOnAGpu, ServesThrustByRmmsPolicyAndVector) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
-  rmm_device_memory from{device_resource{}, cuda_streams{}};
-  current_resource const current{from};
+  rmm_device_memory resource{device_resource{}, cuda_streams{}};
+  current_resource const current{resource};
   {
     rmm::device_vector<int> numbers(100'000, 1);
     EXPECT_EQ(thrust::reduce(numbers.begin(), numbers.end()), 100'000);
     two_streams const streams;
     for (cudaStream_t const each : streams.handles) {
-      thrust::sort(rmm::exec_policy_nosync(::cuda::stream_ref{each}, from), numbers.begin(),
+      thrust::sort(rmm::exec_policy_nosync(::cuda::stream_ref{each}, resource), numbers.begin(),
                    numbers.end());
       EXPECT_EQ(cudaStreamSynchronize(each), cudaSuccess);
     }
   }
-  EXPECT_GT(from.source().counts().allocations, 2u);
-  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
+  EXPECT_GT(resource.source().counts().allocations, 2u);
+  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
 }
 #endif
 

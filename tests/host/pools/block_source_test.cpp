@@ -14,7 +14,7 @@ namespace block_source_test {
 
 using namespace quarry::literals;
 
-/// Refuses more than `largest` bytes; writes down what it was asked for.
+/// Refuses requests of more than `largest` bytes; records each request's size.
 struct refusing_resource {
   bytes* largest;
   std::vector<bytes>* requests;
@@ -26,18 +26,18 @@ struct refusing_resource {
   }
   void deallocate(void*, bytes, bytes) noexcept {}
   void synchronize() {
-    if (*largest == 1) throw resource_failed{"refusing_resource", "settle"};
+    if (*largest == 1) throw resource_failed{"refusing_resource", "synchronize"};
     ++synchronized;
   }
   static constexpr bool is_simulated = true;
 };
 
-struct tried {
+struct tested_source {
   bytes largest = ~bytes{0};
   std::vector<bytes> requests{};
   chunk_table chunks{};
   block_source<refusing_resource> source;
-  explicit tried(bytes maximum = ~bytes{0})
+  explicit tested_source(bytes maximum = ~bytes{0})
       : source{"tried", refusing_resource{&largest, &requests},
                checked_blocks("", pool_options{.max_bytes = maximum}), chunks} {}
   int releases = 0;
@@ -49,52 +49,52 @@ struct tried {
   }
 };
 
-TEST(BlockSource, TakesCountsAndGives) {
-  tried one;
-  auto const a = one.take(1_MiB, 100, true), b = one.take(2_MiB, 100, true);
+TEST(BlockSource, AllocatesCountsAndReturnsBlocks) {
+  tested_source tested;
+  auto const a = tested.take(1_MiB, 100, true), b = tested.take(2_MiB, 100, true);
   EXPECT_EQ(a.size, 1_MiB);
-  EXPECT_EQ(one.source.reserved(), 3_MiB);
-  one.source.give(b);
-  EXPECT_EQ(one.source.reserved(), 1_MiB);
-  EXPECT_EQ(one.source.memory().peak(), 3_MiB);
-  EXPECT_EQ(one.source.allocated(), 2u);
-  EXPECT_EQ(one.source.returned(), 1u);
-  EXPECT_EQ(one.source.resource().synchronized, 2);
-  EXPECT_EQ(one.releases, 0);
+  EXPECT_EQ(tested.source.reserved(), 3_MiB);
+  tested.source.give(b);
+  EXPECT_EQ(tested.source.reserved(), 1_MiB);
+  EXPECT_EQ(tested.source.memory().peak(), 3_MiB);
+  EXPECT_EQ(tested.source.allocated(), 2u);
+  EXPECT_EQ(tested.source.returned(), 1u);
+  EXPECT_EQ(tested.source.resource().synchronized, 2);
+  EXPECT_EQ(tested.releases, 0);
 }
 
-TEST(BlockSource, AsksForLessWhereMoreCannotBeHad) {
-  tried one;
-  one.largest = 20'000;
-  EXPECT_EQ(one.take(1_MiB, 160, true).size, 16'384u);
-  EXPECT_EQ(one.requests, (std::vector<bytes>{1_MiB, 1_MiB, 128_KiB, 16_KiB}));
-  EXPECT_EQ(one.releases, 1);
-  one.requests.clear();
-  one.largest = 200;
-  EXPECT_EQ(one.take(1_MiB, 160, false).size, 160u);
-  EXPECT_EQ(one.requests, (std::vector<bytes>{1_MiB, 128_KiB, 16_KiB, 2_KiB, 160}));
-  one.requests.clear();
-  EXPECT_THROW((void)one.take(1_MiB, 208, false), out_of_memory);
-  EXPECT_EQ(one.requests.back(), 208u);
-  EXPECT_EQ(one.source.allocated(), 2u);
+TEST(BlockSource, RequestsSmallerBlocksWhenALargeBlockFails) {
+  tested_source tested;
+  tested.largest = 20'000;
+  EXPECT_EQ(tested.take(1_MiB, 160, true).size, 16'384u);
+  EXPECT_EQ(tested.requests, (std::vector<bytes>{1_MiB, 1_MiB, 128_KiB, 16_KiB}));
+  EXPECT_EQ(tested.releases, 1);
+  tested.requests.clear();
+  tested.largest = 200;
+  EXPECT_EQ(tested.take(1_MiB, 160, false).size, 160u);
+  EXPECT_EQ(tested.requests, (std::vector<bytes>{1_MiB, 128_KiB, 16_KiB, 2_KiB, 160}));
+  tested.requests.clear();
+  EXPECT_THROW((void)tested.take(1_MiB, 208, false), out_of_memory);
+  EXPECT_EQ(tested.requests.back(), 208u);
+  EXPECT_EQ(tested.source.allocated(), 2u);
 }
 
-TEST(BlockSource, HoldsNoMoreThanItMay) {
-  tried one{1000};
-  EXPECT_EQ(one.take(1_MiB, 160, true).size, 992u);
-  EXPECT_THROW((void)one.take(160, 160, false), out_of_memory);
-  EXPECT_EQ(one.releases, 1);
-  EXPECT_THROW((void)one.take(1008, 1008, true), out_of_memory);
-  EXPECT_EQ(one.releases, 1) << "it will never fit";
-  EXPECT_EQ(one.requests.size(), 1u);
+TEST(BlockSource, EnforcesItsLimit) {
+  tested_source tested{1000};
+  EXPECT_EQ(tested.take(1_MiB, 160, true).size, 992u);
+  EXPECT_THROW((void)tested.take(160, 160, false), out_of_memory);
+  EXPECT_EQ(tested.releases, 1);
+  EXPECT_THROW((void)tested.take(1008, 1008, true), out_of_memory);
+  EXPECT_EQ(tested.releases, 1) << "the request exceeds the limit, so no release can help";
+  EXPECT_EQ(tested.requests.size(), 1u);
 }
 
-TEST(BlockSource, GivesABlockBackThatCannotBeSettled) {
-  tried one;
-  one.largest = 1;
-  EXPECT_THROW((void)one.take(1, 1, false), resource_failed);
-  EXPECT_EQ(one.source.reserved(), 0u);
-  EXPECT_EQ(one.source.returned(), 1u);
+TEST(BlockSource, ReturnsABlockWhoseSynchronizationFails) {
+  tested_source tested;
+  tested.largest = 1;
+  EXPECT_THROW((void)tested.take(1, 1, false), resource_failed);
+  EXPECT_EQ(tested.source.reserved(), 0u);
+  EXPECT_EQ(tested.source.returned(), 1u);
 }
 
 }  // namespace block_source_test

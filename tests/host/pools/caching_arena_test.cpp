@@ -14,7 +14,7 @@ TEST(CachingArena, TheNextRequestOfASizeGetsTheChunkFreedLast) {
   (void)arena.allocate({32, 32});
   arena.deallocate(first);
   arena.deallocate(second);
-  EXPECT_FALSE(arena.deallocate(second)) << "is cached, not allocated";
+  EXPECT_FALSE(arena.deallocate(second)) << "the chunk is cached, not allocated";
   EXPECT_FALSE(arena.size_of(second).has_value());
   EXPECT_EQ(arena.allocated(), 1u);
   EXPECT_EQ(arena.allocate({17, 32}), second);
@@ -22,8 +22,9 @@ TEST(CachingArena, TheNextRequestOfASizeGetsTheChunkFreedLast) {
   EXPECT_TRUE(arena.audit().empty());
 }
 
-/// No request takes two chunks again, and one request needs both: the next frees merge at once.
-TEST(CachingArena, CachesNothingForAWhileWhereSizesDoNotComeBack) {
+/// No request reuses the two cached chunks, and one request needs the memory of both chunks. The
+/// next frees then merge at once.
+TEST(CachingArena, StopsCachingForAWhileWhenSizesAreNotReused) {
   fast_fit arena;
   arena.reserve();
   auto const first = arena.allocate_in({4096, 4096}, {1024, 1024});
@@ -31,8 +32,8 @@ TEST(CachingArena, CachesNothingForAWhileWhereSizesDoNotComeBack) {
   auto const third = arena.allocate({2048, 2048}).value();
   arena.deallocate(first);
   arena.deallocate(second);
-  EXPECT_EQ(arena.free_chunks(), 0u) << "both are cached";
-  EXPECT_EQ(arena.allocate({2048, 2048}), first) << "they did not pay";
+  EXPECT_EQ(arena.free_chunks(), 0u) << "both chunks are cached";
+  EXPECT_EQ(arena.allocate({2048, 2048}), first) << "the cached chunks were not reused";
   for (int i = 0; i < 2 * 128; ++i) {
     ASSERT_EQ(arena.free_chunks(), 0u) << i;
     arena.deallocate(third);
@@ -40,11 +41,11 @@ TEST(CachingArena, CachesNothingForAWhileWhereSizesDoNotComeBack) {
     ASSERT_EQ(arena.allocate({2048, 2048}), third);
   }
   arena.deallocate(third);
-  EXPECT_EQ(arena.free_chunks(), 0u) << "is cached again";
+  EXPECT_EQ(arena.free_chunks(), 0u) << "the chunk is cached again";
   EXPECT_TRUE(arena.audit().empty());
 }
 
-TEST(CachingArena, CachesNothingOnceThatIsDisabled) {
+TEST(CachingArena, CachesNothingAfterCachingIsDisabled) {
   fast_fit arena;
   arena.disable_caching();
   arena.reserve();
@@ -52,7 +53,7 @@ TEST(CachingArena, CachesNothingOnceThatIsDisabled) {
   EXPECT_EQ(arena.size_of_cut(1008), 1008u);
   EXPECT_FALSE(arena.deallocate_to_cache(base).has_value());
   EXPECT_EQ(arena.deallocate(base).requested, 1000u);
-  EXPECT_EQ(arena.releasable_blocks(), 1u) << "it is merged at once";
+  EXPECT_EQ(arena.releasable_blocks(), 1u) << "the chunk is merged at once";
   EXPECT_TRUE(arena.audit().empty());
 }
 

@@ -15,7 +15,7 @@ namespace quarry::test {
 using namespace detail;
 namespace chunk_arena_test {
 
-/// The arena of a stream pool as one whose only owner is what is common.
+/// An arena with owners as an arena whose chunks are all common.
 struct common_arena : owned_arena {
   using owned_arena::owned_arena;
   std::optional<std::uint64_t> allocate(chunk_sizes size) {
@@ -43,7 +43,7 @@ struct arena_names {
 };
 TYPED_TEST_SUITE(ChunkArena, arenas, arena_names);
 
-TYPED_TEST(ChunkArena, HasNothingToGiveWithoutABlock) {
+TYPED_TEST(ChunkArena, AllocatesNothingWithoutABlock) {
   EXPECT_FALSE(this->arena.allocate({16, 16}).has_value());
   EXPECT_TRUE(this->arena.audit().empty());
 }
@@ -86,14 +86,14 @@ TYPED_TEST(ChunkArena, NeverMergesAcrossBlocksEvenIfTheyTouch) {
   if constexpr (!std::is_same_v<TypeParam, common_arena>) {
     EXPECT_EQ(this->arena.releasable_blocks(), 2u) << "the cached chunks are merged by now";
   }
-  std::vector<std::uint64_t> given;
-  this->arena.release([&](auto const& block) { given.push_back(block.base); });
-  EXPECT_EQ(given, (std::vector<std::uint64_t>{4096, 4160}));
+  std::vector<std::uint64_t> released;
+  this->arena.release([&](auto const& block) { released.push_back(block.base); });
+  EXPECT_EQ(released, (std::vector<std::uint64_t>{4096, 4160}));
   EXPECT_EQ(this->arena.reserved(), 0u);
   EXPECT_TRUE(this->arena.audit().empty());
 }
 
-TYPED_TEST(ChunkArena, ReleasesNoBlockOfWhichAnythingIsInUse) {
+TYPED_TEST(ChunkArena, ReleasesNoBlockInUse) {
   this->arena.reserve();
   auto const kept = this->arena.allocate_in({4096, 64}, {16, 16});
   this->arena.reserve();
@@ -103,71 +103,71 @@ TYPED_TEST(ChunkArena, ReleasesNoBlockOfWhichAnythingIsInUse) {
   EXPECT_EQ(this->arena.size_of(kept)->requested, 16u);
 }
 
-/// Against a model that knows only what is in use: nothing overlaps, nothing leaves its block, all
-/// sizes are remembered.
-TYPED_TEST(ChunkArena, AgreesWithAListOfWhatIsInUse) {
+/// Compares the arena with a map of the allocations. Allocations do not overlap, each allocation
+/// lies in one block, and the arena remembers all sizes.
+TYPED_TEST(ChunkArena, AgreesWithAMapOfAllocations) {
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed};
-    TypeParam tried;
+    TypeParam tested;
     std::map<std::uint64_t, bytes> in_use, blocks;
     std::uint64_t next_block = 1 << 20;
     for (int step = 0; step < 2000; ++step) {
       if (random() % 2 == 0 && !in_use.empty()) {
         auto const victim =
             std::next(in_use.begin(), static_cast<std::ptrdiff_t>(random() % in_use.size()));
-        auto const size = tried.deallocate(victim->first);
+        auto const size = tested.deallocate(victim->first);
         ASSERT_TRUE(size);
         ASSERT_EQ(size.granted, victim->second);
         in_use.erase(victim);
       } else if (random() % 50 == 0) {
-        tried.release([&](auto const& freed) { blocks.erase(freed.base); });
+        tested.release([&](auto const& freed) { blocks.erase(freed.base); });
       } else {
         bytes const size = (random() % (random() % 100 + 1) + 1) * 16;
-        auto found = tried.allocate({size - random() % 16, size});
+        auto found = tested.allocate({size - random() % 16, size});
         if (!found) {
           bytes const block_size = size + random() % 1000 * 16;
           blocks[next_block] = block_size;
-          tried.reserve();
-          found = tried.allocate_in({next_block, block_size}, {size, size});
+          tested.reserve();
+          found = tested.allocate_in({next_block, block_size}, {size, size});
           next_block += block_size + (random() % 2) * 4096;
         }
-        auto const after = in_use.lower_bound(*found);
-        ASSERT_TRUE(after == in_use.end() ||
-                    *found + tried.size_of(*found)->granted <= after->first);
-        if (after != in_use.begin()) {
-          ASSERT_LE(std::prev(after)->first + std::prev(after)->second, *found);
+        auto const next = in_use.lower_bound(*found);
+        ASSERT_TRUE(next == in_use.end() ||
+                    *found + tested.size_of(*found)->granted <= next->first);
+        if (next != in_use.begin()) {
+          ASSERT_LE(std::prev(next)->first + std::prev(next)->second, *found);
         }
         auto const block = std::prev(blocks.upper_bound(*found));
         ASSERT_LE(*found + size, block->first + block->second);
-        bytes const holds = tried.size_of(*found)->granted;
-        ASSERT_GE(holds, size);
-        ASSERT_LE(holds, size + size / 8 + 16) << "waste";
-        in_use[*found] = holds;
+        bytes const granted = tested.size_of(*found)->granted;
+        ASSERT_GE(granted, size);
+        ASSERT_LE(granted, size + size / 8 + 16) << "the chunk wastes too much";
+        in_use[*found] = granted;
       }
       if (step % 16 == 0) {
-        ASSERT_TRUE(tried.audit().empty()) << tried.audit().front();
+        ASSERT_TRUE(tested.audit().empty()) << tested.audit().front();
       }
     }
-    EXPECT_EQ(tried.allocated(), in_use.size());
-    EXPECT_EQ(tried.blocks(), blocks.size());
+    EXPECT_EQ(tested.allocated(), in_use.size());
+    EXPECT_EQ(tested.blocks(), blocks.size());
   }
 }
 
-TEST(OldestBestFit, TakesTheSmallestThatFitsAndOfEqualsTheOldest) {
+TEST(OldestBestFit, TakesTheSmallestChunkThatFitsAndTheOldestOfEqualSize) {
   chunk_arena<oldest_best_fit> arena;
   std::vector<std::uint64_t> chunks;
   for (std::uint64_t const base : {3000u, 1000u, 2000u}) {
     arena.reserve();
     chunks.push_back(arena.allocate_in({base * 16, base == 1000 ? 32u : 64u}, {16, 16}));
-    auto const rest = base == 1000 ? bytes{16} : bytes{48};
-    (void)arena.allocate({rest, rest});
+    auto const remainder = base == 1000 ? bytes{16} : bytes{48};
+    (void)arena.allocate({remainder, remainder});
   }
-  for (auto const one : {chunks[2], chunks[0]}) arena.deallocate(one);
-  EXPECT_EQ(arena.allocate({16, 16}), chunks[2]) << "became free first";
+  for (auto const each : {chunks[2], chunks[0]}) arena.deallocate(each);
+  EXPECT_EQ(arena.allocate({16, 16}), chunks[2]) << "this chunk became free first";
 }
 
-TEST(LowestBestFit, TakesOfEqualsTheLowest) {
+TEST(LowestBestFit, TakesTheLowestChunkOfEqualSize) {
   chunk_arena<lowest_best_fit> arena;
   arena.reserve();
   auto const high = arena.allocate_in({1 << 20, 32}, {32, 32});
@@ -178,7 +178,7 @@ TEST(LowestBestFit, TakesOfEqualsTheLowest) {
   EXPECT_EQ(arena.allocate({32, 32}), low);
 }
 
-TEST(SegregatedFit, FindsAChunkOfAnySizeIfOneIsAThirtySecondLarger) {
+TEST(SegregatedFit, FindsAFreeChunkThatIsAThirtySecondLargerThanTheRequest) {
   std::mt19937_64 random{1};
   for (int round = 0; round < 2000; ++round) {
     chunk_arena<segregated_fit> arena;

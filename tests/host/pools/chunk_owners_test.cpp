@@ -12,17 +12,17 @@ namespace quarry::test {
 using namespace detail;
 namespace chunk_owners_test {
 
-TEST(ChunkOwners, OneOwnerTakesNoSpace) {
+TEST(ChunkOwners, ASingleOwnerTakesNoSpace) {
   EXPECT_EQ(sizeof(one_owner::indices<segregated_fit>), sizeof(segregated_fit));
   EXPECT_TRUE(std::is_empty_v<one_owner::id>);
 }
 
-TEST(ChunkOwners, OneOwnerOwnsEachChunkAndWritesNoMark) {
-  chunk one;
-  one.set_owner(7);
-  one_owner::set(one, {});
-  EXPECT_EQ(one.owner(), 7u);
-  EXPECT_TRUE(one_owner::is_owner(one, one_owner::of(one)));
+TEST(ChunkOwners, ASingleOwnerOwnsEachChunkAndWritesNoMark) {
+  chunk tested;
+  tested.set_owner(7);
+  one_owner::set(tested, {});
+  EXPECT_EQ(tested.owner(), 7u);
+  EXPECT_TRUE(one_owner::is_owner(tested, one_owner::of(tested)));
 }
 
 TEST(ChunkOwners, EachOfManyOwnersHasItsIndex) {

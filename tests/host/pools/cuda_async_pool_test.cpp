@@ -17,8 +17,8 @@ cuda_async_pool make_device() { return cuda_async_pool{{.first = 1_MiB}}; }
 cuda_async_pool make_pinned() { return cuda_async_pool{{.location = {memory_kind::pinned}}}; }
 cuda_async_pool make_managed() { return cuda_async_pool{{.location = {memory_kind::managed}}}; }
 
-/// Skipped where there is no GPU, or its driver has no such pools. Nobody but the stream touches
-/// what is given in its order before `synchronize`.
+/// Skips its tests where there is no GPU, or where the driver has no such pools. Only the stream
+/// accesses its memory before `synchronize`.
 using all =
     testing::Types<alone<&make_default, false>, alone<&make_device, false>,
                    alone<&make_pinned, false>, alone<&make_managed, false>,
@@ -26,19 +26,19 @@ using all =
                    pooled<&make_pinned, true, fast_fit>, pooled<&make_managed, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(CudaAsyncPool, ResourceConformance, all);
 
-/// Whose memory it is must be said, and a pool is no view that can be assigned.
+/// A view needs the location of its memory. A pool does not convert to a view that can be assigned.
 static_assert(!std::is_constructible_v<cuda_async_view, cuda_memory_pool>);
 static_assert(!std::is_convertible_v<cuda_async_pool&, cuda_async_view&>);
 static_assert(std::is_nothrow_move_constructible_v<cuda_async_pool>);
 static_assert(!std::is_copy_constructible_v<cuda_async_pool>);
 
-TEST(CudaAsyncPool, RefusesADeviceThatIsNotThereWithAReason) {
+TEST(CudaAsyncPool, RefusesAMissingDeviceWithAReason) {
   for (auto const& make :
        {+[] { (void)cuda_async_view::default_pool(200); },
         +[] { (void)cuda_async_pool{{.location = {memory_kind::device, 200}}}; }}) {
     try {
       make();
-      FAIL() << "made one";
+      FAIL() << "made a pool on a device that does not exist";
     } catch (error const& failure) {
       EXPECT_FALSE(failure.message().empty());
     }
@@ -51,20 +51,21 @@ bool has_gpu() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-TEST(CudaAsyncPool, RefusesOptionsThatCannotBe) {
+TEST(CudaAsyncPool, RefusesInvalidOptions) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   EXPECT_THROW(cuda_async_pool{{.location = {memory_kind::host}}}, bad_argument);
   EXPECT_THROW(cuda_async_pool{{.location = {memory_kind::file}}}, bad_argument);
   EXPECT_THROW((cuda_async_pool{{.location = {memory_kind::managed}, .max_bytes = 1_MiB}}),
                bad_argument);
   EXPECT_THROW((cuda_async_pool{{.first = 2_MiB, .max_bytes = 1_MiB}}), bad_argument);
-  EXPECT_THROW((cuda_async_pool{{.max_bytes = 0}}), bad_argument) << "no_limit is none";
+  EXPECT_THROW((cuda_async_pool{{.max_bytes = 0}}), bad_argument)
+      << "only no_limit disables the limit";
   EXPECT_THROW((cuda_async_view{nullptr, {memory_kind::device}}), bad_argument);
   auto const pool = make_default();
   EXPECT_THROW((cuda_async_view{pool.handle(), {memory_kind::device, 200}}), bad_argument);
 }
 
-TEST(CudaAsyncPool, RefusesAlignmentsThatItCannotHave) {
+TEST(CudaAsyncPool, RefusesUnsupportedAlignments) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   auto source = make_default();
   for (bytes const alignment : {0, 3, 768})
@@ -75,17 +76,17 @@ TEST(CudaAsyncPool, RefusesAlignmentsThatItCannotHave) {
   }
 }
 
-TEST(CudaAsyncPool, IsEqualIfPoolAndStreamAre) {
+TEST(CudaAsyncPool, IsEqualIfItsPoolAndStreamAreEqual) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   auto const source = make_default();
-  cuda_async_view const same{source.handle(), source.location()};
-  EXPECT_EQ(source, same);
+  cuda_async_view const copy{source.handle(), source.location()};
+  EXPECT_EQ(source, copy);
   EXPECT_FALSE(source == cuda_async_view::default_pool(0, cudaStreamPerThread));
   EXPECT_FALSE(source == make_device().view());
 }
 
-/// In the middle of captures of either kind, which go on.
-TEST(CudaAsyncPool, GivesMemoryForAnyStreamBesideACapture) {
+/// Allocates and frees during captures of both kinds; the captures continue.
+TEST(CudaAsyncPool, AllocatesForAnyStreamDuringACapture) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   auto source = make_device();
   for (unsigned const flags : {cudaStreamDefault, cudaStreamNonBlocking}) {
@@ -119,13 +120,13 @@ TEST(CudaAsyncPool, CountsDeallocationsThatCudaRefuses) {
   source.deallocate(nullptr, 4, 256);
   EXPECT_EQ(source.invalid_frees(), 2u);
   EXPECT_EQ(copy.invalid_frees(), 2u);
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "a failure is left to be taken for a later one";
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "a later call would report this failure";
   source.deallocate_sync(memory, 1000, 256);
   EXPECT_EQ(source.invalid_frees(), 2u);
 }
 
-/// Pinned memory in the order of the default stream, whatever device is current at each call.
-TEST(CudaAsyncPool, NamesTheDefaultStreamOfTheDeviceThatWasCurrent) {
+/// Pinned memory is in the order of the default stream, whichever device is current at each call.
+TEST(CudaAsyncPool, UsesTheDefaultStreamOfTheDeviceThatWasCurrentAtConstruction) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) GTEST_SKIP() << "fewer than two GPUs";
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
@@ -145,7 +146,7 @@ TEST(CudaAsyncPool, NamesTheDefaultStreamOfTheDeviceThatWasCurrent) {
   EXPECT_EQ(source.invalid_frees(), 0u);
 }
 
-TEST(CudaAsyncPool, GivesMemoryOfAPoolThatSomebodyElseOwnsInTheOrderOfTwoStreams) {
+TEST(CudaAsyncPool, AllocatesFromAForeignPoolInTheOrderOfTwoStreams) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -176,13 +177,13 @@ TEST(CudaAsyncPool, GivesMemoryOfAPoolThatSomebodyElseOwnsInTheOrderOfTwoStreams
     source.release();
     EXPECT_EQ(source.reserved(), 0u);
   }
-  void* memory = nullptr;  // the view has not destroyed it
+  void* memory = nullptr;  // the view has not destroyed the pool
   EXPECT_EQ(cudaMallocFromPoolAsync(&memory, 100, pool, nullptr), cudaSuccess);
   EXPECT_EQ(cudaFreeAsync(memory, nullptr), cudaSuccess);
   EXPECT_EQ(cudaMemPoolDestroy(pool), cudaSuccess);
 }
 
-TEST(CudaAsyncPool, KeepsItsFirstBytesAndNoMoreThanItsMost) {
+TEST(CudaAsyncPool, ReservesItsFirstBytesAndEnforcesItsLimit) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   cuda_async_pool source{{.first = 64_MiB, .max_bytes = 128_MiB}};
   EXPECT_GE(source.reserved(), 64_MiB);
@@ -193,13 +194,13 @@ TEST(CudaAsyncPool, KeepsItsFirstBytesAndNoMoreThanItsMost) {
   moved.deallocate_sync(moved.allocate_sync(1_MiB, 256), 1_MiB, 256);
 }
 
-/// The host reads what the GPU wrote, and the other way round.
+/// The host reads what the GPU wrote, and the GPU keeps what the host wrote.
 void expect_shared_with_the_host(memory_location location) {
   std::optional<cuda_async_pool> source;
   try {
     source.emplace(cuda_async_options{.location = location});
-  } catch (resource_failed const& none) {
-    GTEST_SKIP() << none.what();
+  } catch (resource_failed const& failure) {
+    GTEST_SKIP() << failure.what();
   }
   auto* const memory = static_cast<unsigned char*>(source->allocate_sync(1000, 256));
   memory[10] = 7;
@@ -210,11 +211,11 @@ void expect_shared_with_the_host(memory_location location) {
   check_location("cuda_async_pool", memory, location);
   source->deallocate_sync(memory, 1000, 256);
 }
-TEST(CudaAsyncPool, GivesPinnedMemoryThatTheHostSees) {
+TEST(CudaAsyncPool, AllocatesPinnedMemoryThatTheHostCanAccess) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   expect_shared_with_the_host({memory_kind::pinned});
 }
-TEST(CudaAsyncPool, GivesManagedMemoryThatTheHostSees) {
+TEST(CudaAsyncPool, AllocatesManagedMemoryThatTheHostCanAccess) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   expect_shared_with_the_host({memory_kind::managed});
 }
@@ -224,7 +225,7 @@ using shared_async_pool =
 static_assert(stream_memory_source<cuda_async_view>);
 static_assert(stream_memory_source<cuda_async_pool>);
 
-TEST(CudaAsyncPool, IsAResourceOfCcclsByValue) {
+TEST(CudaAsyncPool, MayBeASharedCcclResource) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   shared_async_pool source{cuda_async_options{.first = 1_MiB}};
   shared_async_pool other = source;

@@ -17,7 +17,7 @@ namespace cuda_streams_test {
 
 using device_pool = stream_pool<device_resource, cuda_streams>;
 
-/// Skipped where there is no GPU.
+/// Skips its tests where there is no GPU.
 struct pool_of_a_stream {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = false;
@@ -41,10 +41,10 @@ struct pool_of_a_stream {
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(CudaStreams, ResourceConformance, pool_of_a_stream);
 
-TEST(CudaStreams, RefuseADeviceThatIsNotThere) {
+TEST(CudaStreams, RefuseAMissingDevice) {
   try {
-    cuda_streams const none{1000};
-    FAIL() << "made one";
+    cuda_streams const missing_device{1000};
+    FAIL() << "made streams of a device that does not exist";
   } catch (error const& failure) {
     EXPECT_FALSE(failure.message().empty());
   }
@@ -62,9 +62,9 @@ struct two_streams {
   cudaStream_t handles[2];
 };
 
-/// If the second stream did not wait, the first's fills, which take much longer, would write over
-/// the second's.
-TEST(CudaStreams, AStreamGetsAnothersMemoryAfterTheOthersWork) {
+/// Without the second stream's wait, the first stream's fills, which take much longer, would
+/// overwrite the second stream's fill.
+TEST(CudaStreams, AStreamGetsAnotherStreamsMemoryAfterThatStreamsWork) {
   two_streams const streams;
   auto const [first, second] = streams.handles;
   constexpr bytes size = 256_MiB;
@@ -86,29 +86,30 @@ TEST(CudaStreams, AStreamGetsAnothersMemoryAfterTheOthersWork) {
   for (auto const each : streams.handles) source.forget(each);
 }
 
-/// Two streams that alternate, with sizes that never fit again, stay within one block.
+/// Two streams alternate and stay within one block, although each size differs from the sizes of
+/// the earlier chunks.
 TEST(CudaStreams, StreamsThatAlternateShareAPool) {
   two_streams const streams;
   device_pool source{device_resource{},
                      cuda_streams{},
                      {.first_block = 64_MiB, .next_block = 1_MiB, .max_bytes = 64_MiB}};
   for (int round = 0; round < 100; ++round) {
-    for (auto const on : streams.handles) {
+    for (auto const stream : streams.handles) {
       std::vector<void*> parts;
       bytes const size = 256_KiB << round % 7;
       for (bytes sum = 0; sum + size <= 64_MiB; sum += size) {
-        parts.push_back(source.allocate(size, on));
-        ASSERT_EQ(cudaMemsetAsync(parts.back(), round, size, on), cudaSuccess);
+        parts.push_back(source.allocate(size, stream));
+        ASSERT_EQ(cudaMemsetAsync(parts.back(), round, size, stream), cudaSuccess);
       }
-      for (void* const part : parts) ASSERT_TRUE(source.deallocate(part, on));
+      for (void* const part : parts) ASSERT_TRUE(source.deallocate(part, stream));
     }
   }
   EXPECT_EQ(source.counts().reserved, 64_MiB);
-  EXPECT_LT(source.counts().events, 100u * 2 * 34);  // one for each 32nd of the pool
+  EXPECT_LT(source.counts().events, 100u * 2 * 34);  // one event for each 32nd of the pool
   EXPECT_TRUE(source.audit().empty());
   for (auto const each : streams.handles) source.forget(each);
 }
-/// A stream that has work for some time, on memory of its own.
+/// A stream that works for some time on memory of its own.
 struct busy_stream {
   static constexpr bytes size = 256_MiB;
   busy_stream() {
@@ -123,8 +124,8 @@ struct busy_stream {
   void* memory = nullptr;
 };
 
-/// What a stream that is gone still writes to is nobody else's before it has done so, though the
-/// next stream has its handle.
+/// A destroyed stream's memory stays unavailable until that stream's work ends, although the next
+/// stream may have the same handle.
 TEST(CudaStreams, AStreamThatIsDestroyedKeepsItsMemoryWhileItWorks) {
   for (bytes const size : {bytes{4_KiB}, bytes{256_KiB}, bytes{32_MiB}}) {
     SCOPED_TRACE(std::to_string(size) + " bytes");
@@ -149,8 +150,8 @@ TEST(CudaStreams, AStreamThatIsDestroyedKeepsItsMemoryWhileItWorks) {
 }
 
 TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
-  for (int what = 0; what < 4; ++what) {
-    SCOPED_TRACE(what);
+  for (int action = 0; action < 4; ++action) {
+    SCOPED_TRACE(action);
     device_pool source{
         device_resource{}, cuda_streams{}, {.first_block = 64_MiB, .max_bytes = 64_MiB}};
     void* kept = nullptr;
@@ -168,15 +169,15 @@ TEST(CudaStreams, APoolOutlivesTheStreamsThatItServed) {
       ASSERT_EQ(cudaStreamDestroy(ended.handle), cudaSuccess);
     }
     two_streams const alive;
-    if (what == 1) source.release();
-    if (what == 2) EXPECT_NE(source.allocate(30_MiB, alive.handles[0]), nullptr);
-    if (what == 3) EXPECT_TRUE(source.deallocate(kept, alive.handles[1]));
+    if (action == 1) source.release();
+    if (action == 2) EXPECT_NE(source.allocate(30_MiB, alive.handles[0]), nullptr);
+    if (action == 3) EXPECT_TRUE(source.deallocate(kept, alive.handles[1]));
     EXPECT_TRUE(source.audit().empty());
   }
 }
 
-/// The same handle is another stream in each thread. What one thread's stream still writes and
-/// copies from must not be another's meanwhile; nobody waits before the end.
+/// The same handle names a different stream in each thread. No thread may get memory that another
+/// thread's stream still writes or copies. No thread waits before the end.
 TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
   constexpr bytes size = 1_MiB;
   constexpr int rounds = 200;
@@ -188,13 +189,13 @@ TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
     unsigned char* copies = nullptr;
     if (cudaMalloc(&copies, size * rounds) != cudaSuccess) ++wrong;
     for (int round = 0; round < rounds; ++round) {
-      std::unique_lock reserved{mutex};
+      std::unique_lock lock{mutex};
       void* const memory = source.allocate(size, cudaStreamPerThread);
-      reserved.unlock();
+      lock.unlock();
       for (int i = 0; i < 10; ++i) cudaMemsetAsync(memory, value, size, cudaStreamPerThread);
       cudaMemcpyAsync(copies + size * static_cast<bytes>(round), memory, size,
                       cudaMemcpyDeviceToDevice, cudaStreamPerThread);
-      reserved.lock();
+      lock.lock();
       if (!source.deallocate(memory, cudaStreamPerThread)) ++wrong;
     }
     cudaStreamSynchronize(cudaStreamPerThread);
@@ -204,29 +205,30 @@ TEST(CudaStreams, ServesThePerThreadDefaultStreams) {
       ++wrong;
     cudaFree(copies);
   };
-  std::thread one{work, 1}, two{work, 2}, three{work, 3};
-  for (auto* const each : {&one, &two, &three}) each->join();
+  std::thread first{work, 1}, second{work, 2}, third{work, 3};
+  for (auto* const each : {&first, &second, &third}) each->join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(source.counts().streams, 3u);
   EXPECT_TRUE(source.audit().empty());
 }
 
-/// A capture elsewhere must not be disturbed by a pool that could serve without waiting for all.
-TEST(CudaStreams, LeavesACaptureAlone) {
+/// A pool must not disturb another stream's capture if it can allocate without a wait for all
+/// streams.
+TEST(CudaStreams, DoesNotDisturbACapture) {
   for (auto const mode : {cudaStreamCaptureModeRelaxed, cudaStreamCaptureModeThreadLocal,
                           cudaStreamCaptureModeGlobal}) {
     two_streams const streams;
     auto const [captured, other] = streams.handles;
     device_pool source{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
-    void* const before = source.allocate(1_MiB, captured);
+    void* const captured_memory = source.allocate(1_MiB, captured);
     ASSERT_EQ(cudaStreamBeginCapture(captured, mode), cudaSuccess);
-    ASSERT_EQ(cudaMemsetAsync(before, 3, 1_MiB, captured), cudaSuccess);
-    EXPECT_TRUE(source.deallocate(before, captured));
-    void* const elsewhere = source.allocate(32_MiB, other);
-    EXPECT_TRUE(source.deallocate(elsewhere, other));
-    void* const within = source.allocate(1_MiB, captured);
-    EXPECT_TRUE(source.deallocate(within, captured));
-    EXPECT_EQ(source.allocate(1_MiB, captured), within);
+    ASSERT_EQ(cudaMemsetAsync(captured_memory, 3, 1_MiB, captured), cudaSuccess);
+    EXPECT_TRUE(source.deallocate(captured_memory, captured));
+    void* const other_memory = source.allocate(32_MiB, other);
+    EXPECT_TRUE(source.deallocate(other_memory, other));
+    void* const reused = source.allocate(1_MiB, captured);
+    EXPECT_TRUE(source.deallocate(reused, captured));
+    EXPECT_EQ(source.allocate(1_MiB, captured), reused);
     source.forget(captured);
     cudaGraph_t graph = nullptr;
     ASSERT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
@@ -234,7 +236,7 @@ TEST(CudaStreams, LeavesACaptureAlone) {
   }
 }
 
-TEST(CudaStreams, KeepsStreamsApartThatOneCaptureHas) {
+TEST(CudaStreams, SeparatesTheStreamsOfOneCapture) {
   two_streams const streams;
   auto const [first, second] = streams.handles;
   device_pool source{device_resource{}, cuda_streams{}, {.first_block = 64_MiB}};
@@ -245,13 +247,13 @@ TEST(CudaStreams, KeepsStreamsApartThatOneCaptureHas) {
   ASSERT_EQ(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(forked, first), cudaSuccess);
   ASSERT_EQ(cudaStreamWaitEvent(second, forked, 0), cudaSuccess);
-  void* const one = source.allocate(1_MiB, first);
-  EXPECT_TRUE(source.deallocate(one, first));
-  void* const other = source.allocate(1_MiB, second);
-  EXPECT_NE(other, one) << "nothing in the graph orders the two";
-  EXPECT_TRUE(source.deallocate(other, second));
-  EXPECT_EQ(source.allocate(1_MiB, first), one);
-  EXPECT_TRUE(source.deallocate(one, first));
+  void* const first_memory = source.allocate(1_MiB, first);
+  EXPECT_TRUE(source.deallocate(first_memory, first));
+  void* const second_memory = source.allocate(1_MiB, second);
+  EXPECT_NE(second_memory, first_memory) << "the graph does not order the two streams";
+  EXPECT_TRUE(source.deallocate(second_memory, second));
+  EXPECT_EQ(source.allocate(1_MiB, first), first_memory);
+  EXPECT_TRUE(source.deallocate(first_memory, first));
   ASSERT_EQ(cudaEventRecord(joined, second), cudaSuccess);
   ASSERT_EQ(cudaStreamWaitEvent(first, joined, 0), cudaSuccess);
   cudaGraph_t graph = nullptr;
@@ -265,15 +267,15 @@ TEST(CudaStreams, GrowsWhileAStreamIsBeingCaptured) {
   for (auto const mode : {cudaStreamCaptureModeRelaxed, cudaStreamCaptureModeThreadLocal,
                           cudaStreamCaptureModeGlobal}) {
     two_streams const streams;
-    auto const [captured, other] = streams.handles;
+    auto const [captured, second] = streams.handles;
     device_pool source{
         device_resource{}, cuda_streams{}, {.first_block = 1_MiB, .next_block = 1_MiB}};
     ASSERT_EQ(cudaStreamBeginCapture(captured, mode), cudaSuccess);
-    void* const one = source.allocate(8_MiB, captured);
-    void* const two = source.allocate(8_MiB, other);
-    ASSERT_EQ(cudaMemsetAsync(one, 3, 8_MiB, captured), cudaSuccess);
-    EXPECT_TRUE(source.deallocate(one, captured));
-    EXPECT_TRUE(source.deallocate(two, other));
+    void* const first = source.allocate(8_MiB, captured);
+    void* const two = source.allocate(8_MiB, second);
+    ASSERT_EQ(cudaMemsetAsync(first, 3, 8_MiB, captured), cudaSuccess);
+    EXPECT_TRUE(source.deallocate(first, captured));
+    EXPECT_TRUE(source.deallocate(two, second));
     device_resource plain;
     plain.deallocate(plain.allocate(1_MiB, 256), 1_MiB, 256);
     cudaGraph_t graph = nullptr;

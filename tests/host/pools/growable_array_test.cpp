@@ -13,28 +13,28 @@
 namespace quarry::test {
 
 using namespace detail;
-namespace field_test {
+namespace growable_array_test {
 
 using namespace quarry::literals;
 
 TEST(GrowableArray, KeepsItsElementsWhenItGrowsAndShrinks) {
   pool<host_resource> source{host_resource{}, {.first_block = 1_MiB}};
   {
-    growable_array<int, pool<host_resource>> one{source};
-    one.resize(10);
-    for (int i = 0; i < 10; ++i) one.data()[i] = i;
-    one.resize(10'000);
-    one.resize(5);
-    for (int i = 0; i < 5; ++i) EXPECT_EQ(one.data()[i], i);
-    growable_array<int, pool<host_resource>> const other = std::move(one);
-    EXPECT_EQ(other.size(), 5u);
-    EXPECT_EQ(other.data()[4], 4);
-    EXPECT_EQ(one.data(), nullptr);
+    growable_array<int, pool<host_resource>> first{source};
+    first.resize(10);
+    for (int i = 0; i < 10; ++i) first.data()[i] = i;
+    first.resize(10'000);
+    first.resize(5);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(first.data()[i], i);
+    growable_array<int, pool<host_resource>> const second = std::move(first);
+    EXPECT_EQ(second.size(), 5u);
+    EXPECT_EQ(second.data()[4], 4);
+    EXPECT_EQ(first.data(), nullptr);
   }
   EXPECT_EQ(source.counts().chunks_allocated, 0u);
 }
 
-TEST(GrowableArray, CopiesAsOftenAsItsPolicySays) {
+TEST(GrowableArray, MovesAsOftenAsItsPolicyDemands) {
   pool<host_resource> source{host_resource{}, {.first_block = 1_MiB}};
   growable_array<char, pool<host_resource>> exact{source, growth_policy::exact()};
   growable_array<char, pool<host_resource>> geometric{source, growth_policy::geometric(2)};
@@ -46,33 +46,33 @@ TEST(GrowableArray, CopiesAsOftenAsItsPolicySays) {
   EXPECT_LE(geometric.counts().moves, 10u);
 }
 
-TEST(GrowableArray, TakesNoMoreThanNeededWhereThereIsNoMoreAndElseChangesNothing) {
+TEST(GrowableArray, AllocatesOnlyTheNeededRoomWhenMemoryIsShortAndChangesNothingOnFailure) {
   using small_pool = pool<limited_resource<host_resource>>;
   small_pool source{limited_resource<host_resource>{host_resource{}, 1_MiB},
                     {.first_block = 1_MiB}};
-  growable_array<char, small_pool> one{source, growth_policy::geometric(4)};
-  one.resize(500'000);
-  EXPECT_EQ(one.room(), 500'000u);
-  one.data()[499'999] = 7;
-  EXPECT_THROW(one.resize(800'000), out_of_memory);
-  EXPECT_THROW(one.resize(~std::size_t{0}), out_of_memory);
-  EXPECT_EQ(one.size(), 500'000u);
-  EXPECT_EQ(one.data()[499'999], 7);
+  growable_array<char, small_pool> array{source, growth_policy::geometric(4)};
+  array.resize(500'000);
+  EXPECT_EQ(array.room(), 500'000u);
+  array.data()[499'999] = 7;
+  EXPECT_THROW(array.resize(800'000), out_of_memory);
+  EXPECT_THROW(array.resize(~std::size_t{0}), out_of_memory);
+  EXPECT_EQ(array.size(), 500'000u);
+  EXPECT_EQ(array.data()[499'999], 7);
 }
 
-TEST(GrowableArray, IsAlignedForItsElementsWhateverThePool) {
+TEST(GrowableArray, IsAlignedForItsElementsInAnyPool) {
   struct alignas(64) wide {
     char bytes_of[64];
   };
   pool<host_resource> narrow{host_resource{}, {.first_block = 1_MiB}};
   (void)narrow.allocate(16);
-  growable_array<wide, pool<host_resource>> other{narrow};
-  other.resize(3);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other.data()) % 64, 0u);
+  growable_array<wide, pool<host_resource>> second{narrow};
+  second.resize(3);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second.data()) % 64, 0u);
   pool<host_resource> source{host_resource{}, {.first_block = 1_MiB, .alignment = 64}};
-  growable_array<wide, pool<host_resource>> one{source};
-  one.resize(3);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.data()) % 64, 0u);
+  growable_array<wide, pool<host_resource>> first{source};
+  first.resize(3);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first.data()) % 64, 0u);
 }
 
 TEST(GrowableArray, AgreesWithAVector) {
@@ -81,63 +81,63 @@ TEST(GrowableArray, AgreesWithAVector) {
   for (auto const& policy :
        {growth_policy::exact(), growth_policy::geometric(), growth_policy::hysteresis(),
         growth_policy::from_history({5, 900, 3})}) {
-    growable_array<unsigned, pool<host_resource>> one{source, policy};
+    growable_array<unsigned, pool<host_resource>> array{source, policy};
     std::vector<unsigned> model;
     for (int step = 0; step < 500; ++step) {
-      std::size_t const before = model.size();
+      std::size_t const old_size = model.size();
       std::size_t const size = random() % 3000;
-      one.resize(size);
+      array.resize(size);
       model.resize(size);
-      for (std::size_t at = before; at < size; ++at)
-        one.data()[at] = model[at] = static_cast<unsigned>(random());
-      ASSERT_TRUE(std::equal(model.begin(), model.end(), one.data()));
+      for (std::size_t at = old_size; at < size; ++at)
+        array.data()[at] = model[at] = static_cast<unsigned>(random());
+      ASSERT_TRUE(std::equal(model.begin(), model.end(), array.data()));
     }
   }
 }
 
-TEST(PagedField, NeverMovesAndHoldsAPageMoreAtMost) {
-  paged_array<int, host_pages> one{host_pages{}, 10'000'000};
-  int* const data = one.data();
-  one.resize(1000);
+TEST(PagedArray, NeverMovesAndReservesAtMostOnePageMore) {
+  paged_array<int, host_pages> array{host_pages{}, 10'000'000};
+  int* const data = array.data();
+  array.resize(1000);
   data[0] = 1;
   data[999] = 2;
-  one.resize(9'000'000);
+  array.resize(9'000'000);
   data[8'999'999] = 3;
-  EXPECT_EQ(one.data(), data);
-  EXPECT_LT(one.reserved(), 9'000'000 * sizeof(int) + 64_KiB);
-  one.resize(1000);
-  EXPECT_EQ(one.reserved(), 64_KiB);
+  EXPECT_EQ(array.data(), data);
+  EXPECT_LT(array.reserved(), 9'000'000 * sizeof(int) + 64_KiB);
+  array.resize(1000);
+  EXPECT_EQ(array.reserved(), 64_KiB);
   EXPECT_EQ(data[0], 1);
   EXPECT_EQ(data[999], 2);
-  one.resize(0);
-  EXPECT_EQ(one.reserved(), 0u);
+  array.resize(0);
+  EXPECT_EQ(array.reserved(), 0u);
 }
 
-TEST(PagedField, RefusesMoreThanItWasMadeForAndChangesNothing) {
-  paged_array<int, host_pages> one{host_pages{}, 1000};
-  one.resize(1000);
-  EXPECT_THROW(one.resize(1001), out_of_memory);
-  EXPECT_EQ(one.size(), 1000u);
+TEST(PagedArray, RefusesMoreThanItsMaximumAndChangesNothing) {
+  paged_array<int, host_pages> array{host_pages{}, 1000};
+  array.resize(1000);
+  EXPECT_THROW(array.resize(1001), out_of_memory);
+  EXPECT_EQ(array.size(), 1000u);
   EXPECT_THROW((paged_array<int, host_pages>{host_pages{}, 0}), bad_argument);
 }
 
-TEST(PagedField, AgreesWithAVector) {
+TEST(PagedArray, AgreesWithAVector) {
   std::mt19937 random{4};
   for (auto const& policy : {growth_policy::exact(), growth_policy::hysteresis()}) {
-    paged_array<unsigned, host_pages> one{host_pages{4096}, 100'000, policy};
+    paged_array<unsigned, host_pages> array{host_pages{4096}, 100'000, policy};
     std::vector<unsigned> model;
     for (int step = 0; step < 300; ++step) {
-      std::size_t const before = model.size();
+      std::size_t const old_size = model.size();
       std::size_t const size = random() % 100'000;
-      one.resize(size);
+      array.resize(size);
       model.resize(size);
-      for (std::size_t at = before; at < size; ++at)
-        one.data()[at] = model[at] = static_cast<unsigned>(random());
-      ASSERT_TRUE(std::equal(model.begin(), model.end(), one.data()));
-      ASSERT_GE(one.reserved(), size * sizeof(unsigned));
+      for (std::size_t at = old_size; at < size; ++at)
+        array.data()[at] = model[at] = static_cast<unsigned>(random());
+      ASSERT_TRUE(std::equal(model.begin(), model.end(), array.data()));
+      ASSERT_GE(array.reserved(), size * sizeof(unsigned));
     }
   }
 }
 
-}  // namespace field_test
+}  // namespace growable_array_test
 }  // namespace quarry::test

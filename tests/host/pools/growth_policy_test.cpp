@@ -10,20 +10,20 @@ namespace quarry::test {
 using namespace detail;
 namespace growth_policy_test {
 
-TEST(GrowthPolicy, ExactTakesWhatIsNeeded) {
+TEST(GrowthPolicy, ExactTakesTheNeededRoom) {
   auto const policy = growth_policy::exact();
   EXPECT_EQ(policy.room_for(10, 100, 0), 10u);
   EXPECT_EQ(policy.room_for(100, 10, 0), 100u);
 }
 
-TEST(GrowthPolicy, GeometricNeverTakesLessAgain) {
+TEST(GrowthPolicy, GeometricNeverShrinks) {
   auto const policy = growth_policy::geometric(2);
   EXPECT_EQ(policy.room_for(10, 8, 0), 20u);
   EXPECT_EQ(policy.room_for(1, 20, 0), 20u);
   EXPECT_EQ(policy.room_for(20, 20, 0), 20u);
 }
 
-TEST(GrowthPolicy, HysteresisLeavesRoomAloneBetweenItsBounds) {
+TEST(GrowthPolicy, HysteresisKeepsTheRoomBetweenItsBounds) {
   auto const policy = growth_policy::hysteresis(1.5, 0.5);
   EXPECT_EQ(policy.room_for(100, 0, 0), 150u);
   EXPECT_EQ(policy.room_for(150, 150, 0), 150u);
@@ -31,16 +31,16 @@ TEST(GrowthPolicy, HysteresisLeavesRoomAloneBetweenItsBounds) {
   EXPECT_EQ(policy.room_for(74, 150, 0), 111u);
 }
 
-TEST(GrowthPolicy, FromHistoryTakesTheMostOfWhatComesNext) {
+TEST(GrowthPolicy, HistoryTakesThePeakOfTheNextSizes) {
   auto const policy = growth_policy::from_history({10, 50, 20, 20, 20, 5}, 2);
   EXPECT_EQ(policy.room_for(10, 0, 0), 50u);
   EXPECT_EQ(policy.room_for(50, 50, 1), 50u);
   EXPECT_EQ(policy.room_for(20, 50, 2), 20u);
-  EXPECT_EQ(policy.room_for(100, 50, 2), 125u) << "it is too small";
-  EXPECT_EQ(policy.room_for(100, 50, 99), 125u) << "it is over";
+  EXPECT_EQ(policy.room_for(100, 50, 2), 125u) << "the history is too small for this size";
+  EXPECT_EQ(policy.room_for(100, 50, 99), 125u) << "the history has ended";
 }
 
-TEST(GrowthPolicy, RefusesWhatWouldNotEnd) {
+TEST(GrowthPolicy, RefusesInvalidParameters) {
   EXPECT_THROW((void)growth_policy::geometric(1), bad_argument);
   EXPECT_THROW((void)growth_policy::geometric(17), bad_argument);
   EXPECT_THROW((void)growth_policy::hysteresis(1.5, 0), bad_argument);
@@ -49,7 +49,7 @@ TEST(GrowthPolicy, RefusesWhatWouldNotEnd) {
   EXPECT_THROW((void)growth_policy::from_history({1}, 0), bad_argument);
 }
 
-TEST(GrowthPolicy, AlwaysGivesRoomEnoughAndIsStable) {
+TEST(GrowthPolicy, AlwaysGivesEnoughRoomAndIsStable) {
   std::mt19937 random{1};
   std::vector<std::size_t> history(100);
   for (auto& size : history) size = random() % 1000;
@@ -60,7 +60,8 @@ TEST(GrowthPolicy, AlwaysGivesRoomEnoughAndIsStable) {
       std::size_t const size = random() % 1000;
       room = policy.room_for(size, room, change);
       ASSERT_GE(room, size);
-      ASSERT_EQ(policy.room_for(size, room, change), room) << "the same size changes it again";
+      ASSERT_EQ(policy.room_for(size, room, change), room)
+          << "the same size changes the room again";
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's stream handles without CUDA: all work is done at once, so every number is a stream.
+// CUDA's stream handles without CUDA. All work ends at once, and every number is a stream.
 #pragma once
 
 #include "quarry/host/pools/stream_order.hpp"

@@ -16,62 +16,65 @@
 namespace quarry::test {
 namespace locked_stream_pool_test {
 
-using source = locked_stream_pool<limited_resource<host_resource>, immediate_streams>;
-static_assert(takes_stream_calls<source, cuda_stream>);
-static_assert(takes_sync_calls<source>);
+using host_source = locked_stream_pool<limited_resource<host_resource>, immediate_streams>;
+static_assert(takes_stream_calls<host_source, cuda_stream>);
+static_assert(takes_sync_calls<host_source>);
 
-/// What cannot be used without the lock.
+/// True if a source gives access to its pool without the lock.
 template <class Source>
-concept shows_its_pool = requires(Source& from) { from.pool; };
-static_assert(!shows_its_pool<source>);
+concept shows_its_pool = requires(Source& source) { source.pool; };
+static_assert(!shows_its_pool<host_source>);
 
 stream_pool_options const small_blocks{.first_block = 1 << 16, .next_block = 1 << 16};
 cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
 
-TEST(LockedStreamPool, GivesMemoryInTheOrderOfStreamsAndForAll) {
-  source from{limited_resource{host_resource{}, bytes{1} << 20}, immediate_streams{}, small_blocks};
-  void* const one = from.allocate(1000, 256, stream_number(16));
-  void* const other = from.allocate_sync(2000, 512);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 512, 0u);
-  EXPECT_EQ(from.counts().allocated, 3000u);
-  from.deallocate(one, 1000, 256, stream_number(16));
-  from.deallocate_sync(other, 2000, 512);
-  EXPECT_EQ(from.counts().chunks_allocated, 0u);
-  EXPECT_EQ(from.location(), memory_location{});
+TEST(LockedStreamPool, AllocatesInTheOrderOfAStreamAndForAllStreams) {
+  host_source source{limited_resource{host_resource{}, bytes{1} << 20}, immediate_streams{},
+                     small_blocks};
+  void* const first = source.allocate(1000, 256, stream_number(16));
+  void* const second = source.allocate_sync(2000, 512);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second) % 512, 0u);
+  EXPECT_EQ(source.counts().allocated, 3000u);
+  source.deallocate(first, 1000, 256, stream_number(16));
+  source.deallocate_sync(second, 2000, 512);
+  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.location(), memory_location{});
 }
 
-TEST(LockedStreamPool, RefusesWhatItDoesNotHave) {
-  source from{limited_resource{host_resource{}, bytes{1} << 20}, immediate_streams{}, small_blocks};
-  void* const one = from.allocate(1000, 256, stream_number(16));
+TEST(LockedStreamPool, RefusesInvalidFreesAndImpossibleRequests) {
+  host_source source{limited_resource{host_resource{}, bytes{1} << 20}, immediate_streams{},
+                     small_blocks};
+  void* const memory = source.allocate(1000, 256, stream_number(16));
   int foreign = 0;
-  from.deallocate(&foreign, 4, 256, stream_number(16));
-  from.deallocate(one, 1000, 256, stream_number(16));
-  from.deallocate(one, 1000, 256, stream_number(32));
-  EXPECT_EQ(from.counts().invalid_frees, 2u);
-  EXPECT_THROW((void)from.allocate(bytes{1} << 30, 256, stream_number(16)), out_of_memory);
-  EXPECT_THROW((void)from.allocate_sync(100, 3), bad_argument);
-  EXPECT_TRUE(from.audit().empty());
+  source.deallocate(&foreign, 4, 256, stream_number(16));
+  source.deallocate(memory, 1000, 256, stream_number(16));
+  source.deallocate(memory, 1000, 256, stream_number(32));
+  EXPECT_EQ(source.counts().invalid_frees, 2u);
+  EXPECT_THROW((void)source.allocate(bytes{1} << 30, 256, stream_number(16)), out_of_memory);
+  EXPECT_THROW((void)source.allocate_sync(100, 3), bad_argument);
+  EXPECT_TRUE(source.audit().empty());
 }
 
 TEST(LockedStreamPool, IsUsedByOneThreadAtATime) {
-  source from{limited_resource{host_resource{}, bytes{1} << 24}, immediate_streams{}, small_blocks};
+  host_source source{limited_resource{host_resource{}, bytes{1} << 24}, immediate_streams{},
+                     small_blocks};
   std::vector<std::thread> threads;
   for (std::uintptr_t number = 1; number <= 2; ++number) {
-    threads.emplace_back([&from, stream = stream_number(16 * number)] {
+    threads.emplace_back([&source, stream = stream_number(16 * number)] {
       for (bytes size = 1; size <= 500; ++size) {
-        void* const memory = from.allocate(size, 16, stream);
-        from.with([&](auto& pool) { EXPECT_EQ(pool.size_of(memory), size); });
-        EXPECT_GE(from.counts().chunks_allocated, 1u);
-        EXPECT_TRUE(from.audit().empty());
-        from.deallocate(memory, size, 16, stream);
+        void* const memory = source.allocate(size, 16, stream);
+        source.with([&](auto& pool) { EXPECT_EQ(pool.size_of(memory), size); });
+        EXPECT_GE(source.counts().chunks_allocated, 1u);
+        EXPECT_TRUE(source.audit().empty());
+        source.deallocate(memory, size, 16, stream);
       }
     });
   }
   for (auto& each : threads) each.join();
-  EXPECT_EQ(from.with([](auto& pool) { return pool.counts().allocations; }), 1000u);
+  EXPECT_EQ(source.with([](auto& pool) { return pool.counts().allocations; }), 1000u);
 }
 
-/// All threads allocate while one waits for the default stream.
+/// Other threads allocate while one thread waits for the default stream.
 TEST(LockedStreamPool, HoldsNoLockWhileItWaits) {
   struct slow_streams : immediate_streams {
     [[nodiscard]] bool finish(cuda_stream) noexcept {
@@ -84,27 +87,28 @@ TEST(LockedStreamPool, HoldsNoLockWhileItWaits) {
     std::shared_ptr<std::atomic<bool>> is_over = std::make_shared<std::atomic<bool>>(false);
   };
   slow_streams const streams;
-  locked_stream_pool<host_resource, slow_streams> from{host_resource{}, streams, small_blocks};
-  std::thread waits{[&] { from.deallocate_sync(from.allocate_sync(100, 16), 100, 16); }};
+  locked_stream_pool<host_resource, slow_streams> source{host_resource{}, streams, small_blocks};
+  std::thread waiting_thread{
+      [&] { source.deallocate_sync(source.allocate_sync(100, 16), 100, 16); }};
   while (!streams.is_waiting->load()) std::this_thread::yield();
-  void* const one = from.allocate(200, 16, stream_number(16));
-  void* const other = from.allocate(200, 16, stream_number(32));
-  from.deallocate(other, 200, 16, stream_number(32));
-  from.deallocate(one, 200, 16, stream_number(16));
+  void* const first = source.allocate(200, 16, stream_number(16));
+  void* const second = source.allocate(200, 16, stream_number(32));
+  source.deallocate(second, 200, 16, stream_number(32));
+  source.deallocate(first, 200, 16, stream_number(16));
   streams.is_over->store(true);
-  waits.join();
-  EXPECT_EQ(from.counts().chunks_allocated, 0u);
+  waiting_thread.join();
+  EXPECT_EQ(source.counts().chunks_allocated, 0u);
 }
 
-TEST(LockedStreamPool, GivesNothingThatCannotBeWaitedFor) {
+TEST(LockedStreamPool, FailsIfItCannotWaitForTheStream) {
   struct no_wait : immediate_streams {
     [[nodiscard]] bool finish(cuda_stream) noexcept { return false; }
     void finish(event const&) noexcept {}
   };
-  locked_stream_pool<host_resource, no_wait> from{host_resource{}, no_wait{}, small_blocks};
+  locked_stream_pool<host_resource, no_wait> source{host_resource{}, no_wait{}, small_blocks};
   for (bytes const size : {100, 200})
-    EXPECT_THROW((void)from.allocate_sync(size, 16), resource_failed);
-  EXPECT_EQ(from.counts().chunks_allocated, 0u);
+    EXPECT_THROW((void)source.allocate_sync(size, 16), resource_failed);
+  EXPECT_EQ(source.counts().chunks_allocated, 0u);
 }
 
 }  // namespace locked_stream_pool_test

@@ -27,7 +27,7 @@ host_mixed make() { return host_mixed{host_resource{}, small()}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(MixedPool, ResourceConformance, all);
 
-TEST(MixedPool, FreesByTheAddressAlone) {
+TEST(MixedPool, FreesByTheAddress) {
   host_mixed source = make();
   void* const a = source.allocate(100);
   void* const b = source.allocate(100);
@@ -52,15 +52,15 @@ TEST(MixedPool, FreesByTheAddressAlone) {
   EXPECT_TRUE(source.audit().empty());
 }
 
-TEST(MixedPool, RefusesWhatIsNotAllocatedAndChangesNothing) {
+TEST(MixedPool, RefusesInvalidFreesAndChangesNothing) {
   host_mixed source = make();
   host_mixed other = make();
   auto* const a = static_cast<char*>(source.allocate(100));
   auto* const b = static_cast<char*>(source.allocate(1000));
   auto* const foreign = other.allocate(100);
-  int mine = 0;
+  int local = 0;
   for (void* const wrong : {static_cast<void*>(a + 16), static_cast<void*>(a + 128),
-                            static_cast<void*>(b + 16), foreign, static_cast<void*>(&mine)}) {
+                            static_cast<void*>(b + 16), foreign, static_cast<void*>(&local)}) {
     EXPECT_FALSE(source.deallocate(wrong));
     EXPECT_FALSE(source.size_of(wrong));
   }
@@ -83,41 +83,41 @@ TEST(MixedPool, AlignsToPowersOfTwo) {
   EXPECT_THROW((void)source.allocate(10, 0), bad_argument);
 }
 
-TEST(MixedPool, RefusesOptionsThatAreNone) {
-  auto const with = [](bytes min_slot, bytes max_slot, bytes slab) {
+TEST(MixedPool, RefusesInvalidOptions) {
+  auto const sized = [](bytes min_slot, bytes max_slot, bytes slab) {
     return mixed_options{.min_slot = min_slot, .max_slot = max_slot, .slab = slab};
   };
-  for (auto const& options :
-       {with(4, 64, 4096), with(24, 64, 4096), with(64, 32, 4096), with(16, 1024, 4096),
-        with(16, 100, 4096), with(16, 64, 5000), with(16, 64, bytes{1} << 31), with(0, 64, 4096)})
+  for (auto const& options : {sized(4, 64, 4096), sized(24, 64, 4096), sized(64, 32, 4096),
+                              sized(16, 1024, 4096), sized(16, 100, 4096), sized(16, 64, 5000),
+                              sized(16, 64, bytes{1} << 31), sized(0, 64, 4096)})
     EXPECT_THROW((host_mixed{host_resource{}, options}), bad_argument);
 }
 
-TEST(MixedPool, ReturnsEmptySlabsButOneOfASize) {
+TEST(MixedPool, ReturnsAllEmptySlabsButOnePerSize) {
   simulated_mixed source{simulated_resource{}, small()};
-  std::vector<void*> all_of_them;
-  for (int i = 0; i < 3 * 8; ++i) all_of_them.push_back(source.allocate(512));  // 8 a slab
+  std::vector<void*> slots;
+  for (int i = 0; i < 3 * 8; ++i) slots.push_back(source.allocate(512));  // 8 slots per slab
   EXPECT_EQ(source.counts().slabs, 3u);
-  for (void* each : all_of_them) EXPECT_TRUE(source.deallocate(each));
+  for (void* each : slots) EXPECT_TRUE(source.deallocate(each));
   EXPECT_EQ(source.counts().slabs, 1u);
   EXPECT_TRUE(source.audit().empty());
   source.coalesce(0);
   EXPECT_EQ(source.counts().slabs, 0u);
 }
 
-TEST(MixedPool, WithoutMemoryLeavesAllAsItWas) {
+TEST(MixedPool, ChangesNothingWhenMemoryRunsOut) {
   mixed_pool source{
       limited_resource{host_resource{}, 8192},
       {.max_slot = 512, .slab = 4096, .large = {.first_block = 4096, .next_block = 4096}}};
   void* const a = source.allocate(10);
-  auto const before = source.counts();
+  auto const counts_before = source.counts();
   EXPECT_THROW((void)source.allocate(10'000), out_of_memory);
-  EXPECT_EQ(source.counts().granted, before.granted);
+  EXPECT_EQ(source.counts().granted, counts_before.granted);
   EXPECT_EQ(source.size_of(a), 16u);
   EXPECT_TRUE(source.audit().empty());
 }
 
-TEST(MixedPool, HasANameAndIsKnownToTheRegistryThen) {
+TEST(MixedPool, MayBeANamedAllocator) {
   any_allocator source = allocators::make<host_mixed>("mixed", host_resource{}, small());
   any_allocator other = allocators::make<host_mixed>("other", host_resource{}, small());
   void* const a = source.allocate(100);
@@ -125,7 +125,7 @@ TEST(MixedPool, HasANameAndIsKnownToTheRegistryThen) {
   void* const c = other.allocate(5000);
   EXPECT_EQ(allocators::owner_of(b), source);
   EXPECT_EQ(allocators::owner_of(c), other);
-  EXPECT_EQ(source.size_of(b), 100u) << "as requested";
+  EXPECT_EQ(source.size_of(b), 100u) << "the size as requested";
   operations::deallocate(b);
   EXPECT_THROW(operations::deallocate(b), bad_argument);
   operations::deallocate(operations::move(a, other));
@@ -139,16 +139,16 @@ TEST(MixedPool, ServesThreadsBehindALock) {
   std::vector<std::thread> all_threads;
   for (int thread = 0; thread < 4; ++thread) {
     all_threads.emplace_back([&] {
-      std::vector<void*> mine;
+      std::vector<void*> pointers;
       for (bytes i = 0; i < 2000; ++i) {
-        mine.push_back(source.allocate(i % 700, 16));
-        if (mine.size() > 20) {
-          source.deallocate(mine[i % 20], 0, 16);
-          mine[i % 20] = mine.back();
-          mine.pop_back();
+        pointers.push_back(source.allocate(i % 700, 16));
+        if (pointers.size() > 20) {
+          source.deallocate(pointers[i % 20], 0, 16);
+          pointers[i % 20] = pointers.back();
+          pointers.pop_back();
         }
       }
-      for (void* each : mine) source.deallocate(each, 0, 16);
+      for (void* each : pointers) source.deallocate(each, 0, 16);
     });
   }
   for (auto& each : all_threads) each.join();
@@ -166,10 +166,9 @@ TEST(MixedPool, AgreesWithAModel) {
     if (model.size() < 100 || (random() % 2 == 0 && model.size() < 2000)) {
       bytes const size = random() % 8 == 0 ? random() % 5000 : random() % 512;
       auto const at = reinterpret_cast<std::uint64_t>(source.allocate(size));
-      auto const after = model.lower_bound(at);
-      ASSERT_TRUE(after == model.end() || at + size <= after->first);
-      ASSERT_TRUE(after == model.begin() ||
-                  std::prev(after)->first + std::prev(after)->second <= at);
+      auto const next = model.lower_bound(at);
+      ASSERT_TRUE(next == model.end() || at + size <= next->first);
+      ASSERT_TRUE(next == model.begin() || std::prev(next)->first + std::prev(next)->second <= at);
       model.emplace(at, std::max<bytes>(size, 1));
     } else {
       auto const freed = std::next(model.begin(), static_cast<long>(random() % model.size()));
@@ -185,25 +184,25 @@ TEST(MixedPool, AgreesWithAModel) {
   }
 }
 
-/// A heuristic's rule of the pool below may use the whole.
+/// The rule of the heuristic of the inner pool may call the mixed pool.
 TEST(MixedPool, ServesARuleThatUsesIt) {
   for (bool const is_before_growth : {false, true}) {
-    mixed_pool<host_resource>* whole = nullptr;
+    mixed_pool<host_resource>* tested_pool = nullptr;
     std::mt19937 random{7};
     std::vector<void*> of_rule;
     int times = 0;
     auto const rule = [&](pool_state const&) -> bytes {
-      if (whole == nullptr) return 0;
+      if (tested_pool == nullptr) return 0;
       ++times;
       for (int i = 0; i < 40; ++i)
-        of_rule.push_back(whole->allocate(std::size_t{8} << random() % 6));
+        of_rule.push_back(tested_pool->allocate(std::size_t{8} << random() % 6));
       while (of_rule.size() > 60) {
         std::swap(of_rule[random() % of_rule.size()], of_rule.back());
-        EXPECT_TRUE(whole->deallocate(of_rule.back()));
+        EXPECT_TRUE(tested_pool->deallocate(of_rule.back()));
         of_rule.pop_back();
       }
-      whole->release();
-      EXPECT_TRUE(whole->audit().empty());
+      tested_pool->release();
+      EXPECT_TRUE(tested_pool->audit().empty());
       return 0;
     };
     mixed_options options{.max_slot = 512, .slab = 4096};
@@ -211,22 +210,22 @@ TEST(MixedPool, ServesARuleThatUsesIt) {
     if (is_before_growth) options.large.coalesce = options.large.coalesce.before_growth();
     options.large.first_block = options.large.next_block = 16384;
     mixed_pool made{host_resource{}, options};
-    whole = &made;
-    std::vector<void*> own;
+    tested_pool = &made;
+    std::vector<void*> pointers;
     for (int step = 0; step < 3000; ++step) {
-      if (own.empty() || random() % 2 == 0 || step % 500 < 200) {
-        own.push_back(made.allocate(std::size_t{16} << random() % 8));
+      if (pointers.empty() || random() % 2 == 0 || step % 500 < 200) {
+        pointers.push_back(made.allocate(std::size_t{16} << random() % 8));
       } else {
-        std::swap(own[random() % own.size()], own.back());
-        ASSERT_TRUE(made.deallocate(own.back()));
-        own.pop_back();
+        std::swap(pointers[random() % pointers.size()], pointers.back());
+        ASSERT_TRUE(made.deallocate(pointers.back()));
+        pointers.pop_back();
       }
       if (step % 100 == 0) made.release();
       ASSERT_TRUE(made.audit().empty());
     }
-    for (void* each : own) EXPECT_TRUE(made.deallocate(each));
+    for (void* each : pointers) EXPECT_TRUE(made.deallocate(each));
     for (void* each : std::exchange(of_rule, {})) EXPECT_TRUE(made.deallocate(each));
-    whole = nullptr;
+    tested_pool = nullptr;
     EXPECT_EQ(made.counts().invalid_frees, 0u);
     EXPECT_GT(times, 10);
   }

@@ -13,78 +13,78 @@ namespace owned_arena_test {
 
 constexpr std::uint64_t region = 1 << 20;
 
-TEST(OwnedArena, KeepsWhatAnOwnerGaveBackForIt) {
+TEST(OwnedArena, KeepsAFreedChunkForItsOwner) {
   owned_arena all;
-  auto const one = *all.add_owner();
-  auto const other = *all.add_owner();
+  auto const first = *all.add_owner();
+  auto const second = *all.add_owner();
   all.reserve();
-  auto const base = all.allocate_in({region, 1024}, {1024, 1024}, one);
-  EXPECT_EQ(all.deallocate(base, one).requested, 1024u);
-  EXPECT_EQ(all.allocate({1024, 1024}, other), std::nullopt);
+  auto const base = all.allocate_in({region, 1024}, {1024, 1024}, first);
+  EXPECT_EQ(all.deallocate(base, first).requested, 1024u);
+  EXPECT_EQ(all.allocate({1024, 1024}, second), std::nullopt);
   EXPECT_EQ(all.allocate({1024, 1024}, 0), std::nullopt);
-  EXPECT_EQ(all.allocate({1024, 1024}, one), base);
+  EXPECT_EQ(all.allocate({1024, 1024}, first), base);
   EXPECT_TRUE(all.audit().empty());
 }
 
 TEST(OwnedArena, MergesNeighboursOfOneOwnerOnly) {
   owned_arena all;
-  auto const one = *all.add_owner();
-  auto const other = *all.add_owner();
+  auto const owner = *all.add_owner();
+  auto const other_owner = *all.add_owner();
   all.reserve();
   auto const first = all.allocate_in({region, 1024}, {512, 512}, 0);
   auto const second = all.allocate({512, 512}, 0).value();
   ASSERT_EQ(second, first + 512);
-  all.deallocate(first, one);
-  all.deallocate(second, other);
-  for (auto const each : {one, other}) {
+  all.deallocate(first, owner);
+  all.deallocate(second, other_owner);
+  for (auto const each : {owner, other_owner}) {
     all.cover(each);
     all.merge_cached(each);
   }
   EXPECT_TRUE(all.audit().empty());
-  EXPECT_EQ(all.allocate({1024, 1024}, one), std::nullopt);
-  all.share(one);
-  all.share(other);
+  EXPECT_EQ(all.allocate({1024, 1024}, owner), std::nullopt);
+  all.share(owner);
+  all.share(other_owner);
   EXPECT_TRUE(all.audit().empty());
-  EXPECT_FALSE(all.has_any(one));
+  EXPECT_FALSE(all.has_any(owner));
   EXPECT_EQ(all.allocate({1024, 1024}, 0), first);
 }
 
-TEST(OwnedArena, SharesOnlyWhatWasCovered) {
+TEST(OwnedArena, SharesOnlyCoveredChunks) {
   owned_arena all;
-  auto const one = *all.add_owner();
+  auto const owner = *all.add_owner();
   all.reserve();
-  auto const first = all.allocate_in({region, 1024}, {512, 512}, one);
-  auto const second = all.allocate({512, 512}, one).value();
-  all.deallocate(first, one);
-  all.cover(one);
-  all.deallocate(second, one);
-  all.share(one);
+  auto const first = all.allocate_in({region, 1024}, {512, 512}, owner);
+  auto const second = all.allocate({512, 512}, owner).value();
+  all.deallocate(first, owner);
+  all.cover(owner);
+  all.deallocate(second, owner);
+  all.share(owner);
   EXPECT_EQ(all.allocate({512, 512}, 0), first);
   EXPECT_EQ(all.allocate({512, 512}, 0), std::nullopt);
-  EXPECT_TRUE(all.has_recent(one));
-  EXPECT_EQ(all.allocate({512, 512}, one), second);
-  EXPECT_FALSE(all.has_any(one));
+  EXPECT_TRUE(all.has_recent(owner));
+  EXPECT_EQ(all.allocate({512, 512}, owner), second);
+  EXPECT_FALSE(all.has_any(owner));
   EXPECT_TRUE(all.audit().empty());
 }
 
-TEST(OwnedArena, RefusesWhatIsNotInUse) {
+TEST(OwnedArena, RefusesInvalidFrees) {
   owned_arena all;
-  auto const one = *all.add_owner();
+  auto const owner = *all.add_owner();
   all.reserve();
-  auto const base = all.allocate_in({region, 1024}, {100, 112}, one);
-  EXPECT_FALSE(all.deallocate(base + 16, one));
-  EXPECT_TRUE(all.deallocate(base, one));
-  EXPECT_FALSE(all.deallocate(base, one));
+  auto const base = all.allocate_in({region, 1024}, {100, 112}, owner);
+  EXPECT_FALSE(all.deallocate(base + 16, owner));
+  EXPECT_TRUE(all.deallocate(base, owner));
+  EXPECT_FALSE(all.deallocate(base, owner));
   EXPECT_TRUE(all.audit().empty());
 }
 
-/// Chunks in use never overlap; what an owner gets was its own or common.
+/// Chunks in use never overlap. An owner gets only chunks of its own and common chunks.
 TEST(OwnedArena, AgreesWithAMapOfBytesAndOwners) {
   for (std::uint32_t seed = 1; seed <= 8; ++seed) {
     std::mt19937 random{seed};
     owned_arena all;
     for (int i = 0; i < 3; ++i) (void)all.add_owner();
-    constexpr bytes units = 1 << 12;  // of 16 bytes
+    constexpr bytes units = 1 << 12;  // units of 16 bytes
     std::vector<std::uint32_t> owner_of(units, 0);
     std::vector<bool> used(units, false);
     std::map<std::uint64_t, bytes> allocated;

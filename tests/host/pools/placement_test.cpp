@@ -24,9 +24,9 @@ static_assert(placement<without_carve> && !page_placement<without_carve>);
 static_assert(!placement<owned_arena>, "a pool does not know owners");
 static_assert(!placement<segregated_fit>, "an index places nothing by itself");
 
-TEST(Placement, SizesOfNothingAreFalse) {
+TEST(Placement, ZeroGrantedBytesMeanNoChunk) {
   EXPECT_FALSE(chunk_sizes{});
-  EXPECT_TRUE((chunk_sizes{0, 16})) << "0 bytes have an address of their own";
+  EXPECT_TRUE((chunk_sizes{0, 16})) << "an allocation of 0 bytes has its own address";
 }
 
 }  // namespace placement_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>  // GCC's defines __has_feature
+#include <sanitizer/asan_interface.h>  // GCC's header defines __has_feature
 #endif
 #ifdef __has_feature
 #define COMPILER_HAS_FEATURE 1
@@ -33,7 +33,7 @@ namespace poison_test {
 
 using host_pool = pool<host_resource>;
 
-TEST(Poison, DefinesNoNameOfTheCompilers) {
+TEST(Poison, DefinesNoNameOfTheCompiler) {
 #ifdef __has_feature
   EXPECT_EQ(COMPILER_HAS_FEATURE, 1);
 #else
@@ -41,7 +41,7 @@ TEST(Poison, DefinesNoNameOfTheCompilers) {
 #endif
 }
 
-TEST(Poison, LeavesSimulatedMemoryAndItsAddressesAlone) {
+TEST(Poison, DoesNotTouchSimulatedMemory) {
   pool<simulated_resource> simulated{simulated_resource{}};
   void* const memory = simulated.allocate(100);
   EXPECT_TRUE(simulated.deallocate(memory));
@@ -54,7 +54,7 @@ TEST(Poison, LeavesSimulatedMemoryAndItsAddressesAlone) {
   EXPECT_EQ(is_poisoned(real), has_address_sanitizer);
 }
 
-TEST(Poison, AllBytesOfAnAllocationMayBeUsedHoweverPoolsAreStacked) {
+TEST(Poison, AllBytesOfAnAllocationAreUsableInStackedPools) {
   host_pool lower{host_resource{}, {.first_block = 1_MiB}};
   struct borrowed {
     host_pool* source;
@@ -84,64 +84,64 @@ TEST(Poison, AllBytesOfAnAllocationMayBeUsedHoweverPoolsAreStacked) {
 #if QUARRY_ADDRESS_SANITIZER
 char volatile* bytes_of(void* memory) { return static_cast<char volatile*>(memory); }
 
-// Each writes one byte that is not its own: AddressSanitizer ends the program, and says that pool
-// code poisoned it.
-constexpr char const* said = "use-after-poison";
+// Each test writes one byte outside an allocation. AddressSanitizer ends the program and reports
+// poisoned memory.
+constexpr char const* report = "use-after-poison";
 
 TEST(PoisonDeathTest, FindsUseAfterFree) {
   host_pool source{host_resource{}};
   void* const memory = source.allocate(100);
   source.deallocate(memory);
-  EXPECT_DEATH(bytes_of(memory)[99] = 1, said);
-  EXPECT_FALSE(source.deallocate(memory)) << "a double free is reported as before";
+  EXPECT_DEATH(bytes_of(memory)[99] = 1, report);
+  EXPECT_FALSE(source.deallocate(memory)) << "the pool still reports a double free";
   EXPECT_EQ(source.counts().invalid_frees, 1u);
 }
-TEST(PoisonDeathTest, FindsAnOverrunByOneByteAlsoInMemoryThatIsUsedAgain) {
+TEST(PoisonDeathTest, FindsAnOverrunByOneByteInFreshAndInReusedMemory) {
   host_pool source{host_resource{}};
   void* const memory = source.allocate(101);
   bytes_of(memory)[100] = 1;
-  EXPECT_DEATH(bytes_of(memory)[101] = 1, said);
+  EXPECT_DEATH(bytes_of(memory)[101] = 1, report);
   source.deallocate(memory);
-  void* const again = source.allocate(99);
-  ASSERT_EQ(again, memory);
-  bytes_of(again)[98] = 1;
-  EXPECT_DEATH(bytes_of(again)[99] = 1, said);
+  void* const reused = source.allocate(99);
+  ASSERT_EQ(reused, memory);
+  bytes_of(reused)[98] = 1;
+  EXPECT_DEATH(bytes_of(reused)[99] = 1, report);
 }
 TEST(PoisonDeathTest, FindsMisuseOfSlices) {
   host_pool source{host_resource{}, {.first_block = 32_MiB}};
-  std::vector<void*> reserved;
+  std::vector<void*> pointers;
   for (int i = 0; i < 3000; ++i) {
-    reserved.push_back(source.allocate(100));
-    std::memset(reserved.back(), 1, 100);
+    pointers.push_back(source.allocate(100));
+    std::memset(pointers.back(), 1, 100);
   }
-  EXPECT_DEATH(bytes_of(reserved.back())[100] = 1, said);  // a slice of 112 bytes
-  source.deallocate(reserved.back());
-  EXPECT_DEATH(bytes_of(reserved.back())[0] = 1, said);
-  for (void* const each : reserved) source.deallocate(each);
-  EXPECT_DEATH(bytes_of(reserved[2000])[0] = 1, said);
+  EXPECT_DEATH(bytes_of(pointers.back())[100] = 1, report);  // a slice of 112 bytes
+  source.deallocate(pointers.back());
+  EXPECT_DEATH(bytes_of(pointers.back())[0] = 1, report);
+  for (void* const each : pointers) source.deallocate(each);
+  EXPECT_DEATH(bytes_of(pointers[2000])[0] = 1, report);
   std::memset(source.allocate(112), 1, 112);
 }
-TEST(PoisonDeathTest, FindsAnUnderrunBehindTheRedZoneOfTheOneBefore) {
+TEST(PoisonDeathTest, FindsAnUnderrunBeyondThePrecedingRedZone) {
   host_pool source{host_resource{}, {.red_zone = 16}};
-  void* const before = source.allocate(32);
+  void* const preceding = source.allocate(32);
   void* const memory = source.allocate(32);
-  ASSERT_EQ(static_cast<char*>(before) + 48, memory);
-  EXPECT_DEATH(bytes_of(memory)[-1] = 1, said);
-  EXPECT_DEATH(bytes_of(before)[32] = 1, said);
+  ASSERT_EQ(static_cast<char*>(preceding) + 48, memory);
+  EXPECT_DEATH(bytes_of(memory)[-1] = 1, report);
+  EXPECT_DEATH(bytes_of(preceding)[32] = 1, report);
 }
-TEST(PoisonDeathTest, FindsUseOfMemoryThatAnArenaGotBackFromAnotherThread) {
+TEST(PoisonDeathTest, FindsUseOfMemoryThatAnotherThreadFreedToAnArena) {
   thread_arenas<host_resource> arenas{host_resource{}};
   void* const memory = arenas.allocate(100);
   std::thread{[&] { arenas.deallocate(memory); }}.join();
-  EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, report);
 }
 TEST(PoisonDeathTest, FindsUseAfterAMonotonicResourcesReset) {
   monotonic_resource<host_resource> source{host_resource{}, 4096};
   void* const memory = source.allocate(100, 16);
   bytes_of(memory)[99] = 1;
-  EXPECT_DEATH(bytes_of(memory)[100] = 1, said);
+  EXPECT_DEATH(bytes_of(memory)[100] = 1, report);
   source.reset();
-  EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, report);
   EXPECT_EQ(source.allocate(10, 16), memory);
   bytes_of(memory)[9] = 1;
 }
@@ -154,13 +154,13 @@ TEST(PoisonDeathTest, FindsUseAfterAPoolsRelease) {
 TEST(PoisonDeathTest, FindsUseOfFreeSlots) {
   fixed_size_resource<host_resource> slots{host_resource{}, 64};
   void* const slot = slots.allocate(60, 16);
-  EXPECT_DEATH(bytes_of(slot)[60] = 1, said);
+  EXPECT_DEATH(bytes_of(slot)[60] = 1, report);
   slots.deallocate(slot, 60, 16);
-  EXPECT_DEATH(bytes_of(slot)[0] = 1, said);
+  EXPECT_DEATH(bytes_of(slot)[0] = 1, report);
   size_cache_resource<host_resource> kept{host_resource{}, 2};
   void* const memory = kept.allocate(1000, 16);
   kept.deallocate(memory, 1000, 16);
-  EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, report);
   ASSERT_EQ(kept.allocate(1000, 16), memory);
   bytes_of(memory)[999] = 1;
   kept.deallocate(memory, 1000, 16);
@@ -169,9 +169,9 @@ TEST(PoisonDeathTest, FindsUseAfterFreeInAStitchedPool) {
   stitched_pool<host_pages> source{host_pages{}};
   void* const memory = source.allocate(1000);
   bytes_of(memory)[999] = 1;
-  EXPECT_DEATH(bytes_of(memory)[1000] = 1, said);
+  EXPECT_DEATH(bytes_of(memory)[1000] = 1, report);
   source.deallocate(memory);
-  EXPECT_DEATH(bytes_of(memory)[0] = 1, said);
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, report);
 }
 #endif
 

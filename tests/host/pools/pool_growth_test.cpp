@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When pools take blocks and return them, and how much memory they hold for that.
+// Checks when pools take and return blocks, and how much memory they reserve.
 #include "quarry/host/pools/pool.hpp"
 
 #include "host/pools/simulation_trace.hpp"
@@ -34,7 +34,7 @@ TYPED_TEST_SUITE(PoolGrowth, strategies);
 
 constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth_percent = 0};
 
-TYPED_TEST(PoolGrowth, GrowsInProportionToWhatItHolds) {
+TYPED_TEST(PoolGrowth, GrowsInProportionToItsReservedMemory) {
   pool<simulated_resource, TypeParam> source{
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 4096, .growth_percent = 50}};
   (void)source.allocate(1_MiB);
@@ -42,7 +42,7 @@ TYPED_TEST(PoolGrowth, GrowsInProportionToWhatItHolds) {
   EXPECT_EQ(source.counts().reserved, 1_MiB + 1_MiB / 100 * 50 / 16 * 16);
 }
 
-TYPED_TEST(PoolGrowth, GivesEmptyBlocksBackBeforeItGrows) {
+TYPED_TEST(PoolGrowth, ReturnsEmptyBlocksBeforeItGrows) {
   pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
   void* const kept = source.allocate(4096);
   void* const first = source.allocate(2048);
@@ -57,7 +57,7 @@ TYPED_TEST(PoolGrowth, GivesEmptyBlocksBackBeforeItGrows) {
   EXPECT_TRUE(source.audit().empty());
 }
 
-TYPED_TEST(PoolGrowth, KeepsEmptyBlocksThatAHeuristicDecidesOn) {
+TYPED_TEST(PoolGrowth, LeavesEmptyBlocksToItsHeuristic) {
   pool_options options = small;
   options.coalesce = heuristic::blocks_releasable(9);
   pool<simulated_resource, TypeParam> source{simulated_resource{}, options};
@@ -67,25 +67,25 @@ TYPED_TEST(PoolGrowth, KeepsEmptyBlocksThatAHeuristicDecidesOn) {
   EXPECT_EQ(source.counts().blocks_returned, 0u);
 }
 
-TYPED_TEST(PoolGrowth, TakesNoBlockWhereAnEmptyOneIsLargeEnough) {
+TYPED_TEST(PoolGrowth, TakesNoBlockIfAnEmptyBlockIsLargeEnough) {
   pool<simulated_resource, TypeParam> source{
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0}};
   for (int round = 0; round < 50; ++round) {
-    void* reserved[3];
+    void* pointers[3];
     bytes const sizes[] = {10300_KiB, 10250_KiB, 10280_KiB};
-    for (int i = 0; i < 3; ++i) reserved[i] = source.allocate(sizes[i]);
-    for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
+    for (int i = 0; i < 3; ++i) pointers[i] = source.allocate(sizes[i]);
+    for (void* const each : pointers) EXPECT_TRUE(source.deallocate(each));
   }
   EXPECT_LE(source.counts().blocks_allocated, 5u);
   EXPECT_LE(source.counts().blocks_returned, 2u);
 }
 
-TYPED_TEST(PoolGrowth, ReturnsOnlyAsManyEmptyBlocksAsTheNewOneNeedsRoom) {
+TYPED_TEST(PoolGrowth, ReturnsNoMoreEmptyBlocksThanTheNewBlockNeeds) {
   pool<simulated_resource, TypeParam> source{
       simulated_resource{}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0}};
-  void* reserved[50];
-  for (auto& each : reserved) each = source.allocate(1_MiB);
-  for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
+  void* pointers[50];
+  for (auto& each : pointers) each = source.allocate(1_MiB);
+  for (void* const each : pointers) EXPECT_TRUE(source.deallocate(each));
   EXPECT_EQ(source.counts().reserved, 50_MiB);
   void* const large = source.allocate(3_MiB);
   EXPECT_EQ(source.counts().reserved, 50_MiB);
@@ -93,64 +93,65 @@ TYPED_TEST(PoolGrowth, ReturnsOnlyAsManyEmptyBlocksAsTheNewOneNeedsRoom) {
   EXPECT_TRUE(source.deallocate(large));
 }
 
-/// Allocates 32 bytes of the pool upon it whenever it gets a block back.
-struct noting_resource {
-  std::function<void()>* label;
+/// Calls `action` whenever the pool above returns a block. The test's action allocates 32 bytes of
+/// that pool.
+struct calling_resource {
+  std::function<void()>* action;
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     return upstream.allocate(size, alignment);
   }
   void deallocate(void* memory, bytes size, bytes alignment) noexcept {
-    if (*label) (*label)();
+    if (*action) (*action)();
     upstream.deallocate(memory, size, alignment);
   }
   simulated_resource upstream{};
   static constexpr bool is_simulated = true;
 };
 
-TYPED_TEST(PoolGrowth, IsUsedByItsResourceWhileBlocksGoBack) {
-  std::function<void()> label;
-  pool<noting_resource, TypeParam> source{
-      noting_resource{&label}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0}};
-  std::vector<void*> labels, reserved;
-  label = [&] { labels.push_back(source.allocate(32)); };
+TYPED_TEST(PoolGrowth, MayBeCalledByItsResourceDuringAReturn) {
+  std::function<void()> action;
+  pool<calling_resource, TypeParam> source{
+      calling_resource{&action}, {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0}};
+  std::vector<void*> allocations, pointers;
+  action = [&] { allocations.push_back(source.allocate(32)); };
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 150; ++i) reserved.push_back(source.allocate(1_MiB));
-    for (std::size_t i = 0; i < reserved.size(); i += 1 + i % 2)
-      EXPECT_TRUE(source.deallocate(reserved[i]));
-    reserved.clear();
+    for (int i = 0; i < 150; ++i) pointers.push_back(source.allocate(1_MiB));
+    for (std::size_t i = 0; i < pointers.size(); i += 1 + i % 2)
+      EXPECT_TRUE(source.deallocate(pointers[i]));
+    pointers.clear();
     void* const large = source.allocate(3_MiB);
     EXPECT_EQ(source.audit(), std::vector<std::string>{});
     source.release();
     EXPECT_EQ(source.audit(), std::vector<std::string>{});
     EXPECT_TRUE(source.deallocate(large));
   }
-  for (void* const each : labels) EXPECT_TRUE(source.deallocate(each));
-  EXPECT_GE(labels.size(), 100u);
-  label = nullptr;
+  for (void* const each : allocations) EXPECT_TRUE(source.deallocate(each));
+  EXPECT_GE(allocations.size(), 100u);
+  action = nullptr;
 }
 
-TYPED_TEST(PoolGrowth, KeepsItsBlocksWhenItRefusesMoreThanItMayHold) {
+TYPED_TEST(PoolGrowth, KeepsItsBlocksWhenARequestExceedsItsLimit) {
   pool<simulated_resource, TypeParam> source{
       simulated_resource{},
       {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .max_bytes = 8_MiB}};
-  void* reserved[8];
-  for (auto& each : reserved) each = source.allocate(1_MiB);
-  for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
+  void* pointers[8];
+  for (auto& each : pointers) each = source.allocate(1_MiB);
+  for (void* const each : pointers) EXPECT_TRUE(source.deallocate(each));
   EXPECT_THROW((void)source.allocate(9_MiB), out_of_memory);
   EXPECT_EQ(source.counts().reserved, 8_MiB);
 }
 
-/// What a pool holds at most, divided by what is asked for and in use at most.
+/// The peak of reserved bytes divided by the peak of allocated bytes.
 template <class Strategy>
 double excess_of(simulation_trace const& trace, pool_options const& options) {
-  std::vector<void*> reserved(trace.steps().size());
+  std::vector<void*> pointers(trace.steps().size());
   pool<simulated_resource, Strategy> source{simulated_resource{}, options};
   std::size_t done = 0;
-  for (auto const& one : trace.steps()) {
-    if (one.is_allocation) {
-      reserved[one.id] = source.allocate(one.size);
+  for (auto const& each : trace.steps()) {
+    if (each.is_allocation) {
+      pointers[each.id] = source.allocate(each.size);
     } else {
-      EXPECT_TRUE(source.deallocate(reserved[one.id]));
+      EXPECT_TRUE(source.deallocate(pointers[each.id]));
     }
     if (++done % 1024 == 0) {
       EXPECT_TRUE(source.audit().empty()) << source.audit().front();
@@ -161,8 +162,9 @@ double excess_of(simulation_trace const& trace, pool_options const& options) {
   return static_cast<double>(all.peak_reserved) / static_cast<double>(all.peak_allocated);
 }
 
-/// Luck makes 4 to 20 % of a single trace; the published heuristics' three are among these.
-TEST(FastFit, HoldsTwelvePercentBeyondThePeakOfSimulationsInTheMean) {
+/// A single trace varies between 4 and 20 %. The three traces of the published heuristics are among
+/// these.
+TEST(FastFit, ReservesTwelvePercentMoreThanThePeakOfSimulationsInTheMean) {
   for (bytes const block : {bytes{0}, 1_MiB, 4_MiB, 16_MiB}) {
     double sum = 0, maximum = 0;
     std::vector<std::pair<int, std::uint64_t>> traces{{80, 1}, {60, 7}, {120, 5}};
@@ -178,13 +180,13 @@ TEST(FastFit, HoldsTwelvePercentBeyondThePeakOfSimulationsInTheMean) {
   }
 }
 
-TEST(FastFit, SetsAsideAgainSoonAfterManyWereFreedThatNobodyTookAgain) {
+TEST(FastFit, CachesAgainSoonAfterManyFreesWithoutReuse) {
   pool<simulated_resource> source{simulated_resource{}, {.first_block = 1_GiB, .alignment = 4096}};
   std::vector<void*> mesh(100'000);
   for (auto& each : mesh) each = source.allocate(4096);
   for (void* const each : mesh) EXPECT_TRUE(source.deallocate(each));
   source.release();
-  // what is cached stays whole: neighbours do not merge into one free chunk
+  // a cached chunk stays whole: neighbours do not merge into one free chunk
   auto const is_cached = [&] {
     void* const first = source.allocate(8192);
     void* const second = source.allocate(8192);
@@ -205,15 +207,15 @@ void* fresh_pages(bytes size, int protection) {
   return base;
 }
 
-/// Memory that nobody touches: what becomes resident is bookkeeping. No address comes twice, so
-/// that the page map's entries are new, too.
+/// No code touches this memory, so all memory that becomes resident is bookkeeping. No address is
+/// used twice, so the entries of the page map are new as well.
 struct untouched_resource {
   [[nodiscard]] void* allocate(bytes size, bytes) const { return fresh_pages(size, PROT_NONE); }
   void deallocate(void*, bytes, bytes) noexcept {}
 };
 
-/// Of this process, without files, of which the kernel maps more than is touched. Exact, unlike
-/// what /proc/self/statm tells.
+/// Returns the resident bytes of this process without files, since the kernel maps more of a file
+/// than the process touches. The number is exact, unlike the number in /proc/self/statm.
 bytes resident_bytes() {
   std::ifstream all{"/proc/self/smaps_rollup"};
   std::string word;
@@ -224,13 +226,13 @@ bytes resident_bytes() {
   return kib * 1_KiB;
 }
 
-/// Without huge pages, which also hold what lies beside a table. May differ by 1 %, and by three
-/// pages: one that the pool itself does not fill, one of the C library, and one of the page map,
-/// of which a pool counts its own entries only.
-TEST(PoolCounts, BookkeepingIsWhatBecomesResident) {
+/// Disables huge pages, which would also cover memory beside a table. The result may differ by 1 %
+/// and by three pages: a page that the pool does not fill, a page of the C library, and a page of
+/// the page map, of which a pool counts only its own entries.
+TEST(PoolCounts, BookkeepingEqualsResidentMemory) {
   if (resident_bytes() == 0) GTEST_SKIP() << "the system has no /proc/self/smaps_rollup";
   ASSERT_EQ(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
-  {  // what is made once in a process
+  {  // makes the objects that exist once per process
     pool<untouched_resource> first{untouched_resource{}};
     (void)first.allocate(64);
   }
@@ -240,19 +242,19 @@ TEST(PoolCounts, BookkeepingIsWhatBecomesResident) {
         SCOPED_TRACE(std::to_string(allocated) + " of " + std::to_string(mean) + " bytes" +
                      (is_tracked ? ", tracked" : ""));
         std::mt19937 random{1};
-        malloc_trim(0);  // what is free of the C library's heap does not count, whoever had it
-        bytes const before = resident_bytes();
-        using tried = pool<untouched_resource>;
-        void* const pages = fresh_pages(sizeof(tried), PROT_READ | PROT_WRITE);
+        malloc_trim(0);  // free memory of the C library's heap must not count
+        bytes const resident_before = resident_bytes();
+        using tested_pool = pool<untouched_resource>;
+        void* const pages = fresh_pages(sizeof(tested_pool), PROT_READ | PROT_WRITE);
         auto* const source =
-            ::new (pages) tried{untouched_resource{}, pool_options{.is_tracked = is_tracked}};
+            ::new (pages) tested_pool{untouched_resource{}, pool_options{.is_tracked = is_tracked}};
         for (std::size_t i = 0; i < allocated; ++i)
           (void)source->allocate(1 + random() % (2 * mean));
-        bytes const told = source->bookkeeping();
-        auto const resident = static_cast<double>(resident_bytes() - before);
-        EXPECT_NEAR(static_cast<double>(told), resident, 0.01 * resident + 3.0 * 4096);
-        source->~tried();
-        munmap(pages, sizeof(tried));
+        bytes const bookkeeping = source->bookkeeping();
+        auto const resident = static_cast<double>(resident_bytes() - resident_before);
+        EXPECT_NEAR(static_cast<double>(bookkeeping), resident, 0.01 * resident + 3.0 * 4096);
+        source->~tested_pool();
+        munmap(pages, sizeof(tested_pool));
       }
     }
   }

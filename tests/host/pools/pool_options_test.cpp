@@ -12,7 +12,7 @@ namespace pool_options_test {
 
 using namespace quarry::literals;
 
-TEST(PoolOptions, FillInBlocksAndRoundThemToTheAlignment) {
+TEST(PoolOptions, FillInBlockSizesAndRoundThemToTheAlignment) {
   pool_options const usual = checked({});
   EXPECT_EQ(usual.first_block, 64_MiB);
   EXPECT_EQ(usual.next_block, 8_MiB);
@@ -29,7 +29,7 @@ TEST(PoolOptions, HaveNoLimitInAnyPoolUnlessOneIsSet) {
   EXPECT_EQ(cuda_async_options{}.kept, no_limit);
 }
 
-TEST(PoolOptions, AreRefusedIfTheyMakeNoPool) {
+TEST(PoolOptions, AreRefusedIfTheyAreInvalid) {
   bytes const too_large = max_bytes_at_once + 1;
   for (pool_options const& wrong :
        {pool_options{.first_block = too_large}, pool_options{.next_block = too_large},

@@ -22,7 +22,7 @@ TYPED_TEST_SUITE(Pool, strategies);
 
 constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth_percent = 0};
 
-TYPED_TEST(Pool, TakesABlockWhenNothingFitsAndKeepsItWhenItIsFree) {
+TYPED_TEST(Pool, TakesABlockWhenNoChunkFitsAndKeepsItWhenItIsFree) {
   pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
   void* const first = source.allocate(100);
   EXPECT_EQ(source.counts().reserved, 4096u);
@@ -39,24 +39,24 @@ TYPED_TEST(Pool, TakesABlockWhenNothingFitsAndKeepsItWhenItIsFree) {
   EXPECT_EQ(source.resource().reserved(), 0u);
 }
 
-TYPED_TEST(Pool, GivesAnAddressOfItsOwnForNothing) {
+TYPED_TEST(Pool, GivesEachAllocationOfZeroBytesItsOwnAddress) {
   pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
-  void* const one = source.allocate(0);
-  void* const other = source.allocate(0);
-  EXPECT_NE(one, other);
-  EXPECT_EQ(source.size_of(one), 0u);
-  EXPECT_TRUE(source.deallocate(one));
-  EXPECT_TRUE(source.deallocate(other));
+  void* const first = source.allocate(0);
+  void* const second = source.allocate(0);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(source.size_of(first), 0u);
+  EXPECT_TRUE(source.deallocate(first));
+  EXPECT_TRUE(source.deallocate(second));
   EXPECT_TRUE(source.deallocate(nullptr));
   EXPECT_EQ(source.counts().invalid_frees, 0u);
 }
 
-TYPED_TEST(Pool, RefusesWhatIsNotInUseAndCountsThat) {
+TYPED_TEST(Pool, RefusesAndCountsInvalidFrees) {
   pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
-  auto* const one = static_cast<char*>(source.allocate(64));
-  EXPECT_FALSE(source.deallocate(one + 16));
-  EXPECT_TRUE(source.deallocate(one));
-  EXPECT_FALSE(source.deallocate(one));
+  auto* const memory = static_cast<char*>(source.allocate(64));
+  EXPECT_FALSE(source.deallocate(memory + 16));
+  EXPECT_TRUE(source.deallocate(memory));
+  EXPECT_FALSE(source.deallocate(memory));
   EXPECT_EQ(source.counts().invalid_frees, 2u);
   EXPECT_EQ(source.counts().allocated, 0u);
   EXPECT_TRUE(source.audit().empty());
@@ -64,21 +64,21 @@ TYPED_TEST(Pool, RefusesWhatIsNotInUseAndCountsThat) {
 
 TYPED_TEST(Pool, AFailedAllocationLeavesEveryCountAsItWas) {
   pool<simulated_resource, TypeParam> source{simulated_resource{10'000}, small};
-  void* const one = source.allocate(3000);
-  auto const before = source.counts();
+  void* const memory = source.allocate(3000);
+  auto const counts_before = source.counts();
   EXPECT_THROW((void)source.allocate(9000), out_of_memory);
   EXPECT_THROW((void)source.allocate(~bytes{0}), out_of_memory);
-  auto const after = source.counts();
-  EXPECT_EQ(after.allocated, before.allocated);
-  EXPECT_EQ(after.allocations, before.allocations);
-  EXPECT_EQ(after.peak_allocated, before.peak_allocated);
-  EXPECT_EQ(after.reserved, before.reserved);
-  EXPECT_EQ(after.blocks_allocated, before.blocks_allocated);
+  auto const counts_after = source.counts();
+  EXPECT_EQ(counts_after.allocated, counts_before.allocated);
+  EXPECT_EQ(counts_after.allocations, counts_before.allocations);
+  EXPECT_EQ(counts_after.peak_allocated, counts_before.peak_allocated);
+  EXPECT_EQ(counts_after.reserved, counts_before.reserved);
+  EXPECT_EQ(counts_after.blocks_allocated, counts_before.blocks_allocated);
   EXPECT_TRUE(source.audit().empty());
-  EXPECT_TRUE(source.deallocate(one));
+  EXPECT_TRUE(source.deallocate(memory));
 }
 
-TYPED_TEST(Pool, GivesBackWhatIsFreeBeforeItSaysThatThereIsNoMemory) {
+TYPED_TEST(Pool, ReturnsFreeBlocksBeforeItThrowsOutOfMemory) {
   pool<simulated_resource, TypeParam> source{simulated_resource{10'000}, small};
   source.deallocate(source.allocate(4000));
   void* const large = source.allocate(9210);
@@ -86,22 +86,22 @@ TYPED_TEST(Pool, GivesBackWhatIsFreeBeforeItSaysThatThereIsNoMemory) {
   EXPECT_TRUE(source.deallocate(large));
 }
 
-TYPED_TEST(Pool, AFreeWhoseCoalescingGetsNoBlockKeepsThePoolInOrder) {
+TYPED_TEST(Pool, AFreeWhoseCoalescingGetsNoBlockKeepsThePoolConsistent) {
   pool_options options = small;
   options.first_block = 1024;
   options.coalesce = heuristic::blocks_releasable(2).to_high_water();
   pool<simulated_resource, TypeParam> source{simulated_resource{3000}, options};
-  void* const one = source.allocate(1000);
-  void* const other = source.allocate(1000);
+  void* const first = source.allocate(1000);
+  void* const second = source.allocate(1000);
   source.resource().limit(0);
-  EXPECT_TRUE(source.deallocate(one));
-  EXPECT_TRUE(source.deallocate(other));
+  EXPECT_TRUE(source.deallocate(first));
+  EXPECT_TRUE(source.deallocate(second));
   EXPECT_EQ(source.counts().allocated, 0u);
   EXPECT_EQ(source.counts().coalesces, 0u);
   EXPECT_TRUE(source.audit().empty());
 }
 
-TYPED_TEST(Pool, CoalescesWhenItsHeuristicSaysSo) {
+TYPED_TEST(Pool, CoalescesWhenItsHeuristicFires) {
   pool_options options = small;
   options.first_block = 1024;
   options.coalesce = heuristic::blocks_releasable(3);
@@ -117,7 +117,7 @@ TYPED_TEST(Pool, CoalescesWhenItsHeuristicSaysSo) {
   EXPECT_EQ(source.counts().releasable_blocks, 1u);
   EXPECT_EQ(source.counts().reserved, 4096u);
   (void)source.allocate(3000);
-  EXPECT_EQ(source.counts().blocks_allocated, 5u) << "fits what was coalesced";
+  EXPECT_EQ(source.counts().blocks_allocated, 5u) << "the request fits into the coalesced block";
 }
 
 TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
@@ -134,18 +134,18 @@ TYPED_TEST(Pool, SearchesAgainAfterCoalescingBeforeItGrows) {
   EXPECT_EQ(source.counts().coalesces, 1u);
 }
 
-TYPED_TEST(Pool, HoldsNoMoreThanItMay) {
+TYPED_TEST(Pool, EnforcesItsLimit) {
   pool_options options = small;
   options.max_bytes = 6000;
   pool<simulated_resource, TypeParam> source{simulated_resource{}, options};
   (void)source.allocate(4000);
   (void)source.allocate(1500);
   (void)source.allocate(300);
-  EXPECT_EQ(source.counts().reserved, 6000u) << "the last block is as large as may be";
+  EXPECT_EQ(source.counts().reserved, 6000u) << "the last block is as large as the limit allows";
   EXPECT_THROW((void)source.allocate(2000), out_of_memory);
 }
 
-TYPED_TEST(Pool, RefusesBlocksThatNothingHas) {
+TYPED_TEST(Pool, RefusesBlocksThatNoResourceCanServe) {
   pool_options options = small;
   options.first_block = ~bytes{0};
   EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument);
@@ -154,7 +154,7 @@ TYPED_TEST(Pool, RefusesBlocksThatNothingHas) {
   EXPECT_THROW((pool<simulated_resource, TypeParam>{simulated_resource{}, options}), bad_argument);
 }
 
-TYPED_TEST(Pool, RefusesAnAlignmentThatIsNone) {
+TYPED_TEST(Pool, RefusesAnInvalidAlignment) {
   for (bytes const alignment : {0u, 8u, 24u, 1u << 15}) {
     pool_options options = small;
     options.alignment = alignment;
@@ -169,11 +169,11 @@ TYPED_TEST(Pool, ServesMoreAlignmentThanItsOwn) {
   std::map<std::uintptr_t, bytes> allocated;
   for (int step = 0; step < 3000; ++step) {
     if (random() % 2 == 0 && !allocated.empty()) {
-      auto const one =
+      auto const chosen =
           std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
-      ASSERT_EQ(source.size_of(reinterpret_cast<void*>(one->first)), one->second);
-      ASSERT_TRUE(source.deallocate(reinterpret_cast<void*>(one->first)));
-      allocated.erase(one);
+      ASSERT_EQ(source.size_of(reinterpret_cast<void*>(chosen->first)), chosen->second);
+      ASSERT_TRUE(source.deallocate(reinterpret_cast<void*>(chosen->first)));
+      allocated.erase(chosen);
       continue;
     }
     bytes const size = random() % 700, alignment = bytes{1} << random() % 14;
@@ -197,17 +197,17 @@ TYPED_TEST(Pool, ServesMoreAlignmentThanItsOwn) {
   EXPECT_EQ(source.counts().reserved, 0u);
 }
 
-TYPED_TEST(Pool, GivesBackWhatAlignmentLeavesOver) {
+TYPED_TEST(Pool, FreesTheRemainderOfAnAlignedAllocation) {
   pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
   (void)source.allocate(16);
-  void* const one = source.allocate(100, 1024);
+  void* const memory = source.allocate(100, 1024);
   EXPECT_EQ(source.counts().granted, 16u + 112u);
-  EXPECT_TRUE(source.deallocate(one));
-  EXPECT_EQ(source.allocate(100, 1024), one);
+  EXPECT_TRUE(source.deallocate(memory));
+  EXPECT_EQ(source.allocate(100, 1024), memory);
   EXPECT_EQ(source.counts().reserved, 4096u);
 }
 
-TYPED_TEST(Pool, RefusesAnAlignmentThatNothingHas) {
+TYPED_TEST(Pool, RefusesAnAlignmentThatNoResourceCanServe) {
   pool<simulated_resource, TypeParam> source{simulated_resource{}, small};
   for (bytes const alignment : {0u, 3u, 24u, 4097u})
     EXPECT_THROW((void)source.allocate(8, alignment), bad_argument) << alignment;
@@ -217,8 +217,8 @@ TYPED_TEST(Pool, RefusesAnAlignmentThatNothingHas) {
   EXPECT_EQ(source.counts().allocations, 0u);
 }
 
-/// The n-th request to the resource fails: nothing is lost, nothing is wrong, and all comes back in
-/// the end.
+/// The n-th request to the resource fails. The pool loses no memory, stays consistent, and finally
+/// returns all memory.
 TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
   for (std::uint64_t failing = 1; failing <= 30; ++failing) {
     struct failing_resource : simulated_resource {
@@ -265,34 +265,35 @@ TYPED_TEST(Pool, SurvivesAFailureOfAnyRequestToItsResource) {
   }
 }
 
-TEST(Pool, GivesBackWhatWasNotNeededForAsManyFrees) {
+TEST(Pool, ReturnsBlocksThatWereUnusedForShrinkAfterFrees) {
   pool<simulated_resource> source{
       simulated_resource{},
       {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .shrink_after = 100}};
-  std::vector<void*> many;
-  for (int i = 0; i < 10; ++i) many.push_back(source.allocate(1_MiB));
-  for (void* const each : many) source.deallocate(each);
+  std::vector<void*> pointers;
+  for (int i = 0; i < 10; ++i) pointers.push_back(source.allocate(1_MiB));
+  for (void* const each : pointers) source.deallocate(each);
   EXPECT_EQ(source.counts().reserved, 10_MiB);
   for (int i = 0; i < 90; ++i) source.deallocate(source.allocate(500_KiB));
-  EXPECT_EQ(source.counts().reserved, 10_MiB) << "all was needed once in this period";
+  EXPECT_EQ(source.counts().reserved, 10_MiB) << "all blocks were in use once in this period";
   for (int i = 0; i < 100; ++i) source.deallocate(source.allocate(500_KiB));
   EXPECT_EQ(source.counts().reserved, 1_MiB);
   EXPECT_EQ(source.counts().blocks_returned, 9u);
   EXPECT_TRUE(source.audit().empty());
 }
 
-/// What a coalesce cost and what was held idle stay within a factor of each other, whatever comes.
-TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
+/// The cost of coalescing and the cost of idle memory stay within a constant factor of each other
+/// for any sequence of calls.
+TEST(Pool, CoalescesWhenTheHoldingCostReachesThePrice) {
   constexpr std::uint32_t price = 64;
   pool<simulated_resource> source{simulated_resource{},
                                   {.first_block = 1_MiB,
                                    .next_block = 1_MiB,
                                    .growth_percent = 0,
                                    .coalesce = heuristic::by_cost(price)}};
-  std::vector<void*> many;
-  for (int i = 0; i < 4; ++i) many.push_back(source.allocate(1_MiB));
-  for (void* const each : many) source.deallocate(each);
-  EXPECT_EQ(source.counts().coalesces, 0u) << "1 + 2 + 3 + 4 MiB were held for one free each";
+  std::vector<void*> pointers;
+  for (int i = 0; i < 4; ++i) pointers.push_back(source.allocate(1_MiB));
+  for (void* const each : pointers) source.deallocate(each);
+  EXPECT_EQ(source.counts().coalesces, 0u) << "the pool held 1, 2, 3 and 4 MiB, each for one free";
   double reserved = 10;
   while (source.counts().coalesces == 0) {
     source.deallocate(source.allocate(16));
@@ -301,28 +302,28 @@ TEST(Pool, CoalescesWhenHoldingHasCostAsMuch) {
   }
   EXPECT_GE(reserved, price);
   EXPECT_EQ(source.counts().reserved, 4_MiB);
-  void* const whole = source.allocate(4_MiB);
-  EXPECT_EQ(source.counts().reserved, 4_MiB) << "it is one block now";
-  source.deallocate(whole);
+  void* const coalesced = source.allocate(4_MiB);
+  EXPECT_EQ(source.counts().reserved, 4_MiB) << "the memory is one block";
+  source.deallocate(coalesced);
 }
 
-TEST(Pool, CoalescesForItsCostBeforeGrowthToo) {
+TEST(Pool, CoalescesByCostBeforeGrowth) {
   pool<simulated_resource> source{simulated_resource{},
                                   {.first_block = 1_MiB,
                                    .next_block = 1_MiB,
                                    .growth_percent = 0,
                                    .coalesce = heuristic::by_cost(8).before_growth()}};
-  std::vector<void*> many;
-  for (int i = 0; i < 8; ++i) many.push_back(source.allocate(1_MiB));
-  for (void* const each : many) source.deallocate(each);
+  std::vector<void*> pointers;
+  for (int i = 0; i < 8; ++i) pointers.push_back(source.allocate(1_MiB));
+  for (void* const each : pointers) source.deallocate(each);
   EXPECT_EQ(source.counts().coalesces, 0u);
   (void)source.allocate(2_MiB);
   EXPECT_EQ(source.counts().coalesces, 1u);
   EXPECT_EQ(source.counts().reserved, 8_MiB);
 }
 
-/// Also an array that is a block of its own: what it returned serves it again, and what else is
-/// cached stays so.
+/// The array is a block of its own. The freed array serves the next request of its size, and other
+/// cached chunks stay cached.
 TEST(Pool, ServesALargeOddSizeAgainWithoutMerging) {
   pool<simulated_resource> source{simulated_resource{},
                                   {.first_block = 1_MiB, .next_block = 1_MiB}};
@@ -332,12 +333,12 @@ TEST(Pool, ServesALargeOddSizeAgainWithoutMerging) {
   source.deallocate(little);
   for (int i = 0; i < 3; ++i) {
     source.deallocate(large);
-    void* const again = source.allocate(100'000'000);
-    EXPECT_EQ(again, large);
-    large = again;
+    void* const reused = source.allocate(100'000'000);
+    EXPECT_EQ(reused, large);
+    large = reused;
   }
   EXPECT_EQ(source.counts().blocks_allocated, 2u);
-  EXPECT_EQ(source.allocate(100), little) << "it was merged";
+  EXPECT_EQ(source.allocate(100), little) << "the small chunk was merged";
   source.deallocate(kept);
   EXPECT_TRUE(source.audit().empty());
 }

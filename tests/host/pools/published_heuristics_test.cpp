@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Umpire's heuristics did on one trace, in its versions of 2021 (that of the poster) and of
-// 2024-10, both run and counted.
+// The measured results of Umpire's heuristics on one trace, in its version of 2021 (the poster's
+// version) and its version of 2024-10.
 #include "host/pools/simulation_trace.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
@@ -13,14 +13,14 @@ namespace published_heuristics_test {
 using namespace quarry::literals;
 
 struct row {
-  heuristic when;
+  heuristic rule;
   std::uint64_t coalesces;
   bytes peak_reserved;
-  std::uint64_t taken, given;
+  std::uint64_t blocks_allocated, blocks_returned;
 };
 
-constexpr heuristic of_2021(heuristic const& one) { return one.by(heuristic_rules::poster_2022); }
-constexpr heuristic of_2024(heuristic const& one) { return one.by(heuristic_rules::umpire_2024); }
+constexpr heuristic of_2021(heuristic const& rule) { return rule.by(heuristic_rules::poster_2022); }
+constexpr heuristic of_2024(heuristic const& rule) { return rule.by(heuristic_rules::umpire_2024); }
 constexpr heuristic blocks(std::uint32_t n) { return heuristic::blocks_releasable(n); }
 constexpr heuristic percent(std::uint32_t n) { return heuristic::percent_releasable(n); }
 
@@ -58,46 +58,46 @@ constexpr row published[] = {
 template <class Strategy>
 pool_counts run(std::vector<trace_step> const& steps, pool_options const& options) {
   pool<simulated_resource, Strategy> source{simulated_resource{}, options};
-  std::vector<void*> reserved;
-  for (auto const& one : steps) {
-    if (one.is_allocation) {
-      reserved.push_back(source.allocate(one.size));
+  std::vector<void*> pointers;
+  for (auto const& each : steps) {
+    if (each.is_allocation) {
+      pointers.push_back(source.allocate(each.size));
     } else {
-      EXPECT_TRUE(source.deallocate(reserved[one.id]));
+      EXPECT_TRUE(source.deallocate(pointers[each.id]));
     }
   }
   EXPECT_TRUE(source.audit().empty());
   return source.counts();
 }
 
-constexpr pool_options small_blocks(heuristic const& when) {
-  return {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .coalesce = when};
+constexpr pool_options small_blocks(heuristic const& rule) {
+  return {.first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .coalesce = rule};
 }
 
-TEST(PublishedHeuristics, DoWhatWasMeasuredOfThem) {
+TEST(PublishedHeuristics, MatchTheMeasuredResults) {
   simulation_trace const trace{80, 1};
   ASSERT_EQ(trace.steps().size(), 24'728u);
   for (auto const& expected : published) {
     auto const found =
-        run<chunk_arena<oldest_best_fit>>(trace.steps(), small_blocks(expected.when));
+        run<chunk_arena<oldest_best_fit>>(trace.steps(), small_blocks(expected.rule));
     EXPECT_EQ(found.peak_allocated, 369'052'815u);
     EXPECT_EQ(found.coalesces, expected.coalesces);
     EXPECT_EQ(found.peak_reserved, expected.peak_reserved);
-    EXPECT_EQ(found.blocks_allocated, expected.taken);
-    EXPECT_EQ(found.blocks_returned, expected.given);
+    EXPECT_EQ(found.blocks_allocated, expected.blocks_allocated);
+    EXPECT_EQ(found.blocks_returned, expected.blocks_returned);
     ASSERT_FALSE(HasFailure()) << "row " << &expected - published;
   }
 }
 
-TEST(PublishedHeuristics, EndEvenWithLessThanAllOfThePoolReleasable) {
+TEST(PublishedHeuristics, TerminateEvenIfOnlyAPartOfThePoolIsReleasable) {
   simulation_trace const trace{20, 3};
   for (std::uint32_t const share : {1u, 50u, 75u, 90u, 99u}) {
-    for (auto const& one :
+    for (auto const& each :
          {percent(share), percent(share).to_high_water(), percent(share).before_growth()}) {
       for (auto const rules :
            {heuristic_rules::poster_2022, heuristic_rules::umpire_2024, heuristic_rules::quarry}) {
         auto const found =
-            run<chunk_arena<oldest_best_fit>>(trace.steps(), small_blocks(one.by(rules)));
+            run<chunk_arena<oldest_best_fit>>(trace.steps(), small_blocks(each.by(rules)));
         EXPECT_EQ(found.allocated, 0u);
         EXPECT_EQ(found.allocations, found.deallocations);
       }

@@ -24,42 +24,42 @@ struct QuickLists : testing::Test {
   }
 };
 
-TEST_F(QuickLists, GiveTheLatestOfASize) {
+TEST_F(QuickLists, ReturnTheLatestChunkOfASize) {
   put(5);
   auto const latest = put(5);
   EXPECT_EQ(lists.take(table, 5), latest);
   EXPECT_EQ(lists.count(), 1u);
 }
 
-TEST_F(QuickLists, GiveNothingSmallerAndNothingMuchLarger) {
+TEST_F(QuickLists, ReturnNoSmallerAndNoMuchLargerChunk) {
   put(100);
   EXPECT_EQ(lists.take(table, 101), no_chunk);
   EXPECT_EQ(lists.take(table, 85), no_chunk);
   EXPECT_NE(lists.take(table, 97), no_chunk);
-  EXPECT_EQ(lists.take(table, 97), no_chunk) << "is gone";
+  EXPECT_EQ(lists.take(table, 97), no_chunk) << "the lists no longer have the chunk";
 }
 
-/// Programs ask for the same sizes again and again.
-TEST_F(QuickLists, GiveAWholeChunkAgainForItsSize) {
+/// Programs request the same sizes repeatedly.
+TEST_F(QuickLists, ReuseAWholeChunkForItsSize) {
   for (bytes units = 1; units < 5000; ++units) {
-    bytes const whole = quick_lists::whole(units, 0);
-    ASSERT_LE(whole, units + units / 32) << units;
-    auto const one = put(whole);
-    ASSERT_EQ(lists.take(table, units), one) << units;
-    table.remove(one);
+    bytes const rounded = quick_lists::whole(units, 0);
+    ASSERT_LE(rounded, units + units / 32) << units;
+    auto const id = put(rounded);
+    ASSERT_EQ(lists.take(table, units), id) << units;
+    table.remove(id);
   }
 }
 
 TEST_F(QuickLists, CountInUnits) {
   quick_lists coarse{8};
   table.reserve();
-  auto const one = table.add(4096, 256 * 5, no_chunk, no_chunk);
-  coarse.put(table[one], one, 256 * 5);
-  EXPECT_EQ(coarse.take(table, 256 * 4), no_chunk) << "one of five is more than an eighth";
-  EXPECT_EQ(coarse.take(table, 256 * 5), one);
+  auto const id = table.add(4096, 256 * 5, no_chunk, no_chunk);
+  coarse.put(table[id], id, 256 * 5);
+  EXPECT_EQ(coarse.take(table, 256 * 4), no_chunk) << "one unit of five is more than an eighth";
+  EXPECT_EQ(coarse.take(table, 256 * 5), id);
 }
 
-TEST_F(QuickLists, GiveAllBackOnce) {
+TEST_F(QuickLists, ReturnEachChunkOnceFromTakeAll) {
   std::set<chunk_id> all;
   for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 47})
     all.insert(put(units));
@@ -69,50 +69,50 @@ TEST_F(QuickLists, GiveAllBackOnce) {
   EXPECT_EQ(lists.take(table, 1), no_chunk);
 }
 
-TEST_F(QuickLists, PayIfHalfAsManyChunksWereTakenAgainAsAreLeft) {
-  EXPECT_TRUE(lists.pays()) << "nothing was lost";
+TEST_F(QuickLists, PayIfTheReusedChunksAreAtLeastHalfOfTheChunksLeft) {
+  EXPECT_TRUE(lists.pays()) << "no chunk was put into the lists";
   for (bytes const units : {5, 5, 7, 9}) put(units);
   EXPECT_FALSE(lists.pays());
   EXPECT_NE(lists.take(table, 5), no_chunk);
-  EXPECT_FALSE(lists.pays()) << "one taken, three left";
+  EXPECT_FALSE(lists.pays()) << "one chunk was reused, three are left";
   EXPECT_NE(lists.take(table, 5), no_chunk);
   EXPECT_TRUE(lists.pays());
   lists.take_all(table, [](chunk_id) {});
   put(5);
-  EXPECT_FALSE(lists.pays()) << "what was taken before does not count";
+  EXPECT_FALSE(lists.pays()) << "reuse before take_all does not count";
 }
 
-/// Against a multiset of sizes: what comes is large enough and not too large; and nothing comes
-/// only if nothing would do.
+/// Compares the lists with a multiset of sizes. A chunk that the lists return is large enough and
+/// not too large. The lists return no chunk only if no chunk would do.
 TEST_F(QuickLists, AgreeWithAMultisetOfSizes) {
   std::mt19937_64 random{1};
-  std::multiset<bytes> reserved;
+  std::multiset<bytes> sizes;
   for (int step = 0; step < 20'000; ++step) {
     bytes const units = (random() >> (random() % 40 + 23)) + 1;
     if (random() % 2 == 0) {
       put(units);
-      reserved.insert(units);
+      sizes.insert(units);
       continue;
     }
     chunk_id const id = lists.take(table, units);
     if (id == no_chunk) {
-      // Three lists are looked at, of the same width or more; the first begins within a width from
-      // here. (One below 16, two below 32.)
+      // The lookup reads three lists of this width or more. The first list starts within one width
+      // of `units`. (The lookup reads one list below 16 units, two below 32.)
       bytes const width =
           units <= 64 ? 1 : bytes{1} << (63 - 5 - static_cast<bytes>(std::countl_zero(units - 1)));
       bytes const end = units < 16 ? units + 1 : units < 32 ? units + 2 : units + 2 * width + 1;
-      auto const next = reserved.lower_bound(units + width - 1);
-      ASSERT_TRUE(next == reserved.end() || *next >= end)
-          << units << " with " << (next == reserved.end() ? 0 : *next);
+      auto const next = sizes.lower_bound(units + width - 1);
+      ASSERT_TRUE(next == sizes.end() || *next >= end)
+          << units << " with " << (next == sizes.end() ? 0 : *next);
       continue;
     }
     bytes const size = table[id].size();
     ASSERT_GE(size, units);
     ASSERT_LE(size, units + units / 8);
-    reserved.erase(reserved.find(size));
+    sizes.erase(sizes.find(size));
     table.remove(id);
   }
-  EXPECT_EQ(lists.count(), reserved.size());
+  EXPECT_EQ(lists.count(), sizes.size());
 }
 
 }  // namespace quick_lists_test

@@ -20,7 +20,7 @@ namespace red_zone_test {
 
 using host_pool = pool<host_resource>;
 
-TEST(RedZone, TellsTheFirstByteThatChanged) {
+TEST(RedZone, FindsTheFirstChangedByte) {
   char zone[20];
   red_zone::fill(zone, sizeof zone);
   EXPECT_EQ(red_zone::changed_byte(zone, sizeof zone), std::nullopt);
@@ -29,7 +29,7 @@ TEST(RedZone, TellsTheFirstByteThatChanged) {
   EXPECT_EQ(red_zone::changed_byte(zone, 7), std::nullopt);
 }
 
-TEST(RedZone, IsRefusedWhereTheHostCannotTouchItOrItIsTooLarge) {
+TEST(RedZone, IsRefusedIfItIsTooLargeOrUntouchableForTheHost) {
   EXPECT_THROW((pool<simulated_resource>{simulated_resource{}, {.red_zone = 16}}), bad_argument);
   EXPECT_THROW((host_pool{host_resource{}, {.red_zone = 65'537}}), bad_argument);
 }
@@ -59,7 +59,7 @@ TEST(RedZone, LiesBehindEachAllocationOfAnySize) {
   EXPECT_EQ(source.counts().overruns, 0u);
 }
 
-#if !QUARRY_ADDRESS_SANITIZER  // which reports the write itself
+#if !QUARRY_ADDRESS_SANITIZER  // AddressSanitizer reports the write itself
 std::vector<std::string> reports;
 
 TEST(RedZone, AnOverrunByOneByteIsCountedAndReportedWithAddressSizeAndName) {
@@ -72,7 +72,7 @@ TEST(RedZone, AnOverrunByOneByteIsCountedAndReportedWithAddressSizeAndName) {
   memory[100] = 1;
   ASSERT_EQ(source.audit().size(), 1u);
   EXPECT_TRUE(reports.empty());
-  EXPECT_TRUE(source.deallocate(memory)) << "it is freed all the same";
+  EXPECT_TRUE(source.deallocate(memory)) << "the pool frees the allocation nevertheless";
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_TRUE(reports[0].starts_with("fields: overrun of 0x")) << reports[0];
   EXPECT_TRUE(reports[0].ends_with(", 100 bytes (density): byte 100 was written")) << reports[0];
@@ -81,7 +81,7 @@ TEST(RedZone, AnOverrunByOneByteIsCountedAndReportedWithAddressSizeAndName) {
   EXPECT_EQ(source.counts().overruns, 1u) << "a double free is no overrun";
   EXPECT_EQ(source.audit(), std::vector<std::string>{});
 }
-TEST(RedZone, IsReportedToStandardErrorUnlessToldOtherwise) {
+TEST(RedZone, IsReportedToStandardErrorByDefault) {
   host_pool source{host_resource{}, {.red_zone = 16}};
   auto* const memory = static_cast<char*>(source.allocate(0));
   memory[15] = 1;
@@ -90,7 +90,7 @@ TEST(RedZone, IsReportedToStandardErrorUnlessToldOtherwise) {
   EXPECT_NE(testing::internal::GetCapturedStderr().find("0 bytes: byte 15 was written"),
             std::string::npos);
 }
-TEST(RedZone, AnExceptionOfTheReportEndsWithIt) {
+TEST(RedZone, AnExceptionOfTheReportIsDiscarded) {
   host_pool source{host_resource{}, {.red_zone = 16, .on_overrun = [](std::string const&) {
                                        throw bad_argument{"unwilling"};
                                      }}};

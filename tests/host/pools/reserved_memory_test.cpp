@@ -10,7 +10,7 @@ namespace quarry::test {
 using namespace detail;
 namespace reserved_memory_test {
 
-TEST(ReservedMemory, KeepsThePeakOfWhatIsReserved) {
+TEST(ReservedMemory, KeepsThePeakOfReservedBytes) {
   reserved_memory memory{"tried", 1000};
   memory.add(600);
   memory.remove(200);
@@ -19,7 +19,7 @@ TEST(ReservedMemory, KeepsThePeakOfWhatIsReserved) {
   EXPECT_EQ(memory.peak(), 600u);
 }
 
-TEST(ReservedMemory, RefusesWhatTheLimitDoesNotAllowAndSaysWhatItIs) {
+TEST(ReservedMemory, RefusesARequestBeyondTheLimitAndReportsTheLimit) {
   reserved_memory memory{"tried", 1000};
   memory.add(600);
   EXPECT_EQ(memory.left(400, 400), 400u);
@@ -36,7 +36,7 @@ TEST(ReservedMemory, RefusesWhatTheLimitDoesNotAllowAndSaysWhatItIs) {
   EXPECT_FALSE(memory.may_reserve(1001));
 }
 
-TEST(ReservedMemory, RoundsSizesUpAndRefusesWhatNoResourceCanServe) {
+TEST(ReservedMemory, RoundsSizesUpAndRefusesSizesThatNoResourceCanServe) {
   reserved_memory const memory{"tried", ~bytes{0}};
   EXPECT_EQ(memory.sizes_for(0, 64).granted, 64u);
   EXPECT_EQ(memory.sizes_for(65, 64).requested, 65u);
@@ -52,7 +52,7 @@ TEST(ReservedMemory, LabelsAllocationsOnlyOfATrackedPool) {
   EXPECT_FALSE(memory.label(arena, pointer, {"one", {}}));
   memory.track(arena.chunks(), memory_location{}, "tried");
   EXPECT_NE(memory.id(), 0u);
-  EXPECT_FALSE(memory.label(arena, pointer, {"one", {}})) << "it is not allocated";
+  EXPECT_FALSE(memory.label(arena, pointer, {"one", {}})) << "the address is not allocated";
   memory.tracking()->add_block(1 << 20, 4096);
   arena.reserve();
   (void)arena.allocate_in({1 << 20, 4096}, {4096, 4096});

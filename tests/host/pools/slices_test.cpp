@@ -20,189 +20,190 @@ namespace slices_test {
 
 using namespace quarry::literals;
 
-/// Granules of nothing, up to `maximum` at a time.
+/// Pages without memory; at most `maximum` are in use at a time.
 struct no_map_pages {
   std::size_t maximum = 1000;
   std::uint64_t next = std::uint64_t{3} << 32;
-  std::set<std::uint64_t> given{};
+  std::set<std::uint64_t> in_use{};
 };
 struct map_pages {
-  no_map_pages& of;
+  no_map_pages& pages;
   std::optional<std::uint64_t> take() const {
-    if (of.given.size() == of.maximum) return std::nullopt;
-    of.next += slice_block::size;
-    of.given.insert(of.next);
-    return of.next;
+    if (pages.in_use.size() == pages.maximum) return std::nullopt;
+    pages.next += slice_block::size;
+    pages.in_use.insert(pages.next);
+    return pages.next;
   }
-  void give(std::uint64_t base) const { EXPECT_EQ(of.given.erase(base), 1u); }
+  void give(std::uint64_t base) const { EXPECT_EQ(pages.in_use.erase(base), 1u); }
 };
 
-std::optional<std::uint64_t> allocate(slices& source, bytes size, no_map_pages& all) {
+std::optional<std::uint64_t> allocate(slices& source, bytes size, no_map_pages& pages) {
   auto const base = source.allocate(size);
-  return base ? base : source.allocate_slowly(size, map_pages{all});
+  return base ? base : source.allocate_slowly(size, map_pages{pages});
 }
-bool deallocate(slices& source, std::uint64_t base, no_map_pages& all) {
-  slice_block* const its = source.of(base);
-  if (its == nullptr || its->find_base(base).what.is_free()) return false;
-  if (source.deallocate(*its, base, its->find_base(base).number))
-    source.flush(its->size_class(), map_pages{all});
+bool deallocate(slices& source, std::uint64_t base, no_map_pages& pages) {
+  slice_block* const block = source.of(base);
+  if (block == nullptr || block->find_base(base).what.is_free()) return false;
+  if (source.deallocate(*block, base, block->find_base(base).number))
+    source.flush(block->size_class(), map_pages{pages});
   return true;
 }
 
-TEST(Slices, ServeAClassOnceItWasAskedForAsMuchAsABlockHas) {
-  no_map_pages all;
-  slices some{16};
-  some.begin();
-  ASSERT_EQ(some.maximum(), 4096u);
+TEST(Slices, ServeAClassAfterABlockfulOfRequests) {
+  no_map_pages pages;
+  slices tested{16};
+  tested.begin();
+  ASSERT_EQ(tested.maximum(), 4096u);
   for (bytes const size : {64u, 4096u}) {
     for (bytes i = 0; i < slice_block::size / size; ++i)
-      EXPECT_FALSE(allocate(some, size, all)) << size << ' ' << i;
-    EXPECT_TRUE(allocate(some, size, all));
+      EXPECT_FALSE(allocate(tested, size, pages)) << size << ' ' << i;
+    EXPECT_TRUE(allocate(tested, size, pages));
   }
-  EXPECT_EQ(some.blocks(), 2u);
-  EXPECT_EQ(all.given.size(), 2u);
-  EXPECT_TRUE(some.audit().empty());
+  EXPECT_EQ(tested.blocks(), 2u);
+  EXPECT_EQ(pages.in_use.size(), 2u);
+  EXPECT_TRUE(tested.audit().empty());
 }
 
-TEST(Slices, AreAtMostAnEighthLargerThanWhatIsAskedForAndAUnit) {
+TEST(Slices, AreAtMostAnEighthLargerThanTheRequestedUnits) {
   for (bytes const alignment : {16u, 64u, 256u, 1024u}) {
-    no_map_pages all;
-    slices some{alignment};
-    some.begin();
-    for (bytes size = 1; size <= some.maximum(); ++size) {
+    no_map_pages pages;
+    slices tested{alignment};
+    tested.begin();
+    for (bytes size = 1; size <= tested.maximum(); ++size) {
       std::optional<std::uint64_t> base;
       for (std::uint32_t tries = 0; !base && tries <= 5000; ++tries)
-        base = allocate(some, size, all);
+        base = allocate(tested, size, pages);
       ASSERT_TRUE(base);
       ASSERT_EQ(*base % alignment, 0u);
-      bytes const slice = some.of(*base)->slice();
+      bytes const slice = tested.of(*base)->slice();
       ASSERT_GE(slice, size);
       ASSERT_LE(slice, (size + alignment - 1) / alignment * alignment * 9 / 8) << size;
-      ASSERT_EQ(some.of(*base)->find_base(*base).what.requested(), size);
+      ASSERT_EQ(tested.of(*base)->find_base(*base).what.requested(), size);
     }
-    EXPECT_TRUE(some.audit().empty());
+    EXPECT_TRUE(tested.audit().empty());
   }
 }
 
-TEST(Slices, HaveNoBlocksWhereTheAlignmentLeavesTooFewSlices) {
-  slices some{2048};
-  some.begin();
-  EXPECT_EQ(some.maximum(), 0u);
-  EXPECT_EQ(some.of(1 << 20), nullptr);
+TEST(Slices, HaveNoBlocksIfTheAlignmentLeavesTooFewSlices) {
+  slices tested{2048};
+  tested.begin();
+  EXPECT_EQ(tested.maximum(), 0u);
+  EXPECT_EQ(tested.of(1 << 20), nullptr);
 }
 
-TEST(Slices, GiveABlockBackWhenNothingOfItIsTaken) {
-  no_map_pages all;
-  slices some{16};
-  some.begin();
-  std::vector<std::uint64_t> reserved;
-  while (reserved.size() < 3 * 64) {
-    if (auto const base = allocate(some, 1024, all)) reserved.push_back(*base);
+TEST(Slices, ReturnABlockWithoutTakenSlices) {
+  no_map_pages pages;
+  slices tested{16};
+  tested.begin();
+  std::vector<std::uint64_t> addresses;
+  while (addresses.size() < 3 * 64) {
+    if (auto const base = allocate(tested, 1024, pages)) addresses.push_back(*base);
   }
-  ASSERT_EQ(some.blocks(), 3u);
-  for (std::uint64_t const each : reserved) EXPECT_TRUE(deallocate(some, each, all));
-  EXPECT_LE(some.blocks(), 2u);  // what the quick list has may lie in two
-  EXPECT_EQ(some.in_use(), 0u);
-  EXPECT_TRUE(some.audit().empty());
-  EXPECT_TRUE(some.release(map_pages{all}));
-  EXPECT_FALSE(some.release(map_pages{all}));
-  EXPECT_EQ(all.given.size(), 0u);
-  EXPECT_FALSE(deallocate(some, reserved[0], all));
-  for (bytes i = 0; i < 64; ++i) EXPECT_FALSE(allocate(some, 1024, all)) << "as at first";
-  EXPECT_TRUE(allocate(some, 1024, all));
+  ASSERT_EQ(tested.blocks(), 3u);
+  for (std::uint64_t const each : addresses) EXPECT_TRUE(deallocate(tested, each, pages));
+  EXPECT_LE(tested.blocks(), 2u);  // the slices of the quick list may lie in two blocks
+  EXPECT_EQ(tested.in_use(), 0u);
+  EXPECT_TRUE(tested.audit().empty());
+  EXPECT_TRUE(tested.release(map_pages{pages}));
+  EXPECT_FALSE(tested.release(map_pages{pages}));
+  EXPECT_EQ(pages.in_use.size(), 0u);
+  EXPECT_FALSE(deallocate(tested, addresses[0], pages));
+  for (bytes i = 0; i < 64; ++i)
+    EXPECT_FALSE(allocate(tested, 1024, pages)) << "the class starts without a block again";
+  EXPECT_TRUE(allocate(tested, 1024, pages));
 }
 
-TEST(Slices, GiveUpABlockThatWasEmptyBeforeAnotherOneHadFreeSlices) {
-  no_map_pages all;
-  slices some{16};
-  some.begin();
-  std::vector<std::uint64_t> reserved;
-  while (reserved.size() < 32) {
-    if (auto const base = allocate(some, 4096, all)) reserved.push_back(*base);
+TEST(Slices, ReturnABlockThatBecameEmptyBeforeAnotherBlockHadFreeSlices) {
+  no_map_pages pages;
+  slices tested{16};
+  tested.begin();
+  std::vector<std::uint64_t> addresses;
+  while (addresses.size() < 32) {
+    if (auto const base = allocate(tested, 4096, pages)) addresses.push_back(*base);
   }
-  slice_block* const first = some.of(reserved[0]);
-  ASSERT_EQ(some.blocks(), 2u);
+  slice_block* const first = tested.of(addresses[0]);
+  ASSERT_EQ(tested.blocks(), 2u);
   auto const free_those_of = [&](bool is_first, std::size_t count) {
-    for (auto& each : reserved) {
-      if (each == 0 || (some.of(each) == first) != is_first || count == 0) continue;
-      EXPECT_TRUE(deallocate(some, each, all));
+    for (auto& each : addresses) {
+      if (each == 0 || (tested.of(each) == first) != is_first || count == 0) continue;
+      EXPECT_TRUE(deallocate(tested, each, pages));
       each = 0;
       --count;
     }
   };
   free_those_of(true, 16);
   free_those_of(false, 15);
-  EXPECT_TRUE(some.audit().empty());
-  (void)some.release(map_pages{all});
-  EXPECT_EQ(some.blocks(), 1u);
-  EXPECT_EQ(all.given.size(), 1u);
-  EXPECT_TRUE(some.audit().empty());
+  EXPECT_TRUE(tested.audit().empty());
+  (void)tested.release(map_pages{pages});
+  EXPECT_EQ(tested.blocks(), 1u);
+  EXPECT_EQ(pages.in_use.size(), 1u);
+  EXPECT_TRUE(tested.audit().empty());
 }
 
-TEST(Slices, OfAClassAreHandedOutLatestFirst) {
-  no_map_pages all;
-  slices some{16};
-  some.begin();
-  std::vector<std::uint64_t> reserved;
-  while (reserved.size() < 200) {
-    if (auto const base = allocate(some, 512, all)) reserved.push_back(*base);
+TEST(Slices, AreReusedLatestFirst) {
+  no_map_pages pages;
+  slices tested{16};
+  tested.begin();
+  std::vector<std::uint64_t> addresses;
+  while (addresses.size() < 200) {
+    if (auto const base = allocate(tested, 512, pages)) addresses.push_back(*base);
   }
-  EXPECT_TRUE(deallocate(some, reserved[7], all));
-  EXPECT_TRUE(deallocate(some, reserved[150], all));
-  EXPECT_EQ(allocate(some, 500, all), reserved[150]);
-  EXPECT_EQ(allocate(some, 510, all), reserved[7]);
+  EXPECT_TRUE(deallocate(tested, addresses[7], pages));
+  EXPECT_TRUE(deallocate(tested, addresses[150], pages));
+  EXPECT_EQ(allocate(tested, 500, pages), addresses[150]);
+  EXPECT_EQ(allocate(tested, 510, pages), addresses[7]);
 }
 
-TEST(Slices, MoveBetweenBlocksAndTheQuickListHalfAListAtATime) {
-  no_map_pages all;
-  slices some{16};
-  some.begin();
-  std::vector<std::uint64_t> reserved;
-  while (reserved.size() < 1000) {
-    if (auto const base = allocate(some, 64, all)) reserved.push_back(*base);
+TEST(Slices, MoveBetweenBlocksAndTheQuickListByHalfAList) {
+  no_map_pages pages;
+  slices tested{16};
+  tested.begin();
+  std::vector<std::uint64_t> addresses;
+  while (addresses.size() < 1000) {
+    if (auto const base = allocate(tested, 64, pages)) addresses.push_back(*base);
   }
   std::size_t flushes = 0;
-  for (std::uint64_t const each : reserved) {
-    slice_block* const its = some.of(each);
-    if (!some.deallocate(*its, each, its->find_base(each).number)) continue;
-    some.flush(its->size_class(), map_pages{all});
+  for (std::uint64_t const each : addresses) {
+    slice_block* const block = tested.of(each);
+    if (!tested.deallocate(*block, each, block->find_base(each).number)) continue;
+    tested.flush(block->size_class(), map_pages{pages});
     ++flushes;
   }
-  EXPECT_GE(flushes, 1000u / 64 - 2);  // the list has room for 128
+  EXPECT_GE(flushes, 1000u / 64 - 2);  // the quick list has room for 128 slices
   EXPECT_LE(flushes, 1000u / 64);
-  EXPECT_TRUE(some.audit().empty());
+  EXPECT_TRUE(tested.audit().empty());
 }
 
-TEST(Slices, AskAgainOnlyAfterAsManyRequestsWhenThereWasNoBlock) {
-  no_map_pages all{.maximum = 0};
-  slices some{16};
-  some.begin();
-  int requested = 0;
+TEST(Slices, RequestABlockAgainOnlyAfterABlockfulOfFurtherRequests) {
+  no_map_pages pages{.maximum = 0};
+  slices tested{16};
+  tested.begin();
+  int requests = 0;
   struct counted : map_pages {
-    int& requested;
+    int& requests;
     std::optional<std::uint64_t> take() const {
-      ++requested;
+      ++requests;
       return map_pages::take();
     }
   };
   for (int i = 0; i < 16 * 10 + 10; ++i)
-    EXPECT_FALSE(some.allocate_slowly(4096, counted{{all}, requested}));
-  EXPECT_EQ(requested, 10);
+    EXPECT_FALSE(tested.allocate_slowly(4096, counted{{pages}, requests}));
+  EXPECT_EQ(requests, 10);
 }
 
 TEST(Slices, AgreeWithASetOfAllocations) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     std::mt19937 random{seed};
-    no_map_pages all{.maximum = 20 + seed * 5};
-    slices some{16};
-    some.begin();
-    std::map<std::uint64_t, bytes> model;  // begin -> size
+    no_map_pages pages{.maximum = 20 + seed * 5};
+    slices tested{16};
+    tested.begin();
+    std::map<std::uint64_t, bytes> model;  // base -> size
     for (int step = 0; step < 20'000; ++step) {
-      if (random() % 1000 == 0) some.release(map_pages{all});
+      if (random() % 1000 == 0) tested.release(map_pages{pages});
       bool const grows = step / 4000 % 2 == 0;
       if (model.empty() || random() % 100 < (grows ? 60u : 40u)) {
         bytes const size = 1 + random() % (random() % 2 == 0 ? 100 : 4096);
-        auto const base = allocate(some, size, all);
+        auto const base = allocate(tested, size, pages);
         if (!base) continue;
         auto const next = model.lower_bound(*base);
         ASSERT_TRUE(next == model.end() || *base + size <= next->first);
@@ -212,19 +213,19 @@ TEST(Slices, AgreeWithASetOfAllocations) {
       } else {
         auto at = model.lower_bound(model.begin()->first +
                                     random() % (model.rbegin()->first - model.begin()->first + 1));
-        ASSERT_EQ(some.of(at->first)->find_base(at->first).what.requested(), at->second);
-        ASSERT_TRUE(deallocate(some, at->first, all));
-        ASSERT_FALSE(some.of(at->first) != nullptr &&
-                     !some.of(at->first)->find_base(at->first).what.is_free());
+        ASSERT_EQ(tested.of(at->first)->find_base(at->first).what.requested(), at->second);
+        ASSERT_TRUE(deallocate(tested, at->first, pages));
+        ASSERT_FALSE(tested.of(at->first) != nullptr &&
+                     !tested.of(at->first)->find_base(at->first).what.is_free());
         model.erase(at);
       }
     }
-    auto const problems = some.audit();
+    auto const problems = tested.audit();
     ASSERT_TRUE(problems.empty()) << problems[0];
-    ASSERT_EQ(some.in_use(), model.size());
-    for (auto const& [base, size] : model) ASSERT_TRUE(deallocate(some, base, all));
-    some.release(map_pages{all});
-    ASSERT_TRUE(all.given.empty());
+    ASSERT_EQ(tested.in_use(), model.size());
+    for (auto const& [base, size] : model) ASSERT_TRUE(deallocate(tested, base, pages));
+    tested.release(map_pages{pages});
+    ASSERT_TRUE(pages.in_use.empty());
   }
 }
 
@@ -234,81 +235,81 @@ struct sliced {
       : source{host_resource{},
                {.first_block = 32_MiB, .alignment = alignment, .is_tracked = is_tracked}} {}
   pool<host_resource> source;
-  /// The first that is a slice, after as many of that size as it takes.
+  /// Allocates until the pool serves the size by a slice, and returns that slice.
   void* slice(bytes size) {
-    std::vector<void*> before;
-    for (bytes i = 0; i < 65536 / size; ++i) before.push_back(source.allocate(size));
+    std::vector<void*> full_blocks;
+    for (bytes i = 0; i < 65536 / size; ++i) full_blocks.push_back(source.allocate(size));
     void* const result = source.allocate(size);
-    for (void* const each : before) EXPECT_TRUE(source.deallocate(each));
+    for (void* const each : full_blocks) EXPECT_TRUE(source.deallocate(each));
     return result;
   }
 };
 
 TEST(SlicesOfAPool, AreFoundNamedAndReportedAsAllocations) {
-  sliced one, other;
-  char* const a = static_cast<char*>(one.slice(100));
-  char* const b = static_cast<char*>(other.slice(100));
-  for (auto const& [its, at] : {std::pair{&one, a}, {&other, b}}) {
+  sliced first, second;
+  char* const a = static_cast<char*>(first.slice(100));
+  char* const b = static_cast<char*>(second.slice(100));
+  for (auto const& [owner, at] : {std::pair{&first, a}, {&second, b}}) {
     for (int const offset : {0, 50, 99}) {
       auto const found = registry::find(at + offset);
       ASSERT_TRUE(found);
       EXPECT_EQ(found->base, at);
       EXPECT_EQ(found->size, 100u);
-      EXPECT_EQ(found->allocator, its->source.id());
+      EXPECT_EQ(found->allocator, owner->source.id());
     }
     EXPECT_FALSE(registry::find(at + 100));
-    auto const allocated = registry::allocations(its->source.id());
+    auto const allocated = registry::allocations(owner->source.id());
     ASSERT_EQ(allocated.size(), 1u);
     EXPECT_EQ(allocated[0].base, at);
     EXPECT_EQ(allocated[0].size, 100u);
   }
-  EXPECT_TRUE(one.source.label(a, "velocities"));
-  EXPECT_FALSE(one.source.label(b, "not mine"));
+  EXPECT_TRUE(first.source.label(a, "velocities"));
+  EXPECT_FALSE(first.source.label(b, "another pool's"));
   EXPECT_EQ(registry::label_of(a + 7)->name, "velocities");
-  EXPECT_TRUE(one.source.deallocate(a));
+  EXPECT_TRUE(first.source.deallocate(a));
   EXPECT_FALSE(registry::find(a));
-  void* const again = one.source.allocate(98);  // of the same class
-  EXPECT_EQ(again, a);
-  EXPECT_FALSE(registry::label_of(again));
+  void* const reused = first.source.allocate(98);  // a size of the same class
+  EXPECT_EQ(reused, a);
+  EXPECT_FALSE(registry::label_of(reused));
 }
 
-TEST(SlicesOfAPool, RefuseWhatIsNotInUse) {
-  sliced one, other;
-  char* const a = static_cast<char*>(one.slice(256));
-  char* const b = static_cast<char*>(other.slice(256));
+TEST(SlicesOfAPool, RefuseInvalidFrees) {
+  sliced first, second;
+  char* const a = static_cast<char*>(first.slice(256));
+  char* const b = static_cast<char*>(second.slice(256));
   for (char* const wrong : {a + 1, a + 16, a + 256, b, static_cast<char*>(nullptr) + 64})
-    EXPECT_FALSE(one.source.deallocate(wrong));
-  EXPECT_TRUE(one.source.deallocate(a));
-  EXPECT_FALSE(one.source.deallocate(a));
-  EXPECT_EQ(one.source.counts().invalid_frees, 6u);
-  EXPECT_EQ(one.source.counts().chunks_allocated, 0u);
-  EXPECT_EQ(one.source.size_of(a), std::nullopt);
-  EXPECT_EQ(other.source.size_of(b), 256u);
+    EXPECT_FALSE(first.source.deallocate(wrong));
+  EXPECT_TRUE(first.source.deallocate(a));
+  EXPECT_FALSE(first.source.deallocate(a));
+  EXPECT_EQ(first.source.counts().invalid_frees, 6u);
+  EXPECT_EQ(first.source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(first.source.size_of(a), std::nullopt);
+  EXPECT_EQ(second.source.size_of(b), 256u);
 }
 
-TEST(SlicesOfAPool, GoBackWithTheirPoolsBlocks) {
-  sliced one;
-  void* const a = one.slice(64);
-  EXPECT_TRUE(one.source.deallocate(a));
-  one.source.release();
-  EXPECT_EQ(one.source.counts().reserved, 0u);
+TEST(SlicesOfAPool, AreReturnedWithTheirPoolsBlocks) {
+  sliced tested;
+  void* const a = tested.slice(64);
+  EXPECT_TRUE(tested.source.deallocate(a));
+  tested.source.release();
+  EXPECT_EQ(tested.source.counts().reserved, 0u);
   EXPECT_FALSE(registry::find(a));
-  EXPECT_TRUE(one.source.audit().empty());
+  EXPECT_TRUE(tested.source.audit().empty());
 }
 
-TEST(SlicesOfAPool, GiveWayToWhatFitsNowhereElse) {
+TEST(SlicesOfAPool, MakeRoomForALargeRequest) {
   pool<host_resource> source{host_resource{}, {.first_block = 16_MiB, .max_bytes = 16_MiB}};
   std::vector<void*> small;
   for (int i = 0; i < 3000; ++i) small.push_back(source.allocate(64));
   for (void* const each : small) source.deallocate(each);
-  void* const all = source.allocate(16_MiB);
+  void* const large = source.allocate(16_MiB);
   EXPECT_EQ(source.counts().blocks_allocated, 1u);
   EXPECT_THROW((void)source.allocate(64), out_of_memory);
-  EXPECT_TRUE(source.deallocate(all));
+  EXPECT_TRUE(source.deallocate(large));
   EXPECT_TRUE(source.audit().empty());
 }
 
-TEST(SlicesOfAPool, AreNoneWhereOptionsLookAtEachChunk) {
+TEST(SlicesOfAPool, AreNotUsedIfOptionsDependOnEachChunk) {
   for (pool_options options :
        {pool_options{.coalesce = heuristic::percent_releasable(50)}, pool_options{.red_zone = 16},
         pool_options{.keeps_backtraces = true}, pool_options{.first_block = 1_MiB}}) {
@@ -317,37 +318,37 @@ TEST(SlicesOfAPool, AreNoneWhereOptionsLookAtEachChunk) {
     std::size_t chunks = 0;
     for (int i = 0; i < 3000; ++i) (void)source.allocate(64);
     source.for_each([&](std::uint64_t, bytes, bool is_free) { chunks += is_free; });
-    EXPECT_LE(chunks, 1u);  // a slice block's free slices would be seen
+    EXPECT_LE(chunks, 1u);  // the free slices of a slice block would be counted as well
   }
 }
 
-TEST(SlicesOfAPool, TileItWithAllElse) {
-  sliced one;
+TEST(SlicesOfAPool, TileThePoolTogetherWithItsChunks) {
+  sliced tested;
   std::mt19937 random{7};
   std::map<void*, bytes> model;
   for (int step = 0; step < 30'000; ++step) {
     if (model.size() < 3000 || random() % 2 == 0) {
       bytes const size = random() % 50 == 0 ? random() % 200'000 : 1 + random() % 5000;
       bytes const alignment = random() % 20 == 0 ? 64u << random() % 8 : 16u;
-      void* const made = one.source.allocate(size, alignment);
+      void* const made = tested.source.allocate(size, alignment);
       ASSERT_EQ(reinterpret_cast<std::uint64_t>(made) % alignment, 0u);
       ASSERT_TRUE(model.emplace(made, size).second);
     } else {
       auto at = model.lower_bound(reinterpret_cast<void*>(
           reinterpret_cast<std::uint64_t>(model.begin()->first) + random() % 32_MiB));
       if (at == model.end()) at = model.begin();
-      ASSERT_EQ(one.source.size_of(at->first), at->second);
-      ASSERT_TRUE(one.source.deallocate(at->first));
+      ASSERT_EQ(tested.source.size_of(at->first), at->second);
+      ASSERT_TRUE(tested.source.deallocate(at->first));
       model.erase(at);
     }
-    if (step % 5000 == 4999) one.source.release();
+    if (step % 5000 == 4999) tested.source.release();
   }
-  auto const problems = one.source.audit();
+  auto const problems = tested.source.audit();
   ASSERT_TRUE(problems.empty()) << problems[0];
   std::uint64_t end = 0;
   std::size_t in_use = 0;
   bytes sum = 0;
-  one.source.for_each([&](std::uint64_t base, bytes size, bool is_free) {
+  tested.source.for_each([&](std::uint64_t base, bytes size, bool is_free) {
     if (end != 0 && base != end) {
       EXPECT_FALSE(model.contains(reinterpret_cast<void*>(end)));
     }
@@ -359,9 +360,9 @@ TEST(SlicesOfAPool, TileItWithAllElse) {
     ASSERT_NE(found, model.end());
     ASSERT_LE(found->second, size);
   });
-  EXPECT_EQ(sum, one.source.counts().reserved);
+  EXPECT_EQ(sum, tested.source.counts().reserved);
   EXPECT_EQ(in_use, model.size());
-  EXPECT_EQ(one.source.counts().chunks_allocated, model.size());
+  EXPECT_EQ(tested.source.counts().chunks_allocated, model.size());
   bytes allocated = 0;
   for (auto const& [base, size] : model) {
     allocated += size;
@@ -370,74 +371,76 @@ TEST(SlicesOfAPool, TileItWithAllElse) {
     ASSERT_EQ(found->base, base);
     ASSERT_EQ(found->size, size);
   }
-  EXPECT_EQ(one.source.counts().allocated, allocated);
-  EXPECT_EQ(registry::allocations(one.source.id()).size(), model.size());
+  EXPECT_EQ(tested.source.counts().allocated, allocated);
+  EXPECT_EQ(registry::allocations(tested.source.id()).size(), model.size());
 }
 
-TEST(SlicesOfAPool, AreFoundByOtherThreadsWhileTheirBlocksComeAndGo) {
-  sliced one;
-  char* const kept = static_cast<char*>(one.slice(200));
-  std::atomic<bool> ends{false};
-  std::thread looks{[&] {
+TEST(SlicesOfAPool, AreFoundByOtherThreadsWhileBlocksComeAndGo) {
+  sliced first;
+  char* const kept = static_cast<char*>(first.slice(200));
+  std::atomic<bool> is_over{false};
+  std::thread reader{[&] {
     std::minstd_rand random{1};
-    while (!ends) {
+    while (!is_over) {
       auto const found = registry::find(kept + random() % 200);
       ASSERT_TRUE(found);
       ASSERT_EQ(found->base, kept);
       ASSERT_EQ(found->size, 200u);
-      // of others nothing, or one that was or is there
+      // finds no other allocation, or an allocation that exists or existed
       char* const near = kept + random() % 1'000'000;
-      if (auto const other = registry::find(near)) {
-        ASSERT_LE(other->base, near);
-        ASSERT_GT(static_cast<char*>(other->base) + other->size, near);
+      if (auto const second = registry::find(near)) {
+        ASSERT_LE(second->base, near);
+        ASSERT_GT(static_cast<char*>(second->base) + second->size, near);
       }
     }
   }};
-  std::vector<void*> reserved;
+  std::vector<void*> addresses;
   for (int round = 0; round < 100; ++round) {
     for (int i = 0; i < 1000; ++i)
-      reserved.push_back(one.source.allocate(1 + (i * 7 + round) % 400));
-    for (void* const each : reserved) ASSERT_TRUE(one.source.deallocate(each));
-    reserved.clear();
-    one.source.release();
+      addresses.push_back(first.source.allocate(1 + (i * 7 + round) % 400));
+    for (void* const each : addresses) ASSERT_TRUE(first.source.deallocate(each));
+    addresses.clear();
+    first.source.release();
   }
-  ends = true;
-  looks.join();
-  EXPECT_TRUE(one.source.deallocate(kept));
+  is_over = true;
+  reader.join();
+  EXPECT_TRUE(first.source.deallocate(kept));
 }
 
-TEST(SlicesOfAPool, OnlyAreSeenByOtherThreadsAndNeverTheirBlocks) {
-  sliced one;
-  void* const kept = one.slice(64);
-  std::atomic<bool> ends{false};
-  std::thread looks{[&] {
+TEST(SlicesOfAPool, AreVisibleToOtherThreadsButTheirBlocksAreNot) {
+  sliced tested;
+  void* const kept = tested.slice(64);
+  std::atomic<bool> is_over{false};
+  std::thread reader{[&] {
     std::minstd_rand random{1};
     auto const base = reinterpret_cast<std::uint64_t>(kept) / 32_MiB * 32_MiB;
-    for (int round = 0; !ends; ++round) {
+    for (int round = 0; !is_over; ++round) {
       auto const found = registry::find(reinterpret_cast<void*>(base + random() % 64_MiB));
       ASSERT_LE(found ? found->size : 0, 4096u);
       if (round % 1000 != 0) continue;
-      for (auto const& each : registry::allocations(one.source.id())) ASSERT_LE(each.size, 4096u);
+      for (auto const& each : registry::allocations(tested.source.id()))
+        ASSERT_LE(each.size, 4096u);
     }
   }};
-  std::vector<void*> reserved;
+  std::vector<void*> addresses;
   for (int round = 0; round < 60; ++round) {
-    for (int i = 0; i < 1000; ++i) reserved.push_back(one.source.allocate(i % 2 == 0 ? 4096 : 512));
-    for (void* const each : reserved) ASSERT_TRUE(one.source.deallocate(each));
-    reserved.clear();
-    one.source.release();
+    for (int i = 0; i < 1000; ++i)
+      addresses.push_back(tested.source.allocate(i % 2 == 0 ? 4096 : 512));
+    for (void* const each : addresses) ASSERT_TRUE(tested.source.deallocate(each));
+    addresses.clear();
+    tested.source.release();
   }
-  ends = true;
-  looks.join();
-  EXPECT_TRUE(one.source.deallocate(kept));
+  is_over = true;
+  reader.join();
+  EXPECT_TRUE(tested.source.deallocate(kept));
 }
 
-TEST(SlicesOfAPool, LieInMemoryThatNobodyTouches) {
+TEST(SlicesOfAPool, WorkInMemoryThatTheHostCannotTouch) {
   pool<simulated_resource> source{simulated_resource{}, {.first_block = 32_MiB}};
-  std::vector<void*> reserved;
-  for (int i = 0; i < 5000; ++i) reserved.push_back(source.allocate(48));
+  std::vector<void*> addresses;
+  for (int i = 0; i < 5000; ++i) addresses.push_back(source.allocate(48));
   EXPECT_EQ(source.counts().chunks_allocated, 5000u);
-  for (void* const each : reserved) EXPECT_TRUE(source.deallocate(each));
+  for (void* const each : addresses) EXPECT_TRUE(source.deallocate(each));
   EXPECT_EQ(source.counts().chunks_allocated, 0u);
   EXPECT_TRUE(source.audit().empty());
 }

@@ -30,11 +30,11 @@ struct on_the_host {
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(StitchedPool, ResourceConformance, testing::Types<on_the_host>);
 
-TEST(StitchedPool, PutsFreePagesTogetherForWhatFitsNowhere) {
+TEST(StitchedPool, CombinesFreePagesForALargeRequest) {
   stitched_pool<simulated_pages> source{simulated_pages{page}};
-  std::vector<void*> reserved;
-  for (int i = 0; i < 8; ++i) reserved.push_back(source.allocate(page));
-  for (int i = 0; i < 8; i += 2) source.deallocate(reserved[static_cast<std::size_t>(i)]);
+  std::vector<void*> pointers;
+  for (int i = 0; i < 8; ++i) pointers.push_back(source.allocate(page));
+  for (int i = 0; i < 8; i += 2) source.deallocate(pointers[static_cast<std::size_t>(i)]);
   void* const large = source.allocate(4 * page);
   EXPECT_EQ(source.counts().reserved, 8 * page);
   EXPECT_EQ(source.counts().moved, 4 * page);
@@ -46,18 +46,18 @@ TEST(StitchedPool, PutsFreePagesTogetherForWhatFitsNowhere) {
   EXPECT_TRUE(source.audit().empty());
 }
 
-/// Pages of the host, which has no more than a gibibyte at once.
+/// Pages of the host, at most 1 GiB per call.
 struct small_host_pages : host_pages {
   using host_pages::host_pages;
   void map(std::uint64_t base, bytes size) {
-    if (size > 1_GiB) throw out_of_memory{"small_host_pages", size, "so it is"};
+    if (size > 1_GiB) throw out_of_memory{"small_host_pages", size, "the limit is 1 GiB"};
     host_pages::map(base, size);
   }
 };
 
-/// The addresses of a request that is refused are used for the next ones, of which the registry
-/// must be told.
-TEST(StitchedPool, IsKnownToTheRegistryAfterARequestThatNothingCouldServe) {
+/// The pool reuses the addresses of a refused request for the next requests. The registry must know
+/// these addresses.
+TEST(StitchedPool, IsKnownToTheRegistryAfterARefusedRequest) {
   stitched_pool<small_host_pages> source{small_host_pages{page}, {.max_bytes = bytes{1} << 41}};
   for (bytes const size : {bytes{1} << 39, bytes{1} << 40, (bytes{1} << 40) + 1}) {
     EXPECT_THROW((void)source.allocate(size), std::bad_alloc) << size;
@@ -81,7 +81,7 @@ TEST(StitchedPool, ShrinksByWholePages) {
   EXPECT_EQ(source.pages().mistakes(), 0u);
 }
 
-TEST(StitchedPool, UsesUpNoAddressesForWhatIsRefused) {
+TEST(StitchedPool, UsesNoAddressesForARefusedRequest) {
   stitched_pool<simulated_pages> source{simulated_pages{page, 4 * page},
                                         {.max_bytes = 8 * page, .range = 16 * page}};
   for (int i = 0; i < 100; ++i) EXPECT_THROW((void)source.allocate(6 * page), out_of_memory);
@@ -98,9 +98,9 @@ TEST(StitchedPool, ServesMoreAlignmentThanItsOwn) {
   stitched_pool<simulated_pages> source{simulated_pages{page}};
   std::vector<void*> allocated;
   for (bytes const alignment : {bytes{32}, bytes{4096}, 4 * page, bytes{16}, 16 * page}) {
-    void* const one = allocated.emplace_back(source.allocate(100, alignment));
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
-    EXPECT_EQ(source.size_of(one), 100u);
+    void* const memory = allocated.emplace_back(source.allocate(100, alignment));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % alignment, 0u);
+    EXPECT_EQ(source.size_of(memory), 100u);
     EXPECT_TRUE(source.audit().empty());
   }
   EXPECT_EQ(source.counts().allocated, 500u);
@@ -109,13 +109,13 @@ TEST(StitchedPool, ServesMoreAlignmentThanItsOwn) {
   EXPECT_THROW((void)source.allocate(8, 3), bad_argument);
 }
 
-TEST(StitchedPool, RefusesARangeThatNoAddressSpaceHas) {
+TEST(StitchedPool, RefusesARangeBeyondTheAddressSpace) {
   for (bytes const range : {(bytes{1} << 46) + 1, ~bytes{0}})
     EXPECT_THROW((stitched_pool<simulated_pages>{simulated_pages{4096}, {.range = range}}),
                  bad_argument);
 }
 
-TEST(StitchedPool, MovesNothingOfWhatOthersKnowByItsAddress) {
+TEST(StitchedPool, MovesNoPagesOfRegisteredMemory) {
   stitched_pool<simulated_pages> source{simulated_pages{page}, {.is_registered = true}};
   source.deallocate(source.allocate(page));
   (void)source.allocate(2 * page);
@@ -125,22 +125,22 @@ TEST(StitchedPool, MovesNothingOfWhatOthersKnowByItsAddress) {
 
 TEST(StitchedPool, RefusesADoubleFreeAndAForeignPointer) {
   stitched_pool<simulated_pages> source{simulated_pages{page}};
-  auto* const one = static_cast<char*>(source.allocate(100));
-  EXPECT_FALSE(source.deallocate(one + 16));
-  EXPECT_TRUE(source.deallocate(one));
-  EXPECT_FALSE(source.deallocate(one));
+  auto* const memory = static_cast<char*>(source.allocate(100));
+  EXPECT_FALSE(source.deallocate(memory + 16));
+  EXPECT_TRUE(source.deallocate(memory));
+  EXPECT_FALSE(source.deallocate(memory));
   EXPECT_EQ(source.counts().invalid_frees, 2u);
 }
 
-TEST(StitchedPool, LosesNoPageWhenThereAreNoMore) {
+TEST(StitchedPool, LosesNoPageWhenPagesRunOut) {
   stitched_pool<simulated_pages> source{simulated_pages{page, 10 * page}};
-  std::vector<void*> reserved;
-  for (int i = 0; i < 8; ++i) reserved.push_back(source.allocate(page));
-  for (int i = 0; i < 8; i += 2) source.deallocate(reserved[static_cast<std::size_t>(i)]);
-  auto const before = source.counts();
+  std::vector<void*> pointers;
+  for (int i = 0; i < 8; ++i) pointers.push_back(source.allocate(page));
+  for (int i = 0; i < 8; i += 2) source.deallocate(pointers[static_cast<std::size_t>(i)]);
+  auto const counts_before = source.counts();
   EXPECT_THROW((void)source.allocate(7 * page), out_of_memory);
-  EXPECT_EQ(source.counts().reserved, before.reserved);
-  EXPECT_EQ(source.counts().allocated, before.allocated);
+  EXPECT_EQ(source.counts().reserved, counts_before.reserved);
+  EXPECT_EQ(source.counts().allocated, counts_before.allocated);
   EXPECT_EQ(source.pages().reserved(), 8 * page);
   EXPECT_NO_THROW((void)source.allocate(6 * page));
   EXPECT_EQ(source.pages().reserved(), 10 * page) << "a pool reaches its limit";
@@ -148,21 +148,22 @@ TEST(StitchedPool, LosesNoPageWhenThereAreNoMore) {
   EXPECT_TRUE(source.audit().empty());
 }
 
-TEST(StitchedPool, HoldsNoMoreThanItMay) {
+TEST(StitchedPool, EnforcesItsLimit) {
   stitched_pool<simulated_pages> source{simulated_pages{page}, {.max_bytes = 3 * page}};
-  void* const one = source.allocate(2 * page);
+  void* const memory = source.allocate(2 * page);
   EXPECT_THROW((void)source.allocate(2 * page), out_of_memory);
-  source.deallocate(one);
+  source.deallocate(memory);
   EXPECT_NO_THROW((void)source.allocate(3 * page));
 }
 
-/// The n-th call to its pages fails: nothing is lost, nothing is mapped twice, and all comes back
-/// in the end.
+/// The n-th call to the pages fails. The pool loses no page, maps no page twice, and finally
+/// returns all pages.
 TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
   struct failing_pages : simulated_pages {
     int* calls;
     int nth;
-    failing_pages(int* counter, int which) : simulated_pages{page}, calls{counter}, nth{which} {}
+    failing_pages(int* counter, int failing_call)
+        : simulated_pages{page}, calls{counter}, nth{failing_call} {}
     void may_fail() {
       if (++*calls == nth) throw out_of_memory{"failing_pages", 0, "on purpose"};
     }
@@ -174,28 +175,28 @@ TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
       may_fail();
       simulated_pages::map(address, size);
     }
-    void move(std::uint64_t source, std::uint64_t to, bytes size) {
+    void move(std::uint64_t source, std::uint64_t target, bytes size) {
       may_fail();
-      simulated_pages::move(source, to, size);
+      simulated_pages::move(source, target, size);
     }
   };
   for (int failing = 1; failing <= 80; ++failing) {
     int calls = 0;
     stitched_pool<failing_pages> source{failing_pages{&calls, failing}, {.range = 64 * page}};
     std::mt19937 random{static_cast<std::uint32_t>(failing)};
-    std::vector<std::pair<void*, bytes>> reserved;
+    std::vector<std::pair<void*, bytes>> pointers;
     for (int step = 0; step < 300; ++step) {
-      if (random() % 2 == 0 && !reserved.empty()) {
-        std::swap(reserved[random() % reserved.size()], reserved.back());
-        ASSERT_EQ(source.size_of(reserved.back().first), reserved.back().second);
-        ASSERT_TRUE(source.deallocate(reserved.back().first));
-        reserved.pop_back();
+      if (random() % 2 == 0 && !pointers.empty()) {
+        std::swap(pointers[random() % pointers.size()], pointers.back());
+        ASSERT_EQ(source.size_of(pointers.back().first), pointers.back().second);
+        ASSERT_TRUE(source.deallocate(pointers.back().first));
+        pointers.pop_back();
         continue;
       }
       bytes const size = random() % (5 * page);
       try {
-        reserved.emplace_back(source.allocate(size), size);
-        auto const base = reinterpret_cast<std::uint64_t>(reserved.back().first);
+        pointers.emplace_back(source.allocate(size), size);
+        auto const base = reinterpret_cast<std::uint64_t>(pointers.back().first);
         for (bytes at = 0; at < size; at += page) ASSERT_TRUE(source.pages().is_mapped(base + at));
       } catch (out_of_memory const&) {
       }
@@ -204,22 +205,23 @@ TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
       ASSERT_TRUE(source.audit().empty()) << source.audit().front();
     }
     ASSERT_EQ(source.pages().mistakes(), 0u);
-    for (auto const& [pointer, size] : reserved) ASSERT_TRUE(source.deallocate(pointer));
+    for (auto const& [pointer, size] : pointers) ASSERT_TRUE(source.deallocate(pointer));
     (void)source.shrink();
     EXPECT_EQ(source.pages().reserved(), 0u);
   }
 }
 
-/// On the trace of the published heuristics: no row of theirs coalesces less or holds less.
-TEST(StitchedPool, HoldsLessThanAnyHeuristicOnTheirTrace) {
+/// On the trace of the published heuristics, the pool neither coalesces nor reserves more than any
+/// of their rows.
+TEST(StitchedPool, ReservesLessThanAnyPublishedHeuristicOnTheirTrace) {
   simulation_trace const trace{80, 1};
   stitched_pool<simulated_pages> source{simulated_pages{page}};
-  std::vector<void*> reserved;
-  for (auto const& one : trace.steps()) {
-    if (one.is_allocation) {
-      reserved.push_back(source.allocate(one.size));
+  std::vector<void*> pointers;
+  for (auto const& each : trace.steps()) {
+    if (each.is_allocation) {
+      pointers.push_back(source.allocate(each.size));
     } else {
-      ASSERT_TRUE(source.deallocate(reserved[one.id]));
+      ASSERT_TRUE(source.deallocate(pointers[each.id]));
     }
   }
   EXPECT_EQ(source.counts().peak_allocated, 369'052'815u);
@@ -228,7 +230,7 @@ TEST(StitchedPool, HoldsLessThanAnyHeuristicOnTheirTrace) {
   EXPECT_EQ(source.pages().mistakes(), 0u);
 }
 
-TEST(StitchedPool, MakesItsAllocationsKnown) {
+TEST(StitchedPool, RegistersItsAllocations) {
   for (bytes const page_size : {bytes{4096}, bytes{64_KiB}}) {
     stitched_pool<host_pages> source{host_pages{page_size}, {.range = 8_MiB, .name = "stitched"}};
     std::vector<void*> allocated;

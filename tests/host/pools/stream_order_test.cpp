@@ -14,29 +14,29 @@ struct without_wait {
   int record(stream) { return 0; }
 };
 
-TEST(StreamOrder, IsWhatRecordsAndWaits) {
+TEST(StreamOrder, NeedsRecordAndWait) {
   static_assert(stream_order<simulated_streams>);
   static_assert(!stream_order<without_wait>);
   static_assert(!stream_order<int>);
 }
 
-TEST(StreamOrder, OfSimulatedStreamsIsThatOfTheirEvents) {
+TEST(StreamOrder, OfSimulatedStreamsFollowsTheirEvents) {
   simulated_streams order;
-  auto const before = order.world().tick(1);
-  EXPECT_TRUE(order.world().is_before(1, before, 1));
-  EXPECT_FALSE(order.world().is_before(1, before, 2));
+  auto const earlier_time = order.world().tick(1);
+  EXPECT_TRUE(order.world().is_before(1, earlier_time, 1));
+  EXPECT_FALSE(order.world().is_before(1, earlier_time, 2));
   auto done = order.record(1);
-  auto const after = order.world().tick(1);
+  auto const later_time = order.world().tick(1);
   order.wait(2, done);
-  EXPECT_TRUE(order.world().is_before(1, before, 2));
-  EXPECT_FALSE(order.world().is_before(1, after, 2));
+  EXPECT_TRUE(order.world().is_before(1, earlier_time, 2));
+  EXPECT_FALSE(order.world().is_before(1, later_time, 2));
   EXPECT_TRUE(order.finish(1u));
-  EXPECT_TRUE(order.world().is_before(1, after, 3));
+  EXPECT_TRUE(order.world().is_before(1, later_time, 3));
   order.drop(done);
   EXPECT_EQ(order.world().live_events, 0u);
 }
 
-TEST(StreamOrder, OfSimulatedStreamsTellsAHandleThatCameAgain) {
+TEST(StreamOrder, OfSimulatedStreamsDistinguishesAReusedHandle) {
   simulated_streams order;
   auto const first = order.identity(1);
   auto const used = order.world().tick(1);

@@ -11,48 +11,48 @@ using namespace detail;
 namespace stream_owners_test {
 
 constexpr std::uint64_t region = 1 << 20;
-constexpr bytes whole = 64_KiB;
+constexpr bytes block_size = 64_KiB;
 
-/// Owners of one block of 16 chunks, all in use at first.
+/// The owners of one block of 16 chunks. All chunks are in use at first.
 struct StreamOwners : testing::Test {
   StreamOwners() {
     chunks.reserve();
     auto const first = owners.of(1).owner;
-    in_use.push_back(chunks.allocate_in({region, whole}, size, first));
+    in_use.push_back(chunks.allocate_in({region, block_size}, size, first));
     while (in_use.size() < 16) in_use.push_back(chunks.allocate(size, first).value());
   }
-  /// Gives one chunk back on `on`.
-  void give_back(std::uint32_t on) {
-    auto& its = owners.of(on);
-    (void)chunks.deallocate(in_use.back(), its.owner);
+  /// Frees one chunk on `stream`.
+  void free_on(std::uint32_t stream) {
+    auto& owner = owners.of(stream);
+    (void)chunks.deallocate(in_use.back(), owner.owner);
     in_use.pop_back();
-    owners.gave_back(on, its, size.granted);
+    owners.gave_back(stream, owner, size.granted);
   }
-  [[nodiscard]] std::uint64_t common_for(std::uint32_t on) {
-    return owners.allocate_common(on, owners.of(on), size).value_or(0);
+  [[nodiscard]] std::uint64_t common_for(std::uint32_t stream) {
+    return owners.allocate_common(stream, owners.of(stream), size).value_or(0);
   }
   simulated_world& world() { return owners.order().world(); }
 
-  static constexpr chunk_sizes size{whole / 16, whole / 16};
+  static constexpr chunk_sizes size{block_size / 16, block_size / 16};
   owned_arena chunks;
   stream_owners<simulated_streams> owners{simulated_streams{}, chunks};
   std::vector<std::uint64_t> in_use;
 };
 
 TEST_F(StreamOwners, RecordsAnEventForEachSixteenthOfThePool) {
-  give_back(1);
+  free_on(1);
   EXPECT_EQ(owners.events(), 0u);
-  give_back(1);
+  free_on(1);
   EXPECT_EQ(owners.events(), 1u);
-  give_back(1);
+  free_on(1);
   EXPECT_EQ(owners.events(), 1u);
 }
 
-TEST_F(StreamOwners, MakesCommonOnlyWhatHasAnEvent) {
-  give_back(1);
+TEST_F(StreamOwners, SharesOnlyChunksCoveredByAnEvent) {
+  free_on(1);
   owners.share_all();
   EXPECT_EQ(common_for(2), 0u);
-  give_back(1);
+  free_on(1);
   owners.share_all();
   EXPECT_NE(common_for(2), 0u);
   EXPECT_NE(common_for(2), 0u);
@@ -61,28 +61,28 @@ TEST_F(StreamOwners, MakesCommonOnlyWhatHasAnEvent) {
 }
 
 TEST_F(StreamOwners, AStreamDoesNotWaitForItself) {
-  for (int i = 0; i < 2; ++i) give_back(1);
+  for (int i = 0; i < 2; ++i) free_on(1);
   owners.share_all();
   EXPECT_NE(common_for(1), 0u);
   EXPECT_EQ(owners.waits(), 0u);
 }
 
-TEST_F(StreamOwners, AHandleThatCameAgainIsAnotherOwner) {
-  auto const before = owners.of(1).owner;
+TEST_F(StreamOwners, AReusedHandleIsAnotherOwner) {
+  auto const old_owner = owners.of(1).owner;
   world().destroy(1);
-  EXPECT_EQ(owners.last(1)->owner, before) << "asked nobody";
+  EXPECT_EQ(owners.last(1)->owner, old_owner) << "last() must not query the stream";
   world().create(1);
-  EXPECT_NE(owners.of(1).owner, before);
+  EXPECT_NE(owners.of(1).owner, old_owner);
   EXPECT_EQ(world().misuses, 0u);
 }
 
-/// An event of the new stream says nothing of what the old one freed.
-TEST_F(StreamOwners, CoversNothingByAnEventOfAnotherStream) {
-  give_back(1);
+/// An event of the new stream does not cover the frees of the old stream.
+TEST_F(StreamOwners, AnEventOfAnotherStreamCoversNothing) {
+  free_on(1);
   world().destroy(1);
   world().create(1);
   auto& old = *owners.last(1);
-  owners.gave_back(1, old, whole);
+  owners.gave_back(1, old, block_size);
   EXPECT_EQ(owners.events(), 0u);
   EXPECT_EQ(owners.last(1), nullptr);
   owners.share_all();
@@ -91,9 +91,9 @@ TEST_F(StreamOwners, CoversNothingByAnEventOfAnotherStream) {
   EXPECT_NE(common_for(2), 0u);
 }
 
-TEST_F(StreamOwners, SettlesAllOrNothing) {
-  give_back(1);
-  give_back(2);
+TEST_F(StreamOwners, SynchronizesAllOwnersOrNone) {
+  free_on(1);
+  free_on(2);
   world().is_capturing = true;
   EXPECT_FALSE(owners.synchronize_all());
   EXPECT_EQ(common_for(3), 0u);
@@ -104,8 +104,8 @@ TEST_F(StreamOwners, SettlesAllOrNothing) {
   EXPECT_EQ(owners.waits(), 0u);
 }
 
-TEST_F(StreamOwners, ForgetsThoseThatHaveNothing) {
-  for (std::uint32_t on = 10; on < 500; ++on) (void)owners.of(on);
+TEST_F(StreamOwners, ForgetsOwnersWithoutChunks) {
+  for (std::uint32_t stream = 10; stream < 500; ++stream) (void)owners.of(stream);
   EXPECT_LE(owners.count(), 128u);
 }
 
@@ -113,10 +113,10 @@ TEST_F(StreamOwners, LeavesNoEvent) {
   auto const order = owners.order();
   {
     stream_owners<simulated_streams> more{order, chunks};
-    auto& its = more.of(7);
-    (void)chunks.deallocate(in_use.back(), its.owner);
+    auto& owner = more.of(7);
+    (void)chunks.deallocate(in_use.back(), owner.owner);
     in_use.pop_back();
-    more.gave_back(7, its, whole);
+    more.gave_back(7, owner, block_size);
     EXPECT_EQ(world().live_events, 1u);
   }
   EXPECT_EQ(world().live_events, 0u);

@@ -28,7 +28,7 @@ struct StreamPool : testing::Test {
   std::unique_ptr<simulated_pool> pool;
 };
 
-TEST_F(StreamPool, GivesAStreamItsOwnMemoryAgainWithoutAnEvent) {
+TEST_F(StreamPool, ReusesAStreamsMemoryForItWithoutAnEvent) {
   auto& source = make();
   void* const first = source.allocate(1000, 1);
   for (int i = 0; i < 640; ++i) {
@@ -36,22 +36,22 @@ TEST_F(StreamPool, GivesAStreamItsOwnMemoryAgainWithoutAnEvent) {
     EXPECT_EQ(source.allocate(1000, 1), first);
   }
   EXPECT_LE(source.counts().events,
-            640 * 1024 / (1_MiB / 16));  // one for each sixteenth of the pool
+            640 * 1024 / (1_MiB / 16));  // one event for each sixteenth of the pool
   EXPECT_EQ(source.counts().blocks_allocated, 1u);
 }
 
-TEST_F(StreamPool, MakesAnotherStreamWaitBeforeItGetsThatMemory) {
+TEST_F(StreamPool, MakesAnotherStreamWaitBeforeItGetsTheMemory) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
-  void* const whole = source.allocate(1_MiB, 1);
+  void* const all_memory = source.allocate(1_MiB, 1);
   auto const used = world().tick(1);
-  source.deallocate(whole, 1);
-  EXPECT_EQ(source.allocate(1_MiB, 2), whole);
+  source.deallocate(all_memory, 1);
+  EXPECT_EQ(source.allocate(1_MiB, 2), all_memory);
   EXPECT_TRUE(world().is_before(1, used, 2));
   EXPECT_EQ(source.counts().events, 1u);
   EXPECT_EQ(source.counts().waits, 1u);
 }
 
-TEST_F(StreamPool, MakesAStreamWaitOnceForAllThatAnotherGaveBack) {
+TEST_F(StreamPool, MakesAStreamWaitOnceForAllFreesOfAnotherStream) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   std::vector<void*> parts;
   for (int i = 0; i < 16; ++i) parts.push_back(source.allocate(64_KiB, 1));
@@ -64,30 +64,30 @@ TEST_F(StreamPool, MakesAStreamWaitOnceForAllThatAnotherGaveBack) {
 TEST_F(StreamPool, DoesNotSplitItsMemoryBetweenStreamsThatAlternate) {
   auto& source = make({.first_block = 1_MiB, .next_block = 64_KiB, .max_bytes = 1_MiB});
   for (int round = 0; round < 200; ++round) {
-    for (std::uint32_t const on : {1u, 2u}) {
+    for (std::uint32_t const stream : {1u, 2u}) {
       std::vector<void*> parts;
       bytes const size = bytes{1} << (8 + round % 12);
       for (bytes sum = 0; sum + size <= 1_MiB; sum += size)
-        parts.push_back(source.allocate(size, on));
-      for (void* const part : parts) ASSERT_TRUE(source.deallocate(part, on));
+        parts.push_back(source.allocate(size, stream));
+      for (void* const part : parts) ASSERT_TRUE(source.deallocate(part, stream));
     }
   }
   EXPECT_EQ(source.counts().reserved, 1_MiB);
 }
 
-TEST_F(StreamPool, GrowsBeforeAStreamWaitsIfItIsToldTo) {
+TEST_F(StreamPool, GrowsBeforeAStreamWaitsWithGrowsFirst) {
   auto& source =
       make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 2_MiB, .grows_first = true});
   source.deallocate(source.allocate(1_MiB, 1), 1);
   (void)source.allocate(1_MiB, 2);
   EXPECT_EQ(source.counts().waits, 0u);
   EXPECT_EQ(source.counts().reserved, 2_MiB);
-  (void)source.allocate(1_MiB, 3);  // at its most it takes what stream 1 had
+  (void)source.allocate(1_MiB, 3);  // at its limit the pool takes memory of stream 1
   EXPECT_EQ(source.counts().waits, 1u);
   EXPECT_THROW((void)source.allocate(1, 3), out_of_memory);
 }
 
-TEST_F(StreamPool, MakesNobodyWaitForWhatIsDone) {
+TEST_F(StreamPool, MakesNoStreamWaitForFinishedWork) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   world().done_percent = 100;
   source.deallocate(source.allocate(1_MiB, 1), 1);
@@ -96,15 +96,16 @@ TEST_F(StreamPool, MakesNobodyWaitForWhatIsDone) {
   EXPECT_EQ(world().live_events, 0u);
 }
 
-/// The new stream must not take what the old one's work still uses for its own.
-TEST_F(StreamPool, TellsANewStreamFromOneThatHadItsHandle) {
+/// The new stream must not treat the old stream's memory as its own while the old stream's work
+/// uses that memory.
+TEST_F(StreamPool, DistinguishesANewStreamFromTheOldStreamWithItsHandle) {
   for (bytes const size : {bytes{256}, bytes{64_KiB}, bytes{1_MiB}}) {
     SCOPED_TRACE(std::to_string(size) + " bytes");
     auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
     std::vector<void*> all;
     for (bytes sum = 0; sum < 1_MiB; sum += size) all.push_back(source.allocate(size, 1));
     auto const used = world().tick(1);
-    for (void* const one : all) source.deallocate(one, 1);
+    for (void* const each : all) source.deallocate(each, 1);
     world().destroy(1);
     world().create(1);
     for (bytes sum = 0; sum < 1_MiB; sum += size) (void)source.allocate(size, 1);
@@ -113,16 +114,16 @@ TEST_F(StreamPool, TellsANewStreamFromOneThatHadItsHandle) {
   }
 }
 
-TEST_F(StreamPool, NeverAsksAboutAStreamThatIsGone) {
+TEST_F(StreamPool, NeverQueriesADestroyedStream) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 4_MiB});
   auto streams = source.order();
-  for (std::uint32_t on = 1; on <= 3; ++on) {
-    void* const small = source.allocate(1000, on);
-    source.deallocate(source.allocate(600_KiB, on), on);
-    source.deallocate(small, on);
-    world().destroy(on);
+  for (std::uint32_t stream = 1; stream <= 3; ++stream) {
+    void* const small = source.allocate(1000, stream);
+    source.deallocate(source.allocate(600_KiB, stream), stream);
+    source.deallocate(small, stream);
+    world().destroy(stream);
   }
-  (void)source.allocate(2_MiB, 4);  // grows, or takes what they had
+  (void)source.allocate(2_MiB, 4);  // the pool grows, or takes memory of the destroyed streams
   source.release();
   (void)source.allocate(100, 4);
   EXPECT_EQ(world().misuses, 0u);
@@ -131,39 +132,39 @@ TEST_F(StreamPool, NeverAsksAboutAStreamThatIsGone) {
   EXPECT_EQ(streams.world().live_events, 0u);
 }
 
-/// What it was freed on a handle that is another stream's by now, before that stream
+/// The program frees memory on a handle that names a new stream by now, before that stream has
 /// allocated.
-TEST_F(StreamPool, KeepsWhatANewStreamGivesBackFromTheOldOnesEvent) {
+TEST_F(StreamPool, DoesNotCoverANewStreamsFreeByTheOldStreamsEvent) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const early = source.allocate(32_KiB, 1);
-  void* const rest = source.allocate(992_KiB, 2);
+  void* const remainder = source.allocate(992_KiB, 2);
   auto const used = world().tick(1);
   source.deallocate(early, 1);
   world().destroy(1);
   world().create(1);
-  source.deallocate(rest, 1);  // enough for an event, which is not the old stream's
-  void* const whole = source.allocate(1_MiB, 3);
+  source.deallocate(remainder, 1);  // enough for an event of the new stream
+  void* const all_memory = source.allocate(1_MiB, 3);
   EXPECT_TRUE(world().is_before(1, used, 3));
-  EXPECT_NE(whole, nullptr);
+  EXPECT_NE(all_memory, nullptr);
 }
 
-TEST_F(StreamPool, TellsTheStreamsApartThatOneHandleStandsForInEachThread) {
+TEST_F(StreamPool, DistinguishesTheStreamsOfAPerThreadHandle) {
   constexpr auto handle = simulated_streams::of_thread;
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB});
-  world().identities[handle] = 11;  // the first thread
-  void* const one = source.allocate(1000, handle);
-  void* const other = source.allocate(1000, handle);
-  EXPECT_TRUE(source.deallocate(one, handle));
-  world().identities[handle] = 12;  // the second one uses memory that it was given
+  world().identities[handle] = 11;  // the first thread's stream
+  void* const first = source.allocate(1000, handle);
+  void* const second = source.allocate(1000, handle);
+  EXPECT_TRUE(source.deallocate(first, handle));
+  world().identities[handle] = 12;  // the second thread's stream, which uses that memory
   auto const used = world().tick(handle);
-  EXPECT_TRUE(source.deallocate(other, handle));
+  EXPECT_TRUE(source.deallocate(second, handle));
   world().identities[handle] = 11;
-  EXPECT_EQ(source.allocate(1000, handle), one);
+  EXPECT_EQ(source.allocate(1000, handle), first);
   void* const more = source.allocate(1000, handle);
-  EXPECT_TRUE(more != other || world().is_before(12, used, handle));
+  EXPECT_TRUE(more != second || world().is_before(12, used, handle));
 }
 
-TEST_F(StreamPool, ForgetsStreamsThatHaveNothing) {
+TEST_F(StreamPool, ForgetsStreamsWithoutMemory) {
   auto& source = make();
   for (int i = 0; i < 300; ++i) {
     world().destroy(1);
@@ -175,7 +176,7 @@ TEST_F(StreamPool, ForgetsStreamsThatHaveNothing) {
   EXPECT_EQ(world().misuses, 0u);
 }
 
-TEST_F(StreamPool, KeepsAStreamsMemoryForItWhileNobodyCanWaitForAll) {
+TEST_F(StreamPool, ReservesAStreamsMemoryForItWhileAWaitForAllFails) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   for (int i = 0; i < 15; ++i) (void)source.allocate(64_KiB, 2);
   void* last = nullptr;
@@ -189,71 +190,71 @@ TEST_F(StreamPool, KeepsAStreamsMemoryForItWhileNobodyCanWaitForAll) {
   EXPECT_EQ(source.allocate(4_KiB, 3), last);
 }
 
-TEST_F(StreamPool, ForgetsAStreamThatItIsToldOf) {
+TEST_F(StreamPool, ForgetSharesAStreamsMemory) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
-  void* const whole = source.allocate(1_MiB, 1);
-  source.deallocate(whole, 1);
+  void* const all_memory = source.allocate(1_MiB, 1);
+  source.deallocate(all_memory, 1);
   source.forget(1);
   EXPECT_EQ(source.counts().streams, 0u);
-  EXPECT_EQ(source.allocate(1_MiB, 1), whole);
+  EXPECT_EQ(source.allocate(1_MiB, 1), all_memory);
   EXPECT_EQ(source.counts().waits, 1u);
   source.forget(77);
 }
 
-TEST_F(StreamPool, WaitsForStreamsThatAreGoneBeforeItIs) {
+TEST_F(StreamPool, WaitsForForgottenStreamsBeforeItsDestructionEnds) {
   auto& source = make();
   auto streams = source.order();
-  void* const one = source.allocate(100, 1);
+  void* const memory = source.allocate(100, 1);
   auto const used = streams.world().tick(1);
-  source.deallocate(one, 1);
+  source.deallocate(memory, 1);
   source.forget(1);
   pool.reset();
-  EXPECT_GE(streams.world().everywhere[1], used);
+  EXPECT_GE(streams.world().finished[1], used);
   EXPECT_EQ(streams.world().live_events, 0u);
 }
 
 TEST_F(StreamPool, WaitsForAStreamThatCannotBeRecorded) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   auto& sick = world().never_records;
-  void* const whole = source.allocate(1_MiB, sick);
+  void* const all_memory = source.allocate(1_MiB, sick);
   auto const used = world().tick(sick);
-  source.deallocate(whole, sick);
-  EXPECT_EQ(source.allocate(1_MiB, 2), whole);
-  EXPECT_GE(world().everywhere[sick], used);
+  source.deallocate(all_memory, sick);
+  EXPECT_EQ(source.allocate(1_MiB, 2), all_memory);
+  EXPECT_GE(world().finished[sick], used);
   source.forget(sick);
 }
 
-TEST_F(StreamPool, RefusesWhatIsNoStream) {
+TEST_F(StreamPool, RefusesAnInvalidStream) {
   auto& source = make();
   EXPECT_THROW((void)source.allocate(10, simulated_streams::not_a_stream), bad_argument);
-  void* const one = source.allocate(10, 1);
-  EXPECT_TRUE(source.deallocate(one, simulated_streams::not_a_stream));
+  void* const memory = source.allocate(10, 1);
+  EXPECT_TRUE(source.deallocate(memory, simulated_streams::not_a_stream));
   EXPECT_EQ(source.counts().chunks_allocated, 0u);
 }
 
-TEST_F(StreamPool, HasOneEventAtMostForAStream) {
+TEST_F(StreamPool, HasAtMostOneEventPerStream) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   for (int i = 0; i < 100; ++i) source.deallocate(source.allocate(1_MiB, 1), 2);
   EXPECT_LE(world().live_events, 2u);
 }
 
-TEST_F(StreamPool, SharesAsOfNowWhenItIsTold) {
+TEST_F(StreamPool, ShareCoversTheWorkBeforeTheCall) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
-  void* const whole = source.allocate(1_MiB, 1);
+  void* const all_memory = source.allocate(1_MiB, 1);
   auto const used = world().tick(1);
-  source.deallocate(whole, 1);
+  source.deallocate(all_memory, 1);
   source.share(1);
-  auto const later = world().tick(1);
-  EXPECT_EQ(source.allocate(1_MiB, 2), whole);
+  auto const later_time = world().tick(1);
+  EXPECT_EQ(source.allocate(1_MiB, 2), all_memory);
   EXPECT_TRUE(world().is_before(1, used, 2));
-  EXPECT_FALSE(world().is_before(1, later, 2));
+  EXPECT_FALSE(world().is_before(1, later_time, 2));
 }
 
-TEST_F(StreamPool, RefusesADoubleFreeAndWhatIsNotItsOwn) {
+TEST_F(StreamPool, RefusesADoubleFreeAndAForeignPointer) {
   auto& source = make();
-  void* const one = source.allocate(100, 1);
-  EXPECT_TRUE(source.deallocate(one, 2));
-  EXPECT_FALSE(source.deallocate(one, 2));
+  void* const memory = source.allocate(100, 1);
+  EXPECT_TRUE(source.deallocate(memory, 2));
+  EXPECT_FALSE(source.deallocate(memory, 2));
   EXPECT_FALSE(source.deallocate(reinterpret_cast<void*>(12345), 1));
   EXPECT_TRUE(source.deallocate(nullptr, 1));
   EXPECT_EQ(source.counts().invalid_frees, 2u);
@@ -261,107 +262,108 @@ TEST_F(StreamPool, RefusesADoubleFreeAndWhatIsNotItsOwn) {
   EXPECT_THROW((void)make({.alignment = 24}), bad_argument);
 }
 
-TEST_F(StreamPool, KeepsForItsStreamWhatCannotBeWaitedFor) {
+TEST_F(StreamPool, KeepsMemoryForItsStreamWhileAWaitFails) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
-  void* const one = source.allocate(1_MiB, 1);
+  void* const memory = source.allocate(1_MiB, 1);
   auto const used = world().tick(1);
   world().never_records = 1;
   world().is_capturing = true;
-  EXPECT_TRUE(source.deallocate(one, 1));
+  EXPECT_TRUE(source.deallocate(memory, 1));
   source.share(1);
   EXPECT_THROW((void)source.allocate(1_MiB, 2), out_of_memory);
-  EXPECT_EQ(source.allocate(1_MiB, 1), one) << "its own stream needs no wait";
-  EXPECT_TRUE(source.deallocate(one, 1));
+  EXPECT_EQ(source.allocate(1_MiB, 1), memory) << "its own stream needs no wait";
+  EXPECT_TRUE(source.deallocate(memory, 1));
   world().is_capturing = false;
-  EXPECT_EQ(source.allocate(1_MiB, 2), one);
+  EXPECT_EQ(source.allocate(1_MiB, 2), memory);
   EXPECT_TRUE(world().is_before(1, used, 2));
   EXPECT_TRUE(source.audit().empty());
 }
 
-TEST_F(StreamPool, KeepsFromAllWhatNoStreamIsKnownFor) {
+TEST_F(StreamPool, WithholdsMemoryOfAnUnknownStreamWhileAWaitFails) {
   constexpr auto stranger = simulated_streams::not_a_stream;
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
-  void* const one = source.allocate(1_MiB, 1);
+  void* const memory = source.allocate(1_MiB, 1);
   auto const used = world().tick(stranger);
   world().never_records = stranger;
   world().is_capturing = true;
-  EXPECT_TRUE(source.deallocate(one, stranger));
-  EXPECT_FALSE(source.deallocate(one, stranger));
+  EXPECT_TRUE(source.deallocate(memory, stranger));
+  EXPECT_FALSE(source.deallocate(memory, stranger));
   for (std::uint32_t const stream : {1u, 2u})
     EXPECT_THROW((void)source.allocate(1_MiB, stream), out_of_memory);
   EXPECT_EQ(source.counts().reserved, 1_MiB);
   world().is_capturing = false;
-  EXPECT_EQ(source.allocate(1_MiB, 2), one);
+  EXPECT_EQ(source.allocate(1_MiB, 2), memory);
   EXPECT_TRUE(world().is_before(stranger, used, 2));
   EXPECT_TRUE(source.audit().empty());
 }
 
 TEST_F(StreamPool, ServesMoreAlignmentThanItsOwnInTheOrderOfStreams) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
-  void* const one = source.allocate(1000, 64_KiB, 1);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64_KiB, 0u);
+  void* const memory = source.allocate(1000, 64_KiB, 1);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64_KiB, 0u);
   EXPECT_TRUE(source.audit().empty());
   auto const used = world().tick(1);
-  source.deallocate(one, 1);
-  void* const whole = source.allocate(1_MiB, 2);  // what alignment left over is part of it
+  source.deallocate(memory, 1);
+  void* const all_memory = source.allocate(1_MiB, 2);  // includes the remainder
   EXPECT_TRUE(world().is_before(1, used, 2));
-  source.deallocate(whole, 2);
+  source.deallocate(all_memory, 2);
   EXPECT_TRUE(source.audit().empty());
   EXPECT_THROW((void)source.allocate(8, 3, 1), bad_argument);
   EXPECT_THROW((void)source.allocate(8, bytes{1} << 60, 1), out_of_memory);
   EXPECT_EQ(source.counts().allocated, 0u);
 }
 
-TEST_F(StreamPool, TrimsNothingThatItsStreamMayStillUse) {
+TEST_F(StreamPool, DoesNotShareARemainderThatItsStreamMayStillUse) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
-  auto* const one = static_cast<char*>(source.allocate(32_KiB, 1));  // too little for an event
+  auto* const first = static_cast<char*>(source.allocate(32_KiB, 1));  // too small for an event
   auto const used = world().tick(1);
-  source.deallocate(one, 1);
-  void* const two = source.allocate(16_KiB, 16_KiB, 1);
+  source.deallocate(first, 1);
+  void* const second = source.allocate(16_KiB, 16_KiB, 1);
   for (bytes i = 0; i < (1_MiB - 16_KiB) / 1_KiB; ++i) {
     auto* const each = static_cast<char*>(source.allocate(1_KiB, 2));
-    bool const was_used = each >= one && each < one + 32_KiB;
-    ASSERT_TRUE(!was_used || world().is_before(1, used, 2)) << each - one;
+    bool const was_used = each >= first && each < first + 32_KiB;
+    ASSERT_TRUE(!was_used || world().is_before(1, used, 2)) << each - first;
   }
-  source.deallocate(two, 1);
+  source.deallocate(second, 1);
   EXPECT_TRUE(source.audit().empty());
 }
 
-TEST_F(StreamPool, GivesBlocksBackOnceTheirUsersAreDone) {
+TEST_F(StreamPool, ReturnsBlocksAfterTheirStreamsFinish) {
   auto& source = make();
-  void* const one = source.allocate(100, 1);
+  void* const memory = source.allocate(100, 1);
   auto const used = world().tick(1);
-  source.deallocate(one, 1);
+  source.deallocate(memory, 1);
   source.release();
   EXPECT_EQ(source.counts().reserved, 0u);
   EXPECT_EQ(source.counts().blocks_returned, 1u);
-  EXPECT_GE(world().everywhere[1], used);
+  EXPECT_GE(world().finished[1], used);
 }
 
 TEST_F(StreamPool, LosesNothingIfAnEventFails) {
   for (int nth = 0; nth < 6; ++nth) {
     auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
-    void* const one = source.allocate(512_KiB, 1);
-    void* const two = source.allocate(512_KiB, 2);
+    void* const first = source.allocate(512_KiB, 1);
+    void* const second = source.allocate(512_KiB, 2);
     auto const used = world().tick(1);
-    source.deallocate(one, 1);
-    source.deallocate(two, 2);
+    source.deallocate(first, 1);
+    source.deallocate(second, 2);
     (nth % 2 == 0 ? world().record_fails_in : world().wait_fails_in) = nth / 2;
-    void* got = nullptr;
+    void* result = nullptr;
     try {
-      got = source.allocate(1_MiB, 3);
+      result = source.allocate(1_MiB, 3);
     } catch (std::exception const&) {
-      got = source.allocate(1_MiB, 3);
+      result = source.allocate(1_MiB, 3);
     }
-    EXPECT_EQ(got, std::min(one, two));
+    EXPECT_EQ(result, std::min(first, second));
     EXPECT_TRUE(world().is_before(1, used, 3)) << nth;
     EXPECT_TRUE(source.audit().empty());
   }
 }
 
-/// Whoever gets memory comes after all who used it before; nothing in use overlaps; what is refused
-/// would not fit though all blocks without anything in use went back.
-TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
+/// A stream's use of memory comes after every earlier use of that memory. Allocations do not
+/// overlap. A refused request would not fit even if the pool returned all blocks that have no
+/// allocation.
+TEST_F(StreamPool, OrdersEveryUseAfterAllEarlierUses) {
   for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     std::mt19937 random{seed};
     auto& source = make({.first_block = 256_KiB,
@@ -375,29 +377,29 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
       std::uint32_t stream;
       std::uint64_t time;
     };
-    std::map<std::uint64_t, use> last;  // of each 256 bytes
-    struct one {
+    std::map<std::uint64_t, use> last;  // for each 256 bytes
+    struct allocation {
       bytes size;
-      std::uint32_t on;
+      std::uint32_t stream;
     };
-    std::map<std::uint64_t, one> allocated;
+    std::map<std::uint64_t, allocation> allocated;
     for (int step = 0; step < 3000; ++step) {
-      auto const on = static_cast<std::uint32_t>(1 + random() % 4);
+      auto const stream = static_cast<std::uint32_t>(1 + random() % 4);
       if (random() % 2 == 0 && !allocated.empty()) {
         auto const ended =
             std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
-        // It was used on its own stream, perhaps on another after that.
-        std::uint32_t stream = ended->second.on;
+        // The allocation was used on its own stream, and perhaps on another stream afterwards.
+        std::uint32_t user = ended->second.stream;
         if (random() % 4 == 0) {
-          auto done = source.order().record(stream);
-          source.order().wait(on, done);
+          auto done = source.order().record(user);
+          source.order().wait(stream, done);
           source.order().drop(done);
-          stream = on;
+          user = stream;
         }
-        auto const time = world().tick(stream);
+        auto const time = world().tick(user);
         for (bytes at = 0; at < ended->second.size; at += 256)
-          last[ended->first + at] = {world().identity(stream), time};
-        ASSERT_TRUE(source.deallocate(reinterpret_cast<void*>(ended->first), stream));
+          last[ended->first + at] = {world().identity(user), time};
+        ASSERT_TRUE(source.deallocate(reinterpret_cast<void*>(ended->first), user));
         allocated.erase(ended);
       } else {
         bytes const maximum = random() % 4 == 0 ? 400 : 20;
@@ -405,15 +407,15 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
         bytes const alignment = 256 << (maximum == 20 ? random() % 5 : 0);
         std::uint64_t base = 0;
         try {
-          base = reinterpret_cast<std::uint64_t>(source.allocate(size, alignment, on));
+          base = reinterpret_cast<std::uint64_t>(source.allocate(size, alignment, stream));
           ASSERT_EQ(base % alignment, 0u);
         } catch (out_of_memory const&) {
           ASSERT_GT(source.counts().reserved + size + alignment, 1_MiB) << "seed " << seed;
           continue;
         }
         for (bytes at = 0; at < size; at += 256) {
-          if (auto const before = last.find(base + at); before != last.end()) {
-            ASSERT_TRUE(world().is_before(before->second.stream, before->second.time, on))
+          if (auto const earlier = last.find(base + at); earlier != last.end()) {
+            ASSERT_TRUE(world().is_before(earlier->second.stream, earlier->second.time, stream))
                 << "seed " << seed << " step " << step;
           }
         }
@@ -421,17 +423,18 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
         ASSERT_TRUE(next == allocated.end() || base + size <= next->first);
         ASSERT_TRUE(next == allocated.begin() ||
                     std::prev(next)->first + std::prev(next)->second.size <= base);
-        allocated[base] = {size, on};
+        allocated[base] = {size, stream};
       }
       if (step % 500 == 499) source.forget(static_cast<std::uint32_t>(1 + random() % 4));
-      if (step % 70 ==
-          69) {  // one that has nothing: what it has is taken over by a stream that waits
+      if (step % 70 == 69) {
+        // Destroys a stream. Another stream waits for it and inherits its allocations.
         auto const ended = static_cast<std::uint32_t>(1 + random() % 4);
         auto const heir = ended % 4 + 1;
         auto done = source.order().record(ended);
         source.order().wait(heir, done);
         source.order().drop(done);
-        for (auto& [base, what] : allocated) what.on = what.on == ended ? heir : what.on;
+        for (auto& [base, user] : allocated)
+          user.stream = user.stream == ended ? heir : user.stream;
         world().destroy(ended);
         world().create(ended);
       }
@@ -440,27 +443,27 @@ TEST_F(StreamPool, OrdersEveryUseAfterTheOnesBeforeIt) {
       }
     }
     EXPECT_LT(source.counts().events, source.counts().deallocations);
-    for (auto const& [base, what] : allocated)
-      source.deallocate(reinterpret_cast<void*>(base), what.on);
+    for (auto const& [base, freed] : allocated)
+      source.deallocate(reinterpret_cast<void*>(base), freed.stream);
     source.release();
     EXPECT_EQ(source.counts().reserved, 0u);
     pool.reset();
   }
 }
 
-/// As a resource, on one stream.
+/// A stream pool as a resource, on one stream.
 struct on_one_stream {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = true;
   stream_pool<host_resource, simulated_streams> source{
       host_resource{}, simulated_streams{}, {.first_block = 64_KiB, .next_block = 16_KiB}};
-  stream_resource<stream_pool<host_resource, simulated_streams>> on{source, 3};
+  stream_resource<stream_pool<host_resource, simulated_streams>> resource{source, 3};
 
   static std::unique_ptr<on_one_stream> make() { return std::make_unique<on_one_stream>(); }
-  void* allocate(bytes size) { return on.allocate(size, alignment); }
+  void* allocate(bytes size) { return resource.allocate(size, alignment); }
   void deallocate(void* pointer, bytes size) {
     EXPECT_EQ(registry::find(pointer)->size, size);
-    on.deallocate(pointer, size, alignment);
+    resource.deallocate(pointer, size, alignment);
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(StreamPool, ResourceConformance, on_one_stream);

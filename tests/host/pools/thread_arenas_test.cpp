@@ -30,20 +30,20 @@ struct of_this_thread {
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(ThreadArenas, ResourceConformance, of_this_thread);
 
-TEST(ThreadArenas, TakeBackWhatAnotherThreadAllocated) {
+TEST(ThreadArenas, FreeMemoryThatAnotherThreadAllocated) {
   arenas source{host_resource{}, {.first_block = 64_KiB}};
-  void* const one = source.allocate(100);
+  void* const memory = source.allocate(100);
   std::thread{[&] {
-    EXPECT_TRUE(source.deallocate(one));
-    EXPECT_TRUE(source.deallocate(one));  // its pool will tell
+    EXPECT_TRUE(source.deallocate(memory));
+    EXPECT_TRUE(source.deallocate(memory));  // the owning arena will count the double free
   }}.join();
   EXPECT_EQ(source.counts().chunks_allocated, 0u);
   EXPECT_EQ(source.counts().invalid_frees, 1u);
   EXPECT_EQ(source.arenas(), 2u);
-  EXPECT_FALSE(source.deallocate(one));
+  EXPECT_FALSE(source.deallocate(memory));
 }
 
-TEST(ThreadArenas, LeaveAThreadsArenaToTheNext) {
+TEST(ThreadArenas, PassAnEndedThreadsArenaToTheNextThread) {
   arenas source{host_resource{}, {.first_block = 64_KiB}};
   void* kept = nullptr;
   for (int i = 0; i < 5; ++i) {
@@ -56,21 +56,21 @@ TEST(ThreadArenas, LeaveAThreadsArenaToTheNext) {
   EXPECT_TRUE(source.deallocate(kept));
 }
 
-TEST(ThreadArenas, RefuseWhatIsNotTheirsAndPoolsThatAreNotTracked) {
+TEST(ThreadArenas, RefuseForeignPointersAndUntrackedPools) {
   arenas source{host_resource{}};
-  pool<host_resource> other{host_resource{}};
-  void* const others = other.allocate(10);
+  pool<host_resource> second{host_resource{}};
+  void* const foreign = second.allocate(10);
   int local = 0;
-  EXPECT_FALSE(source.deallocate(others));
+  EXPECT_FALSE(source.deallocate(foreign));
   EXPECT_FALSE(source.deallocate(&local));
-  void* const one = source.allocate(100);
-  EXPECT_FALSE(source.deallocate(static_cast<char*>(one) + 16));
+  void* const first = source.allocate(100);
+  EXPECT_FALSE(source.deallocate(static_cast<char*>(first) + 16));
   EXPECT_THROW((arenas{host_resource{}, {.is_tracked = false}}), bad_argument);
   EXPECT_THROW((thread_arenas<simulated_resource>{simulated_resource{}}), bad_argument);
   EXPECT_THROW((arenas{host_resource{}, {.alignment = 3}}), bad_argument);
 }
 
-TEST(ThreadArenas, GiveEverythingBackWhenTheyAreDestroyed) {
+TEST(ThreadArenas, ReturnAllMemoryWhenTheyAreDestroyed) {
   struct counted {
     std::atomic<int>* blocks;
     void* allocate(bytes size, bytes alignment) {
@@ -92,26 +92,27 @@ TEST(ThreadArenas, GiveEverythingBackWhenTheyAreDestroyed) {
   EXPECT_EQ(blocks, 0);
 }
 
-TEST(ThreadArenas, ServeThingsOfAThreadThatAreDestroyedLast) {
-  struct late {
+TEST(ThreadArenas, ServeTheLastDestructorsOfAThread) {
+  struct late_user {
     arenas* source = nullptr;
-    void* one = nullptr;
+    void* first = nullptr;
     bool is_right = true;
-    ~late() {
+    ~late_user() {
       if (source == nullptr) return;
-      void* const other = source->allocate(100);
-      if (!source->deallocate(one) || !source->deallocate(other)) std::abort();
+      void* const second = source->allocate(100);
+      if (!source->deallocate(first) || !source->deallocate(second)) std::abort();
     }
   };
   arenas source{host_resource{}};
   std::thread{[&] {
-    // before the thread's first use of an arena: so destroyed after it
-    static thread_local late last;
+    // The object exists before the thread's first use of an arena, so its destructor runs after the
+    // arena's.
+    static thread_local late_user last;
     last.source = &source;
-    last.one = source.allocate(10);
+    last.first = source.allocate(10);
   }}.join();
-  void* const own = source.allocate(1);
-  EXPECT_TRUE(source.deallocate(own));
+  void* const memory = source.allocate(1);
+  EXPECT_TRUE(source.deallocate(memory));
 }
 
 TEST(ThreadArenas, MayBeDestroyedBeforeAThreadThatUsedThem) {
@@ -121,13 +122,13 @@ TEST(ThreadArenas, MayBeDestroyedBeforeAThreadThatUsedThem) {
   std::condition_variable changed;
   int stage = 0;
   auto const reach = [&](int next) {
-    std::lock_guard const reserved{mutex};
+    std::lock_guard const guard{mutex};
     stage = next;
     changed.notify_all();
   };
   auto const wait_for = [&](int wanted) {
-    std::unique_lock reserved{mutex};
-    changed.wait(reserved, [&] { return stage >= wanted; });
+    std::unique_lock lock{mutex};
+    changed.wait(lock, [&] { return stage >= wanted; });
   };
   std::thread user{[&] {
     first->deallocate(first->allocate(10));
@@ -141,13 +142,13 @@ TEST(ThreadArenas, MayBeDestroyedBeforeAThreadThatUsedThem) {
   user.join();
 }
 
-/// A resource that does something else, once, each time that it is copied or gives memory back.
+/// Runs a task once, in another thread, at the next copy and at the next deallocation.
 struct busy_resource {
   struct tasks {
     std::function<void()> at_copy, at_deallocation;
   };
   tasks* all;
-  explicit busy_resource(tasks* its) : all{its} {}
+  explicit busy_resource(tasks* list) : all{list} {}
   busy_resource(busy_resource const& other) : all{other.all} { run(all->at_copy); }
   busy_resource& operator=(busy_resource const& other) = default;
   void* allocate(bytes size, bytes alignment) { return host_resource{}.allocate(size, alignment); }
@@ -156,23 +157,23 @@ struct busy_resource {
     host_resource{}.deallocate(memory, size, alignment);
   }
   static void run(std::function<void()>& task) {
-    if (auto const once = std::exchange(task, nullptr)) std::thread{once}.join();
+    if (auto const work = std::exchange(task, nullptr)) std::thread{work}.join();
   }
 };
 
 TEST(ThreadArenas, HoldNoLockWhileTheyCopyAResource) {
-  alarm(30);  // ends a test that waits for a lock for ever
+  alarm(30);  // ends a test that waits for a lock forever
   busy_resource::tasks tasks;
   thread_arenas<busy_resource> source{busy_resource{&tasks}};
-  std::size_t others = 0;
-  tasks.at_copy = [&] { others = source.arenas(); };
+  std::size_t arena_count = 0;
+  tasks.at_copy = [&] { arena_count = source.arenas(); };
   std::thread{[&] { EXPECT_TRUE(source.deallocate(source.allocate(10))); }}.join();
-  EXPECT_EQ(others, 1u) << "it was made";
+  EXPECT_EQ(arena_count, 1u) << "the other thread's arena was made";
   EXPECT_EQ(source.arenas(), 2u);
   alarm(0);
 }
 
-TEST(ThreadArenas, HoldNoLockWhileTheirBlocksGoBack) {
+TEST(ThreadArenas, HoldNoLockWhileTheyReturnBlocks) {
   alarm(30);
   busy_resource::tasks tasks, no_tasks;
   auto first = std::make_unique<thread_arenas<busy_resource>>(busy_resource{&tasks});
@@ -181,15 +182,16 @@ TEST(ThreadArenas, HoldNoLockWhileTheirBlocksGoBack) {
   std::condition_variable changed;
   int stage = 0;
   auto const reach = [&](int next) {
-    std::lock_guard const reserved{mutex};
+    std::lock_guard const guard{mutex};
     stage = next;
     changed.notify_all();
   };
   auto const wait_for = [&](int wanted) {
-    std::unique_lock reserved{mutex};
-    changed.wait(reserved, [&] { return stage >= wanted; });
+    std::unique_lock lock{mutex};
+    changed.wait(lock, [&] { return stage >= wanted; });
   };
-  // This thread has an arena of both, and looks at the first one's state when it gets its second.
+  // This thread has an arena of `first` and of `second`. It inspects the first arena when it gets
+  // the second.
   std::thread user{[&] {
     EXPECT_TRUE(first->deallocate(first->allocate(10)));
     reach(1);
@@ -208,7 +210,7 @@ TEST(ThreadArenas, HoldNoLockWhileTheirBlocksGoBack) {
   alarm(0);
 }
 
-#if !QUARRY_ADDRESS_SANITIZER  // which reports the write itself
+#if !QUARRY_ADDRESS_SANITIZER  // AddressSanitizer reports the write itself
 arenas* reported_to = nullptr;
 int reports = 0;
 TEST(ThreadArenas, MayBeUsedByTheReportOfAnOverrun) {
@@ -219,12 +221,12 @@ TEST(ThreadArenas, MayBeUsedByTheReportOfAnOverrun) {
                                     EXPECT_TRUE(reported_to->deallocate(memory));
                                   }}};
   reported_to = &source;
-  auto* const one = static_cast<char*>(source.allocate(10));
-  auto* const two = static_cast<char*>(source.allocate(10));
-  one[10] = two[10] = 1;
+  auto* const first = static_cast<char*>(source.allocate(10));
+  auto* const second = static_cast<char*>(source.allocate(10));
+  first[10] = second[10] = 1;
   std::thread{[&] {
-    EXPECT_TRUE(source.deallocate(one));
-    EXPECT_TRUE(source.deallocate(two));
+    EXPECT_TRUE(source.deallocate(first));
+    EXPECT_TRUE(source.deallocate(second));
   }}.join();
   EXPECT_TRUE(source.deallocate(source.allocate(10)));
   EXPECT_EQ(reports, 2);
@@ -235,8 +237,8 @@ TEST(ThreadArenas, MayBeUsedByTheReportOfAnOverrun) {
 }
 #endif
 
-/// Threads that hand each other memory; what is written stays.
-TEST(ThreadArenas, KeepWhatThreadsPassOn) {
+/// Threads pass memory to each other. The contents stay unchanged.
+TEST(ThreadArenas, KeepTheContentsOfMemoryThatThreadsPassOn) {
   arenas source{host_resource{}, {.first_block = 256_KiB}};
   std::mutex mutex;
   std::vector<std::pair<unsigned char*, bytes>> passed;
@@ -246,21 +248,21 @@ TEST(ThreadArenas, KeepWhatThreadsPassOn) {
       std::mt19937 random{number};
       for (int i = 0; i < 3000; ++i) {
         bytes const size = 1 + random() % 2000;
-        auto* const own = static_cast<unsigned char*>(source.allocate(size));
-        std::memset(own, static_cast<int>(size % 251), size);
-        std::pair<unsigned char*, bytes> others{nullptr, 0};
+        auto* const memory = static_cast<unsigned char*>(source.allocate(size));
+        std::memset(memory, static_cast<int>(size % 251), size);
+        std::pair<unsigned char*, bytes> received{nullptr, 0};
         {
-          std::lock_guard const reserved{mutex};
-          passed.emplace_back(own, size);
+          std::lock_guard const guard{mutex};
+          passed.emplace_back(memory, size);
           if (passed.size() > 20) {
             std::swap(passed[random() % passed.size()], passed.back());
-            others = passed.back();
+            received = passed.back();
             passed.pop_back();
           }
         }
-        for (bytes at = 0; at < others.second; ++at)
-          ASSERT_EQ(others.first[at], others.second % 251);
-        ASSERT_TRUE(source.deallocate(others.first));
+        for (bytes at = 0; at < received.second; ++at)
+          ASSERT_EQ(received.first[at], received.second % 251);
+        ASSERT_TRUE(source.deallocate(received.first));
       }
     });
   }

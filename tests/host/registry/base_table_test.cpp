@@ -14,7 +14,7 @@ namespace quarry::test {
 using namespace detail;
 namespace base_table_test {
 
-/// A table, and what its chunks would know.
+/// A table, and the chunks that its entries refer to.
 class BaseTable : public testing::Test {
  protected:
   explicit BaseTable(std::uint64_t slots = 512, std::uint64_t numbers = 1024) {
@@ -46,7 +46,7 @@ class BaseTable : public testing::Test {
   }
   [[nodiscard]] chunk_record look(std::uint64_t base) {
     return table->look(base, table->life(), [this](std::uint32_t number) {
-      ++requested;
+      ++chunk_reads;
       return chunks[number];
     });
   }
@@ -54,32 +54,32 @@ class BaseTable : public testing::Test {
   base_table* table = nullptr;
   std::vector<chunk_record> chunks;
   std::map<std::uint32_t, std::uint64_t> moved;
-  int requested = 0;
+  int chunk_reads = 0;
 };
 
-TEST_F(BaseTable, TellsASizeWithoutALookAtTheChunk) {
+TEST_F(BaseTable, FindsASizeWithoutReadingTheChunk) {
   insert(0x7000'0000'1230, 7, 100);
   auto const found = look(0x7000'0000'1230);
   EXPECT_EQ(found.base, 0x7000'0000'1230u);
   EXPECT_EQ(found.size, 100u);
   EXPECT_FALSE(found.is_labelled);
-  EXPECT_EQ(requested, 0);
+  EXPECT_EQ(chunk_reads, 0);
   EXPECT_EQ(find(0x7000'0000'1230).number, 7u);
 }
 
-TEST_F(BaseTable, AsksTheChunkForWhatHasNoCode) {
+TEST_F(BaseTable, ReadsTheChunkIfTheEntryHasNoSizeCode) {
   insert(0x1000, 1, 1_GiB);
   insert(0x2000, 2, 100, false);
   insert(0x3000, 3, 100);
   table->set_asks(find(0x3000).slot);
   for (std::uint64_t const base : {0x1000, 0x2000, 0x3000}) {
-    requested = 0;
+    chunk_reads = 0;
     EXPECT_EQ(look(base).base, base);
-    EXPECT_EQ(requested, 1);
+    EXPECT_EQ(chunk_reads, 1);
   }
 }
 
-TEST_F(BaseTable, FindsNothingWhereNothingBegins) {
+TEST_F(BaseTable, FindsNothingAtAddressesThatAreNoBase) {
   EXPECT_FALSE(look(0x1000));
   EXPECT_EQ(find(0x1000).number, base_table::no_number);
   insert(0x1000, 0, 64);
@@ -89,7 +89,7 @@ TEST_F(BaseTable, FindsNothingWhereNothingBegins) {
   }
 }
 
-TEST_F(BaseTable, HidesWhatIsNobodysUntilItHasASizeAgain) {
+TEST_F(BaseTable, HidesAnUnownedEntryUntilItHasASizeAgain) {
   insert(0x1000, 0, 64);
   auto const at = find(0x1000);
   table->set_nobodys(at.slot);
@@ -100,7 +100,7 @@ TEST_F(BaseTable, HidesWhatIsNobodysUntilItHasASizeAgain) {
 }
 
 /// 2^48 has the hash of 0.
-TEST_F(BaseTable, KeepsWhatLiesBeyondItsHashApart) {
+TEST_F(BaseTable, DistinguishesAddressesBeyondTheRangeOfItsHash) {
   insert(base_table::end + 0x1000, 1, 64);
   insert(0x1000, 2, 32);
   EXPECT_EQ(look(0x1000).size, 32u);
@@ -108,10 +108,10 @@ TEST_F(BaseTable, KeepsWhatLiesBeyondItsHashApart) {
   EXPECT_EQ(find(base_table::end + 0x1000).number, 1u);
   EXPECT_EQ(look(base_table::end + 0x1000).size, 64u);
   table->set_size(find(base_table::end + 0x1000).slot, 16);
-  EXPECT_EQ(look(base_table::end + 0x1000).size, 64u) << "the piece was not asked";
+  EXPECT_EQ(look(base_table::end + 0x1000).size, 64u) << "the lookup did not read the chunk";
 }
 
-TEST_F(BaseTable, HasBitsForAsManyNumbersAsWereSaid) {
+TEST_F(BaseTable, HasBitsForTheRequestedNumberOfChunks) {
   for (std::uint64_t const numbers : {64ull, 1000ull, 1ull << 20, 1ull << 31}) {
     table->lay_out(std::max<std::uint64_t>(64, base_table::min_slots(numbers)), numbers);
     EXPECT_TRUE(table->has_bits_for(numbers - 1)) << numbers;
@@ -120,34 +120,34 @@ TEST_F(BaseTable, HasBitsForAsManyNumbersAsWereSaid) {
   table->lay_out(512, 1024);
 }
 
-/// Chunks of one size, side by side: what a pool of one size sees.
-TEST_F(BaseTable, SpreadsBeginsThatLieEvenly) {
+/// Chunks of one size lie side by side, as in a pool that serves one size.
+TEST_F(BaseTable, SpreadsEvenlySpacedBaseAddresses) {
   std::vector<bytes> steps;
   for (std::uint32_t shift = 4; shift <= 21; ++shift) steps.push_back(bytes{1} << shift);
   for (bytes step = 48; step < 128_KiB; step += 16 * 97) steps.push_back(step);
   for (bytes const step : {33760, 46368, 62672, 125344, 337600})
-    steps.push_back(step);  // a product's
+    steps.push_back(step);  // sizes that are products
   for (bytes const step : steps) {
     for (std::uint32_t const count : {300u, 3000u}) {
       lay_out(count * 5 / 3, count);
       for (std::uint32_t i = 0; i < count; ++i) insert(0x7f12'3456'7000 + i * step, i, 16);
-      std::uint32_t same = 0;
-      for (std::uint32_t i = 0; i < count; ++i) same += find(chunks[i].base).number == i;
-      EXPECT_EQ(same, count);
+      std::uint32_t found = 0;
+      for (std::uint32_t i = 0; i < count; ++i) found += find(chunks[i].base).number == i;
+      EXPECT_EQ(found, count);
       double const mean = static_cast<double>(table->total_displacement()) / count;
       EXPECT_LE(mean, 6) << count << " words, " << step << " bytes apart";
     }
   }
 }
 
-/// An outgrown table may be the same pool's again, with another layout: what is read of it in
-/// between must not count.
-TEST_F(BaseTable, TellsNothingInAnotherLife) {
+/// The same pool may reuse an outgrown table with another layout. A reader must not trust an entry
+/// that it read before the change.
+TEST_F(BaseTable, FindsNothingWithTheNumberOfAnEarlierLife) {
   insert(0x1000, 0, 64);
   auto const life = table->life();
   EXPECT_TRUE(look(0x1000));
-  auto const look_in = [&](std::uint64_t which) {
-    return table->look(0x1000, which, [](std::uint32_t) { return chunk_record{}; });
+  auto const look_in = [&](std::uint64_t number) {
+    return table->look(0x1000, number, [](std::uint32_t) { return chunk_record{}; });
   };
   EXPECT_TRUE(look_in(life));
   EXPECT_FALSE(look_in(life + 1));
@@ -158,7 +158,8 @@ TEST_F(BaseTable, TellsNothingInAnotherLife) {
   EXPECT_TRUE(look_in(table->life()));
 }
 
-/// Begins that collide on purpose, too: clusters of hundreds, which wrap around, against a map.
+/// Base addresses collide on purpose. Clusters have hundreds of entries and wrap around. The test
+/// compares the table with a map.
 TEST_F(BaseTable, AgreesWithAMap) {
   for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     std::mt19937_64 random{seed};
@@ -176,12 +177,12 @@ TEST_F(BaseTable, AgreesWithAMap) {
     moved.clear();
     for (int i = 0; i < 20'000; ++i) {
       std::uint64_t const base = bases[random() % bases.size()];
-      auto const it = model.find(base);
+      auto const entry = model.find(base);
       auto const found = find(base);
-      ASSERT_EQ(found.number, it == model.end() ? base_table::no_number : it->second)
+      ASSERT_EQ(found.number, entry == model.end() ? base_table::no_number : entry->second)
           << "seed " << seed;
       chunk_record const seen = look(base);
-      if (it == model.end()) {
+      if (entry == model.end()) {
         ASSERT_FALSE(seen) << "seed " << seed;
         if (model.size() * 4 >= slots * 3) continue;
         std::uint32_t const number = unused.back();
@@ -190,39 +191,39 @@ TEST_F(BaseTable, AgreesWithAMap) {
         model[base] = number;
         continue;
       }
-      bool const is_nobodys = moved.contains(it->second);
-      ASSERT_EQ(static_cast<bool>(seen), !is_nobodys) << "seed " << seed;
-      if (is_nobodys) {
-        ASSERT_EQ(moved[it->second], found.slot) << "nobody was told that it moved";
+      bool const is_unowned = moved.contains(entry->second);
+      ASSERT_EQ(static_cast<bool>(seen), !is_unowned) << "seed " << seed;
+      if (is_unowned) {
+        ASSERT_EQ(moved[entry->second], found.slot) << "the chunk does not know its new slot";
       } else {
-        ASSERT_EQ(seen.size, chunks[it->second].size) << "seed " << seed;
+        ASSERT_EQ(seen.size, chunks[entry->second].size) << "seed " << seed;
       }
       switch (random() % 4) {
         case 0:
           table->set_nobodys(found.slot);
-          moved[it->second] = found.slot;
+          moved[entry->second] = found.slot;
           break;
         case 1: {
-          chunks[it->second] = {base, random() % 20'000, false};
-          table->set_size(found.slot, chunks[it->second].size);
-          moved.erase(it->second);
+          chunks[entry->second] = {base, random() % 20'000, false};
+          table->set_size(found.slot, chunks[entry->second].size);
+          moved.erase(entry->second);
           break;
         }
         default:
           erase(base);
-          moved.erase(it->second);
-          unused.push_back(it->second);
-          model.erase(it);
+          moved.erase(entry->second);
+          unused.push_back(entry->second);
+          model.erase(entry);
       }
     }
   }
 }
 
-/// Who looks never sees a size that was never there, whatever is written meanwhile.
-TEST_F(BaseTable, ShowsOtherThreadsASizeThatWasThere) {
+/// A reader never sees a size that no writer stored, at any time of the writes.
+TEST_F(BaseTable, ShowsOtherThreadsOnlySizesThatWereStored) {
   insert(0x1000, 0, 16);
   std::atomic<bool> is_over{false};
-  std::thread other{[&] {
+  std::thread writer{[&] {
     std::mt19937 random{1};
     for (int i = 0; i < 100'000; ++i) {
       auto const at = find(0x1000);
@@ -241,7 +242,7 @@ TEST_F(BaseTable, ShowsOtherThreadsASizeThatWasThere) {
       EXPECT_TRUE(found.size % 16 == 0 && found.size <= 64) << found.size;
     }
   }
-  other.join();
+  writer.join();
 }
 
 }  // namespace base_table_test

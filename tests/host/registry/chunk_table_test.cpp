@@ -17,31 +17,31 @@ TEST(ChunkTable, SplitsAndMergesAChunk) {
   auto const first = table.add(4096, 256, no_chunk, no_chunk);
   EXPECT_TRUE(table.is_whole_block(first));
   table.reserve();
-  auto const rest = table.split(first, 64);
-  EXPECT_EQ(table[rest].base, 4160u);
-  EXPECT_EQ(table[rest].size(), 192u);
-  EXPECT_EQ(table[rest].prev, first);
+  auto const remainder = table.split(first, 64);
+  EXPECT_EQ(table[remainder].base, 4160u);
+  EXPECT_EQ(table[remainder].size(), 192u);
+  EXPECT_EQ(table[remainder].prev, first);
   EXPECT_FALSE(table.is_whole_block(first));
   table.merge_with_next(first);
   EXPECT_TRUE(table.is_whole_block(first));
   EXPECT_EQ(table[first].size(), 256u);
 }
 
-TEST(ChunkTable, FindsOnlyWhatIsNotFree) {
+TEST(ChunkTable, FindsOnlyAllocatedChunks) {
   chunk_table table;
   EXPECT_EQ(table.find(4096).id, no_chunk);
   table.reserve();
-  auto const one = table.add(4096, 256, no_chunk, no_chunk);
+  auto const id = table.add(4096, 256, no_chunk, no_chunk);
   EXPECT_EQ(table.find(4096).id, no_chunk);
-  table.set_in_use(one, 200);
-  EXPECT_EQ(table.find(4096).id, one);
-  EXPECT_EQ(table[one].requested(), 200u);
+  table.set_in_use(id, 200);
+  EXPECT_EQ(table.find(4096).id, id);
+  EXPECT_EQ(table[id].requested(), 200u);
   EXPECT_EQ(table.find(4097).id, no_chunk);
   table.set_free(table.find(4096));
   EXPECT_EQ(table.find(4096).id, no_chunk);
 }
 
-/// Addresses that collide and those that do not, against a map.
+/// Uses addresses that collide and addresses that do not, and compares the table with a map.
 TEST(ChunkTable, AgreesWithAMapOfAddresses) {
   for (std::uint32_t seed = 1; seed <= 10; ++seed) {
     std::mt19937_64 random{seed};
@@ -67,7 +67,7 @@ TEST(ChunkTable, AgreesWithAMapOfAddresses) {
   }
 }
 
-TEST(ChunkTable, HasRoomForThreeChunksOnceItMadeSome) {
+TEST(ChunkTable, HasRoomForThreeChunksAfterReserve) {
   chunk_table table;
   for (std::uint64_t n = 0; n < 300; ++n) {
     table.reserve();
@@ -76,13 +76,14 @@ TEST(ChunkTable, HasRoomForThreeChunksOnceItMadeSome) {
     for (std::uint64_t i = 0; i < 3; ++i)
       added[i] = table.add((n * 3 + i + 1) * 16, 16, no_chunk, no_chunk);
     table.set_in_use(added[0], 16);
-    ASSERT_EQ(table.public_view().version.load_acquire(), version) << "moved its tables at " << n;
+    ASSERT_EQ(table.public_view().version.load_acquire(), version)
+        << "the table moved at n = " << n;
   }
 }
 
-/// Whatever the number of free chunks: so that the table of chunks grows, and its numbers need more
-/// bits, also when the hash table is as full as it may be.
-TEST(ChunkTable, ReservesHoweverFullItsTablesAre) {
+/// reserve() works for any number of free chunks, also when the chunk table grows, its numbers need
+/// more bits, and the hash table is as full as it may be.
+TEST(ChunkTable, ReservesAtAnyFillOfItsTables) {
   for (std::uint64_t free = 0; free < 400; ++free) {
     chunk_table table;
     std::uint64_t base = 0;
@@ -96,16 +97,16 @@ TEST(ChunkTable, ReservesHoweverFullItsTablesAre) {
   }
 }
 
-TEST(ChunkTable, ShowsOthersWhatIsInUse) {
+TEST(ChunkTable, ShowsReadersTheAllocatedChunks) {
   chunk_table table;
   table.keep_starts(7);
   table.reserve_starts(1 << 20, 1 << 20);
   auto const& view = table.public_view();
   EXPECT_FALSE(view.find(1 << 20));
   table.reserve();
-  auto const one = table.add(1 << 20, 4096, no_chunk, no_chunk);
+  auto const id = table.add(1 << 20, 4096, no_chunk, no_chunk);
   EXPECT_FALSE(view.find(1 << 20));
-  table.set_in_use(one, 4000);
+  table.set_in_use(id, 4000);
   for (std::uint64_t const offset : {0, 1, 3999}) {
     auto const found = view.find((1 << 20) + offset);
     ASSERT_TRUE(found);
@@ -118,17 +119,17 @@ TEST(ChunkTable, ShowsOthersWhatIsInUse) {
   EXPECT_FALSE(view.find(1 << 20));
 }
 
-TEST(ChunkTable, StaysSmallWhenFewChunksLive) {
+TEST(ChunkTable, StaysSmallWithFewChunks) {
   chunk_table table;
   for (int i = 0; i < 1'000'000; ++i) {
     table.reserve();
-    auto const one =
+    auto const id =
         table.add(4096 + static_cast<std::uint64_t>(i % 977) * 16, 16, no_chunk, no_chunk);
-    table.set_in_use(one, 16);
-    table.set_free(table.find(table[one].base));
-    table.remove(one);
+    table.set_in_use(id, 16);
+    table.set_free(table.find(table[id].base));
+    table.remove(id);
   }
-  EXPECT_LE(table.footprint(), 3 * 4096u) << "a page for each of book, pieces and slots";
+  EXPECT_LE(table.footprint(), 3 * 4096u) << "one page each for the view, the chunks and the slots";
 }
 
 }  // namespace chunk_table_test

@@ -8,44 +8,45 @@ namespace quarry::test {
 using namespace detail;
 namespace chunk_view_test {
 
-// What a view finds of a table's chunks is tested with the table: chunk_table_test.cpp.
+// chunk_table_test.cpp tests a view's lookups, together with the table.
 
-TEST(Chunk, IsReadByOthersWhileItIsAUsers) {
-  chunk one{};
-  one.base = 4096;
-  EXPECT_FALSE(chunk_array::read(one));  // it has no size
-  one.set_size(128);
-  one.set_requested(100);
-  EXPECT_EQ(chunk_array::read(one).base, 4096u);
-  EXPECT_EQ(bytes{chunk_array::read(one).size}, 100u);
-  one.set_labelled();
-  EXPECT_TRUE(chunk_array::read(one).is_labelled);
-  one.set(one.get().set_cached());
-  EXPECT_FALSE(chunk_array::read(one));
-  one.set_free();
-  EXPECT_FALSE(chunk_array::read(one));
+TEST(Chunk, IsReadableWhileItIsAllocatedToAUser) {
+  chunk tested{};
+  tested.base = 4096;
+  EXPECT_FALSE(chunk_array::read(tested));  // the chunk has no size
+  tested.set_size(128);
+  tested.set_requested(100);
+  EXPECT_EQ(chunk_array::read(tested).base, 4096u);
+  EXPECT_EQ(bytes{chunk_array::read(tested).size}, 100u);
+  tested.set_labelled();
+  EXPECT_TRUE(chunk_array::read(tested).is_labelled);
+  tested.set(tested.get().set_cached());
+  EXPECT_FALSE(chunk_array::read(tested));
+  tested.set_free();
+  EXPECT_FALSE(chunk_array::read(tested));
 }
 
 TEST(Chunk, IsASliceBlockOnlyWhileItIsInUse) {
-  chunk one{};
-  one.base = 65536;
-  one.set_requested(chunk::by_no_user);  // as the links of a chunk are that is alone in its list
-  EXPECT_EQ(chunk_array::base_of_slices(one), 0u) << "removed: it has no size";
-  one.set_size(65536);
-  EXPECT_EQ(chunk_array::base_of_slices(one), 65536u);
-  EXPECT_FALSE(chunk_array::read(one));
-  one.set(one.get().set_cached());
-  EXPECT_EQ(chunk_array::base_of_slices(one), 0u);
-  one.set_free();
-  EXPECT_EQ(chunk_array::base_of_slices(one), 0u);
+  chunk tested{};
+  tested.base = 65536;
+  // A removed chunk that was alone in its list has the same value in its links.
+  tested.set_requested(chunk::by_no_user);
+  EXPECT_EQ(chunk_array::base_of_slices(tested), 0u) << "a removed chunk has no size";
+  tested.set_size(65536);
+  EXPECT_EQ(chunk_array::base_of_slices(tested), 65536u);
+  EXPECT_FALSE(chunk_array::read(tested));
+  tested.set(tested.get().set_cached());
+  EXPECT_EQ(chunk_array::base_of_slices(tested), 0u);
+  tested.set_free();
+  EXPECT_EQ(chunk_array::base_of_slices(tested), 0u);
 }
 
-TEST(ChunkView, FindsNothingWhereNothingIs) {
-  chunk_view const none{};
-  EXPECT_FALSE(none.find(0));
-  EXPECT_FALSE(none.find(4096));
-  EXPECT_FALSE(none.find(4097));
-  none.for_each([](chunk_record const&) { ADD_FAILURE(); });
+TEST(ChunkView, FindsNothingInAnEmptyView) {
+  chunk_view const empty{};
+  EXPECT_FALSE(empty.find(0));
+  EXPECT_FALSE(empty.find(4096));
+  EXPECT_FALSE(empty.find(4097));
+  empty.for_each([](chunk_record const&) { ADD_FAILURE(); });
 }
 
 }  // namespace chunk_view_test

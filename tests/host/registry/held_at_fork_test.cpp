@@ -25,19 +25,19 @@ namespace held_at_fork_test {
 
 using shared_pool = synchronized_resource<pool<host_resource>>;
 
-/// Runs `work` in a child of fork. True if it says so there, within 20 seconds.
+/// Runs `work` in a child of fork. Returns true if `work` returns true there within 20 seconds.
 template <class Work>
 [[nodiscard]] bool holds_in_a_child(Work const& work) {
   pid_t const child = fork();
   if (child == 0) {
-    alarm(20);  // ends one that waits for a lock for ever
+    alarm(20);  // ends a child that waits for a lock forever
     _exit(work() ? 0 : 1);
   }
   int status = 0;
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
          WEXITSTATUS(status) == 0;
 }
-/// Whether `work` holds in 30 children, while two threads do `busy` again and again.
+/// Returns whether `work` holds in 30 children, while two threads repeat `busy`.
 template <class Busy, class Work>
 [[nodiscard]] bool holds_in_children_while(Busy const& busy, Work const& work) {
   alarm(60);
@@ -58,37 +58,37 @@ template <class Busy, class Work>
   return holds;
 }
 
-/// What an object guards by its mutex: both are the same when nobody is in it.
+/// Two numbers that a mutex guards. They are equal whenever no thread holds the mutex.
 struct pair_of_numbers {
   std::mutex mutex;
-  std::unique_ptr<held_at_fork> reserved;
-  int volatile one = 0, other = 0;
+  std::unique_ptr<held_at_fork> hold;
+  int volatile first = 0, second = 0;
 
   void change() {
     std::lock_guard const guard{mutex};
-    one = one + 1;
+    first = first + 1;
     for (int volatile i = 0; i < 500;) i = i + 1;
-    other = other + 1;
+    second = second + 1;
   }
-  [[nodiscard]] bool is_at_rest() {
+  [[nodiscard]] bool is_consistent() {
     std::lock_guard const guard{mutex};
-    return one == other;
+    return first == second;
   }
 };
 
-TEST(HeldAtFork, AChildFindsWhatIsGuardedAtRest) {
+TEST(HeldAtFork, AChildFindsGuardedStateConsistent) {
   pair_of_numbers numbers;
-  numbers.reserved = std::make_unique<held_at_fork>(numbers.mutex);
+  numbers.hold = std::make_unique<held_at_fork>(numbers.mutex);
   EXPECT_TRUE(
-      holds_in_children_while([&] { numbers.change(); }, [&] { return numbers.is_at_rest(); }));
-  EXPECT_TRUE(numbers.is_at_rest());
+      holds_in_children_while([&] { numbers.change(); }, [&] { return numbers.is_consistent(); }));
+  EXPECT_TRUE(numbers.is_consistent());
 }
 
-TEST(HeldAtFork, MutexesAreHeldWhileTheyAreThereInWhateverOrderTheyGo) {
+TEST(HeldAtFork, MutexesAreHeldUntilTheirDestructionInAnyOrder) {
   std::array<int, 3> order{0, 1, 2};
   do {
     std::array<pair_of_numbers, 3> all;
-    for (auto& each : all) each.reserved = std::make_unique<held_at_fork>(each.mutex);
+    for (auto& each : all) each.hold = std::make_unique<held_at_fork>(each.mutex);
     auto const are_free = [&] {
       for (auto& each : all) {
         if (!each.mutex.try_lock()) return false;
@@ -98,41 +98,41 @@ TEST(HeldAtFork, MutexesAreHeldWhileTheyAreThereInWhateverOrderTheyGo) {
     };
     EXPECT_TRUE(holds_in_a_child(are_free));
     for (int const number : order) {
-      all[static_cast<std::size_t>(number)].reserved.reset();
+      all[static_cast<std::size_t>(number)].hold.reset();
       EXPECT_TRUE(are_free());
       EXPECT_TRUE(holds_in_a_child(are_free));
     }
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(HeldAtFork, AForkWaitsForWhoMakesAndDestroysSuchObjectsUnderAMutexThatIsHeld) {
+TEST(HeldAtFork, AForkWaitsForAThreadThatRegistersAMutexWhileItHoldsAnother) {
   pair_of_numbers numbers;
-  numbers.reserved = std::make_unique<held_at_fork>(numbers.mutex);
+  numbers.hold = std::make_unique<held_at_fork>(numbers.mutex);
   auto const busy = [&] {
     std::lock_guard const guard{numbers.mutex};
-    numbers.one = numbers.one + 1;
+    numbers.first = numbers.first + 1;
     pair_of_numbers made;
-    made.reserved = std::make_unique<held_at_fork>(made.mutex);
-    numbers.other = numbers.other + 1;
+    made.hold = std::make_unique<held_at_fork>(made.mutex);
+    numbers.second = numbers.second + 1;
   };
-  EXPECT_TRUE(holds_in_children_while(busy, [&] { return numbers.is_at_rest(); }));
+  EXPECT_TRUE(holds_in_children_while(busy, [&] { return numbers.is_consistent(); }));
 }
 
-TEST(HeldAtFork, AForkHoldsMutexesThatAreTakenInTheOtherOrder) {
+TEST(HeldAtFork, AForkHoldsMutexesThatAreLockedInTheOtherOrder) {
   pair_of_numbers older, newer;
-  older.reserved = std::make_unique<held_at_fork>(older.mutex);
-  newer.reserved = std::make_unique<held_at_fork>(newer.mutex);
+  older.hold = std::make_unique<held_at_fork>(older.mutex);
+  newer.hold = std::make_unique<held_at_fork>(newer.mutex);
   auto const busy = [&] {
     std::lock_guard const guard{older.mutex};
-    older.one = older.one + 1;
+    older.first = older.first + 1;
     newer.change();
-    older.other = older.other + 1;
+    older.second = older.second + 1;
   };
-  EXPECT_TRUE(
-      holds_in_children_while(busy, [&] { return older.is_at_rest() && newer.is_at_rest(); }));
+  EXPECT_TRUE(holds_in_children_while(
+      busy, [&] { return older.is_consistent() && newer.is_consistent(); }));
 }
 
-TEST(HeldAtFork, AForkGoesOnWithoutWhatItsThreadHasItself) {
+TEST(HeldAtFork, AForkSkipsMutexesThatItsThreadHolds) {
   alarm(60);
   shared_pool source{host_resource{}};
   bool const holds = source.with([&](pool<host_resource>& guarded) {
@@ -146,7 +146,7 @@ TEST(HeldAtFork, AForkGoesOnWithoutWhatItsThreadHasItself) {
   alarm(0);
 }
 
-/// Takes from what other threads take from, too.
+/// Allocates from a pool that other threads share.
 struct shared_upstream {
   shared_pool* source;
   void* allocate(bytes size, bytes alignment) { return source->allocate(size, alignment); }
@@ -156,7 +156,7 @@ struct shared_upstream {
 };
 
 template <class Resource>
-[[nodiscard]] bool gives(Resource& source) {
+[[nodiscard]] bool serves(Resource& source) {
   void* const memory = source.allocate(100, 16);
   bool const is_known = registry::find(memory).has_value();
   source.deallocate(memory, 100, 16);
@@ -165,27 +165,28 @@ template <class Resource>
 
 TEST(HeldAtFork, AChildUsesResourcesThatThreadsShared) {
   auto const is_served = [](auto& source) {
-    return holds_in_children_while([&] { (void)gives(source); }, [&] { return gives(source); });
+    return holds_in_children_while([&] { (void)serves(source); }, [&] { return serves(source); });
   };
-  shared_pool one{host_resource{}};
-  EXPECT_TRUE(is_served(one));
-  synchronized_resource<pool<shared_upstream>> upon{shared_upstream{&one}};
-  EXPECT_TRUE(is_served(upon));
+  shared_pool shared{host_resource{}};
+  EXPECT_TRUE(is_served(shared));
+  synchronized_resource<pool<shared_upstream>> stacked{shared_upstream{&shared}};
+  EXPECT_TRUE(is_served(stacked));
   thread_arenas<host_resource> arenas{host_resource{}};
   EXPECT_TRUE(is_served(arenas));
-  tracked_resource<shared_upstream> tracked{shared_upstream{&one}};
+  tracked_resource<shared_upstream> tracked{shared_upstream{&shared}};
   EXPECT_TRUE(is_served(tracked));
 }
 
-TEST(HeldAtFork, AChildGivesBackToArenasThatItsThreadHasNot) {
+TEST(HeldAtFork, AChildFreesMemoryOfArenasThatItsThreadDoesNotHave) {
   thread_arenas<host_resource> arenas{host_resource{}};
   std::atomic<void*> passed{nullptr};
   auto const busy = [&] {
-    if (void* const others = passed.exchange(arenas.allocate(100))) arenas.deallocate(others);
+    if (void* const passed_memory = passed.exchange(arenas.allocate(100)))
+      arenas.deallocate(passed_memory);
   };
   EXPECT_TRUE(holds_in_children_while(busy, [&] {
-    void* const others = passed.exchange(nullptr);
-    return others == nullptr || arenas.deallocate(others);
+    void* const passed_memory = passed.exchange(nullptr);
+    return passed_memory == nullptr || arenas.deallocate(passed_memory);
   }));
   arenas.deallocate(passed);
 }

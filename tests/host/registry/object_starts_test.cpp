@@ -11,9 +11,9 @@
 namespace quarry::test {
 
 using namespace detail;
-namespace start_bits_test {
+namespace object_starts_test {
 
-TEST(StartBits, FindsTheLastNumberUntilAnother) {
+TEST(StartBitmap, FindsTheLastNumberUpToALimit) {
   auto const bits = std::make_unique<start_bitmap<17>>();
   EXPECT_TRUE(bits->is_empty());
   EXPECT_EQ(bits->last_until(5), start_bitmap<17>::none);
@@ -28,7 +28,7 @@ TEST(StartBits, FindsTheLastNumberUntilAnother) {
   EXPECT_TRUE(bits->is_empty());
 }
 
-TEST(StartBits, AgreesWithASet) {
+TEST(StartBitmap, AgreesWithASet) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
     std::mt19937 random{seed};
     auto const bits = std::make_unique<start_bitmap<15>>();
@@ -44,20 +44,20 @@ TEST(StartBits, AgreesWithASet) {
         model.insert(number);
       }
       std::uint64_t const requested = random() % (1u << 15);
-      auto const after = model.upper_bound(requested);
+      auto const next = model.upper_bound(requested);
       ASSERT_EQ(bits->last_until(requested),
-                after == model.begin() ? start_bitmap<15>::none : *std::prev(after))
+                next == model.begin() ? start_bitmap<15>::none : *std::prev(next))
           << "seed " << seed;
       ASSERT_EQ(bits->is_empty(), model.empty());
     }
   }
 }
 
-struct AddressStarts : testing::Test {
-  AddressStarts()
+struct ObjectStarts : testing::Test {
+  ObjectStarts()
       : starts{static_cast<object_starts*>(
             type_stable_allocate(type_stable_use::roots, sizeof(object_starts)))} {}
-  ~AddressStarts() override {
+  ~ObjectStarts() override {
     starts->clear(made);
     type_stable_deallocate(type_stable_use::roots, starts, sizeof(object_starts));
   }
@@ -65,26 +65,26 @@ struct AddressStarts : testing::Test {
   object_starts::made_leaves made;
 };
 
-TEST_F(AddressStarts, AreNoneWhereNothingBegins) {
-  auto const never = [](std::uint32_t) { return false; };
+TEST_F(ObjectStarts, FindNothingWhereNoObjectStarts) {
+  auto const is_below = [](std::uint32_t) { return false; };
   EXPECT_EQ(starts->last_small(0), 0u);
   EXPECT_EQ(starts->last_small(object_starts::end - 1), 0u);
-  EXPECT_EQ(starts->last_large(0, never), 0u);
-  EXPECT_EQ(starts->last_large(object_starts::end - 1, never), 0u);
+  EXPECT_EQ(starts->last_large(0, is_below), 0u);
+  EXPECT_EQ(starts->last_large(object_starts::end - 1, is_below), 0u);
 }
 
-/// Allocations of all sizes side by side, across leaves, against a map.
-TEST_F(AddressStarts, LeadToWhatHasAnAddress) {
+/// Allocations of all sizes lie side by side across leaves. The test compares lookups with a map.
+TEST_F(ObjectStarts, FindTheAllocationOfAnInteriorPointer) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
     std::mt19937_64 random{seed};
     std::uint64_t const first =
-        (std::uint64_t{seed} << 31) - (bytes{40} << 20);  // a leaf ends inside it
+        (std::uint64_t{seed} << 31) - (bytes{40} << 20);  // a leaf ends inside the range
     starts->reserve(first, bytes{200} << 20, made);
-    struct one {
+    struct allocation {
       bytes size;
       std::uint32_t number;
     };
-    std::map<std::uint64_t, one> model;
+    std::map<std::uint64_t, allocation> model;
     std::map<std::uint32_t, std::uint64_t> bases;
     std::uint64_t at = first;
     for (std::uint32_t number = 0; at < first + (bytes{190} << 20); ++number) {
@@ -98,25 +98,24 @@ TEST_F(AddressStarts, LeadToWhatHasAnAddress) {
     }
     for (int look = 0; look < 20'000; ++look) {
       std::uint64_t const address = first + random() % (bytes{190} << 20);
-      auto const after = model.upper_bound(address);
-      // then anything may be found
-      if (after == model.begin() ||
-          address - std::prev(after)->first >= std::prev(after)->second.size)
+      auto const next = model.upper_bound(address);
+      // no allocation has this address: the lookup may find anything
+      if (next == model.begin() || address - std::prev(next)->first >= std::prev(next)->second.size)
         continue;
-      auto const& [base, what] = *std::prev(after);
-      if (what.size < object_starts::map_page) {
+      auto const& [base, object] = *std::prev(next);
+      if (object.size < object_starts::map_page) {
         ASSERT_EQ(starts->last_small(address), base) << "seed " << seed;
       } else {
         ASSERT_EQ(starts->last_large(
                       address, [&](std::uint32_t number) { return bases.at(number) <= address; }),
-                  what.number + 1)
+                  object.number + 1)
             << "seed " << seed;
       }
     }
-    for (auto const& [base, what] : model) starts->erase(base, what.size);
+    for (auto const& [base, object] : model) starts->erase(base, object.size);
     EXPECT_EQ(starts->last_large(object_starts::end - 1, [](std::uint32_t) { return true; }), 0u);
   }
 }
 
-}  // namespace start_bits_test
+}  // namespace object_starts_test
 }  // namespace quarry::test

@@ -13,42 +13,43 @@
 namespace quarry::test {
 
 using namespace detail;
-namespace directory_test {
+namespace page_map_test {
 
-// where no pool of this program has anything
-constexpr std::uint64_t somewhere = std::uint64_t{3} << 44;
+// no pool of this program has memory at this address
+constexpr std::uint64_t unused_address = std::uint64_t{3} << 44;
 
 std::multiset<chunk_view const*> views_at(std::uint64_t address) {
   std::multiset<chunk_view const*> result;
-  while (!page_map::visit(address, [&](chunk_view const& one) { result.insert(&one); }))
+  while (!page_map::visit(address, [&](chunk_view const& view) { result.insert(&view); }))
     result.clear();
   return result;
 }
 
-TEST(PageMap, KnowsWhoHasABlockInAGranule) {
-  chunk_view one, other;
-  page_map::add(one, somewhere + 100, 3 * page_map::map_page);
-  EXPECT_EQ(page_map::only_one(somewhere), &one);
-  EXPECT_EQ(page_map::only_one(somewhere + 3 * page_map::map_page), &one);
-  EXPECT_EQ(page_map::only_one(somewhere + 4 * page_map::map_page), nullptr);
-  page_map::add(other, somewhere + page_map::map_page, 16);
-  EXPECT_EQ(page_map::only_one(somewhere + page_map::map_page), nullptr);
-  EXPECT_EQ(views_at(somewhere + page_map::map_page),
-            (std::multiset<chunk_view const*>{&one, &other}));
-  page_map::remove(one, somewhere + 100, 3 * page_map::map_page);
-  EXPECT_EQ(views_at(somewhere), std::multiset<chunk_view const*>{});
-  EXPECT_EQ(views_at(somewhere + page_map::map_page), std::multiset<chunk_view const*>{&other});
-  page_map::remove(other, somewhere + page_map::map_page, 16);
-  EXPECT_EQ(views_at(somewhere + page_map::map_page), std::multiset<chunk_view const*>{});
+TEST(PageMap, FindsThePoolsThatHaveABlockInAPage) {
+  chunk_view first, second;
+  page_map::add(first, unused_address + 100, 3 * page_map::map_page);
+  EXPECT_EQ(page_map::only_one(unused_address), &first);
+  EXPECT_EQ(page_map::only_one(unused_address + 3 * page_map::map_page), &first);
+  EXPECT_EQ(page_map::only_one(unused_address + 4 * page_map::map_page), nullptr);
+  page_map::add(second, unused_address + page_map::map_page, 16);
+  EXPECT_EQ(page_map::only_one(unused_address + page_map::map_page), nullptr);
+  EXPECT_EQ(views_at(unused_address + page_map::map_page),
+            (std::multiset<chunk_view const*>{&first, &second}));
+  page_map::remove(first, unused_address + 100, 3 * page_map::map_page);
+  EXPECT_EQ(views_at(unused_address), std::multiset<chunk_view const*>{});
+  EXPECT_EQ(views_at(unused_address + page_map::map_page),
+            std::multiset<chunk_view const*>{&second});
+  page_map::remove(second, unused_address + page_map::map_page, 16);
+  EXPECT_EQ(views_at(unused_address + page_map::map_page), std::multiset<chunk_view const*>{});
 }
 
-TEST(PageMap, LeavesOutWhatLiesBeyondItsEnd) {
-  chunk_view one;
-  page_map::add(one, object_starts::end - 16, 32);
-  page_map::add(one, ~std::uint64_t{0} - 8, 32);
+TEST(PageMap, IgnoresAddressesBeyondItsEnd) {
+  chunk_view view;
+  page_map::add(view, object_starts::end - 16, 32);
+  page_map::add(view, ~std::uint64_t{0} - 8, 32);
   EXPECT_EQ(views_at(object_starts::end - 16), std::multiset<chunk_view const*>{});
   EXPECT_EQ(views_at(~std::uint64_t{0}), std::multiset<chunk_view const*>{});
-  page_map::remove(one, object_starts::end - 16, 32);
+  page_map::remove(view, object_starts::end - 16, 32);
 }
 
 TEST(PageMap, AgreesWithAMap) {
@@ -64,12 +65,12 @@ TEST(PageMap, AgreesWithAMap) {
         blocks.erase(freed);
       } else {
         auto& view = views[random() % views.size()];
-        std::uint64_t const base = somewhere + random() % (20 * page_map::map_page);
+        std::uint64_t const base = unused_address + random() % (20 * page_map::map_page);
         bytes const size = 1 + random() % (3 * page_map::map_page);
         page_map::add(view, base, size);
         blocks.insert({&view, {base, size}});
       }
-      std::uint64_t const map_page = somewhere / page_map::map_page + random() % 24;
+      std::uint64_t const map_page = unused_address / page_map::map_page + random() % 24;
       std::set<chunk_view const*> expected;
       for (auto const& [view, block] : blocks) {
         if (block.first / page_map::map_page <= map_page &&
@@ -84,36 +85,37 @@ TEST(PageMap, AgreesWithAMap) {
   }
 }
 
-/// A view that stays is always found, while others come to its map page and go.
-TEST(PageMap, FindsWhatStaysWhileOthersComeAndGo) {
-  chunk_view stays;
-  std::vector<chunk_view> come_and_go(2);
-  page_map::add(stays, somewhere, 16);
+/// A lookup always finds a view that stays, while other views enter and leave its page.
+TEST(PageMap, FindsAViewWhileOtherViewsComeAndGo) {
+  chunk_view kept_view;
+  std::vector<chunk_view> changing_views(2);
+  page_map::add(kept_view, unused_address, 16);
   std::vector<std::thread> threads;
   std::atomic<bool> is_over{false};
-  for (auto& one : come_and_go) {
+  for (auto& item : changing_views) {
     threads.emplace_back([&] {
       for (int i = 0; !is_over.load(std::memory_order_relaxed); ++i) {
-        std::uint64_t const at = somewhere + static_cast<std::uint64_t>(i % 3) * page_map::map_page;
-        page_map::add(one, at, 16);
-        page_map::remove(one, at, 16);
+        std::uint64_t const at =
+            unused_address + static_cast<std::uint64_t>(i % 3) * page_map::map_page;
+        page_map::add(item, at, 16);
+        page_map::remove(item, at, 16);
       }
     });
   }
   int missed = 0;
   for (int i = 0; i < 1'000'000; ++i) {
     bool is_there = false;
-    while (
-        !page_map::visit(somewhere, [&](chunk_view const& view) { is_there |= &view == &stays; })) {
+    while (!page_map::visit(unused_address,
+                            [&](chunk_view const& view) { is_there |= &view == &kept_view; })) {
     }
     missed += !is_there;
   }
   is_over = true;
   EXPECT_EQ(missed, 0);
   for (auto& each : threads) each.join();
-  page_map::remove(stays, somewhere, 16);
-  EXPECT_TRUE(views_at(somewhere).empty());
+  page_map::remove(kept_view, unused_address, 16);
+  EXPECT_TRUE(views_at(unused_address).empty());
 }
 
-}  // namespace directory_test
+}  // namespace page_map_test
 }  // namespace quarry::test

@@ -29,7 +29,7 @@ TEST(ProcessState, NeedsNoConstructorAndNoDestructor) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(&process_wide) % alignof(process_state), 0u);
 }
 
-TEST(ProcessState, IsWhatLookUpsOfThisProgramRead) {
+TEST(ProcessState, IsReadByTheLookupsOfThisProgram) {
   pool source{host_resource{}};
   auto const address = reinterpret_cast<std::uint64_t>(source.allocate(100));
   EXPECT_NE(process_wide.leaves[address >> 32].load(), nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code that is not Quarry's, and is called by it: streams that reports are written to, and what
-// gives backtraces and symbols, which may wait for the dynamic linker. None of it is called while
-// Quarry holds a lock that another thread needs to make a pool.
+// Quarry calls foreign code: streams that receive reports, and functions that return backtraces and
+// symbols, which may wait for the dynamic linker. Quarry calls no such function while it holds a
+// lock that another thread needs to make a pool.
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/thread_arenas.hpp"
 #include "quarry/host/resources/host_resource.hpp"
@@ -23,7 +23,7 @@ namespace registry_report_test {
 
 using host_pool = pool<host_resource>;
 
-/// Ends a test that waits for a lock for ever.
+/// Ends a test that waits for a lock forever.
 struct Report : testing::Test {
   void SetUp() override { alarm(30); }
   void TearDown() override { alarm(0); }
@@ -33,21 +33,22 @@ void make_a_pool() {
   host_pool source{host_resource{}, {.first_block = 64_KiB}};
   EXPECT_TRUE(source.deallocate(source.allocate(100)));
 }
-/// As a thread does that has the dynamic linker's lock while a plugin's constructors run.
+/// Makes a pool as a thread does that runs a plugin's constructors and holds the dynamic linker's
+/// lock.
 void make_a_pool_in_another_thread() { std::thread{make_a_pool}.join(); }
 
-std::atomic<int> symbols_asked_for = 0;
+std::atomic<int> symbol_requests = 0;
 std::atomic<int> backtraces = 0;
 
-/// Writes nothing, and does something else each time.
-class buffer_that_works : public std::streambuf {
+/// Writes nothing, and calls `work` at each write.
+class calling_buffer : public std::streambuf {
  public:
-  explicit buffer_that_works(void (*work)()) : work_{work} {}
+  explicit calling_buffer(void (*work)()) : work_{work} {}
 
  private:
-  int_type overflow(int_type one) override {
+  int_type overflow(int_type character) override {
     work_();
-    return traits_type::not_eof(one);
+    return traits_type::not_eof(character);
   }
   void (*work_)();
 };
@@ -56,39 +57,40 @@ TEST_F(Report, IsWrittenToStreamsThatMakeAndUsePools) {
   host_pool source{host_resource{}};
   void* const memory = source.allocate(100, std::string{"density"});
   for (auto* const work : {&make_a_pool, &make_a_pool_in_another_thread}) {
-    buffer_that_works buffer{work};
-    std::ostream out{&buffer};
-    registry::report(out, source.id());
-    EXPECT_TRUE(out.good());
+    calling_buffer buffer{work};
+    std::ostream stream{&buffer};
+    registry::report(stream, source.id());
+    EXPECT_TRUE(stream.good());
   }
   EXPECT_TRUE(source.deallocate(memory));
 }
 
-TEST_F(Report, LetsWhatAStreamThrowsThrough) {
+TEST_F(Report, PassesOnAnExceptionOfTheStream) {
   host_pool source{host_resource{}, {.keeps_backtraces = true}};
   void* const memory = source.allocate(100);
-  buffer_that_works buffer{[] { throw std::runtime_error{"full"}; }};
-  std::ostream out{&buffer};
-  out.exceptions(std::ios::badbit);
-  EXPECT_THROW(registry::report(out, source.id()), std::runtime_error);
+  calling_buffer buffer{[] { throw std::runtime_error{"full"}; }};
+  std::ostream stream{&buffer};
+  stream.exceptions(std::ios::badbit);
+  EXPECT_THROW(registry::report(stream, source.id()), std::runtime_error);
   make_a_pool_in_another_thread();
   EXPECT_TRUE(source.deallocate(memory));
 }
 
-TEST_F(Report, AsksForSymbolsWhileOtherThreadsMakePools) {
+TEST_F(Report, RequestsSymbolsWhileOtherThreadsMakePools) {
   host_pool source{host_resource{}, {.keeps_backtraces = true}};
   void* const memory = source.allocate(100);
-  std::ostringstream out;
-  registry::report(out, source.id());
-  EXPECT_GT(symbols_asked_for, 0);
-  EXPECT_NE(out.str().find("a frame's symbol"), std::string::npos) << out.str();
+  std::ostringstream stream;
+  registry::report(stream, source.id());
+  EXPECT_GT(symbol_requests, 0);
+  EXPECT_NE(stream.str().find("a frame's symbol"), std::string::npos) << stream.str();
   EXPECT_TRUE(source.deallocate(memory));
 }
 
-TEST_F(Report, HasItsFirstBacktraceWhenThePoolIsMade) {
-  int const before = backtraces;
+TEST_F(Report, RequestsTheFirstBacktraceWhenThePoolIsMade) {
+  int const backtraces_before = backtraces;
   host_pool source{host_resource{}, {.keeps_backtraces = true}};
-  EXPECT_GT(backtraces, before) << "the first one of a process may load a shared object";
+  EXPECT_GT(backtraces, backtraces_before)
+      << "the first backtrace of a process may load a shared object";
   int const made = backtraces;
   host_pool plain{host_resource{}};
   EXPECT_TRUE(plain.deallocate(plain.allocate(100)));
@@ -98,9 +100,9 @@ TEST_F(Report, HasItsFirstBacktraceWhenThePoolIsMade) {
 }  // namespace registry_report_test
 }  // namespace quarry::test
 
-// In place of the C library's.
+// Replace the C library's functions.
 extern "C" char** backtrace_symbols(void* const*, int count) {
-  ++quarry::test::registry_report_test::symbols_asked_for;
+  ++quarry::test::registry_report_test::symbol_requests;
   quarry::test::registry_report_test::make_a_pool_in_another_thread();
   static constexpr char text[] = "a frame's symbol";
   auto const all = static_cast<std::size_t>(count);

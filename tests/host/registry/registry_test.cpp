@@ -27,22 +27,22 @@ std::byte* at(void* pointer, bytes offset) { return static_cast<std::byte*>(poin
 
 TEST(Registry, FindsAnAllocationByEachOfItsBytes) {
   host_pool source{host_resource{}, {.first_block = 1_MiB, .name = "fields"}};
-  void* const before = source.allocate(100);
-  void* const one = source.allocate(1000);
-  void* const after = source.allocate(100);
+  void* const preceding = source.allocate(100);
+  void* const memory = source.allocate(1000);
+  void* const following = source.allocate(100);
   for (bytes const offset : {0, 1, 500, 999}) {
-    auto const found = registry::find(at(one, offset));
+    auto const found = registry::find(at(memory, offset));
     ASSERT_TRUE(found) << offset;
-    EXPECT_EQ(found->base, one);
+    EXPECT_EQ(found->base, memory);
     EXPECT_EQ(found->size, 1000u);
     EXPECT_EQ(found->allocator, source.id());
     EXPECT_EQ(found->location, memory_location{});
   }
   EXPECT_EQ(registry::name_of(source.id()), "fields");
-  for (void* const each : {before, one, after}) source.deallocate(each);
+  for (void* const each : {preceding, memory, following}) source.deallocate(each);
 }
 
-TEST(Registry, FindsNothingWhereNothingIsInUse) {
+TEST(Registry, FindsNothingAtUnallocatedAddresses) {
   int local = 0;
   EXPECT_FALSE(registry::find(nullptr));
   EXPECT_FALSE(registry::find(&local));
@@ -60,7 +60,7 @@ TEST(Registry, FindsNothingWhereNothingIsInUse) {
   EXPECT_FALSE(registry::find(freed));
 }
 
-TEST(Registry, TellsPoolsThatShareAGranuleApart) {
+TEST(Registry, DistinguishesPoolsThatShareAPage) {
   host_pool pools[3] = {host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
                         host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}},
                         host_pool{host_resource{}, {.first_block = 1_KiB, .next_block = 1_KiB}}};
@@ -83,23 +83,23 @@ TEST(Registry, TellsPoolsThatShareAGranuleApart) {
   for (auto const& [pointer, id] : allocated) EXPECT_FALSE(registry::find(pointer));
 }
 
-TEST(Registry, OfAPoolUponAPoolFindsTheInnermost) {
+TEST(Registry, FindsTheInnermostOfStackedPools) {
   using inner_pool = pool<synchronized_resource<host_pool>>;
   inner_pool source{synchronized_resource<host_pool>{
                         host_resource{}, pool_options{.first_block = 1_MiB, .name = "outer"}},
                     {.first_block = 100_KiB, .name = "inner"}};
-  void* const one = source.allocate(1000);
-  auto const found = registry::find(at(one, 10));
+  void* const memory = source.allocate(1000);
+  auto const found = registry::find(at(memory, 10));
   ASSERT_TRUE(found);
   EXPECT_EQ(found->size, 1000u);
   EXPECT_EQ(registry::name_of(found->allocator), "inner");
-  auto const around = registry::find(at(one, 5000));
+  auto const around = registry::find(at(memory, 5000));
   ASSERT_TRUE(around);
   EXPECT_EQ(registry::name_of(around->allocator), "outer");
-  source.deallocate(one);
+  source.deallocate(memory);
 }
 
-TEST(Registry, KeepsANameAndItsPlaceUntilTheAllocationGoes) {
+TEST(Registry, KeepsALabelAndItsSourceLineUntilTheFree) {
   host_pool source{host_resource{}, {.first_block = 1_MiB}};
   void* const named = source.allocate(64, "density");
   auto const line = std::source_location::current().line() - 1;
@@ -109,40 +109,40 @@ TEST(Registry, KeepsANameAndItsPlaceUntilTheAllocationGoes) {
   EXPECT_EQ(label->where.line(), line);
   EXPECT_NE(std::string{label->where.file_name()}.find("registry_test"), std::string::npos);
   source.deallocate(named);
-  void* const again = source.allocate(64);
-  EXPECT_EQ(again, named);
-  EXPECT_FALSE(registry::label_of(again));
-  EXPECT_FALSE(source.label(at(again, 16), "a middle"));
-  EXPECT_TRUE(source.label(again, "velocity"));
-  EXPECT_EQ(registry::label_of(again)->name, "velocity");
+  void* const reused = source.allocate(64);
+  EXPECT_EQ(reused, named);
+  EXPECT_FALSE(registry::label_of(reused));
+  EXPECT_FALSE(source.label(at(reused, 16), "a middle"));
+  EXPECT_TRUE(source.label(reused, "velocity"));
+  EXPECT_EQ(registry::label_of(reused)->name, "velocity");
 }
 
-TEST(Registry, ReportsWhatIsLive) {
+TEST(Registry, ReportsAllocationsInUse) {
   host_pool source{host_resource{}, {.first_block = 1_MiB, .name = "leaky"}};
   (void)source.allocate(100, "lost");
   (void)source.allocate(23);
   EXPECT_EQ(registry::allocations(source.id()).size(), 2u);
-  std::ostringstream out;
-  registry::report(out, source.id());
-  EXPECT_NE(out.str().find("100 bytes  lost  ("), std::string::npos) << out.str();
-  EXPECT_NE(out.str().find("2 allocations, 123 bytes"), std::string::npos) << out.str();
+  std::ostringstream text;
+  registry::report(text, source.id());
+  EXPECT_NE(text.str().find("100 bytes  lost  ("), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("2 allocations, 123 bytes"), std::string::npos) << text.str();
   bool is_there = false;
-  for (auto const& one : registry::allocators())
-    is_there |= one.name == "leaky" && one.allocated == 123 && one.allocations == 2;
+  for (auto const& each : registry::allocators())
+    is_there |= each.name == "leaky" && each.allocated == 123 && each.allocations == 2;
   EXPECT_TRUE(is_there);
 }
 
-TEST(Registry, ListsNothingOfWhatWasMergedAway) {
+TEST(Registry, DoesNotListMergedChunks) {
   pool<host_resource, chunk_arena<segregated_fit>> source{host_resource{}, {.first_block = 4096}};
-  void* const one = source.allocate(16);
-  void* const none = source.allocate(0);
-  source.deallocate(one);
-  source.deallocate(none);
+  void* const memory = source.allocate(16);
+  void* const empty_chunk = source.allocate(0);
+  source.deallocate(memory);
+  source.deallocate(empty_chunk);
   source.release();
   EXPECT_TRUE(registry::allocations(source.id()).empty());
 }
 
-/// Any address of a pool's, against a map.
+/// Looks up any address of a pool and compares the result with a map.
 TEST(Registry, AgreesWithAMap) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
     std::mt19937 random{seed};
@@ -150,10 +150,10 @@ TEST(Registry, AgreesWithAMap) {
     std::map<std::uintptr_t, bytes> allocated;
     for (int step = 0; step < 4000; ++step) {
       if (random() % 5 < 2 && !allocated.empty()) {
-        auto const one =
+        auto const chosen =
             std::next(allocated.begin(), static_cast<std::ptrdiff_t>(random() % allocated.size()));
-        source.deallocate(reinterpret_cast<void*>(one->first));
-        allocated.erase(one);
+        source.deallocate(reinterpret_cast<void*>(chosen->first));
+        allocated.erase(chosen);
       } else {
         bytes const size = bytes{1} << random() % 18;
         allocated[reinterpret_cast<std::uintptr_t>(source.allocate(size))] = size;
@@ -177,9 +177,9 @@ TEST(Registry, AgreesWithAMap) {
   }
 }
 
-/// What lives is found while its pool's owner does all that moves tables, and other pools come and
-/// go.
-TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
+/// Lookups find allocations in use while the owner of their pool moves its tables, and while other
+/// pools come and go.
+TEST(Registry, FindsAllocationsInUseWhileTheTablesChange) {
   host_pool source{host_resource{}, {.first_block = 64_KiB, .next_block = 64_KiB}};
   std::vector<std::pair<void*, bytes>> kept;
   for (bytes i = 0; i < 200; ++i) {
@@ -197,7 +197,7 @@ TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
         auto const found = registry::find(at(pointer, random() % size));
         ASSERT_TRUE(found && found->base == pointer && found->size == size &&
                     found->allocator == source.id());
-        (void)registry::find(at(pointer, size + random() % 100'000));  // anything, but no fault
+        (void)registry::find(at(pointer, size + random() % 100'000));  // must not fault
         looks.fetch_add(1, std::memory_order_relaxed);
       }
     });
@@ -217,15 +217,15 @@ TEST(Registry, FindsWhatLivesWhileAllElseChanges) {
 }
 
 void* called_from = nullptr;
-[[gnu::noinline]] void* allocate_here(pool<host_resource>& source) {
+[[gnu::noinline]] void* allocate_in_a_frame(pool<host_resource>& source) {
   called_from = __builtin_return_address(0);
   void* const result = source.allocate(100);
-  asm volatile("" : : "r"(result) : "memory");  // it is no tail call
+  asm volatile("" : : "r"(result) : "memory");  // prevents a tail call
   return result;
 }
 TEST(Registry, LeakReportsHaveBacktracesIfThePoolKeepsThem) {
   pool<host_resource> source{host_resource{}, {.keeps_backtraces = true}};
-  void* const named = allocate_here(source);
+  void* const named = allocate_in_a_frame(source);
   void* const frame = called_from;
   void* const other = source.allocate(50);
   EXPECT_TRUE(source.label(named, "density"));
@@ -233,63 +233,64 @@ TEST(Registry, LeakReportsHaveBacktracesIfThePoolKeepsThem) {
   ASSERT_TRUE(label.has_value());
   EXPECT_EQ(label->name, "density");
   EXPECT_NE(std::find(label->frames.begin(), label->frames.end(), frame), label->frames.end())
-      << "a name takes no frames away";
-  std::ostringstream out;
-  registry::report(out, source.id());
-  EXPECT_NE(out.str().find("density"), std::string::npos);
-  EXPECT_NE(out.str().find("\n      #1 "), std::string::npos) << out.str();
+      << "a label removes no frames";
+  std::ostringstream text;
+  registry::report(text, source.id());
+  EXPECT_NE(text.str().find("density"), std::string::npos);
+  EXPECT_NE(text.str().find("\n      #1 "), std::string::npos) << text.str();
   EXPECT_TRUE(source.deallocate(named));
   EXPECT_TRUE(source.deallocate(other));
   std::ostringstream empty;
   registry::report(empty, source.id());
   EXPECT_EQ(empty.str().find('#'), std::string::npos) << empty.str();
 }
-TEST(Registry, LeakReportsHaveNoBacktracesUnlessAsked) {
+TEST(Registry, LeakReportsHaveNoBacktracesByDefault) {
   pool<host_resource> source{host_resource{}};
-  void* const memory = allocate_here(source);
-  std::ostringstream out;
-  registry::report(out, source.id());
-  EXPECT_EQ(out.str().find('#'), std::string::npos) << out.str();
+  void* const memory = allocate_in_a_frame(source);
+  std::ostringstream text;
+  registry::report(text, source.id());
+  EXPECT_EQ(text.str().find('#'), std::string::npos) << text.str();
   EXPECT_FALSE(registry::label_of(memory).has_value());
 }
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // theirs do not survive it
-/// Threads that are in the middle of anything are not there in the child.
+// The threads of the sanitizers do not survive a fork.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+/// A child of fork does not have the other threads, which may be in the middle of any call.
 TEST(Registry, ServesTheChildOfAForkWhileOtherThreadsAllocate) {
-  std::atomic<bool> goes_on{true};
+  std::atomic<bool> is_running{true};
   auto const work = [&](std::uint32_t seed) {
     std::mt19937 random{seed};
-    while (goes_on) {
+    while (is_running) {
       pool<host_resource> source{host_resource{}, {.first_block = 1_MiB}};
       std::vector<void*> allocated;
-      for (int i = 0; i < 3000 && goes_on; ++i) {  // its tables grow and move
+      for (int i = 0; i < 3000 && is_running; ++i) {  // the pool's tables grow and move
         allocated.push_back(source.allocate(random() % 2000));
         if (random() % 16 == 0) source.label(allocated.back(), "one");
       }
       for (void* const each : allocated) source.deallocate(each);
     }
   };
-  std::thread one{work, 1}, two{work, 2}, three{work, 3};
+  std::thread first{work, 1}, second{work, 2}, third{work, 3};
   int failed = 0;
   for (int i = 0; i < 100 && failed == 0; ++i) {
     pid_t const child = fork();
     if (child == 0) {
-      alarm(20);  // ends one that hangs
-      int somewhere = 0;
-      pool<host_resource> own{host_resource{}, {.first_block = 1_MiB}};
-      void* const memory = own.allocate(1000);
-      bool const is_known = registry::find(memory).has_value() && !registry::find(&somewhere);
-      std::ostringstream out;
-      registry::report(out);
-      own.deallocate(memory);
+      alarm(20);  // ends a child that hangs
+      int local = 0;
+      pool<host_resource> source{host_resource{}, {.first_block = 1_MiB}};
+      void* const memory = source.allocate(1000);
+      bool const is_known = registry::find(memory).has_value() && !registry::find(&local);
+      std::ostringstream text;
+      registry::report(text);
+      source.deallocate(memory);
       _exit(is_known ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     failed += status == 0 ? 0 : 1;
   }
-  goes_on = false;
-  for (auto* const each : {&one, &two, &three}) each->join();
+  is_running = false;
+  for (auto* const each : {&first, &second, &third}) each->join();
   EXPECT_EQ(failed, 0);
 }
 #endif

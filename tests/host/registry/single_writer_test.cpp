@@ -10,9 +10,9 @@
 namespace quarry::test {
 
 using namespace detail;
-namespace watched_test {
+namespace single_writer_test {
 
-TEST(SingleWriter, IsUsedAsANumberByItsWriter) {
+TEST(SingleWriter, BehavesLikeANumberForItsWriter) {
   single_writer<std::uint64_t> number;
   EXPECT_EQ(number, 0u);
   number = number + 7;
@@ -21,25 +21,25 @@ TEST(SingleWriter, IsUsedAsANumberByItsWriter) {
   EXPECT_EQ(other.load_acquire(), 7u);
 }
 
-/// Who sees a number sees what was written before it; ThreadSanitizer would tell, since `what` is
-/// plain memory.
-TEST(SingleWriter, ShowsWhatWasWrittenBeforeIt) {
-  std::array<std::uint64_t, 64> what{};
+/// A reader that sees a number also sees every write before that number. `squares` is plain memory,
+/// so ThreadSanitizer would report a race.
+TEST(SingleWriter, PublishesEarlierWrites) {
+  std::array<std::uint64_t, 64> squares{};
   single_writer<std::uint64_t> count;
   std::thread writer{[&] {
-    for (std::uint64_t i = 0; i < what.size(); ++i) {
-      what[i] = i * i;
+    for (std::uint64_t i = 0; i < squares.size(); ++i) {
+      squares[i] = i * i;
       count = i + 1;
     }
   }};
-  for (std::uint64_t seen = 0; seen < what.size();) {
+  for (std::uint64_t seen = 0; seen < squares.size();) {
     seen = count.load_acquire();
     if (seen != 0) {
-      EXPECT_EQ(what[seen - 1], (seen - 1) * (seen - 1));
+      EXPECT_EQ(squares[seen - 1], (seen - 1) * (seen - 1));
     }
   }
   writer.join();
 }
 
-}  // namespace watched_test
+}  // namespace single_writer_test
 }  // namespace quarry::test

@@ -11,38 +11,38 @@ namespace quarry::test {
 using namespace detail;
 namespace type_stable_memory_test {
 
-TEST(TypeStableMemory, IsOfZerosAndStaysReadableOnceItIsGivenBack) {
-  auto* const one =
+TEST(TypeStableMemory, StartsAsZerosAndStaysReadableAfterTheFree) {
+  auto* const content =
       static_cast<unsigned char*>(type_stable_allocate(type_stable_use::slots, 10'000));
-  for (bytes i = 0; i < type_stable_size(10'000); ++i) ASSERT_EQ(one[i], 0);
-  std::memset(one, 0xff, type_stable_size(10'000));
-  type_stable_deallocate(type_stable_use::slots, one, 10'000);
-  for (bytes i = 0; i < type_stable_size(10'000); ++i) ASSERT_EQ(one[i], 0);
+  for (bytes i = 0; i < type_stable_size(10'000); ++i) ASSERT_EQ(content[i], 0);
+  std::memset(content, 0xff, type_stable_size(10'000));
+  type_stable_deallocate(type_stable_use::slots, content, 10'000);
+  for (bytes i = 0; i < type_stable_size(10'000); ++i) ASSERT_EQ(content[i], 0);
 }
 
-TEST(TypeStableMemory, GoesToTheSameUseAgainOnly) {
-  void* const one = type_stable_allocate(type_stable_use::slots, 50'000);
-  type_stable_deallocate(type_stable_use::slots, one, 50'000);
-  void* const other = type_stable_allocate(type_stable_use::chunks, 50'000);
-  EXPECT_NE(other, one);
-  void* const again = type_stable_allocate(type_stable_use::slots, 50'000);
-  EXPECT_EQ(again, one);
-  type_stable_deallocate(type_stable_use::slots, again, 50'000);
-  type_stable_deallocate(type_stable_use::chunks, other, 50'000);
+TEST(TypeStableMemory, IsReusedForTheSameUseOnly) {
+  void* const first = type_stable_allocate(type_stable_use::slots, 50'000);
+  type_stable_deallocate(type_stable_use::slots, first, 50'000);
+  void* const second = type_stable_allocate(type_stable_use::chunks, 50'000);
+  EXPECT_NE(second, first);
+  void* const reused = type_stable_allocate(type_stable_use::slots, 50'000);
+  EXPECT_EQ(reused, first);
+  type_stable_deallocate(type_stable_use::slots, reused, 50'000);
+  type_stable_deallocate(type_stable_use::chunks, second, 50'000);
 }
 
-TEST(TypeStableMemory, CountsThePagesThatWereWrittenTo) {
+TEST(TypeStableMemory, CountsThePagesThatWereWritten) {
   bytes const page = type_stable_size(1);
-  auto* const one =
+  auto* const content =
       static_cast<unsigned char*>(type_stable_allocate(type_stable_use::starts, 9 * page));
-  EXPECT_EQ(type_stable_resident(one, 9 * page), 0u);
-  one[page] = one[8 * page + 5] = 1;
-  EXPECT_EQ(type_stable_resident(one, 9 * page), 2 * page);
-  type_stable_deallocate(type_stable_use::starts, one, 9 * page);
-  EXPECT_EQ(type_stable_resident(one, 9 * page), 0u);
+  EXPECT_EQ(type_stable_resident(content, 9 * page), 0u);
+  content[page] = content[8 * page + 5] = 1;
+  EXPECT_EQ(type_stable_resident(content, 9 * page), 2 * page);
+  type_stable_deallocate(type_stable_use::starts, content, 9 * page);
+  EXPECT_EQ(type_stable_resident(content, 9 * page), 0u);
 }
 
-TEST(TypeStableMemory, RefusesWhatNobodyHas) {
+TEST(TypeStableMemory, RefusesSizesThatNoSystemCanServe) {
   EXPECT_THROW((void)type_stable_allocate(type_stable_use::slots, bytes{1} << 60), std::bad_alloc);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands on a resource tells the same of its memory as the resource does: where it lies, and
-// that it is simulated.
+// An adaptor reports the same properties of its memory as its resource does: the location, and
+// whether the memory is simulated.
 #include "host/pools/simulated_streams.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
@@ -30,17 +30,17 @@ namespace quarry::test {
 using namespace detail;
 namespace adaptors_test {
 
-/// A GPU's memory, as far as its place tells.
+/// Memory that reports a GPU as its location.
 struct placed_resource {
-  static constexpr memory_location its{memory_kind::device, 3};
+  static constexpr memory_location gpu{memory_kind::device, 3};
   void* allocate(bytes size, bytes alignment) { return host_resource{}.allocate(size, alignment); }
   void deallocate(void* memory, bytes size, bytes alignment) noexcept {
     host_resource{}.deallocate(memory, size, alignment);
   }
-  [[nodiscard]] memory_location location() const { return its; }
+  [[nodiscard]] memory_location location() const { return gpu; }
 };
 
-/// Says of itself that it is the host's, and not simulated.
+/// Reports host memory that is not simulated, over any upstream.
 template <class Upstream>
 struct boasting_resource {
   static constexpr bool is_simulated = false;
@@ -53,27 +53,27 @@ struct boasting_resource {
   [[nodiscard]] Upstream& upstream() { return source; }
 };
 
-/// Calls `each(adaptor)` with everything that can stand on a `Resource`, itself a resource.
+/// Calls `each(adaptor)` for every adaptor over a `Resource`. Each adaptor is itself a resource.
 template <class Resource, class Each>
 void for_each_adaptor(Each const& each) {
-  auto const with = [&](auto made) { each(*made); };
-  with(std::make_unique<advised_resource<Resource>>(
+  auto const pass = [&](auto made) { each(*made); };
+  pass(std::make_unique<advised_resource<Resource>>(
       Resource{}, std::vector<typename advised_resource<Resource>::advice>{}));
-  with(std::make_unique<aligned_resource<Resource>>(Resource{}, 16));
-  with(std::make_unique<binned_resource<Resource, Resource>>([] { return Resource{}; }, Resource{},
+  pass(std::make_unique<aligned_resource<Resource>>(Resource{}, 16));
+  pass(std::make_unique<binned_resource<Resource, Resource>>([] { return Resource{}; }, Resource{},
                                                              16, 64));
-  with(std::make_unique<statistics_resource<Resource>>(Resource{}));
-  with(std::make_unique<fixed_size_resource<Resource>>(Resource{}, 16));
-  with(std::make_unique<limited_resource<Resource>>(Resource{}, 1000));
-  with(std::make_unique<monotonic_resource<Resource>>(Resource{}, 1000));
-  with(std::make_unique<pool<Resource>>(Resource{}));
-  with(std::make_unique<failure_callback_resource<Resource>>(Resource{}, nullptr));
-  with(std::make_unique<size_cache_resource<Resource>>(Resource{}, 1));
-  with(std::make_unique<synchronized_resource<Resource>>());
-  with(std::make_unique<tracked_resource<Resource>>(Resource{}));
-  with(std::make_unique<statistics_resource<limited_resource<Resource>>>(
+  pass(std::make_unique<statistics_resource<Resource>>(Resource{}));
+  pass(std::make_unique<fixed_size_resource<Resource>>(Resource{}, 16));
+  pass(std::make_unique<limited_resource<Resource>>(Resource{}, 1000));
+  pass(std::make_unique<monotonic_resource<Resource>>(Resource{}, 1000));
+  pass(std::make_unique<pool<Resource>>(Resource{}));
+  pass(std::make_unique<failure_callback_resource<Resource>>(Resource{}, nullptr));
+  pass(std::make_unique<size_cache_resource<Resource>>(Resource{}, 1));
+  pass(std::make_unique<synchronized_resource<Resource>>());
+  pass(std::make_unique<tracked_resource<Resource>>(Resource{}));
+  pass(std::make_unique<statistics_resource<limited_resource<Resource>>>(
       limited_resource<Resource>{Resource{}, 1000}));
-  with(std::make_unique<synchronized_resource<pool<Resource>>>(Resource{}));
+  pass(std::make_unique<synchronized_resource<pool<Resource>>>(Resource{}));
 }
 
 TEST(Adaptors, SayThatMemoryIsSimulated) {
@@ -103,15 +103,15 @@ TEST(Adaptors, SayThatMemoryIsNotSimulated) {
 
 TEST(Adaptors, SayWhereMemoryLies) {
   for_each_adaptor<placed_resource>([&]<class Adaptor>(Adaptor& adaptor) {
-    EXPECT_EQ(location_of(adaptor), placed_resource::its)
+    EXPECT_EQ(location_of(adaptor), placed_resource::gpu)
         << testing::internal::GetTypeName<Adaptor>();
     EXPECT_FALSE(is_poisoned(adaptor));
   });
   thread_arenas<placed_resource> arenas{placed_resource{}};
-  EXPECT_EQ(location_of(arenas), placed_resource::its);
+  EXPECT_EQ(location_of(arenas), placed_resource::gpu);
 }
 
-TEST(Adaptors, OfSimulatedMemoryHaveNoRedZonesAndNoRecords) {
+TEST(Adaptors, OverSimulatedMemoryHaveNoRedZonesAndNoRecords) {
   for_each_adaptor<simulated_resource>([&]<class Adaptor>(Adaptor& adaptor) {
     struct borrowed {
       Adaptor* source;
@@ -125,14 +125,14 @@ TEST(Adaptors, OfSimulatedMemoryHaveNoRedZonesAndNoRecords) {
         << testing::internal::GetTypeName<Adaptor>();
     EXPECT_THROW((thread_arenas<borrowed>{borrowed{&adaptor}}), bad_argument);
     pool<borrowed> source{borrowed{&adaptor}, {.first_block = 16, .next_block = 16}};
-    EXPECT_EQ(source.id(), 0u) << "it is not tracked";
+    EXPECT_EQ(source.id(), 0u) << "the pool is not tracked";
   });
   boasting_resource<simulated_resource> boasting;
   EXPECT_THROW((pool<boasting_resource<simulated_resource>>{boasting, {.red_zone = 16}}),
                bad_argument);
 }
 
-TEST(Adaptors, OfMemoryThatTheHostCannotTouchHaveNoRedZones) {
+TEST(Adaptors, OverMemoryThatTheHostCannotTouchHaveNoRedZones) {
   boasting_resource<placed_resource> boasting;
   EXPECT_THROW((pool<statistics_resource<placed_resource>>{
                    statistics_resource<placed_resource>{placed_resource{}}, {.red_zone = 16}}),

@@ -2,7 +2,7 @@
 #include "quarry/host/resources/advised_resource.hpp"
 
 #include "conformance/resources.hpp"
-#include "host/pools/noted_source.hpp"
+#include "host/pools/recording_source.hpp"
 #include "quarry/host/pools/locked_stream_pool.hpp"
 #include "quarry/host/resources/file_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
@@ -27,20 +27,21 @@ using all = testing::Types<alone<&make_file, true>, alone<&make_host, true>,
                            pooled<&make_file, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(AdvisedResource, ResourceConformance, all);
 
-TEST(AdvisedResource, KeepsNothingIfTheAdviceIsNoneForSuchMemory) {
+TEST(AdvisedResource, FreesTheMemoryIfTheAdviceDoesNotApply) {
   advised_resource<simulated_resource> source{simulated_resource{}, {{memory_advice::read_mostly}}};
   EXPECT_THROW((void)source.allocate(100, 16), bad_argument);
   EXPECT_EQ(source.upstream().reserved(), 0u);
 }
 
 TEST(AdvisedResource, PassesStreamsOn) {
-  advised_resource<noted_source> source{noted_source{}, {}, memory_location{memory_kind::device}};
+  advised_resource<recording_source> source{
+      recording_source{}, {}, memory_location{memory_kind::device}};
   expect_calls_pass(source, *source.upstream().calls);
 }
 
-/// CUDA refuses to bring addresses that are not its own.
-TEST(AdvisedResource, KeepsNothingIfMemoryCannotBeBroughtInTheOrderOfAStream) {
-  advised_resource<noted_source_over<simulated_resource>> source{
+/// CUDA refuses to prefetch foreign addresses.
+TEST(AdvisedResource, FreesTheMemoryIfCudaRefusesThePrefetch) {
+  advised_resource<recording_source_over<simulated_resource>> source{
       {},
       memory_location{memory_kind::device},
       std::in_place,
@@ -54,7 +55,7 @@ TEST(AdvisedResource, KeepsNothingIfMemoryCannotBeBroughtInTheOrderOfAStream) {
 }
 
 #ifdef __CUDACC__
-/// The place that memory was last brought to, as CUDA says; cudaInvalidDeviceId if to none.
+/// Returns CUDA's last prefetch location of the memory, or cudaInvalidDeviceId if there is none.
 int last_prefetched_to(void* memory, bytes size) {
   int device = 0;
   EXPECT_EQ(cudaMemRangeGetAttribute(&device, sizeof device,
@@ -78,8 +79,8 @@ advised_resource<managed_pool> make_prefetched(int device) {
           cuda_streams{device}};
 }
 
-TEST(AdvisedResource, BringsManagedMemoryInTheOrderOfTwoStreams) {
-  if (!moves_pages(0)) GTEST_SKIP() << "no GPU, or it does not move pages";
+TEST(AdvisedResource, PrefetchesManagedMemoryInTheOrderOfTwoStreams) {
+  if (!moves_pages(0)) GTEST_SKIP() << "no GPU, or the GPU does not move pages";
   auto source = make_prefetched(0);
   for (int i = 0; i < 2; ++i) {
     cudaStream_t stream = nullptr;
@@ -96,11 +97,11 @@ TEST(AdvisedResource, BringsManagedMemoryInTheOrderOfTwoStreams) {
   source.deallocate_sync(memory, 4_MiB, 256);
 }
 
-/// Whatever device is current, the default stream is that of the device that it is brought to.
-TEST(AdvisedResource, BringsManagedMemoryInTheDefaultStreamOfThePlace) {
+/// The prefetch uses the default stream of the target device, whichever device is current.
+TEST(AdvisedResource, PrefetchesManagedMemoryInTheDefaultStreamOfTheTarget) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2 || !moves_pages(1))
-    GTEST_SKIP() << "fewer than two GPUs, or they do not move pages";
+    GTEST_SKIP() << "fewer than two GPUs, or the GPUs do not move pages";
   auto source = make_prefetched(1);
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
   void* const memory = source.allocate(4_MiB, 256, cuda_stream{});

@@ -2,7 +2,7 @@
 #include "quarry/host/resources/aligned_resource.hpp"
 
 #include "conformance/resources.hpp"
-#include "host/pools/noted_source.hpp"
+#include "host/pools/recording_source.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 
@@ -13,15 +13,15 @@ aligned_resource<host_resource> make() { return {host_resource{}, 16}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(AlignedResource, ResourceConformance, all);
 
-TEST(AlignedResource, AlignsToMoreThanItsUpstreamAndGivesAllBack) {
+TEST(AlignedResource, AlignsToMoreThanItsUpstreamAndReturnsAllMemory) {
   aligned_resource<simulated_resource> source{simulated_resource{}, 16};
   for (bytes const alignment : {bytes{16}, bytes{64}, bytes{4096}, bytes{1} << 20}) {
-    void* const one = source.allocate(100, alignment);
-    void* const other = source.allocate(0, alignment);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % alignment, 0u);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % alignment, 0u);
-    source.deallocate(one, 100, alignment);
-    source.deallocate(other, 0, alignment);
+    void* const first = source.allocate(100, alignment);
+    void* const second = source.allocate(0, alignment);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % alignment, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second) % alignment, 0u);
+    source.deallocate(first, 100, alignment);
+    source.deallocate(second, 0, alignment);
   }
   EXPECT_EQ(source.upstream().reserved(), 0u);
   EXPECT_EQ(source.upstream().allocations(), source.upstream().deallocations());
@@ -31,22 +31,23 @@ TEST(AlignedResource, LosesNothingWhenItsUpstreamFails) {
   aligned_resource<simulated_resource> source{simulated_resource{1000}, 16};
   EXPECT_THROW((void)source.allocate(900, 512), out_of_memory);
   EXPECT_THROW((void)source.allocate(~bytes{0} - 5, 512), out_of_memory);
-  void* const one = source.allocate(400, 512);
-  source.deallocate(one, 400, 512);
-  source.deallocate(one, 400, 512);
-  EXPECT_EQ(source.upstream().deallocations(), 1u) << "what it does not know it leaves alone";
+  void* const memory = source.allocate(400, 512);
+  source.deallocate(memory, 400, 512);
+  source.deallocate(memory, 400, 512);
+  EXPECT_EQ(source.upstream().deallocations(), 1u)
+      << "an unknown address does not reach the upstream";
 }
 
 TEST(AlignedResource, PassesStreamsOn) {
-  aligned_resource<noted_source> source{noted_source{}, 16};
+  aligned_resource<recording_source> source{recording_source{}, 16};
   expect_calls_pass(source, *source.upstream().calls);
   source.upstream().calls->clear();
-  void* const one = source.allocate(100, 64, cuda_stream{});
-  void* const other = source.allocate_sync(200, 64);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64, 0u);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other) % 64, 0u);
-  source.deallocate(one, 100, 64, cuda_stream{});
-  source.deallocate_sync(other, 200, 64);
+  void* const first = source.allocate(100, 64, cuda_stream{});
+  void* const second = source.allocate_sync(200, 64);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second) % 64, 0u);
+  source.deallocate(first, 100, 64, cuda_stream{});
+  source.deallocate_sync(second, 200, 64);
   EXPECT_EQ(*source.upstream().calls,
             (std::vector<std::string>{"allocate 164 on 0", "allocate_sync 264",
                                       "deallocate 164 on 0", "deallocate_sync 264"}));

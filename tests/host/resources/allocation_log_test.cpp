@@ -26,7 +26,7 @@ std::vector<std::string> lines_of(std::istream& text) {
 }
 void* address(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
 
-/// With a d for each digit.
+/// Replaces each digit by a d.
 std::string shape_of(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char each) { return std::isdigit(each) != 0; }, 'd');
@@ -54,7 +54,7 @@ TEST(AllocationLog, WritesRmmsColumns) {
   }
 }
 
-TEST(AllocationLog, WritesAFileAnew) {
+TEST(AllocationLog, OverwritesAnExistingFile) {
   std::string const path = testing::TempDir() + "quarry_allocation_log_test.csv";
   for (int round = 0; round < 2; ++round) {
     allocation_log log{path};
@@ -69,7 +69,7 @@ TEST(AllocationLog, WritesAFileAnew) {
 TEST(AllocationLog, RefusesAFileThatCannotBeOpened) {
   try {
     allocation_log const log{"/nowhere/log.csv"};
-    FAIL() << "opened it";
+    FAIL() << "opened the file";
   } catch (resource_failed const& failure) {
     EXPECT_NE(failure.message().find("/nowhere/log.csv"), std::string::npos) << failure.message();
   }
@@ -88,19 +88,19 @@ TEST(AllocationLog, CountsLinesThatCouldNotBeWritten) {
   EXPECT_EQ(lines_of(text).size(), 2u);
 }
 
-/// The lines fit into the stream's buffer, and into no file.
+/// The lines fit into the stream's buffer; the file accepts none of the lines.
 TEST(AllocationLog, CountsLinesThatCouldNotBeFlushed) {
   allocation_log log{"/dev/full"};
   log.write(action::allocate, address(16), 1, nullptr);
   log.write(action::free, address(16), 1, nullptr);
   log.flush();
-  EXPECT_EQ(log.lost(), 3u);  // with the names of the columns
+  EXPECT_EQ(log.lost(), 3u);  // including the line of column names
   log.write(action::allocate, address(32), 1, nullptr);
   log.flush();
   EXPECT_EQ(log.lost(), 4u);
 }
 
-TEST(AllocationLog, CountsLinesThatFillTheBufferInVain) {
+TEST(AllocationLog, CountsLinesThatOverflowTheBufferOfAFullFile) {
   allocation_log log{"/dev/full"};
   for (int i = 0; i < 10'000; ++i) log.write(action::allocate, address(16), 1, nullptr);
   log.flush();

@@ -14,28 +14,28 @@ any_resource make() { return any_resource{host_resource{}}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(AnyResource, ResourceConformance, all);
 
-TEST(AnyResource, IsWhatWasPutIntoIt) {
-  any_resource one{limited_resource<host_resource>{host_resource{}, 100}};
-  any_resource other{file_resource{testing::TempDir()}};
-  EXPECT_EQ(one.location().kind, memory_kind::host);
-  EXPECT_EQ(other.location().kind, memory_kind::file);
-  void* const a = one.allocate(60, 16);
-  EXPECT_THROW((void)one.allocate(60, 16), out_of_memory);
-  std::swap(one, other);
-  EXPECT_EQ(one.location().kind, memory_kind::file);
-  other.deallocate(a, 60, 16);
-  other.deallocate(other.allocate(100, 16), 100, 16);
+TEST(AnyResource, ForwardsEachCallToItsResource) {
+  any_resource first{limited_resource<host_resource>{host_resource{}, 100}};
+  any_resource second{file_resource{testing::TempDir()}};
+  EXPECT_EQ(first.location().kind, memory_kind::host);
+  EXPECT_EQ(second.location().kind, memory_kind::file);
+  void* const a = first.allocate(60, 16);
+  EXPECT_THROW((void)first.allocate(60, 16), out_of_memory);
+  std::swap(first, second);
+  EXPECT_EQ(first.location().kind, memory_kind::file);
+  second.deallocate(a, 60, 16);
+  second.deallocate(second.allocate(100, 16), 100, 16);
 }
 
-TEST(AnyResource, ReturnsWhatItsResourceKeeps) {
+TEST(AnyResource, ReleaseEmptiesTheCacheOfItsResource) {
   host_resource host;
-  any_resource keeps{size_cache_resource<host_resource>{host, 4}};
+  any_resource caching{size_cache_resource<host_resource>{host, 4}};
   any_resource other{host};
-  void* const a = keeps.allocate(100, 16);
-  keeps.deallocate(a, 100, 16);
-  EXPECT_EQ(keeps.allocate(100, 16), a) << "it was kept";
-  keeps.deallocate(a, 100, 16);
-  keeps.release();
+  void* const a = caching.allocate(100, 16);
+  caching.deallocate(a, 100, 16);
+  EXPECT_EQ(caching.allocate(100, 16), a) << "the cache kept the memory";
+  caching.deallocate(a, 100, 16);
+  caching.release();
   other.release();
 }
 
@@ -50,7 +50,7 @@ struct synchronizes {
   void synchronize() { ++*count; }
 };
 
-TEST(AnyResource, LetsItsPoolWaitForTheResource) {
+TEST(AnyResource, PassesSynchronizeToItsResource) {
   int count = 0;
   pool above{any_resource{synchronizes{&count}}};
   (void)above.allocate(10);

@@ -26,7 +26,7 @@ TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
   EXPECT_EQ(source.large().reserved(), 0u);
 }
 
-TEST(BinnedResource, SettlesWhatAllOfItGives) {
+TEST(BinnedResource, SynchronizesEachOfItsResources) {
   struct late_resource : host_resource {
     int* waits;
     explicit late_resource(int* counter) : waits{counter} {}
@@ -40,7 +40,7 @@ TEST(BinnedResource, SettlesWhatAllOfItGives) {
   EXPECT_EQ(large, 1);
 }
 
-TEST(BinnedResource, RefusesSlotsThatLieElsewhere) {
+TEST(BinnedResource, RefusesSlotsInAnotherLocation) {
   struct device_like : simulated_resource {
     static memory_location location() { return {memory_kind::device, 1}; }
   };
@@ -53,12 +53,12 @@ TEST(BinnedResource, RefusesSlotsThatLieElsewhere) {
   EXPECT_THROW((binned_resource<device_like, other_device>{[] { return device_like{}; },
                                                            other_device{}, 16, 64}),
                bad_argument);
-  binned_resource<device_like, device_like> same{[] { return device_like{}; }, device_like{}, 16,
-                                                 64};
-  EXPECT_EQ(same.location(), device_like::location());
+  binned_resource<device_like, device_like> matching{[] { return device_like{}; }, device_like{},
+                                                     16, 64};
+  EXPECT_EQ(matching.location(), device_like::location());
 }
 
-TEST(BinnedResource, RefusesBinsThatAreNoPowersOfTwo) {
+TEST(BinnedResource, RefusesInvalidBinSizes) {
   for (auto const& [minimum, maximum] :
        {std::pair<bytes, bytes>{8, 64}, {24, 64}, {64, 100}, {64, 32}}) {
     EXPECT_THROW((bins{[] { return host_resource{}; }, host_resource{}, minimum, maximum}),

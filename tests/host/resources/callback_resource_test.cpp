@@ -30,17 +30,16 @@ TEST(CallbackResource, RefusesEmptyFunctions) {
                bad_argument);
 }
 
-TEST(CallbackResource, RefusesAWrongAddressAndGivesItBack) {
-  int taken_back = 0;
+TEST(CallbackResource, RefusesAMisalignedAddressAndFreesIt) {
+  int frees = 0;
   alignas(64) static char memory[64];
-  callback_resource crooked{[](bytes, bytes) -> void* { return memory + 8; },
-                            [&](void*, bytes, bytes) { ++taken_back; },
-                            {}};
+  callback_resource crooked{
+      [](bytes, bytes) -> void* { return memory + 8; }, [&](void*, bytes, bytes) { ++frees; }, {}};
   EXPECT_THROW((void)crooked.allocate(8, 16), resource_failed);
-  EXPECT_EQ(taken_back, 1);
+  EXPECT_EQ(frees, 1);
 }
 
-TEST(CallbackResource, TakesNullptrForWantOfMemory) {
+TEST(CallbackResource, ThrowsOutOfMemoryForNullptr) {
   callback_resource empty{
       [](bytes, bytes) -> void* { return nullptr; }, [](void*, bytes, bytes) {}, {}};
   EXPECT_THROW((void)empty.allocate(8, 16), out_of_memory);
@@ -57,46 +56,46 @@ TEST(CallbackResource, LoadsNoDriver) {
   EXPECT_FALSE(is_loaded());
 }
 
-TEST(CallbackResource, SaysWhereItsMemoryLies) {
+TEST(CallbackResource, ReportsTheLocationOfItsMemory) {
   std::unique_ptr<device_resource> gpu;
   try {
     gpu = std::make_unique<device_resource>();
   } catch (resource_failed const&) {
     GTEST_SKIP() << "no GPU";
   }
-  int given = 0;
+  int addresses_in_use = 0;
   auto const over_gpu = [&](memory_location location) {
     return callback_resource{[&](bytes size, bytes alignment) {
-                               ++given;
+                               ++addresses_in_use;
                                return gpu->allocate(size, alignment);
                              },
                              [&](void* pointer, bytes size, bytes alignment) {
-                               --given;
+                               --addresses_in_use;
                                gpu->deallocate(pointer, size, alignment);
                              },
                              location};
   };
   {
     pool source{over_gpu({memory_kind::device, 0})};
-    void* const one = source.allocate(1000);
-    EXPECT_EQ(registry::find(one)->location, (memory_location{memory_kind::device, 0}));
-    operations::fill(one, 0x5a, 1000);
+    void* const memory = source.allocate(1000);
+    EXPECT_EQ(registry::find(memory)->location, (memory_location{memory_kind::device, 0}));
+    operations::fill(memory, 0x5a, 1000);
     unsigned char back[1000] = {};
     adopted_memory const known{back, sizeof back};
-    operations::copy(back, one, 1000);
+    operations::copy(back, memory, 1000);
     EXPECT_EQ(back[999], 0x5a);
-    EXPECT_TRUE(source.deallocate(one));
+    EXPECT_TRUE(source.deallocate(memory));
   }
-  EXPECT_EQ(given, 0);
+  EXPECT_EQ(addresses_in_use, 0);
   for (memory_location const wrong : {memory_location{}, memory_location{memory_kind::pinned},
                                       memory_location{memory_kind::device, 1}}) {
     pool source{over_gpu(wrong)};
     EXPECT_THROW((void)source.allocate(1000), resource_failed);
-    EXPECT_EQ(given, 0) << "what was refused is taken back";
+    EXPECT_EQ(addresses_in_use, 0) << "the resource frees an address that it refuses";
   }
 }
 
-TEST(CallbackResource, IsRefusedHostMemoryThatItSaysIsAGpus) {
+TEST(CallbackResource, RefusesHostMemoryThatIsDeclaredAsAGpus) {
   try {
     device_resource{}.deallocate(device_resource{}.allocate(8, 16), 8, 16);
   } catch (resource_failed const&) {

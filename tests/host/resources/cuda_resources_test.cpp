@@ -11,7 +11,7 @@ stream_ordered_resource make_stream_ordered() { return stream_ordered_resource{n
 pinned_resource make_pinned() { return {}; }
 managed_resource make_managed() { return {}; }
 
-/// Skipped where there is no GPU.
+/// Skips its tests where there is no GPU.
 using all =
     testing::Types<alone<&make_device, false>, alone<&make_stream_ordered, false>,
                    alone<&make_pinned, true>, alone<&make_managed, true>,
@@ -22,8 +22,8 @@ INSTANTIATE_TYPED_TEST_SUITE_P(CudaResources, ResourceConformance, all);
 
 TEST(CudaResources, RefuseADeviceThatIsNotThereWithAReason) {
   try {
-    device_resource const none{1000};
-    FAIL() << "made one";
+    device_resource const missing_device{1000};
+    FAIL() << "made a resource for a device that does not exist";
   } catch (error const& failure) {
     EXPECT_FALSE(failure.message().empty());
   }

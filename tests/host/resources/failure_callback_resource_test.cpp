@@ -2,7 +2,7 @@
 #include "quarry/host/resources/failure_callback_resource.hpp"
 
 #include "conformance/resources.hpp"
-#include "host/pools/noted_source.hpp"
+#include "host/pools/recording_source.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 
@@ -24,7 +24,7 @@ failure_callback_resource<host_resource> make() {
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(FailureCallbackResource, ResourceConformance, all);
 
-TEST(FailureCallbackResource, AsksForRoomUntilThereIsSome) {
+TEST(FailureCallbackResource, CallsTheCallbackUntilTheAllocationSucceeds) {
   std::vector<bytes> requested;
   failure_callback_resource<simulated_resource> source{simulated_resource{100}, nullptr};
   EXPECT_THROW((void)source.allocate(200, 16), out_of_memory);
@@ -41,15 +41,15 @@ TEST(FailureCallbackResource, AsksForRoomUntilThereIsSome) {
 }
 
 TEST(FailureCallbackResource, PassesStreamsOn) {
-  failure_callback_resource<noted_source> source{noted_source{}, nullptr};
+  failure_callback_resource<recording_source> source{recording_source{}, nullptr};
   expect_calls_pass(source, *source.upstream().calls);
   auto const calls = std::make_shared<int>(0);
-  failure_callback_resource<refusing_source> invalid_frees{[=](bytes) { return ++*calls < 3; },
-                                                           std::in_place};
-  EXPECT_THROW((void)invalid_frees.allocate(100, 16, cuda_stream{}), out_of_memory);
+  failure_callback_resource<refusing_source> refusing{[=](bytes) { return ++*calls < 3; },
+                                                      std::in_place};
+  EXPECT_THROW((void)refusing.allocate(100, 16, cuda_stream{}), out_of_memory);
   EXPECT_EQ(*calls, 3);
   *calls = 1;
-  EXPECT_THROW((void)invalid_frees.allocate_sync(100, 16), out_of_memory);
+  EXPECT_THROW((void)refusing.allocate_sync(100, 16), out_of_memory);
   EXPECT_EQ(*calls, 3);
 }
 

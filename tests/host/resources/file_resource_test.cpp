@@ -21,13 +21,13 @@ TEST(FileResource, RefusesMoreThanAPagesAlignment) {
   EXPECT_THROW((void)make().allocate(8, 1_MiB), bad_argument);
 }
 
-TEST(FileResource, LeavesNoFileBehind) {
+TEST(FileResource, LeavesNoFile) {
   auto const directory = std::filesystem::temp_directory_path() / "quarry_file_resource_test";
   std::filesystem::create_directory(directory);
   file_resource source{directory.string()};
-  void* const one = source.allocate(100, 16);
+  void* const memory = source.allocate(100, 16);
   EXPECT_TRUE(std::filesystem::is_empty(directory));
-  source.deallocate(one, 100, 16);
+  source.deallocate(memory, 100, 16);
   std::filesystem::remove(directory);
 }
 

@@ -24,11 +24,11 @@ TEST(FixedSizeResource, FillsABlockBeforeItTakesAnother) {
   EXPECT_EQ(source.allocated(), 70u);
 }
 
-TEST(FixedSizeResource, RefusesWhatIsLargerThanASlot) {
+TEST(FixedSizeResource, RefusesARequestLargerThanASlot) {
   EXPECT_THROW((void)make().allocate(100'033, 16), out_of_memory);
 }
 
-TEST(FixedSizeResource, RefusesMoreThanAnythingHas) {
+TEST(FixedSizeResource, RefusesSizesThatNoResourceCanServe) {
   EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, bytes{1} << 54, 1024}),
                bad_argument);
   EXPECT_THROW((fixed_size_resource<host_resource>{host_resource{}, ~bytes{0}, 1}), bad_argument);
@@ -38,25 +38,25 @@ TEST(FixedSizeResource, RefusesMoreThanAnythingHas) {
 
 TEST(FixedSizeResource, ChangesNothingForADoubleFreeOrAForeignPointer) {
   fixed_size_resource<simulated_resource> source{simulated_resource{}, 16, 64, 16};
-  auto* const one = static_cast<char*>(source.allocate(16, 16));
-  source.deallocate(one + 8, 16, 16);
-  source.deallocate(one + 16, 16, 16);
+  auto* const memory = static_cast<char*>(source.allocate(16, 16));
+  source.deallocate(memory + 8, 16, 16);
+  source.deallocate(memory + 16, 16, 16);
   source.deallocate(nullptr, 16, 16);
   EXPECT_EQ(source.allocated(), 1u);
-  source.deallocate(one, 16, 16);
-  source.deallocate(one, 16, 16);
+  source.deallocate(memory, 16, 16);
+  source.deallocate(memory, 16, 16);
   EXPECT_EQ(source.allocated(), 0u);
-  EXPECT_EQ(source.allocate(16, 16), one);
+  EXPECT_EQ(source.allocate(16, 16), memory);
 }
 
-TEST(FixedSizeResource, IsAsItWasWhenItsUpstreamFails) {
+TEST(FixedSizeResource, IsUnchangedWhenItsUpstreamFails) {
   fixed_size_resource<simulated_resource> source{simulated_resource{1024}, 16, 64, 16};
-  std::vector<void*> all_of_it;
-  for (int i = 0; i < 64; ++i) all_of_it.push_back(source.allocate(16, 16));
+  std::vector<void*> slots;
+  for (int i = 0; i < 64; ++i) slots.push_back(source.allocate(16, 16));
   EXPECT_THROW((void)source.allocate(16, 16), out_of_memory);
   EXPECT_EQ(source.allocated(), 64u);
-  source.deallocate(all_of_it[30], 16, 16);
-  EXPECT_EQ(source.allocate(16, 16), all_of_it[30]);
+  source.deallocate(slots[30], 16, 16);
+  EXPECT_EQ(source.allocate(16, 16), slots[30]);
 }
 
 }  // namespace fixed_size_resource_test

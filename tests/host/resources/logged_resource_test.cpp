@@ -21,7 +21,7 @@ logged_resource<host_resource> make() {
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(LoggedResource, ResourceConformance, all);
 
-/// A line without thread and time.
+/// The fields of a line except for thread and time.
 struct event {
   std::string action, pointer, size, stream;
   friend bool operator==(event const&, event const&) = default;
@@ -29,16 +29,16 @@ struct event {
 std::vector<event> events_of(std::string const& text) {
   std::istringstream lines{text};
   std::string line;
-  std::getline(lines, line);  // names of the columns
+  std::getline(lines, line);  // skips the names of the columns
   std::vector<event> result;
   while (std::getline(lines, line)) {
     std::istringstream fields{line};
     std::string thread, time;
-    event one;
+    event parsed;
     for (std::string* const field :
-         {&thread, &time, &one.action, &one.pointer, &one.size, &one.stream})
+         {&thread, &time, &parsed.action, &parsed.pointer, &parsed.size, &parsed.stream})
       std::getline(fields, *field, ',');
-    result.push_back(one);
+    result.push_back(parsed);
   }
   return result;
 }
@@ -49,19 +49,19 @@ std::string text_of(void const* pointer) {
 }
 cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
 
-TEST(LoggedResource, WritesWhatPassesThroughOfTwoResourcesToOneLog) {
+TEST(LoggedResource, WritesTheCallsOfTwoResourcesToOneLog) {
   std::ostringstream text;
   auto const log = std::make_shared<allocation_log>(text);
   logged_resource first{host_resource{}, log};
   logged_resource second{host_resource{}, log};
-  void* const one = first.allocate(100, 16);
-  void* const other = second.allocate(200, 64);
-  std::vector<event> const expected{{"allocate", text_of(one), "100", "0"},
-                                    {"allocate", text_of(other), "200", "0"},
-                                    {"free", text_of(one), "100", "0"},
-                                    {"free", text_of(other), "200", "0"}};
-  first.deallocate(one, 100, 16);
-  second.deallocate(other, 200, 64);
+  void* const first_memory = first.allocate(100, 16);
+  void* const second_memory = second.allocate(200, 64);
+  std::vector<event> const expected{{"allocate", text_of(first_memory), "100", "0"},
+                                    {"allocate", text_of(second_memory), "200", "0"},
+                                    {"free", text_of(first_memory), "100", "0"},
+                                    {"free", text_of(second_memory), "200", "0"}};
+  first.deallocate(first_memory, 100, 16);
+  second.deallocate(second_memory, 200, 64);
   EXPECT_EQ(events_of(text.str()), expected);
   EXPECT_EQ(first.log().lost(), 0u);
 }
@@ -76,7 +76,7 @@ TEST(LoggedResource, WritesFailuresAndPassesThemOn) {
   EXPECT_EQ(events_of(text.str()), expected);
 }
 
-/// What names the stream in each call, and cannot be moved.
+/// A source that names the stream in each call, and cannot be moved.
 struct stream_source {
   using pool_type = stream_pool<host_resource, immediate_streams>;
   stream_source() : pool{host_resource{}, immediate_streams{}, {.first_block = 1 << 16}} {}
@@ -97,22 +97,22 @@ struct stream_source {
 TEST(LoggedResource, WritesTheStreamsOfAStreamPool) {
   std::ostringstream text;
   logged_resource<stream_source> source{std::make_shared<allocation_log>(text), std::in_place};
-  void* const one = source.allocate(100, 256, stream_number(0x10));
-  void* const other = source.allocate(200, 256, stream_number(0x20));
+  void* const first = source.allocate(100, 256, stream_number(0x10));
+  void* const second = source.allocate(200, 256, stream_number(0x20));
   void* const third = source.allocate_sync(300, 256);
   EXPECT_EQ(source.upstream().pool.counts().streams, 3u);
-  source.deallocate(one, 100, 256, stream_number(0x10));
-  source.deallocate(other, 200, 256, stream_number(0x20));
+  source.deallocate(first, 100, 256, stream_number(0x10));
+  source.deallocate(second, 200, 256, stream_number(0x20));
   source.deallocate_sync(third, 300, 256);
   std::vector<event> const expected{
-      {"allocate", text_of(one), "100", "0x10"}, {"allocate", text_of(other), "200", "0x20"},
-      {"allocate", text_of(third), "300", "0"},  {"free", text_of(one), "100", "0x10"},
-      {"free", text_of(other), "200", "0x20"},   {"free", text_of(third), "300", "0"}};
+      {"allocate", text_of(first), "100", "0x10"}, {"allocate", text_of(second), "200", "0x20"},
+      {"allocate", text_of(third), "300", "0"},    {"free", text_of(first), "100", "0x10"},
+      {"free", text_of(second), "200", "0x20"},    {"free", text_of(third), "300", "0"}};
   EXPECT_EQ(events_of(text.str()), expected);
   EXPECT_EQ(source.upstream().pool.counts().chunks_allocated, 0u);
 }
 
-TEST(LoggedResource, WritesWhatGoesThroughAPool) {
+TEST(LoggedResource, WritesTheCallsToAPool) {
   std::ostringstream text;
   logged_resource<synchronized_resource<pool<host_resource>>> source{
       std::make_shared<allocation_log>(text), std::in_place, host_resource{}};
@@ -120,12 +120,12 @@ TEST(LoggedResource, WritesWhatGoesThroughAPool) {
   EXPECT_EQ(events_of(text.str()).size(), 2u);
 }
 
-TEST(LoggedResource, RefusesToHaveNoLog) {
+TEST(LoggedResource, RefusesANullLog) {
   EXPECT_THROW((logged_resource{host_resource{}, std::shared_ptr<allocation_log>{}}), bad_argument);
 }
 
-/// Each address is free when it is allocated, and allocated when it is freed: what replays a log
-/// relies on it.
+/// In the log, each address is free when it is allocated, and allocated when it is freed. A replay
+/// of the log needs this order.
 TEST(LoggedResource, WritesAnOrderThatCanBeReplayed) {
   std::ostringstream text;
   logged_resource<synchronized_resource<pool<host_resource>>> source{
@@ -144,12 +144,12 @@ TEST(LoggedResource, WritesAnOrderThatCanBeReplayed) {
   }
   for (auto const& [pointer, size] : allocated) source.deallocate(pointer, size, 16);
   std::map<std::string, std::string> sizes;
-  for (auto const& one : events_of(text.str())) {
-    if (one.action == "allocate") {
-      EXPECT_TRUE(sizes.emplace(one.pointer, one.size).second) << one.pointer;
+  for (auto const& each : events_of(text.str())) {
+    if (each.action == "allocate") {
+      EXPECT_TRUE(sizes.emplace(each.pointer, each.size).second) << each.pointer;
     } else {
-      EXPECT_EQ(sizes.at(one.pointer), one.size);
-      sizes.erase(one.pointer);
+      EXPECT_EQ(sizes.at(each.pointer), each.size);
+      sizes.erase(each.pointer);
     }
   }
   EXPECT_TRUE(sizes.empty());

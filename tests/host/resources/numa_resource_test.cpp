@@ -6,12 +6,12 @@
 namespace quarry::test {
 namespace numa_resource_test {
 
-/// Skipped where the system does not let a process choose.
+/// Skips its tests where the system does not let a process choose a node.
 numa_resource make_node() {
   try {
     return numa_resource{0};
-  } catch (bad_argument const& none) {
-    throw resource_failed{"no nodes", none.what()};
+  } catch (bad_argument const& failure) {
+    throw resource_failed{"no nodes", failure.what()};
   }
 }
 using all = testing::Types<alone<&make_node, true>, pooled<&make_node, true, fast_fit>>;
@@ -22,7 +22,7 @@ TEST(NumaResource, RefusesANodeThatIsNotThere) {
   EXPECT_THROW(numa_resource{100'000}, bad_argument);
 }
 
-TEST(NumaResource, RefusesMoreThanAPageOfAlignment) {
+TEST(NumaResource, RefusesMoreThanAPagesAlignment) {
   try {
     auto source = make_node();
     EXPECT_THROW((void)source.allocate(10, 1 << 20), bad_argument);

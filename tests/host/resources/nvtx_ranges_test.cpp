@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs NVTX's headers: without these there is nothing to see here.
+// These tests need NVTX's headers; without the headers, this file is empty.
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include "quarry/host/resources/nvtx_ranges.hpp"
 
@@ -10,16 +10,16 @@
 namespace quarry::test {
 namespace nvtx_ranges_test {
 
-/// What a tool sees is the tool's; that ranges are begun and ended in pairs is checked by
-/// RangedResource.
-TEST(NvtxRanges, LeaveTheResourceAsItIsWhileNoToolLooks) {
+/// Only a tool can check the ranges that the tool receives. The tests of RangedResource check that
+/// each range ends.
+TEST(NvtxRanges, DoNotAffectTheResourceWithoutATool) {
   ranged_resource source{host_resource{}, nvtx_ranges{}, "host"};
-  void* const one = source.allocate(100, 64);
-  void* const other = source.allocate(100, 64);
-  EXPECT_NE(one, other);
+  void* const first = source.allocate(100, 64);
+  void* const second = source.allocate(100, 64);
+  EXPECT_NE(first, second);
   EXPECT_THROW((void)source.allocate(1, 3), bad_argument);
-  source.deallocate(one, 100, 64);
-  source.deallocate(other, 100, 64);
+  source.deallocate(first, 100, 64);
+  source.deallocate(second, 100, 64);
 }
 
 }  // namespace nvtx_ranges_test

@@ -20,10 +20,10 @@ TEST(AsPmrResource, ServesContainersOfStdPmr) {
   pool<host_resource> source{host_resource{}};
   {
     as_pmr_resource standard{source};
-    as_pmr_resource same{source};
+    as_pmr_resource view{source};
     pool<host_resource> other_pool{host_resource{}};
     as_pmr_resource other{other_pool};
-    EXPECT_TRUE(standard == same);
+    EXPECT_TRUE(standard == view);
     EXPECT_FALSE(standard == other);
     std::pmr::map<int, std::pmr::string> names{&standard};
     for (int i = 0; i < 1000; ++i) names[i] = std::string(static_cast<std::size_t>(i % 100), 'x');
@@ -33,9 +33,9 @@ TEST(AsPmrResource, ServesContainersOfStdPmr) {
   EXPECT_EQ(source.counts().allocated, 0u);
 }
 
-TEST(AsPmrResource, ServesWhatIsAlignedToALot) {
+TEST(AsPmrResource, ServesTypesOfLargeAlignment) {
   struct alignas(64) line {
-    char of[64];
+    char content[64];
   };
   pool<host_resource> source{host_resource{}};
   {
@@ -44,10 +44,10 @@ TEST(AsPmrResource, ServesWhatIsAlignedToALot) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lines.data()) % 64, 0u);
     std::pmr::unsynchronized_pool_resource pools{&standard};
     for (bytes const size : {bytes{8}, bytes{300}, bytes{5000}, bytes{1} << 20}) {
-      void* const one = pools.allocate(size, 64);
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 64, 0u);
-      std::memset(one, 1, size);
-      pools.deallocate(one, size, 64);
+      void* const memory = pools.allocate(size, 64);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0u);
+      std::memset(memory, 1, size);
+      pools.deallocate(memory, size, 64);
     }
   }
   EXPECT_EQ(source.counts().allocated, 0u);

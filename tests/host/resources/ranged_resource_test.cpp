@@ -2,7 +2,7 @@
 #include "quarry/host/resources/ranged_resource.hpp"
 
 #include "conformance/resources.hpp"
-#include "host/pools/noted_source.hpp"
+#include "host/pools/recording_source.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/synchronized_resource.hpp"
 
@@ -13,7 +13,7 @@
 namespace quarry::test {
 namespace ranged_resource_test {
 
-/// Writes down what a profiler would show.
+/// Records the ranges that a profiler would show.
 struct recorded_ranges {
   void push(char const* name) noexcept {
     shown->push_back(name);
@@ -36,16 +36,16 @@ TEST(RangedResource, ShowsEachCallAsARangeOfItsOwn) {
   ranged_resource first{host_resource{}, ranges, "first"};
   ranged_resource<synchronized_resource<pool<host_resource>>, recorded_ranges> second{
       ranges, "second", std::in_place, host_resource{}};
-  void* const one = first.allocate(100, 16);
-  void* const other = second.allocate(100, 16);
-  second.deallocate(other, 100, 16);
-  first.deallocate(one, 100, 16);
+  void* const first_memory = first.allocate(100, 16);
+  void* const second_memory = second.allocate(100, 16);
+  second.deallocate(second_memory, 100, 16);
+  first.deallocate(first_memory, 100, 16);
   EXPECT_EQ(*ranges.shown, (std::vector<std::string>{"first allocate", "second allocate",
                                                      "second deallocate", "first deallocate"}));
   EXPECT_EQ(*ranges.depth, 0);
 }
 
-TEST(RangedResource, EndsTheRangeOfWhatFails) {
+TEST(RangedResource, EndsTheRangeOfACallThatFails) {
   recorded_ranges const ranges;
   ranged_resource source{null_resource{}, ranges, "none"};
   EXPECT_THROW((void)source.allocate(1, 16), out_of_memory);
@@ -55,7 +55,7 @@ TEST(RangedResource, EndsTheRangeOfWhatFails) {
 
 TEST(RangedResource, PassesStreamsOn) {
   recorded_ranges const ranges;
-  ranged_resource source{noted_source{}, ranges, "pool"};
+  ranged_resource source{recording_source{}, ranges, "pool"};
   expect_calls_pass(source, *source.upstream().calls);
   EXPECT_EQ(*ranges.shown,
             (std::vector<std::string>{"pool allocate", "pool allocate", "pool allocate",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/resources/resource_adaptor.hpp"
 
-#include "host/pools/noted_source.hpp"
+#include "host/pools/recording_source.hpp"
 #include "quarry/host/resources/failure_callback_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/resource.hpp"
@@ -11,7 +11,7 @@
 namespace quarry::test {
 namespace resource_adaptor_test {
 
-/// Passes on, and counts the calls.
+/// Passes each call to its upstream, and counts the calls.
 template <class Upstream>
 class passing_resource : public resource_adaptor<passing_resource<Upstream>, Upstream> {
  public:
@@ -32,9 +32,9 @@ class passing_resource : public resource_adaptor<passing_resource<Upstream>, Ups
   }
 };
 
-TEST(ResourceAdaptor, TakesTheCallsThatItsUpstreamTakes) {
+TEST(ResourceAdaptor, AcceptsTheCallsThatItsUpstreamAccepts) {
   using over_resource = passing_resource<host_resource>;
-  using over_source = passing_resource<noted_source>;
+  using over_source = passing_resource<recording_source>;
   static_assert(memory_resource<over_resource>);
   static_assert(!takes_sync_calls<over_resource>);
   static_assert(!takes_stream_calls<over_resource, cuda_stream>);
@@ -45,8 +45,8 @@ TEST(ResourceAdaptor, TakesTheCallsThatItsUpstreamTakes) {
   static_assert(takes_stream_calls<passing_resource<over_source>, cuda_stream>);
 }
 
-TEST(ResourceAdaptor, PassesEachCallOnAsItIs) {
-  passing_resource<passing_resource<noted_source>> source;
+TEST(ResourceAdaptor, PassesEachCallOnUnchanged) {
+  passing_resource<passing_resource<recording_source>> source;
   expect_calls_pass(source, *source.upstream.upstream.calls);
   EXPECT_EQ(source.calls, 6);
   EXPECT_EQ(source.upstream.calls, 6);
@@ -54,11 +54,11 @@ TEST(ResourceAdaptor, PassesEachCallOnAsItIs) {
 
 TEST(ResourceAdaptor, PassesPlainCallsOn) {
   passing_resource<host_resource> source;
-  void* const one = source.allocate(100, 16);
-  void* const other = source.allocate(200, 64);
-  EXPECT_NE(one, other);
-  source.deallocate(one, 100, 16);
-  source.deallocate(other, 200, 64);
+  void* const first = source.allocate(100, 16);
+  void* const second = source.allocate(200, 64);
+  EXPECT_NE(first, second);
+  source.deallocate(first, 100, 16);
+  source.deallocate(second, 200, 64);
   EXPECT_EQ(source.calls, 4);
 }
 

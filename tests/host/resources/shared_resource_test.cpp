@@ -16,7 +16,7 @@
 namespace quarry::test {
 namespace shared_resource_test {
 
-/// A name that no other process has.
+/// Returns a name that no other process has.
 std::string fresh_name() {
   static int number = 0;
   return "quarry-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
@@ -26,8 +26,8 @@ shared_resource make_shared() { return shared_resource{fresh_name(), 8_MiB}; }
 using all = testing::Types<alone<&make_shared, true>, pooled<&make_shared, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(SharedResource, ResourceConformance, all);
 
-/// Runs `work` in a process of its own, which ends with what it gives; a signal ends it with 128
-/// and more.
+/// Runs `work` in a child process and returns its result, or 128 plus the signal that ended the
+/// child.
 template <class Work>
 int in_a_child(Work work) {
   pid_t const child = fork();
@@ -37,92 +37,94 @@ int in_a_child(Work work) {
   return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
-TEST(SharedResource, GivesAllProcessesTheMemoryOfAName) {
+TEST(SharedResource, SharesTheMemoryOfANameAmongProcesses) {
   std::string const name = fresh_name();
-  shared_resource mine{name, 1_MiB};
-  auto* const field = static_cast<int*>(mine.allocate("field", 4000));
+  shared_resource source{name, 1_MiB};
+  auto* const field = static_cast<int*>(source.allocate("field", 4000));
   EXPECT_EQ(field[999], 0);
   field[7] = 42;
-  EXPECT_EQ(in_a_child([&] {
-              shared_resource theirs{name, 0};
-              auto* const same = static_cast<int*>(theirs.find("field"));
-              if (same == nullptr || same[7] != 42 || theirs.find("other") != nullptr) return 1;
-              if (theirs.allocate("field", 4000) != same) return 2;
-              same[8] = 43;
-              return theirs.offset_of(same) == mine.offset_of(field) ? 0 : 3;
-            }),
-            0);
+  EXPECT_EQ(
+      in_a_child([&] {
+        shared_resource opened{name, 0};
+        auto* const shared_field = static_cast<int*>(opened.find("field"));
+        if (shared_field == nullptr || shared_field[7] != 42 || opened.find("other") != nullptr)
+          return 1;
+        if (opened.allocate("field", 4000) != shared_field) return 2;
+        shared_field[8] = 43;
+        return opened.offset_of(shared_field) == source.offset_of(field) ? 0 : 3;
+      }),
+      0);
   EXPECT_EQ(field[8], 43);
-  EXPECT_EQ(mine.counts().references, 1u);
-  EXPECT_EQ(mine.at(mine.offset_of(field)), field);
-  EXPECT_TRUE(mine.release(field));
-  EXPECT_EQ(mine.find("field"), nullptr);
+  EXPECT_EQ(source.counts().references, 1u);
+  EXPECT_EQ(source.at(source.offset_of(field)), field);
+  EXPECT_TRUE(source.release(field));
+  EXPECT_EQ(source.find("field"), nullptr);
 }
 
-TEST(SharedResource, KeepsMemoryAsLongAsAnyoneRefersToIt) {
+TEST(SharedResource, KeepsMemoryUntilItsLastReferenceIsReleased) {
   std::string const name = fresh_name();
   shared_resource first{name, 1_MiB};
-  void* const one = first.allocate("it", 100);
+  void* const memory = first.allocate("it", 100);
   (void)first.allocate("it", 100);
-  EXPECT_TRUE(first.release(one));
+  EXPECT_TRUE(first.release(memory));
   EXPECT_EQ(first.counts().allocations, 1u);
-  EXPECT_TRUE(first.release(one));
-  EXPECT_FALSE(first.release(one));
+  EXPECT_TRUE(first.release(memory));
+  EXPECT_FALSE(first.release(memory));
   EXPECT_EQ(first.counts().allocations, 0u);
 }
 
-TEST(SharedResource, IsGoneWhenTheLastProcessHasClosedIt) {
+TEST(SharedResource, IsRemovedWhenTheLastProcessClosesIt) {
   std::string const name = fresh_name();
   {
-    shared_resource const one{name, 1_MiB};
+    shared_resource const segment{name, 1_MiB};
   }
   EXPECT_THROW((shared_resource{name, 0}), bad_argument);
 }
 
-TEST(SharedResource, TakesBackWhatAKilledProcessHeld) {
+TEST(SharedResource, ReclaimsMemoryOfAKilledProcess) {
   std::string const name = fresh_name();
-  shared_resource mine{name, 1_MiB};
+  shared_resource source{name, 1_MiB};
   EXPECT_EQ(in_a_child([&] {
-              shared_resource theirs{name, 1_MiB};
-              (void)theirs.allocate(900_KiB, 64);
-              (void)theirs.allocate("named", 1000);
+              shared_resource opened{name, 1_MiB};
+              (void)opened.allocate(900_KiB, 64);
+              (void)opened.allocate("named", 1000);
               raise(SIGKILL);
               return 0;
             }),
             128 + SIGKILL);
-  EXPECT_EQ(mine.counts().allocations, 2u);
-  EXPECT_NE(mine.allocate(900_KiB, 64), nullptr);  // finds no room, and takes it back
-  EXPECT_EQ(mine.counts().allocations, 1u);
-  EXPECT_EQ(mine.counts().processes, 1u);
+  EXPECT_EQ(source.counts().allocations, 2u);
+  EXPECT_NE(source.allocate(900_KiB, 64), nullptr);  // reclaims the killed process's memory
+  EXPECT_EQ(source.counts().allocations, 1u);
+  EXPECT_EQ(source.counts().processes, 1u);
 }
 
-/// A process that is killed at any moment leaves tables that are right and a lock that can be had.
+/// If a process is killed at any moment, the tables stay correct and the lock stays available.
 TEST(SharedResource, SurvivesAProcessThatIsKilledAtAnyMoment) {
   std::string const name = fresh_name();
-  shared_resource mine{name, 1_MiB};
-  auto* const kept = static_cast<unsigned char*>(mine.allocate("kept", 1000));
+  shared_resource source{name, 1_MiB};
+  auto* const kept = static_cast<unsigned char*>(source.allocate("kept", 1000));
   std::memset(kept, 0xa5, 1000);
   std::mt19937 random{1};
   for (int round = 0; round < 30; ++round) {
     pid_t const child = fork();
     if (child == 0) {
-      std::mt19937 own{static_cast<std::uint32_t>(round)};
-      shared_resource theirs{name, 0};
+      std::mt19937 sizes{static_cast<std::uint32_t>(round)};
+      shared_resource opened{name, 0};
       for (;;) {
-        std::vector<void*> reserved;
+        std::vector<void*> pointers;
         for (int i = 0; i < 20; ++i) {
-          bytes const size = 1 + own() % 10'000;
-          reserved.push_back(theirs.allocate(size, 64));
-          std::memset(reserved.back(), 1, size);
+          bytes const size = 1 + sizes() % 10'000;
+          pointers.push_back(opened.allocate(size, 64));
+          std::memset(pointers.back(), 1, size);
         }
-        for (void* const each : reserved) theirs.release(each);
+        for (void* const each : pointers) opened.release(each);
       }
     }
     usleep(static_cast<useconds_t>(500 + random() % 4000));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    mine.collect();
-    auto const counts = mine.counts();
+    source.collect();
+    auto const counts = source.counts();
     ASSERT_EQ(counts.allocations, 1u) << round;
     ASSERT_EQ(counts.references, 1u);
     ASSERT_EQ(counts.processes, 1u);
@@ -130,24 +132,24 @@ TEST(SharedResource, SurvivesAProcessThatIsKilledAtAnyMoment) {
   }
 }
 
-TEST(SharedResource, CountsTwoOpeningsOfOneProcessApart) {
+TEST(SharedResource, CountsTwoOpeningsOfOneProcessSeparately) {
   std::string const name = fresh_name();
-  shared_resource one{name, 1_MiB};
-  void* const mine = one.allocate("it", 100);
+  shared_resource first{name, 1_MiB};
+  void* const memory = first.allocate("it", 100);
   {
-    shared_resource other{name, 0};
-    EXPECT_NE(other.find("it"), nullptr);
-    EXPECT_EQ(one.counts().processes, 2u);
-    EXPECT_EQ(one.counts().references, 2u);
+    shared_resource second{name, 0};
+    EXPECT_NE(second.find("it"), nullptr);
+    EXPECT_EQ(first.counts().processes, 2u);
+    EXPECT_EQ(first.counts().references, 2u);
   }
-  EXPECT_EQ(one.counts().references, 1u);
+  EXPECT_EQ(first.counts().references, 1u);
   EXPECT_NO_THROW((shared_resource{name, 0}));
-  EXPECT_TRUE(one.release(mine));
+  EXPECT_TRUE(first.release(memory));
 }
 
-/// Processes that open and close one name at once, some of which are killed, always end, and share
-/// what they open together.
-TEST(SharedResource, IsOpenedAndClosedByManyAtOnce) {
+/// Processes open and close one name concurrently, and some of them are killed. All processes end,
+/// and processes that have the name open together share one memory.
+TEST(SharedResource, MayBeOpenedAndClosedByManyProcessesConcurrently) {
   std::string const name = fresh_name();
   std::vector<pid_t> children;
   for (int number = 0; number < 4; ++number) {
@@ -157,8 +159,8 @@ TEST(SharedResource, IsOpenedAndClosedByManyAtOnce) {
       continue;
     }
     for (int round = 0; round < 100; ++round) {
-      shared_resource mine{name, 100'000};
-      auto* const counter = static_cast<unsigned*>(mine.allocate("counter", 64));
+      shared_resource source{name, 100'000};
+      auto* const counter = static_cast<unsigned*>(source.allocate("counter", 64));
       __atomic_fetch_add(counter, 1u, __ATOMIC_SEQ_CST);
       if (number == 3 && round == 50) raise(SIGKILL);
     }
@@ -180,23 +182,23 @@ TEST(SharedResource, RefusesBadArgumentsAndSegmentsOfOthers) {
   EXPECT_THROW((shared_resource{"a/b", 1000}), bad_argument);
   std::string const name = fresh_name();
   EXPECT_THROW((shared_resource{name, 0}), bad_argument);
-  shared_resource one{name, 100'000};
+  shared_resource segment{name, 100'000};
   EXPECT_THROW((shared_resource{name, 200'000}), bad_argument);
-  EXPECT_THROW((void)one.allocate("", 10), bad_argument);
-  EXPECT_THROW((void)one.allocate(std::string(64, 'x'), 10), bad_argument);
-  EXPECT_THROW((void)one.allocate(10, 48), bad_argument);
-  (void)one.allocate("it", 10);
-  EXPECT_THROW((void)one.allocate("it", 11), bad_argument);
-  (void)one.allocate("filler", 10);
-  (void)one.allocate("unaligned", 10);
-  EXPECT_THROW((void)one.allocate("unaligned", 10, 4096), bad_argument);
-  EXPECT_THROW((void)one.allocate(std::string_view{"a\0b", 3}, 10), bad_argument);
+  EXPECT_THROW((void)segment.allocate("", 10), bad_argument);
+  EXPECT_THROW((void)segment.allocate(std::string(64, 'x'), 10), bad_argument);
+  EXPECT_THROW((void)segment.allocate(10, 48), bad_argument);
+  (void)segment.allocate("it", 10);
+  EXPECT_THROW((void)segment.allocate("it", 11), bad_argument);
+  (void)segment.allocate("filler", 10);
+  (void)segment.allocate("unaligned", 10);
+  EXPECT_THROW((void)segment.allocate("unaligned", 10, 4096), bad_argument);
+  EXPECT_THROW((void)segment.allocate(std::string_view{"a\0b", 3}, 10), bad_argument);
   EXPECT_THROW((shared_resource{std::string{"a\0b", 3}, 1000}), bad_argument);
-  EXPECT_THROW((void)one.allocate("large", 200'000), out_of_memory);
+  EXPECT_THROW((void)segment.allocate("large", 200'000), out_of_memory);
   int local = 0;
-  EXPECT_FALSE(one.release(&local));
-  EXPECT_THROW((void)one.offset_of(&local), bad_argument);
-  EXPECT_THROW((void)one.at(1_MiB), bad_argument);
+  EXPECT_FALSE(segment.release(&local));
+  EXPECT_THROW((void)segment.offset_of(&local), bad_argument);
+  EXPECT_THROW((void)segment.at(1_MiB), bad_argument);
   std::string const others = fresh_name();
   int const file = shm_open(("/" + others).c_str(), O_CREAT | O_RDWR, 0600);
   ASSERT_EQ(ftruncate(file, 100), 0);
@@ -208,33 +210,33 @@ TEST(SharedResource, RefusesBadArgumentsAndSegmentsOfOthers) {
 TEST(SharedResource, AgreesWithAMapOfNames) {
   std::mt19937 random{3};
   shared_resource source{fresh_name(), 256_KiB};
-  struct one {
+  struct named_memory {
     void* memory;
     int references;
   };
-  std::map<std::string, one> model;
+  std::map<std::string, named_memory> model;
   auto const size_of = [](std::string const& name) {
     return 100 + std::hash<std::string>{}(name) % 5000;
   };
   for (int step = 0; step < 3000; ++step) {
     std::string const name = "name " + std::to_string(random() % 40);
-    auto const there = model.find(name);
+    auto const entry = model.find(name);
     if (random() % 2 == 0) {
       void* const got = source.allocate(name, size_of(name));
-      if (there == model.end()) {
-        for (auto const& [other, what] : model) {
+      if (entry == model.end()) {
+        for (auto const& [other, allocation] : model) {
           auto* const base = static_cast<char*>(got);
-          auto* const others = static_cast<char*>(what.memory);
+          auto* const others = static_cast<char*>(allocation.memory);
           ASSERT_TRUE(base + size_of(name) <= others || others + size_of(other) <= base);
         }
         model[name] = {got, 1};
       } else {
-        ASSERT_EQ(got, there->second.memory);
-        ++there->second.references;
+        ASSERT_EQ(got, entry->second.memory);
+        ++entry->second.references;
       }
-    } else if (there != model.end()) {
-      ASSERT_TRUE(source.release(there->second.memory));
-      if (--there->second.references == 0) model.erase(there);
+    } else if (entry != model.end()) {
+      ASSERT_TRUE(source.release(entry->second.memory));
+      if (--entry->second.references == 0) model.erase(entry);
     } else {
       ASSERT_EQ(source.find(name), nullptr);
     }

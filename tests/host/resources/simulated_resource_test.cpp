@@ -6,21 +6,21 @@
 namespace quarry::test {
 namespace simulated_resource_test {
 
-TEST(SimulatedResource, GivesAddressesThatDoNotTouch) {
+TEST(SimulatedResource, ReturnsAddressesThatDoNotTouch) {
   simulated_resource source;
-  auto const one = reinterpret_cast<std::uintptr_t>(source.allocate(100, 256));
-  auto const other = reinterpret_cast<std::uintptr_t>(source.allocate(0, 256));
-  EXPECT_EQ(one % 256, 0u);
-  EXPECT_EQ(other % 256, 0u);
-  EXPECT_GT(other, one + 100);
+  auto const first = reinterpret_cast<std::uintptr_t>(source.allocate(100, 256));
+  auto const second = reinterpret_cast<std::uintptr_t>(source.allocate(0, 256));
+  EXPECT_EQ(first % 256, 0u);
+  EXPECT_EQ(second % 256, 0u);
+  EXPECT_GT(second, first + 100);
   EXPECT_EQ(source.reserved(), 100u);
-  source.deallocate(reinterpret_cast<void*>(one), 100, 256);
+  source.deallocate(reinterpret_cast<void*>(first), 100, 256);
   EXPECT_EQ(source.reserved(), 0u);
   EXPECT_EQ(source.allocations(), 2u);
   EXPECT_EQ(source.deallocations(), 1u);
 }
 
-TEST(SimulatedResource, GivesNoMoreThanItsLimit) {
+TEST(SimulatedResource, AllocatesNoMoreThanItsLimit) {
   simulated_resource source{100};
   (void)source.allocate(60, 16);
   EXPECT_THROW((void)source.allocate(41, 16), out_of_memory);

@@ -12,29 +12,29 @@ size_cache_resource<host_resource> make_slots() { return {host_resource{}, 8}; }
 using all = testing::Types<alone<&make_slots, true>, pooled<&make_slots, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(SizeCacheResource, ResourceConformance, all);
 
-TEST(SizeCacheResource, KeepsWhatWasGivenBackForExactlyItsSize) {
+TEST(SizeCacheResource, KeepsFreedMemoryForRequestsOfExactlyItsSize) {
   size_cache_resource<simulated_resource> source{simulated_resource{}, 2};
-  void* const one = source.allocate(1000, 64);
-  source.deallocate(one, 1000, 64);
-  EXPECT_NE(source.allocate(999, 64), one);
-  EXPECT_EQ(source.allocate(1000, 64), one);
+  void* const memory = source.allocate(1000, 64);
+  source.deallocate(memory, 1000, 64);
+  EXPECT_NE(source.allocate(999, 64), memory);
+  EXPECT_EQ(source.allocate(1000, 64), memory);
   EXPECT_EQ(source.upstream().allocations(), 2u);
 }
 
-TEST(SizeCacheResource, RefusesWhatWasGivenBackAlready) {
+TEST(SizeCacheResource, RefusesADoubleFree) {
   size_cache_resource<simulated_resource> source{simulated_resource{}, 4};
-  void* const one = source.allocate(1000, 64);
-  source.deallocate(one, 1000, 64);
-  source.deallocate(one, 1000, 64);
-  source.deallocate(one, 500, 16);
+  void* const memory = source.allocate(1000, 64);
+  source.deallocate(memory, 1000, 64);
+  source.deallocate(memory, 1000, 64);
+  source.deallocate(memory, 500, 16);
   source.deallocate(nullptr, 1000, 64);
   EXPECT_EQ(source.invalid_frees(), 3u);
   EXPECT_EQ(source.kept(), 1u);
-  EXPECT_EQ(source.allocate(1000, 64), one);
-  EXPECT_NE(source.allocate(1000, 64), one);
+  EXPECT_EQ(source.allocate(1000, 64), memory);
+  EXPECT_NE(source.allocate(1000, 64), memory);
 }
 
-TEST(SizeCacheResource, GivesWhatWasFirstToTheUpstreamWhenItIsFull) {
+TEST(SizeCacheResource, ReturnsTheOldestSlotToTheUpstreamWhenItIsFull) {
   size_cache_resource<simulated_resource> source{simulated_resource{}, 2};
   void* const memory[3] = {source.allocate(1, 16), source.allocate(2, 16), source.allocate(3, 16)};
   for (bytes size = 1; size <= 3; ++size) source.deallocate(memory[size - 1], size, 16);
@@ -44,14 +44,14 @@ TEST(SizeCacheResource, GivesWhatWasFirstToTheUpstreamWhenItIsFull) {
   EXPECT_EQ(source.upstream().reserved(), 0u);
 }
 
-TEST(SizeCacheResource, GivesUpWhatItKeepsRatherThanFail) {
+TEST(SizeCacheResource, ReturnsItsCacheBeforeAnAllocationFails) {
   size_cache_resource<simulated_resource> source{simulated_resource{1000}, 4};
   source.deallocate(source.allocate(900, 16), 900, 16);
   EXPECT_NE(source.allocate(901, 16), nullptr);
   EXPECT_THROW((void)source.allocate(901, 16), out_of_memory);
 }
 
-TEST(SizeCacheResource, RefusesNoSlots) {
+TEST(SizeCacheResource, RefusesZeroSlotsAndTooManySlots) {
   EXPECT_THROW((size_cache_resource<host_resource>{host_resource{}, 0}), bad_argument);
   EXPECT_THROW((size_cache_resource<host_resource>{host_resource{}, 1025}), bad_argument);
 }

@@ -20,11 +20,11 @@ TEST(SynchronizedResource, LetsThreadsShareAPool) {
   for (unsigned char number = 1; number <= 4; ++number) {
     threads.emplace_back([&source, number] {
       std::mt19937 random{number};
-      std::vector<std::pair<unsigned char*, bytes>> reserved;
+      std::vector<std::pair<unsigned char*, bytes>> pointers;
       for (int step = 0; step < 3000; ++step) {
-        if (random() % 2 == 0 && !reserved.empty()) {
-          auto const [memory, size] = reserved.back();
-          reserved.pop_back();
+        if (random() % 2 == 0 && !pointers.empty()) {
+          auto const [memory, size] = pointers.back();
+          pointers.pop_back();
           for (bytes i = 0; i < size; ++i) ASSERT_EQ(memory[i], number);
           source.deallocate(memory, size, 16);
           continue;
@@ -32,12 +32,12 @@ TEST(SynchronizedResource, LetsThreadsShareAPool) {
         bytes const size = random() % 200;
         auto* const memory = static_cast<unsigned char*>(source.allocate(size, 16));
         std::memset(memory, number, size);
-        reserved.emplace_back(memory, size);
+        pointers.emplace_back(memory, size);
       }
-      for (auto const& [memory, size] : reserved) source.deallocate(memory, size, 16);
+      for (auto const& [memory, size] : pointers) source.deallocate(memory, size, 16);
     });
   }
-  for (auto& one : threads) one.join();
+  for (auto& each : threads) each.join();
   source.with([](pool<host_resource>& inner) {
     EXPECT_EQ(inner.counts().allocated, 0u);
     EXPECT_TRUE(inner.audit().empty());

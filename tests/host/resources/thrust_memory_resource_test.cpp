@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs the headers of the CUDA toolkit: without these there is nothing to see here. What runs
-// Thrust's algorithms needs a CUDA compiler and a GPU, too.
+// These tests need the headers of the CUDA toolkit; without the headers, this file is empty. The
+// tests that run Thrust's algorithms also need a CUDA compiler and a GPU.
 #if __has_include(<cuda_runtime_api.h>)
 #include "quarry/host/resources/thrust_memory_resource.cuh"
 
@@ -38,27 +38,27 @@ static_assert(stream_memory_value<shared_cuda_device_memory>);
 static_assert(stream_memory_value<cuda_device_memory>);
 static_assert(!stream_memory_value<device_resource>);
 
-TEST(ThrustMemoryResource, IsOneOfThrustInTheOrderOfItsStream) {
-  auto from = make();
-  thrust_memory_resource first{from, stream_number(16)};
-  thrust_memory_resource second{from, stream_number(32)};
+TEST(ThrustMemoryResource, IsAThrustResourceInTheOrderOfItsStream) {
+  auto source = make();
+  thrust_memory_resource first{source, stream_number(16)};
+  thrust_memory_resource second{source, stream_number(32)};
   thrust::mr::memory_resource<thrust::device_ptr<void>>& as_thrusts = first;
-  auto const one = as_thrusts.allocate(1000, 512);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.get()) % 512, 0u);
-  as_thrusts.deallocate(one, 1000, 512);
-  auto const other = second.allocate(1000);
-  EXPECT_EQ(from.source().counts().streams, 2u);
-  second.deallocate(other, 1000);
+  auto const first_memory = as_thrusts.allocate(1000, 512);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first_memory.get()) % 512, 0u);
+  as_thrusts.deallocate(first_memory, 1000, 512);
+  auto const second_memory = second.allocate(1000);
+  EXPECT_EQ(source.source().counts().streams, 2u);
+  second.deallocate(second_memory, 1000);
   EXPECT_THROW((void)as_thrusts.allocate(1 << 30, 256), std::bad_alloc);
-  EXPECT_EQ(from.source().counts().invalid_frees, 0u);
-  EXPECT_EQ(from.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.source().counts().invalid_frees, 0u);
+  EXPECT_EQ(source.source().counts().chunks_allocated, 0u);
 }
 
-TEST(ThrustMemoryResource, IsEqualIfMemoryAndStreamAre) {
-  auto from = make();
-  thrust_memory_resource const first{from, stream_number(16)};
-  thrust_memory_resource const second{from, stream_number(16)};
-  thrust_memory_resource const of_other_stream{from, stream_number(32)};
+TEST(ThrustMemoryResource, IsEqualIfItsMemoryAndStreamAreEqual) {
+  auto source = make();
+  thrust_memory_resource const first{source, stream_number(16)};
+  thrust_memory_resource const second{source, stream_number(16)};
+  thrust_memory_resource const of_other_stream{source, stream_number(32)};
   thrust_memory_resource const of_other_memory{make(), stream_number(16)};
   thrust_memory_resource<host_memory, thrust::device_ptr<void>> const& as_thrusts = first;
   EXPECT_TRUE(as_thrusts.is_equal(first));
@@ -68,11 +68,11 @@ TEST(ThrustMemoryResource, IsEqualIfMemoryAndStreamAre) {
 }
 
 TEST(ThrustMemoryResource, OwnsThePoolTogetherWithItsCopies) {
-  auto from = std::make_unique<host_memory>(make());
-  std::weak_ptr<host_source> const pool{from->shared()};
+  auto source = std::make_unique<host_memory>(make());
+  std::weak_ptr<host_source> const pool{source->shared()};
   {
-    thrust_allocator<int, host_memory> allocator{*from, stream_number(16)};
-    from.reset();
+    thrust_allocator<int, host_memory> allocator{*source, stream_number(16)};
+    source.reset();
     thrust_allocator<double, host_memory> const other{allocator};
     EXPECT_TRUE(allocator == other);
     EXPECT_EQ(other.stream(), stream_number(16));
@@ -86,19 +86,19 @@ TEST(ThrustMemoryResource, OwnsThePoolTogetherWithItsCopies) {
 TEST(ThrustMemoryResource, AnAllocatorMayBeUsedAfterAMove) {
   thrust_allocator<int, host_memory> allocator{make()};
   thrust_allocator<int, host_memory> const moved = std::move(allocator);
-  auto const memory = allocator.allocate(100);  // NOLINT: that is what this is about
+  auto const memory = allocator.allocate(100);  // NOLINT: the test is about this use
   EXPECT_TRUE(allocator == moved);
   allocator.deallocate(memory, 100);
 }
 
 TEST(ThrustMemoryResource, AllocatorsOfOtherMemoryOrStreamsAreNotEqual) {
-  auto from = make();
-  thrust_allocator<int, host_memory> const allocator{from, stream_number(16)};
-  EXPECT_FALSE(allocator == (thrust_allocator<int, host_memory>{from, stream_number(32)}));
+  auto source = make();
+  thrust_allocator<int, host_memory> const allocator{source, stream_number(16)};
+  EXPECT_FALSE(allocator == (thrust_allocator<int, host_memory>{source, stream_number(32)}));
   EXPECT_FALSE(allocator == (thrust_allocator<int, host_memory>{make(), stream_number(16)}));
 }
 
-TEST(ThrustMemoryResource, AllocatorsRefuseMoreThanThereIsOrThanASizeCanSay) {
+TEST(ThrustMemoryResource, AllocatorsRefuseSizesBeyondMemoryOrBeyondTheirSizeType) {
   thrust_allocator<double, host_memory> allocator{make()};
   EXPECT_THROW((void)allocator.allocate(1 << 20), std::bad_alloc);
   EXPECT_THROW((void)allocator.allocate(~std::size_t{0} / 4), std::bad_alloc);
@@ -109,7 +109,7 @@ TEST(ThrustMemoryResource, AllocatorsRefuseMoreThanThereIsOrThanASizeCanSay) {
 using allocator_of_ints = thrust_allocator<int, shared_cuda_device_memory>;
 using vector_of_ints = thrust::device_vector<int, allocator_of_ints>;
 
-/// Skipped where there is no GPU.
+/// Skips its tests where there is no GPU.
 std::optional<shared_cuda_device_memory> make_device_memory() {
   try {
     return shared_cuda_device_memory{device_resource{}, cuda_streams{},
@@ -157,7 +157,8 @@ TEST(ThrustMemoryResourceOnAGpu, ServesVectors) {
   EXPECT_EQ(pool.counts().invalid_frees, 0u);
 }
 
-/// Without a wait between: what an algorithm returned, the next one gets while the first runs.
+/// There is no wait between the algorithms: the next algorithm gets the memory of the previous
+/// algorithm while the previous algorithm still runs.
 TEST(ThrustMemoryResourceOnAGpu, ServesAlgorithmsInTheOrderOfTheirStream) {
   auto memory = make_device_memory();
   if (!memory) GTEST_SKIP() << "no GPU";
@@ -167,21 +168,21 @@ TEST(ThrustMemoryResourceOnAGpu, ServesAlgorithmsInTheOrderOfTheirStream) {
   std::sort(sorted.begin(), sorted.end());
   two_streams const streams;
   for (int round = 0; round < 10; ++round) {
-    vector_of_ints one(numbers.begin(), numbers.end(), allocator_of_ints{*memory});
-    vector_of_ints other(numbers.begin(), numbers.end(), allocator_of_ints{*memory});
+    vector_of_ints first(numbers.begin(), numbers.end(), allocator_of_ints{*memory});
+    vector_of_ints second(numbers.begin(), numbers.end(), allocator_of_ints{*memory});
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    vector_of_ints* const both[] = {&one, &other};
+    vector_of_ints* const vectors[] = {&first, &second};
     for (int i = 0; i < 2; ++i) {
       thrust_allocator<char, shared_cuda_device_memory> temporary{*memory, streams.handles[i]};
       auto const policy = thrust::cuda::par_nosync(temporary).on(streams.handles[i]);
-      thrust::sort(policy, both[i]->begin(), both[i]->end(), thrust::greater<int>{});
-      thrust::sort(policy, both[i]->begin(), both[i]->end());
-      thrust::inclusive_scan(policy, both[i]->begin(), both[i]->end(), both[i]->begin());
+      thrust::sort(policy, vectors[i]->begin(), vectors[i]->end(), thrust::greater<int>{});
+      thrust::sort(policy, vectors[i]->begin(), vectors[i]->end());
+      thrust::inclusive_scan(policy, vectors[i]->begin(), vectors[i]->end(), vectors[i]->begin());
     }
     for (cudaStream_t const each : streams.handles)
       ASSERT_EQ(cudaStreamSynchronize(each), cudaSuccess);
     int sum = 0;
-    for (auto const* each : both) {
+    for (auto const* each : vectors) {
       std::vector<int> found(each->size());
       thrust::copy(each->begin(), each->end(), found.begin());
       sum = 0;
@@ -193,15 +194,15 @@ TEST(ThrustMemoryResourceOnAGpu, ServesAlgorithmsInTheOrderOfTheirStream) {
   EXPECT_EQ(pool.counts().invalid_frees, 0u);
 }
 
-TEST(ThrustMemoryResourceOnAGpu, ServesWhatTakesAMemoryResourceOfThrust) {
+TEST(ThrustMemoryResourceOnAGpu, ServesUsersOfThrustsMemoryResource) {
   auto memory = make_device_memory();
   if (!memory) GTEST_SKIP() << "no GPU";
   using resource = thrust_memory_resource<shared_cuda_device_memory>;
-  resource from{*memory};
+  resource source{*memory};
   {
-    thrust::mr::allocator<int, resource> const allocator{&from};
+    thrust::mr::allocator<int, resource> const allocator{&source};
     thrust::device_vector<int, thrust::mr::allocator<int, resource>> numbers(1000, 3, allocator);
-    EXPECT_EQ(thrust::reduce(thrust::cuda::par(&from), numbers.begin(), numbers.end()), 3000);
+    EXPECT_EQ(thrust::reduce(thrust::cuda::par(&source), numbers.begin(), numbers.end()), 3000);
   }
   EXPECT_GE(memory->source().counts().allocations, 2u);
   EXPECT_EQ(memory->source().counts().chunks_allocated, 0u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gives memory in the order of streams, and labels how it was asked.
+// A stream-ordered source that records each call.
 #pragma once
 
 #include "quarry/host/resources/cuda_resources.hpp"
@@ -15,19 +15,19 @@
 
 namespace quarry::test {
 
-/// Memory of a resource, of which it says that it is of the kind that the constructor names. A
-/// label names the function, the size and the stream's handle: "allocate 100 on 16".
+/// Allocates from a resource, and reports the location that the constructor receives. Each record
+/// has the function, the size and the stream's handle: "allocate 100 on 16".
 template <class Resource>
-class noted_source_over {
+class recording_source_over {
  public:
-  explicit noted_source_over(memory_location location = {}) : place_{location} {}
+  explicit recording_source_over(memory_location location = {}) : place_{location} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment, cuda_stream stream) {
-    label("allocate", size, stream);
+    record("allocate", size, stream);
     return memory_.allocate(size, alignment);
   }
   void deallocate(void* pointer, bytes size, bytes alignment, cuda_stream stream) noexcept {
-    label("deallocate", size, stream);
+    record("deallocate", size, stream);
     memory_.deallocate(pointer, size, alignment);
   }
   [[nodiscard]] void* allocate_sync(bytes size, bytes alignment) {
@@ -43,7 +43,7 @@ class noted_source_over {
   std::shared_ptr<std::vector<std::string>> calls = std::make_shared<std::vector<std::string>>();
 
  private:
-  void label(char const* function, bytes size, cuda_stream stream) {
+  void record(char const* function, bytes size, cuda_stream stream) {
     calls->push_back(function + (" " + std::to_string(size)) + " on " +
                      std::to_string(reinterpret_cast<std::uintptr_t>(stream)));
   }
@@ -51,19 +51,20 @@ class noted_source_over {
   Resource memory_;
   memory_location place_;
 };
-using noted_source = noted_source_over<host_resource>;
+using recording_source = recording_source_over<host_resource>;
 
-/// Calls an adaptor in all ways, with two streams; its noted source must have been asked the same.
+/// Makes every kind of call to an adaptor, with two streams, and checks that the recording source
+/// below received the same calls.
 template <class Adaptor>
 void expect_calls_pass(Adaptor& source, std::vector<std::string> const& calls) {
   auto const stream = reinterpret_cast<cuda_stream>(std::uintptr_t{16});
   auto const second = reinterpret_cast<cuda_stream>(std::uintptr_t{32});
-  void* const one = source.allocate(100, 16, stream);
-  void* const other = source.allocate(200, 16, second);
+  void* const first_memory = source.allocate(100, 16, stream);
+  void* const second_memory = source.allocate(200, 16, second);
   void* const third = source.allocate_sync(300, 16);
-  EXPECT_NE(one, other);
-  source.deallocate(one, 100, 16, second);
-  source.deallocate(other, 200, 16, stream);
+  EXPECT_NE(first_memory, second_memory);
+  source.deallocate(first_memory, 100, 16, second);
+  source.deallocate(second_memory, 200, 16, stream);
   source.deallocate_sync(third, 300, 16);
   EXPECT_EQ(calls, (std::vector<std::string>{"allocate 100 on 16", "allocate 200 on 32",
                                              "allocate_sync 300", "deallocate 100 on 32",
