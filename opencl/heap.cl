@@ -15,6 +15,8 @@ static inline __global void* quarry_at(quarry_heap heap, quarry_ref reference) {
   return (__global void*)((__global uint4*)heap + reference);
 }
 
+// No allocation is larger.
+static inline ulong quarry_most_bytes(quarry_heap heap) { return (ulong)heap->units * QUARRY_UNIT; }
 static inline uint quarry_units_of(ulong bytes) {
   return bytes == 0u ? 1u : (uint)((bytes + QUARRY_UNIT - 1u) / QUARRY_UNIT);
 }
@@ -48,6 +50,16 @@ QUARRY_OUT_OF_LINE static void quarry_reclaim(quarry_heap heap, bool all) {
   (void)quarry_add_release(&heap->reclaiming, ~0u);
 }
 
+// Claims up to `count` slots of class `id`; closes empty spans of other classes if it must.
+static inline quarry_slots quarry_claim_or_reclaim(quarry_heap heap, uint id, uint count) {
+  quarry_slots found = quarry_claim(heap, id, count);
+  for (uint round = 0; found.bits == 0u && round < 3u; ++round) {
+    quarry_reclaim(heap, false);
+    found = quarry_claim(heap, id, count);
+  }
+  return found;
+}
+
 // Claims a slot of class `id` for each member of the team; its leader claims as many as one word
 // has at a time. Returns the reference, or 0.
 static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
@@ -56,13 +68,7 @@ static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
   for (;;) {
     quarry_team const team = quarry_team_of(id);
     quarry_slots found = quarry_no_slots();
-    if (quarry_leads(team)) {
-      found = quarry_claim(heap, id, quarry_team_size(team));
-      for (uint round = 0; found.bits == 0u && round < 3u; ++round) {
-        quarry_reclaim(heap, false);
-        found = quarry_claim(heap, id, quarry_team_size(team));
-      }
-    }
+    if (quarry_leads(team)) found = quarry_claim_or_reclaim(heap, id, quarry_team_size(team));
     found.bits = quarry_from_leader(team, found.bits);
     found.span = quarry_from_leader(team, found.span);
     found.word = quarry_from_leader(team, found.word);
@@ -71,8 +77,7 @@ static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
     uint const rank = quarry_rank_in(team);
     if (rank >= popcount(bits)) continue;
     for (uint i = 0; i < rank; ++i) bits &= bits - 1u;
-    uint const slot = found.word * 32u + quarry_lowest_bit(bits);
-    return first_unit + (found.span << shift) + slot * units;
+    return first_unit + (found.span << shift) + (found.word * 32u + quarry_lowest_bit(bits)) * units;
   }
 }
 
@@ -96,7 +101,7 @@ static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
 // or try to claim at the same time. Size 0 gives a slot of its own.
 static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
   quarry_ref const result =
-      bytes > (ulong)heap->units * QUARRY_UNIT ? 0u : quarry_malloc_units(heap, quarry_units_of(bytes));
+      bytes > quarry_most_bytes(heap) ? 0u : quarry_malloc_units(heap, quarry_units_of(bytes));
   if (result == 0u)
     quarry_record_fault(heap, QUARRY_OUT_OF_MEMORY, bytes >= QUARRY_NONE ? QUARRY_NONE : (uint)bytes, 0u);
   return result;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocations of a whole work-group: one claim serves up to 32 work-items, and each of them gets an
+// allocation of its own, which any work-item may free.
+//
+// All work-items of the group must call, the same number of times, with a work-group of one
+// dimension. GPUs whose sub-groups claim together need only the barrier, which makes them meet.
+// Elsewhere one work-item of 32 claims for all of them.
+#pragma once
+
+#include "heap.cl"
+
+#define QUARRY_NOTHING 0xffffffffffffffffUL  // as a size: this work-item wants no memory
+
+// Words of local memory that quarry_malloc_group needs for a group of `size` work-items.
+#define QUARRY_GROUP_WORDS(size) (2u * (size) + 2u)
+
+#if !defined(QUARRY_AS_CPP) && QUARRY_TIER == 2
+
+static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __local uint* scratch) {
+  (void)scratch;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return bytes == QUARRY_NOTHING ? 0u : quarry_malloc(heap, bytes);
+}
+
+#else
+
+// Claims for the work-items [first, end): `classes` has their classes, or QUARRY_NONE. Writes their
+// references, 0 where no memory was found.
+static inline void quarry_claim_for(quarry_heap heap, uint first, uint end, __local uint* classes,
+                                    __local uint* references) {
+  uint const shift = quarry_span_shift(heap);
+  for (uint item = first; item < end; ++item) {
+    uint const id = classes[item];
+    if (id == QUARRY_NONE) continue;
+    uint wanted = 0u;
+    for (uint other = item; other < end; ++other) wanted += classes[other] == id ? 1u : 0u;
+    uint const units = quarry_units_of_class(id, shift);
+    quarry_slots found = quarry_no_slots();
+    bool is_out = false;
+    for (uint other = item; other < end; ++other) {
+      if (classes[other] != id) continue;
+      classes[other] = QUARRY_NONE;
+      if (found.bits == 0u && !is_out) {
+        found = quarry_claim_or_reclaim(heap, id, wanted);
+        is_out = found.bits == 0u;
+      }
+      references[other] = 0u;
+      --wanted;
+      if (is_out) continue;
+      references[other] =
+          quarry_base_of_span(heap, found.span) + (found.word * 32u + quarry_lowest_bit(found.bits)) * units;
+      found.bits &= found.bits - 1u;
+    }
+  }
+}
+
+// Allocates `bytes` bytes for each work-item, as quarry_malloc does; QUARRY_NOTHING gives null and no
+// fault. `scratch`: QUARRY_GROUP_WORDS words of local memory.
+static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __local uint* scratch) {
+  uint const item = (uint)get_local_id(0), items = (uint)get_local_size(0);
+  __local uint* const classes = scratch;
+  __local uint* const references = scratch + items;
+  uint const units = bytes > quarry_most_bytes(heap) ? 0u : quarry_units_of(bytes);
+  bool const is_small = units != 0u && units <= 1u << (quarry_span_shift(heap) - 2u);
+  classes[item] = is_small ? quarry_class_of(units, quarry_span_shift(heap)) : QUARRY_NONE;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (item % 32u == 0u) quarry_claim_for(heap, item, min(item + 32u, items), classes, references);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  quarry_ref const result = references[item];
+  barrier(CLK_LOCAL_MEM_FENCE);  // the next call writes the scratch
+  if (is_small) {
+    if (result == 0u) quarry_record_fault(heap, QUARRY_OUT_OF_MEMORY, (uint)bytes, 0u);
+    return result;
+  }
+  return bytes == QUARRY_NOTHING ? 0u : quarry_malloc(heap, bytes);
+}
+
+#endif
