@@ -5,11 +5,12 @@
 
 namespace quarry::test {
 
-/// Which 16 bytes of a heap's region belong to which allocation, kept apart from the heap, by the
-/// lanes that use it: a word for each 16 bytes, zero where nobody has them.
+/// Maps each 16 bytes of a heap's region to the allocation that they belong to. The lanes that use
+/// the heap update the map, and not the heap. It has a word for each 16 bytes; zero means that no
+/// lane has them.
 ///
-/// A copy is as good as another; kernels get one by value. The words are atomics, so that a fault
-/// of the heap is counted and not a race.
+/// All copies share the words; kernels take a copy by value. The words are atomics, so that an error
+/// of the heap is counted and is not a data race.
 class shadow_map {
  public:
   static constexpr bytes granule = 16;
@@ -19,7 +20,8 @@ class shadow_map {
 
   [[nodiscard]] static std::size_t words_for(bytes region_bytes) { return region_bytes / granule; }
 
-  /// Notes an allocation. Returns how many of its 16 bytes belonged to another one: they overlap.
+  /// Records an allocation. Returns how many of its 16-byte granules belonged to another
+  /// allocation: these overlap.
   [[nodiscard]] QUARRY_HD std::uint32_t mark(void const* pointer, bytes size) const {
     std::uint32_t overlaps = 0;
     for_each_map_page(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
@@ -28,7 +30,8 @@ class shadow_map {
     return overlaps;
   }
 
-  /// Forgets it, before it is freed. Returns how many of its 16 bytes were not its own.
+  /// Removes an allocation before it is freed. Returns how many of its 16-byte granules belonged to
+  /// another allocation.
   [[nodiscard]] QUARRY_HD std::uint32_t unmark(void const* pointer, bytes size) const {
     std::uint32_t overlaps = 0;
     for_each_map_page(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
