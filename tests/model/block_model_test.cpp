@@ -59,7 +59,8 @@ class watched_block {
     if (free(slice)) ++freed_by_several_[slice].successes;
   }
 
-  /// Claims up to `count` slices of one word, and none of `excluded`. As slice_claim::claim_in_block.
+  /// Claims up to `count` slices of one word, and none of `excluded`. As
+  /// slice_claim::claim_in_block.
   std::set<std::uint32_t> claim(std::uint32_t count, std::set<std::uint32_t> const& excluded = {}) {
     block_state const seen = block_.peek();
     if (seen.is_free()) return revive();

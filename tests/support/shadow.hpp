@@ -6,11 +6,11 @@
 namespace quarry::test {
 
 /// Maps each 16 bytes of a heap's region to the allocation that they belong to. The lanes that use
-/// the heap update the map, and not the heap. It has a word for each 16 bytes; zero means that no
-/// lane has them.
+/// the heap update the map; the heap does not. The map has a word for each 16 bytes; zero means
+/// that no lane has them.
 ///
-/// All copies share the words; kernels take a copy by value. The words are atomics, so that an error
-/// of the heap is counted and is not a data race.
+/// All copies share the words; kernels take a copy by value. The words are atomics, so that an
+/// error of the heap is counted and is not a data race.
 class shadow_map {
  public:
   static constexpr bytes granule = 16;

@@ -189,8 +189,7 @@ TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneDestroysItsArray) {
       EXPECT_EQ(heap.live_allocations().size(), needed.size());
       backend.run(small_grid, destroy_some{heap.ref(), arrays.data(), 3, remainder, wrong.data()});
       for (auto& array : arrays) {
-        if (!array)
-          array = {};  // so that all destroyed arrays have the same null row in the next round
+        if (!array) array = {};  // all destroyed arrays then have the same null row
       }
     }
     EXPECT_EQ(wrong[0], 0u);
@@ -476,8 +475,7 @@ TEST(LaneArrayOfAWholeWarp, IsMadeForAllLanesOrForNoLane) {
 }
 
 /// The superblock is freed, and goes to its next owner, after every lane's last access: (Z). The
-/// last lane to destroy its array allocates the memory again and overwrites the arrays of the other
-/// lanes.
+/// last lane to destroy its array allocates the memory again and overwrites it.
 TEST(LaneArrayOnThreads, IsFreedAfterTheLastAccessOfEachLane) {
   for (int round = 0; round < 50; ++round) {
     heap const heap{{.bytes = 256_KiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
