@@ -22,7 +22,7 @@ struct run_on {
   template <class Kernel>
   void operator()(simt::grid lanes, Kernel const& kernel) const {
     Backend{seed}.run({std::min(lanes.blocks, 2u), 64},
-                      kernel);  // few lanes, because emulation is slow
+                      kernel);  // few lanes: emulation cannot run many
   }
   std::uint64_t seed = 1;
 };

@@ -220,9 +220,9 @@ struct setting_names {
 template <class Kernel>
 void run_whole_warp(std::uint32_t lanes, Kernel const& kernel) {
   simt::fiber_schedule schedule{.seed = 1, .switches = 0, .partial_groups = 0};
-  for (bool together = false; !together; ++schedule.seed) {
+  for (bool is_whole = false; !is_whole; ++schedule.seed) {
     simt::launch_fibers({1, lanes}, schedule, [&] {
-      together = simt::lane_group::coalesced<class whole_warp_probe>().size() == lanes;
+      is_whole = simt::lane_group::coalesced<class whole_warp_probe>().size() == lanes;
     });
   }
   --schedule.seed;
