@@ -483,7 +483,7 @@ class session {
   std::map<std::uint32_t, pool> pools_;
   std::map<std::uint64_t, allocation> known_;
   std::vector<std::uint64_t> freed_;
-  std::vector<quarry_pool*> destroyed_;  // handles that this run's pools had
+  std::vector<quarry_pool*> destroyed_;  // handles of destroyed pools of this run
   quarry_segment* segment_ = nullptr;
   std::uint32_t last_ = 0;
   std::string last_error_;

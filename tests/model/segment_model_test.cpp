@@ -327,7 +327,7 @@ operation free_once_and_drain(std::uint32_t index, word slices) {
   };
 }
 
-/// Two blocks of which the first is free.
+/// Two blocks. The first block is free.
 segment_case one_is_free(std::uint32_t preemptions, std::uint32_t next_blocks = 1) {
   return {.blocks = 2,
           .next_blocks = next_blocks,

@@ -46,8 +46,8 @@ struct exploration {
   std::string failure;    ///< the first failure, with its schedule
 };
 
-/// Runs every schedule of a scenario, depth first, until one fails. All lanes run on this thread,
-/// as fibers. The explorer chooses the next lane before each atomic access.
+/// Runs every schedule of a scenario, depth first, until a schedule fails. All lanes run on this
+/// thread, as fibers. The explorer chooses the next lane before each atomic access.
 ///
 /// A lane that calls `pause` waits until each other lane that can run has taken a step. This makes
 /// bounded waits end (fair stateless model checking, by the same authors, 2008).
