@@ -24,7 +24,7 @@ class shadow_map {
   /// allocation: these overlap.
   [[nodiscard]] QUARRY_HD std::uint32_t mark(void const* pointer, bytes size) const {
     std::uint32_t overlaps = 0;
-    for_each_map_page(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
+    for_each_granule(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
       overlaps += word.exchange(own, simt::relaxed) != 0 ? 1 : 0;
     });
     return overlaps;
@@ -34,7 +34,7 @@ class shadow_map {
   /// another allocation.
   [[nodiscard]] QUARRY_HD std::uint32_t unmark(void const* pointer, bytes size) const {
     std::uint32_t overlaps = 0;
-    for_each_map_page(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
+    for_each_granule(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
       overlaps += word.exchange(0, simt::relaxed) != own ? 1 : 0;
     });
     return overlaps;
@@ -42,7 +42,7 @@ class shadow_map {
 
  private:
   template <class Visit>
-  QUARRY_HD void for_each_map_page(void const* pointer, bytes size, Visit const& visit) const {
+  QUARRY_HD void for_each_granule(void const* pointer, bytes size, Visit const& visit) const {
     auto const first = (reinterpret_cast<std::uint64_t>(pointer) - region_) / granule;
     bytes const count = size == 0 ? 1 : (size + granule - 1) / granule;
     for (bytes i = 0; i < count; ++i) {
