@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resources, alone and under pools, as the conformance suite takes them.
+// Adapters of resources for the conformance suite: a resource alone, and a resource under a pool.
 #pragma once
 
 #include "conformance/resource_conformance.hpp"
@@ -29,7 +29,7 @@ struct alone {
   void deallocate(void* pointer, bytes size) { source.deallocate(pointer, size, alignment); }
 };
 
-/// The same under a pool.
+/// A resource under a pool.
 template <auto Make, bool Touchable, class Strategy>
 struct pooled {
   static constexpr bytes alignment = 256;

@@ -58,7 +58,7 @@ TEST(BitTree, InsertsANumberOnce) {
   EXPECT_TRUE(a.tree.contains(130));
 }
 
-TEST(BitTree, RefusesToClaimWhatIsNotThere) {
+TEST(BitTree, RefusesToClaimAnAbsentNumber) {
   owned_tree const a{200};
   a.tree.insert(130);
   EXPECT_FALSE(a.tree.claim(131));
@@ -67,7 +67,7 @@ TEST(BitTree, RefusesToClaimWhatIsNotThere) {
   EXPECT_TRUE(a.tree.empty());
 }
 
-TEST(BitTree, SearchesFromANumberOnAndRound) {
+TEST(BitTree, SearchesFromANumberAndWrapsAround) {
   owned_tree const a{4200};
   a.tree.insert(5);
   a.tree.insert(4100);
@@ -79,7 +79,7 @@ TEST(BitTree, SearchesFromANumberOnAndRound) {
   EXPECT_EQ(a.tree.successor_round(6), 4100u);
 }
 
-TEST(BitTree, GivesAnyOfItsNumbersAsTheDiceFall) {
+TEST(BitTree, AnyReturnsEachOfItsNumbersForSomeRandomValue) {
   for (std::uint32_t const size : {64u, 200u, 4200u, 300000u}) {
     SCOPED_TRACE("size " + std::to_string(size));
     owned_tree const a{size};
@@ -90,27 +90,27 @@ TEST(BitTree, GivesAnyOfItsNumbersAsTheDiceFall) {
       numbers.insert(size / 10 * i - 1);
       a.tree.insert(size / 10 * i - 1);
     }
-    std::set<std::uint32_t> given;
-    for (std::uint32_t i = 0; i < 500; ++i) given.insert(a.tree.any(mix(i)));
-    EXPECT_EQ(given, numbers) << "each of them, and nothing else";
+    std::set<std::uint32_t> results;
+    for (std::uint32_t i = 0; i < 500; ++i) results.insert(a.tree.any(mix(i)));
+    EXPECT_EQ(results, numbers) << "each number of the set, and no other";
     EXPECT_TRUE(a.tree.audit());
     EXPECT_EQ(a.tree.count(), 10u);
   }
 }
 
-/// Between the last claim from a word and the clearing of its parent's bit, a search may come by.
-TEST(BitTree, GivesWhatThereIsAndRepairsTheParentWhoseWordIsEmpty) {
+/// A search may run between the last claim from a word and the clearing of its parent's bit.
+TEST(BitTree, AnyRepairsAParentWhoseWordIsEmpty) {
   owned_tree a{4200};
   a.tree.insert(10);
   a.tree.insert(640);
   constexpr std::uint32_t leaves = 66;
-  a.words[leaves] |= word{1} << 5;  // of numbers 320 to 383, which are not there
-  std::set<std::uint32_t> given;
-  for (std::uint32_t i = 0; i < 100; ++i) given.insert(a.tree.any(mix(i)));
-  EXPECT_EQ(given, (std::set<std::uint32_t>{10, 640}));
+  a.words[leaves] |= word{1} << 5;  // the parent's bit of numbers 320 to 383, which are absent
+  std::set<std::uint32_t> results;
+  for (std::uint32_t i = 0; i < 100; ++i) results.insert(a.tree.any(mix(i)));
+  EXPECT_EQ(results, (std::set<std::uint32_t>{10, 640}));
   EXPECT_EQ(a.words[leaves], word{1} << 10 | 1);
-  a.words[leaves + 2] |= 2;  // of the second word of the middle level
-  for (std::uint32_t i = 0; i < 100; ++i) EXPECT_TRUE(given.contains(a.tree.any(mix(i))));
+  a.words[leaves + 2] |= 2;  // the parent's bit of the second word of the middle level
+  for (std::uint32_t i = 0; i < 100; ++i) EXPECT_TRUE(results.contains(a.tree.any(mix(i))));
   EXPECT_EQ(a.words[leaves + 2], 1u);
   EXPECT_TRUE(a.tree.claim(10) && a.tree.claim(640));
   a.words[leaves] |= word{1} << 5;
@@ -119,12 +119,13 @@ TEST(BitTree, GivesWhatThereIsAndRepairsTheParentWhoseWordIsEmpty) {
   EXPECT_TRUE(a.tree.empty());
 }
 
-TEST(BitTree, ClaimsFromTheFrontARunThatGoesOnInTheNextWord) {
+TEST(BitTree, ClaimFrontReturnsARunThatContinuesInTheNextWord) {
   owned_tree const a{300};
   a.tree.insert_run(60, 150);
   auto const first = a.tree.claim_front(100);
   EXPECT_EQ(first.first, 60u);
-  EXPECT_EQ(first.count, 100u) << "the rest of a word, a whole word, and the begin of a third";
+  EXPECT_EQ(first.count, 100u)
+      << "the end of a word, a whole word, and the beginning of a third word";
   auto const second = a.tree.claim_front(3);
   EXPECT_EQ(second.first, 160u);
   EXPECT_EQ(second.count, 3u);
@@ -134,10 +135,10 @@ TEST(BitTree, ClaimsFromTheFrontARunThatGoesOnInTheNextWord) {
   EXPECT_TRUE(a.tree.audit());
 }
 
-TEST(BitTree, ClaimsFromTheFrontARunThatEndsWithItsWord) {
+TEST(BitTree, ClaimFrontReturnsARunThatEndsWithItsWord) {
   owned_tree const a{300};
   a.tree.insert_run(60, 4);
-  EXPECT_EQ(a.tree.claim_front(64).count, 4u) << "nothing is in the next word";
+  EXPECT_EQ(a.tree.claim_front(64).count, 4u) << "the next word is empty";
   a.tree.insert_run(0, 64);
   a.tree.insert(65);
   EXPECT_EQ(a.tree.claim_front(128).count, 64u) << "the next word begins with a gap";
@@ -146,29 +147,29 @@ TEST(BitTree, ClaimsFromTheFrontARunThatEndsWithItsWord) {
   EXPECT_EQ(a.tree.count(), 1u);
 }
 
-TEST(BitTree, ClaimsFromTheFrontFromANumberOnAndRound) {
+TEST(BitTree, ClaimFrontSearchesFromANumberAndWrapsAround) {
   owned_tree const a{300};
   a.tree.insert_run(10, 5);
   a.tree.insert_run(200, 5);
-  auto const after = a.tree.claim_front(3, 100);
-  EXPECT_EQ(after.first, 200u);
-  EXPECT_EQ(after.count, 3u);
+  auto const found = a.tree.claim_front(3, 100);
+  EXPECT_EQ(found.first, 200u);
+  EXPECT_EQ(found.count, 3u);
   EXPECT_EQ(a.tree.claim_front(9, 204).first, 204u);
-  EXPECT_EQ(a.tree.claim_front(9, 205).first, 10u) << "round to the begin";
+  EXPECT_EQ(a.tree.claim_front(9, 205).first, 10u) << "wraps around to the beginning";
 }
 
-TEST(BitTree, ClaimsTheHighestRunFromTheBack) {
+TEST(BitTree, ClaimBackReturnsTheHighestRun) {
   owned_tree const a{300};
   a.tree.insert_run(0, 300);
   EXPECT_TRUE(a.tree.claim(250));
-  EXPECT_EQ(a.tree.claim_back(49), 251u) << "all above the gap";
+  EXPECT_EQ(a.tree.claim_back(49), 251u) << "all numbers above the gap";
   EXPECT_EQ(a.tree.claim_back(50), 200u) << "below the gap";
   EXPECT_EQ(a.tree.claim_back(200), 0u) << "over several words";
   EXPECT_EQ(a.tree.claim_back(1), none);
   EXPECT_TRUE(a.tree.audit());
 }
 
-TEST(BitTree, ClaimsNothingFromTheBackIfNoRunIsLongEnough) {
+TEST(BitTree, ClaimBackReturnsNoneIfNoRunIsLongEnough) {
   owned_tree const a{300};
   a.tree.insert_run(0, 300);
   EXPECT_TRUE(a.tree.claim(150));
@@ -177,13 +178,13 @@ TEST(BitTree, ClaimsNothingFromTheBackIfNoRunIsLongEnough) {
   EXPECT_EQ(a.tree.count(), 299u);
 }
 
-/// First of the last `count` consecutive numbers of a set.
+/// The first of the highest `count` consecutive numbers of a set.
 std::uint32_t naive_last_run(std::set<std::uint32_t> const& numbers, std::uint32_t count) {
   std::uint32_t length = 0;
   std::uint32_t last = none;
-  for (auto at = numbers.rbegin(); at != numbers.rend(); ++at) {
-    length = last != none && *at + 1 == last ? length + 1 : 1;
-    last = *at;
+  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+    length = last != none && *number + 1 == last ? length + 1 : 1;
+    last = *number;
     if (length == count) return last;
   }
   return none;
@@ -191,20 +192,20 @@ std::uint32_t naive_last_run(std::set<std::uint32_t> const& numbers, std::uint32
 
 class BitTreeOfSize : public ::testing::TestWithParam<std::uint32_t> {};
 
-TEST_P(BitTreeOfSize, DoesWhatASetDoes) {
+TEST_P(BitTreeOfSize, AgreesWithASet) {
   std::uint32_t const size = GetParam();
   std::uint64_t const seed = 7000 + size;
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random{seed};
   owned_tree const a{size};
   std::set<std::uint32_t> model;
-  auto const below = [&](std::uint32_t bound) {
+  auto const random_below = [&](std::uint32_t bound) {
     return static_cast<std::uint32_t>(random() % bound);
   };
   for (int step = 0; step < 1500 && !HasFailure(); ++step) {
-    std::uint32_t const number = below(size);
-    std::uint32_t const count = 1 + below(std::min(size, 1u << below(8)));
-    switch (below(9)) {
+    std::uint32_t const number = random_below(size);
+    std::uint32_t const count = 1 + random_below(std::min(size, 1u << random_below(8)));
+    switch (random_below(9)) {
       case 0:
         EXPECT_EQ(a.tree.insert(number), model.insert(number).second);
         break;
@@ -268,8 +269,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BitTreeOfSize,
                                            5000),
                          ::testing::PrintToStringParamName());
 
-/// Lanes that claim and insert at random, each keeping what it claimed, and what all of them
-/// together must hold.
+/// Lanes claim and insert at random, and each lane keeps its claimed numbers. Checks that no number
+/// is lost or claimed twice.
 class contested_tree {
  public:
   explicit contested_tree(std::uint32_t size) : owned_{size}, held_(size) {
@@ -281,18 +282,18 @@ class contested_tree {
     std::vector<std::uint32_t> own;
     bit_tree const tree = owned_.tree;
     for (int step = 0; step < steps; ++step) {
-      auto const some = static_cast<std::uint32_t>(1 + random() % 3);
+      auto const count = static_cast<std::uint32_t>(1 + random() % 3);
       switch (random() % 5) {
         case 0:
           keep(own, tree.claim_first(), 1);
           break;
         case 1: {
-          auto const found = tree.claim_front(some);
+          auto const found = tree.claim_front(count);
           keep(own, found.first, found.count);
           break;
         }
         case 2:
-          keep(own, tree.claim_back(some), some);
+          keep(own, tree.claim_back(count), count);
           break;
         case 3: {
           auto const seen =
@@ -301,13 +302,13 @@ class contested_tree {
           break;
         }
         default:
-          while (own.size() > random() % 4) give_back(own);
+          while (own.size() > random() % 4) return_one(own);
       }
     }
-    while (!own.empty()) give_back(own);
+    while (!own.empty()) return_one(own);
   }
 
-  void expect_whole() const {
+  void expect_complete() const {
     EXPECT_EQ(claimed_twice_, 0u);
     EXPECT_EQ(inserted_twice_, 0u);
     EXPECT_TRUE(owned_.tree.audit());
@@ -318,7 +319,7 @@ class contested_tree {
   }
 
  private:
-  /// `held_` is plain memory: a claim must happen after the insert by whoever held the number
+  /// `held_` is plain memory: a claim must happen after the insert by the lane that held the number
   /// before.
   void keep(std::vector<std::uint32_t>& own, std::uint32_t first, std::uint32_t count) {
     if (first == none) return;
@@ -327,7 +328,7 @@ class contested_tree {
       own.push_back(first + i);
     }
   }
-  void give_back(std::vector<std::uint32_t>& own) {
+  void return_one(std::vector<std::uint32_t>& own) {
     held_[own.back()] = 0;
     if (!owned_.tree.insert(own.back())) ++inserted_twice_;
     own.pop_back();
@@ -339,7 +340,7 @@ class contested_tree {
   std::atomic<std::uint32_t> inserted_twice_{0};
 };
 
-TEST(BitTree, LosesNoNumberAndGivesNoneTwiceInFibers) {
+TEST(BitTree, LosesNoNumberAndReturnsNoneTwiceInFibers) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint32_t const size : {3u, 65u, 130u, 4100u}) {
     for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
@@ -347,17 +348,17 @@ TEST(BitTree, LosesNoNumberAndGivesNoneTwiceInFibers) {
       contested_tree contested{size};
       simt::launch_fibers({2, 3}, {.seed = seed, .switches = 96},
                           [&] { contested.work(seed * 100 + simt::this_place().rank(), 20); });
-      contested.expect_whole();
+      contested.expect_complete();
     }
   }
 }
 
-TEST(BitTree, LosesNoNumberAndGivesNoneTwiceOnThreads) {
+TEST(BitTree, LosesNoNumberAndReturnsNoneTwiceOnThreads) {
   for (std::uint32_t const size : {3u, 65u, 4100u}) {
     SCOPED_TRACE("size " + std::to_string(size));
     contested_tree contested{size};
     simt::launch_threads({4, 1}, 4, [&] { contested.work(simt::this_place().rank(), 1500); });
-    contested.expect_whole();
+    contested.expect_complete();
   }
 }
 

@@ -17,48 +17,48 @@ namespace quarry {
 using namespace detail;
 namespace block_test {
 
-/// A block of which no slice is back, in `generation`.
+/// A block in `generation`, all of whose slices are in use.
 struct owned_block {
   explicit owned_block(std::uint32_t slices, std::uint32_t generation = 0)
-      : state{generation}, one{words.data(), state, slices}, count{slices} {}
+      : state{generation}, tested{words.data(), state, slices}, count{slices} {}
 
   [[nodiscard]] slice_word word_of(std::uint32_t slice) const {
-    return one.at(slice / bits_per_word);
+    return tested.at(slice / bits_per_word);
   }
   static word bit_of(std::uint32_t slice) { return word{1} << slice % bits_per_word; }
-  [[nodiscard]] block_state now() const { return one.peek(); }
+  [[nodiscard]] block_state current() const { return tested.peek(); }
 
-  /// Sets the slice's bit; returns the state after, as its releaser sees it.
+  /// Sets the slice's bit. Returns the new state, as the releasing lane sees it.
   block_state set_bit(std::uint32_t slice) {
-    word const full = one.mask(slice / bits_per_word);
+    word const full = tested.mask(slice / bits_per_word);
     word const old = word_of(slice).release(bit_of(slice));
     EXPECT_EQ(old & bit_of(slice), 0u) << "slice " << slice;
-    return (old | bit_of(slice)) == full ? one.count_full_words(1) : one.peek();
+    return (old | bit_of(slice)) == full ? tested.count_full_words(1) : tested.peek();
   }
 
-  /// Whether the slice was in use.
+  /// Releases a slice. Returns whether it was in use.
   bool release(std::uint32_t slice) {
-    EXPECT_TRUE(one.announce(1).is_open_in(now().generation()));
+    EXPECT_TRUE(tested.announce(1).is_open_in(current().generation()));
     if ((word_of(slice).peek() & bit_of(slice)) != 0) {
       (void)word_of(slice).release(bit_of(slice));
-      (void)one.retract(1);
+      (void)tested.retract(1);
       return false;
     }
     last = set_bit(slice);
     return true;
   }
 
-  /// Whether the block became free.
+  /// Releases a slice that is in use. Returns whether the block became free.
   bool release_and_synchronize(std::uint32_t slice) {
     EXPECT_TRUE(release(slice)) << "slice " << slice;
-    return one.close(last);
+    return tested.close(last);
   }
 
-  /// Takes slices of a word as a claimer inside; whether the word was full.
+  /// Takes slices of a word as a claimer that is inside. Returns whether the word was full.
   bool take(std::uint32_t index, word slices) {
-    word const before = one.at(index).claim(slices);
-    EXPECT_EQ(before & slices, slices);
-    return before == one.mask(index);
+    word const old_word = tested.at(index).claim(slices);
+    EXPECT_EQ(old_word & slices, slices);
+    return old_word == tested.mask(index);
   }
 
   bool release_all() {
@@ -68,21 +68,21 @@ struct owned_block {
   }
 
   void expect_free() const {
-    EXPECT_TRUE(now().is_free());
-    EXPECT_TRUE(now().is_closed());
-    EXPECT_EQ(now().count(), 0);
-    EXPECT_EQ(now().inside(), 0u);
-    for (std::uint32_t i = 0; i < one.words(); ++i) EXPECT_EQ(words[i], 0u) << "word " << i;
+    EXPECT_TRUE(current().is_free());
+    EXPECT_TRUE(current().is_closed());
+    EXPECT_EQ(current().count(), 0);
+    EXPECT_EQ(current().inside(), 0u);
+    for (std::uint32_t i = 0; i < tested.words(); ++i) EXPECT_EQ(words[i], 0u) << "word " << i;
   }
 
   std::array<word, words_per_block> words{};
   word state;
-  block one;
+  block tested;
   std::uint32_t count;
   block_state last{0};
 };
 
-TEST(BlockState, KeepsItsFieldsApart) {
+TEST(BlockState, KeepsItsFieldsSeparate) {
   word const three = 3;
   block_state const all{block_state::last_generation + 16 * block_state::one_full_word +
                         5 * block_state::one_inside - three * block_state::one_slice};
@@ -106,106 +106,108 @@ TEST(BlockState, HasRoomForAllLanesOfALargeGpuInside) {
             -static_cast<std::int32_t>(slices));
 }
 
-/// Lanes that take from full words may say so before those that filled them have counted them.
-TEST(BlockState, KeepsItsFieldsApartWhileFullWordsAreBelowZero) {
+/// Lanes that take from full words may record this before the lanes that filled the words have
+/// counted them.
+TEST(BlockState, KeepsItsFieldsSeparateWhileTheCountOfFullWordsIsNegative) {
   std::array<word, words_per_block> words{};
   word state = 0;
-  block const one{words.data(), state, 1024};
+  block const tested{words.data(), state, 1024};
   for (word below = 1; below <= 31; ++below) {
     for (word const inside : {0u, 1u, 40u}) {
       for (word const count : {0u, 1u, 1024u}) {
-        block_state const now{7 + inside * block_state::one_inside -
-                              below * block_state::one_full_word + count * block_state::one_slice};
-        EXPECT_EQ(now.full_words(), -static_cast<std::int32_t>(below));
-        EXPECT_EQ(now.inside(), inside);
-        EXPECT_EQ(now.count(), static_cast<std::int32_t>(count));
-        EXPECT_FALSE(one.is_complete(now));
+        block_state const current{7 + inside * block_state::one_inside -
+                                  below * block_state::one_full_word +
+                                  count * block_state::one_slice};
+        EXPECT_EQ(current.full_words(), -static_cast<std::int32_t>(below));
+        EXPECT_EQ(current.inside(), inside);
+        EXPECT_EQ(current.count(), static_cast<std::int32_t>(count));
+        EXPECT_FALSE(tested.is_complete(current));
       }
     }
   }
-  EXPECT_TRUE(one.is_complete(
+  EXPECT_TRUE(tested.is_complete(
       block_state{7 + 16 * block_state::one_full_word + 1024 * block_state::one_slice}));
 }
 
-TEST(Block, HasAWordForEach64SlicesAndNoBitsWhereItHasNone) {
+TEST(Block, HasAWordForEach64SlicesAndNoBitsBeyondItsSlices) {
   owned_block const a{70};
-  EXPECT_EQ(a.one.slices(), 70u);
-  EXPECT_EQ(a.one.words(), 2u);
-  EXPECT_EQ(a.one.mask(0), ~word{0});
-  EXPECT_EQ(a.one.mask(1), low_bits(6));
-  EXPECT_EQ((owned_block{1024}.one.words()), 16u);
-  EXPECT_EQ((owned_block{1}.one.mask(0)), 1u);
+  EXPECT_EQ(a.tested.slices(), 70u);
+  EXPECT_EQ(a.tested.words(), 2u);
+  EXPECT_EQ(a.tested.mask(0), ~word{0});
+  EXPECT_EQ(a.tested.mask(1), low_bits(6));
+  EXPECT_EQ((owned_block{1024}.tested.words()), 16u);
+  EXPECT_EQ((owned_block{1}.tested.mask(0)), 1u);
 }
 
-TEST(Block, CountsWhatComesBack) {
+TEST(Block, CountsReleasedSlices) {
   owned_block a{128};
-  EXPECT_FALSE(a.one.has_something());
+  EXPECT_FALSE(a.tested.has_something());
   EXPECT_TRUE(a.release(64));
   EXPECT_TRUE(a.release(3));
-  EXPECT_TRUE(a.one.has_something());
-  EXPECT_EQ(a.now().count(), 2);
+  EXPECT_TRUE(a.tested.has_something());
+  EXPECT_EQ(a.current().count(), 2);
 }
 
-TEST(Block, TellsADoubleFreeByItsBitAndChangesNothing) {
+TEST(Block, ADoubleFreeIsVisibleInItsBitAndChangesNothing) {
   owned_block a{128};
   EXPECT_TRUE(a.release(64));
-  word const before = a.state;
+  word const old_state = a.state;
   EXPECT_FALSE(a.release(64));
-  EXPECT_EQ(a.state, before);
+  EXPECT_EQ(a.state, old_state);
 }
 
-TEST(Block, BecomesFreeWhenItsLastSliceComesBack) {
+TEST(Block, BecomesFreeWithTheReleaseOfItsLastSlice) {
   for (std::uint32_t const slices : {1u, 63u, 64u, 65u, 100u, 1024u}) {
     SCOPED_TRACE(slices);
     owned_block a{slices};
     for (std::uint32_t slice = 0; slice + 1 < slices; ++slice) {
       ASSERT_FALSE(a.release_and_synchronize(slice));
-      ASSERT_FALSE(a.now().is_free());
+      ASSERT_FALSE(a.current().is_free());
     }
     EXPECT_TRUE(a.release_and_synchronize(slices - 1));
     a.expect_free();
   }
 }
 
-TEST(Block, DoesNotBecomeFreeBeforeAllBitsHaveArrived) {
+TEST(Block, DoesNotBecomeFreeBeforeAllBitsAreSet) {
   owned_block a{70};
   for (std::uint32_t slice = 0; slice < 69; ++slice) EXPECT_TRUE(a.release(slice));
-  EXPECT_TRUE(a.one.announce(1).is_open_in(0));
-  EXPECT_EQ(a.now().count(), 70);
-  EXPECT_FALSE(a.one.close(a.now())) << "the last bit is still on its way";
-  EXPECT_TRUE(a.one.close(a.set_bit(69)));
+  EXPECT_TRUE(a.tested.announce(1).is_open_in(0));
+  EXPECT_EQ(a.current().count(), 70);
+  EXPECT_FALSE(a.tested.close(a.current())) << "the last bit is not set yet";
+  EXPECT_TRUE(a.tested.close(a.set_bit(69)));
   a.expect_free();
 }
 
 TEST(Block, DoesNotBecomeFreeWhileALaneIsInside) {
   owned_block a{3};
   EXPECT_TRUE(a.release(0) && a.release(1));
-  ASSERT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
+  ASSERT_EQ(block::reserved_of(a.tested.reserve(1), 1), 1u);
   EXPECT_FALSE(a.release_and_synchronize(2));
-  EXPECT_FALSE(a.one.close(a.one.leave(0, a.take(0, 0b001))));
+  EXPECT_FALSE(a.tested.close(a.tested.leave(0, a.take(0, 0b001))));
   EXPECT_TRUE(a.release_and_synchronize(0));
   a.expect_free();
 }
 
-TEST(Block, BecomesFreeByTheLaneThatLeavesWithoutASlice) {
+TEST(Block, ALaneThatLeavesWithoutASliceMakesItFree) {
   owned_block a{3};
   EXPECT_TRUE(a.release(0) && a.release(1));
-  ASSERT_EQ(block::reserved_of(a.one.reserve(7), 7), 2u);
+  ASSERT_EQ(block::reserved_of(a.tested.reserve(7), 7), 2u);
   EXPECT_FALSE(a.release_and_synchronize(2));
-  EXPECT_TRUE(a.one.close(a.one.leave(7, false)));
+  EXPECT_TRUE(a.tested.close(a.tested.leave(7, false)));
   a.expect_free();
 }
 
-/// A second free announced a slice, and then the block lacks one slice and one bit.
+/// A second free announced a slice. The count is complete, but one slice and one bit are missing.
 TEST(Block, DoesNotBecomeFreeByADoubleFreesAnnouncement) {
   owned_block a{3};
   EXPECT_TRUE(a.release(0) && a.release(1));
-  EXPECT_TRUE(a.one.announce(1).is_open_in(0));
-  ASSERT_EQ(a.now().count(), 3);
-  EXPECT_FALSE(a.one.close(a.now()));
-  EXPECT_FALSE(a.release_and_synchronize(2)) << "four were announced";
-  EXPECT_NE(a.one.at(0).release(0b001) & 0b001, 0u);
-  EXPECT_TRUE(a.one.close(a.one.retract(1))) << "the lane that erred makes it free";
+  EXPECT_TRUE(a.tested.announce(1).is_open_in(0));
+  ASSERT_EQ(a.current().count(), 3);
+  EXPECT_FALSE(a.tested.close(a.current()));
+  EXPECT_FALSE(a.release_and_synchronize(2)) << "four slices are announced";
+  EXPECT_NE(a.tested.at(0).release(0b001) & 0b001, 0u);
+  EXPECT_TRUE(a.tested.close(a.tested.retract(1))) << "the lane of the double free makes it free";
   a.expect_free();
 }
 
@@ -213,120 +215,120 @@ TEST(Block, DoesNotBecomeFreeByADoubleFreesAnnouncement) {
 TEST(Block, DoesNotBecomeFreeWhileAReservationStandsAgainstADoubleFree) {
   owned_block a{2};
   EXPECT_TRUE(a.release(0) && a.release(1));
-  EXPECT_TRUE(a.one.announce(1).is_open_in(0));
-  ASSERT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
-  EXPECT_EQ(a.now().count(), 2);
-  EXPECT_FALSE(a.one.is_complete(a.now()));
-  EXPECT_FALSE(a.one.is_complete(a.one.leave(1, false))) << "three are announced";
-  EXPECT_TRUE(a.one.close(a.one.retract(1)));
+  EXPECT_TRUE(a.tested.announce(1).is_open_in(0));
+  ASSERT_EQ(block::reserved_of(a.tested.reserve(1), 1), 1u);
+  EXPECT_EQ(a.current().count(), 2);
+  EXPECT_FALSE(a.tested.is_complete(a.current()));
+  EXPECT_FALSE(a.tested.is_complete(a.tested.leave(1, false))) << "three slices are announced";
+  EXPECT_TRUE(a.tested.close(a.tested.retract(1)));
 }
 
-TEST(Block, IsClosedToReleasesAndClaimsWhenItIsFree) {
+TEST(Block, RefusesReleasesAndClaimsWhileItIsFree) {
   owned_block a{64};
   ASSERT_TRUE(a.release_all());
-  EXPECT_FALSE(a.one.announce(2).is_open_in(0));
-  EXPECT_FALSE(a.one.is_complete(a.one.retract(2)));
+  EXPECT_FALSE(a.tested.announce(2).is_open_in(0));
+  EXPECT_FALSE(a.tested.is_complete(a.tested.retract(2)));
   a.expect_free();
-  EXPECT_FALSE(a.one.reserve(5).is_open_in(0));
-  EXPECT_TRUE(a.now().is_free());
-  EXPECT_TRUE(a.one.has_something()) << "its advertisement stays";
-  EXPECT_FALSE(a.one.is_complete(a.one.leave(5, false)));
+  EXPECT_FALSE(a.tested.reserve(5).is_open_in(0));
+  EXPECT_TRUE(a.current().is_free());
+  EXPECT_TRUE(a.tested.has_something()) << "its advertisement stays";
+  EXPECT_FALSE(a.tested.is_complete(a.tested.leave(5, false)));
   a.expect_free();
-  EXPECT_NE(a.one.revive(1), 0u);
+  EXPECT_NE(a.tested.revive(1), 0u);
 }
 
-/// A lane may add in one state of the block and subtract in another.
-TEST(Block, IsAsItShouldBeWhateverALateLaneAddsAndSubtracts) {
+/// A late lane may add to the count in one state of the block and subtract in another state.
+TEST(Block, ItsStateIsCorrectAfterALateLaneHasAddedAndSubtracted) {
   owned_block a{70};
   ASSERT_TRUE(a.release_all());
-  (void)a.one.announce(1);
-  (void)a.one.reserve(4);
-  EXPECT_EQ(a.one.revive(3), 0b111u) << "what is to be subtracted keeps nobody from reviving it";
-  EXPECT_EQ(a.now().count(), 67 + 1 - 4);
-  EXPECT_EQ(a.one.leave(4, false).count(), 68);
-  EXPECT_EQ(a.one.retract(1).count(), 67);
+  (void)a.tested.announce(1);
+  (void)a.tested.reserve(4);
+  EXPECT_EQ(a.tested.revive(3), 0b111u) << "a pending subtraction does not prevent a revival";
+  EXPECT_EQ(a.current().count(), 67 + 1 - 4);
+  EXPECT_EQ(a.tested.leave(4, false).count(), 68);
+  EXPECT_EQ(a.tested.retract(1).count(), 67);
   for (std::uint32_t slice = 0; slice < 3; ++slice)
     EXPECT_EQ(a.release_and_synchronize(slice), slice == 2);
 
-  (void)a.one.announce(1);
-  (void)a.one.reserve(4);
-  a.one.end_generation(0);
-  EXPECT_EQ(a.now().generation(), 1u);
-  EXPECT_EQ(a.one.leave(4, false).count(), 1);
-  EXPECT_EQ(a.one.retract(1).bits(), 1u) << "open, nothing back, nobody inside, generation 1";
+  (void)a.tested.announce(1);
+  (void)a.tested.reserve(4);
+  a.tested.end_generation(0);
+  EXPECT_EQ(a.current().generation(), 1u);
+  EXPECT_EQ(a.tested.leave(4, false).count(), 1);
+  EXPECT_EQ(a.tested.retract(1).bits(), 1u) << "open, no free slices, no lane inside, generation 1";
 }
 
 TEST(Block, RefusesLanesOfAnotherGeneration) {
   owned_block a{64, 7};
   ASSERT_TRUE(a.release_all());
-  a.one.end_generation(7);
-  EXPECT_FALSE(a.one.announce(1).is_open_in(7));
-  EXPECT_TRUE(a.now().is_open_in(8));
-  EXPECT_FALSE(a.one.reserve(1).is_open_in(7));
+  a.tested.end_generation(7);
+  EXPECT_FALSE(a.tested.announce(1).is_open_in(7));
+  EXPECT_TRUE(a.current().is_open_in(8));
+  EXPECT_FALSE(a.tested.reserve(1).is_open_in(7));
 }
 
-TEST(Block, HasGeneration0AfterTheLastOne) {
+TEST(Block, HasGeneration0AfterTheLastGeneration) {
   owned_block a{64, block_state::last_generation};
   ASSERT_TRUE(a.release_all());
-  a.one.end_generation(block_state::last_generation);
+  a.tested.end_generation(block_state::last_generation);
   EXPECT_EQ(a.state, 0u) << "no carry into the other fields";
-  EXPECT_FALSE(a.one.announce(1).is_open_in(block_state::last_generation));
+  EXPECT_FALSE(a.tested.announce(1).is_open_in(block_state::last_generation));
 }
 
-TEST(Block, IsBroughtToTheGenerationOfItsSegment) {
+TEST(Block, ChangesToTheGenerationOfItsSegment) {
   for (std::uint32_t const own : {0u, 5u, block_state::last_generation}) {
     for (std::uint32_t const next : {0u, 6u, block_state::last_generation}) {
       owned_block a{64, own};
-      (void)a.one.reserve(2);
-      EXPECT_EQ(a.one.generation(), own);
-      a.one.change_generation(own, next);
-      EXPECT_EQ(a.one.leave(2, false).bits(), next);
+      (void)a.tested.reserve(2);
+      EXPECT_EQ(a.tested.generation(), own);
+      a.tested.change_generation(own, next);
+      EXPECT_EQ(a.tested.leave(2, false).bits(), next);
     }
   }
 }
 
-TEST(Block, ReservesNoMoreThanIsThere) {
+TEST(Block, ReservesAtMostItsFreeSlices) {
   owned_block a{128};
-  EXPECT_EQ(block::reserved_of(a.one.reserve(1), 1), 0u);
-  (void)a.one.leave(1, false);
+  EXPECT_EQ(block::reserved_of(a.tested.reserve(1), 1), 0u);
+  (void)a.tested.leave(1, false);
   for (std::uint32_t slice = 60; slice < 70; ++slice) EXPECT_TRUE(a.release(slice));
-  EXPECT_EQ(block::reserved_of(a.one.reserve(4), 4), 4u);
-  EXPECT_EQ(block::reserved_of(a.one.reserve(32), 32), 6u);
-  EXPECT_EQ(block::reserved_of(a.one.reserve(32), 32), 0u);
-  EXPECT_EQ(a.now().count(), 10 - 4 - 32 - 32);
-  EXPECT_FALSE(a.now().has_slices());
-  EXPECT_TRUE(a.one.has_something()) << "a lane inside may return some";
+  EXPECT_EQ(block::reserved_of(a.tested.reserve(4), 4), 4u);
+  EXPECT_EQ(block::reserved_of(a.tested.reserve(32), 32), 6u);
+  EXPECT_EQ(block::reserved_of(a.tested.reserve(32), 32), 0u);
+  EXPECT_EQ(a.current().count(), 10 - 4 - 32 - 32);
+  EXPECT_FALSE(a.current().has_slices());
+  EXPECT_TRUE(a.tested.has_something()) << "a lane inside may return slices";
 }
 
-TEST(Block, IsRevivedWithAllSlicesBackButThoseTaken) {
+TEST(Block, IsRevivedWithAllSlicesFreeExceptTheTakenOnes) {
   owned_block a{70};
   ASSERT_TRUE(a.release_all());
-  EXPECT_EQ(a.one.revive(3), 0b111u);
-  EXPECT_FALSE(a.now().is_free());
+  EXPECT_EQ(a.tested.revive(3), 0b111u);
+  EXPECT_FALSE(a.current().is_free());
   EXPECT_EQ(a.words[0], ~word{0b111});
   EXPECT_EQ(a.words[1], low_bits(6));
-  EXPECT_EQ(a.now().count(), 67);
-  EXPECT_TRUE(a.one.has_something());
-  EXPECT_EQ(a.one.revive(1), 0u) << "it is not free any more";
+  EXPECT_EQ(a.current().count(), 67);
+  EXPECT_TRUE(a.tested.has_something());
+  EXPECT_EQ(a.tested.revive(1), 0u) << "it is no longer free";
 }
 
-TEST(Block, IsRevivedWithFewerSlicesThanAskedForIfItsWordHasFewer) {
+TEST(Block, RevivesFewerSlicesThanRequestedIfItsWordHasFewer) {
   owned_block a{5};
   ASSERT_TRUE(a.release_all());
-  EXPECT_EQ(a.one.revive(32), 0b11111u);
-  EXPECT_FALSE(a.one.has_something());
+  EXPECT_EQ(a.tested.revive(32), 0b11111u);
+  EXPECT_FALSE(a.tested.has_something());
   EXPECT_EQ(a.words[0], 0u);
 }
 
-TEST(Block, IsFreeWhenNoneOfItsSlicesWasEverUsed) {
+TEST(Block, IsFreeIfItsSlicesWereNeverUsed) {
   owned_block a{100};
-  a.one.retire_unused();
+  a.tested.retire_unused();
   a.expect_free();
-  EXPECT_EQ(a.one.revive(1), 1u);
+  EXPECT_EQ(a.tested.revive(1), 1u);
 }
 
-/// A set of slices in use, against the block.
-TEST(Block, DoesWhatASetOfSlicesDoes) {
+/// Compares the block with a set of the slices in use.
+TEST(Block, AgreesWithASetOfSlices) {
   for (std::uint32_t const slices : {1u, 7u, 64u, 70u, 200u}) {
     std::uint64_t const seed = 31 + slices;
     SCOPED_TRACE("slices " + std::to_string(slices) + " seed " + std::to_string(seed));
@@ -344,54 +346,55 @@ TEST(Block, DoesWhatASetOfSlicesDoes) {
         }
       } else if (in_use.empty()) {
         if (random() % 2 == 0) {
-          std::uint32_t const generation = a.now().generation();
-          a.one.end_generation(generation);
+          std::uint32_t const generation = a.current().generation();
+          a.tested.end_generation(generation);
           for (std::uint32_t slice = 0; slice < slices; ++slice) in_use.insert(slice);
         } else {
-          ASSERT_EQ(a.one.revive(1), 1u);
+          ASSERT_EQ(a.tested.revive(1), 1u);
           in_use.insert(0);
         }
       } else {
-        auto const index = static_cast<std::uint32_t>(random() % a.one.words());
-        word const wanted = lowest_ones(a.one.at(index).peek(), 3);
-        block_state const before = a.one.reserve(3);
-        ASSERT_GE(block::reserved_of(before, 3), count_ones(wanted));
-        bool const from_full = wanted != 0 && a.take(index, wanted);
-        EXPECT_FALSE(a.one.is_complete(a.one.leave(3 - count_ones(wanted), from_full)));
+        auto const index = static_cast<std::uint32_t>(random() % a.tested.words());
+        word const wanted = lowest_ones(a.tested.at(index).peek(), 3);
+        block_state const old_state = a.tested.reserve(3);
+        ASSERT_GE(block::reserved_of(old_state, 3), count_ones(wanted));
+        bool const was_full = wanted != 0 && a.take(index, wanted);
+        EXPECT_FALSE(a.tested.is_complete(a.tested.leave(3 - count_ones(wanted), was_full)));
         for (word rest = wanted; rest != 0; rest &= rest - 1)
           EXPECT_TRUE(in_use.insert(index * bits_per_word + lowest_one(rest)).second);
       }
-      ASSERT_EQ(a.now().is_free(), in_use.empty());
-      ASSERT_EQ(a.one.has_something(), in_use.size() < slices);
-      ASSERT_EQ(a.now().inside(), 0u);
+      ASSERT_EQ(a.current().is_free(), in_use.empty());
+      ASSERT_EQ(a.tested.has_something(), in_use.size() < slices);
+      ASSERT_EQ(a.current().inside(), 0u);
       std::int32_t full = 0;
-      for (std::uint32_t i = 0; i < a.one.words(); ++i) full += a.words[i] == a.one.mask(i) ? 1 : 0;
-      ASSERT_EQ(a.now().full_words(), full);
-      ASSERT_EQ(a.now().count(),
+      for (std::uint32_t i = 0; i < a.tested.words(); ++i)
+        full += a.words[i] == a.tested.mask(i) ? 1 : 0;
+      ASSERT_EQ(a.current().full_words(), full);
+      ASSERT_EQ(a.current().count(),
                 in_use.empty() ? 0 : static_cast<std::int32_t>(slices - in_use.size()));
     }
   }
 }
 
-TEST(Block, LetsTheLaneThatReservesSeeWhatItsReviverDid) {
+TEST(Block, AReservingLaneSeesTheWritesOfTheRevivingLane) {
   for (int round = 0; round < 200; ++round) {
     owned_block a{3};
-    a.one.retire_unused();
+    a.tested.retire_unused();
     int written = 0;
     simt::launch_threads({1, 2}, 2, [&] {
       if (simt::this_place().thread == 0) {
         written = 1;
-        EXPECT_EQ(a.one.revive(1), 1u);
+        EXPECT_EQ(a.tested.revive(1), 1u);
       } else {
-        while (!a.one.peek().has_slices()) simt::pause();
-        EXPECT_EQ(block::reserved_of(a.one.reserve(1), 1), 1u);
+        while (!a.tested.peek().has_slices()) simt::pause();
+        EXPECT_EQ(block::reserved_of(a.tested.reserve(1), 1), 1u);
         EXPECT_EQ(written, 1);
       }
     });
   }
 }
 
-TEST(Block, LetsItsReviverSeeWhatItsReleasersDid) {
+TEST(Block, ARevivingLaneSeesTheWritesOfTheReleasingLanes) {
   for (int round = 0; round < 200; ++round) {
     owned_block a{2};
     std::array<int, 2> written{};
@@ -401,24 +404,24 @@ TEST(Block, LetsItsReviverSeeWhatItsReleasersDid) {
         written[thread] = 1;
         (void)a.release_and_synchronize(thread);
       } else {
-        while (a.one.revive(1) == 0) simt::pause();
+        while (a.tested.revive(1) == 0) simt::pause();
         EXPECT_EQ(written[0] + written[1], 2);
       }
     });
   }
 }
 
-/// Threads that claim slices of one block, write to them plainly, and release them. A block that
-/// becomes free is revived by the thread that takes it from `free_blocks`, as from its segment.
+/// Threads claim slices of one block, write to them plainly, and release them. The thread that
+/// takes a free block from `free_blocks` revives it, as from its segment.
 class contested_block {
  public:
   static constexpr std::uint32_t slices = 3;
 
-  contested_block() { one_.retire_unused(); }
+  contested_block() { block_.retire_unused(); }
 
   void work(int steps) {
     for (int step = 0; step < steps; ++step) {
-      word const taken = one_.peek().is_free() ? revive() : claim();
+      word const taken = block_.peek().is_free() ? revive() : claim();
       for (word rest = taken; rest != 0; rest &= rest - 1)
         wrong_ += std::exchange(in_use_[lowest_one(rest)], true) ? 1 : 0;
       for (word rest = taken; rest != 0; rest &= rest - 1) in_use_[lowest_one(rest)] = false;
@@ -426,16 +429,16 @@ class contested_block {
         simt::pause();
         continue;
       }
-      wrong_ += one_.announce(count_ones(taken)).is_open_in(0) ? 0 : 1;
-      word const old = one_.at(0).release(taken);
+      wrong_ += block_.announce(count_ones(taken)).is_open_in(0) ? 0 : 1;
+      word const old = block_.at(0).release(taken);
       wrong_ += (old & taken) != 0 ? 1 : 0;
-      if ((old | taken) == one_.mask(0)) settle(one_.count_full_words(1));
+      if ((old | taken) == block_.mask(0)) settle(block_.count_full_words(1));
     }
   }
 
   void expect_free() const {
     EXPECT_EQ(wrong_, 0u);
-    EXPECT_TRUE(one_.peek().is_free());
+    EXPECT_TRUE(block_.peek().is_free());
     EXPECT_EQ(words_[0], 0u);
     EXPECT_EQ(free_blocks_, 1u);
   }
@@ -445,34 +448,34 @@ class contested_block {
     word expected = 1;
     simt::atomic_ref<word> const free_blocks{free_blocks_};
     if (!free_blocks.compare_exchange(expected, 0, simt::acquire)) return 0;
-    word const taken = one_.revive(1);
+    word const taken = block_.revive(1);
     if (taken == 0) free_blocks.fetch_add(1, simt::release);
     return taken;
   }
 
   word claim() {
-    block_state const before = one_.reserve(2);
-    std::uint32_t const reserved = before.is_open_in(0) ? block::reserved_of(before, 2) : 0;
-    word const wanted = reserved == 0 ? 0 : lowest_ones(one_.at(0).peek(), reserved);
-    word const before_claim = wanted == 0 ? 0 : one_.at(0).claim(wanted);
-    word const taken = before_claim & wanted;
-    settle(one_.leave(2 - count_ones(taken), taken != 0 && before_claim == one_.mask(0)));
+    block_state const old_state = block_.reserve(2);
+    std::uint32_t const reserved = old_state.is_open_in(0) ? block::reserved_of(old_state, 2) : 0;
+    word const wanted = reserved == 0 ? 0 : lowest_ones(block_.at(0).peek(), reserved);
+    word const old_word = wanted == 0 ? 0 : block_.at(0).claim(wanted);
+    word const taken = old_word & wanted;
+    settle(block_.leave(2 - count_ones(taken), taken != 0 && old_word == block_.mask(0)));
     return taken;
   }
 
-  void settle(block_state now) {
-    if (one_.close(now)) simt::atomic_ref<word>{free_blocks_}.fetch_add(1, simt::release);
+  void settle(block_state current) {
+    if (block_.close(current)) simt::atomic_ref<word>{free_blocks_}.fetch_add(1, simt::release);
   }
 
   std::array<word, words_per_block> words_{};
   word state_ = 0;
   word free_blocks_ = 1;
-  block one_{words_.data(), state_, slices};
+  block block_{words_.data(), state_, slices};
   std::array<bool, slices> in_use_{};
   std::atomic<std::uint32_t> wrong_{0};
 };
 
-TEST(Block, GivesEachSliceToOneThreadWhichSeesWhatItsOldOwnerDid) {
+TEST(Block, EachSliceHasOneOwnerThatSeesTheWritesOfItsPreviousOwner) {
   contested_block contested;
   simt::launch_threads({4, 1}, 4, [&] { contested.work(4000); });
   contested.expect_free();

@@ -9,7 +9,7 @@
 namespace quarry {
 namespace change_result_test {
 
-TEST(ChangeResult, HasANameOfItsOwnForEachResult) {
+TEST(ChangeResult, HasADistinctNameForEachResult) {
   std::set<std::string> names;
   for (auto const result :
        {change_result::done, change_result::duplicate, change_result::absent,
@@ -18,7 +18,7 @@ TEST(ChangeResult, HasANameOfItsOwnForEachResult) {
   }
 }
 
-TEST(ChangeResult, IsNotNamedIfItIsNone) {
+TEST(ChangeResult, AnInvalidResultIsNamedUnknown) {
   EXPECT_STREQ(name_of(static_cast<change_result>(1000)), "unknown result");
 }
 

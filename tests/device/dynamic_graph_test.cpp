@@ -13,11 +13,11 @@ template <class Backend>
 struct DynamicGraph : testing::Test {};
 TYPED_TEST_SUITE(DynamicGraph, backends, backend_names);
 
-TYPED_TEST(DynamicGraph, HoldsEachEdgeOnceHoweverManyLanesInsertIt) {
+TYPED_TEST(DynamicGraph, ContainsAnEdgeOnceIfManyLanesInsertIt) {
   for (auto const seed : TypeParam::seeds()) {
     tested_graph graph{TypeParam{seed}, 16};
-    std::vector<test_edge> const same(128, {5, 6});
-    auto const results = graph.insert(same);
+    std::vector<test_edge> const duplicates(128, {5, 6});
+    auto const results = graph.insert(duplicates);
     EXPECT_EQ(std::count(results.begin(), results.end(), change_result::done), 1);
     EXPECT_EQ(std::count(results.begin(), results.end(), change_result::duplicate), 127);
     EXPECT_EQ(graph.edges(), (std::set<std::pair<std::uint32_t, std::uint32_t>>{{5, 6}}));
@@ -26,13 +26,13 @@ TYPED_TEST(DynamicGraph, HoldsEachEdgeOnceHoweverManyLanesInsertIt) {
   }
 }
 
-TYPED_TEST(DynamicGraph, HoldsLoopsAndTheHighestIds) {
+TYPED_TEST(DynamicGraph, SupportsLoopsAndTheHighestIds) {
   tested_graph graph{TypeParam{}, 16};
-  std::vector<test_edge> const odd{
+  std::vector<test_edge> const unusual_edges{
       {0, 0}, {0xFFFF'FFFEu, 0xFFFF'FFFEu}, {0xFFFF'FFFEu, 0}, {0, 0xFFFF'FFFEu}};
-  for (auto const result : graph.insert(odd)) EXPECT_EQ(result, change_result::done);
+  for (auto const result : graph.insert(unusual_edges)) EXPECT_EQ(result, change_result::done);
   EXPECT_EQ(graph.edges().size(), 4u);
-  for (auto const result : graph.erase(odd)) EXPECT_EQ(result, change_result::done);
+  for (auto const result : graph.erase(unusual_edges)) EXPECT_EQ(result, change_result::done);
   EXPECT_TRUE(graph.edges().empty());
 }
 
@@ -48,7 +48,7 @@ TYPED_TEST(DynamicGraph, RefusesTheReservedIdAndChangesNothing) {
   EXPECT_EQ(graph.degree(id_set::none), 0u);
 }
 
-TYPED_TEST(DynamicGraph, SaysThatItsTableIsFullAndKeepsWhatItHas) {
+TYPED_TEST(DynamicGraph, ReportsAFullTableAndKeepsItsEdges) {
   for (auto const seed : TypeParam::seeds()) {
     tested_graph graph{TypeParam{seed}, 8};
     std::vector<test_edge> wanted;
@@ -65,7 +65,7 @@ TYPED_TEST(DynamicGraph, SaysThatItsTableIsFullAndKeepsWhatItHas) {
   }
 }
 
-TYPED_TEST(DynamicGraph, GivesTheMemoryOfItsLastEdgeBack) {
+TYPED_TEST(DynamicGraph, FreesAllMemoryWithItsLastEdge) {
   for (auto const seed : TypeParam::seeds()) {
     tested_graph graph{TypeParam{seed}, 16};
     std::vector<test_edge> star;
@@ -97,7 +97,7 @@ TYPED_TEST(DynamicGraph, AgreesWithANaiveGraphUnderMixedChanges) {
     tested_graph graph{TypeParam{seed}, 32};
     std::set<std::pair<std::uint32_t, std::uint32_t>> model;
     for (int step = 0; step < 8; ++step) {
-      // One vertex in four draws half of the edges: a hub.
+      // Vertex 1 is a hub: it gets half of the edges.
       std::vector<test_edge> batch(200);
       for (auto& [source, target] : batch) {
         source = random.below(2) == 0 ? 1 : random.below(20);
@@ -111,7 +111,7 @@ TYPED_TEST(DynamicGraph, AgreesWithANaiveGraphUnderMixedChanges) {
         auto const refused = inserts ? change_result::duplicate : change_result::absent;
         ASSERT_TRUE(results[i] == change_result::done || results[i] == refused);
         if (results[i] != change_result::done) continue;
-        ASSERT_TRUE(changed.insert(edge).second) << "done twice";
+        ASSERT_TRUE(changed.insert(edge).second) << "two changes of one edge succeeded";
         ASSERT_EQ(model.count(edge), inserts ? 0u : 1u);
       }
       for (auto const& [source, target] : batch) {
@@ -141,7 +141,7 @@ struct run_on_threads {
   }
 };
 
-TEST(DynamicGraphOwner, RefusesMemoryThatHoldsNoVertex) {
+TEST(DynamicGraphOwner, RefusesMemoryWithoutRoomForAVertex) {
   heap memory{{.bytes = 64_KiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
   alignas(8) std::byte few[sizeof(graph_vertex)];
   using graph = dynamic_graph<run_on_threads>;

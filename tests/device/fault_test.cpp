@@ -12,22 +12,22 @@ namespace quarry {
 namespace fault_test {
 
 fault out_of_memory(bytes size) {
-  fault what;
-  what.kind = fault_kind::out_of_memory;
-  what.size = size;
-  return what;
+  fault result;
+  result.kind = fault_kind::out_of_memory;
+  result.size = size;
+  return result;
 }
 
 std::uint64_t count_of(fault_log const& log, fault_kind kind) {
   return log.counts[static_cast<std::uint32_t>(kind)];
 }
 
-TEST(FaultLog, KeepsTheFirstFaultAndWhoCausedIt) {
+TEST(FaultLog, KeepsTheFirstFaultAndItsLane) {
   QUARRY_TEST_USES_FIBERS();
   fault_log log{};
   simt::launch_fibers({3, 40}, {}, [&] {
-    auto const here = simt::this_place();
-    if (here.block == 2 && here.thread == 33) log.record(out_of_memory(77));
+    auto const place = simt::this_place();
+    if (place.block == 2 && place.thread == 33) log.record(out_of_memory(77));
   });
   EXPECT_EQ(log.ready, 1u);
   EXPECT_EQ(log.first.kind, fault_kind::out_of_memory);
@@ -36,7 +36,7 @@ TEST(FaultLog, KeepsTheFirstFaultAndWhoCausedIt) {
   EXPECT_EQ(log.first.thread, 33u);
 }
 
-TEST(FaultLog, CountsLaterFaultsOfEachKindAndDoesNotKeepThem) {
+TEST(FaultLog, OnlyCountsLaterFaultsOfEachKind) {
   fault_log log{};
   log.record(out_of_memory(1));
   log.record(out_of_memory(2));
@@ -49,7 +49,7 @@ TEST(FaultLog, CountsLaterFaultsOfEachKindAndDoesNotKeepThem) {
   EXPECT_EQ(log.first.size, 1u);
 }
 
-TEST(FaultLog, CountsEachOfTheLanesThatMetAFaultTogether) {
+TEST(FaultLog, CountsEachLaneOfAGroupThatReportsAFault) {
   fault_log log{};
   log.record(out_of_memory(1), 32);
   log.record(out_of_memory(2), 5);
@@ -64,18 +64,18 @@ TEST(FaultLog, IsNotReadyBeforeAFault) {
   EXPECT_EQ(log.first.kind, fault_kind::none);
 }
 
-TEST(FaultLog, IsWrittenByOneOfManyThreads) {
+TEST(FaultLog, OneOfManyThreadsWritesIt) {
   fault_log log{};
   simt::launch_threads({8, 4}, 4, [&] {
-    auto const here = simt::this_place();
-    log.record(out_of_memory(1000 + here.rank()));
+    auto const place = simt::this_place();
+    log.record(out_of_memory(1000 + place.rank()));
   });
   EXPECT_EQ(count_of(log, fault_kind::out_of_memory), 32u);
   EXPECT_EQ(log.first.size, 1000u + log.first.block * 4 + log.first.thread)
-      << "the parts of two faults are mixed";
+      << "the log mixes two faults";
 }
 
-TEST(FaultLog, IsWrittenByOneLaneWhateverTheInterleaving) {
+TEST(FaultLog, OneLaneWritesItInEveryInterleaving) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     fault_log log{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each mitigation has a kernel that must trip exactly its record. The same kernels run in builds
-// without the mitigation, or without any, and must leave no record there: it is the mitigation that
-// finds them.
+// Each mitigation has a kernel that must cause exactly one kind of fault record. Builds without the
+// mitigation, or without any mitigation, run the same kernels and must record nothing. This shows
+// that the mitigation finds the error.
 #include "quarry/device/hardening.hpp"
 
 #include "support/backends.hpp"
@@ -23,28 +23,29 @@ constexpr bool has_random_start = is_on(mitigation::random_start);
 constexpr heap_options small{.bytes = 4_MiB, .segment_bytes = 64_KiB, .seed = 42};
 constexpr heap_options one_segment{.bytes = 64_KiB, .segment_bytes = 64_KiB, .seed = 42};
 
-/// Fails the test unless the heap recorded `count` faults of this kind and no other.
-void expect_only(heap const& used, fault_kind kind, std::uint64_t count) {
+/// Fails the test unless the heap recorded `count` faults of this kind and no fault of another
+/// kind.
+void expect_only(heap const& checked, fault_kind kind, std::uint64_t count) {
   for (auto i = 1u; i < static_cast<std::uint32_t>(fault_kind::count_); ++i) {
     auto const other = static_cast<fault_kind>(i);
-    EXPECT_EQ(used.fault_count(other), other == kind ? count : 0u) << name_of(other);
+    EXPECT_EQ(checked.fault_count(other), other == kind ? count : 0u) << name_of(other);
   }
-  EXPECT_EQ(used.first_fault().value_or(fault{}).kind, count == 0 ? fault_kind::none : kind);
+  EXPECT_EQ(checked.first_fault().value_or(fault{}).kind, count == 0 ? fault_kind::none : kind);
 }
 
-void expect_none(heap const& used) { expect_only(used, fault_kind::none, 0); }
+void expect_none(heap const& checked) { expect_only(checked, fault_kind::none, 0); }
 
 template <class Backend>
 struct Hardening : testing::Test {};
 TYPED_TEST_SUITE(Hardening, test::backends, test::backend_names);
 
-TEST(Hardening, TakesEightBytesForTheCanaryAndNoneWithout) {
+TEST(Hardening, AddsEightBytesForTheCanaryAndNoneWithoutIt) {
   EXPECT_EQ(hardening::padded(100), has_canary ? 108u : 100u);
   EXPECT_EQ(hardening::usable(112), has_canary ? 104u : 112u);
-  EXPECT_EQ(hardening::padded(~bytes{0} - 3), ~bytes{0} - 3) << "no wrap";
+  EXPECT_EQ(hardening::padded(~bytes{0} - 3), ~bytes{0} - 3) << "the sum does not wrap around";
 }
 
-/// Flips bits of one byte, `distance` from the end of what may be used.
+/// Flips bits of one byte at `distance` from the end of the usable bytes.
 struct write_at_the_end {
   heap_ref heap;
   bytes size;
@@ -53,22 +54,22 @@ struct write_at_the_end {
 
   QUARRY_HD void operator()() const {
     auto* const p = static_cast<unsigned char*>(heap.malloc(size));
-    auto* const at = p + heap.usable_size(p) + distance;
-    *at = static_cast<unsigned char>(*at ^ flipped);
+    auto* const target = p + heap.usable_size(p) + distance;
+    *target = static_cast<unsigned char>(*target ^ flipped);
     heap.free(p);
   }
 };
 
-TYPED_TEST(Hardening, CanaryFindsAByteWrittenTooFar) {
+TYPED_TEST(Hardening, CanaryDetectsAWriteOneByteBeyondTheEnd) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   backend.run({1, 1}, write_at_the_end{heap.ref(), 40, 0, 1});
   expect_only(heap, fault_kind::overflow, has_canary ? 1 : 0);
   EXPECT_TRUE(heap.audit().empty());
-  EXPECT_TRUE(heap.live_allocations().empty()) << "the free went on";
+  EXPECT_TRUE(heap.live_allocations().empty()) << "the free still releases the memory";
 }
 
-TYPED_TEST(Hardening, CanaryFindsAByteWrittenTooFarBehindWholeSegments) {
+TYPED_TEST(Hardening, CanaryDetectsAWriteOneByteBeyondWholeSegments) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   // Without a canary the byte would belong to the next segment.
@@ -77,7 +78,7 @@ TYPED_TEST(Hardening, CanaryFindsAByteWrittenTooFarBehindWholeSegments) {
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
-TYPED_TEST(Hardening, CanaryFindsWhatAModelOfItsEightBytesFinds) {
+TYPED_TEST(Hardening, CanaryDetectsExactlyTheWritesIntoItsEightBytes) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     test::dice random{seed};
@@ -90,8 +91,8 @@ TYPED_TEST(Hardening, CanaryFindsWhatAModelOfItsEightBytesFinds) {
   }
 }
 
-/// Frees the slice after one's own, which nobody has.
-struct free_what_nobody_has {
+/// Frees the slice after its own slice. No lane has allocated that slice.
+struct free_unallocated_slice {
   heap_ref heap;
   void** own;
   std::uint32_t* damaged;
@@ -106,22 +107,22 @@ struct free_what_nobody_has {
   }
 };
 
-TYPED_TEST(Hardening, CanaryFindsAFreeOfWhatWasNeverHandedOutAndChangesNothing) {
+TYPED_TEST(Hardening, CanaryDetectsAFreeOfAnUnallocatedSliceAndChangesNothing) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> own(1);
   typename TypeParam::template array<std::uint32_t> damaged(1);
-  backend.run({1, 1}, free_what_nobody_has{heap.ref(), own.data(), damaged.data()});
+  backend.run({1, 1}, free_unallocated_slice{heap.ref(), own.data(), damaged.data()});
   expect_only(heap, fault_kind::double_free, has_canary ? 1 : 0);
   EXPECT_EQ(damaged.data()[0], 0u);
-  if (!has_canary) return;  // the heap believed it
+  if (!has_canary) return;  // without a canary the heap accepts this free
   EXPECT_TRUE(heap.audit().empty());
   ASSERT_EQ(heap.live_allocations().size(), 1u);
   EXPECT_EQ(heap.live_allocations()[0].address, own.data()[0]);
 }
 
-/// Writes to what it has freed, and then takes all `slices` that the heap has of this size, so that
-/// it comes round again. Holds one from the start, so that the segment stays in use.
+/// Writes to a freed slice, and then allocates all `slices` slices of this size, so that it gets
+/// the freed slice again. Keeps one slice allocated, so that the segment stays in use.
 struct write_after_free {
   heap_ref heap;
   bytes size;
@@ -133,14 +134,14 @@ struct write_after_free {
     auto* const p = static_cast<char*>(heap.malloc(size));
     heap.free(p);
     p[offset] = 1;
-    void* others[16];
-    for (std::uint32_t i = 1; i < slices; ++i) others[i] = heap.malloc(size);
-    for (std::uint32_t i = 1; i < slices; ++i) heap.free(others[i]);
+    void* other_slices[16];
+    for (std::uint32_t i = 1; i < slices; ++i) other_slices[i] = heap.malloc(size);
+    for (std::uint32_t i = 1; i < slices; ++i) heap.free(other_slices[i]);
     heap.free(kept);
   }
 };
 
-TYPED_TEST(Hardening, PoisonFindsAWriteAfterFree) {
+TYPED_TEST(Hardening, PoisonDetectsAWriteAfterFree) {
   for (bytes const offset : {0, 8, 4087}) {
     SCOPED_TRACE("offset " + std::to_string(offset));
     TypeParam const backend;
@@ -151,16 +152,16 @@ TYPED_TEST(Hardening, PoisonFindsAWriteAfterFree) {
   }
 }
 
-TYPED_TEST(Hardening, PoisonFindsAWriteToWhatIsTooLargeForTheQuarantine) {
+TYPED_TEST(Hardening, PoisonDetectsAWriteToMemoryThatIsTooLargeForTheQuarantine) {
   TypeParam const backend;
   auto const heap = backend.make_heap(one_segment);
   backend.run({1, 1}, write_after_free{heap.ref(), 20'000, 3, 100});
   expect_only(heap, fault_kind::use_after_free, has_poison ? 1 : 0);
 }
 
-/// Writes to what it has freed, be it data or mark, and frees others until it leaves the
-/// quarantine.
-struct write_while_held_back {
+/// Writes to freed memory, at its data or its mark. Then frees other allocations until that memory
+/// leaves the quarantine.
+struct write_in_quarantine {
   heap_ref heap;
   bytes offset;
 
@@ -172,12 +173,12 @@ struct write_while_held_back {
   }
 };
 
-TYPED_TEST(Hardening, PoisonFindsAWriteAfterFreeAsSoonAsTheMemoryLeavesTheQuarantine) {
+TYPED_TEST(Hardening, PoisonDetectsAWriteAfterFreeWhenTheMemoryLeavesTheQuarantine) {
   for (bytes const offset : {0, 39, 40}) {
     SCOPED_TRACE("offset " + std::to_string(offset));
     TypeParam const backend;
     auto const heap = backend.make_heap(small);
-    backend.run({1, 1}, write_while_held_back{heap.ref(), offset});
+    backend.run({1, 1}, write_in_quarantine{heap.ref(), offset});
     expect_only(heap, fault_kind::use_after_free, has_poison && has_quarantine ? 1 : 0);
   }
 }
@@ -190,9 +191,9 @@ struct allocate {
   QUARRY_HD void operator()() const { pointers[simt::this_place().rank()] = heap.malloc(size); }
 };
 
-/// Memory goes round through classes, whole segments and resets, and nobody writes to what is not
-/// his.
-struct use_all_kinds {
+/// Reuses memory across classes, whole segments and resets. Each lane writes only to its own
+/// memory.
+struct reuse_memory {
   heap_ref heap;
   std::uint32_t seed;
   std::uint32_t steps;
@@ -203,27 +204,27 @@ struct use_all_kinds {
     void* held[3] = {};
     for (std::uint32_t step = 0; step < steps; ++step) {
       random = mix(random + step);
-      void*& one = held[random % 3];
-      heap.free(one);
+      void*& pointer = held[random % 3];
+      heap.free(pointer);
       bytes const size = random % 7 == 0   ? 70'000
                          : random % 5 == 0 ? 30'000
                                            : bytes{16} << random / 8 % 8;
-      one = heap.malloc(size - 8);
-      if (one == nullptr) continue;
-      auto* const words = static_cast<std::uint64_t*>(one);
+      pointer = heap.malloc(size - 8);
+      if (pointer == nullptr) continue;
+      auto* const words = static_cast<std::uint64_t*>(pointer);
       for (bytes i = 0; i < size / 8 - 1; i += random % 4 + 1) words[i] = random;
     }
-    for (void* const one : held) heap.free(one);
+    for (void* const pointer : held) heap.free(pointer);
   }
 };
 
-TYPED_TEST(Hardening, TakesNothingThatAnEarlierUseLeftBehindForAWriteAfterFree) {
+TYPED_TEST(Hardening, DoesNotMistakeDataOfAnEarlierUseForAWriteAfterFree) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TypeParam const backend{seed};
     auto heap = backend.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB, .seed = seed});
     for (int round = 0; round < 3; ++round) {
-      backend.run({1, 4}, use_all_kinds{heap.ref(), static_cast<std::uint32_t>(seed), 60});
+      backend.run({1, 4}, reuse_memory{heap.ref(), static_cast<std::uint32_t>(seed), 60});
       for (auto i = 2u; i < static_cast<std::uint32_t>(fault_kind::count_); ++i) {
         EXPECT_EQ(heap.fault_count(static_cast<fault_kind>(i)), 0u)
             << name_of(static_cast<fault_kind>(i));
@@ -236,8 +237,8 @@ TYPED_TEST(Hardening, TakesNothingThatAnEarlierUseLeftBehindForAWriteAfterFree) 
   }
 }
 
-/// Notes what malloc gives when each allocation is freed at once. Keeps one, so that the segment
-/// stays in use.
+/// Records the results of malloc while each allocation is freed at once. Keeps one slice allocated,
+/// so that the segment stays in use.
 struct allocate_and_free {
   heap_ref heap;
   std::uint32_t rounds;
@@ -250,23 +251,23 @@ struct allocate_and_free {
   }
 };
 
-TYPED_TEST(Hardening, QuarantineKeepsAnAddressBackForManyFrees) {
+TYPED_TEST(Hardening, QuarantineDelaysTheReuseOfAnAddressByManyFrees) {
   TypeParam const backend;
   auto const heap = backend.make_heap(one_segment);
   constexpr std::uint32_t rounds = 3000;  // more than the segment has slices
   typename TypeParam::template array<void*> pointers(rounds);
   backend.run({1, 1}, allocate_and_free{heap.ref(), rounds, pointers.data()});
   expect_none(heap);
-  std::uint32_t soonest = rounds;
+  std::uint32_t fewest_frees = rounds;
   std::map<void*, std::uint32_t> last;
   for (std::uint32_t i = 0; i < rounds; ++i) {
-    auto const [at, is_new] = last.emplace(pointers.data()[i], i);
-    if (!is_new) soonest = std::min(soonest, i - at->second);
-    at->second = i;
+    auto const [entry, is_new] = last.emplace(pointers.data()[i], i);
+    if (!is_new) fewest_frees = std::min(fewest_frees, i - entry->second);
+    entry->second = i;
   }
-  ASSERT_LT(soonest, rounds) << "no address came back at all";
-  EXPECT_EQ(soonest > quarantine_slots, has_quarantine)
-      << "came back after " << soonest << " frees";
+  ASSERT_LT(fewest_frees, rounds) << "no address was reused";
+  EXPECT_EQ(fewest_frees > quarantine_slots, has_quarantine)
+      << "an address was reused after " << fewest_frees << " frees";
 }
 
 struct free_twice {
@@ -279,18 +280,18 @@ struct free_twice {
   }
 };
 
-TYPED_TEST(Hardening, ReportsADoubleFreeWhetherOrNotTheFirstIsHeldBack) {
+TYPED_TEST(Hardening, ReportsADoubleFreeWithAndWithoutAQuarantine) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> kept(1);
-  backend.run({1, 1}, allocate{heap.ref(), 40, kept.data()});  // so that the segment stays
+  backend.run({1, 1}, allocate{heap.ref(), 40, kept.data()});  // keeps the segment in use
   backend.run({1, 1}, free_twice{heap.ref()});
   expect_only(heap, fault_kind::double_free, 1);
   EXPECT_EQ(heap.live_allocations().size(), 1u);
   EXPECT_TRUE(heap.audit().empty());
 }
 
-/// Takes all memory in slices of one size, gives it back, and goes on to the next size.
+/// Allocates all memory in slices of one size, frees it, and continues with the next size.
 struct fill_and_free {
   heap_ref heap;
   std::uint32_t* refused;
@@ -309,7 +310,7 @@ struct fill_and_free {
   }
 };
 
-TYPED_TEST(Hardening, GivesWhatIsHeldBackWhenThereIsNoOtherMemory) {
+TYPED_TEST(Hardening, ReusesQuarantinedMemoryWhenThereIsNoOther) {
   TypeParam const backend;
   auto const heap = backend.make_heap(one_segment);
   typename TypeParam::template array<std::uint32_t> refused(1);
@@ -320,7 +321,7 @@ TYPED_TEST(Hardening, GivesWhatIsHeldBackWhenThereIsNoOtherMemory) {
   EXPECT_TRUE(heap.audit().empty());
 }
 
-/// The offset in the region of what malloc gives first, in segments.
+/// Finds the segment of the first allocation, counted from the start of the region.
 struct find_the_first {
   heap_ref heap;
   std::uint64_t* segments;
@@ -331,9 +332,9 @@ struct find_the_first {
   }
 };
 
-TYPED_TEST(Hardening, RandomStartPutsTheFirstAllocationWhereTheSeedSays) {
-  std::set<std::uint64_t> fresh;
-  std::set<std::uint64_t> after_a_reset;
+TYPED_TEST(Hardening, RandomStartPlacesTheFirstAllocationByTheSeed) {
+  std::set<std::uint64_t> initial_starts;
+  std::set<std::uint64_t> reset_starts;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     TypeParam const backend;
     auto options = small;
@@ -341,14 +342,14 @@ TYPED_TEST(Hardening, RandomStartPutsTheFirstAllocationWhereTheSeedSays) {
     auto heap = backend.make_heap(options);
     typename TypeParam::template array<std::uint64_t> segments(1);
     backend.run({1, 1}, find_the_first{heap.ref(), segments.data()});
-    fresh.insert(segments.data()[0]);
+    initial_starts.insert(segments.data()[0]);
     heap.reset();
     backend.run({1, 1}, find_the_first{heap.ref(), segments.data()});
-    after_a_reset.insert(segments.data()[0]);
+    reset_starts.insert(segments.data()[0]);
     expect_none(heap);
   }
-  EXPECT_EQ(fresh.size() > 1, has_random_start);
-  EXPECT_EQ(after_a_reset.size() > 1, has_random_start);
+  EXPECT_EQ(initial_starts.size() > 1, has_random_start);
+  EXPECT_EQ(reset_starts.size() > 1, has_random_start);
 }
 
 }  // namespace hardening_test

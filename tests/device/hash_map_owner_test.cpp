@@ -22,7 +22,7 @@ struct run_on {
   template <class Kernel>
   void operator()(simt::grid lanes, Kernel const& kernel) const {
     Backend{seed}.run({std::min(lanes.blocks, 2u), 64},
-                      kernel);  // few lanes, which emulation can run
+                      kernel);  // few lanes: emulation cannot run many
   }
   std::uint64_t seed = 1;
 };
@@ -32,10 +32,10 @@ using owned_map = hash_map<key, value, run_on<Backend>>;
 template <class Backend>
 class HashMapOwner : public testing::Test {
  protected:
-  static constexpr backend where =
+  static constexpr backend backend_kind =
       std::string_view{Backend::name} == "cuda" ? backend::cuda : backend::cpu;
 
-  /// What the map has of these keys.
+  /// The entries of the map under these keys.
   static std::map<key, value> found_in(owned_map<Backend>& map, std::vector<key> const& keys) {
     std::vector<value> values(keys.size(), 99);
     auto const is_found = std::make_unique<bool[]>(keys.size());
@@ -56,8 +56,8 @@ class HashMapOwner : public testing::Test {
 };
 TYPED_TEST_SUITE(HashMapOwner, backends, backend_names);
 
-TYPED_TEST(HashMapOwner, FindsWhatItInsertedAndNothingElse) {
-  owned_map<TypeParam> map{{}, this->where, 100};
+TYPED_TEST(HashMapOwner, FindsExactlyTheInsertedKeys) {
+  owned_map<TypeParam> map{{}, this->backend_kind, 100};
   EXPECT_EQ(map.capacity(), 128u);
   std::vector<key> const keys{1, 2, 3};
   std::vector<value> const values{10, 20, 30};
@@ -68,7 +68,7 @@ TYPED_TEST(HashMapOwner, FindsWhatItInsertedAndNothingElse) {
 }
 
 TYPED_TEST(HashMapOwner, CountsDuplicatesAndKeepsTheFirstValues) {
-  owned_map<TypeParam> map{{}, this->where, 16};
+  owned_map<TypeParam> map{{}, this->backend_kind, 16};
   (void)map.insert(std::vector<key>{1, 2}, std::vector<value>{10, 20});
   auto const counts = map.insert(std::vector<key>{2, 3}, std::vector<value>{21, 30});
   EXPECT_EQ(counts.inserted, 1u);
@@ -76,39 +76,39 @@ TYPED_TEST(HashMapOwner, CountsDuplicatesAndKeepsTheFirstValues) {
   EXPECT_EQ(this->found_in(map, {1, 2, 3}), (std::map<key, value>{{1, 10}, {2, 20}, {3, 30}}));
 }
 
-TYPED_TEST(HashMapOwner, CountsKeysForWhichTheTableIsFullAndKeepsTheOthers) {
-  owned_map<TypeParam> map{{}, this->where, 8};
+TYPED_TEST(HashMapOwner, CountsTheKeysThatAFullTableRefusesAndKeepsTheOthers) {
+  owned_map<TypeParam> map{{}, this->backend_kind, 8};
   std::vector<key> keys;
-  for (key each = 0; each < 20; ++each) keys.push_back(each);
+  for (key key_value = 0; key_value < 20; ++key_value) keys.push_back(key_value);
   auto const counts = map.insert(keys, std::vector<value>(20, 7));
   EXPECT_EQ(counts.inserted, 8u);
   EXPECT_EQ(counts.table_full, 12u);
   EXPECT_EQ(this->found_in(map, keys).size(), 8u);
 }
 
-TYPED_TEST(HashMapOwner, IsAsGoodAsNewAfterClear) {
-  owned_map<TypeParam> map{{}, this->where, 8};
+TYPED_TEST(HashMapOwner, IsEmptyAndReusableAfterClear) {
+  owned_map<TypeParam> map{{}, this->backend_kind, 8};
   std::vector<key> const keys{1, 2, 3, 4, 5, 6, 7, 8};
   EXPECT_EQ(map.insert(keys, std::vector<value>(8, 1)).inserted, 8u);
   map.clear();
   EXPECT_TRUE(this->found_in(map, keys).empty());
-  std::vector<key> const others{11, 12, 13, 14, 15, 16, 17, 18};
-  EXPECT_EQ(map.insert(others, std::vector<value>(8, 2)).inserted, 8u);
-  EXPECT_EQ(this->found_in(map, others).size(), 8u);
+  std::vector<key> const new_keys{11, 12, 13, 14, 15, 16, 17, 18};
+  EXPECT_EQ(map.insert(new_keys, std::vector<value>(8, 2)).inserted, 8u);
+  EXPECT_EQ(this->found_in(map, new_keys).size(), 8u);
 }
 
 TYPED_TEST(HashMapOwner, SharesNothingWithAnotherMap) {
-  auto one = std::make_unique<owned_map<TypeParam>>(run_on<TypeParam>{}, this->where, 16u);
-  owned_map<TypeParam> other{{}, this->where, 16};
-  (void)one->insert(std::vector<key>{1}, std::vector<value>{10});
-  (void)other.insert(std::vector<key>{1, 2}, std::vector<value>{11, 22});
-  EXPECT_EQ(this->found_in(*one, {1, 2}), (std::map<key, value>{{1, 10}}));
-  one.reset();
-  EXPECT_EQ(this->found_in(other, {1, 2}), (std::map<key, value>{{1, 11}, {2, 22}}));
+  auto first = std::make_unique<owned_map<TypeParam>>(run_on<TypeParam>{}, this->backend_kind, 16u);
+  owned_map<TypeParam> second{{}, this->backend_kind, 16};
+  (void)first->insert(std::vector<key>{1}, std::vector<value>{10});
+  (void)second.insert(std::vector<key>{1, 2}, std::vector<value>{11, 22});
+  EXPECT_EQ(this->found_in(*first, {1, 2}), (std::map<key, value>{{1, 10}}));
+  first.reset();
+  EXPECT_EQ(this->found_in(second, {1, 2}), (std::map<key, value>{{1, 11}, {2, 22}}));
 }
 
 TYPED_TEST(HashMapOwner, TakesArraysThatKernelsCanAccess) {
-  owned_map<TypeParam> map{{}, this->where, 16};
+  owned_map<TypeParam> map{{}, this->backend_kind, 16};
   typename TypeParam::template array<key> keys(3);
   typename TypeParam::template array<value> values(3);
   typename TypeParam::template array<value> results(3);
@@ -116,16 +116,16 @@ TYPED_TEST(HashMapOwner, TakesArraysThatKernelsCanAccess) {
     keys[i] = i + 1;
     values[i] = static_cast<value>(i);
   }
-  kernel_memory is_found{this->where, 3};
+  kernel_memory is_found{this->backend_kind, 3};
   EXPECT_EQ(map.insert(keys.data(), values.data(), 3).inserted, 3u);
   EXPECT_EQ(map.find(keys.data(), results.data(), static_cast<bool*>(is_found.data()), 3), 3u);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(results[i], values[i]);
 }
 
 TYPED_TEST(HashMapOwner, RefusesBadArgumentsAndChangesNothing) {
-  EXPECT_THROW((owned_map<TypeParam>{{}, this->where, 0}), bad_argument);
-  EXPECT_THROW((owned_map<TypeParam>{{}, this->where, (1u << 31) + 1}), bad_argument);
-  owned_map<TypeParam> map{{}, this->where, 8};
+  EXPECT_THROW((owned_map<TypeParam>{{}, this->backend_kind, 0}), bad_argument);
+  EXPECT_THROW((owned_map<TypeParam>{{}, this->backend_kind, (1u << 31) + 1}), bad_argument);
+  owned_map<TypeParam> map{{}, this->backend_kind, 8};
   EXPECT_THROW((void)map.insert(std::vector<key>{1, 2}, std::vector<value>{1}), bad_argument);
   std::vector<value> values(2);
   bool found[1] = {};
@@ -137,23 +137,23 @@ TYPED_TEST(HashMapOwner, RefusesBadArgumentsAndChangesNothing) {
 TYPED_TEST(HashMapOwner, AgreesWithANaiveMap) {
   for (std::uint64_t const seed : TypeParam::seeds()) {
     dice random{seed};
-    owned_map<TypeParam> map{run_on<TypeParam>{seed}, this->where, 512};
+    owned_map<TypeParam> map{run_on<TypeParam>{seed}, this->backend_kind, 512};
     std::map<key, value> naive;
     for (int round = 0; round < 3; ++round) {
       std::vector<key> keys(random.below(100));
       std::vector<value> values;
       std::uint64_t fresh = 0;
-      for (key& each : keys) {
-        each = random.below(150);
-        values.push_back(static_cast<value>(each * 3));  // equal keys have equal values
-        fresh += naive.emplace(each, values.back()).second;
+      for (key& key_value : keys) {
+        key_value = random.below(150);
+        values.push_back(static_cast<value>(key_value * 3));  // equal keys have equal values
+        fresh += naive.emplace(key_value, values.back()).second;
       }
       auto const counts = map.insert(keys, values);
       ASSERT_EQ(counts.inserted, fresh) << "seed " << seed;
       ASSERT_EQ(counts.duplicates, keys.size() - fresh) << "seed " << seed;
     }
     std::vector<key> all(150);
-    for (key each = 0; each < all.size(); ++each) all[each] = each;
+    for (key key_value = 0; key_value < all.size(); ++key_value) all[key_value] = key_value;
     ASSERT_EQ(this->found_in(map, all), naive) << "seed " << seed;
   }
 }

@@ -18,7 +18,7 @@ struct map_operation {
   std::uint64_t key;
 };
 
-/// Lane i does operation i; what it inserts is i + 1000 * `step`.
+/// Lane i performs operation i. It inserts the value i + 1000 * `step`.
 struct change_map {
   map_ref map;
   map_operation const* operations;
@@ -28,8 +28,8 @@ struct change_map {
   std::uint32_t* values;  // inserted or erased
 
   QUARRY_HD void operator()() const {
-    auto const here = simt::this_place();
-    for (std::uint64_t i = here.rank(); i < count; i += here.count()) {
+    auto const place = simt::this_place();
+    for (std::uint64_t i = place.rank(); i < count; i += place.count()) {
       auto const [is_insert, key] = operations[i];
       values[i] = static_cast<std::uint32_t>(i) + 1000 * step;
       results[i] = is_insert ? map.insert(key, values[i]) : map.erase(key, values[i]);
@@ -37,11 +37,11 @@ struct change_map {
   }
 };
 
-/// What a lane finds was inserted under that key, whoever inserts and erases beside it: values hold
-/// their key.
+/// Each value encodes its key. A lane finds only values of its key while other lanes insert and
+/// erase.
 struct find_while_changing {
   map_ref map;
-  std::uint32_t* strangers;
+  std::uint32_t* wrong_values;
 
   QUARRY_HD void operator()() const {
     auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
@@ -50,10 +50,10 @@ struct find_while_changing {
       std::uint32_t value = 0;
       if (rank % 4 == 0) {
         if (map.find(key, value) && value % 4 != key)
-          simt::atomic_ref<std::uint32_t>{*strangers}.fetch_add(1, simt::relaxed);
+          simt::atomic_ref<std::uint32_t>{*wrong_values}.fetch_add(1, simt::relaxed);
       } else if (rank % 4 == 1) {
         if (map.erase(key, value) == change_result::done && value % 4 != key) {
-          simt::atomic_ref<std::uint32_t>{*strangers}.fetch_add(1, simt::relaxed);
+          simt::atomic_ref<std::uint32_t>{*wrong_values}.fetch_add(1, simt::relaxed);
         }
       } else {
         (void)map.insert(key, static_cast<std::uint32_t>(key) + 4 * (100 * rank + i));
@@ -62,8 +62,8 @@ struct find_while_changing {
   }
 };
 
-/// All lanes race for the same keys; who inserts one has written `letters[key]` before, and whoever
-/// finds it reads that.
+/// All lanes race to insert the same keys. The lane that inserts a key has written `letters[key]`
+/// before, and any lane that finds the key reads this letter.
 struct send_letters {
   map_ref map;
   std::uint32_t keys;
@@ -123,7 +123,7 @@ class tested_map {
     expect_sound_and_empty(heap_);
   }
 
-  /// What came of each operation, and the value inserted or erased.
+  /// The result of each operation, and the value that it inserted or erased.
   std::vector<std::pair<change_result, std::uint32_t>> change(
       std::vector<map_operation> const& wanted, std::uint32_t step = 0) {
     typename Backend::template array<map_operation> operations(wanted.size());
@@ -133,9 +133,9 @@ class tested_map {
     auto const count = static_cast<std::uint32_t>(wanted.size());
     backend_.run(small_grid, change_map{map_[0], operations.data(), count, step, results.data(),
                                         values.data()});
-    std::vector<std::pair<change_result, std::uint32_t>> both;
-    for (std::size_t i = 0; i < wanted.size(); ++i) both.push_back({results[i], values[i]});
-    return both;
+    std::vector<std::pair<change_result, std::uint32_t>> outcomes;
+    for (std::size_t i = 0; i < wanted.size(); ++i) outcomes.push_back({results[i], values[i]});
+    return outcomes;
   }
 
   std::map<std::uint64_t, std::uint32_t> content() {
@@ -145,7 +145,7 @@ class tested_map {
     backend_.run({}, list_map{map_[0], keys.data(), values.data(), count.data()});
     std::map<std::uint64_t, std::uint32_t> result;
     for (std::uint32_t i = 0; i < count[0]; ++i)
-      EXPECT_TRUE(result.insert({keys[i], values[i]}).second) << "listed twice";
+      EXPECT_TRUE(result.insert({keys[i], values[i]}).second) << "a key is listed twice";
     return result;
   }
 
@@ -162,7 +162,7 @@ template <class Backend>
 struct HashMap : testing::Test {};
 TYPED_TEST_SUITE(HashMap, backends, backend_names);
 
-TYPED_TEST(HashMap, TakesTheValueOfOneLaneIfManyInsertAKey) {
+TYPED_TEST(HashMap, StoresTheValueOfOneLaneIfManyInsertAKey) {
   for (auto const seed : TypeParam::seeds()) {
     tested_map map{TypeParam{seed}, 16};
     std::uint32_t winner = 0;
@@ -176,23 +176,24 @@ TYPED_TEST(HashMap, TakesTheValueOfOneLaneIfManyInsertAKey) {
   }
 }
 
-TYPED_TEST(HashMap, RefusesMoreKeysThanItHasPlacesAndKeepsTheirs) {
+TYPED_TEST(HashMap, RefusesMoreKeysThanItHasPlacesAndKeepsTheInsertedKeys) {
   for (auto const seed : TypeParam::seeds()) {
     tested_map map{TypeParam{seed}, 8};
     std::vector<map_operation> wanted;
     for (std::uint64_t key = 0; key < 32; ++key) wanted.push_back({true, key});
     auto const results = map.change(wanted);
-    EXPECT_EQ(std::count_if(results.begin(), results.end(),
-                            [](auto const& each) { return each.first == change_result::done; }),
-              8);
     EXPECT_EQ(
         std::count_if(results.begin(), results.end(),
-                      [](auto const& each) { return each.first == change_result::table_full; }),
-        24);
+                      [](auto const& outcome) { return outcome.first == change_result::done; }),
+        8);
+    EXPECT_EQ(std::count_if(
+                  results.begin(), results.end(),
+                  [](auto const& outcome) { return outcome.first == change_result::table_full; }),
+              24);
     auto const kept = map.content();
     ASSERT_EQ(kept.size(), 8u);
     EXPECT_EQ(map.change({{false, 99}}).front().first, change_result::absent);
-    // An erased key keeps its place: it can come back, another cannot have it.
+    // An erased key keeps its place: the same key can be inserted again, another key cannot.
     std::uint64_t const known = kept.begin()->first;
     EXPECT_EQ(map.change({{false, known}}).front().first, change_result::done);
     EXPECT_EQ(map.change({{true, 99}}).front().first, change_result::table_full);
@@ -200,7 +201,7 @@ TYPED_TEST(HashMap, RefusesMoreKeysThanItHasPlacesAndKeepsTheirs) {
   }
 }
 
-TYPED_TEST(HashMap, HasNoPlacesIfThereIsNoMemory) {
+TYPED_TEST(HashMap, HasNoPlacesWithoutMemory) {
   TypeParam const backend;
   auto const heap = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<map_ref> map(1);
@@ -213,13 +214,13 @@ TYPED_TEST(HashMap, NeverShowsAValueUnderAnotherKey) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     tested_map map{backend, 8};
-    typename TypeParam::template array<std::uint32_t> strangers(1);
-    backend.run(small_grid, find_while_changing{map.ref(), strangers.data()});
-    EXPECT_EQ(strangers[0], 0u) << "seed " << seed;
+    typename TypeParam::template array<std::uint32_t> wrong_values(1);
+    backend.run(small_grid, find_while_changing{map.ref(), wrong_values.data()});
+    EXPECT_EQ(wrong_values[0], 0u) << "seed " << seed;
   }
 }
 
-TYPED_TEST(HashMap, ShowsWithAKeyWhatItsLaneDidBefore) {
+TYPED_TEST(HashMap, ALaneThatFindsAKeySeesTheEarlierWritesOfItsInserter) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     tested_map map{backend, 256};
@@ -229,17 +230,17 @@ TYPED_TEST(HashMap, ShowsWithAKeyWhatItsLaneDidBefore) {
   }
 }
 
-TYPED_TEST(HashMap, AgreesWithANaiveMapAndGivesEachValueToOneEraser) {
+TYPED_TEST(HashMap, AgreesWithANaiveMapAndReturnsEachValueToOneErasingLane) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     dice random{seed};
     tested_map map{TypeParam{seed}, 64};
     std::map<std::uint64_t, std::multiset<std::uint32_t>>
-        model;  // under each key: inserted, not yet erased
+        model;  // the values under each key that are not erased
     for (std::uint32_t step = 0; step < 8; ++step) {
       std::vector<map_operation> wanted(200);
-      for (auto& each : wanted)
-        each = {random.below(2) == 0, std::uint64_t{random.below(40)} << 30};
+      for (auto& operation : wanted)
+        operation = {random.below(2) == 0, std::uint64_t{random.below(40)} << 30};
       auto const results = map.change(wanted, step);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         auto const [result, value] = results[i];
@@ -250,7 +251,7 @@ TYPED_TEST(HashMap, AgreesWithANaiveMapAndGivesEachValueToOneEraser) {
         auto const [result, value] = results[i];
         if (wanted[i].is_insert || result != change_result::done) continue;
         auto& values = model[wanted[i].key];
-        ASSERT_EQ(values.count(value), 1u) << "erased a value that was never there, or twice";
+        ASSERT_EQ(values.count(value), 1u) << "a value was erased that is absent";
         values.erase(value);
       }
       std::map<std::uint64_t, std::uint32_t> expected;

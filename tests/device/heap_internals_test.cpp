@@ -11,15 +11,15 @@ using namespace detail;
 namespace heap_internals_test {
 
 template <class Heap>
-concept frees_at_once = requires(Heap const& heap, void* pointer) { heap.free_now(pointer); };
+concept has_public_free_now = requires(Heap const& heap, void* pointer) { heap.free_now(pointer); };
 template <class Heap>
-concept reports =
+concept has_public_report =
     requires(Heap const& heap) { heap.report(fault_kind::double_free, bytes{}, nullptr, 1u); };
 struct heap_without_faults {};
 
-TEST(HeapInternals, AreNoPublicMembersOfTheRef) {
-  EXPECT_FALSE(frees_at_once<heap_ref>);
-  EXPECT_FALSE(reports<heap_ref>);
+TEST(HeapInternals, AreNotPublicMembersOfTheRef) {
+  EXPECT_FALSE(has_public_free_now<heap_ref>);
+  EXPECT_FALSE(has_public_report<heap_ref>);
 }
 
 TEST(HeapInternals, FreeAndReport) {

@@ -20,20 +20,20 @@ QUARRY_HD inline bytes size_for(std::uint32_t random) {
   return random % 5 == 0 ? random / 5 % 5000 : random % 260;
 }
 
-/// Fills an allocation with a byte that depends on its address, and checks it.
+/// Fills an allocation with the words `mark`; `is_filled` checks them.
 QUARRY_HD inline void fill(void* pointer, bytes size, std::uint32_t mark) {
   auto* const words = static_cast<std::uint32_t*>(pointer);
   for (bytes i = 0; i < size / 4; ++i) words[i] = mark;
 }
 QUARRY_HD inline bool is_filled(void const* pointer, bytes size, std::uint32_t mark) {
   auto const* const words = static_cast<std::uint32_t const*>(pointer);
-  bool all = true;
-  for (bytes i = 0; i < size / 4; ++i) all = all && words[i] == mark;
-  return all;
+  bool matches = true;
+  for (bytes i = 0; i < size / 4; ++i) matches = matches && words[i] == mark;
+  return matches;
 }
 
-/// Each lane keeps a few allocations, frees one at random and makes another, and checks that nobody
-/// else wrote into it.
+/// Each lane keeps a few allocations. In each step it frees one at random, makes another, and
+/// checks that no other lane wrote to it.
 struct churn {
   heap_ref heap;
   std::uint32_t seed;
@@ -41,35 +41,35 @@ struct churn {
   std::uint32_t* wrong;
 
   QUARRY_HD void operator()() const {
-    constexpr std::uint32_t held = 4;
-    void* pointers[held] = {};
-    bytes sizes[held] = {};
+    constexpr std::uint32_t kept = 4;
+    void* pointers[kept] = {};
+    bytes sizes[kept] = {};
     auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
     std::uint32_t random = mix(seed * 7919 + rank);
     bool bad = false;
     for (std::uint32_t step = 0; step < steps; ++step) {
       random = mix(random + step);
-      std::uint32_t const i = random % held;
+      std::uint32_t const i = random % kept;
       if (pointers[i] != nullptr) {
-        bad = bad || !is_filled(pointers[i], sizes[i], rank * held + i);
+        bad = bad || !is_filled(pointers[i], sizes[i], rank * kept + i);
         heap.free(pointers[i]);
       }
       sizes[i] = size_for(random >> 3);
       pointers[i] = heap.malloc(sizes[i]);
       if (pointers[i] == nullptr) continue;
       bad = bad || reinterpret_cast<std::uintptr_t>(pointers[i]) % min_alignment != 0;
-      fill(pointers[i], sizes[i], rank * held + i);
+      fill(pointers[i], sizes[i], rank * kept + i);
     }
-    for (std::uint32_t i = 0; i < held; ++i) {
+    for (std::uint32_t i = 0; i < kept; ++i) {
       if (pointers[i] == nullptr) continue;
-      bad = bad || !is_filled(pointers[i], sizes[i], rank * held + i);
+      bad = bad || !is_filled(pointers[i], sizes[i], rank * kept + i);
       heap.free(pointers[i]);
     }
     if (bad) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
   }
 };
 
-TYPED_TEST(HeapRef, GivesEachLaneMemoryOfItsOwnWhateverTheOrder) {
+TYPED_TEST(HeapRef, AllocatesDisjointMemoryForEachLaneInEveryOrder) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap(small);
@@ -86,7 +86,7 @@ TYPED_TEST(HeapRef, GivesEachLaneMemoryOfItsOwnWhateverTheOrder) {
   }
 }
 
-/// Allocates until there is no more, chaining what it got.
+/// Allocates until the heap is full, and links the allocations in a chain.
 struct fill_up {
   heap_ref heap;
   bytes size;
@@ -105,7 +105,7 @@ struct fill_up {
   }
 };
 
-/// Frees every other allocation of each lane's chain, or all.
+/// Frees every second allocation of each lane's chain, or all allocations.
 struct thin_out {
   heap_ref heap;
   void** heads;
@@ -116,23 +116,23 @@ struct thin_out {
     auto const rank = simt::this_place().rank();
     void* kept = nullptr;
     bool keep = false;
-    for (void* at = heads[rank]; at != nullptr;) {
-      void* const next = *static_cast<void**>(at);
+    for (void* node = heads[rank]; node != nullptr;) {
+      void* const next = *static_cast<void**>(node);
       keep = !keep && !all;
       if (keep) {
-        *static_cast<void**>(at) = kept;
-        kept = at;
+        *static_cast<void**>(node) = kept;
+        kept = node;
       } else {
-        heap.free(at);
+        heap.free(node);
         --counts[rank];
       }
-      at = next;
+      node = next;
     }
     heads[rank] = kept;
   }
 };
 
-TYPED_TEST(HeapRef, HandsOutTheWholeHeapAndTakesBackWhatIsFreed) {
+TYPED_TEST(HeapRef, AllocatesTheWholeHeapAndReusesFreedMemory) {
   for (bytes const size :
        {bytes{16}, bytes{64}, bytes{80}, bytes{1024}, bytes{4096}, bytes{24_KiB}, bytes{64_KiB}}) {
     TypeParam const backend{7};
@@ -146,16 +146,16 @@ TYPED_TEST(HeapRef, HandsOutTheWholeHeapAndTakesBackWhatIsFreed) {
       for (std::uint32_t i = 0; i < lanes; ++i) sum += counts.data()[i];
       return sum;
     };
-    bytes const asked = is_on(mitigation::canary) ? size - 8 : size;
-    backend.run({2, 12}, fill_up{heap.ref(), asked, heads.data(), counts.data()});
+    bytes const requested = is_on(mitigation::canary) ? size - 8 : size;
+    backend.run({2, 12}, fill_up{heap.ref(), requested, heads.data(), counts.data()});
     auto const full = total();
     double const share = static_cast<double>(full * size) / static_cast<double>(options.bytes);
     EXPECT_GE(share, size == 24_KiB ? 0.70 : 0.98) << size << " bytes";
     EXPECT_TRUE(heap.audit().empty());
     backend.run({2, 12}, thin_out{heap.ref(), heads.data(), counts.data(), false});
     EXPECT_TRUE(heap.audit().empty());
-    backend.run({2, 12}, fill_up{heap.ref(), asked, heads.data(), counts.data()});
-    EXPECT_EQ(total(), full) << size << " bytes: freed memory did not all come back";
+    backend.run({2, 12}, fill_up{heap.ref(), requested, heads.data(), counts.data()});
+    EXPECT_EQ(total(), full) << size << " bytes: some freed memory was not reused";
     EXPECT_TRUE(heap.audit().empty());
     backend.run({2, 12}, thin_out{heap.ref(), heads.data(), counts.data(), true});
     EXPECT_TRUE(heap.audit().empty());
@@ -163,13 +163,13 @@ TYPED_TEST(HeapRef, HandsOutTheWholeHeapAndTakesBackWhatIsFreed) {
   }
 }
 
-struct one_lane {
+struct run_one_case {
   heap_ref heap;
-  std::uint32_t what;
+  std::uint32_t test_case;
   std::uint64_t* result;
 
   QUARRY_HD void operator()() const {
-    switch (what) {
+    switch (test_case) {
       case 0: {  // calloc
         auto* const dirty = static_cast<unsigned char*>(heap.malloc(200));
         for (int i = 0; i < 200; ++i) dirty[i] = 0xff;
@@ -183,9 +183,9 @@ struct one_lane {
       case 1: {  // realloc
         auto* p = static_cast<std::uint32_t*>(heap.realloc(nullptr, 64));
         for (std::uint32_t i = 0; i < 16; ++i) p[i] = i * 3;
-        auto* const same = static_cast<std::uint32_t*>(heap.realloc(p, 60));
-        result[0] = same == p ? 1 : 0;
-        p = static_cast<std::uint32_t*>(heap.realloc(same, 100000));
+        auto* const shrunk = static_cast<std::uint32_t*>(heap.realloc(p, 60));
+        result[0] = shrunk == p ? 1 : 0;
+        p = static_cast<std::uint32_t*>(heap.realloc(shrunk, 100000));
         result[1] = 1;
         for (std::uint32_t i = 0; i < 16; ++i) result[1] = result[1] == 1 && p[i] == i * 3 ? 1 : 0;
         result[2] = heap.realloc(p, bytes{1} << 40) == nullptr && p[5] == 15 ? 1 : 0;
@@ -235,7 +235,7 @@ struct one_lane {
         heap.free(q);
         break;
       }
-      default: {  // the largest, and one more
+      default: {  // the largest allocation, and a larger one
         void* const p = heap.malloc(4_MiB - 64);
         result[0] = p != nullptr ? 1 : 0;
         result[1] = heap.malloc(1) == nullptr ? 1 : 0;
@@ -248,13 +248,14 @@ struct one_lane {
 };
 
 template <class Backend>
-std::vector<std::uint64_t> results_of(Backend const& backend, heap const& all, std::uint32_t what) {
+std::vector<std::uint64_t> results_of(Backend const& backend, heap const& owner,
+                                      std::uint32_t test_case) {
   typename Backend::template array<std::uint64_t> result(4);
-  backend.run({1, 1}, one_lane{all.ref(), what, result.data()});
+  backend.run({1, 1}, run_one_case{owner.ref(), test_case, result.data()});
   return {result.data(), result.data() + 4};
 }
 
-TYPED_TEST(HeapRef, CallocGivesZeroesAndRefusesAnOverflow) {
+TYPED_TEST(HeapRef, CallocReturnsZeroesAndRefusesAnOverflow) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   auto const result = results_of(backend, heap, 0);
@@ -263,7 +264,7 @@ TYPED_TEST(HeapRef, CallocGivesZeroesAndRefusesAnOverflow) {
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
-TYPED_TEST(HeapRef, ReallocKeepsTheContentsAndTheOldOnFailure) {
+TYPED_TEST(HeapRef, ReallocKeepsTheContentsAndKeepsTheOldAllocationOnFailure) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   auto const result = results_of(backend, heap, 1);
@@ -280,7 +281,7 @@ TYPED_TEST(HeapRef, AlignsToPowersOfTwoUpToASegment) {
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
-TYPED_TEST(HeapRef, KnowsSizesAndRefusesAWrongSizedFree) {
+TYPED_TEST(HeapRef, ReportsUsableSizesAndRefusesAFreeWithAWrongSize) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   auto const result = results_of(backend, heap, 3);
@@ -298,19 +299,19 @@ TYPED_TEST(HeapRef, ReportsDoubleForeignAndInteriorFreesAndChangesNothing) {
   EXPECT_EQ(heap.fault_count(fault_kind::double_free), 1u);
   EXPECT_EQ(heap.fault_count(fault_kind::interior_pointer), 3u);
   EXPECT_EQ(heap.fault_count(fault_kind::foreign_pointer), 2u)
-      << "an address outside, and segments that are free";
+      << "an address outside the heap, and a free segment";
   EXPECT_EQ(heap.first_fault()->kind, fault_kind::interior_pointer);
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
-TYPED_TEST(HeapRef, GivesSizeZeroAnAddressOfItsOwn) {
+TYPED_TEST(HeapRef, AllocationsOfSizeZeroHaveDistinctAddresses) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   EXPECT_EQ(results_of(backend, heap, 5)[0], 1u);
 }
 
-TYPED_TEST(HeapRef, GivesTheWholeRegionToOneAndNothingBeyond) {
+TYPED_TEST(HeapRef, AllocatesTheWholeRegionAtOnceAndNoMore) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   auto const result = results_of(backend, heap, 6);
@@ -319,7 +320,7 @@ TYPED_TEST(HeapRef, GivesTheWholeRegionToOneAndNothingBeyond) {
   EXPECT_TRUE(heap.audit().empty());
 }
 
-/// All lanes free one pointer: one succeeds.
+/// All lanes free one pointer. One free succeeds.
 struct free_together {
   heap_ref heap;
   void** pointer;
@@ -335,7 +336,7 @@ struct allocate_one {
   QUARRY_HD void operator()() const { *pointer = heap.malloc(size); }
 };
 
-TYPED_TEST(HeapRef, FreesOnceWhatManyLanesFreeAtOnce) {
+TYPED_TEST(HeapRef, OneOfManyFreesOfOnePointerAtOnceSucceeds) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap(small);
@@ -348,7 +349,7 @@ TYPED_TEST(HeapRef, FreesOnceWhatManyLanesFreeAtOnce) {
   }
 }
 
-/// A double free of a slice whose whole block has come back since.
+/// Frees slices a second time after their whole blocks have become free.
 struct free_again {
   heap_ref heap;
   void** pointers;
@@ -360,7 +361,7 @@ struct free_again {
   }
 };
 
-TYPED_TEST(HeapRef, ReportsADoubleFreeIntoABlockOrSegmentThatIsFree) {
+TYPED_TEST(HeapRef, ReportsADoubleFreeInAFreeBlockOrSegment) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(4096);
@@ -389,8 +390,8 @@ TYPED_TEST(HeapRef, MallocAllServesAWarpAtOnce) {
   EXPECT_EQ(heap.live_allocations().size(), 64u);
 }
 
-/// Each lane asks where allocations begin that it holds, and after it freed them.
-struct ask_where {
+/// Each lane looks up the base addresses of its allocations, and of addresses outside the heap.
+struct look_up_allocations {
   heap_ref heap;
   std::uint32_t* wrong;
 
@@ -400,11 +401,11 @@ struct ask_where {
     for (std::uint32_t step = 0; step < 12; ++step) {
       random = mix(random);
       bytes const size = step == 5 ? 100000 : random % 700 + 1;
-      auto* const one = static_cast<char*>(heap.malloc(size));
-      if (one == nullptr) continue;
+      auto* const base = static_cast<char*>(heap.malloc(size));
+      if (base == nullptr) continue;
       for (bytes const offset : {bytes{0}, size / 2, size - 1})
-        bad += heap.allocation_of(one + offset) != one ? 1 : 0;
-      heap.free(one);
+        bad += heap.allocation_of(base + offset) != base ? 1 : 0;
+      heap.free(base);
     }
     bad += heap.allocation_of(this) != nullptr ? 1 : 0;
     bad += heap.allocation_of(nullptr) != nullptr ? 1 : 0;
@@ -412,19 +413,19 @@ struct ask_where {
   }
 };
 
-TYPED_TEST(HeapRef, TellsWhereAnAllocationBeginsThatAnAddressLiesIn) {
+TYPED_TEST(HeapRef, AllocationOfReturnsTheBaseAddressOfAnInteriorPointer) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap(small);
     typename TypeParam::template array<std::uint32_t> wrong(1);
-    backend.run({2, 40}, ask_where{heap.ref(), wrong.data()});
+    backend.run({2, 40}, look_up_allocations{heap.ref(), wrong.data()});
     ASSERT_EQ(wrong.data()[0], 0u) << "seed " << seed;
     EXPECT_FALSE(heap.first_fault() && heap.first_fault()->kind != fault_kind::out_of_memory);
   }
 }
 
-/// One lane, so that nobody else has what it freed.
-struct ask_after_free {
+/// Runs on one lane, so that no other lane reuses the freed memory.
+struct look_up_freed {
   heap_ref heap;
   std::uint32_t* wrong;
 
@@ -441,14 +442,14 @@ struct ask_after_free {
   }
 };
 
-TYPED_TEST(HeapRef, TellsOfNoAllocationWhereOneWasFreed) {
-  if (is_on(mitigation::quarantine)) GTEST_SKIP() << "what is held back is not free";
+TYPED_TEST(HeapRef, AllocationOfReturnsNullptrForFreedMemory) {
+  if (is_on(mitigation::quarantine)) GTEST_SKIP() << "quarantined memory is not free";
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   typename TypeParam::template array<std::uint32_t> wrong(1);
-  backend.run({1, 1}, ask_after_free{heap.ref(), wrong.data()});
+  backend.run({1, 1}, look_up_freed{heap.ref(), wrong.data()});
   EXPECT_EQ(wrong.data()[0], 0u);
-  EXPECT_FALSE(heap.first_fault()) << "asking leaves no fault";
+  EXPECT_FALSE(heap.first_fault()) << "a lookup records no fault";
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
@@ -482,8 +483,8 @@ TYPED_TEST(HeapRef, MakesAndDestroysObjects) {
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
-/// Each bit by itself: of the mitigations, then of the layout's version.
-TYPED_TEST(HeapRef, RefusesAHeapOfAnotherLayoutVersionOrOfOtherMitigations) {
+/// Flips each bit by itself: the bits of the mitigations, then the bits of the layout's version.
+TYPED_TEST(HeapRef, RefusesAHeapWithAnotherLayoutVersionOrOtherMitigations) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointer(1);

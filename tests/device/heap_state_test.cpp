@@ -45,7 +45,7 @@ TEST(HeapState, HasClassesUpToHalfASegment) {
   EXPECT_EQ(size_of_class(state.classes - 1), 32_KiB);
 }
 
-TEST(HeapState, CutsSegmentsIntoUnitsThatFit) {
+TEST(HeapState, DividesSegmentsIntoUnitsThatFit) {
   for (bytes const segment_bytes : {64_KiB, 1_MiB, 64_MiB}) {
     heap const owner{
         {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = backend::cpu}};
@@ -57,7 +57,7 @@ TEST(HeapState, CutsSegmentsIntoUnitsThatFit) {
       EXPECT_EQ(layout.slice.slices(), layout.units << layout.unit_shift);
       EXPECT_LE(bytes{layout.slice.slices()} * layout.size, segment_bytes);
       auto const possible = static_cast<std::uint32_t>(segment_bytes / layout.size);
-      EXPECT_LE(possible - layout.slice.slices(), possible / 128) << "slices that no unit holds";
+      EXPECT_LE(possible - layout.slice.slices(), possible / 128) << "slices outside all units";
       EXPECT_GE(layout.run_segments, 1u);
       EXPECT_LE(layout.run_segments, segment_run::max_segments);
       EXPECT_LE(state.blocks_of(id), state.blocks_per_segment);
@@ -65,7 +65,7 @@ TEST(HeapState, CutsSegmentsIntoUnitsThatFit) {
   }
 }
 
-TEST(HeapState, GivesEachWordBlockAndMaskAPlaceOfItsOwn) {
+TEST(HeapState, GivesEachWordAndMaskItsOwnPlace) {
   auto const owner = test::small_heap(3);
   auto const& state = test::state_of(owner);
   std::set<void const*> places;
@@ -80,15 +80,15 @@ TEST(HeapState, GivesEachWordBlockAndMaskAPlaceOfItsOwn) {
   EXPECT_EQ(places.size(), count);
 }
 
-/// Where the block's state lies: the word that changes with it.
+/// Finds the word that holds the block's state: the word that changes with it.
 word const* place_of_state(heap_state const& state, size_class id, std::uint32_t index) {
-  block const of = state.block_at(id, 0, index);
-  of.retire_unused();
+  block const owner = state.block_at(id, 0, index);
+  owner.retire_unused();
   word const* found = nullptr;
   for (std::uint32_t i = 0; i < state.stride_of_bits(); ++i) {
     if (state.word_at(0, i) == 0) continue;
     EXPECT_EQ(found, nullptr) << "one word belongs to two blocks";
-    EXPECT_GE(i, state.words_per_segment()) << "a word of bits";
+    EXPECT_GE(i, state.words_per_segment()) << "the state lies in a word of slice bits";
     found = &state.word_at(0, i);
   }
   state.word_at(0, static_cast<std::uint32_t>(found - &state.word_at(0, 0))) = 0;
@@ -103,16 +103,16 @@ TEST(HeapState, PutsTheStatesOfNeighbouringBlocksInDifferentCacheLines) {
     auto const& state = test::state_of(owner);
     ASSERT_EQ(state.blocks_of(0), state.blocks_per_segment);
     std::set<word const*> places;
-    std::uint64_t line_before = 0;
-    std::uint32_t const looked_at = std::min(state.blocks_per_segment, 130u);
-    for (std::uint32_t index = 0; index < looked_at; ++index) {
+    std::uint64_t previous_line = 0;
+    std::uint32_t const checked_blocks = std::min(state.blocks_per_segment, 130u);
+    for (std::uint32_t index = 0; index < checked_blocks; ++index) {
       word const* const place = place_of_state(state, 0, index);
       EXPECT_TRUE(places.insert(place).second) << "block " << index;
       auto const line = reinterpret_cast<std::uint64_t>(place) / 128;
       if (segment_bytes >= 512_KiB) {
-        EXPECT_NE(line, line_before) << "block " << index;
+        EXPECT_NE(line, previous_line) << "block " << index;
       }
-      line_before = line;
+      previous_line = line;
     }
   }
 }
@@ -129,7 +129,7 @@ TEST(HeapState, EndsASegmentWithAShorterBlock) {
   }
 }
 
-/// What `handed_out` says of every slice of every segment of the class that serves `size`.
+/// The slices of the class of `size` that `handed_out` reports, in all segments.
 std::set<void*> handed_out(heap_state& state, std::uint32_t size) {
   size_class const id = size_class_of(size);
   std::set<void*> result;
@@ -163,7 +163,7 @@ TEST(HeapState, KnowsWhichSlicesWereHandedOut) {
   }
 }
 
-TEST(HeapState, KnowsWhatAnOldRunHandedOutWhenALaterOneHasItsKey) {
+TEST(HeapState, KnowsTheSlicesOfAnOldRunWhenALaterRunHasItsKey) {
   auto const owner = test::small_heap(32);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(20000);
@@ -171,22 +171,23 @@ TEST(HeapState, KnowsWhatAnOldRunHandedOutWhenALaterOneHasItsKey) {
   for (int i = 0; i < 6; ++i) live.insert(owner.ref().malloc(20000 - hardening::padded(0)));
   segment_run const old = ticket_counter::run_of(state.slot(id, 0).peek());
   ASSERT_GT(old.count(), 1u);
-  // As if the run's first segment had come back, and were the whole of the 64th run after it.
-  segment_run later = old;
-  for (int i = 1; i < 64; ++i) later = later.next(0, 0);
-  later = later.next(old.first(), 1);
-  ASSERT_EQ(later.key(), old.key());
+  // Acts as if the run's first segment had been returned, and were now the only segment of the 64th
+  // run after it.
+  segment_run later_run = old;
+  for (int i = 1; i < 64; ++i) later_run = later_run.next(0, 0);
+  later_run = later_run.next(old.first(), 1);
+  ASSERT_EQ(later_run.key(), old.key());
   std::erase_if(live, [&](void* memory) {
     auto const offset = reinterpret_cast<std::uint64_t>(memory) - state.base;
     return offset / state.segment_bytes() == old.first();
   });
   ASSERT_FALSE(live.empty());
-  for (std::uint32_t i = 0; i < counters_per_class; ++i) state.slot(id, i).open(later);
+  for (std::uint32_t i = 0; i < counters_per_class; ++i) state.slot(id, i).open(later_run);
   auto const seen = handed_out(state, 20000);
   for (void* const memory : live) EXPECT_TRUE(seen.contains(memory));
 }
 
-TEST(HeapState, KnowsOfAFreeBlockThatNoSliceIsHandedOut) {
+TEST(HeapState, ReportsNoSliceOfAFreeBlockAsHandedOut) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);
   std::vector<void*> live;

@@ -35,7 +35,7 @@ template <class Backend>
 struct Heap : testing::Test {};
 TYPED_TEST_SUITE(Heap, test::backends, test::backend_names);
 
-TEST(HeapOptions, RefusesWhatCannotBe) {
+TEST(HeapOptions, RefusesInvalidOptions) {
   EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), std::invalid_argument);
   EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 96_KiB, .where = backend::cpu}),
                std::invalid_argument);
@@ -64,19 +64,19 @@ TYPED_TEST(Heap, IsEmptyAndSoundWhenItIsNew) {
   EXPECT_EQ(stats.fragmentation(), 0.0);
 }
 
-TYPED_TEST(Heap, SaysHowMuchMetadataThereIsBesideItsMemory) {
+TYPED_TEST(Heap, ReportsTheSizeOfItsMetadata) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
-  auto const new_heaps = heap.stats().metadata;
-  EXPECT_GT(new_heaps, 1_MiB / 128) << "a bit for each 16 bytes";
+  auto const initial_metadata = heap.stats().metadata;
+  EXPECT_GT(initial_metadata, 1_MiB / 128) << "a bit for each 16 bytes";
   typename TypeParam::template array<void*> pointers(40);
   backend.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
-  EXPECT_EQ(heap.stats().metadata, new_heaps) << "whatever is in use";
+  EXPECT_EQ(heap.stats().metadata, initial_metadata) << "allocations do not change it";
   auto const larger = backend.make_heap({.bytes = 4_MiB, .segment_bytes = 64_KiB});
-  EXPECT_GT(larger.stats().metadata, new_heaps);
+  EXPECT_GT(larger.stats().metadata, initial_metadata);
 }
 
-TYPED_TEST(Heap, SaysWhereItsAllocationsLie) {
+TYPED_TEST(Heap, ReportsTheRegionOfItsAllocations) {
   TypeParam const backend;
   auto const heap =
       backend.make_heap({.bytes = 512_KiB, .max_bytes = 1_MiB + 1, .segment_bytes = 64_KiB});
@@ -91,14 +91,14 @@ TYPED_TEST(Heap, SaysWhereItsAllocationsLie) {
   }
 }
 
-TYPED_TEST(Heap, SaysTheLargestAllocationThatSucceedsWhenSmallOnesAreLiveAndFreed) {
+TYPED_TEST(Heap, ReportsTheLargestAllocationThatSucceedsBesideSmallAllocations) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(40);
   typename TypeParam::template array<void*> large(2);
   backend.run({2, 20}, allocate{heap.ref(), 100, pointers.data()});
   auto const largest = heap.stats().largest_free;
-  EXPECT_GE(largest, 512_KiB) << "what a run has not handed out is free";
+  EXPECT_GE(largest, 512_KiB) << "slices of a run that are not allocated are free";
   backend.run({1, 1}, allocate{heap.ref(), hardening::usable(largest), large.data()});
   EXPECT_NE(large.data()[0], nullptr);
   backend.run({1, 1}, release{heap.ref(), large.data()});
@@ -109,7 +109,7 @@ TYPED_TEST(Heap, SaysTheLargestAllocationThatSucceedsWhenSmallOnesAreLiveAndFree
   EXPECT_EQ(heap.stats().fragmentation(), 0.0);
 }
 
-TYPED_TEST(Heap, ListsWhatWasNotFreed) {
+TYPED_TEST(Heap, ListsLiveAllocations) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(40);
@@ -143,14 +143,13 @@ TYPED_TEST(Heap, ResetFreesEverythingAndKeepsRefsValid) {
   }
 }
 
-TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksToWhatIsInUse) {
+TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksNoFurtherThanItsAllocations) {
   TypeParam const backend;
   auto heap = backend.make_heap({.bytes = 512_KiB, .max_bytes = 2_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<void*> pointers(12);
   backend.run({1, 12}, allocate{heap.ref(), 64_KiB - 64, pointers.data()});
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 4u);
   heap.clear_faults();
-  std::vector<void*> const before(pointers.data(), pointers.data() + 12);
   heap.grow(1_MiB);
   EXPECT_EQ(heap.stats().reserved, 1_MiB);
   typename TypeParam::template array<void*> more(4);
@@ -160,14 +159,14 @@ TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksToWhatIsInUse) {
   backend.run({1, 4}, release{heap.ref(), more.data()});
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_LE(heap.shrink(256_KiB), 1_MiB);
-  EXPECT_GE(heap.stats().reserved, 512_KiB) << "segments in use were taken away";
+  EXPECT_GE(heap.stats().reserved, 512_KiB) << "segments in use were released";
   EXPECT_THROW(heap.grow(4_MiB), std::invalid_argument);
   backend.run({1, 12}, release{heap.ref(), pointers.data()});
   EXPECT_TRUE(heap.live_allocations().empty());
   EXPECT_TRUE(heap.audit().empty());
 }
 
-TYPED_TEST(Heap, SaysWhatFailed) {
+TYPED_TEST(Heap, ReportsTheFirstFault) {
   TypeParam const backend;
   auto heap = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(2);
@@ -185,14 +184,14 @@ TYPED_TEST(Heap, SaysWhatFailed) {
   EXPECT_FALSE(heap.first_fault().has_value());
 }
 
-TYPED_TEST(Heap, ServesSeveralHeapsAtOnce) {
+TYPED_TEST(Heap, SeveralHeapsWorkAtOnce) {
   TypeParam const backend;
   auto const a = backend.make_heap(small);
   auto const b = backend.make_heap(small);
   typename TypeParam::template array<void*> pointers(64);
   backend.run({1, 32}, allocate{a.ref(), 48, pointers.data()});
   backend.run({1, 32}, allocate{b.ref(), 48, pointers.data() + 32});
-  backend.run({1, 32}, release{a.ref(), pointers.data() + 32});  // the wrong one
+  backend.run({1, 32}, release{a.ref(), pointers.data() + 32});  // the wrong heap
   EXPECT_EQ(a.fault_count(fault_kind::foreign_pointer), 32u);
   EXPECT_EQ(b.live_allocations().size(), 32u);
   backend.run({1, 32}, release{b.ref(), pointers.data() + 32});
@@ -201,7 +200,7 @@ TYPED_TEST(Heap, ServesSeveralHeapsAtOnce) {
   EXPECT_TRUE(b.live_allocations().empty());
 }
 
-TYPED_TEST(Heap, RefusesUseAfterItWasDestroyed) {
+TYPED_TEST(Heap, RefusesUseAfterItsDestruction) {
   TypeParam const backend;
   typename TypeParam::template array<void*> pointers(4);
   heap_ref stale;
@@ -228,9 +227,10 @@ TYPED_TEST(Heap, MovesWithItsOwner) {
   EXPECT_EQ(second.live_allocations().size(), 1u);
 }
 
-TEST(HeapOnTheHost, ShrinksAndGrowsWhereItsProcessLocksMemory) {
+TEST(HeapOnTheHost, ShrinksAndGrowsIfItsMemoryIsLocked) {
   heap owner{{.bytes = 1_MiB, .where = backend::cpu}};
-  if (mlock(owner.region(), owner.region_bytes()) != 0) GTEST_SKIP() << "no memory may be locked";
+  if (mlock(owner.region(), owner.region_bytes()) != 0)
+    GTEST_SKIP() << "this process may not lock memory";
   EXPECT_EQ(owner.shrink(256_KiB), 256_KiB);
   auto* const region = static_cast<unsigned char*>(owner.region());
   EXPECT_DEATH(region[512_KiB] = 1, "");
@@ -262,7 +262,8 @@ void run_on(int device, heap const& owner) {
   cudaFree(nulls);
 }
 
-/// Its frame is larger than what CUDA's default limit leaves for the slow paths.
+/// Its stack frame is so large that CUDA's default stack limit leaves too little for the slow
+/// paths.
 struct sums_a_large_frame {
   heap_ref heap;
   std::uint32_t* wrong;
@@ -283,13 +284,13 @@ struct sums_a_large_frame {
   }
 };
 
-TEST(HeapOnCuda, ServesKernelsWithLargeFramesAndLeavesTheStackLimitAsItIs) {
-  std::size_t before = 0;
-  simt::check_cuda(cudaDeviceGetLimit(&before, cudaLimitStackSize), "cudaDeviceGetLimit");
+TEST(HeapOnCuda, ServesKernelsWithLargeFramesAndKeepsTheStackLimit) {
+  std::size_t old_limit = 0;
+  simt::check_cuda(cudaDeviceGetLimit(&old_limit, cudaLimitStackSize), "cudaDeviceGetLimit");
   heap const owner{{.bytes = 64_MiB, .where = backend::cuda}};
-  std::size_t after = 0;
-  simt::check_cuda(cudaDeviceGetLimit(&after, cudaLimitStackSize), "cudaDeviceGetLimit");
-  EXPECT_EQ(after, before);
+  std::size_t new_limit = 0;
+  simt::check_cuda(cudaDeviceGetLimit(&new_limit, cudaLimitStackSize), "cudaDeviceGetLimit");
+  EXPECT_EQ(new_limit, old_limit);
   test::cuda_backend::array<std::uint32_t> wrong(1);
   simt::launch_cuda({512, 256}, sums_a_large_frame{owner.ref(), wrong.data()});
   simt::check_cuda(cudaDeviceSynchronize(), "kernel");
@@ -297,16 +298,16 @@ TEST(HeapOnCuda, ServesKernelsWithLargeFramesAndLeavesTheStackLimitAsItIs) {
   EXPECT_TRUE(owner.audit().empty());
 }
 
-/// A heap on each of two GPUs; every call is made while the other one is current.
-TEST(HeapOnTwoDevices, WorksWhicheverDeviceIsCurrentAndLeavesItSo) {
+/// Makes a heap on each of two GPUs. Every call is made while the other GPU is current.
+TEST(HeapOnTwoDevices, WorksWithAnyCurrentDeviceAndKeepsIt) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) GTEST_SKIP() << "needs two GPUs";
   for (int const own : {0, 1}) {
     int const other = 1 - own;
     auto const expect_other = [other] {
-      int now = -1;
-      cudaGetDevice(&now);
-      EXPECT_EQ(now, other);
+      int current = -1;
+      cudaGetDevice(&current);
+      EXPECT_EQ(current, other);
     };
     cudaSetDevice(other);
     std::optional<heap> owner{
@@ -330,7 +331,7 @@ TEST(HeapOnTwoDevices, WorksWhicheverDeviceIsCurrentAndLeavesItSo) {
   cudaSetDevice(0);
 }
 
-TEST(HeapOnTwoDevices, IsRefusedOnADeviceThatIsNotThere) {
+TEST(HeapOnTwoDevices, IsRefusedOnAMissingDevice) {
   EXPECT_THROW((heap{{.bytes = 64_MiB, .where = backend::cuda, .device = 1000}}),
                std::invalid_argument);
 }

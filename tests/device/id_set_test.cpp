@@ -17,7 +17,7 @@ struct set_operation {
   std::uint32_t id;
 };
 
-/// Lane i does operation i.
+/// Lane i performs operation i.
 struct change_set {
   heap_ref heap;
   id_set* set;
@@ -26,8 +26,8 @@ struct change_set {
   change_result* results;
 
   QUARRY_HD void operator()() const {
-    auto const here = simt::this_place();
-    for (std::uint64_t i = here.rank(); i < count; i += here.count()) {
+    auto const place = simt::this_place();
+    for (std::uint64_t i = place.rank(); i < count; i += place.count()) {
       auto const [is_insert, id] = operations[i];
       results[i] = is_insert ? set->insert(heap, id) : set->erase(heap, id);
     }
@@ -56,7 +56,7 @@ struct clear_set {
   QUARRY_HD void operator()() const { set->clear(heap); }
 };
 
-/// A set on one machine, and what the host asks of it.
+/// A set on one back end, with the operations that tests call.
 template <class Backend>
 class tested_set {
  public:
@@ -76,14 +76,14 @@ class tested_set {
     return {results.begin(), results.end()};
   }
 
-  /// Those of `ids` that are members; fails the test if the set breaks an invariant or has others.
+  /// The members among `ids`. Fails the test if the set breaks an invariant or has other members.
   std::set<std::uint32_t> members_among(std::vector<std::uint32_t> const& ids) {
-    typename Backend::template array<std::uint32_t> asked(ids.size());
-    std::copy(ids.begin(), ids.end(), asked.begin());
+    typename Backend::template array<std::uint32_t> queried(ids.size());
+    std::copy(ids.begin(), ids.end(), queried.begin());
     typename Backend::template array<std::uint8_t> found(ids.size());
     typename Backend::template array<std::uint32_t> size(1);
     typename Backend::template array<std::uint8_t> sound(1);
-    backend_.run({}, look_up{set_.data(), asked.data(), ids.size(), found.data(), size.data(),
+    backend_.run({}, look_up{set_.data(), queried.data(), ids.size(), found.data(), size.data(),
                              sound.data()});
     EXPECT_TRUE(sound[0]);
     std::set<std::uint32_t> members;
@@ -108,11 +108,11 @@ template <class Backend>
 struct IdSet : testing::Test {};
 TYPED_TEST_SUITE(IdSet, backends, backend_names);
 
-TYPED_TEST(IdSet, TakesEachIdOnceHoweverManyLanesInsertIt) {
+TYPED_TEST(IdSet, InsertsAnIdOnceIfManyLanesInsertIt) {
   for (auto const seed : TypeParam::seeds()) {
     tested_set set{TypeParam{seed}, small_heap};
-    std::vector<set_operation> same(128, {true, 7});
-    auto const results = set.change(same);
+    std::vector<set_operation> duplicates(128, {true, 7});
+    auto const results = set.change(duplicates);
     EXPECT_EQ(std::count(results.begin(), results.end(), change_result::done), 1);
     EXPECT_EQ(std::count(results.begin(), results.end(), change_result::duplicate), 127);
     EXPECT_EQ(set.members_among({6, 7, 8}), (std::set<std::uint32_t>{7}));
@@ -120,17 +120,19 @@ TYPED_TEST(IdSet, TakesEachIdOnceHoweverManyLanesInsertIt) {
   }
 }
 
-TYPED_TEST(IdSet, HoldsAnyIdButTheReservedOne) {
+TYPED_TEST(IdSet, SupportsEveryIdExceptTheReservedId) {
   tested_set set{TypeParam{}, small_heap};
-  std::vector<std::uint32_t> const odd{0, 0x8000'0000u, 0xFFFF'FFFDu, 0xFFFF'FFFEu};
-  for (auto const id : odd) EXPECT_EQ(set.change({{true, id}}).front(), change_result::done) << id;
-  for (auto const id : odd)
+  std::vector<std::uint32_t> const unusual_ids{0, 0x8000'0000u, 0xFFFF'FFFDu, 0xFFFF'FFFEu};
+  for (auto const id : unusual_ids)
+    EXPECT_EQ(set.change({{true, id}}).front(), change_result::done) << id;
+  for (auto const id : unusual_ids)
     EXPECT_EQ(set.change({{true, id}}).front(), change_result::duplicate) << id;
-  EXPECT_EQ(set.members_among(odd).size(), odd.size());
-  for (auto const id : odd) EXPECT_EQ(set.change({{false, id}}).front(), change_result::done) << id;
-  for (auto const id : odd)
+  EXPECT_EQ(set.members_among(unusual_ids).size(), unusual_ids.size());
+  for (auto const id : unusual_ids)
+    EXPECT_EQ(set.change({{false, id}}).front(), change_result::done) << id;
+  for (auto const id : unusual_ids)
     EXPECT_EQ(set.change({{false, id}}).front(), change_result::absent) << id;
-  EXPECT_TRUE(set.members_among(odd).empty());
+  EXPECT_TRUE(set.members_among(unusual_ids).empty());
   EXPECT_TRUE(set.memory().live_allocations().empty()) << "an empty set has no array";
 }
 
@@ -143,8 +145,8 @@ TYPED_TEST(IdSet, RefusesTheReservedId) {
 
 TYPED_TEST(IdSet, KeepsItsMembersWhenThereIsNoMemoryToGrow) {
   for (auto const seed : TypeParam::seeds()) {
-    // One segment serves one size class, so that the second array cannot be had while the first is
-    // in use.
+    // One segment serves one size class, so the second array cannot be allocated while the first
+    // array is in use.
     tested_set set{TypeParam{seed}, {.bytes = 64_KiB, .segment_bytes = 64_KiB}};
     std::vector<set_operation> wanted;
     std::vector<std::uint32_t> ids;
@@ -161,7 +163,7 @@ TYPED_TEST(IdSet, KeepsItsMembersWhenThereIsNoMemoryToGrow) {
     }
     EXPECT_EQ(expected.size(), 4u);
     EXPECT_EQ(set.members_among(ids), expected);
-    // The place of an erased member serves another id although nothing can grow.
+    // The place of an erased member serves another id although the set cannot grow.
     EXPECT_EQ(set.change({{false, *expected.begin()}}).front(), change_result::done);
     EXPECT_EQ(set.change({{true, 100}}).front(), change_result::done);
     expected.erase(expected.begin());
@@ -183,12 +185,12 @@ TYPED_TEST(IdSet, AgreesWithANaiveSetUnderMixedChanges) {
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     std::set<std::uint32_t> model;
     for (int step = 0; step < 12; ++step) {
-      // Growing, shrinking, and mixed steps in turn.
+      // Steps alternate: growing, mixed, and shrinking.
       unsigned const inserts = step % 3 == 0 ? 100 : step % 3 == 1 ? 50 : 0;
       std::vector<set_operation> wanted(256);
-      for (auto& each : wanted)
-        each = {random.below(100) < inserts,
-                ids[random.below(static_cast<std::uint32_t>(ids.size()))]};
+      for (auto& operation : wanted)
+        operation = {random.below(100) < inserts,
+                     ids[random.below(static_cast<std::uint32_t>(ids.size()))]};
       auto const results = set.change(wanted);
       std::map<std::uint32_t, int> balance;
       for (auto const id : model) balance[id] = 1;

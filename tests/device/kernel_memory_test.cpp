@@ -35,7 +35,7 @@ std::vector<std::uint32_t> contents(kernel_memory const& memory, std::uint32_t c
 
 TYPED_TEST(KernelMemory, IsZeroAtFirstAndAligned) {
   for (bytes const size : {bytes{1}, bytes{256}, bytes{100000}}) {
-    kernel_memory const memory{where_is<TypeParam>(), size};
+    kernel_memory const memory{backend_of<TypeParam>(), size};
     EXPECT_EQ(memory.size(), size);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 256, 0u);
     std::vector<char> bytes_of(size, 1);
@@ -46,12 +46,12 @@ TYPED_TEST(KernelMemory, IsZeroAtFirstAndAligned) {
 
 TYPED_TEST(KernelMemory, HostAndKernelsSeeEachOthersWrites) {
   TypeParam const backend;
-  kernel_memory memory{where_is<TypeParam>(), 256};
+  kernel_memory memory{backend_of<TypeParam>(), 256};
   std::vector<std::uint32_t> expected(64);
   for (std::uint32_t i = 0; i < 64; ++i) expected[i] = i * 10;
   memory.write(0, expected.data(), 256);
   backend.run({2, 32}, double_words{static_cast<std::uint32_t*>(memory.data())});
-  for (auto& one : expected) one = one * 2 + 1;
+  for (auto& word : expected) word = word * 2 + 1;
   EXPECT_EQ(contents(memory, 64), expected);
   std::uint32_t const seven = 7;
   memory.write(8, &seven, 4);
@@ -62,7 +62,7 @@ TYPED_TEST(KernelMemory, HostAndKernelsSeeEachOthersWrites) {
 }
 
 TYPED_TEST(KernelMemory, RefusesRangesBeyondItsEnd) {
-  kernel_memory memory{where_is<TypeParam>(), 100};
+  kernel_memory memory{backend_of<TypeParam>(), 100};
   char buffer[128] = {};
   EXPECT_THROW(memory.write(96, buffer, 5), std::out_of_range);
   EXPECT_THROW(memory.read(buffer, 101, 0), std::out_of_range);
@@ -74,14 +74,14 @@ TYPED_TEST(KernelMemory, RefusesRangesBeyondItsEnd) {
 }
 
 TYPED_TEST(KernelMemory, MovesWithItsContents) {
-  kernel_memory first{where_is<TypeParam>(), 16};
+  kernel_memory first{backend_of<TypeParam>(), 16};
   std::uint32_t const seven = 7;
   first.write(0, &seven, 4);
-  void* const at = first.data();
+  void* const address = first.data();
   kernel_memory second{std::move(first)};
-  EXPECT_EQ(second.data(), at);
+  EXPECT_EQ(second.data(), address);
   EXPECT_EQ(contents(second, 1)[0], 7u);
-  kernel_memory third{where_is<TypeParam>(), 32};
+  kernel_memory third{backend_of<TypeParam>(), 32};
   third = std::move(second);
   EXPECT_EQ(third.size(), 16u);
   EXPECT_EQ(contents(third, 1)[0], 7u);

@@ -13,10 +13,10 @@ namespace quarry {
 using namespace detail;
 namespace large_allocations_test {
 
-TEST(LargeAllocations, SayInTheTableWhichSegmentsBelongTogether) {
+TEST(LargeAllocations, MarkTheirHeadAndTailsInTheSegmentTable) {
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
-  EXPECT_EQ(large_allocations::claim(state, 3), 5u) << "from the far end";
+  EXPECT_EQ(large_allocations::claim(state, 3), 5u) << "claims come from the end of the heap";
   EXPECT_TRUE(state.segments[5].load() == segment_use::head(3));
   EXPECT_TRUE(state.segments[6].load() == segment_use::tail(1));
   EXPECT_TRUE(state.segments[7].load() == segment_use::tail(2));
@@ -35,7 +35,7 @@ TEST(LargeAllocations, AreFreedOnce) {
   EXPECT_TRUE(owner.audit().empty());
 }
 
-TEST(LargeAllocations, TakeBackWhatClassesHaveNotHandedOut) {
+TEST(LargeAllocations, TakeBackTheUnusedSegmentsOfClasses) {
   auto const owner = test::small_heap(9);
   auto& state = test::state_of(owner);
   ASSERT_NE(owner.ref().malloc(32_KiB - hardening::padded(0)), nullptr);
@@ -44,7 +44,7 @@ TEST(LargeAllocations, TakeBackWhatClassesHaveNotHandedOut) {
   EXPECT_TRUE(owner.audit().empty());
 }
 
-/// Ranges of segments, against a map.
+/// Compares the claimed ranges of segments with a map.
 TEST(LargeAllocations, NeverOverlap) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -57,15 +57,16 @@ TEST(LargeAllocations, NeverOverlap) {
         auto const count = 1 + static_cast<std::uint32_t>(random() % 20);
         auto const first = large_allocations::claim(state, count);
         if (first == bit_tree::none) continue;
-        auto const after = live.lower_bound(first);
-        ASSERT_TRUE(after == live.end() || first + count <= after->first);
-        ASSERT_TRUE(after == live.begin() ||
-                    std::prev(after)->first + std::prev(after)->second <= first);
+        auto const next = live.lower_bound(first);
+        ASSERT_TRUE(next == live.end() || first + count <= next->first);
+        ASSERT_TRUE(next == live.begin() ||
+                    std::prev(next)->first + std::prev(next)->second <= first);
         live.emplace(first, count);
       } else if (!live.empty()) {
-        auto const some = std::next(live.begin(), static_cast<long>(random() % live.size()));
-        EXPECT_TRUE(large_allocations::free(state, some->first, segment_use::head(some->second)));
-        live.erase(some);
+        auto const victim = std::next(live.begin(), static_cast<long>(random() % live.size()));
+        EXPECT_TRUE(
+            large_allocations::free(state, victim->first, segment_use::head(victim->second)));
+        live.erase(victim);
       }
     }
     for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;

@@ -8,19 +8,19 @@ namespace list_test {
 
 using namespace test;
 
-/// Each lane pushes its numbers; every eighth lane takes all now and then. What was pushed and not
-/// refused is counted up, what was taken is counted down.
+/// Each lane pushes its numbers. Every eighth lane also pops all elements now and then. Each
+/// successful push adds to the balance of its number, and each pop subtracts from it.
 struct push_and_pop {
   heap_ref heap;
   list<std::uint32_t>* numbers;
-  std::uint32_t each;
+  std::uint32_t pushes_per_lane;
   bool pops;
   std::int32_t* balance;
 
   QUARRY_HD void operator()() const {
     auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
-    for (std::uint32_t i = 0; i < each; ++i) {
-      std::uint32_t const number = rank * each + i;
+    for (std::uint32_t i = 0; i < pushes_per_lane; ++i) {
+      std::uint32_t const number = rank * pushes_per_lane + i;
       if (numbers->push_front(heap, number))
         simt::atomic_ref<std::int32_t>{balance[number]}.fetch_add(1, simt::relaxed);
       if (pops && rank % 8 == 0) take();
@@ -35,11 +35,12 @@ struct push_and_pop {
 };
 
 struct take_rest {
-  push_and_pop of;
-  QUARRY_HD void operator()() const { of.take(); }
+  push_and_pop popper;
+  QUARRY_HD void operator()() const { popper.take(); }
 };
 
-/// One lane; whether the newest comes first, and a chain that is dropped frees what it holds.
+/// Runs on one lane. Records whether pop_all returns the newest element first. Drops the rest of
+/// the chain, which must free its elements.
 struct push_three {
   heap_ref heap;
   list<std::uint32_t>* numbers;
@@ -59,7 +60,7 @@ template <class Backend>
 struct List : testing::Test {};
 TYPED_TEST_SUITE(List, backends, backend_names);
 
-TYPED_TEST(List, GivesTheNewestFirstAndFreesWhatIsDropped) {
+TYPED_TEST(List, ReturnsTheNewestFirstAndFreesDroppedElements) {
   TypeParam const backend;
   auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<list<std::uint32_t>> numbers(1);
@@ -71,7 +72,7 @@ TYPED_TEST(List, GivesTheNewestFirstAndFreesWhatIsDropped) {
   expect_sound_and_empty(heap);
 }
 
-TYPED_TEST(List, RefusesWhatThereIsNoMemoryForAndKeepsTheRest) {
+TYPED_TEST(List, RefusesElementsWithoutMemoryAndKeepsTheOthers) {
   TypeParam const backend;
   auto const heap = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<list<std::uint32_t>> numbers(1);
@@ -80,7 +81,7 @@ TYPED_TEST(List, RefusesWhatThereIsNoMemoryForAndKeepsTheRest) {
   backend.run(small_grid, kernel);
   auto const pushed = std::count(balance.begin(), balance.end(), 1);
   EXPECT_GT(pushed, 0);
-  EXPECT_LT(pushed, 128 * 50) << "a segment holds fewer";
+  EXPECT_LT(pushed, 128 * 50) << "a segment has room for fewer elements";
   EXPECT_EQ(heap.stats().allocations, static_cast<std::uint64_t>(pushed));
   backend.run({}, take_rest{kernel});
   EXPECT_EQ(std::count(balance.begin(), balance.end(), 0), 128 * 50);
@@ -88,7 +89,7 @@ TYPED_TEST(List, RefusesWhatThereIsNoMemoryForAndKeepsTheRest) {
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
-TYPED_TEST(List, GivesEachElementToOneLane) {
+TYPED_TEST(List, ReturnsEachElementToOneLane) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TypeParam const backend{seed};

@@ -11,27 +11,27 @@ namespace mitigations_test {
 constexpr mitigation all[] = {mitigation::canary, mitigation::poison, mitigation::quarantine,
                               mitigation::random_start};
 
-TEST(Mitigations, AreABitEach) {
+TEST(Mitigations, HaveDistinctBits) {
   std::uint32_t seen = 0;
-  for (mitigation const one : all) {
-    EXPECT_TRUE(std::has_single_bit(static_cast<std::uint32_t>(one)));
-    EXPECT_EQ(seen & static_cast<std::uint32_t>(one), 0u);
-    seen |= static_cast<std::uint32_t>(one);
+  for (mitigation const element : all) {
+    EXPECT_TRUE(std::has_single_bit(static_cast<std::uint32_t>(element)));
+    EXPECT_EQ(seen & static_cast<std::uint32_t>(element), 0u);
+    seen |= static_cast<std::uint32_t>(element);
   }
 }
 
 TEST(Mitigations, Combine) {
-  auto const both = mitigation::canary | mitigation::poison;
-  EXPECT_EQ(static_cast<std::uint32_t>(both), 3u);
-  EXPECT_EQ(both | mitigation::none, both);
+  auto const combined = mitigation::canary | mitigation::poison;
+  EXPECT_EQ(static_cast<std::uint32_t>(combined), 3u);
+  EXPECT_EQ(combined | mitigation::none, combined);
 }
 
 TEST(Mitigations, AreAllOnOrAllOff) {
-  for (mitigation const one : all) EXPECT_EQ(is_on(one), is_on(mitigation::canary));
+  for (mitigation const element : all) EXPECT_EQ(is_on(element), is_on(mitigation::canary));
   EXPECT_FALSE(is_on(mitigation::none));
 }
 
-TEST(Mitigations, OfTheQuarantineHaveTheCanaryThatItNeeds) {
+TEST(Mitigations, IncludeTheCanaryIfTheyIncludeTheQuarantine) {
   EXPECT_TRUE(!is_on(mitigation::quarantine) || is_on(mitigation::canary));
 }
 

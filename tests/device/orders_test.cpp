@@ -12,13 +12,13 @@ namespace orders_test {
 
 constexpr std::string_view chosen = QUARRY_MUTANT;
 
-TEST(Orders, AreRelaxedByTheirOwnLabelOnly) {
+TEST(Orders, AreRelaxedOnlyByTheirOwnLabel) {
   EXPECT_EQ(is_mutant("R"), chosen == "R");
   EXPECT_EQ(is_mutant("RR"), chosen == "RR");
   EXPECT_EQ(is_mutant("no such label"), chosen == "no such label");
 }
 
-TEST(Orders, AreAsArguedInABuildWithoutAMutant) {
+TEST(Orders, AreTheDocumentedOrdersInABuildWithoutAMutant) {
   if (!chosen.empty()) GTEST_SKIP() << "this build relaxes " << chosen;
   EXPECT_EQ(slice_release_order, simt::release);
   EXPECT_EQ(slice_claim_order, simt::acquire);
@@ -39,7 +39,7 @@ TEST(Orders, AreAsArguedInABuildWithoutAMutant) {
   EXPECT_EQ(header_load_order, simt::acquire);
 }
 
-TEST(Orders, OfFencedStoresReleaseOnTheCpu) {
+TEST(Orders, OfFencedAccessesAreOrdinaryOrdersOnTheCpu) {
   EXPECT_EQ(simt::fenced_release, simt::release);
   EXPECT_EQ(simt::fenced_acquire, simt::acquire);
   EXPECT_EQ(simt::fenced_acq_rel, simt::acq_rel);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that is compiled with other mitigations than the library that it is linked with.
+// A program that is compiled with other mitigations than its Quarry library.
 #include "quarry/device/heap.hpp"
 
 #include <gtest/gtest.h>

@@ -20,14 +20,14 @@ void expect_sound(heap const& owner) {
   for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
 }
 
-/// As a malloc that finds no run, but nothing is handed out.
+/// Opens a run as a malloc does, without an allocation.
 void open_run(heap_state& state, size_class id) {
   ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
   ASSERT_TRUE(slice_supply::open_run(state, id));
   state.run(id).unlock();
 }
 
-TEST(RunSegments, EndsTheGenerationOfASegmentThatItGivesBackUntouched) {
+TEST(RunSegments, EndsTheGenerationOfASegmentThatItReturnsUntouched) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);
   for (std::uint32_t const size : {16u, 640u, 16u, half, 16u}) {  // 4 blocks, 1, 4, 1, 4
@@ -48,22 +48,22 @@ TEST(RunSegments, EndsTheGenerationOfASegmentThatItGivesBackUntouched) {
   expect_sound(owner);
 }
 
-/// Eight at a time, and the rest one by one.
-TEST(RunSegments, CutsEachSegmentOfARunOfAnyLength) {
+/// format_run formats eight segments at a time, and the rest one by one.
+TEST(RunSegments, FormatsEachSegmentOfARunOfAnyLength) {
   for (std::uint32_t const count : {1u, 7u, 8u, 9u, 19u}) {
     auto const owner = test::small_heap(24);
     auto& state = test::state_of(owner);
     size_class const id = size_class_of(16);
     run_segments::format_run(state, id, segment_run{}.next(3, count));
     for (std::uint32_t i = 0; i < 24; ++i) {
-      bool const is_cut = i >= 3 && i < 3 + count;
-      EXPECT_EQ(state.segments[i].load().is_slices_of(id), is_cut) << i << " of " << count;
-      EXPECT_EQ(state.segments[i].look().layout.slices(), is_cut ? 4096u : 0u);
+      bool const is_formatted = i >= 3 && i < 3 + count;
+      EXPECT_EQ(state.segments[i].load().is_slices_of(id), is_formatted) << i << " of " << count;
+      EXPECT_EQ(state.segments[i].look().layout.slices(), is_formatted ? 4096u : 0u);
     }
   }
 }
 
-/// What a lane that failed to get a ticket added to it does not count.
+/// A lane that fails to get a ticket still adds to the counter. Such tickets must not count.
 TEST(RunSegments, AnInvalidTicketTouchesNothing) {
   auto const owner = test::small_heap(2);
   auto& state = test::state_of(owner);
@@ -80,9 +80,9 @@ TEST(RunSegments, AnInvalidTicketTouchesNothing) {
   expect_sound(owner);
 }
 
-/// Whatever was handed out of a run that is taken back: all else can be had once, and all of it is
-/// one again when everything is back.
-TEST(RunSegments, GivesBackExactlyWhatWasNotHandedOut) {
+/// Takes back a run of which any part is allocated. Every other slice can then be allocated once,
+/// and all segments are whole again when every slice is freed.
+TEST(RunSegments, ReturnsExactlyTheSlicesThatAreNotAllocated) {
   struct {
     bytes segment;
     std::uint32_t size;
@@ -99,9 +99,9 @@ TEST(RunSegments, GivesBackExactlyWhatWasNotHandedOut) {
       std::vector<void*> held;
       auto const allocate_until = [&](std::uint32_t count) {
         while (held.size() < count) {
-          void* const one = ref.malloc(size - hardening::padded(0));
-          if (one == nullptr) return;
-          held.push_back(one);
+          void* const slice = ref.malloc(size - hardening::padded(0));
+          if (slice == nullptr) return;
+          held.push_back(slice);
         }
       };
       allocate_until(capacity * parts / 8 + parts);
@@ -111,7 +111,7 @@ TEST(RunSegments, GivesBackExactlyWhatWasNotHandedOut) {
       EXPECT_EQ(held.size(), capacity);
       EXPECT_EQ(std::set<void*>(held.begin(), held.end()).size(), held.size());
       expect_sound(owner);
-      for (void* const one : held) ref.free(one);
+      for (void* const slice : held) ref.free(slice);
       hardening::empty_quarantine(ref, state);
       (void)slice_supply::take_back(state, id);
       EXPECT_EQ(state.segment_tree().count(), 4u);

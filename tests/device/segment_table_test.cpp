@@ -36,7 +36,7 @@ TEST(SegmentUse, IsOneOfFourKinds) {
   EXPECT_EQ(tail.count(), 3u);
 }
 
-TEST(SliceShape, KeepsItsSlicesAndDivider) {
+TEST(SliceLayout, KeepsItsSlicesAndDivider) {
   for (std::uint32_t const size : {16u, 48u, 80u, 7u << 20, 32u << 20}) {
     slice_layout const layout{1u << 22, divider::by(size)};
     EXPECT_EQ(layout.slices(), 1u << 22);
@@ -46,7 +46,7 @@ TEST(SliceShape, KeepsItsSlicesAndDivider) {
   }
 }
 
-TEST(SegmentEntry, KeepsItsUseAndShape) {
+TEST(SegmentEntry, KeepsItsUseAndLayout) {
   segment_entry entry{};
   slice_layout const layout{819, divider::by(80)};
   entry.store(segment_use::slices_of(4, 9), layout);
@@ -57,8 +57,9 @@ TEST(SegmentEntry, KeepsItsUseAndShape) {
   }
 }
 
-/// A thread that reads both while another one changes them sees no pair that never was.
-TEST(SegmentEntry, ShowsUseAndShapeOfOneMoment) {
+/// A thread that reads the use and the layout while another thread changes them sees only pairs
+/// that were stored together.
+TEST(SegmentEntry, ReadsUseAndLayoutConsistently) {
   segment_entry entry{};
   std::atomic<bool> done{false};
   std::atomic<std::uint32_t> wrong{0};
@@ -80,21 +81,22 @@ TEST(SegmentEntry, ShowsUseAndShapeOfOneMoment) {
   EXPECT_EQ(wrong, 0u);
 }
 
-TEST(SegmentEntry, HasAnotherGenerationAfterEachUseAndTheFirstAfterTheLast) {
+TEST(SegmentEntry, ChangesItsGenerationAfterEachUseAndWrapsAround) {
   segment_entry entry{};
   entry.count = word{block_state::last_generation - 1} << 17;
   for (std::uint32_t const generation :
        {block_state::last_generation - 1, block_state::last_generation, 0u, 1u}) {
     EXPECT_EQ(entry.generation(), generation);
     ASSERT_TRUE(entry.add_free_blocks(4, 4));
-    EXPECT_EQ(entry.generation(), generation) << "until it is free again";
+    EXPECT_EQ(entry.generation(), generation)
+        << "the generation changes only when the segment is free";
     entry.end_retirement(4);
     EXPECT_EQ(entry.rest().known_blocks(), 4u);
     EXPECT_EQ(entry.free_blocks(), 0u);
   }
 }
 
-TEST(SegmentEntry, BeginsGeneration0AfterTheLastOneAlsoIfNothingWasHandedOut) {
+TEST(SegmentEntry, WrapsItsGenerationAroundAlsoWithoutAllocations) {
   segment_entry entry{};
   entry.count = word{block_state::last_generation - 1} << 17 | word{7} << 48;
   for (std::uint32_t const generation :
@@ -108,7 +110,7 @@ TEST(SegmentEntry, BeginsGeneration0AfterTheLastOneAlsoIfNothingWasHandedOut) {
 
 TEST(SegmentEntry, KnowsWhichBlocksHaveItsGeneration) {
   segment_entry entry{};
-  EXPECT_TRUE(entry.rest().knows(1) && entry.rest().knows(4096)) << "none was used";
+  EXPECT_TRUE(entry.rest().knows(1) && entry.rest().knows(4096)) << "no block was used";
   ASSERT_TRUE(entry.add_free_blocks(4, 4));
   entry.end_retirement(4);
   EXPECT_TRUE(entry.rest().knows(4) && !entry.rest().knows(5));
@@ -120,7 +122,7 @@ TEST(SegmentEntry, KnowsWhichBlocksHaveItsGeneration) {
   EXPECT_TRUE(entry.rest().knows(1) && !entry.rest().knows(2));
 }
 
-TEST(SegmentEntry, ChangesItsUseOnlyFromWhatIsExpected) {
+TEST(SegmentEntry, ChangesItsUseOnlyFromTheExpectedUse) {
   segment_entry entry{};
   entry.store(segment_use::head(2));
   EXPECT_FALSE(entry.change(segment_use::head(3), segment_use::nothing()));
@@ -129,7 +131,7 @@ TEST(SegmentEntry, ChangesItsUseOnlyFromWhatIsExpected) {
       << "a second free of the same memory";
 }
 
-TEST(SegmentEntry, GoesToWhoMakesItsLastBlockFree) {
+TEST(SegmentEntry, BelongsToTheCallerThatAddsItsLastFreeBlock) {
   segment_entry entry{};
   EXPECT_FALSE(entry.add_free_blocks(1, 3));
   EXPECT_FALSE(entry.add_free_blocks(1, 3));
@@ -139,14 +141,14 @@ TEST(SegmentEntry, GoesToWhoMakesItsLastBlockFree) {
   EXPECT_EQ(entry.free_blocks(), 0u);
 }
 
-TEST(SegmentEntry, GoesToWhoeverAddsAllItsBlocksAtOnce) {
+TEST(SegmentEntry, BelongsToACallerThatAddsAllItsBlocksAtOnce) {
   segment_entry entry{};
   EXPECT_TRUE(entry.add_free_blocks(4096, 4096));
   entry.end_retirement(4096);
   EXPECT_EQ(entry.free_blocks(), 0u);
 }
 
-TEST(SegmentEntry, HasNothingToReserveWhileItIsBeingGivenBack) {
+TEST(SegmentEntry, HasNoBlockToReserveWhileItIsReturned) {
   segment_entry entry{};
   ASSERT_TRUE(entry.add_free_blocks(2, 2));
   EXPECT_FALSE(entry.reserve_free_block());
@@ -156,7 +158,7 @@ TEST(SegmentEntry, HasNothingToReserveWhileItIsBeingGivenBack) {
   EXPECT_TRUE(entry.reserve_free_block());
 }
 
-TEST(SegmentEntry, HasAFreeBlockToReserveForEachThatIsFree) {
+TEST(SegmentEntry, ReservesAsManyBlocksAsAreFree) {
   segment_entry entry{};
   EXPECT_FALSE(entry.reserve_free_block());
   EXPECT_FALSE(entry.add_free_blocks(2, 5));
@@ -165,17 +167,17 @@ TEST(SegmentEntry, HasAFreeBlockToReserveForEachThatIsFree) {
   EXPECT_FALSE(entry.reserve_free_block());
 }
 
-TEST(SegmentEntry, IsKeptByAReservedBlockUntilItIsAddedAgain) {
+TEST(SegmentEntry, AReservedBlockKeepsTheSegmentUntilItIsAddedAgain) {
   segment_entry entry{};
   EXPECT_FALSE(entry.add_free_blocks(1, 2));
   ASSERT_TRUE(entry.reserve_free_block());
-  EXPECT_FALSE(entry.add_free_blocks(1, 2)) << "all others are free";
+  EXPECT_FALSE(entry.add_free_blocks(1, 2)) << "all other blocks are free";
   EXPECT_TRUE(entry.add_free_blocks(1, 2));
 }
 
-/// One lane for each block: it makes its block free, may reserve one and add it again, and waits
-/// for the segment's next use, which begins when whoever was given the segment has ended this one.
-/// What lanes wrote before is plain memory.
+/// One lane for each block makes its block free, may reserve a block and add it again, and waits
+/// for the segment's next use. The lane that gets the segment ends the use. The lanes' earlier
+/// writes are plain memory.
 class contested_segment {
  public:
   static constexpr std::uint32_t blocks = 4;
@@ -183,8 +185,8 @@ class contested_segment {
   void work(std::uint32_t block, std::uint32_t uses) {
     for (std::uint32_t use = 0; use < uses; ++use) {
       written_[block] = use + 1;
-      if (entry_.add_free_blocks(1, blocks)) give_back();
-      if (entry_.reserve_free_block() && entry_.add_free_blocks(1, blocks)) give_back();
+      if (entry_.add_free_blocks(1, blocks)) return_segment();
+      if (entry_.reserve_free_block() && entry_.add_free_blocks(1, blocks)) return_segment();
       while (simt::atomic_ref<std::uint32_t>{uses_}.load(simt::acquire) == use) simt::pause();
     }
   }
@@ -196,7 +198,7 @@ class contested_segment {
   }
 
  private:
-  void give_back() {
+  void return_segment() {
     std::uint32_t const use = simt::atomic_ref<std::uint32_t>{uses_}.load(simt::relaxed);
     for (std::uint32_t const written : written_) wrong_ += written == use + 1 ? 0 : 1;
     entry_.end_retirement(blocks);
@@ -209,7 +211,7 @@ class contested_segment {
   std::atomic<std::uint32_t> wrong_{0};
 };
 
-TEST(SegmentEntry, GoesToOneLaneForEachUseInFibers) {
+TEST(SegmentEntry, OneLaneGetsItInEachUseInFibers) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -220,14 +222,14 @@ TEST(SegmentEntry, GoesToOneLaneForEachUseInFibers) {
   }
 }
 
-TEST(SegmentEntry, GoesToOneThreadWhichSeesWhatAllDidBefore) {
+TEST(SegmentEntry, OneThreadGetsItAndSeesTheWritesOfAllThreads) {
   contested_segment contested;
   simt::launch_threads({1, contested_segment::blocks}, contested_segment::blocks,
                        [&] { contested.work(simt::this_place().thread, 500); });
   contested.expect_uses(500);
 }
 
-TEST(SegmentEntry, GoesToTheLastThreadOfSeveralWhichNeverReserve) {
+TEST(SegmentEntry, TheLastThreadGetsItAndSeesAllWritesWithoutReservations) {
   for (int round = 0; round < 200; ++round) {
     segment_entry entry{};
     std::array<int, 3> written{};
@@ -240,7 +242,7 @@ TEST(SegmentEntry, GoesToTheLastThreadOfSeveralWhichNeverReserve) {
   }
 }
 
-TEST(SegmentEntry, LetsWhoReservesABlockSeeWhatItsReleaserDid) {
+TEST(SegmentEntry, AThreadThatReservesABlockSeesTheWritesOfItsReleaser) {
   for (int round = 0; round < 200; ++round) {
     segment_entry entry{};
     int written = 0;

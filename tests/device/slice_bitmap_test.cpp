@@ -16,7 +16,7 @@ namespace quarry {
 using namespace detail;
 namespace slice_bitmap_test {
 
-TEST(SliceWord, GivesWhatItWasBeforeARelease) {
+TEST(SliceWord, AReleaseReturnsTheOldBits) {
   word bits = 0b0100;
   slice_word const slices{bits};
   EXPECT_EQ(slices.release(0b0011), 0b0100u);
@@ -29,26 +29,26 @@ TEST(SliceWord, ShowsADoubleFreeByTheOldBit) {
   slice_word const slices{bits};
   EXPECT_EQ(slices.release(0b1000) & 0b1000, 0u);
   EXPECT_EQ(slices.release(0b1000) & 0b1000, 0b1000u) << "it was free already";
-  EXPECT_EQ(bits, 0b1000u) << "and nothing changed";
+  EXPECT_EQ(bits, 0b1000u) << "the word is unchanged";
 }
 
-TEST(SliceWord, GivesAClaimThoseThatAreStillThere) {
+TEST(SliceWord, AClaimGetsTheSlicesThatAreStillFree) {
   word bits = 0b1110;
   slice_word const slices{bits};
   EXPECT_EQ(slices.claim(0b0110), 0b1110u);
   EXPECT_EQ(bits, 0b1000u);
-  EXPECT_EQ(slices.claim(0b1100), 0b1000u) << "one of them was taken since";
+  EXPECT_EQ(slices.claim(0b1100), 0b1000u) << "one slice was taken meanwhile";
   EXPECT_EQ(slices.claim(0b1100), 0u);
   EXPECT_EQ(bits, 0u);
 }
 
-TEST(SliceWord, IsResetToWhatItIsTold) {
+TEST(SliceWord, ResetStoresTheGivenBits) {
   word bits = 5;
   slice_word{bits}.reset(~word{0});
   EXPECT_EQ(bits, ~word{0});
 }
 
-/// Claims slices, writes them plainly, and gives them back.
+/// Claims slices, writes to plain memory of each, and releases them.
 class contested_word {
  public:
   void work(std::uint64_t seed, int steps) {
@@ -66,7 +66,7 @@ class contested_word {
       if (taken != 0 && (slices.release(taken) & taken) != 0) ++shared_;
     }
   }
-  [[nodiscard]] bool is_whole() const { return shared_ == 0 && bits_ == low_bits(6); }
+  [[nodiscard]] bool is_complete() const { return shared_ == 0 && bits_ == low_bits(6); }
 
  private:
   word bits_ = low_bits(6);
@@ -80,14 +80,14 @@ TEST(SliceWord, GivesEachSliceToOneLaneInFibers) {
     contested_word contested;
     simt::launch_fibers({1, 5}, {.seed = seed, .switches = 128},
                         [&] { contested.work(1 + simt::this_place().rank(), 20); });
-    ASSERT_TRUE(contested.is_whole()) << "seed " << seed;
+    ASSERT_TRUE(contested.is_complete()) << "seed " << seed;
   }
 }
 
 TEST(SliceWord, GivesEachSliceToOneLaneOnThreads) {
   contested_word contested;
   simt::launch_threads({1, 4}, 4, [&] { contested.work(1 + simt::this_place().rank(), 5000); });
-  EXPECT_TRUE(contested.is_whole());
+  EXPECT_TRUE(contested.is_complete());
 }
 
 }  // namespace slice_bitmap_test

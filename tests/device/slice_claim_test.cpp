@@ -13,28 +13,29 @@ namespace quarry {
 using namespace detail;
 namespace slice_claim_test {
 
-constexpr std::uint32_t some_tries = 8;
+constexpr std::uint32_t max_tries = 8;
 
-/// A heap of which every slice of `size` bytes is handed out.
+/// A heap whose slices of `size` bytes are all allocated.
 struct full_heap {
   explicit full_heap(std::uint32_t segments, std::uint32_t size = 640)
       : owner{test::small_heap(segments)}, id{size_class_of(size)} {
     bytes const wanted = size - hardening::padded(0);
-    for (void* one = owner.ref().malloc(wanted); one != nullptr; one = owner.ref().malloc(wanted)) {
-      memory.push_back(one);
+    for (void* slice = owner.ref().malloc(wanted); slice != nullptr;
+         slice = owner.ref().malloc(wanted)) {
+      memory.push_back(slice);
     }
   }
 
   slice_request claim(std::uint32_t count) {
     slice_request request{&state, id, count};
-    bool const found = slice_claim::claim_returned(request, some_tries);
+    bool const found = slice_claim::claim_returned(request, max_tries);
     EXPECT_EQ(found, request.from == slice_request::source::bits);
     return request;
   }
   void release(word slices, std::uint32_t segment, std::uint32_t index) {
-    block const of = state.block_at(id, segment, index / words_per_block);
-    auto const result = slice_return::release(state, id, state.segments[segment].generation(), of,
-                                              segment, index, slices);
+    block const owner_block = state.block_at(id, segment, index / words_per_block);
+    auto const result = slice_return::release(state, id, state.segments[segment].generation(),
+                                              owner_block, segment, index, slices);
     EXPECT_TRUE(result.twice == 0 && !result.is_stale);
   }
   ~full_heap() {
@@ -49,13 +50,13 @@ struct full_heap {
   std::vector<void*> memory;
 };
 
-TEST(SliceClaim, FindsNothingIfNothingCameBack) {
+TEST(SliceClaim, FindsNothingIfNoSliceWasReleased) {
   full_heap a{2};
   EXPECT_EQ(a.claim(1).from, slice_request::source::nothing);
   EXPECT_TRUE(a.state.class_tree(a.id).empty());
 }
 
-TEST(SliceClaim, TakesNoMoreOfAWordThanItIsAskedFor) {
+TEST(SliceClaim, TakesAtMostTheRequestedSlicesOfAWord) {
   full_heap a{1};
   a.release(0b10110, 0, 1);
   auto const grant = a.claim(2);
@@ -63,7 +64,7 @@ TEST(SliceClaim, TakesNoMoreOfAWordThanItIsAskedFor) {
   EXPECT_EQ(grant.segment, 0u);
   EXPECT_EQ(grant.index, 1u);
   EXPECT_EQ(grant.value, 0b00110u);
-  EXPECT_EQ(a.claim(2).value, 0b10000u) << "what is left";
+  EXPECT_EQ(a.claim(2).value, 0b10000u) << "the remaining slice";
   EXPECT_EQ(a.claim(2).from, slice_request::source::nothing);
 }
 
@@ -77,7 +78,7 @@ TEST(SliceClaim, FindsASliceInAnySegment) {
   }
 }
 
-TEST(SliceClaim, TakesFromAWordThatCameBackWhole) {
+TEST(SliceClaim, TakesSlicesOfAFullyReleasedWord) {
   full_heap a{1};
   a.release(~word{0}, 0, 0);
   EXPECT_EQ(a.claim(32).value, low_bits(32));
@@ -85,11 +86,11 @@ TEST(SliceClaim, TakesFromAWordThatCameBackWhole) {
   EXPECT_EQ(a.claim(32).from, slice_request::source::nothing);
 }
 
-TEST(SliceClaim, WithdrawsWhatItFoundEmpty) {
+TEST(SliceClaim, WithdrawsTheAdvertisementOfAnEmptyBlock) {
   full_heap a{1};
   a.release(1, 0, 0);
   (void)a.claim(1);
-  EXPECT_TRUE(a.state.class_tree(a.id).contains(0)) << "it does not look twice";
+  EXPECT_TRUE(a.state.class_tree(a.id).contains(0)) << "the first claim does not check for more";
   (void)a.claim(1);
   EXPECT_FALSE(a.state.class_tree(a.id).contains(0));
   EXPECT_EQ(a.state.advertised_at(0, 0).load(simt::relaxed), 0u);
@@ -106,10 +107,10 @@ TEST(SliceClaim, RevivesABlockThatIsFree) {
   EXPECT_EQ(grant.value, 0b111u);
   EXPECT_EQ(first.peek().count(), 1021);
   EXPECT_EQ(a.state.segments[0].free_blocks(), 0u);
-  EXPECT_EQ(a.claim(1).from, slice_request::source::bits) << "it stays advertised";
+  EXPECT_EQ(a.claim(1).from, slice_request::source::bits) << "the revived block stays advertised";
 }
 
-TEST(SliceClaim, LeavesAFreeBlockAloneThatAnotherLaneHasReserved) {
+TEST(SliceClaim, LeavesAFreeBlockThatAnotherLaneHasReserved) {
   full_heap a{2, 32};
   block const first = a.state.block_at(a.id, 0, 0);
   for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
@@ -120,22 +121,22 @@ TEST(SliceClaim, LeavesAFreeBlockAloneThatAnotherLaneHasReserved) {
   EXPECT_EQ(a.claim(1).from, slice_request::source::bits);
 }
 
-/// A lane that found the segment when it had class `stale`, and comes to it late.
-TEST(SliceClaim, GivesUpWhatItReservedInASegmentThatHasAnotherClassNow) {
+/// A lane that found the segment when it had class `stale`, and claims late.
+TEST(SliceClaim, CancelsItsReservationInASegmentThatChangedItsClass) {
   full_heap a{1};
   size_class const stale = size_class_of(64);
   a.release(0b11, 0, 0);
   slice_request request{&a.state, stale, 1};
   request.generation = a.state.segments[0].generation() + 1;
   EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 0));
-  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().count(), 2) << "it returned what it reserved";
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().count(), 2) << "it returned its reservation";
   EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().inside(), 0u);
   EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 3))
       << "a block that the segment no longer has";
   EXPECT_EQ(request.from, slice_request::source::nothing);
 }
 
-TEST(SliceClaim, GivesUpAFreeBlockOfASegmentThatHasAnotherClassNow) {
+TEST(SliceClaim, CancelsItsRevivalInASegmentThatChangedItsClass) {
   full_heap a{2, 32};
   block const first = a.state.block_at(a.id, 0, 0);
   for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
@@ -145,19 +146,19 @@ TEST(SliceClaim, GivesUpAFreeBlockOfASegmentThatHasAnotherClassNow) {
   EXPECT_EQ(a.state.segments[0].free_blocks(), 1u);
 }
 
-TEST(SliceClaim, TakesASegmentOfAnotherClassOutOfItsOwnTree) {
+TEST(SliceClaim, RemovesASegmentOfAnotherClassFromItsTree) {
   full_heap a{1};
   size_class const stale = size_class_of(64);
   a.release(1, 0, 0);
   a.state.class_tree(stale).insert(0);
   slice_request request{&a.state, stale, 1};
-  EXPECT_FALSE(slice_claim::claim_returned(request, some_tries));
+  EXPECT_FALSE(slice_claim::claim_returned(request, max_tries));
   EXPECT_TRUE(a.state.class_tree(stale).empty());
   EXPECT_TRUE(a.state.class_tree(a.id).contains(0));
   EXPECT_EQ(a.claim(1).value, 1u);
 }
 
-TEST(SliceClaim, FindsNothingAndLosesNothingWhileTheBitsOfAnAnnouncedReleaseAreOnTheirWay) {
+TEST(SliceClaim, FindsNothingAndLosesNothingBeforeTheBitsOfAnAnnouncedReleaseAreSet) {
   full_heap a{1};
   block const only = a.state.block_at(a.id, 0, 0);
   (void)only.announce(2);

@@ -15,7 +15,7 @@ namespace quarry {
 using namespace detail;
 namespace slice_return_test {
 
-/// A heap of one segment, every slice of which is handed out.
+/// A heap of one segment, all of whose slices are allocated.
 struct full_segment {
   explicit full_segment(std::uint32_t size)
       : owner{test::small_heap(1)}, state{test::state_of(owner)}, id{size_class_of(size)} {
@@ -26,22 +26,22 @@ struct full_segment {
   [[nodiscard]] block block_of(std::uint32_t index) const {
     return state.block_at(id, 0, index / words_per_block);
   }
-  /// Those of the slices that were back already.
+  /// Releases slices. Returns the slices that were free already.
   word release(std::uint32_t index, word slices) {
     auto const result = slice_return::release(state, id, state.segments[0].generation(),
                                               block_of(index), 0, index, slices);
     return result.is_stale ? slices : result.twice;
   }
-  /// As a lane that reserved `count` slices and found none.
+  /// Acts as a lane that reserved `count` slices and found none.
   void enter_and_leave(std::uint32_t block_index, std::uint32_t count) {
-    block const of = state.block_at(id, 0, block_index);
-    (void)of.reserve(count);
-    slice_return::follow_late(state, 0, block_index, of.leave(count, false));
+    block const entered = state.block_at(id, 0, block_index);
+    (void)entered.reserve(count);
+    slice_return::follow_late(state, 0, block_index, entered.leave(count, false));
   }
   void release_all_of_block(std::uint32_t index) {
-    block const of = state.block_at(id, 0, index);
-    for (std::uint32_t i = 0; i < of.words(); ++i)
-      EXPECT_EQ(release(index * words_per_block + i, of.mask(i)), 0u);
+    block const released = state.block_at(id, 0, index);
+    for (std::uint32_t i = 0; i < released.words(); ++i)
+      EXPECT_EQ(release(index * words_per_block + i, released.mask(i)), 0u);
   }
   [[nodiscard]] bool is_advertised(std::uint32_t block) const {
     return (state.advertised_at(0, 0).load(simt::relaxed) >> block & 1) != 0;
@@ -55,7 +55,7 @@ struct full_segment {
   size_class id;
 };
 
-TEST(SliceReturn, AdvertisesTheBlockOfTheFirstSliceBack) {
+TEST(SliceReturn, AdvertisesTheBlockOfTheFirstReleasedSlice) {
   full_segment a{32};
   EXPECT_FALSE(a.is_advertised(1));
   EXPECT_EQ(a.release(words_per_block + 3, 1), 0u);
@@ -65,12 +65,12 @@ TEST(SliceReturn, AdvertisesTheBlockOfTheFirstSliceBack) {
   a.expect_sound();
 }
 
-TEST(SliceReturn, TellsWhichSlicesWereBackAlready) {
+TEST(SliceReturn, ReportsWhichSlicesWereFreeAlready) {
   full_segment a{640};
   EXPECT_EQ(a.release(0, 0b0110), 0u);
   EXPECT_EQ(a.release(0, 0b0011), 0b0010u);
   EXPECT_EQ(a.release(0, 0b0111), 0b0111u);
-  EXPECT_EQ(a.block_of(0).peek().count(), 3) << "what was not in use is not counted";
+  EXPECT_EQ(a.block_of(0).peek().count(), 3) << "a double free is not counted";
   a.expect_sound();
 }
 
@@ -78,15 +78,15 @@ TEST(SliceReturn, RefusesSlicesOfAFreeBlockAndChangesNothing) {
   full_segment a{32};
   a.release_all_of_block(0);
   ASSERT_TRUE(a.block_of(0).peek().is_free());
-  word const before = a.block_of(0).peek().bits();
+  word const old_state = a.block_of(0).peek().bits();
   EXPECT_EQ(a.release(0, 1), 1u);
   EXPECT_EQ(a.release(3, 0b1010), 0b1010u);
-  EXPECT_EQ(a.block_of(0).peek().bits(), before);
+  EXPECT_EQ(a.block_of(0).peek().bits(), old_state);
   EXPECT_EQ(a.state.segments[0].free_blocks(), 1u);
   a.expect_sound();
 }
 
-TEST(SliceReturn, FreesABlockWhoseLastSliceComesBackAmongDoubleFrees) {
+TEST(SliceReturn, FreesABlockIfItsLastReleaseContainsDoubleFrees) {
   full_segment a{32};
   block const first = a.block_of(0);
   for (std::uint32_t i = 0; i < first.words(); ++i)
@@ -106,7 +106,7 @@ TEST(SliceReturn, RefusesSlicesOfAnEarlierUseOfTheSegmentAndChangesNothing) {
   a.expect_sound();
 }
 
-TEST(SliceReturn, FreesABlockByTheLastLaneThatLeaves) {
+TEST(SliceReturn, TheLastLaneThatLeavesFreesTheBlock) {
   full_segment a{32};
   block const first = a.block_of(0);
   EXPECT_EQ(a.release(0, ~word{0}), 0u);
@@ -122,23 +122,23 @@ TEST(SliceReturn, FreesABlockByTheLastLaneThatLeaves) {
   a.expect_sound();
 }
 
-TEST(SliceReturn, AdvertisesAgainWhatAReservationKeptFromOthers) {
+TEST(SliceReturn, AdvertisesSlicesAgainThatAReservationHid) {
   full_segment a{640};
   EXPECT_EQ(a.release(0, 1), 0u);
   block const only = a.block_of(0);
   ASSERT_EQ(block::reserved_of(only.reserve(1), 1), 1u);
   slice_return::withdraw(a.state, 0, 0);
-  EXPECT_TRUE(a.is_advertised(0)) << "the lane inside may return it";
+  EXPECT_TRUE(a.is_advertised(0)) << "the lane inside may return the slice";
   slice_return::follow_late(a.state, 0, 0, only.leave(1, false));
   EXPECT_TRUE(a.is_advertised(0));
   a.expect_sound();
 }
 
-TEST(SliceReturn, WithdrawsAnAdvertisementOnlyIfNothingIsThere) {
+TEST(SliceReturn, WithdrawsAnAdvertisementOnlyIfNoSliceIsFree) {
   full_segment a{640};
   (void)a.release(0, 1);
   slice_return::withdraw(a.state, 0, 0);
-  EXPECT_TRUE(a.is_advertised(0)) << "it looked again";
+  EXPECT_TRUE(a.is_advertised(0)) << "withdraw checks the block again";
   a.expect_sound();
 }
 
@@ -148,21 +148,22 @@ TEST(SliceReturn, WithdrawsALateAdvertisementOfAnEarlierUse) {
   slice_return::advertise(a.state, other, 0, 2);
   EXPECT_FALSE(a.is_advertised(2)) << "the segment has no such block";
   slice_return::advertise(a.state, other, 0, 0);
-  EXPECT_FALSE(a.is_advertised(0)) << "nothing of it is back";
+  EXPECT_FALSE(a.is_advertised(0)) << "no slice of the block is free";
   a.expect_sound();
 }
 
-TEST(SliceReturn, LeavesNothingOfALaneThatEntersInOneUseAndLeavesInAnother) {
-  for (std::uint32_t const index : {0u, 3u}) {  // a block of the segment, and one that it has not
+TEST(SliceReturn, ALaneThatEntersInOneUseAndLeavesInAnotherLeavesNoTrace) {
+  for (std::uint32_t const index :
+       {0u, 3u}) {  // a block of the segment, and a block that it does not have
     full_segment a{640};
-    block const of = a.state.block_at(a.id, 0, index);
-    (void)of.reserve(32);
+    block const entered = a.state.block_at(a.id, 0, index);
+    (void)entered.reserve(32);
     for (std::uint32_t i = 0; index != 0 && i < a.block_of(0).words(); ++i)
       EXPECT_EQ(a.release(i, a.block_of(0).mask(i)), 0u);
     EXPECT_EQ(a.state.segment_tree().count(), index != 0 ? 1u : 0u);
-    slice_return::follow_late(a.state, 0, index, of.leave(32, false));
-    EXPECT_EQ(of.peek().count(), 0);
-    EXPECT_EQ(of.peek().inside(), 0u);
+    slice_return::follow_late(a.state, 0, index, entered.leave(32, false));
+    EXPECT_EQ(entered.peek().count(), 0);
+    EXPECT_EQ(entered.peek().inside(), 0u);
     a.expect_sound();
   }
 }
@@ -175,7 +176,7 @@ TEST(SliceReturn, AdvertisesNoBlockThatTheSegmentDoesNotHave) {
   a.expect_sound();
 }
 
-TEST(SliceReturn, BringsBlocksThatTheLastUsesDidNotHaveToTheSegmentsGeneration) {
+TEST(SliceReturn, BlocksThatTheLastUsesDidNotHaveGetTheSegmentsGeneration) {
   full_segment a{640};
   for (int use = 0; use < 3; ++use) {
     for (std::uint32_t i = 0; i < a.block_of(0).words(); ++i)
@@ -189,16 +190,16 @@ TEST(SliceReturn, BringsBlocksThatTheLastUsesDidNotHaveToTheSegmentsGeneration) 
   EXPECT_EQ(a.state.segments[0].rest().known_blocks(), 1u);
   EXPECT_EQ(a.state.block_at(0, 0, 3).peek().generation(), 0u);
   std::vector<void*> all;
-  while (void* const one = a.owner.ref().malloc(32 - hardening::padded(0))) all.push_back(one);
+  while (void* const slice = a.owner.ref().malloc(32 - hardening::padded(0))) all.push_back(slice);
   EXPECT_EQ(all.size(), 2048u);
   a.expect_sound();
-  for (void* const one : all) heap_internals::free_now(a.owner.ref(), one);
+  for (void* const slice : all) heap_internals::free_now(a.owner.ref(), slice);
   EXPECT_EQ(a.state.segments[0].rest().known_blocks(), 2u);
   EXPECT_EQ(a.owner.fault_count(fault_kind::double_free), 0u);
   a.expect_sound();
 }
 
-TEST(SliceReturn, GivesTheSegmentBackWithItsLastSliceInWhateverOrderTheyCome) {
+TEST(SliceReturn, ReturnsTheSegmentWithItsLastSliceInAnyOrderOfReleases) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random{seed};
@@ -208,8 +209,8 @@ TEST(SliceReturn, GivesTheSegmentBackWithItsLastSliceInWhateverOrderTheyCome) {
       in_use.insert(slice);
     while (!in_use.empty()) {
       EXPECT_TRUE(a.state.segment_tree().empty());
-      auto const after = in_use.lower_bound(static_cast<std::uint32_t>(random() % 2048));
-      auto const slice = after == in_use.end() ? *in_use.begin() : *after;
+      auto const next = in_use.lower_bound(static_cast<std::uint32_t>(random() % 2048));
+      auto const slice = next == in_use.end() ? *in_use.begin() : *next;
       in_use.erase(slice);
       ASSERT_EQ(a.release(slice / bits_per_word, word{1} << slice % bits_per_word), 0u);
       if (random() % 128 == 0) a.expect_sound();

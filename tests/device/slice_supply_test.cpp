@@ -21,10 +21,11 @@ namespace slice_supply_test {
 
 constexpr std::uint32_t half = 32 * 1024;
 
-/// What malloc must be asked for so that it takes a slice of `size` bytes, hardened or not.
+/// The size to request from malloc so that it takes a slice of `size` bytes, with or without the
+/// mitigations.
 bytes net(std::uint32_t size) { return size - hardening::padded(0); }
 
-/// Allocates until nothing is left.
+/// Allocates until the heap is full.
 std::vector<void*> fill(heap const& owner, std::uint32_t size) {
   std::vector<void*> result;
   for (void* memory = owner.ref().malloc(net(size)); memory != nullptr;
@@ -35,14 +36,14 @@ std::vector<void*> fill(heap const& owner, std::uint32_t size) {
 }
 
 void release_all(heap const& owner, std::vector<void*> const& memory) {
-  for (void* const one : memory) heap_internals::free_now(owner.ref(), one);
+  for (void* const slice : memory) heap_internals::free_now(owner.ref(), slice);
 }
 
 void expect_sound(heap const& owner) {
   for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
 }
 
-TEST(SliceSupply, HandsOutEverySliceOnceAndThenNone) {
+TEST(SliceSupply, AllocatesEverySliceOnceAndThenFails) {
   for (std::uint32_t const size : {16u, 48u, 80u, 640u, 5120u, half}) {
     SCOPED_TRACE("size " + std::to_string(size));
     auto const owner = test::small_heap(3);
@@ -53,7 +54,7 @@ TEST(SliceSupply, HandsOutEverySliceOnceAndThenNone) {
   }
 }
 
-TEST(SliceSupply, HandsOutWhatCameBack) {
+TEST(SliceSupply, AllocatesAReturnedSlice) {
   auto const owner = test::small_heap(1);
   auto const all = fill(owner, 640);
   heap_internals::free_now(owner.ref(), all[17]);
@@ -62,7 +63,7 @@ TEST(SliceSupply, HandsOutWhatCameBack) {
   expect_sound(owner);
 }
 
-TEST(SliceSupply, AdvertisesASegmentFromItsFirstSliceBackUntilItIsClaimed) {
+TEST(SliceSupply, AdvertisesASegmentFromItsFirstReturnedSliceUntilItIsClaimed) {
   auto const owner = test::small_heap(1);
   auto const& state = test::state_of(owner);
   size_class const id = size_class_of(640);
@@ -72,10 +73,10 @@ TEST(SliceSupply, AdvertisesASegmentFromItsFirstSliceBackUntilItIsClaimed) {
   EXPECT_TRUE(state.class_tree(id).contains(0));
   EXPECT_EQ(owner.ref().malloc(net(640)), all[0]);
   EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
-  EXPECT_TRUE(state.class_tree(id).empty()) << "who found nothing withdrew it";
+  EXPECT_TRUE(state.class_tree(id).empty()) << "the claimer that found no slice withdrew it";
 }
 
-TEST(SliceSupply, GivesASegmentBackWithItsLastSlice) {
+TEST(SliceSupply, ReturnsASegmentWithItsLastSlice) {
   auto const owner = test::small_heap(1);
   auto const& state = test::state_of(owner);
   for (std::uint32_t const size : {16u, 80u, half}) {
@@ -88,7 +89,7 @@ TEST(SliceSupply, GivesASegmentBackWithItsLastSlice) {
   }
 }
 
-TEST(SliceSupply, TellsWhichSlicesWereBackAlready) {
+TEST(SliceSupply, ReportsWhichSlicesWereFreeAlready) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(640);
@@ -99,7 +100,7 @@ TEST(SliceSupply, TellsWhichSlicesWereBackAlready) {
   expect_sound(owner);
 }
 
-TEST(SliceSupply, TakesBackWhatAClassHasNotHandedOut) {
+TEST(SliceSupply, TakesBackTheUnusedSegmentsOfAClass) {
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
   EXPECT_FALSE(slice_supply::any_has_run(state));
@@ -108,45 +109,45 @@ TEST(SliceSupply, TakesBackWhatAClassHasNotHandedOut) {
   EXPECT_TRUE(slice_supply::any_has_run(state));
   EXPECT_FALSE(slice_supply::others_have_run(state, id));
   EXPECT_TRUE(slice_supply::others_have_run(state, id + 1));
-  auto const before = state.segment_tree().count();
+  auto const free_segments = state.segment_tree().count();
   EXPECT_TRUE(slice_supply::take_back(state, id));
   EXPECT_FALSE(slice_supply::any_has_run(state));
-  EXPECT_GE(state.segment_tree().count(), before);
-  EXPECT_EQ(state.segment_tree().count(), 7u) << "all but the segment with a slice in use";
+  EXPECT_GE(state.segment_tree().count(), free_segments);
+  EXPECT_EQ(state.segment_tree().count(), 7u) << "all segments except the one with a slice in use";
   expect_sound(owner);
   heap_internals::free_now(owner.ref(), memory);
   EXPECT_EQ(state.segment_tree().count(), 8u);
   expect_sound(owner);
 }
 
-TEST(SliceSupply, GivesBackWhatALateReservationIsMissingFromAndLeavesNothingOfIt) {
+TEST(SliceSupply, ReturnsASegmentWithALateReservationThatLeavesNoTrace) {
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(half);
-  state.held[id].maximum = 2;  // as if the class had held two segments once
+  state.held[id].maximum = 2;  // as if the class had had two segments once
   ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
   ASSERT_TRUE(slice_supply::open_run(state, id));
   state.run(id).unlock();
   auto const run = class_run::run_of(state.run(id).peek());
   ASSERT_GE(run.count(), 2u);
-  // The first slice of all: malloc would take from whichever slot this thread has.
+  // Takes the first slice of the run: malloc would use the slot of this thread.
   ASSERT_EQ(ticket_counter::ticket_of(state.slot(id, 0).take(1)), 0u);
   void* const memory =
       reinterpret_cast<void*>(state.base + (std::uint64_t{run.first()} << state.segment_shift));
   std::uint32_t const last = run.first() + run.count() - 1;
-  block const late = state.block_at(id, last, 0);
-  ASSERT_TRUE(late.reserve(3).is_open_in(0));
+  block const late_block = state.block_at(id, last, 0);
+  ASSERT_TRUE(late_block.reserve(3).is_open_in(0));
   EXPECT_TRUE(slice_supply::take_back(state, id));
   EXPECT_EQ(state.segment_tree().count(), 7u);
-  slice_return::follow_late(state, last, 0, late.leave(3, false));
-  EXPECT_EQ(late.peek().count(), 0);
-  EXPECT_EQ(late.peek().inside(), 0u);
+  slice_return::follow_late(state, last, 0, late_block.leave(3, false));
+  EXPECT_EQ(late_block.peek().count(), 0);
+  EXPECT_EQ(late_block.peek().inside(), 0u);
   expect_sound(owner);
   heap_internals::free_now(owner.ref(), memory);
   EXPECT_EQ(fill(owner, half).size(), 16u);
 }
 
-TEST(SliceSupply, TakesNothingBackFromARunThatIsBeingReplaced) {
+TEST(SliceSupply, TakesNothingBackFromARunThatIsReplaced) {
   auto const owner = test::small_heap(2);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(16);
@@ -158,7 +159,7 @@ TEST(SliceSupply, TakesNothingBackFromARunThatIsBeingReplaced) {
   EXPECT_TRUE(slice_supply::take_back(state, id));
 }
 
-TEST(SliceSupply, MovesMemoryBetweenClassesAsTheyNeedIt) {
+TEST(SliceSupply, MovesMemoryBetweenClassesOnDemand) {
   auto const owner = test::small_heap(2);
   for (int round = 0; round < 4; ++round) {
     for (std::uint32_t const size : {16u, 80u, 1024u, 48u, half}) {
@@ -171,16 +172,16 @@ TEST(SliceSupply, MovesMemoryBetweenClassesAsTheyNeedIt) {
   expect_sound(owner);
 }
 
-TEST(SliceSupply, MovesWhatAnotherClassHasNotHandedOutToOneThatNeedsIt) {
+TEST(SliceSupply, MovesUnusedSegmentsOfAClassToAnotherClass) {
   auto const owner = test::small_heap(2);
   void* const small = owner.ref().malloc(net(16));
   EXPECT_EQ(fill(owner, half).size(), 2u) << "one segment of two";
   heap_internals::free_now(owner.ref(), small);
-  EXPECT_EQ(fill(owner, half).size(), 2u) << "and now the other";
+  EXPECT_EQ(fill(owner, half).size(), 2u) << "the other segment after its last free";
 }
 
-/// Mallocs that are refused, or served by claims, go on counting tickets of a run that is over.
-TEST(SliceSupply, HandsNothingOutTwiceWhenTicketsOfARunThatIsOverComeToTheirLimit) {
+/// Mallocs that fail, or that a claim serves, continue to count tickets of an exhausted run.
+TEST(SliceSupply, AllocatesNoSliceTwiceWhenTicketsOfAnExhaustedRunReachTheirLimit) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -212,8 +213,9 @@ TEST(SliceSupply, HandsNothingOutTwiceWhenTicketsOfARunThatIsOverComeToTheirLimi
   }
 }
 
-/// A lane that took the last ticket of a slot counts it when the tag of its run comes round again.
-TEST(SliceSupply, LosesNothingByACountOf64RunsAgo) {
+/// A lane that took the last ticket of a slot counts the slot late, when a new run has the tag of
+/// its run.
+TEST(SliceSupply, ALateCountOf64RunsAgoLosesNoSlice) {
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(half);
@@ -223,7 +225,7 @@ TEST(SliceSupply, LosesNothingByACountOf64RunsAgo) {
   while (counted < counters_per_class)
     counted = class_run::used_up(state.run(id).count_used_up(run));
   auto rest = fill(owner, half);
-  EXPECT_EQ(rest.size(), 15u) << "what the slots still had is not lost";
+  EXPECT_EQ(rest.size(), 15u) << "the remaining slices of the slots are not lost";
   expect_sound(owner);
   rest.push_back(first);
   release_all(owner, rest);
@@ -233,8 +235,8 @@ TEST(SliceSupply, LosesNothingByACountOf64RunsAgo) {
   EXPECT_EQ(state.segment_tree().count(), 8u);
 }
 
-/// Allocations of random sizes, each a range of its own, against a map.
-TEST(SliceSupply, NeverHandsOutWhatIsInUse) {
+/// Compares allocations of random sizes with a map of their ranges.
+TEST(SliceSupply, NeverAllocatesMemoryInUse) {
   for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random{seed};
@@ -246,16 +248,16 @@ TEST(SliceSupply, NeverHandsOutWhatIsInUse) {
         bytes const size = 1 + random() % limit;
         auto* const memory = static_cast<char*>(owner.ref().malloc(size));
         if (memory == nullptr) continue;
-        auto const after = live.lower_bound(memory);
-        ASSERT_TRUE(after == live.end() || memory + size <= after->first);
-        ASSERT_TRUE(after == live.begin() ||
-                    std::prev(after)->first + std::prev(after)->second <= memory);
+        auto const next = live.lower_bound(memory);
+        ASSERT_TRUE(next == live.end() || memory + size <= next->first);
+        ASSERT_TRUE(next == live.begin() ||
+                    std::prev(next)->first + std::prev(next)->second <= memory);
         live.emplace(memory, size);
       } else if (!live.empty()) {
-        auto const some =
+        auto const victim =
             std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
-        heap_internals::free_now(owner.ref(), some->first);
-        live.erase(some);
+        heap_internals::free_now(owner.ref(), victim->first);
+        live.erase(victim);
       }
     }
     expect_sound(owner);
@@ -264,7 +266,7 @@ TEST(SliceSupply, NeverHandsOutWhatIsInUse) {
   }
 }
 
-/// Lanes that fill the heap and drain it again; `live` is what all of them hold.
+/// Fills the heap and drains it again. `live` contains the allocations of all lanes.
 void fill_and_drain(heap_ref heap, std::uint64_t seed, std::uint32_t smallest,
                     std::set<void*>& live, int& shared) {
   std::mt19937_64 random{seed};
@@ -287,7 +289,7 @@ void fill_and_drain(heap_ref heap, std::uint64_t seed, std::uint32_t smallest,
   }
 }
 
-TEST(SliceSupply, GivesEachSliceToOneLaneWhateverTheInterleaving) {
+TEST(SliceSupply, AllocatesEachSliceToOneLaneInEveryInterleaving) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint32_t const smallest : {2048u, 8192u, 16384u}) {
     for (std::uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
@@ -304,14 +306,14 @@ TEST(SliceSupply, GivesEachSliceToOneLaneWhateverTheInterleaving) {
                                                  true, simt::patience{}) &&
              slice_supply::any_has_run(test::state_of(owner))) {
       }
-      EXPECT_EQ(test::state_of(owner).segment_tree().count(), 2u) << "nothing is left behind";
+      EXPECT_EQ(test::state_of(owner).segment_tree().count(), 2u) << "all segments are free";
     }
   }
 }
 
-/// Few slices of blocks of 1024, so that blocks become free and are revived while other blocks of
-/// their segment are.
-TEST(SliceSupply, RevivesBlocksWhileOthersBecomeFree) {
+/// Few slices of blocks of 1,024 slices are in use. So blocks become free and are revived while
+/// other blocks of their segment do the same.
+TEST(SliceSupply, RevivesBlocksWhileOtherBlocksBecomeFree) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 30 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -340,8 +342,9 @@ TEST(SliceSupply, RevivesBlocksWhileOthersBecomeFree) {
   }
 }
 
-/// Segments that a lane took from a class, and returns slowly, are in no tree and no run.
-TEST(SliceSupply, RefusesNothingWhileSegmentsAreOnTheirWayBack) {
+/// A lane took segments from a class, and returns them slowly. Meanwhile they are in no tree and in
+/// no run.
+TEST(SliceSupply, WaitsForSegmentsThatAreBeingReturned) {
   QUARRY_TEST_USES_FIBERS();
   for (bytes const size : {net(64), bytes{3 * 64 * 1024} - hardening::padded(0)}) {
     for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {

@@ -11,17 +11,18 @@ namespace string_test {
 
 using namespace test;
 
-constexpr std::uint32_t room = 256;
+constexpr std::uint32_t max_text = 256;
 
-/// What one lane wrote, for the host.
+/// The text of one lane, for the host.
 struct written {
-  char text[room];
+  char text[max_text];
   std::uint32_t size;
 };
 
-QUARRY_HD void write(string<> const& from, written& to) {
-  to.size = from.size();
-  for (std::uint32_t i = 0; i < from.size() && i < room; ++i) to.text[i] = from.data()[i];
+QUARRY_HD void write(string<> const& source, written& result) {
+  result.size = source.size();
+  for (std::uint32_t i = 0; i < source.size() && i < max_text; ++i)
+    result.text[i] = source.data()[i];
 }
 
 struct write_numbers {
@@ -42,7 +43,7 @@ struct write_numbers {
   }
 };
 
-/// Doubles a string until there is no memory.
+/// Doubles a string until an append fails.
 struct double_until_refused {
   heap_ref heap;
   std::uint32_t* size;
@@ -59,8 +60,8 @@ struct double_until_refused {
   }
 };
 
-/// Lane i appends chunks of `source` to two strings as its random numbers say, writes both, and
-/// compares them.
+/// Each lane appends chunks of `source` to two strings as its random numbers decide. Then it writes
+/// both strings to `results` and compares them.
 struct append_chunks {
   heap_ref heap;
   char const* source;  // 16 characters
@@ -92,8 +93,8 @@ TYPED_TEST(String, WritesTheSmallestAndTheLargestNumbers) {
   auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<written> result(1);
   backend.run({}, write_numbers{heap.ref(), result.data()});
-  std::string const once = "-9223372036854775808 18446744073709551615 0 -7";
-  EXPECT_EQ(std::string_view(result[0].text, result[0].size), once + once);
+  std::string const numbers = "-9223372036854775808 18446744073709551615 0 -7";
+  EXPECT_EQ(std::string_view(result[0].text, result[0].size), numbers + numbers);
   expect_sound_and_empty(heap);
 }
 

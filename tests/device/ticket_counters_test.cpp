@@ -14,22 +14,22 @@
 namespace quarry {
 
 using namespace detail;
-namespace block_slots_test {
+namespace ticket_counters_test {
 
 TEST(SegmentRun, KeepsItsSegmentsAndChangesItsTag) {
-  segment_run const none;
-  EXPECT_EQ(none.count(), 0u);
-  auto const one = none.next(0xfffff, 64);
-  EXPECT_EQ(one.first(), 0xfffffu);
-  EXPECT_EQ(one.count(), 64u);
-  EXPECT_FALSE(one == none);
-  auto const again = one.next(0xfffff, 64);
-  EXPECT_FALSE(again == one) << "the same segments, later";
-  EXPECT_NE(again.key(), one.key());
-  EXPECT_EQ(segment_run::first_of_key(again.key()), 0xfffffu);
+  segment_run const empty_run;
+  EXPECT_EQ(empty_run.count(), 0u);
+  auto const first = empty_run.next(0xfffff, 64);
+  EXPECT_EQ(first.first(), 0xfffffu);
+  EXPECT_EQ(first.count(), 64u);
+  EXPECT_FALSE(first == empty_run);
+  auto const second = first.next(0xfffff, 64);
+  EXPECT_FALSE(second == first) << "a later run of the same segments";
+  EXPECT_NE(second.key(), first.key());
+  EXPECT_EQ(segment_run::first_of_key(second.key()), 0xfffffu);
 }
 
-TEST(SegmentRun, ComesRoundToTheSameTagAfter512Runs) {
+TEST(SegmentRun, HasTheSameTagAgainAfter512Runs) {
   segment_run run;
   for (int i = 0; i < 512; ++i) {
     run = run.next(7, 3);
@@ -38,35 +38,35 @@ TEST(SegmentRun, ComesRoundToTheSameTagAfter512Runs) {
   EXPECT_EQ(run.next(7, 3).key(), segment_run{}.next(7, 3).key());
 }
 
-/// The shapes that a heap makes for its classes.
+/// The layouts of a heap's classes.
 std::vector<class_layout> layouts_of(bytes segment_bytes) {
   heap const owner{{.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = backend::cpu}};
   auto const& state = test::state_of(owner);
   return {state.layouts, state.layouts + state.classes};
 }
 
-TEST(TicketCounter, LeadsEachTicketToASliceOfItsOwnAndReachesAll) {
+TEST(TicketCounter, MapsEachTicketToItsOwnSliceAndReachesAllSlices) {
   segment_run const run = segment_run{}.next(5, 3);
   for (auto const& layout : layouts_of(64_KiB)) {
     SCOPED_TRACE("size " + std::to_string(layout.size));
     std::vector<bool> seen(std::size_t{run.count()} * layout.slice.slices());
     std::size_t reached = 0;
     for (std::uint32_t slot = 0; slot < counters_per_class; ++slot) {
-      bool over = false;
+      bool is_exhausted = false;
       std::uint32_t lasts = 0;
       std::uint32_t valid = 0;
-      for (std::uint32_t ticket = 0; !over; ++ticket) {
+      for (std::uint32_t ticket = 0; !is_exhausted; ++ticket) {
         auto const place = ticket_counter::place_of(layout, run, slot, ticket);
-        over = !place.valid;
+        is_exhausted = !place.valid;
         lasts += place.last ? 1 : 0;
-        if (over) break;
+        if (is_exhausted) break;
         ++valid;
         ASSERT_GE(place.segment, 5u);
         ASSERT_LT(place.segment, 8u);
         ASSERT_LT(place.slice, layout.slice.slices());
-        auto const at = std::size_t{place.segment - 5} * layout.slice.slices() + place.slice;
-        ASSERT_FALSE(seen[at]) << "ticket " << ticket << " of slot " << slot;
-        seen[at] = true;
+        auto const index = std::size_t{place.segment - 5} * layout.slice.slices() + place.slice;
+        ASSERT_FALSE(seen[index]) << "ticket " << ticket << " of slot " << slot;
+        seen[index] = true;
         ++reached;
         ASSERT_EQ(place.last, !ticket_counter::place_of(layout, run, slot, ticket + 1).valid);
       }
@@ -92,7 +92,8 @@ TEST(TicketCounter, HasRoomForAllTicketsOfTheLongestRun) {
       std::uint32_t const last_unit = (units - 1) / counters_per_class;
       std::uint32_t const slot = (units - 1) % counters_per_class;
       std::uint32_t const last = ((last_unit + 1) << layout.unit_shift) - 1;
-      ASSERT_LE(last, ticket_counter::ticket_limit / 2) << "where `rewind` sets a used-up slot";
+      ASSERT_LE(last, ticket_counter::ticket_limit / 2)
+          << "`rewind` sets a used-up slot to this ticket";
       auto const place = ticket_counter::place_of(layout, run, slot, last);
       EXPECT_TRUE(place.valid && place.last);
       EXPECT_EQ(place.segment, 5 + longest - 1);
@@ -104,7 +105,7 @@ TEST(TicketCounter, HasRoomForAllTicketsOfTheLongestRun) {
   }
 }
 
-TEST(TicketCounter, OfARunOfNothingHasNoTicket) {
+TEST(TicketCounter, HasNoTicketInAnEmptyRun) {
   for (auto const& layout : layouts_of(64_KiB)) {
     EXPECT_FALSE(ticket_counter::place_of(layout, segment_run{}, 0, 0).valid);
     EXPECT_FALSE(
@@ -113,7 +114,7 @@ TEST(TicketCounter, OfARunOfNothingHasNoTicket) {
   }
 }
 
-TEST(TicketCounter, TellsItsRunAndTicketTogether) {
+TEST(TicketCounter, ReturnsItsRunAndTicketTogether) {
   word state = 0;
   ticket_counter const slot{state};
   auto const run = segment_run{}.next(9, 2);
@@ -124,26 +125,26 @@ TEST(TicketCounter, TellsItsRunAndTicketTogether) {
   EXPECT_TRUE(ticket_counter::run_of(second) == run);
 }
 
-TEST(TicketCounter, GivesItsTicketsToWhoClosesIt) {
+TEST(TicketCounter, CloseReturnsItsRunAndTickets) {
   word state = 0;
   ticket_counter const slot{state};
   auto const run = segment_run{}.next(9, 2);
   slot.open(run);
   (void)slot.take(7);
-  word const before = slot.close(run.next(0, 0));
-  EXPECT_EQ(ticket_counter::ticket_of(before), 7u);
-  EXPECT_TRUE(ticket_counter::run_of(before) == run);
+  word const closed = slot.close(run.next(0, 0));
+  EXPECT_EQ(ticket_counter::ticket_of(closed), 7u);
+  EXPECT_TRUE(ticket_counter::run_of(closed) == run);
   EXPECT_FALSE(ticket_counter::run_of(slot.peek()) == run);
 }
 
-TEST(TicketCounter, IsSetBackBeforeItsTicketsRunIntoItsRun) {
+TEST(TicketCounter, IsRewoundBeforeItsTicketsOverflowIntoItsRun) {
   word state = 0;
   ticket_counter const slot{state};
   auto const run = segment_run{}.next(1, 1);
   slot.open(run);
   (void)slot.take(1);
   slot.rewind();
-  EXPECT_EQ(ticket_counter::ticket_of(slot.peek()), 1u) << "not needed yet";
+  EXPECT_EQ(ticket_counter::ticket_of(slot.peek()), 1u) << "no rewind is needed yet";
   (void)slot.take(ticket_counter::ticket_limit);
   slot.rewind();
   EXPECT_LT(ticket_counter::ticket_of(slot.peek()), ticket_counter::ticket_limit);
@@ -151,7 +152,7 @@ TEST(TicketCounter, IsSetBackBeforeItsTicketsRunIntoItsRun) {
   EXPECT_TRUE(ticket_counter::run_of(slot.peek()) == run);
 }
 
-TEST(TicketCounter, GivesEachTicketToOneThread) {
+TEST(TicketCounter, ReturnsEachTicketToOneThread) {
   word state = 0;
   ticket_counter{state}.open(segment_run{}.next(1, 1));
   std::vector<std::atomic<int>> taken(4 * 1000 * 3);
@@ -167,36 +168,36 @@ TEST(TicketCounter, GivesEachTicketToOneThread) {
 TEST(ClassRun, CountsSlotsThatAreUsedUp) {
   auto const run = segment_run{}.next(4, 2);
   word state = class_run::encode(run, 3, false);
-  class_run const one{state};
+  class_run const tested{state};
   EXPECT_TRUE(class_run::run_of(state) == run);
-  EXPECT_EQ(class_run::used_up(one.count_used_up(run)), 4u);
+  EXPECT_EQ(class_run::used_up(tested.count_used_up(run)), 4u);
   EXPECT_FALSE(class_run::is_busy(state));
 }
 
 TEST(ClassRun, DropsALateCountForAnOldRun) {
   auto const old = segment_run{}.next(4, 2);
-  auto const now = old.next(4, 2);
-  word state = class_run::encode(now, 0, false);
-  EXPECT_TRUE(class_run::run_of(class_run{state}.count_used_up(old)) == now);
+  auto const current = old.next(4, 2);
+  word state = class_run::encode(current, 0, false);
+  EXPECT_TRUE(class_run::run_of(class_run{state}.count_used_up(old)) == current);
   EXPECT_EQ(class_run::used_up(state), 0u);
 }
 
-TEST(ClassRun, IsLockedByOneAndOnlyAsItWasSeen) {
+TEST(ClassRun, OneCallerLocksItAndOnlyInTheStateThatItSaw) {
   auto const run = segment_run{}.next(4, 2);
   word state = class_run::encode(run, 1, false);
-  class_run const one{state};
-  word const seen = one.peek();
-  (void)one.count_used_up(run);
-  EXPECT_FALSE(one.lock(seen)) << "it has changed";
-  EXPECT_TRUE(one.lock(one.peek()));
-  EXPECT_FALSE(one.lock(one.peek())) << "it is busy";
-  one.set(run.next(8, 1), 2);
-  EXPECT_TRUE(class_run::is_busy(one.peek()));
-  one.unlock();
-  EXPECT_FALSE(class_run::is_busy(one.peek()));
-  EXPECT_EQ(class_run::run_of(one.peek()).first(), 8u);
-  EXPECT_EQ(class_run::used_up(one.peek()), 2u);
+  class_run const tested{state};
+  word const seen = tested.peek();
+  (void)tested.count_used_up(run);
+  EXPECT_FALSE(tested.lock(seen)) << "it has changed";
+  EXPECT_TRUE(tested.lock(tested.peek()));
+  EXPECT_FALSE(tested.lock(tested.peek())) << "it is busy";
+  tested.set(run.next(8, 1), 2);
+  EXPECT_TRUE(class_run::is_busy(tested.peek()));
+  tested.unlock();
+  EXPECT_FALSE(class_run::is_busy(tested.peek()));
+  EXPECT_EQ(class_run::run_of(tested.peek()).first(), 8u);
+  EXPECT_EQ(class_run::used_up(tested.peek()), 2u);
 }
 
-}  // namespace block_slots_test
+}  // namespace ticket_counters_test
 }  // namespace quarry

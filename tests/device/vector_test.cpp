@@ -8,8 +8,8 @@ namespace vector_test {
 
 using namespace test;
 
-/// Each lane does what its own random numbers say to a vector of vectors, and to a plain array
-/// beside it.
+/// Each lane changes a vector of vectors as its own random numbers decide. It makes the same
+/// changes to plain arrays and compares them.
 struct compare_with_array {
   heap_ref heap;
   std::uint32_t seed;
@@ -50,7 +50,7 @@ struct compare_with_array {
   }
 };
 
-/// Appends until there is no memory, and says what is left then.
+/// Appends until an append fails, and records the elements that the vector has then.
 struct fill_until_refused {
   heap_ref heap;
   std::uint32_t* size;
@@ -69,7 +69,7 @@ struct fill_until_refused {
   }
 };
 
-/// An element of the vector is appended to it while it grows.
+/// Appends an element of the vector to the vector while it grows.
 struct append_own_element {
   heap_ref heap;
   std::uint32_t* last;
@@ -84,19 +84,20 @@ struct append_own_element {
 struct push_shared {
   heap_ref heap;
   shared_vector<std::uint32_t>* numbers;
-  std::uint32_t each;
+  std::uint32_t pushes_per_lane;
   std::uint32_t* pushed;
 
   QUARRY_HD void operator()() const {
     auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
-    for (std::uint32_t i = 0; i < each; ++i) {
-      if (numbers->push_back(heap, rank * each + i)) pushed[rank * each + i] = 1;
+    for (std::uint32_t i = 0; i < pushes_per_lane; ++i) {
+      if (numbers->push_back(heap, rank * pushes_per_lane + i))
+        pushed[rank * pushes_per_lane + i] = 1;
     }
   }
 };
 
-/// As push_shared, but every fourth lane uses and frees memory instead, so that parts come with the
-/// past of a lane that those who write to them never met.
+/// As push_shared, but every fourth lane allocates, writes and frees memory instead. So parts are
+/// allocated from memory of lanes that do not push, without other synchronisation.
 struct push_beside_users {
   push_shared push;
   std::uint32_t rounds;
@@ -115,7 +116,8 @@ struct push_beside_users {
   }
 };
 
-/// One lane takes from `pushed` what it finds, so that zeros are left if all is right; then clears.
+/// One lane subtracts each element from `pushed`, so that all entries are zero if the vector is
+/// correct. Then it clears the vector.
 struct take_shared {
   heap_ref heap;
   shared_vector<std::uint32_t>* numbers;
@@ -135,7 +137,7 @@ template <class Backend>
 struct Vector : testing::Test {};
 TYPED_TEST_SUITE(Vector, backends, backend_names);
 
-TYPED_TEST(Vector, MayAppendItsOwnElement) {
+TYPED_TEST(Vector, CanAppendItsOwnElement) {
   TypeParam const backend;
   auto const heap = backend.make_heap(tiny_heap);
   typename TypeParam::template array<std::uint32_t> last(1);
@@ -173,7 +175,7 @@ template <class Backend>
 struct SharedVector : testing::Test {};
 TYPED_TEST_SUITE(SharedVector, backends, backend_names);
 
-TYPED_TEST(SharedVector, HoldsEveryElementThatLanesAppendedOnce) {
+TYPED_TEST(SharedVector, ContainsEveryAppendedElementOnce) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TypeParam const backend{seed};
@@ -189,7 +191,7 @@ TYPED_TEST(SharedVector, HoldsEveryElementThatLanesAppendedOnce) {
   }
 }
 
-TYPED_TEST(SharedVector, WritesToMemoryThatAnotherLaneHadBefore) {
+TYPED_TEST(SharedVector, WritesToMemoryThatAnotherLaneFreed) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB});
@@ -205,7 +207,7 @@ TYPED_TEST(SharedVector, WritesToMemoryThatAnotherLaneHadBefore) {
   }
 }
 
-TYPED_TEST(SharedVector, RefusesWhatThereIsNoMemoryForAndHasNoGaps) {
+TYPED_TEST(SharedVector, RefusesElementsWithoutMemoryAndHasNoGaps) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});

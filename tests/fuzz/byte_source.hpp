@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fuzz targets share: numbers out of bytes, and a way to say what is wrong.
+// Shared by the fuzz targets: a source of numbers from bytes, and a check that reports problems.
 #pragma once
 
 #include <algorithm>
@@ -12,22 +12,22 @@
 
 namespace quarry::test {
 
-/// Says what is wrong and ends the program: a fuzzer sees nothing else.
-inline void expect(bool holds, char const* otherwise,
+/// Prints the message and ends the program, because a fuzzer detects only this.
+inline void expect(bool holds, char const* message,
                    std::source_location where = std::source_location::current()) {
   if (holds) return;
   std::fprintf(stderr, "%s:%u: %s\n", where.file_name(), static_cast<unsigned>(where.line()),
-               otherwise);
+               message);
   std::abort();
 }
 
-/// A string of bytes, read as numbers from its beginning. Behind its end there are zeros, so that
-/// every string means something and a shorter one means what comes first of a longer one.
+/// Reads a string of bytes as numbers. Behind its end all bytes are zero. So every string is valid
+/// input, and a string means the same as its extension by zeros.
 class byte_source {
  public:
   byte_source(std::uint8_t const* data, std::size_t size) : data_{data}, size_{size} {}
 
-  /// All bytes were read: from now on everything is zero.
+  /// True if all bytes were read. All later numbers are zero.
   [[nodiscard]] bool is_exhausted() const { return at_ == size_; }
 
   [[nodiscard]] std::uint8_t u8() { return at_ == size_ ? std::uint8_t{0} : data_[at_++]; }
@@ -35,8 +35,8 @@ class byte_source {
   [[nodiscard]] std::uint32_t u32() { return number<std::uint32_t>(); }
   [[nodiscard]] std::uint64_t u64() { return number<std::uint64_t>(); }
 
-  /// From `minimum` to `maximum`, both included. Reads as few bytes as will do, so that a mutation
-  /// of one byte changes one number.
+  /// A number from `minimum` to `maximum`, both included. Reads as few bytes as possible, so that a
+  /// mutation of one byte changes one number.
   [[nodiscard]] std::uint64_t range(std::uint64_t minimum, std::uint64_t maximum) {
     std::uint64_t const span = maximum - minimum;
     if (span == 0) return minimum;
@@ -45,14 +45,14 @@ class byte_source {
     if (span < std::uint64_t{1} << 32) return minimum + u32() % (span + 1);
     return span == ~std::uint64_t{0} ? u64() : minimum + u64() % (span + 1);
   }
-  /// Below `count`, which is not 0.
+  /// An index below `count`, which must not be 0.
   [[nodiscard]] std::size_t index(std::size_t count) {
     return static_cast<std::size_t>(range(0, count - 1));
   }
-  /// True for so many of 256 bytes.
+  /// True with probability `of_256` / 256 for a random byte.
   [[nodiscard]] bool chance(unsigned of_256) { return u8() < of_256; }
 
-  /// A size up to `maximum`: often small, often a power of two or one beside it.
+  /// A size up to `maximum`. It is often small, and often near a power of two.
   [[nodiscard]] std::uint64_t size(std::uint64_t maximum) {
     switch (u8() % 8) {
       case 0:
@@ -69,12 +69,12 @@ class byte_source {
         return range(0, maximum);
     }
   }
-  /// The same, and now and then any number there is.
+  /// As `size`, but sometimes any 64-bit number.
   [[nodiscard]] std::uint64_t wild_size(std::uint64_t maximum) {
     std::uint8_t const kind = u8();
     return kind < 248 ? size(maximum) : kind < 252 ? near_power_of_two() : u64();
   }
-  /// 2^n, or one less or more.
+  /// 2^n - 1, 2^n or 2^n + 1.
   [[nodiscard]] std::uint64_t near_power_of_two() {
     std::uint8_t const kind = u8();
     return (std::uint64_t{1} << kind % 64) + kind / 64 % 3 - 1;

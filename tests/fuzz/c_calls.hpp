@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any call of the C API on a handle, which may be none.
+// Makes any call of the C API with a handle, which may be invalid.
 #pragma once
 
 #include "fuzz/byte_source.hpp"

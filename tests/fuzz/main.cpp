@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target where there is no libFuzzer: files that are given, or random inputs and
-// mutations of them until time is up.
+// Runs a fuzz target without libFuzzer: the files of the command line, or random inputs and
+// mutations of them until the time is up.
 //
 //   PROGRAM [--seconds N] [--seed S] [--crash-file PATH] [FILE...]
 //
-// Each input lies in the crash file before it runs, so that it is there whatever the input does to
-// the program. The same seed gives the same inputs, but for how many of them there are.
+// Each input is written to the crash file before it runs, so that the file exists whatever the
+// input does to the program. The same seed gives the same sequence of inputs; the number of inputs
+// depends on the time.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -25,8 +26,8 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size);
-/// A sanitizer that ends the program calls what it is given here, and sends no signal. Null where
-/// none is linked.
+/// A sanitizer that ends the program calls this callback and sends no signal. Null if no sanitizer
+/// is linked.
 extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(
     void (*)());  // NOLINT(bugprone-reserved-identifier)
 
@@ -34,24 +35,24 @@ namespace {
 
 using input = std::vector<std::uint8_t>;
 
-constexpr std::size_t longest = 4096;
+constexpr std::size_t max_input = 4096;
 constexpr std::size_t max_kept = 64;
 constexpr int fatal[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
-char message[4200];  // ready beforehand: a signal handler cannot make one
+char message[4200];  // made in advance: a signal handler cannot make it
 std::size_t message_size = 0;
-struct sigaction before[std::size(fatal)];
+struct sigaction old_actions[std::size(fatal)];
 
-void say_where() {
+void print_crash_file() {
   [[maybe_unused]] auto const written = write(STDERR_FILENO, message, message_size);
-  message_size = 0;  // once is enough, of a sanitizer and the signal that it ends with
+  message_size = 0;  // a sanitizer and its final signal print it only once
 }
 
-/// Says where the input is, and leaves the rest to who would have had the signal: it comes again.
+/// Prints the path of the input, and restores the previous signal handler: the signal comes again.
 void on_signal(int number) {
-  say_where();
+  print_crash_file();
   for (std::size_t i = 0; i < std::size(fatal); ++i) {
-    if (fatal[i] == number) sigaction(number, &before[i], nullptr);
+    if (fatal[i] == number) sigaction(number, &old_actions[i], nullptr);
   }
 }
 
@@ -69,20 +70,21 @@ class crash_file {
     message_size = std::strlen(message);
     struct sigaction action{};
     action.sa_handler = on_signal;
-    for (std::size_t i = 0; i < std::size(fatal); ++i) sigaction(fatal[i], &action, &before[i]);
-    if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(say_where);
+    for (std::size_t i = 0; i < std::size(fatal); ++i)
+      sigaction(fatal[i], &action, &old_actions[i]);
+    if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(print_crash_file);
   }
   crash_file(crash_file const&) = delete;
   crash_file& operator=(crash_file const&) = delete;
-  /// Nothing failed.
+  /// No input failed.
   ~crash_file() {
     close(file_);
     unlink(path_.c_str());
   }
 
-  void put(input const& what) const {
-    if (pwrite(file_, what.data(), what.size(), 0) != static_cast<ssize_t>(what.size()) ||
-        ftruncate(file_, static_cast<off_t>(what.size())) != 0) {
+  void put(input const& data) const {
+    if (pwrite(file_, data.data(), data.size(), 0) != static_cast<ssize_t>(data.size()) ||
+        ftruncate(file_, static_cast<off_t>(data.size())) != 0) {
       std::fprintf(stderr, "cannot write to %s\n", path_.c_str());
       std::exit(2);
     }
@@ -98,79 +100,80 @@ class generator {
   explicit generator(std::uint64_t seed) : random_{seed} {}
 
   [[nodiscard]] input next() {
-    input fresh =
-        kept_.empty() || below(4) == 0 ? random_input() : mutated(kept_[below(kept_.size())]);
-    if (fresh.size() > longest) fresh.resize(longest);
-    keep(fresh);
-    return fresh;
+    input result = kept_.empty() || random_below(4) == 0
+                       ? random_input()
+                       : mutated(kept_[random_below(kept_.size())]);
+    if (result.size() > max_input) result.resize(max_input);
+    keep(result);
+    return result;
   }
 
  private:
-  [[nodiscard]] std::size_t below(std::size_t count) {
+  [[nodiscard]] std::size_t random_below(std::size_t count) {
     return static_cast<std::size_t>(random_() % count);
   }
   [[nodiscard]] std::uint8_t byte() { return static_cast<std::uint8_t>(random_()); }
 
-  /// Half of them short; some of few different bytes, so that the same thing is done again and
-  /// again.
+  /// Half of the inputs are short. Some have few different bytes, so that the same calls repeat.
   [[nodiscard]] input random_input() {
-    input fresh(1 + below(below(2) == 0 ? 128 : longest));
-    std::size_t const variety = below(3) == 0 ? 2 + below(14) : 256;
+    input result(1 + random_below(random_below(2) == 0 ? 128 : max_input));
+    std::size_t const variety = random_below(3) == 0 ? 2 + random_below(14) : 256;
     input alphabet(variety);
-    for (auto& one : alphabet) one = byte();
-    for (auto& one : fresh) one = variety == 256 ? byte() : alphabet[below(variety)];
-    return fresh;
+    for (auto& value : alphabet) value = byte();
+    for (auto& value : result) value = variety == 256 ? byte() : alphabet[random_below(variety)];
+    return result;
   }
 
-  [[nodiscard]] input mutated(input what) {
-    for (std::size_t left = 1 + below(8); left != 0; --left) {
-      std::size_t const from = below(what.size());
-      std::size_t const count = std::min(what.size() - from, 1 + below(64));
-      auto const base = what.begin() + static_cast<std::ptrdiff_t>(from);
+  [[nodiscard]] input mutated(input data) {
+    for (std::size_t remaining = 1 + random_below(8); remaining != 0; --remaining) {
+      std::size_t const start = random_below(data.size());
+      std::size_t const count = std::min(data.size() - start, 1 + random_below(64));
+      auto const base = data.begin() + static_cast<std::ptrdiff_t>(start);
       auto const end = base + static_cast<std::ptrdiff_t>(count);
-      switch (below(7)) {
+      switch (random_below(7)) {
         case 0:
-          what[from] = byte();
+          data[start] = byte();
           break;
         case 1:
-          what[from] = static_cast<std::uint8_t>(what[from] ^ 1u << below(8));
+          data[start] = static_cast<std::uint8_t>(data[start] ^ 1u << random_below(8));
           break;
         case 2:
           std::generate(base, end, [&] { return byte(); });
           break;
         case 3:
-          what.erase(base, end);
+          data.erase(base, end);
           break;
-        case 4: {  // the same once more
-          input const again(base, end);
-          what.insert(end, again.begin(), again.end());
+        case 4: {  // repeats the range
+          input const copy(base, end);
+          data.insert(end, copy.begin(), copy.end());
           break;
         }
-        case 5: {  // the end of another
-          input const& other = kept_[below(kept_.size())];
-          what.resize(from);
-          what.insert(what.end(),
-                      other.begin() + static_cast<std::ptrdiff_t>(std::min(from, other.size())),
+        case 5: {  // appends the end of another input
+          input const& other = kept_[random_below(kept_.size())];
+          data.resize(start);
+          data.insert(data.end(),
+                      other.begin() + static_cast<std::ptrdiff_t>(std::min(start, other.size())),
                       other.end());
           break;
         }
         default:
-          what.insert(base, count, byte());
+          data.insert(base, count, byte());
           break;
       }
-      if (what.empty()) what.push_back(byte());
+      if (data.empty()) data.push_back(byte());
     }
-    return what;
+    return data;
   }
 
-  /// Nothing says what an input reached, so the long ones are kept, and the diverse ones.
-  void keep(input const& one) {
-    std::size_t const variety = std::set<std::uint8_t>(one.begin(), one.end()).size();
-    if (one.size() < 64 && variety < 16) return;
+  /// There is no coverage information, so the generator keeps long inputs and inputs with many
+  /// different bytes.
+  void keep(input const& candidate) {
+    std::size_t const variety = std::set<std::uint8_t>(candidate.begin(), candidate.end()).size();
+    if (candidate.size() < 64 && variety < 16) return;
     if (kept_.size() < max_kept) {
-      kept_.push_back(one);
-    } else if (below(4) == 0) {
-      kept_[below(max_kept)] = one;
+      kept_.push_back(candidate);
+    } else if (random_below(4) == 0) {
+      kept_[random_below(max_kept)] = candidate;
     }
   }
 
@@ -178,10 +181,10 @@ class generator {
   std::vector<input> kept_;
 };
 
-void run(crash_file const& file, input const& what) {
-  file.put(what);
-  // A copy of just that size, so that a sanitizer sees who reads behind its end.
-  input const exact(what);
+void run(crash_file const& file, input const& data) {
+  file.put(data);
+  // A copy of exactly that size, so that a sanitizer detects reads behind its end.
+  input const exact(data);
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
 
@@ -224,14 +227,15 @@ int main(int count, char** arguments) {
     }
   }
 
-  std::vector<input> given;  // read before the crash file is made, which may be one of them
+  std::vector<input> file_inputs;  // read before the crash file is made: it may be one of them
   for (auto const& path : files) {
-    std::ifstream in{path, std::ios::binary};
-    if (!in) {
+    std::ifstream stream{path, std::ios::binary};
+    if (!stream) {
       std::fprintf(stderr, "cannot read %s\n", path.c_str());
       return 2;
     }
-    given.emplace_back(std::istreambuf_iterator<char>{in}, std::istreambuf_iterator<char>{});
+    file_inputs.emplace_back(std::istreambuf_iterator<char>{stream},
+                             std::istreambuf_iterator<char>{});
   }
   crash_file const file{crash_path};
   auto const start = std::chrono::steady_clock::now();
@@ -239,13 +243,13 @@ int main(int count, char** arguments) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   std::uint64_t inputs = 0;
-  for (auto const& one : given) {
-    run(file, one);
+  for (auto const& data : file_inputs) {
+    run(file, data);
     ++inputs;
   }
   if (files.empty()) {
-    generator from{seed};
-    for (; passed() < static_cast<double>(seconds); ++inputs) run(file, from.next());
+    generator source{seed};
+    for (; passed() < static_cast<double>(seconds); ++inputs) run(file, source.next());
   }
   std::printf("%llu inputs, %.1f seconds, seed %llu\n", static_cast<unsigned long long>(inputs),
               passed(), static_cast<unsigned long long>(seed));

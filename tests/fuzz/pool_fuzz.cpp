@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools against a naive model: any options, any strategy, any sequence of calls, and resources that
-// fail now and then.
+// Compares pools with a naive model: any options, any strategy, any sequence of calls, and
+// resources that fail sometimes.
 //
-// The first byte of the input says which pool it is. Link with libFuzzer, or with main.cpp.
+// The first byte of the input selects the pool. Link with libFuzzer, or with main.cpp.
 #include "fuzz/pool_session.hpp"
 #include "fuzz/stitched_session.hpp"
 #include "fuzz/stream_session.hpp"

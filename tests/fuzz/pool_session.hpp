@@ -14,7 +14,7 @@ namespace quarry::test {
 
 using namespace detail;
 
-/// pool, over what is simulated or over the host's memory.
+/// Tests `pool` over a simulated resource or over the host's memory.
 template <class Upstream, class Strategy>
 class pool_session {
   static constexpr bool is_host = !simulated<Upstream>;
@@ -27,7 +27,7 @@ class pool_session {
         limit_{limit},
         pool_{logged<Upstream>{std::move(resource), log_}, options_} {
     users_.alignment = options_.alignment;
-    knows_ = is_host && options_.is_tracked;
+    is_registered_ = is_host && options_.is_tracked;
     is_exact_ =
         !std::is_same_v<Strategy, fast_fit> || options_.coalesce.when != heuristic::trigger::never;
   }
@@ -38,18 +38,18 @@ class pool_session {
       expect_cheaply();
       if (step % 8 == 7) expect_all();
     }
-    log_->fails.left = 0;
+    log_->fails.remaining = 0;
     expect_all();
-    while (!users_.allocated.empty()) give_back(users_.allocated.begin()->first);
+    while (!users_.allocated.empty()) deallocate(users_.allocated.begin()->first);
     expect_cheaply();
-    expect(pool_.counts().allocated == 0, "all was returned, and something is live");
+    expect(pool_.counts().allocated == 0, "a pool has allocations after all frees");
     expect_all();
     pool_.release();
     expect(pool_.counts().reserved == 0 && log_->blocks.empty(),
-           "nothing is in use, and a block is held");
-    for (std::size_t i = 0; i < std::min<std::size_t>(users_.ended.size(), 16); ++i)
-      expect_registry(users_.ended[i]);
-    // A pool that is destroyed returns what is still in use, too: see the caller.
+           "a pool without allocations has a block");
+    for (std::size_t i = 0; i < std::min<std::size_t>(users_.freed.size(), 16); ++i)
+      expect_registry(users_.freed[i]);
+    // The destructor also returns blocks with allocations: the caller checks this.
     if (input_.chance(128)) (void)allocate(100, false);
   }
   [[nodiscard]] std::shared_ptr<block_log> log() const { return log_; }
@@ -61,7 +61,7 @@ class pool_session {
       return void(allocate(
           input_.wild_size(options_.first_block < 1 << 20 ? options_.first_block * 2 : 1 << 16),
           false));
-    if (kind < 24) return give_back(users_.some_address(input_));
+    if (kind < 24) return deallocate(users_.some_address(input_));
     switch (kind) {
       case 24:
         return void(allocate(input_.size(4096), true));
@@ -76,64 +76,67 @@ class pool_session {
       case 29:
         return set_limit(input_.wild_size(1 << 20));
       case 30:
-        log_->fails.left = input_.u8() % 4;
+        log_->fails.remaining = input_.u8() % 4;
         return;
       default:
         return allocate_aligned(input_.size(256), bytes{1} << input_.u8() % 16);
     }
   }
 
-  [[nodiscard]] bytes left() const {
+  [[nodiscard]] bytes available() const {
     bytes const maximum = options_.max_bytes - std::min(options_.max_bytes, log_->reserved);
     return std::min(maximum & ~(options_.alignment - 1), limit_ - std::min(limit_, log_->reserved));
   }
 
-  /// Takes no label of what it allocates if `is_named` is false.
+  /// Allocates, with a label if `is_named`. Returns whether this succeeded.
   bool allocate(bytes size, bool is_named) {
-    model::one what{size, input_.u8()};
-    if (is_named) what.name = "name " + std::to_string(what.fill);
-    auto const before = pool_.counts();
+    model::allocation added{size, input_.u8()};
+    if (is_named) added.name = "name " + std::to_string(added.fill);
+    auto const old_counts = pool_.counts();
     log_->fails.happened = false;
     void* result = nullptr;
     try {
-      result = is_named ? pool_.allocate(size, *what.name) : pool_.allocate(size);
+      result = is_named ? pool_.allocate(size, *added.name) : pool_.allocate(size);
     } catch (out_of_memory const&) {
     } catch (resource_failed const&) {
-      expect(log_->fails.happened, "a failure that nobody caused");
+      expect(log_->fails.happened, "a failure without a cause");
     }
     if (result == nullptr) {
-      expect_failed(size, before);
+      expect_failed(size, old_counts);
       return false;
     }
-    add(result, std::move(what));
+    add(result, std::move(added));
     return true;
   }
-  void add(void* result, model::one what) {
-    expect(log_->has(number_of(result), users_.room(what)),
+  void add(void* result, model::allocation added) {
+    expect(log_->has(number_of(result), users_.room(added)),
            "an allocation lies outside all blocks");
-    if constexpr (is_host) std::memset(result, what.fill, what.size);
-    users_.add(number_of(result), std::move(what));
+    if constexpr (is_host) std::memset(result, added.fill, added.size);
+    users_.add(number_of(result), std::move(added));
   }
-  /// It left what users have, and no memory there is would have done.
-  void expect_failed(bytes size, pool_counts const& before) {
-    auto const after = pool_.counts();
-    expect(after.allocated == before.allocated && after.chunks_allocated == before.chunks_allocated,
-           "a failed allocation changed what is live");
-    expect(after.peak_allocated == before.peak_allocated && after.allocations == before.allocations,
+  /// Checks that a failed allocation changed no allocation, and that no available memory would have
+  /// sufficed.
+  void expect_failed(bytes size, pool_counts const& old_counts) {
+    auto const new_counts = pool_.counts();
+    expect(new_counts.allocated == old_counts.allocated &&
+               new_counts.chunks_allocated == old_counts.chunks_allocated,
+           "a failed allocation changed the allocated bytes or chunks");
+    expect(new_counts.peak_allocated == old_counts.peak_allocated &&
+               new_counts.allocations == old_counts.allocations,
            "a failed allocation was counted");
     if (log_->fails.happened || size > max_bytes_at_once) return;
     bytes const granted = granted_up(size, options_.alignment);
-    expect(granted > left(), "it says that there is no memory, and its resource has some");
+    expect(granted > available(), "a pool is out of memory and its resource is not");
     if (granted > options_.max_bytes) return;
-    expect(!users_.allocated.empty() || after.reserved == 0,
-           "it says that there is no memory, and holds blocks in which nothing is in use");
-    // Segregated lists need not find what is less than a thirty-second larger.
+    expect(!users_.allocated.empty() || new_counts.reserved == 0,
+           "a pool is out of memory and has unused blocks");
+    // Segregated lists need not find a chunk that is less than 1/32 larger than the request.
     bool const is_best = std::is_same_v<Strategy, chunk_arena<oldest_best_fit>> ||
                          std::is_same_v<Strategy, chunk_arena<lowest_best_fit>>;
     bytes const enough = is_best ? granted : granted + granted / 32 + 1;
     pool_.for_each([&](std::uint64_t, bytes chunk, bool is_free) {
       expect(!is_free || chunk < enough,
-             "it says that there is no memory, and a free piece would do");
+             "a pool is out of memory and has a large enough free chunk");
     });
   }
   void allocate_aligned(bytes size, bytes alignment) {
@@ -146,28 +149,27 @@ class pool_session {
     }
   }
 
-  void give_back(std::uint64_t address) {
+  void deallocate(std::uint64_t address) {
     expect_contents(address);
     bool const is_ours = users_.remove(address);
     expect(pool_.deallocate(pointer_to(address)) == is_ours,
-           is_ours ? "what is in use was refused" : "what is not in use was taken back");
+           is_ours ? "a valid free was refused" : "an invalid free was accepted");
   }
   void expect_contents(std::uint64_t address) const {
     auto const found = users_.allocated.find(address);
     if (!is_host || found == users_.allocated.end()) return;
     auto const* const base = static_cast<std::uint8_t const*>(pointer_to(address));
     expect(std::all_of(base, base + found->second.size,
-                       [&](std::uint8_t one) { return one == found->second.fill; }),
-           "what was written has changed");
+                       [&](std::uint8_t value) { return value == found->second.fill; }),
+           "the contents of an allocation changed");
   }
 
   void release() {
     pool_.release();
     auto const counts = pool_.counts();
-    expect(counts.releasable == 0 && counts.releasable_blocks == 0,
-           "a block in which nothing is in use was kept");
+    expect(counts.releasable == 0 && counts.releasable_blocks == 0, "release kept an unused block");
     expect(!users_.allocated.empty() || counts.reserved == 0,
-           "nothing is in use, and a block is held");
+           "a pool without allocations has a block");
   }
   void coalesce(bytes wanted) {
     log_->fails.happened = false;
@@ -176,41 +178,43 @@ class pool_session {
         log_->reserved >= wanted)
       return;
     bytes const missing = wanted - log_->reserved;
-    expect(missing > max_bytes_at_once || granted_up(missing, options_.alignment) > left(),
-           "coalescing did without what it could have had");
+    expect(missing > max_bytes_at_once || granted_up(missing, options_.alignment) > available(),
+           "coalescing reserved less than it could");
   }
 
   void look(std::uint64_t address) {
     auto const size = pool_.size_of(pointer_to(address));
     auto const found = users_.allocated.find(address);
     expect(size.has_value() == (found != users_.allocated.end()),
-           "size_of knows what is not in use, or not what is");
-    expect(!size || *size == found->second.size, "size_of says another size");
+           "size_of has a wrong set of allocations");
+    expect(!size || *size == found->second.size, "size_of returned a wrong size");
     if constexpr (is_host) expect_registry(address);
   }
   void expect_registry(std::uint64_t address) {
     if constexpr (is_host) {
       auto const found = registry::find(pointer_to(address));
-      auto const there = users_.at(address);
-      expect(found.has_value() == (knows_ && there != users_.allocated.end()),
-             "the registry knows what is not in use, or not what is");
+      auto const expected = users_.allocation_at(address);
+      expect(found.has_value() == (is_registered_ && expected != users_.allocated.end()),
+             "the registry has a wrong set of allocations");
       if (!found) return;
-      expect(number_of(found->base) == there->first && found->size == there->second.size,
-             "the registry knows another allocation");
+      expect(number_of(found->base) == expected->first && found->size == expected->second.size,
+             "the registry found a wrong allocation");
       expect(found->allocator == pool_.id() && found->location == memory_location{},
-             "the registry knows another allocator");
+             "the registry found a wrong allocator");
       auto const labelled = registry::label_of(pointer_to(address));
-      expect(labelled.has_value() == there->second.name.has_value() &&
+      expect(labelled.has_value() == expected->second.name.has_value() &&
                  found->is_labelled == labelled.has_value(),
-             "a note was lost, or is there that was not made");
-      expect(!labelled || labelled->name == *there->second.name, "another's note");
+             "a label was lost, or an unlabelled allocation has a label");
+      expect(!labelled || labelled->name == *expected->second.name,
+             "an allocation has a wrong label");
     }
   }
   void label(std::uint64_t address) {
-    std::string const name = "note " + std::to_string(input_.u8());
+    std::string const name = "label " + std::to_string(input_.u8());
     auto const found = users_.allocated.find(address);
-    expect(pool_.label(pointer_to(address), name) == (knows_ && found != users_.allocated.end()),
-           "a note was taken of what is not in use, or none of what is");
+    expect(pool_.label(pointer_to(address), name) ==
+               (is_registered_ && found != users_.allocated.end()),
+           "a label of an invalid address was accepted, or a valid label was refused");
     if (found != users_.allocated.end()) found->second.name = name;
   }
   void set_limit(bytes limit) {
@@ -220,38 +224,40 @@ class pool_session {
   void expect_cheaply() const {
     auto const counts = pool_.counts();
     expect_counts(counts, users_, options_.max_bytes);
-    expect(counts.reserved == log_->reserved, "it holds what its resource did not give");
+    expect(counts.reserved == log_->reserved,
+           "the reserved bytes differ from the blocks of the resource");
     expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations,
-           "calls are counted wrongly");
+           "the count of calls is wrong");
     expect(counts.blocks_allocated - counts.blocks_returned == log_->blocks.size(),
-           "blocks are counted wrongly");
+           "the count of blocks is wrong");
     expect(is_exact_ ? counts.granted == users_.granted : counts.granted >= users_.granted,
-           "what is in use is not what users have, rounded up");
+           "the granted bytes are not the rounded sizes of the allocations");
     expect(counts.granted + counts.releasable <= counts.reserved,
-           "more is in use or free than is held");
+           "the granted and the releasable bytes exceed the reserved bytes");
   }
-  /// The chunks are the users' and tile the blocks.
+  /// Checks that the allocated chunks are the users' allocations, and that all chunks tile the
+  /// blocks.
   void expect_all() {
     expect_sound(pool_);
     bytes sum = 0;
     std::size_t in_use = 0;
     pool_.for_each([&](std::uint64_t base, bytes size, bool is_free) {
-      expect(log_->has(base, size), "a piece lies outside all blocks");
+      expect(log_->has(base, size), "a chunk lies outside all blocks");
       sum += size;
       if (is_free) return;
       ++in_use;
       auto const found = users_.allocated.find(base);
-      expect(found != users_.allocated.end(), "a piece is in use that no user has");
+      expect(found != users_.allocated.end(), "an allocated chunk belongs to no user");
       expect(is_exact_ ? size == users_.room(found->second) : size >= users_.room(found->second),
-             "a piece is not as large as it must be");
+             "a chunk has a wrong size");
     });
     expect(sum == log_->reserved && in_use == users_.allocated.size(),
-           "the pieces are not all that there is");
-    for (auto const& [base, what] : users_.allocated) expect_contents(base);
+           "the chunks do not tile the blocks");
+    for (auto const& entry : users_.allocated) expect_contents(entry.first);
     if constexpr (is_host) {
-      if (knows_)
+      if (is_registered_)
         expect(registry::allocations(pool_.id()).size() == users_.allocated.size(),
-               "the registry does not list what is live");
+               "the registry does not list all allocations");
       for (int i = 0; i < 4; ++i) expect_registry(users_.some_address(input_));
     }
   }
@@ -261,8 +267,8 @@ class pool_session {
   std::shared_ptr<block_log> log_ = std::make_shared<block_log>();
   model users_;
   bytes limit_;
-  bool knows_ = false;     // the registry
-  bool is_exact_ = false;  // chunks are no larger than what was asked for, rounded up
+  bool is_registered_ = false;
+  bool is_exact_ = false;  // chunks have exactly the rounded sizes of the requests
   pool_type pool_;
 };
 
@@ -274,14 +280,14 @@ void run_pool(byte_source& input, Upstream resource, bytes limit) {
   std::shared_ptr<block_log> log;
   try {
     pool_session<Upstream, Strategy> session{input, std::move(resource), options, limit};
-    expect(is_valid(options), "options were taken that cannot be");
+    expect(is_valid(options), "invalid options were accepted");
     log = session.log();
     session.run();
   } catch (bad_argument const&) {
-    expect(!is_valid(options), "options were refused that can be");
+    expect(!is_valid(options), "valid options were refused");
     return;
   }
-  expect(log->blocks.empty(), "a pool is gone, and a block of its is not");
+  expect(log->blocks.empty(), "a destroyed pool did not return a block");
 }
 template <class Strategy>
 void run_pool_over_any(byte_source& input) {

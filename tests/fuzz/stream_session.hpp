@@ -8,8 +8,8 @@
 
 namespace quarry::test {
 
-/// stream_pool: whoever gets memory comes after all who used it before, and so does a resource that
-/// gets a block back.
+/// Tests `stream_pool`: a stream that gets memory must be ordered after all streams that used the
+/// memory before. The same holds for a resource that gets a block back.
 class stream_session {
  public:
   stream_session(byte_source& input, simulated_streams const& order, std::shared_ptr<block_log> log,
@@ -20,7 +20,7 @@ class stream_session {
         options_{options},
         pool_{logged<simulated_resource>{simulated_resource{limit_}, log_}, order, options} {
     users_.alignment = options_.alignment;
-    log_->on_give = [this](std::uint64_t base, bytes size) { expect_done(base, size); };
+    log_->on_return = [this](std::uint64_t base, bytes size) { expect_done(base, size); };
     order_.world().done_percent = input_.u8() % 101;
   }
 
@@ -30,17 +30,17 @@ class stream_session {
       expect_cheaply();
       if (step % 8 == 7) expect_sound(pool_);
     }
-    log_->fails.left = 0;
-    bool const is_left_to_itself = input_.chance(128);
+    log_->fails.remaining = 0;
+    bool const skips_release = input_.chance(128);
     while (!users_.allocated.empty())
-      give_back(users_.allocated.begin()->first, users_.allocated.begin()->second.on);
+      deallocate(users_.allocated.begin()->first, users_.allocated.begin()->second.stream);
     expect_cheaply();
     expect_sound(pool_);
-    expect(pool_.counts().allocated == 0, "all was returned, and something is live");
-    if (is_left_to_itself) return;
+    expect(pool_.counts().allocated == 0, "a pool has allocations after all frees");
+    if (skips_release) return;
     pool_.release();
     expect(pool_.counts().reserved == 0 && log_->blocks.empty(),
-           "nothing is in use, and a block is held");
+           "a pool without allocations has a block");
   }
 
  private:
@@ -56,7 +56,7 @@ class stream_session {
       return allocate(input_.chance(224) ? input_.size(options_.alignment * 64)
                                          : input_.wild_size(options_.alignment * 1024),
                       some_stream());
-    if (kind < 24) return use_and_give_back(users_.some_address(input_), some_stream());
+    if (kind < 24) return use_and_deallocate(users_.some_address(input_), some_stream());
     switch (kind) {
       case 24:
         return end_stream(some_stream(), some_stream());
@@ -65,13 +65,13 @@ class stream_session {
       case 26:
         pool_.release();
         return expect(!users_.allocated.empty() || pool_.counts().reserved == 0,
-                      "nothing is in use, and a block is held");
-      // not more: the model knows each unit
+                      "a pool without allocations has a block");
+      // at most 512 KiB: the model records each unit
       case 27:
         pool_.resource().limit(limit_ = input_.size(1 << 19));
         return;
       case 28:
-        log_->fails.left = input_.u8() % 4;
+        log_->fails.remaining = input_.u8() % 4;
         return;
       case 29:
         record_fails_in_ = input_.u8() % 4;
@@ -84,7 +84,8 @@ class stream_session {
     }
   }
 
-  /// Calls the pool while events fail, if they are to. Whether any did.
+  /// Calls the pool while events fail, if a failure is planned. Returns whether an event or the
+  /// resource failed.
   template <class Call>
   bool fails_in(Call const& call) {
     auto& world = order_.world();
@@ -97,74 +98,78 @@ class stream_session {
     world.record_fails_in = world.wait_fails_in = record_fails_in_ = wait_fails_in_ = -1;
     return failed;
   }
-  void allocate(bytes size, std::uint32_t on) {
-    auto const before = pool_.counts();
+  void allocate(bytes size, std::uint32_t stream) {
+    auto const old_counts = pool_.counts();
     void* result = nullptr;
-    bool is_memory = true;
+    bool is_out_of_memory = true;
     bool const failed = fails_in([&] {
       try {
-        result = pool_.allocate(size, on);
+        result = pool_.allocate(size, stream);
       } catch (out_of_memory const&) {
       } catch (std::exception const&) {
-        is_memory = false;
+        is_out_of_memory = false;
       }
     });
     if (result == nullptr) {
-      expect(is_memory || failed, "a failure that nobody caused");
-      return expect_failed(size, before, failed);
+      expect(is_out_of_memory || failed, "a failure without a cause");
+      return expect_failed(size, old_counts, failed);
     }
     auto const base = number_of(result);
     bytes const room = granted_up(size, options_.alignment);
     expect(log_->has(base, room), "an allocation lies outside all blocks");
-    for (auto at = last_.lower_bound(base); at != last_.end() && at->first < base + room; ++at) {
-      expect(order_.world().is_before(at->second.stream, at->second.time, on),
-             "a stream got memory that another may still use");
+    for (auto unit = last_.lower_bound(base); unit != last_.end() && unit->first < base + room;
+         ++unit) {
+      expect(order_.world().is_before(unit->second.stream, unit->second.time, stream),
+             "a stream got memory that another stream may still use");
     }
-    model::one what{size};
-    what.on = on;
-    users_.add(base, std::move(what));
+    model::allocation added{size};
+    added.stream = stream;
+    users_.add(base, std::move(added));
   }
-  void expect_failed(bytes size, stream_pool_counts const& before, bool failed) const {
-    auto const after = pool_.counts();
-    expect(after.allocated == before.allocated &&
-               after.chunks_allocated == before.chunks_allocated &&
-               after.peak_allocated == before.peak_allocated,
-           "a failed allocation changed what is live");
-    expect(after.allocations == before.allocations, "a failed allocation was counted");
+  void expect_failed(bytes size, stream_pool_counts const& old_counts, bool failed) const {
+    auto const new_counts = pool_.counts();
+    expect(new_counts.allocated == old_counts.allocated &&
+               new_counts.chunks_allocated == old_counts.chunks_allocated &&
+               new_counts.peak_allocated == old_counts.peak_allocated,
+           "a failed allocation changed the allocated bytes or chunks");
+    expect(new_counts.allocations == old_counts.allocations, "a failed allocation was counted");
     if (failed || size > max_bytes_at_once) return;
     bytes const granted = granted_up(size, options_.alignment);
-    bytes const maximum = (options_.max_bytes - std::min(options_.max_bytes, after.reserved)) &
+    bytes const maximum = (options_.max_bytes - std::min(options_.max_bytes, new_counts.reserved)) &
                           ~(options_.alignment - 1);
-    expect(granted > std::min(maximum, limit_ - std::min(limit_, after.reserved)),
-           "it says that there is no memory, and its resource has some");
-    expect(granted > options_.max_bytes || !users_.allocated.empty() || after.reserved == 0,
-           "it says that there is no memory, and holds blocks in which nothing is in use");
+    expect(granted > std::min(maximum, limit_ - std::min(limit_, new_counts.reserved)),
+           "a pool is out of memory and its resource is not");
+    expect(granted > options_.max_bytes || !users_.allocated.empty() || new_counts.reserved == 0,
+           "a pool is out of memory and has unused blocks");
   }
 
-  /// On the stream that it was allocated on, or on another that waits for that one.
-  void use_and_give_back(std::uint64_t address, std::uint32_t other) {
+  /// Uses and frees an allocation on its own stream, or on another stream that waits for that
+  /// stream.
+  void use_and_deallocate(std::uint64_t address, std::uint32_t other) {
     auto const found = users_.allocated.find(address);
-    if (found == users_.allocated.end()) return give_back(address, other);
-    std::uint32_t const stream = found->second.on;
-    if (!input_.chance(64)) return give_back(address, stream);
+    if (found == users_.allocated.end()) return deallocate(address, other);
+    std::uint32_t const stream = found->second.stream;
+    if (!input_.chance(64)) return deallocate(address, stream);
     auto done = order_.record(stream);
     order_.wait(other, done);
     order_.drop(done);
-    give_back(address, other);
+    deallocate(address, other);
   }
-  void give_back(std::uint64_t address, std::uint32_t on) {
+  void deallocate(std::uint64_t address, std::uint32_t stream) {
     if (auto const found = users_.allocated.find(address); found != users_.allocated.end()) {
-      auto const time = order_.world().tick(on);
+      auto const time = order_.world().tick(stream);
       bytes const room = users_.room(found->second);
-      auto const who = order_.world().identity(on);
-      for (bytes at = 0; at < room; at += options_.alignment) last_[address + at] = {who, time};
+      auto const user = order_.world().identity(stream);
+      for (bytes offset = 0; offset < room; offset += options_.alignment)
+        last_[address + offset] = {user, time};
     }
     bool const is_ours = users_.remove(address);
-    expect(pool_.deallocate(pointer_to(address), on) == is_ours,
-           is_ours ? "what is in use was refused" : "what is not in use was taken back");
+    expect(pool_.deallocate(pointer_to(address), stream) == is_ours,
+           is_ours ? "a valid free was refused" : "an invalid free was accepted");
   }
-  /// The stream is destroyed, its work under way or not, and another one gets its handle. What it
-  /// has is the heir's from now on, which waits for it; or the new stream's, after the host waited.
+  /// Destroys a stream, whose work may be under way, and makes another stream with the same handle.
+  /// The stream's allocations belong to the heir, which waits for the stream; or to the new stream,
+  /// after the host has waited.
   void end_stream(std::uint32_t ended, std::uint32_t heir) {
     if (heir == ended) {
       (void)order_.finish(ended);
@@ -173,45 +178,47 @@ class stream_session {
       order_.wait(heir, done);
       order_.drop(done);
     }
-    for (auto& [base, what] : users_.allocated) what.on = what.on == ended ? heir : what.on;
+    for (auto& [base, moved] : users_.allocated)
+      moved.stream = moved.stream == ended ? heir : moved.stream;
     order_.world().destroy(ended);
     order_.world().create(ended);
   }
   void expect_done(std::uint64_t base, bytes size) {
     auto const first = last_.lower_bound(base);
     auto const end = last_.lower_bound(base + size);
-    for (auto at = first; at != end; ++at) {
-      expect(order_.world().finished[at->second.stream] >= at->second.time,
-             "a block went back that a stream may still use");
+    for (auto unit = first; unit != end; ++unit) {
+      expect(order_.world().finished[unit->second.stream] >= unit->second.time,
+             "a block was returned that a stream may still use");
     }
     last_.erase(first, end);
   }
-  void forget(std::uint32_t on) {
+  void forget(std::uint32_t stream) {
     bool is_done = false;
     bool const failed = fails_in([&] {
       try {
-        pool_.forget(on);
+        pool_.forget(stream);
         is_done = true;
       } catch (std::exception const&) {
       }
     });
-    expect(is_done || failed, "a failure that nobody caused");
+    expect(is_done || failed, "a failure without a cause");
   }
   void look(std::uint64_t address) const {
     auto const size = pool_.size_of(pointer_to(address));
     auto const found = users_.allocated.find(address);
     expect(size.has_value() == (found != users_.allocated.end()),
-           "size_of knows what is not in use, or not what is");
-    expect(!size || *size == found->second.size, "size_of says another size");
+           "size_of has a wrong set of allocations");
+    expect(!size || *size == found->second.size, "size_of returned a wrong size");
   }
   void expect_cheaply() const {
     auto const counts = pool_.counts();
     expect_counts(counts, users_, options_.max_bytes);
-    expect(counts.reserved == log_->reserved, "it holds what its resource did not give");
+    expect(counts.reserved == log_->reserved,
+           "the reserved bytes differ from the blocks of the resource");
     expect(counts.allocations == users_.allocations && counts.deallocations == users_.deallocations,
-           "calls are counted wrongly");
+           "the count of calls is wrong");
     expect(counts.blocks_allocated - counts.blocks_returned == log_->blocks.size(),
-           "blocks are counted wrongly");
+           "the count of blocks is wrong");
   }
 
   byte_source& input_;
@@ -219,10 +226,10 @@ class stream_session {
   std::shared_ptr<block_log> log_;
   stream_pool_options options_;
   model users_;
-  std::map<std::uint64_t, use> last_;  // of each unit of the alignment
+  std::map<std::uint64_t, use> last_;  // the last use of each unit of `alignment` bytes
   bytes limit_ = 1 << 18;
   int record_fails_in_ = -1, wait_fails_in_ = -1;
-  // goes first, while what it is asked about is there
+  // the last member: it is destroyed first, while its callbacks can use the other members
   stream_pool<logged<simulated_resource>, simulated_streams> pool_;
 };
 
@@ -233,15 +240,15 @@ inline void run_streams(byte_source& input) {
   auto const log = std::make_shared<block_log>();
   try {
     stream_session session{input, order, log, options};
-    expect(is_valid(options), "options were taken that cannot be");
+    expect(is_valid(options), "invalid options were accepted");
     session.run();
   } catch (bad_argument const&) {
-    expect(!is_valid(options), "options were refused that can be");
+    expect(!is_valid(options), "valid options were refused");
     return;
   }
-  expect(log->blocks.empty(), "a pool is gone, and a block of its is not");
-  expect(order.world().live_events == 0, "a pool is gone, and an event of its is not");
-  expect(order.world().misuses == 0, "a stream was asked about after it was destroyed");
+  expect(log->blocks.empty(), "a destroyed pool did not return a block");
+  expect(order.world().live_events == 0, "a destroyed pool did not destroy an event");
+  expect(order.world().misuses == 0, "a stream was used after its destruction");
 }
 
 }  // namespace quarry::test

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A shared library of Quarry exports what public headers declare, and nothing else.
+"""Checks that a shared library of Quarry exports exactly the declarations of its public headers.
 
 usage: exports.py LIBRARY OBJECTS HEADERS, where OBJECTS is the folder of its object files.
 """
@@ -48,14 +48,14 @@ def main(library, objects, headers):
     hidden = symbols(Path(objects).rglob("*.o"), ["--syms"], ("GLOBAL",), "HIDDEN")
     faults = []
     for symbol in exported:
-        if symbol.startswith(("std::", "__")):  # of the C++ library's headers, of sanitizers
+        if symbol.startswith(("std::", "__")):  # from the C++ library's headers and from sanitizers
             continue
         if symbol.startswith("quarry_"):
-            # itself, or as a text to which headers add a number
+            # headers declare the name itself, or a text to which they add a number
             stem = re.sub(r"\d+$", "", symbol)
             is_declared = re.search(rf'\b{symbol}\b|"{stem}" ', code)
         else:
-            # itself, or the class that it is a member of
+            # headers declare the name itself, or its class
             is_declared = symbol.startswith("quarry::") and any(
                 re.search(rf"QUARRY_API[^;{{]*?(?<!\w){re.escape(name)}(?!\w)", code)
                 for name in path_of(symbol)[1:]
@@ -71,7 +71,7 @@ def main(library, objects, headers):
         if is_known and re.search(rf"(?<!\w){re.escape(name)}\(", code):
             faults.append(f"{symbol}: a public header declares it, but it is not exported")
     if not exported or not hidden:
-        faults.append(f"{len(exported)} exported and {len(hidden)} hidden symbols: none to compare")
+        faults.append(f"{len(exported)} exported and {len(hidden)} hidden symbols: there is nothing to compare")
     sys.exit("\n".join(faults) or None)
 
 

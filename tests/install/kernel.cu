@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's CUDA program. Where there is no GPU, the host makes the same calls.
+// A user's CUDA program. If there is no GPU, the host makes the same calls.
 #include <quarry/heap.hpp>
 
 #include <cstdio>

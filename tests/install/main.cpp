@@ -9,7 +9,7 @@ int main() {
   auto const ref = heap.ref();
   void* const memory = ref.malloc(100);
   if (memory == nullptr) {
-    std::fputs("the installed Quarry gives no memory\n", stderr);
+    std::fputs("the installed Quarry cannot allocate 100 bytes\n", stderr);
     return 1;
   }
   std::memset(memory, 0x5a, 100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared object of a user, with Quarry in it or linked to it.
+// A user's shared object that contains Quarry or is linked to it.
 #include "plugin.hpp"
 
 #include <quarry/host/c_api.h>
@@ -29,7 +29,7 @@ unsigned owner_of(void const* address) {
 bool lists(unsigned id, char const* name) {
   auto const all = quarry::registry::allocators();
   return std::any_of(all.begin(), all.end(),
-                     [&](auto const& each) { return each.id == id && each.name == name; });
+                     [&](auto const& entry) { return entry.id == id && entry.name == name; });
 }
 unsigned make_and_destroy() {
   host_pool another{quarry::host_resource{}};
@@ -38,9 +38,9 @@ unsigned make_and_destroy() {
 }
 bool catches() {
   try {
-    quarry::file_resource const invalid_frees{"/nonexistent/directory"};
-  } catch (quarry::error const& what) {
-    return !what.message().empty();
+    quarry::file_resource const resource{"/nonexistent/directory"};
+  } catch (quarry::error const& failure) {
+    return !failure.message().empty();
   }
   return false;
 }
@@ -63,11 +63,11 @@ void stop_named(char const* name) {
 }
 void* handle() { return handle_of_c; }
 char const* use(void* handle) {
-  auto* const from = static_cast<quarry_pool*>(handle);
-  void* given = nullptr;
-  bool const is_served = quarry_pool_allocate(from, 100, &given) == QUARRY_OK &&
-                         quarry_pool_label(from, given, "named") == QUARRY_OK &&
-                         quarry_pool_deallocate(from, given) == QUARRY_OK;
+  auto* const source = static_cast<quarry_pool*>(handle);
+  void* allocated = nullptr;
+  bool const is_served = quarry_pool_allocate(source, 100, &allocated) == QUARRY_OK &&
+                         quarry_pool_label(source, allocated, "named") == QUARRY_OK &&
+                         quarry_pool_deallocate(source, allocated) == QUARRY_OK;
   return is_served ? nullptr : quarry_last_error();
 }
 void const* copy() { return reinterpret_cast<void const*>(&quarry_pool_create); }

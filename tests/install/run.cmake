@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs users' programs in the ways in which they can have Quarry: installed, by find_package and by plain nvcc; and as a
+# Builds and runs users' programs in each way in which they can use Quarry: installed, by find_package and by plain nvcc; and as a
 # part of their own build, by add_subdirectory.
 # usage: cmake -D QUARRY_BUILD=<build tree> -P run.cmake
 cmake_minimum_required(VERSION 3.25)
 if(NOT EXISTS "${QUARRY_BUILD}/CMakeCache.txt")
-  message(FATAL_ERROR "QUARRY_BUILD='${QUARRY_BUILD}' is no build tree of CMake")
+  message(FATAL_ERROR "QUARRY_BUILD='${QUARRY_BUILD}' is not a build tree of CMake")
 endif()
 
 set(stage "${QUARRY_BUILD}/tests/install/stage")
 file(REMOVE_RECURSE "${stage}")
 
-# As Quarry was built, so is its user: a sanitized library does not link into a plain program.
+# Builds the user's project with Quarry's settings: a sanitized library does not link into a plain program.
 set(inherited CMAKE_MAKE_PROGRAM CMAKE_CXX_COMPILER CMAKE_CXX_FLAGS CMAKE_BUILD_TYPE
   CMAKE_CXX_FLAGS_RELWITHDEBINFO CMAKE_Fortran_COMPILER CMAKE_CUDA_COMPILER QUARRY_CUDA QUARRY_SANITIZE QUARRY_HARDENED QUARRY_CCCL_INCLUDE QUARRY_UNITY)
 load_cache("${QUARRY_BUILD}" READ_WITH_PREFIX built_ CMAKE_GENERATOR CMAKE_HOME_DIRECTORY CMAKE_PROJECT_VERSION QUARRY_ARCHITECTURES ${inherited})
 
-function(run what)
-  message(STATUS "${what}")
+function(run step)
+  message(STATUS "${step}")
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${what}: status ${status}\n${output}")
+    message(FATAL_ERROR "${step}: status ${status}\n${output}")
   endif()
 endfunction()
 
@@ -37,7 +37,7 @@ endif()
 set(has_cuda OFF)
 if(built_CMAKE_CUDA_COMPILER AND NOT built_QUARRY_CUDA STREQUAL "OFF")
   set(has_cuda ON)
-  list(GET built_QUARRY_ARCHITECTURES 0 architecture)  # one is enough
+  list(GET built_QUARRY_ARCHITECTURES 0 architecture)  # one architecture is enough
   list(APPEND settings -DUSER_HAS_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=${architecture}")
 endif()
 
@@ -81,10 +81,10 @@ if(has_cuda)
   run("plain nvcc: running" "${stage}/program")
 endif()
 
-# The shared library of the second way, by itself and installed.
+# The shared library of the add_subdirectory build: first in its build tree, then installed.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(shared "${stage}/add_subdirectory/quarry")
-run("shared: what it exports" ${Python3_EXECUTABLE} "${CMAKE_CURRENT_LIST_DIR}/exports.py" "${shared}/libquarry.so"
+run("shared: checking its exports" ${Python3_EXECUTABLE} "${CMAKE_CURRENT_LIST_DIR}/exports.py" "${shared}/libquarry.so"
   "${shared}/CMakeFiles/quarry.dir" "${built_CMAKE_HOME_DIRECTORY}/include")
 run("shared: installing" ${CMAKE_COMMAND} --install "${shared}" --prefix "${stage}/shared_prefix")
 file(GLOB installed "${stage}/shared_prefix/*/libquarry.so.${built_CMAKE_PROJECT_VERSION}")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""README and docs show what bench/results has: scripts/readme_table.py wrote them last.
+"""README and docs show the figures of bench/results, as scripts/readme_table.py writes them.
 
-A measurement that is typed into a page of docs/design is refused, save in LOG: that page says what
-was tried, when and where, and stays as it was written. A file that a page names must exist.
+A measurement that is typed into a page of docs/design is refused, except in LOG. That page records
+each experiment with its date and machine, and is not updated. A file that a page names must exist.
 """
 
 import re
@@ -23,8 +23,8 @@ from design_figures import SECTIONS  # noqa: E402
 PAGE = "coalescing.md"
 LOG = "measurement_log.md"
 
-# Numbers of the design that look like measurements: page -> words -> why they are none.
-# An entry that its page does not need is refused too.
+# Numbers of the design that look like measurements: page -> words -> why they are not measurements.
+# An entry that its page does not need is also refused.
 CONSTANTS = {
     "coalescing.md": {
         "12,288 threads": "the benchmark's threads",
@@ -32,25 +32,25 @@ CONSTANTS = {
     },
     "heap.md": {
         "after 2 ms": "slice_supply's patience",
-        "after 0.5 ms": "the same, if nothing can come back",
+        "after 0.5 ms": "the same, if no slice can be returned",
         "after 10 ms": "the same, while others return segments",
         "after 0.2 s": "the same, for a lane that holds the run",
     },
     "lane_arrays.md": {},
     "opencl.md": {
-        "78 % of a span": "by the size classes; a test checks it",
+        "78 % of a span": "follows from the size classes; a test checks it",
         "1.2 atomics": "a version",
-        "9,800 ns a pair": "the seed's, figure 4",
-        "200 ms for 4,608": "the seed's, figure 5",
+        "9,800 ns a pair": "a figure of the seed, figure 4",
+        "200 ms for 4,608": "a figure of the seed, figure 5",
         "PoCL 3.1": "a version",
-        "| 4,608 work-items": "the benchmark's",
-        "10 allocations of 4": "the benchmark's",
-        "over 10,000 nodes": "the benchmark's",
+        "| 4,608 work-items": "a parameter of the benchmark",
+        "10 allocations of 4": "a parameter of the benchmark",
+        "over 10,000 nodes": "a parameter of the benchmark",
     },
-    "pool_costs.md": {"1000 allocations": "the benchmark's"},
+    "pool_costs.md": {"1000 allocations": "a parameter of the benchmark"},
     "pools.md": {"The goal is 1.3": "a goal", "8 × 8": "a mesh", "section 6.4": "of a book"},
     "registry.md": {
-        "1000 allocations": "the benchmark's",
+        "1000 allocations": "a parameter of the benchmark",
         "10 and 40 ns": "goals",
         "section\n6.4": "of a book",
     },
@@ -81,7 +81,7 @@ MEASUREMENTS = [re.compile(pattern) for pattern in (
     r"(?:faster|slower|more|less)\b",
     # a fraction of a unit of memory, and any other fraction
     r"\d+\.\d+",
-    # in thousands, and no power of two
+    # a number in thousands that is not a power of two
     r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])",
 )]  # fmt: skip
 
@@ -92,15 +92,15 @@ def is_power_of_two(text):
 
 
 def typed_measurements(text, constants=()):
-    """What of a page looks like a measurement, and which of `constants` it does not need."""
+    """The measurements in a page, and the `constants` that the page does not need."""
 
-    def blank(match):  # keeps the numbers of lines
+    def blank(match):  # keeps the line numbers
         return "\n" * match.group(0).count("\n")
 
     text = PICTURE.sub(blank, WRITTEN.sub(blank, text))
     text = LINK.sub("]", text)
     unused = []
-    for words in constants:  # which a line may break
+    for words in constants:  # a line may break these words
         text, count = re.subn(r"\s+".join(map(re.escape, words.split())), blank, text)
         unused += [words] if count == 0 else []
     found = []
@@ -115,7 +115,7 @@ def typed_measurements(text, constants=()):
 
 
 def check(design=None):
-    """How `readme_table.py --check` ends, and what it says."""
+    """The exit status of `readme_table.py --check`, and its output."""
     command = [sys.executable, ROOT / "scripts" / "readme_table.py", "--check"]
     if design:
         command += ["--design", design]
@@ -125,7 +125,7 @@ def check(design=None):
 
 class Figures(unittest.TestCase):
     def changed(self, old, new, page=PAGE):
-        """What `check` gives if in one page the first `old` were `new`."""
+        """The result of `check` after the first `old` of one page is replaced by `new`."""
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(DESIGN, folder, dirs_exist_ok=True)
             path = Path(folder) / page
@@ -135,46 +135,46 @@ class Figures(unittest.TestCase):
             return check(folder)
 
     def test_pages_show_the_results(self):
-        status, said = check()
-        self.assertEqual(status, 0, said)
+        status, output = check()
+        self.assertEqual(status, 0, output)
 
     def test_a_figure_typed_by_hand_is_refused(self):
-        status, said = self.changed("header-warp 2", "header-warp 1")
+        status, output = self.changed("header-warp 2", "header-warp 1")
         self.assertEqual(status, 1)
-        self.assertIn(f"{PAGE} does not show", said)
+        self.assertIn(f"{PAGE} does not show", output)
 
-    def test_a_page_that_lost_a_part_is_refused(self):
-        status, said = self.changed("<!-- figures:claims:begin -->", "")
+    def test_a_page_without_one_of_its_parts_is_refused(self):
+        status, output = self.changed("<!-- figures:claims:begin -->", "")
         self.assertEqual(status, 1)
-        self.assertIn(f"{PAGE} has the parts ['cost']; it must have ['claims', 'cost']", said)
+        self.assertIn(f"{PAGE} has the parts ['cost']; it must have ['claims', 'cost']", output)
 
-    def test_a_figure_in_a_sentence_that_was_typed_is_refused(self):
+    def test_a_figure_typed_into_a_sentence_is_refused(self):
         marker = "<!-- value:registers -->"
-        status, said = self.changed(f"{marker}4", f"{marker}3", "heap.md")
+        status, output = self.changed(f"{marker}4", f"{marker}3", "heap.md")
         self.assertEqual(status, 1)
-        self.assertIn("heap.md does not show", said)
+        self.assertIn("heap.md does not show", output)
 
-    def test_a_figure_in_a_sentence_that_nothing_measures_is_refused(self):
-        status, said = self.changed("<!-- value:registers -->", "<!-- value:luck -->", "heap.md")
+    def test_a_figure_in_a_sentence_without_a_measurement_is_refused(self):
+        status, output = self.changed("<!-- value:registers -->", "<!-- value:luck -->", "heap.md")
         self.assertEqual(status, 1)
-        self.assertIn("shows the value 'luck'", said)
+        self.assertIn("shows the value 'luck'", output)
 
 
 class TypedMeasurements(unittest.TestCase):
-    def test_no_page_but_the_log_has_a_measurement_of_its_own(self):
+    def test_only_the_log_has_typed_measurements(self):
         pages = sorted(DESIGN.glob("*.md"))
         self.assertIn(DESIGN / LOG, pages)
-        said = []
+        problems = []
         for path in pages:
             if path.name == LOG:
                 continue
             constants = CONSTANTS.get(path.name, {})
             found, unused = typed_measurements(path.read_text(encoding="utf-8"), constants)
-            said += [f"{path.name}: {what}: not from bench/results" for what in found]
-            said += [f"{path.name}: '{words}' is excepted and not there" for words in unused]
-        self.assertEqual(said, [], "\n" + "\n".join(said))
+            problems += [f"{path.name}: {text}: is not from bench/results" for text in found]
+            problems += [f"{path.name}: '{words}' is in CONSTANTS, not in the page" for words in unused]
+        self.assertEqual(problems, [], "\n" + "\n".join(problems))
 
-    def test_scripts_write_every_page_but_the_log(self):
+    def test_scripts_write_every_page_except_the_log(self):
         pages = {path.name for path in DESIGN.glob("*.md")} - {LOG}
         self.assertEqual(pages, {Path(name).name for name in SECTIONS})
 
@@ -217,14 +217,14 @@ class TypedMeasurements(unittest.TestCase):
         ):
             self.assertEqual(typed_measurements(text)[0], [], text)
 
-    def test_an_exception_lets_words_pass_and_is_refused_once_they_are_gone(self):
+    def test_an_exception_lets_words_pass_and_is_refused_without_these_words(self):
         self.assertEqual(typed_measurements("It waits 2 ms.", ["2 ms"]), ([], []))
         self.assertEqual(typed_measurements("It waits 2\nms.", ["2 ms"]), ([], []))
         self.assertEqual(typed_measurements("It waits.", ["2 ms"]), ([], ["2 ms"]))
 
 
 class Verdicts(unittest.TestCase):
-    """A claim's verdict follows from the figures that stand beside it."""
+    """A claim's verdict follows from the figures beside the claim."""
 
     def claim_a(self, header, map_):
         class Cases:
@@ -233,34 +233,34 @@ class Verdicts(unittest.TestCase):
             def value(self, phase, workload, mode, grid, allocator, floats):
                 return {"cuda": 6.0, "cuda+header-warp": header, "cuda+map-warp": map_}[allocator]
 
-        _, _, _, what, holds = CLAIMS[0]
-        return measured(Cases(), "none", what, holds)
+        _, _, _, quantities, holds = CLAIMS[0]
+        return measured(Cases(), "none", quantities, holds)
 
     def test_a_condition_that_the_figures_meet_is_a_yes(self):
         self.assertEqual(self.claim_a(1.5, 2.0), "yes: header-warp 4, map-warp 3")
 
-    def test_one_figure_that_misses_it_is_a_no(self):
+    def test_a_condition_that_one_figure_misses_is_a_no(self):
         self.assertEqual(self.claim_a(1.5, 2.4), "no: header-warp 4, map-warp 2.5")
 
-    def test_a_way_that_was_not_measured_has_no_verdict(self):
+    def test_a_claim_with_an_unmeasured_figure_has_no_verdict(self):
         self.assertEqual(self.claim_a(1.5, None), "not measured")
 
 
 def named_files(text):
-    """Headers and programs that a page names, without their folders."""
+    """The names of headers and programs in a page, without their folders."""
     return set(re.findall(r"`(?:[\w./-]*/)?(\w+\.(?:hpp|cuh|h|cpp|py|f90))`", text))
 
 
 class NamedFiles(unittest.TestCase):
     def test_each_file_that_a_design_page_names_exists(self):
         folders = ("include", "src", "tests", "bench", "scripts", "fortran", "examples")
-        there = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
-        gone = {
+        existing = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
+        missing = {
             f"{path.name}: {name}"
             for path in DESIGN.glob("*.md")
-            for name in named_files(path.read_text(encoding="utf-8")) - there
+            for name in named_files(path.read_text(encoding="utf-8")) - existing
         }
-        self.assertEqual(gone, set())
+        self.assertEqual(missing, set())
 
     def test_names_are_found_with_and_without_a_folder(self):
         text = "`bit_tree.hpp`, `simt/far_call.hpp` and *x.hpp*; `tests/a_test.cpp`"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the house that a script can check; each has its reason in CONTRIBUTING.md."""
+"""The house rules that a script can check. CONTRIBUTING.md gives the reason for each rule."""
 
 import re
 import tempfile
@@ -28,22 +28,22 @@ WIDEST = 100
 FORMATTED = {".hpp", ".cuh", ".h", ".cpp", ".cu"}  # by clang-format: make format
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
-# Rule -> path -> why this file is let off. An entry that is not needed is refused too.
+# Rule -> path -> why this file is excepted. An entry that is not needed is also refused.
 EXCEPTIONS = {
     "test file": {
-        "include/quarry/core/config.hpp": "macros and one constant: every other test compiles it",
-        "include/quarry/core/export.hpp": "one macro: tests/install compiles what it exports",
-        "include/quarry/quarry.hpp": "only includes others: tests/install compiles it",
-        "include/quarry/coalescing.hpp": "only includes others: tests/install compiles it",
-        "include/quarry/containers.hpp": "only includes others: tests/install compiles it",
-        "include/quarry/heap.hpp": "only includes others: tests/install compiles it",
-        "include/quarry/host.hpp": "only includes others: tests/install compiles it",
+        "include/quarry/core/config.hpp": "macros and one constant: every other test compiles this file",
+        "include/quarry/core/export.hpp": "one macro: tests/install compiles the exported functions",
+        "include/quarry/quarry.hpp": "only includes: tests/install compiles this file",
+        "include/quarry/coalescing.hpp": "only includes: tests/install compiles this file",
+        "include/quarry/containers.hpp": "only includes: tests/install compiles this file",
+        "include/quarry/heap.hpp": "only includes: tests/install compiles this file",
+        "include/quarry/host.hpp": "only includes: tests/install compiles this file",
     },
     "conditional": {
         "include/quarry/device/mitigations.hpp": "turns QUARRY_HARDENED into a constant, once",
         "include/quarry/device/orders.hpp": "turns QUARRY_MUTANT into a constant, once",
     },
-    "memory order": {"include/quarry/device/orders.hpp": "relaxes whichever label a mutant names"},
+    "memory order": {"include/quarry/device/orders.hpp": "relaxes the label that a mutant names"},
 }
 
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
@@ -68,7 +68,7 @@ def lines_of(path):
 
 
 def code_of(line):
-    """What stands before a line comment; a // in a string cuts it too short, which hides orders."""
+    """The code before a line comment. A // in a string ends the code too early, which hides orders."""
     return line.split("//", 1)[0]
 
 
@@ -85,7 +85,7 @@ def too_long(root):
     for path in files(root, CODE):
         count = len(lines_of(path))
         if count > LONGEST:
-            yield path, f"{count} lines; at most {LONGEST}. What is its second idea?"
+            yield path, f"{count} lines; at most {LONGEST}. Move its second idea to another file."
 
 
 def conditionals(root):
@@ -106,7 +106,7 @@ def without_test(root):
 def label_of_statement(lines, number):
     """The label at line `number`, or at a later line of the expression that begins there.
 
-    A brace behind the statement and the body of an `if` or a loop are too late.
+    A label behind a closing brace, or in the body of an `if` or a loop, does not count.
     """
     for offset, line in enumerate(lines[number - 1 :]):
         code = code_of(line).strip()
@@ -128,7 +128,7 @@ def orders_without_label(root):
             if WEAK_ORDER.search(code_of(line))
         }
         at_orders = {label.string for label in labels.values() if label}
-        # A label is argued by a comment elsewhere in the file, or by words behind it at its line.
+        # A comment elsewhere in the file, or words behind the label at its line, argue a label.
         argued = set()
         for line in lines:
             if line not in at_orders:
@@ -141,7 +141,7 @@ def orders_without_label(root):
                 continue
             for name in ONE_LABEL.findall(label.group(1)):
                 if name not in argued:
-                    yield path, f"line {number}: no comment here says what ({name}) pairs with"
+                    yield path, f"line {number}: no comment in this file says what ({name}) pairs with"
 
 
 def too_wide(root):
@@ -151,7 +151,7 @@ def too_wide(root):
                 yield path, f"line {number}: {len(line)} columns; at most {WIDEST} (make format)"
 
 
-def outside_of_the_abi(root):
+def outside_the_abi(root):
     for path in files(root, {".hpp", ".cuh", ".cpp", ".cu"}, ["include", "src"]):
         text = path.read_text(encoding="utf-8")
         for number, line in enumerate(text.splitlines(), 1):
@@ -162,7 +162,7 @@ def outside_of_the_abi(root):
 
 
 RULES = {
-    "namespace": outside_of_the_abi,
+    "namespace": outside_the_abi,
     "licence": without_licence,
     "length": too_long,
     "width": too_wide,
@@ -173,19 +173,19 @@ RULES = {
 
 
 def violations(root, rule, exceptions=None):
-    """One line for each breach of a rule, and for each exception to it that nothing needs."""
+    """One line for each breach of a rule, and for each exception that no file needs."""
     allowed = (EXCEPTIONS if exceptions is None else exceptions).get(rule, {})
     needed = set()
     found = []
-    for path, what in RULES[rule](root):
+    for path, problem in RULES[rule](root):
         name = path.relative_to(root).as_posix()
         if name in allowed:
             needed.add(name)
         else:
-            found.append(f"{name}: {what}")
+            found.append(f"{name}: {problem}")
     for name in sorted(set(allowed) - needed):
         found.append(
-            f"{name}: is excepted from the rule '{rule}' and need not be; remove the exception"
+            f"{name}: does not need its exception from the rule '{rule}'; remove the exception"
         )
     return found
 
@@ -200,10 +200,10 @@ class Hygiene(unittest.TestCase):
     def test_each_source_file_begins_with_its_licence(self):
         self.check("licence")
 
-    def test_no_file_is_longer_than_its_idea(self):
+    def test_no_file_has_more_than_500_lines(self):
         self.check("length")
 
-    def test_no_line_is_wider_than_the_page(self):
+    def test_no_line_is_wider_than_100_columns(self):
         self.check("width")
 
     def test_device_code_has_no_preprocessor_conditionals(self):
@@ -212,7 +212,7 @@ class Hygiene(unittest.TestCase):
     def test_each_header_has_a_test_file_at_the_same_path(self):
         self.check("test file")
 
-    def test_all_lies_in_the_inline_namespace_of_this_version(self):
+    def test_all_code_is_in_the_inline_namespace_of_this_version(self):
         self.check("namespace")
 
     def test_each_weak_memory_order_has_a_label_that_a_comment_argues(self):
@@ -220,7 +220,7 @@ class Hygiene(unittest.TestCase):
 
 
 class PlantedViolations(unittest.TestCase):
-    """Each rule, shown one file that breaks it and one that does not."""
+    """Shows each rule a file that breaks the rule and a file that does not."""
 
     def planted(self, rule, files_, exceptions=None):
         with tempfile.TemporaryDirectory() as folder:
@@ -231,7 +231,7 @@ class PlantedViolations(unittest.TestCase):
                 path.write_text(text, encoding="utf-8")
             return violations(root, rule, exceptions or {})
 
-    def test_a_file_without_licence_is_caught_and_one_with_shebang_passes(self):
+    def test_a_file_without_licence_is_caught_and_a_file_with_shebang_passes(self):
         found = self.planted(
             "licence",
             {
@@ -246,12 +246,12 @@ class PlantedViolations(unittest.TestCase):
             ["src/a.cpp", "src/c.cpp", "tests/CMakeLists.txt"],
         )
 
-    def test_a_file_of_501_lines_is_caught_and_one_of_500_passes(self):
+    def test_a_file_of_501_lines_is_caught_and_a_file_of_500_passes(self):
         found = self.planted("length", {"src/a.cpp": "//\n" * 501, "src/b.cpp": "//\n" * 500})
         self.assertEqual(len(found), 1)
         self.assertIn("src/a.cpp: 501 lines", found[0])
 
-    def test_a_line_of_101_columns_is_caught_and_one_of_100_passes(self):
+    def test_a_line_of_101_columns_is_caught_and_a_line_of_100_passes(self):
         found = self.planted("width", {"src/a.cpp": "/" * 101, "src/b.cpp": "/" * 100})
         self.assertEqual(len(found), 1)
         self.assertIn("src/a.cpp: line 1: 101 columns", found[0])
@@ -267,7 +267,7 @@ class PlantedViolations(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertIn("a.hpp: line 2", found[0])
 
-    def test_code_outside_of_the_inline_namespace_is_caught(self):
+    def test_code_outside_the_inline_namespace_is_caught(self):
         include = '#include "quarry/core/abi.hpp"\n'
         found = self.planted(
             "namespace",
@@ -341,7 +341,7 @@ class PlantedViolations(unittest.TestCase):
         )
         self.assertEqual(found, [])
 
-    def test_an_exception_lets_a_file_off_and_is_refused_once_it_is_not_needed(self):
+    def test_an_exception_lets_a_file_pass_and_is_refused_when_no_file_needs_it(self):
         exceptions = {"length": {"src/a.cpp": "generated"}}
         self.assertEqual(self.planted("length", {"src/a.cpp": "//\n" * 501}, exceptions), [])
         self.assertEqual(len(self.planted("length", {"src/a.cpp": "//\n"}, exceptions)), 1)

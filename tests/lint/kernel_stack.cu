@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose stack kernel_stack_test.py looks at.
+// Kernels whose stack kernel_stack_test.py measures.
 #include "quarry/coalescing.hpp"
 #include "quarry/heap.hpp"
 

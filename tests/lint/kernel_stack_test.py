@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How deep kernels that allocate use their stack: the assembler must know it, or a kernel overruns what
-the driver gives it (quarry/simt/indirect_call.hpp); and CUDA's default limit must suffice. Needs nvcc."""
+"""Checks the stack size of kernels that allocate. The assembler must know it, or a kernel overruns the
+stack of the driver (quarry/simt/indirect_call.hpp). CUDA's default limit must suffice. Needs nvcc."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ COMMAND = "-std=c++20 -O3 -arch=sm_90 --expt-relaxed-constexpr -Xptxas -v -cubin
 
 
 def stacks(report):
-    """{kernel: bytes of its stack, None if the assembler does not know}, from what ptxas -v says."""
+    """{kernel: bytes of its stack, None if the assembler does not know}, from the output of ptxas -v."""
     found = {}
     kernel = None
     for line in report.splitlines():
@@ -43,10 +43,10 @@ class KernelStack(unittest.TestCase):
         found = self.compiled(ROOT / "tests/lint/kernel_stack.cu")
         self.assertEqual(len(found), 4)
         for kernel, size in found.items():
-            self.assertIsNotNone(size, f"{kernel}: a function of the heap calls itself, by way of others")
+            self.assertIsNotNone(size, f"{kernel}: a function of the heap calls itself, directly or indirectly")
             self.assertLessEqual(size, DEFAULT_LIMIT, kernel)
 
-    def test_recursion_is_noticed(self):
+    def test_recursion_is_detected(self):
         with tempfile.NamedTemporaryFile("w", suffix=".cu") as source:
             source.write(
                 "__device__ __noinline__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"

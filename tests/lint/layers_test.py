@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may include whom: reads the #include lines of include/quarry/ and src/, layer by layer."""
+"""Checks which layer includes which: reads the #include lines of include/quarry/ and src/."""
 
 import re
 import tempfile
@@ -20,19 +20,19 @@ MAY_INCLUDE = {
     "opencl": {"core", "platform", "simt", "device", "host", "trace"},
     "mpi": {"core", "platform", "simt", "device", "host", "trace"},
 }
-# Files right under include/quarry or src put layers together: they may include every layer, and no
+# Files directly in include/quarry or src combine layers: they may include every layer, and no
 # layer may include them.
 UMBRELLA = "umbrella"
 SUFFIXES = {".hpp", ".cuh", ".h", ".cpp", ".cu", ".cl"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
-# core/ knows neither CUDA nor an operating system.
+# core/ must not include headers of CUDA or of an operating system.
 FOREIGN_TO_CORE = re.compile(
     r"^(cuda\.h|cuda_runtime.*|cooperative_groups.*|sys/.*|unistd\.h|pthread\.h|thread|mutex)$"
 )
 
 
 def layer_of(path):
-    """The layer of a path under include/quarry or src; host.hpp itself is of layer host, too."""
+    """The layer of a path under include/quarry or src; host.hpp itself also belongs to layer host."""
     name = path.parts[0] if len(path.parts) > 1 else path.stem
     if name in MAY_INCLUDE:
         return name
@@ -40,7 +40,7 @@ def layer_of(path):
 
 
 def place_of_include(root, source, quote, target):
-    """The path under include/quarry or src that an #include means, or None if it is not ours."""
+    """The path in include/quarry or src that an #include means, or None if the file is not ours."""
     if target.startswith("quarry/"):
         return Path(target).relative_to("quarry")
     if quote == '"':
@@ -60,14 +60,14 @@ def sources(root):
 
 
 def violations(root):
-    """One line for each #include that the layers forbid, and for each file outside of them."""
+    """One line for each #include that the layers forbid, and for each file outside the layers."""
     found = []
     for source, place in sources(root):
         layer = layer_of(place)
         shown = source.relative_to(root)
         if layer is None:
             found.append(
-                f"{shown}: '{place.parts[0]}' is no layer; a new one goes into MAY_INCLUDE"
+                f"{shown}: '{place.parts[0]}' is no layer; add a new layer to MAY_INCLUDE"
             )
             continue
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
@@ -77,7 +77,7 @@ def violations(root):
             quote, target = match.groups()
             if layer == "core" and FOREIGN_TO_CORE.match(target):
                 found.append(
-                    f"{shown}:{number}: core includes {target}; it may know no CUDA and no system"
+                    f"{shown}:{number}: core includes {target}; core must not include CUDA or system headers"
                 )
             included = place_of_include(root, source, quote, target)
             if included is None or layer == UMBRELLA:
@@ -108,12 +108,12 @@ class Layers(unittest.TestCase):
                 self.assertLessEqual(
                     MAY_INCLUDE[other],
                     below,
-                    f"{layer} reaches through {other} what it may not include",
+                    f"{layer} reaches a layer through {other} that it may not include",
                 )
 
 
 class PlantedViolations(unittest.TestCase):
-    """Each plants files in a tree of its own and sees what is reported."""
+    """Each test puts files into its own tree and checks the report."""
 
     def planted(self, files):
         with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +133,7 @@ class PlantedViolations(unittest.TestCase):
             "include/quarry/simt/a.hpp:2: simt includes quarry/device/heap.hpp (device)", found[0]
         )
 
-    def test_host_and_device_are_kept_apart_both_ways(self):
+    def test_host_and_device_may_not_include_each_other(self):
         found = self.planted(
             {
                 "include/quarry/host/a.hpp": '#include "quarry/device/b.hpp"\n',
@@ -142,7 +142,7 @@ class PlantedViolations(unittest.TestCase):
         )
         self.assertEqual(len(found), 2)
 
-    def test_platform_lies_above_core_and_below_all_others(self):
+    def test_platform_is_above_core_and_below_all_other_layers(self):
         found = self.planted(
             {
                 "include/quarry/platform/a.hpp": "#include <quarry/core/b.hpp>\n",
@@ -167,7 +167,7 @@ class PlantedViolations(unittest.TestCase):
         )
         self.assertEqual(len(found), 1)
 
-    def test_an_umbrella_may_include_all_and_is_included_by_none(self):
+    def test_an_umbrella_may_include_all_layers_and_no_layer_may_include_it(self):
         found = self.planted(
             {
                 "include/quarry/quarry.hpp": "#include <quarry/host/a.hpp>\n"
@@ -185,10 +185,10 @@ class PlantedViolations(unittest.TestCase):
             len(self.planted({"include/quarry/core/a.hpp": "#include <cuda_runtime.h>\n"})), 1
         )
 
-    def test_a_folder_that_is_no_layer_is_caught(self):
+    def test_a_folder_that_is_not_a_layer_is_caught(self):
         self.assertEqual(len(self.planted({"include/quarry/utils/a.hpp": "#pragma once\n"})), 1)
 
-    def test_what_the_layers_allow_passes(self):
+    def test_an_allowed_include_passes(self):
         found = self.planted(
             {
                 "include/quarry/device/a.hpp": "#include <quarry/simt/b.hpp>\n#include <vector>\n",

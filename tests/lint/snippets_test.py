@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""C++ code in README and docs/guide is code of examples/, which CI builds, and runs where it can.
+"""C++ code in README and docs/guide is code of examples/. CI builds it, and runs it where possible.
 
 A page shows code in a ```cpp block whose first line is a comment that names a file:
 
@@ -9,7 +9,7 @@ A page shows code in a ```cpp block whose first line is a comment that names a f
     quarry::pool numbers{quarry::host_resource{}};
     ```
 
-The lines below must stand in that file, one after the other. The file may indent all of them by
+The lines below the comment must stand in that file, one after the other. The file may indent all of them by
 the same number of spaces. The file must be listed in examples/CMakeLists.txt.
 """
 
@@ -60,7 +60,7 @@ def is_part(snippet, source):
 
 
 def problem_of(root, language, lines):
-    """What is wrong with a block, or None."""
+    """The problem of a block, or None."""
     if language not in CPP:
         return None
     if language != "cpp":
@@ -108,7 +108,7 @@ class Snippets(unittest.TestCase):
 
 
 class PlantedViolations(unittest.TestCase):
-    """Pages that break the rule, and pages that do not."""
+    """Pages that break the rule, and pages that follow it."""
 
     EXAMPLE = "int main() {\n  int a = 1;\n\n  if (a) {\n    a = 2;\n  }\n}\n"
 
@@ -149,17 +149,17 @@ class PlantedViolations(unittest.TestCase):
             self.assertEqual(len(found), 1, lines)
             self.assertIn("docs/guide/page.md:1: these lines are not in", found[0])
 
-    def test_a_block_without_its_file_is_caught_in_the_midst_of_a_page(self):
+    def test_a_block_without_its_file_is_caught_in_the_middle_of_a_page(self):
         page = "# Page\n" + self.block("// examples/one.cpp", "a = 2;") + self.block("a = 2;")
         found = self.planted(page)
         self.assertEqual(len(found), 1)
         self.assertIn("docs/guide/page.md:6: the first line", found[0])
 
-    def test_an_empty_block_and_one_that_never_ends_are_caught(self):
+    def test_an_empty_block_and_a_block_without_an_end_are_caught(self):
         self.assertIn("the first line", self.planted(self.block())[0])
         self.assertIn("the first line", self.planted("```cpp\na = 2;\n")[0])
 
-    def test_a_file_that_is_not_there_or_not_built_is_caught(self):
+    def test_a_file_that_is_missing_or_not_built_is_caught(self):
         self.assertIn("there is no", self.planted(self.block("// examples/two.cpp", "a = 2;"))[0])
         page = self.block("// examples/one.cpp", "a = 2;")
         for listed in ("", "add_executable(one another_one.cpp)\n"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Umbrella headers have what they say: follows their #include lines through include/quarry."""
+"""Checks the contents of umbrella headers: follows their #include lines through include/quarry."""
 
 import re
 import unittest
@@ -20,8 +20,8 @@ PROMISES = {
     "host": ["host/**/*.hpp"],
     "quarry": ["**/*.hpp"],
 }
-# What no umbrella has, and why.
-APART = {
+# Headers that no umbrella includes, and the reason.
+EXCLUDED = {
     "host/mpi_segment.hpp": "needs MPI",
     "host/resources/nvtx_ranges.hpp": "needs NVTX",
     "opencl/heap.hpp": "needs OpenCL",
@@ -30,18 +30,18 @@ APART = {
 
 
 def reached(header):
-    """The headers of Quarry that one includes, itself among them."""
-    found, left = set(), [header]
-    while left:
-        name = left.pop()
+    """The headers of Quarry that a header includes, and the header itself."""
+    found, pending = set(), [header]
+    while pending:
+        name = pending.pop()
         if name not in found:
             found.add(name)
-            left += INCLUDE.findall((INCLUDE_FOLDER / name).read_text(encoding="utf-8"))
+            pending += INCLUDE.findall((INCLUDE_FOLDER / name).read_text(encoding="utf-8"))
     return {name.removeprefix("quarry/") for name in found}
 
 
 class Umbrellas(unittest.TestCase):
-    def test_each_has_what_it_says(self):
+    def test_each_umbrella_includes_its_headers(self):
         for umbrella, patterns in PROMISES.items():
             has = reached(f"quarry/{umbrella}.hpp")
             for pattern in patterns:
@@ -49,15 +49,15 @@ class Umbrellas(unittest.TestCase):
                 self.assertTrue(files, f"{umbrella}.hpp: no file is called {pattern}")
                 for path in files:
                     name = path.relative_to(INCLUDE_FOLDER / "quarry").as_posix()
-                    if name not in APART:
+                    if name not in EXCLUDED:
                         self.assertIn(name, has, f"{umbrella}.hpp does not include {name}")
 
-    def test_none_has_what_needs_other_libraries(self):
-        self.assertFalse(reached("quarry/quarry.hpp") & set(APART))
-        for name in APART:
+    def test_no_umbrella_includes_headers_that_need_other_libraries(self):
+        self.assertFalse(reached("quarry/quarry.hpp") & set(EXCLUDED))
+        for name in EXCLUDED:
             self.assertTrue((INCLUDE_FOLDER / "quarry" / name).is_file(), name)
 
-    def test_those_for_kernels_have_nothing_of_the_host(self):
+    def test_umbrellas_for_kernels_include_no_host_header(self):
         for umbrella in ("heap", "coalescing", "containers"):
             hosts = [name for name in reached(f"quarry/{umbrella}.hpp") if name.startswith("host/")]
             self.assertEqual(hosts, [], umbrella)

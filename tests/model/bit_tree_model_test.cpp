@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of a few operations of a bit tree with two and three levels.
+// Runs every interleaving of a few operations of a bit tree with two and three levels.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -21,7 +21,8 @@ namespace bit_tree_model_test {
 constexpr std::uint32_t two_levels = 130;
 constexpr std::uint32_t three_levels = 4096 + 130;
 
-/// A tree, and how often each number ought to be in it by what the operations said.
+/// A tree, and the number of times that it should contain each number according to the operations'
+/// results.
 class watched_tree {
  public:
   watched_tree(std::uint32_t size, std::initializer_list<std::uint32_t> numbers)
@@ -30,62 +31,64 @@ class watched_tree {
   }
 
   void insert(std::uint32_t number) {
-    ++owed_[number];  // before: another lane may claim it before `insert` returns
-    if (!tree_.insert(number)) problem_ = "an insert says that a number was there which was not";
+    ++expected_[number];  // first: another lane may claim the number before `insert` returns
+    if (!tree_.insert(number)) problem_ = "insert reports that an absent number is present";
   }
   void claim(std::uint32_t number) {
-    if (tree_.claim(number)) took(number, 1);
+    if (tree_.claim(number)) record_claim(number, 1);
   }
   void claim_first() {
     auto const found = tree_.claim_first();
-    if (found != bit_tree::none) took(found, 1);
+    if (found != bit_tree::none) record_claim(found, 1);
   }
   void claim_front(std::uint32_t maximum) {
     auto const found = tree_.claim_front(maximum);
-    if (found.count > maximum) problem_ = "claim_front took more than it was asked for";
-    took(found.first, found.count);
+    if (found.count > maximum) problem_ = "claim_front claimed more than `maximum` numbers";
+    record_claim(found.first, found.count);
   }
   void claim_back(std::uint32_t count) {
     auto const first = tree_.claim_back(count);
-    if (first != bit_tree::none) took(first, count);
+    if (first != bit_tree::none) record_claim(first, count);
   }
-  void successor(std::uint32_t from) {
-    auto const found = tree_.successor(from);
-    if (found != bit_tree::none && (found < from || !owed_.contains(found))) {
-      problem_ = "successor gave a number that was never there";
+  void successor(std::uint32_t start) {
+    auto const found = tree_.successor(start);
+    if (found != bit_tree::none && (found < start || !expected_.contains(found))) {
+      problem_ = "successor returned a number that was never inserted";
     }
   }
 
   [[nodiscard]] bit_tree const& tree() const { return tree_; }
 
-  /// What is wrong when no operation runs.
+  /// The first problem when no operation runs; empty if there is none.
   [[nodiscard]] std::string check() const {
     if (!problem_.empty()) return problem_;
     if (!tree_.audit()) return "audit() fails";
     std::uint32_t expected = 0;
-    for (auto const& [number, times] : owed_) {
+    for (auto const& [number, times] : expected_) {
       if (times != (tree_.contains(number) ? 1 : 0)) {
-        return "number " + std::to_string(number) + " was " + (times > 0 ? "lost" : "left behind");
+        return "number " + std::to_string(number) + " was " + (times > 0 ? "lost" : "not removed");
       }
       expected += static_cast<std::uint32_t>(times);
     }
-    if (tree_.count() != expected) return "a number that was never inserted is there";
+    if (tree_.count() != expected) return "the tree contains a number that was never inserted";
     std::uint32_t reached = 0;
-    for (auto at = tree_.successor(0); at != bit_tree::none; at = tree_.successor(at + 1))
+    for (auto number = tree_.successor(0); number != bit_tree::none;
+         number = tree_.successor(number + 1))
       ++reached;
     return reached == expected ? "" : "a search from the root does not reach every number";
   }
 
  private:
-  void took(std::uint32_t first, std::uint32_t count) {
+  void record_claim(std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t number = first; number < first + count; ++number) {
-      if (--owed_[number] < 0) problem_ = "number " + std::to_string(number) + " was claimed twice";
+      if (--expected_[number] < 0)
+        problem_ = "number " + std::to_string(number) + " was claimed twice";
     }
   }
 
   std::vector<word> words_;
   bit_tree tree_;
-  std::map<std::uint32_t, int> owed_;
+  std::map<std::uint32_t, int> expected_;
   std::string problem_;
 };
 
@@ -98,8 +101,8 @@ void expect_all_interleavings_hold(std::uint32_t size, std::initializer_list<std
       [&] {
         auto const observed = std::make_shared<watched_tree>(size, numbers);
         scenario run;
-        for (operation const one : operations)
-          run.lanes.emplace_back([observed, one] { one(*observed); });
+        for (operation const function : operations)
+          run.lanes.emplace_back([observed, function] { function(*observed); });
         run.check = [observed] { return observed->check(); };
         return run;
       },
@@ -110,7 +113,7 @@ void expect_all_interleavings_hold(std::uint32_t size, std::initializer_list<std
             << " preemptions\n";
 }
 
-TEST(BitTreeModel, AnInsertIntoAWordThatAClaimEmptiesIsNotLost) {
+TEST(BitTreeModel, AnInsertIntoAWordThatAClaimEmptiesIsVisible) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       two_levels, {70},
@@ -118,7 +121,7 @@ TEST(BitTreeModel, AnInsertIntoAWordThatAClaimEmptiesIsNotLost) {
       100);
 }
 
-TEST(BitTreeModel, TheSameHoldsThroughThreeLevels) {
+TEST(BitTreeModel, AnInsertIntoAWordThatAClaimEmptiesIsVisibleThroughThreeLevels) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       three_levels, {4100},
@@ -130,7 +133,7 @@ TEST(BitTreeModel, TheSameHoldsThroughThreeLevels) {
       100);
 }
 
-TEST(BitTreeModel, TwoClaimsAndAnInsertOfOneWord) {
+TEST(BitTreeModel, TwoClaimsAndAnInsertInOneWordLoseNoNumber) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       two_levels, {70, 71},
@@ -139,7 +142,7 @@ TEST(BitTreeModel, TwoClaimsAndAnInsertOfOneWord) {
       4);
 }
 
-TEST(BitTreeModel, OneNumberGoesToOneOfThreeThatClaimIt) {
+TEST(BitTreeModel, OneOfThreeClaimersGetsANumber) {
   QUARRY_TEST_USES_FIBERS();
   operation const claim = [](watched_tree& tree) { tree.claim_first(); };
   expect_all_interleavings_hold(two_levels, {100}, {claim, claim, claim}, 3);
@@ -157,7 +160,7 @@ TEST(BitTreeModel, ASearchThatRepairsAParentDoesNotHideAnInsert) {
       3);
 }
 
-TEST(BitTreeModel, EmptyAndFillWordsOfOneParentAcrossLevels) {
+TEST(BitTreeModel, ClaimsAndAnInsertUnderOneParentLoseNoNumber) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(three_levels, {10, 4100},
                                 {[](watched_tree& tree) {
@@ -169,7 +172,7 @@ TEST(BitTreeModel, EmptyAndFillWordsOfOneParentAcrossLevels) {
                                 3);
 }
 
-TEST(BitTreeModel, ClaimsFromTheFrontTakeRunsApart) {
+TEST(BitTreeModel, ClaimsFromTheFrontGetDisjointRuns) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       two_levels, {62, 63, 64, 65},
@@ -178,7 +181,7 @@ TEST(BitTreeModel, ClaimsFromTheFrontTakeRunsApart) {
       3);
 }
 
-TEST(BitTreeModel, AClaimFromTheFrontEndsWhereAnotherTookTheNextWord) {
+TEST(BitTreeModel, AClaimFromTheFrontEndsBeforeAWordThatAnotherLaneClaimed) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       three_levels, {63, 64, 65},
@@ -187,7 +190,7 @@ TEST(BitTreeModel, AClaimFromTheFrontEndsWhereAnotherTookTheNextWord) {
       3);
 }
 
-TEST(BitTreeModel, ClaimsFromTheBackAcrossAWordTakeAllOrNothing) {
+TEST(BitTreeModel, ClaimsFromTheBackAcrossWordsGetAllOrNothing) {
   QUARRY_TEST_USES_FIBERS();
   operation const claim_two = [](watched_tree& tree) { tree.claim_back(2); };
   expect_all_interleavings_hold(two_levels, {62, 63, 64},
@@ -195,7 +198,7 @@ TEST(BitTreeModel, ClaimsFromTheBackAcrossAWordTakeAllOrNothing) {
                                 3);
 }
 
-TEST(BitTreeModel, AClaimFromTheBackGivesBackWhatItCannotComplete) {
+TEST(BitTreeModel, AClaimFromTheBackReturnsARunThatItCannotComplete) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(three_levels, {127, 128, 129},
                                 {[](watched_tree& tree) { tree.claim_back(3); },

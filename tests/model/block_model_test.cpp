@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of releases, double frees, claims and revivals of one block: the protocol of
-// slice_return and slice_claim without their search.
+// Runs every interleaving of releases, double frees, claims and revivals of one block. This is the
+// protocol of slice_return and slice_claim without their search.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -22,8 +22,8 @@ namespace quarry::test {
 using namespace detail;
 namespace block_model_test {
 
-/// A block whose slices are all in use, and who uses them. `neighbours` other blocks of its segment
-/// are free, so that a lane can reserve a free block that is not this one.
+/// A block whose slices are all in use, and the set of these slices. `neighbours` other blocks of
+/// its segment are free, so a lane can reserve a free block other than this one.
 class watched_block {
  public:
   explicit watched_block(std::uint32_t slices, std::uint32_t neighbours)
@@ -34,7 +34,7 @@ class watched_block {
     for (std::uint32_t slice = 0; slice < slices; ++slice) in_use_.insert(slice);
   }
 
-  /// Releases all slices but those of `kept`.
+  /// Releases all slices except `kept`.
   void release_all_but(std::set<std::uint32_t> const& kept) {
     for (std::uint32_t slice = 0; slice < slices_; ++slice) {
       if (!kept.contains(slice)) release(slice);
@@ -48,51 +48,54 @@ class watched_block {
 
   /// Requires that no lane claims the slice meanwhile.
   void double_free(std::uint32_t slice) {
-    if (free(slice)) problem_ = "a double free was not noticed";
+    if (free(slice)) problem_ = "a double free was not reported";
   }
 
-  /// One of several frees of the slice, of which one must succeed. Requires that no lane claims it.
+  /// One of several frees of the slice. Exactly one of them must succeed. Requires that no lane
+  /// claims the slice.
   void free_once(std::uint32_t slice) {
     in_use_.erase(slice);
     ++freed_by_several_[slice].calls;
     if (free(slice)) ++freed_by_several_[slice].successes;
   }
 
-  /// Up to `count` slices of one word, none of `never`. As slice_claim::claim_in_block.
-  std::set<std::uint32_t> claim(std::uint32_t count, std::set<std::uint32_t> const& never = {}) {
+  /// Claims up to `count` slices of one word, and none of `excluded`. As
+  /// slice_claim::claim_in_block.
+  std::set<std::uint32_t> claim(std::uint32_t count, std::set<std::uint32_t> const& excluded = {}) {
     block_state const seen = block_.peek();
     if (seen.is_free()) return revive();
     if (!seen.has_slices()) {
       withdraw();
       return {};
     }
-    return claim_from_used(count, never);
+    return claim_from_used(count, excluded);
   }
 
-  /// As slice_claim::claim_from_used: by a lane that saw that there are slices, however long ago.
+  /// As slice_claim::claim_from_used, by a lane that saw slices at some earlier time.
   std::set<std::uint32_t> claim_from_used(std::uint32_t count,
-                                          std::set<std::uint32_t> const& never = {}) {
-    block_state const before = block_.reserve(count);
-    std::uint32_t const reserved = before.is_open_in(0) ? block::reserved_of(before, count) : 0;
+                                          std::set<std::uint32_t> const& excluded = {}) {
+    block_state const old_state = block_.reserve(count);
+    std::uint32_t const reserved =
+        old_state.is_open_in(0) ? block::reserved_of(old_state, count) : 0;
     word taken = 0;
-    bool from_full = false;
+    bool was_full = false;
     std::uint32_t index = 0;
     for (; reserved != 0 && index < block_.words(); ++index) {
-      word there = block_.at(index).peek();
-      for (std::uint32_t const slice : never) {
-        if (slice / bits_per_word == index) there &= ~(word{1} << slice % bits_per_word);
+      word available = block_.at(index).peek();
+      for (std::uint32_t const slice : excluded) {
+        if (slice / bits_per_word == index) available &= ~(word{1} << slice % bits_per_word);
       }
-      if (there == 0) continue;
-      word const wanted = lowest_ones(there, reserved);
+      if (available == 0) continue;
+      word const wanted = lowest_ones(available, reserved);
       word const old = block_.at(index).claim(wanted);
       taken = old & wanted;
-      from_full = taken != 0 && old == block_.mask(index);
+      was_full = taken != 0 && old == block_.mask(index);
       if (taken != 0) break;
     }
     std::uint32_t const rest = count - count_ones(taken);
-    auto const slices = took(index, taken);
-    block_state const now = block_.leave(rest, from_full);
-    if (rest != 0 && now.count() > 0) settle(now);
+    auto const slices = record_claim(index, taken);
+    block_state const state = block_.leave(rest, was_full);
+    if (rest != 0 && state.count() > 0) settle(state);
     if (taken == 0) withdraw();
     return slices;
   }
@@ -104,7 +107,7 @@ class watched_block {
       return {};
     }
     word const taken = block_.revive(1);
-    auto const slices = took(0, taken);
+    auto const slices = record_claim(0, taken);
     if (taken != 0) {
       advertise();
     } else {
@@ -121,32 +124,32 @@ class watched_block {
         return "slice " + std::to_string(slice) + " was freed " + std::to_string(freed.successes) +
                " times by " + std::to_string(freed.calls) + " lanes";
     }
-    std::uint32_t back = 0;
+    std::uint32_t free_slices = 0;
     for (std::uint32_t i = 0; i < block_.words(); ++i) {
       if ((words_[i] & ~block_.mask(i)) != 0) return "bits without slices are set";
-      back += count_ones(words_[i]);
+      free_slices += count_ones(words_[i]);
     }
-    block_state const now{state_};
-    if (now.inside() != 0) return "a lane is still inside";
+    block_state const state{state_};
+    if (state.inside() != 0) return "a lane is counted inside";
     std::int32_t full_words = 0;
     for (std::uint32_t i = 0; i < block_.words(); ++i)
       full_words += words_[i] == block_.mask(i) ? 1 : 0;
-    if (now.full_words() != full_words) return "full words are counted wrongly";
-    if (now.count() != static_cast<std::int32_t>(back))
-      return std::to_string(back) + " slices are back, and the state says " +
-             std::to_string(now.count());
+    if (state.full_words() != full_words) return "the count of full words is wrong";
+    if (state.count() != static_cast<std::int32_t>(free_slices))
+      return std::to_string(free_slices) + " slices are free, and the state counts " +
+             std::to_string(state.count());
     if (in_use_.empty()) {
-      if (!now.is_free()) return "all slices are back and the block is not free";
-      if (back != 0) return "a free block has bits set";
+      if (!state.is_free()) return "all slices are free and the block is not";
+      if (free_slices != 0) return "a free block has bits set";
       if (free_blocks_ != 1 + neighbours_)
         return "the segment counts " + std::to_string(free_blocks_) + " free blocks";
     } else {
-      if (now.is_closed()) return "the block is closed and a slice is in use";
-      if (free_blocks_ != neighbours_) return "the segment counts a free block that is not";
-      if (back + in_use_.size() != slices_) return "a slice was lost";
+      if (state.is_closed()) return "the block is closed and a slice is in use";
+      if (free_blocks_ != neighbours_) return "the segment counts this block as free";
+      if (free_slices + in_use_.size() != slices_) return "a slice was lost";
     }
-    if (advertised_ == 0 && (back != 0 || in_use_.empty()))
-      return "there is something to claim, and no hint of it";
+    if (advertised_ == 0 && (free_slices != 0 || in_use_.empty()))
+      return "there are slices to claim, and the block is not advertised";
     return "";
   }
 
@@ -156,35 +159,36 @@ class watched_block {
     std::uint32_t successes = 0;
   };
 
-  /// As slice_return::release and what it calls. Whether the slice was in use.
+  /// As slice_return::release and the functions that it calls. Returns whether the slice was in
+  /// use.
   bool free(std::uint32_t slice) {
     std::uint32_t const index = slice / bits_per_word;
     word const bit = word{1} << slice % bits_per_word;
-    block_state const before = block_.announce(1);
-    if (!before.is_open_in(0)) {
+    block_state const old_state = block_.announce(1);
+    if (!old_state.is_open_in(0)) {
       settle(block_.retract(1));
       return false;
     }
     word const old = block_.at(index).release(bit);
-    bool const is_twice = (old & bit) != 0;
+    bool const was_free = (old & bit) != 0;
     word const full = block_.mask(index);
     bool const fills_word = old != full && (old | bit) == full;
-    block_state now = fills_word ? block_.count_full_words(1)
-                                 : block_state{before.bits() + block_state::one_slice};
-    if (before.count() > 0 && !is_twice && !block_.is_complete(now)) return true;
-    if (is_twice) now = block_.retract(1);
-    settle(now);
-    return !is_twice;
+    block_state state = fills_word ? block_.count_full_words(1)
+                                   : block_state{old_state.bits() + block_state::one_slice};
+    if (old_state.count() > 0 && !was_free && !block_.is_complete(state)) return true;
+    if (was_free) state = block_.retract(1);
+    settle(state);
+    return !was_free;
   }
 
   /// As slice_return::settle.
-  void settle(block_state now) {
-    bool const is_free = block_.close(now);
-    if (now.count() > 0) advertise();
+  void settle(block_state state) {
+    bool const is_free = block_.close(state);
+    if (state.count() > 0) advertise();
     if (is_free) ++free_blocks_;
   }
 
-  /// As slice_return::advertise: a bit that is one is not set again.
+  /// As slice_return::advertise: does not write a bit that is already set.
   void advertise() {
     simt::atomic_ref<word> const advertised{advertised_};
     if (advertised.load(simt::relaxed) == 0) advertised.fetch_or(1, simt::relaxed);
@@ -195,7 +199,7 @@ class watched_block {
     if (block_.has_something()) advertise();
   }
 
-  /// The segment's count: one access, and then a plain variable, since lanes change only at
+  /// The segment's count: one access, and then a plain variable, because lanes switch only at
   /// accesses.
   bool reserve_free_block() {
     simt::interleave();
@@ -204,13 +208,13 @@ class watched_block {
     return true;
   }
 
-  std::set<std::uint32_t> took(std::uint32_t index, word taken) {
+  std::set<std::uint32_t> record_claim(std::uint32_t index, word taken) {
     std::set<std::uint32_t> slices;
     for (word rest = taken; rest != 0; rest &= rest - 1) {
       std::uint32_t const slice = index * bits_per_word + lowest_one(rest);
-      if (slice >= slices_) problem_ = "a slice that the block does not have was handed out";
+      if (slice >= slices_) problem_ = "a slice outside the block was allocated";
       if (!in_use_.insert(slice).second)
-        problem_ = "slice " + std::to_string(slice) + " was handed out twice";
+        problem_ = "slice " + std::to_string(slice) + " was allocated twice";
       slices.insert(slice);
     }
     return slices;
@@ -230,7 +234,7 @@ class watched_block {
 
 using operation = std::function<void(watched_block&)>;
 
-/// Explores `lanes` from a block of which only `in_use` is not back.
+/// Explores `lanes` on a block in which only `in_use` is in use.
 void expect_all_interleavings_hold(std::uint32_t slices, std::set<std::uint32_t> const& in_use,
                                    std::vector<operation> const& lanes, std::uint32_t preemptions) {
   for (std::uint32_t const neighbours : {0u, 1u}) {
@@ -239,8 +243,8 @@ void expect_all_interleavings_hold(std::uint32_t slices, std::set<std::uint32_t>
           auto const observed = std::make_shared<watched_block>(slices, neighbours);
           observed->release_all_but(in_use);
           scenario run;
-          for (operation const& one : lanes)
-            run.lanes.emplace_back([observed, &one] { one(*observed); });
+          for (operation const& lane : lanes)
+            run.lanes.emplace_back([observed, &lane] { lane(*observed); });
           run.check = [observed] { return observed->check(); };
           return run;
         },
@@ -261,11 +265,11 @@ operation double_free(std::uint32_t slice) {
 operation free_once(std::uint32_t slice) {
   return [slice](watched_block& block) { block.free_once(slice); };
 }
-operation claim(std::uint32_t count, std::set<std::uint32_t> const& never = {}) {
-  return [count, never](watched_block& block) { (void)block.claim(count, never); };
+operation claim(std::uint32_t count, std::set<std::uint32_t> const& excluded = {}) {
+  return [count, excluded](watched_block& block) { (void)block.claim(count, excluded); };
 }
-operation claim_from_used(std::uint32_t count, std::set<std::uint32_t> const& never = {}) {
-  return [count, never](watched_block& block) { (void)block.claim_from_used(count, never); };
+operation claim_from_used(std::uint32_t count, std::set<std::uint32_t> const& excluded = {}) {
+  return [count, excluded](watched_block& block) { (void)block.claim_from_used(count, excluded); };
 }
 operation claim_from_used_and_release(std::uint32_t count) {
   return [count](watched_block& block) {
@@ -283,7 +287,7 @@ operation revive_and_release() {
   };
 }
 
-/// Sizes of blocks: one slice, a few, one word, and two words of which the second is short.
+/// Sizes of blocks: one slice, a few slices, one word, and two words of which the second is short.
 class BlockModel : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(BlockModel, TheLastReleaseAndAClaimNeverShareASlice) {
@@ -292,18 +296,18 @@ TEST_P(BlockModel, TheLastReleaseAndAClaimNeverShareASlice) {
   expect_all_interleavings_hold(GetParam(), {0}, {release(0), claim_and_release(2)}, 4);
 }
 
-TEST_P(BlockModel, TheLastReleaseTwoClaimsAndTheirReleases) {
+TEST_P(BlockModel, TheLastReleaseAndTwoClaimsWithReleasesLoseNoSlice) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(GetParam(), {0},
                                 {release(0), claim_and_release(1), claim_and_release(2)}, 2);
 }
 
-TEST_P(BlockModel, TheLastReleaseAClaimAndARevival) {
+TEST_P(BlockModel, TheLastReleaseAClaimAndARevivalLoseNoSlice) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(GetParam(), {0}, {release(0), claim(1), revive_and_release()}, 3);
 }
 
-TEST_P(BlockModel, TwoRevivalsOfAFreeBlock) {
+TEST_P(BlockModel, TwoRevivalsOfAFreeBlockLoseNoSlice) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(GetParam(), {}, {revive_and_release(), revive_and_release()}, 4);
   expect_all_interleavings_hold(GetParam(), {},
@@ -313,7 +317,7 @@ TEST_P(BlockModel, TwoRevivalsOfAFreeBlock) {
 INSTANTIATE_TEST_SUITE_P(OfSlices, BlockModel, ::testing::Values(1, 3, 64, 70),
                          ::testing::PrintToStringParamName());
 
-TEST(BlockUnderAllInterleavings, TheLastReleasesOfTwoWordsOneByItsBitsAndOneByItsCountFirst) {
+TEST(BlockUnderAllInterleavings, TheLastReleasesOfTwoWordsFreeTheBlock) {
   QUARRY_TEST_USES_FIBERS();
   {
     expect_all_interleavings_hold(70, {0, 64}, {release(0), release(64)}, 100);
@@ -322,18 +326,18 @@ TEST(BlockUnderAllInterleavings, TheLastReleasesOfTwoWordsOneByItsBitsAndOneByIt
   }
 }
 
-TEST(BlockUnderAllInterleavings, ThreeReleasesOfWhichAnyIsTheLast) {
+TEST(BlockUnderAllInterleavings, AnyOfThreeReleasesMayBeTheLast) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(3, {0, 1, 2}, {release(0), release(1), release(2)}, 4);
 }
 
-TEST(BlockUnderAllInterleavings, ClaimsOfMoreThanThereIsAndTheReleasesOfTheRest) {
+TEST(BlockUnderAllInterleavings, ClaimsOfMoreSlicesThanAreFreeLoseNoSlice) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(3, {0}, {release(0), claim(3), claim_and_release(2)}, 3);
   expect_all_interleavings_hold(70, {0}, {release(0), claim(70), claim(70)}, 3);
 }
 
-TEST(BlockUnderAllInterleavings, ADoubleFreeAndTheLastRelease) {
+TEST(BlockUnderAllInterleavings, ADoubleFreeIsReportedDuringTheLastRelease) {
   QUARRY_TEST_USES_FIBERS();
   {
     expect_all_interleavings_hold(3, {0}, {release(0), double_free(2)}, 100);
@@ -341,9 +345,9 @@ TEST(BlockUnderAllInterleavings, ADoubleFreeAndTheLastRelease) {
   }
 }
 
-/// Lanes that reserve together more than there is, while slices come back one by one: the last to
-/// give up what it has too much may be the one that brings the count above zero.
-TEST(BlockUnderAllInterleavings, OverReservationsBySeveralWithReleasesInBetween) {
+/// Several lanes together reserve more slices than are free, while slices are released one by one.
+/// The last lane that returns its surplus may be the lane that brings the count above zero.
+TEST(BlockUnderAllInterleavings, SurplusReservationsOfSeveralLanesHideNoRelease) {
   QUARRY_TEST_USES_FIBERS();
   {
     expect_all_interleavings_hold(5, {0, 1, 2, 3}, {release(0), release(1), claim_from_used(3)}, 5);
@@ -356,7 +360,7 @@ TEST(BlockUnderAllInterleavings, OverReservationsBySeveralWithReleasesInBetween)
       3, {0, 1}, {release(0), claim_from_used_and_release(3), claim_from_used(3)}, 3);
 }
 
-TEST(BlockUnderAllInterleavings, AnOverReservationMeetsABlockThatBecomesFreeAndIsRevived) {
+TEST(BlockUnderAllInterleavings, ASurplusReservationSurvivesThatTheBlockBecomesFreeAndIsRevived) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(3, {0}, {release(0), claim_from_used(3)}, 100);
   expect_all_interleavings_hold(3, {0}, {release(0), claim_from_used(2), revive_and_release()}, 3);
@@ -367,8 +371,8 @@ TEST(BlockUnderAllInterleavings, AnOverReservationMeetsABlockThatBecomesFreeAndI
                                 {claim_from_used(5), claim_from_used(1), revive_and_release()}, 3);
 }
 
-/// What a double free does must never stand in for a slice that is not back, or that is reserved.
-TEST(BlockUnderAllInterleavings, TwoDoubleFreesAndTheLastReleases) {
+/// A double free must never count as a slice that is still in use or reserved.
+TEST(BlockUnderAllInterleavings, TwoDoubleFreesAreReportedDuringTheLastReleases) {
   QUARRY_TEST_USES_FIBERS();
   {
     expect_all_interleavings_hold(3, {0}, {release(0), double_free(1), double_free(2)}, 3);
@@ -376,14 +380,14 @@ TEST(BlockUnderAllInterleavings, TwoDoubleFreesAndTheLastReleases) {
   }
 }
 
-TEST(BlockUnderAllInterleavings, DoubleFreesOfAFreeBlock) {
+TEST(BlockUnderAllInterleavings, DoubleFreesOfAFreeBlockAreReported) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(3, {}, {double_free(1), double_free(2)}, 100);
 }
 
-/// What a double free adds for a moment must not keep the release of another slice from being
-/// advertised.
-TEST(BlockUnderAllInterleavings, ADoubleFreeARemovedAdvertisementAndAReleaseOfAnotherSlice) {
+/// A double free adds to the count briefly. This must not keep the release of another slice from
+/// being advertised.
+TEST(BlockUnderAllInterleavings, ADoubleFreeDoesNotHideTheReleaseOfAnotherSlice) {
   QUARRY_TEST_USES_FIBERS();
   {
     expect_all_interleavings_hold(5, {0, 1},
@@ -392,32 +396,32 @@ TEST(BlockUnderAllInterleavings, ADoubleFreeARemovedAdvertisementAndAReleaseOfAn
   }
 }
 
-TEST(BlockUnderAllInterleavings, ADoubleFreeOfAFreeBlockAndAReservationInIt) {
+TEST(BlockUnderAllInterleavings, ADoubleFreeInAFreeBlockIsReportedDuringAReservation) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(3, {}, {double_free(1), claim_from_used(2)}, 100);
   expect_all_interleavings_hold(3, {}, {double_free(1), claim_from_used(2), double_free(2)}, 3);
 }
 
-TEST(BlockUnderAllInterleavings, ADoubleFreeAndAClaimOfAnotherSlice) {
+TEST(BlockUnderAllInterleavings, ADoubleFreeIsReportedDuringAClaimOfAnotherSlice) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(4, {0}, {double_free(2), claim(1, {2})}, 100);
   expect_all_interleavings_hold(4, {0}, {double_free(2), claim(3, {2})}, 100);
 }
 
-TEST(BlockUnderAllInterleavings, ADoubleFreeAClaimOfAllAndAReleaseOfWhichMoreAreInUse) {
+TEST(BlockUnderAllInterleavings, ADoubleFreeIsReportedDuringAClaimOfAllSlicesAndARelease) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(4, {0, 1}, {release(0), double_free(3), claim(3, {3})}, 3);
 }
 
-TEST(BlockUnderAllInterleavings, TwoDoubleFreesAClaimOfAllAndARelease) {
+TEST(BlockUnderAllInterleavings, TwoDoubleFreesAreReportedDuringAClaimOfAllSlicesAndARelease) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(5, {0, 1},
                                 {release(0), double_free(3), double_free(4), claim(5, {3, 4})}, 3);
 }
 
-/// Lanes that free the same pointer at the same time: one succeeds, whatever others do meanwhile,
-/// and the memory goes where it would have gone without the second free.
-TEST(BlockUnderAllInterleavings, TwoFreesOfOneSliceOfWhichOneSucceeds) {
+/// Several lanes free the same pointer at the same time. One free succeeds whatever other lanes do
+/// meanwhile, and the memory is freed as if only this free had happened.
+TEST(BlockUnderAllInterleavings, OneOfTwoFreesOfASliceSucceeds) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint32_t const slices : {2u, 70u}) {
     expect_all_interleavings_hold(slices, {0}, {free_once(0), free_once(0)}, 100);
@@ -430,21 +434,21 @@ TEST(BlockUnderAllInterleavings, TwoFreesOfOneSliceOfWhichOneSucceeds) {
   }
 }
 
-TEST(BlockUnderAllInterleavings, ThreeFreesOfOneSliceOfWhichOneSucceeds) {
+TEST(BlockUnderAllInterleavings, OneOfThreeFreesOfASliceSucceeds) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(2, {0}, {free_once(0), free_once(0), free_once(0)}, 4);
   expect_all_interleavings_hold(
       3, {0}, {free_once(0), free_once(0), free_once(0), claim_from_used(3, {0})}, 2);
 }
 
-TEST(BlockUnderAllInterleavings, ADoubleFreeThatMeetsTheRevivalOfItsBlock) {
+TEST(BlockUnderAllInterleavings, ADoubleFreeIsReportedDuringTheRevivalOfItsBlock) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(3, {}, {double_free(2), claim(1, {2})}, 100);
   expect_all_interleavings_hold(3, {0}, {release(0), double_free(2), claim(1, {2})}, 3);
 }
 
-/// Each reserved when the block had slices, and comes late.
-TEST(BlockUnderAllInterleavings, FourLateClaimers) {
+/// Each claimer saw slices earlier and reserves late.
+TEST(BlockUnderAllInterleavings, FourLateClaimersLoseNoSlice) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       3, {0}, {claim_from_used(2), claim_from_used(2), claim_from_used(2), release(0)}, 2);

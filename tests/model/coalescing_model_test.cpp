@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of lanes that free segments of one dynamic superblock, and of lanes that
-// reserve, take, skip and give up parts in one ring.
+// Runs every interleaving of lanes that free segments of one dynamic superblock, and of lanes that
+// reserve, take, skip and cancel parts in one ring.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -28,7 +28,7 @@ void expect_all_hold(std::function<scenario()> make, explore_options options) {
             << " preemptions\n";
 }
 
-/// A superblock of some segments in headers of `width` bytes, and what became of it.
+/// A superblock of `count` segments with headers of `width` bytes, and a record of its frees.
 struct watched_segments {
   watched_segments(std::uint32_t count, std::uint32_t width) : is_freed(count) {
     if (width == 8) segment_header::mark_base(memory.data());
@@ -40,14 +40,15 @@ struct watched_segments {
     }
   }
   struct upstream {
-    watched_segments* of;
+    watched_segments* owner;
     void free(void* base) const {
-      if (base != of->memory.data()) of->problem = "the superblock was not found";
-      for (auto* const one : of->payloads) {
-        if ((segment_header{one}.load() & segment_header::is_free) == 0)
-          of->problem = "freed with a segment in use";
+      if (base != owner->memory.data())
+        owner->problem = "a wrong address was freed as the superblock";
+      for (auto* const payload : owner->payloads) {
+        if ((segment_header{payload}.load() & segment_header::is_free) == 0)
+          owner->problem = "the superblock was freed while a segment was in use";
       }
-      ++of->frees;
+      ++owner->frees;
     }
   };
   void free(std::uint32_t index) {
@@ -66,7 +67,8 @@ struct watched_segments {
   std::string problem;
 };
 
-using free_lists = std::vector<std::vector<std::uint32_t>>;  // what each lane frees, in order
+using free_lists =
+    std::vector<std::vector<std::uint32_t>>;  // the segments that each lane frees, in order
 
 void expect_freed_once(free_lists const& lanes, std::uint32_t segments, std::uint32_t refused,
                        std::uint32_t preemptions) {
@@ -103,31 +105,31 @@ TEST(DynamicCoalescingModel, TheSuperblockIsFreedOnceAfterAllItsSegments) {
   expect_freed_once({{3}, {2}, {1}, {0}}, 4, 0, 4);
 }
 
-/// A double free while the superblock lives: the lane that made the first one holds a segment until
-/// the second is refused.
-TEST(DynamicCoalescingModel, ADoubleFreeIsRefusedWhoeverIsTheLastByThen) {
+/// A double free while the superblock is allocated: the lane that frees twice keeps another segment
+/// until its second free is refused.
+TEST(DynamicCoalescingModel, ADoubleFreeIsRefusedWhicheverSegmentIsLast) {
   QUARRY_TEST_USES_FIBERS();
   expect_freed_once({{1, 1, 0}, {2}}, 3, 1, 100);
   expect_freed_once({{2, 2, 0}, {1}}, 3, 1, 100);
   expect_freed_once({{2, 2, 1}, {0}}, 3, 1, 100);
 }
 
-/// An upstream heap for a ring: superblocks that may be freed once all their parts were.
+/// An upstream heap for a ring. A superblock may be freed only after all its parts.
 class watched_ring {
  public:
   struct upstream {
-    watched_ring* of;
-    void* malloc(bytes size) const { return of->take(size); }
-    void free(void* pointer) const { of->give_back(pointer); }
+    watched_ring* owner;
+    void* malloc(bytes size) const { return owner->allocate(size); }
+    void free(void* pointer) const { owner->deallocate(pointer); }
   };
 
   std::uint32_t maximum = 100;  // mallocs that succeed
 
-  /// One call of this lane; true if it got a part.
+  /// Makes one call of this lane and records the part that it gets.
   void call(std::uint32_t lane, bytes size) {
-    auto const got = reserved_coalescing::malloc(upstream{this}, ring_, size);
-    if (got.what != reserved_coalescing::outcome::done) return;
-    auto* const part = static_cast<char*>(got.pointer);
+    auto const result = reserved_coalescing::malloc(upstream{this}, ring_, size);
+    if (result.what != reserved_coalescing::outcome::done) return;
+    auto* const part = static_cast<char*>(result.pointer);
     for (auto const& other : held_) {
       if (other.part == part) problem_ = "a part has two owners";
     }
@@ -135,18 +137,18 @@ class watched_ring {
     for (bytes i = 0; i < size; ++i) part[i] = static_cast<char>(lane);
     ++done_;
   }
-  /// Frees all that this lane holds.
+  /// Frees all parts of this lane.
   void free(std::uint32_t lane) {
-    for (bool again = true; again;) {
-      again = false;
+    for (bool has_part = true; has_part;) {
+      has_part = false;
       for (std::size_t i = 0; i < held_.size(); ++i) {
         if (held_[i].lane != lane) continue;
         char* const part = held_[i].part;
         held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
-        if (*part != static_cast<char>(lane)) problem_ = "a part was written over";
+        if (*part != static_cast<char>(lane)) problem_ = "a part was overwritten";
         static_coalescing::free(
             upstream{this}, superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part));
-        again = true;
+        has_part = true;
         break;
       }
     }
@@ -169,34 +171,35 @@ class watched_ring {
     std::uint32_t lane;
   };
 
-  void* take(bytes size) {
+  void* allocate(bytes size) {
     simt::interleave();
     if (size > sizeof(place::memory)) problem_ = "a superblock is too large";
     if (maximum == 0) return nullptr;
     --maximum;
-    for (auto& one : places_) {
-      if (one.is_taken) continue;
-      one.is_taken = true;
+    for (auto& entry : places_) {
+      if (entry.is_taken) continue;
+      entry.is_taken = true;
       ++live_;
-      return one.memory.data();
+      return entry.memory.data();
     }
-    problem_ = "more superblocks than calls";
+    problem_ = "there are more superblocks than places";
     return nullptr;
   }
-  void give_back(void* pointer) {
-    for (auto& one : places_) {
-      if (one.memory.data() != pointer) continue;
-      if (!one.is_taken) problem_ = "a superblock was freed twice";
+  void deallocate(void* pointer) {
+    for (auto& entry : places_) {
+      if (entry.memory.data() != pointer) continue;
+      if (!entry.is_taken) problem_ = "a superblock was freed twice";
       for (auto const& other : held_) {
-        if (other.part >= one.memory.data() && other.part < one.memory.data() + one.memory.size())
-          problem_ = "freed under the owner of a part";
+        if (other.part >= entry.memory.data() &&
+            other.part < entry.memory.data() + entry.memory.size())
+          problem_ = "a superblock was freed while a part was in use";
       }
-      one.memory.fill(static_cast<char>(0xdd));
-      one.is_taken = false;
+      entry.memory.fill(static_cast<char>(0xdd));
+      entry.is_taken = false;
       --live_;
       return;
     }
-    problem_ = "something else was freed";
+    problem_ = "an address was freed that is no superblock";
   }
 
   reserved_coalescing::ring ring_{};
@@ -215,21 +218,21 @@ struct ring_case {
   std::uint32_t maximum = 100;
 };
 
-void expect_ring_holds(ring_case const& how, std::vector<operation> const& lanes) {
+void expect_ring_holds(ring_case const& parameters, std::vector<operation> const& lanes) {
   expect_all_hold(
       [&] {
         auto const observed = std::make_shared<watched_ring>();
-        observed->maximum = how.maximum;
+        observed->maximum = parameters.maximum;
         scenario run;
         for (std::uint32_t i = 0; i < lanes.size(); ++i)
           run.lanes.emplace_back([observed, &lanes, i] { lanes[i](*observed, i); });
-        run.check = [observed, how] { return observed->check(how.min_done); };
+        run.check = [observed, parameters] { return observed->check(parameters.min_done); };
         return run;
       },
-      {.preemptions = how.preemptions, .in_one_warp = true});
+      {.preemptions = parameters.preemptions, .in_one_warp = true});
 }
 
-/// So many calls of a size, then frees, then leaves.
+/// Makes `count` calls of one size, then frees its parts, then leaves.
 operation calls(std::uint32_t count, bytes size = 8, bool leaves = true) {
   return [=](watched_ring& ring, std::uint32_t lane) {
     for (std::uint32_t i = 0; i < count; ++i) ring.call(lane, size);
@@ -247,7 +250,7 @@ operation calls_and_frees(std::uint32_t count) {
   };
 }
 
-TEST(ReservedCoalescingModel, AllPartsOfACallAreTakenOrGivenUp) {
+TEST(ReservedCoalescingModel, AllPartsOfACallAreTakenOrCancelled) {
   QUARRY_TEST_USES_FIBERS();
   expect_ring_holds({.preemptions = 100, .min_done = 1}, {calls(1, 8, false), calls(1, 8, false)});
   expect_ring_holds({.preemptions = 4, .min_done = 2}, {calls(2, 8, false), calls(2, 8, false)});
@@ -255,31 +258,33 @@ TEST(ReservedCoalescingModel, AllPartsOfACallAreTakenOrGivenUp) {
                     {calls(1, 8, false), calls(1, 8, false), calls(1, 8, false)});
 }
 
-TEST(ReservedCoalescingModel, WhoLeavesGivesUpWhatIsOrWillBeReserved) {
+TEST(ReservedCoalescingModel, ALaneThatLeavesCancelsItsPartsOfAllCalls) {
   QUARRY_TEST_USES_FIBERS();
   expect_ring_holds({.preemptions = 5, .min_done = 1}, {calls(1), calls(0)});
   expect_ring_holds({.preemptions = 4, .min_done = 2}, {calls(2), calls(1)});
   expect_ring_holds({.preemptions = 3, .min_done = 1}, {calls(1), calls(0), calls(1)});
 }
 
-TEST(ReservedCoalescingModel, AnotherSizeGivesThePartUp) {
+TEST(ReservedCoalescingModel, ACallWithAnotherSizeCancelsItsPart) {
   QUARRY_TEST_USES_FIBERS();
   expect_ring_holds({.preemptions = 5, .min_done = 1}, {calls(1, 8, false), calls(1, 16, false)});
   expect_ring_holds({.preemptions = 3, .min_done = 1},
                     {calls(1, 8, false), calls(1, 16, false), calls(1, 8, false)});
 }
 
-TEST(ReservedCoalescingModel, AnEntryIsUsedAgainOnlyWhenNobodyNeedsIt) {
+TEST(ReservedCoalescingModel, AnEntryIsReusedOnlyWhenNoLaneNeedsIt) {
   QUARRY_TEST_USES_FIBERS();
-  constexpr std::uint32_t around = reserved_coalescing::places + 1;
-  expect_ring_holds({.preemptions = 3}, {calls_and_frees(around), calls_and_frees(around)});
-  expect_ring_holds({.preemptions = 3}, {calls(1), calls_and_frees(around)});
+  constexpr std::uint32_t calls_per_round = reserved_coalescing::places + 1;
+  expect_ring_holds({.preemptions = 3},
+                    {calls_and_frees(calls_per_round), calls_and_frees(calls_per_round)});
+  expect_ring_holds({.preemptions = 3}, {calls(1), calls_and_frees(calls_per_round)});
   expect_ring_holds({.preemptions = 2},
-                    {calls(1), calls_and_frees(around), calls_and_frees(around)});
-  expect_ring_holds({.preemptions = 2}, {calls_and_frees(2 * around), calls_and_frees(around)});
+                    {calls(1), calls_and_frees(calls_per_round), calls_and_frees(calls_per_round)});
+  expect_ring_holds({.preemptions = 2},
+                    {calls_and_frees(2 * calls_per_round), calls_and_frees(calls_per_round)});
 }
 
-TEST(ReservedCoalescingModel, NoMemoryLeaksNothing) {
+TEST(ReservedCoalescingModel, ExhaustedMemoryLeaksNothing) {
   QUARRY_TEST_USES_FIBERS();
   expect_ring_holds({.preemptions = 4, .maximum = 0}, {calls(2), calls(2)});
   expect_ring_holds({.preemptions = 3, .maximum = 1}, {calls(2), calls(2)});

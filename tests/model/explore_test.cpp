@@ -16,24 +16,24 @@ namespace explore_test {
 
 using counter = simt::atomic_ref<std::uint32_t>;
 
-/// Lanes that make `steps` accesses each; `check` sees the order of their accesses.
+/// Lanes that make `steps` accesses each. `check` records the order of their accesses.
 scenario recording(std::uint32_t lanes, std::uint32_t steps, std::set<std::string>& seen) {
   struct state {
-    std::uint32_t shared = 0;
+    std::uint32_t counter = 0;
     std::string order;
   };
-  auto const now = std::make_shared<state>();
+  auto const shared_state = std::make_shared<state>();
   scenario run;
   for (std::uint32_t i = 0; i < lanes; ++i) {
-    run.lanes.emplace_back([now, i, steps] {
+    run.lanes.emplace_back([shared_state, i, steps] {
       for (std::uint32_t step = 0; step < steps; ++step) {
-        counter{now->shared}.fetch_add(1, simt::relaxed);
-        now->order += static_cast<char>('0' + i);
+        counter{shared_state->counter}.fetch_add(1, simt::relaxed);
+        shared_state->order += static_cast<char>('0' + i);
       }
     });
   }
-  run.check = [now, &seen] {
-    seen.insert(now->order);
+  run.check = [shared_state, &seen] {
+    seen.insert(shared_state->order);
     return std::string{};
   };
   return run;
@@ -64,7 +64,7 @@ TEST(Explore, WithoutPreemptionsRunsOnlyTheOrdersOfWholeLanes) {
   EXPECT_EQ(orders, (std::set<std::string>{"000111", "111000"}));
 }
 
-TEST(Explore, SaysThatItIsNotCompleteIfItRanOutOfSchedules) {
+TEST(Explore, IsIncompleteIfItRunsOutOfSchedules) {
   QUARRY_TEST_USES_FIBERS();
   std::set<std::string> orders;
   auto const result =
@@ -73,13 +73,13 @@ TEST(Explore, SaysThatItIsNotCompleteIfItRanOutOfSchedules) {
   EXPECT_EQ(result.schedules, 10u);
 }
 
-TEST(Explore, FindsALostUpdateAndGivesItsSchedule) {
+TEST(Explore, FindsALostUpdateAndReportsItsSchedule) {
   QUARRY_TEST_USES_FIBERS();
   auto const result = explore([] {
     auto const shared = std::make_shared<std::uint32_t>(0);
     auto const add = [shared] {
-      auto const before = counter{*shared}.load(simt::relaxed);
-      counter{*shared}.store(before + 1, simt::relaxed);
+      auto const old_value = counter{*shared}.load(simt::relaxed);
+      counter{*shared}.store(old_value + 1, simt::relaxed);
     };
     return scenario{{add, add},
                     [shared] { return *shared == 2 ? std::string{} : "an update was lost"; }};
@@ -88,7 +88,7 @@ TEST(Explore, FindsALostUpdateAndGivesItsSchedule) {
       << result.failure;
 }
 
-TEST(Explore, LetsALaneThatWaitsGoOnWhenTheOtherHasActed) {
+TEST(Explore, ContinuesAWaitingLaneWhenTheOtherLaneHasActed) {
   QUARRY_TEST_USES_FIBERS();
   auto const result = explore(
       [] {
@@ -118,7 +118,7 @@ TEST(Explore, ReportsALivelock) {
   EXPECT_EQ(result.failure.substr(0, 8), "livelock");
 }
 
-TEST(Explore, ReportsWhatALaneThrew) {
+TEST(Explore, ReportsAnExceptionOfALane) {
   QUARRY_TEST_USES_FIBERS();
   auto const result = explore([] {
     return scenario{{[] { throw std::runtime_error{"on purpose"}; }}, [] { return std::string{}; }};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of a few mallocs and frees on a heap of one or two segments: blocks that
-// become free and are revived, segments that change their class or become part of a large
-// allocation.
+// Runs every interleaving of a few mallocs and frees on a heap of one or two segments. Blocks
+// become free and are revived; segments change their class or become part of a large allocation.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 #include "support/state_of.hpp"
@@ -23,9 +22,9 @@ namespace heap_model_test {
 
 constexpr bytes quarter = 16_KiB;
 constexpr bytes half = 32_KiB;
-constexpr bytes whole = 64_KiB;
+constexpr bytes whole_segment = 64_KiB;
 
-/// A heap and what its lanes hold of it.
+/// A heap and the allocations of its lanes.
 class watched_heap {
  public:
   explicit watched_heap(std::uint32_t segments)
@@ -39,19 +38,20 @@ class watched_heap {
     errors_ = 0;
   }
 
-  /// What the segments are used for now is what late lanes know of them.
+  /// Records the current use of the segments. Late lanes act on this record.
   void remember() {
     for (std::uint32_t i = 0; i < segments_; ++i) known_[i] = state_of(owner_).segments[i].load();
   }
 
-  /// Takes `size` bytes, to be freed as `index`; nothing if there are none.
+  /// Allocates `size` bytes as allocation `index`. Does nothing if there is no memory.
   void malloc(std::size_t index, bytes size) {
     auto* const memory = static_cast<char*>(owner_.ref().malloc(size - hardening::padded(0)));
     if (memory != nullptr) hold(index, memory, size);
   }
 
-  /// As a lane that saw that block 0 of `segment` has slices of `size` bytes when all lanes began,
-  /// or in a use before that, and went on only now. Takes one, as `index`, and reserves more.
+  /// Acts as a lane that saw slices of `size` bytes in block 0 of `segment` when all lanes began,
+  /// or in an earlier use, and continues only now. Takes one slice, as allocation `index`, and
+  /// reserves more.
   void claim_late(std::size_t index, bytes size, std::uint32_t segment) {
     heap_state& state = state_of(owner_);
     slice_request request{&state, size_class_of(static_cast<std::uint32_t>(size)), 2};
@@ -60,12 +60,12 @@ class watched_heap {
     word const taken = slice_claim::claim_from_used(request, segment, 0);
     for (word rest = taken; rest != 0; rest &= rest - 1) {
       std::uint32_t const slice = request.index * bits_per_word + lowest_one(rest);
-      auto const at = state.base + segment * state.segment_bytes() + slice * size;
-      hold(index++, reinterpret_cast<char*>(at), size);
+      auto const address = state.base + segment * state.segment_bytes() + slice * size;
+      hold(index++, reinterpret_cast<char*>(address), size);
     }
   }
 
-  /// As a lane whose slices of `size` bytes came back long ago, and with them the segment.
+  /// Acts as a lane that returned slices of `size` bytes long ago, before the segment was returned.
   void advertise_late(bytes size, std::uint32_t segment, std::uint32_t block_index) {
     slice_return::advertise(state_of(owner_), size_class_of(static_cast<std::uint32_t>(size)),
                             segment, block_index);
@@ -76,14 +76,14 @@ class watched_heap {
                                               simt::patience{});
   }
 
-  /// `size` bytes at `memory` were handed out.
+  /// Records an allocation of `size` bytes at `memory`.
   void hold(std::size_t index, char* memory, bytes size) {
     held_[index] = memory;
-    auto const after = live_.lower_bound(memory);
-    bool const apart =
-        (after == live_.end() || memory + size <= after->first) &&
-        (after == live_.begin() || std::prev(after)->first + std::prev(after)->second <= memory);
-    if (!apart) problem_ = "memory in use was handed out";
+    auto const next = live_.lower_bound(memory);
+    bool const is_disjoint =
+        (next == live_.end() || memory + size <= next->first) &&
+        (next == live_.begin() || std::prev(next)->first + std::prev(next)->second <= memory);
+    if (!is_disjoint) problem_ = "memory in use was allocated again";
     live_.emplace(memory, size);
   }
 
@@ -94,8 +94,8 @@ class watched_heap {
     heap_internals::free_now(owner_.ref(), memory);
   }
 
-  /// One of several frees of allocation `index` at the same time. One must succeed, and each other
-  /// one leave a fault. Requires that no lane allocates meanwhile.
+  /// One of several frees of allocation `index` at the same time. One free must succeed, and each
+  /// other free must record a fault. Requires that no lane allocates meanwhile.
   void free_once(std::size_t index) {
     if (held_[index] != nullptr) {
       freed_by_several_ = std::exchange(held_[index], nullptr);
@@ -118,16 +118,16 @@ class watched_heap {
     if (auto const wrong = owner_.audit(); !wrong.empty())
       return "after all frees: " + wrong.front();
     if (state.segment_tree().count() != segments_) return "a segment was lost";
-    // A second free may come after the segment went: then its pointer is foreign.
+    // A second free may come after the segment was returned: then its pointer is foreign.
     auto const refused = owner_.fault_count(fault_kind::double_free) +
                          owner_.fault_count(fault_kind::foreign_pointer);
     if (refused != errors_)
       return std::to_string(refused) + " frees were refused, not " + std::to_string(errors_);
     for (auto kind = 2u; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind) {
-      auto const what = static_cast<fault_kind>(kind);
+      auto const fault = static_cast<fault_kind>(kind);
       bool const is_expected =
-          what == fault_kind::double_free || what == fault_kind::foreign_pointer;
-      if (!is_expected && owner_.fault_count(what) != 0) return name_of(what);
+          fault == fault_kind::double_free || fault == fault_kind::foreign_pointer;
+      if (!is_expected && owner_.fault_count(fault) != 0) return name_of(fault);
     }
     return "";
   }
@@ -145,18 +145,18 @@ class watched_heap {
 
 using operation = void (*)(watched_heap&);
 
-/// Runs `before` alone, and then all interleavings of `lanes`.
-void expect_all_interleavings_hold(std::uint32_t segments, operation before,
+/// Runs `setup` alone, and then all interleavings of `lanes`.
+void expect_all_interleavings_hold(std::uint32_t segments, operation setup,
                                    std::vector<operation> const& lanes, std::uint32_t preemptions) {
   auto const observed = std::make_shared<watched_heap>(segments);
   auto const result = explore(
       [&] {
         observed->reset();
-        before(*observed);
+        setup(*observed);
         observed->remember();
         scenario run;
-        for (operation const one : lanes)
-          run.lanes.emplace_back([observed, one] { one(*observed); });
+        for (operation const lane : lanes)
+          run.lanes.emplace_back([observed, lane] { lane(*observed); });
         run.check = [observed] { return observed->check(); };
         return run;
       },
@@ -172,7 +172,7 @@ void two_halves(watched_heap& heap) {
   heap.malloc(1, half);
 }
 
-TEST(HeapModel, TheLastFreesOfASegmentAndAMallocOfItsClass) {
+TEST(HeapModel, TheLastFreesOfASegmentDoNotDisturbAMallocOfItsClass) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       1, two_halves,
@@ -181,7 +181,7 @@ TEST(HeapModel, TheLastFreesOfASegmentAndAMallocOfItsClass) {
       2);
 }
 
-TEST(HeapModel, TheLastFreeOfASegmentAndAMallocOfAnotherClass) {
+TEST(HeapModel, TheLastFreeOfASegmentDoesNotDisturbAMallocOfAnotherClass) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(1, two_halves,
                                 {[](watched_heap& heap) {
@@ -193,19 +193,19 @@ TEST(HeapModel, TheLastFreeOfASegmentAndAMallocOfAnotherClass) {
                                 2);
 }
 
-TEST(HeapModel, AClaimerOfASegmentThatBecomesALargeAllocation) {
+TEST(HeapModel, AClaimerLeavesASegmentThatBecomesALargeAllocation) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(1, two_halves,
                                 {[](watched_heap& heap) {
                                    heap.free(0);
                                    heap.free(1);
-                                   heap.malloc(4, whole);
+                                   heap.malloc(4, whole_segment);
                                  },
                                  [](watched_heap& heap) { heap.malloc(3, half); }},
                                 3);
 }
 
-TEST(HeapModel, ASegmentThatIsUsedAgainForTheSameClass) {
+TEST(HeapModel, ASegmentIsReusedForTheSameClass) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(1, two_halves,
                                 {[](watched_heap& heap) {
@@ -220,10 +220,10 @@ TEST(HeapModel, ASegmentThatIsUsedAgainForTheSameClass) {
                                 3);
 }
 
-TEST(HeapModel, ClaimersThatComeLateToASegmentThatIsUsedAgain) {
+TEST(HeapModel, LateClaimersLeaveAReusedSegmentIntact) {
   QUARRY_TEST_USES_FIBERS();
-  operation const late = [](watched_heap& heap) { heap.claim_late(4, half, 0); };
-  operation const another = [](watched_heap& heap) { heap.claim_late(6, half, 0); };
+  operation const late_claim = [](watched_heap& heap) { heap.claim_late(4, half, 0); };
+  operation const second_late_claim = [](watched_heap& heap) { heap.claim_late(6, half, 0); };
   operation const uses[] = {[](watched_heap& heap) {
                               heap.free(0);
                               heap.free(1);
@@ -238,38 +238,39 @@ TEST(HeapModel, ClaimersThatComeLateToASegmentThatIsUsedAgain) {
                             [](watched_heap& heap) {
                               heap.free(0);
                               heap.free(1);
-                              heap.malloc(2, whole);
+                              heap.malloc(2, whole_segment);
                             }};
   for (operation const use_again : uses) {
-    expect_all_interleavings_hold(1, two_halves, {use_again, late}, 3);
-    expect_all_interleavings_hold(1, two_halves, {use_again, late, another}, 2);
+    expect_all_interleavings_hold(1, two_halves, {use_again, late_claim}, 3);
+    expect_all_interleavings_hold(1, two_halves, {use_again, late_claim, second_late_claim}, 2);
   }
 }
 
-/// What nobody was handed is returned without a look at who reserves of it.
-TEST(HeapModel, ClaimersThatComeLateToASegmentThatIsGivenBackUnused) {
+/// A segment without allocations is returned without a check for lanes that reserve in it.
+TEST(HeapModel, LateClaimersLeaveAnUnusedReturnedSegmentIntact) {
   QUARRY_TEST_USES_FIBERS();
   for (bool const first : {true, false}) {
-    operation const late = first ? [](watched_heap& heap) { heap.claim_late(4, half, 0); }
-                                 : [](watched_heap& heap) { heap.claim_late(4, half, 1); };
-    operation const another = first ? [](watched_heap& heap) { heap.claim_late(6, half, 0); }
-                                    : [](watched_heap& heap) { heap.claim_late(6, half, 1); };
+    operation const late_claim = first ? [](watched_heap& heap) { heap.claim_late(4, half, 0); }
+                                       : [](watched_heap& heap) { heap.claim_late(4, half, 1); };
+    operation const second_late_claim =
+        first ? [](watched_heap& heap) { heap.claim_late(6, half, 0); }
+              : [](watched_heap& heap) { heap.claim_late(6, half, 1); };
     expect_all_interleavings_hold(
         2, [](watched_heap& heap) { heap.malloc(0, half); },
-        {[](watched_heap& heap) { heap.take_back(); }, late}, 4);
+        {[](watched_heap& heap) { heap.take_back(); }, late_claim}, 4);
     expect_all_interleavings_hold(
         2, [](watched_heap& heap) { heap.malloc(0, quarter); },
         {[](watched_heap& heap) {
            heap.take_back();
            heap.malloc(1, half);
          },
-         late, another},
+         late_claim, second_late_claim},
         2);
   }
 }
 
-/// All other slices of the segment come back before, at the same time, or not at all.
-TEST(HeapModel, TwoFreesOfOnePointerAtTheSameTime) {
+/// All other slices of the segment are freed earlier, at the same time, or not at all.
+TEST(HeapModel, OneOfSeveralFreesOfAPointerSucceeds) {
   QUARRY_TEST_USES_FIBERS();
   operation const free_once = [](watched_heap& heap) { heap.free_once(0); };
   operation const free_other = [](watched_heap& heap) { heap.free(1); };
@@ -287,10 +288,12 @@ TEST(HeapModel, TwoFreesOfOnePointerAtTheSameTime) {
   expect_all_interleavings_hold(1, two_halves, {free_once, free_once, free_once, free_other}, 2);
 }
 
-TEST(HeapModel, AdvertisementsThatComeLate) {
+TEST(HeapModel, LateAdvertisementsAreWithdrawn) {
   QUARRY_TEST_USES_FIBERS();
-  operation const late = [](watched_heap& heap) { heap.advertise_late(half, 0, 0); };
-  operation const of_another_block = [](watched_heap& heap) { heap.advertise_late(16, 0, 3); };
+  operation const late_claim = [](watched_heap& heap) { heap.advertise_late(half, 0, 0); };
+  operation const advertise_another_block = [](watched_heap& heap) {
+    heap.advertise_late(16, 0, 3);
+  };
   operation const use_again = [](watched_heap& heap) {
     heap.free(0);
     heap.free(1);
@@ -298,14 +301,15 @@ TEST(HeapModel, AdvertisementsThatComeLate) {
     heap.malloc(3, quarter);
     heap.free(2);
   };
-  expect_all_interleavings_hold(1, two_halves, {use_again, late}, 3);
-  expect_all_interleavings_hold(1, two_halves, {use_again, late, of_another_block}, 2);
-  expect_all_interleavings_hold(
-      1, two_halves,
-      {use_again, of_another_block, [](watched_heap& heap) { heap.advertise_late(16, 0, 2); }}, 2);
+  expect_all_interleavings_hold(1, two_halves, {use_again, late_claim}, 3);
+  expect_all_interleavings_hold(1, two_halves, {use_again, late_claim, advertise_another_block}, 2);
+  expect_all_interleavings_hold(1, two_halves,
+                                {use_again, advertise_another_block,
+                                 [](watched_heap& heap) { heap.advertise_late(16, 0, 2); }},
+                                2);
 }
 
-TEST(HeapModel, TwoClassesThatTakeASegmentFromEachOther) {
+TEST(HeapModel, TwoClassesTakeASegmentFromEachOther) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       2, [](watched_heap& heap) { heap.malloc(0, quarter); },
@@ -314,7 +318,7 @@ TEST(HeapModel, TwoClassesThatTakeASegmentFromEachOther) {
          heap.malloc(1, half);
        },
        [](watched_heap& heap) {
-         heap.malloc(2, whole);
+         heap.malloc(2, whole_segment);
          heap.free(2);
        }},
       2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of a late free that lets a claimer into a segment of which nothing was handed
-// out, that claimer, and a lane that takes the segment back and uses it for another class: the heap
-// itself, and not a copy of its protocol.
+// Runs every interleaving of three lanes: a late free that admits a claimer to a segment without
+// allocations, that claimer, and a lane that takes the segment back and uses it for another class.
+// The model runs the heap itself, and not a copy of its protocol.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 #include "support/state_of.hpp"
@@ -25,10 +25,10 @@ namespace late_claim_model_test {
 constexpr std::uint32_t segment = 64 * 1024;
 constexpr std::uint32_t max_slices = 8;
 
-/// What the segment is used for before, and what then, in bytes of a slice.
+/// The sizes of the slices of the segment's first and second use, in bytes.
 struct sizes {
   std::uint32_t first;
-  std::uint32_t then;
+  std::uint32_t second;
 };
 
 void take_back_all(heap_state& state) {
@@ -37,31 +37,31 @@ void take_back_all(heap_state& state) {
 
 class reused_segment {
  public:
-  explicit reused_segment(sizes const& of)
-      : of_{of}, owner_{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu}} {}
+  explicit reused_segment(sizes const& uses)
+      : uses_{uses}, owner_{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu}} {}
 
-  /// The segment's first use ends, and its second one begins: of the same class, with nothing
-  /// handed out.
+  /// Ends the segment's first use, and begins its second use: for the same class, without
+  /// allocations.
   void begin() {
     owner_.reset();
     problem_.clear();
     held_.fill(nullptr);
     generation_ = state().segments[0].generation();
     std::vector<void*> all;
-    for (std::uint32_t i = 0; i < segment / of_.first; ++i)
-      all.push_back(owner_.ref().malloc(of_.first));
-    for (void* const one : all) heap_internals::free_now(owner_.ref(), one);
+    for (std::uint32_t i = 0; i < segment / uses_.first; ++i)
+      all.push_back(owner_.ref().malloc(uses_.first));
+    for (void* const slice : all) heap_internals::free_now(owner_.ref(), slice);
     ASSERT_TRUE(state().run(id()).lock(state().run(id()).peek()));
     ASSERT_TRUE(slice_supply::open_run(state(), id()));
     state().run(id()).unlock();
   }
 
-  /// By a lane that knows the segment by its first use.
+  /// Frees as a lane that knows the segment by its first use.
   void free_late() {
     (void)slice_return::release(state(), id(), generation_, state().block_at(id(), 0, 0), 0, 0, 1);
   }
 
-  /// For a group of `count`, by a lane that knows it by its second one.
+  /// Claims for a group of `count` lanes, as a lane that knows the segment by its second use.
   void claim(std::uint32_t count) {
     slice_request request{&state(), id(), count};
     request.generation = block_state::next_generation(generation_);
@@ -70,10 +70,11 @@ class reused_segment {
       problem_ = "a claimer got a slice of another class";
   }
 
-  /// Uses the segment for the other size, and frees those of the slices that `freed` has bits of.
+  /// Uses the segment for the other size, and frees the slices whose bits are set in `freed`.
   void use_again(word freed) {
     take_back_all(state());
-    for (std::uint32_t i = 0; i < segment / of_.then; ++i) held_[i] = owner_.ref().malloc(of_.then);
+    for (std::uint32_t i = 0; i < segment / uses_.second; ++i)
+      held_[i] = owner_.ref().malloc(uses_.second);
     for (; freed != 0; freed &= freed - 1)
       owner_.ref().free(std::exchange(held_[lowest_one(freed)], nullptr));
   }
@@ -81,7 +82,7 @@ class reused_segment {
   [[nodiscard]] std::string check() {
     if (!problem_.empty()) return problem_;
     if (auto const wrong = owner_.audit(); !wrong.empty()) return wrong.front();
-    for (void*& one : held_) owner_.ref().free(std::exchange(one, nullptr));
+    for (void*& slice : held_) owner_.ref().free(std::exchange(slice, nullptr));
     while (slice_supply::any_has_run(state())) take_back_all(state());
     if (auto const wrong = owner_.audit(); !wrong.empty()) return "at the end: " + wrong.front();
     if (state().segment_tree().count() != 1) return "the segment was lost";
@@ -90,33 +91,34 @@ class reused_segment {
 
  private:
   [[nodiscard]] heap_state& state() { return state_of(owner_); }
-  [[nodiscard]] size_class id() const { return size_class_of(of_.first); }
+  [[nodiscard]] size_class id() const { return size_class_of(uses_.first); }
 
-  sizes of_;
+  sizes uses_;
   heap owner_;
   std::uint32_t generation_ = 0;
   std::array<void*, max_slices> held_{};
   std::string problem_;
 };
 
-TEST(LateClaimModel, AClaimerThatALateFreeLetInLeavesTheNextUseAsItIs) {
+TEST(LateClaimModel, AClaimerThatALateFreeAdmitsLeavesTheNextUseIntact) {
   QUARRY_TEST_USES_FIBERS();
-  if (is_on(mitigation::canary)) GTEST_SKIP() << "what is beneath the mitigations";
-  for (sizes const& of : {sizes{32768, 16384}, sizes{16384, 32768}, sizes{32768, 32768}}) {
-    reused_segment what{of};
-    for (word const freed : {word{1}, low_bits(segment / of.then)}) {
+  if (is_on(mitigation::canary)) GTEST_SKIP() << "tests the heap beneath the mitigations";
+  for (sizes const& uses : {sizes{32768, 16384}, sizes{16384, 32768}, sizes{32768, 32768}}) {
+    reused_segment observed{uses};
+    for (word const freed : {word{1}, low_bits(segment / uses.second)}) {
       for (std::uint32_t const group : {1u, 2u}) {
         auto const result = explore(
             [&] {
-              what.begin();
+              observed.begin();
               scenario run;
-              run.lanes = {[&] { what.free_late(); }, [&] { what.claim(group); },
-                           [&] { what.use_again(freed); }};
-              run.check = [&] { return what.check(); };
+              run.lanes = {[&] { observed.free_late(); }, [&] { observed.claim(group); },
+                           [&] { observed.use_again(freed); }};
+              run.check = [&] { return observed.check(); };
               return run;
             },
             {.preemptions = 2});
-        EXPECT_EQ(result.failure, "") << of.first << " then " << of.then << ", group of " << group;
+        EXPECT_EQ(result.failure, "")
+            << uses.first << " then " << uses.second << ", group of " << group;
         EXPECT_TRUE(result.complete);
         std::cout << "  " << result.schedules << " schedules with at most 2 preemptions\n";
       }
@@ -124,10 +126,10 @@ TEST(LateClaimModel, AClaimerThatALateFreeLetInLeavesTheNextUseAsItIs) {
   }
 }
 
-/// A run of 128 slices is taken back when two of one word were not handed out. The others, which
-/// are freed meanwhile, complete the segment; then it is used for 256 slices, of which 128 are
-/// freed that fill as many words as the first use had. Whoever returned the two must not take this
-/// for its own work.
+/// A run of 128 slices is taken back when two slices of one word were never allocated. The other
+/// slices are freed meanwhile and complete the segment. Then the segment is used for 256 slices.
+/// 128 of these are freed and fill as many words as the first use had. The lane that returned the
+/// two slices must not take this for its own work.
 class taken_back_segment {
  public:
   taken_back_segment()
@@ -136,59 +138,59 @@ class taken_back_segment {
   void begin() {
     owner_.reset();
     first_.clear();
-    then_.clear();
+    second_.clear();
     for (std::uint32_t i = 0; i < segment / 512 - 2; ++i)
       first_.push_back(owner_.ref().malloc(512));
   }
   void take_back() { (void)slice_supply::take_back(state_of(owner_), size_class_of(512)); }
-  /// In one step: the other lane goes on when all is done.
+  /// Runs in one step: the other lane continues when this call has returned.
   void use_again() {
     auto* const lane = std::exchange(simt::current_lane, nullptr);
     use_for_the_other_size();
     simt::current_lane = lane;
   }
   void use_for_the_other_size() {
-    for (void* const one : first_) owner_.ref().free(one);
+    for (void* const slice : first_) owner_.ref().free(slice);
     for (std::uint32_t i = 0; i < segment / 256; ++i) {
-      void* const one = owner_.ref().malloc(256);
-      if (one == nullptr) return;  // the run is not taken back yet
-      then_.push_back(one);
+      void* const slice = owner_.ref().malloc(256);
+      if (slice == nullptr) return;  // the run is not taken back yet
+      second_.push_back(slice);
     }
-    auto const is_high = [&](void* one) {
-      return (reinterpret_cast<std::uintptr_t>(one) & (segment - 1)) >= segment / 2;
+    auto const is_high = [&](void* slice) {
+      return (reinterpret_cast<std::uintptr_t>(slice) & (segment - 1)) >= segment / 2;
     };
-    for (void*& one : then_) {
-      if (!is_high(one)) owner_.ref().free(std::exchange(one, nullptr));
+    for (void*& slice : second_) {
+      if (!is_high(slice)) owner_.ref().free(std::exchange(slice, nullptr));
     }
   }
   [[nodiscard]] std::string check() {
     if (auto const wrong = owner_.audit(); !wrong.empty()) return wrong.front();
     std::set<void*> in_use;
-    for (void* const one : then_) {
-      if (one != nullptr) in_use.insert(one);
+    for (void* const slice : second_) {
+      if (slice != nullptr) in_use.insert(slice);
     }
     for (std::uint32_t i = 0; i < segment / 256; ++i) {
-      void* const one = owner_.ref().malloc(256);
-      if (one != nullptr && !in_use.insert(one).second) return "a slice in use was handed out";
+      void* const slice = owner_.ref().malloc(256);
+      if (slice != nullptr && !in_use.insert(slice).second) return "a slice in use was allocated";
     }
     return "";
   }
 
  private:
   heap owner_;
-  std::vector<void*> first_, then_;
+  std::vector<void*> first_, second_;
 };
 
-TEST(LateClaimModel, WhoReturnedTheRestOfABlockLeavesTheNextUseAsItIs) {
+TEST(LateClaimModel, TheLaneThatReturnsTheRestOfABlockLeavesTheNextUseIntact) {
   QUARRY_TEST_USES_FIBERS();
-  if (is_on(mitigation::canary)) GTEST_SKIP() << "what is beneath the mitigations";
-  taken_back_segment what;
+  if (is_on(mitigation::canary)) GTEST_SKIP() << "tests the heap beneath the mitigations";
+  taken_back_segment observed;
   auto const result = explore(
       [&] {
-        what.begin();
+        observed.begin();
         scenario run;
-        run.lanes = {[&] { what.take_back(); }, [&] { what.use_again(); }};
-        run.check = [&] { return what.check(); };
+        run.lanes = {[&] { observed.take_back(); }, [&] { observed.use_again(); }};
+        run.check = [&] { return observed.check(); };
         return run;
       },
       {.preemptions = 1});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of lanes that free, claim and revive blocks of a segment, and return it for
-// its next use: the protocol of slice_return and slice_claim, with their hints left out. Each block
-// has two slices.
+// Runs every interleaving of lanes that free, claim and revive blocks of a segment, and return it
+// for its next use. This is the protocol of slice_return and slice_claim without their hints. Each
+// block has two slices.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -25,12 +25,13 @@ namespace segment_model_test {
 
 constexpr std::uint32_t slices_each = 2;
 constexpr std::uint32_t max_blocks = 2;
-constexpr std::uint32_t reserved_at_once = 2;  // more than what often is there
+constexpr std::uint32_t reserved_at_once = 2;  // often more than are free
 constexpr std::uint32_t first_generation = 0;
 
-/// A segment of one or two blocks, all of whose slices are in use. The lane that is to return it
-/// ends its use and begins the next: one of another class with `next_blocks`, all in use by that
-/// lane. Its first use is of class 0 and generation 0, the next one of class 1 and generation 1.
+/// A segment of one or two blocks, all of whose slices are in use. The lane that returns the
+/// segment ends its use and begins the next use: for another class, with `next_blocks` blocks,
+/// whose slices all belong to that lane. The first use has class 0 and generation 0, the next use
+/// class 1 and generation 1.
 class watched_segment {
  public:
   watched_segment(std::uint32_t blocks, std::uint32_t next_blocks)
@@ -38,27 +39,27 @@ class watched_segment {
     entry_.store(segment_use::slices_of(0, first_generation));
   }
 
-  /// Releases `slices` of a block, which the caller holds.
+  /// Releases `slices` of a block, which belong to the caller.
   void release(std::uint32_t index, word slices) {
     if (!free(entry_.load().generation(), index, slices))
       problem_ = "a release of a slice in use was refused";
   }
 
-  /// One of several frees of slices of the first use, by a lane that read the segment's entry then.
-  /// One of them must succeed.
+  /// One of several frees of the same slices of the first use, by a lane that read the segment's
+  /// entry in that use. One free must succeed.
   void free_once(std::uint32_t index, word slices) {
     ++frees_;
     if (free(first_generation, index, slices)) ++successes_;
   }
 
-  /// A free that ends before others begin, and one of those slices again, at any time later, by a
-  /// lane that read the segment's entry before.
+  /// Frees slices a second time, at any time after the first free has returned, as a lane that read
+  /// the segment's entry before.
   void double_free(std::uint32_t index, word slices) {
-    if (free(first_generation, index, slices)) problem_ = "a double free was not noticed";
+    if (free(first_generation, index, slices)) problem_ = "a double free was not reported";
   }
 
-  /// A lane that knows the segment as one of class `id`: takes slices, uses them, and releases
-  /// them. As slice_claim::claim_in_block.
+  /// Acts as a lane that knows the segment as a segment of class `id`: takes slices, uses them, and
+  /// releases them. As slice_claim::claim_in_block.
   void claim_and_release(size_class id, std::uint32_t index) {
     segment_use const use = entry_.load();
     word const taken = use.is_slices_of(id) ? claim(id, use.generation(), index) : 0;
@@ -71,7 +72,7 @@ class watched_segment {
     release(index, taken);
   }
 
-  /// The same by a lane that saw in `generation` that there are slices, and goes on only now.
+  /// Acts as a lane that saw slices in `generation` and continues only now.
   void claim_late(std::uint32_t generation, std::uint32_t index) {
     word const taken = claim_from_used(generation, index);
     if (taken == 0) return;
@@ -79,37 +80,38 @@ class watched_segment {
     release(index, taken);
   }
 
-  /// A free by a lane that knows the segment by a use before the first one.
+  /// Frees as a lane that knows the segment by a use before the first use.
   void free_late(std::uint32_t index) {
-    if (free(block_state::last_generation, index, 1)) problem_ = "a late free was not noticed";
+    if (free(block_state::last_generation, index, 1)) problem_ = "a late free was not reported";
   }
 
-  /// A claimer that finds none of what it reserved: it leaves what others free twice alone.
+  /// Acts as a claimer that finds none of its reserved slices. It must not touch slices that other
+  /// lanes free twice.
   void claim_nothing(std::uint32_t index) {
     (void)block_at(index).reserve(reserved_at_once);
     follow_late(index, block_at(index).leave(reserved_at_once, false));
   }
 
-  /// What the lane that was handed all slices of the next use, if it has begun, does with them.
+  /// Releases all slices of the next use, if it has begun, as the lane that owns them.
   void drain_next_use() {
     if (uses_ != 1 || std::exchange(is_drained_, true)) return;
     for (std::uint32_t index = 0; index < next_blocks_; ++index) release(index, 0b11);
   }
 
-  /// A lane that saw the block complete in the first use and got no further.
+  /// Acts as a lane that saw the block complete in the first use, and closes it only now.
   void close_late(std::uint32_t index, block_state complete) {
     if (block_at(index).close(complete)) add_free_block();
   }
 
-  /// As run_segments::give_back_untouched, for a segment of which nothing was handed out.
+  /// As run_segments::give_back_untouched, for a segment without allocations.
   void give_back_untouched() {
     is_untouched_ = true;
     entry_.store(segment_use::nothing());
-    auto const now = entry_.rest();
-    std::uint32_t const next = block_state::next_generation(now.generation());
+    auto const rest = entry_.rest();
+    std::uint32_t const next = block_state::next_generation(rest.generation());
     for (std::uint32_t index = 0; index < blocks_; ++index)
-      block_at(index).change_generation(now.generation(), next);
-    entry_.begin_generation(now, blocks_);
+      block_at(index).change_generation(rest.generation(), next);
+    entry_.begin_generation(rest, blocks_);
     begin_next_use();
   }
 
@@ -118,7 +120,8 @@ class watched_segment {
   }
   [[nodiscard]] std::uint32_t uses() const { return uses_; }
 
-  /// What is wrong at rest, when nothing of the first use is held any more.
+  /// The first problem when no lane runs and no slice of the first use is in use; empty if there is
+  /// none.
   [[nodiscard]] std::string check() {
     if (!problem_.empty()) return problem_;
     if (frees_ != 0 && successes_ != 1)
@@ -128,18 +131,18 @@ class watched_segment {
       return "the segment was returned " + std::to_string(uses_) + " times";
     std::uint32_t free_blocks = 0;
     for (std::uint32_t index = 0; index < max_blocks; ++index) {
-      block_state const now = block_at(index).peek();
-      auto const back = static_cast<std::int32_t>(count_ones(words_[index]));
-      if (now.is_free()) ++free_blocks;
-      if (now.count() != back || now.inside() != 0 || now.is_closed() != now.is_free() ||
-          (now.is_free() && back != 0))
-        return "block " + std::to_string(index) + " says " + std::to_string(now.count()) + " of " +
-               std::to_string(back);
-      if (index < blocks_ && now.generation() != uses_)
-        return "block " + std::to_string(index) + " is of generation " +
-               std::to_string(now.generation());
+      block_state const state = block_at(index).peek();
+      auto const free_slices = static_cast<std::int32_t>(count_ones(words_[index]));
+      if (state.is_free()) ++free_blocks;
+      if (state.count() != free_slices || state.inside() != 0 ||
+          state.is_closed() != state.is_free() || (state.is_free() && free_slices != 0))
+        return "block " + std::to_string(index) + " counts " + std::to_string(state.count()) +
+               " free slices of " + std::to_string(free_slices);
+      if (index < blocks_ && state.generation() != uses_)
+        return "block " + std::to_string(index) + " has generation " +
+               std::to_string(state.generation());
     }
-    if (entry_.free_blocks() != free_blocks) return "the segment counts its free blocks wrongly";
+    if (entry_.free_blocks() != free_blocks) return "the segment's count of free blocks is wrong";
     return "";
   }
 
@@ -148,34 +151,35 @@ class watched_segment {
     if (std::exchange(held_[index][slice], held) == held) problem_ = "a slice has two owners";
   }
 
-  /// As slice_return::release and what it calls. Whether all of the slices were in use.
+  /// As slice_return::release and the functions that it calls. Returns whether all slices were in
+  /// use.
   bool free(std::uint32_t generation, std::uint32_t index, word slices) {
-    block const of = block_at(index);
-    block_state const before = of.announce(count_ones(slices));
-    if (!before.is_open_in(generation)) {
-      follow_late(index, of.retract(count_ones(slices)));
+    block const owner = block_at(index);
+    block_state const old_state = owner.announce(count_ones(slices));
+    if (!old_state.is_open_in(generation)) {
+      follow_late(index, owner.retract(count_ones(slices)));
       return false;
     }
-    word const old = of.at(0).release(slices);
-    word const twice = old & slices;
-    bool const fills_word = old != of.mask(0) && (old | slices) == of.mask(0);
-    block_state now =
-        fills_word ? of.count_full_words(1)
-                   : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
-    if (twice != 0) now = of.retract(count_ones(twice));
-    if (now.generation() == generation) settle(index, now);
-    return twice == 0;
+    word const old = owner.at(0).release(slices);
+    word const already_free = old & slices;
+    bool const fills_word = old != owner.mask(0) && (old | slices) == owner.mask(0);
+    block_state state =
+        fills_word ? owner.count_full_words(1)
+                   : block_state{old_state.bits() + count_ones(slices) * block_state::one_slice};
+    if (already_free != 0) state = owner.retract(count_ones(already_free));
+    if (state.generation() == generation) settle(index, state);
+    return already_free == 0;
   }
 
   /// As slice_return::follow_late.
-  void follow_late(std::uint32_t index, block_state now) {
+  void follow_late(std::uint32_t index, block_state state) {
     segment_use const use = entry_.load();
-    if (use.is_slices() && use.generation() == now.generation() && index < blocks_)
-      settle(index, now);
+    if (use.is_slices() && use.generation() == state.generation() && index < blocks_)
+      settle(index, state);
   }
 
-  void settle(std::uint32_t index, block_state now) {
-    if (block_at(index).close(now)) add_free_block();
+  void settle(std::uint32_t index, block_state state) {
+    if (block_at(index).close(state)) add_free_block();
   }
 
   void add_free_block() {
@@ -185,9 +189,10 @@ class watched_segment {
   /// As slice_return::give_back_segment and run_segments::format_run.
   void give_back() {
     for (std::uint32_t index = 0; index < blocks_; ++index) {
-      if (!block_state{states_[index]}.is_free()) problem_ = "returned with a slice in use";
+      if (!block_state{states_[index]}.is_free())
+        problem_ = "the segment was returned while a slice was in use";
       for (bool const held : held_[index]) {
-        if (held) problem_ = "returned under the owner of a slice";
+        if (held) problem_ = "the segment was returned while a lane owned a slice";
       }
     }
     entry_.store(segment_use::nothing());
@@ -205,7 +210,7 @@ class watched_segment {
     for (std::uint32_t index = rest.knows(blocks_) ? blocks_ : rest.known_blocks(); index < blocks_;
          ++index)
       block_at(index).change_generation(block_at(index).generation(), rest.generation());
-    ++uses_;  // its slices are handed out
+    ++uses_;  // its slices are allocated
   }
 
   word claim(size_class id, std::uint32_t generation, std::uint32_t index) {
@@ -215,26 +220,26 @@ class watched_segment {
   }
 
   word claim_from_used(std::uint32_t generation, std::uint32_t index) {
-    block const from = block_at(index);
-    block_state const before = from.reserve(reserved_at_once);
-    bool const may_take = before.is_open_in(generation);
-    std::uint32_t const reserved = may_take ? block::reserved_of(before, reserved_at_once) : 0;
+    block const source = block_at(index);
+    block_state const old_state = source.reserve(reserved_at_once);
+    bool const may_take = old_state.is_open_in(generation);
+    std::uint32_t const reserved = may_take ? block::reserved_of(old_state, reserved_at_once) : 0;
     word taken = 0;
-    bool from_full = false;
+    bool was_full = false;
     if (reserved != 0) {
-      word const wanted = lowest_ones(from.at(0).peek(), reserved);
+      word const wanted = lowest_ones(source.at(0).peek(), reserved);
       if (wanted != 0) {
-        word const old = from.at(0).claim(wanted);
+        word const old = source.at(0).claim(wanted);
         taken = old & wanted;
-        from_full = taken != 0 && old == from.mask(0);
+        was_full = taken != 0 && old == source.mask(0);
       }
       if (entry_.load().generation() != generation && !is_untouched_)
-        problem_ = "a lane inside did not keep the segment";
+        problem_ = "a segment was returned while a lane was inside";
     }
     std::uint32_t const rest = reserved_at_once - count_ones(taken);
-    block_state const now = from.leave(rest, from_full);
-    if (rest != 0 && now.count() > 0) follow_late(index, now);
-    if (taken == 0 || now.generation() == generation) return taken;
+    block_state const state = source.leave(rest, was_full);
+    if (rest != 0 && state.count() > 0) follow_late(index, state);
+    if (taken == 0 || state.generation() == generation) return taken;
     release(index, taken);
     return 0;
   }
@@ -242,7 +247,7 @@ class watched_segment {
   word revive(size_class id, std::uint32_t index) {
     if (!entry_.reserve_free_block()) return 0;
     segment_use const use = entry_.load();
-    if (!use.is_slices()) problem_ = "a reserved block did not keep the segment";
+    if (!use.is_slices()) problem_ = "a segment was returned while a block was reserved";
     word const taken = use.is_slices_of(id) ? block_at(index).revive(1) : 0;
     if (taken == 0) add_free_block();
     return taken;
@@ -268,24 +273,26 @@ struct segment_case {
   std::uint32_t blocks = 1;
   std::uint32_t next_blocks = 1;
   std::uint32_t preemptions = 100;
-  operation before = [](watched_segment&) {};
+  operation setup = [](watched_segment&) {};
 };
 
-void expect_all_interleavings_hold(segment_case const& how, std::vector<operation> const& lanes) {
+void expect_all_interleavings_hold(segment_case const& parameters,
+                                   std::vector<operation> const& lanes) {
   auto const result = explore(
       [&] {
-        auto const observed = std::make_shared<watched_segment>(how.blocks, how.next_blocks);
-        how.before(*observed);
+        auto const observed =
+            std::make_shared<watched_segment>(parameters.blocks, parameters.next_blocks);
+        parameters.setup(*observed);
         scenario run;
-        for (operation const& one : lanes)
-          run.lanes.emplace_back([observed, &one] { one(*observed); });
+        for (operation const& lane : lanes)
+          run.lanes.emplace_back([observed, &lane] { lane(*observed); });
         run.check = [observed] { return observed->check(); };
         return run;
       },
-      {.preemptions = how.preemptions});
+      {.preemptions = parameters.preemptions});
   EXPECT_EQ(result.failure, "");
   EXPECT_TRUE(result.complete);
-  std::cout << "  " << result.schedules << " schedules with at most " << how.preemptions
+  std::cout << "  " << result.schedules << " schedules with at most " << parameters.preemptions
             << " preemptions\n";
 }
 
@@ -320,36 +327,36 @@ operation free_once_and_drain(std::uint32_t index, word slices) {
   };
 }
 
-/// Two blocks of which the first is free.
+/// Two blocks. The first block is free.
 segment_case one_is_free(std::uint32_t preemptions, std::uint32_t next_blocks = 1) {
   return {.blocks = 2,
           .next_blocks = next_blocks,
           .preemptions = preemptions,
-          .before = [](auto& segment) { segment.release(0, 0b11); }};
+          .setup = [](auto& segment) { segment.release(0, 0b11); }};
 }
 
-TEST(SegmentModel, IsGivenBackOnceWhicheverReleaseIsTheLast) {
+TEST(SegmentModel, IsReturnedOnceWhicheverReleaseIsTheLast) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({}, {release(0, 0b01), release(0, 0b10)});
   expect_all_interleavings_hold({.blocks = 2, .preemptions = 6},
                                 {release(0, 0b11), release(1, 0b11)});
 }
 
-TEST(SegmentModel, IsGivenBackAfterAClaimOfItsLastBlockOrBeforeIt) {
+TEST(SegmentModel, IsReturnedBeforeOrAfterAClaimOfItsLastBlock) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({.preemptions = 5}, {release(0, 0b11), claim_and_release(0, 0)});
   expect_all_interleavings_hold({.preemptions = 3},
                                 {release(0, 0b01), release(0, 0b10), claim_and_release(0, 0)});
 }
 
-TEST(SegmentModel, IsNotGivenBackWhileABlockIsRevived) {
+TEST(SegmentModel, IsNotReturnedWhileABlockIsRevived) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(one_is_free(3), {release(1, 0b11), claim_and_release(0, 0)});
   expect_all_interleavings_hold(
       one_is_free(3), {release(1, 0b11), claim_and_release(0, 0), claim_and_release(0, 1)});
 }
 
-TEST(SegmentModel, AClaimerReservesInASegmentThatHasAnotherClassByThen) {
+TEST(SegmentModel, AClaimerLeavesASegmentThatChangedItsClass) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({.preemptions = 4}, {[](watched_segment& segment) {
                                                        segment.release(0, 0b11);
@@ -359,13 +366,13 @@ TEST(SegmentModel, AClaimerReservesInASegmentThatHasAnotherClassByThen) {
                                                      claim_and_release(0, 0)});
 }
 
-TEST(SegmentModel, AClaimerKeepsTheNextUseWhileItReturnsWhatItReserved) {
+TEST(SegmentModel, AClaimerKeepsTheNextUseWhileItReturnsItsReservation) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({.preemptions = 4},
                                 {release_and_drain(0, 0b11), claim_and_release(0, 0)});
 }
 
-TEST(SegmentModel, ARevivalMeetsTheNextUse) {
+TEST(SegmentModel, ARevivalLeavesTheNextUseIntact) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(one_is_free(3, 2),
                                 {release_and_drain(1, 0b11), claim_and_release(0, 0)});
@@ -374,8 +381,9 @@ TEST(SegmentModel, ARevivalMeetsTheNextUse) {
       {release_and_drain(1, 0b11), claim_and_release(0, 0), claim_and_release(1, 1)});
 }
 
-/// The next use may have as many free blocks as a lane saw that was about to return this one.
-TEST(SegmentModel, IsNotGivenBackInItsNextUseByALaneOfThisOne) {
+/// A lane is about to return the segment when it has a certain number of free blocks. The next use
+/// may reach the same number.
+TEST(SegmentModel, ALaneOfOneUseDoesNotReturnTheNextUse) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({.next_blocks = 2, .preemptions = 4},
                                 {release(0, 0b11), [](watched_segment& segment) {
@@ -384,31 +392,31 @@ TEST(SegmentModel, IsNotGivenBackInItsNextUseByALaneOfThisOne) {
                                  }});
 }
 
-/// A lane that saw the block complete, and comes to close it when it is complete once more: in the
-/// same use after a claim, or in the next use.
-TEST(SegmentModel, WhatWasSeenOfAnEarlierMomentFreesNothing) {
+/// A lane saw the block complete, and closes it when it is complete again: in the same use after a
+/// claim, or in the next use.
+TEST(SegmentModel, AStaleStateFreesNothing) {
   QUARRY_TEST_USES_FIBERS();
   auto const complete = [](watched_segment& segment) {
     (void)segment.block_at(0).announce(2);
     (void)segment.block_at(0).at(0).release(0b11);
     (void)segment.block_at(0).count_full_words(1);
   };
-  operation const late = [](watched_segment& segment) {
+  operation const close_stale = [](watched_segment& segment) {
     segment.close_late(
         0, block_state{first_generation + block_state::one_full_word + 2 * block_state::one_slice});
   };
-  expect_all_interleavings_hold({.before = complete}, {late, late});
-  expect_all_interleavings_hold({.preemptions = 5, .before = complete},
-                                {late, claim_and_release(0, 0)});
-  expect_all_interleavings_hold({.preemptions = 4, .before = complete},
-                                {late, [late](watched_segment& segment) {
-                                   late(segment);
+  expect_all_interleavings_hold({.setup = complete}, {close_stale, close_stale});
+  expect_all_interleavings_hold({.preemptions = 5, .setup = complete},
+                                {close_stale, claim_and_release(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 4, .setup = complete},
+                                {close_stale, [close_stale](watched_segment& segment) {
+                                   close_stale(segment);
                                    segment.drain_next_use();
                                  }});
 }
 
-/// What it reserves is in use, on its way back, free, being revived, or of the next use.
-TEST(SegmentModel, AClaimerThatComesLateLeavesABlockThatIsClosedAsItWas) {
+/// The claimer's block is in use, being returned, free, being revived, or in the next use.
+TEST(SegmentModel, ALateClaimerLeavesAClosedBlockUnchanged) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({.preemptions = 5}, {release(0, 0b11), claim_late(0, 0)});
   expect_all_interleavings_hold({.preemptions = 4}, {release_and_drain(0, 0b11), claim_late(0, 0)});
@@ -418,21 +426,21 @@ TEST(SegmentModel, AClaimerThatComesLateLeavesABlockThatIsClosedAsItWas) {
       one_is_free(2, 2), {release_and_drain(1, 0b11), claim_late(0, 0), claim_and_release(0, 0)});
 }
 
-TEST(SegmentModel, TwoLateClaimersOfEachOfTwoUses) {
+TEST(SegmentModel, LateClaimersOfTwoUsesLoseNoSlice) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({.preemptions = 2}, {release_and_drain(0, 0b11), claim_late(0, 0),
                                                      claim_late(0, 0), claim_late(1, 0)});
 }
 
-/// The block that it reserves in is no longer one of the segment's.
-TEST(SegmentModel, AClaimerThatComesLateLeavesNothingInABlockThatTheNextUseDoesNotHave) {
+/// The claimer's block no longer belongs to the segment.
+TEST(SegmentModel, ALateClaimerLeavesNothingInABlockThatTheNextUseDoesNotHave) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(one_is_free(4), {release_and_drain(1, 0b11), claim_late(0, 1)});
   expect_all_interleavings_hold(one_is_free(4), {release_and_drain(1, 0b11), claim_late(1, 1)});
 }
 
-/// Claimers are inside, or come, while a segment of which nothing was handed out is returned.
-TEST(SegmentModel, ClaimersOfASegmentThatIsGivenBackUntouched) {
+/// Claimers are inside, or arrive, while a segment without allocations is returned.
+TEST(SegmentModel, ClaimersLeaveASegmentThatIsReturnedUntouched) {
   QUARRY_TEST_USES_FIBERS();
   operation const give_back = [](watched_segment& segment) { segment.give_back_untouched(); };
   operation const give_back_and_drain = [](watched_segment& segment) {
@@ -445,7 +453,7 @@ TEST(SegmentModel, ClaimersOfASegmentThatIsGivenBackUntouched) {
   expect_all_interleavings_hold({.preemptions = 3}, {give_back_and_drain, claim_late(0, 0)});
   expect_all_interleavings_hold({.blocks = 2, .next_blocks = 2, .preemptions = 3},
                                 {give_back_and_drain, claim_late(0, 1), claim_late(1, 0)});
-  // What a late free announces and takes back lets a claimer in.
+  // A late free announces slices and retracts the announcement. Meanwhile a claimer may enter.
   for (std::uint32_t index = 0; index < 2; ++index) {
     operation const free_late = [index](watched_segment& segment) { segment.free_late(index); };
     expect_all_interleavings_hold({.blocks = 2, .next_blocks = 2, .preemptions = 3},
@@ -455,8 +463,8 @@ TEST(SegmentModel, ClaimersOfASegmentThatIsGivenBackUntouched) {
   }
 }
 
-/// The second free meets its block in use, free, or in the next use of the segment.
-TEST(SegmentModel, OfTwoFreesOfOneSliceOneSucceedsWhateverBecomesOfTheSegment) {
+/// The second free finds its block in use, free, or in the next use of the segment.
+TEST(SegmentModel, OneOfSeveralFreesOfASliceSucceedsInAnyUseOfTheSegment) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold({.preemptions = 5}, {free_once(0, 0b11), free_once(0, 0b11)});
   expect_all_interleavings_hold(one_is_free(4), {free_once(1, 0b11), free_once(1, 0b11)});

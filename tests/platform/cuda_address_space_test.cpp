@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over a driver that only keeps account: it can fail at each call, and needs no GPU.
+// Runs over a fake driver that only records calls. The driver can fail at each call, and needs no
+// GPU.
 #include "platform/cuda_address_space.hpp"
 
 #include "quarry/core/errors.hpp"
@@ -25,26 +26,26 @@ class CudaAddressSpace : public testing::Test {
   CudaAddressSpace() { gpu = fake_cuda{}; }
   ~CudaAddressSpace() override {
     EXPECT_EQ(gpu.mistakes, 0);
-    EXPECT_EQ(gpu.device, 0) << "the current device is another one";
+    EXPECT_EQ(gpu.device, 0) << "the current device has changed";
   }
 
   fake_cuda& gpu = fake_cuda::instance();
   cuda_address_space space{"test", 1};
 };
 
-TEST_F(CudaAddressSpace, MapsInPartsThatGoAsAWhole) {
+TEST_F(CudaAddressSpace, MapsMemoryInPartsAndUnmapsWholeParts) {
   auto const base = space.reserve(16 * page, 8 * page);
   EXPECT_EQ(base % (8 * page), 0u);
   space.map(base, 5 * page, 2 * page);
   EXPECT_EQ(gpu.mappings.size(), 3u);
   EXPECT_EQ(gpu.mappings.at(base + 4 * page).size, page);
-  for (auto const& each : gpu.mappings) EXPECT_TRUE(each.second.is_accessible);
+  for (auto const& entry : gpu.mappings) EXPECT_TRUE(entry.second.is_accessible);
 
   EXPECT_EQ(space.next_part(base + page, base + 5 * page), base + 2 * page);
   EXPECT_EQ(space.next_part(base + page, base + page + 1), base + page + 1);
   EXPECT_EQ(space.next_part(base + 5 * page, base + 9 * page), base + 9 * page);
   space.unmap(base + page, 16 * page);
-  EXPECT_EQ(gpu.mappings.size(), 1u) << "what begins before the address stays";
+  EXPECT_EQ(gpu.mappings.size(), 1u) << "a part that begins before the address stays mapped";
   space.unmap(base, page);
   EXPECT_TRUE(gpu.mappings.empty());
   EXPECT_TRUE(gpu.handles.empty());
@@ -55,30 +56,30 @@ TEST_F(CudaAddressSpace, MapsInPartsThatGoAsAWhole) {
 TEST_F(CudaAddressSpace, MovesPartsWithTheirMemory) {
   auto const base = space.reserve(16 * page, page);
   space.map(base, 3 * page, page);
-  auto const before = gpu.mappings;
+  auto const old_mappings = gpu.mappings;
   space.move(base, base + 8 * page, 3 * page);
   for (bytes i = 0; i < 3; ++i)
-    EXPECT_EQ(gpu.mappings.at(base + (8 + i) * page), before.at(base + i * page));
+    EXPECT_EQ(gpu.mappings.at(base + (8 + i) * page), old_mappings.at(base + i * page));
   space.map(base, page, page);
   space.unmap(base, page);
   space.unmap(base + 8 * page, 3 * page);
   EXPECT_TRUE(gpu.handles.empty());
 }
 
-TEST_F(CudaAddressSpace, RefusesADeviceThatIsNotThereAndNamesIt) {
+TEST_F(CudaAddressSpace, RefusesAMissingDeviceAndNamesIt) {
   try {
-    cuda_address_space const none{"test", 2};
-    FAIL() << "made one";
+    cuda_address_space const space_of_missing_device{"test", 2};
+    FAIL() << "the constructor did not throw";
   } catch (bad_argument const& refused) {
     EXPECT_EQ(refused.message(), "test: there is no device 2; the machine has 2, numbered from 0");
   }
 }
 
-TEST_F(CudaAddressSpace, NamesTheCallThatFailedAndWhatToDo) {
+TEST_F(CudaAddressSpace, NamesTheFailedCallAndSuggestsAFix) {
   gpu.calls_that_work = 0;
   try {
     (void)space.reserve(page, page);
-    FAIL() << "reserved";
+    FAIL() << "reserve did not throw";
   } catch (out_of_memory const& refused) {
     EXPECT_EQ(refused.resource(), "test");
     EXPECT_EQ(refused.requested(), page);
@@ -89,7 +90,7 @@ TEST_F(CudaAddressSpace, NamesTheCallThatFailedAndWhatToDo) {
   EXPECT_THROW((void)space.reserve(page, page), resource_failed);
 }
 
-TEST_F(CudaAddressSpace, ChangesNothingWhenACallOfTheDriverFails) {
+TEST_F(CudaAddressSpace, ChangesNothingWhenADriverCallFails) {
   auto const base = space.reserve(32 * page, page);
   space.map(base, 4 * page, page);
   auto const mappings = gpu.mappings;
@@ -114,9 +115,9 @@ TEST_F(CudaAddressSpace, ChangesNothingWhenACallOfTheDriverFails) {
   EXPECT_TRUE(gpu.handles.empty());
 }
 
-TEST_F(CudaAddressSpace, HasThePagesThatASetOfThemHas) {
-  char const* const given = std::getenv("QUARRY_TEST_FIRST_SEED");
-  unsigned const seed = given == nullptr ? 1 : static_cast<unsigned>(std::atoi(given));
+TEST_F(CudaAddressSpace, AgreesWithASetOfPages) {
+  char const* const first_seed = std::getenv("QUARRY_TEST_FIRST_SEED");
+  unsigned const seed = first_seed == nullptr ? 1 : static_cast<unsigned>(std::atoi(first_seed));
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random{seed};
   constexpr bytes count = 64;
@@ -125,23 +126,23 @@ TEST_F(CudaAddressSpace, HasThePagesThatASetOfThemHas) {
   for (int step = 0; step < 3000; ++step) {
     bytes const first = random() % count, pages = 1 + random() % (count - first);
     bytes const target = random() % (count - pages + 1);
-    auto const has = [&](bytes from, bool wanted) {
+    auto const all_pages_are = [&](bytes start, bool wanted) {
       for (bytes i = 0; i < pages; ++i)
-        if (model.contains(from + i) != wanted) return false;
+        if (model.contains(start + i) != wanted) return false;
       return true;
     };
     gpu.calls_that_work = random() % 2 == 0 ? -1 : static_cast<int>(random() % 20);
     try {
-      if (has(first, false)) {
+      if (all_pages_are(first, false)) {
         space.map(base + first * page, pages * page, page);
         for (bytes i = 0; i < pages; ++i) model.insert(first + i);
-      } else if (has(first, true) && has(target, false)) {
+      } else if (all_pages_are(first, true) && all_pages_are(target, false)) {
         space.move(base + first * page, base + target * page, pages * page);
         for (bytes i = 0; i < pages; ++i) {
           model.erase(first + i);
           model.insert(target + i);
         }
-      } else if (has(first, true)) {
+      } else if (all_pages_are(first, true)) {
         space.unmap(base + first * page, pages * page);
         for (bytes i = 0; i < pages; ++i) model.erase(first + i);
       }
@@ -149,7 +150,7 @@ TEST_F(CudaAddressSpace, HasThePagesThatASetOfThemHas) {
     }
     ASSERT_EQ(gpu.mappings.size(), model.size());
     ASSERT_EQ(gpu.handles.size(), model.size());
-    for (bytes const each : model) ASSERT_TRUE(gpu.mappings.at(base + each * page).is_accessible);
+    for (bytes const index : model) ASSERT_TRUE(gpu.mappings.at(base + index * page).is_accessible);
   }
 }
 

@@ -11,7 +11,7 @@
 namespace quarry::test {
 namespace cuda_pages_test {
 
-/// Nothing where there is no GPU.
+/// Returns nullptr if there is no GPU.
 std::unique_ptr<cuda_pages> make_pages() {
   try {
     return std::make_unique<cuda_pages>();
@@ -41,17 +41,17 @@ struct stitched_on_the_gpu {
 INSTANTIATE_TYPED_TEST_SUITE_P(StitchedOnTheGpu, ResourceConformance,
                                testing::Types<stitched_on_the_gpu>);
 
-TEST(CudaPages, RefuseADeviceThatIsNotThere) {
+TEST(CudaPages, RefuseAMissingDevice) {
   try {
-    cuda_pages const none{1000};
-    FAIL() << "made one";
+    cuda_pages const pages_of_missing_device{1000};
+    FAIL() << "the constructor did not throw";
   } catch (error const& failure) {
     EXPECT_FALSE(failure.message().empty());
   }
 }
 
 #ifdef __CUDACC__
-TEST(CudaPages, KeepWhatIsInThemWhenTheyMove) {
+TEST(CudaPages, KeepTheirContentsWhenTheyMove) {
   auto pages = make_pages();
   ASSERT_NE(pages, nullptr);
   bytes const page = pages->page_bytes();
@@ -60,18 +60,18 @@ TEST(CudaPages, KeepWhatIsInThemWhenTheyMove) {
   ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(base), 0x5a, page), cudaSuccess);
   ASSERT_EQ(cudaMemset(reinterpret_cast<void*>(base + page), 0x3c, page), cudaSuccess);
   pages->move(base, base + 4 * page, 2 * page);
-  std::vector<unsigned char> back(2 * page);
-  ASSERT_EQ(cudaMemcpy(back.data(), reinterpret_cast<void*>(base + 4 * page), 2 * page,
+  std::vector<unsigned char> contents(2 * page);
+  ASSERT_EQ(cudaMemcpy(contents.data(), reinterpret_cast<void*>(base + 4 * page), 2 * page,
                        cudaMemcpyDeviceToHost),
             cudaSuccess);
-  for (bytes i = 0; i < 2 * page; ++i) ASSERT_EQ(back[i], i < page ? 0x5a : 0x3c);
+  for (bytes i = 0; i < 2 * page; ++i) ASSERT_EQ(contents[i], i < page ? 0x5a : 0x3c);
   pages->map(base, page);
   pages->unmap(base, page);
   pages->unmap(base + 4 * page, 2 * page);
   pages->release(base, 8 * page);
 }
 
-TEST(CudaPages, LeaveWhatIsInUseAloneWhenAPoolGrows) {
+TEST(CudaPages, KeepTheContentsOfAllocationsWhenAPoolGrows) {
   auto pages = make_pages();
   ASSERT_NE(pages, nullptr);
   bytes const page = pages->page_bytes();
@@ -85,28 +85,28 @@ TEST(CudaPages, LeaveWhatIsInUseAloneWhenAPoolGrows) {
   void* const large = source.allocate(8 * page);
   ASSERT_EQ(cudaMemset(large, 0xff, 8 * page), cudaSuccess);
   EXPECT_EQ(source.counts().reserved, 16 * page);
-  std::vector<unsigned char> back(page);
+  std::vector<unsigned char> contents(page);
   for (std::size_t i = 1; i < 16; i += 2) {
-    ASSERT_EQ(cudaMemcpy(back.data(), reserved[i], page, cudaMemcpyDeviceToHost), cudaSuccess);
-    for (auto const one : back) ASSERT_EQ(one, i);
+    ASSERT_EQ(cudaMemcpy(contents.data(), reserved[i], page, cudaMemcpyDeviceToHost), cudaSuccess);
+    for (auto const byte : contents) ASSERT_EQ(byte, i);
   }
 }
 
-TEST(CudaPages, LoseNothingWhenTheGpuHasNoMore) {
+TEST(CudaPages, LoseNothingWhenTheGpuIsOutOfMemory) {
   auto pages = make_pages();
   ASSERT_NE(pages, nullptr);
   stitched_pool<cuda_pages> source{std::move(*pages), {.alignment = 256}};
-  void* const one = source.allocate(100);
-  auto const before = source.counts();
-  std::size_t there = 0, all = 0;
-  void* others = nullptr;
-  ASSERT_EQ(cudaMemGetInfo(&there, &all), cudaSuccess);
-  ASSERT_EQ(cudaMalloc(&others, there - (bytes{1} << 30)), cudaSuccess);
+  void* const small = source.allocate(100);
+  auto const old_counts = source.counts();
+  std::size_t free_bytes = 0, total_bytes = 0;
+  void* filler = nullptr;
+  ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total_bytes), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&filler, free_bytes - (bytes{1} << 30)), cudaSuccess);
   EXPECT_THROW((void)source.allocate(bytes{2} << 30), out_of_memory);
-  cudaFree(others);
-  EXPECT_EQ(source.counts().reserved, before.reserved);
-  EXPECT_EQ(source.counts().allocated, before.allocated);
-  EXPECT_TRUE(source.deallocate(one));
+  cudaFree(filler);
+  EXPECT_EQ(source.counts().reserved, old_counts.reserved);
+  EXPECT_EQ(source.counts().allocated, old_counts.allocated);
+  EXPECT_TRUE(source.deallocate(small));
 }
 #endif
 

@@ -6,12 +6,12 @@
 namespace quarry::test {
 namespace memory_kind_test {
 
-TEST(MemoryKind, HasANameOfItsOwn) {
+TEST(MemoryKind, HasAName) {
   EXPECT_STREQ(name_of(memory_kind::host), "host");
   EXPECT_STREQ(name_of(memory_kind::shared), "shared");
 }
 
-TEST(MemoryKind, TellsWhatTheHostMustNotTouch) {
+TEST(MemoryKind, TellsWhetherTheHostMayTouchTheMemory) {
   EXPECT_FALSE((memory_location{memory_kind::device, 0}).is_touchable());
   EXPECT_TRUE((memory_location{memory_kind::managed, 0}).is_touchable());
 }

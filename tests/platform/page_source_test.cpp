@@ -8,14 +8,14 @@
 namespace quarry::test {
 namespace page_source_test {
 
-struct throws_when_unmapping : simulated_pages {
+struct pages_that_may_throw_in_unmap : simulated_pages {
   using simulated_pages::simulated_pages;
   void unmap(std::uint64_t, bytes) {}
 };
 
-TEST(PageSource, IsWhatMapsAndMovesAndUnmapsWithoutThrowing) {
+TEST(PageSource, RequiresAnUnmapThatDoesNotThrow) {
   EXPECT_TRUE(page_source<simulated_pages>);
-  EXPECT_FALSE(page_source<throws_when_unmapping>);
+  EXPECT_FALSE(page_source<pages_that_may_throw_in_unmap>);
   EXPECT_FALSE(page_source<int>);
 }
 

@@ -6,7 +6,7 @@
 namespace quarry::test {
 namespace simulated_pages_test {
 
-TEST(SimulatedPages, RememberWhereEachPageIs) {
+TEST(SimulatedPages, RecordTheAddressOfEachPage) {
   simulated_pages pages{4096};
   auto const base = pages.reserve(1 << 20);
   pages.map(base, 8192);

@@ -18,7 +18,7 @@ class AtomicRef : public ::testing::Test {};
 using integers = ::testing::Types<std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(AtomicRef, integers);
 
-TYPED_TEST(AtomicRef, GivesTheValueBeforeEachChange) {
+TYPED_TEST(AtomicRef, ReturnsTheOldValueOfEachChange) {
   TypeParam value = 12;
   atomic_ref<TypeParam> const ref{value};
   EXPECT_EQ(ref.load(acquire), 12u);
@@ -42,7 +42,7 @@ TYPED_TEST(AtomicRef, ComparesAndExchanges) {
   EXPECT_EQ(value, 6u);
 }
 
-TYPED_TEST(AtomicRef, RefusesToExchangeWhatIsNotAsExpectedAndTellsWhatItIs) {
+TYPED_TEST(AtomicRef, AFailedExchangeChangesNothingAndReturnsTheValue) {
   TypeParam value = 5;
   TypeParam expected = 4;
   EXPECT_FALSE(atomic_ref<TypeParam>{value}.compare_exchange(expected, 6, acq_rel));
@@ -50,7 +50,7 @@ TYPED_TEST(AtomicRef, RefusesToExchangeWhatIsNotAsExpectedAndTellsWhatItIs) {
   EXPECT_EQ(value, 5u);
 }
 
-TYPED_TEST(AtomicRef, WrapsRound) {
+TYPED_TEST(AtomicRef, WrapsAround) {
   TypeParam value = 0;
   EXPECT_EQ(atomic_ref<TypeParam>{value}.fetch_sub(1, relaxed), 0u);
   EXPECT_EQ(value, static_cast<TypeParam>(-1));
@@ -75,10 +75,10 @@ TEST(Atomic, LetsFibersLoseAnUpdateThatIsNotAtomic) {
     });
     minimum = std::min(minimum, value);
   }
-  EXPECT_LT(minimum, 64u) << "no lane ran between the load and the store of another";
+  EXPECT_LT(minimum, 64u) << "no lane ran between the load and the store of another lane";
 }
 
-TEST(Atomic, ReleasesPlainWritesToWhoAcquires) {
+TEST(Atomic, ReleasesPlainWritesToAnAcquiringThread) {
   for (int round = 0; round < 100; ++round) {
     std::uint32_t ready = 0;
     int payload = 0;
@@ -95,14 +95,14 @@ TEST(Atomic, ReleasesPlainWritesToWhoAcquires) {
   }
 }
 
-TEST(ShortRef, ComparesAndExchangesTwoBytesAndNoOthers) {
+TEST(ShortRef, ComparesAndExchangesOnlyItsTwoBytes) {
   std::uint16_t values[4] = {1, 2, 3, 4};
   for (std::uint16_t i = 1; i < 3; ++i) {
     short_ref const ref{values[i]};
     EXPECT_EQ(ref.load(), i + 1);
     std::uint16_t expected = 0xffff;
     EXPECT_FALSE(ref.compare_exchange(expected, 9));
-    EXPECT_EQ(expected, i + 1) << "tells what it found";
+    EXPECT_EQ(expected, i + 1) << "returns the value that it found";
     EXPECT_TRUE(ref.compare_exchange(expected, 0xabcd));
     EXPECT_EQ(ref.load(), 0xabcd);
   }
@@ -124,16 +124,16 @@ TEST(ShortRef, LosesNoUpdateOfNeighboursOrOfThreads) {
   EXPECT_EQ(values[1], 10000);
 }
 
-TEST(ShortRef, ReleasesPlainWritesToWhoAcquires) {
+TEST(ShortRef, ReleasesPlainWritesToAnAcquiringThread) {
   for (int round = 0; round < 100; ++round) {
     std::uint16_t ready = 0;
     int payload = 0;
     launch_threads({2, 1}, 2, [&] {
       short_ref const flag{ready};
-      std::uint16_t nothing = 0;
+      std::uint16_t unset = 0;
       if (current_lane->where().block == 0) {
         payload = 7;
-        EXPECT_TRUE(flag.compare_exchange(nothing, 1));
+        EXPECT_TRUE(flag.compare_exchange(unset, 1));
       } else if (flag.load() == 1) {
         EXPECT_EQ(payload, 7);
       }

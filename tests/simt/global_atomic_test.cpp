@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each operation at each width and order, on each machine: on the GPU every one is an instruction
-// of its own. Reached through atomic_ref, which is what device code uses.
+// Tests each operation at each width and order on each back end: on the GPU each combination is its
+// own instruction. The tests use atomic_ref, as device code does.
 #include "quarry/simt/global_atomic.hpp"
 
 #include "quarry/simt/atomic.hpp"
@@ -14,23 +14,23 @@
 namespace quarry::test {
 namespace global_atomic_test {
 
-/// What one operation gave, and what it left.
+/// The result of one operation, and the value that it stored.
 template <class Bits>
 struct effect {
-  Bits gave;
-  Bits left;
+  Bits result;
+  Bits stored;
 };
 
 constexpr std::uint32_t operations = 11;
 constexpr std::uint32_t orders = 4;
 
-/// A value with ones in the upper half of a 64-bit word, too.
+/// A value that is also nonzero in the upper half of a 64-bit word.
 template <class Bits>
 QUARRY_HD constexpr Bits wide(std::uint32_t low) {
   return static_cast<Bits>(std::uint64_t{low} << 32 | low);
 }
 
-/// Each operation once on a word of its own, by one lane.
+/// One lane performs each operation once, on separate words.
 template <class Bits>
 struct each_operation {
   effect<Bits>* effects;
@@ -38,28 +38,30 @@ struct each_operation {
 
   QUARRY_HD void operator()() const {
     Bits const start = wide<Bits>(0xf00f0012);
-    for (std::uint32_t i = 0; i < operations; ++i) effects[i].left = start;
-    auto const at = [this](std::uint32_t i) { return simt::atomic_ref<Bits>{effects[i].left}; };
-    effects[0].gave = at(0).fetch_add(wide<Bits>(0xf0000001), order);
-    effects[1].gave = at(1).fetch_sub(1, order);
-    effects[2].gave = at(2).fetch_max(wide<Bits>(0xf00f0013), order);
-    effects[3].gave = at(3).fetch_max(wide<Bits>(0x7fffffff), order);
-    effects[4].gave = at(4).fetch_or(wide<Bits>(0x00f00001), order);
-    effects[5].gave = at(5).fetch_and(wide<Bits>(0xff000010), order);
-    effects[6].gave = at(6).exchange(wide<Bits>(77), order);
+    for (std::uint32_t i = 0; i < operations; ++i) effects[i].stored = start;
+    auto const word_at = [this](std::uint32_t i) {
+      return simt::atomic_ref<Bits>{effects[i].stored};
+    };
+    effects[0].result = word_at(0).fetch_add(wide<Bits>(0xf0000001), order);
+    effects[1].result = word_at(1).fetch_sub(1, order);
+    effects[2].result = word_at(2).fetch_max(wide<Bits>(0xf00f0013), order);
+    effects[3].result = word_at(3).fetch_max(wide<Bits>(0x7fffffff), order);
+    effects[4].result = word_at(4).fetch_or(wide<Bits>(0x00f00001), order);
+    effects[5].result = word_at(5).fetch_and(wide<Bits>(0xff000010), order);
+    effects[6].result = word_at(6).exchange(wide<Bits>(77), order);
     Bits expected = start;
-    effects[7].gave = at(7).compare_exchange(expected, wide<Bits>(78), order) ? expected : 0;
+    effects[7].result = word_at(7).compare_exchange(expected, wide<Bits>(78), order) ? expected : 0;
     expected = start + 1;
-    effects[8].gave = at(8).compare_exchange(expected, wide<Bits>(79), order) ? 0 : expected;
+    effects[8].result = word_at(8).compare_exchange(expected, wide<Bits>(79), order) ? 0 : expected;
     bool const acquires = order == simt::acquire || order == simt::acq_rel;
     bool const releases = order == simt::release || order == simt::acq_rel;
-    effects[9].gave = at(9).load(acquires ? simt::acquire : simt::relaxed);
-    effects[10].gave = start;
-    at(10).store(wide<Bits>(80), releases ? simt::release : simt::relaxed);
+    effects[9].result = word_at(9).load(acquires ? simt::acquire : simt::relaxed);
+    effects[10].result = start;
+    word_at(10).store(wide<Bits>(80), releases ? simt::release : simt::relaxed);
   }
 };
 
-/// What each ought to leave.
+/// The value that each operation must store.
 template <class Bits>
 Bits expected_after(std::uint32_t operation) {
   Bits const start = wide<Bits>(0xf00f0012);
@@ -95,13 +97,13 @@ void expect_each_operation() {
     backend.run({1, 1}, each_operation<Bits>{effects.data(), all[order]});
     for (std::uint32_t i = 0; i < operations; ++i) {
       SCOPED_TRACE("operation " + std::to_string(i) + " order " + std::to_string(order));
-      EXPECT_EQ(effects[i].gave, wide<Bits>(0xf00f0012));
-      EXPECT_EQ(effects[i].left, expected_after<Bits>(i));
+      EXPECT_EQ(effects[i].result, wide<Bits>(0xf00f0012));
+      EXPECT_EQ(effects[i].stored, expected_after<Bits>(i));
     }
   }
 }
 
-/// Lanes that change the same few words, so that a lost update shows.
+/// Lanes change the same few words, so that a lost update is visible.
 template <class Bits>
 struct contend {
   Bits* sum;
@@ -140,7 +142,7 @@ void expect_no_lost_update() {
   }
 }
 
-/// One lane of each block hands a plain write to the next block's.
+/// One lane of each block passes a plain write to the lane of the next block.
 struct hand_over {
   std::uint32_t* payload;
   std::uint32_t* turn;
@@ -148,11 +150,11 @@ struct hand_over {
 
   QUARRY_HD void operator()() const {
     std::uint32_t const block = simt::this_place().block;
-    simt::atomic_ref<std::uint32_t> const whose{*turn};
-    while (whose.load(simt::acquire) != block) simt::pause();
+    simt::atomic_ref<std::uint32_t> const next_block{*turn};
+    while (next_block.load(simt::acquire) != block) simt::pause();
     if (*payload != block) ++*wrong;
     *payload = block + 1;
-    whose.store(block + 1, simt::release);
+    next_block.store(block + 1, simt::release);
   }
 };
 
@@ -160,7 +162,7 @@ template <class Backend>
 struct GlobalAtomic : testing::Test {};
 TYPED_TEST_SUITE(GlobalAtomic, backends, backend_names);
 
-TYPED_TEST(GlobalAtomic, DoesWhatEachOperationSaysAtEachWidthAndOrder) {
+TYPED_TEST(GlobalAtomic, PerformsEachOperationAtEachWidthAndOrder) {
   expect_each_operation<TypeParam, std::uint32_t>();
   expect_each_operation<TypeParam, std::uint64_t>();
 }
@@ -170,7 +172,7 @@ TYPED_TEST(GlobalAtomic, LosesNoUpdateOfManyLanes) {
   expect_no_lost_update<TypeParam, std::uint64_t>();
 }
 
-TYPED_TEST(GlobalAtomic, ReleasesPlainWritesToWhoAcquires) {
+TYPED_TEST(GlobalAtomic, ReleasesPlainWritesToAnAcquiringLane) {
   for (auto const seed : seeds_up_to(4)) {
     TypeParam const backend{seed};
     typename TypeParam::template array<std::uint32_t> words(3);
@@ -180,13 +182,13 @@ TYPED_TEST(GlobalAtomic, ReleasesPlainWritesToWhoAcquires) {
   }
 }
 
-struct read_both {
+struct read_pair {
   std::uint64_t* words;
   std::uint64_t* seen;
   QUARRY_HD void operator()() const {
-    auto const both = simt::cached_load(words[0]);
-    seen[0] = both.first;
-    seen[1] = both.second;
+    auto const pair = simt::cached_load(words[0]);
+    seen[0] = pair.first;
+    seen[1] = pair.second;
   }
 };
 
@@ -195,7 +197,7 @@ TYPED_TEST(GlobalAtomic, ReadsTwoNeighbouringWordsAtOnce) {
   typename TypeParam::template array<std::uint64_t> seen(2);
   words[0] = 7;
   words[1] = 9;
-  TypeParam{1}.run({1, 1}, read_both{words.data(), seen.data()});
+  TypeParam{1}.run({1, 1}, read_pair{words.data(), seen.data()});
   EXPECT_EQ(seen[0], 7u);
   EXPECT_EQ(seen[1], 9u);
 }

@@ -8,7 +8,7 @@
 namespace quarry::simt {
 namespace host_lane_test {
 
-/// A lane that only counts.
+/// A lane that only counts its calls of interleave.
 class counting_lane final : public host_lane {
  public:
   using host_lane::host_lane;
@@ -35,10 +35,10 @@ TEST(Place, RanksLanesByBlockAndThread) {
   std::set<std::uint64_t> ranks;
   for (std::uint32_t block = 0; block < 3; ++block) {
     for (std::uint32_t thread = 0; thread < 5; ++thread) {
-      place const here{block, thread, 3, 5};
-      EXPECT_EQ(here.count(), 15u);
-      EXPECT_LT(here.rank(), here.count());
-      ranks.insert(here.rank());
+      place const position{block, thread, 3, 5};
+      EXPECT_EQ(position.count(), 15u);
+      EXPECT_LT(position.rank(), position.count());
+      ranks.insert(position.rank());
     }
   }
   EXPECT_EQ(ranks.size(), 15u);
@@ -50,13 +50,13 @@ TEST(Place, CountsBeyond32Bits) {
   EXPECT_EQ(last.rank(), last.count() - 1);
 }
 
-TEST(HostLane, IsAtItsThreadModuloTheWarp) {
+TEST(HostLane, ItsLaneIsItsThreadModuloTheWarpSize) {
   EXPECT_EQ((counting_lane{{1, 0, 2, 100}}.lane()), 0u);
   EXPECT_EQ((counting_lane{{1, 31, 2, 100}}.lane()), 31u);
   EXPECT_EQ((counting_lane{{1, 70, 2, 100}}.lane()), 6u);
 }
 
-TEST(HostLane, IsToldOfEachPointAtWhichLanesMayChange) {
+TEST(HostLane, ItsInterleaveIsCalledAtEachPointWhereLanesMaySwitch) {
   counting_lane lane{{0, 0, 1, 1}};
   current_lane = &lane;
   interleave();
@@ -65,7 +65,7 @@ TEST(HostLane, IsToldOfEachPointAtWhichLanesMayChange) {
   EXPECT_EQ(lane.interleaved, 2);
 }
 
-TEST(HostLane, IsNoneOutsideALaunchAndInterleavingDoesNothing) {
+TEST(HostLane, CurrentLaneIsNullOutsideALaunchAndInterleaveDoesNothing) {
   EXPECT_EQ(current_lane, nullptr);
   interleave();
 }

@@ -13,8 +13,8 @@ std::uint32_t weighted(std::uint32_t first, std::uint64_t second) {
   return first * 10 + static_cast<std::uint32_t>(second);
 }
 void count(int& calls) { ++calls; }
-std::string const& longer(std::string const& one, std::string const& other) {
-  return one.size() > other.size() ? one : other;
+std::string const& longer(std::string const& first, std::string const& second) {
+  return first.size() > second.size() ? first : second;
 }
 void refuse(int) { throw std::runtime_error{"refused"}; }
 
@@ -29,18 +29,18 @@ TEST(IndirectCall, PassesReferences) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(IndirectCall, GivesBackAReference) {
-  std::string const one = "longest";
-  std::string const other = "short";
-  EXPECT_EQ(&indirect_call(&longer, one, other), &one);
+TEST(IndirectCall, ReturnsAReference) {
+  std::string const first = "longest";
+  std::string const second = "short";
+  EXPECT_EQ(&indirect_call(&longer, first, second), &first);
 }
 
-TEST(IndirectCall, CallsALambdaWithWhatItCaptured) {
+TEST(IndirectCall, CallsALambdaWithItsCaptures) {
   std::uint64_t const number = 21;
   EXPECT_EQ(indirect_call([number] { return number * 2; }), 42u);
 }
 
-TEST(IndirectCall, LeavesTheCallersLambdaAlone) {
+TEST(IndirectCall, DoesNotChangeTheCallersLambda) {
   auto const next = [number = 1]() mutable { return ++number; };
   EXPECT_EQ(indirect_call(next), 2);
   EXPECT_EQ(indirect_call(next), 2);
@@ -48,10 +48,10 @@ TEST(IndirectCall, LeavesTheCallersLambdaAlone) {
 
 TEST(IndirectCall, LetsALambdaReturnAReference) {
   int number = 1;
-  EXPECT_EQ(&indirect_call([at = &number]() -> int& { return *at; }), &number);
+  EXPECT_EQ(&indirect_call([address = &number]() -> int& { return *address; }), &number);
 }
 
-TEST(IndirectCall, LetsExceptionsThrough) {
+TEST(IndirectCall, PropagatesExceptions) {
   EXPECT_THROW(indirect_call(&refuse, 1), std::runtime_error);
 }
 

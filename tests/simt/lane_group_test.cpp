@@ -17,16 +17,16 @@
 namespace quarry::simt {
 namespace lane_group_test {
 
-/// All lanes of the warp that the block's `threads` lanes make up.
+/// Returns a group of all lanes of the block, which has one warp of `threads` lanes.
 lane_group whole_warp(std::uint32_t threads) {
   for (;;) {
     block_barrier();
-    auto const here = lane_group::coalesced<struct whole_warp_site>();
-    if (here.size() == threads) return here;
+    auto const group = lane_group::coalesced<struct whole_warp_site>();
+    if (group.size() == threads) return group;
   }
 }
 
-/// Runs `kernel` in one warp of 32 lanes that divergence has not torn apart.
+/// Runs `kernel` in one warp of 32 lanes that form one group.
 template <class Kernel>
 void in_whole_warp(Kernel const& kernel) {
   launch_fibers({1, warp_size}, {.seed = 2, .partial_groups = 0},
@@ -44,28 +44,29 @@ TEST(LaneGroup, RanksItsMembersByLane) {
   });
 }
 
-TEST(LaneGroup, RanksALaneAmongAnyLanes) {
+TEST(LaneGroup, RanksALaneAmongAnySetOfLanes) {
   QUARRY_TEST_USES_FIBERS();
   in_whole_warp([](lane_group const& all, std::uint32_t lane) {
     EXPECT_EQ(all.rank_among(all.members()), all.rank());
     EXPECT_EQ(all.rank_among(0), 0u);
     EXPECT_EQ(all.rank_among(0b10110), count_ones(0b10110 & low_bits(lane)));
-    EXPECT_EQ(all.match(lane % 2).rank_among(0xffff), std::min(lane, 16u)) << "members or not";
+    EXPECT_EQ(all.match(lane % 2).rank_among(0xffff), std::min(lane, 16u))
+        << "the set may include lanes outside the group";
   });
 }
 
-TEST(LaneGroup, HoldsOnlyTheLanesThatTookThisBranch) {
+TEST(LaneGroup, ContainsOnlyTheLanesThatTookThisBranch) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     launch_fibers({2, 50}, {.seed = seed}, [] {
-      auto const here = this_place();
+      auto const place = this_place();
       lane_mask const odd = 0xaaaaaaaa;
-      if (here.thread % 2 == 1) {
+      if (place.thread % 2 == 1) {
         auto const group = lane_group::coalesced<struct odd_site>();
         EXPECT_EQ(group.members() & ~odd, 0u);
-        EXPECT_NE(group.members() >> (here.thread % warp_size) & 1, 0u)
-            << "a group holds its own lane";
-        if (here.thread >= warp_size) {
+        EXPECT_NE(group.members() >> (place.thread % warp_size) & 1, 0u)
+            << "a group contains the calling lane";
+        if (place.thread >= warp_size) {
           EXPECT_LT(group.members(), 1u << (50 - warp_size));
         }
       } else {
@@ -75,7 +76,7 @@ TEST(LaneGroup, HoldsOnlyTheLanesThatTookThisBranch) {
   }
 }
 
-TEST(LaneGroup, IsPartialAtTimesAndWholeAtOthers) {
+TEST(LaneGroup, IsPartialInSomeSchedulesAndWholeInOthers) {
   QUARRY_TEST_USES_FIBERS();
   std::set<std::uint32_t> sizes;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
@@ -107,13 +108,13 @@ TEST(LaneGroup, IsTheSameForAllItsMembers) {
 TEST(LaneGroup, MatchesMembersWithEqualKeys) {
   QUARRY_TEST_USES_FIBERS();
   in_whole_warp([](lane_group const& all, std::uint32_t lane) {
-    auto const same = all.match(lane % 3);
-    EXPECT_EQ(same.size(), lane % 3 == 2 ? 10u : 11u);
-    EXPECT_EQ(same.leader(), lane % 3);
-    EXPECT_EQ(same.rank(), lane / 3);
-    EXPECT_EQ(same.match(lane).size(), 1u) << "all keys differ";
+    auto const equals = all.match(lane % 3);
+    EXPECT_EQ(equals.size(), lane % 3 == 2 ? 10u : 11u);
+    EXPECT_EQ(equals.leader(), lane % 3);
+    EXPECT_EQ(equals.rank(), lane / 3);
+    EXPECT_EQ(equals.match(lane).size(), 1u) << "all keys differ";
     EXPECT_EQ(all.match(std::uint64_t{lane == 4 ? 1u : 0u} << 40).size(), lane == 4 ? 1u : 31u)
-        << "the high half counts";
+        << "the high half of a key matters";
   });
 }
 
@@ -154,8 +155,8 @@ TEST(LaneGroup, BroadcastsTheValueOfTheLeaderOrOfALane) {
   in_whole_warp([](lane_group const& all, std::uint32_t lane) {
     EXPECT_EQ(all.broadcast(lane + 100), 100u);
     EXPECT_EQ(all.broadcast(lane + 100, 17), 117u);
-    auto const odd = all.match(lane % 2);
-    EXPECT_EQ(odd.broadcast(std::uint64_t{lane} << 40), std::uint64_t{lane % 2} << 40);
+    auto const parity = all.match(lane % 2);
+    EXPECT_EQ(parity.broadcast(std::uint64_t{lane} << 40), std::uint64_t{lane % 2} << 40);
     EXPECT_EQ(all.broadcast(-1.5f - static_cast<float>(lane), 2), -3.5f);
     EXPECT_EQ(all.broadcast(static_cast<std::uint8_t>(lane), 31), 31u);
     EXPECT_TRUE(all.broadcast(lane == 0));
@@ -201,8 +202,8 @@ TEST(LaneGroup, WaitsForAllItsMembers) {
   }
 }
 
-/// Every operation of a group of any shape, against the values that its members hold.
-TEST(LaneGroup, DoesWhatALoopOverItsMembersDoes) {
+/// Compares every operation of a group of any shape with a loop over the values of its members.
+TEST(LaneGroup, AgreesWithALoopOverItsMembers) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 100 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -214,14 +215,14 @@ TEST(LaneGroup, DoesWhatALoopOverItsMembersDoes) {
     launch_fibers({1, 45}, {.seed = seed}, [&] {
       std::uint32_t const thread = this_place().thread;
       std::uint32_t const first = thread / warp_size * warp_size;
-      auto const here = lane_group::coalesced<struct property_site>();
-      auto const group = here.match(keys[thread]);
+      auto const all = lane_group::coalesced<struct property_site>();
+      auto const group = all.match(keys[thread]);
       lane_mask members = 0;
       lane_mask votes = 0;
       std::uint64_t sum = 0;
       word any = 0;
       for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
-        if ((here.members() >> lane & 1) == 0 || keys[first + lane] != keys[thread]) continue;
+        if ((all.members() >> lane & 1) == 0 || keys[first + lane] != keys[thread]) continue;
         members |= lane_mask{1} << lane;
         votes |= static_cast<lane_mask>(values[first + lane] & 1) << lane;
         any |= values[first + lane];
@@ -238,29 +239,29 @@ TEST(LaneGroup, DoesWhatALoopOverItsMembersDoes) {
 
 TEST(LaneGroup, IsOneLaneOnAThread) {
   launch_threads({2, 40}, 4, [] {
-    auto const alone = lane_group::coalesced<struct thread_site>();
-    EXPECT_EQ(alone.size(), 1u);
-    EXPECT_EQ(alone.rank(), 0u);
-    EXPECT_TRUE(alone.is_leader());
-    EXPECT_EQ(alone.leader(), this_place().thread % warp_size);
-    EXPECT_EQ(alone.match(7).members(), alone.members());
-    EXPECT_EQ(alone.match_bytes(five_words{}).members(), alone.members());
-    EXPECT_EQ(alone.broadcast(5), 5);
-    EXPECT_EQ(alone.ballot(true), alone.members());
-    EXPECT_EQ(alone.ballot(false), 0u);
-    EXPECT_EQ(alone.or_reduce(6), 6u);
-    EXPECT_EQ(alone.exclusive_sum(6), 0);
-    alone.sync();
+    auto const group = lane_group::coalesced<struct thread_site>();
+    EXPECT_EQ(group.size(), 1u);
+    EXPECT_EQ(group.rank(), 0u);
+    EXPECT_TRUE(group.is_leader());
+    EXPECT_EQ(group.leader(), this_place().thread % warp_size);
+    EXPECT_EQ(group.match(7).members(), group.members());
+    EXPECT_EQ(group.match_bytes(five_words{}).members(), group.members());
+    EXPECT_EQ(group.broadcast(5), 5);
+    EXPECT_EQ(group.ballot(true), group.members());
+    EXPECT_EQ(group.ballot(false), 0u);
+    EXPECT_EQ(group.or_reduce(6), 6u);
+    EXPECT_EQ(group.exclusive_sum(6), 0);
+    group.sync();
   });
 }
 
 TEST(LaneGroup, IsOneLaneOutsideALaunch) {
-  auto const alone = lane_group::coalesced<struct outside_site>();
-  EXPECT_EQ(alone.members(), 1u);
-  EXPECT_TRUE(alone.is_leader());
-  EXPECT_EQ(alone.broadcast(5u), 5u);
-  EXPECT_EQ(alone.or_reduce(9), 9u);
-  EXPECT_EQ(alone.match(3).members(), 1u);
+  auto const group = lane_group::coalesced<struct outside_site>();
+  EXPECT_EQ(group.members(), 1u);
+  EXPECT_TRUE(group.is_leader());
+  EXPECT_EQ(group.broadcast(5u), 5u);
+  EXPECT_EQ(group.or_reduce(9), 9u);
+  EXPECT_EQ(group.match(3).members(), 1u);
 }
 
 }  // namespace lane_group_test

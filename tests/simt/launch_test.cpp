@@ -32,12 +32,12 @@ std::vector<std::uint64_t> order_of(fiber_schedule schedule) {
   return order;
 }
 
-/// All lanes of the one warp of a block of `threads`, as one group.
+/// Returns a group of all lanes of a block, which has one warp of `threads` lanes.
 lane_group whole_warp(std::uint32_t threads) {
   for (;;) {
     block_barrier();
-    auto const here = lane_group::coalesced<struct whole_warp_site>();
-    if (here.size() == threads) return here;
+    auto const group = lane_group::coalesced<struct whole_warp_site>();
+    if (group.size() == threads) return group;
   }
 }
 
@@ -76,7 +76,7 @@ TEST(LaunchFibers, RunsAllLanesOnTheCallersThread) {
 TEST(LaunchFibers, RefusesMoreThan65536Lanes) {
   EXPECT_THROW(launch_fibers({65537, 1}, {}, [] {}), std::invalid_argument);
   EXPECT_THROW(launch_fibers({1u << 20, 1u << 20}, {}, [] {}), std::invalid_argument)
-      << "nor if their product overflows";
+      << "the product of blocks and threads overflows";
 }
 
 TEST(LaunchFibers, RepeatsAnInterleavingFromItsSeed) {
@@ -85,23 +85,23 @@ TEST(LaunchFibers, RepeatsAnInterleavingFromItsSeed) {
     EXPECT_EQ(order_of({.seed = seed}), order_of({.seed = seed}));
 }
 
-TEST(LaunchFibers, InterleavesDifferentlyFromDifferentSeeds) {
+TEST(LaunchFibers, InterleavesDifferentlyForDifferentSeeds) {
   QUARRY_TEST_USES_FIBERS();
   std::set<std::vector<std::uint64_t>> orders;
   for (std::uint64_t seed = 0; seed < 50; ++seed) orders.insert(order_of({.seed = seed}));
   EXPECT_EQ(orders.size(), 50u);
 }
 
-TEST(LaunchFibers, LetsALaneRunOnBetweenAccessesIfItIsToldTo) {
+TEST(LaunchFibers, DoesNotSwitchLanesBetweenAccessesWithoutSwitches) {
   QUARRY_TEST_USES_FIBERS();
   auto const order = order_of({.seed = 4, .switches = 0});
-  std::uint32_t alone = 0;
+  std::uint32_t in_a_row = 0;
   for (std::size_t i = 0; i + 2 < order.size(); ++i)
-    alone += order[i] == order[i + 1] && order[i] == order[i + 2] ? 1 : 0;
-  EXPECT_GE(alone, 80u) << "each lane's three accesses in a row";
+    in_a_row += order[i] == order[i + 1] && order[i] == order[i + 2] ? 1 : 0;
+  EXPECT_GE(in_a_row, 80u) << "each lane makes its three accesses in a row";
 }
 
-TEST(LaunchFibers, RethrowsWhatALaneThrewAndUnwindsTheOthers) {
+TEST(LaunchFibers, RethrowsAnExceptionOfALaneAndUnwindsTheOtherLanes) {
   QUARRY_TEST_USES_FIBERS();
   struct guard {
     explicit guard(int& alive) : alive_{alive} { ++alive_; }
@@ -113,7 +113,7 @@ TEST(LaunchFibers, RethrowsWhatALaneThrewAndUnwindsTheOthers) {
   int alive = 0;
   EXPECT_EQ(message_of(1, {2, 40},
                        [&] {
-                         guard const here{alive};
+                         guard const counted{alive};
                          block_barrier();
                          if (this_place().rank() == 50) throw std::runtime_error{"lane 50"};
                          grid_barrier();
@@ -123,19 +123,19 @@ TEST(LaunchFibers, RethrowsWhatALaneThrewAndUnwindsTheOthers) {
   EXPECT_EQ(current_lane, nullptr);
 }
 
-TEST(LaunchFibers, ReportsADeadlockWithTheSeedAndWhereEachLaneWaits) {
+TEST(LaunchFibers, ReportsADeadlockWithItsSeedAndTheWaitOfEachLane) {
   QUARRY_TEST_USES_FIBERS();
   EXPECT_EQ(message_of(7, {2, 3},
                        [] {
-                         auto const here = this_place();
-                         if (here.block == 1) {
-                           if (here.thread == 0) grid_barrier();
+                         auto const place = this_place();
+                         if (place.block == 1) {
+                           if (place.thread == 0) grid_barrier();
                            return;
                          }
                          auto const group = whole_warp(3);
-                         if (here.thread == 1) (void)group.ballot(true);
-                         if (here.thread == 2) block_barrier();
-                         if (here.thread == 0) block_barrier();
+                         if (place.thread == 1) (void)group.ballot(true);
+                         if (place.thread == 2) block_barrier();
+                         if (place.thread == 0) block_barrier();
                        }),
             "deadlock (seed 7), 2 of 6 lanes are done:\n"
             "  block 0 thread 0 waits at the block barrier\n"
@@ -155,7 +155,7 @@ TEST(LaunchFibers, ReportsALaneThatEndedWhileItsGroupWaits) {
             "  block 0 thread 1 waits in sync for lanes 0x3");
 }
 
-TEST(LaunchFibers, ThrowsADeadlockByItsType) {
+TEST(LaunchFibers, ThrowsATypeOfItsOwnForADeadlock) {
   QUARRY_TEST_USES_FIBERS();
   EXPECT_THROW(launch_fibers({1, 2}, {.partial_groups = 0},
                              [] {
@@ -165,7 +165,7 @@ TEST(LaunchFibers, ThrowsADeadlockByItsType) {
                deadlock);
 }
 
-TEST(LaunchFibers, RefusesAGroupWhoseLanesMeetInDifferentOperations) {
+TEST(LaunchFibers, RefusesAGroupWhoseLanesCallDifferentOperations) {
   QUARRY_TEST_USES_FIBERS();
   auto const message = message_of(5, {1, 2}, [] {
     auto const group = whole_warp(2);
@@ -181,7 +181,7 @@ TEST(LaunchFibers, RefusesAGroupWhoseLanesMeetInDifferentOperations) {
   EXPECT_NE(message.find("sync"), std::string::npos);
 }
 
-TEST(LaunchThreads, RunsEachLaneOnceWhetherOrNotTheyShareThreads) {
+TEST(LaunchThreads, RunsEachLaneOnceWithAndWithoutSharedThreads) {
   for (std::uint32_t const threads : {1u, 3u, 64u}) {
     std::vector<std::atomic<int>> runs(4 * 16);
     launch_threads({4, 16}, threads, [&] { ++runs[this_place().rank()]; });
@@ -189,7 +189,7 @@ TEST(LaunchThreads, RunsEachLaneOnceWhetherOrNotTheyShareThreads) {
   }
 }
 
-TEST(LaunchThreads, HasAThreadForEachLaneIfItMay) {
+TEST(LaunchThreads, RunsEachLaneOnItsOwnThreadIfThereAreEnoughThreads) {
   std::set<std::thread::id> ids;
   std::uint32_t taken = 0;
   launch_threads({2, 3}, 6, [&] {
@@ -207,21 +207,22 @@ TEST(LaunchThreads, RefusesBarriersIfLanesShareThreads) {
   EXPECT_THROW(launch_threads({1, 4}, 3, [] { grid_barrier(); }), std::logic_error);
 }
 
-TEST(LaunchThreads, RefusesToRunOnNoThread) {
+TEST(LaunchThreads, RefusesZeroThreads) {
   EXPECT_THROW(launch_threads({1, 1}, 0, [] {}), std::invalid_argument);
 }
 
-TEST(LaunchThreads, RethrowsWhatALaneThrewAndEndsTheOthers) {
+TEST(LaunchThreads, RethrowsAnExceptionOfALaneAndEndsTheOtherLanes) {
   for (std::uint32_t const threads : {2u, 8u}) {
     std::atomic<int> ended{0};
-    EXPECT_THROW(launch_threads({2, 4}, threads,
-                                [&] {
-                                  ++ended;
-                                  if (this_place().rank() == 5) throw std::runtime_error{"lane 5"};
-                                  if (threads == 8)
-                                    grid_barrier();  // the lane that threw does not count
-                                }),
-                 std::runtime_error);
+    EXPECT_THROW(
+        launch_threads({2, 4}, threads,
+                       [&] {
+                         ++ended;
+                         if (this_place().rank() == 5) throw std::runtime_error{"lane 5"};
+                         if (threads == 8)
+                           grid_barrier();  // the barrier does not wait for the lane that threw
+                       }),
+        std::runtime_error);
     EXPECT_EQ(ended, 8);
   }
 }

@@ -8,7 +8,7 @@
 namespace quarry {
 namespace platform_malloc_test {
 
-/// Allocates, writes all of it, and notes where it was; frees it.
+/// Allocates, writes to the whole allocation, records its address, and frees it.
 struct use_platform_malloc {
   bytes alignment;
   bytes size;
@@ -23,7 +23,7 @@ struct use_platform_malloc {
   }
 };
 
-struct free_nothing {
+struct free_nullptr {
   QUARRY_HD void operator()() const { simt::platform_malloc::free(nullptr); }
 };
 
@@ -31,7 +31,7 @@ template <class Backend>
 struct PlatformMalloc : testing::Test {};
 TYPED_TEST_SUITE(PlatformMalloc, test::backends, test::backend_names);
 
-TYPED_TEST(PlatformMalloc, GivesMemoryThatCanBeWrittenAndFreed) {
+TYPED_TEST(PlatformMalloc, AllocatesMemoryThatCanBeWrittenAndFreed) {
   TypeParam const backend;
   typename TypeParam::template array<std::uint64_t> addresses(64);
   backend.run({2, 32}, use_platform_malloc{0, 100, addresses.data()});
@@ -41,7 +41,7 @@ TYPED_TEST(PlatformMalloc, GivesMemoryThatCanBeWrittenAndFreed) {
   }
 }
 
-TYPED_TEST(PlatformMalloc, AlignsAsAsked) {
+TYPED_TEST(PlatformMalloc, AlignsAsRequested) {
   TypeParam const backend;
   typename TypeParam::template array<std::uint64_t> addresses(32);
   for (bytes alignment = 8; alignment <= 512; alignment *= 2) {
@@ -55,7 +55,7 @@ TYPED_TEST(PlatformMalloc, AlignsAsAsked) {
   }
 }
 
-TYPED_TEST(PlatformMalloc, IgnoresAFreeOfNullptr) { TypeParam{}.run({1, 32}, free_nothing{}); }
+TYPED_TEST(PlatformMalloc, IgnoresAFreeOfNullptr) { TypeParam{}.run({1, 32}, free_nullptr{}); }
 
 }  // namespace platform_malloc_test
 }  // namespace quarry

@@ -15,11 +15,11 @@
 namespace quarry::simt {
 namespace this_lane_test {
 
-TEST(ThisLane, IsLaneZeroOfOneOutsideALaunch) {
-  auto const here = this_place();
-  EXPECT_EQ(here.rank(), 0u);
-  EXPECT_EQ(here.count(), 1u);
-  block_barrier();  // for itself alone
+TEST(ThisLane, IsTheOnlyLaneOutsideALaunch) {
+  auto const place = this_place();
+  EXPECT_EQ(place.rank(), 0u);
+  EXPECT_EQ(place.count(), 1u);
+  block_barrier();  // does not wait: there is no other lane
   grid_barrier();
   pause();
 }
@@ -28,17 +28,18 @@ TEST(ThisLane, KnowsItsPlaceInFibers) {
   QUARRY_TEST_USES_FIBERS();
   std::vector<int> seen(3 * 40);
   launch_fibers({3, 40}, {}, [&] {
-    auto const here = this_place();
-    EXPECT_EQ(here.blocks, 3u);
-    EXPECT_EQ(here.threads, 40u);
-    EXPECT_EQ(warp_hint(), here.block + here.thread / warp_size);
-    ++seen[here.rank()];
+    auto const place = this_place();
+    EXPECT_EQ(place.blocks, 3u);
+    EXPECT_EQ(place.threads, 40u);
+    EXPECT_EQ(warp_hint(), place.block + place.thread / warp_size);
+    ++seen[place.rank()];
   });
   for (int const times : seen) EXPECT_EQ(times, 1);
 }
 
-/// Whatever the number of threads in a block, and also where only the first warp of each calls.
-TEST(ThisLane, SpreadsWarpsEvenlyWhateverTheBlocksAreLike) {
+/// Tests blocks with different numbers of threads, and calls by all warps or only by the first warp
+/// of each block.
+TEST(ThisLane, SpreadsWarpsEvenlyForAllBlockSizes) {
   QUARRY_TEST_USES_FIBERS();
   constexpr std::uint32_t places = 12;
   for (std::uint32_t const threads : {32u, 128u, 160u, 256u, 384u}) {
@@ -61,15 +62,16 @@ TEST(ThisLane, KnowsItsPlaceOnThreads) {
   for (auto const& times : seen) EXPECT_EQ(times, 1);
 }
 
-/// Each lane notes how many lanes of its block came before the barrier.
+/// Each lane records in `seen` whether it passed a barrier before all lanes of its block had
+/// arrived.
 void expect_block_barrier_waits(std::vector<std::uint32_t>& arrived,
                                 std::vector<std::uint32_t>& seen) {
-  auto const here = this_place();
+  auto const place = this_place();
   for (std::uint32_t round = 1; round <= 3; ++round) {
-    atomic_ref<std::uint32_t>{arrived[here.block]}.fetch_add(1, relaxed);
+    atomic_ref<std::uint32_t>{arrived[place.block]}.fetch_add(1, relaxed);
     block_barrier();
-    if (atomic_ref<std::uint32_t>{arrived[here.block]}.load(relaxed) < round * here.threads)
-      seen[here.rank()] = 1;
+    if (atomic_ref<std::uint32_t>{arrived[place.block]}.load(relaxed) < round * place.threads)
+      seen[place.rank()] = 1;
     block_barrier();
   }
 }
@@ -78,17 +80,18 @@ TEST(ThisLane, WaitsAtABlockBarrierForItsBlockInFibers) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::vector<std::uint32_t> arrived(3);
-    std::vector<std::uint32_t> early(3 * 50);
-    launch_fibers({3, 50}, {.seed = seed}, [&] { expect_block_barrier_waits(arrived, early); });
-    EXPECT_EQ(early, std::vector<std::uint32_t>(3 * 50)) << "seed " << seed;
+    std::vector<std::uint32_t> passed_early(3 * 50);
+    launch_fibers({3, 50}, {.seed = seed},
+                  [&] { expect_block_barrier_waits(arrived, passed_early); });
+    EXPECT_EQ(passed_early, std::vector<std::uint32_t>(3 * 50)) << "seed " << seed;
   }
 }
 
 TEST(ThisLane, WaitsAtABlockBarrierForItsBlockOnThreads) {
   std::vector<std::uint32_t> arrived(2);
-  std::vector<std::uint32_t> early(2 * 4);
-  launch_threads({2, 4}, 8, [&] { expect_block_barrier_waits(arrived, early); });
-  EXPECT_EQ(early, std::vector<std::uint32_t>(8));
+  std::vector<std::uint32_t> passed_early(2 * 4);
+  launch_threads({2, 4}, 8, [&] { expect_block_barrier_waits(arrived, passed_early); });
+  EXPECT_EQ(passed_early, std::vector<std::uint32_t>(8));
 }
 
 TEST(ThisLane, WaitsAtAGridBarrierForAllBlocks) {
@@ -109,8 +112,8 @@ TEST(ThisLane, DoesNotWaitAtBarriersForLanesThatHaveEnded) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::uint32_t passed = 0;
     launch_fibers({3, 10}, {.seed = seed}, [&] {
-      auto const here = this_place();
-      if (here.thread % 2 == 0 || here.block == 1) return;
+      auto const place = this_place();
+      if (place.thread % 2 == 0 || place.block == 1) return;
       block_barrier();
       grid_barrier();
       ++passed;
@@ -130,26 +133,27 @@ TEST(ThisLane, DoesNotWaitAtBarriersForThreadsThatHaveEnded) {
   EXPECT_EQ(passed, 4);
 }
 
-TEST(ThisLane, LetsAnotherGoAheadWhenItPauses) {
+TEST(ThisLane, LetsAnotherLaneRunWhenItPauses) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::uint32_t flag = 0;
     launch_fibers({1, 2}, {.seed = seed, .switches = 0}, [&] {
       if (this_place().thread == 1) flag = 1;
-      while (flag == 0) pause();  // it waits for ever if nothing else runs
+      while (flag == 0) pause();  // never ends if the other lane does not run
     });
     EXPECT_EQ(flag, 1u);
   }
 }
 
-/// In each round lane 0 of each block gives another value; all lanes of the block get it, whatever
-/// they pass themselves.
+/// In each round lane 0 of each block broadcasts another value. All lanes of the block must get
+/// this value, whatever they pass themselves.
 void expect_block_broadcasts(std::vector<std::uint32_t>& wrong) {
-  auto const here = this_place();
+  auto const place = this_place();
   for (std::uint64_t round = 1; round <= 4; ++round) {
-    std::uint64_t const expected = (round << 40) + here.block;
-    std::uint64_t const got = block_broadcast(here.thread == 0 ? expected : ~std::uint64_t{0});
-    if (got != expected) ++wrong[here.rank()];
+    std::uint64_t const expected = (round << 40) + place.block;
+    std::uint64_t const received =
+        block_broadcast(place.thread == 0 ? expected : ~std::uint64_t{0});
+    if (received != expected) ++wrong[place.rank()];
   }
 }
 
@@ -170,19 +174,19 @@ TEST(ThisLane, BroadcastsToItsBlockOnThreads) {
   }
 }
 
-TEST(ThisLane, BroadcastPublishesWhatLaneZeroWrote) {
+TEST(ThisLane, BroadcastPublishesTheWritesOfLaneZero) {
   for (int round = 0; round < 50; ++round) {
     std::uint64_t payload = 0;
     launch_threads({1, 4}, 4, [&] {
       if (this_place().thread == 0) payload = 7;
-      auto* const got = reinterpret_cast<std::uint64_t*>(
+      auto* const received = reinterpret_cast<std::uint64_t*>(
           block_broadcast(reinterpret_cast<std::uint64_t>(&payload)));
-      EXPECT_EQ(*got, 7u);
+      EXPECT_EQ(*received, 7u);
     });
   }
 }
 
-TEST(ThisLane, BroadcastsToItselfAloneOutsideALaunch) { EXPECT_EQ(block_broadcast(9), 9u); }
+TEST(ThisLane, BroadcastReturnsItsArgumentOutsideALaunch) { EXPECT_EQ(block_broadcast(9), 9u); }
 
 TEST(ThisLane, RefusesToBroadcastWhereLanesShareThreads) {
   EXPECT_THROW(launch_threads({1, 9}, 8, [] { (void)block_broadcast(1); }), std::logic_error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// OS threads on a heap that is too small for them, so that memory goes round through slices,
-// blocks, segments and large allocations. They write to it plainly: where a free does not happen
-// before the next malloc, ThreadSanitizer sees a race.
+// OS threads use a heap that is too small for them, so that memory is reused as slices, blocks,
+// segments and large allocations. They write to it plainly: if a free does not happen before the
+// next malloc, ThreadSanitizer reports a race.
 #include "quarry/device/heap.hpp"
 #include "quarry/simt/launch.hpp"
 #include "quarry/simt/this_lane.hpp"
@@ -28,7 +28,7 @@ struct holding {
   std::uint64_t stamp = 0;
 };
 
-/// Writes both ends and some places between.
+/// Writes to both ends of an allocation and to some words between them.
 void write(holding const& own) {
   for (std::uint32_t i = 0; i < own.count; i += i < 16 ? 1 : 61) own.words[i] = own.stamp + i;
   own.words[own.count - 1] = own.stamp + own.count - 1;
@@ -41,32 +41,32 @@ void write(holding const& own) {
   return own.words[own.count - 1] == own.stamp + own.count - 1;
 }
 
-/// One thread's work: fills up with one kind of size, gives all but a few back, and goes on to
-/// another kind.
+/// One thread's work: allocates many allocations of one kind of size, frees all but a few, and
+/// continues with another kind.
 class worker {
  public:
-  /// Where threads leave allocations for others to free.
+  /// A place where threads leave allocations for other threads to free.
   using exchange_place = std::atomic<holding*>;
 
   worker(heap_ref heap, std::uint32_t id, std::vector<exchange_place>& places)
       : heap_{heap}, random_{seed + id}, id_{id}, places_{places} {}
 
-  /// A size of one of `kinds`: slices of few classes, so that classes take memory from each other,
-  /// and whole segments.
+  /// The kinds of sizes: slices of few classes, so that classes take memory from each other, and
+  /// whole segments.
   enum class kind { small, medium, half, large, mixed };
 
   void round(kind sizes, std::uint32_t allocations) {
     for (std::uint32_t i = 0; i < allocations; ++i) {
       allocate(size_of(sizes));
-      if (below(4) == 0) give_back_one();
+      if (below(4) == 0) deallocate_one();
       if (!places_.empty() && below(32) == 0) swap_one();
     }
-    while (held_.size() > 2) give_back_one();
-    if (below(4) == 0) give_back_all();
+    while (held_.size() > 2) deallocate_one();
+    if (below(4) == 0) deallocate_all();
   }
 
-  void give_back_all() {
-    while (!held_.empty()) give_back_one();
+  void deallocate_all() {
+    while (!held_.empty()) deallocate_one();
   }
 
   [[nodiscard]] std::uint64_t damaged() const { return damaged_; }
@@ -95,7 +95,7 @@ class worker {
     holding own;
     own.words = static_cast<std::uint64_t*>(heap_.malloc(size));
     if (own.words == nullptr) {
-      give_back_one();
+      deallocate_one();
       return;
     }
     own.count = static_cast<std::uint32_t>(size / sizeof(std::uint64_t));
@@ -105,28 +105,28 @@ class worker {
     ++allocated_;
   }
 
-  void give_back_one() {
+  void deallocate_one() {
     if (held_.empty()) return;
     std::swap(held_[below(static_cast<std::uint32_t>(held_.size()))], held_.back());
-    give_back(held_.back());
+    deallocate(held_.back());
     held_.pop_back();
   }
 
-  void give_back(holding const& own) {
+  void deallocate(holding const& own) {
     if (!is_intact(own)) ++damaged_;
     heap_.free(own.words);
   }
 
-  /// Leaves an allocation for another thread, and frees what one left here.
+  /// Leaves an allocation for another thread, and frees an allocation that another thread left.
   void swap_one() {
     if (held_.empty()) return;
-    auto* const given = new holding{held_.back()};
+    auto* const offered = new holding{held_.back()};
     held_.pop_back();
-    holding* const got =
-        places_[(id_ + below(2)) % places_.size()].exchange(given, std::memory_order_acq_rel);
-    if (got == nullptr) return;
-    give_back(*got);
-    delete got;
+    holding* const received =
+        places_[(id_ + below(2)) % places_.size()].exchange(offered, std::memory_order_acq_rel);
+    if (received == nullptr) return;
+    deallocate(*received);
+    delete received;
   }
 
   heap_ref heap_;
@@ -153,41 +153,43 @@ struct load {
   std::uint32_t threads;
   bool hands_over;
   std::vector<worker::kind> rounds;
-  std::uint32_t allocations;  ///< each round and thread tries
+  std::uint32_t allocations;  ///< that each thread tries in each round
   std::uint32_t repeats;
 };
 
 class HeapStress : public ::testing::TestWithParam<load> {};
 
 TEST_P(HeapStress, AFreeHappensBeforeTheNextMallocOfTheSameMemory) {
-  load const& how = GetParam();
+  load const& parameters = GetParam();
   std::cout << "  seed " << seed << '\n';
-  heap memory{
-      {.bytes = how.size, .segment_bytes = segment_bytes, .where = backend::cpu, .seed = seed}};
-  std::vector<worker::exchange_place> places(how.hands_over ? how.threads : 0);
+  heap memory{{.bytes = parameters.size,
+               .segment_bytes = segment_bytes,
+               .where = backend::cpu,
+               .seed = seed}};
+  std::vector<worker::exchange_place> places(parameters.hands_over ? parameters.threads : 0);
   std::atomic<std::uint64_t> damaged{0};
   std::atomic<std::uint64_t> allocated{0};
-  simt::launch_threads({how.threads, 1}, how.threads, [&, heap = memory.ref()] {
+  simt::launch_threads({parameters.threads, 1}, parameters.threads, [&, heap = memory.ref()] {
     std::uint32_t const id = simt::this_place().block;
     worker own{heap, id, places};
-    for (std::uint32_t repeat = 0; repeat < how.repeats; ++repeat) {
-      for (std::size_t i = 0; i < how.rounds.size(); ++i)
-        own.round(how.rounds[(i + id) % how.rounds.size()], how.allocations);
+    for (std::uint32_t repeat = 0; repeat < parameters.repeats; ++repeat) {
+      for (std::size_t i = 0; i < parameters.rounds.size(); ++i)
+        own.round(parameters.rounds[(i + id) % parameters.rounds.size()], parameters.allocations);
     }
-    own.give_back_all();
+    own.deallocate_all();
     damaged += own.damaged();
     allocated += own.allocated();
   });
   for (auto& place : places) {
-    auto* const left = place.load();
-    if (left == nullptr) continue;
-    memory.ref().free(left->words);
-    delete left;
+    auto* const remaining = place.load();
+    if (remaining == nullptr) continue;
+    memory.ref().free(remaining->words);
+    delete remaining;
   }
   EXPECT_EQ(damaged, 0u);
   EXPECT_GT(allocated, 0u);
   std::cout << "  " << allocated << " allocations, "
-            << memory.fault_count(fault_kind::out_of_memory) << " refused\n";
+            << memory.fault_count(fault_kind::out_of_memory) << " failed\n";
   expect_clean(memory);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lanes of one warp that free addresses of one segment at once, and know it by different uses.
+// Lanes of one warp free addresses of one segment at once. The lanes know the segment by different
+// uses.
 #include "support/fibers_allowed.hpp"
 
 #include "quarry/heap.hpp"
@@ -14,56 +15,56 @@ using namespace quarry::literals;
 
 constexpr bytes segment = 64_KiB;
 
-/// What is known of one schedule after it.
+/// The result of one schedule.
 struct outcome {
-  bool had_both;  // slices of the later use
+  bool had_both_slices;  // of the later use
   bool victim_was_freed;
 };
 
-/// A segment of four slices of 16 KiB becomes one of two of 32 KiB. One lane frees the first of
-/// these, as it may. Another one of its warp makes a mistake: it frees the second of the four once
-/// more. In the later use that address is inside of a slice, and the same bit stands for the second
-/// of the two, which is in use.
+/// A segment of four slices of 16 KiB becomes a segment of two slices of 32 KiB. One lane frees the
+/// first of the two slices, which is valid. Another lane of its warp makes an error: it frees the
+/// second of the four slices again. In the later use that address is an interior pointer, and its
+/// bit stands for the second of the two slices, which is in use.
 outcome free_at_once(std::uint64_t seed, std::uint32_t switches) {
   heap owner{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu, .seed = 1}};
   auto const ref = owner.ref();
   void* old[4];
-  for (void*& one : old) one = ref.malloc(16_KiB);
+  for (void*& slice : old) slice = ref.malloc(16_KiB);
   auto* const base = static_cast<char*>(owner.region());
   void* const second = base + 16_KiB;
-  for (void* const one : old) {
-    if (one != second) ref.free(one);
+  for (void* const slice : old) {
+    if (slice != second) ref.free(slice);
   }
-  void* later[2] = {};
+  void* new_slices[2] = {};
   std::uint64_t word_of_box = 0;
   simt::atomic_ref<std::uint64_t> const box{word_of_box};
   simt::launch_fibers({2, 2}, {.seed = seed, .switches = switches}, [&] {
-    auto const here = simt::this_place();
-    if (here.block == 1 && here.thread == 0) {
+    auto const place = simt::this_place();
+    if (place.block == 1 && place.thread == 0) {
       ref.free(second);
-      for (void*& one : later) one = ref.malloc(32_KiB);
-      bool const has_both = later[0] != nullptr && later[1] != nullptr;
+      for (void*& slice : new_slices) slice = ref.malloc(32_KiB);
+      bool const has_both = new_slices[0] != nullptr && new_slices[1] != nullptr;
       box.store(has_both ? reinterpret_cast<std::uint64_t>(base) : 1, simt::release);
-    } else if (here.block == 0 && here.thread == 0) {
+    } else if (place.block == 0 && place.thread == 0) {
       while (box.load(simt::acquire) == 0) simt::pause();
       if (box.load(simt::acquire) != 1) ref.free(base);
-    } else if (here.block == 0) {
+    } else if (place.block == 0) {
       ref.free(second);
     }
   });
-  outcome found{later[0] != nullptr && later[1] != nullptr, false};
-  while (void* const again = found.had_both ? ref.malloc(32_KiB) : nullptr)
-    found.victim_was_freed |= again == base + 32_KiB;
+  outcome found{new_slices[0] != nullptr && new_slices[1] != nullptr, false};
+  while (void* const slice = found.had_both_slices ? ref.malloc(32_KiB) : nullptr)
+    found.victim_was_freed |= slice == base + 32_KiB;
   return found;
 }
 
-TEST(LateFree, FreesNothingOfAnotherUseOfTheSegment) {
+TEST(LateFree, FreesNoSliceOfAnotherUseOfTheSegment) {
   QUARRY_TEST_USES_FIBERS();
-  if (is_on(mitigation::canary)) GTEST_SKIP() << "the second free is found before it gets here";
+  if (is_on(mitigation::canary)) GTEST_SKIP() << "the canary detects the second free earlier";
   std::uint32_t schedules_with_both = 0;
   for (std::uint64_t seed = 1; seed <= 8000 && !HasFailure(); ++seed) {
     auto const found = free_at_once(seed, 2);
-    schedules_with_both += found.had_both;
+    schedules_with_both += found.had_both_slices;
     EXPECT_FALSE(found.victim_was_freed) << "seed " << seed;
   }
   EXPECT_GT(schedules_with_both, 100u);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machines that one test body runs on: CPU threads, fibers in emulated warps, and the GPU where
+// The back ends that run one test body: CPU threads, fibers in emulated warps, and the GPU where
 // nvcc compiles the test.
 //
-//   template <class Machine> struct MyTest : testing::Test {};
-//   TYPED_TEST_SUITE(MyTest, quarry::test::machines, quarry::test::machine_names);
+//   template <class Backend> struct MyTest : testing::Test {};
+//   TYPED_TEST_SUITE(MyTest, quarry::test::backends, quarry::test::backend_names);
 //   TYPED_TEST(MyTest, DoesThis) {
 //     for (auto const seed : TypeParam::seeds()) {
-//       TypeParam const machine{seed};
-//       auto const heap = machine.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+//       TypeParam const backend{seed};
+//       auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
 //       typename TypeParam::template array<int> results(64);
-//       machine.run({2, 32}, my_kernel{heap.ref(), results.data()});
+//       backend.run({2, 32}, my_kernel{heap.ref(), results.data()});
 //
 // A kernel is a function object at namespace scope with `QUARRY_HD void operator()() const`: CUDA
-// allows no lambda in there.
+// does not allow a lambda in a test body.
 #pragma once
 
 #include "quarry/device/heap.hpp"
@@ -39,17 +39,19 @@ namespace quarry::test {
   return seeds;
 }
 
-/// The number that this environment variable holds, or `otherwise`.
-[[nodiscard]] inline std::uint64_t number_from(char const* variable, std::uint64_t otherwise) {
+/// The number that the environment variable holds, or `fallback` if it is not set.
+[[nodiscard]] inline std::uint64_t environment_number(char const* variable,
+                                                      std::uint64_t fallback) {
   char const* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::stoull(text);
+  return text == nullptr ? fallback : std::stoull(text);
 }
 
-/// The seeds of the interleavings that each test tries: QUARRY_TEST_SEEDS of them (200), from
-/// QUARRY_TEST_FIRST_SEED (1) on; or one in `every`, at least one.
+/// The seeds of the interleavings that each test tries. QUARRY_TEST_FIRST_SEED (1) is the first
+/// seed and QUARRY_TEST_SEEDS (200) is their number. With `every`, the number is divided by
+/// `every`, and is at least 1.
 [[nodiscard]] inline std::vector<std::uint64_t> interleavings(std::uint64_t every = 1) {
-  std::uint64_t const first = number_from("QUARRY_TEST_FIRST_SEED", 1);
-  std::uint64_t const count = number_from("QUARRY_TEST_SEEDS", 200);
+  std::uint64_t const first = environment_number("QUARRY_TEST_FIRST_SEED", 1);
+  std::uint64_t const count = environment_number("QUARRY_TEST_SEEDS", 200);
   std::vector<std::uint64_t> seeds;
   for (std::uint64_t i = 0; i < std::max<std::uint64_t>(1, count / every); ++i) {
     seeds.push_back(first + i);
@@ -57,8 +59,8 @@ namespace quarry::test {
   return seeds;
 }
 
-/// OS threads, for ThreadSanitizer; each lane a group of its own. Lanes beyond `max_threads` take
-/// turns.
+/// OS threads, for ThreadSanitizer. Each lane is a group of its own. At most `max_threads` lanes
+/// run at once; the other lanes wait for a free thread.
 class threads_backend {
  public:
   template <class T>
@@ -81,7 +83,7 @@ class threads_backend {
   static constexpr std::uint32_t max_threads = 8;
 };
 
-/// Fibers in emulated warps, interleaved as the seed decides.
+/// Fibers in emulated warps. The seed decides how they interleave.
 class fibers_backend {
  public:
   template <class T>
@@ -104,15 +106,15 @@ class fibers_backend {
   std::uint64_t seed_;
 };
 
-/// Fibers whose lanes leave a slow path together that they called together, as compiled code has
-/// them do on a GPU.
-class together_machine {
+/// Fibers that return from a slow path together if they called it together, as compiled code does
+/// on a GPU.
+class together_backend {
  public:
   template <class T>
   using array = std::vector<T>;
   static constexpr char const* name = "together";
 
-  explicit together_machine(std::uint64_t seed = 1) : seed_{seed} {}
+  explicit together_backend(std::uint64_t seed = 1) : seed_{seed} {}
   [[nodiscard]] static std::vector<std::uint64_t> seeds() { return interleavings(4); }
 
   [[nodiscard]] heap make_heap(heap_options options) const {
@@ -132,7 +134,7 @@ class together_machine {
 /// The current CUDA device.
 class cuda_backend {
  public:
-  /// Seen by host and kernels, though not at once.
+  /// Memory that the host and kernels access, but not at the same time.
   template <class T>
   class array {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -175,15 +177,15 @@ class cuda_backend {
 #endif
 
 #if defined(__CUDACC__)
-using backends = testing::Types<cuda_backend>;  // the others are what the CPU's presets test
+using backends = testing::Types<cuda_backend>;  // the presets of the CPU test the others
 #elif defined(__SANITIZE_THREAD__)
 using backends =
     testing::Types<threads_backend>;  // ThreadSanitizer does not follow a switch of stacks
 #else
-using backends = testing::Types<threads_backend, fibers_backend, together_machine>;
+using backends = testing::Types<threads_backend, fibers_backend, together_backend>;
 #endif
 
-/// Calls the tests after their machines.
+/// Names each typed test after its back end.
 struct backend_names {
   template <class Backend>
   static std::string GetName(int) {
@@ -191,7 +193,7 @@ struct backend_names {
   }
 };
 
-/// Random numbers that a seed decides.
+/// A random number generator. Equal seeds give equal numbers.
 class dice {
  public:
   explicit dice(std::uint64_t seed) : source_{static_cast<std::uint32_t>(seed)} {}
@@ -202,13 +204,13 @@ class dice {
   std::mt19937 source_;
 };
 
-/// Enough lanes to get in each other's way, few enough for many seeds.
+/// Enough lanes to contend with each other, and few enough for many seeds.
 inline constexpr simt::grid small_grid{2, 64};
 
-/// Fails the test if the heap is damaged, recorded a fault, or holds anything.
+/// Fails the test if the heap is damaged, recorded a fault, or has live allocations.
 inline void expect_sound_and_empty(heap const& used) {
   for (auto const& line : used.audit()) ADD_FAILURE() << line;
-  if (auto const what = used.first_fault()) ADD_FAILURE() << *what;
+  if (auto const fault = used.first_fault()) ADD_FAILURE() << *fault;
   EXPECT_TRUE(used.live_allocations().empty())
       << used.live_allocations().size() << " allocations were not freed";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stateless model checker: runs a few lanes in every order of their atomic accesses, under
+// A stateless model checker. It runs a few lanes in every order of their atomic accesses, under
 // sequential consistency.
 #pragma once
 
@@ -22,33 +22,34 @@
 
 namespace quarry::test {
 
-/// What the lanes of one run do, and what must hold when all have ended. Made anew for each
-/// schedule.
+/// The lanes of one run, and the condition that must hold when all lanes have ended. The explorer
+/// makes a new scenario for each schedule.
 struct scenario {
   std::vector<std::function<void()>> lanes;
-  std::function<std::string()> check;  ///< says what is wrong; empty if nothing is
+  std::function<std::string()> check;  ///< describes the first problem; empty if there is none
 };
 
 struct explore_options {
-  /// How often a schedule may leave a lane that could go on (CHESS: Musuvathi and Qadeer, 2007).
+  /// How often a schedule may leave a lane that could continue (CHESS: Musuvathi and Qadeer, 2007).
   /// Leaving a lane that waits or has ended is free.
   std::uint32_t preemptions = 2;
   std::uint64_t max_schedules = 5'000'000;
-  std::uint32_t max_steps = 20'000;  ///< of one schedule; more is reported as a livelock
-  /// The lanes are those of one warp, which never meet; otherwise each is a block
+  std::uint32_t max_steps =
+      20'000;  ///< of one schedule; a longer schedule is reported as a livelock
+  /// True: the lanes belong to one warp and never form a group. False: each lane is a block.
   bool in_one_warp = false;
 };
 
 struct exploration {
   std::uint64_t schedules = 0;
   bool complete = false;  ///< every schedule within the bounds was run
-  std::string failure;    ///< the first one, with its schedule
+  std::string failure;    ///< the first failure, with its schedule
 };
 
-/// Runs every schedule of a scenario, depth first, until one fails. All lanes run on this thread,
-/// as fibers; which one goes on is chosen before each atomic access.
+/// Runs every schedule of a scenario, depth first, until a schedule fails. All lanes run on this
+/// thread, as fibers. The explorer chooses the next lane before each atomic access.
 ///
-/// A lane that calls `pause` waits until each other lane that can run has taken a step, so that
+/// A lane that calls `pause` waits until each other lane that can run has taken a step. This makes
 /// bounded waits end (fair stateless model checking, by the same authors, 2008).
 class explorer {
  public:
@@ -69,11 +70,12 @@ class explorer {
  private:
   static constexpr std::size_t max_lanes = 4;
   static constexpr std::size_t stack_bytes = 64 * 1024;
-  static constexpr std::uint32_t nobody = ~std::uint32_t{0};
+  static constexpr std::uint32_t no_lane = ~std::uint32_t{0};
 
   struct stop {};
 
-  /// Which lanes could go on at one point, the one that need not be preempted first.
+  /// The lanes that could continue at one point. The lane that continues without a preemption is
+  /// first.
   struct choice {
     std::array<std::uint8_t, max_lanes> options;
     std::uint8_t count;
@@ -103,7 +105,7 @@ class explorer {
 
     boost::context::fiber fiber;
     bool is_done = false;
-    std::uint32_t waits_for = 0;  // lanes that must take a step before this one
+    std::uint32_t waits_for = 0;  // lanes that must take a step before this lane continues
 
    private:
     explorer& owner_;
@@ -111,7 +113,7 @@ class explorer {
     std::uint64_t word_ = 0;
   };
 
-  /// Hands out the same stacks again for each schedule.
+  /// Reuses the same stacks for each schedule.
   struct stack_pool {
     std::vector<void*>* unused;
 
@@ -146,7 +148,8 @@ class explorer {
 
   std::string run_one() {
     scenario const run = make_();
-    if (run.lanes.size() > max_lanes) throw std::invalid_argument{"explore: too many lanes"};
+    if (run.lanes.size() > max_lanes)
+      throw std::invalid_argument{"explore: a scenario has at most 4 lanes"};
     lanes_.clear();
     depth_ = 0;
     preemptions_ = 0;
@@ -158,7 +161,7 @@ class explorer {
       lanes_.push_back(std::make_unique<explored_lane>(i, count, *this));
       start(*lanes_[i], run.lanes[i]);
     }
-    for (next_ = choose(nobody, false); next_ != nobody;) resume(*lanes_[next_]);
+    for (next_ = choose(no_lane, false); next_ != no_lane;) resume(*lanes_[next_]);
     stopping_ = true;
     for (auto& lane : lanes_) {
       if (!lane->is_done) resume(*lane);  // unwinds its stack
@@ -190,7 +193,7 @@ class explorer {
     simt::current_lane = nullptr;
   }
 
-  /// Called on a lane's stack, before what it does next.
+  /// Called on a lane's stack before its next access.
   void step(explored_lane& lane, bool waits) {
     if (stopping_) throw stop{};
     if (waits) {
@@ -213,48 +216,50 @@ class explorer {
     return true;
   }
 
-  /// Who takes the next step; `nobody` if all lanes have ended or the run has failed.
+  /// The lane that takes the next step; `no_lane` if all lanes have ended or the run has failed.
   std::uint32_t choose(std::uint32_t current, bool leaves) {
-    if (!failure_.empty()) return nobody;
+    if (!failure_.empty()) return no_lane;
     if (steps_.size() >= options_.max_steps) {
       fail("livelock");
-      return nobody;
+      return no_lane;
     }
-    bool const goes_on = current != nobody && !leaves;
-    choice now{};
-    if (goes_on) now.options[now.count++] = static_cast<std::uint8_t>(current);
-    if (!goes_on || preemptions_ < options_.preemptions) add_others(now, current);
-    if (now.count == 0) return nobody;
-    std::uint32_t const chosen = now.options[decide(now)];
-    if (goes_on && chosen != current) ++preemptions_;
+    bool const continues = current != no_lane && !leaves;
+    choice point{};
+    if (continues) point.options[point.count++] = static_cast<std::uint8_t>(current);
+    if (!continues || preemptions_ < options_.preemptions) add_others(point, current);
+    if (point.count == 0) return no_lane;
+    std::uint32_t const chosen = point.options[decide(point)];
+    if (continues && chosen != current) ++preemptions_;
     for (auto& lane : lanes_) lane->waits_for &= ~(1u << chosen);
     lanes_[chosen]->waits_for = 0;
     steps_.push_back(static_cast<std::uint8_t>(chosen));
     return chosen;
   }
 
-  /// Those that can run, beginning behind `current`; if nobody can, those that wait.
-  void add_others(choice& now, std::uint32_t current) const {
+  /// Adds the lanes that can run, beginning behind `current`. Adds the waiting lanes if no lane can
+  /// run.
+  void add_others(choice& point, std::uint32_t current) const {
     auto const count = static_cast<std::uint32_t>(lanes_.size());
     for (bool const despite_waiting : {false, true}) {
       for (std::uint32_t i = 1; i <= count; ++i) {
-        std::uint32_t const other = (current == nobody ? i - 1 : current + i) % count;
-        if (now.count != 0 && now.options[0] == other) continue;
+        std::uint32_t const other = (current == no_lane ? i - 1 : current + i) % count;
+        if (point.count != 0 && point.options[0] == other) continue;
         if (can_run(*lanes_[other]) || (despite_waiting && !lanes_[other]->is_done)) {
-          now.options[now.count++] = static_cast<std::uint8_t>(other);
+          point.options[point.count++] = static_cast<std::uint8_t>(other);
         }
       }
-      if (now.count != 0) return;
+      if (point.count != 0) return;
     }
   }
 
-  /// What this schedule says at its next point with more than one possibility.
-  std::uint32_t decide(choice const& now) {
-    if (now.count == 1) return 0;
-    if (depth_ == choices_.size()) choices_.push_back(now);
+  /// This schedule's choice at its next point with more than one possibility.
+  std::uint32_t decide(choice const& point) {
+    if (point.count == 1) return 0;
+    if (depth_ == choices_.size()) choices_.push_back(point);
     choice const& planned = choices_[depth_++];
-    if (planned.count != now.count)
-      throw std::logic_error{"explore: the scenario is not deterministic"};
+    if (planned.count != point.count)
+      throw std::logic_error{
+          "explore: the scenario is not deterministic; its lanes may depend only on the schedule"};
     return planned.taken;
   }
 
@@ -266,8 +271,8 @@ class explorer {
     return true;
   }
 
-  void fail(std::string what) {
-    if (failure_.empty()) failure_ = std::move(what);
+  void fail(std::string message) {
+    if (failure_.empty()) failure_ = std::move(message);
   }
 
   /// The lanes in the order of their steps: 0*5 is five steps of lane 0.
@@ -290,7 +295,7 @@ class explorer {
   std::vector<std::unique_ptr<explored_lane>> lanes_;
   std::vector<std::uint8_t> steps_;
   std::uint32_t preemptions_ = 0;
-  std::uint32_t next_ = nobody;
+  std::uint32_t next_ = no_lane;
   std::string failure_;
   bool stopping_ = false;
   boost::context::fiber main_;

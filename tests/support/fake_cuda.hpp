@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver and a runtime of CUDA with two devices that only keep account, for tests without a GPU
-// of what calls them. For one source of a program that does not link CUDA's runtime.
+// A fake CUDA driver and runtime with two devices. The fake only records calls, so that their
+// callers can be tested without a GPU. Include it in one source file of a program that does not
+// link CUDA's runtime.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -14,8 +15,8 @@
 
 namespace quarry::test {
 
-/// Refuses what the real driver refuses: to map where nothing is reserved or something is mapped,
-/// to unmap a part of a mapping, to release what is still used.
+/// Refuses the same errors as the real driver: mapping unreserved or mapped addresses, unmapping a
+/// part of a mapping, and releasing a handle that is in use.
 struct fake_cuda {
   static constexpr bytes granularity = 4096;
   struct mapping {
@@ -26,7 +27,7 @@ struct fake_cuda {
   };
 
   int device = 0;
-  int calls_that_work = -1;  // of those that may fail; negative: all
+  int calls_that_work = -1;  // calls that succeed before the first failure; negative: all succeed
   CUresult failure = CUDA_ERROR_OUT_OF_MEMORY;
   int mistakes = 0;
   std::uint64_t next_address = std::uint64_t{1} << 40, next_handle = 1;
@@ -34,8 +35,8 @@ struct fake_cuda {
   std::map<std::uint64_t, mapping> mappings;
 
   static fake_cuda& instance() {
-    static fake_cuda only;
-    return only;
+    static fake_cuda singleton;
+    return singleton;
   }
 
   bool fails() {
@@ -48,17 +49,17 @@ struct fake_cuda {
     return holds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   [[nodiscard]] bool is_reserved(std::uint64_t address, bytes size) const {
-    auto const after = ranges.upper_bound(address);
-    if (after == ranges.begin()) return false;
-    auto const& [base, length] = *std::prev(after);
+    auto const next_range = ranges.upper_bound(address);
+    if (next_range == ranges.begin()) return false;
+    auto const& [base, length] = *std::prev(next_range);
     return address + size <= base + length;
   }
   [[nodiscard]] bool is_unmapped(std::uint64_t address, bytes size) const {
-    auto const after = mappings.lower_bound(address + size);
-    return after == mappings.begin() ||
-           std::prev(after)->first + std::prev(after)->second.size <= address;
+    auto const next_mapping = mappings.lower_bound(address + size);
+    return next_mapping == mappings.begin() ||
+           std::prev(next_mapping)->first + std::prev(next_mapping)->second.size <= address;
   }
-  /// Whether whole mappings, side by side, are all of the range.
+  /// Whether whole, adjacent mappings cover exactly this range.
   [[nodiscard]] bool is_tiled(std::uint64_t address, bytes size) const {
     std::uint64_t next = address;
     while (next < address + size && mappings.contains(next)) next += mappings.at(next).size;
@@ -93,35 +94,35 @@ struct fake_cuda {
   static CUresult release(CUmemGenericAllocationHandle handle) {
     auto& gpu = instance();
     bool is_used = false;
-    for (auto const& each : gpu.mappings) is_used |= each.second.handle == handle;
+    for (auto const& entry : gpu.mappings) is_used |= entry.second.handle == handle;
     return gpu.expect(gpu.handles.erase(handle) == 1 && !is_used);
   }
   static CUresult map(CUdeviceptr address, std::size_t size, std::size_t,
                       CUmemGenericAllocationHandle handle, unsigned long long) {
     auto& gpu = instance();
     if (gpu.fails()) return gpu.failure;
-    bool const is_right = gpu.handles.contains(handle) && gpu.handles.at(handle) == size &&
+    bool const is_valid = gpu.handles.contains(handle) && gpu.handles.at(handle) == size &&
                           gpu.is_reserved(address, size) && gpu.is_unmapped(address, size);
-    if (is_right) gpu.mappings.emplace(address, mapping{size, handle, false});
-    return gpu.expect(is_right);
+    if (is_valid) gpu.mappings.emplace(address, mapping{size, handle, false});
+    return gpu.expect(is_valid);
   }
   static CUresult unmap(CUdeviceptr address, std::size_t size) {
     auto& gpu = instance();
-    bool const is_right = size != 0 && gpu.is_tiled(address, size);
-    if (is_right)
+    bool const is_valid = size != 0 && gpu.is_tiled(address, size);
+    if (is_valid)
       gpu.mappings.erase(gpu.mappings.find(address), gpu.mappings.lower_bound(address + size));
-    return gpu.expect(is_right);
+    return gpu.expect(is_valid);
   }
   static CUresult set_access(CUdeviceptr address, std::size_t size, CUmemAccessDesc const*,
                              std::size_t) {
     auto& gpu = instance();
     if (gpu.fails()) return gpu.failure;
-    bool const is_right = gpu.is_tiled(address, size);
-    for (auto each = gpu.mappings.find(address); is_right && size != 0; ++each) {
-      each->second.is_accessible = true;
-      size -= each->second.size;
+    bool const is_valid = gpu.is_tiled(address, size);
+    for (auto entry = gpu.mappings.find(address); is_valid && size != 0; ++entry) {
+      entry->second.is_accessible = true;
+      size -= entry->second.size;
     }
-    return gpu.expect(is_right);
+    return gpu.expect(is_valid);
   }
   static CUresult get_granularity(std::size_t* result, CUmemAllocationProp const*,
                                   CUmemAllocationGranularity_flags) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tests ThreadSanitizer cannot run: it does not understand stack switching.
+// Marks the tests that ThreadSanitizer cannot run: it does not understand stack switching.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ inline constexpr bool fibers_are_allowed = true;
 
 }  // namespace quarry::test
 
-/// First line of a test that switches stacks. A macro, since it returns from the test.
+/// Must be the first line of a test that switches stacks. This is a macro because it returns from
+/// the test.
 #define QUARRY_TEST_USES_FIBERS()          \
   if (!::quarry::test::fibers_are_allowed) \
   GTEST_SKIP() << "ThreadSanitizer does not understand fibers"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dynamic_graph on one machine, and what tests ask of it.
+// A dynamic_graph on one back end, with the operations that tests call.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -41,7 +41,7 @@ class tested_graph {
   }
   void clear() { graph_.clear(); }
 
-  /// All edges, by an export. Fails the test if the graph breaks an invariant, or if its answers
+  /// All edges, from an export. Fails the test if the graph breaks an invariant, or if its lookups
   /// differ from the export.
   std::set<std::pair<std::uint32_t, std::uint32_t>> edges() {
     std::uint32_t const capacity = graph_.ref().capacity();
@@ -66,7 +66,7 @@ class tested_graph {
     for (std::uint32_t i = 0; i < capacity; ++i) {
       for (std::uint64_t begin = next; next < begin + degrees[i]; ++next) {
         listed[next] = {ids[i], columns[next]};
-        EXPECT_TRUE(result.insert({ids[i], columns[next]}).second) << "listed twice";
+        EXPECT_TRUE(result.insert({ids[i], columns[next]}).second) << "an edge is listed twice";
       }
       EXPECT_EQ(ends[i], next);
     }

@@ -5,11 +5,12 @@
 
 namespace quarry::test {
 
-/// Which 16 bytes of a heap's region belong to which allocation, kept apart from the heap, by the
-/// lanes that use it: a word for each 16 bytes, zero where nobody has them.
+/// Maps each 16 bytes of a heap's region to the allocation that they belong to. The lanes that use
+/// the heap update the map; the heap does not. The map has a word for each 16 bytes; zero means
+/// that no lane has them.
 ///
-/// A copy is as good as another; kernels get one by value. The words are atomics, so that a fault
-/// of the heap is counted and not a race.
+/// All copies share the words; kernels take a copy by value. The words are atomics, so that an
+/// error of the heap is counted and is not a data race.
 class shadow_map {
  public:
   static constexpr bytes granule = 16;
@@ -19,19 +20,21 @@ class shadow_map {
 
   [[nodiscard]] static std::size_t words_for(bytes region_bytes) { return region_bytes / granule; }
 
-  /// Notes an allocation. Returns how many of its 16 bytes belonged to another one: they overlap.
+  /// Records an allocation. Returns how many of its 16-byte granules belonged to another
+  /// allocation: these overlap.
   [[nodiscard]] QUARRY_HD std::uint32_t mark(void const* pointer, bytes size) const {
     std::uint32_t overlaps = 0;
-    for_each_map_page(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
+    for_each_granule(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
       overlaps += word.exchange(own, simt::relaxed) != 0 ? 1 : 0;
     });
     return overlaps;
   }
 
-  /// Forgets it, before it is freed. Returns how many of its 16 bytes were not its own.
+  /// Removes an allocation before it is freed. Returns how many of its 16-byte granules belonged to
+  /// another allocation.
   [[nodiscard]] QUARRY_HD std::uint32_t unmark(void const* pointer, bytes size) const {
     std::uint32_t overlaps = 0;
-    for_each_map_page(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
+    for_each_granule(pointer, size, [&](simt::atomic_ref<std::uint32_t> word, std::uint32_t own) {
       overlaps += word.exchange(0, simt::relaxed) != own ? 1 : 0;
     });
     return overlaps;
@@ -39,7 +42,7 @@ class shadow_map {
 
  private:
   template <class Visit>
-  QUARRY_HD void for_each_map_page(void const* pointer, bytes size, Visit const& visit) const {
+  QUARRY_HD void for_each_granule(void const* pointer, bytes size, Visit const& visit) const {
     auto const first = (reinterpret_cast<std::uint64_t>(pointer) - region_) / granule;
     bytes const count = size == 0 ? 1 : (size + granule - 1) / granule;
     for (bytes i = 0; i < count; ++i) {

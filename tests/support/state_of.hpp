@@ -10,7 +10,8 @@ namespace quarry::test {
 
 using namespace detail;
 
-/// The shared state of a heap on the CPU, for tests that look at it: what its refs begin with.
+/// The shared state of a heap on the CPU, for tests that inspect it. A heap_ref begins with its
+/// address.
 [[nodiscard]] inline heap_state& state_of(heap const& owner) {
   auto const ref = owner.ref();
   heap_state* state = nullptr;

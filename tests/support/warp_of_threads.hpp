@@ -11,19 +11,20 @@
 
 namespace quarry::test {
 
-/// A warp of OS threads, which are one group where they first come together, and alone from then
-/// on. Fibers leave lanes behind as their seed decides, and ThreadSanitizer cannot follow them.
+/// A warp of OS threads. They form one group the first time that they ask for a group; later each
+/// thread is a group of its own. With fibers the seed decides which lanes form a group, and
+/// ThreadSanitizer cannot follow fibers.
 class warp_of_threads {
  public:
-  /// Runs `kernel` on so many lanes, each of which must ask for a group.
+  /// Runs `kernel` on `lanes` lanes. Each lane must ask for a group.
   template <class Kernel>
   static void run(std::uint32_t lanes, Kernel const& kernel) {
     warp_of_threads warp{lanes};
     std::vector<std::jthread> threads;
     for (std::uint32_t thread = 0; thread < lanes; ++thread) {
       threads.emplace_back([&, thread] {
-        member self{warp, thread};
-        simt::current_lane = &self;
+        member lane{warp, thread};
+        simt::current_lane = &lane;
         kernel();
         simt::current_lane = nullptr;
       });
@@ -44,14 +45,14 @@ class warp_of_threads {
     }
     values const& exchange(simt::lane_mask members, std::uint64_t value, char const*) override {
       if (members == 1u << lane()) {
-        seen_[lane()] = value;
-        return seen_;
+        received_[lane()] = value;
+        return received_;
       }
       warp_.shared_[lane()] = value;
       warp_.barrier_.arrive_and_wait();
-      seen_ = warp_.shared_;
+      received_ = warp_.shared_;
       warp_.barrier_.arrive_and_wait();
-      return seen_;
+      return received_;
     }
     void block_barrier() override { warp_.barrier_.arrive_and_wait(); }
     void grid_barrier() override { block_barrier(); }
@@ -60,10 +61,10 @@ class warp_of_threads {
     void pause() override { std::this_thread::yield(); }
 
    private:
-    std::uint64_t word_ = 0;  // no test shares one
+    std::uint64_t word_ = 0;  // no test shares a block's word
     warp_of_threads& warp_;
     bool is_alone_ = false;
-    values seen_{};
+    values received_{};
   };
 
   explicit warp_of_threads(std::uint32_t lanes)

@@ -11,11 +11,11 @@ namespace quarry::test {
 using namespace detail;
 namespace coalescing_ref_test {
 
-constexpr simt::grid two_blocks{2, 40};  // a last warp of 8 lanes each
+constexpr simt::grid two_blocks{2, 40};  // the last warp of each block has 8 lanes
 constexpr std::uint32_t lanes_of_two_blocks = 80;
 
-/// What a lane of this rank writes into byte `i` of its allocation: all its bytes are `fill` if
-/// that is less than 256.
+/// The value that a lane with this rank writes into byte `i` of its allocation. It is `fill` if
+/// `fill` is less than 256.
 QUARRY_HD unsigned char byte_of(std::uint32_t fill, std::uint64_t rank, std::uint64_t i) {
   return static_cast<unsigned char>(fill < 256 ? fill : rank * 31 + i);
 }
@@ -29,21 +29,22 @@ QUARRY_HD void count(std::uint32_t* wrong, bool is_wrong) {
 template <class Ref>
 struct allocate_one_each {
   Ref ref;
-  std::uint32_t how;
+  std::uint32_t method;
   bytes size;
   std::uint32_t fill;
   unsigned char** held;
 
   QUARRY_HD void operator()() const {
     auto const rank = simt::this_place().rank();
-    held[rank] = static_cast<unsigned char*>(allocate(ref, how, size));
+    held[rank] = static_cast<unsigned char*>(allocate(ref, method, size));
     for (bytes i = 0; held[rank] != nullptr && i < size; ++i)
       held[rank][i] = byte_of(fill, rank, i);
     ref.leave();
   }
 };
 
-/// Each lane frees the allocation of another one, if it is of those that `mask` and `value` choose.
+/// Each lane frees the allocation of another lane, if `mask` and `value` choose the other lane's
+/// rank.
 template <class Ref>
 struct free_another {
   Ref ref;
@@ -56,8 +57,8 @@ struct free_another {
   std::uint32_t* wrong;
 
   QUARRY_HD void operator()() const {
-    auto const here = simt::this_place();
-    auto const rank = (here.rank() * 7 + 3) % here.count();
+    auto const place = simt::this_place();
+    auto const rank = (place.rank() * 7 + 3) % place.count();
     if ((rank & mask) != value || held[rank] == nullptr) return;
     for (bytes i = 0; is_live && i < size; ++i)
       count(wrong, held[rank][i] != byte_of(fill, rank, i));
@@ -65,7 +66,7 @@ struct free_another {
   }
 };
 
-/// Each lane holds some allocations of all kinds, filled with its own pattern, and checks them
+/// Each lane has some allocations of all methods, fills them with its own pattern, and checks them
 /// before it frees them.
 template <class Ref>
 struct churn {
@@ -79,22 +80,22 @@ struct churn {
     unsigned char* held[places] = {};
     std::uint32_t sizes[places] = {};
     for (std::uint32_t step = 0; step < 24; ++step) {
-      std::uint32_t const how = mix(step + seed) % ways;
-      std::uint32_t const size = mix(how == dynamic ? rank * 100 + step : step + 7 + seed) % 120;
+      std::uint32_t const method = mix(step + seed) % methods;
+      std::uint32_t const size = mix(method == dynamic ? rank * 100 + step : step + 7 + seed) % 120;
       std::uint32_t const place = mix(rank + step) % places;
       if (held[place] != nullptr) {
         for (std::uint32_t i = 0; i < sizes[place]; ++i)
           count(wrong, held[place][i] != byte_of(own_bytes, rank + place, i));
         ref.free(held[place]);
       }
-      held[place] = static_cast<unsigned char*>(allocate(ref, how, size));
+      held[place] = static_cast<unsigned char*>(allocate(ref, method, size));
       sizes[place] = size;
       count(wrong, held[place] == nullptr);
       if (held[place] == nullptr) continue;
       count(wrong, ref.usable_size(held[place]) < size);
       for (std::uint32_t i = 0; i < size; ++i) held[place][i] = byte_of(own_bytes, rank + place, i);
     }
-    for (auto* one : held) ref.free(one);
+    for (auto* pointer : held) ref.free(pointer);
     ref.leave();
   }
 };
@@ -103,7 +104,7 @@ template <class Setting>
 struct CoalescingRef : testing::Test {};
 TYPED_TEST_SUITE(CoalescingRef, settings, setting_names);
 
-TYPED_TEST(CoalescingRef, AllKindsLiveTogether) {
+TYPED_TEST(CoalescingRef, AllocationsOfAllMethodsLiveTogether) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam fixture{seed};
     typename TypeParam::template array<std::uint32_t> wrong(1);
@@ -116,42 +117,42 @@ TYPED_TEST(CoalescingRef, AllKindsLiveTogether) {
   }
 }
 
-TYPED_TEST(CoalescingRef, AnyLaneOfALaterKernelFreesWhatALaneAllocated) {
-  for (std::uint32_t how = 0; how < ways; ++how) {
+TYPED_TEST(CoalescingRef, AnyLaneOfALaterKernelFreesALanesAllocation) {
+  for (std::uint32_t method = 0; method < methods; ++method) {
     for (bytes const size : {bytes{0}, bytes{1}, bytes{14}, bytes{24}, bytes{100}, bytes{400}}) {
-      TypeParam fixture{size + how};
+      TypeParam fixture{size + method};
       typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
       typename TypeParam::template array<std::uint32_t> wrong(1);
       using ref = typename TypeParam::ref_type;
       fixture.run(two_blocks,
-                  allocate_one_each<ref>{fixture.ref(), how, size, own_bytes, held.data()});
-      for (std::uint32_t third = 0; third < 2; ++third)
+                  allocate_one_each<ref>{fixture.ref(), method, size, own_bytes, held.data()});
+      for (std::uint32_t parity = 0; parity < 2; ++parity)
         fixture.run(two_blocks, free_another<ref>{fixture.ref(), size, own_bytes, held.data(), 1,
-                                                  third, true, wrong.data()});
+                                                  parity, true, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       fixture.expect_no_fault();
       fixture.expect_empty();
-      ASSERT_FALSE(this->HasFailure()) << "way " << how << " size " << size;
+      ASSERT_FALSE(this->HasFailure()) << "method " << method << " size " << size;
     }
   }
 }
 
-/// Whatever the neighbours' bytes look like: these are what an unlucky free would take for a
-/// header.
-constexpr std::uint32_t treacherous[] = {own_bytes, 0x00, 0x04, 0x08, 0x0e, 0x0c, 0xff};
+/// Contents of neighbours that a free could mistake for a header.
+constexpr std::uint32_t header_like_fills[] = {own_bytes, 0x00, 0x04, 0x08, 0x0e, 0x0c, 0xff};
 
 TYPED_TEST(CoalescingRef, ADoubleFreeIsReportedAndChangesNothing) {
   if (!TypeParam::can_tell())
-    GTEST_SKIP() << "told while the superblock lives: the tests of each allocator see to that";
+    GTEST_SKIP()
+        << "this upstream reports it only while the superblock lives; other tests check that";
   using ref = typename TypeParam::ref_type;
-  for (std::uint32_t how = 0; how < ways; ++how) {
-    for (std::uint32_t const fill : treacherous) {
+  for (std::uint32_t method = 0; method < methods; ++method) {
+    for (std::uint32_t const fill : header_like_fills) {
       for (bytes const size : {bytes{8}, bytes{14}, bytes{16}, bytes{24}, bytes{40}, bytes{96}}) {
         TypeParam fixture{size};
         typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
         typename TypeParam::template array<std::uint32_t> wrong(1);
         fixture.run(two_blocks,
-                    allocate_one_each<ref>{fixture.ref(), how, size, fill, held.data()});
+                    allocate_one_each<ref>{fixture.ref(), method, size, fill, held.data()});
         fixture.run(two_blocks, free_another<ref>{fixture.ref(), size, fill, held.data(), 1, 0,
                                                   true, wrong.data()});
         fixture.expect_no_fault();
@@ -161,10 +162,11 @@ TYPED_TEST(CoalescingRef, ADoubleFreeIsReportedAndChangesNothing) {
         EXPECT_EQ(fixture.upstream().faults(), 0u);
         fixture.run(two_blocks, free_another<ref>{fixture.ref(), size, fill, held.data(), 1, 1,
                                                   true, wrong.data()});
-        EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes";
+        EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes changed";
         EXPECT_EQ(fixture.refused(), lanes_of_two_blocks / 2);
         fixture.expect_empty();
-        ASSERT_FALSE(this->HasFailure()) << "way " << how << " fill " << fill << " size " << size;
+        ASSERT_FALSE(this->HasFailure())
+            << "method " << method << " fill " << fill << " size " << size;
       }
     }
   }
@@ -179,15 +181,17 @@ struct free_one_together {
   QUARRY_HD void operator()() const { ref.free(held[5]); }
 };
 
-TYPED_TEST(CoalescingRef, OfLanesThatFreeOneAllocationAtOnceOneSucceeds) {
-  if (!TypeParam::can_tell()) GTEST_SKIP() << "told while the superblock lives";
+TYPED_TEST(CoalescingRef, OneOfTheLanesThatFreeOneAllocationAtOnceSucceeds) {
+  if (!TypeParam::can_tell())
+    GTEST_SKIP() << "this upstream reports it only while the superblock lives";
   using ref = typename TypeParam::ref_type;
   for (auto const seed : TypeParam::seeds()) {
-    for (std::uint32_t how = 0; how < slices; ++how) {
+    for (std::uint32_t method = 0; method < slices; ++method) {
       TypeParam fixture{seed};
       typename TypeParam::template array<unsigned char*> held(16);
       typename TypeParam::template array<std::uint32_t> wrong(1);
-      fixture.run({1, 8}, allocate_one_each<ref>{fixture.ref(), how, 40, own_bytes, held.data()});
+      fixture.run({1, 8},
+                  allocate_one_each<ref>{fixture.ref(), method, 40, own_bytes, held.data()});
       fixture.run({1, 8}, free_one_together<ref>{fixture.ref(), held.data()});
       EXPECT_EQ(fixture.refused(), 7u);
       held[5] = nullptr;
@@ -196,58 +200,60 @@ TYPED_TEST(CoalescingRef, OfLanesThatFreeOneAllocationAtOnceOneSucceeds) {
       EXPECT_EQ(fixture.refused(), 7u);
       EXPECT_EQ(wrong[0], 0u);
       fixture.expect_empty();
-      ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " way " << how;
+      ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " method " << method;
     }
   }
 }
 
-/// Frees addresses that no call gave, while each lane holds an allocation.
+/// Frees addresses that no call returned, while each lane has an allocation.
 template <class Ref>
-struct free_what_is_not_one {
+struct free_foreign_pointers {
   Ref ref;
   unsigned char** held;
-  bool inside;
-  std::uint32_t* tried;
+  bool frees_interior_pointers;
+  std::uint32_t* attempts;
 
   QUARRY_HD void operator()() const {
     for (std::uint64_t const address : {1u, 3u, 5u, 4097u, 2u, 4098u}) {
-      if (!inside && address % 2 == 0) break;  // is followed, if the upstream heap cannot tell
+      if (!frees_interior_pointers && address % 2 == 0)
+        break;  // a free reads at even addresses if the upstream cannot tell
       ref.free(reinterpret_cast<void*>(address));
-      count(tried, true);
+      count(attempts, true);
     }
-    if (!inside) return;
+    if (!frees_interior_pointers) return;
     auto const rank = simt::this_place().rank();
     for (std::uint32_t const offset : {1u, 2u, 4u, 8u, 16u, 24u, 32u}) {
       ref.free(held[rank] + offset);
-      count(tried, true);
+      count(attempts, true);
     }
   }
 };
 
 TYPED_TEST(CoalescingRef, AForeignPointerIsReportedAndChangesNothing) {
   using ref = typename TypeParam::ref_type;
-  for (std::uint32_t const how : {header_warp, map_warp, reserved}) {
-    for (std::uint32_t const fill : treacherous) {
+  for (std::uint32_t const method : {header_warp, map_warp, reserved}) {
+    for (std::uint32_t const fill : header_like_fills) {
       TypeParam fixture{3};
       typename TypeParam::template array<unsigned char*> held(lanes_of_two_blocks);
       typename TypeParam::template array<std::uint32_t> wrong(1);
-      typename TypeParam::template array<std::uint32_t> tried(1);
-      fixture.run(two_blocks, allocate_one_each<ref>{fixture.ref(), how, 64, fill, held.data()});
-      fixture.run(two_blocks,
-                  free_what_is_not_one<ref>{fixture.ref(), held.data(),
-                                            TypeParam::tells && how != reserved, tried.data()});
-      EXPECT_EQ(fixture.refused(), tried[0]);
+      typename TypeParam::template array<std::uint32_t> attempts(1);
+      fixture.run(two_blocks, allocate_one_each<ref>{fixture.ref(), method, 64, fill, held.data()});
+      fixture.run(two_blocks, free_foreign_pointers<ref>{fixture.ref(), held.data(),
+                                                         TypeParam::tells && method != reserved,
+                                                         attempts.data()});
+      EXPECT_EQ(fixture.refused(), attempts[0]);
       fixture.run(two_blocks, free_another<ref>{fixture.ref(), 64, fill, held.data(), 0, 0, true,
                                                 wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
-      EXPECT_EQ(fixture.refused(), tried[0]);
+      EXPECT_EQ(fixture.refused(), attempts[0]);
       fixture.expect_empty();
-      ASSERT_FALSE(this->HasFailure()) << "way " << how << " fill " << fill;
+      ASSERT_FALSE(this->HasFailure()) << "method " << method << " fill " << fill;
     }
   }
 }
 
-/// realloc up and down, calloc, and what both refuse; every step that goes wrong is counted.
+/// Grows and shrinks by realloc, calls calloc, and makes calls that both refuse. Counts every wrong
+/// result.
 template <class Ref>
 struct resize {
   Ref ref;
@@ -255,13 +261,13 @@ struct resize {
 
   QUARRY_HD void operator()() const {
     auto const rank = simt::this_place().rank();
-    for (std::uint32_t how = 0; how < ways; ++how) {
-      auto* one = static_cast<unsigned char*>(allocate(ref, how, 20));
-      for (std::uint32_t i = 0; i < 20; ++i) one[i] = byte_of(own_bytes, rank, i);
-      auto* const same = static_cast<unsigned char*>(ref.realloc(one, 7));
-      count(wrong, same != one || ref.usable_size(same) < 20);
-      auto* const larger = static_cast<unsigned char*>(ref.realloc(same, 3000 + rank));
-      count(wrong, larger == nullptr || larger == same || ref.usable_size(larger) < 3000 + rank);
+    for (std::uint32_t method = 0; method < methods; ++method) {
+      auto* pointer = static_cast<unsigned char*>(allocate(ref, method, 20));
+      for (std::uint32_t i = 0; i < 20; ++i) pointer[i] = byte_of(own_bytes, rank, i);
+      auto* const shrunk = static_cast<unsigned char*>(ref.realloc(pointer, 7));
+      count(wrong, shrunk != pointer || ref.usable_size(shrunk) < 20);
+      auto* const larger = static_cast<unsigned char*>(ref.realloc(shrunk, 3000 + rank));
+      count(wrong, larger == nullptr || larger == shrunk || ref.usable_size(larger) < 3000 + rank);
       for (std::uint32_t i = 0; i < 20; ++i) count(wrong, larger[i] != byte_of(own_bytes, rank, i));
       count(wrong,
             ref.realloc(larger, ~bytes{0}) != nullptr || larger[3] != byte_of(own_bytes, rank, 3));
@@ -280,24 +286,24 @@ struct resize {
   }
 };
 
-TYPED_TEST(CoalescingRef, ReallocAndCallocTakeAllKinds) {
+TYPED_TEST(CoalescingRef, ReallocAndCallocWorkForAllMethods) {
   for (std::uint64_t const seed : {1u, 2u, 3u}) {
     TypeParam fixture{seed};
     typename TypeParam::template array<std::uint32_t> wrong(1);
     fixture.run(two_blocks, resize<typename TypeParam::ref_type>{fixture.ref(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     EXPECT_EQ(fixture.count(fault_kind::foreign_pointer), 2 * lanes_of_two_blocks);
-    EXPECT_EQ(fixture.count(fault_kind::out_of_memory), (ways + 1) * lanes_of_two_blocks);
+    EXPECT_EQ(fixture.count(fault_kind::out_of_memory), (methods + 1) * lanes_of_two_blocks);
     EXPECT_EQ(fixture.count(fault_kind::double_free), 0u);
     fixture.expect_empty();
   }
 }
 
-/// What was freed, but whose superblock lives, has no size and cannot grow.
+/// A freed part whose superblock is still allocated has no size and cannot grow.
 template <class Ref>
-struct resize_what_is_free {
+struct resize_freed_part {
   Ref ref;
-  std::uint32_t how;
+  std::uint32_t method;
   unsigned char** held;
   std::uint32_t* wrong;
 
@@ -308,19 +314,20 @@ struct resize_what_is_free {
   }
 };
 
-TYPED_TEST(CoalescingRef, WhatIsFreeHasNoSizeAndDoesNotGrow) {
-  if (!TypeParam::can_tell()) GTEST_SKIP() << "told while the superblock lives";
+TYPED_TEST(CoalescingRef, AFreedPartHasNoSizeAndDoesNotGrow) {
+  if (!TypeParam::can_tell())
+    GTEST_SKIP() << "this upstream reports it only while the superblock lives";
   using ref = typename TypeParam::ref_type;
-  for (std::uint32_t how = 0; how < slices; ++how) {
+  for (std::uint32_t method = 0; method < slices; ++method) {
     for (bytes const size : {bytes{7}, bytes{20}, bytes{24}, bytes{32}}) {
       TypeParam fixture{size};
       typename TypeParam::template array<unsigned char*> held(32);
       typename TypeParam::template array<std::uint32_t> wrong(1);
       fixture.run({1, 32},
-                  allocate_one_each<ref>{fixture.ref(), how, size, own_bytes, held.data()});
+                  allocate_one_each<ref>{fixture.ref(), method, size, own_bytes, held.data()});
       fixture.run({1, 32}, free_another<ref>{fixture.ref(), size, own_bytes, held.data(), ~0u, 0,
                                              true, wrong.data()});
-      fixture.run({1, 1}, resize_what_is_free<ref>{fixture.ref(), how, held.data(), wrong.data()});
+      fixture.run({1, 1}, resize_freed_part<ref>{fixture.ref(), method, held.data(), wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       EXPECT_EQ(fixture.refused(), 3u);
       held[0] = nullptr;
@@ -328,12 +335,12 @@ TYPED_TEST(CoalescingRef, WhatIsFreeHasNoSizeAndDoesNotGrow) {
                                              true, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       fixture.expect_empty();
-      ASSERT_FALSE(this->HasFailure()) << "way " << how << " size " << size;
+      ASSERT_FALSE(this->HasFailure()) << "method " << method << " size " << size;
     }
   }
 }
 
-/// All lanes of the block together; then as `allocate_one_each`.
+/// All lanes of the block allocate together, and then fill their parts as in `allocate_one_each`.
 template <class Ref, locate_by By>
 struct allocate_by_block {
   Ref ref;
@@ -349,7 +356,7 @@ struct allocate_by_block {
   }
 };
 
-/// Each lane lets its part grow, and frees it.
+/// Each lane grows its part and frees it.
 template <class Ref>
 struct grow_and_free {
   Ref ref;
@@ -366,16 +373,17 @@ struct grow_and_free {
   }
 };
 
-/// A block's superblock lives while half of its lanes hold their parts: then double frees are told
-/// over any upstream heap, but for a part in the map behind bytes that look like a header.
+/// A block's superblock lives while half of its lanes have their parts. Until then double frees are
+/// reported over any upstream heap, except for a part in the map behind bytes that look like a
+/// header.
 template <class Setting, locate_by By>
 void expect_a_block_is_served() {
   using ref = typename Setting::ref_type;
   constexpr simt::grid lanes{2, 4};
   for (auto const seed : Setting::seeds()) {
-    for (std::uint32_t const fill : treacherous) {
+    for (std::uint32_t const fill : header_like_fills) {
       for (bytes const size : {bytes{8}, bytes{14}, bytes{24}, bytes{48}}) {
-        // padding is anything
+        // padding bytes have any value
         if (!Setting::can_tell() && By == locate_by::map && (fill != 0 || size % 16 != 0)) continue;
         Setting fixture{seed};
         typename Setting::template array<unsigned char*> held(8);
@@ -391,7 +399,7 @@ void expect_a_block_is_served() {
         EXPECT_EQ(fixture.refused(), 4u);
         free_half(1, true);
         EXPECT_EQ(fixture.refused(), 4u);
-        EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes";
+        EXPECT_EQ(wrong[0], 0u) << "a neighbour's bytes changed";
         fixture.expect_empty();
         ASSERT_FALSE(testing::Test::HasFailure())
             << "seed " << seed << " fill " << fill << " size " << size;
@@ -416,22 +424,22 @@ TYPED_TEST(CoalescingRef, ServesABlockByTheMap) {
   expect_a_block_is_served<TypeParam, locate_by::map>();
 }
 
-/// One lane frees what lies inside its own allocation, behind bytes that say "last, and nothing
-/// before me".
+/// One lane frees an interior pointer of its own allocation. The bytes before this pointer read as
+/// a header of a last segment at distance 0.
 template <class Ref>
 struct free_inside {
   Ref ref;
 
   QUARRY_HD void operator()() const {
-    auto* const one = static_cast<unsigned char*>(ref.malloc(64));
-    for (std::uint32_t i = 0; i < 64; ++i) one[i] = 0;
-    one[0] = 4;
-    ref.free(one + 2);
-    ref.free(one);
+    auto* const pointer = static_cast<unsigned char*>(ref.malloc(64));
+    for (std::uint32_t i = 0; i < 64; ++i) pointer[i] = 0;
+    pointer[0] = 4;
+    ref.free(pointer + 2);
+    ref.free(pointer);
   }
 };
 
-TYPED_TEST(CoalescingRef, AnInteriorPointerIsNotFollowedForEver) {
+TYPED_TEST(CoalescingRef, AFreeOfAnInteriorPointerTerminates) {
   using ref = typename TypeParam::ref_type;
   TypeParam fixture;
   fixture.run({1, 1}, free_inside<ref>{fixture.ref()});
@@ -440,33 +448,33 @@ TYPED_TEST(CoalescingRef, AnInteriorPointerIsNotFollowedForEver) {
 }
 
 template <class Ref>
-struct ask_for_the_size_of_nothing {
+struct read_size_of_nullptr {
   Ref ref;
   bytes* size;
 
   QUARRY_HD void operator()() const { *size = ref.usable_size(nullptr); }
 };
 
-TYPED_TEST(CoalescingRef, NothingHasNoSize) {
+TYPED_TEST(CoalescingRef, NullptrHasNoSize) {
   using ref = typename TypeParam::ref_type;
   TypeParam fixture;
   typename TypeParam::template array<bytes> size(1, bytes{7});
-  fixture.run({1, 1}, ask_for_the_size_of_nothing<ref>{fixture.ref(), size.data()});
+  fixture.run({1, 1}, read_size_of_nullptr<ref>{fixture.ref(), size.data()});
   EXPECT_EQ(size[0], 0u);
   EXPECT_EQ(fixture.refused(), 1u);
 }
 
 TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperblockLives) {
   QUARRY_TEST_USES_FIBERS();
-  for (std::uint32_t const how : {dynamic, header_warp, reserved}) {
-    for (std::uint32_t const fill : treacherous) {
+  for (std::uint32_t const method : {dynamic, header_warp, reserved}) {
+    for (std::uint32_t const fill : header_like_fills) {
       for (bytes const size : {bytes{6}, bytes{12}, bytes{24}, bytes{32}}) {
-        setting<fibers_backend, over_platform> fixture{1};
+        setting<fibers_backend, platform_upstream> fixture{1};
         std::vector<unsigned char*> held(32);
         auto const ref = fixture.ref();
         run_whole_warp(32, [&] {
           auto const lane = simt::this_place().thread;
-          held[lane] = static_cast<unsigned char*>(allocate(ref, how, size));
+          held[lane] = static_cast<unsigned char*>(allocate(ref, method, size));
           for (bytes i = 0; i < size; ++i) held[lane][i] = static_cast<unsigned char>(fill);
           ref.leave();
         });
@@ -474,7 +482,7 @@ TEST(CoalescingRefOverThePlatform, ADoubleFreeInAWarpIsReportedWhileItsSuperbloc
         fixture.expect_no_fault();
         for (std::uint32_t lane = 0; lane < 32; lane += 2) ref.free(held[lane]);
         EXPECT_EQ(fixture.count(fault_kind::double_free), 16u)
-            << "way " << how << " fill " << fill << " size " << size;
+            << "method " << method << " fill " << fill << " size " << size;
         for (std::uint32_t lane = 1; lane < 32; lane += 2) ref.free(held[lane]);
         EXPECT_EQ(fixture.refused(), 16u);
         fixture.expect_empty();

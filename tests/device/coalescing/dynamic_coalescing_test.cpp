@@ -17,21 +17,21 @@ namespace dynamic_coalescing_test {
 
 QUARRY_HD bytes size_for(std::uint32_t kind, std::uint32_t lane) {
   switch (kind) {
-    // headers of 2 bytes, but where a size is a multiple of 4
+    // headers of 2 bytes, except where a size is a multiple of 4
     case 0:
       return 1 + lane % 3;
     case 1:
-      return 4 + lane % 2 * 8;  // of 4
+      return 4 + lane % 2 * 8;  // headers of 4 bytes
     case 2:
-      return lane * 8;  // of 8
+      return lane * 8;  // headers of 8 bytes
     case 3:
-      return lane * 16;  // aligned to 16
+      return lane * 16;  // payloads aligned to 16
     case 4:
-      return mix(lane) % 200;  // mixed
+      return mix(lane) % 200;  // mixed headers
     case 5:
-      return lane % 4 == 1 ? 30000 + lane : lane;  // far apart
+      return lane % 4 == 1 ? 30000 + lane : lane;  // large distances
     default:
-      return lane == 5 ? segment_header::max_bytes + 1 : lane;  // one lane wants too much
+      return lane == 5 ? segment_header::max_bytes + 1 : lane;  // one lane requests too much
   }
 }
 constexpr std::uint32_t kinds = 7;
@@ -50,7 +50,7 @@ struct allocate_by_kind {
   }
 };
 
-/// Each lane frees another's; `order` says whose.
+/// Each lane frees another lane's allocation. `multiplier` decides the order.
 struct free_in_order {
   arena upstream;
   std::uint32_t kind;
@@ -59,8 +59,8 @@ struct free_in_order {
   std::uint32_t* wrong;
 
   QUARRY_HD void operator()() const {
-    auto const here = simt::this_place();
-    auto const rank = static_cast<std::uint32_t>((here.rank() * multiplier + 5) % here.count());
+    auto const place = simt::this_place();
+    auto const rank = static_cast<std::uint32_t>((place.rank() * multiplier + 5) % place.count());
     if (held[rank] == nullptr) return;
     bytes const size = size_for(kind, rank % simt::warp_size);
     std::uint32_t bad = 0;
@@ -74,7 +74,7 @@ template <class Backend>
 struct DynamicCoalescing : testing::Test {};
 TYPED_TEST_SUITE(DynamicCoalescing, backends, backend_names);
 
-TYPED_TEST(DynamicCoalescing, TheLastOfAGroupToBeFreedGivesTheSuperblockBack) {
+TYPED_TEST(DynamicCoalescing, TheLastFreeOfAGroupReturnsTheSuperblock) {
   for (auto const seed : TypeParam::seeds()) {
     for (std::uint32_t kind = 0; kind < kinds; ++kind) {
       TypeParam const backend{seed};
@@ -102,7 +102,7 @@ TYPED_TEST(DynamicCoalescing, TheLastOfAGroupToBeFreedGivesTheSuperblockBack) {
                                          seed % 2 == 0 ? 79u : 3u, wrong.data()});
       EXPECT_EQ(wrong[0], 0u);
       EXPECT_EQ(upstream.live(), 0u);
-      EXPECT_EQ(upstream.now[0].wrong_frees, 0u);
+      EXPECT_EQ(upstream.counts[0].invalid_frees, 0u);
       ASSERT_FALSE(this->HasFailure()) << "seed " << seed << " kind " << kind;
     }
   }
@@ -112,7 +112,7 @@ TYPED_TEST(DynamicCoalescing, AllLanesOfAGroupGetNullptrIfThereIsNoMemory) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     arena_owner<TypeParam> upstream{8};
-    upstream.now[0].maximum = 0;
+    upstream.counts[0].max_requests = 0;
     typename TypeParam::template array<char*> held(80);
     backend.run({2, 40}, allocate_by_kind{upstream.ref(), 4, held.data()});
     for (std::uint32_t rank = 0; rank < 80; ++rank) EXPECT_EQ(held[rank], nullptr);
@@ -121,7 +121,7 @@ TYPED_TEST(DynamicCoalescing, AllLanesOfAGroupGetNullptrIfThereIsNoMemory) {
   }
 }
 
-/// The lanes of one whole warp, as on hardware: no group is split.
+/// The lanes of one whole warp, as on hardware: the group is not split.
 struct whole_warp {
   explicit whole_warp(std::uint32_t kind)
       : upstream{32, kind == 5 ? bytes{300000} : bytes{16384}}, held(32) {
@@ -131,18 +131,18 @@ struct whole_warp {
   std::vector<char*> held;
 };
 
-TEST(DynamicCoalescingLayout, NeighboursSegmentsTouch) {
+TEST(DynamicCoalescingLayout, SegmentsOfNeighbouringLanesTouch) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint32_t kind = 0; kind < kinds; ++kind) {
     whole_warp warp{kind};
-    EXPECT_EQ(warp.upstream.live(), 1u) << "one allocation for all";
+    EXPECT_EQ(warp.upstream.live(), 1u) << "one allocation for all lanes";
     char* end = warp.upstream.ref().memory;
     bytes total = 0;
     for (std::uint32_t lane = 0; lane < 32; ++lane) {
       bytes const size = size_for(kind, lane);
       if (warp.held[lane] == nullptr) {
         total = 0;
-        break;  // the one that wants too much has a segment too
+        break;  // the lane that requests too much has a segment too
       }
       segment_header const header{warp.held[lane]};
       EXPECT_GE(header.address(), end) << "kind " << kind << " lane " << lane;
@@ -152,13 +152,13 @@ TEST(DynamicCoalescingLayout, NeighboursSegmentsTouch) {
       total = static_cast<bytes>(end - warp.upstream.ref().memory);
     }
     if (total != 0) {
-      EXPECT_LE(total, warp.upstream.now[0].largest);
-      EXPECT_LE(warp.upstream.now[0].largest - total, 16u);
+      EXPECT_LE(total, warp.upstream.counts[0].largest_request);
+      EXPECT_LE(warp.upstream.counts[0].largest_request - total, 16u);
     }
   }
 }
 
-TEST(DynamicCoalescingLayout, SmallSizesCostAsLittleAsThePaperSays) {
+TEST(DynamicCoalescingLayout, SmallSizesHaveHeadersOf2Bytes) {
   QUARRY_TEST_USES_FIBERS();
   arena_owner<fibers_backend> upstream{32, 16384};
   std::vector<char*> held(32);
@@ -172,7 +172,7 @@ TEST(DynamicCoalescingLayout, SmallSizesCostAsLittleAsThePaperSays) {
   }
 }
 
-TEST(DynamicCoalescingLayout, TheBitsSayWhichIsFirstAndLast) {
+TEST(DynamicCoalescingLayout, TheFlagsMarkTheFirstAndTheLastSegment) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint32_t kind = 0; kind < kinds - 1; ++kind) {
     whole_warp warp{kind};
@@ -190,7 +190,7 @@ TEST(DynamicCoalescingLayout, TheBitsSayWhichIsFirstAndLast) {
   }
 }
 
-TEST(DynamicCoalescingLayout, FreesInAnyOrderGiveTheSuperblockBackAtTheLast) {
+TEST(DynamicCoalescingLayout, TheLastFreeReturnsTheSuperblockWhateverTheOrder) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     dice random{seed};
@@ -202,7 +202,7 @@ TEST(DynamicCoalescingLayout, FreesInAnyOrderGiveTheSuperblockBackAtTheLast) {
     std::vector<bool> is_free(32);
     for (std::uint32_t step = 0; step < 32; ++step) {
       ASSERT_EQ(warp.upstream.live(), 1u) << "seed " << seed;
-      // Exactly the highest that is not free is the last: what the paper requires of the bit.
+      // Exactly the highest allocated segment has the last flag, as the paper requires.
       std::uint32_t highest = 31;
       while (is_free[highest]) --highest;
       for (std::uint32_t lane = 0; lane < 32; ++lane) {
@@ -215,30 +215,30 @@ TEST(DynamicCoalescingLayout, FreesInAnyOrderGiveTheSuperblockBackAtTheLast) {
       }
       ASSERT_TRUE(dynamic_coalescing::free(warp.upstream.ref(), warp.held[order[step]]));
       is_free[order[step]] = true;
-      std::uint32_t const again = order[random.below(step + 1)];
+      std::uint32_t const freed_lane = order[random.below(step + 1)];
       if (step < 31) {
-        ASSERT_FALSE(dynamic_coalescing::free(warp.upstream.ref(), warp.held[again]))
+        ASSERT_FALSE(dynamic_coalescing::free(warp.upstream.ref(), warp.held[freed_lane]))
             << "a double free";
       }
     }
     ASSERT_EQ(warp.upstream.live(), 0u);
-    ASSERT_EQ(warp.upstream.now[0].wrong_frees, 0u);
+    ASSERT_EQ(warp.upstream.counts[0].invalid_frees, 0u);
   }
 }
 
-/// Sizes whose distances need all of a header's bits: the memory is not touched.
-TEST(DynamicCoalescingLayout, LargeNeighboursAreFoundBack) {
+/// Sizes whose distances need all of a header's bits. The test does not touch this memory.
+TEST(DynamicCoalescingLayout, DistancesToLargeNeighboursAreExact) {
   QUARRY_TEST_USES_FIBERS();
   for (bytes const large : {(bytes{1} << 29) + 24, (bytes{1} << 30) + 3, (bytes{1} << 32) - 64}) {
     std::uint64_t live = 0;
-    std::uint64_t left = 100;
-    counted_platform const upstream{&live, &left};
+    std::uint64_t remaining = 100;
+    counted_platform const upstream{&live, &remaining};
     std::vector<char*> held(3);
     run_whole_warp(3, [&] {
       auto const rank = simt::this_place().rank();
       held[rank] = static_cast<char*>(dynamic_coalescing::malloc(upstream, rank == 1 ? large : 20));
     });
-    if (held[0] == nullptr) GTEST_SKIP() << "this machine does not give that much";
+    if (held[0] == nullptr) GTEST_SKIP() << "this machine cannot allocate that much";
     for (std::uint32_t const lane : {1u, 2u}) {
       segment_header const header{held[lane]};
       EXPECT_EQ(header.distance(header.load()), static_cast<bytes>(held[lane] - held[lane - 1]))
@@ -251,14 +251,14 @@ TEST(DynamicCoalescingLayout, LargeNeighboursAreFoundBack) {
   }
 }
 
-/// One superblock of four segments made by hand, which as many threads free at once: on threads a
-/// group has one lane.
-TEST(DynamicCoalescingThreads, WhoFreesTheSuperblockHasSeenWhatAllOwnersWrote) {
+/// The test builds one superblock of four segments, and four threads free them at once. On threads
+/// a group has one lane, so no call makes such a superblock.
+TEST(DynamicCoalescingThreads, TheThreadThatFreesTheSuperblockSeesTheWritesOfAllOwners) {
   for (std::uint32_t const width : {8u, 4u, 2u}) {
     for (int round = 0; round < 300; ++round) {
       arena_owner<threads_backend> upstream{1, 256};
-      auto const from = upstream.ref();
-      char* const base = static_cast<char*>(from.malloc(128));
+      auto const source = upstream.ref();
+      char* const base = static_cast<char*>(source.malloc(128));
       std::array<char*, 4> payloads{};
       for (std::uint32_t i = 0; i < 4; ++i) {
         payloads[i] = base + i * 32 + width;
@@ -269,10 +269,10 @@ TEST(DynamicCoalescingThreads, WhoFreesTheSuperblockHasSeenWhatAllOwnersWrote) {
       simt::launch_threads({4, 1}, 4, [&] {
         auto const index = simt::this_place().block;
         for (int i = 0; i < 20; ++i) payloads[index][i] = static_cast<char>(i);
-        EXPECT_TRUE(dynamic_coalescing::free(from, payloads[index]));
+        EXPECT_TRUE(dynamic_coalescing::free(source, payloads[index]));
       });
       ASSERT_EQ(upstream.live(), 0u);
-      ASSERT_EQ(upstream.now[0].wrong_frees, 0u);
+      ASSERT_EQ(upstream.counts[0].invalid_frees, 0u);
     }
   }
 }

@@ -40,8 +40,8 @@ struct alignas(16) sixteen_bytes {
   std::uint64_t parts[2];
 };
 
-/// Every lane makes an array, of `size` elements or of another size for each, writes all of its
-/// bytes, and keeps the object.
+/// Every lane makes an array, writes all of its bytes, and keeps the object. The array has `size`
+/// elements, or a size that depends on the rank.
 template <class T>
 struct make_and_mark {
   heap_ref heap;
@@ -59,7 +59,7 @@ struct make_and_mark {
   }
 };
 
-/// Lane k, of another launch, checks and destroys the array of lane (37 * k + first) % lane_count.
+/// Lane k of another launch checks and destroys the array of lane (37 * k + first) % lane_count.
 template <class T>
 struct check_and_destroy {
   heap_ref heap;
@@ -94,7 +94,7 @@ struct destroy_some {
   }
 };
 
-/// The lanes that made their arrays together, by the address of the first row.
+/// Groups the arrays that were made together, by the address of the first row.
 template <class T, class Arrays>
 std::map<std::uintptr_t, std::vector<lane_array<T>>> superblocks(Arrays& arrays) {
   std::map<std::uintptr_t, std::vector<lane_array<T>>> result;
@@ -105,8 +105,8 @@ std::map<std::uintptr_t, std::vector<lane_array<T>>> superblocks(Arrays& arrays)
   return result;
 }
 
-/// Fails the test unless ranks are 0, 1, ... and elements at one index are side by side, from a
-/// multiple of 128 bytes on.
+/// Fails the test unless the ranks are 0, 1, ..., rows start at a multiple of 128 bytes, and
+/// elements with one index are adjacent.
 template <class T, class Arrays>
 void expect_interleaved(Arrays& arrays) {
   for (auto& [row, lanes] : superblocks<T>(arrays)) {
@@ -123,7 +123,8 @@ void expect_interleaved(Arrays& arrays) {
   }
 }
 
-/// Arrays of T are made in one launch, looked at, checked and destroyed by other lanes in another.
+/// Makes arrays of T in one launch, inspects them, and lets other lanes check and destroy them in
+/// another launch.
 template <class T, class Backend>
 void expect_round_trip(Backend const& backend, std::uint64_t seed, bool is_same_for_all) {
   auto const heap = backend.make_heap({.bytes = 2_MiB, .segment_bytes = 64_KiB});
@@ -144,7 +145,7 @@ template <class Backend>
 struct LaneArray : testing::Test {};
 TYPED_TEST_SUITE(LaneArray, backends, backend_names);
 
-TYPED_TEST(LaneArray, LiesBesideItsNeighboursAndIsDestroyedByAnyLaneOfALaterKernel) {
+TYPED_TEST(LaneArray, IsInterleavedWithItsNeighboursAndAnyLaneOfALaterKernelDestroysIt) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TypeParam const backend{seed};
@@ -172,7 +173,7 @@ TYPED_TEST(LaneArray, LiesBesideItsNeighboursAndIsDestroyedByAnyLaneOfALaterKern
   }
 }
 
-TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneHasDestroyedItsOwn) {
+TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneDestroysItsArray) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TypeParam const backend{seed};
@@ -188,7 +189,7 @@ TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneHasDestroyedItsOwn) {
       EXPECT_EQ(heap.live_allocations().size(), needed.size());
       backend.run(small_grid, destroy_some{heap.ref(), arrays.data(), 3, remainder, wrong.data()});
       for (auto& array : arrays) {
-        if (!array) array = {};  // so that the next round sees the same null row for all of them
+        if (!array) array = {};  // all destroyed arrays then have the same null row
       }
     }
     EXPECT_EQ(wrong[0], 0u);
@@ -196,8 +197,8 @@ TYPED_TEST(LaneArray, KeepsItsSuperblockUntilTheLastLaneHasDestroyedItsOwn) {
   }
 }
 
-/// What each lane does is up to its own random numbers: it makes, uses and destroys four arrays,
-/// and does the same to plain ones. Even lanes use the first heap, odd lanes the second.
+/// Each lane makes, uses and destroys four arrays as its own random numbers decide. It does the
+/// same with plain arrays and compares them. Even lanes use the first heap, odd lanes the second.
 struct compare_with_plain_arrays {
   heap_ref heaps[2];
   std::uint32_t seed;
@@ -213,10 +214,10 @@ struct compare_with_plain_arrays {
     std::uint32_t sizes[4] = {};
     for (std::uint32_t step = 0; step < 120; ++step) {
       random = mix(random + step);
-      std::uint32_t const which = random / 16 % 4, action = random % 16, value = random / 64;
-      numbers& array = arrays[which];
-      std::uint32_t* const plain = expected[which];
-      std::uint32_t& size = sizes[which];
+      std::uint32_t const slot = random / 16 % 4, action = random % 16, value = random / 64;
+      numbers& array = arrays[slot];
+      std::uint32_t* const plain = expected[slot];
+      std::uint32_t& size = sizes[slot];
       if (!array) {
         size = value % (maximum + 1);
         array = numbers::make(heap, size);
@@ -231,11 +232,11 @@ struct compare_with_plain_arrays {
         std::uint32_t const first = value % maximum;
         array.subspan(first, 5).fill(value);
         for (std::uint32_t i = first; i < first + 5 && i < size; ++i) plain[i] = value;
-      } else if (action < 8) {  // what one array has is copied to another
-        std::uint32_t const from = value % 4;
-        std::uint32_t const copied = array.copy_from(expected[from], sizes[from]);
-        count_wrong(wrong, copied == (size < sizes[from] ? size : sizes[from]));
-        for (std::uint32_t i = 0; i < copied; ++i) plain[i] = expected[from][i];
+      } else if (action < 8) {  // copies one array to another
+        std::uint32_t const source = value % 4;
+        std::uint32_t const copied = array.copy_from(expected[source], sizes[source]);
+        count_wrong(wrong, copied == (size < sizes[source] ? size : sizes[source]));
+        for (std::uint32_t i = 0; i < copied; ++i) plain[i] = expected[source][i];
       } else if (size != 0) {
         plain[value % size] = array[value % size] = value;
       }
@@ -273,7 +274,7 @@ TYPED_TEST(LaneArray, AgreesWithAPlainArray) {
   }
 }
 
-TYPED_TEST(LaneArray, IsFromTheHeapThatItsLanePassedWhereLanesOfAWarpUseTwo) {
+TYPED_TEST(LaneArray, IsAllocatedFromItsLanesHeapWhenLanesOfAWarpUseTwoHeaps) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TypeParam const backend{seed};
@@ -289,7 +290,8 @@ TYPED_TEST(LaneArray, IsFromTheHeapThatItsLanePassedWhereLanesOfAWarpUseTwo) {
   }
 }
 
-/// Every lane makes arrays until it is refused, checks them, and destroys them, the oldest first.
+/// Every lane makes arrays until an allocation fails, checks the arrays, and destroys the oldest
+/// first.
 struct fill_until_refused {
   heap_ref heap;
   std::uint64_t size;
@@ -318,7 +320,7 @@ struct fill_until_refused {
   }
 };
 
-TYPED_TEST(LaneArray, IsRefusedWhereThereIsNoMemoryAndLeavesNothingBehind) {
+TYPED_TEST(LaneArray, IsNullWhenMemoryIsExhaustedAndLeaksNothing) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TypeParam const backend{seed};
@@ -333,7 +335,7 @@ TYPED_TEST(LaneArray, IsRefusedWhereThereIsNoMemoryAndLeavesNothingBehind) {
   }
 }
 
-TYPED_TEST(LaneArray, IsRefusedIfItsSizeDoesNotFitAnyMemory) {
+TYPED_TEST(LaneArray, IsNullIfItsSizeExceedsAnyMemory) {
   for (std::uint64_t const size :
        {std::uint64_t{1} << 31, std::uint64_t{0xFFFF'FFFF}, std::uint64_t{1} << 32,
         std::uint64_t{1} << 59, ~std::uint64_t{0}}) {
@@ -349,8 +351,8 @@ TYPED_TEST(LaneArray, IsRefusedIfItsSizeDoesNotFitAnyMemory) {
   }
 }
 
-/// Each lane destroys its array, then the object again, which has none, and `copies` objects that
-/// have the same.
+/// Each lane destroys its array, then the same object, which is null now, and then `copies` copies
+/// of the destroyed array.
 struct destroy_twice {
   heap_ref heap;
   std::uint32_t copies;
@@ -368,7 +370,7 @@ struct destroy_twice {
   }
 };
 
-TYPED_TEST(LaneArray, ReportsThatACopyWasDestroyedBeforeAndChangesNothing) {
+TYPED_TEST(LaneArray, ReportsTheDestructionOfACopyOfADestroyedArrayAndChangesNothing) {
   for (auto const seed : TypeParam::seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TypeParam const backend{seed};
@@ -376,8 +378,7 @@ TYPED_TEST(LaneArray, ReportsThatACopyWasDestroyedBeforeAndChangesNothing) {
     typename TypeParam::template array<std::uint32_t> wrong(1);
     backend.run({1, 1}, destroy_twice{heap.ref(), 3, wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
-    // In the hardened mode the header of a superblock that is gone is overwritten, like all freed
-    // memory.
+    // In the hardened mode the header of a freed superblock is overwritten, like all freed memory.
     EXPECT_EQ(
         heap.fault_count(fault_kind::double_free) + heap.fault_count(fault_kind::foreign_pointer),
         3u);
@@ -386,7 +387,7 @@ TYPED_TEST(LaneArray, ReportsThatACopyWasDestroyedBeforeAndChangesNothing) {
   }
 }
 
-/// What becomes of a header that is overwritten by what lies before element 0.
+/// Overwrites the byte before element 0, which belongs to the header.
 struct overwrite_header {
   heap_ref heap;
   std::uint32_t* wrong;
@@ -416,7 +417,7 @@ TYPED_TEST(LaneArray, RefusesASuperblockWhoseHeaderWasOverwritten) {
 
 TEST(LaneArrayOfAWholeWarp, HasRowsOfOneLineFromOneAllocation) {
   for (std::uint32_t shift = 0; shift < 128; shift += 16) {
-    counting_upstream::account counts{.left = 1};
+    counting_upstream::counters counts{.remaining = 1};
     counting_upstream const upstream{&counts, shift};
     std::vector<lane_array<float>> arrays(32);
     warp_of_threads::run(
@@ -436,46 +437,46 @@ TEST(LaneArrayOfAWholeWarp, HasRowsOfOneLineFromOneAllocation) {
   }
 }
 
-TEST(LaneArrayOfAWholeWarp, OutlivesCopiesThatAreDestroyedTogetherOrTwice) {
-  counting_upstream::account counts{.left = 1};
+TEST(LaneArrayOfAWholeWarp, OutlivesCopiesThatAreDestroyedAtOnceOrTwice) {
+  counting_upstream::counters counts{.remaining = 1};
   counting_upstream const upstream{&counts};
   std::vector<numbers> arrays(32);
   warp_of_threads::run(32, [&] { arrays[own_rank()] = numbers::make(upstream, 1); });
-  // Lanes 6 and 7 come with what is lane 5's.
+  // Lanes 6 and 7 have copies of lane 5's array.
   std::array<bool, 32> destroyed{};
   auto const second = arrays[6], third = arrays[7];
   arrays[6] = arrays[7] = arrays[5];
   warp_of_threads::run(32, [&] { destroyed[own_rank()] = arrays[own_rank()].destroy(upstream); });
   EXPECT_EQ(destroyed[5] + destroyed[6] + destroyed[7], 1);
   EXPECT_EQ(std::count(destroyed.begin(), destroyed.end(), true), 30);
-  auto once = second, twice = second, last = third;
-  EXPECT_TRUE(once.destroy(upstream));
-  EXPECT_FALSE(twice.destroy(upstream));
+  auto original = second, duplicate = second, last = third;
+  EXPECT_TRUE(original.destroy(upstream));
+  EXPECT_FALSE(duplicate.destroy(upstream));
   EXPECT_EQ(counts.allocated, 1u);
   EXPECT_TRUE(last.destroy(upstream));
   EXPECT_EQ(counts.allocated, 0u);
 }
 
-TEST(LaneArrayOfAWholeWarp, IsForAllLanesOrForNone) {
-  counting_upstream::account counts;
+TEST(LaneArrayOfAWholeWarp, IsMadeForAllLanesOrForNoLane) {
+  counting_upstream::counters counts;
   counting_upstream const upstream{&counts};
   std::array<numbers, 32> arrays;
   warp_of_threads::run(32, [&] { arrays[own_rank()] = numbers::make(upstream, 1); });
   EXPECT_TRUE(std::none_of(arrays.begin(), arrays.end(),
                            [](auto const& array) { return static_cast<bool>(array); }));
-  counts.left = 1;
+  counts.remaining = 1;
   warp_of_threads::run(32, [&] {
     arrays[own_rank()] = numbers::make(upstream, own_rank() == 31 ? std::uint64_t{1} << 32 : 1);
   });
   EXPECT_TRUE(std::none_of(arrays.begin(), arrays.end(),
                            [](auto const& array) { return static_cast<bool>(array); }));
-  EXPECT_EQ(counts.left, 1u);
+  EXPECT_EQ(counts.remaining, 1u);
   EXPECT_EQ(counts.allocated, 0u);
 }
 
-/// The superblock goes back, and to its next owner, after every lane's last access: (Z). Whoever
-/// destroys last takes the memory again, and writes all over what the others had.
-TEST(LaneArrayOnThreads, IsGivenBackAfterTheLastAccessOfEachLane) {
+/// The superblock is freed, and goes to its next owner, after every lane's last access: (Z). The
+/// last lane to destroy its array allocates the memory again and overwrites it.
+TEST(LaneArrayOnThreads, IsFreedAfterTheLastAccessOfEachLane) {
   for (int round = 0; round < 50; ++round) {
     heap const heap{{.bytes = 256_KiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
     warp_of_threads::run(4, [ref = heap.ref()] {

@@ -44,7 +44,7 @@ TEST(LaneSpan, WritesToItsOwnElementsOnly) {
   EXPECT_EQ((std::vector<int>{span.begin(), span.end()}), (std::vector<int>{3, 3, 3, 3}));
 }
 
-TEST(LaneSpan, CopiesAndCutsNoMoreThanThereIs) {
+TEST(LaneSpan, CopiesAndSubspansStopAtItsEnd) {
   std::vector<int> memory(8, -1);
   lane_span<int> const span{memory.data(), 4, 2};
   std::vector<int> const many{0, 1, 2, 3, 4, 5};
@@ -62,8 +62,8 @@ TEST(LaneSpan, CopiesAndCutsNoMoreThanThereIs) {
   EXPECT_EQ(lane_span<int>{}.begin(), lane_span<int>{}.end());
 }
 
-/// The same algorithm on a vector and on a span of the same numbers.
-TEST(LaneSpan, IsToAlgorithmsWhatAVectorIs) {
+/// Runs the same algorithms on a vector and on a span with the same numbers.
+TEST(LaneSpan, GivesAlgorithmsTheSameResultsAsAVector) {
   for (std::uint32_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 source{seed};

@@ -19,7 +19,7 @@ struct superblock_in_memory {
   detail::superblock* all = reinterpret_cast<detail::superblock*>(memory.data());
 };
 
-TEST(PackedSuperblock, PacksPartsBehindItsFirst16Bytes) {
+TEST(PackedSuperblock, PacksItsPartsBehindItsFirst16Bytes) {
   superblock_in_memory a;
   a.all->open_packed(5, 40);
   EXPECT_EQ(a.all->part_bytes(), 40u);
@@ -37,7 +37,7 @@ TEST(PackedSuperblock, GivesPartsOfNoBytesAnAddressEach) {
   EXPECT_EQ(a.all->part(31, false) - a.all->part(0, false), 31 * 16);
 }
 
-TEST(PackedSuperblock, IsNotFoundInOtherMemoryNorWhenClosed) {
+TEST(PackedSuperblock, IsNotRecognisedInOtherMemoryOrWhenClosed) {
   superblock_in_memory a;
   EXPECT_EQ(a.all->index_of(a.memory.data() + 16), detail::superblock::no_part);
   a.all->open_packed(1, 16);
@@ -46,12 +46,12 @@ TEST(PackedSuperblock, IsNotFoundInOtherMemoryNorWhenClosed) {
   EXPECT_EQ(a.all->index_of(a.all->part(0, false)), detail::superblock::no_part);
 }
 
-TEST(PackedSuperblock, ShowsADoubleFreeByItsBit) {
+TEST(PackedSuperblock, ReportsADoubleFreeByItsBit) {
   superblock_in_memory a;
   a.all->open_packed(3, 16);
   EXPECT_EQ(a.all->leave(0b010), 0b111u);
   EXPECT_EQ(a.all->leave(0b010) & 0b010, 0u);
-  EXPECT_EQ(a.all->leave(0b101), 0b101u) << "the last ones";
+  EXPECT_EQ(a.all->leave(0b101), 0b101u) << "these lanes are the last";
 }
 
 struct allocate_packed {
@@ -64,15 +64,15 @@ struct allocate_packed {
   }
 };
 
-/// Each lane frees what the lane `shift` places on has.
-struct free_of_another {
+/// Each lane frees the allocation of the lane that is `shift` ranks later.
+struct free_shifted {
   coalescing_ref<heap_ref> heap;
   std::uint32_t shift;
   void** pointers;
 
   QUARRY_HD void operator()() const {
-    auto const here = simt::this_place();
-    heap.free(pointers[(here.rank() + shift) % here.count()]);
+    auto const place = simt::this_place();
+    heap.free(pointers[(place.rank() + shift) % place.count()]);
   }
 };
 
@@ -83,49 +83,49 @@ TYPED_TEST_SUITE(PackedCoalescing, backends, backend_names);
 constexpr simt::grid two_blocks{2, 36};
 constexpr std::size_t lanes = 72;
 
-TYPED_TEST(PackedCoalescing, GivesEachLaneAPartWhichAnyLaneOfALaterKernelFrees) {
+TYPED_TEST(PackedCoalescing, GivesEachLaneAPartThatAnyLaneOfALaterKernelCanFree) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap(small);
-    coalescing_heap const together{heap.ref(), {.where = heap.where()}};
+    coalescing_heap const coalescer{heap.ref(), {.where = heap.where()}};
     typename TypeParam::template array<void*> pointers(lanes);
-    backend.run(two_blocks, allocate_packed{together.ref(), 100, pointers.data()});
-    std::set<void*> const apart(pointers.data(), pointers.data() + lanes);
-    EXPECT_EQ(apart.size(), lanes);
-    EXPECT_EQ(apart.count(nullptr), 0u);
-    for (void* const one : apart) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) % 16, 0u);
-    backend.run(two_blocks, free_of_another{together.ref(), 5, pointers.data()});
+    backend.run(two_blocks, allocate_packed{coalescer.ref(), 100, pointers.data()});
+    std::set<void*> const distinct(pointers.data(), pointers.data() + lanes);
+    EXPECT_EQ(distinct.size(), lanes);
+    EXPECT_EQ(distinct.count(nullptr), 0u);
+    for (void* const part : distinct) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(part) % 16, 0u);
+    backend.run(two_blocks, free_shifted{coalescer.ref(), 5, pointers.data()});
     expect_sound_and_empty(heap);
-    EXPECT_FALSE(together.first_fault().has_value());
+    EXPECT_FALSE(coalescer.first_fault().has_value());
     if (this->HasFailure()) FAIL() << "seed " << seed;
   }
 }
 
-TYPED_TEST(PackedCoalescing, CountsEachPartThatIsFreedTwice) {
+TYPED_TEST(PackedCoalescing, CountsEachDoubleFree) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap(small);
-    coalescing_heap const together{heap.ref(), {.where = heap.where()}};
+    coalescing_heap const coalescer{heap.ref(), {.where = heap.where()}};
     typename TypeParam::template array<void*> pointers(lanes);
-    backend.run(two_blocks, allocate_packed{together.ref(), 24, pointers.data()});
-    backend.run(two_blocks, free_of_another{together.ref(), 0, pointers.data()});
-    backend.run(two_blocks, free_of_another{together.ref(), 1, pointers.data()});
-    EXPECT_EQ(together.fault_count(fault_kind::double_free), lanes) << "seed " << seed;
+    backend.run(two_blocks, allocate_packed{coalescer.ref(), 24, pointers.data()});
+    backend.run(two_blocks, free_shifted{coalescer.ref(), 0, pointers.data()});
+    backend.run(two_blocks, free_shifted{coalescer.ref(), 1, pointers.data()});
+    EXPECT_EQ(coalescer.fault_count(fault_kind::double_free), lanes) << "seed " << seed;
     EXPECT_TRUE(heap.live_allocations().empty());
     EXPECT_TRUE(heap.audit().empty());
   }
 }
 
-TYPED_TEST(PackedCoalescing, GivesNullptrToAllAndLosesNothingWhenTheHeapIsFull) {
+TYPED_TEST(PackedCoalescing, ReturnsNullptrToAllLanesAndLeaksNothingWhenTheHeapIsFull) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
-  coalescing_heap const together{heap.ref(), {.where = heap.where()}};
+  coalescing_heap const coalescer{heap.ref(), {.where = heap.where()}};
   typename TypeParam::template array<void*> pointers(lanes);
-  backend.run(two_blocks, allocate_packed{together.ref(), 2_MiB, pointers.data()});
+  backend.run(two_blocks, allocate_packed{coalescer.ref(), 2_MiB, pointers.data()});
   for (std::size_t i = 0; i < lanes; ++i) EXPECT_EQ(pointers.data()[i], nullptr);
-  EXPECT_EQ(together.fault_count(fault_kind::out_of_memory), lanes);
-  backend.run(two_blocks, allocate_packed{together.ref(), ~bytes{0}, pointers.data()});
-  EXPECT_EQ(together.fault_count(fault_kind::out_of_memory), 2 * lanes);
+  EXPECT_EQ(coalescer.fault_count(fault_kind::out_of_memory), lanes);
+  backend.run(two_blocks, allocate_packed{coalescer.ref(), ~bytes{0}, pointers.data()});
+  EXPECT_EQ(coalescer.fault_count(fault_kind::out_of_memory), 2 * lanes);
   EXPECT_TRUE(heap.live_allocations().empty());
   EXPECT_TRUE(heap.audit().empty());
 }

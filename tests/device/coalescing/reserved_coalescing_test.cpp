@@ -18,11 +18,11 @@ using outcome = reserved_coalescing::outcome;
 constexpr std::uint32_t max_lanes = simt::warp_size;
 constexpr std::uint32_t max_calls = 24;
 
-/// The first lane to reserve does not come back from the upstream heap before all others are done.
+/// The first lane that reserves stays in the upstream heap until all other lanes are done.
 struct stalling {
-  arena from;
-  std::uint32_t* stalled;  // 1 once a lane is in there
-  std::uint32_t* done;     // lanes that are
+  arena source;
+  std::uint32_t* stalled;  // 1 after a lane has entered
+  std::uint32_t* done;     // lanes that are done
   bool stalls;
 
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
@@ -31,67 +31,67 @@ struct stalling {
              simt::this_place().threads)
         simt::pause();
     }
-    return from.malloc(size);
+    return source.malloc(size);
   }
-  QUARRY_HD void free(void* pointer) const { from.free(pointer); }
+  QUARRY_HD void free(void* pointer) const { source.free(pointer); }
 };
 
-/// What each lane does, and what it got.
+/// The calls of each lane.
 struct plan {
-  // when it is a lane's turn to make all its calls; `together`: no turns
+  // the position at which a lane makes all its calls; `at_once`: no order
   std::uint32_t turn[max_lanes];
   std::uint32_t calls[max_lanes];
   bytes sizes[max_lanes];
   bool leaves;
-  static constexpr std::uint32_t together = ~0u;
+  static constexpr std::uint32_t at_once = ~0u;
 };
 
 struct run_plan {
   stalling upstream;
   reserved_coalescing::ring* ring;
-  plan const* what;
+  plan const* calls_plan;
   std::uint32_t* turn;
-  char** parts;  // of each lane's calls; null if not done
+  char** parts;  // the result of each call; null if it was not served
   std::uint32_t* outcomes;
 
   QUARRY_HD void operator()() const {
     std::uint32_t const lane = simt::this_place().thread;
-    // Lanes that come together are served together: the one that is to be stalled comes alone.
+    // Lanes that arrive together are served together. So the lane that will stall arrives alone.
     while (upstream.stalls && lane != 0 &&
            simt::atomic_ref<std::uint32_t>{*upstream.stalled}.load(simt::relaxed) == 0)
       simt::pause();
-    if (what->turn[lane] != plan::together) {
-      while (simt::atomic_ref<std::uint32_t>{*turn}.load(simt::acquire) != what->turn[lane])
+    if (calls_plan->turn[lane] != plan::at_once) {
+      while (simt::atomic_ref<std::uint32_t>{*turn}.load(simt::acquire) != calls_plan->turn[lane])
         simt::pause();
     }
-    for (std::uint32_t call = 0; call < what->calls[lane]; ++call) {
-      auto const got = reserved_coalescing::malloc(upstream, *ring, what->sizes[lane]);
-      parts[lane * max_calls + call] = static_cast<char*>(got.pointer);
-      outcomes[lane * max_calls + call] = static_cast<std::uint32_t>(got.what);
-      for (bytes i = 0; got.pointer != nullptr && i < what->sizes[lane]; ++i)
-        static_cast<char*>(got.pointer)[i] = static_cast<char>(lane * 24 + call);
+    for (std::uint32_t call = 0; call < calls_plan->calls[lane]; ++call) {
+      auto const result = reserved_coalescing::malloc(upstream, *ring, calls_plan->sizes[lane]);
+      parts[lane * max_calls + call] = static_cast<char*>(result.pointer);
+      outcomes[lane * max_calls + call] = static_cast<std::uint32_t>(result.what);
+      for (bytes i = 0; result.pointer != nullptr && i < calls_plan->sizes[lane]; ++i)
+        static_cast<char*>(result.pointer)[i] = static_cast<char>(lane * 24 + call);
     }
-    if (what->leaves) reserved_coalescing::leave(upstream, *ring);
+    if (calls_plan->leaves) reserved_coalescing::leave(upstream, *ring);
     simt::atomic_ref<std::uint32_t>{*upstream.done}.fetch_add(1, simt::relaxed);
-    if (what->turn[lane] != plan::together)
+    if (calls_plan->turn[lane] != plan::at_once)
       simt::atomic_ref<std::uint32_t>{*turn}.fetch_add(1, simt::acq_rel);
   }
 };
 
-/// Lanes free what their neighbours got.
+/// Each lane frees the parts of another lane.
 struct free_parts {
   stalling upstream;
-  plan const* what;
+  plan const* calls_plan;
   char** parts;
   std::uint32_t* wrong;
 
   QUARRY_HD void operator()() const {
     std::uint32_t const lane = (simt::this_place().thread + 3) % simt::this_place().threads;
-    for (std::uint32_t call = 0; call < what->calls[lane]; ++call) {
+    for (std::uint32_t call = 0; call < calls_plan->calls[lane]; ++call) {
       char* const part = parts[lane * max_calls + call];
       if (part == nullptr) continue;
       std::uint32_t bad = 0;
-      for (bytes i = 0; i < what->sizes[lane]; ++i)
+      for (bytes i = 0; i < calls_plan->sizes[lane]; ++i)
         bad += part[i] != static_cast<char>(lane * 24 + call) ? 1 : 0;
       if (bad != 0) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
       static_coalescing::free(
@@ -103,7 +103,7 @@ struct free_parts {
 template <class Backend>
 class bench {
  public:
-  /// A whole warp, but no more than threads that run at once.
+  /// A whole warp, but at most the number of threads that run at once.
   static constexpr std::uint32_t lanes =
       std::string_view{Backend::name} == "threads" ? 8 : max_lanes;
 
@@ -118,13 +118,13 @@ class bench {
         outcomes_(lanes * max_calls),
         wrong_(1) {
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      plan_[0].turn[lane] = plan::together;
+      plan_[0].turn[lane] = plan::at_once;
       plan_[0].calls[lane] = 1;
       plan_[0].sizes[lane] = 20;
     }
     plan_[0].leaves = true;
   }
-  [[nodiscard]] plan& what() { return plan_[0]; }
+  [[nodiscard]] plan& calls_plan() { return plan_[0]; }
   [[nodiscard]] arena_owner<Backend>& upstream() { return upstream_; }
   void stall() { stalls_ = true; }
 
@@ -135,20 +135,20 @@ class bench {
   }
   void free_all(Backend const& fixture) {
     fixture.run({1, lanes}, free_parts{ref(), plan_.data(), parts_.data(), wrong_.data()});
-    EXPECT_EQ(wrong_[0], 0u) << "a part was written over";
-    EXPECT_EQ(upstream_.now[0].wrong_frees, 0u);
+    EXPECT_EQ(wrong_[0], 0u) << "a part was overwritten";
+    EXPECT_EQ(upstream_.counts[0].invalid_frees, 0u);
   }
   [[nodiscard]] char* part(std::uint32_t lane, std::uint32_t call) {
     return parts_[lane * max_calls + call];
   }
-  [[nodiscard]] outcome got(std::uint32_t lane, std::uint32_t call) {
+  [[nodiscard]] outcome outcome_of(std::uint32_t lane, std::uint32_t call) {
     return static_cast<outcome>(outcomes_[lane * max_calls + call]);
   }
   [[nodiscard]] std::uint32_t count(outcome wanted) {
     std::uint32_t result = 0;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       for (std::uint32_t call = 0; call < plan_[0].calls[lane]; ++call)
-        result += got(lane, call) == wanted ? 1 : 0;
+        result += outcome_of(lane, call) == wanted ? 1 : 0;
     }
     return result;
   }
@@ -174,7 +174,7 @@ template <class Backend>
 struct ReservedCoalescing : testing::Test {};
 TYPED_TEST_SUITE(ReservedCoalescing, backends, backend_names);
 
-TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringParts) {
+TYPED_TEST(ReservedCoalescing, LanesThatArriveOneByOneInAnyOrderGetAdjacentParts) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
@@ -184,18 +184,18 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
     std::iota(order.begin(), order.end(), 0u);
     for (std::uint32_t i = lanes - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      fixture.what().turn[lane] = order[lane];
-      // all of a lane's before any of the next
-      fixture.what().calls[lane] = reserved_coalescing::places;
+      fixture.calls_plan().turn[lane] = order[lane];
+      // a lane makes all its calls before the next lane makes any
+      fixture.calls_plan().calls[lane] = reserved_coalescing::places;
     }
     fixture.run(backend);
     EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::places);
     for (std::uint32_t call = 0; call < reserved_coalescing::places; ++call) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        EXPECT_EQ(fixture.got(lane, call), outcome::done);
+        EXPECT_EQ(fixture.outcome_of(lane, call), outcome::done);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(fixture.part(lane, call)) % 16, 0u);
         EXPECT_EQ(fixture.part(lane, call) - fixture.part(0, call), lane * 48)
-            << "16 bytes of header and 20, rounded up to 32";
+            << "a header of 16 bytes, and 20 bytes rounded up to 32";
       }
     }
     fixture.free_all(backend);
@@ -204,48 +204,49 @@ TYPED_TEST(ReservedCoalescing, LanesThatComeOneByOneInAnyOrderGetNeighbouringPar
   }
 }
 
-TYPED_TEST(ReservedCoalescing, WhoIsTooFarAheadIsSentElsewhereAndHoldsNoMoreThanTheRing) {
+TYPED_TEST(ReservedCoalescing, ALaneThatIsTooFarAheadFallsBackAndReservesAtMostTheRing) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   TypeParam const backend{1};
   bench<TypeParam> fixture;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().turn[lane] = lane;
-  fixture.what().calls[0] = 20;
-  fixture.what().leaves = false;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.calls_plan().turn[lane] = lane;
+  fixture.calls_plan().calls[0] = 20;
+  fixture.calls_plan().leaves = false;
   fixture.run(backend);
   for (std::uint32_t call = 0; call < 20; ++call)
-    EXPECT_EQ(fixture.got(0, call),
+    EXPECT_EQ(fixture.outcome_of(0, call),
               call < reserved_coalescing::places ? outcome::done : outcome::elsewhere)
         << call;
   EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::places);
-  for (std::uint32_t lane = 1; lane < lanes; ++lane) EXPECT_EQ(fixture.got(lane, 0), outcome::done);
+  for (std::uint32_t lane = 1; lane < lanes; ++lane)
+    EXPECT_EQ(fixture.outcome_of(lane, 0), outcome::done);
 }
 
-TYPED_TEST(ReservedCoalescing, AnotherSizeIsSentElsewhereAndGivesItsPartUp) {
+TYPED_TEST(ReservedCoalescing, ACallWithAnotherSizeFallsBackAndCancelsItsPart) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     bench<TypeParam> fixture;
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().turn[lane] = lane;
-    fixture.what().sizes[3] = 21;
-    fixture.what().leaves = false;
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.calls_plan().turn[lane] = lane;
+    fixture.calls_plan().sizes[3] = 21;
+    fixture.calls_plan().leaves = false;
     fixture.run(backend);
     EXPECT_EQ(fixture.count(outcome::done), lanes - 1);
-    EXPECT_EQ(fixture.got(3, 0), outcome::elsewhere);
+    EXPECT_EQ(fixture.outcome_of(3, 0), outcome::elsewhere);
     fixture.free_all(backend);
-    EXPECT_EQ(fixture.upstream().live(), 0u) << "without a leave";
+    EXPECT_EQ(fixture.upstream().live(), 0u) << "no lane has left";
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
   }
 }
 
-TYPED_TEST(ReservedCoalescing, LanesThatNeverComeLeakNothingOnceTheyLeave) {
+TYPED_TEST(ReservedCoalescing, LanesThatNeverCallLeakNothingAfterTheyLeave) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     dice random{seed};
     bench<TypeParam> fixture;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      fixture.what().calls[lane] = random.below(3) == 0 ? 0 : random.below(12);
-      fixture.what().sizes[lane] = random.below(8) == 0 ? 24 : 20;
+      fixture.calls_plan().calls[lane] = random.below(3) == 0 ? 0 : random.below(12);
+      fixture.calls_plan().sizes[lane] = random.below(8) == 0 ? 24 : 20;
     }
     fixture.run(backend);
     fixture.free_all(backend);
@@ -254,14 +255,14 @@ TYPED_TEST(ReservedCoalescing, LanesThatNeverComeLeakNothingOnceTheyLeave) {
   }
 }
 
-TYPED_TEST(ReservedCoalescing, NoLaneWaitsForOneThatIsStillReserving) {
+TYPED_TEST(ReservedCoalescing, NoLaneWaitsForALaneThatIsStillReserving) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     bench<TypeParam> fixture;
     fixture.stall();
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().calls[lane] = 12;
-    fixture.run(backend);  // ends: the stalled lane goes on only when all others are done
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.calls_plan().calls[lane] = 12;
+    fixture.run(backend);  // returns: the stalled lane continues only when all other lanes are done
     fixture.free_all(backend);
     EXPECT_EQ(fixture.upstream().live(), 0u);
     EXPECT_GE(fixture.count(outcome::done), 12u);
@@ -269,20 +270,20 @@ TYPED_TEST(ReservedCoalescing, NoLaneWaitsForOneThatIsStillReserving) {
   }
 }
 
-TYPED_TEST(ReservedCoalescing, NoMemoryIsTheSameForAllLanesOfACall) {
+TYPED_TEST(ReservedCoalescing, AllLanesOfACallSeeExhaustedMemory) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     bench<TypeParam> fixture;
-    fixture.upstream().now[0].maximum = 2;
+    fixture.upstream().counts[0].max_requests = 2;
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      fixture.what().turn[lane] = (lane + static_cast<std::uint32_t>(seed)) % lanes;
-      fixture.what().calls[lane] = 4;
+      fixture.calls_plan().turn[lane] = (lane + static_cast<std::uint32_t>(seed)) % lanes;
+      fixture.calls_plan().calls[lane] = 4;
     }
     fixture.run(backend);
     for (std::uint32_t call = 0; call < 4; ++call) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        EXPECT_EQ(fixture.got(lane, call), call < 2 ? outcome::done : outcome::exhausted);
+        EXPECT_EQ(fixture.outcome_of(lane, call), call < 2 ? outcome::done : outcome::exhausted);
         EXPECT_EQ(fixture.part(lane, call) != nullptr, call < 2);
       }
     }
@@ -292,30 +293,31 @@ TYPED_TEST(ReservedCoalescing, NoMemoryIsTheSameForAllLanesOfACall) {
   }
 }
 
-/// Lane 0 comes first, and wants what nothing has; that is no reason to refuse the others.
-TYPED_TEST(ReservedCoalescing, OneLanesImpossibleSizeIsNotTheOthersEnd) {
+/// Lane 0 arrives first, and requests more than the upstream heap can allocate. The other lanes
+/// must not fail because of this.
+TYPED_TEST(ReservedCoalescing, OneLanesImpossibleSizeDoesNotFailTheOtherLanes) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   TypeParam const backend{1};
   bench<TypeParam> fixture;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().turn[lane] = lane;
-  fixture.what().sizes[0] = 1 << 20;  // more than a place of the arena
-  fixture.what().leaves = false;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.calls_plan().turn[lane] = lane;
+  fixture.calls_plan().sizes[0] = 1 << 20;  // more than a place of the arena
+  fixture.calls_plan().leaves = false;
   fixture.run(backend);
-  EXPECT_EQ(fixture.got(0, 0), outcome::exhausted);
+  EXPECT_EQ(fixture.outcome_of(0, 0), outcome::exhausted);
   for (std::uint32_t lane = 1; lane < lanes; ++lane)
-    EXPECT_EQ(fixture.got(lane, 0), outcome::elsewhere) << lane;
+    EXPECT_EQ(fixture.outcome_of(lane, 0), outcome::elsewhere) << lane;
   EXPECT_EQ(fixture.upstream().live(), 0u);
 }
 
-TYPED_TEST(ReservedCoalescing, GoesOnInLaterKernelsWhereItWas) {
+TYPED_TEST(ReservedCoalescing, ContinuesInLaterKernels) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     bench<TypeParam> fixture;
-    fixture.what().leaves = false;
+    fixture.calls_plan().leaves = false;
     std::uint32_t done = 0;
     for (std::uint32_t kernel = 0; kernel < 6; ++kernel) {
-      for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.what().calls[lane] = 2;
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) fixture.calls_plan().calls[lane] = 2;
       fixture.run(backend);
       done += fixture.count(outcome::done);
       fixture.free_all(backend);
@@ -326,8 +328,8 @@ TYPED_TEST(ReservedCoalescing, GoesOnInLaterKernelsWhereItWas) {
   }
 }
 
-/// A lane that has left makes no more reservations, in any later kernel; the others go on.
-TYPED_TEST(ReservedCoalescing, WhoHasLeftIsSentElsewhereFromThenOn) {
+/// A lane that has left makes no more reservations in any later kernel. Here all lanes have left.
+TYPED_TEST(ReservedCoalescing, ALaneThatHasLeftFallsBackInLaterKernels) {
   constexpr std::uint32_t lanes = bench<TypeParam>::lanes;
   TypeParam const backend{1};
   bench<TypeParam> fixture;

@@ -14,7 +14,7 @@ namespace quarry::test {
 using namespace detail;
 namespace static_coalescing_test {
 
-/// What one variant gives each lane, and how it takes it back, without a coalescing heap around it.
+/// The allocate and free calls of one variant, without a coalescing heap around them.
 template <coalesce Among, locate_by By>
 struct variant {
   static constexpr coalesce among = Among;
@@ -26,27 +26,27 @@ struct variant {
 
   QUARRY_HD char* malloc(bytes size, bool& map_is_full) const {
     superblock_map own = map;
-    auto const got = static_coalescing::malloc<Among, By>(upstream, own, size);
-    map_is_full = got.map_is_full;
-    return static_cast<char*>(got.pointer);
+    auto const result = static_coalescing::malloc<Among, By>(upstream, own, size);
+    map_is_full = result.map_is_full;
+    return static_cast<char*>(result.pointer);
   }
   QUARRY_HD bool free(char* part) const {
-    superblock* of = nullptr;
+    superblock* owner = nullptr;
     if constexpr (with_header) {
-      of = superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part);
+      owner = superblock::named_by(reinterpret_cast<std::uint64_t*>(part)[-1], part);
     } else {
       superblock_map own = map;
-      of = static_cast<superblock*>(own.remove(part));
+      owner = static_cast<superblock*>(own.remove(part));
     }
-    if (of == nullptr) return false;
-    static_coalescing::free(upstream, of);
+    if (owner == nullptr) return false;
+    static_coalescing::free(upstream, owner);
     return true;
   }
 };
 
 template <class Variant>
 struct allocate_and_fill {
-  Variant from;
+  Variant allocator;
   bytes size;
   char** held;
   std::uint32_t* full;
@@ -54,28 +54,28 @@ struct allocate_and_fill {
   QUARRY_HD void operator()() const {
     auto const rank = simt::this_place().rank();
     bool map_is_full = false;
-    held[rank] = from.malloc(size, map_is_full);
+    held[rank] = allocator.malloc(size, map_is_full);
     if (map_is_full) simt::atomic_ref<std::uint32_t>{*full}.fetch_add(1, simt::relaxed);
     if (held[rank] == nullptr) return;
     for (bytes i = 0; i < size; ++i) held[rank][i] = static_cast<char>(rank);
   }
 };
 
-/// Each lane checks and frees what another lane, of another block where there is one, allocated.
+/// Each lane checks and frees the allocation of another lane, in another block if there is one.
 template <class Variant>
 struct check_and_free {
-  Variant from;
+  Variant allocator;
   bytes size;
   char** held;
   std::uint32_t* wrong;
 
   QUARRY_HD void operator()() const {
-    auto const here = simt::this_place();
-    auto const rank = (here.rank() * 7 + here.count() / 2) % here.count();
+    auto const place = simt::this_place();
+    auto const rank = (place.rank() * 7 + place.count() / 2) % place.count();
     if (held[rank] == nullptr) return;
     std::uint32_t bad = 0;
     for (bytes i = 0; i < size; ++i) bad += held[rank][i] != static_cast<char>(rank) ? 1 : 0;
-    if (!from.free(held[rank])) ++bad;
+    if (!allocator.free(held[rank])) ++bad;
     if (bad != 0) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
   }
 };
@@ -103,10 +103,10 @@ struct case_names {
   }
 };
 
-/// A grid that the machine can run with barriers: threads have no more than 8.
+/// A grid that the back end can run with barriers. A grid of threads has at most 8 lanes.
 template <class Case>
 simt::grid grid_of() {
-  // a last warp of 8 lanes
+  // the last warp has 8 lanes
   return std::string_view{Case::backend::name} == "threads" ? simt::grid{2, 4} : simt::grid{2, 40};
 }
 
@@ -135,7 +135,7 @@ struct bench {  // one upstream and one map
                 check_and_free<typename Case::variant>{variant(), size, held.data(), wrong.data()});
     EXPECT_EQ(wrong[0], 0u);
     EXPECT_EQ(upstream.live(), 0u);
-    EXPECT_EQ(upstream.now[0].wrong_frees, 0u);
+    EXPECT_EQ(upstream.counts[0].invalid_frees, 0u);
   }
   template <class T>
   using array = typename Case::backend::template array<T>;
@@ -147,7 +147,7 @@ struct bench {  // one upstream and one map
   std::uint32_t map_slots;
 };
 
-TYPED_TEST(StaticCoalescing, EachLaneHasItsPartAndTheLastFreeGivesTheSuperblockBack) {
+TYPED_TEST(StaticCoalescing, EachLaneHasItsPartAndTheLastFreeReturnsTheSuperblock) {
   for (auto const seed : TypeParam::backend::seeds()) {
     typename TypeParam::backend const backend{seed};
     for (bytes const size : {bytes{0}, bytes{1}, bytes{16}, bytes{100}}) {
@@ -168,8 +168,9 @@ TYPED_TEST(StaticCoalescing, EachLaneHasItsPartAndTheLastFreeGivesTheSuperblockB
   }
 }
 
-TYPED_TEST(StaticCoalescing, PartsOfABlockLieSideBySide) {
-  if (!TypeParam::variant::is_of_block()) GTEST_SKIP() << "see the layout of a warp";
+TYPED_TEST(StaticCoalescing, PartsOfABlockAreAdjacent) {
+  if (!TypeParam::variant::is_of_block())
+    GTEST_SKIP() << "StaticCoalescingLayout tests the layout of a warp";
   typename TypeParam::backend const backend{5};
   for (bytes const size : {bytes{0}, bytes{4}, bytes{16}, bytes{100}}) {
     bench<TypeParam> fixture;
@@ -183,16 +184,17 @@ TYPED_TEST(StaticCoalescing, PartsOfABlockLieSideBySide) {
                   stride);
       }
     }
-    EXPECT_EQ(fixture.upstream.now[0].largest, 16 + threads * static_cast<bytes>(stride));
+    EXPECT_EQ(fixture.upstream.counts[0].largest_request,
+              16 + threads * static_cast<bytes>(stride));
     fixture.free(backend, size);
   }
 }
 
-TYPED_TEST(StaticCoalescing, NoMemoryGivesAllLanesNullptrAndLeaksNothing) {
+TYPED_TEST(StaticCoalescing, AllLanesGetNullptrWithoutMemoryAndLeakNothing) {
   for (auto const seed : TypeParam::backend::seeds()) {
     typename TypeParam::backend const backend{seed};
     bench<TypeParam> fixture;
-    fixture.upstream.now[0].maximum = 1;  // one group gets memory, and no other
+    fixture.upstream.counts[0].max_requests = 1;  // only one group gets memory
     fixture.allocate(backend, 48);
     auto const lanes = grid_of<TypeParam>().blocks * grid_of<TypeParam>().threads;
     std::uint32_t served = 0;
@@ -201,7 +203,7 @@ TYPED_TEST(StaticCoalescing, NoMemoryGivesAllLanesNullptrAndLeaksNothing) {
     EXPECT_LE(served, TypeParam::variant::among == coalesce::block ? grid_of<TypeParam>().threads
                                                                    : simt::warp_size);
     if (TypeParam::variant::among == coalesce::block) {
-      EXPECT_EQ(served, grid_of<TypeParam>().threads) << "all of one block";
+      EXPECT_EQ(served, grid_of<TypeParam>().threads) << "all lanes of one block";
     }
     EXPECT_EQ(fixture.full[0], 0u);
     fixture.free(backend, 48);
@@ -209,14 +211,14 @@ TYPED_TEST(StaticCoalescing, NoMemoryGivesAllLanesNullptrAndLeaksNothing) {
   }
 }
 
-TYPED_TEST(StaticCoalescing, RefusesSizesThatNoMachineHas) {
+TYPED_TEST(StaticCoalescing, RefusesSizesThatExceedAnyMemory) {
   typename TypeParam::backend const backend{1};
   bench<TypeParam> fixture;
   for (bytes const size :
        {static_coalescing::max_bytes + 1, ~bytes{0}, ~bytes{0} - 15, ~bytes{0} / 16}) {
     EXPECT_EQ((static_coalescing::open<locate_by::header>(fixture.upstream.ref(), 32, size)),
               nullptr);
-    EXPECT_EQ(fixture.upstream.now[0].asked, 0u) << "the product overflowed";
+    EXPECT_EQ(fixture.upstream.counts[0].requests, 0u) << "the size of the superblock overflowed";
   }
 }
 
@@ -238,7 +240,7 @@ TYPED_TEST(StaticCoalescing, AFullMapRefusesSomeLanesAndLeaksNothing) {
   }
 }
 
-TEST(StaticCoalescingLayout, PartsOfAWarpLieSideBySide) {
+TEST(StaticCoalescingLayout, PartsOfAWarpAreAdjacent) {
   QUARRY_TEST_USES_FIBERS();
   for (bool const with_header : {false, true}) {
     for (bytes const size : {bytes{0}, bytes{4}, bytes{16}, bytes{100}, bytes{400}}) {
@@ -247,19 +249,19 @@ TEST(StaticCoalescingLayout, PartsOfAWarpLieSideBySide) {
         std::vector<superblock_map::slot> slots(128);
         superblock_map map{slots.data(), 128};
         std::vector<char*> held(lanes);
-        auto const from = upstream.ref();
+        auto const source = upstream.ref();
         run_whole_warp(lanes, [&] {
-          auto const got =
+          auto const result =
               with_header
-                  ? static_coalescing::malloc<coalesce::warp, locate_by::header>(from, map, size)
-                  : static_coalescing::malloc<coalesce::warp, locate_by::map>(from, map, size);
-          held[simt::this_place().thread] = static_cast<char*>(got.pointer);
+                  ? static_coalescing::malloc<coalesce::warp, locate_by::header>(source, map, size)
+                  : static_coalescing::malloc<coalesce::warp, locate_by::map>(source, map, size);
+          held[simt::this_place().thread] = static_cast<char*>(result.pointer);
         });
         EXPECT_EQ(upstream.live(), 1u);
         bytes const stride = superblock::stride(size, with_header);
-        EXPECT_EQ(upstream.now[0].largest, 16 + lanes * stride);
+        EXPECT_EQ(upstream.counts[0].largest_request, 16 + lanes * stride);
         for (std::uint32_t i = 0; i < lanes; ++i) {
-          EXPECT_EQ(held[i], from.memory + 16 + (with_header ? 16 : 0) + i * stride)
+          EXPECT_EQ(held[i], source.memory + 16 + (with_header ? 16 : 0) + i * stride)
               << "lane " << i;
         }
       }
@@ -267,7 +269,7 @@ TEST(StaticCoalescingLayout, PartsOfAWarpLieSideBySide) {
   }
 }
 
-TEST(StaticCoalescingLayout, LanesOfOneWarpWithDifferentSizesAreServedBySize) {
+TEST(StaticCoalescingLayout, LanesOfOneWarpFormAGroupForEachSize) {
   QUARRY_TEST_USES_FIBERS();
   arena_owner<fibers_backend> upstream{4, 32768};
   superblock_map map;

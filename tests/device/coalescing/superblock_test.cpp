@@ -56,7 +56,7 @@ TEST(Superblock, GivesEachIndexItsOwnBytes) {
   }
 }
 
-TEST(Superblock, IsNamedByTheHeadersOfItsPartsOnly) {
+TEST(Superblock, OnlyTheHeadersOfItsPartsNameIt) {
   with_room room;
   room.all.open(32, 48, true);
   for (std::uint32_t i = 0; i < 32; ++i) {
@@ -65,10 +65,10 @@ TEST(Superblock, IsNamedByTheHeadersOfItsPartsOnly) {
     std::uint64_t header;
     std::memcpy(&header, part - 8, 8);
     EXPECT_EQ(superblock::named_by(header, part), &room.all);
-    EXPECT_EQ(superblock::named_by(header, part + 48), nullptr) << "another part's";
+    EXPECT_EQ(superblock::named_by(header, part + 48), nullptr) << "the header of another part";
     EXPECT_EQ(superblock::named_by(header + 8, part), nullptr);
     EXPECT_EQ(superblock::named_by(reinterpret_cast<std::uint64_t>(&room.all), part), nullptr)
-        << "an address alone";
+        << "an address is no header";
     for (std::uint64_t const other :
          {0x0ull, 0x4ull, 768ull, ~0ull, 0xdbdbdbdbdbdbdbdbull, 0x0000'0003'0200'0000ull}) {
       EXPECT_EQ(superblock::named_by(other, part), nullptr) << other;
@@ -76,19 +76,19 @@ TEST(Superblock, IsNamedByTheHeadersOfItsPartsOnly) {
   }
 }
 
-TEST(Superblock, GoesToWhoGivesBackTheLastPart) {
+TEST(Superblock, BelongsToTheCallerThatReturnsTheLastPart) {
   with_room room;
   room.all.open(5, 16, true);
   for (int i = 0; i < 4; ++i) EXPECT_FALSE(room.all.give_back());
   EXPECT_TRUE(room.all.is_sound(true));
   EXPECT_TRUE(room.all.give_back());
-  EXPECT_FALSE(room.all.is_sound(true)) << "is over";
+  EXPECT_FALSE(room.all.is_sound(true)) << "all parts are returned";
   room.all.open(5, 16, true);
   EXPECT_FALSE(room.all.give_back(2));
   EXPECT_TRUE(room.all.give_back(3));
 }
 
-TEST(Superblock, IsNotTakenForOneAtAnotherAddressOrOfAnotherKind) {
+TEST(Superblock, IsNotRecognisedAtAnotherAddressOrAsAnotherKind) {
   with_room room;
   room.all.open(5, 16, true);
   EXPECT_TRUE(room.all.is_sound(true));
@@ -98,9 +98,9 @@ TEST(Superblock, IsNotTakenForOneAtAnotherAddressOrOfAnotherKind) {
   EXPECT_FALSE(copy.all.may_have_part_at(copy.all.part(0, true), true));
 }
 
-/// What a free finds before the first part without a header, and at the base, says that no segment
-/// begins there.
-TEST(Superblock, IsNotTakenForADynamicOneWhateverItsPartsAre) {
+/// A free reads the word before the first part, which has no header, and the word at the base. Both
+/// words must show that no segment begins there.
+TEST(Superblock, IsNeverMistakenForADynamicSuperblock) {
   with_room room;
   for (std::uint32_t parts = 1; parts < 70; ++parts) {
     for (bytes size = 0; size < 600; ++size) {
@@ -112,25 +112,24 @@ TEST(Superblock, IsNotTakenForADynamicOneWhateverItsPartsAre) {
   }
 }
 
-/// Of threads that return one part each, one is told to free the superblock, and by then all
-/// have written.
-TEST(Superblock, WhoGivesBackTheLastPartHasSeenWhatTheOthersWrote) {
+/// Each thread returns one part. One thread frees the superblock, after all threads have written.
+TEST(Superblock, TheThreadThatReturnsTheLastPartSeesTheWritesOfTheOthers) {
   for (int round = 0; round < 200; ++round) {
     arena_owner<threads_backend> upstream{1, 128};
-    auto const from = upstream.ref();
-    auto* const all = static_cast<superblock*>(from.malloc(128));
+    auto const source = upstream.ref();
+    auto* const all = static_cast<superblock*>(source.malloc(128));
     all->open(4, 16, false);
     simt::launch_threads({4, 1}, 4, [&] {
       auto const index = simt::this_place().block;
       for (int i = 0; i < 16; ++i) all->part(index, false)[i] = static_cast<char>(index);
-      if (all->give_back()) from.free(all);
+      if (all->give_back()) source.free(all);
     });
-    ASSERT_EQ(upstream.now[0].frees, 1u);
+    ASSERT_EQ(upstream.counts[0].frees, 1u);
   }
 }
 
-/// The same for parts that have a bit each.
-TEST(Superblock, WhoLeavesLastHasSeenWhatTheOthersWrote) {
+/// The same for a packed superblock, whose parts have a bit each.
+TEST(Superblock, TheLastThreadToLeaveAPackedSuperblockSeesTheWritesOfTheOthers) {
   for (int round = 0; round < 200; ++round) {
     arena_owner<threads_backend> upstream{1, 128};
     auto const source = upstream.ref();
@@ -145,7 +144,7 @@ TEST(Superblock, WhoLeavesLastHasSeenWhatTheOthersWrote) {
         source.free(all);
       }
     });
-    ASSERT_EQ(upstream.now[0].frees, 1u);
+    ASSERT_EQ(upstream.counts[0].frees, 1u);
   }
 }
 

@@ -19,18 +19,18 @@ struct use_platform_malloc_heap {
   QUARRY_HD void operator()() const {
     platform_malloc_heap const heap;
     auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
-    auto* const one = static_cast<std::uint32_t*>(heap.malloc(64 + rank));
-    auto* const other = static_cast<std::uint32_t*>(heap.malloc(16));
-    bool bad = one == nullptr || other == nullptr ||
-               reinterpret_cast<std::uintptr_t>(one) % 16 != 0 ||
-               reinterpret_cast<std::uintptr_t>(other) % 16 != 0;
+    auto* const large = static_cast<std::uint32_t*>(heap.malloc(64 + rank));
+    auto* const small = static_cast<std::uint32_t*>(heap.malloc(16));
+    bool bad = large == nullptr || small == nullptr ||
+               reinterpret_cast<std::uintptr_t>(large) % 16 != 0 ||
+               reinterpret_cast<std::uintptr_t>(small) % 16 != 0;
     if (!bad) {
-      for (std::uint32_t i = 0; i < 16; ++i) one[i] = rank;
-      for (std::uint32_t i = 0; i < 4; ++i) other[i] = ~rank;
-      for (std::uint32_t i = 0; i < 16; ++i) bad = bad || one[i] != rank;
+      for (std::uint32_t i = 0; i < 16; ++i) large[i] = rank;
+      for (std::uint32_t i = 0; i < 4; ++i) small[i] = ~rank;
+      for (std::uint32_t i = 0; i < 16; ++i) bad = bad || large[i] != rank;
     }
-    heap.free(one);
-    heap.free(other);
+    heap.free(large);
+    heap.free(small);
     heap.free(nullptr);
     if (bad) simt::atomic_ref<std::uint32_t>{*wrong}.fetch_add(1, simt::relaxed);
   }
@@ -47,27 +47,27 @@ TYPED_TEST(Upstream, PlatformHeapGivesEachLaneItsOwnMemory) {
   EXPECT_EQ(wrong[0], 0u);
 }
 
-struct ask_too_much {
-  std::uint32_t* got;
+struct allocate_too_much {
+  std::uint32_t* successes;
 
   QUARRY_HD void operator()() const {
-    void* const one = platform_malloc_heap{}.malloc(bytes{1} << 60);
-    if (one != nullptr) *got = 1;
-    platform_malloc_heap{}.free(one);
+    void* const result = platform_malloc_heap{}.malloc(bytes{1} << 60);
+    if (result != nullptr) *successes = 1;
+    platform_malloc_heap{}.free(result);
   }
 };
 
-TYPED_TEST(Upstream, PlatformHeapGivesNullptrIfItHasNoMemory) {
+TYPED_TEST(Upstream, PlatformHeapReturnsNullptrIfItHasNoMemory) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer ends the program";
+  GTEST_SKIP() << "AddressSanitizer ends the program when an allocation is too large";
 #endif
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer ends the program";
+  GTEST_SKIP() << "ThreadSanitizer ends the program when an allocation is too large";
 #endif
   TypeParam const backend;
-  typename TypeParam::template array<std::uint32_t> got(1);
-  backend.run({1, 1}, ask_too_much{got.data()});
-  EXPECT_EQ(got[0], 0u);
+  typename TypeParam::template array<std::uint32_t> successes(1);
+  backend.run({1, 1}, allocate_too_much{successes.data()});
+  EXPECT_EQ(successes[0], 0u);
 }
 
 }  // namespace upstream_test

@@ -21,15 +21,15 @@ __global__ void allocate_kernel(std::size_t size, void** pointers) {
 }  // namespace
 }  // namespace other_file
 
-// Behind kernels that it concerns: its place does not matter.
+// The include follows kernels that it affects: its position does not matter.
 #include <quarry/device/replace_malloc.cuh>
 
 namespace other_file {
 namespace {
 
-__global__ void allocate_nothrow_kernel(nothrow how, void** pointers) {
+__global__ void allocate_nothrow_kernel(nothrow way, void** pointers) {
   void*& result = pointers[blockIdx.x * blockDim.x + threadIdx.x];
-  switch (how) {
+  switch (way) {
     case nothrow::object:
       result = new (std::nothrow_t{}) int;
       break;
@@ -44,7 +44,7 @@ __global__ void allocate_nothrow_kernel(nothrow how, void** pointers) {
 
 constexpr unsigned block = 32;
 
-void run_to_its_end() {
+void wait_for_kernel() {
   quarry::simt::check_cuda(cudaGetLastError(), "kernel launch");
   quarry::simt::check_cuda(cudaDeviceSynchronize(), "kernel");
 }
@@ -53,17 +53,17 @@ void run_to_its_end() {
 
 void release(void** pointers, unsigned lanes) {
   release_kernel<<<lanes / block, block>>>(pointers);
-  run_to_its_end();
+  wait_for_kernel();
 }
 
 void allocate(std::size_t size, void** pointers, unsigned lanes) {
   allocate_kernel<<<lanes / block, block>>>(size, pointers);
-  run_to_its_end();
+  wait_for_kernel();
 }
 
-void allocate_nothrow(nothrow how, void** pointers, unsigned lanes) {
-  allocate_nothrow_kernel<<<lanes / block, block>>>(how, pointers);
-  run_to_its_end();
+void allocate_nothrow(nothrow way, void** pointers, unsigned lanes) {
+  allocate_nothrow_kernel<<<lanes / block, block>>>(way, pointers);
+  wait_for_kernel();
 }
 
 }  // namespace other_file

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second file of the same program, which names replace_malloc.cuh itself.
+// A second file of the same program. It includes replace_malloc.cuh itself.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,6 @@ enum class nothrow { object, array, aligned_object };
 void release(void** pointers, unsigned lanes);
 
 void allocate(std::size_t size, void** pointers, unsigned lanes);
-void allocate_nothrow(nothrow how, void** pointers, unsigned lanes);
+void allocate_nothrow(nothrow way, void** pointers, unsigned lanes);
 
 }  // namespace other_file

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with kernels that allocate, as there are many: it knows CUDA and nothing of Quarry. The
-// tests compile it as it is, with `-include quarry/device/replace_malloc.cuh`.
+// A typical program with kernels that allocate. It uses CUDA and does not mention Quarry. The tests
+// compile it unchanged, with `-include quarry/device/replace_malloc.cuh`.
 #include "unchanged_kernels.hpp"
 
 #include <cuda_runtime.h>
@@ -24,7 +24,7 @@ struct alignas(128) line {
   char bytes[128];
 };
 
-/// Members with the names of the C functions, a free list over what it was given.
+/// A free list over given nodes, whose members have the names of the C functions.
 class pool {
  public:
   __host__ __device__ explicit pool(node* all) : free_{all} {}
@@ -46,12 +46,12 @@ class pool {
 __host__ __device__ void* allocate_anywhere(std::size_t size) { return malloc(size); }
 __host__ __device__ void free_anywhere(void* pointer) { free(pointer); }
 
-__global__ void allocate_kernel(way how, void** pointers) {
+__global__ void allocate_kernel(way kind, void** pointers) {
   unsigned const lane = blockIdx.x * blockDim.x + threadIdx.x;
   void*& result = pointers[lane];
   std::size_t const size = 16 + lane % 100;
   auto* const function = &malloc;
-  switch (how) {
+  switch (kind) {
     case way::c_function:
       result = malloc(size);
       break;
@@ -83,11 +83,11 @@ __global__ void allocate_kernel(way how, void** pointers) {
   if (result != nullptr) memset(result, static_cast<int>(lane), 4);
 }
 
-__global__ void release_kernel(way how, void** pointers) {
+__global__ void release_kernel(way kind, void** pointers) {
   unsigned const lane = blockIdx.x * blockDim.x + threadIdx.x;
   void* const pointer = pointers[lane];
   auto* const function = &free;
-  switch (how) {
+  switch (kind) {
     case way::c_function:
       free(pointer);
       break;
@@ -125,23 +125,23 @@ __global__ void push(node** head) {
   auto* const shared = reinterpret_cast<unsigned long long*>(head);
   auto const address = reinterpret_cast<unsigned long long>(added);
   unsigned long long seen = *shared;
-  unsigned long long before;
+  unsigned long long old_head;
   do {
-    before = seen;
-    added->next = reinterpret_cast<node*>(before);
+    old_head = seen;
+    added->next = reinterpret_cast<node*>(old_head);
     __threadfence();
-    seen = atomicCAS(shared, before, address);
-  } while (seen != before);
+    seen = atomicCAS(shared, old_head, address);
+  } while (seen != old_head);
 }
 
-__global__ void turn_and_drain(node* head, long long* sum) {
-  pool turned{nullptr};
+__global__ void reverse_and_drain(node* head, long long* sum) {
+  pool reversed{nullptr};
   while (head != nullptr) {
     node* const next = head->next;
-    turned.free(head);
+    reversed.free(head);
     head = next;
   }
-  for (void* next = turned.malloc(8); next != nullptr; next = turned.malloc(8)) {
+  for (void* next = reversed.malloc(8); next != nullptr; next = reversed.malloc(8)) {
     *sum += static_cast<node*>(next)->value;
     free(next);
   }
@@ -154,7 +154,7 @@ struct managed {
   T* object = nullptr;
 };
 
-void run_to_its_end() {
+void wait_for_kernel() {
   if (auto const status = cudaDeviceSynchronize(); status != cudaSuccess) {
     std::fprintf(stderr, "kernel: %s\n", cudaGetErrorString(status));
     std::abort();
@@ -165,23 +165,23 @@ constexpr unsigned block = 32;
 
 }  // namespace
 
-void allocate(way how, void** pointers, unsigned lanes) {
-  allocate_kernel<<<lanes / block, block>>>(how, pointers);
-  run_to_its_end();
+void allocate(way kind, void** pointers, unsigned lanes) {
+  allocate_kernel<<<lanes / block, block>>>(kind, pointers);
+  wait_for_kernel();
 }
 
-void release(way how, void** pointers, unsigned lanes) {
-  release_kernel<<<lanes / block, block>>>(how, pointers);
-  run_to_its_end();
+void release(way kind, void** pointers, unsigned lanes) {
+  release_kernel<<<lanes / block, block>>>(kind, pointers);
+  wait_for_kernel();
 }
 
 long long sum_of_list(unsigned lanes) {
   managed<node*> head;
   managed<long long> sum;
   push<<<lanes / block, block>>>(head.object);
-  run_to_its_end();
-  turn_and_drain<<<1, 1>>>(*head.object, sum.object);
-  run_to_its_end();
+  wait_for_kernel();
+  reverse_and_drain<<<1, 1>>>(*head.object, sum.object);
+  wait_for_kernel();
   return *sum.object;
 }
 
@@ -202,9 +202,9 @@ bool host_code_works() {
   std::unique_ptr<line> const aligned{new line};
   good = good && reinterpret_cast<std::size_t>(aligned.get()) % alignof(line) == 0;
   std::vector<node> nodes(10);
-  pool some{nullptr};
-  for (auto& each : nodes) some.free(&each);
-  good = good && some.malloc(8) == &nodes.back();
+  pool list{nullptr};
+  for (auto& element : nodes) list.free(&element);
+  good = good && list.malloc(8) == &nodes.back();
   delete new (std::nothrow) node{};
   ::operator delete(::operator new(100));
   return good;

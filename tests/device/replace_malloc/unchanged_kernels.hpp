@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program of unchanged_kernels.cu can do: each call runs a kernel of `lanes` lanes, each
-// with its place in `pointers`.
+// The calls of the program in unchanged_kernels.cu. Each call runs a kernel with `lanes` lanes, and
+// each lane has its entry in `pointers`.
 #pragma once
 
 namespace unchanged {
 
-/// Every way in which a kernel can ask for memory.
+/// Every way in which a kernel can allocate memory.
 enum class way {
   c_function,
   in_std,
@@ -22,17 +22,17 @@ inline constexpr way every_way[] = {
     way::object,     way::array,  way::aligned_object, way::aligned_array,
     way::expression};
 
-void allocate(way how, void** pointers, unsigned lanes);
+void allocate(way kind, void** pointers, unsigned lanes);
 
-/// The opposite of `allocate` in the same way.
-void release(way how, void** pointers, unsigned lanes);
+/// Frees in the same way as `allocate`.
+void release(way kind, void** pointers, unsigned lanes);
 
-/// Builds a list of `lanes` nodes, changes its order and frees it, all in kernels; gives the sum of
-/// its values.
+/// Builds a list of `lanes` nodes, reverses its order and frees it, all in kernels. Returns the sum
+/// of its values.
 long long sum_of_list(unsigned lanes);
 
-/// Whether the file's host code has the C library's malloc and the host's new in all the ways in
-/// which it uses them.
+/// Whether the file's host code still uses the C library's malloc and the host's new in all its
+/// calls.
 bool host_code_works();
 
 }  // namespace unchanged

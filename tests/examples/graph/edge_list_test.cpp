@@ -37,33 +37,33 @@ std::string gzip(std::string_view text) {
   return packed;
 }
 
-/// A file that lives as long as the test, in a page map of this process's own.
+/// A file that exists during the test, in a folder of this process.
 class EdgeList : public testing::Test {
  protected:
-  EdgeList() { std::filesystem::create_directories(slice_map_); }
-  ~EdgeList() override { std::filesystem::remove_all(slice_map_); }
+  EdgeList() { std::filesystem::create_directories(folder_); }
+  ~EdgeList() override { std::filesystem::remove_all(folder_); }
 
   edge_list read(std::string_view content) {
     std::ofstream{file_, std::ios::binary} << content;
     return read_edge_list(file_);
   }
 
-  /// What the refusal of `content` says after the page map; empty if it is not refused.
+  /// The error message for `content` after the folder's name; empty if `content` is accepted.
   std::string refusal(std::string_view content) {
     try {
       read(content);
     } catch (malformed_input const& failure) {
-      return std::string{failure.what()}.substr(slice_map_.string().size() + 1);
+      return std::string{failure.what()}.substr(folder_.string().size() + 1);
     }
     return {};
   }
 
-  std::filesystem::path slice_map_ =
+  std::filesystem::path folder_ =
       std::filesystem::path{testing::TempDir()} / ("quarry_edge_list." + std::to_string(getpid()));
-  std::filesystem::path file_ = slice_map_ / "graph";
+  std::filesystem::path file_ = folder_ / "graph";
 };
 
-/// The vertex id that all of `field` spells, if any.
+/// The vertex id that `field` spells, or nothing if it is not a valid id.
 std::optional<std::uint32_t> naive_id(std::string field) {
   if (field.empty() || !std::ranges::all_of(field, [](char c) { return c >= '0' && c <= '9'; })) {
     return std::nullopt;
@@ -78,7 +78,7 @@ struct naive_result {
   std::size_t malformed_line = 0;  ///< 0 if there is none.
 };
 
-/// An edge list read with streams, line by line and then field by field, up to its first malformed
+/// Reads an edge list with streams, line by line and then field by field, up to its first malformed
 /// line.
 naive_result read_naively(std::string const& text) {
   naive_result result;
@@ -105,29 +105,31 @@ naive_result read_naively(std::string const& text) {
 std::vector<edge> random_edges(random_source& random, std::size_t count) {
   std::vector<edge> edges(count);
   auto const id = [&] {
-    auto const bits = random() % 32 + 1;  // So that short and long ids both occur.
+    auto const bits = random() % 32 + 1;  // Gives short and long ids.
     return static_cast<std::uint32_t>(random() % ((std::uint64_t{1} << bits) - 1));
   };
-  for (auto& each : edges) each = {id(), id()};
+  for (auto& added : edges) added = {id(), id()};
   return edges;
 }
 
 template <std::size_t Size>
-std::string any_of(random_source& random, char const* const (&choices)[Size]) {
+std::string random_choice(random_source& random, char const* const (&choices)[Size]) {
   return choices[random() % Size];
 }
 
-/// The same edges in one of the many ways to write them.
-std::string written_at_random(random_source& random, std::vector<edge> const& edges) {
+/// Writes the edges in a random one of the many valid formats.
+std::string write_at_random(random_source& random, std::vector<edge> const& edges) {
   std::string text;
   for (auto const& [source, target] : edges) {
     while (random() % 8 == 0)
-      text += any_of(random, {"\n", " \t\n", "# 1 2\n", "\t% x\r\n", "#\n"});
-    text += any_of(random, {"", "", " ", "\t "}) + any_of(random, {"", "", "00"});
-    text += std::to_string(source) + any_of(random, {" ", "\t", " \t  "}) + std::to_string(target);
-    text += any_of(random, {"", "", " ", "\t3.5 x", " # y"}) + any_of(random, {"\n", "\r\n"});
+      text += random_choice(random, {"\n", " \t\n", "# 1 2\n", "\t% x\r\n", "#\n"});
+    text += random_choice(random, {"", "", " ", "\t "}) + random_choice(random, {"", "", "00"});
+    text += std::to_string(source) + random_choice(random, {" ", "\t", " \t  "}) +
+            std::to_string(target);
+    text += random_choice(random, {"", "", " ", "\t3.5 x", " # y"}) +
+            random_choice(random, {"\n", "\r\n"});
   }
-  if (!text.empty() && random() % 2 == 0) text.pop_back();  // A last line without its end.
+  if (!text.empty() && random() % 2 == 0) text.pop_back();  // A last line without a line end.
   return text;
 }
 
@@ -137,7 +139,7 @@ TEST_F(EdgeList, KeepsOrderDuplicatesAndLoopsOfAPlainFile) {
   EXPECT_EQ(list.declared_vertices, 0u);
 }
 
-TEST_F(EdgeList, OfAnEmptyFileIsEmpty) {
+TEST_F(EdgeList, IsEmptyForAnEmptyFile) {
   EXPECT_TRUE(read("").edges.empty());
   EXPECT_TRUE(read("# nothing\n").edges.empty());
   EXPECT_TRUE(read(gzip("")).edges.empty());
@@ -148,7 +150,7 @@ TEST_F(EdgeList, ReadsGzipInOneMemberOrSeveral) {
   EXPECT_EQ(read(gzip("1 2\n3 ") + gzip("4\n")).edges, (std::vector<edge>{{1, 2}, {3, 4}}));
 }
 
-TEST_F(EdgeList, ReadsAGeneralMatrixMarketFileFromZero) {
+TEST_F(EdgeList, ReadsAGeneralMatrixMarketFileWithIdsFromZero) {
   auto const list =
       read("%%MatrixMarket matrix coordinate real general\n% x\n3 5 2\n1 5 0.5\n3 3 -1e9\n");
   EXPECT_EQ(list.edges, (std::vector<edge>{{0, 4}, {2, 2}}));
@@ -183,9 +185,9 @@ TEST_F(EdgeList, RefusesTheReservedId) {
   EXPECT_EQ(refusal("1 4294967294"), "");
 }
 
-TEST_F(EdgeList, RefusesAFileItCannotRead) {
-  EXPECT_THROW(read_edge_list(slice_map_ / "missing"), std::filesystem::filesystem_error);
-  EXPECT_THROW(read_edge_list(slice_map_), std::filesystem::filesystem_error);
+TEST_F(EdgeList, RefusesAnUnreadableFile) {
+  EXPECT_THROW(read_edge_list(folder_ / "missing"), std::filesystem::filesystem_error);
+  EXPECT_THROW(read_edge_list(folder_), std::filesystem::filesystem_error);
 }
 
 TEST_F(EdgeList, RefusesGzipThatIsTruncatedOrDamaged) {
@@ -198,7 +200,7 @@ TEST_F(EdgeList, RefusesGzipThatIsTruncatedOrDamaged) {
   EXPECT_TRUE(refusal(damaged).ends_with(": the gzip data is damaged"));
 }
 
-TEST_F(EdgeList, ReportsAMalformedLineAheadOfTheTruncation) {
+TEST_F(EdgeList, ReportsAMalformedLineBeforeATruncation) {
   std::string const text = "1 2\nx\n" + std::string(1000, '\n') + "3 4\n";
   auto const packed = gzip(text);
   EXPECT_EQ(refusal(packed.substr(0, packed.size() - 1)).substr(0, 8), "graph:2:");
@@ -210,7 +212,7 @@ TEST_F(EdgeList, RefusesALineThatDoesNotFitItsBuffer) {
   EXPECT_EQ(refusal("1 2\n3 4" + megabyte + "\n").substr(0, 21), "graph:2: longer than ");
 }
 
-TEST_F(EdgeList, RefusesAMatrixMarketFileThatBreaksItsPromises) {
+TEST_F(EdgeList, RefusesAMatrixMarketFileThatContradictsItsHeader) {
   auto const pattern = [this](std::string const& rest) {
     return refusal("%%MatrixMarket matrix coordinate pattern general\n" + rest);
   };
@@ -231,7 +233,7 @@ TEST_F(EdgeList, RefusesAMatrixMarketFileThatBreaksItsPromises) {
             "graph:2: a symmetric matrix must be square");
 }
 
-TEST_F(EdgeList, RefusesAKindOfMatrixThatIsNoGraph) {
+TEST_F(EdgeList, RefusesAMatrixThatIsNotAGraph) {
   EXPECT_EQ(refusal("%%MatrixMarket matrix array real general\n"),
             "graph:1: format \"array\" is not among: coordinate");
   EXPECT_EQ(refusal("%%MatrixMarket matrix coordinate real hermitian\n"),
@@ -240,34 +242,34 @@ TEST_F(EdgeList, RefusesAKindOfMatrixThatIsNoGraph) {
             "graph:1: symmetry \"\" is not among: general symmetric");
 }
 
-TEST_F(EdgeList, ReadsBackWhatWasWrittenInAnyManner) {
+TEST_F(EdgeList, ReadsTheSameEdgesFromEveryFormat) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     random_source random{seed};
     auto const edges = random_edges(random, random() % 2000);
-    auto const text = written_at_random(random, edges);
+    auto const text = write_at_random(random, edges);
     edge_list list;
     ASSERT_NO_THROW(list = read(random() % 2 == 0 ? text : gzip(text)));
     ASSERT_EQ(list.edges, edges);
   }
 }
 
-TEST_F(EdgeList, ReadsAFileOfManyBuffersWithoutLosingALine) {
+TEST_F(EdgeList, ReadsEveryLineOfAFileLargerThanItsBuffer) {
   std::uint64_t const seed = 1;
   SCOPED_TRACE("seed " + std::to_string(seed));
   random_source random{seed};
   auto const edges = random_edges(random, 200'000);
-  auto const text = written_at_random(random, edges);
+  auto const text = write_at_random(random, edges);
   ASSERT_GT(text.size(), std::size_t{3} << 20);
   EXPECT_EQ(read(text).edges, edges);
   EXPECT_EQ(read(gzip(text)).edges, edges);
 }
 
-TEST_F(EdgeList, OfADamagedFileIsThatOfTheNaiveReaderOrRefusedAtTheSameLine) {
+TEST_F(EdgeList, AgreesWithTheNaiveReaderOnADamagedFile) {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     random_source random{seed};
-    auto text = written_at_random(random, random_edges(random, 1 + random() % 10));
+    auto text = write_at_random(random, random_edges(random, 1 + random() % 10));
     for (auto damages = 1 + random() % 3; damages != 0 && !text.empty(); --damages) {
       constexpr std::string_view characters = "09 \t\n\r#%-+.x\0\xff"sv;
       text[random() % text.size()] = characters[random() % characters.size()];

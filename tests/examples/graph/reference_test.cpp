@@ -12,7 +12,7 @@ namespace reference_test {
 using rows = std::vector<std::uint32_t>;
 using counts = std::vector<std::uint64_t>;
 
-/// Two vertices, 1 -> {2, 3} and 4 -> {1}, all there.
+/// Two vertices, 1 -> {2, 3} and 4 -> {1}. All edges are present.
 reference small_graph() {
   reference graph{{{4, 1}, {1, 3}, {1, 2}, {1, 3}}};
   auto const locations = graph.places_of(graph.known());
@@ -27,16 +27,16 @@ TEST(Reference, KnowsEachEdgeOnce) {
   EXPECT_EQ(graph.present(), 3u);
 }
 
-TEST(Reference, TakesExactlyOneOfEqualEdgesForInserted) {
-  std::vector<std::size_t> const twice{0, 0};
-  EXPECT_NO_THROW((reference{{{1, 2}}}.check_batch(twice, {false, true}, true)));
-  EXPECT_THROW((reference{{{1, 2}}}.check_batch(twice, {true, true}, true)), wrong_answer);
-  EXPECT_THROW((reference{{{1, 2}}}.check_batch(twice, {false, false}, true)), wrong_answer);
-  EXPECT_THROW(small_graph().check_batch(twice, {true, false}, true), wrong_answer);
-  EXPECT_NO_THROW(small_graph().check_batch(twice, {true, false}, false));
+TEST(Reference, AcceptsExactlyOneInsertionOfEqualEdges) {
+  std::vector<std::size_t> const duplicates{0, 0};
+  EXPECT_NO_THROW((reference{{{1, 2}}}.check_batch(duplicates, {false, true}, true)));
+  EXPECT_THROW((reference{{{1, 2}}}.check_batch(duplicates, {true, true}, true)), wrong_answer);
+  EXPECT_THROW((reference{{{1, 2}}}.check_batch(duplicates, {false, false}, true)), wrong_answer);
+  EXPECT_THROW(small_graph().check_batch(duplicates, {true, false}, true), wrong_answer);
+  EXPECT_NO_THROW(small_graph().check_batch(duplicates, {true, false}, false));
 }
 
-TEST(Reference, RefusesAWrongAnswerToAQuestion) {
+TEST(Reference, RefusesAWrongLookupResult) {
   auto const graph = small_graph();
   EXPECT_NO_THROW(graph.check_known(std::vector<std::uint8_t>{1, 1, 1}));
   EXPECT_THROW(graph.check_known(std::vector<std::uint8_t>{1, 0, 1}), wrong_answer);
@@ -45,7 +45,7 @@ TEST(Reference, RefusesAWrongAnswerToAQuestion) {
   EXPECT_THROW(graph.check_any(requested, std::vector<std::uint8_t>{1, 1}), wrong_answer);
 }
 
-TEST(Reference, RefusesRowsThatDifferInAnyWay) {
+TEST(Reference, RefusesRowsThatDiffer) {
   auto const graph = small_graph();
   rows const ids{4, no_vertex, 1};
   EXPECT_NO_THROW(graph.check_rows(ids, counts{1, 0, 2}, counts{0, 1, 1}, rows{1, 3, 2}));
@@ -64,19 +64,19 @@ TEST(Reference, AgreesWithANaiveSet) {
   for (std::uint32_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed};
-    auto const below = [&](std::uint32_t bound) {
+    auto const random_below = [&](std::uint32_t bound) {
       return static_cast<std::uint32_t>(random() % bound);
     };
     std::vector<edge> all(60);
-    for (auto& each : all) each = {below(8), below(8)};
+    for (auto& added : all) added = {random_below(8), random_below(8)};
     reference graph{all};
     std::set<std::size_t> model;
     for (int step = 0; step < 20; ++step) {
-      bool const inserts = below(2) == 0;
+      bool const inserts = random_below(2) == 0;
       std::vector<std::size_t> batch(10);
       std::vector<bool> done(10);
       for (std::size_t i = 0; i < 10; ++i) {
-        batch[i] = below(static_cast<std::uint32_t>(graph.known().size()));
+        batch[i] = random_below(static_cast<std::uint32_t>(graph.known().size()));
         done[i] = inserts ? model.insert(batch[i]).second : model.erase(batch[i]) == 1;
       }
       ASSERT_NO_THROW(graph.check_batch(batch, done, inserts));
