@@ -2,9 +2,14 @@
 # QUARRY_WITH_OPENCL, and the target quarry::opencl: the heap for OpenCL kernels, over CL/opencl.hpp and an ICD loader.
 
 set(QUARRY_WITH_OPENCL OFF)
+# Programs include the OpenCL C as C++, as quarry_opencl/heap.cl; so it is named once it is installed, too.
+set(quarry_opencl_includes ${PROJECT_BINARY_DIR}/opencl_include)
+file(MAKE_DIRECTORY ${quarry_opencl_includes})
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/opencl ${quarry_opencl_includes}/quarry_opencl SYMBOLIC)
 # The order in which they include each other.
 set(quarry_opencl_sources heap_layout size_classes atomics atomics_c11 atomics_nvidia atomics_other
-  orders tree pages spans places subgroup heap list graph)
+  orders tree pages spans places subgroup heap group list vector array_list queue map
+  ordered_map graph)
 list(TRANSFORM quarry_opencl_sources PREPEND ${PROJECT_SOURCE_DIR}/opencl/)
 list(TRANSFORM quarry_opencl_sources APPEND .cl)
 if(NOT QUARRY_OPENCL STREQUAL "OFF")
@@ -28,7 +33,8 @@ if(QUARRY_WITH_OPENCL)
   add_library(quarry::opencl ALIAS quarry_opencl)
   set_target_properties(quarry_opencl PROPERTIES EXPORT_NAME opencl POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  target_include_directories(quarry_opencl PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(quarry_opencl PRIVATE ${PROJECT_SOURCE_DIR}/src
+    PUBLIC $<BUILD_INTERFACE:${quarry_opencl_includes}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_include_directories(quarry_opencl SYSTEM PUBLIC $<BUILD_INTERFACE:${QUARRY_OPENCL_HPP}>)
   target_link_libraries(quarry_opencl PUBLIC quarry OpenCL::OpenCL)
   quarry_options(quarry_opencl)

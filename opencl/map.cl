@@ -68,13 +68,14 @@ static inline quarry_ref quarry_map_find(quarry_heap heap, __global quarry_map* 
   return 0u;
 }
 
-// Returns the entry of `key`; if there is none, adds one with `value`. `spare`: a reference to
-// memory for an entry, or null; it is used, or allocated, only if the key may be new, and what is left
-// there belongs to the caller, for its next call. Returns null, and adds nothing, if there is no
-// memory or no empty place.
+// Returns the entry of `key`; if there is none, adds one with `value`. `is_new`: whether this call
+// added it. Returns null, and adds nothing, if there is no memory or no empty place. `spare`: memory
+// for an entry, or null. The call uses it, or allocates it, if the key seems to be new; what it leaves
+// there belongs to the caller, for its next call.
 static inline quarry_ref quarry_map_ensure_with(quarry_heap heap, __global quarry_map* map, uint key, uint value,
-                                                quarry_ref* spare) {
+                                                quarry_ref* spare, bool* is_new) {
   uint place = quarry_map_hash(key);
+  *is_new = false;
   for (uint step = 0u; step <= map->mask; ++step, ++place) {
     __global uint* const at = quarry_map_place(heap, map, place);
     quarry_ref found = quarry_load_acquire(at);
@@ -87,6 +88,7 @@ static inline quarry_ref quarry_map_ensure_with(quarry_heap heap, __global quarr
       if (found == 0u) {
         found = *spare;
         *spare = 0u;
+        *is_new = true;
         (void)quarry_add_relaxed(&map->size, 1u);
         return found;
       }
@@ -95,23 +97,12 @@ static inline quarry_ref quarry_map_ensure_with(quarry_heap heap, __global quarr
   }
   return 0u;
 }
-
-// The same without a spare. `is_new`: whether this call added the entry.
 static inline quarry_ref quarry_map_ensure(quarry_heap heap, __global quarry_map* map, uint key, uint value,
                                            bool* is_new) {
   quarry_ref spare = 0u;
-  uint place = 0u;
-  (void)place;
-  quarry_ref const found = quarry_map_find(heap, map, key);
-  *is_new = false;
-  if (found != 0u) return found;
-  spare = quarry_malloc(heap, sizeof(quarry_map_entry));
-  if (spare == 0u) return 0u;
-  quarry_ref const fresh = spare;
-  quarry_ref const result = quarry_map_ensure_with(heap, map, key, value, &spare);
-  *is_new = result == fresh;
-  if (spare != 0u) (void)quarry_free(heap, spare);
-  return result;
+  quarry_ref const found = quarry_map_ensure_with(heap, map, key, value, &spare, is_new);
+  (void)quarry_free(heap, spare);
+  return found;
 }
 
 // Removes the entry of `key`. Returns whether this call removed it. Its memory comes back with
@@ -144,7 +135,8 @@ static inline void quarry_map_move(quarry_heap heap, __global quarry_map* map, _
     quarry_ref entry = *quarry_map_place(heap, map, place);
     if (entry == 0u || entry == QUARRY_TOMBSTONE) continue;
     __global quarry_map_entry* const at = quarry_map_entry_at(heap, entry);
-    (void)quarry_map_ensure_with(heap, target, at->key, at->value, &entry);
+    bool is_new;
+    (void)quarry_map_ensure_with(heap, target, at->key, at->value, &entry, &is_new);
   }
 }
 

@@ -83,21 +83,19 @@ static inline quarry_ref quarry_ordered_map_ensure(quarry_heap heap, __global qu
   at->key = key;
   at->value = value;
   at->height = height;
-  for (uint level = 0; level < height; ++level) {
-    for (;;) {
-      quarry_store_relaxed(at->next + level, next);
-      if (level > 0u || next == 0u || quarry_skip_entry_at(heap, next)->key != key) {
-        if (level > 0u && next == fresh) break;
-        if (quarry_cas_acq_rel(quarry_skip_link(heap, map, before[level], level), next, fresh) == next) break;
-      } else {  // another work-item added the key
-        (void)quarry_free(heap, fresh);
-        return next;
-      }
+  for (;;) {  // level 0 decides
+    quarry_store_relaxed(at->next, next);
+    if (quarry_cas_acq_rel(quarry_skip_link(heap, map, before[0], 0u), next, fresh) == next) break;
+    before[0] = quarry_skip_search(heap, map, before[0], 0u, key, &next);
+    if (next == 0u || quarry_skip_entry_at(heap, next)->key != key) continue;
+    (void)quarry_free(heap, fresh);  // another work-item added the key
+    return next;
+  }
+  for (uint level = 1; level < height; ++level) {
+    do {
       before[level] = quarry_skip_search(heap, map, before[level], level, key, &next);
-    }
-    if (level + 1u < height) (void)quarry_skip_search(heap, map, before[level + 1u], level + 1u, key, &next);
-    if (level + 1u < height)
-      before[level + 1u] = quarry_skip_search(heap, map, before[level + 1u], level + 1u, key, &next);
+      quarry_store_relaxed(at->next + level, next);
+    } while (quarry_cas_acq_rel(quarry_skip_link(heap, map, before[level], level), next, fresh) != next);
   }
   (void)quarry_add_relaxed(&map->size, 1u);
   *is_new = true;

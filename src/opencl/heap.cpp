@@ -78,8 +78,8 @@ cl::Program build(cl::Context const& context, cl::Device const& device, std::str
                   std::string const& more_options) {
   cl::Program program;
   try {
-    program =
-        cl::Program{context, cl::Program::Sources{sources(), "#line 1 \"program\"\n" + std::string{source}}};
+    program = cl::Program{
+        context, cl::Program::Sources{sources(), "#line 1 \"program\"\n" + std::string{source}}};
     program.build(device, (build_options(device) + " " + more_options).c_str());
     return program;
   } catch (cl::Error const& error) {

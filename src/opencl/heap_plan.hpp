@@ -3,17 +3,14 @@
 #pragma once
 
 #include "quarry/core/bytes.hpp"
+#include "quarry/opencl/on_host.hpp"
 
-#include <bit>
 #include <cstdint>
 #include <string>
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-// What the OpenCL C below needs of its language.
-using uint = std::uint32_t;
-inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value)); }
-#include "../../opencl/size_classes.cl"
+using namespace opencl_c;
 
 /// The state of an empty heap in a buffer of `size` bytes. `places`: hints of each size class, a
 /// power of two; with more hints, work-items meet less at one word. 0: four for each span,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opencl/as_cpp.hpp"
+#include "opencl/heap_plan.hpp"
 #include "quarry/opencl/heap_usage.hpp"
+#include "quarry/opencl/on_host.hpp"
 
 #include <array>
 #include <cstring>

@@ -1,36 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL C as C++: the heap's sources, compiled by the host's compiler, and run as fibers or
-// threads.
+// The OpenCL C of the heap and its containers as C++: kernels' functions on the host, over a heap
+// that is mapped (mapped_heap) or lies in the host's memory.
 //
-// Everything lies in `quarry::opencl_c`. Atomics are simt's, so that a seed decides interleavings
-// and ThreadSanitizer sees them. A work-item is a lane; its group is a thread block.
+// Everything lies in `quarry::opencl_c` and has the names that kernels use. Atomics are simt's, so
+// that tests run the same code as fibers, whose interleaving a seed decides, and as threads under
+// ThreadSanitizer. A work-item is a lane, its group a thread block; outside a launch there is one.
 #pragma once
 
-#include "opencl/heap_plan.hpp"
 #include "quarry/simt/atomic.hpp"
 #include "quarry/simt/this_lane.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
-namespace quarry::opencl_c {
+namespace quarry::inline QUARRY_ABI::opencl_c {
 
-using namespace opencl;
+using uint = std::uint32_t;
 using ulong = std::uint64_t;
+using uchar = unsigned char;
 using std::max;
 using std::min;
 struct alignas(16) uint4 {
   uint x, y, z, w;
 };
 
+inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value)); }
 inline uint popcount(uint value) { return static_cast<uint>(std::popcount(value)); }
 inline uint rotate(uint value, uint count) { return std::rotl(value, static_cast<int>(count)); }
-
-// A warp of fibers is one group of 32 work-items; each thread is a group of one.
 inline std::size_t get_group_id(uint) { return simt::this_place().block; }
 inline std::size_t get_local_id(uint) { return simt::this_place().thread; }
 inline std::size_t get_local_size(uint) { return simt::this_place().threads; }
+enum fences { CLK_LOCAL_MEM_FENCE, CLK_GLOBAL_MEM_FENCE };
+inline void barrier(fences) { simt::block_barrier(); }
 
 #define QUARRY_RMW(name, function, order)                            \
   inline uint quarry_##name##_##order(uint* at, uint value) {        \
@@ -45,6 +48,8 @@ QUARRY_RMWS(relaxed)
 QUARRY_RMWS(acquire)
 QUARRY_RMWS(release)
 QUARRY_RMWS(acq_rel)
+#undef QUARRY_RMW
+#undef QUARRY_RMWS
 inline uint quarry_load_relaxed(uint* at) {
   return simt::atomic_ref<uint>{*at}.load(simt::relaxed);
 }
@@ -57,8 +62,6 @@ inline void quarry_store_relaxed(uint* at, uint value) {
 inline void quarry_store_release(uint* at, uint value) {
   simt::atomic_ref<uint>{*at}.store(value, simt::release);
 }
-inline void quarry_fence() {}
-inline void quarry_store_fenced_release(uint* at, uint value) { quarry_store_release(at, value); }
 inline uint quarry_cas_relaxed(uint* at, uint expected, uint value) {
   simt::atomic_ref<uint>{*at}.compare_exchange(expected, value, simt::relaxed);
   return expected;
@@ -67,19 +70,23 @@ inline uint quarry_cas_acq_rel(uint* at, uint expected, uint value) {
   simt::atomic_ref<uint>{*at}.compare_exchange(expected, value, simt::acq_rel);
   return expected;
 }
+inline void quarry_fence() {}
+inline void quarry_store_fenced_release(uint* at, uint value) { quarry_store_release(at, value); }
 inline uint quarry_cas_fenced_acq_rel(uint* at, uint expected, uint value) {
   return quarry_cas_acq_rel(at, expected, value);
 }
-#undef QUARRY_RMW
-#undef QUARRY_RMWS
 
 #define QUARRY_AS_CPP
 #define __global
 #define __local
 #define __kernel
-#include "heap.cl"
+#include "quarry_opencl/array_list.cl"
+#include "quarry_opencl/graph.cl"
+#include "quarry_opencl/ordered_map.cl"
+#include "quarry_opencl/queue.cl"
+#include "quarry_opencl/vector.cl"
 #undef __global
 #undef __local
 #undef __kernel
 
-}  // namespace quarry::opencl_c
+}  // namespace quarry::inline QUARRY_ABI::opencl_c
