@@ -4,6 +4,7 @@
 #include "opencl/heap_plan.hpp"
 #include "quarry/opencl/heap_usage.hpp"
 #include "quarry/opencl/on_host.hpp"
+#include "support/backends.hpp"
 
 #include <array>
 #include <cstring>
@@ -12,6 +13,15 @@
 #include <vector>
 
 namespace quarry::opencl_c {
+
+/// The seeds for fibers: one under ThreadSanitizer, which sees one thread and makes fibers slow.
+inline std::vector<std::uint64_t> fiber_seeds() {
+#ifdef __SANITIZE_THREAD__
+  return {1};
+#else
+  return test::interleavings();
+#endif
+}
 
 /// An OpenCL heap in the host's memory.
 class heap_on_host {

@@ -175,7 +175,7 @@ std::multiset<cl::quarry_ref> all_of(std::vector<std::multiset<cl::quarry_ref>> 
 }
 
 TEST(OpenclHeap, FibersNeverShareMemory) {
-  for (std::uint64_t const seed : interleavings()) {
+  for (std::uint64_t const seed : cl::fiber_seeds()) {
     heap_on_host heap{256_KiB, seed % 2 == 0 ? 1u : 2u};
     std::vector<std::multiset<cl::quarry_ref>> left(64);
     std::uint32_t wrong = 0;

@@ -67,8 +67,12 @@ inline uint quarry_cas_relaxed(uint* at, uint expected, uint value) {
   return expected;
 }
 inline uint quarry_cas_acq_rel(uint* at, uint expected, uint value) {
-  simt::atomic_ref<uint>{*at}.compare_exchange(expected, value, simt::acq_rel);
-  return expected;
+  for (;;) {
+    uint found = expected;
+    if (simt::atomic_ref<uint>{*at}.compare_exchange(found, value, simt::acq_rel)) return expected;
+    found = quarry_load_acquire(at);  // a failed compare_exchange is relaxed
+    if (found != expected) return found;
+  }
 }
 inline void quarry_fence() {}
 inline void quarry_store_fenced_release(uint* at, uint value) { quarry_store_release(at, value); }
