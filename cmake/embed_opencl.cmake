@@ -9,5 +9,5 @@ foreach(source ${SOURCES})
   get_filename_component(name ${source} NAME)
   string(APPEND text "    R\"opencl(#line 1 \"${name}\"\n${content})opencl\"\n")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"quarry/opencl/heap.hpp\"\n\nnamespace quarry::inline QUARRY_ABI::opencl {\n\n"
+file(WRITE ${OUTPUT} "#include \"quarry/opencl/program.hpp\"\n\nnamespace quarry::inline QUARRY_ABI::opencl {\n\n"
   "char const* sources() noexcept {\n  return\n${text}      ;\n}\n\n}  // namespace quarry::inline QUARRY_ABI::opencl\n")

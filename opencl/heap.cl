@@ -85,7 +85,7 @@ static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
   uint const shift = quarry_span_shift(heap);
   if (units <= 1u << (shift - 2u)) return quarry_malloc_small(heap, quarry_class_of(units, shift));
   uint const count = ((units - 1u) >> heap->page_shift) + 1u;
-  if (count > heap->pages) return 0u;
+  if (count > heap->usable_pages) return 0u;
   uint first = quarry_claim_pages(heap, count);
   for (uint round = 0; first == QUARRY_NONE && round < 3u; ++round) {
     quarry_reclaim(heap, true);
@@ -115,7 +115,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
   uint const offset = reference - heap->first_unit;
   uint const page = offset >> heap->page_shift;
   uint fault = QUARRY_FOREIGN_REFERENCE;
-  if (reference >= heap->first_unit && page < heap->pages) {
+  if (reference >= heap->first_unit && page < heap->usable_pages) {
     uint const shift = quarry_span_shift(heap);
     uint const span = offset >> shift;
     uint const class_and_one = quarry_load_relaxed(quarry_span_class(heap, span));
@@ -166,7 +166,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
 static inline bool quarry_is_allocated(quarry_heap heap, quarry_ref reference) {
   uint const offset = reference - heap->first_unit;
   uint const page = offset >> heap->page_shift, shift = quarry_span_shift(heap);
-  if (reference < heap->first_unit || page >= heap->pages) return false;
+  if (reference < heap->first_unit || page >= heap->usable_pages) return false;
   uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> shift));
   if (id == 0u)
     return (offset & ((1u << heap->page_shift) - 1u)) == 0u &&
@@ -181,11 +181,17 @@ static inline bool quarry_is_allocated(quarry_heap heap, quarry_ref reference) {
 // allocation begins there.
 static inline ulong quarry_usable_size(quarry_heap heap, quarry_ref reference) {
   uint const offset = reference - heap->first_unit;
-  if (reference < heap->first_unit || offset >> heap->page_shift >= heap->pages) return 0u;
+  if (reference < heap->first_unit || offset >> heap->page_shift >= heap->usable_pages) return 0u;
   uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> quarry_span_shift(heap)));
   if (id != 0u) return (ulong)quarry_units_of_class(id - 1u, quarry_span_shift(heap)) * QUARRY_UNIT;
   uint const pages = quarry_load_relaxed(quarry_words(heap) + heap->large_pages + (offset >> heap->page_shift));
   return (ulong)pages * QUARRY_UNIT << heap->page_shift;
+}
+
+// The bits of a word of page bits in an empty heap whose first `pages` pages are usable.
+static inline uint quarry_initial_page_bits(uint word, uint pages) {
+  if (pages <= word * 32u) return ~0u;
+  return pages - word * 32u >= 32u ? 0u : ~0u << (pages & 31u);
 }
 
 // Makes all memory free: run by any number of work-items, with the heap state written before.
@@ -196,14 +202,23 @@ static inline void quarry_initialise(quarry_heap heap, uint item, uint items) {
   for (uint word = begin + item; word < heap->words; word += items) {
     uint value = 0u;
     if (word >= heap->slot_bits) value = ~0u;
-    if (word == heap->page_bits + heap->page_tree.count - 1u && (heap->pages & 31u) != 0u)
-      value = ~0u << (heap->pages & 31u);
-    uint members = heap->page_tree.count;
+    if (word - heap->page_bits < heap->page_tree.count)
+      value = quarry_initial_page_bits(word - heap->page_bits, heap->usable_pages);
+    uint members = (heap->usable_pages + 31u) >> 5u;
     for (uint level = 0; level < QUARRY_TREE_LEVELS; ++level) {
       uint const at = word - heap->page_tree.first[level];
-      if (at < heap->page_tree.words[level]) value = quarry_bits_in_word(0u, members, at);
-      members = heap->page_tree.words[level];
+      if (at < heap->page_tree.words[level] && at * 32u < members) value = quarry_bits_in_word(0u, members, at);
+      members = (members + 31u) >> 5u;
     }
     words[word] = value;
+  }
+}
+
+// Makes pages [first, end) usable, with `usable_pages` raised to `end` before. No other work-item may
+// use the heap meanwhile but those that do the same.
+static inline void quarry_add_pages(quarry_heap heap, uint first, uint end, uint item, uint items) {
+  for (uint word = (first >> 5u) + item; word <= (end - 1u) >> 5u; word += items) {
+    uint const low = max(first, word * 32u), high = min(end, word * 32u + 32u);
+    quarry_free_page_bits(heap, word, quarry_bits_in_word(low, high - low, word));
   }
 }

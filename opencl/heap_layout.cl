@@ -12,8 +12,8 @@
 //   slot   one small allocation; up to a quarter of a span. Larger allocations are runs of pages
 //
 // Invariants:
-//   1. A page bit is 1 exactly while a span or a large allocation has the page, or a work-item
-//      tries to claim it.
+//   1. A page bit is 1 exactly while a span or a large allocation has the page, a work-item tries
+//      to claim it, or the buffer does not have it.
 //   2. The slot bits of a span are all 1 unless the span is open. In an open span, bit i of its
 //      class's slots is 1 exactly while slot i is allocated or a work-item tries to claim it; all
 //      other bits of the words in use are 1.
@@ -51,9 +51,10 @@ typedef struct quarry_tree {
 typedef struct quarry_heap_state {
   unsigned int magic;
   unsigned int layout;
-  unsigned int units;           // of the whole buffer
+  unsigned int units;           // of the whole buffer, which may grow
   unsigned int page_shift;      // log2 of a page's units
   unsigned int pages;           // a multiple of QUARRY_PAGES_PER_SPAN
+  unsigned int usable_pages;    // the buffer has these; the others lie where it may grow to
   unsigned int spans;
   unsigned int first_unit;      // of page 0; a multiple of a page
   unsigned int classes;

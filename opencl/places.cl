@@ -169,7 +169,7 @@ static inline quarry_slots quarry_claim_elsewhere(quarry_heap heap, quarry_searc
     bool const insists = look == QUARRY_LOOKS_AT_TICKET;
     quarry_slots found = quarry_claim_by_ticket(heap, search);
     if (found.bits != 0u) return found;
-    bool const saves = quarry_load_relaxed(&heap->used_pages) >= heap->pages >> 1u;
+    bool const saves = quarry_load_relaxed(&heap->used_pages) >= heap->usable_pages >> 1u;
     if (insists || (saves && look == 0u)) found = quarry_claim_listed(heap, search);
     if (found.bits == 0u) found = quarry_claim_in_new_span(heap, search, insists);
     if (found.bits == 0u && search->is_full) found = quarry_claim_listed(heap, search);

@@ -1,41 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/opencl/heap.hpp"
 
+#include "opencl/calls.hpp"
 #include "opencl/heap_plan.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
 namespace {
 
-[[noreturn]] void fail(cl::Error const& error) {
-  throw opencl_error{std::string{"OpenCL: "} + error.what() + " returned " +
-                     std::to_string(error.err())};
+constexpr char const* own_kernels = R"opencl(
+__kernel void quarry_initialise_heap(quarry_heap heap) {
+  quarry_initialise(heap, (uint)get_global_id(0), (uint)get_global_size(0));
 }
-
-/// Calls `call`, and throws opencl_error for what OpenCL's C++ bindings throw.
-template <class Call>
-auto checked(Call const& call) {
-  try {
-    return call();
-  } catch (cl::Error const& error) {
-    fail(error);
-  }
+__kernel void quarry_add_pages_to_heap(quarry_heap heap, uint first, uint end) {
+  quarry_add_pages(heap, first, end, (uint)get_global_id(0), (uint)get_global_size(0));
 }
-
-constexpr char const* own_kernels =
-    "__kernel void quarry_initialise_heap(quarry_heap heap) {"
-    "  quarry_initialise(heap, (uint)get_global_id(0), (uint)get_global_size(0)); }";
-
-bool has_feature(cl::Device const& device, std::string_view name) {
-  for (auto const& feature : device.getInfo<CL_DEVICE_OPENCL_C_FEATURES>())
-    if (name == feature.name) return true;
-  return false;
-}
+)opencl";
 
 std::string_view name_of_fault(std::uint32_t kind) {
   constexpr std::array<std::string_view, QUARRY_FAULT_KINDS> names{
@@ -46,80 +32,78 @@ std::string_view name_of_fault(std::uint32_t kind) {
 
 }  // namespace
 
-atomics_tier tier_of(cl::Device const& device) {
-  return checked([&] {
-    constexpr cl_uint nvidia = 0x10DE;
-    if (device.getInfo<CL_DEVICE_VENDOR_ID>() == nvidia) return atomics_tier::nvidia;
-    auto const version = device.getInfo<CL_DEVICE_VERSION>();  // "OpenCL 3.0 ..."
-    char const major = version.size() > 7 ? version[7] : '1';
-    if (major == '2') return atomics_tier::c11;
-    if (major >= '3' && has_feature(device, "__opencl_c_atomic_order_acq_rel") &&
-        has_feature(device, "__opencl_c_atomic_scope_device"))
-      return atomics_tier::c11;
-    return atomics_tier::other;
-  });
-}
-
-std::string build_options(cl::Device const& device) {
-  auto const tier = tier_of(device);
-  std::string language = "CL1.2";
-  if (tier == atomics_tier::c11) {
-    auto const version = checked([&] { return device.getInfo<CL_DEVICE_VERSION>(); });
-    language = version[7] == '2' ? "CL2.0" : "CL3.0";
-  }
-  std::string options =
-      "-cl-std=" + language + " -DQUARRY_TIER=" + std::to_string(static_cast<int>(tier));
-  // With more registers, kernels could not run in the largest work-groups, of 1024 work-items.
-  if (tier == atomics_tier::nvidia) options += " -cl-nv-maxrregcount=64";
-  return options;
-}
-
-cl::Program build(cl::Context const& context, cl::Device const& device, std::string_view source,
-                  std::string const& more_options) {
-  cl::Program program;
-  try {
-    program = cl::Program{
-        context, cl::Program::Sources{sources(), "#line 1 \"program\"\n" + std::string{source}}};
-    program.build(device, (build_options(device) + " " + more_options).c_str());
-    return program;
-  } catch (cl::Error const& error) {
-    if (error.err() != CL_BUILD_PROGRAM_FAILURE) fail(error);
-    throw opencl_error{"OpenCL program does not build:\n" +
-                       program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device)};
-  }
-}
-
 heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
            heap_options const& options)
-    : queue_{std::move(queue)}, size_{options.size}, places_{options.places} {
+    : context_{context}, device_{device}, queue_{std::move(queue)}, options_{options} {
   checked([&] {
     is_gpu_ = (device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_GPU) != 0;
-    (void)plan_heap(size_, places_, is_gpu_);
-    auto const largest = device.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
-    if (size_ > largest)
-      throw bad_argument{"opencl::heap: " + std::to_string(size_) +
-                         " bytes exceed the device's largest buffer (" + std::to_string(largest) +
-                         " bytes)"};
-    initialise_ = cl::Kernel{build(context, device, own_kernels), "quarry_initialise_heap"};
-    buffer_ = cl::Buffer{context, CL_MEM_READ_WRITE, size_};
+    options_.max_size = std::max(options_.size, options_.max_size);
+    (void)plan();
+    refuse_more_than_device_has(options_.size);
+    if (tier_of(device) == atomics_tier::other)
+      if (auto const stale = count_stale_messages(context, device, queue_); stale != 0)
+        throw opencl_error{"opencl::heap: this device does not order memory between work-groups: " +
+                           std::to_string(stale) + " messages were stale in the self-test"};
+    auto const program = build(context, device, own_kernels);
+    initialise_ = cl::Kernel{program, "quarry_initialise_heap"};
+    add_pages_ = cl::Kernel{program, "quarry_add_pages_to_heap"};
+    buffer_ = cl::Buffer{context, CL_MEM_READ_WRITE, options_.size};
   });
   reset();
 }
 
+void heap::refuse_more_than_device_has(bytes size) const {
+  auto const largest = device_.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
+  if (size > largest)
+    throw bad_argument{"opencl::heap: " + std::to_string(size) +
+                       " bytes exceed the device's largest buffer (" + std::to_string(largest) +
+                       " bytes)"};
+}
+
+opencl_c::quarry_heap_state heap::plan() const {
+  return plan_heap(options_.size, options_.places, is_gpu_, options_.max_size);
+}
+
 void heap::reset() {
   checked([&] {
-    auto const plan = plan_heap(size_, places_, is_gpu_);
-    queue_.enqueueWriteBuffer(buffer_, CL_TRUE, 0, sizeof plan, &plan);
+    auto const state = plan();
+    queue_.enqueueWriteBuffer(buffer_, CL_TRUE, 0, sizeof state, &state);
     initialise_.setArg(0, buffer_);
-    std::size_t const items = std::clamp<std::size_t>(plan.words / 64 / 64 * 64, 64, 65536);
+    std::size_t const items = std::clamp<std::size_t>(state.words / 64 / 64 * 64, 64, 65536);
     queue_.enqueueNDRangeKernel(initialise_, cl::NullRange, items, 64);
     queue_.finish();
   });
 }
 
+void heap::grow(bytes size) {
+  if (size < options_.size || size > options_.max_size)
+    throw bad_argument{"opencl::heap: cannot grow from " + std::to_string(options_.size) + " to " +
+                       std::to_string(size) + " bytes; max_size is " +
+                       std::to_string(options_.max_size)};
+  checked([&] {
+    refuse_more_than_device_has(size);
+    cl::Buffer const larger{context_, CL_MEM_READ_WRITE, size};
+    queue_.enqueueCopyBuffer(buffer_, larger, 0, 0, options_.size);
+    opencl_c::quarry_heap_state state;
+    queue_.enqueueReadBuffer(larger, CL_TRUE, 0, sizeof state, &state);
+    auto const pages = state.usable_pages;
+    (void)resize(state, size);
+    if (state.usable_pages > pages) {
+      queue_.enqueueWriteBuffer(larger, CL_TRUE, 0, sizeof state, &state);
+      add_pages_.setArg(0, larger);
+      add_pages_.setArg(1, pages);
+      add_pages_.setArg(2, state.usable_pages);
+      queue_.enqueueNDRangeKernel(add_pages_, cl::NullRange, 1024, 64);
+    }
+    queue_.finish();
+    buffer_ = larger;
+  });
+  options_.size = size;
+}
+
 heap_faults heap::faults() const {
   return checked([&] {
-    quarry_heap_state state;
+    opencl_c::quarry_heap_state state;
     queue_.enqueueReadBuffer(buffer_, CL_TRUE, 0, sizeof state, &state);
     auto const* const counts = state.fault_counts;
     heap_faults faults{counts[QUARRY_OUT_OF_MEMORY],
@@ -145,8 +129,8 @@ heap_faults heap::faults() const {
 
 void heap::clear_faults() {
   checked([&] {
-    constexpr std::size_t first = offsetof(quarry_heap_state, fault_kind);
-    std::vector<std::byte> const zeros(sizeof(quarry_heap_state) - first);
+    constexpr std::size_t first = offsetof(opencl_c::quarry_heap_state, fault_kind);
+    std::vector<std::byte> const zeros(sizeof(opencl_c::quarry_heap_state) - first);
     queue_.enqueueWriteBuffer(buffer_, CL_TRUE, first, zeros.size(), zeros.data());
   });
 }
@@ -156,7 +140,7 @@ namespace {
 /// A copy of a heap's metadata.
 std::vector<std::uint32_t> read(cl::CommandQueue const& queue, cl::Buffer const& buffer) {
   return checked([&] {
-    quarry_heap_state state;
+    opencl_c::quarry_heap_state state;
     queue.enqueueReadBuffer(buffer, CL_TRUE, 0, sizeof state, &state);
     std::vector<std::uint32_t> words(state.words);
     queue.enqueueReadBuffer(buffer, CL_TRUE, 0, words.size() * 4, words.data());
@@ -165,6 +149,28 @@ std::vector<std::uint32_t> read(cl::CommandQueue const& queue, cl::Buffer const&
 }
 
 }  // namespace
+
+mapped_heap::mapped_heap(heap const& heap)
+    : queue_{heap.queue()}, buffer_{heap.buffer()}, memory_{checked([&] {
+        return queue_.enqueueMapBuffer(buffer_, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                       heap.size());
+      })} {}
+
+void mapped_heap::unmap() {
+  if (memory_ == nullptr) return;
+  void* const memory = std::exchange(memory_, nullptr);
+  checked([&] {
+    queue_.enqueueUnmapMemObject(buffer_, memory);
+    queue_.finish();
+  });
+}
+
+mapped_heap::~mapped_heap() {
+  try {
+    unmap();
+  } catch (opencl_error const&) {  // the device is lost, and the memory with it
+  }
+}
 
 heap_usage heap::usage() const { return usage_of(read(queue_, buffer_).data()); }
 std::string heap::audit() const { return audit_of(read(queue_, buffer_).data()); }

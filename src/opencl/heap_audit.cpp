@@ -2,6 +2,7 @@
 #include "opencl/heap_plan.hpp"
 #include "quarry/opencl/heap_usage.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::opencl {
@@ -46,7 +47,7 @@ heap_usage usage_of(std::uint32_t const* words) {
   metadata const heap{words};
   bytes const page = bytes{QUARRY_UNIT} << heap.state().page_shift;
   heap_usage usage;
-  usage.usable = heap.state().pages * page;
+  usage.usable = heap.state().usable_pages * page;
   for (std::uint32_t span = 0; span < heap.state().spans; ++span) {
     std::uint32_t const id = heap.class_of(span);
     if (id == 0) continue;
@@ -70,6 +71,7 @@ std::string audit_of(std::uint32_t const* words) {
   metadata const heap{words};
   auto const& state = heap.state();
   std::vector<bool> is_used(state.pages);
+  std::fill(is_used.begin() + state.usable_pages, is_used.end(), true);
   for (std::uint32_t span = 0; span < state.spans; ++span) {
     std::uint32_t const id = heap.class_of(span);
     if (id > state.classes) return "span " + std::to_string(span) + " has no class";

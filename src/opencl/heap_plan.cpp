@@ -70,9 +70,11 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
 
 }  // namespace
 
-quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool claims_unread) {
-  if (size / QUARRY_UNIT > 0xffffffffu)
-    throw bad_argument{"opencl::heap: " + std::to_string(size) + " bytes are not less than 64 GiB"};
+quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool claims_unread, bytes max_size) {
+  max_size = std::max(size, max_size);
+  if (max_size / QUARRY_UNIT > 0xffffffffu)
+    throw bad_argument{"opencl::heap: " + std::to_string(max_size) +
+                       " bytes are not less than 64 GiB"};
   if (places != 0 && (!std::has_single_bit(places) || places > max_places))
     throw bad_argument{"opencl::heap: " + std::to_string(places) +
                        " places are not a power of two up to " + std::to_string(max_places)};
@@ -80,18 +82,28 @@ quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool claims_unread
   state.magic = QUARRY_OPENCL_MAGIC;
   state.layout = QUARRY_OPENCL_LAYOUT;
   state.claims_unread = claims_unread ? 1 : 0;
-  state.units = static_cast<std::uint32_t>(size / QUARRY_UNIT);
-  state.page_shift = size >= large_heap ? 8 : 6;
+  auto const max_units = static_cast<std::uint32_t>(max_size / QUARRY_UNIT);
+  state.page_shift = max_size >= large_heap ? 8 : 6;
   auto pages = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(state.units >> state.page_shift, 0xffffffffu >> 5));
+      std::min<std::uint64_t>(max_units >> state.page_shift, 0xffffffffu >> 5));
   pages -= pages % QUARRY_PAGES_PER_SPAN;
-  for (;; pages -= QUARRY_PAGES_PER_SPAN) {
-    if (pages == 0)
-      throw bad_argument{"opencl::heap: " + std::to_string(size) +
-                         " bytes are too few for a span of 16 KiB and its metadata"};
+  for (; pages != 0; pages -= QUARRY_PAGES_PER_SPAN) {
     place(state, pages, places);
-    if (state.first_unit + (std::uint64_t{pages} << state.page_shift) <= state.units) return state;
+    if (state.first_unit + (std::uint64_t{pages} << state.page_shift) <= max_units) break;
   }
+  if (!resize(state, size))
+    throw bad_argument{"opencl::heap: " + std::to_string(size) +
+                       " bytes are too few for a span of 16 pages and the metadata" +
+                       (max_size != size ? " for " + std::to_string(max_size) + " bytes" : "")};
+  return state;
+}
+
+bool resize(quarry_heap_state& state, bytes size) {
+  state.units = static_cast<std::uint32_t>(size / QUARRY_UNIT);
+  if (state.pages == 0 || state.units <= state.first_unit) return false;
+  auto const pages = (state.units - state.first_unit) >> state.page_shift;
+  state.usable_pages = std::min(pages - pages % QUARRY_PAGES_PER_SPAN, state.pages);
+  return state.usable_pages != 0;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

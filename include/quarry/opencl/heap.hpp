@@ -1,54 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's side of OpenCL heaps: devices, programs with the heap's sources, and heaps.
+// The host's side of OpenCL heaps.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
-#include "quarry/core/errors.hpp"
-#include "quarry/core/export.hpp"
 #include "quarry/opencl/heap_usage.hpp"
+#include "quarry/opencl/on_host.hpp"
+#include "quarry/opencl/program.hpp"
 
-#ifndef CL_HPP_TARGET_OPENCL_VERSION
-#define CL_HPP_TARGET_OPENCL_VERSION 300
-#endif
-#ifndef CL_HPP_MINIMUM_OPENCL_VERSION
-#define CL_HPP_MINIMUM_OPENCL_VERSION 110
-#endif
-#ifndef CL_HPP_ENABLE_EXCEPTIONS
-#define CL_HPP_ENABLE_EXCEPTIONS
-#endif
-#include <CL/opencl.hpp>
-
-#include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-/// A call of OpenCL failed, or a program did not build. `what()` names the call and the status, and
-/// has the compiler's log.
-class QUARRY_API opencl_error : public error_of<std::runtime_error> {
-  using error_of::error_of;
-};
-
-/// How a device's atomics order memory; opencl/atomics.cl says what each tier uses.
-enum class atomics_tier : std::uint8_t { c11 = 1, nvidia = 2, other = 3 };
-[[nodiscard]] QUARRY_API atomics_tier tier_of(cl::Device const& device);
-
-/// The OpenCL C of the heap and its containers, which `build` puts before a program's own source.
-/// It defines names that begin with `quarry_` or `QUARRY_`, all of them static, and no kernel.
-[[nodiscard]] QUARRY_API char const* sources() noexcept;
-
-/// The build options that the heap's sources need on this device: the language and the tier.
-[[nodiscard]] QUARRY_API std::string build_options(cl::Device const& device);
-
-/// Builds `source`, with the heap's sources before it. Throws `opencl_error` with the build log.
-[[nodiscard]] QUARRY_API cl::Program build(cl::Context const& context, cl::Device const& device,
-                                           std::string_view source,
-                                           std::string const& more_options = {});
-
 struct heap_options {
-  bytes size = 64_MiB;  ///< of the buffer, metadata included: 1 to 2 % of it
+  bytes size = 64_MiB;  ///< of the buffer, metadata included: 1 to 4 % of `max_size`
+  bytes max_size = 0;   ///< how far `grow` can grow it, below 64 GiB; 0: not at all
   /// Hints of each size class where to allocate next, a power of two; with more hints, work-items
   /// meet less at one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
   std::uint32_t places = 0;
@@ -61,7 +27,7 @@ struct heap_faults {
 };
 
 /// A heap in a buffer of a device. Kernels take `buffer()` as their argument of type
-/// `quarry_heap`, or `__global quarry_heap_state*`.
+/// `quarry_heap`, which is `__global quarry_heap_state*`.
 ///
 /// Kernels and these functions must not run at once: each function that reads or writes the heap
 /// waits for the queue first. The buffer is freed when the last copy of `buffer()` is gone.
@@ -72,7 +38,14 @@ class QUARRY_API heap {
        heap_options const& options = {});
 
   [[nodiscard]] cl::Buffer const& buffer() const { return buffer_; }
-  [[nodiscard]] bytes size() const { return size_; }
+  [[nodiscard]] cl::CommandQueue const& queue() const { return queue_; }
+  [[nodiscard]] bytes size() const { return options_.size; }
+
+  /// Moves the heap into a buffer of `size` bytes. References stay valid; `buffer()` is another one
+  /// afterwards, so set the kernels' arguments again. Throws `bad_argument`, and changes nothing, if
+  /// `size` is less than `size()` or more than `max_size`; `opencl_error` if the device has no memory
+  /// for both buffers. O(size).
+  void grow(bytes size);
 
   /// Makes all memory free. References from before must not be used.
   void reset();
@@ -84,12 +57,42 @@ class QUARRY_API heap {
   [[nodiscard]] std::string audit() const;
 
  private:
+  [[nodiscard]] opencl_c::quarry_heap_state plan() const;
+  void refuse_more_than_device_has(bytes size) const;
+
+  cl::Context context_;
+  cl::Device device_;
   cl::CommandQueue queue_;
-  cl::Kernel initialise_;
+  cl::Kernel initialise_, add_pages_;
   cl::Buffer buffer_;
-  bytes size_ = 0;
-  std::uint32_t places_ = 0;
+  heap_options options_;
   bool is_gpu_ = false;
+};
+
+/// A heap in the host's address space, for the functions of quarry/opencl/on_host.hpp: between two
+/// kernels the host allocates, and reads and changes what kernels built.
+///
+/// Kernels must not run until `unmap` or the destructor, which wait for the device. On devices with
+/// memory of their own both ways copy the whole heap.
+class QUARRY_API mapped_heap {
+ public:
+  /// Waits for the queue. Throws `opencl_error`.
+  explicit mapped_heap(heap const& heap);
+  mapped_heap(mapped_heap const&) = delete;
+  mapped_heap& operator=(mapped_heap const&) = delete;
+  ~mapped_heap();
+
+  /// What kernels call `heap`. Valid until `unmap`.
+  [[nodiscard]] opencl_c::quarry_heap get() const {
+    return static_cast<opencl_c::quarry_heap>(memory_);
+  }
+  /// Gives the heap back to the device. Throws `opencl_error`.
+  void unmap();
+
+ private:
+  cl::CommandQueue queue_;
+  cl::Buffer buffer_;
+  void* memory_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::opencl
