@@ -5,6 +5,7 @@
 //   opencl/pairs      work-items x 100 pairs; sizes: none 8 B, low 8/16 B, high 4..64 B     ms
 //   opencl/allocate   work-items x 10 allocations of 4 or 8 B that stay                     ms
 //   opencl/graph      65,536 edges over 10,000 nodes, allocated one by one                  ms
+// With `allocator` «quarry group», the work-items of a group allocate together.
 //
 // usage: opencl_heap_bench [DEVICE]      (a part of its name; all devices)
 //
@@ -74,6 +75,35 @@ __kernel void allocate(HEAP heap, uint kind, uint count, __global uint* failures
     else *(__global uint*)AT(heap, reference) = i;
   }
 }
+
+#ifndef USE_RING
+__kernel void allocate_group(HEAP heap, uint kind, uint count, __global uint* failures,
+                             __local uint* scratch) {
+  for (uint i = 0; i < count; ++i) {
+    uint const reference = quarry_malloc_group(heap, 4u + i % 2u * 4u, scratch);
+    if (reference == 0u) atomic_add((volatile __global uint*)failures, 1u);
+    else *(__global uint*)AT(heap, reference) = i;
+  }
+}
+// As the containers do it: with spare nodes and links, allocated by the group.
+__kernel void graph_group(HEAP heap, __global uint* table, uint mask, __global uint2 const* edges,
+                          uint count, __global uint* failures, __local uint* scratch) {
+  __global quarry_graph* const built = (__global quarry_graph*)table;
+  quarry_graph_builder builder = {0u, 0u};
+  for (uint first = 0u; first < count; first += get_global_size(0)) {
+    uint const i = first + get_global_id(0);
+    quarry_graph_refill(heap, &builder, scratch);
+    if (i < count && !quarry_graph_add_edge(heap, built, edges[i].x, edges[i].y, &builder))
+      atomic_add((volatile __global uint*)failures, 1u);
+  }
+  quarry_graph_finish(heap, &builder);
+}
+__kernel void make_graph(HEAP heap, __global uint* table, uint places) {
+  __global quarry_graph* const made = (__global quarry_graph*)table;
+  quarry_map_init(heap, made, places);
+  quarry_map_empty(heap, made, 0u, 1u);
+}
+#endif
 
 typedef struct node { uint id; uint links; } node;
 typedef struct link { uint next; uint target; } link;
@@ -168,11 +198,16 @@ struct session {
 
   /// Runs the kernel after `prepare`, each time from a reset, and prints the spread of its times.
   template <class Prepare>
-  void measure(std::string const& record, char const* kernel_name, bool uses_ring,
+  void measure(std::string const& record, std::string const& kernel_name, bool uses_ring,
                bench::parameters params, std::size_t items, std::size_t local, double scale,
                char const* unit, Prepare const& prepare) {
-    params.add("allocator", uses_ring ? "ring" : "quarry").add("device", name).add("items", items);
-    cl::Kernel kernel{uses_ring ? with_ring : with_heap, kernel_name};
+    bool const is_group = kernel_name.ends_with("_group");
+    params.add("allocator", uses_ring  ? "ring"
+                            : is_group ? "quarry group"
+                                       : "quarry")
+        .add("device", name)
+        .add("items", items);
+    cl::Kernel kernel{uses_ring ? with_ring : with_heap, kernel_name.c_str()};
     if (uses_ring) {
       kernel.setArg(0, ring);
     } else {
@@ -211,8 +246,14 @@ void measure_all(session& on) {
         on.measure("opencl/pairs", "pairs", uses_ring,
                    bench::parameters{}.add("variance", kinds[kind]), items, 64, 1, "ms",
                    plain(kind, 100));
-      if (items <= 65'536)
-        on.measure("opencl/allocate", "allocate", uses_ring, {}, items, 64, 1, "ms", plain(0, 10));
+      if (items > 65'536) continue;
+      on.measure("opencl/allocate", "allocate", uses_ring, {}, items, 64, 1, "ms", plain(0, 10));
+      if (!uses_ring)
+        on.measure("opencl/allocate", "allocate_group", uses_ring, {}, items, 64, 1, "ms",
+                   [&](cl::Kernel& kernel) {
+                     plain(0, 10)(kernel);
+                     kernel.setArg(4, cl::Local(QUARRY_GROUP_WORDS(64) * 4));
+                   });
     }
     std::mt19937 random{1};
     std::vector<cl_uint2> edges(65'536);
@@ -222,7 +263,22 @@ void measure_all(session& on) {
                            edges.size() * sizeof(cl_uint2), edges.data()};
     constexpr cl_uint places = 32'768;
     cl::Buffer const table{on.context, CL_MEM_READ_WRITE, places * 4};
-    for (std::size_t const items : {64, 384, 1536, 4608})
+    for (std::size_t const items : {64, 384, 1536, 4608}) {
+      if (!uses_ring)
+        on.measure("opencl/graph", "graph_group", uses_ring, {}, items, 64, 1, "ms",
+                   [&](cl::Kernel& kernel) {
+                     cl::Kernel make{on.with_heap, "make_graph"};
+                     make.setArg(0, on.heap.buffer());
+                     make.setArg(1, table);
+                     make.setArg(2, places);
+                     on.queue.enqueueNDRangeKernel(make, cl::NullRange, 1, 1);
+                     kernel.setArg(1, table);
+                     kernel.setArg(2, places - 1);
+                     kernel.setArg(3, input);
+                     kernel.setArg(4, static_cast<cl_uint>(edges.size()));
+                     kernel.setArg(5, on.failures);
+                     kernel.setArg(6, cl::Local(QUARRY_GROUP_WORDS(64) * 4));
+                   });
       on.measure("opencl/graph", "graph", uses_ring, {}, items, 64, 1, "ms",
                  [&](cl::Kernel& kernel) {
                    on.queue.enqueueFillBuffer(table, cl_uint{0}, 0, places * 4);
@@ -232,6 +288,7 @@ void measure_all(session& on) {
                    kernel.setArg(4, static_cast<cl_uint>(edges.size()));
                    kernel.setArg(5, on.failures);
                  });
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 // checks the result on the host.
 // usage: opencl_graph EDGES      (a file with `source target` lines, plain or gzip)
 #include "graph/edge_list.hpp"
+#include "quarry/opencl/csr.hpp"
 #include "quarry/opencl/heap.hpp"
 
 #include <algorithm>
@@ -10,19 +11,30 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <stdexcept>
 #include <vector>
 
 namespace {
 
+using namespace quarry::opencl_c;
+
 constexpr char const* kernels = R"opencl(
-__kernel void add_edges(quarry_heap heap, __global quarry_ref* table, uint mask,
-                        __global uint2 const* edges, uint count) {
-  for (uint i = get_global_id(0); i < count; i += get_global_size(0))
-    quarry_graph_add_edge(heap, table, mask, edges[i].x, edges[i].y);  // the heap records failures
+__kernel void make_empty(quarry_heap heap, quarry_ref graph) {
+  quarry_map_empty(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0), get_global_size(0));
 }
-__kernel void remove_all(quarry_heap heap, __global quarry_ref* table, uint mask) {
-  for (uint i = get_global_id(0); i <= mask; i += get_global_size(0))
-    quarry_graph_remove_place(heap, table, i);
+__kernel void add_edges(quarry_heap heap, quarry_ref graph, __global uint2 const* edges, uint count,
+                        __local uint* scratch) {
+  quarry_graph_builder builder = {0, 0};
+  for (uint first = 0; first < count; first += get_global_size(0)) {
+    quarry_graph_refill(heap, &builder, scratch);  // the whole group allocates
+    uint const i = first + get_global_id(0);
+    if (i < count)  // the heap records failures
+      quarry_graph_add_edge(heap, (__global quarry_graph*)quarry_at(heap, graph), edges[i].x, edges[i].y, &builder);
+  }
+  quarry_graph_finish(heap, &builder);
+}
+__kernel void clear(quarry_heap heap, quarry_ref graph) {
+  quarry_graph_clear(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0), get_global_size(0));
 }
 )opencl";
 
@@ -48,39 +60,38 @@ cl::Device choose_device() {
   return {};
 }
 
-using adjacency = std::map<std::uint32_t, std::vector<std::uint32_t>>;
+using quarry::graph_demo::edge;
 
-adjacency sorted(adjacency lists) {
-  for (auto& [id, list] : lists) std::sort(list.begin(), list.end());
-  return lists;
-}
-
-/// What the kernel built: the nodes in the table and their links, read from a copy of the heap.
-adjacency read_graph(std::vector<cl_uint> const& table, std::vector<cl_uint> const& words) {
-  auto const word = [&](cl_uint reference, std::size_t index) {
-    return words[reference * std::size_t{4} + index];
+/// The graph that the kernel should build.
+quarry::opencl::csr graph_of(std::vector<edge> const& edges) {
+  std::map<std::uint32_t, std::vector<std::uint32_t>> lists;
+  for (auto const& one : edges) {
+    lists[one.source].push_back(one.target);
+    lists[one.target];
+  }
+  quarry::opencl::csr graph;
+  for (auto const& [id, targets] : lists) graph.ids.push_back(id);
+  auto const index = [&](std::uint32_t id) {
+    auto const found = std::lower_bound(graph.ids.begin(), graph.ids.end(), id);
+    return static_cast<std::uint32_t>(found - graph.ids.begin());
   };
-  adjacency graph;
-  for (cl_uint const node : table) {
-    if (node == 0) continue;
-    auto& targets = graph[word(node, 0)];
-    for (cl_uint link = word(node, 1); link != 0; link = word(link, 0))
-      targets.push_back(word(word(link, 1), 0));
+  graph.offsets.push_back(0);
+  for (auto& [id, targets] : lists) {
+    std::sort(targets.begin(), targets.end());
+    for (auto const target : targets) graph.targets.push_back(index(target));
+    graph.offsets.push_back(graph.targets.size());
   }
   return graph;
 }
 
 int run(char const* file) {
   auto const edges = quarry::graph_demo::read_edge_list(file).edges;
-  adjacency wanted;
+  auto const wanted = graph_of(edges);
   std::vector<cl_uint2> pairs;
-  for (auto const& edge : edges) {
-    wanted[edge.source].push_back(edge.target);
-    wanted[edge.target];
-    pairs.push_back({{edge.source, edge.target}});
-  }
+  for (auto const& one : edges) pairs.push_back({{one.source, one.target}});
   auto const count = static_cast<cl_uint>(pairs.size());
-  cl_uint const places = std::bit_ceil(std::max(count, 2u));  // nodes are fewer than edges here
+  // The ids, and so the number of nodes, are not known before: there may be as many as edges.
+  cl_uint const places = std::bit_ceil(std::max(count, 2u));
 
   cl::Device const device = choose_device();
   if (device() == nullptr) {
@@ -90,43 +101,57 @@ int run(char const* file) {
   }
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device, CL_QUEUE_PROFILING_ENABLE};
-  quarry::opencl::heap heap{context, device, queue, {.size = 4'000'000 + pairs.size() * 48}};
+  quarry::opencl::heap heap{context, device, queue, {.size = 8'000'000 + pairs.size() * 48}};
   cl::Program const program = quarry::opencl::build(context, device, kernels);
 
-  cl::Buffer const table{context, CL_MEM_READ_WRITE, places * sizeof(cl_uint)};
+  // The host allocates the graph, whose reference is an argument of the kernels.
+  cl_uint graph = 0;
+  {
+    quarry::opencl::mapped_heap const mapped{heap};
+    graph = quarry_malloc(mapped.get(), sizeof(quarry_graph));
+    auto* const made = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
+    if (graph == 0 || !quarry_map_init(mapped.get(), made, places))
+      throw std::runtime_error{"the heap has no memory for the table"};
+  }
   cl::Buffer const input{context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                          pairs.size() * sizeof(cl_uint2), pairs.data()};
-  cl::Kernel add{program, "add_edges"}, remove{program, "remove_all"};
-  for (cl::Kernel* const kernel : {&add, &remove}) {
-    kernel->setArg(0, heap.buffer());
-    kernel->setArg(1, table);
-    kernel->setArg(2, places - 1);
-  }
-  add.setArg(3, input);
-  add.setArg(4, count);
-  queue.enqueueFillBuffer(table, cl_uint{0}, 0, places * sizeof(cl_uint));
-
+  constexpr std::size_t items = 16'384, group = 64;
+  auto const enqueue = [&](cl::Kernel& kernel, cl::Event* event = nullptr) {
+    kernel.setArg(0, heap.buffer());
+    kernel.setArg(1, graph);
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, items, group, nullptr, event);
+  };
+  cl::Kernel make_empty{program, "make_empty"}, add{program, "add_edges"}, clear{program, "clear"};
+  add.setArg(2, input);
+  add.setArg(3, count);
+  add.setArg(4, cl::Local(QUARRY_GROUP_WORDS(group) * 4));
   cl::Event added;
-  queue.enqueueNDRangeKernel(add, cl::NullRange, 16384, 64, nullptr, &added);
+  enqueue(make_empty);
+  enqueue(add, &added);
   queue.finish();
 
-  std::vector<cl_uint> nodes(places), words(heap.size() / 4);
-  queue.enqueueReadBuffer(table, CL_TRUE, 0, nodes.size() * 4, nodes.data());
-  queue.enqueueReadBuffer(heap.buffer(), CL_TRUE, 0, words.size() * 4, words.data());
-  bool const is_right = sorted(read_graph(nodes, words)) == sorted(wanted) && heap.audit().empty();
-
-  auto const usage = heap.usage();
-  queue.enqueueNDRangeKernel(remove, cl::NullRange, 16384, 64);
+  bool is_right = false;
+  {
+    quarry::opencl::mapped_heap const mapped{heap};
+    auto* const built = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
+    is_right = quarry::opencl::csr_of(mapped.get(), built) == wanted;
+  }
+  auto const allocations = heap.usage().allocations;
+  enqueue(clear);
   queue.finish();
+  {
+    quarry::opencl::mapped_heap const mapped{heap};
+    auto const* const built = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
+    quarry_free(mapped.get(), built->table);
+    quarry_free(mapped.get(), graph);
+  }
   bool const is_empty = heap.usage().allocations == 0 && heap.audit().empty();
-  auto const faults = heap.faults();
-  if (!faults.first.empty()) std::puts(faults.first.c_str());
+  if (auto const faults = heap.faults(); !faults.first.empty()) std::puts(faults.first.c_str());
   auto const nanoseconds = added.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
                            added.getProfilingInfo<CL_PROFILING_COMMAND_START>();
   std::printf("%s: %u edges of %zu vertices in %.2f ms; %llu allocations; %s; %s\n",
-              device.getInfo<CL_DEVICE_NAME>().c_str(), count, wanted.size(),
-              static_cast<double>(nanoseconds) * 1e-6,
-              static_cast<unsigned long long>(usage.allocations),
+              device.getInfo<CL_DEVICE_NAME>().c_str(), count, wanted.ids.size(),
+              static_cast<double>(nanoseconds) * 1e-6, static_cast<unsigned long long>(allocations),
               is_right ? "equal to the host's graph" : "WRONG",
               is_empty ? "all memory came back" : "MEMORY IS LOST");
   return is_right && is_empty ? 0 : 1;

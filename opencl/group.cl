@@ -5,6 +5,9 @@
 // All work-items of the group must call, the same number of times, with a work-group of one
 // dimension. GPUs whose sub-groups claim together need only the barrier, which makes them meet.
 // Elsewhere one work-item of 32 claims for all of them.
+//
+// Pass the scratch as a kernel's argument. PoCL 3.1 gives an array that a kernel declares as __local
+// to two groups at once, on two threads.
 #pragma once
 
 #include "heap.cl"

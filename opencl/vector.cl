@@ -54,8 +54,8 @@ static inline __global void* quarry_vector_at(quarry_heap heap, __global quarry_
 // enough. The work-item in the middle of a segment allocates the next one, so that few need it at once.
 static inline bool quarry_vector_provide(quarry_heap heap, __global quarry_vector* vector, uint first, uint count) {
   for (uint segment = quarry_segment_of(first); segment <= quarry_segment_of(first + count - 1u); ++segment) {
-    uint const begin = quarry_first_of_segment(segment), half = begin + (16u << segment);
-    if (first <= half && half < first + count && segment + 1u < QUARRY_VECTOR_SEGMENTS)
+    uint const begin = quarry_first_of_segment(segment), middle = begin + (16u << segment);
+    if (first <= middle && middle < first + count && segment + 1u < QUARRY_VECTOR_SEGMENTS)
       (void)quarry_vector_ensure_segment(heap, vector, segment + 1u);
     bool const is_first = first <= begin;
     for (uint look = 0; !is_first && look < QUARRY_LOOKS_AT_SEGMENT; ++look)

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenCL heap on every OpenCL device of the machine. Each case runs in a child process that
-// ends after 20 seconds, so a kernel that hangs fails its case.
-#include "quarry/opencl/heap.hpp"
-
-#include <gtest/gtest.h>
+// The OpenCL heap on every OpenCL device of the machine.
+#include "opencl/devices.hpp"
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
-#include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace quarry::test {
 namespace opencl_kernels_test {
@@ -74,91 +65,6 @@ __kernel void release(quarry_heap heap, __global quarry_ref* references, uint co
 }
 )opencl";
 
-std::vector<cl::Device> all_devices() {
-  std::vector<cl::Platform> platforms;
-  try {
-    cl::Platform::get(&platforms);
-  } catch (cl::Error const&) {
-    return {};
-  }
-  std::vector<cl::Device> devices;
-  for (auto const& platform : platforms) {
-    std::vector<cl::Device> some;
-    try {
-      platform.getDevices(CL_DEVICE_TYPE_ALL, &some);
-    } catch (cl::Error const&) {
-    }
-    devices.insert(devices.end(), some.begin(), some.end());
-  }
-  return devices;
-}
-
-/// One device with a heap and the kernels above.
-struct fixture {
-  cl::Device device;
-  cl::Context context{device};
-  cl::CommandQueue queue{context, device};
-  opencl::heap heap;
-  cl::Program program = opencl::build(context, device, kernels);
-
-  fixture(cl::Device const& chosen, bytes size)
-      : device{chosen}, heap{context, device, queue, {.size = size}} {}
-
-  template <class... Arguments>
-  void run(char const* name, std::size_t groups, std::size_t local, Arguments const&... arguments) {
-    cl::Kernel kernel{program, name};
-    cl_uint index = 0;
-    kernel.setArg(index++, heap.buffer());
-    (kernel.setArg(index++, arguments), ...);
-    queue.enqueueNDRangeKernel(kernel, cl::NullRange, groups * local, local);
-    queue.finish();
-  }
-  std::vector<cl_uint> read(cl::Buffer const& buffer, std::size_t count) {
-    std::vector<cl_uint> words(count);
-    queue.enqueueReadBuffer(buffer, CL_TRUE, 0, count * 4, words.data());
-    return words;
-  }
-};
-
-/// Runs `body` for each device in a child process; `body` returns what is wrong, or nothing. Skips
-/// the test if there is no device.
-void on_each_device(std::function<std::string(cl::Device const&)> const& body) {
-  int channel[2];
-  ASSERT_EQ(pipe(channel), 0);
-  pid_t const child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {  // this process has not used OpenCL, whose threads a fork would lose
-    alarm(20);
-    std::string problem = "no device";
-    for (auto const& device : all_devices()) {
-      try {
-        problem = body(device);
-        if (!problem.empty()) problem = device.getInfo<CL_DEVICE_NAME>() + ": " + problem;
-      } catch (cl::Error const& error) {
-        problem = std::string{error.what()} + " returned " + std::to_string(error.err());
-      } catch (std::exception const& error) {
-        problem = error.what();
-      }
-      if (!problem.empty()) break;
-      alarm(20);
-    }
-    auto const written = write(channel[1], problem.data(), problem.size());
-    _exit(written == static_cast<ssize_t>(problem.size()) ? 0 : 1);
-  }
-  close(channel[1]);
-  std::string problem(4096, 0);
-  std::string all;
-  for (ssize_t got = 0; (got = ::read(channel[0], problem.data(), problem.size())) > 0;)
-    all.append(problem, 0, static_cast<std::size_t>(got));
-  close(channel[0]);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  if (all == "no device") GTEST_SKIP() << "no OpenCL device";
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-      << "the child ended by signal " << WTERMSIG(status) << " (14: after 20 seconds)";
-  EXPECT_EQ(all, "");
-}
-
 std::string usage_text(opencl::heap const& heap) {
   auto const usage = heap.usage();
   return std::to_string(usage.allocations) + " allocations, " + std::to_string(usage.reserved) +
@@ -167,10 +73,8 @@ std::string usage_text(opencl::heap const& heap) {
 
 TEST(OpenclKernels, WorkItemsOfAnyGroupSizeNeverShareMemory) {
   on_each_device([](cl::Device const& device) -> std::string {
-    fixture f{device, 64_MiB};
-    auto const largest = device.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
-    for (std::size_t const local : {1, 7, 32, 64, 192, 256, 1024}) {
-      if (local > largest) continue;
+    fixture f{device, 64_MiB, kernels};
+    for (std::size_t const local : group_sizes(device)) {
       for (cl_uint kind = 0; kind < 4; ++kind) {
         cl_uint wrong[2] = {0, 0};
         cl::Buffer const counts{f.context, CL_MEM_COPY_HOST_PTR, sizeof wrong, wrong};
@@ -190,7 +94,7 @@ TEST(OpenclKernels, WorkItemsOfAnyGroupSizeNeverShareMemory) {
 
 TEST(OpenclKernels, EverySizeIsServedTwiceAndMoreThanTheHeapIsRefused) {
   on_each_device([](cl::Device const& device) -> std::string {
-    fixture f{device, 257_MiB};
+    fixture f{device, 257_MiB, kernels};
     cl::Buffer const references{f.context, CL_MEM_READ_WRITE, 8};
     for (bytes const size : {bytes{0}, bytes{1}, bytes{15}, bytes{16}, bytes{17}, bytes{2040},
                              bytes{2041}, bytes{4080}, bytes{4081}, 64_KiB, 1_MiB, 120_MiB}) {
@@ -209,7 +113,7 @@ TEST(OpenclKernels, EverySizeIsServedTwiceAndMoreThanTheHeapIsRefused) {
 
 TEST(OpenclKernels, AFullHeapServesAsMuchAgain) {
   on_each_device([](cl::Device const& device) -> std::string {
-    fixture f{device, 16_MiB};
+    fixture f{device, 16_MiB, kernels};
     for (cl_ulong const size : {64, 1024, 5000}) {
       auto const count = static_cast<cl_uint>(16_MiB / size);
       cl::Buffer const references{f.context, CL_MEM_READ_WRITE, count * 4u};
@@ -249,6 +153,69 @@ TEST(OpenclKernels, AProgramThatDoesNotBuildSaysWhy) {
                                                                                     : error.what();
     }
     return "it was built";
+  });
+}
+
+TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    fixture f{device, 4_MiB, kernels, 16_MiB};
+    constexpr cl_uint count = 16_MiB / 1024;
+    cl::Buffer const references{f.context, CL_MEM_READ_WRITE, count * 4u};
+    f.run("allocate", 64, 64, cl_ulong{1024}, references, count);
+    auto const old = f.read(references, count);
+    auto const before = count - std::count(old.begin(), old.end(), 0u);
+    if (before < 2'500 || before > 4'096) return std::to_string(before) + " fit before";
+    try {
+      f.heap.grow(17_MiB);
+      return "it grew beyond max_size";
+    } catch (bad_argument const&) {
+    }
+    f.heap.grow(16_MiB);
+    if (auto const problem = f.heap.audit(); !problem.empty()) return problem;
+    if (f.heap.usage().allocations != static_cast<bytes>(before)) return usage_text(f.heap);
+    cl::Buffer const more{f.context, CL_MEM_READ_WRITE, count * 4u};
+    f.run("allocate", 64, 64, cl_ulong{1024}, more, count);
+    auto const fresh = f.read(more, count);
+    auto const after = count - std::count(fresh.begin(), fresh.end(), 0u);
+    if (after < 10'000) return std::to_string(after) + " fit after";
+    f.run("release", 64, 64, references, count, cl_uint{0});
+    f.run("release", 64, 64, more, count, cl_uint{0});
+    if (f.heap.usage().allocations != 0) return usage_text(f.heap);
+    auto const faults = f.heap.faults();
+    return faults.double_free + faults.foreign_reference != 0 ? faults.first : f.heap.audit();
+  });
+}
+
+TEST(OpenclKernels, DevicesOrderMessagesBetweenWorkGroups) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    cl::Context const context{device};
+    cl::CommandQueue const queue{context, device};
+    setenv("QUARRY_OPENCL_CACHE", "", 1);
+    auto const stale = opencl::count_stale_messages(context, device, queue);
+    return stale == 0 ? "" : std::to_string(stale) + " stale messages";
+  });
+}
+
+TEST(OpenclKernels, ABinaryOfTheCacheReplacesABuildAndADamagedOneDoesNot) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    namespace fs = std::filesystem;
+    auto const folder = fs::temp_directory_path() / ("quarry-cache-" + std::to_string(getpid()));
+    setenv("QUARRY_OPENCL_CACHE", folder.c_str(), 1);
+    cl::Context const context{device};
+    auto const comes_from_cache = [&](char const* options) {
+      auto const program = opencl::build(context, device, kernels, options);
+      return program.getInfo<CL_PROGRAM_SOURCE>().empty();  // made from a binary
+    };
+    std::string problem;
+    if (comes_from_cache("")) problem = "the first build came from an empty cache";
+    if (fs::is_empty(folder)) problem = "no entry was written";
+    if (!comes_from_cache("")) problem = "the second build did not use the cache";
+    if (comes_from_cache("-DOTHER")) problem = "other options took the same binary";
+    for (auto const& file : fs::directory_iterator{folder})
+      fs::resize_file(file, fs::file_size(file) - 1);
+    if (comes_from_cache("")) problem = "a damaged entry was used";
+    fs::remove_all(folder);
+    return problem;
   });
 }
 

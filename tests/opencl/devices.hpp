@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests on every OpenCL device of the machine. Each case runs in a child process that ends after 20
+// seconds for each device, so a kernel that hangs fails its case.
+#pragma once
+
+#include "quarry/opencl/heap.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace quarry::test {
+
+inline std::vector<cl::Device> all_devices() {
+  std::vector<cl::Platform> platforms;
+  try {
+    cl::Platform::get(&platforms);
+  } catch (cl::Error const&) {
+    return {};
+  }
+  std::vector<cl::Device> devices;
+  for (auto const& platform : platforms) {
+    std::vector<cl::Device> some;
+    try {
+      platform.getDevices(CL_DEVICE_TYPE_ALL, &some);
+    } catch (cl::Error const&) {
+    }
+    devices.insert(devices.end(), some.begin(), some.end());
+  }
+  return devices;
+}
+
+/// One device with a heap and the kernels above.
+struct fixture {
+  cl::Device device;
+  cl::Context context{device};
+  cl::CommandQueue queue{context, device};
+  opencl::heap heap;
+  cl::Program program;
+
+  fixture(cl::Device const& chosen, bytes size, char const* kernels, bytes max_size = 0)
+      : device{chosen},
+        heap{context, device, queue, {.size = size, .max_size = max_size}},
+        program{opencl::build(context, device, kernels)} {}
+
+  template <class... Arguments>
+  void run(char const* name, std::size_t groups, std::size_t local, Arguments const&... arguments) {
+    cl::Kernel kernel{program, name};
+    cl_uint index = 0;
+    kernel.setArg(index++, heap.buffer());
+    (kernel.setArg(index++, arguments), ...);
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, groups * local, local);
+    queue.finish();
+  }
+  std::vector<cl_uint> read(cl::Buffer const& buffer, std::size_t count) {
+    std::vector<cl_uint> words(count);
+    queue.enqueueReadBuffer(buffer, CL_TRUE, 0, count * 4, words.data());
+    return words;
+  }
+};
+
+/// Runs `body` for each device in a child process; `body` returns what is wrong, or nothing. Skips
+/// the test if there is no device.
+inline void on_each_device(std::function<std::string(cl::Device const&)> const& body) {
+  int channel[2];
+  ASSERT_EQ(pipe(channel), 0);
+  pid_t const child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {  // this process has not used OpenCL, whose threads a fork would lose
+    setenv("QUARRY_OPENCL_CACHE", "opencl-test-cache", 0);
+    alarm(20);
+    std::string problem = "no device";
+    for (auto const& device : all_devices()) {
+      try {
+        problem = body(device);
+        if (!problem.empty()) problem = device.getInfo<CL_DEVICE_NAME>() + ": " + problem;
+      } catch (cl::Error const& error) {
+        problem = std::string{error.what()} + " returned " + std::to_string(error.err());
+      } catch (std::exception const& error) {
+        problem = error.what();
+      }
+      if (!problem.empty()) break;
+      alarm(20);
+    }
+    auto const written = write(channel[1], problem.data(), problem.size());
+    _exit(written == static_cast<ssize_t>(problem.size()) ? 0 : 1);
+  }
+  close(channel[1]);
+  std::string problem(4096, 0);
+  std::string all;
+  for (ssize_t got = 0; (got = ::read(channel[0], problem.data(), problem.size())) > 0;)
+    all.append(problem, 0, static_cast<std::size_t>(got));
+  close(channel[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (all == "no device") GTEST_SKIP() << "no OpenCL device";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << "the child ended by signal " << WTERMSIG(status) << " (14: after 20 seconds)";
+  EXPECT_EQ(all, "");
+}
+
+/// The sizes of work-groups that the tests try, as far as a device has them.
+inline std::vector<std::size_t> group_sizes(cl::Device const& device) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t const size : {1, 7, 32, 64, 192, 256, 1024})
+    if (size <= device.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>()) sizes.push_back(size);
+  return sizes;
+}
+
+}  // namespace quarry::test
