@@ -7,7 +7,8 @@
 #include "group.cl"
 
 #define QUARRY_VECTOR_SEGMENTS 27u  // segment k has 32 << k elements
-#define QUARRY_LOOKS_AT_SEGMENT 64u
+#define QUARRY_ALLOCATING 1u  // in place of a segment; lies in the heap state, so it is no allocation
+#define QUARRY_LOOKS_AT_SEGMENT 1024u
 
 // The fields are atomics while kernels run. A vector of zeros, but for element_bytes, is empty.
 typedef struct quarry_vector {
@@ -26,16 +27,30 @@ static inline void quarry_vector_init(__global quarry_vector* vector, uint eleme
 static inline uint quarry_segment_of(uint index) { return quarry_highest_bit((index >> 5u) + 1u); }
 static inline uint quarry_first_of_segment(uint segment) { return ((1u << segment) - 1u) << 5u; }
 
-// The segment, allocated if it is not there. Returns null if there is no memory. If two work-items
-// allocate it at once, one of them frees its memory again.
+// The segment, allocated if it is not there. Returns null if there is no memory. One work-item
+// allocates; the others look for its result a bounded number of times, and then allocate, too. Who
+// comes second frees its memory again.
 static inline quarry_ref quarry_vector_ensure_segment(quarry_heap heap, __global quarry_vector* vector, uint segment) {
   __global uint* const at = vector->segments + segment;
   quarry_ref found = quarry_load_acquire(at);
-  if (found != 0u) return found;
+  if (found > QUARRY_ALLOCATING) return found;
+  bool const is_first = found == 0u && quarry_cas_relaxed(at, 0u, QUARRY_ALLOCATING) == 0u;
+  for (uint look = 0; !is_first && look < QUARRY_LOOKS_AT_SEGMENT; ++look) {
+    found = quarry_load_acquire(at);
+    if (found > QUARRY_ALLOCATING) return found;
+    if (found == 0u) break;  // the first one found no memory
+  }
   quarry_ref const fresh = quarry_malloc(heap, ((ulong)vector->element_bytes << 5u) << segment);
-  if (fresh == 0u) return quarry_load_acquire(at);
-  found = quarry_cas_acq_rel(at, 0u, fresh);
-  if (found == 0u) return fresh;
+  if (fresh == 0u) {
+    if (is_first) (void)quarry_cas_relaxed(at, QUARRY_ALLOCATING, 0u);
+    found = quarry_load_acquire(at);
+    return found > QUARRY_ALLOCATING ? found : 0u;
+  }
+  for (found = quarry_load_acquire(at); found <= QUARRY_ALLOCATING;) {
+    quarry_ref const now = quarry_cas_acq_rel(at, found, fresh);
+    if (now == found) return fresh;
+    found = now;
+  }
   (void)quarry_free(heap, fresh);
   return found;
 }
@@ -45,7 +60,7 @@ static inline __global void* quarry_vector_at(quarry_heap heap, __global quarry_
   if (index >= quarry_load_relaxed(&vector->size)) return 0;
   uint const segment = quarry_segment_of(index);
   quarry_ref const found = quarry_load_acquire(vector->segments + segment);
-  if (found == 0u) return 0;
+  if (found <= QUARRY_ALLOCATING) return 0;
   return (__global uchar*)quarry_at(heap, found) +
          (ulong)(index - quarry_first_of_segment(segment)) * vector->element_bytes;
 }
@@ -57,9 +72,6 @@ static inline bool quarry_vector_provide(quarry_heap heap, __global quarry_vecto
     uint const begin = quarry_first_of_segment(segment), middle = begin + (16u << segment);
     if (first <= middle && middle < first + count && segment + 1u < QUARRY_VECTOR_SEGMENTS)
       (void)quarry_vector_ensure_segment(heap, vector, segment + 1u);
-    bool const is_first = first <= begin;
-    for (uint look = 0; !is_first && look < QUARRY_LOOKS_AT_SEGMENT; ++look)
-      if (quarry_load_relaxed(vector->segments + segment) != 0u) break;
     if (quarry_vector_ensure_segment(heap, vector, segment) == 0u) return false;
   }
   return true;

@@ -66,6 +66,7 @@ opencl_c::quarry_heap_state heap::plan() const {
 
 void heap::reset() {
   checked([&] {
+    queue_.finish();  // it may be out of order
     auto const state = plan();
     queue_.enqueueWriteBuffer(buffer_, CL_TRUE, 0, sizeof state, &state);
     initialise_.setArg(0, buffer_);
@@ -82,8 +83,10 @@ void heap::grow(bytes size) {
                        std::to_string(options_.max_size)};
   checked([&] {
     refuse_more_than_device_has(size);
+    queue_.finish();
     cl::Buffer const larger{context_, CL_MEM_READ_WRITE, size};
     queue_.enqueueCopyBuffer(buffer_, larger, 0, 0, options_.size);
+    queue_.finish();
     opencl_c::quarry_heap_state state;
     queue_.enqueueReadBuffer(larger, CL_TRUE, 0, sizeof state, &state);
     auto const pages = state.usable_pages;
@@ -103,6 +106,7 @@ void heap::grow(bytes size) {
 
 heap_faults heap::faults() const {
   return checked([&] {
+    queue_.finish();
     opencl_c::quarry_heap_state state;
     queue_.enqueueReadBuffer(buffer_, CL_TRUE, 0, sizeof state, &state);
     auto const* const counts = state.fault_counts;
@@ -129,6 +133,7 @@ heap_faults heap::faults() const {
 
 void heap::clear_faults() {
   checked([&] {
+    queue_.finish();
     constexpr std::size_t first = offsetof(opencl_c::quarry_heap_state, fault_kind);
     std::vector<std::byte> const zeros(sizeof(opencl_c::quarry_heap_state) - first);
     queue_.enqueueWriteBuffer(buffer_, CL_TRUE, first, zeros.size(), zeros.data());
@@ -140,6 +145,7 @@ namespace {
 /// A copy of a heap's metadata.
 std::vector<std::uint32_t> read(cl::CommandQueue const& queue, cl::Buffer const& buffer) {
   return checked([&] {
+    queue.finish();
     opencl_c::quarry_heap_state state;
     queue.enqueueReadBuffer(buffer, CL_TRUE, 0, sizeof state, &state);
     std::vector<std::uint32_t> words(state.words);
@@ -152,6 +158,7 @@ std::vector<std::uint32_t> read(cl::CommandQueue const& queue, cl::Buffer const&
 
 mapped_heap::mapped_heap(heap const& heap)
     : queue_{heap.queue()}, buffer_{heap.buffer()}, memory_{checked([&] {
+        queue_.finish();
         return queue_.enqueueMapBuffer(buffer_, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
                                        heap.size());
       })} {}

@@ -29,6 +29,25 @@ class metadata {
   bool is_listed(std::uint32_t id, std::uint32_t span) const {
     return bit(state_.class_trees + id * state_.class_tree_words + state_.span_tree.first[0], span);
   }
+  std::uint32_t page_word(std::uint32_t word) const { return words_[state_.page_bits + word]; }
+  bool is_page_word_listed(std::uint32_t word) const {
+    return bit(state_.page_tree.first[0], word);
+  }
+  /// Whether each word of a tree that is not 0 has its bit in the level above.
+  bool reaches_top(quarry_tree const& tree, std::uint32_t base) const {
+    for (std::uint32_t level = 0; level + 1 < QUARRY_TREE_LEVELS; ++level)
+      for (std::uint32_t word = 0; word < tree.words[level]; ++word)
+        if (words_[base + tree.first[level] + word] != 0 &&
+            !bit(base + tree.first[level + 1], word))
+          return false;
+    return true;
+  }
+  bool trees_reach_top() const {
+    for (std::uint32_t id = 0; id < state_.classes; ++id)
+      if (!reaches_top(state_.span_tree, state_.class_trees + id * state_.class_tree_words))
+        return false;
+    return reaches_top(state_.page_tree, 0);
+  }
   bool is_word_listed(std::uint32_t span, std::uint32_t word) const {
     return bit(state_.summaries + span * state_.summary_words, word);
   }
@@ -100,6 +119,10 @@ std::string audit_of(std::uint32_t const* words) {
       is_used[i] = true;
     }
   }
+  for (std::uint32_t word = 0; word < state.page_tree.count; ++word)
+    if (heap.page_word(word) != ~0u && !heap.is_page_word_listed(word))
+      return "page " + std::to_string(word * 32) + ": its word has a free page and is not listed";
+  if (!heap.trees_reach_top()) return "a tree has members that a search from its top does not find";
   for (std::uint32_t page = 0; page < state.pages; ++page) {
     if (heap.page_bit(page) != is_used[page])
       return "page " + std::to_string(page) +

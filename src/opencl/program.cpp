@@ -73,8 +73,12 @@ __kernel void quarry_litmus(__global uint* data, __global uint* flags, __global 
 
 atomics_tier tier_of(cl::Device const& device) {
   return checked([&] {
-    constexpr cl_uint nvidia = 0x10DE;
-    if (device.getInfo<CL_DEVICE_VENDOR_ID>() == nvidia) return atomics_tier::nvidia;
+    constexpr cl_uint nvidia = 0x10DE, compute_capability_major = 0x4000, volta = 7;
+    if (device.getInfo<CL_DEVICE_VENDOR_ID>() == nvidia) {
+      cl_uint major = 0;
+      clGetDeviceInfo(device(), compute_capability_major, sizeof major, &major, nullptr);
+      return major >= volta ? atomics_tier::nvidia : atomics_tier::other;
+    }
     auto const version = device.getInfo<CL_DEVICE_VERSION>();  // "OpenCL 3.0 ..."
     char const major = version.size() > 7 ? version[7] : '1';
     if (major == '2') return atomics_tier::c11;

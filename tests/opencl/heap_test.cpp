@@ -124,6 +124,45 @@ TEST(OpenclHeap, IsUsedFullyAndComesBack) {
   }
 }
 
+// One work-item cleared the bit above an empty word, another one inserted a member there and found the
+// bit still set, and a third one cleared the bit above that. The first one then sees the member.
+TEST(OpenclTree, ARepairReachesTheTop) {
+  heap_on_host heap{63_MiB};
+  auto* const tree = &heap.heap()->span_tree;
+  ASSERT_GT(tree->words[1], 2u);
+  auto* const base = cl::quarry_class_tree(heap.heap(), 0);
+  constexpr std::uint32_t member = 3000;
+  cl::quarry_tree_insert(base, tree, member);
+  *cl::quarry_tree_word(base, tree, 1, member >> 10) = 0;
+  *cl::quarry_tree_word(base, tree, 2, 0) = 0;
+  ASSERT_EQ(cl::quarry_tree_next(base, tree, 0), QUARRY_NONE);
+  cl::quarry_tree_repair(base, tree, 1, member >> 5);
+  EXPECT_EQ(cl::quarry_tree_next(base, tree, 0), member);
+}
+TEST(OpenclTree, MembersThatStayAreFoundThoughOthersSearch) {
+  heap_on_host heap{63_MiB};
+  auto* const tree = &heap.heap()->span_tree;
+  auto* const base = cl::quarry_class_tree(heap.heap(), 0);
+  for (std::uint64_t const seed : cl::fiber_seeds()) {
+    std::memset(base, 0, std::size_t{4} * heap.heap()->class_tree_words);
+    simt::launch_fibers({1, 8}, {.seed = seed}, [&] {
+      std::uint32_t const item = simt::this_place().thread, member = 3000 + item * 32;
+      for (int i = 0; i < 4; ++i) {
+        if (item >= 4) {
+          (void)cl::quarry_tree_next(base, tree, 0);
+        } else {
+          cl::quarry_tree_insert(base, tree, member);
+          if (i < 3) cl::quarry_tree_remove(base, tree, member);
+        }
+      }
+    });
+    for (std::uint32_t item = 0; item < 4; ++item)
+      ASSERT_EQ(cl::quarry_tree_next(base, tree, item == 0 ? 0 : 2969 + item * 32),
+                3000 + item * 32)
+          << "seed " << seed;
+  }
+}
+
 /// Work-items allocate, write, check and free at random; each byte has its owner's tag.
 struct churn {
   cl::quarry_heap heap;

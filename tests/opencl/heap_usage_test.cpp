@@ -42,7 +42,10 @@ TEST(OpenclHeapUsage, CountsSlotsByTheirSizeAndLargeAllocationsByTheirPages) {
 TEST(OpenclHeapUsage, ImpossibleSizesAreRefused) {
   EXPECT_THROW((void)opencl::plan_heap(1000), bad_argument);
   EXPECT_THROW((void)opencl::plan_heap(65_GiB), bad_argument);
+  EXPECT_THROW((void)opencl::plan_heap(64_GiB), bad_argument);
   EXPECT_THROW((void)opencl::plan_heap(1_MiB, 3), bad_argument);
+  EXPECT_THROW((void)opencl::plan_heap(1_MiB, 1u << 29), bad_argument);
+  EXPECT_THROW((void)opencl::plan_heap(64_KiB, 0, false, 32_GiB), bad_argument);
 }
 
 TEST(OpenclHeapUsage, AnAuditNamesWhatIsWrong) {
