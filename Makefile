@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What people type. Each target installs what it lacks (scripts/setup.sh); CMake does the building.
+# Commands for daily work. Each target first installs missing packages (scripts/setup.sh). CMake builds.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -14,7 +14,7 @@ sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
-demo: ## build and run the demo: a graph in a heap that kernels allocate from; on the GPU if there is one
+demo: ## build and run the demo: kernels build a graph in a heap; on the GPU if there is one
 	@scripts/setup.sh
 	@$(common); preset=$$(best_preset); build $$preset graph_demo; \
 	step "running build/$$preset/examples/graph_demo $(data)"; \
@@ -22,49 +22,49 @@ demo: ## build and run the demo: a graph in a heap that kernels allocate from; o
 	if grep -q opencl_graph build/$$preset/build.ninja && compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null; then \
 	  build $$preset opencl_graph && build/$$preset/examples/opencl_graph $(data); fi
 
-check: ## build and run the tests that need no GPU and less than a minute, without sanitizers: for daily work
+check: ## for daily work: build and run the tests that need no GPU and take less than a minute, without sanitizers
 	@scripts/setup.sh
 	@QUARRY_CTEST='-LE long' scripts/run_tests.sh dev
 
-test: ## build and run every test that needs no GPU, with sanitizers too; compile the CUDA build if nvcc is here
+test: ## build and run every test that needs no GPU, also under sanitizers; compile the CUDA build if nvcc is installed
 	@scripts/setup.sh
 	@scripts/run_tests.sh
 
-test-long: ## every test under every sanitizer with 2,000 seeds, each source by itself, mutants, all CUDA programs: hours
+test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs
 	@scripts/setup.sh fuzz
 	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
 	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; exit $$failed
 
-rmm-test: ## build the test and the example for users of RMM, with RMM's packages and the CUDA toolkit's headers, and run the test
+rmm-test: ## build the test and the example for users of RMM with RMM's packages and the CUDA toolkit's headers; run the test
 	@scripts/setup.sh rmm
 	@$(common); build rmm rmm.rmm_memory_resource_test from_rmm_containers; ctest --preset rmm -R '^rmm\.'
 
-fuzz: ## fuzz the pools and the C API with libFuzzer, FUZZ_SECONDS (60) each; what it finds is kept in build/fuzz/corpus
+fuzz: ## fuzz the pools and the C API with libFuzzer for FUZZ_SECONDS (60) each; keep new inputs in build/fuzz/corpus
 	@scripts/setup.sh fuzz
 	@failed=0; for target in pool c_api; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target || failed=1; done; \
 	exit $$failed
 
-mutants: ## relax each labelled memory order in turn, and see that a test notices
+mutants: ## relax each labelled memory order in turn; check that a test fails
 	@scripts/setup.sh
 	@scripts/check_mutants.sh
 
-bench: ## run the benchmarks and keep the figures in bench/results; on the GPU if there is one
+bench: ## run the benchmarks, on the GPU if there is one; write the results to bench/results
 	@scripts/setup.sh bench
 	@$(common); preset=$$(best_preset); build $$preset; \
 	QUARRY_COMMIT=$$(commit) scripts/run_bench.sh build/$$preset/bench bench/results
 
-gpu-bundle: ## collect in dist/gpu what another machine with a GPU needs to test and measure
+gpu-bundle: ## collect in dist/gpu all files that another machine with a GPU needs to run tests and benchmarks
 	@scripts/setup.sh
 	@scripts/gpu_bundle.sh
 
-gpu-test: ## run the tests that need a GPU, on this machine's
+gpu-test: ## run the tests that need a GPU, on this machine
 	@$(common); has_gpu || \
-	fail "no GPU here. Run 'make gpu-bundle', copy dist/gpu to a machine with one, and run ./run.sh there"
+	fail "this machine has no GPU. Run 'make gpu-bundle', copy dist/gpu to a machine with a GPU, and run ./run.sh there"
 	@scripts/setup.sh
 	@scripts/gpu_bundle.sh
 	@dist/gpu/run.sh build/gpu-results tests
 
-plots: ## draw docs/plots and rewrite README's figures from bench/results
+plots: ## draw docs/plots and rewrite the tables of README and docs from bench/results
 	@scripts/setup.sh plots
 	@.venv/bin/python scripts/plot_bench.py
 	@python3 scripts/readme_table.py

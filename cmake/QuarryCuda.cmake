@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds CUDA if it is wanted and there, and CCCL's headers if they are.
+# Finds CUDA, if QUARRY_CUDA is not OFF and a CUDA compiler is installed. Finds CCCL's headers, if they are installed.
 set(QUARRY_WITH_CUDA OFF)
 include(QuarryCudaStandard)
-if(NOT PROJECT_IS_TOP_LEVEL)  # for the targets of who uses Quarry by add_subdirectory
+if(NOT PROJECT_IS_TOP_LEVEL)  # for the targets of a project that adds Quarry with add_subdirectory
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" PARENT_SCOPE)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "${CMAKE_CUDA20_EXTENSION_COMPILE_OPTION}" PARENT_SCOPE)
 endif()
@@ -25,12 +25,12 @@ find_package(CUDAToolkit QUIET)
 find_path(QUARRY_CCCL_INCLUDE cuda/memory_resource
   HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include
   PATH_SUFFIXES cccl . include/cccl include
-  DOC "The folder that holds cuda/memory_resource of NVIDIA's CCCL; only quarry/host/resources/cuda_memory_resource.cuh needs it")
+  DOC "The folder that contains cuda/memory_resource of NVIDIA's CCCL; only quarry/host/resources/cuda_memory_resource.cuh needs it")
 
 if(QUARRY_WITH_CUDA)
-  message(STATUS "Quarry: for CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}, and for the CPU")
+  message(STATUS "Quarry: builds for CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}, and for the CPU")
 elseif(QUARRY_CUDA STREQUAL "OFF")
-  message(STATUS "Quarry: for the CPU only (QUARRY_CUDA=OFF)")
+  message(STATUS "Quarry: builds for the CPU only (QUARRY_CUDA=OFF)")
 else()
-  message(STATUS "Quarry: for the CPU only (no CUDA compiler was found)")
+  message(STATUS "Quarry: builds for the CPU only (no CUDA compiler was found)")
 endif()

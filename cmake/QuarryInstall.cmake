@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install, and what find_package(quarry) needs.
+# Rules for cmake --install, and the files that find_package(quarry) needs.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# QUARRY_WITH_OPENCL, and the target quarry::opencl: the heap for OpenCL kernels, over CL/opencl.hpp and an ICD loader.
+# Sets QUARRY_WITH_OPENCL and adds the target quarry::opencl: the heap for OpenCL kernels. It needs CL/opencl.hpp and an ICD loader.
 
 set(QUARRY_WITH_OPENCL OFF)
 # Programs include the OpenCL C as C++, as quarry_opencl/heap.cl; so it is named once it is installed, too.
 set(quarry_opencl_includes ${PROJECT_BINARY_DIR}/opencl_include)
 file(MAKE_DIRECTORY ${quarry_opencl_includes})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/opencl ${quarry_opencl_includes}/quarry_opencl SYMBOLIC)
-# The order in which they include each other.
+# A source includes only sources before it in this list.
 set(quarry_opencl_sources heap_layout size_classes atomics atomics_c11 atomics_nvidia atomics_other
   orders tree pages spans places subgroup heap group list vector array_list queue map
   ordered_map graph)
@@ -18,7 +18,7 @@ if(NOT QUARRY_OPENCL STREQUAL "OFF")
   if(OpenCL_FOUND AND QUARRY_OPENCL_HPP)
     set(QUARRY_WITH_OPENCL ON)
   elseif(QUARRY_OPENCL STREQUAL "ON")
-    message(FATAL_ERROR "QUARRY_OPENCL is ON, and OpenCL's loader or its header CL/opencl.hpp was not found. Debian: install "
+    message(FATAL_ERROR "QUARRY_OPENCL=ON, but OpenCL's loader or its header CL/opencl.hpp was not found. On Debian, install "
       "ocl-icd-opencl-dev and opencl-clhpp-headers")
   endif()
 endif()

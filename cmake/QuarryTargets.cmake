@@ -14,9 +14,10 @@ function(quarry_options target)
   endif()
 endfunction()
 
-# quarry_add_tests(<program> <library> [SHARDS <n>] [TIMEOUT <seconds>] SOURCES <paths>...): a program of gtest's cases.
-# ctest runs it as <program>.1 to <program>.<n>, each with its share of the cases; each says in test-results/<name>.xml what became of
-# them (scripts/count_tests.py). With QUARRY_UNITY, several sources are compiled at once, as most of what they include is the same.
+# quarry_add_tests(<program> <library> [SHARDS <n>] [TIMEOUT <seconds>] SOURCES <paths>...): adds a program of gtest cases.
+# ctest runs the program as <program>.1 to <program>.<n>, each with its share of the cases. Each run writes its results to
+# test-results/<name>.xml (scripts/count_tests.py). With QUARRY_UNITY, CMake compiles several sources at once, because they include
+# mostly the same headers.
 function(quarry_add_tests program library)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "SHARDS;TIMEOUT" "SOURCES")
   if(NOT arg_SHARDS)
@@ -40,12 +41,12 @@ function(quarry_add_tests program library)
   endforeach()
 endfunction()
 
-# quarry_add_program(<name> <sources...>): compiled by nvcc where there is one, by the C++ compiler otherwise.
+# quarry_add_program(<name> <sources...>): adds a program. nvcc compiles it if nvcc is installed, else the C++ compiler.
 function(quarry_add_program name)
   quarry_add_program_over(quarry ${name} ${ARGN})
 endfunction()
 
-# quarry_add_program_over(<library> <name> <sources...>): the same with another build of the library.
+# quarry_add_program_over(<library> <name> <sources...>): the same, linked with another build of the library.
 function(quarry_add_program_over library name)
   add_executable(${name} ${ARGN})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/bench ${CMAKE_SOURCE_DIR}/examples)
@@ -62,14 +63,14 @@ function(quarry_add_program_over library name)
   endif()
 endfunction()
 
-# quarry_use_rmm(<target>): it includes and links RMM (QUARRY_RMM).
+# quarry_use_rmm(<target>): the target includes and links RMM (QUARRY_RMM).
 function(quarry_use_rmm target)
   find_package(CUDAToolkit REQUIRED)
   foreach(folder ${QUARRY_RMM})
-    target_include_directories(${target} SYSTEM BEFORE PRIVATE ${folder}/include ${folder}/include/rapids)  # RMM brings its CCCL
+    target_include_directories(${target} SYSTEM BEFORE PRIVATE ${folder}/include ${folder}/include/rapids)  # RMM contains its own CCCL
     target_link_directories(${target} PRIVATE ${folder}/lib64)
     set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH ${folder}/lib64)
   endforeach()
-  set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH "$ORIGIN")  # on another machine they lie beside it
+  set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH "$ORIGIN")  # on another machine the libraries are in the program's folder
   target_link_libraries(${target} PRIVATE rmm rapids_logger CUDA::cudart_static)
 endfunction()

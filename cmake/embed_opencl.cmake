@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes a C++ source with the OpenCL C files in it, in the order in which they include each other.
+# Writes a C++ source that contains the OpenCL C files in the order given. A file includes only files before it.
 # usage: cmake -DOUTPUT=FILE -DSOURCES=a.cl,b.cl -P embed_opencl.cmake
 string(REPLACE "," ";" SOURCES "${SOURCES}")
 set(text "")

@@ -42,7 +42,7 @@ QUARRY_HD inline void fence_after_loads() { fence_before_stores(); }
 template <class T>
 class atomic_ref {
  public:
-  QUARRY_HD explicit atomic_ref(T& object) : at_{&object} {}
+  QUARRY_HD explicit atomic_ref(T& object) : object_{&object} {}
 
   [[nodiscard]] QUARRY_HD T load(memory_order order) const {
 #ifdef __CUDA_ARCH__
@@ -77,7 +77,7 @@ class atomic_ref {
 #endif
   }
   /// Adds, relaxed, for a caller that does not need the previous value. On CUDA the lane does not
-  /// wait for the result, so many of these additions are in flight at once.
+  /// wait for the result, so many additions are in flight at once.
   QUARRY_HD void add_blindly(T value) const {
 #ifdef __CUDA_ARCH__
     on_gpu::add_blindly(bits(), to_bits(value));
@@ -149,7 +149,7 @@ class atomic_ref {
   using carrier = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   using on_gpu = global_atomic<carrier>;
 
-  [[nodiscard]] __device__ carrier* bits() const { return reinterpret_cast<carrier*>(at_); }
+  [[nodiscard]] __device__ carrier* bits() const { return reinterpret_cast<carrier*>(object_); }
   [[nodiscard]] __device__ static carrier to_bits(T value) {
     carrier result;
     std::memcpy(&result, &value, sizeof(T));
@@ -161,41 +161,42 @@ class atomic_ref {
     return result;
   }
 #else
-  [[nodiscard]] std::atomic_ref<T> on_host() const { return std::atomic_ref<T>{*at_}; }
+  [[nodiscard]] std::atomic_ref<T> on_host() const { return std::atomic_ref<T>{*object_}; }
 #endif
 
-  T* at_;
+  T* object_;
 };
 
 /// An atomic reference to two bytes. Every load acquires, and every change also releases.
 class short_ref {
  public:
-  QUARRY_HD explicit short_ref(std::uint16_t& object) : at_{&object} {}
+  QUARRY_HD explicit short_ref(std::uint16_t& object) : object_{&object} {}
 
   [[nodiscard]] QUARRY_HD std::uint16_t load() const {
 #ifdef __CUDA_ARCH__
-    return global_atomic<std::uint32_t>::load_short(at_);
+    return global_atomic<std::uint32_t>::load_short(object_);
 #else
     interleave();
-    return std::atomic_ref<std::uint16_t>{*at_}.load(acquire);
+    return std::atomic_ref<std::uint16_t>{*object_}.load(acquire);
 #endif
   }
   /// On failure `expected` holds the current value.
   QUARRY_HD bool compare_exchange(std::uint16_t& expected, std::uint16_t desired) const {
 #ifdef __CUDA_ARCH__
-    auto const found = global_atomic<std::uint32_t>::compare_exchange_short(at_, expected, desired);
+    auto const found =
+        global_atomic<std::uint32_t>::compare_exchange_short(object_, expected, desired);
     if (found == expected) return true;
     expected = found;
     return false;
 #else
     interleave();
-    return std::atomic_ref<std::uint16_t>{*at_}.compare_exchange_strong(expected, desired, acq_rel,
-                                                                        acquire);
+    return std::atomic_ref<std::uint16_t>{*object_}.compare_exchange_strong(expected, desired,
+                                                                            acq_rel, acquire);
 #endif
   }
 
  private:
-  std::uint16_t* at_;
+  std::uint16_t* object_;
 };
 
 /// Reads a value that no other lane changes at this moment. The nearest cache may serve the read.
@@ -209,7 +210,7 @@ template <class T>
 #endif
 }
 
-/// Reads 8 such words, `Stride` bytes apart. All loads are in flight before the first one
+/// Reads 8 such values, `Stride` bytes apart. All loads are in flight before the first one
 /// completes.
 template <std::size_t Stride>
 QUARRY_HD void load_owned(std::uint64_t& first, std::uint64_t (&words)[8]) {
@@ -262,9 +263,9 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
   atomic_ref<std::uint64_t> const back{*(&first + 1)};
   word_pair pair{front.load(acquire), back.load(acquire)};
   for (;;) {
-    std::uint64_t const again = front.load(acquire);
-    if (again == pair.first) return pair;
-    pair = {again, back.load(acquire)};
+    std::uint64_t const current = front.load(acquire);
+    if (current == pair.first) return pair;
+    pair = {current, back.load(acquire)};
   }
 #endif
 }

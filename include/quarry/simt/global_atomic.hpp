@@ -35,7 +35,7 @@ struct global_atomic {
   ", %2, %3;" : "=" #kind(result) : "l"(address), #kind(expected), #kind(value)
 #define QUARRY_BY_ORDER(operation, type, inputs)                        \
   Bits result;                                                          \
-  auto const address = __cvta_generic_to_global(at);                    \
+  auto const address = __cvta_generic_to_global(object);                \
   switch (order) {                                                      \
     case memory_order::relaxed:                                         \
       QUARRY_ASM("atom", "relaxed", operation, type, inputs, );         \
@@ -52,22 +52,24 @@ struct global_atomic {
   }                                                                     \
   return result;
 
-  __device__ static Bits add(Bits* at, Bits value, memory_order order){
-      QUARRY_BY_ORDER(".add", "u", QUARRY_ONE_INPUT)} __device__ static Bits
-      max(Bits* at, Bits value, memory_order order){QUARRY_BY_ORDER(".max", "u", QUARRY_ONE_INPUT)}
-  __device__ static Bits bitwise_or(Bits* at, Bits value, memory_order order){
+  __device__ static Bits add(Bits* object, Bits value,
+                             memory_order order){QUARRY_BY_ORDER(".add", "u", QUARRY_ONE_INPUT)}
+  __device__ static Bits max(Bits* object, Bits value,
+                             memory_order order){QUARRY_BY_ORDER(".max", "u", QUARRY_ONE_INPUT)}
+  __device__ static Bits bitwise_or(Bits* object, Bits value, memory_order order){
       QUARRY_BY_ORDER(".or", "b", QUARRY_ONE_INPUT)} __device__ static Bits
-      bitwise_and(Bits* at, Bits value,
+      bitwise_and(Bits* object, Bits value,
                   memory_order order){QUARRY_BY_ORDER(".and", "b", QUARRY_ONE_INPUT)}
-  __device__ static Bits exchange(Bits* at, Bits value, memory_order order){
+  __device__ static Bits exchange(Bits* object, Bits value, memory_order order){
       QUARRY_BY_ORDER(".exch", "b", QUARRY_ONE_INPUT)}
   /// Stores `value` if the current value is `expected`. Returns the previous value.
-  __device__ static Bits compare_exchange(Bits* at, Bits expected, Bits value, memory_order order){
-      QUARRY_BY_ORDER(".cas", "b", QUARRY_TWO_INPUTS)}
+  __device__ static Bits
+      compare_exchange(Bits* object, Bits expected, Bits value,
+                       memory_order order){QUARRY_BY_ORDER(".cas", "b", QUARRY_TWO_INPUTS)}
 
   /// Adds, relaxed, without waiting for the previous value.
-  __device__ static void add_blindly(Bits* at, Bits value) {
-    auto const address = __cvta_generic_to_global(at);
+  __device__ static void add_blindly(Bits* object, Bits value) {
+    auto const address = __cvta_generic_to_global(object);
     if constexpr (sizeof(Bits) == 8) {
       asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" : : "l"(address), "l"(value));
     } else {
@@ -76,9 +78,9 @@ struct global_atomic {
   }
 
   /// `order` is relaxed or acquire.
-  __device__ static Bits load(Bits* at, memory_order order) {
+  __device__ static Bits load(Bits* object, memory_order order) {
     Bits result;
-    auto const address = __cvta_generic_to_global(at);
+    auto const address = __cvta_generic_to_global(object);
     if (order == memory_order::relaxed) {
       QUARRY_ASM("ld", "relaxed", "", "u", QUARRY_NO_INPUT, )
     } else {
@@ -88,8 +90,8 @@ struct global_atomic {
   }
 
   /// `order` is relaxed or release.
-  __device__ static void store(Bits* at, Bits value, memory_order order) {
-    auto const address = __cvta_generic_to_global(at);
+  __device__ static void store(Bits* object, Bits value, memory_order order) {
+    auto const address = __cvta_generic_to_global(object);
     bool const releases = order != memory_order::relaxed;
     if constexpr (sizeof(Bits) == 8) {
       if (releases)
@@ -104,21 +106,22 @@ struct global_atomic {
     }
   }
 
-  /// The operations on two bytes. The hardware has no other atomics of this width.
-  __device__ static std::uint16_t load_short(std::uint16_t* at) {
+  /// The operations on two bytes. The hardware has no other atomic operations of this width.
+  __device__ static std::uint16_t load_short(std::uint16_t* object) {
     std::uint16_t result;
     asm volatile("ld.acquire.gpu.global.u16 %0, [%1];"
                  : "=h"(result)
-                 : "l"(__cvta_generic_to_global(at))
+                 : "l"(__cvta_generic_to_global(object))
                  : "memory");
     return result;
   }
-  __device__ static std::uint16_t compare_exchange_short(std::uint16_t* at, std::uint16_t expected,
+  __device__ static std::uint16_t compare_exchange_short(std::uint16_t* object,
+                                                         std::uint16_t expected,
                                                          std::uint16_t value) {
     std::uint16_t result;
     asm volatile("atom.acq_rel.gpu.global.cas.b16 %0, [%1], %2, %3;"
                  : "=h"(result)
-                 : "l"(__cvta_generic_to_global(at)), "h"(expected), "h"(value)
+                 : "l"(__cvta_generic_to_global(object)), "h"(expected), "h"(value)
                  : "memory");
     return result;
   }

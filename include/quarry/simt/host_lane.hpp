@@ -33,11 +33,11 @@ struct place {
 /// effect.
 class QUARRY_API host_lane {
  public:
-  explicit host_lane(place where) : where_{where} {}
+  explicit host_lane(place own_place) : place_{own_place} {}
   virtual ~host_lane() = default;
 
-  [[nodiscard]] place where() const { return where_; }
-  [[nodiscard]] std::uint32_t lane() const { return where_.thread % warp_size; }
+  [[nodiscard]] place where() const { return place_; }
+  [[nodiscard]] std::uint32_t lane() const { return place_.thread % warp_size; }
 
   /// Whether lanes are grouped in warps: false on OS threads.
   [[nodiscard]] virtual bool has_warps() const { return true; }
@@ -45,11 +45,11 @@ class QUARRY_API host_lane {
   /// The lanes of this warp that reached `site` together, including this lane.
   virtual lane_mask coalesce(void const* site) = 0;
 
-  /// Waits for all lanes of `members` and returns the value of each. `what` names the operation in
-  /// a deadlock report.
+  /// Waits for all lanes of `members` and returns the value of each. `operation` appears in a
+  /// deadlock report.
   virtual std::array<std::uint64_t, warp_size> const& exchange(lane_mask members,
                                                                std::uint64_t value,
-                                                               char const* what) = 0;
+                                                               char const* operation) = 0;
   /// Whether lanes that call a function together leave it together, like compiled code on a GPU. If
   /// true, `indirect_call` calls `call_together` before the function and `return_together` after
   /// it.
@@ -75,7 +75,7 @@ class QUARRY_API host_lane {
   virtual void pause() = 0;
 
  private:
-  place where_;
+  place place_;
 };
 
 /// The lane that this OS thread currently runs; null outside a launch.

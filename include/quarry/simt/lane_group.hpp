@@ -18,7 +18,7 @@ namespace quarry::inline QUARRY_ABI::simt {
 class lane_group {
  public:
   /// Returns the lanes of this warp that reached this call together. `Site` distinguishes this call
-  /// from others. It never waits for a lane that is elsewhere.
+  /// from other calls. It never waits for a lane that is elsewhere.
   template <class Site>
   [[nodiscard]] QUARRY_HD static lane_group coalesced() {
 #ifdef __CUDA_ARCH__
@@ -32,7 +32,7 @@ class lane_group {
   [[nodiscard]] QUARRY_HD lane_mask members() const { return members_; }
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return count_ones(members_); }
 
-  /// The number of members with a lower lane.
+  /// The number of members at lower lanes.
   [[nodiscard]] QUARRY_HD std::uint32_t rank() const { return count_ones(members_ & low_lanes()); }
 
   /// The number of lanes in `lanes` that are lower than this lane.
@@ -104,10 +104,10 @@ class lane_group {
   /// The members whose `owner` and `key` both equal this lane's. In the usual case of one owner it
   /// costs little more than a match of the key.
   [[nodiscard]] QUARRY_HD lane_group match(void const* owner, std::uint32_t key) const {
-    auto const whose = reinterpret_cast<std::uint64_t>(owner);
-    bool const is_one = all_equal(whose);
+    auto const address = reinterpret_cast<std::uint64_t>(owner);
+    bool const is_one = all_equal(address);
     lane_group const same_key = match(key);
-    return is_one ? same_key : same_key.match(whose);
+    return is_one ? same_key : same_key.match(address);
   }
 
   /// The members whose `object` has the same bytes as this lane's. `object` is a handle, such as a
@@ -168,20 +168,20 @@ class lane_group {
   [[nodiscard]] QUARRY_HD T exclusive_sum(T value) const {
     static_assert(std::is_integral_v<T>);
 #ifdef __CUDA_ARCH__
-    lane_mask const below = members_ & low_lanes();
+    lane_mask const lower = members_ & low_lanes();
     std::uint32_t const own = own_lane();
-    std::uint32_t before =
-        below == 0 ? own : 31 - static_cast<std::uint32_t>(__clz(static_cast<int>(below)));
-    bool is_whole = below == 0;  // the sum includes all lower members
+    std::uint32_t target =
+        lower == 0 ? own : 31 - static_cast<std::uint32_t>(__clz(static_cast<int>(lower)));
+    bool is_whole = lower == 0;  // the sum includes all lower members
     T sum = value;
     QUARRY_NO_UNROLL
     for (std::uint32_t reach = 1; reach < size(); reach *= 2) {
-      T const other = __shfl_sync(members_, sum, static_cast<int>(before));
+      T const other = __shfl_sync(members_, sum, static_cast<int>(target));
       std::uint32_t const next =
-          __shfl_sync(members_, before | (is_whole ? warp_size : 0), static_cast<int>(before));
+          __shfl_sync(members_, target | (is_whole ? warp_size : 0), static_cast<int>(target));
       if (!is_whole) {
         sum += other;
-        before = next % warp_size;
+        target = next % warp_size;
         is_whole = next >= warp_size;
       }
     }
@@ -217,9 +217,9 @@ class lane_group {
 
   [[nodiscard]] QUARRY_HD static lane_mask low_lanes() {
 #ifdef __CUDA_ARCH__
-    lane_mask below;
-    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
-    return below;
+    lane_mask lower;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(lower));
+    return lower;
 #else
     return static_cast<lane_mask>(low_bits(own_lane()));
 #endif
@@ -227,8 +227,8 @@ class lane_group {
 
 #ifndef __CUDA_ARCH__
   [[nodiscard]] std::array<std::uint64_t, warp_size> const& exchange(std::uint64_t value,
-                                                                     char const* what) const {
-    if (current_lane != nullptr) return current_lane->exchange(members_, value, what);
+                                                                     char const* operation) const {
+    if (current_lane != nullptr) return current_lane->exchange(members_, value, operation);
     thread_local std::array<std::uint64_t, warp_size> alone{};
     alone[0] = value;
     return alone;

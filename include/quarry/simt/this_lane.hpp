@@ -82,14 +82,14 @@ QUARRY_HD inline void grid_barrier() {
 /// thread that this lane waits for, and a seed must determine what fibers do.
 class patience {
  public:
-  QUARRY_HD void begin() { since_ = 0; }
+  QUARRY_HD void begin() { progress_ = 0; }
 
   /// Queries whether more than `microseconds` have passed. The first query starts the measurement.
   [[nodiscard]] QUARRY_HD bool ends_after(std::uint32_t microseconds) {
 #ifdef __CUDA_ARCH__
-    if (since_ == 0) since_ = now();
+    if (progress_ == 0) progress_ = clock_ns();
 #else
-    ++since_;
+    ++progress_;
 #endif
     return has_lasted(microseconds);
   }
@@ -97,22 +97,22 @@ class patience {
   /// Does the same but does not count as a query.
   [[nodiscard]] QUARRY_HD bool has_lasted(std::uint32_t microseconds) const {
 #ifdef __CUDA_ARCH__
-    return since_ != 0 && now() - since_ > std::uint64_t{microseconds} * 1000;
+    return progress_ != 0 && clock_ns() - progress_ > std::uint64_t{microseconds} * 1000;
 #else
-    return since_ > microseconds;
+    return progress_ > microseconds;
 #endif
   }
 
  private:
 #ifdef __CUDA_ARCH__
-  QUARRY_HD static std::uint64_t now() {
+  QUARRY_HD static std::uint64_t clock_ns() {
     std::uint64_t nanoseconds;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
     return nanoseconds;
   }
 #endif
 
-  std::uint64_t since_ = 0;
+  std::uint64_t progress_ = 0;  // CUDA: time of the first query; CPU: number of queries
 };
 
 /// Lets other lanes run for a moment. The moment grows with `tried`, the number of attempts. For a
