@@ -20,21 +20,24 @@ using namespace quarry::opencl_c;
 
 constexpr char const* kernels = R"opencl(
 __kernel void make_empty(quarry_heap heap, quarry_ref graph) {
-  quarry_map_empty(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0), get_global_size(0));
+  quarry_map_empty(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0),
+                   get_global_size(0));
 }
 __kernel void add_edges(quarry_heap heap, quarry_ref graph, __global uint2 const* edges, uint count,
                         __local uint* scratch) {
+  __global quarry_graph* const at = (__global quarry_graph*)quarry_at(heap, graph);
   quarry_graph_builder builder = {0, 0};
   for (uint first = 0; first < count; first += get_global_size(0)) {
     quarry_graph_refill(heap, &builder, scratch);  // the whole group allocates
     uint const i = first + get_global_id(0);
     if (i < count)  // the heap records failures
-      quarry_graph_add_edge(heap, (__global quarry_graph*)quarry_at(heap, graph), edges[i].x, edges[i].y, &builder);
+      quarry_graph_add_edge(heap, at, edges[i].x, edges[i].y, &builder);
   }
   quarry_graph_finish(heap, &builder);
 }
 __kernel void clear(quarry_heap heap, quarry_ref graph) {
-  quarry_graph_clear(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0), get_global_size(0));
+  quarry_graph_clear(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0),
+                     get_global_size(0));
 }
 )opencl";
 

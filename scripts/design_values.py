@@ -96,6 +96,13 @@ VALUES = {
     **opencl("pairs-16384", "opencl/pairs", {"variance": "none", "items": 16384}, "ms"),
     **opencl("pairs-65536", "opencl/pairs", {"variance": "none", "items": 65536}, "ms"),
     **opencl("allocate", "opencl/allocate", {"items": 16384}, "ms"),
+    **opencl("pairs-million", "opencl/pairs", {"variance": "high", "items": 1048576}, "ms"),
+    **opencl("allocate-group", "opencl/allocate", {"items": 16384}, "ms", allocator="quarry group"),
+    **opencl("allocate-ring", "opencl/allocate", {"items": 16384}, "ms", allocator="ring"),
     **opencl("graph", "opencl/graph", {"items": 64}, "ms"),
+    **opencl("graph-group", "opencl/graph", {"items": 64}, "ms", allocator="quarry group"),
     **opencl("graph-ring", "opencl/graph", {"items": 64}, "ms", allocator="ring"),
+    **opencl("graph-4608", "opencl/graph", {"items": 4608}, "ms"),
+    **opencl("graph-4608-group", "opencl/graph", {"items": 4608}, "ms", allocator="quarry group"),
+    **opencl("graph-4608-ring", "opencl/graph", {"items": 4608}, "ms", allocator="ring"),
 }

@@ -35,7 +35,7 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   state.spans = pages / QUARRY_PAGES_PER_SPAN;
   state.classes = quarry_class_count(span_shift);
   state.slot_words = (1u << span_shift) / 32;
-  // GPUs: a few words, for thousands of places. CPUs: a cache line, which two threads then do not share.
+  // GPUs: a few words, for thousands of places. CPUs: a cache line, so that two threads share none.
   state.lease_words = state.claims_unread != 0 ? 4 : 16;
   state.summary_words = (state.slot_words + 31) / 32;
   std::uint32_t const limit = state.claims_unread != 0 ? 16384 : 64;

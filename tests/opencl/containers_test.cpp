@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The containers for OpenCL kernels as C++, beside std's: fibers explore interleavings, and threads
 // run under ThreadSanitizer. kernels_test.cpp runs them on devices.
-#include "opencl/heap_on_host.hpp"
-#include "quarry/core/errors.hpp"
-#include "quarry/opencl/csr.hpp"
+#include "opencl/container_fixture.hpp"
 #include "quarry/simt/launch.hpp"
 #include "support/backends.hpp"
 
@@ -18,30 +16,7 @@
 namespace quarry::test {
 namespace opencl_containers_test {
 
-using namespace opencl_c;
-
-constexpr uint items = 64;  // two groups
-
-/// A heap and a container of zeros in it.
-template <class Container>
-struct fixture {
-  heap_on_host on_host;
-  quarry_heap heap = on_host.heap();
-  quarry_ref at;
-  Container* container;
-  std::vector<std::vector<uint>> scratch{2, std::vector<uint>(QUARRY_GROUP_WORDS(32))};
-
-  explicit fixture(bytes size = 1_MiB)
-      : on_host{size, 2},
-        at{quarry_malloc(heap, sizeof(Container))},
-        container{static_cast<Container*>(quarry_at(heap, at))} {
-    *container = {};
-    if constexpr (requires { container->element_bytes; }) container->element_bytes = 4;
-  }
-  /// Whether exactly the container's own memory is left.
-  std::string audit() { return on_host.audit({at}); }
-  uint* local() { return scratch[simt::this_place().block].data(); }
-};
+using namespace opencl_fixture;
 
 /// Runs `body(item)` in 64 work-items, for each seed in fibers from a new fixture, then checks.
 template <class Container, class Body, class Check>
@@ -278,10 +253,6 @@ TEST(OpenclQueue, WithoutMemoryAPushChangesNothing) {
 
 // --- maps
 
-void make_table(fixture<quarry_map>& f, uint places) {
-  ASSERT_TRUE(quarry_map_init(f.heap, f.container, places));
-  quarry_map_empty(f.heap, f.container, 0, 1);
-}
 void expect_empty_after_clear(fixture<quarry_map>& f) {
   quarry_map_clear(f.heap, f.container, 0, 1);
   quarry_map_free_erased(f.heap, f.container);
@@ -447,68 +418,6 @@ TEST(OpenclOrderedMap, ASearchTakesFewStepsThoughKeysComeSorted) {
   for (uint key = 0; key < 100'000; ++key) ++heights[quarry_skip_height(key) - 1];
   for (uint level = 0; level < 6; ++level)  // a quarter of each level reaches the next one
     EXPECT_NEAR(heights[level], 75'000 >> (2 * level), 2000 >> level) << level;
-}
-
-// --- graph
-
-/// Work-items add edges; the graph has these edges afterwards, and nothing is left after a clear.
-template <class Launch>
-void expect_edges(uint producers, uint each, bool refills, Launch const& launch) {
-  fixture<quarry_map> f{8_MiB};
-  f.scratch.assign(producers, std::vector<uint>(QUARRY_GROUP_WORDS(32)));
-  make_table(f, 2048);
-  uint const ids = each < 10 ? 20 : 997;
-  auto const edge = [&](uint item, uint i) {
-    return std::pair{(item * 3 + i) % ids * 1000, (item + i * 5) % ids * 1000};
-  };
-  launch([&] {
-    auto const item = static_cast<uint>(simt::this_place().rank());
-    quarry_graph_builder builder = {0, 0};
-    for (uint i = 0; i < each; ++i) {
-      if (refills) quarry_graph_refill(f.heap, &builder, f.local());
-      auto const [source, target] = edge(item, i);
-      ASSERT_TRUE(quarry_graph_add_edge(f.heap, f.container, source, target, &builder));
-    }
-    quarry_graph_finish(f.heap, &builder);
-  });
-  std::multiset<std::pair<uint, uint>> wanted, found;
-  for (uint item = 0; item < producers; ++item)
-    for (uint i = 0; i < each; ++i) wanted.insert(edge(item, i));
-  auto const graph = opencl::csr_of(f.heap, f.container);
-  for (std::size_t vertex = 0; vertex < graph.ids.size(); ++vertex)
-    for (auto i = graph.offsets[vertex]; i < graph.offsets[vertex + 1]; ++i)
-      found.emplace(graph.ids[vertex], graph.ids[graph.targets[i]]);
-  ASSERT_EQ(found, wanted);
-  quarry_graph_clear(f.heap, f.container, 0, 1);
-  EXPECT_TRUE(quarry_free(f.heap, f.container->table));
-  ASSERT_EQ(f.audit(), "");
-}
-TEST(OpenclGraph, HasTheEdgesThatWorkItemsAdded) {
-  for (std::uint64_t const seed : fiber_seeds()) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    for (bool const refills : {false, true})
-      expect_edges(items, 3, refills,
-                   [&](auto const& body) { simt::launch_fibers({2, 32}, {.seed = seed}, body); });
-    if (HasFatalFailure()) return;
-  }
-}
-TEST(OpenclGraphOnThreads, HasTheEdgesThatWorkItemsAdded) {
-  for (int round = 0; round < 10; ++round)
-    for (bool const refills : {false, true}) {
-      expect_edges(4, 2000, refills,
-                   [](auto const& body) { simt::launch_threads({4, 1}, 4, body); });
-      if (HasFatalFailure()) return;
-    }
-}
-TEST(OpenclGraph, ALinkToNoVertexIsNamed) {
-  fixture<quarry_map> f;
-  make_table(f, 16);
-  quarry_graph_builder builder = {0, 0};
-  ASSERT_TRUE(quarry_graph_add_edge(f.heap, f.container, 1, 2, &builder));
-  auto const node = quarry_map_find(f.heap, f.container, 1);
-  quarry_ref const link = *quarry_map_value(f.heap, node);
-  static_cast<quarry_graph_link*>(quarry_at(f.heap, link))->target = 77;
-  EXPECT_THROW((void)opencl::csr_of(f.heap, f.container), bad_argument);
 }
 
 }  // namespace opencl_containers_test

@@ -20,7 +20,8 @@ __kernel void push(quarry_heap heap, quarry_ref at, uint each) {
   uint const item = (uint)get_global_id(0);
   for (uint i = 0; i < each; ++i) {
     uint const index = quarry_vector_push(heap, vector, 1u);
-    if (index != QUARRY_NONE) *(__global uint*)quarry_vector_at(heap, vector, index) = item * each + i;
+    if (index != QUARRY_NONE)
+      *(__global uint*)quarry_vector_at(heap, vector, index) = item * each + i;
   }
 }
 __kernel void push_group(quarry_heap heap, quarry_ref at, uint each, __local uint* scratch) {
@@ -39,7 +40,8 @@ __kernel void grow_list(quarry_heap heap, quarry_ref at, __local uint* scratch) 
   __global quarry_array_list* const list = (__global quarry_array_list*)quarry_at(heap, at);
   uint index = 0u;
   uint const count = (uint)get_global_id(0) % 3u;
-  __global uint* const part = (__global uint*)quarry_array_list_grow_local(heap, list, count, &index, scratch);
+  __global uint* const part =
+      (__global uint*)quarry_array_list_grow_local(heap, list, count, &index, scratch);
   for (uint i = 0; i < count && part != 0; ++i) part[i] = index + i;
 }
 __kernel void push_and_pop(quarry_heap heap, quarry_ref at, __global uint* popped, uint each) {
@@ -99,8 +101,8 @@ quarry_ref make(opencl::heap const& heap) {
   if constexpr (requires { container->element_bytes; }) container->element_bytes = 4;
   return at;
 }
-/// Calls `body(heap, container)` on the host, which returns what is wrong, then frees the container.
-/// Nothing may be left.
+/// Calls `body(heap, container)` on the host, which returns what is wrong, then frees the
+/// container. Nothing may be left.
 template <class Container, class Body>
 std::string check(opencl::heap const& heap, quarry_ref at, Body const& body) {
   opencl::mapped_heap mapped{heap};

@@ -124,8 +124,9 @@ TEST(OpenclHeap, IsUsedFullyAndComesBack) {
   }
 }
 
-// One work-item cleared the bit above an empty word, another one inserted a member there and found the
-// bit still set, and a third one cleared the bit above that. The first one then sees the member.
+// One work-item cleared the bit above an empty word, another one inserted a member there and found
+// the bit still set, and a third one cleared the bit above that. The first one then sees the
+// member.
 TEST(OpenclTree, ARepairReachesTheTop) {
   heap_on_host heap{63_MiB};
   auto* const tree = &heap.heap()->span_tree;

@@ -3,8 +3,6 @@
 #include "opencl/devices.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 
 namespace quarry::test {
@@ -143,19 +141,6 @@ TEST(OpenclKernels, AFullHeapServesAsMuchAgain) {
   });
 }
 
-TEST(OpenclKernels, AProgramThatDoesNotBuildSaysWhy) {
-  on_each_device([](cl::Device const& device) -> std::string {
-    cl::Context const context{device};
-    try {
-      (void)opencl::build(context, device, "__kernel void f() { undeclared_name = 1; }");
-    } catch (opencl::opencl_error const& error) {
-      return std::string{error.what()}.find("undeclared_name") != std::string::npos ? ""
-                                                                                    : error.what();
-    }
-    return "it was built";
-  });
-}
-
 TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
   on_each_device([](cl::Device const& device) -> std::string {
     fixture f{device, 4_MiB, kernels, 16_MiB};
@@ -183,39 +168,6 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
     if (f.heap.usage().allocations != 0) return usage_text(f.heap);
     auto const faults = f.heap.faults();
     return faults.double_free + faults.foreign_reference != 0 ? faults.first : f.heap.audit();
-  });
-}
-
-TEST(OpenclKernels, DevicesOrderMessagesBetweenWorkGroups) {
-  on_each_device([](cl::Device const& device) -> std::string {
-    cl::Context const context{device};
-    cl::CommandQueue const queue{context, device};
-    setenv("QUARRY_OPENCL_CACHE", "", 1);
-    auto const stale = opencl::count_stale_messages(context, device, queue);
-    return stale == 0 ? "" : std::to_string(stale) + " stale messages";
-  });
-}
-
-TEST(OpenclKernels, ABinaryOfTheCacheReplacesABuildAndADamagedOneDoesNot) {
-  on_each_device([](cl::Device const& device) -> std::string {
-    namespace fs = std::filesystem;
-    auto const folder = fs::temp_directory_path() / ("quarry-cache-" + std::to_string(getpid()));
-    setenv("QUARRY_OPENCL_CACHE", folder.c_str(), 1);
-    cl::Context const context{device};
-    auto const comes_from_cache = [&](char const* options) {
-      auto const program = opencl::build(context, device, kernels, options);
-      return program.getInfo<CL_PROGRAM_SOURCE>().empty();  // made from a binary
-    };
-    std::string problem;
-    if (comes_from_cache("")) problem = "the first build came from an empty cache";
-    if (fs::is_empty(folder)) problem = "no entry was written";
-    if (!comes_from_cache("")) problem = "the second build did not use the cache";
-    if (comes_from_cache("-DOTHER")) problem = "other options took the same binary";
-    for (auto const& file : fs::directory_iterator{folder})
-      fs::resize_file(file, fs::file_size(file) - 1);
-    if (comes_from_cache("")) problem = "a damaged entry was used";
-    fs::remove_all(folder);
-    return problem;
   });
 }
 

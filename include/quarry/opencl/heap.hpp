@@ -42,9 +42,9 @@ class QUARRY_API heap {
   [[nodiscard]] bytes size() const { return options_.size; }
 
   /// Moves the heap into a buffer of `size` bytes. References stay valid; `buffer()` is another one
-  /// afterwards, so set the kernels' arguments again. Throws `bad_argument`, and changes nothing, if
-  /// `size` is less than `size()` or more than `max_size`; `opencl_error` if the device has no memory
-  /// for both buffers. O(size).
+  /// afterwards, so set the kernels' arguments again. Throws `bad_argument`, and changes nothing,
+  /// if `size` is less than `size()` or more than `max_size`; `opencl_error` if the device has no
+  /// memory for both buffers. O(size).
   void grow(bytes size);
 
   /// Makes all memory free. References from before must not be used.

@@ -55,8 +55,8 @@ enum class atomics_tier : std::uint8_t { c11 = 1, nvidia = 2, other = 3 };
 
 /// Passes messages between work-groups by the heap's release and acquire operations, some 4 million
 /// times. Returns how many messages were stale: 0 if the device orders memory as the heap needs. A
-/// heap runs this test first where the tier's operations are not documented to do that, once for each
-/// device and driver; the cache keeps the result.
+/// heap runs this test first where the tier's operations are not documented to do that, once for
+/// each device and driver; the cache keeps the result.
 [[nodiscard]] QUARRY_API std::uint32_t count_stale_messages(cl::Context const& context,
                                                             cl::Device const& device,
                                                             cl::CommandQueue const& queue);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs that work-items build, read as compressed sparse rows.
+#include "quarry/opencl/csr.hpp"
+
+#include "opencl/container_fixture.hpp"
+#include "quarry/core/errors.hpp"
+
+#include <set>
+#include <utility>
+
+namespace quarry::test {
+namespace opencl_csr_test {
+
+using namespace opencl_fixture;
+
+/// Work-items add edges; the graph has these edges afterwards, and nothing is left after a clear.
+template <class Launch>
+void expect_edges(uint producers, uint each, bool refills, Launch const& launch) {
+  fixture<quarry_map> f{8_MiB};
+  f.scratch.assign(producers, std::vector<uint>(QUARRY_GROUP_WORDS(32)));
+  make_table(f, 2048);
+  uint const ids = each < 10 ? 20 : 997;
+  auto const edge = [&](uint item, uint i) {
+    return std::pair{(item * 3 + i) % ids * 1000, (item + i * 5) % ids * 1000};
+  };
+  launch([&] {
+    auto const item = static_cast<uint>(simt::this_place().rank());
+    quarry_graph_builder builder = {0, 0};
+    for (uint i = 0; i < each; ++i) {
+      if (refills) quarry_graph_refill(f.heap, &builder, f.local());
+      auto const [source, target] = edge(item, i);
+      ASSERT_TRUE(quarry_graph_add_edge(f.heap, f.container, source, target, &builder));
+    }
+    quarry_graph_finish(f.heap, &builder);
+  });
+  std::multiset<std::pair<uint, uint>> wanted, found;
+  for (uint item = 0; item < producers; ++item)
+    for (uint i = 0; i < each; ++i) wanted.insert(edge(item, i));
+  auto const graph = opencl::csr_of(f.heap, f.container);
+  for (std::size_t vertex = 0; vertex < graph.ids.size(); ++vertex)
+    for (auto i = graph.offsets[vertex]; i < graph.offsets[vertex + 1]; ++i)
+      found.emplace(graph.ids[vertex], graph.ids[graph.targets[i]]);
+  ASSERT_EQ(found, wanted);
+  quarry_graph_clear(f.heap, f.container, 0, 1);
+  EXPECT_TRUE(quarry_free(f.heap, f.container->table));
+  ASSERT_EQ(f.audit(), "");
+}
+TEST(OpenclGraph, HasTheEdgesThatWorkItemsAdded) {
+  for (std::uint64_t const seed : fiber_seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (bool const refills : {false, true})
+      expect_edges(items, 3, refills,
+                   [&](auto const& body) { simt::launch_fibers({2, 32}, {.seed = seed}, body); });
+    if (HasFatalFailure()) return;
+  }
+}
+TEST(OpenclGraphOnThreads, HasTheEdgesThatWorkItemsAdded) {
+  for (int round = 0; round < 10; ++round)
+    for (bool const refills : {false, true}) {
+      expect_edges(4, 2000, refills,
+                   [](auto const& body) { simt::launch_threads({4, 1}, 4, body); });
+      if (HasFatalFailure()) return;
+    }
+}
+TEST(OpenclGraph, ALinkToNoVertexIsNamed) {
+  fixture<quarry_map> f;
+  make_table(f, 16);
+  quarry_graph_builder builder = {0, 0};
+  ASSERT_TRUE(quarry_graph_add_edge(f.heap, f.container, 1, 2, &builder));
+  auto const node = quarry_map_find(f.heap, f.container, 1);
+  quarry_ref const link = *quarry_map_value(f.heap, node);
+  static_cast<quarry_graph_link*>(quarry_at(f.heap, link))->target = 77;
+  EXPECT_THROW((void)opencl::csr_of(f.heap, f.container), bad_argument);
+}
+
+}  // namespace opencl_csr_test
+}  // namespace quarry::test
