@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests on every OpenCL device of the machine. Each case runs in a child process that ends after 20
-// seconds for each device, so a kernel that hangs fails its case.
+// Tests on every OpenCL device of the machine. Each case runs in a child process that ends 20
+// seconds after the build of its program, so a kernel that hangs fails its case.
 #pragma once
 
 #include "quarry/opencl/heap.hpp"
@@ -48,7 +48,9 @@ struct fixture {
   fixture(cl::Device const& chosen, bytes size, char const* kernels, bytes max_size = 0)
       : device{chosen},
         heap{context, device, queue, {.size = size, .max_size = max_size}},
-        program{opencl::build(context, device, kernels)} {}
+        program{opencl::build(context, device, kernels)} {
+    alarm(20);  // for kernels; building may take longer
+  }
 
   template <class... Arguments>
   void run(char const* name, std::size_t groups, std::size_t local, Arguments const&... arguments) {
@@ -75,7 +77,7 @@ inline void on_each_device(std::function<std::string(cl::Device const&)> const& 
   ASSERT_GE(child, 0);
   if (child == 0) {  // this process has not used OpenCL, whose threads a fork would lose
     setenv("QUARRY_OPENCL_CACHE", "opencl-test-cache", 0);
-    alarm(20);
+    alarm(100);
     std::string problem = "no device";
     for (auto const& device : all_devices()) {
       try {
@@ -87,7 +89,7 @@ inline void on_each_device(std::function<std::string(cl::Device const&)> const& 
         problem = error.what();
       }
       if (!problem.empty()) break;
-      alarm(20);
+      alarm(100);
     }
     auto const written = write(channel[1], problem.data(), problem.size());
     _exit(written == static_cast<ssize_t>(problem.size()) ? 0 : 1);
