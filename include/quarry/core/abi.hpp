@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keeps versions of Quarry apart that meet in one program.
 //
-// A program and its plugins may each have a copy of Quarry, of other versions. Dynamic linkers take
-// functions of the same name for one, inline functions and templates included, and give a plugin
-// the program's. So all of Quarry lies in an inline namespace that is named after its version: code
-// says `quarry::pool`, and the linker sees `quarry::v0_1_layout_2::pool`.
+// A program and its plugins may each have a copy of Quarry, of other versions. If a program and a
+// plugin define the same symbol, the dynamic linker uses the program's for both. This includes
+// inline functions and templates. So all of Quarry lies in an inline namespace that is named after
+// its version: code says `quarry::pool`, and the linker sees `quarry::v0_1_layout_2::pool`.
 #pragma once
 
 #include "quarry/core/version.h"
 
-/// The number of the layout of what a process's copies share (host/process_state.hpp). Raise it
-/// whenever a type of `process_state`, `registration`, `process_lists` or type-stable memory
-/// changes, in its layout or in what its bits mean: copies of another layout then share nothing.
-/// src/host/registry/process_layout.cpp does not compile if a layout changed.
+/// The number of the layout of what a process's copies share (host/registry/process_state.hpp).
+/// Raise it whenever a type of `process_state`, `registration`, `process_lists` or type-stable
+/// memory changes, in its layout or in what its bits mean: copies of another layout then share
+/// nothing. src/host/registry/process_layout.cpp does not compile if a layout changed.
 #define QUARRY_STATE_LAYOUT 2
 
 /// The inline namespace: the version that may break the interface, and the layout.

@@ -13,9 +13,10 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The base of all. It is no std::exception: its classes get that from the standard's ones, and
-/// with two of them `catch (std::exception const&)` would catch neither. (Bookkeeping that finds no
-/// memory throws std::bad_alloc alone.)
+/// The base of Quarry's exceptions. It does not derive from std::exception: each exception already
+/// derives from it through a class of the standard library, and with two std::exception bases
+/// `catch (std::exception const&)` would be ambiguous and would not catch it. (Bookkeeping that
+/// finds no memory throws std::bad_alloc alone.)
 class QUARRY_API error {
  public:
   virtual ~error() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a shared library of Quarry exports: it is compiled with hidden visibility, all but this.
+// Marks the symbols that a shared library of Quarry exports. All other symbols are hidden.
 #pragma once
 
 #include "quarry/core/abi.hpp"

@@ -8,7 +8,7 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 /// A set of numbers below `size` that all lanes share: a van Emde Boas tree with nodes of 64 bits
-/// and no minimum or maximum (seed: Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for each
+/// and no minimum or maximum (after Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for each
 /// number. A bit of level k+1 says that a word of level k may be non-zero.
 ///
 /// This is a trivially copyable view of zeroed words that the heap owns. Every operation is

@@ -5,8 +5,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The result of a change to a set, a map or a graph. Every result except `done` means that nothing
-/// changed.
+/// The result of a change to a set, a map or a graph. After every result except `done`, keys and
+/// edges are unchanged.
 enum class change_result : std::uint32_t {
   done,
   duplicate,      ///< insert: the key or edge already exists

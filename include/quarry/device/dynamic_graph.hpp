@@ -40,8 +40,9 @@ class dynamic_graph_ref {
   dynamic_graph_ref(Heap heap, graph_vertex* table, std::uint32_t capacity)
       : heap_{heap}, table_{table}, capacity_{capacity} {}
 
-  /// Inserts an edge and returns `done`. Returns `duplicate`, `out_of_memory`, `table_full` or
-  /// `reserved_id` and changes nothing if it cannot.
+  /// Inserts an edge and returns `done`. Otherwise returns `duplicate`, `out_of_memory`,
+  /// `table_full` or `reserved_id`, and the edges are unchanged. If the result is `out_of_memory`,
+  /// `source` keeps a place in the table.
   [[nodiscard]] QUARRY_HD change_result insert_edge(std::uint32_t source,
                                                     std::uint32_t target) const {
     if (source == id_set::none || target == id_set::none) return change_result::reserved_id;

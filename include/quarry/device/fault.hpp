@@ -11,10 +11,10 @@ namespace quarry::inline QUARRY_ABI {
 enum class fault_kind : std::uint32_t {
   none,
   out_of_memory,    ///< no free memory of that size: malloc returned nullptr
-  double_free,      ///< the slice or segment is already free, or was never allocated
+  double_free,      ///< already free; in the hardened mode also: never allocated
   foreign_pointer,  ///< the address lies outside the heap, or in a segment that holds no allocation
   interior_pointer,  ///< the address lies inside an allocation
-  size_mismatch,     ///< the size of a sized free does not match the allocation
+  size_mismatch,     ///< the size of a sized free exceeds what the allocation holds
   bad_alignment,     ///< the alignment is not a power of two, or exceeds the segment size
   /// Hardened: bytes behind the allocation were overwritten. Its free detects this and completes.
   overflow,

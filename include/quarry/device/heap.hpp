@@ -18,9 +18,9 @@ enum class backend { automatic, cpu, cuda };
 inline constexpr int current_device = -1;
 
 struct heap_options {
-  /// The initial size. The heap rounds it up to whole segments.
+  /// The initial size; required, at least 1. The heap rounds it up to whole segments.
   quarry::bytes bytes = 0;
-  quarry::bytes max_bytes = 0;  ///< the limit for `grow`; 0: the heap cannot grow beyond `bytes`
+  quarry::bytes max_bytes = 0;  ///< limit for `grow`, at most 4 TiB; 0: it cannot grow
   /// The segment size: a power of two from 64 KiB to 64 MiB. 0 selects `bytes` / 512 (`bytes` /
   /// 1024 below 1 GiB), at most 16 MiB. An allocation larger than half a segment occupies whole
   /// segments. An alignment must not exceed the segment size.
@@ -57,8 +57,8 @@ struct live_allocation {
   quarry::bytes bytes;
 };
 
-/// A heap that kernels allocate from (after seed: Gallatin). The heap owns its memory. Kernels use
-/// it through `ref()`.
+/// A heap that kernels allocate from (after Gallatin). The heap owns its memory. Kernels use it
+/// through `ref()`.
 ///
 /// On CUDA a kernel that allocates needs up to 1 KiB of stack per thread for the slow paths, in
 /// addition to its own stack. The compiler accounts for it (`ptxas -v` shows it), and CUDA's
@@ -90,9 +90,9 @@ class QUARRY_API heap {
   [[nodiscard]] void* region() const;
   [[nodiscard]] quarry::bytes region_bytes() const;
 
-  /// Frees all allocations at once. Refs stay valid; pointers do not. Each size class that was in
-  /// use gets as many segments as it had, within three quarters of the memory. Other classes and
-  /// large allocations can still use segments that stay unused.
+  /// Frees all allocations at once. Refs stay valid; pointers do not. `reset` prepares a segment
+  /// run for each size class that was in use, as long as its peak, for at most three quarters of
+  /// the memory. Unused segments of these runs can still serve other sizes.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;
@@ -112,8 +112,9 @@ class QUARRY_API heap {
   /// `bad_argument` if `bytes` exceeds `max_bytes`.
   void grow(quarry::bytes bytes);
 
-  /// Returns memory of free segments at the end of the region to the system. Stops when `bytes` are
-  /// left or the last segment is in use. Returns the bytes that are left.
+  /// Returns free segments at the end of the region to the system, until `bytes` bytes are left or
+  /// the last segment is in use. Returns the size of the heap afterwards. A value above the present
+  /// size changes nothing.
   quarry::bytes shrink(quarry::bytes bytes);
 
   class implementation;

@@ -38,12 +38,12 @@ struct segment_count {
 /// reach it through a `heap_ref`.
 ///
 /// All metadata lies here or behind the pointers here, never in the region. Its parts:
-///   segment_tree   free segments
-///   segments       what each segment is used for
-///   runs, slots    fresh slices of each class (ticket_counters.hpp)
-///   bits           freed slices, and the states of slice blocks (slice_bitmap.hpp, block.hpp)
-///   advertised     a bit for each block: may hold something to claim
-///   class_trees    for each class, the segments with an advertised block
+///   segment_tree_words  free segments
+///   segments            what each segment is used for
+///   runs, slots         fresh slices of each class (ticket_counters.hpp)
+///   bits                freed slices, and the states of slice blocks (slice_bitmap.hpp, block.hpp)
+///   advertised          a bit for each block: may hold something to claim
+///   class_tree_words    for each class, the segments with an advertised block
 struct heap_state {
   std::uint64_t magic;
   std::uint32_t version;
@@ -52,7 +52,7 @@ struct heap_state {
   std::uint32_t segments_mapped;     // segments that have memory
   std::uint32_t segments_reserved;   // segments that the region can grow to
   std::uint32_t classes;             // size classes that the segment size allows
-  std::uint32_t blocks_per_segment;  // entries of `blocks`, not all used by every class
+  std::uint32_t blocks_per_segment;  // slice blocks; a class may use fewer
   std::uint32_t free_segments;       // in the segment tree; a hint
   std::uint32_t quarantine_next;
   std::uint32_t secret;         // of the randomised start

@@ -5,7 +5,7 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Allocations of whole, contiguous segments, from the far end of the region (seed: Gallatin,
+/// Allocations of whole, contiguous segments, from the far end of the region (after Gallatin,
 /// algorithm 1). The entry of the first segment is the head: it has the number of segments. The
 /// entries of the others are tails: they have the distance to the head.
 class large_allocations {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included by a file, anywhere in it, this lets the host replace malloc, free, new and delete of
-// the file's kernels by a heap's (replace_malloc.hpp) and put them back. Nothing else in the file
-// changes, host code not at all; until the host calls `quarry::replace_malloc`, kernels have CUDA's
-// own. Every file whose kernels free what such a file allocates must include it; `nvcc -include
-// quarry/device/replace_malloc.cuh` does so for all. With and without -rdc; with it, nvlink warns
-// of stack sizes that it cannot know (--suppress-stack-size-warning), and the heap sets the limit.
+// A file whose kernels call malloc, free, new or delete includes this header, at any place. Then
+// `quarry::replace_malloc` (replace_malloc.hpp) makes these calls use a heap, and
+// `quarry::restore_malloc` makes them use CUDA's again. Before the first call they use CUDA's. Host
+// code is not affected. Every file whose kernels free memory of such a file must include this
+// header; `nvcc -include quarry/device/replace_malloc.cuh` includes it everywhere. Works with and
+// without -rdc. With -rdc, nvlink warns that it does not know the stack size; silence it with
+// --suppress-stack-size-warning.
 // What this cannot reach, and how it works: simt/renamed_malloc.cuh.
 #pragma once
 

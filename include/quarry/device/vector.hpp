@@ -141,8 +141,8 @@ class vector {
 /// follows all appends: an assigned index does not mean that its element is written. `clear` needs
 /// exclusive access.
 ///
-/// Costs: 8 bytes for each of 26 parts. The unused memory is at most the size of all elements, or
-/// `first_part` elements if that is more.
+/// Costs: 8 bytes for each of 26 parts. The unused memory is less than that of all elements plus
+/// `first_part` elements, if no append failed.
 ///
 /// Memory order. (I) installs a part with release after the heap allocated it. (A) finds the part
 /// with acquire before a lane writes to it. So the heap's ordering of the memory's old and new
@@ -154,7 +154,8 @@ class shared_vector {
  public:
   static constexpr std::uint32_t first_part = 64;
 
-  /// Appends `value`. Returns false and changes nothing if there is no memory.
+  /// Appends `value`. Returns false and changes no element if there is no memory, or if the array
+  /// has 2^32 - 64 elements.
   template <class Heap>
   [[nodiscard]] QUARRY_HD bool push_back(Heap const& heap, T const& value) {
     simt::atomic_ref<std::uint32_t> const size{size_};

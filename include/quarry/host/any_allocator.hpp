@@ -243,7 +243,7 @@ class QUARRY_API any_allocator {
   /// Returns the blocks without allocations to the allocator's resource.
   void release() const;
   /// The same, then takes one block if less than `wanted` bytes are reserved, for the difference.
-  /// Resources, and pools that never coalesce, do nothing.
+  /// Does nothing if the pool or resource has no `coalesce`.
   void coalesce(bytes wanted) const;
 
   [[nodiscard]] allocator_counts counts() const;

@@ -6,10 +6,11 @@
  * Handles (quarry_pool*, quarry_stream_pool*, quarry_segment*, quarry_allocator*) are numbers, not
  * addresses. A handle is never reused, and never dereferenced. A call on a handle whose object was
  * destroyed or closed returns QUARRY_DESTROYED. A call on a handle of another kind, on an unknown
- * handle, or on null returns QUARRY_BAD_ARGUMENT. Both change nothing, and quarry_last_error
- * describes the handle. Destroying and closing wait for the running calls on the handle; later
- * calls return QUARRY_DESTROYED. A process has at most 2^20 handles at a time. If a program and its
- * plugins have copies of this library, only the copy that made a handle accepts it.
+ * handle, or on null returns QUARRY_BAD_ARGUMENT; functions that destroy or close ignore null. The
+ * refused calls change nothing, and quarry_last_error describes the handle. Destroying and closing
+ * wait for the running calls on the handle; later calls return QUARRY_DESTROYED. A process has at
+ * most 2^20 handles at a time. If a program and its plugins have copies of this library, only the
+ * copy that made a handle accepts it.
  *
  * A fork waits for running calls on pools and allocators. The child has the same handles. It may
  * use and destroy the handles of QUARRY_HOST pools, of allocators over host memory, and of
@@ -34,7 +35,7 @@ typedef enum quarry_status {
   QUARRY_OUT_OF_MEMORY = 1,
   QUARRY_BAD_ARGUMENT = 2,
   QUARRY_RESOURCE_FAILED = 3, /* the operating system or the driver failed */
-  QUARRY_NOT_IN_USE = 4,      /* the pool did not allocate the address; nothing was changed */
+  QUARRY_NOT_IN_USE = 4,      /* no allocation has this address or name; at most a count changed */
   QUARRY_INTERNAL = 5,
   QUARRY_DESTROYED = 6 /* the handle's object was destroyed or closed; nothing was changed */
 } quarry_status;
@@ -48,9 +49,10 @@ typedef enum quarry_resource {
   QUARRY_SHARED = 5 /* in records only */
 } quarry_resource;
 
-/* Options of a pool. 0 means the value of quarry_pool_default_options; for max_bytes it means no
- * limit. So { .name = "x" } is a pool with a name. Sizes are in bytes. growth_percent is the
- * minimum size of later blocks in percent of the reserved bytes; 0 means no such minimum. Later
+/* Options of a pool. In first_block, next_block and alignment, 0 means the default
+ * (quarry_pool_default_options). In max_bytes and growth_percent, 0 means none. So { .name = "x" }
+ * is a pool with a name. Sizes are in bytes. growth_percent is the minimum size of later blocks in
+ * percent of the reserved bytes. Later
  * versions may append fields; `size` tells the library which fields the caller knows. */
 typedef struct quarry_pool_options {
   uint64_t size; /* sizeof(quarry_pool_options); 0: the fields up to keeps_backtraces */

@@ -7,7 +7,7 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// Allocation for the lanes of a warp that happen to call together with one upstream heap, with any
-/// sizes (seed: GPU MPI coalescing, section 3.2).
+/// sizes (after GPU MPI coalescing, section 3.2).
 ///
 /// The lowest lane allocates one superblock. A scan over the sizes gives each lane the start of its
 /// segment. No lane waits for a lane that is elsewhere.

@@ -8,7 +8,7 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// The header of one segment of a dynamic superblock (seed: GPU MPI coalescing, section 3.2).
+/// The header of one segment of a dynamic superblock (after GPU MPI coalescing, section 3.2).
 ///
 /// The payload's address determines the width of the header: 8 bytes if the address is aligned to
 /// 8, 4 bytes if it is aligned to 4 but not to 8, 2 bytes if it is aligned to 2 but not to 4.

@@ -20,7 +20,7 @@ enum class locate_by : std::uint32_t {
   map      ///< by a hash table: parts are adjacent; malloc and free each cost a lookup
 };
 
-/// Allocation for lanes that are known to call together with the same size (seed: GPU MPI
+/// Allocation for lanes that are known to call together with the same size (after GPU MPI
 /// coalescing, section 3.1).
 ///
 /// One lane allocates a superblock for all lanes; each lane gets its part. `coalesce::warp` serves

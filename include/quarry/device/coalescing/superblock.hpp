@@ -18,7 +18,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// `owners` says which parts are not freed: their number, or a bit for each of `packed_parts` and
 /// `rows`, which therefore show a double free. The lane that frees the last part frees the
-/// superblock (seed: GPU MPI coalescing, section 3.1).
+/// superblock (after GPU MPI coalescing, section 3.1).
 ///
 /// `mark` depends on the address of the superblock and on its contents, so other memory is not
 /// taken for a superblock, except with a probability of 2^-28. Rows have 61 more bits that must

@@ -8,7 +8,7 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 /// Maps the address of a part to its superblock, for parts without headers: a hash table of fixed
-/// capacity with open addressing (seed: GPU MPI coalescing, "no-header version").
+/// capacity with open addressing (after GPU MPI coalescing, "no-header version").
 ///
 /// A key lies in one of the `window` slots from its hash position. A lookup ends at a slot that was
 /// never used. Removed keys leave a slot that can be reused. A key is in the table at most once,

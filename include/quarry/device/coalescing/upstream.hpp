@@ -11,7 +11,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// CUDA's heap in kernels, the C library's on the CPU. Allocations are aligned to 16 bytes.
+/// `malloc` and `free` as kernels call them: CUDA's heap, or the heap of `replace_malloc` in a file
+/// that includes it; the C library's on the CPU. Allocations are aligned to 16 bytes.
 struct platform_malloc_heap {
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const { return ::malloc(size); }
   QUARRY_HD void free(void* pointer) const { ::free(pointer); }

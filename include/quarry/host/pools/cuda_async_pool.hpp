@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's own pools in the order of streams (cudaMemPool_t): one that somebody else owns, and one
-// that is ours. In a build without CUDA the constructors throw `resource_failed`.
+// CUDA's stream-ordered pools (cudaMemPool_t): `cuda_async_view` refers to a pool of the program;
+// `cuda_async_pool` owns its pool. In a build without CUDA the constructors throw
+// `resource_failed`.
 #pragma once
 
 #include "quarry/host/resources/cuda_resources.hpp"
@@ -17,12 +18,13 @@ namespace quarry::inline QUARRY_ABI {
 /// One of CUDA's pools, as the runtime's `cudaMemPool_t`.
 using cuda_memory_pool = CUmemPoolHandle_st*;
 
-/// Memory of a pool that somebody else owns, which outlives it (cudaMallocFromPoolAsync).
+/// Memory of a pool that the program owns (cudaMallocFromPoolAsync). The pool must outlive the
+/// view.
 ///
 /// A call without a stream is in the order of the constructor's stream; any stream may use that
 /// memory after `synchronize`. A call with a stream is in the order of that stream. The null stream
-/// and cudaStreamPerThread are those of one GPU in all calls: of the GPU that has the memory, or
-/// for pinned and managed memory of the GPU that was current at construction.
+/// and cudaStreamPerThread mean the default streams of one GPU: the GPU whose memory it is; for
+/// pinned and managed memory, the GPU that was current at construction.
 ///
 /// Addresses are multiples of 256. All allocations throw `bad_argument` if the alignment is no
 /// power of two, `out_of_memory` if there is no memory or the alignment exceeds 256, and
@@ -42,25 +44,28 @@ class QUARRY_API cuda_async_view {
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
   [[nodiscard]] void* allocate(bytes size, bytes alignment, cuda_stream stream);
   void deallocate(void* pointer, bytes size, bytes alignment, cuda_stream stream) noexcept;
-  /// Memory for any stream at once: waits for a stream that only this uses. May be called while
-  /// streams are being captured, and is no part of the capture.
+  /// Allocates memory that any stream may use at once. It allocates in a private stream and waits
+  /// for that stream. May be called while streams are being captured, and is no part of the
+  /// capture.
   [[nodiscard]] void* allocate_sync(bytes size, bytes alignment);
-  /// Nothing may use it any more. May be called while streams are being captured.
+  /// Frees memory. No work may still use it. May be called while streams are being captured.
   void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept;
-  /// Waits for the constructor's stream: then what it gave may be used by any. Throws
-  /// `resource_failed`, for instance while that stream is being captured.
+  /// Waits for the constructor's stream. Afterwards any stream may use the memory that calls
+  /// without a stream have allocated. Throws `resource_failed`, for instance while that stream is
+  /// being captured.
   void synchronize();
 
-  /// Bytes that the pool has of the system, and bytes that are allocated. Throws `resource_failed`.
+  /// `reserved`: bytes that the pool holds. `allocated`: bytes that are allocated from it. Throws
+  /// `resource_failed`.
   [[nodiscard]] bytes reserved() const;
   [[nodiscard]] bytes allocated() const;
-  /// Gives unused memory back to the system, down to `kept` bytes if that much is unused. Throws
+  /// Returns unused memory to the system, but keeps at least `kept` bytes of the pool. Throws
   /// `resource_failed`.
   void release(bytes kept = 0);
-  /// Deallocations that CUDA refused, of this and its copies. CUDA does not say whether the address
-  /// is wrong or the stream cannot be used now. So nothing is tried again: a second free of an
-  /// address could by then free what somebody else has there. Memory whose deallocation was refused
-  /// stays allocated.
+  /// The number of deallocations that CUDA refused, for this object and its copies. CUDA does not
+  /// say whether the address is wrong or the stream cannot be used now. Quarry does not retry,
+  /// because the address may belong to another allocation by then. The memory of a refused
+  /// deallocation stays allocated.
   [[nodiscard]] std::uint64_t invalid_frees() const;
 
   [[nodiscard]] cuda_memory_pool handle() const { return pool_; }
@@ -81,21 +86,23 @@ class QUARRY_API cuda_async_view {
 };
 
 struct cuda_async_options {
-  /// Of a GPU, pinned or managed
+  /// Device, pinned or managed memory
   memory_location location = {memory_kind::device};
-  bytes first = 0;             ///< bytes that it takes at once
-  bytes kept = no_limit;       ///< bytes of unused memory that it keeps when a stream is waited for
+  bytes first = 0;  ///< bytes that the constructor reserves
+  /// The release threshold: unused bytes that the pool keeps when the program synchronises
+  bytes kept = no_limit;
   bytes max_bytes = no_limit;  ///< bytes that it holds at most, not 0; managed memory has no limit
 };
 
-/// A pool of CUDA's that is ours: of a GPU's memory, of pinned memory, which all GPUs may use, or
-/// of managed memory. What is still in use when it is destroyed stays until it is freed.
+/// A pool of CUDA that this object owns: of a GPU's memory, of pinned memory, which all GPUs may
+/// use, or of managed memory. Allocations that are in use when the pool is destroyed stay valid
+/// until they are freed.
 ///
 /// Is used as a `cuda_async_view` is. A moved-from one may be assigned and destroyed only.
 class QUARRY_API cuda_async_pool {
  public:
-  /// Throws `bad_argument` for options that cannot be, `resource_failed` if the driver has no such
-  /// pools, and `out_of_memory` if there is no memory for the first bytes.
+  /// Throws `bad_argument` for invalid options, `resource_failed` if the driver has no such pools,
+  /// and `out_of_memory` if there is no memory for the first bytes.
   explicit cuda_async_pool(cuda_async_options const& options = {}, cuda_stream stream = nullptr);
   cuda_async_pool(cuda_async_pool&& other) noexcept
       : view_{std::exchange(other.view_, std::nullopt)} {}
@@ -131,7 +138,7 @@ class QUARRY_API cuda_async_pool {
   [[nodiscard]] std::uint64_t invalid_frees() const { return view_->invalid_frees(); }
   [[nodiscard]] cuda_memory_pool handle() const { return view_->handle(); }
   [[nodiscard]] memory_location location() const { return view_->location(); }
-  /// For those that do not own it.
+  /// A view of this pool.
   [[nodiscard]] cuda_async_view const& view() const { return *view_; }
 
  private:

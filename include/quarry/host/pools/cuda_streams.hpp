@@ -17,9 +17,10 @@ namespace quarry::inline QUARRY_ABI {
 /// `resource_failed`.
 ///
 /// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU, cudaStreamPerThread
-/// the calling thread's default stream. A program compiled with per-thread default streams must
-/// name that: the library, which is not, takes `nullptr` for the legacy one. A stream counts as
-/// another one while it is being captured, in each capture, since nobody may ask which it is.
+/// the calling thread's default stream. The library takes `nullptr` for the legacy default stream.
+/// So a program that is compiled with per-thread default streams must pass `cudaStreamPerThread`. A
+/// stream has another identity in each capture, because CUDA does not tell the id of a stream that
+/// is being captured.
 class QUARRY_API cuda_streams {
  public:
   using stream = cuda_stream;

@@ -17,8 +17,8 @@ struct field_counts {
   bytes copied = 0;
 };
 
-/// An array of a pool's memory, of any kind, that takes room as its policy says. When its room
-/// changes its elements are copied to another address. New elements are not initialised. The pool
+/// An array in a pool's memory of any kind. The policy determines its capacity. When the capacity
+/// changes, the elements are copied to another address. New elements are not initialised. The pool
 /// must be tracked, or resizing throws `bad_argument`; it outlives the array.
 ///
 /// Not thread-safe. A resize that throws changes nothing.
@@ -51,7 +51,9 @@ class growable_array {
   }
   ~growable_array() { (void)from_->deallocate(data_); }
 
-  /// Throws `out_of_memory`, if need be after trying for no more than `count` elements.
+  /// Changes the size to `count`. If the pool has no memory for the policy's capacity, keeps the
+  /// present capacity or tries a capacity of `count`. Throws `out_of_memory` and changes nothing if
+  /// that fails. O(size) if the array moves.
   void resize(std::size_t count) {
     if (count > max_bytes_at_once / sizeof(T))
       throw out_of_memory{"field", max_bytes_at_once,
@@ -101,9 +103,9 @@ class growable_array {
   field_counts counts_;
 };
 
-/// An array in pages of its own: addresses are reserved for the most that it may ever have, and
-/// pages are put behind them, or taken away, at its end. It never moves and nothing is copied, and
-/// it holds a page more than is needed at most, or as the policy says.
+/// An array in pages of its own. Reserves addresses for `maximum` elements and maps pages as the
+/// array grows. It unmaps pages at the end as the array shrinks. Elements never move. With the
+/// default policy it holds less than one page more than it needs.
 ///
 /// New elements are not initialised. The registry does not know it (see adopted_memory). Not
 /// thread-safe. A resize that throws changes nothing.

@@ -13,23 +13,22 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// How much room a growable array takes when its size changes: a value. Sizes are in elements.
 class growth_policy {
  public:
-  /// Room for what is needed, at every change.
+  /// The capacity is always the size.
   [[nodiscard]] static growth_policy exact() { return growth_policy{kind::exact, 1, 1}; }
-  /// `factor` times what is needed whenever there is too little room; never less again. Throws
-  /// `bad_argument` unless 1 < factor <= 16.
+  /// If the size exceeds the capacity, the capacity becomes `factor` times the size. It never
+  /// shrinks. Throws `bad_argument` unless 1 < factor <= 16.
   [[nodiscard]] static growth_policy geometric(double factor = 1.5) {
     return growth_policy{kind::geometric, checked(factor, 1, 16, "factor"), 0};
   }
-  /// As geometric; and when less than `keep` of the room is needed, as much room as after growing
-  /// to that size. Between the two nothing moves. Throws `bad_argument` unless 0 < keep <= 1 /
-  /// factor.
+  /// Like geometric. If the size falls below `keep` times the capacity, the capacity shrinks to
+  /// `factor` times the size. Throws `bad_argument` unless 0 < keep <= 1 / factor.
   [[nodiscard]] static growth_policy hysteresis(double factor = 1.25, double keep = 0.5) {
     checked(factor, 1, 16, "factor");
     return growth_policy{kind::hysteresis, factor, checked(keep, 0, 1 / factor, "keep")};
   }
-  /// What an earlier run needed: room for the most of the `window` sizes that come next in it,
-  /// change by change; once it is over, or when it is too small, as hysteresis. Throws
-  /// `bad_argument` for an empty history.
+  /// Uses the sizes of an earlier run. At change i the capacity covers the maximum of the recorded
+  /// sizes i to i + window - 1. Behaves like hysteresis after the end of the history, or if that
+  /// maximum is too small. Throws `bad_argument` for an empty history.
   [[nodiscard]] static growth_policy from_history(std::vector<std::size_t> sizes,
                                                   std::size_t window = 16) {
     if (sizes.empty() || window == 0)

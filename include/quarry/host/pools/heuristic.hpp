@@ -25,25 +25,27 @@ struct pool_state {
   double holding_cost = 0;
 };
 
-/// Whose behaviour a heuristic follows: when `blocks_releasable(n)` fires; which peak
-/// `to_high_water` uses; and what `before_growth` does.
-///   poster_2022   Umpire as of the poster (seed: coalescing heuristics): more than n blocks; the
-///                 peak of the bytes requested; coalesces, and then grows all the same
-///   umpire_2024   Umpire's release of 2024-10: n blocks or more; the peak of the rounded bytes,
-///                 which includes the block that coalescing takes; with one free chunk it does
-///                 nothing
-///   quarry        n blocks or more; the peak of the users' rounded bytes; coalesces, and grows
-///                 only if still nothing fits
+/// The rules for when `blocks_releasable(n)` fires, which peak `to_high_water` uses, and what
+/// `before_growth` does.
+///   poster_2022   Umpire as of the poster (coalescing heuristics): fires above n blocks; uses the
+///                 peak of the requested bytes; after a coalesce before growth the pool always
+///                 takes another block
+///   umpire_2024   Umpire's release of 2024-10: fires from n blocks; uses the peak of the rounded
+///                 bytes, including the block that coalescing takes; does nothing with fewer than
+///                 two free chunks
+///   quarry        fires from n blocks; uses the peak of the users' rounded bytes; takes another
+///                 block only if the request still does not fit
 enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
 
-/// A user's rule: how many bytes the pool should hold after coalescing, or 0: not now. `context` is
-/// what the heuristic was made with.
+/// A user's rule. Returns the bytes that the pool should hold after coalescing; 0 means that it
+/// should not coalesce. `context` is what the heuristic was made with.
 using heuristic_function = bytes (*)(pool_state const& pool, void* context);
 
-/// A value: two heuristics with the same fields decide alike, so that one can be recorded and
-/// replayed, unless it is a user's rule.
+/// A value: heuristics with equal fields decide equally. So a heuristic can be recorded and
+/// replayed, unless it calls a user's rule.
 ///
-/// `wanted` gives how many bytes the pool should hold after coalescing, or 0: not now.
+/// `wanted` returns the bytes that the pool should hold after coalescing; 0 means that it should
+/// not coalesce.
 struct heuristic {
   enum class trigger : std::uint8_t { never, percent, blocks, cost, user };
   enum class target : std::uint8_t { reserved, high_water };
@@ -98,11 +100,12 @@ struct heuristic {
     requires std::is_invocable_r_v<bytes, Rule&, pool_state const&>
   static heuristic by_rule(Rule const&& rule) = delete;  // it would be gone before it is asked
 
-  /// The pool is made as large as it ever had to be, not as it is.
+  /// The pool coalesces to its peak use instead of its present size.
   [[nodiscard]] constexpr heuristic to_high_water() const {
     return with(target::high_water, checked_at, rules);
   }
-  /// Asked when nothing fits, and not after each free (the poster's coalesce-before-grow).
+  /// The pool asks the heuristic only when no free chunk fits, not after each free (the poster's
+  /// coalesce-before-grow).
   [[nodiscard]] constexpr heuristic before_growth() const {
     return with(size, moment::before_growth, rules);
   }

@@ -31,14 +31,14 @@ class locked_stream_pool {
     std::lock_guard const lock{mutex_};
     (void)pool_.deallocate(pointer, stream);
   }
-  /// Waits until nothing uses the memory, without the lock. Throws `resource_failed` if that cannot
-  /// be waited for.
+  /// Allocates in the default stream and waits for that stream; the lock is not held during the
+  /// wait. Throws `resource_failed` if the wait fails.
   [[nodiscard]] void* allocate_sync(bytes size, bytes alignment) {
     void* const result = allocate(size, alignment, cuda_stream{});
     if (pool_.order().finish(cuda_stream{})) return result;
     deallocate(result, size, alignment, cuda_stream{});
     throw resource_failed{"locked_stream_pool: allocate_sync",
-                          "what the default stream has cannot be waited for now"};
+                          "waiting for the default stream failed; is a stream being captured?"};
   }
   void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept {
     deallocate(pointer, size, alignment, cuda_stream{});

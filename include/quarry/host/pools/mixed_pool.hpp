@@ -17,18 +17,18 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct mixed_options {
-  bytes min_slot = 16;      ///< the smallest slots: a power of two from 8 to `max_slot`
-  bytes max_slot = 4096;    ///< the largest slots: a power of two, an eighth of `slab` at most
-  bytes slab = 65536;       ///< what slots of one size are cut from: a power of two, 2^30 at most
-  pool_options large = {};  ///< of the pool that has the slabs and what is larger than slots
+  bytes min_slot = 16;    ///< the smallest slots: a power of two from 8 to `max_slot`
+  bytes max_slot = 4096;  ///< the largest slots: a power of two, an eighth of `slab` at most
+  bytes slab = 65536;  ///< bytes of a slab, cut into slots of one size: a power of two up to 2^30
+  pool_options large = {};  ///< of the pool for slabs and large allocations
 };
 
-/// What a mixed pool counts, in bytes unless said otherwise. `granted`: the slots, and what was
-/// requested of the pool.
+/// What a mixed pool counts, in bytes unless said otherwise. `granted`: the slot sizes of small
+/// allocations, and the requested sizes of large ones.
 struct mixed_pool_counts {
   bytes reserved = 0, peak_reserved = 0;  ///< of the resource
-  bytes granted = 0;                      ///< that is not freed yet
-  std::size_t allocations = 0;            ///< that are not freed yet
+  bytes granted = 0;                      ///< of the allocations in use
+  std::size_t allocations = 0;            ///< in use
   std::size_t slabs = 0;
   std::uint64_t invalid_frees = 0;  ///< frees of addresses that were not allocated
 };
@@ -61,8 +61,8 @@ class QUARRY_POISONS mixed_pool {
     if (needed > all.options.max_slot) return all.allocate_large(size, alignment);
     return all.allocate_slot(static_cast<unsigned>(std::bit_width(needed - 1)), size);
   }
-  /// Frees what `allocate` gave; nullptr is ignored. False, and nothing is changed but a count, if
-  /// it is not allocated here.
+  /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
+  /// `invalid_frees`, if `pointer` is not the base address of an allocation of this pool.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     return state_->deallocate(reinterpret_cast<std::uint64_t>(pointer));

@@ -28,8 +28,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// This translation unit is built with AddressSanitizer.
 QUARRY_POISONS inline constexpr bool has_address_sanitizer = QUARRY_ADDRESS_SANITIZER != 0;
 
-/// Makes [memory, memory + size) an error to touch. What shares its last 8 bytes with other memory
-/// stays as it was.
+/// Poisons [memory, memory + size). A last group of 8 bytes that is shared with other memory stays
+/// unpoisoned.
 QUARRY_POISONS inline void poison([[maybe_unused]] void const* memory,
                                   [[maybe_unused]] bytes size) noexcept {
 #if QUARRY_ADDRESS_SANITIZER
@@ -44,7 +44,8 @@ QUARRY_POISONS inline void unpoison([[maybe_unused]] void const* memory,
 #endif
 }
 
-/// What the resource gives is poisoned while it is free: what the host can touch.
+/// Whether pools poison free memory of this resource: in builds with AddressSanitizer, if the host
+/// can access the memory.
 template <class Resource>
 [[nodiscard]] QUARRY_POISONS bool is_poisoned([[maybe_unused]] Resource& resource) {
   if constexpr (has_address_sanitizer) {

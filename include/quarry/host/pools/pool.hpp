@@ -17,9 +17,8 @@ namespace quarry::inline QUARRY_ABI {
 
 /// Takes blocks from a resource and hands out chunks of them, as its placement decides.
 ///
-/// A pool without a heuristic that needs a block first returns empty blocks, which are too small
-/// for the request. It stops when the blocks that it holds and the new one together do not exceed
-/// the peak use.
+/// A pool without a heuristic that needs a block first returns empty blocks. It stops as soon as
+/// its blocks and the new block together do not exceed the peak use.
 ///
 /// Not thread-safe (see synchronized_resource). A failed allocation leaves the users' allocations
 /// and their counts unchanged, but empty blocks may have been returned. `deallocate` never throws,
@@ -84,7 +83,8 @@ class QUARRY_POISONS pool {
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept { return give_back<false>(pointer); }
 
   /// Allocates `size` bytes, and labels them in reports with a name and the place of the call. The
-  /// registry keeps the label until the free. A pool that is not tracked drops the label.
+  /// registry keeps the label until the free. A pool that is not tracked drops the label. Throws as
+  /// `allocate` does, and std::bad_alloc if there is no memory for the label.
   [[nodiscard]] void* allocate(bytes size, std::string name,
                                std::source_location where = std::source_location::current()) {
     void* const result = allocate(size);
@@ -113,16 +113,17 @@ class QUARRY_POISONS pool {
   /// As a resource, for adaptors and pools on top of this pool.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
-  /// Returns the blocks in which nothing is allocated to the resource.
+  /// Returns the blocks in which nothing is allocated to the resource. O(blocks).
   void release() noexcept {
     holding_cost_ = 0;
     slices_.release(map_pages{*this});
     placement_.release([&](auto const& gone) { give(gone); });
   }
 
-  /// Returns empty blocks, then takes one block for the bytes that are missing to `wanted`. By the
-  /// published rules it takes none if that many bytes are free in one chunk of another block, and
-  /// by `umpire_2024` it does nothing while fewer than two chunks are free.
+  /// Returns empty blocks to the resource. Then takes one block of `wanted` minus the reserved
+  /// bytes, if that is positive. With a published rule it takes no block if one free chunk is that
+  /// large; `umpire_2024` does nothing while fewer than two chunks are free. Does not throw: if it
+  /// gets no block, the pool continues without it.
   void coalesce(bytes wanted) noexcept {
     if (options_.coalesce.rules == heuristic_rules::umpire_2024 && placement_.free_chunks() < 2)
       return;
@@ -178,7 +179,7 @@ class QUARRY_POISONS pool {
            source_.memory().footprint(placement_.blocks());
   }
 
-  /// Calls `visit(address, size, is_free)` for each chunk and slice, block by block.
+  /// Calls `visit(address, size, is_free)` for each chunk and slice, block by block. O(chunks).
   template <class Visit>
   void for_each(Visit const& visit) const {
     placement_.for_each([&](std::uint64_t base, bytes size, bool is_free) {

@@ -29,8 +29,8 @@ struct pool_options {
   std::uint64_t shrink_after = 0;
   std::string name = {};   ///< for reports
   bool is_tracked = true;  ///< the registry knows its allocations; never of a simulated resource
-  /// Mitigation: bytes behind each allocation that nobody may write, 64 KiB at most; 0: none. For
-  /// memory that the host can touch. Threat, cost and report: red_zone.hpp
+  /// Bytes behind each allocation that detect overruns, at most 65536; 0 means none. The
+  /// constructor throws `bad_argument` if the host cannot access the memory. See red_zone.hpp.
   bytes red_zone = 0;
   /// Receives a line of text for each write to a red zone; null means standard error. Exceptions
   /// that it throws are dropped
@@ -46,7 +46,7 @@ struct pool_options {
 /// all allocations until now, `chunks_allocated` those that are in use.
 struct pool_counts : pool_state {
   bytes peak_reserved = 0;
-  std::uint64_t allocations = 0, deallocations = 0;         // of chunks
+  std::uint64_t allocations = 0, deallocations = 0;         // all calls until now
   std::uint64_t blocks_allocated = 0, blocks_returned = 0;  // from and to the resource
   std::uint64_t coalesces = 0;                              // that took a block
   std::uint64_t invalid_frees = 0;                          // deallocations of what was not in use

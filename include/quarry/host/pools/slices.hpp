@@ -62,9 +62,9 @@ class slices {
     }
     maximum_ = slice_block::max_slice;
   }
-  /// The largest size that it serves; 0 before `base`.
+  /// The largest size that this class serves; 0 before `begin`.
   [[nodiscard]] bytes maximum() const { return maximum_; }
-  /// For those who look; nullptr before `base`.
+  /// The map for readers; nullptr before `begin`.
   [[nodiscard]] slice_map* map() const { return slice_map_; }
 
   /// Where a slice of 1 to `maximum` bytes begins, or nothing: `allocate_slowly`, then.

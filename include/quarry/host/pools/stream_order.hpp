@@ -9,8 +9,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Tells a stream from all others that there are, were and will be: by a number that no other one
-/// has, or by the number of what it is a part of, with its handle there.
+/// Identifies a stream. No other stream ever has the same identity. `number` is the driver's id of
+/// the stream. While a stream is being captured, `number` is the id of the capture and `handle` is
+/// the stream's handle in it.
 struct stream_identity {
   std::uint64_t number = 0;
   std::uint64_t handle = 0;
@@ -23,22 +24,22 @@ struct stream_identity {
   };
 };
 
-/// What a pool must know of streams: queues of work, each of which is done in order.
+/// The streams and events of a backend. A stream executes its work in order.
 ///
-/// A handle may be a new stream's once its stream was destroyed. So nothing below may be asked of a
-/// stream later than in the call that names it. `identity(stream)` gives what no other stream has,
-/// or will have; it throws `bad_argument` for what is no stream. A handle that `depends_on_thread`
-/// is another stream in each thread.
+/// After a stream is destroyed, a new stream may get its handle. So a pool uses a handle only in
+/// the call that names it. `identity(stream)` returns an identity that no other stream ever has; it
+/// throws `bad_argument` if the handle is invalid. `depends_on_thread(stream)`: the handle means
+/// another stream in each thread.
 ///
-/// `record(stream)` gives an event that is done when all is done that the stream has now;
-/// `wait(stream, event)` makes what the stream gets from now on wait for it. Both throw if they
-/// cannot, and have changed nothing then; `record` throws `bad_argument` while the stream is being
-/// captured. `is_done` asks, and `finish` makes the host wait, for an event or for all that a
-/// stream has, and then says whether that is done; they do not throw. `finish_all` waits for all
-/// that any stream has, those included that were destroyed; false if it cannot, for instance while
-/// a stream is being captured. `drop` ends an event, which may not be done. Threads may call
-/// `finish(stream)` and `finish_all` at once, and beside every other function; the others take
-/// turns.
+/// `record(stream)` returns an event that completes when the work now in the stream is complete.
+/// `wait(stream, event)` makes later work of the stream wait for the event. Both throw on failure
+/// and then change nothing; `record` throws `bad_argument` while the stream is being captured.
+/// `is_done(event)` does not wait. `finish(event)` and `finish(stream)` block the host until the
+/// event, or the stream's work, is complete; `finish(stream)` returns false if it cannot.
+/// `finish_all()` waits for the work of all streams, destroyed ones included; it returns false if
+/// it cannot, for instance during a capture. `drop(event)` destroys an event, complete or not. Any
+/// thread may call `finish(stream)` and `finish_all` at any time; calls of the other functions must
+/// be serialised.
 template <class Order>
 concept stream_order = std::movable<Order> && requires(Order& order, typename Order::stream stream,
                                                        typename Order::event& event) {

@@ -41,27 +41,28 @@ struct stream_pool_counts {
 /// stream again at once, although work that uses it may not be done. The next use comes later in
 /// the stream.
 ///
-/// Freed memory stays the stream's own, and the stream reuses it without an event. If neither its
-/// own nor common free memory fits, the pool makes the free memory of all streams common, as far
-/// as an event covers it, and merges neighbours, whichever stream had them. A stream that takes
+/// Freed memory stays the stream's own, and the stream reuses it without an event. If neither the
+/// stream's own nor the common free memory fits, the pool makes all *covered* free memory common:
+/// memory that was freed before a recorded event. Then it merges neighbours. A stream that takes
 /// common memory first waits for the streams that freed it and are not done. So streams whose
 /// allocations alternate do not split the pool between them. The pool grows if that does not
 /// suffice; with `grows_first` it grows before that.
 ///
 /// A stream may be destroyed at any time, even with work under way, and another stream may get its
 /// handle. So the pool keeps no handles, and tells streams apart by a number that is never used
-/// again (stream_order). It cannot record the event that others wait for later. So it records one
-/// in a free, each time that the bytes freed since the last event exceed a share of the pool
-/// (`uncovered_share`). Memory freed since then stays with the stream until the stream's next
-/// call; the pool grows rather than wait for it. If the pool cannot grow, it waits for the work of
-/// all streams, as `release` and the destructor do, and then all free memory is common.
+/// again (stream_order). A handle is valid only during the call that passes it, so the pool records
+/// events in frees: each time that the bytes freed since the last event exceed a share of the pool
+/// (`uncovered_share`). Memory freed after the last event is available to its stream only, until
+/// the stream's next call; the pool grows instead of waiting for it. If the pool cannot grow, it
+/// waits for the work of all streams, as `release` and the destructor do, and then all free memory
+/// is common.
 ///
-/// If later work of a stream waits for another stream by other means, the stream must `share` its
-/// freed memory before that, or the two might wait for each other. Memory that is freed on a
-/// stream during its capture stays the stream's own during the capture. Not thread-safe (see
-/// locked_stream_pool). A failed allocation leaves the users' allocations and their counts
-/// unchanged. Frees do not throw. Blocks return to the resource only when all work that used them
-/// is done.
+/// Before the program itself makes stream A wait for stream B (by an event of its own), it must
+/// call `share(A)`. Otherwise the pool might make B wait for A, and both would wait for ever.
+/// Memory that is freed on a stream during its capture stays the stream's own during the capture.
+/// Not thread-safe (see locked_stream_pool). A failed allocation leaves the users' allocations and
+/// their counts unchanged. Frees do not throw. Blocks return to the resource only when all work
+/// that used them is done.
 template <memory_resource Resource, stream_order Order>
 class stream_pool {
  public:

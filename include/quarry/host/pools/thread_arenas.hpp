@@ -20,8 +20,8 @@ namespace quarry::inline QUARRY_ABI {
 /// thread's arena, under the list's own lock, and that thread frees it when it next allocates. If
 /// an address is in the list twice, the arena's pool refuses and counts the second one then. The
 /// options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves
-/// its pool to the next new thread. A thread does not see the free memory of another thread: with
-/// few blocks, or with threads that only free, a `synchronized_resource` over one pool holds less.
+/// its pool to the next new thread. A thread does not use the free memory of another thread. If
+/// threads need few blocks, or only free, one pool in a `synchronized_resource` reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that has the arena. An arena changes its thread under
 /// the mutex. No lock is held while a resource or a function of the options is called, so these
@@ -60,7 +60,7 @@ class QUARRY_POISONS thread_arenas {
   }
   /// Any thread may free. Returns false, and changes nothing, if the address is in use in none of
   /// the arenas, or if the list of another thread's returns cannot grow. A second free of another
-  /// thread's allocation returns true if the owner did not take in the first one yet; the owner's
+  /// thread's allocation returns true if the owner has not processed the first free; the owner's
   /// pool refuses and counts it later. O(1).
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;

@@ -2,17 +2,17 @@
 // Finds the allocation that contains any address, for all pools and tracked resources of the
 // process.
 //
-// Any thread may look up at any time. The steps of a lookup:
+// Any thread may look up at any time, except in a signal handler. The steps of a lookup:
 //   1. The page map gives the pool that has blocks in the address's map page.
 //   2. If a slice block of that pool has the map page, the slice block answers.
 //   3. If the address is a base address, the pool's base table answers. Most words of that table
 //      hold the size; otherwise the reader loads the chunk.
 //   4. Otherwise the pool's object starts give the base address of the last smaller allocation, and
 //      the base table answers for that; or they give the number of a larger chunk.
-// These steps take no lock. An address that is not found may wait for a table that is being moved.
-// If several pools share the map page, or if a tracked resource took memory from the pool,
-// `find_slowly` asks each of their tables. A pool writes to its own tables only. So allocations of
-// different pools never wait for each other.
+// These steps take no lock. A lookup that finds nothing repeats while a pool moves its table.
+// `find_slowly` handles the other cases: several pools share the map page, the only pool has no
+// record, or a tracked resource took memory from it. A pool writes to its own tables only. So
+// allocations of different pools never wait for each other.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -149,7 +149,9 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
 /// equally large records, the record of the youngest allocator. So for an address that is free in a
 /// pool this returns the pool's block, if a tracked or named resource allocated that block. Returns
 /// nullopt if no record contains the address, if it is beyond 2^48, or if it lies in a block of
-/// more than 2^38 bytes. O(1) expected.
+/// more than 2^38 bytes. O(1) expected. Takes no lock, except where `find_slowly` asks tracked
+/// resources. A lookup that finds nothing repeats while a pool moves its table, so a signal handler
+/// must not call this.
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
   if (number >= detail::object_starts::end) return std::nullopt;

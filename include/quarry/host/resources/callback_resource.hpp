@@ -12,27 +12,27 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Memory of the user's functions. `give(size, alignment)` allocates, and returns nullptr if no
-/// memory is left. `take(pointer, size, alignment)` frees. Exceptions of `give` propagate; `take`
-/// must not throw.
+/// Memory of the user's functions. `allocate(size, alignment)` returns nullptr if no memory is left;
+/// its exceptions propagate. `deallocate(pointer, size, alignment)` frees and must not throw.
 ///
 /// `location` states where the memory lies; pools and operations rely on it. If CUDA reports
 /// another location, `allocate` frees the memory and throws `resource_failed`.
 class callback_resource {
  public:
-  using giver = std::function<void*(bytes size, bytes alignment)>;
-  using taker = std::function<void(void* pointer, bytes size, bytes alignment)>;
+  using allocate_function = std::function<void*(bytes size, bytes alignment)>;
+  using deallocate_function = std::function<void(void* pointer, bytes size, bytes alignment)>;
 
   /// Throws `bad_argument` if a function is empty.
-  callback_resource(giver give, taker take, memory_location location)
-      : give_{std::move(give)}, take_{std::move(take)}, location_{location} {
-    if (!give_ || !take_)
+  callback_resource(allocate_function allocate, deallocate_function deallocate,
+                    memory_location location)
+      : allocate_{std::move(allocate)}, deallocate_{std::move(deallocate)}, location_{location} {
+    if (!allocate_ || !deallocate_)
       throw bad_argument{"callback_resource: the allocating or the freeing function is empty"};
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     check_power_of_two("callback_resource", alignment);
-    void* const result = give_(size, alignment);
+    void* const result = allocate_(size, alignment);
     if (result == nullptr)
       throw out_of_memory{"callback_resource", size, "the allocating function returned nullptr"};
     try {
@@ -44,19 +44,19 @@ class callback_resource {
       }
       check_location("callback_resource", result, location_);
     } catch (...) {
-      take_(result, size, alignment);
+      deallocate_(result, size, alignment);
       throw;
     }
     return result;
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    take_(pointer, size, alignment);
+    deallocate_(pointer, size, alignment);
   }
   [[nodiscard]] memory_location location() const { return location_; }
 
  private:
-  giver give_;
-  taker take_;
+  allocate_function allocate_;
+  deallocate_function deallocate_;
   memory_location location_;
 };
 

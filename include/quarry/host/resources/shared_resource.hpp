@@ -17,11 +17,11 @@ namespace quarry::inline QUARRY_ABI {
 /// allocates an existing name gets the same memory.
 ///
 /// The first process that opens the segment makes it. The segment is removed when the last process
-/// has closed it. Each allocation counts its references per opening. A killed process loses its
-/// references: they are dropped when another process opens the segment, finds no room, or calls
-/// `collect`. A lock that it held passes to the next process that locks it. A process may be killed
-/// between any two stores. The tables are correct at each such moment, or `collect` completes the
-/// interrupted change.
+/// has closed it. An opening is one shared_resource object of one process. References are counted
+/// for each opening. A killed process loses its references: they are dropped when another process
+/// opens the segment, finds no room, or calls `collect`. A lock that it held passes to the next
+/// process that locks it. A process may be killed between any two stores. The tables are correct at
+/// each such moment, or `collect` completes the interrupted change.
 ///
 /// Threads may share it. The memory has different addresses in different processes; `offset_of` and
 /// `at` translate. The limits are 64 openings and 4096 allocations. An allocation inspects all

@@ -19,7 +19,7 @@ struct resource_counts {
   std::int64_t allocations = 0, peak_allocations = 0;
   std::uint64_t total_allocated = 0;  // requested bytes of all allocations
   std::uint64_t total_allocations = 0;
-  std::uint64_t failures = 0;
+  std::uint64_t failures = 0;  // allocations that threw std::bad_alloc
 };
 
 /// Counts allocations and deallocations. Accepts each kind of call that the upstream accepts. Not
