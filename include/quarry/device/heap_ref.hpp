@@ -14,15 +14,12 @@ namespace quarry::inline QUARRY_ABI {
 /// A kernel's handle to a heap: 16 bytes, passed by value. All copies are equal; it owns nothing.
 ///
 /// Any lane may call any function at any time. Lanes that call together share one atomic operation
-/// per size class (after Gallatin, algorithm 3). On the fast path `malloc` waits for no lane. On
-/// the slow path a lane may wait for the lane that opens the next segment run of its size class,
-/// 0.2 s at most. Pointers are aligned to 16 bytes and valid in later kernels; any lane of any
-/// kernel may free them. The writes of a lane before `free` happen before the accesses of the
-/// memory's next owner after `malloc`.
+/// per size class (after Gallatin, algorithm 3). The slow path waits 0.2 s at most for the lane that
+/// opens the next run. Pointers are aligned to 16 bytes, valid in later kernels, and freed by
+/// any lane. A lane's writes before `free` happen before the next owner's accesses after `malloc`.
 ///
-/// If there is no memory, an allocating call searches for up to 10 ms, then returns nullptr and
-/// records a fault for the host. It never waits until memory is freed. (L) orders nothing: a
-/// fault's figure of free memory is a hint.
+/// Without memory, an allocating call searches for up to 10 ms, returns nullptr and records a fault
+/// for the host. (L) orders nothing: a fault's figure of free memory is a hint.
 class heap_ref {
  public:
   heap_ref() = default;
@@ -60,8 +57,7 @@ class heap_ref {
                                           : malloc_slice(id));
   }
 
-  /// Allocates `count` objects of `size` bytes, all zero. Returns nullptr if the product overflows
-  /// or there is no memory. One lane writes the zeros: O(bytes).
+  /// Allocates `count` objects of `size` bytes, all zero; nullptr if their product overflows.
   [[nodiscard]] QUARRY_HD void* calloc(bytes count, bytes size) const {
     if (!usable()) return nullptr;
     if (size != 0 && count > ~bytes{0} / size) return fail(fault_kind::out_of_memory, ~bytes{0});
@@ -87,10 +83,9 @@ class heap_ref {
   }
 
   /// Resizes an allocation and keeps the bytes that fit. Returns nullptr and changes nothing if it
-  /// fails. A null `pointer` allocates; size 0 does not free, but shrinks to the smallest size
-  /// class. A move is O(bytes): one lane copies them. The allocation stays in place if its size
-  /// class stays the same, or if it shrinks and there is no memory for a smaller allocation (which
-  /// records a fault).
+  /// fails. A null `pointer` allocates; size 0 shrinks to the smallest class. A move is O(bytes).
+  /// The allocation stays in place if its size class stays the same, or if it shrinks and there is
+  /// no memory for a smaller allocation (which records a fault).
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     bytes const old = usable_size(pointer);
@@ -104,17 +99,15 @@ class heap_ref {
   }
 
   /// Frees an allocation; ignores nullptr. A double free, a foreign pointer and an interior pointer
-  /// record a fault and change nothing. Not detected: a second free after the memory was allocated
-  /// again, and, outside the hardened mode, a free of a slice that was never allocated. O(1) (after
-  /// Gallatin, algorithm 4).
+  /// record a fault and change nothing. Not detected: a free after the memory was allocated again;
+  /// unless hardened, of a slice that was never allocated. O(1) (after Gallatin, algorithm 4).
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr || !usable()) return;
     pointer = detail::hardening::retire(*this, *state_, pointer);
     if (pointer != nullptr) free_now(pointer);
   }
 
-  /// Frees an allocation if it can hold `size` bytes. Otherwise records `size_mismatch` and changes
-  /// nothing. Costs one more lookup than `free(pointer)`.
+  /// Frees an allocation if it can hold `size` bytes, else records `size_mismatch`.
   QUARRY_HD void free(void* pointer, bytes size) const {
     if (pointer == nullptr || !usable()) return;
     bytes const held = usable_size(pointer);

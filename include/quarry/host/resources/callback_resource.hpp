@@ -12,7 +12,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Memory of the user's functions. `allocate(size, alignment)` returns nullptr if no memory is left;
+/// Memory of the user's functions. `allocate(size, alignment)` returns nullptr if none is left;
 /// its exceptions propagate. `deallocate(pointer, size, alignment)` frees and must not throw.
 ///
 /// `location` states where the memory lies; pools and operations rely on it. If CUDA reports
