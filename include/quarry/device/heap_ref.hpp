@@ -14,7 +14,7 @@ namespace quarry::inline QUARRY_ABI {
 /// A kernel's handle to a heap: 16 bytes, passed by value. All copies are equal; it owns nothing.
 ///
 /// Any lane may call any function at any time. Lanes that call together share one atomic operation
-/// per size class (after Gallatin, algorithm 3). The slow path waits 0.2 s at most for the lane that
+/// per size class (after Gallatin, algorithm 3). The slow path waits up to 0.2 s for the lane that
 /// opens the next run. Pointers are aligned to 16 bytes, valid in later kernels, and freed by
 /// any lane. A lane's writes before `free` happen before the next owner's accesses after `malloc`.
 ///
