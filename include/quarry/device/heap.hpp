@@ -90,9 +90,9 @@ class QUARRY_API heap {
   [[nodiscard]] void* region() const;
   [[nodiscard]] quarry::bytes region_bytes() const;
 
-  /// Frees all allocations at once. Refs stay valid; pointers do not. `reset` prepares a segment
-  /// run for each size class that was in use, as long as its peak, for at most three quarters of
-  /// the memory. Unused segments of these runs can still serve other sizes.
+  /// Frees all allocations at once. Refs stay valid; pointers do not. For size classes that were in
+  /// use, `reset` prepares a segment run of about the segments that the class used, within three
+  /// quarters of the memory. Unused segments of these runs can still serve other sizes.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;

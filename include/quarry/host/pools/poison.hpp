@@ -29,7 +29,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 QUARRY_POISONS inline constexpr bool has_address_sanitizer = QUARRY_ADDRESS_SANITIZER != 0;
 
 /// Poisons [memory, memory + size). A last group of 8 bytes that is shared with other memory stays
-/// unpoisoned.
+/// as it was.
 QUARRY_POISONS inline void poison([[maybe_unused]] void const* memory,
                                   [[maybe_unused]] bytes size) noexcept {
 #if QUARRY_ADDRESS_SANITIZER
