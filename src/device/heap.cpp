@@ -119,10 +119,10 @@ class_layout make_class_layout(size_class id, bytes segment_bytes, std::uint32_t
   auto const share = std::clamp(segments / first_runs_share, 1u, 16u);
   layout.run_segments =
       static_cast<std::uint8_t>(std::clamp(slices_of_first_run / slices, 1u, share));
-  auto const by_units = divider::by(layout.units);
+  auto const by_units = divider::for_divisor(layout.units);
   layout.unit_multiplier = by_units.multiplier;
   layout.unit_divider_shift = static_cast<std::uint8_t>(by_units.shift);
-  auto const by_size = divider::by(layout.size);
+  auto const by_size = divider::for_divisor(layout.size);
   layout.slice = slice_layout{slices, by_size};
   return layout;
 }
@@ -192,7 +192,7 @@ void heap::implementation::lay_out(std::byte* metadata) {
   place(state.advertised, segments * state.masks_per_segment());
   place(state.class_tree_words, tree_words * state.classes);
   place(state.segment_tree_words, tree_words);
-  place(state.quarantine, is_on(mitigation::quarantine) ? quarantine_slots : 1);
+  place(state.quarantine, is_on(mitigation::quarantine) ? quarantine_entries : 1);
   place(state.formats, is_on(mitigation::poison) ? segments : 1);
   metadata_bytes_ = offset;
 }
@@ -221,12 +221,13 @@ void heap::implementation::learn() {
   for (size_class id = 0; id < initial_->classes; ++id) {
     std::uint32_t used_units = 0;
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      std::uint32_t const tickets = ticket_counter::ticket_of(last->slot(id, i).peek());
+      std::uint32_t const tickets =
+          ticket_counter::ticket_of(last->ticket_counter_at(id, i).peek());
       used_units += (tickets >> last->layouts[id].unit_shift) + 1;
     }
     // Of the last run, only the used part counts, plus a margin, because the ticket counters
     // differ.
-    std::uint32_t const maximum = last->held[id].maximum;
+    std::uint32_t const maximum = last->segment_counts[id].peak;
     std::uint32_t const in_last_run = class_run::run_of(last->run(id).peek()).count();
     std::uint32_t const used = used_units / last->layouts[id].units + 1;
     std::uint32_t const needed = maximum - std::min(maximum, in_last_run) + used + used / 4 + 1;
@@ -248,7 +249,7 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
     state.runs[id].value &= ~class_run::busy_bit;
     slice_supply::set_has_run(state, id, true);
     for (std::uint32_t i = 0; i < wanted; ++i) (void)tree.claim(next + i);
-    state.held[id] = {wanted, wanted};
+    state.segment_counts[id] = {wanted, wanted};
     next += wanted;
   }
   state.free_segments -= next - start;
@@ -402,13 +403,13 @@ char const* name_of(fault_kind kind) {
   return "unknown fault";
 }
 
-std::ostream& operator<<(std::ostream& out, fault const& what) {
-  out << "quarry: " << name_of(what.kind) << " by block " << what.block << " thread "
-      << what.thread;
-  if (what.size != 0) out << ", " << what.size << " bytes";
-  if (what.address != 0) out << ", address 0x" << std::hex << what.address << std::dec;
-  if (what.kind == fault_kind::out_of_memory)
-    out << "; " << what.free_segments_bytes << " bytes of whole segments were free";
+std::ostream& operator<<(std::ostream& out, fault const& entry) {
+  out << "quarry: " << name_of(entry.kind) << " by block " << entry.block << " thread "
+      << entry.thread;
+  if (entry.size != 0) out << ", " << entry.size << " bytes";
+  if (entry.address != 0) out << ", address 0x" << std::hex << entry.address << std::dec;
+  if (entry.kind == fault_kind::out_of_memory)
+    out << "; " << entry.free_segments_bytes << " bytes of whole segments were free";
   return out;
 }
 

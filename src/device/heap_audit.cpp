@@ -27,10 +27,10 @@ void for_each_live_slice(
 }
 
 /// Allocations in the quarantine count as freed.
-bool is_held_back(heap_state const& state, std::uint64_t address) {
+bool is_quarantined(heap_state const& state, std::uint64_t address) {
   if constexpr (!is_on(mitigation::quarantine)) return false;
-  return std::find(state.quarantine, state.quarantine + quarantine_slots, address) !=
-         state.quarantine + quarantine_slots;
+  return std::find(state.quarantine, state.quarantine + quarantine_entries, address) !=
+         state.quarantine + quarantine_entries;
 }
 
 class auditor {
@@ -44,7 +44,7 @@ class auditor {
       expect(state_.class_tree(id).audit(),
              "a class tree's upper levels do not cover its leaves, class", id);
       expect(!class_run::is_busy(state_.runs[id].value), "a class's run is locked, class", id);
-      check_slots(id);
+      check_counters(id);
     }
     for (std::uint32_t segment = 0; segment < state_.segments_reserved; ++segment)
       check_segment(segment);
@@ -54,17 +54,17 @@ class auditor {
  private:
   /// Checks that all ticket counters of a class have its run, that the run's segments belong to the
   /// class, and that the count of used-up counters is right.
-  void check_slots(size_class id) {
+  void check_counters(size_class id) {
     segment_run const run = class_run::run_of(state_.runs[id].value);
     std::uint32_t used_up = 0;
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      word const slot = state_.slot(id, i).peek();
-      expect(ticket_counter::run_of(slot) == run,
+      word const counter = state_.ticket_counter_at(id, i).peek();
+      expect(ticket_counter::run_of(counter) == run,
              "a ticket counter has another run than its class, class", id);
-      expect(ticket_counter::ticket_of(slot) < ticket_counter::ticket_limit + (1u << 20),
+      expect(ticket_counter::ticket_of(counter) < ticket_counter::ticket_limit + (1u << 20),
              "a ticket counter's tickets were not rewound, class", id);
-      bool const has_tickets =
-          ticket_counter::ticket_of(slot) < ticket_counter::tickets_of(state_.layouts[id], run, i);
+      bool const has_tickets = ticket_counter::ticket_of(counter) <
+                               ticket_counter::tickets_of(state_.layouts[id], run, i);
       if (!has_tickets) ++used_up;
     }
     expect(used_up == class_run::used_up(state_.runs[id].value),
@@ -82,7 +82,7 @@ class auditor {
     class_layout const& layout = state_.layouts[id];
     for (std::uint32_t unit = index * layout.units; unit < (index + 1) * layout.units; ++unit) {
       std::uint32_t const next =
-          ticket_counter::ticket_of(state_.slot(id, unit % counters_per_class).peek());
+          ticket_counter::ticket_of(state_.ticket_counter_at(id, unit % counters_per_class).peek());
       if (next < (unit / counters_per_class + 1) << layout.unit_shift) return true;
     }
     return false;
@@ -118,7 +118,7 @@ class auditor {
            "a segment's use has another generation than the segment, segment", segment);
     for (std::uint32_t index = 0; index < state_.blocks_of(id); ++index) {
       block const current = state_.block_at(id, segment, index);
-      block_state const now = current.peek();
+      block_state const current_state = current.peek();
       std::uint32_t back = 0;
       bool strays = false;
       std::int32_t full_words = 0;
@@ -129,23 +129,24 @@ class auditor {
         back += count_ones(bits);
       }
       expect(!strays, "bits that stand for no slice are set, segment", segment);
-      expect(now.generation() == generation, "a block has another generation, segment", segment);
-      expect(now.inside() == 0 && now.is_closed() == now.is_free(),
-             "a lane is still in a block, segment", segment);
-      expect(now.count() == static_cast<std::int32_t>(back),
-             "a block's count of slices is wrong, segment", segment);
-      expect(now.full_words() == full_words, "a block's count of full words is wrong, segment",
+      expect(current_state.generation() == generation, "a block has another generation, segment",
              segment);
-      if (now.is_free()) ++free_blocks;
-      expect(now.is_free() ? back == 0 : back < current.slices(),
-             now.is_free() ? "a free block has bits set, segment"
-                           : "a block without allocated slices is not free, segment",
+      expect(current_state.inside() == 0 && current_state.is_closed() == current_state.is_free(),
+             "a lane is still in a block, segment", segment);
+      expect(current_state.count() == static_cast<std::int32_t>(back),
+             "a block's count of slices is wrong, segment", segment);
+      expect(current_state.full_words() == full_words,
+             "a block's count of full words is wrong, segment", segment);
+      if (current_state.is_free()) ++free_blocks;
+      expect(current_state.is_free() ? back == 0 : back < current.slices(),
+             current_state.is_free() ? "a free block has bits set, segment"
+                                     : "a block without allocated slices is not free, segment",
              segment);
       bool const advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
                index % bits_per_word &
            1) != 0;
-      expect(advertised || (back == 0 && !now.is_free()),
+      expect(advertised || (back == 0 && !current_state.is_free()),
              "a block with claimable slices is not advertised, segment", segment);
       expect(!advertised || state_.class_tree(id).contains(segment),
              "a class tree lacks a segment with an advertised block, segment", segment);
@@ -160,8 +161,8 @@ class auditor {
   /// Checks the blocks from `first` on, which the segment does not have in its present use.
   void check_unused_blocks(std::uint32_t segment, std::uint32_t first) {
     for (std::uint32_t index = first; index < state_.blocks_per_segment; ++index) {
-      block_state const now = state_.block_at(0, segment, index).peek();
-      expect((now.bits() & ~word{block_state::last_generation}) == 0,
+      block_state const current_state = state_.block_at(0, segment, index).peek();
+      expect((current_state.bits() & ~word{block_state::last_generation}) == 0,
              "a block that its segment does not have counts slices, segment", segment);
       bool const advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
@@ -214,7 +215,7 @@ heap_stats heap::stats() const {
   for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
     std::uint64_t const address = state.base + (std::uint64_t{segment} << state.segment_shift) +
                                   bytes{slice} * state.layouts[id].size;
-    if (is_held_back(state, address)) return;
+    if (is_quarantined(state, address)) return;
     live_slices += state.layouts[id].size;
     ++result.allocations;
     has_live[segment] = true;
@@ -250,7 +251,7 @@ std::vector<live_allocation> heap::live_allocations() const {
   std::vector<live_allocation> result;
   auto const add = [&](std::uint64_t offset, quarry::bytes size) {
     std::uint64_t const address = state.base + offset;
-    if (!is_held_back(state, address)) result.push_back({reinterpret_cast<void*>(address), size});
+    if (!is_quarantined(state, address)) result.push_back({reinterpret_cast<void*>(address), size});
   };
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
     segment_use const use = state.segments[segment].load();

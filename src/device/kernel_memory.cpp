@@ -28,17 +28,17 @@ void kernel_memory::check(bytes offset, bytes count) const {
   }
 }
 
-void kernel_memory::write(bytes offset, void const* from, bytes count) {
+void kernel_memory::write(bytes offset, void const* source, bytes count) {
   check(offset, count);
   memory_->synchronize();
-  memory_->upload(static_cast<char*>(data()) + offset, from, count);
+  memory_->upload(static_cast<char*>(data()) + offset, source, count);
   memory_->synchronize();
 }
 
-void kernel_memory::read(void* to, bytes offset, bytes count) const {
+void kernel_memory::read(void* destination, bytes offset, bytes count) const {
   check(offset, count);
   memory_->synchronize();
-  memory_->download(to, static_cast<char const*>(data()) + offset, count);
+  memory_->download(destination, static_cast<char const*>(data()) + offset, count);
 }
 
 void kernel_memory::zero(bytes offset, bytes count) {

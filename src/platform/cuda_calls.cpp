@@ -50,8 +50,8 @@ driver_function::driver_function(char const* name) {
 }
 
 driver const& driver::functions() {
-  static driver const all;
-  return all;
+  static driver const loaded;
+  return loaded;
 }
 
 void fail(cudaError_t status, char const* user, char const* call, bytes size) {

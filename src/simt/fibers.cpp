@@ -54,7 +54,7 @@ class fiber_lane final : public host_lane {
 
   lane_mask coalesce(void const* site) override;
   std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value,
-                                                       char const* what) override;
+                                                       char const* operation) override;
   bool returns_together() const override;
   std::uint64_t call_together(void const* site) override;
   void return_together(std::uint64_t call) override;
@@ -68,7 +68,7 @@ class fiber_lane final : public host_lane {
   // coalesce: the site where it waits. Afterwards `members` is its group
   void const* site = nullptr;
   lane_mask members = 0;                            // exchange: the group
-  char const* what = nullptr;                       // exchange: the operation
+  char const* pending_operation = nullptr;          // exchange: the operation
   std::uint64_t call = 0;                           // coalesce, meet: the number of the call
   bool is_calling = false;                          // coalesce: the group calls a function together
   std::uint64_t value = 0;                          // exchange: the value that this lane sends
@@ -144,7 +144,7 @@ class scheduler {
       auto const* other = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
       if (other == nullptr || other->waiting != wait::exchange || other->members != lane.members)
         return;
-      if (other->what != lane.what) {
+      if (other->pending_operation != lane.pending_operation) {
         throw bad_state{"lanes of one group met in different operations: " + describe(lane) + ", " +
                         describe(*other)};
       }
@@ -298,10 +298,10 @@ class scheduler {
     bool const partial = random_.one_of_256(schedule_.partial_groups);
     std::vector<fiber_lane*> group;
     std::erase_if(coalescing_, [&](fiber_lane* lane) {
-      bool const together = lane->site == first.site &&
+      bool const may_join = lane->site == first.site &&
                             lane->where().block == first.where().block &&
                             lane->where().thread / warp_size == first.where().thread / warp_size;
-      if (!together || (partial && lane != &first && random_.one_of_256(128))) return false;
+      if (!may_join || (partial && lane != &first && random_.one_of_256(128))) return false;
       group.push_back(lane);
       return true;
     });
@@ -325,7 +325,8 @@ class scheduler {
     text << "block " << lane.where().block << " thread " << lane.where().thread << ' ';
     switch (lane.waiting) {
       case wait::exchange:
-        text << "waits in " << lane.what << " for lanes 0x" << std::hex << lane.members;
+        text << "waits in " << lane.pending_operation << " for lanes 0x" << std::hex
+             << lane.members;
         break;
       case wait::meet:
         text << "waits for the lanes of its call to return";
@@ -384,7 +385,7 @@ std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group
                                                                  char const* operation) {
   members = group;
   value = own;
-  what = operation;
+  pending_operation = operation;
   owner_.block_on(*this, wait::exchange);
   owner_.arrive_exchange(*this);
   owner_.suspend(*this);

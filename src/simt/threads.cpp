@@ -13,11 +13,11 @@
 namespace quarry::inline QUARRY_ABI::simt {
 namespace {
 
-/// A lane on an OS thread. `block`, `all` and `word` are null when lanes share threads.
+/// A lane on an OS thread. `block`, `grid` and `word` are null when lanes share threads.
 class thread_lane final : public host_lane {
  public:
-  thread_lane(place where, std::barrier<>* block, std::barrier<>* all, std::uint64_t* word)
-      : host_lane{where}, block_{block}, all_{all}, word_{word} {}
+  thread_lane(place where, std::barrier<>* block, std::barrier<>* grid, std::uint64_t* word)
+      : host_lane{where}, block_{block}, grid_{grid}, word_{word} {}
 
   bool has_warps() const override { return false; }
   lane_mask coalesce(void const*) override { return lane_mask{1} << lane(); }
@@ -29,7 +29,7 @@ class thread_lane final : public host_lane {
   }
 
   void block_barrier() override { wait(block_, "block_barrier"); }
-  void grid_barrier() override { wait(all_, "grid_barrier"); }
+  void grid_barrier() override { wait(grid_, "grid_barrier"); }
   std::uint64_t& block_word() override {
     if (word_ == nullptr) wait(nullptr, "block_word");
     return *word_;
@@ -48,7 +48,7 @@ class thread_lane final : public host_lane {
   }
 
   std::barrier<>* block_;
-  std::barrier<>* all_;
+  std::barrier<>* grid_;
   std::uint64_t* word_;
   std::array<std::uint64_t, warp_size> values_{};
 };
@@ -80,7 +80,7 @@ void run_lane(thread_lane& lane, kernel_ref kernel, first_exception& failure) {
 }
 
 void run_with_barriers(grid lanes, kernel_ref kernel, first_exception& failure) {
-  std::barrier<> all{static_cast<std::ptrdiff_t>(lanes.blocks) * lanes.threads};
+  std::barrier<> grid{static_cast<std::ptrdiff_t>(lanes.blocks) * lanes.threads};
   std::vector<std::unique_ptr<std::barrier<>>> blocks;
   std::vector<std::uint64_t> words(lanes.blocks, 0);
   std::vector<std::jthread> threads;
@@ -90,11 +90,13 @@ void run_with_barriers(grid lanes, kernel_ref kernel, first_exception& failure) 
   for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
     for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
       threads.emplace_back([&, block, thread] {
-        thread_lane lane{
-            {block, thread, lanes.blocks, lanes.threads}, blocks[block].get(), &all, &words[block]};
+        thread_lane lane{{block, thread, lanes.blocks, lanes.threads},
+                         blocks[block].get(),
+                         &grid,
+                         &words[block]};
         run_lane(lane, kernel, failure);
         blocks[block]->arrive_and_drop();
-        all.arrive_and_drop();
+        grid.arrive_and_drop();
       });
     }
   }

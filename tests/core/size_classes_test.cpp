@@ -96,7 +96,7 @@ TEST(SizeClasses, IncludeEveryPowerOfTwo) {
 /// by multiplication would go wrong first.
 void expect_exact(std::uint32_t divisor, std::mt19937_64& random) {
   constexpr std::uint32_t end = 1u << 26;
-  auto const reciprocal = divider::by(divisor);
+  auto const reciprocal = divider::for_divisor(divisor);
   auto const check = [&](std::uint64_t n) {
     if (n < end) {
       ASSERT_EQ(reciprocal.quotient(static_cast<std::uint32_t>(n)), n / divisor)

@@ -432,7 +432,7 @@ class contested_block {
       wrong_ += block_.announce(count_ones(taken)).is_open_in(0) ? 0 : 1;
       word const old = block_.at(0).release(taken);
       wrong_ += (old & taken) != 0 ? 1 : 0;
-      if ((old | taken) == block_.mask(0)) settle(block_.count_full_words(1));
+      if ((old | taken) == block_.mask(0)) close_or_advertise(block_.count_full_words(1));
     }
   }
 
@@ -459,11 +459,12 @@ class contested_block {
     word const wanted = reserved == 0 ? 0 : lowest_ones(block_.at(0).peek(), reserved);
     word const old_word = wanted == 0 ? 0 : block_.at(0).claim(wanted);
     word const taken = old_word & wanted;
-    settle(block_.leave(2 - count_ones(taken), taken != 0 && old_word == block_.mask(0)));
+    close_or_advertise(
+        block_.leave(2 - count_ones(taken), taken != 0 && old_word == block_.mask(0)));
     return taken;
   }
 
-  void settle(block_state current) {
+  void close_or_advertise(block_state current) {
     if (block_.close(current)) simt::atomic_ref<word>{free_blocks_}.fetch_add(1, simt::release);
   }
 

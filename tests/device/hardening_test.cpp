@@ -169,7 +169,7 @@ struct write_in_quarantine {
     auto* const p = static_cast<char*>(heap.malloc(40));
     heap.free(p);
     p[offset] = 1;
-    for (std::uint32_t i = 0; i < quarantine_slots; ++i) heap.free(heap.malloc(40));
+    for (std::uint32_t i = 0; i < quarantine_entries; ++i) heap.free(heap.malloc(40));
   }
 };
 
@@ -266,7 +266,7 @@ TYPED_TEST(Hardening, QuarantineDelaysTheReuseOfAnAddressByManyFrees) {
     entry->second = i;
   }
   ASSERT_LT(fewest_frees, rounds) << "no address was reused";
-  EXPECT_EQ(fewest_frees > quarantine_slots, has_quarantine)
+  EXPECT_EQ(fewest_frees > quarantine_entries, has_quarantine)
       << "an address was reused after " << fewest_frees << " frees";
 }
 

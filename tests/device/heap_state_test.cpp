@@ -169,7 +169,7 @@ TEST(HeapState, KnowsTheSlicesOfAnOldRunWhenALaterRunHasItsKey) {
   size_class const id = size_class_of(20000);
   std::set<void*> live;
   for (int i = 0; i < 6; ++i) live.insert(owner.ref().malloc(20000 - hardening::padded(0)));
-  segment_run const old = ticket_counter::run_of(state.slot(id, 0).peek());
+  segment_run const old = ticket_counter::run_of(state.ticket_counter_at(id, 0).peek());
   ASSERT_GT(old.count(), 1u);
   // Acts as if the run's first segment had been returned, and were now the only segment of the 64th
   // run after it.
@@ -182,7 +182,8 @@ TEST(HeapState, KnowsTheSlicesOfAnOldRunWhenALaterRunHasItsKey) {
     return offset / state.segment_bytes() == old.first();
   });
   ASSERT_FALSE(live.empty());
-  for (std::uint32_t i = 0; i < counters_per_class; ++i) state.slot(id, i).open(later_run);
+  for (std::uint32_t i = 0; i < counters_per_class; ++i)
+    state.ticket_counter_at(id, i).open(later_run);
   auto const seen = handed_out(state, 20000);
   for (void* const memory : live) EXPECT_TRUE(seen.contains(memory));
 }

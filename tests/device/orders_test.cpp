@@ -26,7 +26,7 @@ TEST(Orders, AreTheDocumentedOrdersInABuildWithoutAMutant) {
   EXPECT_EQ(block_count_order, simt::acq_rel);
   EXPECT_EQ(block_reserve_order, simt::acquire);
   EXPECT_EQ(block_open_order, simt::acq_rel);
-  EXPECT_EQ(slot_take_order, simt::acquire);
+  EXPECT_EQ(ticket_claim_order, simt::acquire);
   EXPECT_EQ(tree_insert_order, simt::release);
   EXPECT_EQ(tree_claim_order, simt::acquire);
   EXPECT_EQ(segment_count_order, simt::acq_rel);

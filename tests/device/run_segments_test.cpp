@@ -36,7 +36,7 @@ TEST(RunSegments, EndsTheGenerationOfASegmentThatItReturnsUntouched) {
     open_run(state, id);
     for (std::uint32_t i = 0; i < state.blocks_of(id); ++i)
       EXPECT_EQ(state.block_at(id, 0, i).generation(), generation) << "size " << size;
-    EXPECT_TRUE(slice_supply::take_back(state, id));
+    EXPECT_TRUE(slice_supply::reclaim(state, id));
     EXPECT_EQ(state.segment_tree().count(), 1u);
     EXPECT_EQ(state.segments[0].generation(), generation + 1);
     EXPECT_EQ(state.segments[0].rest().known_blocks(), state.blocks_of(id));
@@ -70,12 +70,12 @@ TEST(RunSegments, AnInvalidTicketTouchesNothing) {
   size_class const id = size_class_of(half);
   open_run(state, id);
   auto const run = class_run::run_of(state.run(id).peek());
-  for (std::uint32_t slot = 0; slot < counters_per_class; ++slot) {
-    if (ticket_counter::tickets_of(state.layouts[id], run, slot) == 0)
-      (void)state.slot(id, slot).take(3);
+  for (std::uint32_t counter = 0; counter < counters_per_class; ++counter) {
+    if (ticket_counter::tickets_of(state.layouts[id], run, counter) == 0)
+      (void)state.ticket_counter_at(id, counter).claim(3);
   }
   EXPECT_TRUE(run_segments::has_untouched(state, id));
-  EXPECT_TRUE(slice_supply::take_back(state, id));
+  EXPECT_TRUE(slice_supply::reclaim(state, id));
   EXPECT_EQ(state.segment_tree().count(), 2u);
   expect_sound(owner);
 }
@@ -105,7 +105,7 @@ TEST(RunSegments, ReturnsExactlyTheSlicesThatAreNotAllocated) {
         }
       };
       allocate_until(capacity * parts / 8 + parts);
-      (void)slice_supply::take_back(state, id);
+      (void)slice_supply::reclaim(state, id);
       expect_sound(owner);
       allocate_until(capacity + 1);
       EXPECT_EQ(held.size(), capacity);
@@ -113,7 +113,7 @@ TEST(RunSegments, ReturnsExactlyTheSlicesThatAreNotAllocated) {
       expect_sound(owner);
       for (void* const slice : held) ref.free(slice);
       hardening::empty_quarantine(ref, state);
-      (void)slice_supply::take_back(state, id);
+      (void)slice_supply::reclaim(state, id);
       EXPECT_EQ(state.segment_tree().count(), 4u);
       expect_sound(owner);
       if (HasFailure()) return;

@@ -38,7 +38,7 @@ TEST(SegmentUse, IsOneOfFourKinds) {
 
 TEST(SliceLayout, KeepsItsSlicesAndDivider) {
   for (std::uint32_t const size : {16u, 48u, 80u, 7u << 20, 32u << 20}) {
-    slice_layout const layout{1u << 22, divider::by(size)};
+    slice_layout const layout{1u << 22, divider::for_divisor(size)};
     EXPECT_EQ(layout.slices(), 1u << 22);
     EXPECT_TRUE(slice_layout{layout.bits()}.slices() == layout.slices());
     for (std::uint32_t n = 0; n < 1u << 26; n += 65537)
@@ -48,7 +48,7 @@ TEST(SliceLayout, KeepsItsSlicesAndDivider) {
 
 TEST(SegmentEntry, KeepsItsUseAndLayout) {
   segment_entry entry{};
-  slice_layout const layout{819, divider::by(80)};
+  slice_layout const layout{819, divider::for_divisor(80)};
   entry.store(segment_use::slices_of(4, 9), layout);
   EXPECT_TRUE(entry.load() == segment_use::slices_of(4, 9));
   for (auto const& seen : {entry.look(), entry.look_past_cache()}) {
@@ -67,7 +67,7 @@ TEST(SegmentEntry, ReadsUseAndLayoutConsistently) {
     if (simt::this_place().block == 0) {
       for (std::uint32_t i = 1; i <= 20000; ++i) {
         entry.store(segment_use::slices_of(1, i % block_state::last_generation),
-                    slice_layout{i % block_state::last_generation, divider::by(32)});
+                    slice_layout{i % block_state::last_generation, divider::for_divisor(32)});
         entry.store(segment_use::nothing());
       }
       done = true;

@@ -29,14 +29,14 @@ struct full_heap {
   slice_request claim(std::uint32_t count) {
     slice_request request{&state, id, count};
     bool const found = slice_claim::claim_returned(request, max_tries);
-    EXPECT_EQ(found, request.from == slice_request::source::bits);
+    EXPECT_EQ(found, request.origin == slice_request::source::bits);
     return request;
   }
   void release(word slices, std::uint32_t segment, std::uint32_t index) {
     block const owner_block = state.block_at(id, segment, index / words_per_block);
     auto const result = slice_return::release(state, id, state.segments[segment].generation(),
                                               owner_block, segment, index, slices);
-    EXPECT_TRUE(result.twice == 0 && !result.is_stale);
+    EXPECT_TRUE(result.double_freed == 0 && !result.is_stale);
   }
   ~full_heap() {
     for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
@@ -52,7 +52,7 @@ struct full_heap {
 
 TEST(SliceClaim, FindsNothingIfNoSliceWasReleased) {
   full_heap a{2};
-  EXPECT_EQ(a.claim(1).from, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(1).origin, slice_request::source::nothing);
   EXPECT_TRUE(a.state.class_tree(a.id).empty());
 }
 
@@ -60,12 +60,12 @@ TEST(SliceClaim, TakesAtMostTheRequestedSlicesOfAWord) {
   full_heap a{1};
   a.release(0b10110, 0, 1);
   auto const grant = a.claim(2);
-  EXPECT_EQ(grant.from, slice_request::source::bits);
+  EXPECT_EQ(grant.origin, slice_request::source::bits);
   EXPECT_EQ(grant.segment, 0u);
   EXPECT_EQ(grant.index, 1u);
   EXPECT_EQ(grant.value, 0b00110u);
   EXPECT_EQ(a.claim(2).value, 0b10000u) << "the remaining slice";
-  EXPECT_EQ(a.claim(2).from, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(2).origin, slice_request::source::nothing);
 }
 
 TEST(SliceClaim, FindsASliceInAnySegment) {
@@ -83,7 +83,7 @@ TEST(SliceClaim, TakesSlicesOfAFullyReleasedWord) {
   a.release(~word{0}, 0, 0);
   EXPECT_EQ(a.claim(32).value, low_bits(32));
   EXPECT_EQ(a.claim(32).value, ~low_bits(32));
-  EXPECT_EQ(a.claim(32).from, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(32).origin, slice_request::source::nothing);
 }
 
 TEST(SliceClaim, WithdrawsTheAdvertisementOfAnEmptyBlock) {
@@ -107,7 +107,7 @@ TEST(SliceClaim, RevivesABlockThatIsFree) {
   EXPECT_EQ(grant.value, 0b111u);
   EXPECT_EQ(first.peek().count(), 1021);
   EXPECT_EQ(a.state.segments[0].free_blocks(), 0u);
-  EXPECT_EQ(a.claim(1).from, slice_request::source::bits) << "the revived block stays advertised";
+  EXPECT_EQ(a.claim(1).origin, slice_request::source::bits) << "the revived block stays advertised";
 }
 
 TEST(SliceClaim, LeavesAFreeBlockThatAnotherLaneHasReserved) {
@@ -115,10 +115,10 @@ TEST(SliceClaim, LeavesAFreeBlockThatAnotherLaneHasReserved) {
   block const first = a.state.block_at(a.id, 0, 0);
   for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
   ASSERT_TRUE(a.state.segments[0].reserve_free_block());
-  EXPECT_EQ(a.claim(1).from, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(1).origin, slice_request::source::nothing);
   EXPECT_TRUE(first.peek().is_free());
   slice_return::add_free_blocks(a.state, a.id, 0, 1);
-  EXPECT_EQ(a.claim(1).from, slice_request::source::bits);
+  EXPECT_EQ(a.claim(1).origin, slice_request::source::bits);
 }
 
 /// A lane that found the segment when it had class `stale`, and claims late.
@@ -133,7 +133,7 @@ TEST(SliceClaim, CancelsItsReservationInASegmentThatChangedItsClass) {
   EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().inside(), 0u);
   EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 3))
       << "a block that the segment no longer has";
-  EXPECT_EQ(request.from, slice_request::source::nothing);
+  EXPECT_EQ(request.origin, slice_request::source::nothing);
 }
 
 TEST(SliceClaim, CancelsItsRevivalInASegmentThatChangedItsClass) {
@@ -163,7 +163,7 @@ TEST(SliceClaim, FindsNothingAndLosesNothingBeforeTheBitsOfAnAnnouncedReleaseAre
   block const only = a.state.block_at(a.id, 0, 0);
   (void)only.announce(2);
   slice_return::advertise(a.state, a.id, 0, 0);
-  EXPECT_EQ(a.claim(2).from, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(2).origin, slice_request::source::nothing);
   EXPECT_EQ(only.peek().count(), 2);
   (void)only.at(0).release(0b11);
   EXPECT_EQ(a.claim(2).value, 0b11u);

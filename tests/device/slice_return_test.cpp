@@ -30,7 +30,7 @@ struct full_segment {
   word release(std::uint32_t index, word slices) {
     auto const result = slice_return::release(state, id, state.segments[0].generation(),
                                               block_of(index), 0, index, slices);
-    return result.is_stale ? slices : result.twice;
+    return result.is_stale ? slices : result.double_freed;
   }
   /// Acts as a lane that reserved `count` slices and found none.
   void enter_and_leave(std::uint32_t block_index, std::uint32_t count) {
@@ -101,7 +101,7 @@ TEST(SliceReturn, RefusesSlicesOfAnEarlierUseOfTheSegmentAndChangesNothing) {
   std::uint32_t const stale = a.state.segments[0].generation() + 1;
   auto const result = slice_return::release(a.state, a.id, stale, a.block_of(0), 0, 0, 0b1);
   EXPECT_TRUE(result.is_stale);
-  EXPECT_EQ(result.twice, 0u);
+  EXPECT_EQ(result.double_freed, 0u);
   EXPECT_EQ(a.block_of(0).at(0).peek(), 0u);
   a.expect_sound();
 }

@@ -95,8 +95,8 @@ TEST(SliceSupply, ReportsWhichSlicesWereFreeAlready) {
   size_class const id = size_class_of(640);
   (void)fill(owner, 640);
   block const only = state.block_at(id, 0, 0);
-  EXPECT_EQ(slice_return::release(state, id, 0, only, 0, 0, 0b0110).twice, 0u);
-  EXPECT_EQ(slice_return::release(state, id, 0, only, 0, 0, 0b0011).twice, 0b0010u);
+  EXPECT_EQ(slice_return::release(state, id, 0, only, 0, 0, 0b0110).double_freed, 0u);
+  EXPECT_EQ(slice_return::release(state, id, 0, only, 0, 0, 0b0011).double_freed, 0b0010u);
   expect_sound(owner);
 }
 
@@ -110,7 +110,7 @@ TEST(SliceSupply, TakesBackTheUnusedSegmentsOfAClass) {
   EXPECT_FALSE(slice_supply::others_have_run(state, id));
   EXPECT_TRUE(slice_supply::others_have_run(state, id + 1));
   auto const free_segments = state.segment_tree().count();
-  EXPECT_TRUE(slice_supply::take_back(state, id));
+  EXPECT_TRUE(slice_supply::reclaim(state, id));
   EXPECT_FALSE(slice_supply::any_has_run(state));
   EXPECT_GE(state.segment_tree().count(), free_segments);
   EXPECT_EQ(state.segment_tree().count(), 7u) << "all segments except the one with a slice in use";
@@ -124,20 +124,20 @@ TEST(SliceSupply, ReturnsASegmentWithALateReservationThatLeavesNoTrace) {
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(half);
-  state.held[id].maximum = 2;  // as if the class had had two segments once
+  state.segment_counts[id].peak = 2;  // as if the class had had two segments once
   ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
   ASSERT_TRUE(slice_supply::open_run(state, id));
   state.run(id).unlock();
   auto const run = class_run::run_of(state.run(id).peek());
   ASSERT_GE(run.count(), 2u);
-  // Takes the first slice of the run: malloc would use the slot of this thread.
-  ASSERT_EQ(ticket_counter::ticket_of(state.slot(id, 0).take(1)), 0u);
+  // Takes the first slice of the run: malloc would use the counter of this warp.
+  ASSERT_EQ(ticket_counter::ticket_of(state.ticket_counter_at(id, 0).claim(1)), 0u);
   void* const memory =
       reinterpret_cast<void*>(state.base + (std::uint64_t{run.first()} << state.segment_shift));
   std::uint32_t const last = run.first() + run.count() - 1;
   block const late_block = state.block_at(id, last, 0);
   ASSERT_TRUE(late_block.reserve(3).is_open_in(0));
-  EXPECT_TRUE(slice_supply::take_back(state, id));
+  EXPECT_TRUE(slice_supply::reclaim(state, id));
   EXPECT_EQ(state.segment_tree().count(), 7u);
   slice_return::follow_late(state, last, 0, late_block.leave(3, false));
   EXPECT_EQ(late_block.peek().count(), 0);
@@ -154,9 +154,9 @@ TEST(SliceSupply, TakesNothingBackFromARunThatIsReplaced) {
   ASSERT_NE(owner.ref().malloc(net(16)), nullptr);
   auto const run = state.run(id);
   ASSERT_TRUE(run.lock(run.peek()));
-  EXPECT_FALSE(slice_supply::take_back(state, id));
+  EXPECT_FALSE(slice_supply::reclaim(state, id));
   run.unlock();
-  EXPECT_TRUE(slice_supply::take_back(state, id));
+  EXPECT_TRUE(slice_supply::reclaim(state, id));
 }
 
 TEST(SliceSupply, MovesMemoryBetweenClassesOnDemand) {
@@ -190,9 +190,9 @@ TEST(SliceSupply, AllocatesNoSliceTwiceWhenTicketsOfAnExhaustedRunReachTheirLimi
     size_class const id = size_class_of(640);
     auto const all = fill(owner, 640);
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      word const slot = state.slot(id, i).peek();
-      (void)state.slot(id, i).take(ticket_counter::ticket_limit - ticket_counter::ticket_of(slot) -
-                                   1);
+      word const counter = state.ticket_counter_at(id, i).peek();
+      (void)state.ticket_counter_at(id, i).claim(ticket_counter::ticket_limit -
+                                                 ticket_counter::ticket_of(counter) - 1);
     }
     std::set<void*> live{all.begin() + 32, all.end()};
     int shared = 0;
@@ -208,12 +208,13 @@ TEST(SliceSupply, AllocatesNoSliceTwiceWhenTicketsOfAnExhaustedRunReachTheirLimi
     });
     EXPECT_EQ(shared, 0);
     for (std::uint32_t i = 0; i < counters_per_class; ++i)
-      EXPECT_LT(ticket_counter::ticket_of(state.slot(id, i).peek()), ticket_counter::ticket_limit);
+      EXPECT_LT(ticket_counter::ticket_of(state.ticket_counter_at(id, i).peek()),
+                ticket_counter::ticket_limit);
     expect_sound(owner);
   }
 }
 
-/// A lane that took the last ticket of a slot counts the slot late, when a new run has the tag of
+/// A lane that took the last ticket of a counter counts it late, when a new run has the tag of
 /// its run.
 TEST(SliceSupply, ALateCountOf64RunsAgoLosesNoSlice) {
   auto const owner = test::small_heap(8);
@@ -225,13 +226,12 @@ TEST(SliceSupply, ALateCountOf64RunsAgoLosesNoSlice) {
   while (counted < counters_per_class)
     counted = class_run::used_up(state.run(id).count_used_up(run));
   auto rest = fill(owner, half);
-  EXPECT_EQ(rest.size(), 15u) << "the remaining slices of the slots are not lost";
+  EXPECT_EQ(rest.size(), 15u) << "the remaining slices of the counters are not lost";
   expect_sound(owner);
   rest.push_back(first);
   release_all(owner, rest);
   while (slice_supply::any_has_run(state))
-    (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true,
-                                              simt::patience{});
+    (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true, simt::patience{});
   EXPECT_EQ(state.segment_tree().count(), 8u);
 }
 
@@ -302,8 +302,8 @@ TEST(SliceSupply, AllocatesEachSliceToOneLaneInEveryInterleaving) {
       });
       EXPECT_EQ(shared, 0);
       expect_sound(owner);
-      while (slice_supply::take_back_from_others(test::state_of(owner), slice_supply::no_class,
-                                                 true, simt::patience{}) &&
+      while (slice_supply::reclaim_from_others(test::state_of(owner), slice_supply::no_class, true,
+                                               simt::patience{}) &&
              slice_supply::any_has_run(test::state_of(owner))) {
       }
       EXPECT_EQ(test::state_of(owner).segment_tree().count(), 2u) << "all segments are free";

@@ -51,12 +51,12 @@ TEST(TicketCounter, MapsEachTicketToItsOwnSliceAndReachesAllSlices) {
     SCOPED_TRACE("size " + std::to_string(layout.size));
     std::vector<bool> seen(std::size_t{run.count()} * layout.slice.slices());
     std::size_t reached = 0;
-    for (std::uint32_t slot = 0; slot < counters_per_class; ++slot) {
+    for (std::uint32_t counter = 0; counter < counters_per_class; ++counter) {
       bool is_exhausted = false;
       std::uint32_t lasts = 0;
       std::uint32_t valid = 0;
       for (std::uint32_t ticket = 0; !is_exhausted; ++ticket) {
-        auto const place = ticket_counter::place_of(layout, run, slot, ticket);
+        auto const place = ticket_counter::place_of(layout, run, counter, ticket);
         is_exhausted = !place.valid;
         lasts += place.last ? 1 : 0;
         if (is_exhausted) break;
@@ -65,14 +65,15 @@ TEST(TicketCounter, MapsEachTicketToItsOwnSliceAndReachesAllSlices) {
         ASSERT_LT(place.segment, 8u);
         ASSERT_LT(place.slice, layout.slice.slices());
         auto const index = std::size_t{place.segment - 5} * layout.slice.slices() + place.slice;
-        ASSERT_FALSE(seen[index]) << "ticket " << ticket << " of slot " << slot;
+        ASSERT_FALSE(seen[index]) << "ticket " << ticket << " of counter " << counter;
         seen[index] = true;
         ++reached;
-        ASSERT_EQ(place.last, !ticket_counter::place_of(layout, run, slot, ticket + 1).valid);
+        ASSERT_EQ(place.last, !ticket_counter::place_of(layout, run, counter, ticket + 1).valid);
       }
-      EXPECT_EQ(ticket_counter::tickets_of(layout, run, slot), valid);
+      EXPECT_EQ(ticket_counter::tickets_of(layout, run, counter), valid);
       EXPECT_EQ(lasts, valid == 0 ? 0u : 1u);
-      EXPECT_FALSE(ticket_counter::place_of(layout, run, slot, ticket_counter::ticket_limit).valid);
+      EXPECT_FALSE(
+          ticket_counter::place_of(layout, run, counter, ticket_counter::ticket_limit).valid);
     }
     EXPECT_EQ(reached, seen.size());
   }
@@ -90,17 +91,17 @@ TEST(TicketCounter, HasRoomForAllTicketsOfTheLongestRun) {
       ASSERT_EQ(run.count(), longest);
       std::uint32_t const units = longest * layout.units;
       std::uint32_t const last_unit = (units - 1) / counters_per_class;
-      std::uint32_t const slot = (units - 1) % counters_per_class;
+      std::uint32_t const counter = (units - 1) % counters_per_class;
       std::uint32_t const last = ((last_unit + 1) << layout.unit_shift) - 1;
       ASSERT_LE(last, ticket_counter::ticket_limit / 2)
-          << "`rewind` sets a used-up slot to this ticket";
-      auto const place = ticket_counter::place_of(layout, run, slot, last);
+          << "`rewind` sets a used-up counter to this ticket";
+      auto const place = ticket_counter::place_of(layout, run, counter, last);
       EXPECT_TRUE(place.valid && place.last);
       EXPECT_EQ(place.segment, 5 + longest - 1);
       EXPECT_EQ(place.slice, layout.slice.slices() - 1);
-      EXPECT_FALSE(ticket_counter::place_of(layout, run, slot, last + 1).valid);
+      EXPECT_FALSE(ticket_counter::place_of(layout, run, counter, last + 1).valid);
       EXPECT_FALSE(
-          ticket_counter::place_of(layout, run, slot, ticket_counter::ticket_limit / 2).valid);
+          ticket_counter::place_of(layout, run, counter, ticket_counter::ticket_limit / 2).valid);
     }
   }
 }
@@ -116,40 +117,40 @@ TEST(TicketCounter, HasNoTicketInAnEmptyRun) {
 
 TEST(TicketCounter, ReturnsItsRunAndTicketTogether) {
   word state = 0;
-  ticket_counter const slot{state};
+  ticket_counter const counter{state};
   auto const run = segment_run{}.next(9, 2);
-  slot.open(run);
-  EXPECT_EQ(ticket_counter::ticket_of(slot.take(32)), 0u);
-  word const second = slot.take(1);
+  counter.open(run);
+  EXPECT_EQ(ticket_counter::ticket_of(counter.claim(32)), 0u);
+  word const second = counter.claim(1);
   EXPECT_EQ(ticket_counter::ticket_of(second), 32u);
   EXPECT_TRUE(ticket_counter::run_of(second) == run);
 }
 
 TEST(TicketCounter, CloseReturnsItsRunAndTickets) {
   word state = 0;
-  ticket_counter const slot{state};
+  ticket_counter const counter{state};
   auto const run = segment_run{}.next(9, 2);
-  slot.open(run);
-  (void)slot.take(7);
-  word const closed = slot.close(run.next(0, 0));
+  counter.open(run);
+  (void)counter.claim(7);
+  word const closed = counter.close(run.next(0, 0));
   EXPECT_EQ(ticket_counter::ticket_of(closed), 7u);
   EXPECT_TRUE(ticket_counter::run_of(closed) == run);
-  EXPECT_FALSE(ticket_counter::run_of(slot.peek()) == run);
+  EXPECT_FALSE(ticket_counter::run_of(counter.peek()) == run);
 }
 
 TEST(TicketCounter, IsRewoundBeforeItsTicketsOverflowIntoItsRun) {
   word state = 0;
-  ticket_counter const slot{state};
+  ticket_counter const counter{state};
   auto const run = segment_run{}.next(1, 1);
-  slot.open(run);
-  (void)slot.take(1);
-  slot.rewind();
-  EXPECT_EQ(ticket_counter::ticket_of(slot.peek()), 1u) << "no rewind is needed yet";
-  (void)slot.take(ticket_counter::ticket_limit);
-  slot.rewind();
-  EXPECT_LT(ticket_counter::ticket_of(slot.peek()), ticket_counter::ticket_limit);
-  EXPECT_GT(ticket_counter::ticket_of(slot.peek()), 1u << 20) << "it stays used up";
-  EXPECT_TRUE(ticket_counter::run_of(slot.peek()) == run);
+  counter.open(run);
+  (void)counter.claim(1);
+  counter.rewind();
+  EXPECT_EQ(ticket_counter::ticket_of(counter.peek()), 1u) << "no rewind is needed yet";
+  (void)counter.claim(ticket_counter::ticket_limit);
+  counter.rewind();
+  EXPECT_LT(ticket_counter::ticket_of(counter.peek()), ticket_counter::ticket_limit);
+  EXPECT_GT(ticket_counter::ticket_of(counter.peek()), 1u << 20) << "it stays used up";
+  EXPECT_TRUE(ticket_counter::run_of(counter.peek()) == run);
 }
 
 TEST(TicketCounter, ReturnsEachTicketToOneThread) {
@@ -158,7 +159,7 @@ TEST(TicketCounter, ReturnsEachTicketToOneThread) {
   std::vector<std::atomic<int>> taken(4 * 1000 * 3);
   simt::launch_threads({4, 1}, 4, [&] {
     for (int i = 0; i < 1000; ++i) {
-      auto const first = ticket_counter::ticket_of(ticket_counter{state}.take(3));
+      auto const first = ticket_counter::ticket_of(ticket_counter{state}.claim(3));
       for (std::uint32_t ticket = first; ticket < first + 3; ++ticket) ++taken[ticket];
     }
   });

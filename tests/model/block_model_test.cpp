@@ -95,7 +95,7 @@ class watched_block {
     std::uint32_t const rest = count - count_ones(taken);
     auto const slices = record_claim(index, taken);
     block_state const state = block_.leave(rest, was_full);
-    if (rest != 0 && state.count() > 0) settle(state);
+    if (rest != 0 && state.count() > 0) close_or_advertise(state);
     if (taken == 0) withdraw();
     return slices;
   }
@@ -166,7 +166,7 @@ class watched_block {
     word const bit = word{1} << slice % bits_per_word;
     block_state const old_state = block_.announce(1);
     if (!old_state.is_open_in(0)) {
-      settle(block_.retract(1));
+      close_or_advertise(block_.retract(1));
       return false;
     }
     word const old = block_.at(index).release(bit);
@@ -177,12 +177,12 @@ class watched_block {
                                    : block_state{old_state.bits() + block_state::one_slice};
     if (old_state.count() > 0 && !was_free && !block_.is_complete(state)) return true;
     if (was_free) state = block_.retract(1);
-    settle(state);
+    close_or_advertise(state);
     return !was_free;
   }
 
-  /// As slice_return::settle.
-  void settle(block_state state) {
+  /// As slice_return::close_or_advertise.
+  void close_or_advertise(block_state state) {
     bool const is_free = block_.close(state);
     if (state.count() > 0) advertise();
     if (is_free) ++free_blocks_;

@@ -128,7 +128,7 @@ class watched_ring {
   /// Makes one call of this lane and records the part that it gets.
   void call(std::uint32_t lane, bytes size) {
     auto const result = reserved_coalescing::malloc(upstream{this}, ring_, size);
-    if (result.what != reserved_coalescing::outcome::done) return;
+    if (result.status != reserved_coalescing::outcome::done) return;
     auto* const part = static_cast<char*>(result.pointer);
     for (auto const& other : held_) {
       if (other.part == part) problem_ = "a part has two owners";

@@ -71,9 +71,9 @@ class watched_heap {
                             segment, block_index);
   }
 
-  void take_back() {
-    (void)slice_supply::take_back_from_others(state_of(owner_), slice_supply::no_class, true,
-                                              simt::patience{});
+  void reclaim() {
+    (void)slice_supply::reclaim_from_others(state_of(owner_), slice_supply::no_class, true,
+                                            simt::patience{});
   }
 
   /// Records an allocation of `size` bytes at `memory`.
@@ -113,8 +113,8 @@ class watched_heap {
     for (std::size_t i = 0; i < held_.size(); ++i) free(i);
     auto& state = state_of(owner_);
     while (slice_supply::any_has_run(state))
-      (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true,
-                                                simt::patience{});
+      (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true,
+                                              simt::patience{});
     if (auto const wrong = owner_.audit(); !wrong.empty())
       return "after all frees: " + wrong.front();
     if (state.segment_tree().count() != segments_) return "a segment was lost";
@@ -257,11 +257,11 @@ TEST(HeapModel, LateClaimersLeaveAnUnusedReturnedSegmentIntact) {
               : [](watched_heap& heap) { heap.claim_late(6, half, 1); };
     expect_all_interleavings_hold(
         2, [](watched_heap& heap) { heap.malloc(0, half); },
-        {[](watched_heap& heap) { heap.take_back(); }, late_claim}, 4);
+        {[](watched_heap& heap) { heap.reclaim(); }, late_claim}, 4);
     expect_all_interleavings_hold(
         2, [](watched_heap& heap) { heap.malloc(0, quarter); },
         {[](watched_heap& heap) {
-           heap.take_back();
+           heap.reclaim();
            heap.malloc(1, half);
          },
          late_claim, second_late_claim},

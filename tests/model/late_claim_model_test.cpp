@@ -31,8 +31,8 @@ struct sizes {
   std::uint32_t second;
 };
 
-void take_back_all(heap_state& state) {
-  (void)slice_supply::take_back_from_others(state, slice_supply::no_class, true, simt::patience{});
+void reclaim_all(heap_state& state) {
+  (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true, simt::patience{});
 }
 
 class reused_segment {
@@ -72,7 +72,7 @@ class reused_segment {
 
   /// Uses the segment for the other size, and frees the slices whose bits are set in `freed`.
   void use_again(word freed) {
-    take_back_all(state());
+    reclaim_all(state());
     for (std::uint32_t i = 0; i < segment / uses_.second; ++i)
       held_[i] = owner_.ref().malloc(uses_.second);
     for (; freed != 0; freed &= freed - 1)
@@ -83,7 +83,7 @@ class reused_segment {
     if (!problem_.empty()) return problem_;
     if (auto const wrong = owner_.audit(); !wrong.empty()) return wrong.front();
     for (void*& slice : held_) owner_.ref().free(std::exchange(slice, nullptr));
-    while (slice_supply::any_has_run(state())) take_back_all(state());
+    while (slice_supply::any_has_run(state())) reclaim_all(state());
     if (auto const wrong = owner_.audit(); !wrong.empty()) return "at the end: " + wrong.front();
     if (state().segment_tree().count() != 1) return "the segment was lost";
     return owner_.fault_count(fault_kind::double_free) == 0 ? "" : "a free was refused";
@@ -130,9 +130,9 @@ TEST(LateClaimModel, AClaimerThatALateFreeAdmitsLeavesTheNextUseIntact) {
 /// slices are freed meanwhile and complete the segment. Then the segment is used for 256 slices.
 /// 128 of these are freed and fill as many words as the first use had. The lane that returned the
 /// two slices must not take this for its own work.
-class taken_back_segment {
+class reclaimed_segment {
  public:
-  taken_back_segment()
+  reclaimed_segment()
       : owner_{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu}} {}
 
   void begin() {
@@ -142,7 +142,7 @@ class taken_back_segment {
     for (std::uint32_t i = 0; i < segment / 512 - 2; ++i)
       first_.push_back(owner_.ref().malloc(512));
   }
-  void take_back() { (void)slice_supply::take_back(state_of(owner_), size_class_of(512)); }
+  void reclaim() { (void)slice_supply::reclaim(state_of(owner_), size_class_of(512)); }
   /// Runs in one step: the other lane continues when this call has returned.
   void use_again() {
     auto* const lane = std::exchange(simt::current_lane, nullptr);
@@ -184,12 +184,12 @@ class taken_back_segment {
 TEST(LateClaimModel, TheLaneThatReturnsTheRestOfABlockLeavesTheNextUseIntact) {
   QUARRY_TEST_USES_FIBERS();
   if (is_on(mitigation::canary)) GTEST_SKIP() << "tests the heap beneath the mitigations";
-  taken_back_segment observed;
+  reclaimed_segment observed;
   auto const result = explore(
       [&] {
         observed.begin();
         scenario run;
-        run.lanes = {[&] { observed.take_back(); }, [&] { observed.use_again(); }};
+        run.lanes = {[&] { observed.reclaim(); }, [&] { observed.use_again(); }};
         run.check = [&] { return observed.check(); };
         return run;
       },

@@ -103,8 +103,8 @@ class watched_segment {
     if (block_at(index).close(complete)) add_free_block();
   }
 
-  /// As run_segments::give_back_untouched, for a segment without allocations.
-  void give_back_untouched() {
+  /// As run_segments::return_untouched, for a segment without allocations.
+  void return_untouched() {
     is_untouched_ = true;
     entry_.store(segment_use::nothing());
     auto const rest = entry_.rest();
@@ -167,7 +167,7 @@ class watched_segment {
         fills_word ? owner.count_full_words(1)
                    : block_state{old_state.bits() + count_ones(slices) * block_state::one_slice};
     if (already_free != 0) state = owner.retract(count_ones(already_free));
-    if (state.generation() == generation) settle(index, state);
+    if (state.generation() == generation) close_or_advertise(index, state);
     return already_free == 0;
   }
 
@@ -175,10 +175,10 @@ class watched_segment {
   void follow_late(std::uint32_t index, block_state state) {
     segment_use const use = entry_.load();
     if (use.is_slices() && use.generation() == state.generation() && index < blocks_)
-      settle(index, state);
+      close_or_advertise(index, state);
   }
 
-  void settle(std::uint32_t index, block_state state) {
+  void close_or_advertise(std::uint32_t index, block_state state) {
     if (block_at(index).close(state)) add_free_block();
   }
 
@@ -186,7 +186,7 @@ class watched_segment {
     if (entry_.add_free_blocks(1, blocks_)) give_back();
   }
 
-  /// As slice_return::give_back_segment and run_segments::format_run.
+  /// As slice_return::return_segment and run_segments::format_run.
   void give_back() {
     for (std::uint32_t index = 0; index < blocks_; ++index) {
       if (!block_state{states_[index]}.is_free())
@@ -442,9 +442,9 @@ TEST(SegmentModel, ALateClaimerLeavesNothingInABlockThatTheNextUseDoesNotHave) {
 /// Claimers are inside, or arrive, while a segment without allocations is returned.
 TEST(SegmentModel, ClaimersLeaveASegmentThatIsReturnedUntouched) {
   QUARRY_TEST_USES_FIBERS();
-  operation const give_back = [](watched_segment& segment) { segment.give_back_untouched(); };
+  operation const give_back = [](watched_segment& segment) { segment.return_untouched(); };
   operation const give_back_and_drain = [](watched_segment& segment) {
-    segment.give_back_untouched();
+    segment.return_untouched();
     segment.drain_next_use();
   };
   expect_all_interleavings_hold({.preemptions = 6}, {give_back, claim_late(0, 0)});

@@ -43,9 +43,9 @@ inline constexpr std::uint32_t bits_per_word = 64;
 #endif
 }
 
-/// The lowest one at or after position `from`, going round; 64 if there is none.
-[[nodiscard]] QUARRY_HD constexpr std::uint32_t one_from(word bits, std::uint32_t from) {
-  word const after = bits & ~low_bits(from);
+/// The lowest one at or after position `start`, going round; 64 if there is none.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t one_from(word bits, std::uint32_t start) {
+  word const after = bits & ~low_bits(start);
   return lowest_one(after != 0 ? after : bits);
 }
 

@@ -46,7 +46,7 @@ struct divider {
   std::uint32_t shift;
 
   /// Requires 2 <= divisor <= 2^26.
-  [[nodiscard]] static constexpr divider by(std::uint32_t divisor) {
+  [[nodiscard]] static constexpr divider for_divisor(std::uint32_t divisor) {
     std::uint32_t const log = highest_one(divisor - 1) + 1;
     std::uint64_t const scaled = ((std::uint64_t{1} << (26 + log)) + divisor - 1) / divisor;
     return {static_cast<std::uint32_t>(scaled << 5), log - 1};

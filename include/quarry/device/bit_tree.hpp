@@ -81,12 +81,12 @@ class bit_tree {
     return ref(words_for(size_) - 1).load(simt::relaxed) == 0;  // (L) a hint
   }
 
-  /// The smallest number not below `from`, or `none`. May miss a number that another lane inserts
+  /// The smallest number not below `start`, or `none`. May miss a number that another lane inserts
   /// concurrently, and a number whose upper levels another lane repairs at this moment.
-  [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t from) const {
-    return simt::indirect_call([tree = *this, from]() -> std::uint32_t {
+  [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t start) const {
+    return simt::indirect_call([tree = *this, start]() -> std::uint32_t {
       std::uint32_t level = 0;
-      std::uint32_t position = from;  // a bit of `level`
+      std::uint32_t position = start;  // a bit of `level`
       bool descended = false;  // reached from the parent, which says that this word is non-zero
       QUARRY_NO_UNROLL
       while (position < tree.width_of(level)) {
@@ -111,11 +111,11 @@ class bit_tree {
     });
   }
 
-  /// The smallest number not below `from`; if there is no such number, the smallest number; or
+  /// The smallest number not below `start`; if there is no such number, the smallest number; or
   /// `none`.
-  [[nodiscard]] QUARRY_HD std::uint32_t successor_round(std::uint32_t from) const {
-    std::uint32_t const after = successor(from);
-    return after != none || from == 0 ? after : successor(0);
+  [[nodiscard]] QUARRY_HD std::uint32_t successor_round(std::uint32_t start) const {
+    std::uint32_t const after = successor(start);
+    return after != none || start == 0 ? after : successor(0);
   }
 
   /// A pseudo-random number of the set, chosen by `random`: in each word on the way down, all ones
@@ -146,11 +146,11 @@ class bit_tree {
   }
 
   /// Removes up to `maximum` consecutive numbers. They begin with the smallest number not below
-  /// `from`, or with the smallest number of all.
-  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t maximum, std::uint32_t from = 0) const {
-    return simt::indirect_call([tree = *this, maximum, from]() -> run {
+  /// `start`, or with the smallest number of all.
+  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t maximum, std::uint32_t start = 0) const {
+    return simt::indirect_call([tree = *this, maximum, start]() -> run {
       QUARRY_NO_UNROLL
-      for (std::uint32_t at = tree.successor_round(from); at != none;
+      for (std::uint32_t at = tree.successor_round(start); at != none;
            at = tree.successor_round(at)) {
         std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, at, maximum);
         if (count != 0) return {at, count};  // otherwise claimed meanwhile: continue the search

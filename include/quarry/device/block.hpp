@@ -185,16 +185,16 @@ class block {
   }
 
   /// Every slice is free, no lane is inside, and no free is in progress.
-  [[nodiscard]] QUARRY_HD bool is_complete(block_state now) const {
-    return (now.bits() & ~word{block_state::last_generation}) ==
+  [[nodiscard]] QUARRY_HD bool is_complete(block_state new_state) const {
+    return (new_state.bits() & ~word{block_state::last_generation}) ==
            slices_ * block_state::one_slice + words() * block_state::one_full_word;
   }
 
-  /// Makes the block free if it is complete and its state is still `now`. If this returns true, the
-  /// caller must add the block to its segment's count.
-  [[nodiscard]] QUARRY_HD bool close(block_state now) const {
-    if (!is_complete(now)) return false;
-    return simt::indirect_call([self = *this, complete = now.bits()]() mutable -> bool {
+  /// Makes the block free if it is complete and its state is still `new_state`. If this returns
+  /// true, the caller must add the block to its segment's count.
+  [[nodiscard]] QUARRY_HD bool close(block_state new_state) const {
+    if (!is_complete(new_state)) return false;
+    return simt::indirect_call([self = *this, complete = new_state.bits()]() mutable -> bool {
       word const closed = block_state{complete}.generation() + block_state::closed;
       bool const is_ours =
           self.state().compare_exchange(complete, closed, simt::fenced_acq_rel);  // (P)
@@ -226,10 +226,10 @@ class block {
   }
 
   /// Leaves, and returns `rest` slices that were reserved but not taken. Returns the new state.
-  /// `from_full`: the other slices were taken from a word that was full.
-  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest, bool from_full) const {
+  /// `was_full`: the other slices were taken from a word that was full.
+  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest, bool was_full) const {
     word const added = rest * block_state::one_slice - block_state::one_inside -
-                       (from_full ? block_state::one_full_word : 0);
+                       (was_full ? block_state::one_full_word : 0);
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
@@ -278,8 +278,8 @@ class block {
   /// Whether a claim could find slices now, after the advertisement was withdrawn, or soon: a lane
   /// that is inside may have reserved more than it takes.
   [[nodiscard]] QUARRY_HD bool has_something() const {
-    block_state const now{state().fetch_add(0, simt::acq_rel)};  // (V)
-    return now.has_slices() || now.is_free() || now.inside() != 0;
+    block_state const current{state().fetch_add(0, simt::acq_rel)};  // (V)
+    return current.has_slices() || current.is_free() || current.inside() != 0;
   }
 
  private:

@@ -98,12 +98,12 @@ class dynamic_graph_ref {
   /// free place: one lane claims it, the other finds the id there.
   [[nodiscard]] QUARRY_HD graph_vertex* find_or_add(std::uint32_t id) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      graph_vertex& here = table_[(mix(id) + step) & (capacity_ - 1)];
-      simt::atomic_ref<std::uint32_t> const owner{here.id};
+      graph_vertex& vertex = table_[(mix(id) + step) & (capacity_ - 1)];
+      simt::atomic_ref<std::uint32_t> const owner{vertex.id};
       std::uint32_t found = owner.load(simt::relaxed);  // (V)
-      if (found == id) return &here;
+      if (found == id) return &vertex;
       if (found != id_set::none) continue;
-      if (owner.compare_exchange(found, id, simt::relaxed) || found == id) return &here;  // (V)
+      if (owner.compare_exchange(found, id, simt::relaxed) || found == id) return &vertex;  // (V)
     }
     return nullptr;
   }
@@ -119,8 +119,8 @@ struct make_graph_places {
   std::uint32_t capacity;
 
   QUARRY_HD void operator()() const {
-    auto const here = simt::this_place();
-    for (std::uint64_t i = here.rank(); i < capacity; i += here.count())
+    auto const place = simt::this_place();
+    for (std::uint64_t i = place.rank(); i < capacity; i += place.count())
       table[i] = {id_set::none, {}};
   }
 };
@@ -131,8 +131,8 @@ struct clear_graph {
   dynamic_graph_ref<Heap> graph;
 
   QUARRY_HD void operator()() const {
-    auto const here = simt::this_place();
-    for (std::uint64_t i = here.rank(); i < graph.capacity(); i += here.count()) {
+    auto const place = simt::this_place();
+    for (std::uint64_t i = place.rank(); i < graph.capacity(); i += place.count()) {
       graph_vertex& vertex = graph.at(static_cast<std::uint32_t>(i));
       vertex.neighbours.clear(graph.heap());
       vertex.id = id_set::none;

@@ -50,18 +50,18 @@ struct fault_log {
   std::uint32_t ready;
   std::uint64_t counts[static_cast<std::uint32_t>(fault_kind::count_)];
 
-  /// Counts a fault of `lanes` lanes that called together. `what` describes the first of them.
-  QUARRY_HD void record(fault const& what, std::uint32_t lanes = 1) {
-    simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(what.kind)]}.fetch_add(
+  /// Counts a fault of `lanes` lanes that called together. `entry` describes the first of them.
+  QUARRY_HD void record(fault const& entry, std::uint32_t lanes = 1) {
+    simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(entry.kind)]}.fetch_add(
         lanes, simt::relaxed);  // (L) a count
     std::uint32_t nobody = 0;
     simt::atomic_ref<std::uint32_t> owner{taken};
     if (owner.load(simt::relaxed) != 0) return;                     // (K)
     if (!owner.compare_exchange(nobody, 1, simt::relaxed)) return;  // (K)
-    auto const here = simt::this_place();
-    first = what;
-    first.block = here.block;
-    first.thread = here.thread;
+    auto const place = simt::this_place();
+    first = entry;
+    first.block = place.block;
+    first.thread = place.thread;
     simt::atomic_ref<std::uint32_t>{ready}.store(1, simt::release);  // (Y)
   }
 };

@@ -10,8 +10,8 @@ namespace quarry::inline QUARRY_ABI {
 /// Calls `work(i)` for this lane's share of [0, count).
 template <class Work>
 QUARRY_HD void share_work(std::uint64_t count, Work work) {
-  auto const here = simt::this_place();
-  for (std::uint64_t i = here.rank(); i < count; i += here.count()) work(i);
+  auto const place = simt::this_place();
+  for (std::uint64_t i = place.rank(); i < count; i += place.count()) work(i);
 }
 
 /// Inserts a batch of edges in any order. `Edge` has `source` and `target`. If `results` is not

@@ -19,9 +19,9 @@ inline constexpr bytes poison_limit = 4096;  // the maximum of bytes that a free
   return size > ~bytes{0} - mark_bytes ? size : size + mark_bytes;
 }
 
-/// The bytes of an allocation of `held` bytes that the user may use.
-[[nodiscard]] QUARRY_HD constexpr bytes usable(bytes held) {
-  return is_on(mitigation::canary) ? held - mark_bytes : held;
+/// The bytes of an allocation of `size` bytes that the user may use.
+[[nodiscard]] QUARRY_HD constexpr bytes usable(bytes size) {
+  return is_on(mitigation::canary) ? size - mark_bytes : size;
 }
 
 /// The heap's information about an allocation.
@@ -61,10 +61,10 @@ template <class Heap>
 /// The value changes by exchange (M), so that of two frees of one pointer, one sees the other.
 class mark {
  public:
-  QUARRY_HD mark(heap_state const& state, void* pointer, record const& what)
-      : at_{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) + what.usable)},
+  QUARRY_HD mark(heap_state const& state, void* pointer, record const& allocation)
+      : at_{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) + allocation.usable)},
         live_{reinterpret_cast<std::uint64_t>(pointer) * 0x9e3779b97f4a7c15u ^
-              what.formats * 0xd6e8feb86659fd93u ^ std::uint64_t{state.canary_secret} << 32 ^
+              allocation.formats * 0xd6e8feb86659fd93u ^ std::uint64_t{state.canary_secret} << 32 ^
               state.canary_secret} {}
 
   /// Writes the mark of an allocation in use. Returns whether the memory was freed before.
@@ -87,21 +87,22 @@ class mark {
 };
 
 /// The number of words that free fills. Free fills only slices, not large allocations.
-[[nodiscard]] QUARRY_HD constexpr bytes poisoned(record const& what) {
-  if (!what.is_slice) return 0;
-  return (what.usable < poison_limit ? what.usable : poison_limit) / sizeof(std::uint64_t);
+[[nodiscard]] QUARRY_HD constexpr bytes poisoned(record const& allocation) {
+  if (!allocation.is_slice) return 0;
+  return (allocation.usable < poison_limit ? allocation.usable : poison_limit) /
+         sizeof(std::uint64_t);
 }
 
-[[nodiscard]] QUARRY_HD inline bool is_poisoned(void const* pointer, record const& what) {
+[[nodiscard]] QUARRY_HD inline bool is_poisoned(void const* pointer, record const& allocation) {
   auto const* const words = static_cast<std::uint64_t const*>(pointer);
   bool intact = true;
-  for (bytes i = 0; i < poisoned(what); ++i) intact = intact && words[i] == poison_pattern;
+  for (bytes i = 0; i < poisoned(allocation); ++i) intact = intact && words[i] == poison_pattern;
   return intact;
 }
 
-QUARRY_HD inline void fill_with_poison(void* pointer, record const& what) {
+QUARRY_HD inline void fill_with_poison(void* pointer, record const& allocation) {
   auto* const words = static_cast<std::uint64_t*>(pointer);
-  for (bytes i = 0; i < poisoned(what); ++i) words[i] = poison_pattern;
+  for (bytes i = 0; i < poisoned(allocation); ++i) words[i] = poison_pattern;
 }
 
 /// Prepares memory that malloc found. Returns the result of malloc.
@@ -109,11 +110,11 @@ template <class Heap>
 [[nodiscard]] QUARRY_HD void* prepare(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
     if (pointer == nullptr) return nullptr;
-    record const what = look_up(heap, state, pointer);
-    bool const freed_before = mark{state, pointer, what}.set_live();
+    record const allocation = look_up(heap, state, pointer);
+    bool const freed_before = mark{state, pointer, allocation}.set_live();
     if constexpr (is_on(mitigation::poison)) {
-      if (freed_before && !is_poisoned(pointer, what)) {
-        heap_internals::report(heap, fault_kind::use_after_free, what.usable, pointer);
+      if (freed_before && !is_poisoned(pointer, allocation)) {
+        heap_internals::report(heap, fault_kind::use_after_free, allocation.usable, pointer);
       }
     }
   }
@@ -125,11 +126,11 @@ template <class Heap>
 template <class Heap>
 QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::poison)) {
-    record const what = look_up(heap, state, pointer);
-    mark const own{state, pointer, what};
-    if (own.is_freed() && is_poisoned(pointer, what)) return;
-    heap_internals::report(heap, fault_kind::use_after_free, what.usable, pointer);
-    fill_with_poison(pointer, what);
+    record const allocation = look_up(heap, state, pointer);
+    mark const own{state, pointer, allocation};
+    if (own.is_freed() && is_poisoned(pointer, allocation)) return;
+    heap_internals::report(heap, fault_kind::use_after_free, allocation.usable, pointer);
+    fill_with_poison(pointer, allocation);
     (void)own.set_freed();
   }
 }
@@ -137,10 +138,10 @@ QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
 /// Puts an allocation into the quarantine. Returns the allocation that leaves it in exchange, if
 /// any.
 template <class Heap>
-[[nodiscard]] QUARRY_HD void* hold_back(Heap const& heap, heap_state& state, void* pointer) {
+[[nodiscard]] QUARRY_HD void* quarantine(Heap const& heap, heap_state& state, void* pointer) {
   simt::atomic_ref<std::uint32_t> next{state.quarantine_next};
   simt::atomic_ref<std::uint64_t> const place{
-      state.quarantine[next.fetch_add(1, simt::relaxed) % quarantine_slots]};  // (M)
+      state.quarantine[next.fetch_add(1, simt::relaxed) % quarantine_entries]};  // (M)
   void* const leaving = reinterpret_cast<void*>(
       place.exchange(reinterpret_cast<std::uint64_t>(pointer), simt::acq_rel));  // (M)
   if (leaving != nullptr) inspect(heap, state, leaving);
@@ -151,19 +152,20 @@ template <class Heap>
 template <class Heap>
 [[nodiscard]] QUARRY_HD void* retire(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
-    record const what = look_up(heap, state, pointer);
-    if (what.usable == 0) return nullptr;
+    record const allocation = look_up(heap, state, pointer);
+    if (allocation.usable == 0) return nullptr;
     auto const found =
-        what.handed_out ? mark{state, pointer, what}.set_freed() : mark::found::freed;
+        allocation.handed_out ? mark{state, pointer, allocation}.set_freed() : mark::found::freed;
     if (found == mark::found::freed) {
-      heap_internals::report(heap, fault_kind::double_free, what.usable, pointer);
+      heap_internals::report(heap, fault_kind::double_free, allocation.usable, pointer);
       return nullptr;
     }
     if (found == mark::found::overwritten)
-      heap_internals::report(heap, fault_kind::overflow, what.usable, pointer);
-    if constexpr (is_on(mitigation::poison)) fill_with_poison(pointer, what);
+      heap_internals::report(heap, fault_kind::overflow, allocation.usable, pointer);
+    if constexpr (is_on(mitigation::poison)) fill_with_poison(pointer, allocation);
     if constexpr (is_on(mitigation::quarantine)) {
-      if (what.is_slice && what.usable <= quarantine_limit) return hold_back(heap, state, pointer);
+      if (allocation.is_slice && allocation.usable <= quarantine_limit)
+        return quarantine(heap, state, pointer);
     }
   }
   return pointer;
@@ -176,8 +178,8 @@ template <class Heap>
                                        [[maybe_unused]] heap_state& state,
                                        [[maybe_unused]] void* pointer) {
   if constexpr (is_on(mitigation::quarantine)) {
-    record const what = look_up(heap, state, pointer);
-    return mark{state, pointer, what}.is_freed();
+    record const allocation = look_up(heap, state, pointer);
+    return mark{state, pointer, allocation}.is_freed();
   }
   return false;
 }
@@ -190,7 +192,7 @@ QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state, std::uint32
                                 std::uint32_t lanes = 1) {
   if constexpr (is_on(mitigation::quarantine)) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = lane; i < quarantine_slots; i += lanes) {
+    for (std::uint32_t i = lane; i < quarantine_entries; i += lanes) {
       simt::atomic_ref<std::uint64_t> const place{state.quarantine[i]};
       if (place.load(simt::relaxed) == 0) continue;                                     // (M)
       void* const leaving = reinterpret_cast<void*>(place.exchange(0, simt::acq_rel));  // (M)

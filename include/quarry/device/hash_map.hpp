@@ -66,11 +66,11 @@ class hash_map_ref {
   /// places if there is no memory. O(capacity).
   template <class Heap>
   [[nodiscard]] QUARRY_HD static hash_map_ref make(Heap const& heap, std::uint32_t capacity) {
-    std::uint32_t const rounded = capacity <= 1 ? 1 : 2u << highest_one(capacity - 1);
-    auto* const places = static_cast<place*>(heap.malloc(bytes{rounded} * sizeof(place)));
+    std::uint32_t const granted = capacity <= 1 ? 1 : 2u << highest_one(capacity - 1);
+    auto* const places = static_cast<place*>(heap.malloc(bytes{granted} * sizeof(place)));
     if (places == nullptr) return {};
-    std::memset(static_cast<void*>(places), 0, bytes{rounded} * sizeof(place));
-    return {places, rounded};
+    std::memset(static_cast<void*>(places), 0, bytes{granted} * sizeof(place));
+    return {places, granted};
   }
 
   /// Frees the memory that `make` allocated. No other lane may use the map or a copy of it.
@@ -86,23 +86,23 @@ class hash_map_ref {
   /// it cannot.
   [[nodiscard]] QUARRY_HD change_result insert(Key key, Value value) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      place& here = place_at(key, step);
-      simt::atomic_ref<std::uint32_t> const state{here.state};
-      std::uint32_t seen = settled(here);
-      while (kind(seen) == empty_place || (kind(seen) == tombstone && here.key == key)) {
+      place& target = place_at(key, step);
+      simt::atomic_ref<std::uint32_t> const state{target.state};
+      std::uint32_t seen = await_state(target);
+      while (kind(seen) == empty_place || (kind(seen) == tombstone && target.key == key)) {
         bool const is_new = kind(seen) == empty_place;
         std::uint32_t const taken =
             (seen | 3) + 1;  // counts the insertion and clears the kind, to which one is added
         if (!state.compare_exchange(seen, taken + busy, simt::acquire)) {  // (T)
-          seen = settled(here);
+          seen = await_state(target);
           continue;
         }
-        if (is_new) here.key = key;
-        simt::atomic_ref<Value>{here.value}.store(value, simt::release);  // (Z)
-        state.store(taken + full, simt::release);                         // (F)
+        if (is_new) target.key = key;
+        simt::atomic_ref<Value>{target.value}.store(value, simt::release);  // (Z)
+        state.store(taken + full, simt::release);                           // (F)
         return change_result::done;
       }
-      if (here.key == key) return change_result::duplicate;
+      if (target.key == key) return change_result::duplicate;
     }
     return change_result::table_full;
   }
@@ -110,13 +110,13 @@ class hash_map_ref {
   /// Returns whether the map has the key. Sets `value` to the key's value at one moment of the
   /// call.
   [[nodiscard]] QUARRY_HD bool find(Key key, Value& value) const {
-    place* const here = place_of(key);
-    if (here == nullptr) return false;
+    place* const target = place_of(key);
+    if (target == nullptr) return false;
     for (;;) {
-      std::uint32_t const seen = settled(*here);
+      std::uint32_t const seen = await_state(*target);
       if (kind(seen) != full) return false;
-      value = simt::atomic_ref<Value>{here->value}.load(simt::acquire);  // (G)
-      simt::atomic_ref<std::uint32_t> const state{here->state};
+      value = simt::atomic_ref<Value>{target->value}.load(simt::acquire);  // (G)
+      simt::atomic_ref<std::uint32_t> const state{target->state};
       if (state.load(simt::relaxed) == seen) return true;  // (C)
     }
   }
@@ -124,13 +124,13 @@ class hash_map_ref {
   /// Removes the key, sets `value` to its value, which no other lane gets, and returns `done`.
   /// Returns `absent` if the map does not have the key.
   [[nodiscard]] QUARRY_HD change_result erase(Key key, Value& value) const {
-    place* const here = place_of(key);
-    if (here == nullptr) return change_result::absent;
+    place* const target = place_of(key);
+    if (target == nullptr) return change_result::absent;
     for (;;) {
-      std::uint32_t seen = settled(*here);
+      std::uint32_t seen = await_state(*target);
       if (kind(seen) != full) return change_result::absent;
-      Value const read = simt::atomic_ref<Value>{here->value}.load(simt::acquire);  // (G)
-      simt::atomic_ref<std::uint32_t> const state{here->state};
+      Value const read = simt::atomic_ref<Value>{target->value}.load(simt::acquire);  // (G)
+      simt::atomic_ref<std::uint32_t> const state{target->state};
       std::uint32_t const erased = seen - full + tombstone;
       if (state.compare_exchange(seen, erased, simt::release)) {  // (X)
         value = read;
@@ -144,9 +144,10 @@ class hash_map_ref {
   template <class Visit>
   QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) const {
     for (std::uint64_t i = first; i < capacity_; i += stride) {
-      place& here = places_[i];
+      place& target = places_[i];
       Value value;
-      if (kind(settled(here)) != empty_place && find(here.key, value)) visit(here.key, value);
+      if (kind(await_state(target)) != empty_place && find(target.key, value))
+        visit(target.key, value);
     }
   }
 
@@ -168,8 +169,8 @@ class hash_map_ref {
   }
 
   /// Waits until no lane writes the place, and returns its state.
-  [[nodiscard]] QUARRY_HD static std::uint32_t settled(place& here) {
-    simt::atomic_ref<std::uint32_t> const state{here.state};
+  [[nodiscard]] QUARRY_HD static std::uint32_t await_state(place& target) {
+    simt::atomic_ref<std::uint32_t> const state{target.state};
     for (;;) {
       std::uint32_t const seen = state.load(simt::acquire);  // (A)
       if (kind(seen) != busy) return seen;
@@ -180,9 +181,9 @@ class hash_map_ref {
   /// The place that the key has or had; null if the key was never inserted.
   [[nodiscard]] QUARRY_HD place* place_of(Key key) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      place& here = place_at(key, step);
-      if (kind(settled(here)) == empty_place) return nullptr;
-      if (here.key == key) return &here;
+      place& target = place_at(key, step);
+      if (kind(await_state(target)) == empty_place) return nullptr;
+      if (target.key == key) return &target;
     }
     return nullptr;
   }

@@ -126,6 +126,6 @@ class QUARRY_API heap {
 [[nodiscard]] QUARRY_API char const* name_of(fault_kind kind);
 
 /// Writes the fault in one line: kind, size, address, lane and free memory.
-QUARRY_API std::ostream& operator<<(std::ostream& out, fault const& what);
+QUARRY_API std::ostream& operator<<(std::ostream& out, fault const& entry);
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -49,11 +49,11 @@ class heap_ref {
     if (padded > largest_slice())
       return detail::hardening::prepare(*this, *state_, malloc_large(padded));
     auto const id = size_class_of(static_cast<std::uint32_t>(padded));
-    auto const here = simt::lane_group::coalesced<class malloc_all_site>();
+    auto const group = simt::lane_group::coalesced<class malloc_all_site>();
     // One number identifies heap and class: states are aligned to 256 bytes; classes are fewer.
     return detail::hardening::prepare(*this, *state_,
-                                      here.all_equal(reinterpret_cast<std::uint64_t>(state_) + id)
-                                          ? take_ticket(here, id)
+                                      group.all_equal(reinterpret_cast<std::uint64_t>(state_) + id)
+                                          ? claim_ticket(group, id)
                                           : malloc_slice(id));
   }
 
@@ -110,9 +110,9 @@ class heap_ref {
   /// Frees an allocation if it can hold `size` bytes, else records `size_mismatch`.
   QUARRY_HD void free(void* pointer, bytes size) const {
     if (pointer == nullptr || !usable()) return;
-    bytes const held = usable_size(pointer);
-    if (held == 0) return;
-    if (size > held) {
+    bytes const current_size = usable_size(pointer);
+    if (current_size == 0) return;
+    if (size > current_size) {
       report(fault_kind::size_mismatch, size, pointer);
       return;
     }
@@ -123,7 +123,7 @@ class heap_ref {
   /// can start at `pointer`. Only the hardened mode detects that the allocation was freed.
   [[nodiscard]] QUARRY_HD bytes usable_size(void const* pointer) const {
     if (!usable()) return 0;
-    location const at = locate<from::memory>(pointer);
+    location const at = locate<entry_source::memory>(pointer);
     if (at.kind != fault_kind::none) {
       report(at.kind, 0, pointer);
       return 0;
@@ -141,19 +141,19 @@ class heap_ref {
   [[nodiscard]] QUARRY_HD void* allocation_of(void const* pointer) const {
     if (!usable()) return nullptr;
     return simt::indirect_call([heap = *this, pointer]() -> void* {
-      location const at = heap.locate<from::memory>(pointer);
+      location const at = heap.locate<entry_source::memory>(pointer);
       if (at.large) {
         if (at.use.is_head()) return heap.address(at.segment, 0);
         return at.use.is_tail() ? heap.address(at.segment - at.use.count(), 0) : nullptr;
       }
       if (at.slice >= at.slices) return nullptr;
       std::uint32_t const index = at.slice / bits_per_word;
-      detail::block const of =
+      detail::block const target =
           detail::heap_state::block_in(heap.words_of(at.segment), heap.segment_shift(), at.slices,
                                        index / detail::words_per_block);
       bool const is_back =
-          (of.at(index % detail::words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
-      if (is_back || of.peek().is_free()) return nullptr;
+          (target.at(index % detail::words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
+      if (is_back || target.peek().is_free()) return nullptr;
       void* const begin = heap.address(at.segment, bytes{at.slice} * at.size);
       return detail::hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
     });
@@ -179,7 +179,7 @@ class heap_ref {
   friend struct detail::heap_internals;  // documents the next two functions
 
   QUARRY_HD void free_now(void* pointer) const {
-    location const at = locate<from::cache>(pointer);
+    location const at = locate<entry_source::cache>(pointer);
     if (at.kind == fault_kind::none && !at.large) {
       free_slice(at, pointer);
     } else {  // a large allocation, or the cached entry of the segment is stale or wrong
@@ -190,16 +190,16 @@ class heap_ref {
   QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer,
                         std::uint32_t lanes = 1) const {
     return simt::indirect_call([heap = *this, kind, size, pointer, lanes] {
-      fault what;
-      what.kind =
+      fault entry;
+      entry.kind =
           heap.state_->magic == detail::heap_state::magic_alive ? kind : fault_kind::destroyed;
-      what.size = size;
-      what.address = reinterpret_cast<std::uint64_t>(pointer);
+      entry.size = size;
+      entry.address = reinterpret_cast<std::uint64_t>(pointer);
       if (kind == fault_kind::out_of_memory) {
-        what.free_segments_bytes = bytes{heap.state_->count_free_segments()}
-                                   << heap.segment_shift();
+        entry.free_segments_bytes = bytes{heap.state_->count_free_segments()}
+                                    << heap.segment_shift();
       }
-      heap.state_->faults.record(what, lanes);
+      heap.state_->faults.record(entry, lanes);
     });
   }
 
@@ -215,7 +215,7 @@ class heap_ref {
   };
 
   /// The source of a segment's entry for `locate` (segment_entry).
-  enum class from { cache, memory };
+  enum class entry_source { cache, memory };
 
   [[nodiscard]] QUARRY_HD bool usable() const {
     if ((packed_ & 0x7f) == heap_build) return true;
@@ -248,23 +248,23 @@ class heap_ref {
   }
 
   [[nodiscard]] QUARRY_HD void* malloc_slice(size_class id) const {
-    return take_ticket(simt::lane_group::coalesced<class malloc_site>().match(state_, id), id);
+    return claim_ticket(simt::lane_group::coalesced<class malloc_site>().match(state_, id), id);
   }
 
   /// The fast path: one atomic addition for the group; a member's ticket determines its slice. The
   /// class layout is loaded before the addition, so that both memory accesses overlap. The lane
   /// with the counter's last ticket records that before any lane waits for tickets.
-  [[nodiscard]] QUARRY_HD void* take_ticket(simt::lane_group const& group, size_class id) const {
+  [[nodiscard]] QUARRY_HD void* claim_ticket(simt::lane_group const& group, size_class id) const {
     std::uint32_t const index = simt::warp_hint() % detail::counters_per_class;
     detail::class_layout const layout = state_->layouts[id];
     word before = 0;
-    if (group.is_leader()) before = state_->slot(id, index).take(group.size());
+    if (group.is_leader()) before = state_->ticket_counter_at(id, index).claim(group.size());
     group.sync();  // extends the leader's acquire to all members
     before = group.broadcast(before);
     detail::segment_run const run = detail::ticket_counter::run_of(before);
     detail::ticket_place const place = detail::ticket_counter::place_of(
         layout, run, index, detail::ticket_counter::ticket_of(before) + group.rank());
-    if (place.last) used_up(id, run);
+    if (place.last) record_used_up(id, run);
     void* result = nullptr;
     if (place.valid) result = address(place.segment, bytes{place.slice} * layout.size);
     if (group.ballot(!place.valid) != 0) {
@@ -274,8 +274,8 @@ class heap_ref {
     return result;
   }
 
-  QUARRY_HD void used_up(size_class id, detail::segment_run run) const {
-    simt::indirect_call(&detail::slice_supply::slot_used_up, *state_, id, run);
+  QUARRY_HD void record_used_up(size_class id, detail::segment_run run) const {
+    simt::indirect_call(&detail::slice_supply::record_used_up, *state_, id, run);
   }
 
   /// Serves the whole group, so that its lanes stay together in the kernel's next steps.
@@ -328,7 +328,7 @@ class heap_ref {
   /// Frees with the current entry of the segment. A pointer that it rejects is not in use.
   QUARRY_HD void free_past_cache(void* pointer) const {
     return simt::indirect_call([heap = *this, pointer] {
-      location const at = heap.locate<from::memory>(pointer);
+      location const at = heap.locate<entry_source::memory>(pointer);
       fault_kind kind = at.kind;
       if (kind == fault_kind::none) {
         bool const is_freed =
@@ -359,34 +359,34 @@ class heap_ref {
         state_, (at.segment << (segment_shift() - 10)) + index);
     // Lanes that read the entry separately may have seen different uses of the segment.
     if (!group.all_equal(at.use.key())) group = group.match(at.use.key());
-    word const all = group.or_reduce(own);
-    bool again = count_ones(all) != group.size() && !group.match(own).is_leader();
+    word const slices = group.or_reduce(own);
+    bool is_double_free = count_ones(slices) != group.size() && !group.match(own).is_leader();
     group.sync();  // orders every member's writes before the leader's release
     detail::slice_return::result outcome{0, false};
     if (group.is_leader()) {
-      detail::block const of = detail::heap_state::block_in(
+      detail::block const target = detail::heap_state::block_in(
           words_of(at.segment), segment_shift(), at.slices, index / detail::words_per_block);
-      outcome = detail::slice_return::release(*state_, id, at.use.generation(), of, at.segment,
-                                              index, all);
+      outcome = detail::slice_return::release(*state_, id, at.use.generation(), target, at.segment,
+                                              index, slices);
     }
-    if (group.ballot(outcome.is_stale || outcome.twice != 0) != 0) {
-      again = (group.broadcast(outcome.twice) & own) != 0 || again;
-      if (group.broadcast(outcome.is_stale) && !again) free_past_cache(pointer);
+    if (group.ballot(outcome.is_stale || outcome.double_freed != 0) != 0) {
+      is_double_free = (group.broadcast(outcome.double_freed) & own) != 0 || is_double_free;
+      if (group.broadcast(outcome.is_stale) && !is_double_free) free_past_cache(pointer);
     }
-    if (again) report(fault_kind::double_free, 0, pointer);
+    if (is_double_free) report(fault_kind::double_free, 0, pointer);
   }
 
   [[nodiscard]] QUARRY_HD bool free_one_slice(location const& at) const {
     std::uint32_t const index = at.slice / bits_per_word;
-    detail::block const of = detail::heap_state::block_in(
+    detail::block const target = detail::heap_state::block_in(
         words_of(at.segment), segment_shift(), at.slices, index / detail::words_per_block);
     auto const outcome =
-        detail::slice_return::release(*state_, at.use.slices_class(), at.use.generation(), of,
+        detail::slice_return::release(*state_, at.use.slices_class(), at.use.generation(), target,
                                       at.segment, index, word{1} << at.slice % bits_per_word);
-    return !outcome.is_stale && outcome.twice == 0;
+    return !outcome.is_stale && outcome.double_freed == 0;
   }
 
-  template <from Source>
+  template <entry_source Source>
   [[nodiscard]] QUARRY_HD location locate(void const* pointer) const {
     std::uint64_t const offset = offset_of(pointer);
     location at{fault_kind::foreign_pointer,
@@ -401,7 +401,7 @@ class heap_ref {
         static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
     detail::segment_entry& entry = state_->segments[at.segment];
     detail::segment_entry::view const seen =
-        Source == from::cache ? entry.look() : entry.look_past_cache();
+        Source == entry_source::cache ? entry.look() : entry.look_past_cache();
     at.use = seen.use;
     if (at.use.is_slices()) {
       at.large = false;
@@ -420,11 +420,11 @@ class heap_ref {
 
   [[nodiscard]] QUARRY_HD bool fits_in_place(bytes old, bytes size) const {
     if (size > old) return false;
-    bytes const padded = detail::hardening::padded(size);
-    bytes const held = detail::hardening::padded(old);
-    if (held > largest_slice()) return padded > largest_slice() && padded + segment_bytes() > held;
-    return size_class_of(static_cast<std::uint32_t>(padded)) ==
-           size_class_of(static_cast<std::uint32_t>(held));
+    old = detail::hardening::padded(old);
+    size = detail::hardening::padded(size);
+    if (old > largest_slice()) return size > largest_slice() && size + segment_bytes() > old;
+    return size_class_of(static_cast<std::uint32_t>(size)) ==
+           size_class_of(static_cast<std::uint32_t>(old));
   }
 
   QUARRY_HD void* fail(fault_kind kind, bytes size) const {
@@ -466,8 +466,8 @@ class heap_ref {
 
   /// Copies the grant of the leader's request to all members.
   QUARRY_SLOW static void share(simt::lane_group group, detail::slice_request& request) {
-    request.from = group.broadcast(request.from);
-    request.slot = group.broadcast(request.slot);
+    request.origin = group.broadcast(request.origin);
+    request.counter = group.broadcast(request.counter);
     request.segment = group.broadcast(request.segment);
     request.index = group.broadcast(request.index);
     request.value = group.broadcast(request.value);
@@ -479,13 +479,13 @@ class heap_ref {
                                           detail::slice_request const& request,
                                           std::uint32_t rank) {
     detail::class_layout const& layout = heap.state_->layouts[request.id];
-    if (request.from == detail::slice_request::source::bits) {
+    if (request.origin == detail::slice_request::source::bits) {
       if (rank >= count_ones(request.value)) return nullptr;
       std::uint32_t const slice = request.index * bits_per_word + select_one(request.value, rank);
       return heap.address(request.segment, bytes{slice} * layout.size);
     }
     detail::ticket_place const place = detail::ticket_counter::place_of(
-        layout, detail::ticket_counter::run_of(request.value), request.slot,
+        layout, detail::ticket_counter::run_of(request.value), request.counter,
         detail::ticket_counter::ticket_of(request.value) + rank);
     return place.valid ? heap.address(place.segment, bytes{place.slice} * layout.size) : nullptr;
   }

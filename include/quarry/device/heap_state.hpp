@@ -11,26 +11,26 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Hardened mode: the number of frees that the quarantine delays, and the largest size of such an
 /// allocation. At most 4 MiB in total.
-inline constexpr std::uint32_t quarantine_slots = 1024;
+inline constexpr std::uint32_t quarantine_entries = 1024;
 inline constexpr bytes quarantine_limit = 4096;
 
 /// The number of segments that a class has, and its peak since the heap was reset. `heap::reset`
 /// uses the peak.
 struct segment_count {
-  std::uint32_t now;
-  std::uint32_t maximum;
+  std::uint32_t current;
+  std::uint32_t peak;
 
   QUARRY_HD void add(std::uint32_t count) {
-    std::uint32_t const before =
-        simt::atomic_ref<std::uint32_t>{now}.fetch_add(count, simt::relaxed);  // (L) a statistic
+    std::uint32_t const before = simt::atomic_ref<std::uint32_t>{current}.fetch_add(
+        count, simt::relaxed);  // (L) a statistic
     std::uint32_t const sum = before + count;
-    simt::atomic_ref<std::uint32_t>{maximum}.fetch_max(sum, simt::relaxed);  // (L)
+    simt::atomic_ref<std::uint32_t>{peak}.fetch_max(sum, simt::relaxed);  // (L)
   }
-  [[nodiscard]] QUARRY_HD std::uint32_t read_most() {
-    return simt::atomic_ref<std::uint32_t>{maximum}.load(simt::relaxed);  // (L)
+  [[nodiscard]] QUARRY_HD std::uint32_t load_peak() {
+    return simt::atomic_ref<std::uint32_t>{peak}.load(simt::relaxed);  // (L)
   }
   QUARRY_HD void subtract(std::uint32_t count) {
-    simt::atomic_ref<std::uint32_t>{now}.fetch_sub(count, simt::relaxed);  // (L)
+    simt::atomic_ref<std::uint32_t>{current}.fetch_sub(count, simt::relaxed);  // (L)
   }
 };
 
@@ -38,12 +38,12 @@ struct segment_count {
 /// reach it through a `heap_ref`.
 ///
 /// All metadata lies here or behind the pointers here, never in the region. Its parts:
-///   segment_tree_words  free segments
-///   segments            what each segment is used for
-///   runs, slots         fresh slices of each class (ticket_counters.hpp)
-///   bits                freed slices, and the states of slice blocks (slice_bitmap.hpp, block.hpp)
-///   advertised          a bit for each block: may hold something to claim
-///   class_tree_words    for each class, the segments with an advertised block
+///   segment_tree_words     free segments
+///   segments               the use of each segment
+///   runs, ticket_counters  fresh slices of each class (ticket_counters.hpp)
+///   bits                   freed slices, and states of slice blocks (slice_bitmap.hpp, block.hpp)
+///   advertised             a bit for each block: may hold slices to claim
+///   class_tree_words       for each class, the segments with an advertised block
 struct heap_state {
   std::uint64_t magic;
   std::uint32_t version;
@@ -69,26 +69,26 @@ struct heap_state {
   // bit c: nothing was handed out of some of its segments, as far as is known
   word with_untouched[2];
   fault_log faults;
-  segment_count held[max_size_classes];
+  segment_count segment_counts[max_size_classes];
   class_layout layouts[max_size_classes];
   struct alignas(64) padded_word {
     word value;
   };
   padded_word runs[max_size_classes];
   // A class's ticket counters lie far apart: atomics on near addresses share an L2 slice.
-  padded_word slots[counters_per_class * max_size_classes];
+  padded_word ticket_counters[counters_per_class * max_size_classes];
   // as many as `segments_reserved`, rounded up to a power of two
   segment_entry segments[1];
 
   /// Returns about how many segments are free. Lanes claim and insert first and count later, so the
   /// count may be negative briefly; then this returns 0.
   [[nodiscard]] QUARRY_HD std::uint32_t count_free_segments() {
-    auto const now = static_cast<std::int32_t>(
+    auto const current = static_cast<std::int32_t>(
         simt::atomic_ref<std::uint32_t>{free_segments}.load(simt::relaxed));  // (L)
-    return now < 0 ? 0 : static_cast<std::uint32_t>(now);
+    return current < 0 ? 0 : static_cast<std::uint32_t>(current);
   }
-  QUARRY_HD void change_free_segments(std::int32_t by) {
-    simt::atomic_ref<std::uint32_t>{free_segments}.fetch_add(static_cast<std::uint32_t>(by),
+  QUARRY_HD void change_free_segments(std::int32_t difference) {
+    simt::atomic_ref<std::uint32_t>{free_segments}.fetch_add(static_cast<std::uint32_t>(difference),
                                                              simt::relaxed);  // (L)
   }
 
@@ -175,8 +175,8 @@ struct heap_state {
             rest < slices_per_block ? rest : slices_per_block};
   }
 
-  /// States of neighbours lie in different cache lines: slots hand out neighbours at the same time,
-  /// they often come back at the same time, and atomics on one line queue up.
+  /// The states of adjacent blocks lie in different cache lines. Lanes often allocate and free
+  /// slices of adjacent blocks at the same time, and atomics on one cache line queue up.
   [[nodiscard]] QUARRY_HD static word& state_of_block(word* words, std::uint32_t shift,
                                                       std::uint32_t index) {
     std::uint32_t const index_bits = shift - 14;
@@ -190,8 +190,8 @@ struct heap_state {
     return simt::atomic_ref<word>{advertised[std::size_t{segment} * masks_per_segment() + index]};
   }
 
-  [[nodiscard]] QUARRY_HD ticket_counter slot(size_class id, std::uint32_t index) {
-    return ticket_counter{slots[index * max_size_classes + id].value};
+  [[nodiscard]] QUARRY_HD ticket_counter ticket_counter_at(size_class id, std::uint32_t index) {
+    return ticket_counter{ticket_counters[index * max_size_classes + id].value};
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 
@@ -206,7 +206,7 @@ struct heap_state {
     std::uint32_t const ticket = (unit / counters_per_class << layout.unit_shift) +
                                  (slice & ((1u << layout.unit_shift) - 1));
     // both loads are on their way before either is looked at
-    word const taken = slot(id, unit % counters_per_class).peek();
+    word const taken = ticket_counter_at(id, unit % counters_per_class).peek();
     bool const free_block = block_at(id, segment, slice / slices_per_block).peek().is_free();
     segment_run const run = ticket_counter::run_of(taken);
     // Keys come round again after 64 runs; but a later run with this key cannot hold a segment that

@@ -55,7 +55,7 @@ class id_set {
   template <class Heap>
   [[nodiscard]] QUARRY_HD change_result insert(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
-    if (id == tombstone) return insert_dead();
+    if (id == tombstone) return insert_tombstone_id();
     for (;;) {
       enter();
       bool const has_room = used(counts().load(simt::relaxed)) < limit(capacity_);  // (N)
@@ -74,7 +74,7 @@ class id_set {
   template <class Heap>
   [[nodiscard]] QUARRY_HD change_result erase(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
-    if (id == tombstone) return erase_dead();
+    if (id == tombstone) return erase_tombstone_id();
     enter();
     change_result result = change_result::absent;
     bool sparse = false;
@@ -95,7 +95,7 @@ class id_set {
 
   [[nodiscard]] QUARRY_HD bool contains(std::uint32_t id) {
     if (id == none) return false;
-    if (id == tombstone) return (counts().load(simt::relaxed) & dead_is_member) != 0;  // (N)
+    if (id == tombstone) return (counts().load(simt::relaxed) & tombstone_is_member) != 0;  // (N)
     enter();
     bool const result = find(id) != none;
     leave();
@@ -104,8 +104,8 @@ class id_set {
 
   /// The number of members a moment ago.
   [[nodiscard]] QUARRY_HD std::uint32_t size() {
-    std::uint64_t const now = counts().load(simt::relaxed);  // (N)
-    return members(now) + ((now & dead_is_member) != 0 ? 1 : 0);
+    std::uint64_t const snapshot = counts().load(simt::relaxed);  // (N)
+    return members(snapshot) + ((snapshot & tombstone_is_member) != 0 ? 1 : 0);
   }
 
   /// Calls `visit(id)` for the members in every `stride`th place, starting at place `first`, so
@@ -151,13 +151,13 @@ class id_set {
   static constexpr std::uint32_t smallest = 4;  // places: 16 bytes, the heap's smallest size class
   static constexpr std::uint64_t one_used = std::uint64_t{1} << 32;
   static constexpr std::uint64_t one_member = 1;
-  static constexpr std::uint64_t dead_is_member = std::uint64_t{1} << 31;
+  static constexpr std::uint64_t tombstone_is_member = std::uint64_t{1} << 31;
 
   [[nodiscard]] QUARRY_HD static std::uint32_t used(std::uint64_t counts) {
     return static_cast<std::uint32_t>(counts >> 32);
   }
   [[nodiscard]] QUARRY_HD static std::uint32_t members(std::uint64_t counts) {
-    return static_cast<std::uint32_t>(counts & (dead_is_member - 1));
+    return static_cast<std::uint32_t>(counts & (tombstone_is_member - 1));
   }
   [[nodiscard]] QUARRY_HD static std::uint32_t limit(std::uint32_t capacity) {
     return capacity <= 16 ? capacity : capacity / 4 * 3;
@@ -235,8 +235,8 @@ class id_set {
   template <class Heap>
   QUARRY_SLOW change_result insert_alone(Heap const& heap, std::uint32_t id) {
     if (find(id) != none) return change_result::duplicate;
-    std::uint64_t const now = counts().load(simt::relaxed);  // (N)
-    if (used(now) >= limit(capacity_)) (void)replace(heap, capacity_for(members(now)));
+    std::uint64_t const snapshot = counts().load(simt::relaxed);  // (N)
+    if (used(snapshot) >= limit(capacity_)) (void)replace(heap, capacity_for(members(snapshot)));
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       std::uint32_t const at = (mix(id) + step) & (capacity_ - 1);
       if (places_[at] != none && places_[at] != tombstone) continue;
@@ -259,7 +259,7 @@ class id_set {
     heap.free(places_);
     places_ = nullptr;
     capacity_ = 0;
-    counts().fetch_and(dead_is_member, simt::relaxed);  // (N)
+    counts().fetch_and(tombstone_is_member, simt::relaxed);  // (N)
   }
 
   /// Moves the members to a new array. Returns false and changes nothing if the allocation fails.
@@ -281,19 +281,19 @@ class id_set {
     heap.free(places_);
     places_ = fresh;
     capacity_ = capacity;
-    std::uint64_t const dead_places = used(counts().load(simt::relaxed)) - alive;  // (N)
-    counts().fetch_sub(dead_places * one_used, simt::relaxed);                     // (N)
+    std::uint64_t const tombstones = used(counts().load(simt::relaxed)) - alive;  // (N)
+    counts().fetch_sub(tombstones * one_used, simt::relaxed);                     // (N)
     return true;
   }
 
-  [[nodiscard]] QUARRY_HD change_result insert_dead() {
+  [[nodiscard]] QUARRY_HD change_result insert_tombstone_id() {
     bool const was =
-        (counts().fetch_or(dead_is_member, simt::relaxed) & dead_is_member) != 0;  // (N)
+        (counts().fetch_or(tombstone_is_member, simt::relaxed) & tombstone_is_member) != 0;  // (N)
     return was ? change_result::duplicate : change_result::done;
   }
-  [[nodiscard]] QUARRY_HD change_result erase_dead() {
-    bool const was =
-        (counts().fetch_and(~dead_is_member, simt::relaxed) & dead_is_member) != 0;  // (N)
+  [[nodiscard]] QUARRY_HD change_result erase_tombstone_id() {
+    bool const was = (counts().fetch_and(~tombstone_is_member, simt::relaxed) &
+                      tombstone_is_member) != 0;  // (N)
     return was ? change_result::done : change_result::absent;
   }
 

@@ -27,8 +27,8 @@ class QUARRY_API kernel_memory {
   [[nodiscard]] bytes size() const { return size_; }
 
   /// Copies `count` bytes from `offset` on. Throws `bad_range` if they are not all in the memory.
-  void write(bytes offset, void const* from, bytes count);
-  void read(void* to, bytes offset, bytes count) const;
+  void write(bytes offset, void const* source, bytes count);
+  void read(void* destination, bytes offset, bytes count) const;
   void zero(bytes offset, bytes count);
 
  private:

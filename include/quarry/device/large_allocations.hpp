@@ -62,7 +62,7 @@ class large_allocations {
     QUARRY_NO_UNROLL
     while (first == bit_tree::none && slice_supply::any_has_run(state) &&
            !patience.ends_after(slice_supply::microseconds_without_hope)) {
-      (void)simt::indirect_call(&slice_supply::take_back_from_others, state, slice_supply::no_class,
+      (void)simt::indirect_call(&slice_supply::reclaim_from_others, state, slice_supply::no_class,
                                 true, patience);
       first = state.segment_tree().claim_back(count);
     }

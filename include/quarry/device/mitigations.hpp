@@ -40,8 +40,8 @@ enum class mitigation : std::uint32_t {
 /// The mitigations of this build: all or none, except in tests of a single mitigation.
 inline constexpr auto mitigations = static_cast<mitigation>(QUARRY_HARDENED);
 
-[[nodiscard]] constexpr QUARRY_HD bool is_on(mitigation one) {
-  return (static_cast<std::uint32_t>(mitigations) & static_cast<std::uint32_t>(one)) != 0;
+[[nodiscard]] constexpr QUARRY_HD bool is_on(mitigation selected) {
+  return (static_cast<std::uint32_t>(mitigations) & static_cast<std::uint32_t>(selected)) != 0;
 }
 
 static_assert(is_on(mitigation::canary) ||

@@ -37,9 +37,9 @@ inline constexpr simt::memory_order block_open_order =
     is_mutant("H") ? simt::relaxed : simt::acq_rel;
 inline constexpr simt::memory_order block_close_order =
     is_mutant("H") ? simt::relaxed : simt::fenced_acq_rel;
-inline constexpr simt::memory_order slot_take_order =
+inline constexpr simt::memory_order ticket_claim_order =
     is_mutant("T") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order slot_open_order =
+inline constexpr simt::memory_order ticket_open_order =
     is_mutant("O") ? simt::relaxed : simt::fenced_release;
 inline constexpr simt::memory_order tree_insert_order =
     is_mutant("I") ? simt::relaxed : simt::release;

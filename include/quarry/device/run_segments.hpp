@@ -26,7 +26,7 @@ class run_segments {
     state.run(id).set(run, units < counters_per_class ? counters_per_class - units : 0);
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < counters_per_class; ++i) state.slot(id, i).open(run);
+    for (std::uint32_t i = 0; i < counters_per_class; ++i) state.ticket_counter_at(id, i).open(run);
   }
 
   /// Formats the segments of `run` from index `begin` on, as many as one batch reads. Under load, a
@@ -84,8 +84,8 @@ class run_segments {
     std::uint32_t touched = 0;  // units up to the last touched unit
     QUARRY_UNROLL_4
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      std::uint32_t const next =
-          tickets_taken(layout, run, i, ticket_counter::ticket_of(state.slot(id, i).peek()));
+      std::uint32_t const next = claimed_tickets(
+          layout, run, i, ticket_counter::ticket_of(state.ticket_counter_at(id, i).peek()));
       std::uint32_t const units =
           next == 0 ? 0 : ((next - 1) >> layout.unit_shift) * counters_per_class + i + 1;
       if (units > touched) touched = units;
@@ -100,28 +100,30 @@ class run_segments {
     segment_run run;
     std::uint32_t used_units;                   // units up to the last touched unit
     std::uint32_t full_units;                   // units before the first unit with an unused ticket
-    bool has_rest;                              // some tickets were not taken
+    bool has_rest;                              // some tickets were not claimed
     std::uint32_t tickets[counters_per_class];  // the next ticket of each counter
   };
 
-  /// The number of tickets that were taken from a counter whose next ticket is `next`. `next` may
+  /// The number of tickets that were claimed from a counter whose next ticket is `next`. `next` may
   /// count invalid tickets; the result does not.
-  [[nodiscard]] QUARRY_HD static std::uint32_t tickets_taken(class_layout const& layout,
-                                                             segment_run run, std::uint32_t slot,
-                                                             std::uint32_t next) {
-    std::uint32_t const all = ticket_counter::tickets_of(layout, run, slot);
-    return next < all ? next : all;
+  [[nodiscard]] QUARRY_HD static std::uint32_t claimed_tickets(class_layout const& layout,
+                                                               segment_run run,
+                                                               std::uint32_t counter,
+                                                               std::uint32_t next) {
+    std::uint32_t const tickets = ticket_counter::tickets_of(layout, run, counter);
+    return next < tickets ? next : tickets;
   }
 
   /// Closes the ticket counters of a run and records their positions.
-  QUARRY_SLOW static void close_slots(closed_run& closed) {
+  QUARRY_SLOW static void close_counters(closed_run& closed) {
     class_layout const& layout = closed.state->layouts[closed.id];
     closed.full_units = closed.run.count() * layout.units;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      word const before = closed.state->slot(closed.id, i).close(closed.run.next(0, 0));
+      word const before =
+          closed.state->ticket_counter_at(closed.id, i).close(closed.run.next(0, 0));
       std::uint32_t const next =
-          tickets_taken(layout, closed.run, i, ticket_counter::ticket_of(before));
+          claimed_tickets(layout, closed.run, i, ticket_counter::ticket_of(before));
       closed.tickets[i] = next;
       closed.has_rest |= next < ticket_counter::tickets_of(layout, closed.run, i);
       std::uint32_t const full = (next >> layout.unit_shift) * counters_per_class + i;
@@ -133,21 +135,21 @@ class run_segments {
   }
 
   /// Returns the slices of a closed run that were not allocated.
-  QUARRY_SLOW static void give_back_run(closed_run const& closed) {
+  QUARRY_SLOW static void return_run(closed_run const& closed) {
     std::uint32_t const units = closed.state->layouts[closed.id].units;
     std::uint32_t const touched = (closed.used_units + units - 1) / units;  // segments
     if (touched < closed.run.count())
-      simt::indirect_call(&give_back_untouched, *closed.state, closed.id,
-                          closed.run.first() + touched, closed.run.count() - touched);
+      simt::indirect_call(&return_untouched, *closed.state, closed.id, closed.run.first() + touched,
+                          closed.run.count() - touched);
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = touched; i-- > closed.full_units / units;) give_back_unused(closed, i);
+    for (std::uint32_t i = touched; i-- > closed.full_units / units;) return_unused(closed, i);
   }
 
   /// Returns `count` segments from `first` on of which no slice was allocated. Their blocks are
   /// empty and open, and stay so; only their generation ends. They need not be closed or counted
   /// separately, because no other lane can return such a segment.
-  QUARRY_SLOW static void give_back_untouched(heap_state& state, size_class id, std::uint32_t first,
-                                              std::uint32_t count) {
+  QUARRY_SLOW static void return_untouched(heap_state& state, size_class id, std::uint32_t first,
+                                           std::uint32_t count) {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
       state.segments[first + i].store(segment_use::nothing());
@@ -161,20 +163,20 @@ class run_segments {
         state.advertised_at(first + i, mask)
             .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
       }
-      auto const now = state.segments[first + i].rest();
-      std::uint32_t const next = block_state::next_generation(now.generation());
+      auto const ended = state.segments[first + i].rest();
+      std::uint32_t const next = block_state::next_generation(ended.generation());
       QUARRY_NO_UNROLL
       for (std::uint32_t block = 0; block < blocks; ++block)
-        state.block_at(id, first + i, block).change_generation(now.generation(), next);
-      state.segments[first + i].begin_generation(now, blocks);
+        state.block_at(id, first + i, block).change_generation(ended.generation(), next);
+      state.segments[first + i].begin_generation(ended, blocks);
     }
-    state.held[id].subtract(count);
+    state.segment_counts[id].subtract(count);
     state.segment_tree().insert_run(first, count);  // publishes all changes above
     state.change_free_segments(static_cast<std::int32_t>(count));
   }
 
-  /// Returns the slices of the run's segment `number` whose tickets were not taken, block by block.
-  QUARRY_SLOW static void give_back_unused(closed_run const& closed, std::uint32_t number) {
+  /// Returns the slices of the run's segment `number` whose tickets were not claimed, by blocks.
+  QUARRY_SLOW static void return_unused(closed_run const& closed, std::uint32_t number) {
     heap_state& state = *closed.state;
     std::uint32_t const segment = closed.run.first() + number;
     std::uint32_t const blocks = state.blocks_of(closed.id);
@@ -184,7 +186,7 @@ class run_segments {
     word retired = 0;  // bits of the 64 blocks of a mask
     QUARRY_NO_UNROLL
     for (std::uint32_t i = (full << layout.unit_shift) / slices_per_block; i < blocks; ++i) {
-      if (simt::indirect_call(&give_back_block, closed, number, i))
+      if (simt::indirect_call(&return_block, closed, number, i))
         retired |= word{1} << i % bits_per_word;
       bool const is_last = i + 1 == blocks || (i + 1) % bits_per_word == 0;
       if (!is_last || retired == 0) continue;
@@ -196,8 +198,8 @@ class run_segments {
 
   /// Returns the unused slices of a block. Returns true if no slice of the block was allocated:
   /// then the caller retires the block.
-  QUARRY_SLOW static bool give_back_block(closed_run const& closed, std::uint32_t number,
-                                          std::uint32_t index) {
+  QUARRY_SLOW static bool return_block(closed_run const& closed, std::uint32_t number,
+                                       std::uint32_t index) {
     std::uint32_t const unused = simt::indirect_call(&count_unused, closed, number, index);
     if (unused == block_of(closed, number, index).slices()) {
       block_of(closed, number, index).retire_unused();
@@ -221,7 +223,7 @@ class run_segments {
     return sum;
   }
 
-  /// The slices of word `index` of the run's segment `number` whose tickets were not taken.
+  /// The slices of word `index` of the run's segment `number` whose tickets were not claimed.
   [[nodiscard]] QUARRY_HD static word unused_in_word(closed_run const& closed, std::uint32_t number,
                                                      std::uint32_t index) {
     class_layout const& layout = closed.state->layouts[closed.id];
@@ -248,9 +250,9 @@ class run_segments {
     word const unused = unused_in_word(closed, number, index);
     if (unused == 0) return 0;
     std::uint32_t const slices = closed.state->layouts[closed.id].slice.slices();
-    word const all = low_bits(slices - index * bits_per_word);
+    word const mask = low_bits(slices - index * bits_per_word);
     slice_word const bits{closed.state->word_at(closed.run.first() + number, index)};
-    if (unused != all) return (bits.release(unused) | unused) == all ? 1 : 0;
+    if (unused != mask) return (bits.release(unused) | unused) == mask ? 1 : 0;
     bits.reset(unused, simt::fenced_release);
     return 1;
   }
@@ -270,13 +272,14 @@ class run_segments {
     // a lane that closes the block by the next addition sees the words' current bits
     simt::fence_before_stores();
     block const target = block_of(closed, number, block_index);
-    block_state const now = target.count_full_words(full);
+    block_state const new_state = target.count_full_words(full);
     // If no word became full, this lane owns nothing of the block after it set the last bits, and
     // the segment may have another use.
-    bool const is_same = now.generation() == before.generation();
-    if (is_same && (before.count() <= 0 || target.is_complete(now)))
+    bool const is_same = new_state.generation() == before.generation();
+    if (is_same && (before.count() <= 0 || target.is_complete(new_state)))
       simt::indirect_call(&slice_return::follow_release, *closed.state, closed.id,
-                          before.generation(), closed.run.first() + number, block_index, 0, now);
+                          before.generation(), closed.run.first() + number, block_index, 0,
+                          new_state);
   }
 };
 

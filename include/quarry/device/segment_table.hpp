@@ -177,12 +177,12 @@ struct alignas(64) segment_entry {
     simt::atomic_ref<std::uint32_t>{run}.store(key, simt::relaxed);  // (H)
   }
 
-  /// Adds `more` free blocks to the segment, which has `blocks` blocks. Returns true if all blocks
+  /// Adds `added` free blocks to the segment, which has `blocks` blocks. Returns true if all blocks
   /// are free and the caller must return the segment.
-  [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t more, std::uint32_t blocks) {
-    word now = counter().fetch_add(more, segment_count_order) + more;  // (S)
-    return (now & (one_generation - 1)) == blocks &&
-           counter().compare_exchange(now, now | retired, simt::acq_rel);  // (S)
+  [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t added, std::uint32_t blocks) {
+    word current = counter().fetch_add(added, segment_count_order) + added;  // (S)
+    return (current & (one_generation - 1)) == blocks &&
+           counter().compare_exchange(current, current | retired, simt::acq_rel);  // (S)
   }
 
   /// Completes a retirement that `add_free_blocks` began: no block is free, and the next generation
@@ -195,17 +195,18 @@ struct alignas(64) segment_entry {
 
   /// Begins the next generation of a segment that the caller owns and of which no slice was
   /// allocated. `blocks` of its blocks have that generation.
-  QUARRY_HD void begin_generation(between_uses now, std::uint32_t blocks) {
-    counter().add_blindly(to_next_generation(now.bits, blocks));  // (S)
+  QUARRY_HD void begin_generation(between_uses ended, std::uint32_t blocks) {
+    counter().add_blindly(to_next_generation(ended.bits, blocks));  // (S)
   }
 
   /// Reserves a free block, to revive it or to add it again. Returns false if there is no free
   /// block.
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
-    word now = counter().load(simt::relaxed);  // (H)
+    word current = counter().load(simt::relaxed);  // (H)
     QUARRY_NO_UNROLL
-    while ((now & (retired - 1)) != 0 && (now & retired) == 0) {
-      if (counter().compare_exchange(now, now - 1, segment_reserve_order)) return true;  // (W)
+    while ((current & (retired - 1)) != 0 && (current & retired) == 0) {
+      if (counter().compare_exchange(current, current - 1, segment_reserve_order))
+        return true;  // (W)
     }
     return false;
   }
@@ -215,17 +216,17 @@ struct alignas(64) segment_entry {
 
   /// Does the same for this segment and the segments after it.
   static constexpr std::uint32_t at_once = 8;
-  QUARRY_HD void rest_of_several(between_uses (&each)[at_once]) {
+  QUARRY_HD void rest_of_several(between_uses (&states)[at_once]) {
     word counts[at_once];
     simt::load_owned<sizeof(segment_entry)>(count, counts);
-    for (std::uint32_t i = 0; i < at_once; ++i) each[i].bits = counts[i];
+    for (std::uint32_t i = 0; i < at_once; ++i) states[i].bits = counts[i];
   }
 
   /// Cuts a free segment that the caller owns into slices of class `id`.
-  QUARRY_HD void cut(size_class id, std::uint32_t generation, slice_layout into,
+  QUARRY_HD void cut(size_class id, std::uint32_t generation, slice_layout new_layout,
                      std::uint32_t run_key) {
     set_run_key(run_key);
-    store(segment_use::slices_of(id, generation), into);
+    store(segment_use::slices_of(id, generation), new_layout);
   }
 
   /// The generation of its blocks in the present use. Only the lane that returns the segment may

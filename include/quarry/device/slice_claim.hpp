@@ -22,13 +22,13 @@ struct slice_request {
   std::uint32_t count;        // requested slices
   simt::patience patience{};  // for the whole group
   std::uint32_t random = 0;   // selects where the search begins
-  source from = source::nothing;
-  std::uint32_t slot = 0;        // tickets: the index of the ticket counter
+  source origin = source::nothing;
+  std::uint32_t counter = 0;     // tickets: the index of the ticket counter
   std::uint32_t segment = 0;     // bits
   std::uint32_t generation = 0;  // the segment's generation that this lane knows
   std::uint32_t index = 0;       // bits: the index of the word in its segment
   word value = 0;  // tickets: the counter's previous word; bits: the claimed slices of the word
-  bool from_full = false;  // bits: the word was full before the claim
+  bool was_full = false;  // bits: the word was full before the claim
 
   /// Whether the request has lasted so long that the lane fails unless it finds slices at once.
   [[nodiscard]] QUARRY_HD bool is_late() const {
@@ -125,7 +125,7 @@ class slice_claim {
       return false;
     }
     if (request.value == 0) return false;
-    request.from = slice_request::source::bits;
+    request.origin = slice_request::source::bits;
     return true;
   }
 
@@ -145,12 +145,14 @@ class slice_claim {
                                      : simt::indirect_call(&claim_reserved, request, segment,
                                                            block_index, reserved);
     std::uint32_t const rest = request.count - count_ones(taken);
-    block_state const now = target.leave(rest, taken != 0 && request.from_full);
+    block_state const new_state = target.leave(rest, taken != 0 && request.was_full);
     // The returned reservation may be all that is available, or may complete the block.
-    if (rest != 0 && now.count() > 0)
-      simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index, now);
-    if (taken == 0 || now.generation() == request.generation) return taken;
-    simt::indirect_call(&slice_return::release_held, *request.state, segment, request.index, taken);
+    if (rest != 0 && new_state.count() > 0)
+      simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index,
+                          new_state);
+    if (taken == 0 || new_state.generation() == request.generation) return taken;
+    simt::indirect_call(&slice_return::return_claimed, *request.state, segment, request.index,
+                        taken);
     return 0;
   }
 
@@ -168,7 +170,7 @@ class slice_claim {
         word const wanted = lowest_ones(free_bits, count);
         word const before = target.at(at).claim(wanted);
         request.index = block_index * words_per_block + at;
-        request.from_full = before == target.mask(at);
+        request.was_full = before == target.mask(at);
         if ((before & wanted) != 0) {
           if (may_be_of_another_use(before, target.mask(at)))
             simt::indirect_call(&look_whether_full, request, segment, block_index, before, at);
@@ -194,7 +196,7 @@ class slice_claim {
     heap_state& state = *request.state;
     if (state.block_at(request.id, segment, block_index).generation() == request.generation) return;
     segment_use const use = state.segments[segment].load();
-    request.from_full = before == state.block_at(use.slices_class(), segment, block_index).mask(at);
+    request.was_full = before == state.block_at(use.slices_class(), segment, block_index).mask(at);
   }
 
   /// Revives a free block and claims slices of it; other lanes can then claim its other slices.

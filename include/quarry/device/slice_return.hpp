@@ -10,7 +10,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// Lock-free; each function works for one lane on behalf of its group.
 ///
-/// Memory order of the advertisement. A lane that gives a block claimable slices then sets the
+/// Memory order of the advertisement. A lane that adds claimable slices to a block then sets the
 /// block's bit in `advertised` (U). A lane that finds a block empty clears the bit (D) and reads
 /// the block again (V, block.hpp). (U) and (D) are acquire-release RMWs of one word, so the
 /// argument of bit_tree holds: a hint may be wrong, but is never lost. The same holds between
@@ -20,8 +20,8 @@ class slice_return {
  public:
   /// The result of a release.
   struct result {
-    word twice;     // the slices that were free already: double frees
-    bool is_stale;  // nothing was released: the block is closed or has another generation
+    word double_freed;  // the slices that were free already: double frees
+    bool is_stale;      // nothing was released: the block is closed or has another generation
   };
 
   /// Releases `slices` of word `index` of a segment in `generation`. `target` is the word's block.
@@ -31,26 +31,26 @@ class slice_return {
     simt::fence_before_stores();  // here the fence need not wait for a change of this lane
     block_state const before = target.announce(count_ones(slices));
     if (!before.is_open_in(generation)) {
-      simt::indirect_call(&take_back_announcement, state, segment, index / words_per_block,
+      simt::indirect_call(&retract_announcement, state, segment, index / words_per_block,
                           count_ones(slices));
       return {0, true};
     }
     word const old = target.at(index % words_per_block).release(slices);
     word const full = target.mask(index % words_per_block);
     bool const fills_word = old != full && (old | slices) == full;
-    block_state const now =
+    block_state const new_state =
         fills_word ? target.count_full_words(1)
                    : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
-    if (before.count() <= 0 || (old & slices) != 0 || target.is_complete(now))
+    if (before.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
       simt::indirect_call(&follow_release, state, id, generation, segment, index / words_per_block,
-                          count_ones(old & slices), now);
+                          count_ones(old & slices), new_state);
     return {old & slices, false};
   }
 
   /// Does the same for slices of the segment's present use that the caller has claimed and not
   /// passed to a user.
-  QUARRY_SLOW static void release_held(heap_state& state, std::uint32_t segment,
-                                       std::uint32_t index, word slices) {
+  QUARRY_SLOW static void return_claimed(heap_state& state, std::uint32_t segment,
+                                         std::uint32_t index, word slices) {
     segment_use const use = state.segments[segment].load();
     (void)release(state, use.slices_class(), use.generation(),
                   state.block_at(use.slices_class(), segment, index / words_per_block), segment,
@@ -59,44 +59,45 @@ class slice_return {
 
   /// Subtracts an announcement to a block that is closed or has another generation. Until now the
   /// announcement may have kept other lanes from closing or advertising the block.
-  QUARRY_SLOW static void take_back_announcement(heap_state& state, std::uint32_t segment,
-                                                 std::uint32_t block_index, std::uint32_t count) {
-    block_state const now = state.block_at(0, segment, block_index).retract(count);
-    simt::indirect_call(&follow_late, state, segment, block_index, now);
+  QUARRY_SLOW static void retract_announcement(heap_state& state, std::uint32_t segment,
+                                               std::uint32_t block_index, std::uint32_t count) {
+    block_state const new_state = state.block_at(0, segment, block_index).retract(count);
+    simt::indirect_call(&follow_late, state, segment, block_index, new_state);
   }
 
-  /// Completes a release after which the block's state was `now`. `twice` of the slices were free
-  /// already. The block may need an advertisement, or may be complete.
+  /// Completes a release after which the block's state was `new_state`. `double_freed` of the
+  /// slices were free already. The block may need an advertisement, or may be complete.
   QUARRY_SLOW static void follow_release(heap_state& state, size_class id, std::uint32_t generation,
                                          std::uint32_t segment, std::uint32_t block_index,
-                                         std::uint32_t twice, block_state now) {
+                                         std::uint32_t double_freed, block_state new_state) {
     block const target = state.block_at(id, segment, block_index);
-    if (twice != 0) now = target.retract(twice);
+    if (double_freed != 0) new_state = target.retract(double_freed);
     // otherwise other lanes have returned the segment, and their releases did the rest
-    if (now.generation() == generation)
-      simt::indirect_call(&settle, state, id, segment, block_index, now);
+    if (new_state.generation() == generation)
+      simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
   }
 
-  /// Completes a change of the block's state to `now` by a lane that knew the block in another
-  /// generation, or as closed.
+  /// Completes a change of the block's state to `new_state` by a lane that knew the block in
+  /// another generation, or as closed.
   QUARRY_SLOW static void follow_late(heap_state& state, std::uint32_t segment,
-                                      std::uint32_t block_index, block_state now) {
+                                      std::uint32_t block_index, block_state new_state) {
     simt::fence_after_loads();                               // and after the change
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
-    if (!use.is_slices() || use.generation() != now.generation()) return;
+    if (!use.is_slices() || use.generation() != new_state.generation()) return;
     size_class const id = use.slices_class();
     if (block_index < state.blocks_of(id))
-      simt::indirect_call(&settle, state, id, segment, block_index, now);
+      simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
   }
 
-  /// Makes the block, whose state became `now`, free if it is complete. Advertises the block if it
-  /// has claimable slices. Requires that `id` is the class of the state's generation.
-  QUARRY_SLOW static void settle(heap_state& state, size_class id, std::uint32_t segment,
-                                 std::uint32_t block_index, block_state now) {
+  /// Makes the block, whose state became `new_state`, free if it is complete. Advertises the block
+  /// if it has claimable slices. Requires that `id` is the class of the state's generation.
+  QUARRY_SLOW static void close_or_advertise(heap_state& state, size_class id,
+                                             std::uint32_t segment, std::uint32_t block_index,
+                                             block_state new_state) {
     simt::fence_after_loads();
     block const target = state.block_at(id, segment, block_index);
-    bool const is_free = target.close(now);
-    if (now.count() > 0) simt::indirect_call(&advertise, state, id, segment, block_index);
+    bool const is_free = target.close(new_state);
+    if (new_state.count() > 0) simt::indirect_call(&advertise, state, id, segment, block_index);
     if (is_free) add_free_blocks(state, id, segment, 1);
   }
 
@@ -111,14 +112,13 @@ class slice_return {
   }
 
   QUARRY_HD static void add_free_blocks(heap_state& state, size_class id, std::uint32_t segment,
-                                        std::uint32_t more) {
-    if (state.segments[segment].add_free_blocks(more, state.blocks_of(id)))
-      simt::indirect_call(&give_back_segment, state, id, segment);
+                                        std::uint32_t added) {
+    if (state.segments[segment].add_free_blocks(added, state.blocks_of(id)))
+      simt::indirect_call(&return_segment, state, id, segment);
   }
 
   /// Requires that the caller has retired the segment (segment_entry).
-  QUARRY_SLOW static void give_back_segment(heap_state& state, size_class id,
-                                            std::uint32_t segment) {
+  QUARRY_SLOW static void return_segment(heap_state& state, size_class id, std::uint32_t segment) {
     segment_entry& entry = state.segments[segment];
     std::uint32_t const blocks = state.blocks_of(id);
     entry.store(segment_use::nothing());
@@ -131,7 +131,7 @@ class slice_return {
     }
     simt::indirect_call(&end_generation, state, id, segment);
     entry.end_retirement(blocks);  // (E) the insertion into the tree publishes all changes
-    state.held[id].subtract(1);
+    state.segment_counts[id].subtract(1);
     state.segment_tree().insert(segment);
     state.change_free_segments(1);
   }
@@ -192,10 +192,10 @@ class slice_return {
     state.advertised_at(segment, block_index / bits_per_word)
         .fetch_and(~bit, simt::acq_rel);  // (D)
     segment_use const use = state.segments[segment].load();
-    bool const again =
+    bool const may_hold_slices =
         use.is_slices() && block_index < state.blocks_of(use.slices_class()) &&
         state.block_at(use.slices_class(), segment, block_index).has_something();  // (V)
-    return again ? use.slices_class() : no_class;
+    return may_hold_slices ? use.slices_class() : no_class;
   }
 
   /// Inserts the segment into the tree of the class of `use` if any block of the mask of

@@ -30,7 +30,7 @@ class slice_supply {
   };
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
-    request.state->slot(request.id, simt::warp_hint() % counters_per_class).rewind();
+    request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class).rewind();
     (void)request.patience.ends_after(0);  // starts the clock
     simt::patience stall;
     word run_before = 0;
@@ -39,9 +39,9 @@ class slice_supply {
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
       word const before = request.state->begin_look();
       word run = 0;
-      outcome const now = simt::indirect_call(&acquire_once, request, empty_looks != 0, run);
-      if (now == outcome::found) return supply::found;
-      if (now == outcome::wait) {
+      outcome const result = simt::indirect_call(&acquire_once, request, empty_looks != 0, run);
+      if (result == outcome::found) return supply::found;
+      if (result == outcome::wait) {
         if (run != run_before) stall.begin();
         run_before = run;
         if (stall.ends_after(microseconds_to_stall)) return supply::stalled;
@@ -62,7 +62,7 @@ class slice_supply {
   /// Whether there is no free segment and the request has lasted too long. The limit is
   /// `microseconds_for_returns` if the look that began with `before` may have missed segments that
   /// other lanes return. It is `microseconds_without_hope` if the class has no freed slice and the
-  /// lane has tried to take back all unused memory of other classes. Otherwise it is
+  /// lane has tried to reclaim all unused memory of other classes. Otherwise it is
   /// `slice_request::microseconds_to_refuse`.
   [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request, std::uint32_t empty_looks,
                                                   word before) {
@@ -87,7 +87,7 @@ class slice_supply {
   /// The maximum number of additional looks while other lanes return segments.
   static constexpr std::uint32_t max_uncounted = 64;
 
-  /// The look that takes back all slices that other classes have not allocated. Rejected: every
+  /// The look that reclaims all slices that other classes have not allocated. Rejected: every
   /// look after some time. Lanes then end each other's runs repeatedly: a burst of allocations took
   /// 13.9 s instead of 0.6 s.
   static constexpr std::uint32_t look_at_all = looks_before_refusal / 2;
@@ -97,9 +97,9 @@ class slice_supply {
 
   enum class outcome : std::uint32_t { found, wait, run_is_over };
 
-  /// Takes tickets of the class's run. If the run is used up or being replaced, claims freed slices
-  /// instead. Returns `wait` if there may be tickets soon. Returns `run_is_over`, with the class's
-  /// word in `seen`, if there is neither.
+  /// Claims tickets of the class's run. If the run is used up or being replaced, claims freed
+  /// slices instead. Returns `wait` if there may be tickets soon. Returns `run_is_over`, with the
+  /// class's word in `seen`, if there is neither.
   QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort,
                                           word& seen) {
     heap_state& state = *request.state;
@@ -109,17 +109,17 @@ class slice_supply {
     seen = state.run(request.id).peek();
     bool const is_busy = class_run::is_busy(seen);
     if (!is_busy && class_run::used_up(seen) < counters_per_class)
-      return simt::indirect_call(&take_tickets, request);
+      return simt::indirect_call(&claim_tickets, request);
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
     if (has_returned && simt::indirect_call(&slice_claim::claim_returned, request, tries))
       return outcome::found;
     if (!is_busy) return outcome::run_is_over;
-    return simt::indirect_call(&has_new_run, request) ? simt::indirect_call(&take_tickets, request)
+    return simt::indirect_call(&has_new_run, request) ? simt::indirect_call(&claim_tickets, request)
                                                       : outcome::wait;
   }
 
   /// Records that a lane took the last ticket of one of the counters of `run`.
-  QUARRY_SLOW static void slot_used_up(heap_state& state, size_class id, segment_run run) {
+  QUARRY_SLOW static void record_used_up(heap_state& state, size_class id, segment_run run) {
     class_run const of_class = state.run(id);
     word const seen = of_class.count_used_up(run);
     if (class_run::run_of(seen) != run || class_run::used_up(seen) != counters_per_class) return;
@@ -132,23 +132,24 @@ class slice_supply {
 
   static constexpr size_class no_class = ~size_class{0};
 
-  /// Takes back the slices that the runs of classes other than `id` have not allocated, until a
-  /// segment is free. With `no_class`, takes back the runs of all classes. Returns true if a
-  /// segment is free afterwards. Unless `all` is true, it takes back only runs with a segment of
+  /// Reclaims the slices that the runs of classes other than `id` have not allocated, until a
+  /// segment is free. With `no_class`, reclaims the runs of all classes. Returns true if a segment
+  /// is free afterwards. Unless `reclaims_all` is true, it reclaims only runs with a segment of
   /// which no slice was allocated. Other runs serve lanes or take long to return, so they stay. It
   /// ends early if the request lasts too long.
-  QUARRY_SLOW static bool take_back_from_others(heap_state& state, size_class id, bool all,
-                                                simt::patience const& patience) {
+  QUARRY_SLOW static bool reclaim_from_others(heap_state& state, size_class id, bool reclaims_all,
+                                              simt::patience const& patience) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
-      word& hint = all ? state.with_run[part] : state.with_untouched[part];
+      word& hint = reclaims_all ? state.with_run[part] : state.with_untouched[part];
       word classes = simt::atomic_ref<word>{hint}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
       for (; classes != 0; classes &= classes - 1) {
         size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other == id || (!all && !simt::indirect_call(&still_has_untouched, state, other)))
+        if (other == id ||
+            (!reclaims_all && !simt::indirect_call(&still_has_untouched, state, other)))
           continue;
-        if (!simt::indirect_call(&take_back, state, other)) continue;
+        if (!simt::indirect_call(&reclaim, state, other)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
         if (patience.has_lasted(slice_request::microseconds_to_refuse)) return false;
       }
@@ -174,7 +175,7 @@ class slice_supply {
   /// Ends the run of class `id` and returns its unused slices. Returns false if another lane was
   /// replacing the run. Other lanes wait only for the end of the run, not for the return of its
   /// slices, which may be many.
-  QUARRY_SLOW static bool take_back(heap_state& state, size_class id) {
+  QUARRY_SLOW static bool reclaim(heap_state& state, size_class id) {
     word const seen = state.run(id).peek();
     if (!state.run(id).lock(seen)) return false;
     // before the class loses its run: a lane that sees neither the run nor the memory knows of the
@@ -182,10 +183,10 @@ class slice_supply {
     state.begin_return();
     run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, 0, false, {}};
     state.run(id).set(closed.run.next(0, 0), counters_per_class);
-    simt::indirect_call(&run_segments::close_slots, closed);
+    simt::indirect_call(&run_segments::close_counters, closed);
     set_has_run(state, id, false);
     state.run(id).unlock();
-    if (closed.has_rest) simt::indirect_call(&run_segments::give_back_run, closed);
+    if (closed.has_rest) simt::indirect_call(&run_segments::return_run, closed);
     state.end_return();
     return true;
   }
@@ -220,17 +221,18 @@ class slice_supply {
   static constexpr std::uint32_t all_tries = 16;
 
   /// Opens a new run for the request's class, whose word was `seen`. If there is no free segment,
-  /// it takes memory back from other classes; if `all` is true, all their unused slices. Returns
-  /// false if there is no memory.
-  QUARRY_SLOW static bool replace_run(slice_request const& request, word seen, bool all) {
+  /// it reclaims memory from other classes; if `reclaims_all` is true, all their unused slices.
+  /// Returns false if there is no memory.
+  QUARRY_SLOW static bool replace_run(slice_request const& request, word seen, bool reclaims_all) {
     heap_state& state = *request.state;
     size_class const id = request.id;
     // A search may miss a number whose upper levels another lane repairs (bit_tree::successor). The
     // leaves are exact.
-    bool const is_empty = all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
+    bool const is_empty =
+        reclaims_all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
     if (is_empty &&
         (!others_have_run(state, id) ||
-         !simt::indirect_call(&take_back_from_others, state, id, all, request.patience)))
+         !simt::indirect_call(&reclaim_from_others, state, id, reclaims_all, request.patience)))
       return false;
     if (!state.run(id).lock(seen)) return true;
     bool const opened = simt::indirect_call(&open_run, state, id);
@@ -242,30 +244,30 @@ class slice_supply {
   /// counter, and not the words that the other lane needs. Returns whether the counter has a new
   /// run.
   QUARRY_SLOW static bool has_new_run(slice_request const& request) {
-    ticket_counter const slot =
-        request.state->slot(request.id, simt::warp_hint() % counters_per_class);
-    segment_run const old = ticket_counter::run_of(slot.peek());
+    ticket_counter const counter =
+        request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class);
+    segment_run const old = ticket_counter::run_of(counter.peek());
     bool is_new = false;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls && !is_new; ++i) {
       simt::pause(i);
-      is_new = !(ticket_counter::run_of(slot.peek()) == old);
+      is_new = !(ticket_counter::run_of(counter.peek()) == old);
     }
     return is_new;
   }
 
-  /// Takes tickets of any ticket counter that has some. The search begins with this warp's counter.
-  QUARRY_SLOW static outcome take_tickets(slice_request& request) {
+  /// Claims tickets of any counter that has tickets. The search begins with this warp's counter.
+  QUARRY_SLOW static outcome claim_tickets(slice_request& request) {
     class_layout const& layout = request.state->layouts[request.id];
     std::uint32_t index = simt::warp_hint() % counters_per_class;
     QUARRY_NO_UNROLL
     for (std::uint32_t left = counters_per_class; left != 0; --left) {
-      ticket_counter const slot = request.state->slot(request.id, index);
-      word const seen = slot.peek();
+      ticket_counter const counter = request.state->ticket_counter_at(request.id, index);
+      word const seen = counter.peek();
       if (has_tickets(layout, seen, index)) {
-        request.value = slot.take(request.count);
-        request.slot = index;
-        request.from = slice_request::source::tickets;
+        request.value = counter.claim(request.count);
+        request.counter = index;
+        request.origin = slice_request::source::tickets;
         if (has_tickets(layout, request.value, index)) {
           simt::indirect_call(&count_if_last, request);
           return outcome::found;
@@ -281,20 +283,20 @@ class slice_supply {
   QUARRY_SLOW static void count_if_last(slice_request const& request) {
     segment_run const run = ticket_counter::run_of(request.value);
     std::uint32_t const tickets =
-        ticket_counter::tickets_of(request.state->layouts[request.id], run, request.slot);
+        ticket_counter::tickets_of(request.state->layouts[request.id], run, request.counter);
     if (tickets - ticket_counter::ticket_of(request.value) <= request.count)
-      simt::indirect_call(&slot_used_up, *request.state, request.id, run);
+      simt::indirect_call(&record_used_up, *request.state, request.id, run);
   }
 
-  [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word slot,
+  [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word counter,
                                                   std::uint32_t index) {
-    return ticket_counter::place_of(layout, ticket_counter::run_of(slot), index,
-                                    ticket_counter::ticket_of(slot))
+    return ticket_counter::place_of(layout, ticket_counter::run_of(counter), index,
+                                    ticket_counter::ticket_of(counter))
         .valid;
   }
 
   /// How many segments the class should take. Opening a run takes about 30 us, and other classes
-  /// cannot use the run's memory until they need it so much that they take it back. So runs grow
+  /// cannot use the run's memory until they need it so much that they reclaim it. So runs grow
   /// with use. While memory is plentiful, or no other class has a run, a class takes as many
   /// segments as its peak; otherwise a quarter of that. Some segments are left for the other
   /// classes, if any class has a run.
@@ -306,7 +308,7 @@ class slice_supply {
     std::uint32_t const share = !is_alone      ? free_segments / 4
                                 : is_half_free ? free_segments / 2
                                                : free_segments;
-    std::uint32_t const maximum = state.held[id].read_most();
+    std::uint32_t const maximum = state.segment_counts[id].load_peak();
     std::uint32_t const longest = ticket_counter::longest_run(state.layouts[id]);
     std::uint32_t wanted = abounds ? maximum : maximum / 4;
     std::uint32_t const first = state.layouts[id].run_segments;
@@ -329,7 +331,7 @@ class slice_supply {
       return false;
     }
     state.change_free_segments(-static_cast<std::int32_t>(found.count));
-    state.held[id].add(found.count);
+    state.segment_counts[id].add(found.count);
     if constexpr (is_on(mitigation::poison)) {
       for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
     }
@@ -338,8 +340,8 @@ class slice_supply {
     // counter still has tickets, which would be lost.
     if (old.count() != 0 && simt::indirect_call(&has_any_tickets, state, id)) {
       run_segments::closed_run closed{&state, id, old, 0, 0, false, {}};
-      simt::indirect_call(&run_segments::close_slots, closed);
-      simt::indirect_call(&run_segments::give_back_run, closed);
+      simt::indirect_call(&run_segments::close_counters, closed);
+      simt::indirect_call(&run_segments::return_run, closed);
     }
     simt::indirect_call(&run_segments::format_run, state, id, old.next(found.first, found.count));
     return true;
@@ -351,7 +353,7 @@ class slice_supply {
     bool found = false;
     QUARRY_UNROLL_4
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      found |= ticket_counter::ticket_of(state.slot(id, i).peek()) <
+      found |= ticket_counter::ticket_of(state.ticket_counter_at(id, i).peek()) <
                ticket_counter::tickets_of(state.layouts[id], run, i);
     }
     return found;

@@ -87,7 +87,7 @@ struct ticket_place {
 /// 2^27. They exceed the limit by at most the number of lanes that run at once.
 ///
 /// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree)
-/// and formatted. (T) takes tickets with acquire. All changes of a counter between them are RMWs,
+/// and formatted. (T) claims tickets with acquire. All changes of a counter between them are RMWs,
 /// which continue the release sequence. So the lane that takes a slice sees its segment's format
 /// and, through the claim, the accesses of earlier owners of the memory.
 class ticket_counter {
@@ -104,14 +104,14 @@ class ticket_counter {
     return static_cast<std::uint32_t>(state) & ((1u << ticket_bits) - 1);
   }
 
-  [[nodiscard]] QUARRY_HD word take(std::uint32_t count) const {
-    return state_.fetch_add(count, slot_take_order);  // (T)
+  [[nodiscard]] QUARRY_HD word claim(std::uint32_t count) const {
+    return state_.fetch_add(count, ticket_claim_order);  // (T)
   }
   [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L) a hint
 
   /// Opens a run. Call `simt::fence_before_stores` before the first of several calls.
   QUARRY_HD void open(segment_run run) const {
-    state_.store(run.encoded() << ticket_bits, slot_open_order);  // (O)
+    state_.store(run.encoded() << ticket_bits, ticket_open_order);  // (O)
   }
 
   /// Ends the counter's run and returns the counter's previous word. The caller owns the remaining
@@ -137,18 +137,20 @@ class ticket_counter {
     }
   }
 
-  /// The number of tickets of counter `slot` in `run`.
+  /// The number of tickets of counter `counter` in `run`.
   [[nodiscard]] QUARRY_HD static std::uint32_t tickets_of(class_layout const& layout,
-                                                          segment_run run, std::uint32_t slot) {
+                                                          segment_run run, std::uint32_t counter) {
     std::uint32_t const units = run.count() * layout.units;
-    return units <= slot ? 0 : ((units - slot - 1) / counters_per_class + 1) << layout.unit_shift;
+    return units <= counter ? 0
+                            : ((units - counter - 1) / counters_per_class + 1) << layout.unit_shift;
   }
 
-  /// The slice of ticket `ticket` of counter `slot` in `run`.
+  /// The slice of ticket `ticket` of counter `counter` in `run`.
   [[nodiscard]] QUARRY_HD static ticket_place place_of(class_layout const& layout, segment_run run,
-                                                       std::uint32_t slot, std::uint32_t ticket) {
+                                                       std::uint32_t counter,
+                                                       std::uint32_t ticket) {
     std::uint32_t const in_unit = ticket & ((1u << layout.unit_shift) - 1);
-    std::uint32_t const unit = (ticket >> layout.unit_shift) * counters_per_class + slot;
+    std::uint32_t const unit = (ticket >> layout.unit_shift) * counters_per_class + counter;
     std::uint32_t const units = run.count() * layout.units;
     std::uint32_t const segment = layout.by_units().quotient(unit);
     bool const last = unit + counters_per_class >= units && in_unit + 1 == 1u << layout.unit_shift;

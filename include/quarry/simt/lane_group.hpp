@@ -76,10 +76,10 @@ class lane_group {
 #ifdef __CUDA_ARCH__
     return __ballot_sync(members_, predicate);
 #else
-    auto const& all = exchange(predicate ? 1 : 0, "ballot");
+    auto const& values = exchange(predicate ? 1 : 0, "ballot");
     lane_mask result = 0;
     for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
-      if ((members_ >> lane & 1) != 0 && all[lane] != 0) result |= lane_mask{1} << lane;
+      if ((members_ >> lane & 1) != 0 && values[lane] != 0) result |= lane_mask{1} << lane;
     }
     return result;
 #endif
@@ -92,10 +92,10 @@ class lane_group {
     return lane_group{__match_any_sync(members_, to_bits(key))};
 #else
     std::uint64_t const own = to_bits(key);
-    auto const& all = exchange(own, "match");
+    auto const& values = exchange(own, "match");
     lane_mask result = 0;
     for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
-      if ((members_ >> lane & 1) != 0 && all[lane] == own) result |= lane_mask{1} << lane;
+      if ((members_ >> lane & 1) != 0 && values[lane] == own) result |= lane_mask{1} << lane;
     }
     return lane_group{result};
 #endif
@@ -117,15 +117,15 @@ class lane_group {
   template <class T>
   [[nodiscard]] QUARRY_HD lane_group match_bytes(T const& object) const {
     static_assert(std::is_trivially_copyable_v<T>, "pass a handle to the heap, not the heap");
-    lane_group same = *this;
+    lane_group matching = *this;
     if constexpr (!std::is_empty_v<T>) {
       std::uint64_t words[(sizeof(T) + 7) / 8] = {};
       std::memcpy(words, &object, sizeof(T));
       for (std::uint64_t const word : words) {
-        if (!same.all_equal(word)) same = same.match(word);
+        if (!matching.all_equal(word)) matching = matching.match(word);
       }
     }
-    return same;
+    return matching;
   }
 
   /// Whether the keys of all members are equal.
@@ -137,9 +137,9 @@ class lane_group {
     return result != 0;
 #else
     std::uint64_t const own = to_bits(key);
-    auto const& all = exchange(own, "all_equal");
+    auto const& values = exchange(own, "all_equal");
     for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
-      if ((members_ >> lane & 1) != 0 && all[lane] != own) return false;
+      if ((members_ >> lane & 1) != 0 && values[lane] != own) return false;
     }
     return true;
 #endif
@@ -153,10 +153,10 @@ class lane_group {
     std::uint32_t const high = __reduce_or_sync(members_, static_cast<std::uint32_t>(value >> 32));
     return word{high} << 32 | low;
 #else
-    auto const& all = exchange(value, "or_reduce");
+    auto const& values = exchange(value, "or_reduce");
     word result = 0;
     for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
-      if ((members_ >> lane & 1) != 0) result |= all[lane];
+      if ((members_ >> lane & 1) != 0) result |= values[lane];
     }
     return result;
 #endif
@@ -187,11 +187,11 @@ class lane_group {
     }
     return sum - value;
 #else
-    auto const& all = exchange(to_bits(value), "exclusive_sum");
+    auto const& values = exchange(to_bits(value), "exclusive_sum");
     T sum{};
     for (std::uint32_t lane = 0; lane < own_lane(); ++lane) {
       if ((members_ >> lane & 1) != 0)
-        sum = static_cast<T>(sum + from_bits<T>(static_cast<carrier<T>>(all[lane])));
+        sum = static_cast<T>(sum + from_bits<T>(static_cast<carrier<T>>(values[lane])));
     }
     return sum;
 #endif

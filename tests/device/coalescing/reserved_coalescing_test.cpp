@@ -67,7 +67,7 @@ struct run_plan {
     for (std::uint32_t call = 0; call < calls_plan->calls[lane]; ++call) {
       auto const result = reserved_coalescing::malloc(upstream, *ring, calls_plan->sizes[lane]);
       parts[lane * max_calls + call] = static_cast<char*>(result.pointer);
-      outcomes[lane * max_calls + call] = static_cast<std::uint32_t>(result.what);
+      outcomes[lane * max_calls + call] = static_cast<std::uint32_t>(result.status);
       for (bytes i = 0; result.pointer != nullptr && i < calls_plan->sizes[lane]; ++i)
         static_cast<char*>(result.pointer)[i] = static_cast<char>(lane * 24 + call);
     }

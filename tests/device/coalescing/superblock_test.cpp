@@ -79,13 +79,13 @@ TEST(Superblock, OnlyTheHeadersOfItsPartsNameIt) {
 TEST(Superblock, BelongsToTheCallerThatReturnsTheLastPart) {
   with_room room;
   room.all.open(5, 16, true);
-  for (int i = 0; i < 4; ++i) EXPECT_FALSE(room.all.give_back());
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(room.all.free_parts());
   EXPECT_TRUE(room.all.is_sound(true));
-  EXPECT_TRUE(room.all.give_back());
+  EXPECT_TRUE(room.all.free_parts());
   EXPECT_FALSE(room.all.is_sound(true)) << "all parts are returned";
   room.all.open(5, 16, true);
-  EXPECT_FALSE(room.all.give_back(2));
-  EXPECT_TRUE(room.all.give_back(3));
+  EXPECT_FALSE(room.all.free_parts(2));
+  EXPECT_TRUE(room.all.free_parts(3));
 }
 
 TEST(Superblock, IsNotRecognisedAtAnotherAddressOrAsAnotherKind) {
@@ -122,7 +122,7 @@ TEST(Superblock, TheThreadThatReturnsTheLastPartSeesTheWritesOfTheOthers) {
     simt::launch_threads({4, 1}, 4, [&] {
       auto const index = simt::this_place().block;
       for (int i = 0; i < 16; ++i) all->part(index, false)[i] = static_cast<char>(index);
-      if (all->give_back()) source.free(all);
+      if (all->free_parts()) source.free(all);
     });
     ASSERT_EQ(upstream.counts[0].frees, 1u);
   }

@@ -61,8 +61,8 @@ class coalescing_ref {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
     if (ring < state_->ring_count) {
       auto const got = reserved_coalescing::malloc(state_->upstream, state_->rings[ring], size);
-      if (got.what == reserved_coalescing::outcome::done) return got.pointer;
-      if (got.what == reserved_coalescing::outcome::exhausted) {
+      if (got.status == reserved_coalescing::outcome::done) return got.pointer;
+      if (got.status == reserved_coalescing::outcome::exhausted) {
         report(fault_kind::out_of_memory, size, nullptr);
         return nullptr;
       }
@@ -112,8 +112,8 @@ class coalescing_ref {
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     allocation const at = find(pointer);
-    bytes const old = at.kind == fault_kind::none ? size_of(at, pointer) : gone;
-    if (old == gone) {
+    bytes const old = at.kind == fault_kind::none ? size_of(at, pointer) : no_size;
+    if (old == no_size) {
       report(at.kind == fault_kind::none ? fault_kind::double_free : at.kind, size, pointer);
       return nullptr;
     }
@@ -143,8 +143,8 @@ class coalescing_ref {
   /// not an allocation.
   [[nodiscard]] QUARRY_HD bytes usable_size(void* pointer) const {
     allocation const at = find(pointer);
-    bytes const result = at.kind == fault_kind::none ? size_of(at, pointer) : gone;
-    if (result != gone) return result;
+    bytes const result = at.kind == fault_kind::none ? size_of(at, pointer) : no_size;
+    if (result != no_size) return result;
     report(at.kind == fault_kind::none ? fault_kind::double_free : at.kind, 0, pointer);
     return 0;
   }
@@ -153,7 +153,7 @@ class coalescing_ref {
 
  private:
   /// The function that made an allocation.
-  enum class layout : std::uint32_t {
+  enum class layout_kind : std::uint32_t {
     upstream,
     packed_part,
     part_in_map,
@@ -162,13 +162,13 @@ class coalescing_ref {
   };
   struct allocation {
     fault_kind kind;  // none, or the reason why `pointer` is not an allocation
-    layout how;
-    detail::superblock* of;  // the superblock of a part
-    std::uint32_t index;     // the index of a packed part
+    layout_kind layout;
+    detail::superblock* superblock;  // the superblock of a part
+    std::uint32_t index;             // the index of a packed part
 
-    QUARRY_HD allocation(fault_kind why, layout made = {}, detail::superblock* part_of = nullptr,
-                         std::uint32_t number = 0)
-        : kind{why}, how{made}, of{part_of}, index{number} {}
+    QUARRY_HD allocation(fault_kind reason, layout_kind form = {},
+                         detail::superblock* part_of = nullptr, std::uint32_t number = 0)
+        : kind{reason}, layout{form}, superblock{part_of}, index{number} {}
   };
 
   [[nodiscard]] QUARRY_HD allocation find(void* pointer) const {
@@ -181,28 +181,30 @@ class coalescing_ref {
             state_->upstream.owns(pointer) ? fault_kind::double_free : fault_kind::foreign_pointer,
             {},
             nullptr};
-      if (begin == pointer) return {fault_kind::none, layout::upstream, nullptr};
+      if (begin == pointer) return {fault_kind::none, layout_kind::upstream, nullptr};
       auto const index = static_cast<detail::superblock*>(begin)->index_of(pointer);
       if (index != detail::superblock::no_part)
-        return {fault_kind::none, layout::packed_part, static_cast<detail::superblock*>(begin),
+        return {fault_kind::none, layout_kind::packed_part, static_cast<detail::superblock*>(begin),
                 index};
     }
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
     if (detail::segment_header::width_at(address) == 0)
       return {fault_kind::foreign_pointer, {}, nullptr};
     if (address % 16 == 0 && state_->map.capacity() != 0) {
-      auto* const of = static_cast<detail::superblock*>(state_->map.find(pointer));
-      if (of != nullptr) return {fault_kind::none, layout::part_in_map, of};
+      auto* const superblock = static_cast<detail::superblock*>(state_->map.find(pointer));
+      if (superblock != nullptr) return {fault_kind::none, layout_kind::part_in_map, superblock};
     }
     if constexpr (tells_allocations<Upstream>) {
       // The bytes before a part must not be mistaken for the header of a segment.
       if (!detail::segment_header::begins_at(begin)) {
-        auto* const of = static_cast<detail::superblock*>(begin);
-        if (of->may_have_part_at(pointer, false)) return {fault_kind::double_free, {}, nullptr};
-        if (!of->may_have_part_at(pointer, true)) return {fault_kind::foreign_pointer, {}, nullptr};
+        auto* const superblock = static_cast<detail::superblock*>(begin);
+        if (superblock->may_have_part_at(pointer, false))
+          return {fault_kind::double_free, {}, nullptr};
+        if (!superblock->may_have_part_at(pointer, true))
+          return {fault_kind::foreign_pointer, {}, nullptr};
       }
     }
-    if (address % 16 != 0) return {fault_kind::none, layout::segment, nullptr};
+    if (address % 16 != 0) return {fault_kind::none, layout_kind::segment, nullptr};
     std::uint64_t const header = header_of(pointer).load(simt::acquire);  // (X)
     if constexpr (tells_allocations<Upstream> && is_on(mitigation::poison)) {
       // Another free may have completed meanwhile, and poison is not a header.
@@ -210,13 +212,13 @@ class coalescing_ref {
         return {fault_kind::double_free, {}, nullptr};
     }
     if ((header & detail::segment_header::is_dynamic) != 0)
-      return {fault_kind::none, layout::segment, nullptr};
+      return {fault_kind::none, layout_kind::segment, nullptr};
     if (header == freed) return {fault_kind::double_free, {}, nullptr};
-    auto* const of = detail::superblock::named_by(header, pointer);
-    bool const is_ours = of != nullptr && (begin == nullptr || begin == of);
-    if (!is_ours || !of->may_have_part_at(pointer, true))
+    auto* const superblock = detail::superblock::named_by(header, pointer);
+    bool const is_ours = superblock != nullptr && (begin == nullptr || begin == superblock);
+    if (!is_ours || !superblock->may_have_part_at(pointer, true))
       return {fault_kind::foreign_pointer, {}, nullptr};
-    return {fault_kind::none, layout::part_with_header, of};
+    return {fault_kind::none, layout_kind::part_with_header, superblock};
   }
 
   /// Frees the allocation. Returns false if another lane freed it first.
@@ -225,44 +227,44 @@ class coalescing_ref {
   /// one part one sees the other. It expects the part's own header: if another lane's free
   /// completed since `find`, the memory holds something else by now, and stays as it is.
   [[nodiscard]] QUARRY_HD bool release(allocation const& at, void* pointer) const {
-    switch (at.how) {
-      case layout::upstream:
+    switch (at.layout) {
+      case layout_kind::upstream:
         state_->upstream.free(pointer);
         return true;
-      case layout::packed_part:
-        return packed_coalescing::free(state_->upstream, at.of, at.index);
-      case layout::segment:
+      case layout_kind::packed_part:
+        return packed_coalescing::free(state_->upstream, at.superblock, at.index);
+      case layout_kind::segment:
         return dynamic_coalescing::free(state_->upstream, pointer);
-      case layout::part_in_map: {
-        auto* const of = static_cast<detail::superblock*>(state_->map.remove(pointer));
-        if (of != nullptr) static_coalescing::free(state_->upstream, of);
-        return of != nullptr;
+      case layout_kind::part_in_map: {
+        auto* const superblock = static_cast<detail::superblock*>(state_->map.remove(pointer));
+        if (superblock != nullptr) static_coalescing::free(state_->upstream, superblock);
+        return superblock != nullptr;
       }
-      case layout::part_with_header:
-        if (std::uint64_t own = at.of->header_of(pointer);
+      case layout_kind::part_with_header:
+        if (std::uint64_t own = at.superblock->header_of(pointer);
             !header_of(pointer).compare_exchange(own, freed, simt::acq_rel))  // (X)
           return false;
         break;
     }
-    static_coalescing::free(state_->upstream, at.of);
+    static_coalescing::free(state_->upstream, at.superblock);
     return true;
   }
 
-  /// Returns the size of the allocation, or `gone` for a segment that is free.
+  /// Returns the size of the allocation, or `no_size` for a segment that is free.
   [[nodiscard]] QUARRY_HD bytes size_of(allocation const& at, void* pointer) const {
-    if (at.how == layout::segment) {
+    if (at.layout == layout_kind::segment) {
       std::uint64_t const header = detail::segment_header{pointer}.load();
       return (header & detail::segment_header::is_free) != 0
-                 ? gone
+                 ? no_size
                  : detail::segment_header{pointer}.size(header);
     }
     if constexpr (tells_allocations<Upstream>) {
-      if (at.how == layout::upstream) return state_->upstream.usable_size(pointer);
+      if (at.layout == layout_kind::upstream) return state_->upstream.usable_size(pointer);
     }
-    return at.of->part_bytes();
+    return at.superblock->part_bytes();
   }
 
-  static constexpr bytes gone = ~bytes{0};
+  static constexpr bytes no_size = ~bytes{0};
   static constexpr std::uint64_t freed = 4;  // names no superblock, and is not dynamic
 
   [[nodiscard]] QUARRY_HD static simt::atomic_ref<std::uint64_t> header_of(void* pointer) {
@@ -271,11 +273,11 @@ class coalescing_ref {
   }
 
   QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer) const {
-    fault what;
-    what.kind = kind;
-    what.size = size;
-    what.address = reinterpret_cast<std::uint64_t>(pointer);
-    state_->faults.record(what);
+    fault found_fault;
+    found_fault.kind = kind;
+    found_fault.size = size;
+    found_fault.address = reinterpret_cast<std::uint64_t>(pointer);
+    state_->faults.record(found_fault);
   }
 
   coalescing_state<Upstream>* state_ = nullptr;

@@ -70,20 +70,20 @@ class dynamic_coalescing {
         !own.set(seen, detail::segment_header::is_free, detail::segment_header::is_free))
       return false;
     if ((seen & detail::segment_header::is_last) == 0) return true;
-    auto* here = static_cast<char*>(payload);
+    auto* position = static_cast<char*>(payload);
     QUARRY_NO_UNROLL
     for (std::uint32_t left = simt::warp_size; (seen & detail::segment_header::is_superblock) == 0;
          --left) {
       if (left == 0) return false;  // the bytes are not headers
-      here -= detail::segment_header{here}.distance(seen);
-      detail::segment_header const header{here};
+      position -= detail::segment_header{position}.distance(seen);
+      detail::segment_header const header{position};
       seen = header.load();
       if (!header.is_plausible(seen)) return false;
       // it is that one's now
       if (header.set(seen, detail::segment_header::is_last, detail::segment_header::is_free))
         return true;
     }
-    upstream.free(detail::segment_header{here}.base());
+    upstream.free(detail::segment_header{position}.base());
     return true;
   }
 

@@ -181,19 +181,19 @@ class lane_array {
   [[nodiscard]] QUARRY_HD bool leave(Heap const& heap, detail::superblock* shared) const {
     std::uint32_t const own = 1u << rank_;
     auto const group = simt::lane_group::coalesced<class leave_site>().match(shared);
-    auto const all = static_cast<std::uint32_t>(group.or_reduce(own));
+    auto const bits = static_cast<std::uint32_t>(group.or_reduce(own));
     // Several lanes may destroy copies of one object together: only one of them succeeds.
-    bool const first = count_ones(all) == group.size() || group.match(own).is_leader();
+    bool const first = count_ones(bits) == group.size() || group.match(own).is_leader();
     group.sync();  // orders every member's accesses before the leader's release
-    std::uint32_t held = 0;
+    std::uint32_t allocated = 0;
     if (group.is_leader()) {
-      held = shared->leave(all);
-      if (held != 0 && (held & ~all) == 0) {
+      allocated = shared->leave(bits);
+      if (allocated != 0 && (allocated & ~bits) == 0) {
         shared->close_rows();
         heap.free(shared->upstream_memory());
       }
     }
-    return (group.broadcast(held) & own) != 0 && first;
+    return (group.broadcast(allocated) & own) != 0 && first;
   }
 
   template <class Heap>

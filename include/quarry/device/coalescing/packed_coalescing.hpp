@@ -20,32 +20,32 @@ class packed_coalescing {
   [[nodiscard]] QUARRY_HD static void* malloc(Upstream const& upstream, bytes size) {
     auto const group =
         simt::lane_group::coalesced<class lane_malloc_site>().match_bytes(upstream).match(size);
-    detail::superblock* all = nullptr;
+    detail::superblock* superblock = nullptr;
     if (group.is_leader() && size <= max_bytes) {
-      all = static_cast<detail::superblock*>(upstream.malloc(
+      superblock = static_cast<detail::superblock*>(upstream.malloc(
           sizeof(detail::superblock) + group.size() * detail::superblock::stride(size, false)));
-      if (all != nullptr) all->open_packed(group.size(), size);
+      if (superblock != nullptr) superblock->open_packed(group.size(), size);
     }
     group.sync();  // what the leader wrote is seen by all
-    all = group.broadcast(all);
-    return all == nullptr ? nullptr : all->part(group.rank(), false);
+    superblock = group.broadcast(superblock);
+    return superblock == nullptr ? nullptr : superblock->part(group.rank(), false);
   }
 
   /// Frees part `index`. Returns false if it was freed before.
   template <class Upstream>
-  [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, detail::superblock* of,
+  [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, detail::superblock* superblock,
                                            std::uint32_t index) {
     simt::lane_mask const own = simt::lane_mask{1} << index;
-    auto const group = simt::lane_group::coalesced<class lane_free_site>().match(of);
+    auto const group = simt::lane_group::coalesced<class lane_free_site>().match(superblock);
     auto const bits = static_cast<simt::lane_mask>(group.or_reduce(own));
     bool const is_first = group.match(own).is_leader();
     group.sync();  // orders every member's writes before the leader's release
     simt::lane_mask before = 0;
     if (group.is_leader()) {
-      before = of->leave(bits);
+      before = superblock->leave(bits);
       if (before != 0 && (before & ~bits) == 0) {
-        of->close();
-        upstream.free(of);
+        superblock->close();
+        upstream.free(superblock);
       }
     }
     before = group.broadcast(before);

@@ -33,7 +33,7 @@ class reserved_coalescing {
 
   struct entry {
     std::uint64_t control;
-    detail::superblock* all;
+    detail::superblock* superblock;
     bytes size;  // the requested size
   };
   /// The ring of one warp. Initially zeroed.
@@ -49,7 +49,7 @@ class reserved_coalescing {
   };
   struct result {
     void* pointer;
-    outcome what;
+    outcome status;
   };
 
   /// The index of the ring of this lane's warp.
@@ -61,45 +61,48 @@ class reserved_coalescing {
 
   /// Allocates. Lanes that make the same call of one ring together, with one size, share the work.
   template <class Upstream>
-  [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, ring& of, bytes size) {
+  [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream, ring& warp_ring,
+                                               bytes size) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
     std::uint32_t const call =
-        simt::atomic_ref<std::uint32_t>{of.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
-    auto const group =
-        simt::lane_group::coalesced<class reserved_malloc_site>().match(&of, call).match(size);
+        simt::atomic_ref<std::uint32_t>{warp_ring.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
+    auto const group = simt::lane_group::coalesced<class reserved_malloc_site>()
+                           .match(&warp_ring, call)
+                           .match(size);
     std::uint64_t const own = std::uint64_t{1} << lane;
     grant got{nullptr, 0, outcome::elsewhere};
     if (group.is_leader())
-      got = take_for(upstream, of, call, group.size() == 1 ? own : group.members(), size);
+      got = claim_parts(upstream, warp_ring, call, group.size() == 1 ? own : group.members(), size);
     group.sync();  // extends the leader's acquire to all members
-    got.all = group.broadcast(got.all);
+    got.superblock = group.broadcast(got.superblock);
     got.lanes = group.broadcast(got.lanes);
-    got.what = group.broadcast(got.what);
-    if ((got.lanes & own) != 0) return {got.all->part_with_header(lane), outcome::done};
-    return {nullptr, got.what == outcome::exhausted ? outcome::exhausted : outcome::elsewhere};
+    got.status = group.broadcast(got.status);
+    if ((got.lanes & own) != 0) return {got.superblock->part_with_header(lane), outcome::done};
+    return {nullptr, got.status == outcome::exhausted ? outcome::exhausted : outcome::elsewhere};
   }
 
   /// Declares that this lane makes no more calls, and cancels the parts that are reserved for it. A
   /// lane must call this if it ends before other lanes of its warp, or if it never allocates while
   /// other lanes of its warp do: a reservation includes all lanes of the warp.
   template <class Upstream>
-  QUARRY_HD static void leave(Upstream const& upstream, ring& of) {
+  QUARRY_HD static void leave(Upstream const& upstream, ring& warp_ring) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
     std::uint64_t const own = std::uint64_t{1} << lane;
-    simt::atomic_ref<std::uint32_t> calls{of.calls[lane]};
+    simt::atomic_ref<std::uint32_t> calls{warp_ring.calls[lane]};
     if (calls.load(simt::relaxed) < has_left) calls.fetch_add(has_left, simt::acq_rel);  // (D)
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < places; ++i) {
-      simt::atomic_ref<std::uint64_t> control{of.entries[i].control};
+      simt::atomic_ref<std::uint64_t> control{warp_ring.entries[i].control};
       std::uint64_t seen = control.fetch_add(0, simt::acq_rel);  // (D)
       QUARRY_NO_UNROLL
       while (call_of(seen) != 0 && (seen & own) == 0) {
-        detail::superblock* const all = phase_of(seen) == ready ? of.entries[i].all : nullptr;
+        detail::superblock* const superblock =
+            phase_of(seen) == ready ? warp_ring.entries[i].superblock : nullptr;
         if (!control.compare_exchange(seen, seen | own, simt::acq_rel)) {  // (D)
           seen = control.load(simt::acquire);                              // (Y)
           continue;
         }
-        if (phase_of(seen) == ready) static_coalescing::free(upstream, all);
+        if (phase_of(seen) == ready) static_coalescing::free(upstream, superblock);
         break;
       }
     }
@@ -137,20 +140,20 @@ class reserved_coalescing {
     return place.threads - first < simt::warp_size ? place.threads - first : simt::warp_size;
   }
 
-  /// The result for the lanes of one call: the lanes of `lanes` have a part of `all`.
+  /// The result for the lanes of one call: the lanes of `lanes` have a part of `superblock`.
   struct grant {
-    detail::superblock* all;
+    detail::superblock* superblock;
     std::uint64_t lanes;
-    outcome what;
+    outcome status;
   };
 
   /// Takes the parts of the lanes of `callers`, which make the same call together.
   template <class Upstream>
-  [[nodiscard]] QUARRY_HD static grant take_for(Upstream const& upstream, ring& of,
-                                                std::uint32_t call, std::uint64_t callers,
-                                                bytes size) {
+  [[nodiscard]] QUARRY_HD static grant claim_parts(Upstream const& upstream, ring& warp_ring,
+                                                   std::uint32_t call, std::uint64_t callers,
+                                                   bytes size) {
     if (call >= has_left) return {nullptr, 0, outcome::elsewhere};
-    entry& at = of.entries[call % places];
+    entry& at = warp_ring.entries[call % places];
     simt::atomic_ref<std::uint64_t> control{at.control};
     std::uint64_t seen = control.fetch_add(0, simt::acq_rel);  // (D)
     QUARRY_NO_UNROLL
@@ -159,56 +162,58 @@ class reserved_coalescing {
         if (call_of(seen) > call + 1 || !is_over(seen)) return {nullptr, 0, outcome::elsewhere};
         std::uint64_t const next = word_of(call + 1, reserving, callers);
         if (control.compare_exchange(seen, next, simt::acq_rel))  // (D)
-          return reserve(upstream, of, at, call, callers, size);
+          return reserve(upstream, warp_ring, at, call, callers, size);
         continue;
       }
       std::uint64_t const left = callers & ~seen;
       if (left == 0) return {nullptr, 0, outcome::elsewhere};  // these parts were cancelled
-      // `at.all` belongs to this call while the bits of these lanes are clear
-      detail::superblock* const all = phase_of(seen) == ready ? at.all : nullptr;
-      bytes const refused = phase_of(seen) == failed ? at.size : 0;  // the same holds for `at.size`
+      // `at.superblock` belongs to this call while the bits of these lanes are clear
+      detail::superblock* const superblock = phase_of(seen) == ready ? at.superblock : nullptr;
+      bytes const failed_size =
+          phase_of(seen) == failed ? at.size : 0;  // the same holds for `at.size`
       if (!control.compare_exchange(seen, seen | left, simt::acq_rel)) {  // (D)
         seen = control.load(simt::acquire);                               // (Y)
         continue;
       }
       if (phase_of(seen) == failed)
-        return {nullptr, 0, refused == size ? outcome::exhausted : outcome::elsewhere};
+        return {nullptr, 0, failed_size == size ? outcome::exhausted : outcome::elsewhere};
       if (phase_of(seen) == reserving) return {nullptr, 0, outcome::elsewhere};
-      if (all->part_bytes() == size) return {all, left, outcome::done};
-      if (all->give_back(count_ones(left))) upstream.free(all);
+      if (superblock->part_bytes() == size) return {superblock, left, outcome::done};
+      if (superblock->free_parts(count_ones(left))) upstream.free(superblock);
       return {nullptr, 0, outcome::elsewhere};
     }
   }
 
   /// Reserves for all lanes of the warp, and takes the parts of `callers`.
   template <class Upstream>
-  [[nodiscard]] QUARRY_HD static grant reserve(Upstream const& upstream, ring& of, entry& at,
+  [[nodiscard]] QUARRY_HD static grant reserve(Upstream const& upstream, ring& warp_ring, entry& at,
                                                std::uint32_t call, std::uint64_t callers,
                                                bytes size) {
     std::uint32_t const lanes = lanes_of_warp();
-    detail::superblock* const all =
+    detail::superblock* const superblock =
         static_coalescing::open<locate_by::header>(upstream, lanes, size);
     std::uint64_t cancelled = all_lanes & ~low_bits(lanes);
     QUARRY_NO_UNROLL
     for (std::uint32_t other = 0; other < lanes; ++other) {
-      simt::atomic_ref<std::uint32_t> const calls{of.calls[other]};
+      simt::atomic_ref<std::uint32_t> const calls{warp_ring.calls[other]};
       bool const is_past = calls.load(simt::relaxed) > call;  // (D) acquired with the word
       if (is_past) cancelled |= std::uint64_t{1} << other & ~callers;
     }
     simt::atomic_ref<std::uint64_t> control{at.control};
     std::uint64_t seen = control.load(simt::relaxed);  // (L) compare-and-swap decides
     std::uint64_t next = 0;
-    at.all = all;
+    at.superblock = superblock;
     at.size = size;
     QUARRY_NO_UNROLL
     do {
       std::uint64_t const done = (seen & all_lanes) | cancelled;
-      next = word_of(call + 1, all == nullptr ? failed : ready, done);
+      next = word_of(call + 1, superblock == nullptr ? failed : ready, done);
       // the parts of `callers` and the parts that no lane has taken yet
-      if (all != nullptr) all->owners = count_ones(callers) + count_ones(all_lanes & ~done);
+      if (superblock != nullptr)
+        superblock->owners = count_ones(callers) + count_ones(all_lanes & ~done);
     } while (!control.compare_exchange(seen, next, simt::acq_rel));  // (Y)
-    if (all == nullptr) return {nullptr, 0, outcome::exhausted};
-    return {all, callers, outcome::done};
+    if (superblock == nullptr) return {nullptr, 0, outcome::exhausted};
+    return {superblock, callers, outcome::done};
   }
 };
 

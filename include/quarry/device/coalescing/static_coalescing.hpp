@@ -49,47 +49,49 @@ class static_coalescing {
       // after all.
       auto const group =
           simt::lane_group::coalesced<class static_malloc_site>().match_bytes(upstream).match(size);
-      detail::superblock* all = nullptr;
-      if (group.is_leader()) all = open<By>(upstream, group.size(), size);
+      detail::superblock* superblock = nullptr;
+      if (group.is_leader()) superblock = open<By>(upstream, group.size(), size);
       group.sync();  // what the leader wrote is seen by all
-      all = group.broadcast(all);
-      return take<By>(upstream, map, all, group.rank());
+      superblock = group.broadcast(superblock);
+      return part_of_lane<By>(upstream, map, superblock, group.rank());
     } else {
-      auto const here = simt::this_place();
-      detail::superblock* all = nullptr;
-      if (here.thread == 0) all = open<By>(upstream, here.threads, size);
-      all = reinterpret_cast<detail::superblock*>(
-          simt::block_broadcast(reinterpret_cast<std::uint64_t>(all)));
-      return take<By>(upstream, map, all, here.thread);
+      auto const place = simt::this_place();
+      detail::superblock* superblock = nullptr;
+      if (place.thread == 0) superblock = open<By>(upstream, place.threads, size);
+      superblock = reinterpret_cast<detail::superblock*>(
+          simt::block_broadcast(reinterpret_cast<std::uint64_t>(superblock)));
+      return part_of_lane<By>(upstream, map, superblock, place.thread);
     }
   }
 
   /// Returns a part to its superblock.
   template <class Upstream>
-  QUARRY_HD static void free(Upstream const& upstream, detail::superblock* of) {
-    if (of->give_back()) upstream.free(of);
+  QUARRY_HD static void free(Upstream const& upstream, detail::superblock* superblock) {
+    if (superblock->free_parts()) upstream.free(superblock);
   }
 
   template <locate_by By, class Upstream>
   [[nodiscard]] QUARRY_HD static detail::superblock* open(Upstream const& upstream,
                                                           std::uint32_t lanes, bytes size) {
     if (size > max_bytes) return nullptr;
-    auto* const all = static_cast<detail::superblock*>(
+    auto* const superblock = static_cast<detail::superblock*>(
         upstream.malloc(sizeof(detail::superblock) +
                         lanes * detail::superblock::stride(size, By == locate_by::header)));
-    if (all != nullptr) all->open(lanes, size, By == locate_by::header);
-    return all;
+    if (superblock != nullptr) superblock->open(lanes, size, By == locate_by::header);
+    return superblock;
   }
 
  private:
   template <locate_by By, class Upstream>
-  [[nodiscard]] QUARRY_HD static result take(Upstream const& upstream, detail::superblock_map& map,
-                                             detail::superblock* all, std::uint32_t index) {
-    if (all == nullptr) return {nullptr, false};
-    if constexpr (By == locate_by::header) return {all->part_with_header(index), false};
-    char* const part = all->part(index, false);
-    if (map.insert(part, all)) return {part, false};
-    free(upstream, all);
+  [[nodiscard]] QUARRY_HD static result part_of_lane(Upstream const& upstream,
+                                                     detail::superblock_map& map,
+                                                     detail::superblock* superblock,
+                                                     std::uint32_t index) {
+    if (superblock == nullptr) return {nullptr, false};
+    if constexpr (By == locate_by::header) return {superblock->part_with_header(index), false};
+    char* const part = superblock->part(index, false);
+    if (map.insert(part, superblock)) return {part, false};
+    free(upstream, superblock);
     return {nullptr, true};
   }
 };

@@ -92,7 +92,7 @@ struct alignas(16) superblock {
 
   /// Frees `count` parts. Returns true if no part is left; the caller must then free the
   /// superblock.
-  [[nodiscard]] QUARRY_HD bool give_back(std::uint32_t count = 1) {
+  [[nodiscard]] QUARRY_HD bool free_parts(std::uint32_t count = 1) {
     if (simt::atomic_ref<std::uint32_t>{owners}.fetch_sub(count, superblock_count_order) != count)
       return false;  // (K)
     close();

@@ -18,11 +18,11 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// is O(1) while less than about three quarters of the slots are taken. A lookup of a missing key
 /// is O(1) while some slots were never used.
 ///
-/// Memory order. A slot's value is Guarded by: the lane that set its key from `never` or `removed`
-/// to `taken` by compare-and-swap (B). The key's release (M) publishes the value to a lookup's
-/// acquire (F). The value is atomic (L) only for lookups of a key that another lane removes
-/// meanwhile: a double free. Removal (X) is acquire-release, so that the slot's next user comes
-/// after this one, and only one of two removals of a key succeeds.
+/// Memory order. A slot's value is Guarded by: the lane that set its key from `never_used` or
+/// `removed` to `busy` by compare-and-swap (B). The key's release (M) publishes the value to a
+/// lookup's acquire (F). The value is atomic (L) only for lookups of a key that another lane
+/// removes meanwhile: a double free. Removal (X) is acquire-release, so that the slot's next user
+/// comes after this one, and only one of two removals of a key succeeds.
 class superblock_map {
  public:
   struct slot {
@@ -46,8 +46,8 @@ class superblock_map {
       slot& at = slot_of(key, i);
       simt::atomic_ref<std::uint64_t> state{at.key};
       std::uint64_t found = state.load(simt::relaxed);  // (L) (B) decides
-      if (found != never && found != removed) continue;
-      if (!state.compare_exchange(found, taken, simt::acquire)) continue;  // (B)
+      if (found != never_used && found != removed) continue;
+      if (!state.compare_exchange(found, busy, simt::acquire)) continue;  // (B)
       simt::atomic_ref<std::uint64_t>{at.value}.store(reinterpret_cast<std::uint64_t>(superblock),
                                                       simt::relaxed);  // (L)
       state.store(key, map_insert_order);                              // (M)
@@ -74,9 +74,9 @@ class superblock_map {
   }
 
  private:
-  static constexpr std::uint64_t never = 0;
+  static constexpr std::uint64_t never_used = 0;
   static constexpr std::uint64_t removed = 1;
-  static constexpr std::uint64_t taken = 2;  // another lane is writing its value
+  static constexpr std::uint64_t busy = 2;  // another lane is writing its value
 
   [[nodiscard]] QUARRY_HD std::uint32_t width() const {
     return capacity_ < window ? capacity_ : window;
@@ -93,14 +93,14 @@ class superblock_map {
   }
   [[nodiscard]] QUARRY_HD slot* slot_with(void const* part) const {
     auto const key = reinterpret_cast<std::uint64_t>(part);
-    if (key <= taken) return nullptr;
+    if (key <= busy) return nullptr;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < width(); ++i) {
       slot& at = slot_of(key, i);
       std::uint64_t const found =
           simt::atomic_ref<std::uint64_t>{at.key}.load(map_find_order);  // (F)
       if (found == key) return &at;
-      if (found == never) return nullptr;
+      if (found == never_used) return nullptr;
     }
     return nullptr;
   }
