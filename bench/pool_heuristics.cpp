@@ -127,8 +127,12 @@ void print_published(std::vector<step> const& steps) {
         .first_block = 1_MiB, .next_block = 1_MiB, .growth_percent = 0, .coalesce = when};
     print_row<chunk_arena<oldest_best_fit>>(steps, variant, name, when.parameter, options);
   };
-  auto const whole = [](heuristic const& one) { return one.by(heuristic_rules::umpire_2024); };
-  auto const poster = [](heuristic const& one) { return one.by(heuristic_rules::poster_2022); };
+  auto const whole = [](heuristic const& one) {
+    return one.with_rules(heuristic_rules::umpire_2024);
+  };
+  auto const poster = [](heuristic const& one) {
+    return one.with_rules(heuristic_rules::poster_2022);
+  };
   print("2021", "percent", poster(heuristic::percent_releasable(100)));
   for (auto const n : block_counts)
     print("2021", "blocks", poster(heuristic::blocks_releasable(n)));

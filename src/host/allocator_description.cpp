@@ -48,13 +48,13 @@ class parser {
  private:
   static constexpr int max_depth = 16;
 
-  [[nodiscard]] char here() const { return at_ < all_.size() ? all_[at_] : '\0'; }
+  [[nodiscard]] char current() const { return at_ < all_.size() ? all_[at_] : '\0'; }
   void skip_blanks() {
-    while (here() == ' ' || here() == '\t') ++at_;
+    while (current() == ' ' || current() == '\t') ++at_;
   }
   [[nodiscard]] bool accept(char wanted) {
     skip_blanks();
-    if (here() != wanted) return false;
+    if (current() != wanted) return false;
     ++at_;
     return true;
   }
@@ -65,15 +65,15 @@ class parser {
   }
   [[nodiscard]] std::string word() {
     std::size_t const base = at_;
-    while (is_of_word(here())) ++at_;
+    while (is_of_word(current())) ++at_;
     return std::string{all_.substr(base, at_ - base)};
   }
 
   [[nodiscard]] term next_term(int depth) {
     skip_blanks();
     if (depth == max_depth) refuse(all_, at_, "parentheses are nested more than 16 deep");
-    if (here() == '\'' || here() == '"') return text();
-    if (is_digit(here())) return number();
+    if (current() == '\'' || current() == '"') return text();
+    if (is_digit(current())) return number();
     term result{.at = at_};
     result.text = word();
     if (result.text.empty()) refuse(all_, at_, "a word, a number or a name in quotes is missing");
@@ -87,7 +87,7 @@ class parser {
   [[nodiscard]] term argument(int depth) {
     skip_blanks();
     std::size_t const base = at_;
-    std::string key = is_digit(here()) ? "" : word();
+    std::string key = is_digit(current()) ? "" : word();
     if (key.empty() || !accept('=')) {
       at_ = base;
       return next_term(depth);
@@ -131,16 +131,16 @@ class parser {
 /// Returns the arguments of a term, each once, and refuses unused arguments.
 class arguments_of {
  public:
-  arguments_of(std::string_view description, term& from) : all_{description}, from_{from} {}
+  arguments_of(std::string_view description, term& clause) : all_{description}, clause_{clause} {}
 
   /// The next argument without a key, or the argument with this key; nullptr if there is none.
   [[nodiscard]] term* next() {
-    if (used_ == from_.arguments.size() || !from_.arguments[used_].key.empty()) return nullptr;
-    return &from_.arguments[used_++];
+    if (used_ == clause_.arguments.size() || !clause_.arguments[used_].key.empty()) return nullptr;
+    return &clause_.arguments[used_++];
   }
-  [[nodiscard]] term& needed(char const* what) {
+  [[nodiscard]] term& needed(char const* expected) {
     if (term* const found = next()) return *found;
-    refuse(all_, from_.at, "'" + from_.text + "' needs " + what);
+    refuse(all_, clause_.at, "'" + clause_.text + "' needs " + expected);
   }
   [[nodiscard]] std::uint64_t number(term const& value, std::uint64_t maximum) {
     if (value.is != term::form::number) refuse(all_, value.at, "a number is missing");
@@ -156,24 +156,24 @@ class arguments_of {
   /// Calls `each(key, value)` for each argument with a key. `each` returns false for unknown keys.
   template <class Each>
   void with_keys(Each const& each) {
-    for (; used_ < from_.arguments.size() && !from_.arguments[used_].key.empty(); ++used_) {
-      term& value = from_.arguments[used_];
+    for (; used_ < clause_.arguments.size() && !clause_.arguments[used_].key.empty(); ++used_) {
+      term& value = clause_.arguments[used_];
       for (std::size_t i = 0; i < used_; ++i) {
-        if (from_.arguments[i].key == value.key)
+        if (clause_.arguments[i].key == value.key)
           refuse(all_, value.at, "'" + value.key + "' comes twice");
       }
       if (!each(value.key, value))
-        refuse(all_, value.at, "'" + from_.text + "' has no option '" + value.key + "'");
+        refuse(all_, value.at, "'" + clause_.text + "' has no option '" + value.key + "'");
     }
   }
   void end() {
-    if (used_ == from_.arguments.size()) return;
-    refuse(all_, from_.arguments[used_].at, "'" + from_.text + "' takes no such argument here");
+    if (used_ == clause_.arguments.size()) return;
+    refuse(all_, clause_.arguments[used_].at, "'" + clause_.text + "' takes no such argument here");
   }
 
  private:
   std::string_view all_;
-  term& from_;
+  term& clause_;
   std::size_t used_ = 0;
 };
 
@@ -183,92 +183,95 @@ class builder {
  public:
   explicit builder(std::string_view description) : all_{description} {}
 
-  [[nodiscard]] std::unique_ptr<allocator_model> allocator(std::string const& name, term& from) {
-    if (from.is == term::form::word && from.text == "pool") return pool_of(name, from);
-    if (from.is == term::form::text)
-      refuse(all_, from.at, "this is the name of an allocator, not a description; see add_alias");
-    return std::make_unique<resource_model<any_resource>>(resource(from), name);
+  [[nodiscard]] std::unique_ptr<allocator_model> allocator(std::string const& name, term& clause) {
+    if (clause.is == term::form::word && clause.text == "pool") return pool_of(name, clause);
+    if (clause.is == term::form::text)
+      refuse(all_, clause.at, "this is the name of an allocator, not a description; see add_alias");
+    return std::make_unique<resource_model<any_resource>>(resource(clause), name);
   }
 
  private:
-  [[nodiscard]] any_resource resource(term& from) {
-    if (from.is == term::form::text) return any_resource{at(from.text).as_resource()};
-    if (from.is == term::form::number) refuse(all_, from.at, "a resource is missing");
-    arguments_of of{all_, from};
-    any_resource result = resource(from, of);
-    of.end();
+  [[nodiscard]] any_resource resource(term& clause) {
+    if (clause.is == term::form::text) return any_resource{at(clause.text).as_resource()};
+    if (clause.is == term::form::number) refuse(all_, clause.at, "a resource is missing");
+    arguments_of arguments{all_, clause};
+    any_resource result = resource(clause, arguments);
+    arguments.end();
     return result;
   }
-  [[nodiscard]] any_resource resource(term& from, arguments_of& of) {
-    std::string const& word = from.text;
+  [[nodiscard]] any_resource resource(term& clause, arguments_of& arguments) {
+    std::string const& word = clause.text;
     if (word == "host") return any_resource{host_resource{}};
     if (word == "device") {
-      term const* const number = of.next();
-      return any_resource{
-          device_resource{number == nullptr ? 0 : static_cast<int>(of.number(*number, 255))}};
+      term const* const number = arguments.next();
+      return any_resource{device_resource{
+          number == nullptr ? 0 : static_cast<int>(arguments.number(*number, 255))}};
     }
     if (word == "pinned") return any_resource{pinned_resource{}};
     if (word == "managed") return any_resource{managed_resource{}};
-    if (word == "file") return any_resource{file_resource{of.text(of.needed("a directory"))}};
+    if (word == "file")
+      return any_resource{file_resource{arguments.text(arguments.needed("a directory"))}};
     if (word == "numa")
-      return any_resource{
-          numa_resource{static_cast<unsigned>(of.number(of.needed("a node"), max_number))}};
+      return any_resource{numa_resource{
+          static_cast<unsigned>(arguments.number(arguments.needed("a node"), max_number))}};
     if (word == "shared") {
-      std::string name = of.text(of.needed("a name"));
-      return any_resource{shared_resource{std::move(name), size(of, "a size")}};
+      std::string name = arguments.text(arguments.needed("a name"));
+      return any_resource{shared_resource{std::move(name), size(arguments, "a size")}};
     }
     if (word == "limited") {
-      any_resource upstream = resource(of.needed("a resource"));
-      return any_resource{limited_resource{std::move(upstream), size(of, "a size")}};
+      any_resource upstream = resource(arguments.needed("a resource"));
+      return any_resource{limited_resource{std::move(upstream), size(arguments, "a size")}};
     }
     if (word == "fixed_size") {
-      any_resource upstream = resource(of.needed("a resource"));
-      bytes const slot = size(of, "a size of slots");
-      term const* const count = of.next();
-      auto const slots = count == nullptr ? 1024 : of.number(*count, max_number);
+      any_resource upstream = resource(arguments.needed("a resource"));
+      bytes const slot = size(arguments, "a size of slots");
+      term const* const count = arguments.next();
+      auto const slots = count == nullptr ? 1024 : arguments.number(*count, max_number);
       return any_resource{
           fixed_size_resource{std::move(upstream), slot, static_cast<std::uint32_t>(slots)}};
     }
     if (word == "slots") {
-      any_resource upstream = resource(of.needed("a resource"));
-      auto const count = of.number(of.needed("a number of slots"), max_number);
+      any_resource upstream = resource(arguments.needed("a resource"));
+      auto const count = arguments.number(arguments.needed("a number of slots"), max_number);
       return any_resource{
           size_cache_resource{std::move(upstream), static_cast<std::uint32_t>(count)}};
     }
     if (word == "mixed") {
-      any_resource upstream = resource(of.needed("a resource"));
+      any_resource upstream = resource(arguments.needed("a resource"));
       mixed_options options;
-      of.with_keys([&](std::string const& key, term& value) {
+      arguments.with_keys([&](std::string const& key, term& value) {
         bytes* const option = key == "min_slot"   ? &options.min_slot
                               : key == "max_slot" ? &options.max_slot
                               : key == "slab"     ? &options.slab
                                                   : nullptr;
-        if (option != nullptr) *option = of.number(value, ~bytes{0});
+        if (option != nullptr) *option = arguments.number(value, ~bytes{0});
         return option != nullptr;
       });
       return any_resource{mixed_pool{std::move(upstream), options}};
     }
     if (word == "pool")
-      refuse(all_, from.at,
+      refuse(all_, clause.at,
              "a pool under another has a name of its own: make it, and name it here");
-    refuse(all_, from.at,
+    refuse(all_, clause.at,
            "there is no resource '" + word +
                "'; there are host, device, pinned, managed, file, numa, shared, limited, "
                "fixed_size, slots and mixed, and names of allocators in quotes");
   }
-  [[nodiscard]] static bytes size(arguments_of& of, char const* what) {
-    return of.number(of.needed(what), ~bytes{0});
+  [[nodiscard]] static bytes size(arguments_of& arguments, char const* expected) {
+    return arguments.number(arguments.needed(expected), ~bytes{0});
   }
 
-  [[nodiscard]] std::unique_ptr<allocator_model> pool_of(std::string const& name, term& from) {
-    arguments_of of{all_, from};
-    any_resource upstream = resource(of.needed("a resource"));
+  [[nodiscard]] std::unique_ptr<allocator_model> pool_of(std::string const& name, term& clause) {
+    arguments_of arguments{all_, clause};
+    any_resource upstream = resource(arguments.needed("a resource"));
     pool_options options{.name = name};
     std::string placement = "fast_fit";
-    std::size_t placement_at = from.at;
-    of.with_keys([&](std::string const& key, term& value) {
-      auto const small = [&] { return static_cast<std::uint32_t>(of.number(value, max_number)); };
-      auto const large = [&] { return of.number(value, ~bytes{0}); };
+    std::size_t placement_at = clause.at;
+    arguments.with_keys([&](std::string const& key, term& value) {
+      auto const small = [&] {
+        return static_cast<std::uint32_t>(arguments.number(value, max_number));
+      };
+      auto const large = [&] { return arguments.number(value, ~bytes{0}); };
       if (key == "first_block") return options.first_block = large(), true;
       if (key == "next_block") return options.next_block = large(), true;
       if (key == "growth_percent") return options.growth_percent = small(), true;
@@ -284,7 +287,7 @@ class builder {
       placement_at = value.at;
       return true;
     });
-    of.end();
+    arguments.end();
     auto const make_with =
         [&]<class Strategy>(std::type_identity<Strategy>) -> std::unique_ptr<allocator_model> {
       return std::make_unique<pool_model<pool<any_resource, Strategy>>>(std::move(upstream),
@@ -306,33 +309,33 @@ class builder {
     if (value.is == term::form::word && value.text == "false") return false;
     refuse(all_, value.at, "true or false is missing");
   }
-  [[nodiscard]] heuristic heuristic_of(term& from) {
-    arguments_of of{all_, from};
+  [[nodiscard]] heuristic heuristic_of(term& clause) {
+    arguments_of arguments{all_, clause};
     heuristic result = heuristic::never();
     auto const parameter = [&] {
-      return static_cast<std::uint32_t>(of.number(of.needed("a number"), max_number));
+      return static_cast<std::uint32_t>(arguments.number(arguments.needed("a number"), max_number));
     };
-    if (from.text == "percent_releasable") {
+    if (clause.text == "percent_releasable") {
       result = heuristic::percent_releasable(parameter());
-    } else if (from.text == "blocks_releasable") {
+    } else if (clause.text == "blocks_releasable") {
       result = heuristic::blocks_releasable(parameter());
-    } else if (from.text == "by_cost") {
+    } else if (clause.text == "by_cost") {
       result = heuristic::by_cost(parameter());
-    } else if (from.text != "never") {
-      refuse(all_, from.at,
-             "there is no heuristic '" + from.text +
+    } else if (clause.text != "never") {
+      refuse(all_, clause.at,
+             "there is no heuristic '" + clause.text +
                  "'; there are never, percent_releasable, blocks_releasable and by_cost");
     }
-    while (term const* const how = of.next()) {
-      if (how->text == "to_high_water") {
+    while (term const* const modifier = arguments.next()) {
+      if (modifier->text == "to_high_water") {
         result = result.to_high_water();
-      } else if (how->text == "before_growth") {
+      } else if (modifier->text == "before_growth") {
         result = result.before_growth();
       } else {
-        refuse(all_, how->at, "to_high_water or before_growth is missing");
+        refuse(all_, modifier->at, "to_high_water or before_growth is missing");
       }
     }
-    of.end();
+    arguments.end();
     return result;
   }
 

@@ -35,8 +35,8 @@ struct name_table {
 
 name_table& table() {
   // Never destroyed, because destructors of static objects may use handles.
-  static name_table& it = *new name_table;
-  return it;
+  static name_table& instance = *new name_table;
+  return instance;
 }
 // Runs before the program makes threads: no fork may find a thread inside this initialisation.
 [[maybe_unused]] name_table& made_early = table();
@@ -53,10 +53,10 @@ std::string quoted(std::string_view name) { return "'" + std::string{name} + "'"
 
 /// Requires the mutex. Throws `bad_argument`.
 void check_is_free(std::string_view name) {
-  name_table& all = table();
-  auto const found = all.handles.find(name);
-  if (found == all.handles.end()) return;
-  std::string const& owner = all.entries.at(found->second).name;
+  name_table& name_index = table();
+  auto const found = name_index.handles.find(name);
+  if (found == name_index.handles.end()) return;
+  std::string const& owner = name_index.entries.at(found->second).name;
   throw bad_argument{"allocators: there is " +
                      (owner == name ? "an allocator " + quoted(name)
                                     : "an alias " + quoted(name) + " of " + quoted(owner)) +
@@ -75,10 +75,10 @@ void check_characters(std::string_view name) {
 
 /// Requires the mutex.
 [[noreturn]] void refuse_unknown(std::string_view name) {
-  name_table& all = table();
+  name_table& name_index = table();
   std::string names;
   std::size_t left_out = 0;
-  for (auto const& [each, handle] : all.handles) {
+  for (auto const& [each, handle] : name_index.handles) {
     if (names.size() > 400) {
       ++left_out;
       continue;
@@ -91,20 +91,20 @@ void check_characters(std::string_view name) {
 }
 
 std::optional<std::uint64_t> handle_of(allocator_id id) {
-  name_table& all = table();
-  std::lock_guard const reserved{all.mutex};
-  auto const found = all.by_id.find(id);
-  if (found == all.by_id.end()) return std::nullopt;
+  name_table& name_index = table();
+  std::lock_guard const reserved{name_index.mutex};
+  auto const found = name_index.by_id.find(id);
+  if (found == name_index.by_id.end()) return std::nullopt;
   return found->second;
 }
 
 /// The name of a named allocator, else the name in the registry.
 std::string name_of(allocator_id id) {
   if (auto const handle = handle_of(id)) {
-    name_table& all = table();
-    std::lock_guard const reserved{all.mutex};
-    auto const found = all.entries.find(*handle);
-    if (found != all.entries.end()) return found->second.name;
+    name_table& name_index = table();
+    std::lock_guard const reserved{name_index.mutex};
+    auto const found = name_index.entries.find(*handle);
+    if (found != name_index.entries.end()) return found->second.name;
   }
   return registry::name_of(id);
 }
@@ -155,27 +155,27 @@ std::uint64_t owner_of_record(char const* operation, void const* address,
 }  // namespace
 
 std::string any_allocator::name() const {
-  name_table& all = table();
+  name_table& name_index = table();
   {
-    std::lock_guard const reserved{all.mutex};
-    auto const found = all.entries.find(handle_);
-    if (found != all.entries.end()) return found->second.name;
+    std::lock_guard const reserved{name_index.mutex};
+    auto const found = name_index.entries.find(handle_);
+    if (found != name_index.entries.end()) return found->second.name;
   }
   with(handle_, "any_allocator::name", [](allocator_model&) {});  // throws if it was destroyed
   return {};
 }
 bool any_allocator::is_alive() const noexcept {
-  name_table& all = table();
-  std::lock_guard const reserved{all.mutex};
-  return all.entries.contains(handle_);
+  name_table& name_index = table();
+  std::lock_guard const reserved{name_index.mutex};
+  return name_index.entries.contains(handle_);
 }
 
 namespace allocators {
 
 void check_name(std::string_view name) {
   check_characters(name);
-  name_table& all = table();
-  std::lock_guard const reserved{all.mutex};
+  name_table& name_index = table();
+  std::lock_guard const reserved{name_index.mutex};
   check_is_free(name);
 }
 
@@ -185,21 +185,21 @@ any_allocator add(std::string name, std::unique_ptr<allocator_model> model) {
   allocator_id const id = model->id();
   auto const handle = handle_table::add(handle_kind::allocator, model.get()).bits;
   auto const keep = model.release();  // owned by the handle, unless the next steps fail
-  name_table& all = table();
+  name_table& name_index = table();
   try {
-    std::lock_guard const reserved{all.mutex};
+    std::lock_guard const reserved{name_index.mutex};
     check_is_free(name);
-    auto const entry = all.entries.emplace(handle, name_table::entry{name, id}).first;
+    auto const entry = name_index.entries.emplace(handle, name_table::entry{name, id}).first;
     try {
-      auto const by_name = all.handles.emplace(std::move(name), handle).first;
+      auto const by_name = name_index.handles.emplace(std::move(name), handle).first;
       try {
-        if (id != 0) all.by_id.emplace(id, handle);
+        if (id != 0) name_index.by_id.emplace(id, handle);
       } catch (...) {
-        all.handles.erase(by_name);
+        name_index.handles.erase(by_name);
         throw;
       }
     } catch (...) {
-      all.entries.erase(entry);
+      name_index.entries.erase(entry);
       throw;
     }
   } catch (...) {
@@ -212,17 +212,17 @@ any_allocator add(std::string name, std::unique_ptr<allocator_model> model) {
 }
 
 any_allocator at(std::string_view name) {
-  name_table& all = table();
-  std::lock_guard const reserved{all.mutex};
-  auto const found = all.handles.find(name);
-  if (found == all.handles.end()) refuse_unknown(name);
+  name_table& name_index = table();
+  std::lock_guard const reserved{name_index.mutex};
+  auto const found = name_index.handles.find(name);
+  if (found == name_index.handles.end()) refuse_unknown(name);
   return allocator_handles::handle_of(found->second);
 }
 std::optional<any_allocator> find(std::string_view name) {
-  name_table& all = table();
-  std::lock_guard const reserved{all.mutex};
-  auto const found = all.handles.find(name);
-  if (found == all.handles.end()) return std::nullopt;
+  name_table& name_index = table();
+  std::lock_guard const reserved{name_index.mutex};
+  auto const found = name_index.handles.find(name);
+  if (found == name_index.handles.end()) return std::nullopt;
   return allocator_handles::handle_of(found->second);
 }
 bool contains(std::string_view name) { return find(name).has_value(); }
@@ -241,32 +241,32 @@ bool has_owner(void const* address) {
 }
 std::vector<std::string> names() {
   std::vector<std::string> result;
-  name_table& all = table();
-  std::lock_guard const reserved{all.mutex};
-  for (auto const& [name, handle] : all.handles) {
-    if (all.entries.at(handle).name == name) result.push_back(name);
+  name_table& name_index = table();
+  std::lock_guard const reserved{name_index.mutex};
+  for (auto const& [name, handle] : name_index.handles) {
+    if (name_index.entries.at(handle).name == name) result.push_back(name);
   }
   return result;
 }
 
 void add_alias(std::string alias, std::string_view name) {
   check_characters(alias);
-  name_table& all = table();
-  std::lock_guard const reserved{all.mutex};
-  auto const found = all.handles.find(name);
-  if (found == all.handles.end()) refuse_unknown(name);
+  name_table& name_index = table();
+  std::lock_guard const reserved{name_index.mutex};
+  auto const found = name_index.handles.find(name);
+  if (found == name_index.handles.end()) refuse_unknown(name);
   check_is_free(alias);
-  all.handles.emplace(std::move(alias), found->second);
+  name_index.handles.emplace(std::move(alias), found->second);
 }
 void remove_alias(std::string_view alias) {
-  name_table& all = table();
-  std::lock_guard const reserved{all.mutex};
-  auto const found = all.handles.find(alias);
-  if (found == all.handles.end()) refuse_unknown(alias);
-  if (all.entries.at(found->second).name == alias)
+  name_table& name_index = table();
+  std::lock_guard const reserved{name_index.mutex};
+  auto const found = name_index.handles.find(alias);
+  if (found == name_index.handles.end()) refuse_unknown(alias);
+  if (name_index.entries.at(found->second).name == alias)
     throw bad_argument{"allocators::remove_alias: " + quoted(alias) +
                        " is no alias, but the name that the allocator was made with"};
-  all.handles.erase(found);
+  name_index.handles.erase(found);
 }
 
 void destroy(std::string_view name, unfreed_memory rest) {
@@ -274,14 +274,14 @@ void destroy(std::string_view name, unfreed_memory rest) {
     throw bad_argument{"allocators::destroy: " + quoted(name) +
                        " cannot be destroyed from within a call on an allocator, by a heuristic's "
                        "rule or a resource's function"};
-  name_table& all = table();
+  name_table& name_index = table();
   std::uint64_t handle = 0;
   {
-    std::lock_guard const reserved{all.mutex};
-    auto const found = all.handles.find(name);
-    if (found == all.handles.end()) refuse_unknown(name);
+    std::lock_guard const reserved{name_index.mutex};
+    auto const found = name_index.handles.find(name);
+    if (found == name_index.handles.end()) refuse_unknown(name);
     handle = found->second;
-    std::string const& owner = all.entries.at(handle).name;
+    std::string const& owner = name_index.entries.at(handle).name;
     if (owner != name)
       throw bad_argument{"allocators::destroy: " + quoted(name) + " is an alias of " +
                          quoted(owner) + "; remove the alias, or destroy " + quoted(owner)};
@@ -302,14 +302,14 @@ void destroy(std::string_view name, unfreed_memory rest) {
   std::unique_ptr<allocator_model> const destroyed{
       static_cast<allocator_model*>(handle_table::remove(
           handle_value{handle}, handle_kind::allocator, "allocators::destroy", check))};
-  std::lock_guard const reserved{all.mutex};
-  auto const entry = all.entries.find(handle);
+  std::lock_guard const reserved{name_index.mutex};
+  auto const entry = name_index.entries.find(handle);
   if (allocator_id const id = entry->second.id; id != 0) {
-    all.by_id.erase(id);
+    name_index.by_id.erase(id);
     recent_handle(id).compare_exchange_strong(handle, 0);
   }
-  std::erase_if(all.handles, [&](auto const& each) { return each.second == entry->first; });
-  all.entries.erase(entry);
+  std::erase_if(name_index.handles, [&](auto const& each) { return each.second == entry->first; });
+  name_index.entries.erase(entry);
 }
 
 }  // namespace allocators
@@ -321,10 +321,10 @@ void deallocate(void* memory) {
   auto const found = record_of_first("deallocate", memory);
   enum class answer { is_freed, is_block, is_free_already, is_not_its };
   auto const ask = [&](std::uint64_t handle) {
-    return with(handle, "deallocate", [&](allocator_model& from) {
-      if (from.id() != found.allocator) return answer::is_not_its;
-      if (allocator_handles::is_block(from, memory)) return answer::is_block;
-      return from.deallocate(memory) ? answer::is_freed : answer::is_free_already;
+    return with(handle, "deallocate", [&](allocator_model& model) {
+      if (model.id() != found.allocator) return answer::is_not_its;
+      if (allocator_handles::is_block(model, memory)) return answer::is_block;
+      return model.deallocate(memory) ? answer::is_freed : answer::is_free_already;
     });
   };
   auto said = answer::is_not_its;
@@ -344,19 +344,19 @@ void deallocate(void* memory) {
 
 void* reallocate(void* memory, bytes size) {
   auto const found = record_of_first("reallocate", memory);
-  auto from = allocator_handles::handle_of(owner_of_record("reallocate", memory, found));
-  if (!from.size_of(memory)) refuse_block("reallocate", memory, found);
-  return reallocate(from, memory, size);
+  auto owner = allocator_handles::handle_of(owner_of_record("reallocate", memory, found));
+  if (!owner.size_of(memory)) refuse_block("reallocate", memory, found);
+  return reallocate(owner, memory, size);
 }
-void* reallocate(void* memory, bytes size, any_allocator from) {
-  return memory == nullptr ? from.allocate(size) : reallocate(memory, size);
+void* reallocate(void* memory, bytes size, any_allocator owner) {
+  return memory == nullptr ? owner.allocate(size) : reallocate(memory, size);
 }
 
 void* move(void* memory, any_allocator to) {
   auto const found = record_of_first("move", memory);
-  auto from = allocator_handles::handle_of(owner_of_record("move", memory, found));
-  if (!from.size_of(memory)) refuse_block("move", memory, found);
-  return from == to ? memory : move(from, memory, to);
+  auto owner = allocator_handles::handle_of(owner_of_record("move", memory, found));
+  if (!owner.size_of(memory)) refuse_block("move", memory, found);
+  return owner == to ? memory : move(owner, memory, to);
 }
 
 }  // namespace operations

@@ -11,8 +11,8 @@ using namespace detail;
 thread_local constinit held_handle const* held_handle::innermost = nullptr;
 
 void held_handle::refuse_to_wait(std::uint64_t handle, char const* call) {
-  for (auto const* each = innermost; each != nullptr; each = each->outer_) {
-    if (each->handle_ == handle)
+  for (auto const* locked = innermost; locked != nullptr; locked = locked->outer_) {
+    if (locked->handle_ == handle)
       throw bad_argument{
           std::string{call} +
           ": the allocator is in a call of this thread already; its heuristic's rule "
@@ -41,15 +41,15 @@ void allocator_handles::free_each_returned(allocator_model& model) noexcept {
 
 void* any_allocator::allocate(bytes size, bytes alignment) const {
   return with(handle_, "any_allocator::allocate",
-              [&](allocator_model& from) { return from.allocate(size, alignment); });
+              [&](allocator_model& model) { return model.allocate(size, alignment); });
 }
 void* any_allocator::allocate(bytes size, std::string name, std::source_location where) const {
-  return with(handle_, "any_allocator::allocate", [&](allocator_model& from) {
-    void* const result = from.allocate(size, 1);
+  return with(handle_, "any_allocator::allocate", [&](allocator_model& model) {
+    void* const result = model.allocate(size, 1);
     try {
-      (void)from.label(result, std::move(name), where);
+      (void)model.label(result, std::move(name), where);
     } catch (...) {
-      (void)from.deallocate(result);
+      (void)model.deallocate(result);
       throw;
     }
     return result;
@@ -57,49 +57,49 @@ void* any_allocator::allocate(bytes size, std::string name, std::source_location
 }
 bool any_allocator::deallocate(void* pointer) const noexcept {
   try {
-    return with(handle_, "any_allocator::deallocate", [&](allocator_model& from) {
-      return !from.is_block(pointer) && from.deallocate(pointer);
+    return with(handle_, "any_allocator::deallocate", [&](allocator_model& model) {
+      return !model.is_block(pointer) && model.deallocate(pointer);
     });
   } catch (...) {  // the allocator was destroyed
     return pointer == nullptr;
   }
 }
 bool any_allocator::label(void* pointer, std::string name, std::source_location where) const {
-  return with(handle_, "any_allocator::label", [&](allocator_model& from) {
-    return !from.is_block(pointer) && from.size_of(pointer) &&
-           from.label(pointer, std::move(name), where);
+  return with(handle_, "any_allocator::label", [&](allocator_model& model) {
+    return !model.is_block(pointer) && model.size_of(pointer) &&
+           model.label(pointer, std::move(name), where);
   });
 }
 std::optional<bytes> any_allocator::size_of(void const* pointer) const {
   return with(handle_, "any_allocator::size_of",
-              [&](allocator_model& from) -> std::optional<bytes> {
-                if (from.is_block(pointer)) return std::nullopt;
-                return from.size_of(pointer);
+              [&](allocator_model& model) -> std::optional<bytes> {
+                if (model.is_block(pointer)) return std::nullopt;
+                return model.size_of(pointer);
               });
 }
 void any_allocator::release() const {
-  with(handle_, "any_allocator::release", [](allocator_model& from) { from.release(); });
+  with(handle_, "any_allocator::release", [](allocator_model& model) { model.release(); });
 }
 void any_allocator::coalesce(bytes wanted) const {
-  with(handle_, "any_allocator::coalesce", [&](allocator_model& from) { from.coalesce(wanted); });
+  with(handle_, "any_allocator::coalesce", [&](allocator_model& model) { model.coalesce(wanted); });
 }
 allocator_counts any_allocator::counts() const {
   return with(handle_, "any_allocator::counts",
-              [](allocator_model& from) { return from.counts(); });
+              [](allocator_model& model) { return model.counts(); });
 }
 memory_location any_allocator::location() const {
   return with(handle_, "any_allocator::place",
-              [](allocator_model& from) { return from.location(); });
+              [](allocator_model& model) { return model.location(); });
 }
 allocator_id any_allocator::id() const {
-  return with(handle_, "any_allocator::id", [](allocator_model& from) { return from.id(); });
+  return with(handle_, "any_allocator::id", [](allocator_model& model) { return model.id(); });
 }
 allocator_resource any_allocator::as_resource() const { return allocator_resource{*this}; }
 
-allocator_resource::use::use(any_allocator user_of) : from{user_of} {
-  model = with(from.handle_, "any_allocator::as_resource", [](allocator_model& of) {
-    ++of.users_;
-    return &of;
+allocator_resource::use::use(any_allocator used) : allocator{used} {
+  model = with(allocator.handle_, "any_allocator::as_resource", [](allocator_model& shared_model) {
+    ++shared_model.users_;
+    return &shared_model;
   });
 }
 allocator_resource::use::~use() {
@@ -107,24 +107,24 @@ allocator_resource::use::~use() {
   model->users_.fetch_sub(1, std::memory_order_release);
 }
 void* allocator_resource::allocate(bytes size, bytes alignment) {
-  return with(use_->from.handle_, "allocator_resource::allocate", [&](allocator_model& from) {
-    void* const result = from.allocate(size, alignment);
+  return with(use_->allocator.handle_, "allocator_resource::allocate", [&](allocator_model& model) {
+    void* const result = model.allocate(size, alignment);
     try {
-      from.blocks_.insert(result);
-      std::lock_guard const reserved{from.returned_.mutex};
-      make_room(from.returned_.blocks, from.blocks_.size());
+      model.blocks_.insert(result);
+      std::lock_guard const reserved{model.returned_.mutex};
+      make_room(model.returned_.blocks, model.blocks_.size());
     } catch (...) {
-      from.blocks_.erase(result);
-      (void)from.deallocate(result);
+      model.blocks_.erase(result);
+      (void)model.deallocate(result);
       throw;
     }
     return result;
   });
 }
 void allocator_resource::deallocate(void* pointer, bytes, bytes) noexcept {
-  if (held_handle::may_wait_for(use_->from.handle_)) {
-    with(use_->from.handle_, "allocator_resource::deallocate", [&](allocator_model& from) {
-      if (from.blocks_.erase(pointer) != 0) (void)from.deallocate(pointer);
+  if (held_handle::may_wait_for(use_->allocator.handle_)) {
+    with(use_->allocator.handle_, "allocator_resource::deallocate", [&](allocator_model& model) {
+      if (model.blocks_.erase(pointer) != 0) (void)model.deallocate(pointer);
     });
     return;
   }

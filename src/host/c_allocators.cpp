@@ -7,14 +7,14 @@
 namespace quarry::inline QUARRY_ABI::c_api {
 namespace {
 
-[[nodiscard]] quarry_allocator* c_handle(any_allocator of) {
-  return reinterpret_cast<quarry_allocator*>(allocator_handles::number_of(of));
+[[nodiscard]] quarry_allocator* c_handle(any_allocator handle) {
+  return reinterpret_cast<quarry_allocator*>(allocator_handles::number_of(handle));
 }
 [[nodiscard]] any_allocator allocator_of(quarry_allocator* handle) {
   return allocator_handles::handle_of(reinterpret_cast<std::uint64_t>(handle));
 }
-void check_not_null(char const* call, char const* what, void const* pointer) {
-  if (pointer == nullptr) throw bad_argument{std::string{call} + ": " + what + " is null"};
+void check_not_null(char const* call, char const* name, void const* pointer) {
+  if (pointer == nullptr) throw bad_argument{std::string{call} + ": " + name + " is null"};
 }
 
 /// Sets `*result` to a handle that `work` returns, or to null.

@@ -29,7 +29,7 @@ struct free_slots {
   bool is_locked = false;
   std::vector<std::uint32_t> locked;
 };
-free_slots& all();
+free_slots& instance();
 
 [[nodiscard]] char const* name_of(handle_kind kind) {
   switch (kind) {
@@ -61,7 +61,7 @@ free_slots& all();
 /// youngest object's slot is locked first.
 struct handles_at_fork {
   static bool lock(fork_clock::time_point latest, bool keeps_part) {
-    free_slots& free = all();
+    free_slots& free = instance();
     free.locked.clear();
     free.is_locked = lock_until(free.mutex, latest);
     if (!free.is_locked) return false;
@@ -84,14 +84,14 @@ struct handles_at_fork {
     return has_all;
   }
   static void unlock_in_parent() {
-    if (!all().is_locked) return;
+    if (!instance().is_locked) return;
     for_each([](handle_slot& slot) {
       if (slot.handle != 0) slot.mutex.unlock();
     });
-    all().mutex.unlock();
+    instance().mutex.unlock();
   }
   static void unlock_in_child() {
-    if (!all().is_locked) return;
+    if (!instance().is_locked) return;
     for_each([](handle_slot& slot) {
       slot.visitors.store(0, std::memory_order_relaxed);
       // A thread that does not exist in the child may have locked a slot that has no object.
@@ -103,15 +103,16 @@ struct handles_at_fork {
  private:
   template <class Work>
   static void for_each(Work const& work) {
-    for (std::uint32_t const number : all().locked) work(handle_table::slot_number(number));
+    for (std::uint32_t const number : instance().locked) work(handle_table::slot_number(number));
   }
 };
 
 namespace {
 
-free_slots& all() {
-  static free_slots& it = *new free_slots;  // never destroyed: handles may be closed after main()
-  return it;
+free_slots& instance() {
+  static free_slots& created =
+      *new free_slots;  // never destroyed: handles may be closed after main()
+  return created;
 }
 static_assert(copy_at_fork::max_copies == handle_value::max_copies);
 [[nodiscard]] std::uint32_t number_of_this_copy() {
@@ -127,7 +128,7 @@ static_assert(copy_at_fork::max_copies == handle_value::max_copies);
 }  // namespace
 
 handle_value handle_table::add(handle_kind kind, void* object) {
-  free_slots& free = all();
+  free_slots& free = instance();
   std::lock_guard const reserved{free.mutex};
   if (free.numbers.empty()) {
     if (free.made == max_slots)
@@ -144,14 +145,14 @@ handle_value handle_table::add(handle_kind kind, void* object) {
   free.numbers.pop_back();
   handle_slot& slot = slot_number(number);
   std::lock_guard const held_too{slot.mutex};
-  auto const handle = handle_value::of(kind, number_of_this_copy(), ++slot.generation, number);
+  auto const handle = handle_value::encode(kind, number_of_this_copy(), ++slot.generation, number);
   slot.handle = handle.bits;
   slot.object = object;
   birth_number(number).store(++free.objects, std::memory_order_relaxed);
   return handle;
 }
 
-void* handle_table::take_object(handle_slot& slot, handle_value handle) {
+void* handle_table::remove_object(handle_slot& slot, handle_value handle) {
   void* const object = slot.object;
   slot.handle = 0;
   slot.object = nullptr;
@@ -160,7 +161,7 @@ void* handle_table::take_object(handle_slot& slot, handle_value handle) {
   while (std::uint32_t const others = slot.visitors.load(std::memory_order_acquire))  // (W)
     slot.visitors.wait(others, std::memory_order_acquire);
   if (is_used_up) return object;
-  free_slots& free = all();
+  free_slots& free = instance();
   std::lock_guard const reserved{free.mutex};
   free.numbers.push_back(handle.slot());
   return object;

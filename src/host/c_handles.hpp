@@ -31,13 +31,13 @@ struct handle_value {
 
   std::uint64_t bits = 0;
 
-  [[nodiscard]] static constexpr handle_value of(handle_kind kind, std::uint32_t copy,
-                                                 std::uint32_t generation, std::uint32_t slot) {
+  [[nodiscard]] static constexpr handle_value encode(handle_kind kind, std::uint32_t copy,
+                                                     std::uint32_t generation, std::uint32_t slot) {
     return {mark << 56 | static_cast<std::uint64_t>(kind) << 52 |
             std::uint64_t{copy} << copy_shift | std::uint64_t{generation} << slot_bits | slot};
   }
   template <class Handle>
-  [[nodiscard]] static handle_value of(Handle* handle) {
+  [[nodiscard]] static handle_value decode(Handle* handle) {
     return {reinterpret_cast<std::uint64_t>(handle)};
   }
   [[nodiscard]] constexpr bool is_marked() const { return bits >> 56 == mark; }
@@ -104,7 +104,7 @@ class handle_table {
       slot.mutex.unlock();
       throw;
     }
-    return take_object(slot, handle);
+    return remove_object(slot, handle);
   }
 
   /// The birth of a live handle's object: larger for objects that got their handle later. For a
@@ -155,7 +155,7 @@ class handle_table {
   }
   [[noreturn]] static void refuse(handle_value handle, handle_kind kind, char const* call);
   /// Ends a handle. Requires the slot's mutex, and unlocks it.
-  [[nodiscard]] static void* take_object(handle_slot& slot, handle_value handle);
+  [[nodiscard]] static void* remove_object(handle_slot& slot, handle_value handle);
 
   static std::atomic<handle_page*> pages_[max_slots / slots_of_page];
 };
@@ -215,7 +215,7 @@ template <class Handle>
 void remove_handle(Handle* handle, char const* call) {
   using object = typename handle_object<Handle>::type;
   std::unique_ptr<object> const removed{
-      static_cast<object*>(handle_table::remove(handle_value::of(handle), object::kind, call))};
+      static_cast<object*>(handle_table::remove(handle_value::decode(handle), object::kind, call))};
 }
 
 }  // namespace quarry::inline QUARRY_ABI::c_api

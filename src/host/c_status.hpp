@@ -47,7 +47,7 @@ template <class Handle, class Work>
 quarry_status with(Handle* handle, char const* call, bool has_result, Work const& work) noexcept {
   using object = typename handle_object<Handle>::type;
   return guarded([&] {
-    typename object::use const use{handle_value::of(handle), object::kind, call};
+    typename object::use const use{handle_value::decode(handle), object::kind, call};
     if (!has_result) throw bad_argument{std::string{call} + ": where the result goes is null"};
     return work(*static_cast<object*>(use.object()));
   });

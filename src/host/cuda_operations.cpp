@@ -17,10 +17,10 @@ cudaMemLocation location_of(memory_location where) {
 }
 
 /// The GPU of device memory, else the current GPU.
-int device_of(memory_location of) {
+int device_of(memory_location location) {
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice");
-  return of.kind == memory_kind::device ? of.device : current;
+  return location.kind == memory_kind::device ? location.device : current;
 }
 
 /// Whether the stream is a default stream. Each GPU has one; the handle means the current GPU's.
@@ -29,8 +29,8 @@ bool is_default(cuda_stream one) {
 }
 
 /// The driver's value of advice that `is_drivers`.
-cudaMemoryAdvise advice_of(memory_advice what) {
-  switch (what) {
+cudaMemoryAdvise advice_of(memory_advice advice) {
+  switch (advice) {
     case memory_advice::read_mostly:
       return cudaMemAdviseSetReadMostly;
     case memory_advice::not_read_mostly:
@@ -51,30 +51,30 @@ cudaMemoryAdvise advice_of(memory_advice what) {
 }  // namespace
 
 // A copy or fill without a stream is complete when the call returns, also within a GPU's memory.
-void copy(void* to, void const* from, bytes size, memory_location of) {
-  device_guard const guard{device_of(of)};
+void copy(void* to, void const* from, bytes size, memory_location location) {
+  device_guard const guard{device_of(location)};
   check(cudaMemcpy(to, from, size, cudaMemcpyDefault), "cudaMemcpy");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
-void copy(void* to, void const* from, bytes size, cuda_stream on) {
-  check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, on), "cudaMemcpyAsync");
+void copy(void* to, void const* from, bytes size, cuda_stream stream) {
+  check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
 }
-void fill(void* memory, unsigned char value, bytes size, memory_location of) {
-  device_guard const guard{device_of(of)};
+void fill(void* memory, unsigned char value, bytes size, memory_location location) {
+  device_guard const guard{device_of(location)};
   check(cudaMemset(memory, value, size), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
-void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
-  check(cudaMemsetAsync(memory, value, size, on), "cudaMemsetAsync");
+void fill(void* memory, unsigned char value, bytes size, cuda_stream stream) {
+  check(cudaMemsetAsync(memory, value, size, stream), "cudaMemsetAsync");
 }
 
-void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on) {
+void prefetch(void const* memory, bytes size, memory_location where, cuda_stream stream) {
   std::optional<device_guard> guard;
-  if (is_default(on)) guard.emplace(device_of(where));
-  check(cudaMemPrefetchAsync(memory, size, location_of(where), 0, on), "cudaMemPrefetchAsync");
+  if (is_default(stream)) guard.emplace(device_of(where));
+  check(cudaMemPrefetchAsync(memory, size, location_of(where), 0, stream), "cudaMemPrefetchAsync");
 }
-void advise(void* memory, bytes size, memory_advice what, memory_location where) {
-  check(cudaMemAdvise(memory, size, advice_of(what), location_of(where)), "cudaMemAdvise");
+void advise(void* memory, bytes size, memory_advice advice, memory_location where) {
+  check(cudaMemAdvise(memory, size, advice_of(advice), location_of(where)), "cudaMemAdvise");
 }
 
 }  // namespace quarry::inline QUARRY_ABI::cuda

@@ -76,8 +76,8 @@ allocation_record checked(char const* operation, char const* role, void const* m
 }
 
 /// Whether the advice is for the driver, not for the operating system.
-bool is_drivers(memory_advice what) {
-  switch (what) {
+bool is_drivers(memory_advice advice) {
+  switch (advice) {
     case memory_advice::read_mostly:
     case memory_advice::not_read_mostly:
     case memory_advice::preferred_here:
@@ -103,11 +103,11 @@ void copy(void* to, void const* from, bytes size) {
                source.location.kind == memory_kind::device ? source.location : target.location);
   }
 }
-void copy(void* to, void const* from, bytes size, cuda_stream on) {
+void copy(void* to, void const* from, bytes size, cuda_stream stream) {
   if (size == 0) return;
   (void)checked("copy", "to", to, size);
   (void)checked("copy", "from", from, size);
-  cuda::copy(to, from, size, on);
+  cuda::copy(to, from, size, stream);
 }
 
 void fill(void* memory, unsigned char value, bytes size) {
@@ -119,48 +119,49 @@ void fill(void* memory, unsigned char value, bytes size) {
     cuda::fill(memory, value, size, location);
   }
 }
-void fill(void* memory, unsigned char value, bytes size, cuda_stream on) {
+void fill(void* memory, unsigned char value, bytes size, cuda_stream stream) {
   if (size == 0) return;
   auto const location = checked("fill", "at", memory, size).location;
   if (is_hosts(location)) {
     throw bad_argument{
         "fill: a stream cannot fill memory that no GPU can access; call fill without a stream"};
   }
-  cuda::fill(memory, value, size, on);
+  cuda::fill(memory, value, size, stream);
 }
 
-void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on) {
+void prefetch(void const* memory, bytes size, memory_location where, cuda_stream stream) {
   if (size != 0)
-    prefetch(memory, size, where, on, checked("prefetch", "at", memory, size).location);
+    prefetch(memory, size, where, stream, checked("prefetch", "at", memory, size).location);
 }
-void prefetch(void const* memory, bytes size, memory_location where, cuda_stream on,
-              memory_location of) {
+void prefetch(void const* memory, bytes size, memory_location where, cuda_stream stream,
+              memory_location location) {
   if (size == 0) return;
-  if (of.kind == memory_kind::managed) return cuda::prefetch(memory, size, where, on);
-  if (of.kind == memory_kind::file && where.kind != memory_kind::device)
-    advise(const_cast<void*>(memory), size, memory_advice::will_be_used, {}, of);
+  if (location.kind == memory_kind::managed) return cuda::prefetch(memory, size, where, stream);
+  if (location.kind == memory_kind::file && where.kind != memory_kind::device)
+    advise(const_cast<void*>(memory), size, memory_advice::will_be_used, {}, location);
 }
 
-void advise(void* memory, bytes size, memory_advice what, memory_location where) {
-  if (size != 0) advise(memory, size, what, where, checked("advise", "at", memory, size).location);
+void advise(void* memory, bytes size, memory_advice advice, memory_location where) {
+  if (size != 0)
+    advise(memory, size, advice, where, checked("advise", "at", memory, size).location);
 }
-void advise(void* memory, bytes size, memory_advice what, memory_location where,
-            memory_location of) {
+void advise(void* memory, bytes size, memory_advice advice, memory_location where,
+            memory_location location) {
   if (size == 0) return;
-  if (is_drivers(what) && of.kind == memory_kind::managed)
-    return cuda::advise(memory, size, what, where);
-  if (is_drivers(what) || of.kind == memory_kind::managed || of.kind == memory_kind::device ||
-      of.kind == memory_kind::pinned) {
+  if (is_drivers(advice) && location.kind == memory_kind::managed)
+    return cuda::advise(memory, size, advice, where);
+  if (is_drivers(advice) || location.kind == memory_kind::managed ||
+      location.kind == memory_kind::device || location.kind == memory_kind::pinned) {
     throw bad_argument{"advise: this advice does not fit this kind of memory; see memory_advice"};
   }
   auto const page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   auto const base = reinterpret_cast<std::uint64_t>(memory) & ~(page - 1);
   bytes const whole = reinterpret_cast<std::uint64_t>(memory) + size - base;
-  int const advice = what == memory_advice::will_be_used    ? MADV_WILLNEED
-                     : what == memory_advice::is_sequential ? MADV_SEQUENTIAL
-                     : what == memory_advice::is_random     ? MADV_RANDOM
+  int const code = advice == memory_advice::will_be_used    ? MADV_WILLNEED
+                   : advice == memory_advice::is_sequential ? MADV_SEQUENTIAL
+                   : advice == memory_advice::is_random     ? MADV_RANDOM
                                                             : MADV_NORMAL;
-  if (madvise(reinterpret_cast<void*>(base), whole, advice) != 0)
+  if (madvise(reinterpret_cast<void*>(base), whole, code) != 0)
     throw resource_failed{"madvise", std::strerror(errno)};
 }
 

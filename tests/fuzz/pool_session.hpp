@@ -28,8 +28,8 @@ class pool_session {
         pool_{logged<Upstream>{std::move(resource), log_}, options_} {
     users_.alignment = options_.alignment;
     is_registered_ = is_host && options_.is_tracked;
-    is_exact_ =
-        !std::is_same_v<Strategy, fast_fit> || options_.coalesce.when != heuristic::trigger::never;
+    is_exact_ = !std::is_same_v<Strategy, fast_fit> ||
+                options_.coalesce.condition != heuristic::trigger::never;
   }
 
   void run() {

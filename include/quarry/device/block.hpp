@@ -240,16 +240,16 @@ class block {
     return simt::indirect_call([self = *this, count]() -> word {
       word const bits = self.state().fetch_and(~block_state::free, block_reserve_order);  // (P)
       if (!block_state{bits}.is_free()) return 0;
-      word const taken = lowest_ones(self.mask(0), count);
+      word const claimed = lowest_ones(self.mask(0), count);
       QUARRY_NO_UNROLL
       for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(self.mask(i));
-      self.at(0).reset(self.mask(0) & ~taken);
-      std::uint32_t const back = self.slices_ - count_ones(taken);
+      self.at(0).reset(self.mask(0) & ~claimed);
+      std::uint32_t const back = self.slices_ - count_ones(claimed);
       self.state().fetch_add(back * block_state::one_slice +
                                  (self.words() - 1) * block_state::one_full_word -
                                  block_state::closed,
                              block_open_order);  // (H)
-      return taken;
+      return claimed;
     });
   }
 

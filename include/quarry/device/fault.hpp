@@ -42,11 +42,11 @@ struct fault {
 
 /// The record of faults that kernels write.
 ///
-/// `first` is Guarded by: `taken` (K) and `ready` (Y). Only the lane that sets `taken` first writes
+/// `first` is Guarded by: `claimed` (K) and `ready` (Y). Only the lane that sets `claimed` first writes
 /// `first`. `ready` publishes it.
 struct fault_log {
   fault first;
-  std::uint32_t taken;
+  std::uint32_t claimed;
   std::uint32_t ready;
   std::uint64_t counts[static_cast<std::uint32_t>(fault_kind::count_)];
 
@@ -55,7 +55,7 @@ struct fault_log {
     simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(entry.kind)]}.fetch_add(
         lanes, simt::relaxed);  // (L) a count
     std::uint32_t nobody = 0;
-    simt::atomic_ref<std::uint32_t> owner{taken};
+    simt::atomic_ref<std::uint32_t> owner{claimed};
     if (owner.load(simt::relaxed) != 0) return;                     // (K)
     if (!owner.compare_exchange(nobody, 1, simt::relaxed)) return;  // (K)
     auto const place = simt::this_place();

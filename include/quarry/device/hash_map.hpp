@@ -91,15 +91,15 @@ class hash_map_ref {
       std::uint32_t seen = await_state(target);
       while (kind(seen) == empty_place || (kind(seen) == tombstone && target.key == key)) {
         bool const is_new = kind(seen) == empty_place;
-        std::uint32_t const taken =
+        std::uint32_t const next_state =
             (seen | 3) + 1;  // counts the insertion and clears the kind, to which one is added
-        if (!state.compare_exchange(seen, taken + busy, simt::acquire)) {  // (T)
+        if (!state.compare_exchange(seen, next_state + busy, simt::acquire)) {  // (T)
           seen = await_state(target);
           continue;
         }
         if (is_new) target.key = key;
         simt::atomic_ref<Value>{target.value}.store(value, simt::release);  // (Z)
-        state.store(taken + full, simt::release);                           // (F)
+        state.store(next_state + full, simt::release);                      // (F)
         return change_result::done;
       }
       if (target.key == key) return change_result::duplicate;

@@ -139,20 +139,20 @@ class slice_claim {
                                           std::uint32_t block_index) {
     block const target = request.state->block_at(request.id, segment, block_index);
     block_state const before = target.reserve(request.count);
-    bool const may_take = before.is_open_in(request.generation);
-    std::uint32_t const reserved = may_take ? block::reserved_of(before, request.count) : 0;
-    word const taken = reserved == 0 ? 0
-                                     : simt::indirect_call(&claim_reserved, request, segment,
-                                                           block_index, reserved);
-    std::uint32_t const rest = request.count - count_ones(taken);
-    block_state const new_state = target.leave(rest, taken != 0 && request.was_full);
+    bool const may_claim = before.is_open_in(request.generation);
+    std::uint32_t const reserved = may_claim ? block::reserved_of(before, request.count) : 0;
+    word const claimed = reserved == 0 ? 0
+                                       : simt::indirect_call(&claim_reserved, request, segment,
+                                                             block_index, reserved);
+    std::uint32_t const rest = request.count - count_ones(claimed);
+    block_state const new_state = target.leave(rest, claimed != 0 && request.was_full);
     // The returned reservation may be all that is available, or may complete the block.
     if (rest != 0 && new_state.count() > 0)
       simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index,
                           new_state);
-    if (taken == 0 || new_state.generation() == request.generation) return taken;
+    if (claimed == 0 || new_state.generation() == request.generation) return claimed;
     simt::indirect_call(&slice_return::return_claimed, *request.state, segment, request.index,
-                        taken);
+                        claimed);
     return 0;
   }
 
@@ -206,15 +206,15 @@ class slice_claim {
     heap_state& state = *request.state;
     if (!state.segments[segment].reserve_free_block()) return 0;
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
-    word const taken = use.is_slices_of(request.id)
-                           ? simt::indirect_call(&revive_reserved, request, segment, block_index)
-                           : 0;
-    if (taken != 0) {
+    word const claimed = use.is_slices_of(request.id)
+                             ? simt::indirect_call(&revive_reserved, request, segment, block_index)
+                             : 0;
+    if (claimed != 0) {
       simt::indirect_call(&slice_return::advertise, state, request.id, segment, block_index);
     } else {
       slice_return::add_free_blocks(state, use.slices_class(), segment, 1);
     }
-    return taken;
+    return claimed;
   }
 
   QUARRY_SLOW static word revive_reserved(slice_request& request, std::uint32_t segment,

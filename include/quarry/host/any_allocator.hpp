@@ -111,9 +111,9 @@ class QUARRY_POISONS pool_model final : public allocator_model {
     if constexpr (requires { pool_.coalesce(wanted); }) pool_.coalesce(wanted);
   }
   [[nodiscard]] allocator_counts counts() const override {
-    auto const all = pool_.counts();
-    return {all.reserved,       all.peak_reserved,    all.allocated,
-            all.peak_allocated, all.chunks_allocated, all.invalid_frees};
+    auto const counts = pool_.counts();
+    return {counts.reserved,       counts.peak_reserved,    counts.allocated,
+            counts.peak_allocated, counts.chunks_allocated, counts.invalid_frees};
   }
   [[nodiscard]] memory_location location() override { return location_of(pool_); }
   [[nodiscard]] allocator_id id() const override { return pool_.id(); }
@@ -185,9 +185,9 @@ class resource_model final : public allocator_model {
     count_reserved();
   }
   [[nodiscard]] allocator_counts counts() const override {
-    allocator_counts all = counts_;
-    all.allocations = allocated_.size();
-    return all;
+    allocator_counts result = counts_;
+    result.allocations = allocated_.size();
+    return result;
   }
   [[nodiscard]] memory_location location() override { return location_of(resource_); }
   [[nodiscard]] allocator_id id() const override { return resource_.id(); }
@@ -279,20 +279,20 @@ class QUARRY_API allocator_resource {
  public:
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
-  [[nodiscard]] memory_location location() const { return use_->from.location(); }
-  [[nodiscard]] any_allocator allocator() const { return use_->from; }
+  [[nodiscard]] memory_location location() const { return use_->allocator.location(); }
+  [[nodiscard]] any_allocator allocator() const { return use_->allocator; }
 
  private:
   friend class any_allocator;
   struct QUARRY_API use {
-    explicit use(any_allocator user_of);
+    explicit use(any_allocator used);
     use(use const&) = delete;
     use& operator=(use const&) = delete;
     ~use();
-    any_allocator from;
+    any_allocator allocator;
     allocator_model* model = nullptr;
   };
-  explicit allocator_resource(any_allocator from) : use_{std::make_shared<use>(from)} {}
+  explicit allocator_resource(any_allocator allocator) : use_{std::make_shared<use>(allocator)} {}
 
   std::shared_ptr<use> use_;
 };

@@ -17,19 +17,20 @@ namespace quarry::inline QUARRY_ABI {
 /// A communicator of the ranks that run on this rank's node.
 class node_communicator {
  public:
-  /// Collective over `all`. Throws `bad_argument` for MPI_COMM_NULL, and `resource_failed` if MPI
-  /// is not initialised or returns an error. The error handler of `all` handles an error of the
-  /// split itself; MPI's default handler ends the program. This communicator returns its errors.
-  explicit node_communicator(MPI_Comm all) {
+  /// Collective over `communicator`. Throws `bad_argument` for MPI_COMM_NULL, and `resource_failed`
+  /// if MPI is not initialised or returns an error. The error handler of `communicator` handles an
+  /// error of the split itself; MPI's default handler ends the program. This communicator returns
+  /// its errors.
+  explicit node_communicator(MPI_Comm communicator) {
     int is_initialised = 0, is_finalised = 0;
     MPI_Initialized(&is_initialised);
     MPI_Finalized(&is_finalised);
     if (is_initialised == 0 || is_finalised != 0)
       throw resource_failed{"node_communicator",
                             "MPI is not initialised, or it is already finalised"};
-    if (all == MPI_COMM_NULL)
+    if (communicator == MPI_COMM_NULL)
       throw bad_argument{"node_communicator: the communicator is MPI_COMM_NULL"};
-    check(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &handle_),
+    check(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &handle_),
           "MPI_Comm_split_type");
     MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(handle_, &rank_);
@@ -53,9 +54,9 @@ class node_communicator {
   /// Collective: returns whether `vote` is true on all ranks of the node. Throws `resource_failed`.
   [[nodiscard]] bool agree(bool vote) const {
     int const own = vote ? 1 : 0;
-    int all = 0;
-    check(MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MIN, handle_), "MPI_Allreduce");
-    return all == 1;
+    int minimum = 0;
+    check(MPI_Allreduce(&own, &minimum, 1, MPI_INT, MPI_MIN, handle_), "MPI_Allreduce");
+    return minimum == 1;
   }
 
  private:
@@ -85,7 +86,7 @@ class mpi_segment {
   /// segment open on the node. Reuses a segment that killed processes left. A rank that fails
   /// throws `bad_argument`, `out_of_memory` or `resource_failed`. Then the other ranks of its node
   /// throw `resource_failed`, and no rank waits for ever.
-  mpi_segment(MPI_Comm all, std::string const& name, bytes size) : node_{all} {
+  mpi_segment(MPI_Comm communicator, std::string const& name, bytes size) : node_{communicator} {
     std::exception_ptr failure;
     auto const open = [&] {
       try {

@@ -12,23 +12,23 @@ using namespace detail;
 namespace {
 
 /// Also true if CUDA does not tell: for the default stream while another stream is being captured.
-bool is_being_captured(cudaStream_t one) {
+bool is_being_captured(cudaStream_t handle) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUresult const found = cuda::driver::functions().is_capturing(one, &status);
+  CUresult const found = cuda::driver::functions().is_capturing(handle, &status);
   return found == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 /// The id of a stream other than the legacy default stream. The calling thread's default stream is
 /// that of the current device.
-stream_identity identity_here(cudaStream_t on) {
-  unsigned long long number = 0;  // the driver's ids start at 1
-  if (is_being_captured(on)) {    // a query of the id would invalidate the capture
+stream_identity identity_here(cudaStream_t handle) {
+  unsigned long long number = 0;    // the driver's ids start at 1
+  if (is_being_captured(handle)) {  // a query of the id would invalidate the capture
     constexpr std::uint64_t is_capture = std::uint64_t{1} << 62;
     cudaStreamCaptureStatus capture{};
-    cuda::check(cudaStreamGetCaptureInfo(on, &capture, &number), "cudaStreamGetCaptureInfo");
-    return {is_capture | number, reinterpret_cast<std::uint64_t>(on)};
+    cuda::check(cudaStreamGetCaptureInfo(handle, &capture, &number), "cudaStreamGetCaptureInfo");
+    return {is_capture | number, reinterpret_cast<std::uint64_t>(handle)};
   }
-  CUresult const found = cuda::driver::functions().stream_id(on, &number);
+  CUresult const found = cuda::driver::functions().stream_id(handle, &number);
   if (found != CUDA_SUCCESS)
     throw bad_argument{"cuda_streams: no stream has this handle (cuStreamGetId: " +
                        std::to_string(static_cast<int>(found)) + ")"};
@@ -53,17 +53,17 @@ cuda_streams::~cuda_streams() {
   for (CUevent_st* const each : unused_) cudaEventDestroy(each);
 }
 
-stream_identity cuda_streams::identity(stream on) const {
-  if (on == nullptr || on == cudaStreamLegacy) return {~std::uint64_t{0}};
-  if (on != cudaStreamPerThread) return identity_here(on);
+stream_identity cuda_streams::identity(stream handle) const {
+  if (handle == nullptr || handle == cudaStreamLegacy) return {~std::uint64_t{0}};
+  if (handle != cudaStreamPerThread) return identity_here(handle);
   make_context(device_);  // otherwise the thread has no such stream yet
   cuda::device_guard const guard{device_};
-  return identity_here(on);
+  return identity_here(handle);
 }
 
-cuda_streams::event cuda_streams::record(stream on) {
+cuda_streams::event cuda_streams::record(stream handle) {
   cuda::device_guard const guard{device_};
-  if (is_being_captured(on))
+  if (is_being_captured(handle))
     throw bad_argument{"cuda_streams: the stream is being captured; end the capture first"};
   event result{nullptr};
   if (unused_.empty()) {
@@ -75,7 +75,7 @@ cuda_streams::event cuda_streams::record(stream on) {
     result.handle = unused_.back();
     unused_.pop_back();
   }
-  cudaError_t const found = cudaEventRecord(result.handle, on);
+  cudaError_t const found = cudaEventRecord(result.handle, handle);
   if (found != cudaSuccess) drop(result);
   cuda::check(found, "cudaEventRecord");
   return result;
@@ -89,21 +89,21 @@ void cuda_streams::wait(stream later, event const& earlier) {
   cuda::check(cudaStreamWaitEvent(later, earlier.handle, 0), "cudaStreamWaitEvent");
 }
 
-bool cuda_streams::is_done(event const& one) noexcept {
+bool cuda_streams::is_done(event const& event) noexcept {
   cuda::relaxed_captures const captures;
-  cudaError_t const found = cudaEventQuery(one.handle);
+  cudaError_t const found = cudaEventQuery(event.handle);
   if (found == cudaErrorNotReady) cudaGetLastError();  // clears the error
   return found == cudaSuccess;
 }
 
-void cuda_streams::finish(event const& one) noexcept {
+void cuda_streams::finish(event const& event) noexcept {
   cuda::relaxed_captures const captures;
-  if (cudaEventSynchronize(one.handle) != cudaSuccess) cudaGetLastError();
+  if (cudaEventSynchronize(event.handle) != cudaSuccess) cudaGetLastError();
 }
 
-bool cuda_streams::finish(stream one) noexcept {
+bool cuda_streams::finish(stream handle) noexcept {
   cuda::device_guard const guard{device_};
-  if (cudaStreamSynchronize(one) == cudaSuccess) return true;
+  if (cudaStreamSynchronize(handle) == cudaSuccess) return true;
   cudaGetLastError();
   return finish_all();
 }
@@ -115,6 +115,6 @@ bool cuda_streams::finish_all() noexcept {
   return false;
 }
 
-void cuda_streams::drop(event& one) noexcept { unused_.push_back(one.handle); }
+void cuda_streams::drop(event& event) noexcept { unused_.push_back(event.handle); }
 
 }  // namespace quarry::inline QUARRY_ABI

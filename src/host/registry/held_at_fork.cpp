@@ -84,9 +84,9 @@ copy_at_fork::copy_at_fork(handlers const& calls) : handlers_{calls} {
 class fork_handlers {
  public:
   static void before() {
-    process_lists& all = lists_of_process();
-    all.forks.under_way.lock();
-    all.forks.mutex.lock();
+    process_lists& lists = lists_of_process();
+    lists.forks.under_way.lock();
+    lists.forks.mutex.lock();
     auto const latest = fork_clock::now() + std::chrono::seconds{1};
     for (fork_clock::duration wait = std::chrono::milliseconds{2};; wait *= 2) {
       auto const time = fork_clock::now();
@@ -97,10 +97,10 @@ class fork_handlers {
       if (locks_all(std::min(time + wait, latest))) break;
       unlock_all<&copy_at_fork::handlers::unlock_in_parent>();
     }
-    all.registrations.mutex.lock();
-    for (auto const& [id, each] : all.registrations.by_id) each->lock();
-    all.nodes.mutex.lock();
-    all.waiting.mutex.lock();
+    lists.registrations.mutex.lock();
+    for (auto const& [id, each] : lists.registrations.by_id) each->lock();
+    lists.nodes.mutex.lock();
+    lists.waiting.mutex.lock();
   }
   static void in_parent() {
     after<&registration::unlock, &copy_at_fork::handlers::unlock_in_parent>();
@@ -169,14 +169,14 @@ class fork_handlers {
   }
   template <void (registration::*Unlock)(), copy_handler UnlockCopy>
   static void after() {
-    process_lists& all = lists_of_process();
-    all.waiting.mutex.unlock();
-    all.nodes.mutex.unlock();
-    for (auto const& [id, each] : all.registrations.by_id) (each->*Unlock)();
-    all.registrations.mutex.unlock();
+    process_lists& lists = lists_of_process();
+    lists.waiting.mutex.unlock();
+    lists.nodes.mutex.unlock();
+    for (auto const& [id, each] : lists.registrations.by_id) (each->*Unlock)();
+    lists.registrations.mutex.unlock();
     unlock_all<UnlockCopy>();
-    all.forks.mutex.unlock();
-    all.forks.under_way.unlock();
+    lists.forks.mutex.unlock();
+    lists.forks.under_way.unlock();
   }
 };
 

@@ -38,29 +38,29 @@ void page_map::add_to(entry& pools, chunk_view const& view) {
     if (value == 0) continue;
     if (value % 2 == 1) {
       auto* const head = reinterpret_cast<node*>(value - 1);
-      for (node* each = head; each != nullptr; each = each->next) {
-        if (each->view == &view) return void(++each->blocks);
+      for (node* entry = head; entry != nullptr; entry = entry->next) {
+        if (entry->view == &view) return void(++entry->blocks);
       }
       pools.store(reinterpret_cast<std::uint64_t>(&fresh_node(&view, 1, head)) + 1,
                   std::memory_order_release);  // (P)
       return;
     }
-    node& only =
+    node& sole_node =
         fresh_node(reinterpret_cast<chunk_view const*>(value), value == single ? 2 : 1, nullptr);
-    node* head = &only;
+    node* head = &sole_node;
     if (value != single) {
       try {
-        head = &fresh_node(&view, 1, &only);
+        head = &fresh_node(&view, 1, &sole_node);
       } catch (...) {
-        free_node(only);
+        free_node(sole_node);
         throw;
       }
     }
     if (pools.compare_exchange_strong(value, reinterpret_cast<std::uint64_t>(head) + 1,
                                       std::memory_order_release, std::memory_order_relaxed))
-      return;                             // (P)
-    if (head != &only) free_node(*head);  // no reader has seen these nodes
-    free_node(only);
+      return;                                  // (P)
+    if (head != &sole_node) free_node(*head);  // no reader has seen these nodes
+    free_node(sole_node);
   }
 }
 
@@ -72,21 +72,21 @@ void page_map::remove_from(entry& pools, chunk_view const& view) noexcept {
   // Cannot happen: a list never becomes a single view again.
   if (pools.compare_exchange_strong(value, 0, std::memory_order_relaxed)) return;
   node* before = nullptr;
-  for (node* each = reinterpret_cast<node*>(value - 1); each != nullptr;
-       before = each, each = each->next) {
-    if (each->view != &view) continue;
-    if (--each->blocks != 0) return;
+  for (node* entry = reinterpret_cast<node*>(value - 1); entry != nullptr;
+       before = entry, entry = entry->next) {
+    if (entry->view != &view) continue;
+    if (--entry->blocks != 0) return;
     if (before != nullptr) {
-      before->next = each->next;
+      before->next = entry->next;
     } else {
-      node* const next = each->next;
+      node* const next = entry->next;
       pools.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1,
                   std::memory_order_release);  // (P)
     }
     // The order matters. The node has left the list, so later readers cannot reach it. It is not
     // reused yet, so a reader that is at the node sees the new count.
     process_wide.changes = process_wide.changes + 1;
-    free_node(*each);
+    free_node(*entry);
     return;
   }
 }

@@ -78,9 +78,9 @@ struct summary {
 /// the symbols of frames, has a lock that plugins hold while they make pools.
 std::vector<summary> summaries(allocator_id allocator) {
   std::vector<summary> result;
-  process_lists& all = lists_of_process();
-  std::lock_guard const lock{all.registrations.mutex};
-  for (auto const& [id, owner] : all.registrations.by_id) {
+  process_lists& lists = lists_of_process();
+  std::lock_guard const lock{lists.registrations.mutex};
+  for (auto const& [id, owner] : lists.registrations.by_id) {
     if (allocator != 0 && allocator != id) continue;
     summary copy{{id, owner->name(), owner->location(), 0, 0}, {}};
     owner->view().for_each([&, &registered = *owner](chunk_table::record const& found) {
@@ -98,37 +98,37 @@ std::vector<summary> summaries(allocator_id allocator) {
 registration::registration(chunk_table& table, memory_location location, std::string name,
                            bool is_everywhere)
     : table_{table}, location_{location}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
-  process_lists& all = lists_of_process();
-  std::lock_guard const lock{all.registrations.mutex};
+  process_lists& lists = lists_of_process();
+  std::lock_guard const lock{lists.registrations.mutex};
   std::size_t free = 0;
-  while (is_everywhere && all.everywhere[free] != nullptr) {
+  while (is_everywhere && lists.everywhere[free] != nullptr) {
     if (++free == process_lists::max_everywhere)
       throw bad_argument{
           "registration: the process has 64 tracked resources already, which is the limit; let "
           "pools share fewer tracked resources"};
   }
-  id_ = all.registrations.last + 1;
+  id_ = lists.registrations.last + 1;
   if (name_.empty()) name_ = "allocator " + std::to_string(id_);
-  all.registrations.by_id.emplace(id_, this);
+  lists.registrations.by_id.emplace(id_, this);
   try {
     table_.keep_starts(registry::packed(id_, location_));
   } catch (...) {
-    all.registrations.by_id.erase(id_);
+    lists.registrations.by_id.erase(id_);
     throw;
   }
-  all.registrations.last = id_;
+  lists.registrations.last = id_;
   if (!is_everywhere) return;
-  all.everywhere[free] = &table_.public_view();
-  if (all.everywhere_count <= free) all.everywhere_count = free + 1;
+  lists.everywhere[free] = &table_.public_view();
+  if (lists.everywhere_count <= free) lists.everywhere_count = free + 1;
 }
 
 registration::~registration() {
-  process_lists& all = lists_of_process();
-  std::lock_guard const lock{all.registrations.mutex};
-  all.registrations.by_id.erase(id_);
+  process_lists& lists = lists_of_process();
+  std::lock_guard const lock{lists.registrations.mutex};
+  lists.registrations.by_id.erase(id_);
   table_.stop_keeping_starts();
-  for (std::size_t i = 0; is_everywhere_ && i < all.everywhere_count; ++i) {
-    if (all.everywhere[i] == &table_.public_view()) all.everywhere[i] = nullptr;
+  for (std::size_t i = 0; is_everywhere_ && i < lists.everywhere_count; ++i) {
+    if (lists.everywhere[i] == &table_.public_view()) lists.everywhere[i] = nullptr;
   }
 }
 
@@ -222,10 +222,10 @@ std::optional<allocation_record> find_slowly(std::uint64_t address) {
   while (!page_map::visit(address, ask)) {
   }
   if (owner == 0 || (owner & is_below_others) != 0) {
-    process_lists const& all = lists_of_process();
-    std::size_t const count = all.everywhere_count.load_acquire();
+    process_lists const& lists = lists_of_process();
+    std::size_t const count = lists.everywhere_count.load_acquire();
     for (std::size_t i = 0; i < count; ++i) {
-      if (chunk_view const* const view = all.everywhere[i].load_acquire()) ask(*view);
+      if (chunk_view const* const view = lists.everywhere[i].load_acquire()) ask(*view);
     }
   }
   if (owner == 0) return std::nullopt;
@@ -235,18 +235,18 @@ std::optional<allocation_record> find_slowly(std::uint64_t address) {
 std::optional<allocation_label> label_of(void const* address) {
   auto const found = find(address);
   if (!found || !found->is_labelled) return std::nullopt;
-  process_lists& all = lists_of_process();
-  std::lock_guard const lock{all.registrations.mutex};
-  auto const registered = all.registrations.by_id.find(found->allocator);
-  if (registered == all.registrations.by_id.end()) return std::nullopt;
+  process_lists& lists = lists_of_process();
+  std::lock_guard const lock{lists.registrations.mutex};
+  auto const registered = lists.registrations.by_id.find(found->allocator);
+  if (registered == lists.registrations.by_id.end()) return std::nullopt;
   return registered->second->label_of(reinterpret_cast<std::uint64_t>(found->base));
 }
 
 std::vector<allocator_info> allocators() {
   std::vector<allocator_info> result;
-  process_lists& all = lists_of_process();
-  std::lock_guard const lock{all.registrations.mutex};
-  for (auto const& [id, owner] : all.registrations.by_id) {
+  process_lists& lists = lists_of_process();
+  std::lock_guard const lock{lists.registrations.mutex};
+  for (auto const& [id, owner] : lists.registrations.by_id) {
     allocator_info info{id, owner->name(), owner->location(), 0, 0};
     owner->view().for_each([&](chunk_table::record const& found) {
       ++info.allocations;
@@ -258,17 +258,17 @@ std::vector<allocator_info> allocators() {
 }
 
 std::string name_of(allocator_id id) {
-  process_lists& all = lists_of_process();
-  std::lock_guard const lock{all.registrations.mutex};
-  auto const registered = all.registrations.by_id.find(id);
-  return registered == all.registrations.by_id.end() ? std::string{} : registered->second->name();
+  process_lists& lists = lists_of_process();
+  std::lock_guard const lock{lists.registrations.mutex};
+  auto const registered = lists.registrations.by_id.find(id);
+  return registered == lists.registrations.by_id.end() ? std::string{} : registered->second->name();
 }
 
 std::vector<allocation_record> allocations(allocator_id allocator) {
   std::vector<allocation_record> result;
-  process_lists& all = lists_of_process();
-  std::lock_guard const lock{all.registrations.mutex};
-  for (auto const& [id, owner] : all.registrations.by_id) {
+  process_lists& lists = lists_of_process();
+  std::lock_guard const lock{lists.registrations.mutex};
+  for (auto const& [id, owner] : lists.registrations.by_id) {
     if (allocator != 0 && allocator != id) continue;
     owner->view().for_each(
         [&, packed_owner = packed(id, owner->location())](chunk_table::record const& found) {

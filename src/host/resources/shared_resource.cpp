@@ -141,8 +141,9 @@ class shared_resource::segment {
     {
       guard const lock{*this};
       if (has_entry()) forget(entry_);
-      bool const is_last = std::none_of(all().processes.begin(), all().processes.end(),
-                                        [](process const& each) { return each.id != 0; });
+      bool const is_last =
+          std::none_of(shared_tables().processes.begin(), shared_tables().processes.end(),
+                       [](process const& each) { return each.id != 0; });
       // A file that still has a name has this name.
       if (is_last && open_file::named_size(file_)) shm_unlink(name_.c_str());
     }
@@ -167,14 +168,14 @@ class shared_resource::segment {
         if (existing->base % alignment != 0)
           throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} +
                              " exists, but it is not aligned to " + std::to_string(alignment)};
-        if (existing->requested == requested) return take(*existing, own);
+        if (existing->requested == requested) return add_reference(*existing, own);
         throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} + " exists with " +
                            std::to_string(existing->requested) + " bytes, not " +
                            std::to_string(requested)};
       }
     }
-    for (bool const again : {false, true}) {
-      if (again) (void)collect();
+    for (bool const is_retry : {false, true}) {
+      if (is_retry) (void)collect();
       allocation* const free = free_entry();
       auto const base = free == nullptr ? std::nullopt : gap(size, alignment);
       if (!base) continue;
@@ -190,19 +191,19 @@ class shared_resource::segment {
       return data() + *base;
     }
     throw out_of_memory{"shared_resource " + name_, requested,
-                        "the segment of " + std::to_string(all().size) +
+                        "the segment of " + std::to_string(shared_tables().size) +
                             " bytes has no gap of that size, or all 4096 entries are in use"};
   }
-  [[nodiscard]] void* take(std::string_view name) {
+  [[nodiscard]] void* add_reference(std::string_view name) {
     guard const lock{*this};
     allocation* const existing = find(name);
-    return existing == nullptr ? nullptr : take(*existing, own_process());
+    return existing == nullptr ? nullptr : add_reference(*existing, own_process());
   }
   bool release(void const* pointer) noexcept {
     guard const lock{*this};
     if (!has_entry()) return false;
     auto const base = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data());
-    for (allocation& each : all().allocations) {
+    for (allocation& each : shared_tables().allocations) {
       if (each.is_there == 0 || each.base != base) continue;
       if (each.references[entry_] == 0) return false;
       if (each.sum() == 1) {
@@ -221,25 +222,25 @@ class shared_resource::segment {
   }
   [[nodiscard]] counts_of_segment counts() {
     guard const lock{*this};
-    counts_of_segment result{all().size, 0, 0, 0, 0};
-    for (allocation const& each : all().allocations) {
+    counts_of_segment result{shared_tables().size, 0, 0, 0, 0};
+    for (allocation const& each : shared_tables().allocations) {
       if (each.is_there == 0) continue;
       ++result.allocations;
       result.in_use += each.size;
       result.references += each.sum();
     }
-    for (process const& each : all().processes) result.processes += each.id != 0;
+    for (process const& each : shared_tables().processes) result.processes += each.id != 0;
     return result;
   }
   [[nodiscard]] char* data() const { return static_cast<char*>(base_) + data_begin; }
-  [[nodiscard]] bytes size() const { return all().size; }
+  [[nodiscard]] bytes size() const { return shared_tables().size; }
   [[nodiscard]] std::string const& name() const { return name_; }
 
  private:
   /// Holds the segment's lock. The last holder may have died; the tables are correct even then.
   class guard {
    public:
-    explicit guard(segment const& locked) : mutex_{locked.all().mutex} {
+    explicit guard(segment const& locked) : mutex_{locked.shared_tables().mutex} {
       if (pthread_mutex_lock(&mutex_) == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
     }
     guard(guard const&) = delete;
@@ -250,7 +251,7 @@ class shared_resource::segment {
     pthread_mutex_t& mutex_;
   };
 
-  [[nodiscard]] tables& all() const { return *static_cast<tables*>(base_); }
+  [[nodiscard]] tables& shared_tables() const { return *static_cast<tables*>(base_); }
 
   /// Opens or makes the segment. Returns false if the opened file lost its name meanwhile, because
   /// its last user closed it.
@@ -273,20 +274,21 @@ class shared_resource::segment {
                             "the existing object is not a segment of this library"};
     mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment
                      : static_cast<bytes>(*length);
-    if (is_new) take_pages(file.number(), size);
+    if (is_new) allocate_pages(file.number(), size);
     base_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
     if (base_ == MAP_FAILED)
       throw out_of_memory{"shared_resource " + name_, mapped_, std::strerror(errno)};
     try {
-      is_new |= all().is_made.load(std::memory_order_acquire) == 0;  // its maker died
+      is_new |= shared_tables().is_made.load(std::memory_order_acquire) == 0;  // its maker died
       if (is_new) make();
-      if (all().is_made != magic || data_begin + all().size != mapped_)
+      if (shared_tables().is_made != magic || data_begin + shared_tables().size != mapped_)
         throw resource_failed{"shared_resource " + name_,
                               "the existing object is not a segment of this library"};
       if (size != 0 &&
-          (size + data_alignment - 1) / data_alignment * data_alignment != all().size) {
+          (size + data_alignment - 1) / data_alignment * data_alignment != shared_tables().size) {
         throw bad_argument{"shared_resource: " + name_ + " exists with " +
-                           std::to_string(all().size) + " bytes, not " + std::to_string(size)};
+                           std::to_string(shared_tables().size) + " bytes, not " +
+                           std::to_string(size)};
       }
       guard const lock{*this};
       if (open_file::named_size(file.number())) {
@@ -304,7 +306,7 @@ class shared_resource::segment {
     return false;
   }
   /// Reserves all pages now: a full file system is an error here, not a signal later.
-  void take_pages(int file, bytes size) const {
+  void allocate_pages(int file, bytes size) const {
     int failed = 0;
     do {
       failed = posix_fallocate(file, 0, static_cast<off_t>(mapped_));
@@ -315,14 +317,14 @@ class shared_resource::segment {
     throw out_of_memory{"shared_resource " + name_, size, std::strerror(failed)};
   }
   void make() {
-    all().size = mapped_ - data_begin;
+    shared_tables().size = mapped_ - data_begin;
     pthread_mutexattr_t kind;
     pthread_mutexattr_init(&kind);
     pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
     pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&all().mutex, &kind);
+    pthread_mutex_init(&shared_tables().mutex, &kind);
     pthread_mutexattr_destroy(&kind);
-    all().is_made.store(magic, std::memory_order_release);
+    shared_tables().is_made.store(magic, std::memory_order_release);
   }
 
   // All functions below require the lock.
@@ -340,10 +342,10 @@ class shared_resource::segment {
     if (!began || *began == 0)
       throw resource_failed{"shared_resource " + name_,
                             "the start time of this process cannot be read from /proc"};
-    for (bool const again : {false, true}) {
-      if (again) (void)collect();
+    for (bool const is_retry : {false, true}) {
+      if (is_retry) (void)collect();
       for (std::uint32_t at = 0; at != max_processes; ++at) {
-        process& entry = all().processes[at];
+        process& entry = shared_tables().processes[at];
         if (entry.id != 0) continue;
         entry.began = *began;
         entry.id.store(getpid(), std::memory_order_release);
@@ -354,18 +356,18 @@ class shared_resource::segment {
     throw out_of_memory{"shared_resource " + name_, 0,
                         "the segment is open 64 times, which is the limit"};
   }
-  [[nodiscard]] void* take(allocation& existing, std::uint32_t process) {
+  [[nodiscard]] void* add_reference(allocation& existing, std::uint32_t process) {
     ++existing.references[process];
     return data() + existing.base;
   }
   [[nodiscard]] allocation* find(std::string_view name) const {
-    for (allocation& each : all().allocations) {
+    for (allocation& each : shared_tables().allocations) {
       if (each.is_there != 0 && name == each.name) return &each;
     }
     return nullptr;
   }
   [[nodiscard]] allocation* free_entry() const {
-    for (allocation& each : all().allocations) {
+    for (allocation& each : shared_tables().allocations) {
       if (each.is_there == 0) return &each;
     }
     return nullptr;
@@ -375,42 +377,43 @@ class shared_resource::segment {
     std::array<std::uint32_t, max_allocations> in_order;
     std::uint32_t count = 0;
     for (std::uint32_t at = 0; at < max_allocations; ++at) {
-      if (all().allocations[at].is_there != 0) in_order[count++] = at;
+      if (shared_tables().allocations[at].is_there != 0) in_order[count++] = at;
     }
     std::sort(in_order.begin(), in_order.begin() + count, [&](std::uint32_t a, std::uint32_t b) {
-      return all().allocations[a].base < all().allocations[b].base;
+      return shared_tables().allocations[a].base < shared_tables().allocations[b].base;
     });
     std::uint64_t end = 0;
     for (std::uint32_t i = 0; i <= count; ++i) {
       std::uint64_t const base = (end + alignment - 1) & ~(alignment - 1);
-      std::uint64_t const next = i == count ? all().size : all().allocations[in_order[i]].base;
+      std::uint64_t const next =
+          i == count ? shared_tables().size : shared_tables().allocations[in_order[i]].base;
       if (base <= next && size <= next - base) return base;
-      if (i != count) end = next + all().allocations[in_order[i]].size;
+      if (i != count) end = next + shared_tables().allocations[in_order[i]].size;
     }
     return std::nullopt;
   }
   /// Drops all references of a process and removes its entry.
   void forget(std::uint32_t number) {
-    for (allocation& each : all().allocations) {
+    for (allocation& each : shared_tables().allocations) {
       if (each.is_there == 0 || each.references[number] == 0) continue;
       each.references[number] = 0;
       if (each.sum() == 0) each.is_there.store(0, std::memory_order_release);
     }
-    all().processes[number].id.store(0, std::memory_order_release);
+    shared_tables().processes[number].id.store(0, std::memory_order_release);
   }
   /// Removes the processes that have ended, and returns their number. Also completes a `forget`
   /// that was interrupted between its stores.
   std::uint32_t collect() {
     std::uint32_t ended = 0;
     for (std::uint32_t at = 0; at != max_processes; ++at) {
-      process const& entry = all().processes[at];
+      process const& entry = shared_tables().processes[at];
       if (entry.id == 0) continue;
       auto const began = began_at(entry.id);
       if (!began || *began == entry.began) continue;
       forget(at);
       ++ended;
     }
-    for (allocation& each : all().allocations) {
+    for (allocation& each : shared_tables().allocations) {
       if (each.is_there != 0 && each.sum() == 0) each.is_there.store(0, std::memory_order_release);
     }
     return ended;
@@ -452,7 +455,7 @@ void* shared_resource::allocate(std::string_view name, bytes size, bytes alignme
   return segment_->allocate(name, size, alignment, true);
 }
 void* shared_resource::find(std::string_view name) {
-  return name.empty() ? nullptr : segment_->take(name);
+  return name.empty() ? nullptr : segment_->add_reference(name);
 }
 bool shared_resource::release(void* pointer) noexcept { return segment_->release(pointer); }
 std::uint32_t shared_resource::collect() { return segment_->collect_locked(); }

@@ -41,8 +41,8 @@ struct tested_source {
       : source{"tried", refusing_resource{&largest, &requests},
                checked_blocks("", pool_options{.max_bytes = maximum}), chunks} {}
   int releases = 0;
-  auto take(bytes size, bytes minimum, bool has_more) {
-    return source.take(size, {minimum, minimum}, [&] {
+  auto allocate(bytes size, bytes minimum, bool has_more) {
+    return source.allocate(size, {minimum, minimum}, [&] {
       ++releases;
       return has_more;
     });
@@ -51,10 +51,10 @@ struct tested_source {
 
 TEST(BlockSource, AllocatesCountsAndReturnsBlocks) {
   tested_source tested;
-  auto const a = tested.take(1_MiB, 100, true), b = tested.take(2_MiB, 100, true);
+  auto const a = tested.allocate(1_MiB, 100, true), b = tested.allocate(2_MiB, 100, true);
   EXPECT_EQ(a.size, 1_MiB);
   EXPECT_EQ(tested.source.reserved(), 3_MiB);
-  tested.source.give(b);
+  tested.source.deallocate(b);
   EXPECT_EQ(tested.source.reserved(), 1_MiB);
   EXPECT_EQ(tested.source.memory().peak(), 3_MiB);
   EXPECT_EQ(tested.source.allocated(), 2u);
@@ -66,25 +66,25 @@ TEST(BlockSource, AllocatesCountsAndReturnsBlocks) {
 TEST(BlockSource, RequestsSmallerBlocksWhenALargeBlockFails) {
   tested_source tested;
   tested.largest = 20'000;
-  EXPECT_EQ(tested.take(1_MiB, 160, true).size, 16'384u);
+  EXPECT_EQ(tested.allocate(1_MiB, 160, true).size, 16'384u);
   EXPECT_EQ(tested.requests, (std::vector<bytes>{1_MiB, 1_MiB, 128_KiB, 16_KiB}));
   EXPECT_EQ(tested.releases, 1);
   tested.requests.clear();
   tested.largest = 200;
-  EXPECT_EQ(tested.take(1_MiB, 160, false).size, 160u);
+  EXPECT_EQ(tested.allocate(1_MiB, 160, false).size, 160u);
   EXPECT_EQ(tested.requests, (std::vector<bytes>{1_MiB, 128_KiB, 16_KiB, 2_KiB, 160}));
   tested.requests.clear();
-  EXPECT_THROW((void)tested.take(1_MiB, 208, false), out_of_memory);
+  EXPECT_THROW((void)tested.allocate(1_MiB, 208, false), out_of_memory);
   EXPECT_EQ(tested.requests.back(), 208u);
   EXPECT_EQ(tested.source.allocated(), 2u);
 }
 
 TEST(BlockSource, EnforcesItsLimit) {
   tested_source tested{1000};
-  EXPECT_EQ(tested.take(1_MiB, 160, true).size, 992u);
-  EXPECT_THROW((void)tested.take(160, 160, false), out_of_memory);
+  EXPECT_EQ(tested.allocate(1_MiB, 160, true).size, 992u);
+  EXPECT_THROW((void)tested.allocate(160, 160, false), out_of_memory);
   EXPECT_EQ(tested.releases, 1);
-  EXPECT_THROW((void)tested.take(1008, 1008, true), out_of_memory);
+  EXPECT_THROW((void)tested.allocate(1008, 1008, true), out_of_memory);
   EXPECT_EQ(tested.releases, 1) << "the request exceeds the limit, so no release can help";
   EXPECT_EQ(tested.requests.size(), 1u);
 }
@@ -92,7 +92,7 @@ TEST(BlockSource, EnforcesItsLimit) {
 TEST(BlockSource, ReturnsABlockWhoseSynchronizationFails) {
   tested_source tested;
   tested.largest = 1;
-  EXPECT_THROW((void)tested.take(1, 1, false), resource_failed);
+  EXPECT_THROW((void)tested.allocate(1, 1, false), resource_failed);
   EXPECT_EQ(tested.source.reserved(), 0u);
   EXPECT_EQ(tested.source.returned(), 1u);
 }

@@ -22,7 +22,7 @@ TEST(ChunkOwners, ASingleOwnerOwnsEachChunkAndWritesNoMark) {
   tested.set_owner(7);
   one_owner::set(tested, {});
   EXPECT_EQ(tested.owner(), 7u);
-  EXPECT_TRUE(one_owner::is_owner(tested, one_owner::of(tested)));
+  EXPECT_TRUE(one_owner::is_owner(tested, one_owner::owner_of(tested)));
 }
 
 TEST(ChunkOwners, EachOfManyOwnersHasItsIndex) {
@@ -34,7 +34,7 @@ TEST(ChunkOwners, EachOfManyOwnersHasItsIndex) {
   table.reserve();
   chunk_id const id = table.add(4096, 64, no_chunk, no_chunk);
   many_owners::set(table[id], 1);
-  free[many_owners::of(table[id])].insert(table, id);
+  free[many_owners::owner_of(table[id])].insert(table, id);
   EXPECT_FALSE(many_owners::is_owner(table[id], many_owners::common));
   EXPECT_EQ(free[many_owners::common].find(table, 64), no_chunk);
   EXPECT_EQ(free[1].find(table, 64), id);

@@ -19,8 +19,12 @@ struct row {
   std::uint64_t blocks_allocated, blocks_returned;
 };
 
-constexpr heuristic of_2021(heuristic const& rule) { return rule.by(heuristic_rules::poster_2022); }
-constexpr heuristic of_2024(heuristic const& rule) { return rule.by(heuristic_rules::umpire_2024); }
+constexpr heuristic of_2021(heuristic const& rule) {
+  return rule.with_rules(heuristic_rules::poster_2022);
+}
+constexpr heuristic of_2024(heuristic const& rule) {
+  return rule.with_rules(heuristic_rules::umpire_2024);
+}
 constexpr heuristic blocks(std::uint32_t n) { return heuristic::blocks_releasable(n); }
 constexpr heuristic percent(std::uint32_t n) { return heuristic::percent_releasable(n); }
 
@@ -97,7 +101,7 @@ TEST(PublishedHeuristics, TerminateEvenIfOnlyAPartOfThePoolIsReleasable) {
       for (auto const rules :
            {heuristic_rules::poster_2022, heuristic_rules::umpire_2024, heuristic_rules::quarry}) {
         auto const found =
-            run<chunk_arena<oldest_best_fit>>(trace.steps(), small_blocks(each.by(rules)));
+            run<chunk_arena<oldest_best_fit>>(trace.steps(), small_blocks(each.with_rules(rules)));
         EXPECT_EQ(found.allocated, 0u);
         EXPECT_EQ(found.allocations, found.deallocations);
       }

@@ -27,16 +27,16 @@ struct QuickLists : testing::Test {
 TEST_F(QuickLists, ReturnTheLatestChunkOfASize) {
   put(5);
   auto const latest = put(5);
-  EXPECT_EQ(lists.take(table, 5), latest);
+  EXPECT_EQ(lists.pop(table, 5), latest);
   EXPECT_EQ(lists.count(), 1u);
 }
 
 TEST_F(QuickLists, ReturnNoSmallerAndNoMuchLargerChunk) {
   put(100);
-  EXPECT_EQ(lists.take(table, 101), no_chunk);
-  EXPECT_EQ(lists.take(table, 85), no_chunk);
-  EXPECT_NE(lists.take(table, 97), no_chunk);
-  EXPECT_EQ(lists.take(table, 97), no_chunk) << "the lists no longer have the chunk";
+  EXPECT_EQ(lists.pop(table, 101), no_chunk);
+  EXPECT_EQ(lists.pop(table, 85), no_chunk);
+  EXPECT_NE(lists.pop(table, 97), no_chunk);
+  EXPECT_EQ(lists.pop(table, 97), no_chunk) << "the lists no longer have the chunk";
 }
 
 /// Programs request the same sizes repeatedly.
@@ -45,7 +45,7 @@ TEST_F(QuickLists, ReuseAWholeChunkForItsSize) {
     bytes const rounded = quick_lists::whole(units, 0);
     ASSERT_LE(rounded, units + units / 32) << units;
     auto const id = put(rounded);
-    ASSERT_EQ(lists.take(table, units), id) << units;
+    ASSERT_EQ(lists.pop(table, units), id) << units;
     table.remove(id);
   }
 }
@@ -55,29 +55,29 @@ TEST_F(QuickLists, CountInUnits) {
   table.reserve();
   auto const id = table.add(4096, 256 * 5, no_chunk, no_chunk);
   coarse.put(table[id], id, 256 * 5);
-  EXPECT_EQ(coarse.take(table, 256 * 4), no_chunk) << "one unit of five is more than an eighth";
-  EXPECT_EQ(coarse.take(table, 256 * 5), id);
+  EXPECT_EQ(coarse.pop(table, 256 * 4), no_chunk) << "one unit of five is more than an eighth";
+  EXPECT_EQ(coarse.pop(table, 256 * 5), id);
 }
 
 TEST_F(QuickLists, ReturnEachChunkOnceFromTakeAll) {
   std::set<chunk_id> all;
   for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 47})
     all.insert(put(units));
-  lists.take_all(table, [&](chunk_id id) { EXPECT_EQ(all.erase(id), 1u); });
+  lists.pop_all(table, [&](chunk_id id) { EXPECT_EQ(all.erase(id), 1u); });
   EXPECT_TRUE(all.empty());
   EXPECT_EQ(lists.count(), 0u);
-  EXPECT_EQ(lists.take(table, 1), no_chunk);
+  EXPECT_EQ(lists.pop(table, 1), no_chunk);
 }
 
 TEST_F(QuickLists, PayIfTheReusedChunksAreAtLeastHalfOfTheChunksLeft) {
   EXPECT_TRUE(lists.pays()) << "no chunk was put into the lists";
   for (bytes const units : {5, 5, 7, 9}) put(units);
   EXPECT_FALSE(lists.pays());
-  EXPECT_NE(lists.take(table, 5), no_chunk);
+  EXPECT_NE(lists.pop(table, 5), no_chunk);
   EXPECT_FALSE(lists.pays()) << "one chunk was reused, three are left";
-  EXPECT_NE(lists.take(table, 5), no_chunk);
+  EXPECT_NE(lists.pop(table, 5), no_chunk);
   EXPECT_TRUE(lists.pays());
-  lists.take_all(table, [](chunk_id) {});
+  lists.pop_all(table, [](chunk_id) {});
   put(5);
   EXPECT_FALSE(lists.pays()) << "reuse before take_all does not count";
 }
@@ -94,7 +94,7 @@ TEST_F(QuickLists, AgreeWithAMultisetOfSizes) {
       sizes.insert(units);
       continue;
     }
-    chunk_id const id = lists.take(table, units);
+    chunk_id const id = lists.pop(table, units);
     if (id == no_chunk) {
       // The lookup reads three lists of this width or more. The first list starts within one width
       // of `units`. (The lookup reads one list below 16 units, two below 32.)

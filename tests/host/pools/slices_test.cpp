@@ -28,13 +28,13 @@ struct no_map_pages {
 };
 struct map_pages {
   no_map_pages& pages;
-  std::optional<std::uint64_t> take() const {
+  std::optional<std::uint64_t> allocate() const {
     if (pages.in_use.size() == pages.maximum) return std::nullopt;
     pages.next += slice_block::size;
     pages.in_use.insert(pages.next);
     return pages.next;
   }
-  void give(std::uint64_t base) const { EXPECT_EQ(pages.in_use.erase(base), 1u); }
+  void deallocate(std::uint64_t base) const { EXPECT_EQ(pages.in_use.erase(base), 1u); }
 };
 
 std::optional<std::uint64_t> allocate(slices& source, bytes size, no_map_pages& pages) {
@@ -42,8 +42,8 @@ std::optional<std::uint64_t> allocate(slices& source, bytes size, no_map_pages& 
   return base ? base : source.allocate_slowly(size, map_pages{pages});
 }
 bool deallocate(slices& source, std::uint64_t base, no_map_pages& pages) {
-  slice_block* const block = source.of(base);
-  if (block == nullptr || block->find_base(base).what.is_free()) return false;
+  slice_block* const block = source.find_block(base);
+  if (block == nullptr || block->find_base(base).slice.is_free()) return false;
   if (source.deallocate(*block, base, block->find_base(base).number))
     source.flush(block->size_class(), map_pages{pages});
   return true;
@@ -75,10 +75,10 @@ TEST(Slices, AreAtMostAnEighthLargerThanTheRequestedUnits) {
         base = allocate(tested, size, pages);
       ASSERT_TRUE(base);
       ASSERT_EQ(*base % alignment, 0u);
-      bytes const slice = tested.of(*base)->slice();
+      bytes const slice = tested.find_block(*base)->slice();
       ASSERT_GE(slice, size);
       ASSERT_LE(slice, (size + alignment - 1) / alignment * alignment * 9 / 8) << size;
-      ASSERT_EQ(tested.of(*base)->find_base(*base).what.requested(), size);
+      ASSERT_EQ(tested.find_block(*base)->find_base(*base).slice.requested(), size);
     }
     EXPECT_TRUE(tested.audit().empty());
   }
@@ -88,7 +88,7 @@ TEST(Slices, HaveNoBlocksIfTheAlignmentLeavesTooFewSlices) {
   slices tested{2048};
   tested.begin();
   EXPECT_EQ(tested.maximum(), 0u);
-  EXPECT_EQ(tested.of(1 << 20), nullptr);
+  EXPECT_EQ(tested.find_block(1 << 20), nullptr);
 }
 
 TEST(Slices, ReturnABlockWithoutTakenSlices) {
@@ -121,11 +121,11 @@ TEST(Slices, ReturnABlockThatBecameEmptyBeforeAnotherBlockHadFreeSlices) {
   while (addresses.size() < 32) {
     if (auto const base = allocate(tested, 4096, pages)) addresses.push_back(*base);
   }
-  slice_block* const first = tested.of(addresses[0]);
+  slice_block* const first = tested.find_block(addresses[0]);
   ASSERT_EQ(tested.blocks(), 2u);
   auto const free_those_of = [&](bool is_first, std::size_t count) {
     for (auto& each : addresses) {
-      if (each == 0 || (tested.of(each) == first) != is_first || count == 0) continue;
+      if (each == 0 || (tested.find_block(each) == first) != is_first || count == 0) continue;
       EXPECT_TRUE(deallocate(tested, each, pages));
       each = 0;
       --count;
@@ -164,7 +164,7 @@ TEST(Slices, MoveBetweenBlocksAndTheQuickListByHalfAList) {
   }
   std::size_t flushes = 0;
   for (std::uint64_t const each : addresses) {
-    slice_block* const block = tested.of(each);
+    slice_block* const block = tested.find_block(each);
     if (!tested.deallocate(*block, each, block->find_base(each).number)) continue;
     tested.flush(block->size_class(), map_pages{pages});
     ++flushes;
@@ -181,9 +181,9 @@ TEST(Slices, RequestABlockAgainOnlyAfterABlockfulOfFurtherRequests) {
   int requests = 0;
   struct counted : map_pages {
     int& requests;
-    std::optional<std::uint64_t> take() const {
+    std::optional<std::uint64_t> allocate() const {
       ++requests;
-      return map_pages::take();
+      return map_pages::allocate();
     }
   };
   for (int i = 0; i < 16 * 10 + 10; ++i)
@@ -213,10 +213,10 @@ TEST(Slices, AgreeWithASetOfAllocations) {
       } else {
         auto at = model.lower_bound(model.begin()->first +
                                     random() % (model.rbegin()->first - model.begin()->first + 1));
-        ASSERT_EQ(tested.of(at->first)->find_base(at->first).what.requested(), at->second);
+        ASSERT_EQ(tested.find_block(at->first)->find_base(at->first).slice.requested(), at->second);
         ASSERT_TRUE(deallocate(tested, at->first, pages));
-        ASSERT_FALSE(tested.of(at->first) != nullptr &&
-                     !tested.of(at->first)->find_base(at->first).what.is_free());
+        ASSERT_FALSE(tested.find_block(at->first) != nullptr &&
+                     !tested.find_block(at->first)->find_base(at->first).slice.is_free());
         model.erase(at);
       }
     }

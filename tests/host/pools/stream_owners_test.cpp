@@ -17,19 +17,19 @@ constexpr bytes block_size = 64_KiB;
 struct StreamOwners : testing::Test {
   StreamOwners() {
     chunks.reserve();
-    auto const first = owners.of(1).owner;
+    auto const first = owners.state_of(1).owner;
     in_use.push_back(chunks.allocate_in({region, block_size}, size, first));
     while (in_use.size() < 16) in_use.push_back(chunks.allocate(size, first).value());
   }
   /// Frees one chunk on `stream`.
   void free_on(std::uint32_t stream) {
-    auto& owner = owners.of(stream);
+    auto& owner = owners.state_of(stream);
     (void)chunks.deallocate(in_use.back(), owner.owner);
     in_use.pop_back();
-    owners.gave_back(stream, owner, size.granted);
+    owners.count_free(stream, owner, size.granted);
   }
   [[nodiscard]] std::uint64_t common_for(std::uint32_t stream) {
-    return owners.allocate_common(stream, owners.of(stream), size).value_or(0);
+    return owners.allocate_common(stream, owners.state_of(stream), size).value_or(0);
   }
   simulated_world& world() { return owners.order().world(); }
 
@@ -68,11 +68,11 @@ TEST_F(StreamOwners, AStreamDoesNotWaitForItself) {
 }
 
 TEST_F(StreamOwners, AReusedHandleIsAnotherOwner) {
-  auto const old_owner = owners.of(1).owner;
+  auto const old_owner = owners.state_of(1).owner;
   world().destroy(1);
   EXPECT_EQ(owners.last(1)->owner, old_owner) << "last() must not query the stream";
   world().create(1);
-  EXPECT_NE(owners.of(1).owner, old_owner);
+  EXPECT_NE(owners.state_of(1).owner, old_owner);
   EXPECT_EQ(world().misuses, 0u);
 }
 
@@ -82,7 +82,7 @@ TEST_F(StreamOwners, AnEventOfAnotherStreamCoversNothing) {
   world().destroy(1);
   world().create(1);
   auto& old = *owners.last(1);
-  owners.gave_back(1, old, block_size);
+  owners.count_free(1, old, block_size);
   EXPECT_EQ(owners.events(), 0u);
   EXPECT_EQ(owners.last(1), nullptr);
   owners.share_all();
@@ -105,7 +105,7 @@ TEST_F(StreamOwners, SynchronizesAllOwnersOrNone) {
 }
 
 TEST_F(StreamOwners, ForgetsOwnersWithoutChunks) {
-  for (std::uint32_t stream = 10; stream < 500; ++stream) (void)owners.of(stream);
+  for (std::uint32_t stream = 10; stream < 500; ++stream) (void)owners.state_of(stream);
   EXPECT_LE(owners.count(), 128u);
 }
 
@@ -113,10 +113,10 @@ TEST_F(StreamOwners, LeavesNoEvent) {
   auto const order = owners.order();
   {
     stream_owners<simulated_streams> more{order, chunks};
-    auto& owner = more.of(7);
+    auto& owner = more.state_of(7);
     (void)chunks.deallocate(in_use.back(), owner.owner);
     in_use.pop_back();
-    more.gave_back(7, owner, block_size);
+    more.count_free(7, owner, block_size);
     EXPECT_EQ(world().live_events, 1u);
   }
   EXPECT_EQ(world().live_events, 0u);

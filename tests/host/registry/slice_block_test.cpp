@@ -24,7 +24,7 @@ struct made {
 };
 
 slice_block::handle take_in_use(slice_block& source, bytes requested) {
-  auto const slice = source.take();
+  auto const slice = source.remove();
   slice.set_in_use(requested);
   return slice;
 }
@@ -37,8 +37,8 @@ TEST(SliceBlock, HandsOutEachSliceOnceAndFindsItByItsBaseAddress) {
     std::set<std::uint64_t> bases;
     for (std::uint32_t i = 0; i < block.count(); ++i) {
       ASSERT_FALSE(block.is_full());
-      auto const one_slice = block.take();
-      ASSERT_TRUE(block.find_base(one_slice.base).what.is_free());
+      auto const one_slice = block.remove();
+      ASSERT_TRUE(block.find_base(one_slice.base).slice.is_free());
       one_slice.set_in_use(i % (slice + 1));
       bases.insert(one_slice.base);
     }
@@ -61,15 +61,15 @@ TEST(SliceBlock, GivesTheLatestFreeSliceFirst) {
   made tested{64};
   auto const a = take_in_use(tested.block, 60), b = take_in_use(tested.block, 61),
              c = take_in_use(tested.block, 62);
-  EXPECT_EQ(tested.block.taken(), 3u);
+  EXPECT_EQ(tested.block.removed(), 3u);
   tested.block.put(a);
   tested.block.put(c);
-  EXPECT_EQ(tested.block.taken(), 1u);
+  EXPECT_EQ(tested.block.removed(), 1u);
   EXPECT_TRUE(tested.block.is_in_order());
   EXPECT_EQ(take_in_use(tested.block, 1).base, c.base);
   EXPECT_EQ(take_in_use(tested.block, 2).base, a.base);
-  EXPECT_EQ(tested.block.find_base(b.base).what.requested(), 61u);
-  EXPECT_EQ(tested.block.find_base(a.base).what.requested(), 2u);
+  EXPECT_EQ(tested.block.find_base(b.base).slice.requested(), 61u);
+  EXPECT_EQ(tested.block.find_base(a.base).slice.requested(), 2u);
 }
 
 TEST(SliceBlock, DoesNotFindASliceThatIsTakenButNotInUse) {
@@ -78,9 +78,9 @@ TEST(SliceBlock, DoesNotFindASliceThatIsTakenButNotInUse) {
   EXPECT_TRUE(tested.block.find(a.base));
   a.set_free();
   EXPECT_FALSE(tested.block.find(a.base));
-  EXPECT_TRUE(tested.block.find_base(a.base).what.is_free());
-  EXPECT_EQ(tested.block.taken(), 1u);
-  EXPECT_NE(tested.block.take().base, a.base);
+  EXPECT_TRUE(tested.block.find_base(a.base).slice.is_free());
+  EXPECT_EQ(tested.block.removed(), 1u);
+  EXPECT_NE(tested.block.remove().base, a.base);
 }
 
 TEST(SliceBlock, FindsTheSliceOfAnInteriorPointer) {
@@ -103,14 +103,14 @@ TEST(SliceBlock, FindsTheSliceOfAnInteriorPointer) {
   EXPECT_FALSE(tested.block.find(base + slice_block::size - 1));  // the remainder: 65536 % 48 = 16
   // An address of another page. A reader that followed an old pointer may pass such an address.
   EXPECT_FALSE(tested.block.find(base + slice_block::size));
-  tested.block.give_up();
+  tested.block.detach();
   EXPECT_FALSE(tested.block.find(a));
 }
 
 TEST(SliceBlock, IsFoundWithItsLatestLayout) {
   made tested{64};
   for (std::uint64_t round = 0; round < 70'000; ++round) {  // more rounds than layout numbers
-    tested.block.give_up();
+    tested.block.detach();
     ASSERT_FALSE(tested.block.find(base));
     bytes const slice = round % 2 == 0 ? 4096 : 2048;
     tested.block.lay_out(base, slice, 0);
@@ -138,7 +138,7 @@ TEST(SliceBlock, ShowsReadersOnlyWholeLayouts) {
     }
   }};
   for (std::uint64_t round = 0; round < 60'000; ++round) {
-    tested.block.give_up();
+    tested.block.detach();
     bytes const slice = round % 2 == 0 ? 4096 : 3072;
     tested.block.lay_out(base, slice, 0);
     for (int i = 0; i < 8; ++i) (void)take_in_use(tested.block, slice);

@@ -72,33 +72,34 @@ class block_source {
   /// an eighth of the size, three times, and then the least. Throws `out_of_memory` at the limit,
   /// std::bad_alloc, and what the resource throws.
   template <class Release>
-  [[nodiscard]] upstream_block take(bytes size, chunk_sizes wanted, Release const& release) {
-    upstream_block const fresh = ask(size, wanted, release);
+  [[nodiscard]] upstream_block allocate(bytes size, chunk_sizes wanted, Release const& release) {
+    upstream_block const fresh = allocate_from_resource(size, wanted, release);
     ++allocated_;
     memory_.add(fresh.size);
     try {
       synchronize(resource_);
       if (auto* const tracking = memory_.tracking()) tracking->add_block(fresh.base, fresh.size);
     } catch (...) {
-      give_unregistered(fresh);
+      deallocate_unregistered(fresh);
       throw;
     }
     return fresh;
   }
   /// Returns a block to the resource.
-  void give(upstream_block const& block) noexcept {
+  void deallocate(upstream_block const& block) noexcept {
     if (auto* const tracking = memory_.tracking()) tracking->remove_block(block.base, block.size);
-    give_unregistered(block);
+    deallocate_unregistered(block);
   }
 
  private:
-  void give_unregistered(upstream_block const& block) noexcept {
+  void deallocate_unregistered(upstream_block const& block) noexcept {
     ++returned_;
     memory_.remove(block.size);
     resource_.deallocate(reinterpret_cast<void*>(block.base), block.size, alignment_);
   }
   template <class Release>
-  [[nodiscard]] upstream_block ask(bytes size, chunk_sizes wanted, Release const& release) {
+  [[nodiscard]] upstream_block allocate_from_resource(bytes size, chunk_sizes wanted,
+                                                      Release const& release) {
     bytes const minimum = wanted.granted;
     bool may_release = memory_.may_reserve(minimum);
     for (int shrunk = 0;;) {

@@ -36,7 +36,7 @@ class caching_arena : public chunk_arena<Index> {
   /// The address of a cached chunk that serves `size`, at a multiple of `alignment`; nullopt if
   /// none is found.
   [[nodiscard]] std::optional<std::uint64_t> allocate_from_cached(sizes size, bytes alignment = 1) {
-    return this->take_cached(quick_, size, alignment);
+    return this->allocate_cached(quick_, size, alignment);
   }
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
     if (auto const base = allocate_from_cached(size)) return base;
@@ -56,10 +56,10 @@ class caching_arena : public chunk_arena<Index> {
     if (!caches_) return std::nullopt;
     auto const found = this->chunks_.find(base);
     if (found.id == detail::no_chunk) return std::nullopt;
-    auto& one = this->chunks_[found.id];
-    auto const state = one.get();
+    auto& chunk = this->chunks_[found.id];
+    auto const state = chunk.get();
     if (state.has_flags()) return std::nullopt;
-    return this->cache(quick_, one, found, state).requested;
+    return this->cache(quick_, chunk, found, state).requested;
   }
   template <std::invocable OnLabelled>
   sizes deallocate(std::uint64_t base, OnLabelled const& on_labelled) {
@@ -70,18 +70,18 @@ class caching_arena : public chunk_arena<Index> {
     }
     auto const found = this->find_allocated(base);
     if (found.id == detail::no_chunk) return {};
-    auto& one = this->chunks_[found.id];
-    auto const state = one.get();
+    auto& chunk = this->chunks_[found.id];
+    auto const state = chunk.get();
     if (state.is_labelled()) on_labelled();
-    return this->cache(quick_, one, found, state);
+    return this->cache(quick_, chunk, found, state);
   }
   sizes deallocate(std::uint64_t base) {
     return deallocate(base, [] {});
   }
 
-  template <class GiveBack>
-  void release(GiveBack const& give_back, bytes min_reserved = 0) {
-    core::release(give_back, min_reserved, [this] { free_cached(); });
+  template <class ReturnBlock>
+  void release(ReturnBlock const& return_block, bytes min_reserved = 0) {
+    core::release(return_block, min_reserved, [this] { free_cached(); });
   }
   template <class Each>
   void carve(bytes page, bytes maximum, Each const& each) {

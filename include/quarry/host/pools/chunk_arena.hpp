@@ -62,7 +62,7 @@ class chunk_arena {
     chunk_id const id = free_[owner].find(chunks_, size.granted);
     if (id == no_chunk) return std::nullopt;
     remove_free(id);
-    return take(id, size, owner);
+    return allocate_chunk(id, size, owner);
   }
 
   /// The same from a block in which nothing is allocated; an index may have missed that block.
@@ -71,7 +71,7 @@ class chunk_arena {
     for (chunk_id const id : blocks_) {
       if (!is_releasable(id) || chunks_[id].size() < size.granted) continue;
       remove_free(id);
-      return take(id, size, {});
+      return allocate_chunk(id, size, {});
     }
     return std::nullopt;
   }
@@ -86,7 +86,7 @@ class chunk_arena {
     if (id == no_chunk) return std::nullopt;
     remove_free(id);
     std::uint64_t const base =
-        take(id, {detail::chunk::by_no_user, size + alignment - minimum}, {});
+        allocate_chunk(id, {detail::chunk::by_no_user, size + alignment - minimum}, {});
     try {
       reserve();
     } catch (...) {
@@ -126,7 +126,7 @@ class chunk_arena {
   /// Adds a block that is large enough, and allocates a chunk of it; `owner` gets the remainder.
   /// Requires room (`reserve`).
   [[nodiscard]] std::uint64_t allocate_in(block const& fresh, sizes size, owner_id owner = {}) {
-    return take(add_block(fresh), size, owner);
+    return allocate_chunk(add_block(fresh), size, owner);
   }
   /// Makes room for three blocks and for an allocation. Throws std::bad_alloc and changes nothing
   /// then.
@@ -155,10 +155,10 @@ class chunk_arena {
   }
 
   /// Removes the blocks in which nothing is allocated and all is common, as long as `min_reserved`
-  /// bytes remain without them. Calls `give_back(block)` for each, oldest first, which may call
+  /// bytes remain without them. Calls `return_block(block)` for each, oldest first, which may call
   /// this arena again. Calls `prepare()` before it looks for blocks.
-  template <class GiveBack, class Prepare>
-  void release(GiveBack const& give_back, bytes min_reserved, Prepare const& prepare) {
+  template <class ReturnBlock, class Prepare>
+  void release(ReturnBlock const& return_block, bytes min_reserved, Prepare const& prepare) {
     constexpr std::size_t max_at_once = 64;
     block removed[max_at_once];
     std::size_t count = 0;
@@ -175,12 +175,12 @@ class chunk_arena {
         chunks_.remove(id);
         return true;
       });
-      for (std::size_t i = 0; i < count; ++i) give_back(removed[i]);
+      for (std::size_t i = 0; i < count; ++i) return_block(removed[i]);
     } while (count == max_at_once);
   }
-  template <class GiveBack>
-  void release(GiveBack const& give_back, bytes min_reserved = 0) {
-    release(give_back, min_reserved, [] {});
+  template <class ReturnBlock>
+  void release(ReturnBlock const& return_block, bytes min_reserved = 0) {
+    release(return_block, min_reserved, [] {});
   }
 
   /// Cuts whole pages of `page` bytes out of free chunks, at most `maximum` bytes. Calls
@@ -202,7 +202,7 @@ class chunk_arena {
         if (end <= base) continue;
         reserve();
         bytes const size = std::min(end - base, maximum);
-        owner_id const owner = Owners::of(chunks_[id]);
+        owner_id const owner = Owners::owner_of(chunks_[id]);
         cut_out(i, id, base, size);
         try {
           each(base, size);
@@ -285,26 +285,26 @@ class chunk_arena {
 
   /// Allocates a chunk of a quick list, at a multiple of `alignment`; nullopt if none is found.
   /// Always inlined, since most allocations need no other step.
-  [[nodiscard, gnu::always_inline]] std::optional<std::uint64_t> take_cached(
+  [[nodiscard, gnu::always_inline]] std::optional<std::uint64_t> allocate_cached(
       detail::quick_lists& cached, sizes size, bytes alignment = 1) {
-    chunk_id const id = cached.take(chunks_, size.granted, alignment);
+    chunk_id const id = cached.pop(chunks_, size.granted, alignment);
     if (id == no_chunk) return std::nullopt;
-    auto const again = chunks_.set_in_use_again(id, size.requested);
-    in_use_ += again.size;
-    return again.base;
+    auto const reused = chunks_.set_in_use_again(id, size.requested);
+    in_use_ += reused.size;
+    return reused.base;
   }
   /// Frees an allocated chunk and keeps it whole in a quick list. `state` is the chunk's.
-  sizes cache(detail::quick_lists& cached, detail::chunk& one, chunk_table::found found,
+  sizes cache(detail::quick_lists& cached, detail::chunk& chunk, chunk_table::found found,
               detail::chunk::state state) {
-    sizes const size{one.requested(), state.size()};
+    sizes const size{chunk.requested(), state.size()};
     in_use_ -= size.granted;
     chunks_.set_cached(found, state);
-    cached.put(one, found.id, size.granted);
+    cached.put(chunk, found.id, size.granted);
     return size;
   }
   /// Merges all chunks of a quick list. O(chunks in it).
   void free_cached(detail::quick_lists& cached, owner_id owner) {
-    cached.take_all(chunks_, [&](chunk_id id) { free_now(chunks_.find(chunks_[id].base), owner); });
+    cached.pop_all(chunks_, [&](chunk_id id) { free_now(chunks_.find(chunks_[id].base), owner); });
   }
   void free_now(chunk_table::found found, owner_id owner) {
     chunks_.set_free(found);
@@ -330,7 +330,7 @@ class chunk_arena {
     insert_free(id, owner);
   }
   void remove_free(chunk_id id) {
-    free_[Owners::of(chunks_[id])].remove(chunks_, id);
+    free_[Owners::owner_of(chunks_[id])].remove(chunks_, id);
     if (!Owners::counts_releasable) return;
     --free_chunks_;
     if (!chunks_.is_whole_block(id)) return;
@@ -364,7 +364,8 @@ class chunk_arena {
           auto const& next = chunks_[chunk.next];
           expect(chunk.base + chunk.size() == next.base && next.prev == id,
                  "neighbours do not touch", chunk.base);
-          expect(!chunk.is_free() || !next.is_free() || !Owners::is_owner(next, Owners::of(chunk)),
+          expect(!chunk.is_free() || !next.is_free() ||
+                     !Owners::is_owner(next, Owners::owner_of(chunk)),
                  "neighbours of one owner are both free", chunk.base);
         }
         expect((chunks_.find(chunk.base).id == id) != chunk.is_free(),
@@ -372,9 +373,9 @@ class chunk_arena {
         if (chunk.is_free()) {
           ++free;
           if (chunks_.is_whole_block(id)) ++whole, releasable += chunk.size();
-          bool const has_owner = free_.has(Owners::of(chunk));
+          bool const has_owner = free_.has(Owners::owner_of(chunk));
           expect(has_owner, "a free chunk has no owner", chunk.base);
-          expect(!has_owner || free_[Owners::of(chunk)].contains(chunks_, id),
+          expect(!has_owner || free_[Owners::owner_of(chunk)].contains(chunks_, id),
                  "a free chunk is not in its owner's index", chunk.base);
         } else if (chunk.is_cached()) {
           ++kept;
@@ -417,7 +418,7 @@ class chunk_arena {
   }
 
   /// Allocates the first part of a chunk that no index has; the remainder becomes `owner`'s.
-  [[nodiscard]] std::uint64_t take(chunk_id id, sizes size, owner_id owner) {
+  [[nodiscard]] std::uint64_t allocate_chunk(chunk_id id, sizes size, owner_id owner) {
     bytes const cut = size_of_cut(size.granted);
     if (chunks_[id].size() > cut) insert_free(chunks_.split(id, cut), owner);
     chunks_.set_in_use(id, size.requested);
@@ -428,7 +429,7 @@ class chunk_arena {
   /// Removes [base, base + size) from a free chunk of block number `number`. No neighbour of the
   /// chunk can be merged with the remainders. Requires room for a block and a chunk.
   void cut_out(std::size_t number, chunk_id id, std::uint64_t base, bytes size) {
-    owner_id const owner = Owners::of(chunks_[id]);
+    owner_id const owner = Owners::owner_of(chunks_[id]);
     remove_free(id);
     reserved_ -= size;
     bytes const before = base - chunks_[id].base;

@@ -32,7 +32,7 @@ struct one_owner {
     Index index_;
   };
 
-  [[nodiscard]] static id of(chunk const&) { return {}; }
+  [[nodiscard]] static id owner_of(chunk const&) { return {}; }
   static void set(chunk&, id) {}
   [[nodiscard]] static bool is_owner(chunk const&, id) { return true; }
 };
@@ -69,9 +69,11 @@ struct many_owners {
     std::vector<std::unique_ptr<Index>> owners_;
   };
 
-  [[nodiscard]] static id of(chunk const& one) { return one.owner(); }
-  static void set(chunk& one, id owner) { one.set_owner(owner); }
-  [[nodiscard]] static bool is_owner(chunk const& one, id owner) { return one.owner() == owner; }
+  [[nodiscard]] static id owner_of(chunk const& chunk) { return chunk.owner(); }
+  static void set(chunk& chunk, id owner) { chunk.set_owner(owner); }
+  [[nodiscard]] static bool is_owner(chunk const& chunk, id owner) {
+    return chunk.owner() == owner;
+  }
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

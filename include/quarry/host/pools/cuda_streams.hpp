@@ -41,18 +41,18 @@ class QUARRY_API cuda_streams {
   }
   ~cuda_streams();
 
-  [[nodiscard]] stream_identity identity(stream on) const;
-  [[nodiscard]] static bool depends_on_thread(stream on) noexcept {
-    return reinterpret_cast<std::uintptr_t>(on) == 2;  // cudaStreamPerThread
+  [[nodiscard]] stream_identity identity(stream handle) const;
+  [[nodiscard]] static bool depends_on_thread(stream handle) noexcept {
+    return reinterpret_cast<std::uintptr_t>(handle) == 2;  // cudaStreamPerThread
   }
   /// Throws `bad_argument` while the stream is being captured.
-  [[nodiscard]] event record(stream on);
+  [[nodiscard]] event record(stream handle);
   void wait(stream later, event const& earlier);
-  [[nodiscard]] bool is_done(event const& one) noexcept;
-  void finish(event const& one) noexcept;
-  [[nodiscard]] bool finish(stream one) noexcept;
+  [[nodiscard]] bool is_done(event const& event) noexcept;
+  void finish(event const& event) noexcept;
+  [[nodiscard]] bool finish(stream handle) noexcept;
   [[nodiscard]] bool finish_all() noexcept;
-  void drop(event& one) noexcept;
+  void drop(event& event) noexcept;
 
  private:
   int device_;

@@ -174,8 +174,8 @@ class segregated_fit {
   [[nodiscard]] std::uint32_t next_filled(std::uint32_t list) const {
     std::uint32_t const index = list / bits_per_word;
     if (index >= filled_.size()) return lists;
-    word const here = filled_[index] & ~low_bits(list % bits_per_word);
-    if (here != 0) return index * bits_per_word + lowest_one(here);
+    word const candidates = filled_[index] & ~low_bits(list % bits_per_word);
+    if (candidates != 0) return index * bits_per_word + lowest_one(candidates);
     word const later = words_ & ~low_bits(index + 1);
     return later == 0 ? lists
                       : lowest_one(later) * bits_per_word + lowest_one(filled_[lowest_one(later)]);

@@ -28,11 +28,11 @@ class growable_array {
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes");
 
  public:
-  explicit growable_array(Pool& from,
+  explicit growable_array(Pool& pool,
                           detail::growth_policy policy = detail::growth_policy::hysteresis())
-      : from_{&from}, policy_{std::move(policy)} {}
+      : pool_{&pool}, policy_{std::move(policy)} {}
   growable_array(growable_array&& other) noexcept
-      : from_{other.from_},
+      : pool_{other.pool_},
         policy_{std::move(other.policy_)},
         data_{std::exchange(other.data_, nullptr)},
         size_{std::exchange(other.size_, 0)},
@@ -40,7 +40,7 @@ class growable_array {
         changes_{other.changes_},
         counts_{other.counts_} {}
   growable_array& operator=(growable_array&& other) noexcept {
-    std::swap(from_, other.from_);
+    std::swap(pool_, other.pool_);
     std::swap(policy_, other.policy_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
@@ -49,7 +49,7 @@ class growable_array {
     std::swap(counts_, other.counts_);
     return *this;
   }
-  ~growable_array() { (void)from_->deallocate(data_); }
+  ~growable_array() { (void)pool_->deallocate(data_); }
 
   /// Changes the size to `count`. If the pool has no memory for the policy's capacity, keeps the
   /// present capacity or tries a capacity of `count`. Throws `out_of_memory` and changes nothing if
@@ -76,10 +76,10 @@ class growable_array {
     T* fresh = nullptr;
     if (room != 0) {
       try {
-        fresh = static_cast<T*>(from_->allocate(room * sizeof(T), alignof(T)));
+        fresh = static_cast<T*>(pool_->allocate(room * sizeof(T), alignof(T)));
       } catch (std::bad_alloc const&) {
         if (count <= room_) return;  // it stays where it is
-        fresh = static_cast<T*>(from_->allocate(count * sizeof(T), alignof(T)));
+        fresh = static_cast<T*>(pool_->allocate(count * sizeof(T), alignof(T)));
         room = count;
       }
     }
@@ -87,16 +87,16 @@ class growable_array {
     try {
       operations::copy(fresh, data_, kept);
     } catch (...) {
-      (void)from_->deallocate(fresh);
+      (void)pool_->deallocate(fresh);
       throw;
     }
     counts_.copied += kept;
     ++counts_.moves;
-    (void)from_->deallocate(std::exchange(data_, fresh));
+    (void)pool_->deallocate(std::exchange(data_, fresh));
     room_ = room;
   }
 
-  Pool* from_;
+  Pool* pool_;
   detail::growth_policy policy_;
   T* data_ = nullptr;
   std::size_t size_ = 0, room_ = 0, changes_ = 0;

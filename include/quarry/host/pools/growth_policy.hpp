@@ -35,7 +35,7 @@ class growth_policy {
       throw bad_argument{"growth_policy: a history of no sizes, or a window of none"};
     growth_policy result = hysteresis();
     result.kind_ = kind::history;
-    result.max_ahead_ = most_of_windows(sizes, window);
+    result.max_ahead_ = max_of_windows(sizes, window);
     return result;
   }
 
@@ -55,17 +55,17 @@ class growth_policy {
 
  private:
   enum class kind : std::uint8_t { exact, geometric, hysteresis, history };
-  growth_policy(kind what, double factor, double keep)
-      : kind_{what}, factor_{factor}, keep_{keep} {}
+  growth_policy(kind policy_kind, double factor, double keep)
+      : kind_{policy_kind}, factor_{factor}, keep_{keep} {}
 
-  static double checked(double value, double above, double maximum, char const* what) {
-    if (value > above && value <= maximum) return value;
-    throw bad_argument{"growth_policy: " + std::string{what} + " is " + std::to_string(value) +
-                       ", not more than " + std::to_string(above) + " and at most " +
+  static double checked(double value, double minimum, double maximum, char const* name) {
+    if (value > minimum && value <= maximum) return value;
+    throw bad_argument{"growth_policy: " + std::string{name} + " is " + std::to_string(value) +
+                       ", not more than " + std::to_string(minimum) + " and at most " +
                        std::to_string(maximum)};
   }
   /// Of each size and the ones after it the largest. O(sizes x window).
-  [[nodiscard]] static std::vector<std::size_t> most_of_windows(
+  [[nodiscard]] static std::vector<std::size_t> max_of_windows(
       std::vector<std::size_t> const& sizes, std::size_t window) {
     std::vector<std::size_t> result(sizes.size());
     for (std::size_t at = 0; at < sizes.size(); ++at) {

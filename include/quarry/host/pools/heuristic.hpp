@@ -51,7 +51,7 @@ struct heuristic {
   enum class target : std::uint8_t { reserved, high_water };
   enum class moment : std::uint8_t { after_free, before_growth };
 
-  trigger when = trigger::never;
+  trigger condition = trigger::never;
   target size = target::reserved;
   moment checked_at = moment::after_free;
   heuristic_rules rules = heuristic_rules::quarry;
@@ -82,7 +82,7 @@ struct heuristic {
   [[nodiscard]] static constexpr heuristic by_rule(heuristic_function rule,
                                                    void* context = nullptr) {
     heuristic result;
-    if (rule != nullptr) result.when = trigger::user;
+    if (rule != nullptr) result.condition = trigger::user;
     result.rule = rule;
     result.context = context;
     return result;
@@ -92,9 +92,9 @@ struct heuristic {
   template <class Rule>
     requires std::is_object_v<Rule> && std::is_invocable_r_v<bytes, Rule&, pool_state const&>
   [[nodiscard]] static constexpr heuristic by_rule(Rule& rule) {
-    return by_rule(
-        [](pool_state const& pool, void* it) -> bytes { return (*static_cast<Rule*>(it))(pool); },
-        const_cast<std::remove_const_t<Rule>*>(std::addressof(rule)));
+    return by_rule([](pool_state const& pool,
+                      void* user_rule) -> bytes { return (*static_cast<Rule*>(user_rule))(pool); },
+                   const_cast<std::remove_const_t<Rule>*>(std::addressof(rule)));
   }
   template <class Rule>
     requires std::is_invocable_r_v<bytes, Rule&, pool_state const&>
@@ -102,19 +102,19 @@ struct heuristic {
 
   /// The pool coalesces to its peak use instead of its present size.
   [[nodiscard]] constexpr heuristic to_high_water() const {
-    return with(target::high_water, checked_at, rules);
+    return copy_with(target::high_water, checked_at, rules);
   }
   /// The pool asks the heuristic only when no free chunk fits, not after each free (the poster's
   /// coalesce-before-grow).
   [[nodiscard]] constexpr heuristic before_growth() const {
-    return with(size, moment::before_growth, rules);
+    return copy_with(size, moment::before_growth, rules);
   }
-  [[nodiscard]] constexpr heuristic by(heuristic_rules whose) const {
-    return with(size, checked_at, whose);
+  [[nodiscard]] constexpr heuristic with_rules(heuristic_rules new_rules) const {
+    return copy_with(size, checked_at, new_rules);
   }
 
   [[nodiscard]] constexpr bytes wanted(pool_state const& pool) const {
-    if (when == trigger::user) return requested_rule(pool);
+    if (condition == trigger::user) return requested_rule(pool);
     if (!fires(pool)) return 0;
     if (size == target::reserved) return pool.reserved;
     return rules == heuristic_rules::poster_2022 ? pool.peak_allocated : pool.peak_granted;
@@ -123,9 +123,9 @@ struct heuristic {
   friend constexpr bool operator==(heuristic const&, heuristic const&) = default;
 
  private:
-  [[nodiscard]] constexpr heuristic with(target new_size, moment new_moment,
-                                         heuristic_rules whose) const {
-    return {when, new_size, new_moment, whose, parameter, rule, context};
+  [[nodiscard]] constexpr heuristic copy_with(target new_size, moment new_moment,
+                                              heuristic_rules new_rules) const {
+    return {condition, new_size, new_moment, new_rules, parameter, rule, context};
   }
   /// What the user's rule says; 0 if it throws.
   [[nodiscard]] bytes requested_rule(pool_state const& pool) const noexcept {
@@ -137,7 +137,7 @@ struct heuristic {
   }
   [[nodiscard]] constexpr bool fires(pool_state const& pool) const {
     bool const is_poster = rules == heuristic_rules::poster_2022;
-    switch (when) {
+    switch (condition) {
       case trigger::never:
       case trigger::user:
         return false;
@@ -147,11 +147,11 @@ struct heuristic {
         return pool.releasable_blocks >= 2 &&
                pool.holding_cost >= static_cast<double>(parameter) * 0x1p20;
       case trigger::percent: {
-        bytes const there = is_poster && pool.free_chunks < 2 ? 0 : pool.releasable;
+        bytes const releasable = is_poster && pool.free_chunks < 2 ? 0 : pool.releasable;
         if (parameter == 0) return false;
-        if (parameter == 100) return there == pool.reserved;
-        return there >= static_cast<bytes>(static_cast<float>(parameter) / 100.0f *
-                                           static_cast<float>(pool.reserved));
+        if (parameter == 100) return releasable == pool.reserved;
+        return releasable >= static_cast<bytes>(static_cast<float>(parameter) / 100.0f *
+                                                static_cast<float>(pool.reserved));
       }
     }
     return false;

@@ -48,8 +48,8 @@ template <memory_resource Resource>
 class QUARRY_POISONS mixed_pool {
  public:
   /// Throws `bad_argument`.
-  explicit mixed_pool(Resource from, mixed_options const& options = {})
-      : state_{std::make_unique<state>(std::move(from), checked(options))} {}
+  explicit mixed_pool(Resource upstream, mixed_options const& options = {})
+      : state_{std::make_unique<state>(std::move(upstream), checked(options))} {}
 
   /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`.
   [[nodiscard]] void* allocate(bytes size) { return allocate(size, 1); }
@@ -133,8 +133,8 @@ class QUARRY_POISONS mixed_pool {
   }
 
   struct state {
-    state(Resource from, mixed_options const& wanted)
-        : options{wanted}, large{std::move(from), wanted.large} {}
+    state(Resource upstream, mixed_options const& wanted)
+        : options{wanted}, large{std::move(upstream), wanted.large} {}
     ~state() {  // the pool's destructor returns their memory
       for (auto const& [base, each] : slabs) unpoison_slab(base);
     }

@@ -42,21 +42,21 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   /// shared.
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size, owner_id owner,
                                                       bool will_be_trimmed = false) {
-    cache_lists& its = *cached_[owner];
+    cache_lists& lists = *cached_[owner];
     if (!will_be_trimmed) {
-      if (auto const base = take_from(*its.recent, size)) return base;
+      if (auto const base = allocate_from(*lists.recent, size)) return base;
     }
-    if (auto const base = take_from(*its.covered, size)) return base;
+    if (auto const base = allocate_from(*lists.covered, size)) return base;
     return allocate_slowly(size, owner);
   }
 
   /// From now on `share` takes what the owner freed until now. Merges the chunks that were cached
   /// before the previous call and not taken again. O(such chunks).
   void cover(owner_id owner) {
-    cache_lists& its = *cached_[owner];
-    if (its.recent->count() == 0) return;
+    cache_lists& lists = *cached_[owner];
+    if (lists.recent->count() == 0) return;
     merge_cached(owner);
-    std::swap(its.recent, its.covered);
+    std::swap(lists.recent, lists.covered);
   }
   /// Whether the owner still has anything that it freed since it was covered.
   [[nodiscard]] bool has_recent(owner_id owner) const {
@@ -74,35 +74,35 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   /// O(its chunks).
   void share(owner_id owner) {
     merge_cached(owner);
-    segregated_fit const& its = free_[owner];
-    for (chunk_id id = its.any(); id != no_chunk; id = its.any()) {
+    segregated_fit const& lists = free_[owner];
+    for (chunk_id id = lists.any(); id != no_chunk; id = lists.any()) {
       remove_free(id);
       insert_merged(id, many_owners::common);
     }
   }
   /// Whether the owner has any free chunk.
   [[nodiscard]] bool has_any(owner_id owner) const {
-    cache_lists const& its = *cached_[owner];
-    return its.recent->count() + its.covered->count() != 0 || free_[owner].any() != no_chunk;
+    cache_lists const& lists = *cached_[owner];
+    return lists.recent->count() + lists.covered->count() != 0 || free_[owner].any() != no_chunk;
   }
 
   template <std::invocable OnLabelled>
   sizes deallocate(std::uint64_t base, OnLabelled const& on_labelled, owner_id owner) {
     auto const found = find_allocated(base);
     if (found.id == no_chunk) return {};
-    chunk& one = chunks_[found.id];
-    if (one.is_labelled()) [[unlikely]]
+    chunk& chunk = chunks_[found.id];
+    if (chunk.is_labelled()) [[unlikely]]
       on_labelled();
-    one.set_owner(owner);
-    return cache(*cached_[owner]->recent, one, found, one.get());
+    chunk.set_owner(owner);
+    return cache(*cached_[owner]->recent, chunk, found, chunk.get());
   }
   sizes deallocate(std::uint64_t base, owner_id owner) {
     return deallocate(base, [] {}, owner);
   }
 
-  template <class GiveBack>
-  void release(GiveBack const& give_back) {
-    core::release(give_back, 0, [this] {
+  template <class ReturnBlock>
+  void release(ReturnBlock const& return_block) {
+    core::release(return_block, 0, [this] {
       cover(many_owners::common);
       merge_cached(many_owners::common);
     });
@@ -125,9 +125,9 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   };
 
   // Once, for both quick lists.
-  [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> take_from(quick_lists& cached,
-                                                                      sizes size) {
-    return take_cached(cached, size);
+  [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> allocate_from(quick_lists& cached,
+                                                                          sizes size) {
+    return allocate_cached(cached, size);
   }
   // Not inlined, so that what the quick lists serve saves no registers for this.
   [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> allocate_slowly(sizes size,

@@ -30,23 +30,23 @@ class QUARRY_POISONS pool {
   static constexpr bool is_simulated = simulated<Resource>;
 
   /// Throws `bad_argument`.
-  explicit pool(Resource from, pool_options const& options = {})
+  explicit pool(Resource upstream, pool_options const& options = {})
       : options_{checked(options)},
         placement_{options_.alignment},
         slices_{options_.alignment},
         padding_{options_.red_zone + options_.alignment - 1},
         min_chunk_{std::max(options_.alignment, padding_ & ~(options_.alignment - 1))},
-        source_{"pool", std::move(from), options_, placement_.chunks()},
+        source_{"pool", std::move(upstream), options_, placement_.chunks()},
         is_poisoned_{detail::is_poisoned(source_.resource())} {
     check_red_zone();
     may_have_slices_ = Placement::caches && options_.red_zone == 0 && !options_.keeps_backtraces &&
-                       options_.coalesce.when == heuristic::trigger::never;
+                       options_.coalesce.condition == heuristic::trigger::never;
     if (options_.keeps_backtraces) detail::registration::prepare_backtraces();
     // without quick lists each call takes the slow path, which handles these
     if (options_.red_zone != 0 || options_.keeps_backtraces) placement_.disable_caching();
     asks_after_frees_ =
-        options_.shrink_after != 0 || options_.coalesce.when == heuristic::trigger::cost;
-    if (options_.coalesce.when == heuristic::trigger::never) return;
+        options_.shrink_after != 0 || options_.coalesce.condition == heuristic::trigger::cost;
+    if (options_.coalesce.condition == heuristic::trigger::never) return;
     placement_.disable_caching();
     asks_after_frees_ |= options_.coalesce.checked_at == heuristic::moment::after_free;
   }
@@ -54,7 +54,7 @@ class QUARRY_POISONS pool {
   pool& operator=(pool const&) = delete;
   /// Allocations that are left are lost with their blocks.
   ~pool() {
-    placement_.for_each_block([&](auto const& gone) { give(gone); });
+    placement_.for_each_block([&](auto const& empty) { return_block(empty); });
   }
 
   /// Allocates `size` bytes, aligned as the options say; for 0 an address of its own. Throws
@@ -62,11 +62,11 @@ class QUARRY_POISONS pool {
   [[nodiscard]] void* allocate(bytes size) {
     if (size - 1 < slices_.maximum()) {
       auto const base = slices_.allocate(size);
-      return base ? counted(*base, size) : allocate_small_slowly(size);
+      return base ? record_allocation(*base, size) : allocate_small_slowly(size);
     }
-    auto const both = sizes_for(size);
-    auto const base = placement_.allocate_from_cached(both);
-    return base ? counted(*base, size) : allocate_slowly(both);
+    auto const needed = sizes_for(size);
+    auto const base = placement_.allocate_from_cached(needed);
+    return base ? record_allocation(*base, size) : allocate_slowly(needed);
   }
   /// The same at a multiple of `alignment`, a power of two. If that is more than the options say, a
   /// free chunk must be larger by as much. Also throws `bad_argument`.
@@ -77,10 +77,12 @@ class QUARRY_POISONS pool {
 
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
   /// `invalid_frees`, if `pointer` is not the first address of an allocation in use.
-  bool deallocate(void* pointer) noexcept { return give_back<true>(pointer); }
+  bool deallocate(void* pointer) noexcept { return deallocate_pointer<true>(pointer); }
   /// The same, but does not count a refused pointer. For a user of several pools who does not know
   /// which of them allocated `pointer`.
-  [[nodiscard]] bool try_deallocate(void* pointer) noexcept { return give_back<false>(pointer); }
+  [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
+    return deallocate_pointer<false>(pointer);
+  }
 
   /// Allocates `size` bytes, and labels them in reports with a name and the place of the call. The
   /// registry keeps the label until the free. A pool that is not tracked drops the label. Throws as
@@ -100,11 +102,12 @@ class QUARRY_POISONS pool {
   bool label(void* pointer, std::string name,
              std::source_location where = std::source_location::current()) {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    detail::slice_block* const its = slices_.of(base);
-    if (its == nullptr) return memory().label(placement_, pointer, {std::move(name), where});
+    detail::slice_block* const slice_block = slices_.find_block(base);
+    if (slice_block == nullptr)
+      return memory().label(placement_, pointer, {std::move(name), where});
     if (memory().tracking() == nullptr || !size_of(pointer)) return false;
     memory().tracking()->label(base, {std::move(name), where});
-    its->set_labelled(its->find_base(base).number);
+    slice_block->set_labelled(slice_block->find_base(base).number);
     return true;
   }
   /// The pool's number in the registry; 0 if it is not tracked.
@@ -117,7 +120,7 @@ class QUARRY_POISONS pool {
   void release() noexcept {
     holding_cost_ = 0;
     slices_.release(map_pages{*this});
-    placement_.release([&](auto const& gone) { give(gone); });
+    placement_.release([&](auto const& empty) { return_block(empty); });
   }
 
   /// Returns empty blocks to the resource. Then takes one block of `wanted` minus the reserved
@@ -130,11 +133,11 @@ class QUARRY_POISONS pool {
     release();
     if (placement_.reserved() >= wanted) return;
     try {
-      auto const both = sizes_for(wanted - placement_.reserved());
+      auto const needed = sizes_for(wanted - placement_.reserved());
       bool const is_ours = options_.coalesce.rules == heuristic_rules::quarry;
-      auto const found = is_ours ? std::nullopt : placement_.allocate(both);
+      auto const found = is_ours ? std::nullopt : placement_.allocate(needed);
       std::uint64_t const base =
-          found ? *found : take_block(std::max(both.granted, min_block()), both);
+          found ? *found : allocate_block(std::max(needed.granted, min_block()), needed);
       if (!found) ++coalesces_;
       if (!is_ours) peak_granted_ = std::max(peak_granted_, placement_.in_use());
       (void)placement_.deallocate(base);
@@ -146,10 +149,10 @@ class QUARRY_POISONS pool {
   /// interior pointers there is `registry::find`.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    if (detail::slice_block const* const its = slices_.of(base)) {
-      auto const what = its->find_base(base).what;
-      if (what.is_free()) return std::nullopt;
-      return what.requested();
+    if (detail::slice_block const* const slice_block = slices_.find_block(base)) {
+      auto const slice = slice_block->find_base(base).slice;
+      if (slice.is_free()) return std::nullopt;
+      return slice.requested();
     }
     auto const found = placement_.size_of(base);
     if (!found) return std::nullopt;
@@ -157,19 +160,19 @@ class QUARRY_POISONS pool {
   }
 
   [[nodiscard]] pool_counts counts() const {
-    pool_counts all;
-    static_cast<pool_state&>(all) = state();
-    all.peak_reserved = source_.memory().peak();
-    all.allocations = allocations_;
-    all.chunks_allocated = placement_.allocated() - slices_.blocks() + slices_.in_use();
-    all.deallocations = allocations_ - all.chunks_allocated;
-    all.blocks_allocated = source_.allocated();
-    all.blocks_returned = source_.returned();
-    all.coalesces = coalesces_;
-    all.invalid_frees = invalid_frees_;
-    all.overruns = overruns_;
-    all.largest_free = placement_.largest_free();
-    return all;
+    pool_counts result;
+    static_cast<pool_state&>(result) = state();
+    result.peak_reserved = source_.memory().peak();
+    result.allocations = allocations_;
+    result.chunks_allocated = placement_.allocated() - slices_.blocks() + slices_.in_use();
+    result.deallocations = allocations_ - result.chunks_allocated;
+    result.blocks_allocated = source_.allocated();
+    result.blocks_returned = source_.returned();
+    result.coalesces = coalesces_;
+    result.invalid_frees = invalid_frees_;
+    result.overruns = overruns_;
+    result.largest_free = placement_.largest_free();
+    return result;
   }
 
   /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
@@ -183,11 +186,12 @@ class QUARRY_POISONS pool {
   template <class Visit>
   void for_each(Visit const& visit) const {
     placement_.for_each([&](std::uint64_t base, bytes size, bool is_free) {
-      detail::slice_block const* const its = is_free ? nullptr : slices_.of(base);
-      if (its == nullptr) return visit(base, size, is_free);
+      detail::slice_block const* const slice_block = is_free ? nullptr : slices_.find_block(base);
+      if (slice_block == nullptr) return visit(base, size, is_free);
       std::uint64_t const end = base + size;
-      for (std::uint32_t number = 0; number < its->count(); ++number, base += its->slice())
-        visit(base, its->slice(), (*its)[number].is_free());
+      for (std::uint32_t number = 0; number < slice_block->count();
+           ++number, base += slice_block->slice())
+        visit(base, slice_block->slice(), (*slice_block)[number].is_free());
       if (base != end) visit(base, end - base, true);
     });
   }
@@ -207,7 +211,7 @@ class QUARRY_POISONS pool {
 
  private:
   /// In a smaller pool, slice blocks could use up the memory: one for each size takes 3 MiB in all.
-  static constexpr bytes min_held_for_slices = 16_MiB;
+  static constexpr bytes min_reserved_for_slices = 16_MiB;
 
   using sizes = chunk_sizes;
   using block = upstream_block;
@@ -225,11 +229,13 @@ class QUARRY_POISONS pool {
 
   /// Supplies the memory of slice blocks: chunks.
   struct map_pages {
-    pool& its;
-    [[nodiscard]] std::optional<std::uint64_t> take() const noexcept { return its.take_map_page(); }
-    void give(std::uint64_t base) const noexcept { (void)its.placement_.deallocate(base); }
+    pool& owner;
+    [[nodiscard]] std::optional<std::uint64_t> allocate() const noexcept {
+      return owner.allocate_map_page();
+    }
+    void deallocate(std::uint64_t base) const noexcept { (void)owner.placement_.deallocate(base); }
   };
-  [[nodiscard]] std::optional<std::uint64_t> take_map_page() noexcept {
+  [[nodiscard]] std::optional<std::uint64_t> allocate_map_page() noexcept {
     constexpr bytes size = detail::slice_block::size;
     try {
       auto const found = placement_.allocate_for_slices(size, size, options_.alignment);
@@ -240,59 +246,59 @@ class QUARRY_POISONS pool {
     return std::nullopt;
   }
   // Steps that most slices do not need are tail calls, so that the others need no stack frame.
-  template <bool CountsRefused>
-  bool give_back(void* pointer) noexcept {
+  template <bool CountsInvalid>
+  bool deallocate_pointer(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    detail::slice_block* const its = slices_.of(base);
-    if (its == nullptr) return give_back_chunk<CountsRefused>(base);
-    auto const [number, what] = its->find_base(base);
-    if (what.is_free() || what.is_labelled()) [[unlikely]]
-      return deallocate_labelled<CountsRefused>(*its, base);
-    bool const is_full = slices_.deallocate(*its, base, number);
-    gone(base, what.requested());
-    return is_full || asks_after_frees_ ? after_slice(*its, is_full) : true;
+    detail::slice_block* const slice_block = slices_.find_block(base);
+    if (slice_block == nullptr) return deallocate_chunk<CountsInvalid>(base);
+    auto const [number, slice] = slice_block->find_base(base);
+    if (slice.is_free() || slice.is_labelled()) [[unlikely]]
+      return deallocate_labelled<CountsInvalid>(*slice_block, base);
+    bool const is_full = slices_.deallocate(*slice_block, base, number);
+    record_free(base, slice.requested());
+    return is_full || asks_after_frees_ ? after_slice(*slice_block, is_full) : true;
   }
-  template <bool CountsRefused>
-  [[nodiscard]] bool give_back_chunk(std::uint64_t base) noexcept {
+  template <bool CountsInvalid>
+  [[nodiscard]] bool deallocate_chunk(std::uint64_t base) noexcept {
     auto const requested = placement_.deallocate_to_cache(base);
-    if (!requested) return give_back_slowly<CountsRefused>(base);
-    gone(base, *requested);
+    if (!requested) return deallocate_slowly<CountsInvalid>(base);
+    record_free(base, *requested);
     return asks_after_frees_ ? after_free() : true;
   }
-  template <bool CountsRefused>
-  [[nodiscard, gnu::noinline]] bool give_back_slowly(std::uint64_t base) noexcept {
+  template <bool CountsInvalid>
+  [[nodiscard, gnu::noinline]] bool deallocate_slowly(std::uint64_t base) noexcept {
     if (checks_red_zones()) look_for_overrun(base);
     auto const size = placement_.deallocate(base, [&] { memory().tracking()->forget(base); });
     if (!size) {
-      invalid_frees_ += CountsRefused;
+      invalid_frees_ += CountsInvalid;
       return false;
     }
-    gone(base, size.requested);
+    record_free(base, size.requested);
     return asks_after_frees_ ? after_free() : true;
   }
-  template <bool CountsRefused>
-  [[nodiscard, gnu::noinline]] bool deallocate_labelled(detail::slice_block& its,
+  template <bool CountsInvalid>
+  [[nodiscard, gnu::noinline]] bool deallocate_labelled(detail::slice_block& slice_block,
                                                         std::uint64_t base) noexcept {
-    auto const [number, what] = its.find_base(base);
-    if (what.is_free()) {
-      invalid_frees_ += CountsRefused;
+    auto const [number, slice] = slice_block.find_base(base);
+    if (slice.is_free()) {
+      invalid_frees_ += CountsInvalid;
       return false;
     }
     memory().tracking()->forget(base);
-    bool const is_full = slices_.deallocate(its, base, number);
-    gone(base, what.requested());
-    return after_slice(its, is_full);
+    bool const is_full = slices_.deallocate(slice_block, base, number);
+    record_free(base, slice.requested());
+    return after_slice(slice_block, is_full);
   }
-  [[gnu::noinline]] bool after_slice(detail::slice_block& its, bool is_full) noexcept {
-    if (is_full) slices_.flush(its.size_class(), map_pages{*this});
+  [[gnu::noinline]] bool after_slice(detail::slice_block& slice_block, bool is_full) noexcept {
+    if (is_full) slices_.flush(slice_block.size_class(), map_pages{*this});
     return asks_after_frees_ ? after_free() : true;
   }
-  void gone(std::uint64_t base, bytes requested) noexcept {
+  void record_free(std::uint64_t base, bytes requested) noexcept {
     allocated_ -= requested;
     if (is_poisoned()) detail::poison(reinterpret_cast<void*>(base), requested);
   }
-  [[nodiscard]] void* counted(std::uint64_t base, bytes size) {
+  [[nodiscard]] void* record_allocation(std::uint64_t base, bytes size) {
     allocated_ += size;
     ++allocations_;
     peak_allocated_ = std::max(peak_allocated_, allocated_);
@@ -303,54 +309,54 @@ class QUARRY_POISONS pool {
 
   /// Takes the latest cached chunk if it is aligned, else cuts a chunk that has `room` to align.
   [[gnu::noinline]] void* allocate_aligned(bytes size, bytes alignment, bytes room) {
-    auto const both = sizes_for(size);
-    if (auto const again = placement_.allocate_from_cached(both, alignment))
-      return counted(*again, size);
+    auto const needed = sizes_for(size);
+    if (auto const cached = placement_.allocate_from_cached(needed, alignment))
+      return record_allocation(*cached, size);
     if (size > max_bytes_at_once - room) memory().refuse(size);
-    std::uint64_t base = allocate_chunk({size, both.granted + room});
+    std::uint64_t base = allocate_chunk({size, needed.granted + room});
     try {
       placement_.reserve();
     } catch (...) {
       (void)placement_.deallocate(base);
       throw;
     }
-    base = placement_.trim(base, both, alignment);
-    mark(base, both);
-    return counted(base, size);
+    base = placement_.trim(base, needed, alignment);
+    mark(base, needed);
+    return record_allocation(base, size);
   }
 
   [[nodiscard, gnu::noinline]] void* allocate_small_slowly(bytes size) {
     if (auto const base = slices_.allocate_slowly(size, map_pages{*this}))
-      return counted(*base, size);
-    auto const both = sizes_for(size);
-    auto const base = placement_.allocate_from_cached(both);
-    return base ? counted(*base, size) : allocate_slowly(both);
+      return record_allocation(*base, size);
+    auto const needed = sizes_for(size);
+    auto const base = placement_.allocate_from_cached(needed);
+    return base ? record_allocation(*base, size) : allocate_slowly(needed);
   }
-  [[nodiscard, gnu::noinline]] void* allocate_slowly(sizes both) {
-    std::uint64_t const base = allocate_chunk(both);
-    mark(base, both);
-    return counted(base, both.requested);
+  [[nodiscard, gnu::noinline]] void* allocate_slowly(sizes needed) {
+    std::uint64_t const base = allocate_chunk(needed);
+    mark(base, needed);
+    return record_allocation(base, needed.requested);
   }
-  [[nodiscard]] std::uint64_t allocate_chunk(sizes both) {
-    auto found = placement_.allocate_from_free(both);
-    if (!found && slices_.release(map_pages{*this})) found = placement_.allocate_from_free(both);
-    return found ? *found : grow_for(both);
+  [[nodiscard]] std::uint64_t allocate_chunk(sizes needed) {
+    auto found = placement_.allocate_from_free(needed);
+    if (!found && slices_.release(map_pages{*this})) found = placement_.allocate_from_free(needed);
+    return found ? *found : grow_for(needed);
   }
   /// Fills the red zone and keeps the backtrace, if the options say so.
-  void mark(std::uint64_t base, sizes both) {
+  void mark(std::uint64_t base, sizes needed) {
     if (checks_red_zones())
-      detail::red_zone::fill(reinterpret_cast<void*>(base + both.requested),
-                             both.granted - both.requested);
+      detail::red_zone::fill(reinterpret_cast<void*>(base + needed.requested),
+                             needed.granted - needed.requested);
     auto* const tracking = memory().tracking();
     if (options_.keeps_backtraces && tracking != nullptr && tracking->label_backtrace(base))
       (void)placement_.set_labelled(base);
   }
   /// Bytes that the heuristic wants; 0 while its rule runs, which may use the pool.
   [[nodiscard]] bytes requested_heuristic() noexcept {
-    if (is_being_asked_) return 0;
-    is_being_asked_ = true;
+    if (is_rule_running_) return 0;
+    is_rule_running_ = true;
     bytes const wanted = options_.coalesce.wanted(state());
-    is_being_asked_ = false;
+    is_rule_running_ = false;
     return wanted;
   }
   /// Trims the pool and asks the heuristic, if it is time. Returns true.
@@ -358,7 +364,7 @@ class QUARRY_POISONS pool {
     if (options_.shrink_after != 0 && ++frees_of_period_ >= options_.shrink_after) shrink();
     if (placement_.releasable_blocks() >= 2)
       holding_cost_ += static_cast<double>(placement_.releasable());
-    if (options_.coalesce.when == heuristic::trigger::never ||
+    if (options_.coalesce.condition == heuristic::trigger::never ||
         options_.coalesce.checked_at != heuristic::moment::after_free)
       return true;
     if (bytes const wanted = requested_heuristic()) coalesce(wanted);
@@ -368,36 +374,37 @@ class QUARRY_POISONS pool {
   /// Returns unused blocks beyond the peak use of the period.
   void shrink() noexcept {
     slices_.release(map_pages{*this});
-    placement_.release([&](auto const& gone) { give(gone); }, peak_granted_);
+    placement_.release([&](auto const& empty) { return_block(empty); }, peak_granted_);
     peak_granted_before_ = std::max(peak_granted_before_, peak_granted_);
     peak_granted_ = placement_.in_use();
     frees_of_period_ = 0;
   }
 
-  [[nodiscard]] std::uint64_t grow_for(sizes both) {
-    bytes size = std::max(placement_.size_of_cut(both.granted), min_block());
+  [[nodiscard]] std::uint64_t grow_for(sizes needed) {
+    bytes size = std::max(placement_.size_of_cut(needed.granted), min_block());
     if (options_.coalesce.checked_at == heuristic::moment::before_growth) {
       if (bytes const wanted = requested_heuristic()) {
         coalesce(wanted);
         if (options_.coalesce.rules == heuristic_rules::quarry) {
-          if (auto const found = placement_.allocate(both)) return *found;
-          size = std::max(placement_.size_of_cut(both.granted), min_block());
+          if (auto const found = placement_.allocate(needed)) return *found;
+          size = std::max(placement_.size_of_cut(needed.granted), min_block());
         }
       }
-    } else if (options_.coalesce.when == heuristic::trigger::never &&
-               placement_.releasable_blocks() != 0 && both.granted <= options_.max_bytes) {
-      if (auto const found = placement_.allocate_from_empty_block(both)) return *found;
+    } else if (options_.coalesce.condition == heuristic::trigger::never &&
+               placement_.releasable_blocks() != 0 && needed.granted <= options_.max_bytes) {
+      if (auto const found = placement_.allocate_from_empty_block(needed)) return *found;
       bytes const maximum = std::max(peak_granted_, peak_granted_before_);
-      placement_.release([&](auto const& gone) { give(gone); }, maximum - std::min(maximum, size));
-      size = std::max(placement_.size_of_cut(both.granted), min_block());
+      placement_.release([&](auto const& empty) { return_block(empty); },
+                         maximum - std::min(maximum, size));
+      size = std::max(placement_.size_of_cut(needed.granted), min_block());
     }
-    return take_block(size, both);
+    return allocate_block(size, needed);
   }
 
   /// Takes a block of `size` bytes, or of fewer, and allocates a chunk of it.
-  [[nodiscard]] std::uint64_t take_block(bytes size, sizes both) {
+  [[nodiscard]] std::uint64_t allocate_block(bytes size, sizes needed) {
     placement_.reserve();
-    auto const fresh = source_.take(size, both, [this] {
+    auto const fresh = source_.allocate(size, needed, [this] {
       bool const any = placement_.releasable_blocks() != 0;
       release();
       return any;
@@ -405,12 +412,12 @@ class QUARRY_POISONS pool {
     try {
       placement_.reserve();  // again: the resource may have used the pool
     } catch (...) {
-      source_.give(fresh);
+      source_.deallocate(fresh);
       throw;
     }
     if (is_poisoned()) detail::poison(reinterpret_cast<void*>(fresh.base), fresh.size);
-    std::uint64_t const result = placement_.allocate_in(fresh, both);
-    if (may_have_slices_ && placement_.reserved() >= min_held_for_slices) begin_slices();
+    std::uint64_t const result = placement_.allocate_in(fresh, needed);
+    if (may_have_slices_ && placement_.reserved() >= min_reserved_for_slices) begin_slices();
     return result;
   }
   void begin_slices() noexcept {
@@ -421,9 +428,9 @@ class QUARRY_POISONS pool {
     } catch (std::bad_alloc const&) {  // then small sizes are chunks
     }
   }
-  void give(block const& gone) noexcept {
-    if (is_poisoned()) detail::unpoison(reinterpret_cast<void*>(gone.base), gone.size);
-    source_.give(gone);
+  void return_block(block const& empty) noexcept {
+    if (is_poisoned()) detail::unpoison(reinterpret_cast<void*>(empty.base), empty.size);
+    source_.deallocate(empty);
   }
 
   void check_red_zone() {
@@ -481,7 +488,7 @@ class QUARRY_POISONS pool {
       source_;  // after what its registration reads: is destroyed before it
   bool is_poisoned_;
   bool asks_after_frees_ = false;
-  bool is_being_asked_ = false;  // the heuristic; its rule may call the pool
+  bool is_rule_running_ = false;  // the heuristic; its rule may call the pool
   bytes allocated_ = 0, peak_allocated_ = 0;
   bytes peak_granted_ = 0, peak_granted_before_ = 0;  // in this period of shrinking; before it
   std::uint64_t frees_of_period_ = 0;

@@ -20,11 +20,11 @@ class quick_lists {
     heads_.fill(no_chunk);
   }
 
-  [[nodiscard]] std::size_t count() const { return put_ - taken_; }
+  [[nodiscard]] std::size_t count() const { return put_ - popped_; }
   /// Whether the chunks taken again, since all lists were empty, are at least half as many as those
   /// left. Where sizes do not come back, keeping chunks whole saves little time and scatters the
   /// free memory.
-  [[nodiscard]] bool pays() const { return 2 * taken_ >= count(); }
+  [[nodiscard]] bool pays() const { return 2 * popped_ >= count(); }
 
   /// Adds chunk number `id`, which is `one`, of `size` bytes.
   void put(chunk_table::chunk& one, chunk_id id, bytes size) {
@@ -34,7 +34,7 @@ class quick_lists {
     ++put_;
   }
 
-  /// The smallest size from `size` on that a list begins with: at most a thirty-second more. `take`
+  /// The smallest size from `size` on that a list begins with: at most a thirty-second more. `pop`
   /// finds a chunk of that size for `size`.
   [[nodiscard]] static bytes whole(bytes size, std::uint32_t unit_shift) {
     bytes const units = size >> unit_shift;
@@ -46,8 +46,8 @@ class quick_lists {
   /// `alignment`. Returns `no_chunk` if the lists for that have none, or if the latest chunk of the
   /// first list is not aligned. A list that may also have smaller chunks is not searched: see
   /// `whole`.
-  [[nodiscard]] chunk_id take(chunk_table& table, bytes size, bytes alignment = 1) {
-    if (put_ == taken_) return no_chunk;
+  [[nodiscard]] chunk_id pop(chunk_table& table, bytes size, bytes alignment = 1) {
+    if (put_ == popped_) return no_chunk;
     bytes const units = size >> unit_shift_;
     std::uint32_t list = list_of(units - 1) + 1;
     if (heads_[list] == no_chunk) {
@@ -59,13 +59,13 @@ class quick_lists {
     chunk_id const id = heads_[list];
     if (table[id].base % alignment != 0) return no_chunk;
     heads_[list] = table[id].next_cached();
-    ++taken_;
+    ++popped_;
     return id;
   }
 
   /// Empties all lists; calls `each(id)` for every chunk in them. O(lists); O(1) if all are empty.
   template <class Each>
-  void take_all(chunk_table& table, Each const& each) {
+  void pop_all(chunk_table& table, Each const& each) {
     std::size_t left = count();
     for (std::uint32_t list = 0; left != 0; ++list) {
       for (chunk_id id = std::exchange(heads_[list], no_chunk); id != no_chunk; --left) {
@@ -74,7 +74,7 @@ class quick_lists {
         id = next;
       }
     }
-    put_ = taken_ = 0;
+    put_ = popped_ = 0;
   }
 
  private:
@@ -88,7 +88,7 @@ class quick_lists {
     return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
   }
   std::array<chunk_id, lists> heads_;
-  std::size_t put_ = 0, taken_ = 0;  // since all lists were empty by `take_all`
+  std::size_t put_ = 0, popped_ = 0;  // since all lists were empty by `pop_all`
   std::uint32_t unit_shift_;
 };
 

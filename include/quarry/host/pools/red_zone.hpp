@@ -43,9 +43,9 @@ inline void fill(void* zone, bytes size) { std::memset(zone, pattern, size); }
          " was written";
 }
 
-/// Gives the line to `to`, or writes it to standard error if `to` is null.
-inline void report(std::string const& line, void (*to)(std::string const&)) {
-  if (to != nullptr) return to(line);
+/// Gives the line to `callback`, or writes it to standard error if `callback` is null.
+inline void report(std::string const& line, void (*callback)(std::string const&)) {
+  if (callback != nullptr) return callback(line);
   std::fprintf(stderr, "%s\n", line.c_str());
 }
 

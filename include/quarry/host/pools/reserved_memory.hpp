@@ -36,10 +36,10 @@ class reserved_memory {
   [[nodiscard]] allocator_id id() const { return registration_ ? registration_->id() : 0; }
   /// Labels an allocation. False if `pointer` is not allocated, or the pool is not tracked.
   template <class Arena>
-  bool label(Arena& arena, void const* pointer, allocation_label what) {
+  bool label(Arena& arena, void const* pointer, allocation_label added) {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     if (!registration_ || !arena.size_of(base)) return false;
-    registration_->label(base, std::move(what));
+    registration_->label(base, std::move(added));
     return arena.set_labelled(base);
   }
   /// Bytes of bookkeeping for the labels, and in the page map for `blocks` blocks.

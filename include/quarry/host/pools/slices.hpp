@@ -28,8 +28,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Computes with addresses and never touches their memory. Not thread-safe, like its pool. Other
 /// threads may look up slices in use through the page map. O(1), except when it lays out a block.
 ///
-/// `MapPages` supplies the memory of blocks: `take()` returns the address of a map page, or
-/// nullopt; `give(base)` returns the map page to the pool. Neither throws.
+/// `MapPages` supplies the memory of blocks: `allocate()` returns the address of a map page, or
+/// nullopt; `deallocate(base)` returns the map page to the pool. Neither throws.
 class slices {
  public:
   /// `alignment`: of all slices.
@@ -39,7 +39,7 @@ class slices {
   slices& operator=(slices const&) = delete;
   /// Requires that nobody looks any more.
   ~slices() {
-    for (slice_block* const each : blocks_) keep_spare(*each);
+    for (slice_block* const block : blocks_) keep_spare(*block);
     drop_spares(0);
     if (rooms_ != nullptr) type_stable_deallocate(type_stable_use::slice_lists, rooms_, rooms_size);
     if (slice_map_ == nullptr) return;
@@ -55,10 +55,10 @@ class slices {
       rooms_ = static_cast<room*>(type_stable_allocate(type_stable_use::slice_lists, rooms_size));
     slice_map_ = static_cast<slice_map*>(
         type_stable_allocate(type_stable_use::slice_roots, sizeof(slice_map)));
-    for (std::uint32_t which = 0; which < classes; ++which) {
-      quick_[which].slices = rooms_[which].slices;
-      quick_[which].maximum = static_cast<std::uint32_t>(
-          std::min<bytes>(room::size, slice_block::size / slice_of(which)));
+    for (std::uint32_t index = 0; index < classes; ++index) {
+      quick_[index].slices = rooms_[index].slices;
+      quick_[index].maximum = static_cast<std::uint32_t>(
+          std::min<bytes>(room::size, slice_block::size / slice_of(index)));
     }
     maximum_ = slice_block::max_slice;
   }
@@ -71,57 +71,57 @@ class slices {
   [[nodiscard]] std::optional<std::uint64_t> allocate(bytes size) {
     quick_list& list = quick_[class_of(size)];
     if (list.count == 0) return std::nullopt;
-    auto const& one = list.slices[--list.count];
-    one.set_in_use(size);
+    auto const& slice = list.slices[--list.count];
+    slice.set_in_use(size);
     ++in_use_;
-    return one.base;
+    return slice.base;
   }
   /// The same, from a block. Nothing, if there is none.
   template <class MapPages>
-  [[nodiscard]] std::optional<std::uint64_t> allocate_slowly(bytes size, MapPages const& from) {
-    std::uint32_t const which = class_of(size);
-    quick_list& list = quick_[which];
+  [[nodiscard]] std::optional<std::uint64_t> allocate_slowly(bytes size, MapPages const& pages) {
+    std::uint32_t const index = class_of(size);
+    quick_list& list = quick_[index];
     while (list.count < list.maximum / 2) {
-      slice_block* const its = partial_[which];
-      if (its == nullptr) {
-        if (list.count != 0 || !fresh_block(which, from)) break;
+      slice_block* const block = partial_[index];
+      if (block == nullptr) {
+        if (list.count != 0 || !fresh_block(index, pages)) break;
         continue;
       }
-      while (list.count < list.maximum / 2 && !its->is_full())
-        list.slices[list.count++] = its->take();
-      if (its->is_full()) unlink(*its);
+      while (list.count < list.maximum / 2 && !block->is_full())
+        list.slices[list.count++] = block->remove();
+      if (block->is_full()) unlink(*block);
     }
     return list.count == 0 ? std::nullopt : allocate(size);
   }
 
   /// The block that has `address`; nullptr if none has.
-  [[nodiscard]] slice_block* of(std::uint64_t address) const {
+  [[nodiscard]] slice_block* find_block(std::uint64_t address) const {
     if (slice_map_ == nullptr || address >= object_starts::end) return nullptr;
     return slice_map_->at(address);
   }
-  /// Frees a slice in use, which begins at `base`, of a block that `of` gave. True if `flush`
-  /// must be called for its class before another one is freed.
-  [[nodiscard]] bool deallocate(slice_block& its, std::uint64_t base, std::uint32_t number) {
-    slice_block::handle const one{base, its.at(number).bits};
-    one.set_free();
-    quick_list& list = quick_[its.size_class()];
-    list.slices[list.count++] = one;
+  /// Frees a slice in use, which begins at `base`, of a block that `find_block` returned. True if
+  /// `flush` must be called for its class before another one is freed.
+  [[nodiscard]] bool deallocate(slice_block& block, std::uint64_t base, std::uint32_t number) {
+    slice_block::handle const slice{base, block.at(number).bits};
+    slice.set_free();
+    quick_list& list = quick_[block.size_class()];
+    list.slices[list.count++] = slice;
     --in_use_;
     return list.count == list.maximum;
   }
   /// Puts the older half of a class's quick list back into blocks.
   template <class MapPages>
-  void flush(std::uint32_t which, MapPages const& to) {
-    flush(which, quick_[which].count / 2, to);
+  void flush(std::uint32_t index, MapPages const& pages) {
+    flush(index, quick_[index].count / 2, pages);
   }
   /// Gives up all blocks in which nothing is in use. False if there are none.
   template <class MapPages>
-  bool release(MapPages const& to) {
+  bool release(MapPages const& pages) {
     std::size_t const before = blocks_.size();
-    for (std::uint32_t which = 0; before != 0 && which < classes; ++which) {
-      flush(which, quick_[which].count, to);
-      if (slice_block* const last = partial_[which]; last != nullptr && last->taken() == 0)
-        give(*last, to);
+    for (std::uint32_t index = 0; before != 0 && index < classes; ++index) {
+      flush(index, quick_[index].count, pages);
+      if (slice_block* const last = partial_[index]; last != nullptr && last->removed() == 0)
+        return_block(*last, pages);
     }
     drop_spares(max_spares_after_release);
     return blocks_.size() != before;
@@ -135,10 +135,10 @@ class slices {
     if (slice_map_ == nullptr) return 0;
     bytes sum = blocks_.capacity() * sizeof(void*) + type_stable_resident(rooms_, rooms_size) +
                 slice_map_->resident(leaves_);
-    for (slice_block const* const each : blocks_)
-      sum += type_stable_resident(each, sizeof(slice_block));
-    for (slice_block const* each = spares_; each != nullptr; each = each->behind)
-      sum += type_stable_resident(each, sizeof(slice_block));
+    for (slice_block const* const block : blocks_)
+      sum += type_stable_resident(block, sizeof(slice_block));
+    for (slice_block const* block = spares_; block != nullptr; block = block->behind)
+      sum += type_stable_resident(block, sizeof(slice_block));
     return sum;
   }
   /// What is wrong; empty if nothing is.
@@ -147,34 +147,35 @@ class slices {
     auto const expect = [&](bool holds, char const* otherwise, std::uint64_t at) {
       if (!holds) problems.push_back(std::string{otherwise} + " at " + std::to_string(at));
     };
-    std::size_t taken = 0, with_free = 0, listed = 0, quick = 0;
-    for (slice_block const* const each : blocks_) {
-      expect(each->is_in_order(), "slices are linked wrongly", each->begin());
-      expect(slice_map_->at(each->begin()) == each, "a slice block is not found", each->begin());
-      expect(blocks_[each->position] == each, "a slice block is elsewhere", each->begin());
-      taken += each->taken();
-      with_free += !each->is_full();
+    std::size_t removed = 0, with_free = 0, listed = 0, quick = 0;
+    for (slice_block const* const block : blocks_) {
+      expect(block->is_in_order(), "slices are linked wrongly", block->begin());
+      expect(slice_map_->at(block->begin()) == block, "a slice block is not found", block->begin());
+      expect(blocks_[block->position] == block, "a slice block is elsewhere", block->begin());
+      removed += block->removed();
+      with_free += !block->is_full();
     }
-    for (std::uint32_t which = 0; which < classes; ++which) {
-      for (slice_block const* at = partial_[which]; at != nullptr && listed <= blocks_.size();
+    for (std::uint32_t index = 0; index < classes; ++index) {
+      for (slice_block const* at = partial_[index]; at != nullptr && listed <= blocks_.size();
            at = at->behind, ++listed) {
-        expect(!at->is_full() && at->size_class() == which, "a slice block is listed wrongly",
+        expect(!at->is_full() && at->size_class() == index, "a slice block is listed wrongly",
                at->begin());
       }
-      for (std::uint32_t i = 0; i < quick_[which].count; ++i, ++quick) {
-        auto const& one = quick_[which].slices[i];
-        slice_block* const its = of(one.base);
-        expect(
-            its != nullptr && its->size_class() == which && its->find_base(one.base).what.is_free(),
-            "what is in a quick list is no free slice", one.base);
+      for (std::uint32_t i = 0; i < quick_[index].count; ++i, ++quick) {
+        auto const& slice = quick_[index].slices[i];
+        slice_block* const block = find_block(slice.base);
+        expect(block != nullptr && block->size_class() == index &&
+                   block->find_base(slice.base).slice.is_free(),
+               "what is in a quick list is no free slice", slice.base);
       }
     }
     expect(listed == with_free, "slice blocks are missing in lists", with_free);
-    for (slice_block const* const each : blocks_) {
-      bool const is_alone = each->before == nullptr && each->behind == nullptr;
-      expect(each->taken() != 0 || is_alone, "a slice block is kept for nothing", each->begin());
+    for (slice_block const* const block : blocks_) {
+      bool const is_alone = block->before == nullptr && block->behind == nullptr;
+      expect(block->removed() != 0 || is_alone, "a slice block is kept for nothing",
+             block->begin());
     }
-    expect(taken == in_use_ + quick, "slices are counted wrongly", taken);
+    expect(removed == in_use_ + quick, "slices are counted wrongly", removed);
     return problems;
   }
 
@@ -205,22 +206,22 @@ class slices {
     std::uint32_t const doubling = highest_one(last | 15) - step_bits;
     return (doubling << step_bits) + static_cast<std::uint32_t>(last >> doubling);
   }
-  [[nodiscard]] bytes slice_of(std::uint32_t which) const {
-    std::uint32_t const doubling = which < 16 ? 0 : (which >> step_bits) - 1;
-    return bytes{which - (doubling << step_bits) + 1} << doubling << shift_;
+  [[nodiscard]] bytes slice_of(std::uint32_t index) const {
+    std::uint32_t const doubling = index < 16 ? 0 : (index >> step_bits) - 1;
+    return bytes{index - (doubling << step_bits) + 1} << doubling << shift_;
   }
 
   /// Lays out another block of a class. False if there is none.
   template <class MapPages>
-  [[nodiscard]] bool fresh_block(std::uint32_t which, MapPages const& from) {
-    bytes const slice = slice_of(which);
-    if (wanted_[which] < slice_block::size / slice) {
-      ++wanted_[which];
+  [[nodiscard]] bool fresh_block(std::uint32_t index, MapPages const& pages) {
+    bytes const slice = slice_of(index);
+    if (wanted_[index] < slice_block::size / slice) {
+      ++wanted_[index];
       return false;
     }
-    auto const base = from.take();
+    auto const base = pages.allocate();
     if (!base) {  // and it is not asked again soon
-      wanted_[which] = 0;
+      wanted_[index] = 0;
       return false;
     }
     try {
@@ -230,80 +231,80 @@ class slices {
         keep_spare(*static_cast<slice_block*>(
             type_stable_allocate(type_stable_use::slice_blocks, sizeof(slice_block))));
     } catch (std::bad_alloc const&) {
-      from.give(*base);
+      pages.deallocate(*base);
       return false;
     }
     slice_block& fresh = *std::exchange(spares_, spares_->behind);
     --spare_count_;
-    fresh.lay_out(*base, slice, which);
+    fresh.lay_out(*base, slice, index);
     fresh.position = blocks_.size();
     blocks_.push_back(&fresh);
-    ++blocks_of_[which];
+    ++blocks_of_[index];
     link(fresh);
     slice_map_->set(*base, &fresh);
     return true;
   }
 
   template <class MapPages>
-  void flush(std::uint32_t which, std::uint32_t count, MapPages const& to) {
-    quick_list& list = quick_[which];
-    for (std::uint32_t i = 0; i < count; ++i) put_back(list.slices[i], to);
+  void flush(std::uint32_t index, std::uint32_t count, MapPages const& pages) {
+    quick_list& list = quick_[index];
+    for (std::uint32_t i = 0; i < count; ++i) put_back(list.slices[i], pages);
     std::copy(list.slices + count, list.slices + list.count, list.slices);
     list.count -= count;
   }
   template <class MapPages>
-  void put_back(slice_block::handle const& one, MapPages const& to) {
-    slice_block& its = *slice_map_->at(one.base);
-    if (its.is_full()) {
+  void put_back(slice_block::handle const& slice, MapPages const& pages) {
+    slice_block& block = *slice_map_->at(slice.base);
+    if (block.is_full()) {
       // one of which nothing is taken stays only while it is alone
-      if (slice_block* const other = partial_[its.size_class()]; other && other->taken() == 0)
-        give(*other, to);
-      link(its);
+      if (slice_block* const other = partial_[block.size_class()]; other && other->removed() == 0)
+        return_block(*other, pages);
+      link(block);
     }
-    its.put(one);
-    bool const has_others = its.before != nullptr || its.behind != nullptr;
-    if (its.taken() == 0 && has_others) give(its, to);
+    block.put(slice);
+    bool const has_others = block.before != nullptr || block.behind != nullptr;
+    if (block.removed() == 0 && has_others) return_block(block, pages);
   }
   /// Requires that nothing of it is taken.
   template <class MapPages>
-  void give(slice_block& gone, MapPages const& to) {
-    unlink(gone);
-    std::uint64_t const base = gone.begin();
+  void return_block(slice_block& block, MapPages const& pages) {
+    unlink(block);
+    std::uint64_t const base = block.begin();
     slice_map_->set(base, nullptr);
-    blocks_[gone.position] = blocks_.back();
-    blocks_[gone.position]->position = gone.position;
+    blocks_[block.position] = blocks_.back();
+    blocks_[block.position]->position = block.position;
     blocks_.pop_back();
-    if (--blocks_of_[gone.size_class()] == 0) wanted_[gone.size_class()] = 0;
+    if (--blocks_of_[block.size_class()] == 0) wanted_[block.size_class()] = 0;
     if (spare_count_ < max_spares) {
-      keep_spare(gone);
+      keep_spare(block);
     } else {
-      type_stable_deallocate(type_stable_use::slice_blocks, &gone, sizeof(slice_block));
+      type_stable_deallocate(type_stable_use::slice_blocks, &block, sizeof(slice_block));
     }
-    to.give(base);
+    pages.deallocate(base);
   }
-  void keep_spare(slice_block& one) {
-    one.give_up();
-    one.behind = std::exchange(spares_, &one);
+  void keep_spare(slice_block& block) {
+    block.detach();
+    block.behind = std::exchange(spares_, &block);
     ++spare_count_;
   }
 
-  void drop_spares(std::size_t but) {
-    for (; spare_count_ > but; --spare_count_) {
-      slice_block* const each = std::exchange(spares_, spares_->behind);
-      type_stable_deallocate(type_stable_use::slice_blocks, each, sizeof(slice_block));
+  void drop_spares(std::size_t max_kept) {
+    for (; spare_count_ > max_kept; --spare_count_) {
+      slice_block* const block = std::exchange(spares_, spares_->behind);
+      type_stable_deallocate(type_stable_use::slice_blocks, block, sizeof(slice_block));
     }
   }
 
-  void link(slice_block& one) {
-    slice_block*& first = partial_[one.size_class()];
-    one.before = nullptr;
-    one.behind = first;
-    if (first != nullptr) first->before = &one;
-    first = &one;
+  void link(slice_block& block) {
+    slice_block*& first = partial_[block.size_class()];
+    block.before = nullptr;
+    block.behind = first;
+    if (first != nullptr) first->before = &block;
+    first = &block;
   }
-  void unlink(slice_block& one) {
-    if (one.behind != nullptr) one.behind->before = one.before;
-    (one.before != nullptr ? one.before->behind : partial_[one.size_class()]) = one.behind;
+  void unlink(slice_block& block) {
+    if (block.behind != nullptr) block.behind->before = block.before;
+    (block.before != nullptr ? block.before->behind : partial_[block.size_class()]) = block.behind;
   }
 
   std::uint32_t shift_;

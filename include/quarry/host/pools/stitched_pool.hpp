@@ -252,16 +252,16 @@ class QUARRY_POISONS stitched_pool {
   /// Tells the registry of the addresses from `base` to `end`, in whole map pages. They are used
   /// once and stay known. Does nothing for more bytes than the registry accepts.
   void make_known(range& last, std::uint64_t base, std::uint64_t end) {
-    if (memory_.tracking() == nullptr || end - base > detail::page_map::most_of_block) return;
+    if (memory_.tracking() == nullptr || end - base > detail::page_map::max_block_bytes) return;
     constexpr bytes map_page = detail::page_map::map_page;
     std::uint64_t const known_end =
         std::min(last.base + last.size, (end + map_page - 1) / map_page * map_page);
     // the addresses in between belong to an allocation that was too large
     std::uint64_t from = std::max(last.base + last.known, base / map_page * map_page);
     while (from < known_end) {
-      bytes const part = std::min(known_end - from, detail::page_map::most_of_block);
+      bytes const part = std::min(known_end - from, detail::page_map::max_block_bytes);
       bool const goes_on = !known_.empty() && known_.back().base + known_.back().size == from &&
-                           known_.back().size + part <= detail::page_map::most_of_block;
+                           known_.back().size + part <= detail::page_map::max_block_bytes;
       if (!goes_on) detail::make_room(known_, known_.size() + 1);
       memory_.tracking()->add_block(from, part);
       if (goes_on) {

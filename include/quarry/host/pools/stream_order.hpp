@@ -18,8 +18,9 @@ struct stream_identity {
 
   friend bool operator==(stream_identity const&, stream_identity const&) = default;
   struct hash {
-    std::size_t operator()(stream_identity const& of) const {
-      return static_cast<std::size_t>((of.number ^ of.handle >> 4) * 0x9e3779b97f4a7c15);
+    std::size_t operator()(stream_identity const& identity) const {
+      return static_cast<std::size_t>((identity.number ^ identity.handle >> 4) *
+                                      0x9e3779b97f4a7c15);
     }
   };
 };

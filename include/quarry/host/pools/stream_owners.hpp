@@ -42,113 +42,115 @@ class stream_owners {
   ~stream_owners() { drop_events(); }
 
   /// The state of a stream; throws what `identity` throws, and `out_of_memory`.
-  [[nodiscard]] state& of(stream on) {
-    stream_identity const who = order_.identity(on);
-    if (last_ == nullptr || last_->first != who) {
-      auto const found = streams_.find(who);
-      last_ = found != streams_.end() ? &*found : &*add_state(who);
+  [[nodiscard]] state& state_of(stream handle) {
+    stream_identity const identity = order_.identity(handle);
+    if (last_ == nullptr || last_->first != identity) {
+      auto const found = streams_.find(identity);
+      last_ = found != streams_.end() ? &*found : &*add_state(identity);
     }
-    last_handle_ = on;
+    last_handle_ = handle;
     return last_->second;
   }
   /// The state of the stream that the handle stood for in the latest call; that stream may be
   /// destroyed. Does not ask for the identity. nullptr if the latest call named another handle, or
   /// if the handle depends on the thread.
-  [[nodiscard]] state* last(stream on) {
-    return last_ != nullptr && on == last_handle_ && !order_.depends_on_thread(on) ? &last_->second
-                                                                                   : nullptr;
+  [[nodiscard]] state* last(stream handle) {
+    return last_ != nullptr && handle == last_handle_ && !order_.depends_on_thread(handle)
+               ? &last_->second
+               : nullptr;
   }
   [[nodiscard]] std::size_t count() const { return streams_.size(); }
 
-  /// Counts `size` bytes that were freed on `on` and belong to `its` now. Records an event if it is
-  /// time for one.
-  void gave_back(stream on, state& its, bytes size) noexcept {
-    its.uncovered += size;
-    if (its.uncovered > max_uncovered()) cover(on, its);
+  /// Counts `size` bytes that were freed on `handle` and belong to `known` now. Records an event if
+  /// it is time for one.
+  void count_free(stream handle, state& known, bytes size) noexcept {
+    known.uncovered += size;
+    if (known.uncovered > max_uncovered()) cover(handle, known);
   }
 
   /// The owner of a chunk that is freed on a stream whose state cannot be kept. Waits for the work
-  /// that `on` has now; then the chunk is common. If the wait fails, the chunk is nobody's until
-  /// all streams are waited for.
-  [[nodiscard]] std::uint32_t owner_without_stream(stream on) noexcept {
+  /// that `handle` has now; then the chunk is common. If the wait fails, the chunk is nobody's
+  /// until all streams are waited for.
+  [[nodiscard]] std::uint32_t owner_without_stream(stream handle) noexcept {
     try {
-      auto now = order_.record(on);
-      order_.finish(now);
-      bool const is_done = order_.is_done(now);
-      order_.drop(now);
+      auto event = order_.record(handle);
+      order_.finish(event);
+      bool const is_done = order_.is_done(event);
+      order_.drop(event);
       return is_done ? 0 : nobody_;
     } catch (bad_argument const&) {  // it is being captured
       return nobody_;
     } catch (...) {
-      return order_.finish(on) ? 0 : nobody_;
+      return order_.finish(handle) ? 0 : nobody_;
     }
   }
 
-  /// Allocates common memory. Makes `on` wait for the streams that used that memory, unless they
-  /// are done; if that fails, the host waits for them.
-  [[nodiscard]] std::optional<std::uint64_t> allocate_common(stream on, state& its, sizes both) {
+  /// Allocates common memory. Makes `handle` wait for the streams that used that memory, unless
+  /// they are done; if that fails, the host waits for them.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_common(stream handle, state& known,
+                                                             sizes needed) {
     if (!chunks_.has_any(many_owners::common)) return std::nullopt;
-    auto const base = chunks_.allocate(both, many_owners::common);
-    if (!base || its.waited == events_) return base;
+    auto const base = chunks_.allocate(needed, many_owners::common);
+    if (!base || known.waited == events_) return base;
     forget_done();
     try {
-      for (auto const& each : unfinished_) {
-        if (each.number <= its.waited || each.of == its.owner) continue;
-        order_.wait(on, each.done);
+      for (auto const& entry : unfinished_) {
+        if (entry.number <= known.waited || entry.owner == known.owner) continue;
+        order_.wait(handle, entry.done);
         ++waits_;
       }
     } catch (...) {
-      for (auto const& each : unfinished_) order_.finish(each.done);
+      for (auto const& entry : unfinished_) order_.finish(entry.done);
     }
-    its.waited = events_;
+    known.waited = events_;
     return base;
   }
 
-  /// Covers what the stream freed: records an event on `on`, which must exist at this moment. Does
-  /// nothing while the stream is being captured. If no event can be recorded, waits for the stream;
-  /// if that fails, the freed chunks stay the stream's own. `its` is the state of the stream that
-  /// the handle stood for in the latest call.
-  void cover(stream on, state& its) noexcept {
-    if (!chunks_.has_recent(its.owner)) {
-      its.uncovered = 0;
+  /// Covers what the stream freed: records an event on `handle`, which must exist at this moment.
+  /// Does nothing while the stream is being captured. If no event can be recorded, waits for the
+  /// stream; if that fails, the freed chunks stay the stream's own. `known` is the state of the
+  /// stream that the handle stood for in the latest call.
+  void cover(stream handle, state& known) noexcept {
+    if (!chunks_.has_recent(known.owner)) {
+      known.uncovered = 0;
       return;
     }
     try {
-      if (auto const now = streams_.find(order_.identity(on));
-          now == streams_.end() || &now->second != &its) {
+      if (auto const found = streams_.find(order_.identity(handle));
+          found == streams_.end() || &found->second != &known) {
         last_ = nullptr;  // the handle stands for another stream
         return;
       }
-      auto const event = order_.record(on);
+      auto const event = order_.record(handle);
       ++recorded_;
-      if (its.covering) order_.drop(*its.covering);
-      its.covering = event;
+      if (known.covering) order_.drop(*known.covering);
+      known.covering = event;
     } catch (bad_argument const&) {
       return;
     } catch (...) {
-      if (!order_.finish(on)) return;
+      if (!order_.finish(handle)) return;
     }
-    its.uncovered = 0;
-    chunks_.cover(its.owner);
+    known.uncovered = 0;
+    chunks_.cover(known.owner);
   }
   /// Makes all covered chunks common.
   void share_all() noexcept {
     ++shares_;
     forget_done();
-    for (auto& [who, its] : streams_) share(its);
+    for (auto& [identity, known] : streams_) share(known);
   }
   /// Makes common the chunks that the stream freed until now.
-  void share(stream on) {
-    auto const found = streams_.find(order_.identity(on));
+  void share(stream handle) {
+    auto const found = streams_.find(order_.identity(handle));
     if (found == streams_.end()) return;
-    cover(on, found->second);
+    cover(handle, found->second);
     share(found->second);
   }
   /// The same, for a stream that no later call names.
-  void forget(stream on) {
-    auto const found = streams_.find(order_.identity(on));
+  void forget(stream handle) {
+    auto const found = streams_.find(order_.identity(handle));
     if (found == streams_.end()) return;
-    cover(on, found->second);
+    cover(handle, found->second);
     share(found->second);
     if (!chunks_.has_recent(found->second.owner)) forget_state(found);  // else it is captured
   }
@@ -160,10 +162,10 @@ class stream_owners {
     drop_events();
     chunks_.cover(nobody_);
     chunks_.share(nobody_);
-    for (auto& [who, its] : streams_) {
-      its.uncovered = 0;
-      chunks_.cover(its.owner);
-      chunks_.share(its.owner);
+    for (auto& [identity, known] : streams_) {
+      known.uncovered = 0;
+      chunks_.cover(known.owner);
+      chunks_.share(known.owner);
     }
     return true;
   }
@@ -171,13 +173,13 @@ class stream_owners {
   /// streams would end any thread's capture, so this does it only if it must. False if that fails.
   bool wait_for_all() noexcept {
     bool const is_covered = !chunks_.has_recent(nobody_) &&
-                            std::none_of(streams_.begin(), streams_.end(), [&](auto const& each) {
-                              return chunks_.has_recent(each.second.owner);
+                            std::none_of(streams_.begin(), streams_.end(), [&](auto const& entry) {
+                              return chunks_.has_recent(entry.second.owner);
                             });
     if (!is_covered && order_.finish_all()) return true;
-    for (auto const& each : unfinished_) order_.finish(each.done);
-    for (auto const& [who, its] : streams_) {
-      if (its.covering) order_.finish(*its.covering);
+    for (auto const& entry : unfinished_) order_.finish(entry.done);
+    for (auto const& [identity, known] : streams_) {
+      if (known.covering) order_.finish(*known.covering);
     }
     return is_covered;
   }
@@ -199,7 +201,7 @@ class stream_owners {
   /// An event of work that may still use common chunks.
   struct unfinished {
     typename Order::event done;
-    std::uint32_t of;  // the owner; 0 once its stream is forgotten
+    std::uint32_t owner;  // the owner; 0 once its stream is forgotten
     std::uint64_t number;
   };
 
@@ -208,7 +210,7 @@ class stream_owners {
                ? 0
                : chunks_.reserved() / uncovered_share / streams_.size();
   }
-  [[nodiscard]] typename state_map::iterator add_state(stream_identity who) {
+  [[nodiscard]] typename state_map::iterator add_state(stream_identity identity) {
     if (streams_.size() >= forget_at_) forget_idle();
     make_room(unused_owners_, streams_.size() + unused_owners_.size() + 1);
     make_room(unfinished_, streams_.size() + unfinished_.size() + 1);  // for `share`
@@ -220,7 +222,7 @@ class stream_owners {
       if (!added) throw out_of_memory{"stream_pool", 0, "8190 streams have memory that they freed"};
       unused_owners_.push_back(owner = *added);
     }
-    auto const result = streams_.emplace(who, state{owner}).first;
+    auto const result = streams_.emplace(identity, state{owner}).first;
     unused_owners_.pop_back();
     return result;
   }
@@ -228,53 +230,54 @@ class stream_owners {
   /// many streams, waits for all of them first.
   void forget_idle() noexcept {
     if (streams_.size() >= max_streams) (void)synchronize_all();
-    for (auto each = streams_.begin(); each != streams_.end();) {
-      auto const next = std::next(each);
-      share(each->second);
-      if (!chunks_.has_any(each->second.owner)) forget_state(each);
-      each = next;
+    for (auto entry = streams_.begin(); entry != streams_.end();) {
+      auto const next = std::next(entry);
+      share(entry->second);
+      if (!chunks_.has_any(entry->second.owner)) forget_state(entry);
+      entry = next;
     }
     forget_at_ = std::clamp(streams_.size() * 2, min_to_forget, max_streams);
   }
-  void forget_state(typename state_map::iterator which) noexcept {
-    for (auto& each : unfinished_) {
-      if (each.of == which->second.owner) each.of = 0;
+  void forget_state(typename state_map::iterator position) noexcept {
+    for (auto& entry : unfinished_) {
+      if (entry.owner == position->second.owner) entry.owner = 0;
     }
-    unused_owners_.push_back(which->second.owner);  // has room: see add_state
+    unused_owners_.push_back(position->second.owner);  // has room: see add_state
     last_ = nullptr;
-    streams_.erase(which);
+    streams_.erase(position);
   }
 
   /// Makes the stream's covered chunks common. The event replaces the stream's previous one, which
   /// it implies: there is at most one for each stream, and one for each forgotten stream.
-  void share(state& its) noexcept {
-    if (its.covering) {
-      auto const entry = std::find_if(unfinished_.begin(), unfinished_.end(),
-                                      [&](auto const& each) { return each.of == its.owner; });
-      unfinished const fresh{*its.covering, its.owner, ++events_};
+  void share(state& known) noexcept {
+    if (known.covering) {
+      auto const entry =
+          std::find_if(unfinished_.begin(), unfinished_.end(),
+                       [&](auto const& pending) { return pending.owner == known.owner; });
+      unfinished const fresh{*known.covering, known.owner, ++events_};
       if (entry == unfinished_.end()) {
         unfinished_.push_back(fresh);  // has room: see add_state
       } else {
         order_.drop(entry->done);
         *entry = fresh;
       }
-      its.covering.reset();
+      known.covering.reset();
     }
-    chunks_.share(its.owner);
+    chunks_.share(known.owner);
   }
   void forget_done() noexcept {
-    std::erase_if(unfinished_, [&](auto& each) {
-      if (!order_.is_done(each.done)) return false;
-      order_.drop(each.done);
+    std::erase_if(unfinished_, [&](auto& entry) {
+      if (!order_.is_done(entry.done)) return false;
+      order_.drop(entry.done);
       return true;
     });
   }
   void drop_events() noexcept {
-    for (auto& each : unfinished_) order_.drop(each.done);
+    for (auto& entry : unfinished_) order_.drop(entry.done);
     unfinished_.clear();
-    for (auto& [who, its] : streams_) {
-      if (its.covering) order_.drop(*its.covering);
-      its.covering.reset();
+    for (auto& [identity, known] : streams_) {
+      if (known.covering) order_.drop(*known.covering);
+      known.covering.reset();
     }
   }
 

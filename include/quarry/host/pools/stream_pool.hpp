@@ -70,10 +70,10 @@ class stream_pool {
   using stream = typename Order::stream;
 
   /// Throws `bad_argument`.
-  stream_pool(Resource from, Order order, stream_pool_options const& options = {})
+  stream_pool(Resource upstream, Order order, stream_pool_options const& options = {})
       : options_{detail::checked_blocks("stream_pool_options", options)},
         arena_{options_.alignment},
-        source_{"stream_pool", std::move(from), options_, arena_.chunks()},
+        source_{"stream_pool", std::move(upstream), options_, arena_.chunks()},
         streams_{std::move(order), arena_} {}
   stream_pool(stream_pool const&) = delete;
   stream_pool& operator=(stream_pool const&) = delete;
@@ -81,77 +81,78 @@ class stream_pool {
   ~stream_pool() {
     bool const waited = arena_.allocated() != 0 && streams_.order().finish_all();
     if (!waited) (void)streams_.wait_for_all();
-    arena_.for_each_block([&](auto const& block) { source_.give(block); });
+    arena_.for_each_block([&](auto const& block) { source_.deallocate(block); });
   }
 
-  /// Allocates `size` bytes for the later work of stream `on`; for 0 an address of its own. Throws
-  /// `out_of_memory`, `bad_argument` if `on` is no stream, and what the resource throws. O(1)
-  /// while the stream's own free memory fits.
-  [[nodiscard]] void* allocate(bytes size, stream on = {}) {
-    auto const both = sizes_for(size);
-    return counted(allocate_chunk(on, streams_.of(on), both), size);
+  /// Allocates `size` bytes for the later work of stream `handle`; for 0 an address of its own.
+  /// Throws `out_of_memory`, `bad_argument` if `handle` is no stream, and what the resource throws.
+  /// O(1) while the stream's own free memory fits.
+  [[nodiscard]] void* allocate(bytes size, stream handle = {}) {
+    auto const needed = sizes_for(size);
+    return record_allocation(allocate_chunk(handle, streams_.state_of(handle), needed), size);
   }
   /// At a multiple of `alignment`, a power of two, which may be more than the options say: then as
   /// much more must be free in one chunk. Throws `bad_argument` too.
-  [[nodiscard]] void* allocate(bytes size, bytes alignment, stream on) {
+  [[nodiscard]] void* allocate(bytes size, bytes alignment, stream handle) {
     bytes const room = room_to_align("stream_pool", size, alignment, options_.alignment);
-    if (room == 0) return allocate(size, on);
-    auto const both = sizes_for(size);
+    if (room == 0) return allocate(size, handle);
+    auto const needed = sizes_for(size);
     if (size > max_bytes_at_once - room) source_.memory().refuse(size);
-    state& its = streams_.of(on);
-    std::uint64_t const base = allocate_chunk(on, its, {size, both.granted + room}, true);
+    state& owner_state = streams_.state_of(handle);
+    std::uint64_t const base =
+        allocate_chunk(handle, owner_state, {size, needed.granted + room}, true);
     try {
       arena_.reserve();
     } catch (...) {
-      (void)arena_.deallocate(base, its.owner);
+      (void)arena_.deallocate(base, owner_state.owner);
       throw;
     }
-    return counted(arena_.trim(base, both, alignment, its.owner), size);
+    return record_allocation(arena_.trim(base, needed, alignment, owner_state.owner), size);
   }
 
-  /// Frees an allocation in the order of `on`, after the work that `on` has now; ignores nullptr.
-  /// If another stream allocated or used the memory, the caller first makes `on` wait for that
-  /// work. Returns false, and changes nothing but a count, if `pointer` is not the first address
-  /// of an allocation in use.
-  bool deallocate(void* pointer, stream on = {}) noexcept {
+  /// Frees an allocation in the order of stream `handle`, after the work that `handle` has now; ignores
+  /// nullptr. If another stream allocated or used the memory, the caller first makes `handle` wait
+  /// for that work. Returns false, and changes nothing but a count, if `pointer` is not the first
+  /// address of an allocation in use.
+  bool deallocate(void* pointer, stream handle = {}) noexcept {
     if (pointer == nullptr) return true;
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     // The handle may stand for a new stream by now. Then the destroyed stream owns the chunk, so
     // that no stream gets it too soon.
-    state* its = streams_.last(on);
-    if (its == nullptr) {
+    state* owner_state = streams_.last(handle);
+    if (owner_state == nullptr) {
       try {
-        its = &streams_.of(on);
+        owner_state = &streams_.state_of(handle);
       } catch (...) {  // no memory for the state of a new stream, or no stream
       }
     }
-    if (its == nullptr && !arena_.size_of(base)) {
+    if (owner_state == nullptr && !arena_.size_of(base)) {
       ++invalid_frees_;
       return false;
     }
-    auto const gone = arena_.deallocate(
+    auto const freed = arena_.deallocate(
         base, [&] { source_.memory().tracking()->forget(base); },
-        its == nullptr ? streams_.owner_without_stream(on) : its->owner);
-    if (!gone) {
+        owner_state == nullptr ? streams_.owner_without_stream(handle) : owner_state->owner);
+    if (!freed) {
       ++invalid_frees_;
       return false;
     }
-    allocated_ -= gone.requested;
-    if (its != nullptr) streams_.gave_back(on, *its, gone.granted);
+    allocated_ -= freed.requested;
+    if (owner_state != nullptr) streams_.count_free(handle, *owner_state, freed.granted);
     return true;
   }
 
   /// Makes the stream's freed memory common. Records an event now, and a stream that takes the
   /// memory waits for that event.
-  void share(stream on) { streams_.share(on); }
+  void share(stream handle) { streams_.share(handle); }
   /// Announces that the stream makes no more calls: its freed memory becomes common. The call is
   /// optional; with it other streams need not grow the pool.
-  void forget(stream on) { streams_.forget(on); }
+  void forget(stream handle) { streams_.forget(handle); }
 
   /// Returns the blocks in which nothing is allocated, after it waited for the work that used them.
   void release() noexcept {
     (void)streams_.synchronize_all();
-    arena_.release([&](auto const& block) { source_.give(block); });
+    arena_.release([&](auto const& block) { source_.deallocate(block); });
   }
 
   /// Bytes requested; nullopt if `pointer` is not the first address of an allocation in use.
@@ -195,50 +196,51 @@ class stream_pool {
     return source_.memory().sizes_for(size, options_.alignment);
   }
 
-  [[nodiscard]] std::uint64_t allocate_chunk(stream on, state& its, sizes both,
+  [[nodiscard]] std::uint64_t allocate_chunk(stream handle, state& owner_state, sizes needed,
                                              bool will_be_trimmed = false) {
-    auto const base = arena_.allocate(both, its.owner, will_be_trimmed);
-    return base ? *base : allocate_slowly(on, its, both, will_be_trimmed);
+    auto const base = arena_.allocate(needed, owner_state.owner, will_be_trimmed);
+    return base ? *base : allocate_slowly(handle, owner_state, needed, will_be_trimmed);
   }
-  [[nodiscard]] void* counted(std::uint64_t base, bytes size) {
+  [[nodiscard]] void* record_allocation(std::uint64_t base, bytes size) {
     allocated_ += size;
     peak_allocated_ = std::max(peak_allocated_, allocated_);
     ++allocations_;
     return reinterpret_cast<void*>(base);
   }
 
-  [[gnu::noinline]] std::uint64_t allocate_slowly(stream on, state& its, sizes both,
+  [[gnu::noinline]] std::uint64_t allocate_slowly(stream handle, state& owner_state, sizes needed,
                                                   bool will_be_trimmed) {
-    if (arena_.merge_cached(its.owner)) {
-      if (auto const base = arena_.allocate(both, its.owner, will_be_trimmed)) return *base;
+    if (arena_.merge_cached(owner_state.owner)) {
+      if (auto const base = arena_.allocate(needed, owner_state.owner, will_be_trimmed))
+        return *base;
     }
-    if (auto const base = streams_.allocate_common(on, its, both)) return *base;
+    if (auto const base = streams_.allocate_common(handle, owner_state, needed)) return *base;
     if (options_.grows_first) {
       try {
-        return grow_for(its, both);
+        return grow_for(owner_state, needed);
       } catch (std::exception const&) {  // then use the free memory of other streams
       }
     }
-    streams_.cover(on, its);
+    streams_.cover(handle, owner_state);
     streams_.share_all();
-    if (auto const base = streams_.allocate_common(on, its, both)) return *base;
+    if (auto const base = streams_.allocate_common(handle, owner_state, needed)) return *base;
     try {
-      return grow_for(its, both);
+      return grow_for(owner_state, needed);
     } catch (std::exception const&) {
       (void)streams_.synchronize_all();
-      if (auto const base = streams_.allocate_common(on, its, both)) return *base;
-      if (both.granted > options_.max_bytes) throw;
+      if (auto const base = streams_.allocate_common(handle, owner_state, needed)) return *base;
+      if (needed.granted > options_.max_bytes) throw;
       release();
     }
-    return grow_for(its, both);
+    return grow_for(owner_state, needed);
   }
 
-  [[nodiscard]] std::uint64_t grow_for(state& its, sizes both) {
+  [[nodiscard]] std::uint64_t grow_for(state& owner_state, sizes needed) {
     arena_.reserve();
     upstream_block const fresh =
-        source_.take(std::max(arena_.size_of_cut(both.granted), source_.min_block()), both,
-                     [] { return false; });
-    return arena_.allocate_in(fresh, both, its.owner);
+        source_.allocate(std::max(arena_.size_of_cut(needed.granted), source_.min_block()), needed,
+                         [] { return false; });
+    return arena_.allocate_in(fresh, needed, owner_state.owner);
   }
 
   stream_pool_options options_;
@@ -256,18 +258,21 @@ class stream_resource {
  public:
   static constexpr bool is_simulated = simulated<Pool>;
 
-  explicit stream_resource(Pool& from, typename Pool::stream on = {}) : from_{&from}, on_{on} {}
+  explicit stream_resource(Pool& upstream, typename Pool::stream handle = {})
+      : pool_{&upstream}, stream_{handle} {}
 
   /// As the pool's.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    return from_->allocate(size, alignment, on_);
+    return pool_->allocate(size, alignment, stream_);
   }
-  void deallocate(void* pointer, bytes, bytes) noexcept { (void)from_->deallocate(pointer, on_); }
-  [[nodiscard]] memory_location location() const { return from_->location(); }
+  void deallocate(void* pointer, bytes, bytes) noexcept {
+    (void)pool_->deallocate(pointer, stream_);
+  }
+  [[nodiscard]] memory_location location() const { return pool_->location(); }
 
  private:
-  Pool* from_;
-  typename Pool::stream on_;
+  Pool* pool_;
+  typename Pool::stream stream_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

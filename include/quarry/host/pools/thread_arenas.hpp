@@ -35,28 +35,28 @@ class QUARRY_POISONS thread_arenas {
 
   /// Throws `bad_argument`; the options' `is_tracked` must be true, since the registry tells whose
   /// memory it is.
-  explicit thread_arenas(Resource from, pool_options const& options = {})
-      : shared_{std::make_shared<state>(std::move(from), options)} {
+  explicit thread_arenas(Resource upstream, pool_options const& options = {})
+      : shared_{std::make_shared<state>(std::move(upstream), options)} {
     if (!options.is_tracked || simulated<Resource>)
       throw bad_argument{"thread_arenas: its pools must be tracked"};
-    (void)mine();  // so that bad options are refused here
+    (void)own_arena();  // so that bad options are refused here
   }
   thread_arenas(thread_arenas const&) = delete;
   thread_arenas& operator=(thread_arenas const&) = delete;
   ~thread_arenas() {
-    std::map<allocator_id, std::shared_ptr<arena>> all;
+    std::map<allocator_id, std::shared_ptr<arena>> arenas;
     {
       std::lock_guard const reserved{shared_->mutex};
-      all.swap(shared_->arenas);
-      shared_->is_gone = true;
+      arenas.swap(shared_->arenas);
+      shared_->is_destroyed = true;
     }
     // threads that have one keep its shell
-    for (auto const& [id, each] : all) each->from.reset();
+    for (auto const& [id, entry] : arenas) entry->arena_pool.reset();
   }
 
   /// As pool's.
   [[nodiscard]] void* allocate(bytes size) {
-    return with([&](pool<Resource>& from) { return from.allocate(size); });
+    return call_with_pool([&](pool<Resource>& arena_pool) { return arena_pool.allocate(size); });
   }
   /// Any thread may free. Returns false, and changes nothing, if the address is in use in none of
   /// the arenas, or if the list of another thread's returns cannot grow. A second free of another
@@ -65,15 +65,16 @@ class QUARRY_POISONS thread_arenas {
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     try {
-      if (!ended() && mine().from->try_deallocate(pointer)) return true;
+      if (!ended() && own_arena().arena_pool->try_deallocate(pointer)) return true;
     } catch (...) {  // no memory for an arena, which returning does not need
     }
-    return give_to_its_arena(pointer);
+    return return_to_owner(pointer);
   }
 
   /// As a resource.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    return with([&](pool<Resource>& from) { return from.allocate(size, alignment); });
+    return call_with_pool(
+        [&](pool<Resource>& arena_pool) { return arena_pool.allocate(size, alignment); });
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
@@ -88,43 +89,44 @@ class QUARRY_POISONS thread_arenas {
 
  private:
   struct arena {
-    std::optional<pool<Resource>> from;
+    std::optional<pool<Resource>> arena_pool;
     // relaxed: a hint, which the mutex makes good; seen late, returns wait for a later call
     std::atomic<bool> has_returns{false};
     std::mutex mutex;
     detail::held_at_fork reserved{mutex};
     std::vector<void*> returns;  // Guarded by: the mutex
     std::vector<void*> spare;    // room for the next returns; the thread's that has the arena
-    bool is_taken = true;        // Guarded by: the state's mutex
+    bool is_in_use = true;       // Guarded by: the state's mutex
   };
   struct state {
-    state(Resource from, pool_options const& wanted) : resource{std::move(from)}, options{wanted} {}
+    state(Resource upstream, pool_options const& wanted)
+        : resource{std::move(upstream)}, options{wanted} {}
     std::mutex mutex;
     detail::held_at_fork reserved{mutex};
     std::map<allocator_id, std::shared_ptr<arena>> arenas;  // Guarded by: the mutex
-    bool is_gone = false;                                   // Guarded by: the mutex
+    bool is_destroyed = false;                              // Guarded by: the mutex
     Resource resource;
     pool_options options;
   };
   /// A thread's arenas, of all instances; it leaves them when it ends.
-  struct of_thread {
+  struct thread_state {
     struct entry {
-      std::shared_ptr<state> whose;
-      std::shared_ptr<arena> its;
+      std::shared_ptr<state> owner;
+      std::shared_ptr<arena> assigned;
     };
-    std::vector<entry> all;
+    std::vector<entry> arenas;
     state* last = nullptr;
     arena* last_arena = nullptr;
     // To whom it freed last. While the registry knows an allocation of that id, and an id is
     // never another pool's, the arena is there.
-    allocator_id last_given_id = 0;
-    state* last_given_state = nullptr;
-    arena* last_given = nullptr;
-    ~of_thread() {
+    allocator_id last_returned_id = 0;
+    state* last_returned_state = nullptr;
+    arena* last_returned = nullptr;
+    ~thread_state() {
       ended() = true;
-      for (entry& each : all) {
-        std::lock_guard const reserved{each.whose->mutex};
-        each.its->is_taken = false;
+      for (entry& left : arenas) {
+        std::lock_guard const reserved{left.owner->mutex};
+        left.assigned->is_in_use = false;
       }
     }
   };
@@ -137,109 +139,110 @@ class QUARRY_POISONS thread_arenas {
   }
   /// Calls `work(pool)` with the calling thread's pool, or with one that it has for this call only.
   template <class Work>
-  void* with(Work const& work) {
+  void* call_with_pool(Work const& work) {
     if (!ended()) [[likely]]
       return work(with_returns());
-    auto const its = take_arena();
+    auto const assigned = assign_arena();
     struct leaving {
-      state& whose;
-      arena& its;
+      state& owner;
+      arena& assigned;
       ~leaving() {
-        std::lock_guard const reserved{whose.mutex};
-        its.is_taken = false;
+        std::lock_guard const reserved{owner.mutex};
+        assigned.is_in_use = false;
       }
-    } const at_the_end{*shared_, *its};
-    return work(*its->from);
+    } const at_the_end{*shared_, *assigned};
+    return work(*assigned->arena_pool);
   }
   /// Not after `ended`.
-  [[nodiscard]] static of_thread& of_this_thread() {
-    static thread_local of_thread here;
-    return here;
+  [[nodiscard]] static thread_state& this_thread_state() {
+    static thread_local thread_state thread;
+    return thread;
   }
-  [[nodiscard]] arena& mine() {
-    of_thread& here = of_this_thread();
-    if (here.last == shared_.get()) return *here.last_arena;
-    return find_mine(here);
+  [[nodiscard]] arena& own_arena() {
+    thread_state& thread = this_thread_state();
+    if (thread.last == shared_.get()) return *thread.last_arena;
+    return find_own_arena(thread);
   }
-  [[nodiscard, gnu::noinline]] arena& find_mine(of_thread& here) {
-    here.last = nullptr;  // its state may be what goes now
-    std::erase_if(here.all, [&](auto const& each) {
-      std::lock_guard const reserved{each.whose->mutex};
-      return each.whose->is_gone;
+  [[nodiscard, gnu::noinline]] arena& find_own_arena(thread_state& thread) {
+    thread.last = nullptr;  // its state may be what goes now
+    std::erase_if(thread.arenas, [&](auto const& entry) {
+      std::lock_guard const reserved{entry.owner->mutex};
+      return entry.owner->is_destroyed;
     });
-    auto found = std::find_if(here.all.begin(), here.all.end(),
-                              [&](auto const& each) { return each.whose == shared_; });
-    if (found == here.all.end()) {
-      detail::make_room(here.all, here.all.size() + 1);
-      here.all.push_back({shared_, take_arena()});
-      found = here.all.end() - 1;
+    auto found = std::find_if(thread.arenas.begin(), thread.arenas.end(),
+                              [&](auto const& entry) { return entry.owner == shared_; });
+    if (found == thread.arenas.end()) {
+      detail::make_room(thread.arenas, thread.arenas.size() + 1);
+      thread.arenas.push_back({shared_, assign_arena()});
+      found = thread.arenas.end() - 1;
     }
-    here.last = shared_.get();
-    here.last_arena = found->its.get();
-    return *here.last_arena;
+    thread.last = shared_.get();
+    thread.last_arena = found->assigned.get();
+    return *thread.last_arena;
   }
   /// One that its thread has left, or a new one.
-  [[nodiscard]] std::shared_ptr<arena> take_arena() {
+  [[nodiscard]] std::shared_ptr<arena> assign_arena() {
     {
       std::lock_guard const reserved{shared_->mutex};
-      for (auto const& [id, each] : shared_->arenas) {
-        if (each->is_taken) continue;
-        each->is_taken = true;
-        return each;
+      for (auto const& [id, entry] : shared_->arenas) {
+        if (entry->is_in_use) continue;
+        entry->is_in_use = true;
+        return entry;
       }
     }
     auto fresh = std::make_shared<arena>();
-    fresh->from.emplace(std::as_const(shared_->resource), shared_->options);
+    fresh->arena_pool.emplace(std::as_const(shared_->resource), shared_->options);
     std::lock_guard const reserved{shared_->mutex};
-    shared_->arenas.emplace(fresh->from->id(), fresh);
+    shared_->arenas.emplace(fresh->arena_pool->id(), fresh);
     return fresh;
   }
 
   /// The calling thread's pool, with what others freed to it.
   [[nodiscard]] pool<Resource>& with_returns() {
-    arena& here = mine();
-    if (here.has_returns.load(std::memory_order_relaxed)) take_returns(here);
-    return *here.from;
+    arena& own = own_arena();
+    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);
+    return *own.arena_pool;
   }
-  [[gnu::noinline]] static void take_returns(arena& here) {
-    std::vector<void*> taken = std::move(here.spare);
+  [[gnu::noinline]] static void free_returned(arena& own) {
+    std::vector<void*> returned = std::move(own.spare);
     {
-      std::lock_guard const reserved{here.mutex};
-      taken.swap(here.returns);
-      here.has_returns.store(false, std::memory_order_relaxed);
+      std::lock_guard const reserved{own.mutex};
+      returned.swap(own.returns);
+      own.has_returns.store(false, std::memory_order_relaxed);
     }
-    for (void* const each : taken) (void)here.from->deallocate(each);
-    taken.clear();
-    here.spare = std::move(taken);
+    for (void* const pointer : returned) (void)own.arena_pool->deallocate(pointer);
+    returned.clear();
+    own.spare = std::move(returned);
   }
   /// nullptr if the pool of that number is no arena's. It must have something in use.
   [[nodiscard]] arena* arena_of(allocator_id id) noexcept {
-    of_thread* const here = ended() ? nullptr : &of_this_thread();
-    if (here != nullptr && here->last_given_id == id && here->last_given_state == shared_.get())
-      return here->last_given;
+    thread_state* const thread = ended() ? nullptr : &this_thread_state();
+    if (thread != nullptr && thread->last_returned_id == id &&
+        thread->last_returned_state == shared_.get())
+      return thread->last_returned;
     std::lock_guard const reserved{shared_->mutex};
-    auto const whose = shared_->arenas.find(id);
-    if (whose == shared_->arenas.end()) return nullptr;
-    if (here != nullptr) {
-      here->last_given_id = id;
-      here->last_given_state = shared_.get();
-      here->last_given = whose->second.get();
+    auto const owner = shared_->arenas.find(id);
+    if (owner == shared_->arenas.end()) return nullptr;
+    if (thread != nullptr) {
+      thread->last_returned_id = id;
+      thread->last_returned_state = shared_.get();
+      thread->last_returned = owner->second.get();
     }
-    return whose->second.get();
+    return owner->second.get();
   }
-  [[gnu::noinline]] bool give_to_its_arena(void* pointer) noexcept {
+  [[gnu::noinline]] bool return_to_owner(void* pointer) noexcept {
     auto const found = registry::find(pointer);
     if (!found || found->base != pointer) return false;
-    arena* const its = arena_of(found->allocator);
-    if (its == nullptr) return false;
-    std::lock_guard const reserved{its->mutex};
+    arena* const assigned = arena_of(found->allocator);
+    if (assigned == nullptr) return false;
+    std::lock_guard const reserved{assigned->mutex};
     try {
-      its->returns.push_back(pointer);
+      assigned->returns.push_back(pointer);
       if (detail::is_poisoned(shared_->resource)) detail::poison(pointer, found->size);
     } catch (std::bad_alloc const&) {  // it stays in use
       return false;
     }
-    its->has_returns.store(true, std::memory_order_relaxed);
+    assigned->has_returns.store(true, std::memory_order_relaxed);
     return true;
   }
 

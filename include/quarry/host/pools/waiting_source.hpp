@@ -42,8 +42,8 @@ class waiting_source {
   waiting_source& operator=(waiting_source const&) = delete;
   ~waiting_source() {
     if (kept_ != 0) (void)order_.finish_all();
-    for (auto const& [pointer, each] : allocated_)
-      if (each.is_kept()) resource_.deallocate(pointer, each.size, each.alignment);
+    for (auto const& [pointer, entry] : allocated_)
+      if (entry.is_kept()) resource_.deallocate(pointer, entry.size, entry.alignment);
   }
 
   /// Throws what the resource throws, and `std::bad_alloc` if the table cannot grow.
@@ -53,18 +53,18 @@ class waiting_source {
   void deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
     if (pointer == nullptr) return;
     bool const is_done = order_.finish(stream);
-    if (give_back(pointer, is_done)) (void)give_back_kept();
+    if (deallocate_or_keep(pointer, is_done)) (void)deallocate_kept();
   }
   [[nodiscard]] void* allocate_sync(bytes size, bytes alignment) {
     try {
-      return take(size, alignment);
+      return allocate_locked(size, alignment);
     } catch (std::bad_alloc const&) {
-      if (!give_back_kept()) throw;
+      if (!deallocate_kept()) throw;
     }
-    return take(size, alignment);
+    return allocate_locked(size, alignment);
   }
   void deallocate_sync(void* pointer, bytes, bytes) noexcept {
-    if (pointer != nullptr) (void)give_back(pointer, true);
+    if (pointer != nullptr) (void)deallocate_or_keep(pointer, true);
   }
 
   /// Calls `work(resource)` while no other thread uses the resource.
@@ -93,7 +93,7 @@ class waiting_source {
     [[nodiscard]] bool is_kept() const { return kept_for != 0; }
   };
 
-  [[nodiscard]] void* take(bytes size, bytes alignment) {
+  [[nodiscard]] void* allocate_locked(bytes size, bytes alignment) {
     std::lock_guard const lock{mutex_};
     size = std::max(size, bytes{1});  // so that no two allocations have one address
     void* const result = resource_.allocate(size, alignment);
@@ -108,7 +108,7 @@ class waiting_source {
   }
 
   /// Keeps the memory unless the stream `is_done`. True if it is time to try what is kept.
-  [[nodiscard]] bool give_back(void* pointer, bool is_done) noexcept {
+  [[nodiscard]] bool deallocate_or_keep(void* pointer, bool is_done) noexcept {
     std::lock_guard const lock{mutex_};
     auto const found = allocated_.find(pointer);
     if (found == allocated_.end() || found->second.is_kept()) {
@@ -127,7 +127,7 @@ class waiting_source {
 
   /// Waits for all streams, without the lock, and then returns what was kept before that. False
   /// if nothing is kept, or if it cannot wait.
-  [[nodiscard]] bool give_back_kept() noexcept {
+  [[nodiscard]] bool deallocate_kept() noexcept {
     std::uint64_t attempt = 0;
     {
       std::lock_guard const lock{mutex_};
@@ -139,10 +139,10 @@ class waiting_source {
     std::lock_guard const lock{mutex_};
     pause_ = is_done ? 1 : std::min(2 * pause_, longest_pause);
     if (!is_done) return false;
-    kept_ -= std::erase_if(allocated_, [&](auto const& each) {
-      auto const& [pointer, one] = each;
-      bool const is_free = one.is_kept() && one.kept_for <= attempt;
-      if (is_free) resource_.deallocate(pointer, one.size, one.alignment);
+    kept_ -= std::erase_if(allocated_, [&](auto const& entry) {
+      auto const& [pointer, allocated] = entry;
+      bool const is_free = allocated.is_kept() && allocated.kept_for <= attempt;
+      if (is_free) resource_.deallocate(pointer, allocated.size, allocated.alignment);
       return is_free;
     });
     return true;

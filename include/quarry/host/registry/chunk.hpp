@@ -58,7 +58,7 @@ class chunk {
     std::uint64_t bits_;
   };
   [[nodiscard]] state get() const { return state{size_}; }
-  void set(state all) { size_ = all.bits_; }
+  void set(state new_state) { size_ = new_state.bits_; }
   void set_size(bytes size) {
     size_ = size << size_shift | (size_ & ((std::uint64_t{1} << size_shift) - 1));
   }

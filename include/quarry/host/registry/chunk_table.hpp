@@ -97,11 +97,11 @@ class chunk_table {
   /// Adds the chunk behind `id` to `id`, and removes that chunk.
   void merge_with_next(chunk_id id) {
     chunk& first = (*this)[id];
-    chunk_id const gone = first.next;
-    first.set_size(first.size() + (*this)[gone].size());
-    first.next = (*this)[gone].next;
+    chunk_id const removed = first.next;
+    first.set_size(first.size() + (*this)[removed].size());
+    first.next = (*this)[removed].next;
     if (first.next != no_chunk) (*this)[first.next].prev = id;
-    remove(gone);
+    remove(removed);
   }
 
   /// Ends a block with `id`, of which `size` bytes are left.
@@ -139,10 +139,10 @@ class chunk_table {
 
   /// Frees an allocated chunk, which `find` found, and keeps it whole. Removes its label.
   void set_cached(found one, chunk::state state) {
-    chunk& gone = (*this)[one.id];
+    chunk& removed = (*this)[one.id];
     if (starts_ != nullptr) slots_->set_nobodys(one.slot);
-    gone.set(state.set_cached());
-    gone.set_slot(one.slot);
+    removed.set(state.set_cached());
+    removed.set_slot(one.slot);
   }
   struct extent {
     std::uint64_t base;
@@ -167,11 +167,11 @@ class chunk_table {
 
   /// Frees a chunk, which `find` found.
   void set_free(found one) {
-    chunk& gone = (*this)[one.id];
-    gone.set_free();
-    if (keeps_start_of(gone)) starts_->erase(gone.base, gone.size());
+    chunk& removed = (*this)[one.id];
+    removed.set_free();
+    if (keeps_start_of(removed)) starts_->erase(removed.base, removed.size());
     {
-      move const now{*view_};
+      move const guard{*view_};
       slots_->erase(one.slot, base_of(),
                     [this](chunk_id id, std::uint64_t slot) { (*this)[id].set_slot(slot); });
     }
@@ -212,8 +212,8 @@ class chunk_table {
     starts_ = nullptr;
   }
   /// From now on `public_view().find` also finds slices, if it finds anything.
-  void keep_slices(slice_map* all) {
-    if (starts_ != nullptr) view_->slices = all;
+  void keep_slices(slice_map* slices) {
+    if (starts_ != nullptr) view_->slices = slices;
   }
   /// Makes room for the start bits of [base, base + size). Throws std::bad_alloc.
   void reserve_starts(std::uint64_t base, bytes size) {
@@ -277,7 +277,7 @@ class chunk_table {
       if (starts_ != nullptr) fresh->set_nobodys(slot);
     });
     base_table* const old = slots_;
-    move const now{*view_};
+    move const guard{*view_};
     view_->slots = slots_ = fresh;
     view_->slots_life = fresh->life();
     if (old != nullptr)
@@ -293,18 +293,18 @@ class chunk_table {
     auto* const larger = static_cast<chunk_array*>(
         type_stable_allocate(type_stable_use::chunks, bytes_of_chunks(capacity)));
     for (chunk_id id = 0; id < made_; ++id) {
-      chunk const& from = (*this)[id];
-      chunk& to = larger->begin()[id];
-      to.base = from.base;
-      to.prev = from.prev;
-      to.next = from.next;
-      to.link_prev_ = from.link_prev_;
-      to.link_next_ = from.link_next_;
-      to.size_ = from.size_;
+      chunk const& source = (*this)[id];
+      chunk& target = larger->begin()[id];
+      target.base = source.base;
+      target.prev = source.prev;
+      target.next = source.next;
+      target.link_prev_ = source.link_prev_;
+      target.link_next_ = source.link_next_;
+      target.size_ = source.size_;
     }
     larger->capacity = capacity;
     chunk_array* const old = chunks_;
-    move const now{*view_};
+    move const guard{*view_};
     chunks_ = larger;
     view_->chunks = larger;
     if (old != nullptr)

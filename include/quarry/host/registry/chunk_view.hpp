@@ -82,8 +82,8 @@ struct chunk_view {
   /// The allocation that has `address`, which may be an interior pointer. While the allocation is
   /// being freed: nothing, or the allocation before or after the free.
   [[nodiscard]] chunk_record find(std::uint64_t address) const {
-    if (slice_map const* const all = slices.load_acquire()) {
-      if (slice_block const* const its = all->look(address)) return its->find(address);
+    if (slice_map const* const loaded = slices.load_acquire()) {
+      if (slice_block const* const block = loaded->look(address)) return block->find(address);
     }
     chunk_record const found = find_base(address);
     return found ? found : find_midst(address);
@@ -93,19 +93,19 @@ struct chunk_view {
   /// meanwhile.
   template <class Visit>
   void for_each(Visit const& visit) const {
-    slice_map const* const all = slices.load_acquire();
+    slice_map const* const loaded = slices.load_acquire();
     chunk_array const* const array = chunks.load_acquire();
     std::uint64_t const count = array == nullptr ? 0 : array->capacity.load_acquire();
     for (chunk_id id = 0; id < count; ++id) {
       chunk_record const found = chunk_array::read(array->begin()[id]);
       std::uint64_t const map_page =
-          all == nullptr ? 0 : chunk_array::base_of_slices(array->begin()[id]);
+          loaded == nullptr ? 0 : chunk_array::base_of_slices(array->begin()[id]);
       if (chunks.load_acquire() != array)
         return;  // the array was outgrown, and may be another pool's by now
       if (found) visit(found);
       if (map_page == 0 || map_page >= object_starts::end) continue;
-      slice_block const* const its = all->look(map_page);
-      if (its != nullptr) its->for_each(visit);
+      slice_block const* const block = loaded->look(map_page);
+      if (block != nullptr) block->for_each(visit);
     }
   }
 
@@ -116,8 +116,8 @@ struct chunk_view {
     return address % base_table::unit == 0 ? find_start(address) : chunk_record{};
   }
   [[nodiscard]] chunk_record find_small(std::uint64_t address) const {
-    object_starts const* const all = starts.load_acquire();
-    std::uint64_t const base = all == nullptr ? 0 : all->last_small(address);
+    object_starts const* const loaded = starts.load_acquire();
+    std::uint64_t const base = loaded == nullptr ? 0 : loaded->last_small(address);
     if (base == 0) return {};
     chunk_record const found = find_start(base);
     return found.has(address) ? found : chunk_record{};
@@ -131,13 +131,13 @@ struct chunk_view {
       std::uint64_t const before = version.load_acquire();
       if (chunk_record const found = find_base(address)) return found;
       if (chunk_record const found = find_small(address)) return found;
-      object_starts const* const all = starts.load_acquire();
+      object_starts const* const loaded = starts.load_acquire();
       chunk_array const* const array = chunks.load_acquire();
-      if (all == nullptr || array == nullptr) return {};
+      if (loaded == nullptr || array == nullptr) return {};
       auto const is_below = [&](chunk_id id) {
         return array->at(id) != nullptr && array->at(id)->base.load_acquire() <= address;
       };
-      std::uint32_t const number = all->last_large(address, is_below);
+      std::uint32_t const number = loaded->last_large(address, is_below);
       if (chunk const* const one = number == 0 ? nullptr : array->at(number - 1)) {
         chunk_record const found = chunk_array::read(*one);
         if (found.has(address) && chunks.load_acquire() == array) return found;

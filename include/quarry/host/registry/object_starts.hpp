@@ -16,12 +16,12 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// The first word of each level, and the number of all words.
 template <std::uint32_t Bits, std::uint32_t Levels>
 [[nodiscard]] constexpr std::array<std::uint64_t, Levels + 1> first_words() {
-  std::array<std::uint64_t, Levels + 1> all{};
+  std::array<std::uint64_t, Levels + 1> offsets{};
   for (std::uint32_t level = 0; level < Levels; ++level) {
     std::uint32_t const shift = (level + 1) * 6;
-    all[level + 1] = all[level] + (shift >= Bits ? 1 : std::uint64_t{1} << (Bits - shift));
+    offsets[level + 1] = offsets[level] + (shift >= Bits ? 1 : std::uint64_t{1} << (Bits - shift));
   }
-  return all;
+  return offsets;
 }
 
 /// A set of numbers below 2^Bits. Each number has a bit. Above each 64 words, one word marks those

@@ -29,10 +29,10 @@ class QUARRY_API page_map {
  public:
   static constexpr std::uint64_t map_page = 1 << 16;
   // larger than the memory of a GPU; such a block has 32 MiB of entries
-  static constexpr bytes most_of_block = bytes{1} << 38;
+  static constexpr bytes max_block_bytes = bytes{1} << 38;
 
   /// Adds a block of `view`. Ignores a block that is not `is_known`: empty, beyond 2^48, or larger
-  /// than `most_of_block`. Throws std::bad_alloc and then changes nothing.
+  /// than `max_block_bytes`. Throws std::bad_alloc and then changes nothing.
   static void add(chunk_view const& view, std::uint64_t base, bytes size);
   static void remove(chunk_view const& view, std::uint64_t base, bytes size) noexcept;
 
@@ -74,10 +74,10 @@ class QUARRY_API page_map {
     return size / map_page * sizeof(process_state::entry);
   }
 
-  /// Whether the map takes a block: it is not empty, lies below 2^48, and has `most_of_block` bytes
-  /// at most.
+  /// Whether the map takes a block: it is not empty, lies below 2^48, and has `max_block_bytes`
+  /// bytes at most.
   [[nodiscard]] static bool is_known(std::uint64_t base, bytes size) {
-    return size != 0 && size <= most_of_block && base < object_starts::end &&
+    return size != 0 && size <= max_block_bytes && base < object_starts::end &&
            size <= object_starts::end - base;
   }
 

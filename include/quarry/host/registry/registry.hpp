@@ -154,9 +154,9 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
   if (number >= detail::object_starts::end) return std::nullopt;
-  if (detail::chunk_view const* const only = detail::page_map::only_one(number)) {
-    if (auto const found = only->find(number)) {
-      std::uint64_t const owner = only->owner.load_acquire();
+  if (detail::chunk_view const* const single_view = detail::page_map::only_one(number)) {
+    if (auto const found = single_view->find(number)) {
+      std::uint64_t const owner = single_view->owner.load_acquire();
       if ((owner & is_below_others) == 0) [[likely]]
         return record_of(owner, found);
     }

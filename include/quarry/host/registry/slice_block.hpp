@@ -41,20 +41,20 @@ class slice_block {
     states_[count_ - 1] = free_with_next(none);
     states_[count_] = free_flag;  // the remainder of the map page
     first_free_ = 0;
-    taken_ = 0;
+    removed_ = 0;
     class_ = size_class;
     slice_ = static_cast<std::uint32_t>(slice);
     inverse_ = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + slice - 1) / slice);
     tag_ = base | ++layouts_;  // the last store: see find
   }
   /// Detaches the block from its map page.
-  void give_up() { tag_ = 0; }
+  void detach() { tag_ = 0; }
 
   [[nodiscard]] std::uint64_t begin() const { return map_page_of(tag_); }
   [[nodiscard]] bytes slice() const { return slice_; }
   [[nodiscard]] std::uint32_t count() const { return count_; }
   /// The number of slices that the owner has taken out.
-  [[nodiscard]] std::uint32_t taken() const { return taken_; }
+  [[nodiscard]] std::uint32_t removed() const { return removed_; }
   [[nodiscard]] bool is_full() const { return first_free_ == none; }
   [[nodiscard]] std::uint32_t size_class() const { return class_; }
 
@@ -69,18 +69,18 @@ class slice_block {
   };
   /// Takes a free slice out of the block. The slice stays free. Requires that the block is not
   /// full.
-  [[nodiscard]] handle take() {
+  [[nodiscard]] handle remove() {
     std::uint32_t const number = first_free_;
     first_free_ = states_[number] & none;
     states_[number] = free_with_next(none);
-    ++taken_;
+    ++removed_;
     return at(number);
   }
   /// Puts a free slice back.
   void put(handle const& slice) {
     *slice.bits = free_with_next(first_free_);
     first_free_ = static_cast<std::uint32_t>(slice.bits - states_);
-    --taken_;
+    --removed_;
   }
 
   /// The 16 bits of a slice, decoded.
@@ -99,7 +99,7 @@ class slice_block {
   /// A slice and its state. The state is free if the address is not the base of a slice.
   struct found {
     std::uint32_t number;
-    state what;
+    state slice;
   };
   /// The slice whose base address is `base`, an address of this map page.
   [[nodiscard]] found find_base(std::uint64_t base) const {
@@ -149,7 +149,7 @@ class slice_block {
     for (std::uint32_t at = first_free_; at != none; at = states_[at] & none) {
       if (at >= count_ || !(*this)[at].is_free() || ++free > count_) return false;
     }
-    return free + taken_ == count_;
+    return free + removed_ == count_;
   }
 
   slice_block *before, *behind;  // links of the owner's list
@@ -176,7 +176,7 @@ class slice_block {
   single_writer<std::uint64_t>
       tag_;  // the base address of the map page, with layouts_ in the lowest 16 bits
   single_writer<std::uint32_t> slice_, inverse_, count_;
-  std::uint32_t first_free_ = 0, taken_ = 0, class_ = 0;
+  std::uint32_t first_free_ = 0, removed_ = 0, class_ = 0;
   std::uint16_t layouts_ = 0;  // wraps
   single_writer<std::uint16_t> states_[size / min_slice + 1];
 };

@@ -22,21 +22,21 @@ template <class Upstream>
 class advised_resource : public resource_adaptor<advised_resource<Upstream>, Upstream> {
  public:
   struct advice {
-    memory_advice what;
+    memory_advice kind;
     memory_location where = {};
   };
   /// `prefetch_to`: the location to prefetch to, or nullopt for no prefetch.
-  advised_resource(Upstream upstream, std::vector<advice> all,
+  advised_resource(Upstream upstream, std::vector<advice> advices,
                    std::optional<memory_location> prefetch_to = {})
-      : upstream_{std::move(upstream)}, advice_{std::move(all)}, prefetch_to_{prefetch_to} {}
+      : upstream_{std::move(upstream)}, advice_{std::move(advices)}, prefetch_to_{prefetch_to} {}
   /// Constructs the upstream from `arguments`: for an upstream that cannot be moved, such as a
   /// stream pool with its lock.
   template <class... Arguments>
     requires std::constructible_from<Upstream, Arguments...>
-  advised_resource(std::vector<advice> all, std::optional<memory_location> prefetch_to,
+  advised_resource(std::vector<advice> advices, std::optional<memory_location> prefetch_to,
                    std::in_place_t, Arguments&&... arguments)
       : upstream_(std::forward<Arguments>(arguments)...),
-        advice_{std::move(all)},
+        advice_{std::move(advices)},
         prefetch_to_{prefetch_to} {}
 
   [[nodiscard]] Upstream& upstream() { return upstream_; }
@@ -71,7 +71,7 @@ class advised_resource : public resource_adaptor<advised_resource<Upstream>, Ups
   void advise(void* memory, bytes size, cuda_stream stream) {
     memory_location const location = location_of(upstream_);
     for (advice const& each : advice_)
-      operations::advise(memory, size, each.what, each.where, location);
+      operations::advise(memory, size, each.kind, each.where, location);
     if (prefetch_to_) operations::prefetch(memory, size, *prefetch_to_, stream, location);
   }
 

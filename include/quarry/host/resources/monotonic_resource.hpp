@@ -47,7 +47,7 @@ class QUARRY_POISONS monotonic_resource {
     bytes const wanted = size == 0 ? 1 : size;
     bytes used = used_;
     for (std::size_t i = current_; i < blocks_.size(); ++i, used = 0) {
-      if (void* const result = take(i, used, size, alignment)) return result;
+      if (void* const result = allocate_in_block(i, used, size, alignment)) return result;
     }
     if (wanted > max_bytes_at_once - room)
       throw out_of_memory{"monotonic_resource", size, request_too_large};
@@ -55,7 +55,7 @@ class QUARRY_POISONS monotonic_resource {
     bytes const fresh = std::max(wanted + room, block_bytes_);
     blocks_.push_back({static_cast<char*>(upstream_.allocate(fresh, block_alignment)), fresh});
     if (detail::is_poisoned(upstream_)) detail::poison(blocks_.back().base, fresh);
-    return take(blocks_.size() - 1, 0, size, alignment);
+    return allocate_in_block(blocks_.size() - 1, 0, size, alignment);
   }
   void deallocate(void*, bytes, bytes) noexcept {}
 
@@ -93,7 +93,8 @@ class QUARRY_POISONS monotonic_resource {
 
   /// Allocates behind the first `used` bytes of a block and makes the block the current one.
   /// Returns nullptr if the block has no room.
-  [[nodiscard]] void* take(std::size_t number, bytes used, bytes size, bytes alignment) {
+  [[nodiscard]] void* allocate_in_block(std::size_t number, bytes used, bytes size,
+                                        bytes alignment) {
     bytes const wanted = size == 0 ? 1 : size;
     block const& source = blocks_[number];
     auto const address = reinterpret_cast<std::uintptr_t>(source.base);

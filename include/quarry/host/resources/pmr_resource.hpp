@@ -52,8 +52,8 @@ class as_pmr_resource : public std::pmr::memory_resource {
     resource_->deallocate(pointer, size, alignment);
   }
   [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-    auto const* const same = dynamic_cast<as_pmr_resource const*>(&other);
-    return same != nullptr && same->resource_ == resource_;
+    auto const* const peer = dynamic_cast<as_pmr_resource const*>(&other);
+    return peer != nullptr && peer->resource_ == resource_;
   }
 
   Resource* resource_;

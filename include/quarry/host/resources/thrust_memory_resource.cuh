@@ -55,8 +55,8 @@ class thrust_memory_resource final : public thrust::mr::memory_resource<Pointer>
 
  private:
   [[nodiscard]] bool is_same(thrust::mr::memory_resource<Pointer> const& other) const noexcept {
-    auto const* const same = dynamic_cast<thrust_memory_resource const*>(&other);
-    return same != nullptr && stream_ == same->stream_ && memory_ == same->memory_;
+    auto const* const peer = dynamic_cast<thrust_memory_resource const*>(&other);
+    return peer != nullptr && stream_ == peer->stream_ && memory_ == peer->memory_;
   }
 
   Memory memory_;
