@@ -183,11 +183,11 @@ class watched_segment {
   }
 
   void add_free_block() {
-    if (entry_.add_free_blocks(1, blocks_)) give_back();
+    if (entry_.add_free_blocks(1, blocks_)) return_segment();
   }
 
   /// As slice_return::return_segment and run_segments::format_run.
-  void give_back() {
+  void return_segment() {
     for (std::uint32_t index = 0; index < blocks_; ++index) {
       if (!block_state{states_[index]}.is_free())
         problem_ = "the segment was returned while a slice was in use";
@@ -442,24 +442,24 @@ TEST(SegmentModel, ALateClaimerLeavesNothingInABlockThatTheNextUseDoesNotHave) {
 /// Claimers are inside, or arrive, while a segment without allocations is returned.
 TEST(SegmentModel, ClaimersLeaveASegmentThatIsReturnedUntouched) {
   QUARRY_TEST_USES_FIBERS();
-  operation const give_back = [](watched_segment& segment) { segment.return_untouched(); };
-  operation const give_back_and_drain = [](watched_segment& segment) {
+  operation const return_untouched = [](watched_segment& segment) { segment.return_untouched(); };
+  operation const return_untouched_and_drain = [](watched_segment& segment) {
     segment.return_untouched();
     segment.drain_next_use();
   };
-  expect_all_interleavings_hold({.preemptions = 6}, {give_back, claim_late(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 6}, {return_untouched, claim_late(0, 0)});
   expect_all_interleavings_hold({.preemptions = 3},
-                                {give_back, claim_late(0, 0), claim_late(0, 0)});
-  expect_all_interleavings_hold({.preemptions = 3}, {give_back_and_drain, claim_late(0, 0)});
+                                {return_untouched, claim_late(0, 0), claim_late(0, 0)});
+  expect_all_interleavings_hold({.preemptions = 3}, {return_untouched_and_drain, claim_late(0, 0)});
   expect_all_interleavings_hold({.blocks = 2, .next_blocks = 2, .preemptions = 3},
-                                {give_back_and_drain, claim_late(0, 1), claim_late(1, 0)});
+                                {return_untouched_and_drain, claim_late(0, 1), claim_late(1, 0)});
   // A late free announces slices and retracts the announcement. Meanwhile a claimer may enter.
   for (std::uint32_t index = 0; index < 2; ++index) {
     operation const free_late = [index](watched_segment& segment) { segment.free_late(index); };
     expect_all_interleavings_hold({.blocks = 2, .next_blocks = 2, .preemptions = 3},
-                                  {give_back_and_drain, claim_late(0, index), free_late});
+                                  {return_untouched_and_drain, claim_late(0, index), free_late});
     expect_all_interleavings_hold({.blocks = 1, .next_blocks = 2, .preemptions = 3},
-                                  {give_back_and_drain, claim_late(0, index), free_late});
+                                  {return_untouched_and_drain, claim_late(0, index), free_late});
   }
 }
 

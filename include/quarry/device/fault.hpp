@@ -42,8 +42,8 @@ struct fault {
 
 /// The record of faults that kernels write.
 ///
-/// `first` is Guarded by: `claimed` (K) and `ready` (Y). Only the lane that sets `claimed` first writes
-/// `first`. `ready` publishes it.
+/// `first` is Guarded by: `claimed` (K) and `ready` (Y). Only the lane that sets `claimed` first
+/// writes `first`. `ready` publishes it.
 struct fault_log {
   fault first;
   std::uint32_t claimed;

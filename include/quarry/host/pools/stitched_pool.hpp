@@ -67,9 +67,9 @@ class QUARRY_POISONS stitched_pool {
   stitched_pool& operator=(stitched_pool const&) = delete;
   ~stitched_pool() {
     // blocks are whole pages
-    placement_.for_each_block([&](auto const& one) {
-      forget(one.base, one.size);
-      pages_.unmap(one.base, one.size);
+    placement_.for_each_block([&](auto const& block) {
+      forget(block.base, block.size);
+      pages_.unmap(block.base, block.size);
     });
     for (extent const& each : known_) memory_.tracking()->remove_block(each.base, each.size);
     for (range const& each : ranges_) pages_.release(each.base, each.size);
@@ -78,23 +78,23 @@ class QUARRY_POISONS stitched_pool {
   /// Allocates `size` bytes; for 0 an address of its own. Throws `out_of_memory`. Costs what the
   /// placement says while a free chunk fits; then O(chunks).
   [[nodiscard]] void* allocate(bytes size) {
-    return counted(allocate_chunk(sizes_for(size)), size);
+    return record_allocation(allocate_chunk(sizes_for(size)), size);
   }
   /// The same at a multiple of `alignment`, a power of two. If that is more than the options say, a
   /// free chunk must be larger by as much. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     bytes const room = room_to_align("stitched_pool", size, alignment, options_.alignment);
     if (room == 0) return allocate(size);
-    auto const both = sizes_for(size);
+    auto const needed = sizes_for(size);
     if (size > max_bytes_at_once - room) memory_.refuse(size);
-    std::uint64_t const base = allocate_chunk({size, both.granted + room});
+    std::uint64_t const base = allocate_chunk({size, needed.granted + room});
     try {
       placement_.reserve();
     } catch (...) {
       (void)placement_.deallocate(base);
       throw;
     }
-    return counted(placement_.trim(base, both, alignment), size);
+    return record_allocation(placement_.trim(base, needed, alignment), size);
   }
 
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but a count, if
@@ -102,13 +102,13 @@ class QUARRY_POISONS stitched_pool {
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    auto const gone = placement_.deallocate(base, [&] { memory_.tracking()->forget(base); });
-    if (!gone) {
+    auto const freed = placement_.deallocate(base, [&] { memory_.tracking()->forget(base); });
+    if (!freed) {
       ++invalid_frees_;
       return false;
     }
-    allocated_ -= gone.requested;
-    if (detail::is_poisoned(pages_)) detail::poison(pointer, gone.requested);
+    allocated_ -= freed.requested;
+    if (detail::is_poisoned(pages_)) detail::poison(pointer, freed.requested);
     return true;
   }
 
@@ -118,14 +118,14 @@ class QUARRY_POISONS stitched_pool {
   /// Returns free pages to their source, at most `max_bytes` bytes. Returns how many bytes those
   /// are. Throws std::bad_alloc if there is no memory for bookkeeping.
   bytes shrink(bytes max_bytes = no_limit) {
-    bytes given = 0;
+    bytes returned = 0;
     placement_.carve(pages_.page_bytes(), max_bytes, [&](std::uint64_t base, bytes size) {
       pages_.unmap(base, size);
       forget(base, size);
-      given += size;
+      returned += size;
       memory_.remove(size);
     });
-    return given;
+    return returned;
   }
 
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
@@ -182,11 +182,11 @@ class QUARRY_POISONS stitched_pool {
   [[nodiscard]] sizes sizes_for(bytes size) const {
     return memory_.sizes_for(size, options_.alignment);
   }
-  [[nodiscard]] std::uint64_t allocate_chunk(sizes both) {
-    auto const found = placement_.allocate(both);
-    return found ? *found : grow_for(both);
+  [[nodiscard]] std::uint64_t allocate_chunk(sizes needed) {
+    auto const found = placement_.allocate(needed);
+    return found ? *found : grow_for(needed);
   }
-  [[nodiscard]] void* counted(std::uint64_t base, bytes size) {
+  [[nodiscard]] void* record_allocation(std::uint64_t base, bytes size) {
     allocated_ += size;
     peak_allocated_ = std::max(peak_allocated_, allocated_);
     if (detail::is_poisoned(pages_)) detail::unpoison(reinterpret_cast<void*>(base), size);
@@ -194,43 +194,43 @@ class QUARRY_POISONS stitched_pool {
   }
 
   /// Allocates from pages mapped side by side: first free pages of the pool, then new ones.
-  [[nodiscard]] std::uint64_t grow_for(sizes both) {
+  [[nodiscard]] std::uint64_t grow_for(sizes needed) {
     bytes const page = pages_.page_bytes();
-    bytes const needed = (both.granted + page - 1) & ~(page - 1);
-    if (!memory_.may_reserve(needed)) (void)memory_.left(needed, both.requested);
+    bytes const mapped_bytes = (needed.granted + page - 1) & ~(page - 1);
+    if (!memory_.may_reserve(mapped_bytes)) (void)memory_.left(mapped_bytes, needed.requested);
     placement_.reserve();
-    std::uint64_t const base = addresses_for(needed);
+    std::uint64_t const base = addresses_for(mapped_bytes);
     bytes put = 0;
     auto const keep = [&] {  // the pages moved so far stay, as a free block
       if (put != 0) placement_.deallocate(placement_.allocate_in({base, put}, {put, put}));
     };
     try {
       if (!options_.is_registered) {
-        placement_.carve(page, needed, [&](std::uint64_t from, bytes size) {
-          pages_.move(from, base + put, size);
-          forget(from, size);
+        placement_.carve(page, mapped_bytes, [&](std::uint64_t start, bytes size) {
+          pages_.move(start, base + put, size);
+          forget(start, size);
           if (detail::is_poisoned(pages_))
             detail::poison(reinterpret_cast<void*>(base + put), size);
           put += size;
           moved_ += size;
         });
       }
-      (void)memory_.left(needed - put, both.requested);
+      (void)memory_.left(mapped_bytes - put, needed.requested);
       placement_.reserve();
-      if (put < needed) {
-        pages_.map(base + put, needed - put);
-        memory_.add(needed - put);
+      if (put < mapped_bytes) {
+        pages_.map(base + put, mapped_bytes - put);
+        memory_.add(mapped_bytes - put);
         if (detail::is_poisoned(pages_))
-          detail::poison(reinterpret_cast<void*>(base + put), needed - put);
+          detail::poison(reinterpret_cast<void*>(base + put), mapped_bytes - put);
       }
     } catch (...) {
       keep();
       next_ += put;
       throw;
     }
-    next_ += needed;
+    next_ += mapped_bytes;
     ++growths_;
-    return placement_.allocate_in({base, needed}, both);
+    return placement_.allocate_in({base, mapped_bytes}, needed);
   }
 
   /// Unpoisons addresses that leave the pool.
@@ -257,20 +257,20 @@ class QUARRY_POISONS stitched_pool {
     std::uint64_t const known_end =
         std::min(last.base + last.size, (end + map_page - 1) / map_page * map_page);
     // the addresses in between belong to an allocation that was too large
-    std::uint64_t from = std::max(last.base + last.known, base / map_page * map_page);
-    while (from < known_end) {
-      bytes const part = std::min(known_end - from, detail::page_map::max_block_bytes);
-      bool const goes_on = !known_.empty() && known_.back().base + known_.back().size == from &&
+    std::uint64_t start = std::max(last.base + last.known, base / map_page * map_page);
+    while (start < known_end) {
+      bytes const part = std::min(known_end - start, detail::page_map::max_block_bytes);
+      bool const goes_on = !known_.empty() && known_.back().base + known_.back().size == start &&
                            known_.back().size + part <= detail::page_map::max_block_bytes;
       if (!goes_on) detail::make_room(known_, known_.size() + 1);
-      memory_.tracking()->add_block(from, part);
+      memory_.tracking()->add_block(start, part);
       if (goes_on) {
         known_.back().size += part;
       } else {
-        known_.push_back({from, part});
+        known_.push_back({start, part});
       }
-      from += part;
-      last.known = from - last.base;
+      start += part;
+      last.known = start - last.base;
     }
   }
 

@@ -110,7 +110,7 @@ class stream_pool {
     return record_allocation(arena_.trim(base, needed, alignment, owner_state.owner), size);
   }
 
-  /// Frees an allocation in the order of stream `handle`, after the work that `handle` has now; ignores
+  /// Frees an allocation in the order of stream `handle`, after the stream's present work; ignores
   /// nullptr. If another stream allocated or used the memory, the caller first makes `handle` wait
   /// for that work. Returns false, and changes nothing but a count, if `pointer` is not the first
   /// address of an allocation in use.
