@@ -182,9 +182,9 @@ class session {
       if (auto const text = faults_of_run(meets && is_first, floats); !text.empty())
         return all.fail(text);
       all.add({means[bench::allocate], means[bench::initialise], means[bench::work],
-               means[bench::give_back],
+               means[bench::deallocate],
                means[bench::allocate] + means[bench::initialise] + means[bench::work] +
-                   means[bench::give_back]});
+                   means[bench::deallocate]});
     }
     past_[{name_, floats}] = last_ms;
     all.finish();

@@ -9,7 +9,7 @@
 
 namespace bench {
 
-enum phase : std::uint32_t { allocate, initialise, work, give_back, phases };
+enum phase : std::uint32_t { allocate, initialise, work, deallocate, phases };
 
 inline constexpr std::uint32_t warp_size = quarry::simt::warp_size;
 
@@ -82,7 +82,7 @@ struct unit_kernel {
     ticks[allocate * here.count()] = allocated - before_allocating;
     ticks[initialise * here.count()] = filled - before_filling;
     ticks[work * here.count()] = worked - before_work;
-    ticks[give_back * here.count()] = freed - before_freeing;
+    ticks[deallocate * here.count()] = freed - before_freeing;
     if (!is_there)
       count(found.missing);
     else if (sum != sums[lane])
