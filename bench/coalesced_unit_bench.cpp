@@ -10,7 +10,7 @@
 //
 // mode none      as in the seed: threads do not wait for each other. A slow malloc staggers them,
 //                and then their work looks fast, since few threads compete for memory.
-// mode barrier   a grid barrier before each phase, which is not timed: all threads work at once.
+// mode barrier   an untimed grid barrier before each phase: all threads work at once.
 // grid paper     12 blocks of 1024 threads (CPU: 2 of 32).
 // grid full      a block of 1024 threads on each multiprocessor (CPU: 4 of 32): the maximum that a
 //                kernel can run at once with every allocator.

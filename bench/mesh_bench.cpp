@@ -203,10 +203,10 @@ void measure(std::size_t n, setting malloc_setting) {
   constexpr unsigned contenders = bench::has_mimalloc ? 4 : 3;
   for (unsigned first = 0; rounds.next(); ++first) {
     solver<peer<bench::c_library>> plain{n, first};
-    solver<pooled<false>> in_a_pool{n, first};
+    solver<pooled<false>> untracked{n, first};
     solver<pooled<true>> tracked{n, first};
-    std::optional<solver<peer<bench::mimalloc_on_host>>> in_mimalloc;
-    if (bench::has_mimalloc) in_mimalloc.emplace(n, first);
+    std::optional<solver<peer<bench::mimalloc_on_host>>> mimalloc;
+    if (bench::has_mimalloc) mimalloc.emplace(n, first);
     double malloc_us = 0, pool_us = 0, tracked_us = 0, mimalloc_us = 0;
     for (unsigned i = 0; i < contenders; ++i) {
       switch ((first + i) % contenders) {
@@ -214,19 +214,19 @@ void measure(std::size_t n, setting malloc_setting) {
           malloc_us = time_of(plain);
           break;
         case 1:
-          pool_us = time_of(in_a_pool);
+          pool_us = time_of(untracked);
           break;
         case 2:
           tracked_us = time_of(tracked);
           break;
         default:
-          mimalloc_us = time_of(*in_mimalloc);
+          mimalloc_us = time_of(*mimalloc);
       }
     }
-    if (plain.sum() != in_a_pool.sum() || plain.sum() != tracked.sum() ||
-        (in_mimalloc && plain.sum() != in_mimalloc->sum()))
+    if (plain.sum() != untracked.sum() || plain.sum() != tracked.sum() ||
+        (mimalloc && plain.sum() != mimalloc->sum()))
       return rounds.fail("the solvers' results differ");
-    if (in_mimalloc) {
+    if (mimalloc) {
       rounds.add({malloc_us, pool_us, tracked_us, pool_us / malloc_us, tracked_us / pool_us,
                   mimalloc_us, pool_us / mimalloc_us});
     } else {

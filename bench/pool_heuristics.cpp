@@ -147,8 +147,9 @@ void print_published(std::vector<step> const& steps) {
     print("2024", "blocks_hwm", release(heuristic::blocks_releasable(n).to_high_water()));
 }
 
-/// Proportional growth without a heuristic, with first blocks of 16 MiB. Then the heuristics that
-/// crash in Umpire's releases, or that search again.
+/// Proportional growth without a heuristic, with first blocks of 16 MiB. Then Umpire's heuristics
+/// with Quarry's rules: percentages, some of which make Umpire crash, and coalesces before growth,
+/// after which Quarry's pools search again.
 template <class Strategy>
 void print_ours(std::vector<step> const& steps, char const* variant) {
   for (std::uint32_t const percent : {4u, 6u, 12u, 25u}) {
