@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocators that benchmarks compare: ours, the platform's, and the floor: one counter, and
-// never a free.
+// The allocators that the benchmarks compare: Quarry's heap, the platform's malloc, mimalloc, and
+// the floor. The floor is one counter, and frees nothing.
 #pragma once
 
 #include "harness.hpp"
@@ -18,10 +18,11 @@
 
 namespace bench {
 
-/// Whether this program measures what the hardened mode costs: our heap alone, by another name.
+/// Whether this program measures the cost of the hardened mode. Such a program measures only
+/// Quarry's heap, under another name.
 inline constexpr bool is_hardened = quarry::mitigations != quarry::mitigation::none;
 
-/// Ours.
+/// Quarry's heap.
 class quarry_allocator {
  public:
   using ref = quarry::heap_ref;
@@ -39,7 +40,7 @@ class quarry_allocator {
   quarry::heap heap_;
 };
 
-/// CUDA's malloc in kernels, or the C library's.
+/// CUDA's malloc in kernels, or the C library's malloc.
 class platform_allocator {
  public:
   struct ref {
@@ -50,13 +51,13 @@ class platform_allocator {
 
   explicit platform_allocator([[maybe_unused]] bytes size) {
 #ifdef __CUDACC__
-    // The limit can be set only once a process, before its first kernel that allocates.
-    static bool const set = [&] {
+    // A process can set the limit only before its first kernel that allocates.
+    static bool const is_set = [&] {
       quarry::simt::check_cuda(cudaDeviceSetLimit(cudaLimitMallocHeapSize, size),
                                "cudaLimitMallocHeapSize");
       return true;
     }();
-    (void)set;
+    (void)is_set;
 #endif
   }
   [[nodiscard]] ref device() const { return {}; }
@@ -64,24 +65,24 @@ class platform_allocator {
 };
 
 #if defined(QUARRY_BENCH_MIMALLOC) && !defined(__CUDACC__)
-/// mimalloc, opened at run time: a program linked with it has no other malloc.
+/// mimalloc, loaded at run time. A program linked with mimalloc has no other malloc.
 class mimalloc_allocator {
  public:
   struct ref {
-    void* (*take)(std::size_t);
-    void (*give)(void*);
+    void* (*allocate)(std::size_t);
+    void (*deallocate)(void*);
 
-    [[nodiscard]] void* malloc(bytes size) const { return take(size); }
-    void free(void* pointer) const { give(pointer); }
+    [[nodiscard]] void* malloc(bytes size) const { return allocate(size); }
+    void free(void* pointer) const { deallocate(pointer); }
   };
   static constexpr char const* name = "mimalloc";
 
   explicit mimalloc_allocator(bytes) {
     void* const library = dlopen(QUARRY_BENCH_MIMALLOC, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw std::runtime_error{dlerror()};
-    functions_ = {reinterpret_cast<decltype(ref::take)>(dlsym(library, "mi_malloc")),
-                  reinterpret_cast<decltype(ref::give)>(dlsym(library, "mi_free"))};
-    if (functions_.take == nullptr || functions_.give == nullptr)
+    functions_ = {reinterpret_cast<decltype(ref::allocate)>(dlsym(library, "mi_malloc")),
+                  reinterpret_cast<decltype(ref::deallocate)>(dlsym(library, "mi_free"))};
+    if (functions_.allocate == nullptr || functions_.deallocate == nullptr)
       throw std::runtime_error{QUARRY_BENCH_MIMALLOC " has no mi_malloc or mi_free"};
   }
   [[nodiscard]] ref device() const { return functions_; }
@@ -92,8 +93,8 @@ class mimalloc_allocator {
 };
 #endif
 
-/// One addition for all lanes that are here, no reuse: what can hardly be beaten without giving up
-/// more.
+/// The floor: one atomic addition for all lanes that call together, and no reuse. A faster
+/// allocator would have to do even less.
 class bump_allocator {
  public:
   struct ref {
@@ -134,38 +135,39 @@ class bump_allocator {
   array<unsigned long long> next_;
 };
 
-/// Only `reset` makes room again.
+/// Whether only `reset` makes memory available again.
 template <class Allocator>
 inline constexpr bool never_frees = std::is_same_v<Allocator, bump_allocator>;
 
-/// Takes what the machine has, so that it cannot be filled.
+/// Whether the allocator can use all memory of the machine, so that no benchmark can fill it.
 template <class Allocator>
 inline constexpr bool is_unbounded =
     !on_gpu && !never_frees<Allocator> && !std::is_same_v<Allocator, quarry_allocator>;
 
-/// CUDA's malloc: a thousandth as fast as the rest, and see `hangs`.
+/// CUDA's malloc takes about a thousand times as long as the other allocators, and hangs in some
+/// cases (see `hangs`).
 template <class Allocator>
 inline constexpr bool is_cuda_malloc = on_gpu && std::is_same_v<Allocator, platform_allocator>;
 
-/// A case that an allocator did not come back from within minutes. It is not run again; its records
-/// have this as their error.
+/// A case in which an allocator did not return within minutes. The benchmark skips it, and writes
+/// `known_to_hang` as the error of its records.
 struct hang {
   char const* allocator;
   char const* bench;
   bytes minimum, maximum;
-  std::uint64_t threads;  // from so many on
+  std::uint64_t threads;  // the minimum number
 };
 
-/// Seen with CUDA 13.0 on an H200, 2026-11-21. To try one again, take its line out: a watchdog ends
-/// what hangs.
+/// Observed with CUDA 13.0 on an H200 on 2026-11-21. To try a case again, remove its line. The
+/// watchdog ends a program that hangs.
 inline constexpr hang hangs[] = {
     {"cuda", "heap/single", 512, 1024, 1u << 20},
     {"cuda", "heap/scaling", 512, 1024, 1u << 20},
     {"cuda", "heap/warm", 512, 1024, 1u << 20},
     {"cuda", "heap/mixed", 1024, 4096, 1u << 20},
     {"cuda", "heap/fragmentation/mixed_span", 1024, 4096, 1u << 20},
-    {"cuda", "heap/large", 64_MiB, 64_MiB,
-     256},  // it hangs when its heap is full, and so do the next two
+    // CUDA's malloc hangs when its heap is full, in this case and in the next two.
+    {"cuda", "heap/large", 64_MiB, 64_MiB, 256},
     {"cuda", "heap/utilisation", 0, 1_GiB, 1u << 18},
     {"cuda", "heap/reuse", 0, 1_GiB, 1u << 18},
 };
@@ -192,10 +194,10 @@ void for_all_allocators(Body body) {
   }
 }
 
-/// Calls `body` for each allocator that is `wanted`, or for all if none is, of those for which
-/// `for_all` calls what it is given. If `--allocators` is wanted it prints their names instead.
-/// Gives what `main` should. An error ends the program's work, since CUDA does not recover from
-/// most.
+/// Calls `body` for each allocator of `for_all` whose name is in `wanted`, or for all of them if
+/// `wanted` is empty. `for_all` calls its argument for each allocator of the program. If `wanted`
+/// is `--allocators`, prints the names instead. Returns the exit status for `main`. The first
+/// exception ends the program, since CUDA does not recover from most errors.
 template <class ForAll, class Body>
 int for_each_wanted(std::vector<std::string> const& wanted, ForAll for_all, Body body) {
   std::vector<std::string> names;
@@ -206,7 +208,8 @@ int for_each_wanted(std::vector<std::string> const& wanted, ForAll for_all, Body
   }
   for (auto const& name : wanted) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    std::fprintf(stderr, "error: no allocator '%s' here; see --allocators\n", name.c_str());
+    std::fprintf(stderr, "error: this program has no allocator '%s'; --allocators lists them\n",
+                 name.c_str());
     return 2;
   }
   try {
@@ -222,11 +225,12 @@ int for_each_wanted(std::vector<std::string> const& wanted, ForAll for_all, Body
   return 0;
 }
 
-/// What most benchmarks' `main` returns: the same for the allocators that the arguments name.
+/// As above, for `for_all_allocators` and the allocators that the arguments name. Most benchmarks
+/// return the result from `main`.
 template <class Body>
 int for_each_allocator(int argc, char** argv, Body body) {
   return for_each_wanted(
-      {argv + 1, argv + argc}, [](auto each) { for_all_allocators(std::move(each)); },
+      {argv + 1, argv + argc}, [](auto visitor) { for_all_allocators(std::move(visitor)); },
       std::move(body));
 }
 

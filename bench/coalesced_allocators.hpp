@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coalescing allocators that benchmarks compare, each over our heap and over the platform's.
+// The coalescing allocators that the benchmarks compare, each over Quarry's heap and over the
+// platform's malloc.
 #pragma once
 
 #include "allocators.hpp"
@@ -7,8 +8,8 @@
 
 namespace bench {
 
-/// Which of coalescing_ref's calls allocates. Slices are not among them: those are our heap's own
-/// malloc.
+/// The call of coalescing_ref that allocates. Slices have no entry: they are the malloc of Quarry's
+/// heap.
 enum class way : std::uint32_t {
   header_block,
   map_block,
@@ -16,16 +17,16 @@ enum class way : std::uint32_t {
   map_warp,
   dynamic,
   reserved,
-  packed  ///< over our heap only
+  packed  ///< only over Quarry's heap
 };
 
 /// One way of coalescing over `Upstream`, for launches of one grid.
-template <class Upstream, way How>
+template <class Upstream, way Way>
 class coalesced_allocator {
-  static constexpr bool over_ours = std::is_same_v<Upstream, quarry_allocator>;
-  static constexpr bool needs_map = How == way::map_block || How == way::map_warp;
+  static constexpr bool is_over_quarry = std::is_same_v<Upstream, quarry_allocator>;
+  static constexpr bool needs_map = Way == way::map_block || Way == way::map_warp;
   using upstream_ref =
-      std::conditional_t<over_ours, quarry::heap_ref, quarry::platform_malloc_heap>;
+      std::conditional_t<is_over_quarry, quarry::heap_ref, quarry::platform_malloc_heap>;
   static constexpr char const* names[][7] = {
       {"quarry+header-block", "quarry+map-block", "quarry+header-warp", "quarry+map-warp",
        "quarry+dynamic", "quarry+reserved", "quarry+packed"},
@@ -36,67 +37,67 @@ class coalesced_allocator {
 
  public:
   struct ref {
-    quarry::coalescing_ref<upstream_ref> together;
+    quarry::coalescing_ref<upstream_ref> coalescing;
 
     [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
       using quarry::coalesce;
       using quarry::locate_by;
-      if constexpr (How == way::header_block)
-        return together.template malloc_static<coalesce::block, locate_by::header>(size);
-      else if constexpr (How == way::map_block)
-        return together.template malloc_static<coalesce::block, locate_by::map>(size);
-      else if constexpr (How == way::header_warp)
-        return together.template malloc_static<coalesce::warp, locate_by::header>(size);
-      else if constexpr (How == way::map_warp)
-        return together.template malloc_static<coalesce::warp, locate_by::map>(size);
-      else if constexpr (How == way::dynamic)
-        return together.malloc(size);
-      else if constexpr (How == way::packed)
-        return together.malloc_packed(size);
+      if constexpr (Way == way::header_block)
+        return coalescing.template malloc_static<coalesce::block, locate_by::header>(size);
+      else if constexpr (Way == way::map_block)
+        return coalescing.template malloc_static<coalesce::block, locate_by::map>(size);
+      else if constexpr (Way == way::header_warp)
+        return coalescing.template malloc_static<coalesce::warp, locate_by::header>(size);
+      else if constexpr (Way == way::map_warp)
+        return coalescing.template malloc_static<coalesce::warp, locate_by::map>(size);
+      else if constexpr (Way == way::dynamic)
+        return coalescing.malloc(size);
+      else if constexpr (Way == way::packed)
+        return coalescing.malloc_packed(size);
       else
-        return together.malloc_reserved(size);
+        return coalescing.malloc_reserved(size);
     }
-    QUARRY_HD void free(void* pointer) const { together.free(pointer); }
+    QUARRY_HD void free(void* pointer) const { coalescing.free(pointer); }
   };
-  static constexpr char const* name = names[over_ours ? 0
-                                            : on_gpu  ? 1
-                                                      : 2][static_cast<std::uint32_t>(How)];
+  static constexpr char const* name = names[is_over_quarry ? 0
+                                            : on_gpu       ? 1
+                                                           : 2][static_cast<std::uint32_t>(Way)];
 
   coalesced_allocator(bytes size, grid lanes)
-      : upstream_{size}, together_{upstream_of(upstream_), options_for(lanes)} {}
-  [[nodiscard]] ref device() const { return {together_.ref()}; }
+      : upstream_{size}, coalescing_{upstream_of(upstream_), options_for(lanes)} {}
+  [[nodiscard]] ref device() const { return {coalescing_.ref()}; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
-  /// Only when everything was freed.
+  /// Requires that everything is freed.
   void reset() {
     upstream_.reset();
-    together_.reset();
+    coalescing_.reset();
   }
-  /// The first fault since the last reset; empty if there was none.
+  /// The name of the first fault since the last reset; empty if there was no fault.
   [[nodiscard]] std::string first_fault() const {
-    auto const first = together_.first_fault();
+    auto const first = coalescing_.first_fault();
     return first ? quarry::name_of(first->kind) : "";
   }
 
  private:
   static upstream_ref upstream_of([[maybe_unused]] Upstream const& upstream) {
-    if constexpr (over_ours)
+    if constexpr (is_over_quarry)
       return upstream.device();
     else
       return {};
   }
-  /// A map for twice as many parts as there can be, rings for every warp. Neither where it is not
-  /// used: a map costs every free a lookup.
+  /// A map for twice the maximum number of parts, and rings for every warp. Only the ways that use
+  /// them get them, since with a map every free costs a lookup.
   static quarry::coalescing_options options_for(grid lanes) {
     std::uint32_t const warps =
         (lanes.threads + quarry::simt::warp_size - 1) / quarry::simt::warp_size;
     return {.map_capacity = needs_map ? 2 * lanes.blocks * lanes.threads : 0,
-            .warps = How == way::reserved ? lanes.blocks * warps : 0,
+            .warps = Way == way::reserved ? lanes.blocks * warps : 0,
             .where = on_gpu ? quarry::backend::cuda : quarry::backend::cpu};
   }
 
   Upstream upstream_;
-  quarry::coalescing_heap<upstream_ref> together_;
+  quarry::coalescing_heap<upstream_ref> coalescing_;
 };
 
 template <class Upstream, class Body>
@@ -111,8 +112,8 @@ void for_all_ways_over(Body& body) {
     body.template operator()<coalesced_allocator<Upstream, way::packed>>();
 }
 
-/// Calls `body.template operator()<Allocator>()` for the heaps themselves, the floor, and all ways
-/// over both heaps.
+/// Calls `body.template operator()<Allocator>()` for Quarry's heap, the platform's malloc, the
+/// floor, and all ways of coalescing over the heap and the malloc.
 struct all_coalesced_allocators {
   template <class Body>
   void operator()(Body body) const {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much faster does work on private arrays get when those of a warp are interleaved?
+// How much faster is work on private arrays if the arrays of a warp are interleaved?
 //
-// Each thread allocates an array of n floats, writes 0 to n - 1, works, and frees, all in one
-// kernel, with a barrier of the grid between, so that no phase runs beside another. Work is linear,
-// sum += data[i], or quadratic, sum += data[i] * data[j] for all pairs. Figures are a thread's own
-// cycles in a phase, the mean over all threads; a median is one over 20 runs after 2 warm-ups.
-// (Seed: coalesced allocation, section 4.1, listings 2 and 3.)
+// In one kernel each thread allocates an array of n floats, writes 0 to n - 1, works, and frees.
+// Barriers of the grid separate the phases. Work is linear, sum += data[i], or quadratic,
+// sum += data[i] * data[j] for all pairs. A figure is the mean over all threads of a thread's
+// cycles in a phase. Medians are over 20 runs after 2 warm-ups. (Seed: coalesced allocation,
+// section 4.1, listings 2 and 3.)
 //
-// On the CPU, where nothing is coalesced, lanes are fibers and the figures nanoseconds: it shows
-// that the program works.
+// On the CPU, lanes are fibers, nothing is coalesced, and figures are in nanoseconds. That only
+// tests the program.
 #include "quarry/device/coalescing/lane_array.hpp"
 #include "trial.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr char const* unit = bench::on_gpu ? "cycles" : "ns";
 
-QUARRY_HD inline std::uint64_t now() {
+QUARRY_HD inline std::uint64_t clock_value() {
 #ifdef __CUDA_ARCH__
   return static_cast<std::uint64_t>(clock64());
 #else
@@ -27,12 +27,12 @@ QUARRY_HD inline std::uint64_t now() {
 #endif
 }
 
-/// Runs the kernel with all lanes at once, since it has barriers of the grid, and waits for it.
+/// Runs the kernel and waits for it. All lanes run at once, as barriers of the grid require.
 template <class Kernel>
 void run_together(bench::grid lanes, Kernel const& kernel) {
 #ifdef __CUDACC__
   quarry::simt::launch_cuda_cooperative(lanes, kernel);
-  bench::wait_for_machine();
+  bench::wait_for_device();
 #else
   quarry::simt::launch_fibers(lanes, {.seed = 1, .switches = 0, .partial_groups = 0}, kernel);
 #endif
@@ -47,8 +47,8 @@ struct interleaved {
     return array::make(heap, floats);
   }
   template <class Ref>
-  QUARRY_HD static void free(Ref const& heap, array own) {
-    own.destroy(heap);
+  QUARRY_HD static void free(Ref const& heap, array data) {
+    data.destroy(heap);
   }
 };
 
@@ -61,8 +61,8 @@ struct contiguous {
     return static_cast<float*>(heap.malloc(quarry::bytes{floats} * sizeof(float)));
   }
   template <class Ref>
-  QUARRY_HD static void free(Ref const& heap, array own) {
-    heap.free(own);
+  QUARRY_HD static void free(Ref const& heap, array data) {
+    heap.free(data);
   }
 };
 
@@ -98,7 +98,7 @@ struct quadratic {
 
 constexpr std::uint32_t phases = 4;  // allocate, initialise, work, free
 
-/// `spent` has the cycles of each phase for all lanes, one phase after the other.
+/// `spent` receives the cycles of all lanes, phase by phase.
 template <class Ref, class Layout, class Workload>
 struct phases_kernel {
   Ref heap;
@@ -107,40 +107,40 @@ struct phases_kernel {
   std::uint64_t* wrong;
 
   QUARRY_HD void operator()() const {
-    auto const where = quarry::simt::this_place();
-    std::uint64_t* const own = spent + where.rank();
-    std::uint64_t const lanes = where.count();
+    auto const place = quarry::simt::this_place();
+    std::uint64_t* const cycles = spent + place.rank();
+    std::uint64_t const lanes = place.count();
 
     quarry::simt::grid_barrier();
-    std::uint64_t begin = now();
+    std::uint64_t begin = clock_value();
     auto data = Layout::allocate(heap, floats);
-    // Volatile, as after the work: the clock is read once the address is known, and not while it is
-    // on its way.
+    // The write is volatile, here and after the work: the lane reads the clock only after the
+    // result has arrived.
     if (data) *static_cast<float volatile*>(&data[0]) = 0;
-    own[0] = now() - begin;
+    cycles[0] = clock_value() - begin;
 
     quarry::simt::grid_barrier();
-    begin = now();
+    begin = clock_value();
     if (data) {
       for (std::uint32_t i = 0; i < floats; ++i) data[i] = static_cast<float>(i);
     }
-    own[lanes] = now() - begin;
+    cycles[lanes] = clock_value() - begin;
 
     quarry::simt::grid_barrier();
-    begin = now();
+    begin = clock_value();
     if (data) *static_cast<float volatile*>(&data[0]) = Workload::work(data, floats);
-    own[2 * lanes] = now() - begin;
+    cycles[2 * lanes] = clock_value() - begin;
 
     quarry::simt::grid_barrier();
-    // Sums of floats are rounded, and not in the same way by each compiler.
+    // Compilers round sums of floats differently.
     float const expected = Workload::expected(static_cast<float>(floats));
     if (!data || !(std::fabs(data[0] - expected) <= expected / 100))
       quarry::simt::atomic_ref<std::uint64_t>{*wrong}.fetch_add(1, quarry::simt::relaxed);
 
     quarry::simt::grid_barrier();
-    begin = now();
+    begin = clock_value();
     if (data) Layout::free(heap, data);
-    own[3 * lanes] = now() - begin;
+    cycles[3 * lanes] = clock_value() - begin;
   }
 };
 
@@ -153,31 +153,31 @@ double mean(std::span<std::uint64_t const> values) {
 template <class Layout, class Workload, class Allocator>
 void measure(Allocator& allocator, bench::grid lanes, std::uint32_t floats) {
   std::uint64_t const count = std::uint64_t{lanes.blocks} * lanes.threads;
-  bench::trial all{bench::parameters{}
-                       .add("allocator", Allocator::name)
-                       .add("layout", Layout::name)
-                       .add("workload", Workload::name)
-                       .add("floats", floats)
-                       .add("threads", count),
-                   {{"coalesced/lane_array/allocate", unit},
-                    {"coalesced/lane_array/initialise", unit},
-                    {"coalesced/lane_array/work", unit},
-                    {"coalesced/lane_array/free", unit}},
-                   {.max_ms = 10000}};
+  bench::trial rounds{bench::parameters{}
+                          .add("allocator", Allocator::name)
+                          .add("layout", Layout::name)
+                          .add("workload", Workload::name)
+                          .add("floats", floats)
+                          .add("threads", count),
+                      {{"coalesced/lane_array/allocate", unit},
+                       {"coalesced/lane_array/initialise", unit},
+                       {"coalesced/lane_array/work", unit},
+                       {"coalesced/lane_array/free", unit}},
+                      {.max_ms = 10000}};
   bench::array<std::uint64_t> spent{phases * count}, wrong{1};
-  while (all.next()) {
+  while (rounds.next()) {
     if (bench::never_frees<Allocator>) allocator.reset();
     run_together(lanes, phases_kernel<typename Allocator::ref, Layout, Workload>{
                             allocator.device(), floats, spent.data(), wrong.data()});
     if (auto const found = wrong.to_host()[0]; found != 0)
-      return all.fail(std::to_string(found) + " threads have no memory or a wrong sum");
+      return rounds.fail(std::to_string(found) + " threads have no memory or a wrong sum");
     auto const cycles = spent.to_host();
-    auto const of_phase = [&](std::uint64_t phase) {
+    auto const phase_mean = [&](std::uint64_t phase) {
       return mean(std::span{cycles}.subspan(phase * count, count));
     };
-    all.add({of_phase(0), of_phase(1), of_phase(2), of_phase(3)});
+    rounds.add({phase_mean(0), phase_mean(1), phase_mean(2), phase_mean(3)});
   }
-  all.finish(allocator);
+  rounds.finish(allocator);
 }
 
 template <class Workload, class Allocator>

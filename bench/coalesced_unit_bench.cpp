@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// What do arrays of its own cost each thread: to allocate, to initialise, to work with, to free?
-// (Seed: GPU MPI coalescing, section 4.1, the unit benchmark.) Workloads are in workloads.hpp.
+// What do private arrays cost each thread: to allocate, to initialise, to work with, to free?
+// (Seed: GPU MPI coalescing, section 4.1, the unit benchmark.) workloads.hpp has the workloads.
 //
 // Each thread allocates n floats, sets them to 0, 1, ..., n - 1, runs a workload and frees. It
-// reads its multiprocessor's clock (the host's, in ns, on the CPU) around each of the four; a run
-// gives the means over all threads, and 20 runs after 2 warm-ups give median, mean, standard
-// deviation, p10 and p90. The seed's work phase is `work`; `total` is the sum of all four.
+// reads its multiprocessor's clock around each of the four phases; on the CPU, the host's clock in
+// ns. A run gives the means over all threads. Over 20 runs after 2 warm-ups the benchmark records
+// median, mean, standard deviation, p10 and p90. The seed's work phase is `work`. `total` is the
+// sum of all four phases.
 //
-// mode none      as the seed does: threads go on as they come. A slow malloc staggers them, and
-//                their work then looks fast, since few compete for memory.
-// mode barrier   a grid barrier before each phase, not counted: all work at the same time.
+// mode none      as in the seed: threads do not wait for each other. A slow malloc staggers them,
+//                and then their work looks fast, since few threads compete for memory.
+// mode barrier   an untimed grid barrier before each phase: all threads work at once.
 // grid paper     12 blocks of 1024 threads (CPU: 2 of 32).
-// grid full      a block of 1024 on each multiprocessor (CPU: 4 of 32): what every allocator's
-//                kernel can have at once.
+// grid full      a block of 1024 threads on each multiprocessor (CPU: 4 of 32): the maximum that a
+//                kernel can run at once with every allocator.
 //
-// Every launch is cooperative and every kernel bounded to 1024 threads, so to 64 registers, in both
-// modes the same code; with one block on a multiprocessor registers below that make no difference.
-// What threads do with their arrays is compiled apart, so that it is unrolled alike for every
-// allocator. Each workload's sum is compared with the host's. Since all arrays hold the same, sums
-// do not show arrays that overlap: addresses are compared after each case's first run.
+// Both modes run the same code. Every launch is cooperative, and every kernel is limited to 1024
+// threads and so to 64 registers. With one block on a multiprocessor, fewer registers make no
+// difference. The code that uses the arrays is compiled separately, so that the compiler unrolls it
+// alike for every allocator. The kernel compares each workload's sum with the host's. All arrays
+// hold the same numbers, so sums cannot show that arrays overlap: the host compares the addresses
+// after the first run of each case with barriers.
 //
-// Without options the record is: linear and quadratic at 100, 200, 300 and 400 floats, strided,
-// gather and scan at 100 and 400, in both modes and grids; linear with barriers at 25..400 in steps
-// of 25 over our heap, and for CUDA's malloc on the small grid. CUDA's malloc takes a thousand
-// times as long: on the full grid it does two sizes, or one, and none that would take it longer
-// than `max_run_ms`. Options, with lists of several by commas; a case is run if all of them name
-// it:
-//   --sizes=100,400 --workloads=linear --modes=barrier --grids=paper,264 (a number of blocks, too)
-//   --case-ms=700      after so long a case has as many runs as it has, but one
-//   --seconds=60       after so long an allocator begins no further case (14; CUDA's malloc 45:
-//                      four minutes for all)
+// Without options the program measures, in both modes and grids: linear and quadratic at 100, 200,
+// 300 and 400 floats; strided, gather and scan at 100 and 400. Linear with barriers has all sizes
+// from 25 to 400 in steps of 25, except for the ways of coalescing over CUDA's malloc. CUDA's
+// malloc takes a thousand times as long. On the full grid it has one or two sizes, and on all grids
+// no case that would take longer than `max_run_ms`. Options take lists separated by commas. A case
+// runs if all options name it:
+//   --sizes=100,400 --workloads=linear --modes=barrier --grids=paper,264 (also a number of blocks)
+//   --case-ms=700      after this time a case ends, with at least one run
+//   --seconds=60       after this time an allocator begins no further case (default 14; CUDA's
+//                      malloc 45, so four minutes for all)
 #include "coalesced_allocators.hpp"
 #include "kernels.hpp"
 #include "unit_kernel.hpp"
@@ -53,11 +55,11 @@ struct options {
   std::set<std::string> workloads, modes, grids;
   std::set<std::uint32_t> sizes;
   double case_ms = bench::on_gpu ? 700 : 100;
-  double seconds = 0;  // 0: as long as the record of all may take
+  double seconds = 0;  // 0: the default of the allocator
   std::vector<std::string> allocators;
 };
 
-/// Grids by name: those that are wanted, or both.
+/// The requested grids with their names; without a request, `paper` and `full`.
 std::vector<std::pair<std::string, grid>> grids_of(options const& wanted) {
   std::uint32_t const threads = bench::on_gpu ? 1024 : 32;
   std::uint32_t full = 4;
@@ -81,7 +83,7 @@ std::vector<std::pair<std::string, grid>> grids_of(options const& wanted) {
   return found;
 }
 
-/// How long one run took, in ms, by grid and floats.
+/// The time of one run in ms, by grid and floats.
 using history = std::map<std::pair<std::string, std::uint32_t>, double>;
 
 /// The cases of one allocator in one grid.
@@ -97,14 +99,14 @@ class session {
         ticks_{bench::phases * threads()},
         arrays_{threads()} {}
 
-  /// False if there is no time left.
+  /// Runs all cases. Returns false if `end` passed before the last case began.
   bool run_all(std::chrono::steady_clock::time_point end) {
     bool has_time = true;
     bench::for_all_workloads([&]<class Workload>() {
-      for (bool const meets : {false, true})
-        for (std::uint32_t const floats : sizes<Workload>(meets)) {
+      for (bool const has_barriers : {false, true})
+        for (std::uint32_t const floats : sizes<Workload>(has_barriers)) {
           has_time = has_time && std::chrono::steady_clock::now() < end;
-          if (has_time) measure<Workload>(meets, floats);
+          if (has_time) measure<Workload>(has_barriers, floats);
         }
     });
     if (auto const text = bench::complaint(upstream(), 0); !text.empty())
@@ -114,13 +116,14 @@ class session {
 
  private:
   static constexpr bool is_cuda_itself = bench::is_cuda_malloc<Allocator>;
-  static constexpr bool is_coalesced = requires(Allocator& one) { one.upstream(); };
+  static constexpr bool is_coalesced = requires(Allocator& allocator) { allocator.upstream(); };
   static constexpr bool is_over_cuda = std::string_view{Allocator::name}.starts_with("cuda");
 
   template <class Workload>
-  [[nodiscard]] std::vector<std::uint32_t> sizes(bool meets) const {
+  [[nodiscard]] std::vector<std::uint32_t> sizes(bool has_barriers) const {
     if (!wanted_.workloads.empty() && !wanted_.workloads.contains(Workload::name)) return {};
-    if (!wanted_.modes.empty() && !wanted_.modes.contains(meets ? "barrier" : "none")) return {};
+    if (!wanted_.modes.empty() && !wanted_.modes.contains(has_barriers ? "barrier" : "none"))
+      return {};
     if (!wanted_.sizes.empty()) return {wanted_.sizes.begin(), wanted_.sizes.end()};
     bool const is_main =
         std::is_same_v<Workload, bench::linear> || std::is_same_v<Workload, bench::quadratic>;
@@ -128,11 +131,12 @@ class session {
     if (is_slow)
       return is_main ? std::vector<std::uint32_t>{100, 400} : std::vector<std::uint32_t>{100};
     if (!is_main) return {100, 400};
-    if (std::is_same_v<Workload, bench::quadratic> || !meets || (is_over_cuda && !is_cuda_itself))
+    if (std::is_same_v<Workload, bench::quadratic> || !has_barriers ||
+        (is_over_cuda && !is_cuda_itself))
       return {100, 200, 300, 400};
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t floats = 25; floats <= 400; floats += 25) all.push_back(floats);
-    return all;
+    std::vector<std::uint32_t> steps;
+    for (std::uint32_t floats = 25; floats <= 400; floats += 25) steps.push_back(floats);
+    return steps;
   }
 
   [[nodiscard]] bench::parameters params() const {
@@ -150,44 +154,44 @@ class session {
   }
 
   template <class Workload>
-  void measure(bool meets, std::uint32_t floats) {
+  void measure(bool has_barriers, std::uint32_t floats) {
     std::string const bench = "coalesced/unit/";
-    bench::trial all{params()
-                         .add("workload", Workload::name)
-                         .add("mode", meets ? "barrier" : "none")
-                         .add("floats", floats),
-                     {{bench + "allocate", unit},
-                      {bench + "initialise", unit},
-                      {bench + "work", unit},
-                      {bench + "free", unit},
-                      {bench + "total", unit}},
-                     {.max_ms = wanted_.case_ms, .moments = true}};
+    bench::trial rounds{params()
+                            .add("workload", Workload::name)
+                            .add("mode", has_barriers ? "barrier" : "none")
+                            .add("floats", floats),
+                        {{bench + "allocate", unit},
+                         {bench + "initialise", unit},
+                         {bench + "work", unit},
+                         {bench + "free", unit},
+                         {bench + "total", unit}},
+                        {.max_ms = wanted_.case_ms, .moments = true}};
     if (double const ms = expected_ms(floats); ms > max_run_ms)
-      return all.fail("not run: one would take " + std::to_string(static_cast<int>(ms / 1e3)) +
-                      " s");
+      return rounds.fail("not run: one run would take " +
+                         std::to_string(static_cast<int>(ms / 1e3)) + " s");
     sums_.from_host(expected_sums<Workload>(floats));
     allocator_.reset();
     double last_ms = 0;
-    for (bool is_first = true; all.next(); is_first = false) {
+    for (bool is_first = true; rounds.next(); is_first = false) {
       if (bench::never_frees<Allocator>) allocator_.reset();
       counts_.zero();
       last_ms = bench::run_together(
           lanes_, bench::unit_kernel<typename Allocator::ref, Workload>{
                       allocator_.device(),
                       floats,
-                      meets,
+                      has_barriers,
                       sums_.data(),
                       {ticks_.data(), arrays_.data(), counts_.data(), counts_.data() + 1}});
       auto const means = means_of_run();
-      if (auto const text = faults_of_run(meets && is_first, floats); !text.empty())
-        return all.fail(text);
-      all.add({means[bench::allocate], means[bench::initialise], means[bench::work],
-               means[bench::deallocate],
-               means[bench::allocate] + means[bench::initialise] + means[bench::work] +
-                   means[bench::deallocate]});
+      if (auto const text = faults_of_run(has_barriers && is_first, floats); !text.empty())
+        return rounds.fail(text);
+      rounds.add({means[bench::allocate], means[bench::initialise], means[bench::work],
+                  means[bench::deallocate],
+                  means[bench::allocate] + means[bench::initialise] + means[bench::work] +
+                      means[bench::deallocate]});
     }
     past_[{name_, floats}] = last_ms;
-    all.finish();
+    rounds.finish();
   }
 
   [[nodiscard]] std::array<double, bench::phases> means_of_run() {
@@ -200,8 +204,9 @@ class session {
     return means;
   }
 
-  /// What is wrong after a run. Empty if nothing is.
-  [[nodiscard]] std::string faults_of_run(bool are_all_live, std::uint32_t floats) {
+  /// Describes the errors of a run; empty if there are none. `has_addresses`: the kernel stored the
+  /// address of each array while all arrays were live.
+  [[nodiscard]] std::string faults_of_run(bool has_addresses, std::uint32_t floats) {
     auto const counts = counts_.to_host();
     std::string text;
     if (counts[0] != 0) text += std::to_string(counts[0]) + " threads got no memory; ";
@@ -209,7 +214,7 @@ class session {
     if constexpr (is_coalesced) text += allocator_.first_fault();
     if constexpr (requires { upstream().heap(); })
       if (auto const fault = upstream().heap().first_fault()) text += quarry::name_of(fault->kind);
-    if (text.empty() && are_all_live) {
+    if (text.empty() && has_addresses) {
       auto const found =
           bench::layout_of(arrays_.to_host(), bench::one_size{floats * sizeof(float)});
       if (found.overlaps != 0) text = std::to_string(found.overlaps) + " arrays overlap";
@@ -228,8 +233,8 @@ class session {
     return sums;
   }
 
-  /// How long one run will take if it slows down with size as it did in the small grid; 0 if that
-  /// is not known.
+  /// The expected time of one run in ms, or 0 if it is unknown. Assumes that the time depends on
+  /// the size as in the small grid.
   [[nodiscard]] double expected_ms(std::uint32_t floats) const {
     if (past_.contains({name_, floats})) return past_.at({name_, floats});
     for (auto const& [key, ms] : past_)
@@ -244,7 +249,7 @@ class session {
   }
 
   static Allocator make(grid lanes) {
-    // 1 GiB as in the paper would do for the small grid; it can be set once only.
+    // The paper's 1 GiB suffices for the small grid only, and CUDA's limit can be set only once.
     constexpr bytes size = is_over_cuda ? 2_GiB : bench::heap_bytes;
     if constexpr (is_coalesced)
       return Allocator{size, lanes};
@@ -260,26 +265,26 @@ class session {
   bench::array<std::uint64_t> ticks_;
   bench::array<void*> arrays_;
   bench::array<float> sums_{bench::warp_size};
-  bench::array<std::uint64_t> counts_{2 + bench::phases};  // missing, wrong, ticks of the phases
+  bench::array<std::uint64_t> counts_{2 + bench::phases};  // missing, wrong, ticks of each phase
 };
 
 template <class Allocator>
 void measure_all(options const& wanted) {
-  double const otherwise = bench::is_cuda_malloc<Allocator> ? 45 : 14;
-  double const seconds = wanted.seconds > 0 ? wanted.seconds : otherwise;
+  double const standard = bench::is_cuda_malloc<Allocator> ? 45 : 14;
+  double const seconds = wanted.seconds > 0 ? wanted.seconds : standard;
   auto const end = std::chrono::steady_clock::now() +
                    std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1e3)};
   history past;
   for (auto const& [name, lanes] : grids_of(wanted)) {
-    session<Allocator> one{name, lanes, wanted, past};
-    if (one.run_all(end)) continue;
-    std::fprintf(stderr, "%s: %.0f s are over; left out: the rest of grid '%s', and what follows\n",
-                 Allocator::name, seconds, name.c_str());
+    session<Allocator> cases{name, lanes, wanted, past};
+    if (cases.run_all(end)) continue;
+    std::fprintf(stderr, "%s: skipped the rest of grid '%s' and later grids after %.0f s\n",
+                 Allocator::name, name.c_str(), seconds);
     return;
   }
 }
 
-/// Throws std::invalid_argument for an option that there is not.
+/// Throws std::invalid_argument for an unknown option.
 options parse(std::vector<std::string> const& arguments) {
   options wanted;
   for (std::string const& argument : arguments) {
@@ -302,13 +307,14 @@ options parse(std::vector<std::string> const& arguments) {
     else if (key == "--grids")
       wanted.grids = list;
     else if (key == "--sizes")
-      for (auto const& one : list) wanted.sizes.insert(static_cast<std::uint32_t>(std::stoul(one)));
+      for (auto const& size : list)
+        wanted.sizes.insert(static_cast<std::uint32_t>(std::stoul(size)));
     else if (key == "--case-ms")
       wanted.case_ms = std::stod(values);
     else if (key == "--seconds")
       wanted.seconds = std::stod(values);
     else
-      throw std::invalid_argument{"no option '" + key + "' here"};
+      throw std::invalid_argument{"unknown option '" + key + "'"};
   }
   return wanted;
 }

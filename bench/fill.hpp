@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that fill a heap until it gives no more, and that return all of it, or half. Each lane
-// keeps what it has as a list through the allocations themselves, so that nothing but the heap's
-// own memory limits how many there are.
+// Kernels that fill a heap until it is full, and that free all of its allocations or half of them.
+// Each lane links its allocations into a list inside the allocations. So only the heap's memory
+// limits their number.
 #pragma once
 
 #include "trial.hpp"
@@ -10,102 +10,103 @@
 
 namespace bench {
 
-/// At the beginning of each allocation, which thus has 16 bytes at least.
+/// Stands at the beginning of each allocation, so allocations have at least 16 bytes.
 struct alignas(16) link {
   link* previous;
-  std::uint64_t owner;  // the lane, to find allocations that two lanes have
+  std::uint64_t owner;  // the lane, to find memory that two lanes share
 };
 
-/// What the lanes hold.
+/// The lists of all lanes.
 struct chains {
-  link** last;           // of each lane
-  std::uint32_t* count;  // of each lane
+  link** last;           // the latest allocation of each lane
+  std::uint32_t* count;  // the number of allocations of each lane
   std::uint64_t lanes;
 };
 
-/// Each lane allocates until it is refused.
+/// Each lane allocates until an allocation fails.
 template <class Ref>
 struct fill_kernel {
   Ref heap;
   bytes size;
-  chains all;
+  chains lists;
 
   QUARRY_HD void operator()() const {
     std::uint64_t const rank = quarry::simt::this_place().rank();
-    if (rank >= all.lanes) return;
-    link* last = all.last[rank];
-    std::uint32_t count = all.count[rank];
+    if (rank >= lists.lanes) return;
+    link* last = lists.last[rank];
+    std::uint32_t count = lists.count[rank];
     while (auto* const next = static_cast<link*>(heap.malloc(size))) {
       *next = {last, rank};
       last = next;
       ++count;
     }
-    all.last[rank] = last;
-    all.count[rank] = count;
+    lists.last[rank] = last;
+    lists.count[rank] = count;
   }
 };
 
-/// Each lane frees what it holds, or of that a random half.
+/// Each lane frees all of its allocations, or a random half of them.
 template <class Ref>
 struct drain_kernel {
   Ref heap;
   bool only_half;
-  chains all;
+  chains lists;
 
   QUARRY_HD void operator()() const {
     std::uint64_t const rank = quarry::simt::this_place().rank();
-    if (rank >= all.lanes) return;
+    if (rank >= lists.lanes) return;
     link* kept = nullptr;
     std::uint32_t kept_count = 0;
-    link* here = all.last[rank];
-    for (std::uint32_t i = all.count[rank]; i > 0; --i) {
-      link* const previous = here->previous;
+    link* current = lists.last[rank];
+    for (std::uint32_t i = lists.count[rank]; i > 0; --i) {
+      link* const previous = current->previous;
       auto const location =
-          static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(here) / sizeof(link));
+          static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(current) / sizeof(link));
       if (only_half && (quarry::mix(location) & 1) != 0) {
-        here->previous = kept;
-        kept = here;
+        current->previous = kept;
+        kept = current;
         ++kept_count;
       } else {
-        heap.free(here);
+        heap.free(current);
       }
-      here = previous;
+      current = previous;
     }
-    all.last[rank] = kept;
-    all.count[rank] = kept_count;
+    lists.last[rank] = kept;
+    lists.count[rank] = kept_count;
   }
 };
 
-/// Counts lanes whose list is not theirs alone.
+/// Counts the lanes whose list holds an allocation of another lane, or has another length.
 struct verify_chains {
-  chains all;
+  chains lists;
   std::uint64_t* wrong;
 
   QUARRY_HD void operator()() const {
     std::uint64_t const rank = quarry::simt::this_place().rank();
-    if (rank >= all.lanes) return;
-    link const* here = all.last[rank];
-    std::uint32_t left = all.count[rank];
-    while (left > 0 && here != nullptr && here->owner == rank) {
-      here = here->previous;
-      --left;
+    if (rank >= lists.lanes) return;
+    link const* current = lists.last[rank];
+    std::uint32_t remaining = lists.count[rank];
+    while (remaining > 0 && current != nullptr && current->owner == rank) {
+      current = current->previous;
+      --remaining;
     }
-    if (left != 0 || here != nullptr)
+    if (remaining != 0 || current != nullptr)
       quarry::simt::atomic_ref<std::uint64_t>{*wrong}.fetch_add(1, quarry::simt::relaxed);
   }
 };
 
 inline constexpr bytes filled_bytes = on_gpu ? 2_GiB : 64_MiB;
 
-inline parameters filling_params(char const* allocator, bytes size, bytes of_heap = filled_bytes) {
-  return parameters{}.add("allocator", allocator).add("bytes", size).add("heap_bytes", of_heap);
+inline parameters filling_params(char const* allocator, bytes size,
+                                 bytes heap_size = filled_bytes) {
+  return parameters{}.add("allocator", allocator).add("bytes", size).add("heap_bytes", heap_size);
 }
 
 inline constexpr std::uint64_t filling_lanes = 1u << (on_gpu ? 18 : 10);
 
 enum class portion { half, all };
 
-/// Lanes that fill one heap together.
+/// The lanes that fill one heap together.
 template <class Allocator>
 class filling {
  public:
@@ -113,35 +114,35 @@ class filling {
 
   explicit filling(Allocator& allocator) : allocator_{allocator} {}
 
-  /// Gives the milliseconds until all lanes were refused; nothing, and `all` has failed, if the
-  /// heap is not sound then.
-  [[nodiscard]] std::optional<double> fill(trial& all, bytes size) {
-    double const took = time_ms(grid_, fill_kernel<ref>{allocator_.device(), size, held_by_all()});
+  /// Fills the heap. Returns the milliseconds until an allocation of each lane failed. If the heap
+  /// is damaged, fails the trial and returns nothing.
+  [[nodiscard]] std::optional<double> fill(trial& rounds, bytes size) {
+    double const ms = time_ms(grid_, fill_kernel<ref>{allocator_.device(), size, lists()});
     array<std::uint64_t> wrong{1};
-    run(grid_, verify_chains{held_by_all(), wrong.data()});
-    if (auto const sharing = wrong.to_host()[0]; sharing != 0) {  // what they hold cannot be freed
-      all.fail(std::to_string(sharing) + " threads share memory");
+    run(grid_, verify_chains{lists(), wrong.data()});
+    if (auto const sharing = wrong.to_host()[0]; sharing != 0) {  // their lists cannot be freed
+      rounds.fail(std::to_string(sharing) + " threads share memory");
       return std::nullopt;
     }
-    return all.is_sound(allocator_, held()) ? std::optional{took} : std::nullopt;
+    return rounds.is_sound(allocator_, allocations()) ? std::optional{ms} : std::nullopt;
   }
 
-  /// Returns a random half or all of what the lanes hold. False, and `all` has failed, if the
-  /// heap is not sound then.
-  [[nodiscard]] bool drain(trial& all, portion what) {
-    run(grid_, drain_kernel<ref>{allocator_.device(), what == portion::half, held_by_all()});
-    return all.is_sound(allocator_, held());
+  /// Frees all allocations of the lanes, or a random half. If the heap is damaged afterwards, fails
+  /// the trial and returns false.
+  [[nodiscard]] bool drain(trial& rounds, portion freed) {
+    run(grid_, drain_kernel<ref>{allocator_.device(), freed == portion::half, lists()});
+    return rounds.is_sound(allocator_, allocations());
   }
 
-  /// How many allocations the lanes hold.
-  [[nodiscard]] std::uint64_t held() const {
+  /// The number of allocations that the lanes hold.
+  [[nodiscard]] std::uint64_t allocations() const {
     std::uint64_t sum = 0;
-    for (auto const own : count_.to_host()) sum += own;
+    for (auto const count : count_.to_host()) sum += count;
     return sum;
   }
 
  private:
-  [[nodiscard]] chains held_by_all() const { return {last_.data(), count_.data(), filling_lanes}; }
+  [[nodiscard]] chains lists() const { return {last_.data(), count_.data(), filling_lanes}; }
 
   Allocator& allocator_;
   array<link*> last_{filling_lanes};

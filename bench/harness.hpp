@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every benchmark needs: memory, timing by the machine's own clock, medians, and JSON lines.
+// Shared by all benchmarks: memory, timing by the machine's own clock, medians, and JSON lines.
 #pragma once
 
 #include "quarry/core/bits.hpp"
@@ -39,7 +39,7 @@ inline constexpr bool on_gpu = true;
 inline constexpr bool on_gpu = false;
 #endif
 
-/// An array that kernels see.
+/// An array that kernels can access.
 template <class T>
 class array {
  public:
@@ -96,8 +96,8 @@ class array {
 };
 
 #ifdef __CUDACC__
-/// Keeps the device busy while the host queues what is to be timed, so that launch latency is not
-/// part of it.
+/// Keeps the device busy while the host queues the kernel and its events. So the time between the
+/// events contains no launch latency.
 static __global__ void spin(long long cycles) {
   auto const begin = clock64();
   while (clock64() - begin < cycles) {
@@ -105,8 +105,8 @@ static __global__ void spin(long long cycles) {
 }
 #endif
 
-/// Milliseconds that the kernel runs: by events on CUDA, by the clock on the CPU. Throws if it
-/// fails.
+/// Runs the kernel and returns its duration in milliseconds, by events on CUDA and by the clock on
+/// the CPU. Throws if the kernel fails.
 template <class Kernel>
 double time_ms(grid lanes, Kernel const& kernel) {
 #ifdef __CUDACC__
@@ -131,7 +131,7 @@ double time_ms(grid lanes, Kernel const& kernel) {
 #endif
 }
 
-/// What a lane's clock says, for how long one call takes: `tick` says in what.
+/// The clock of a lane, which times single calls. `tick` is its unit.
 #ifdef __CUDACC__
 inline constexpr char const* tick = "cycles";
 #else
@@ -146,7 +146,7 @@ inline constexpr char const* tick = "ns";
 #endif
 }
 
-/// Runs without being timed.
+/// Runs the kernel without timing it.
 template <class Kernel>
 void run(grid lanes, Kernel const& kernel) {
   (void)time_ms(lanes, kernel);
@@ -158,7 +158,7 @@ inline grid lanes(std::uint64_t count) {
           static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 256))};
 }
 
-/// `{"key":value,...}`, values that are not numbers quoted.
+/// A JSON object, `{"key":value,...}`. Numbers are not quoted.
 class parameters {
  public:
   parameters() = default;
@@ -181,41 +181,44 @@ class parameters {
   std::string text_;
 };
 
-inline std::string environment(char const* name, std::string const& otherwise) {
+/// The value of an environment variable, or `fallback` if it is not set.
+inline std::string environment(char const* name, std::string const& fallback) {
   char const* const value = std::getenv(name);
-  return value != nullptr ? value : otherwise;
+  return value != nullptr ? value : fallback;
 }
 
 inline std::string today() {
-  std::time_t const now = std::time(nullptr);
+  std::time_t const time = std::time(nullptr);
   char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", std::localtime(&now));
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::localtime(&time));
   return text;
 }
 
-/// For programs that measure all, interleaved, or ours alone: scripts/run_bench.sh runs them once,
-/// as allocator `quarry`. False if `main` has nothing to do for these arguments.
-inline bool is_asked_for(int argc, char** argv) {
+/// For programs that measure all allocators interleaved, or only Quarry's: scripts/run_bench.sh
+/// runs such a program once, as allocator `quarry`. Returns false if `main` has nothing to do for
+/// these arguments.
+inline bool is_requested(int argc, char** argv) {
   if (argc < 2) return true;
   if (std::strcmp(argv[1], "--allocators") == 0) std::puts("quarry");
   return std::strcmp(argv[1], "quarry") == 0;
 }
 
-/// `spread`, if not empty, is an object of further statistics of the same quantity.
+/// Prints one line of results. `spread`, if not empty, is a JSON object with further statistics of
+/// the same quantity.
 inline void print_record(std::string const& name, parameters const& params,
                          std::string const& value, char const* unit,
                          std::string const& spread = {}) {
-  std::string const more = spread.empty() ? spread : ",\"spread\":" + spread;
+  std::string const statistics = spread.empty() ? spread : ",\"spread\":" + spread;
   std::printf(
       R"({"bench":"%s","params":%s,"value":%s%s,"unit":"%s","machine":"%s","date":"%s","commit":"%s"})"
       "\n",
-      name.c_str(), params.json().c_str(), value.c_str(), more.c_str(), unit,
+      name.c_str(), params.json().c_str(), value.c_str(), statistics.c_str(), unit,
       environment("QUARRY_MACHINE", "unknown").c_str(), environment("QUARRY_DATE", today()).c_str(),
       environment("QUARRY_COMMIT", "unknown").c_str());
   std::fflush(stdout);
 }
 
-/// One line of results.
+/// Prints one line of results.
 inline void record(std::string const& name, parameters const& params, double value,
                    char const* unit) {
   char text[32];
@@ -223,31 +226,31 @@ inline void record(std::string const& name, parameters const& params, double val
   print_record(name, params, text, unit);
 }
 
-/// A line that says that this could not be measured, and why.
-inline void record_failure(std::string const& name, parameters params, std::string const& why,
+/// Prints a line that says why a quantity was not measured.
+inline void record_failure(std::string const& name, parameters params, std::string const& reason,
                            char const* unit) {
-  print_record(name, params.add("error", why), "null", unit);
+  print_record(name, params.add("error", reason), "null", unit);
 }
 
-/// The value below which `share` of them lie.
+/// The value below which the share `share` of the values lies.
 inline double percentile(std::vector<double> const& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
-/// A line each for the median, the 10th and the 90th percentile; one line alone if there is one
-/// value.
+/// Prints three lines: the median, the 10th and the 90th percentile. If there is only one value,
+/// prints one line.
 inline void record_spread(std::string const& name, parameters const& params,
                           std::vector<double> values, char const* unit) {
   std::sort(values.begin(), values.end());
-  auto const at = [&](double share) { return percentile(values, share); };
+  auto const value_at = [&](double share) { return percentile(values, share); };
   if (values.size() == 1) return record(name, params, values.front(), unit);
-  record(name, parameters{params}.add("statistic", "median"), at(0.5), unit);
-  record(name, parameters{params}.add("statistic", "p10"), at(0.1), unit);
-  record(name, parameters{params}.add("statistic", "p90"), at(0.9), unit);
+  record(name, parameters{params}.add("statistic", "median"), value_at(0.5), unit);
+  record(name, parameters{params}.add("statistic", "p10"), value_at(0.1), unit);
+  record(name, parameters{params}.add("statistic", "p90"), value_at(0.9), unit);
 }
 
-/// One line: the median, and as its spread mean, standard deviation, 10th and 90th percentile, and
-/// how many runs there were.
+/// Prints one line: the median, and as its spread the mean, the standard deviation, the 10th and
+/// the 90th percentile, and the number of runs.
 inline void record_moments(std::string const& name, parameters const& params,
                            std::vector<double> values, char const* unit) {
   std::sort(values.begin(), values.end());
@@ -265,24 +268,25 @@ inline void record_moments(std::string const& name, parameters const& params,
   print_record(name, params, median, unit, spread);
 }
 
+/// Millions of operations a second.
 inline double mops(std::uint64_t operations, double ms) {
   return static_cast<double>(operations) / ms / 1e3;
 }
 
-/// Waits until the machine has done what it was told.
-inline void wait_for_machine() {
+/// Waits for all work on the device. On the CPU there is nothing to wait for.
+inline void wait_for_device() {
 #ifdef __CUDACC__
   quarry::simt::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 #endif
 }
 
-/// Milliseconds of the host's clock until `work` is done.
+/// Runs `work` and returns the milliseconds until it is done, by the host's clock.
 template <class Work>
 double host_ms(Work const& work) {
-  wait_for_machine();
+  wait_for_device();
   auto const begin = std::chrono::steady_clock::now();
   work();
-  wait_for_machine();
+  wait_for_device();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
       .count();
 }

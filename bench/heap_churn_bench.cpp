@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast is a heap where allocations of mixed sizes come and go, in any order?
+// How fast is a heap if lanes allocate and free allocations of mixed sizes in any order?
 //
-// 65536 threads (4096 on the CPU) do 100 steps. Each has places for 4 pointers; a step picks a
-// place by a hash, frees what is there, and allocates 16 to 256, to 1024, or to 4096 bytes. Each
-// call of malloc counts as one operation, also if it fails, and each call of free with a pointer as
-// another. The heap is reset before the first round only. What the places hold at the end is freed
-// by a kernel that is not timed. One round before the timed ones marks each allocation, and looks
-// for foreign marks. One after them times each call in the thread that makes it, by its
-// multiprocessor's clock (on the CPU in nanoseconds): a percentile is over all calls of all threads
-// in that round.
+// 65536 threads (4096 on the CPU) take 100 steps. Each thread has slots for 4 pointers. A step
+// picks a slot by a hash, frees its allocation, and allocates 16 to 256, to 1024, or to 4096 bytes.
+// Each call of malloc counts as one operation, even if it fails, and so does each call of free with
+// a pointer. The heap is reset only before the first round. A kernel that is not timed frees the
+// allocations that remain after a round. One round before the timed rounds marks each allocation
+// and looks for foreign marks. One round after them times each call by the thread's multiprocessor
+// clock (on the CPU in nanoseconds). A percentile is over all calls of all threads in that round.
 #include "kernels.hpp"
 
 namespace {
 
-constexpr std::uint32_t places = 4;
+constexpr std::uint32_t slots = 4;
 constexpr std::uint64_t thread_count = bench::on_gpu ? 65536 : 4096;
 
-/// CUDA's malloc would take ten seconds for a hundred.
+/// The steps of a round. CUDA's malloc would take ten seconds for 100 steps.
 template <class Allocator>
 constexpr std::uint32_t steps = bench::is_cuda_malloc<Allocator> ? 20 : 100;
 
-/// What came of it, summed over all lanes.
+/// The counts of a round, summed over all lanes.
 struct outcome {
   std::uint64_t frees;
   std::uint64_t failures;
   std::uint64_t wrong_marks;
 };
 
-/// What one lane counts.
+/// The counters of each lane.
 enum counter : std::uint32_t { frees, failures, wrong_marks, counters };
 
 struct mark {
@@ -35,76 +34,79 @@ struct mark {
   std::uint32_t step;
 };
 
-/// What a round does beside allocating and freeing.
-enum class extra : std::uint32_t { nothing, marks, times };
+/// What a round does besides allocating and freeing: nothing (`plain`), it checks marks, or it
+/// times each call.
+enum class mode : std::uint32_t { plain, marks, times };
 
-/// How long each call of a round took: step by step, lane by lane. 0: there was none.
+/// The time of each call of a round, by step and then by lane; 0 if there was no call.
 struct call_times {
   std::uint32_t* mallocs;
   std::uint32_t* frees;
 };
 
-template <class Ref, extra Does>
+template <class Ref, mode Mode>
 struct churn_kernel {
   Ref heap;
   bench::uniform_sizes sizes;
   std::uint32_t steps;
-  void** left;            // what each lane holds at the end, place by place
-  std::uint32_t* counts;  // of each lane, counter by counter
+  void** remaining;       // the allocations of all lanes at the end, by slot and then by lane
+  std::uint32_t* counts;  // by counter and then by lane
   call_times times;
 
   QUARRY_HD void operator()() const {
     auto const thread = static_cast<std::uint32_t>(quarry::simt::this_place().rank());
     if (thread >= thread_count) return;
-    mark* held[places] = {};
-    [[maybe_unused]] std::uint32_t since[places] = {};
+    mark* held[slots] = {};
+    [[maybe_unused]] std::uint32_t allocated_at[slots] = {};  // the step
     std::uint32_t freed = 0, failed = 0, wrong = 0;
     for (std::uint32_t step = 0; step < steps; ++step) {
       std::uint64_t const call = std::uint64_t{step} * thread_count + thread;
       std::uint32_t const random = quarry::mix(thread * steps + step + 1);
-      std::uint32_t const location = random % places;
-      if (held[location] != nullptr) {
-        if constexpr (Does == extra::marks)
-          wrong += held[location]->thread != thread || held[location]->step != since[location];
-        std::uint32_t const begin = now();
-        heap.free(held[location]);
-        if constexpr (Does == extra::times) times.frees[call] = now() - begin;
+      std::uint32_t const slot = random % slots;
+      if (held[slot] != nullptr) {
+        if constexpr (Mode == mode::marks)
+          wrong += held[slot]->thread != thread || held[slot]->step != allocated_at[slot];
+        std::uint32_t const begin = clock_value();
+        heap.free(held[slot]);
+        if constexpr (Mode == mode::times) times.frees[call] = clock_value() - begin;
         ++freed;
       }
-      std::uint32_t const begin = now();
-      held[location] = static_cast<mark*>(heap.malloc(sizes(random)));
-      if constexpr (Does == extra::times) times.mallocs[call] = now() - begin;
-      if (held[location] == nullptr) {
+      std::uint32_t const begin = clock_value();
+      held[slot] = static_cast<mark*>(heap.malloc(sizes(random)));
+      if constexpr (Mode == mode::times) times.mallocs[call] = clock_value() - begin;
+      if (held[slot] == nullptr) {
         ++failed;
-      } else if constexpr (Does == extra::marks) {
-        *held[location] = {thread, step};
-        since[location] = step;
+      } else if constexpr (Mode == mode::marks) {
+        *held[slot] = {thread, step};
+        allocated_at[slot] = step;
       }
     }
-    for (std::uint32_t i = 0; i < places; ++i) left[i * thread_count + thread] = held[i];
+    for (std::uint32_t i = 0; i < slots; ++i) remaining[i * thread_count + thread] = held[i];
     counts[frees * thread_count + thread] = freed;
     counts[failures * thread_count + thread] = failed;
     counts[wrong_marks * thread_count + thread] = wrong;
   }
 
  private:
-  [[nodiscard]] QUARRY_HD static std::uint32_t now() {
-    return Does == extra::times ? bench::ticks() : 0;
+  [[nodiscard]] QUARRY_HD static std::uint32_t clock_value() {
+    return Mode == mode::times ? bench::ticks() : 0;
   }
 };
 
-/// One round, and what it left returned. Milliseconds go to `ms`.
-template <extra Does, class Allocator>
+/// Runs one round and then frees all allocations. Stores the milliseconds of the round in `ms`.
+template <mode Mode, class Allocator>
 outcome churn(Allocator& allocator, std::uint32_t maximum, double& ms, call_times times = {}) {
   using ref = typename Allocator::ref;
-  bench::array<void*> left{places * thread_count};
+  bench::array<void*> remaining{slots * thread_count};
   bench::array<std::uint32_t> counts{counters * thread_count};
-  ms = bench::time_ms(
-      bench::lanes(thread_count),
-      churn_kernel<ref, Does>{
-          allocator.device(), {16, maximum}, steps<Allocator>, left.data(), counts.data(), times});
-  bench::run(bench::lanes(left.size()),
-             bench::free_kernel<ref>{allocator.device(), left.size(), left.data()});
+  ms = bench::time_ms(bench::lanes(thread_count), churn_kernel<ref, Mode>{allocator.device(),
+                                                                          {16, maximum},
+                                                                          steps<Allocator>,
+                                                                          remaining.data(),
+                                                                          counts.data(),
+                                                                          times});
+  bench::run(bench::lanes(remaining.size()),
+             bench::free_kernel<ref>{allocator.device(), remaining.size(), remaining.data()});
   outcome sum{};
   auto const found = counts.to_host();
   for (std::uint64_t i = 0; i < thread_count; ++i) {
@@ -115,7 +117,7 @@ outcome churn(Allocator& allocator, std::uint32_t maximum, double& ms, call_time
   return sum;
 }
 
-/// Records how long single calls take.
+/// Records the time of single calls.
 template <class Allocator>
 void measure_calls(Allocator& allocator, std::uint32_t maximum) {
   auto const params = bench::parameters{}
@@ -125,7 +127,7 @@ void measure_calls(Allocator& allocator, std::uint32_t maximum) {
   bench::array<std::uint32_t> mallocs{thread_count * steps<Allocator>};
   bench::array<std::uint32_t> frees{thread_count * steps<Allocator>};
   double ms = 0;
-  (void)churn<extra::times>(allocator, maximum, ms, {mallocs.data(), frees.data()});
+  (void)churn<mode::times>(allocator, maximum, ms, {mallocs.data(), frees.data()});
   auto const record = [&](std::string const& name, bench::array<std::uint32_t> const& times) {
     auto sorted = times.to_host();
     std::erase(sorted, 0u);
@@ -143,22 +145,22 @@ void measure_calls(Allocator& allocator, std::uint32_t maximum) {
 
 template <class Allocator>
 void measure(Allocator& allocator, std::uint32_t maximum) {
-  bench::trial all{bench::parameters{}
-                       .add("allocator", Allocator::name)
-                       .add("bytes", maximum)
-                       .add("threads", thread_count),
-                   {{"heap/churn", "Mops/s"}, {"heap/churn/failures", "allocations"}}};
+  bench::trial rounds{bench::parameters{}
+                          .add("allocator", Allocator::name)
+                          .add("bytes", maximum)
+                          .add("threads", thread_count),
+                      {{"heap/churn", "Mops/s"}, {"heap/churn/failures", "allocations"}}};
   constexpr std::uint64_t mallocs = thread_count * steps<Allocator>;
   double ms = 0;
   allocator.reset();
-  if (auto const checked = churn<extra::marks>(allocator, maximum, ms); checked.wrong_marks != 0)
-    return all.fail(std::to_string(checked.wrong_marks) + " allocations overlap");
-  while (all.next()) {
+  if (auto const checked = churn<mode::marks>(allocator, maximum, ms); checked.wrong_marks != 0)
+    return rounds.fail(std::to_string(checked.wrong_marks) + " allocations overlap");
+  while (rounds.next()) {
     if (bench::never_frees<Allocator>) allocator.reset();
-    auto const found = churn<extra::nothing>(allocator, maximum, ms);
-    all.add({bench::mops(mallocs + found.frees, ms), static_cast<double>(found.failures)});
+    auto const found = churn<mode::plain>(allocator, maximum, ms);
+    rounds.add({bench::mops(mallocs + found.frees, ms), static_cast<double>(found.failures)});
   }
-  all.finish(allocator);
+  rounds.finish(allocator);
   measure_calls(allocator, maximum);
 }
 
@@ -167,7 +169,7 @@ void measure(Allocator& allocator, std::uint32_t maximum) {
 int main(int argc, char** argv) {
   return bench::for_each_allocator(argc, argv, [&]<class Allocator>() {
     Allocator allocator{bench::heap_bytes};
-    // The last is where CUDA's malloc may hang: it does so elsewhere.
+    // 1024 is the last, since there CUDA's malloc may hang, as it does in other benchmarks.
     for (std::uint32_t maximum : {256u, 4096u, 1024u}) measure(allocator, maximum);
   });
 }

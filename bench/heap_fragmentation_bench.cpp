@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over how many addresses, for each byte asked for, do 2^20 allocations (2^17 on the CPU) lie, of
-// one size or of mixed sizes? (Seed: Gallatin, "Fragmentation tests"; the address range test of
-// Winter, Parger, Mlakar and Steinberger.)
+// How large is the address range of 2^20 allocations (2^17 on the CPU), divided by the requested
+// bytes? For allocations of one size, and of mixed sizes. (Seed: Gallatin, "Fragmentation tests";
+// the address range test of Winter, Parger, Mlakar and Steinberger.)
 #include "kernels.hpp"
 
 namespace {
@@ -9,17 +9,17 @@ namespace {
 template <class Allocator, class Sizes>
 void measure(std::string const& name, Allocator& allocator, Sizes sizes) {
   std::uint64_t const count = bench::many_lanes;
-  bench::trial all{bench::parameters{}
-                       .add("allocator", Allocator::name)
-                       .add("bytes", sizes.maximum())
-                       .add("threads", count),
-                   {{name, "ratio"}},
-                   {.max_ms = 300}};
+  bench::trial rounds{bench::parameters{}
+                          .add("allocator", Allocator::name)
+                          .add("bytes", sizes.maximum())
+                          .add("threads", count),
+                      {{name, "ratio"}},
+                      {.max_ms = 300}};
   if (bench::is_known_to_hang(Allocator::name, name, sizes.maximum(), count))
-    return all.fail(bench::known_to_hang);
+    return rounds.fail(bench::known_to_hang);
   using ref = typename Allocator::ref;
   bench::array<void*> pointers{count};
-  while (all.next()) {
+  while (rounds.next()) {
     allocator.reset();
     bench::run(bench::lanes(count), bench::allocate_kernel<ref, Sizes>{allocator.device(), sizes,
                                                                        count, pointers.data()});
@@ -27,11 +27,12 @@ void measure(std::string const& name, Allocator& allocator, Sizes sizes) {
     bench::run(bench::lanes(count),
                bench::free_kernel<ref>{allocator.device(), count, pointers.data()});
     if (found.overlaps != 0 || found.count != count)
-      return all.fail(std::to_string(count - found.count) + " missing, " +
-                      std::to_string(found.overlaps) + " overlap");
-    all.add({static_cast<double>(found.last - found.first) / static_cast<double>(found.asked)});
+      return rounds.fail(std::to_string(count - found.count) + " missing, " +
+                         std::to_string(found.overlaps) + " overlap");
+    rounds.add(
+        {static_cast<double>(found.last - found.first) / static_cast<double>(found.requested)});
   }
-  all.finish(allocator);
+  rounds.finish(allocator);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long do 256 threads take to allocate 64 KiB to 64 MiB each, and to free, and how many get it?
+// How long do 256 threads take to allocate 64 KiB to 64 MiB each, and to free them, and how many
+// threads get memory?
 //
-// Of 64 MiB the heap holds 128. On the CPU there are 32 threads, as many as can have 64 MiB.
+// The heap holds 128 allocations of 64 MiB. On the CPU there are 32 threads, so that all can have
+// 64 MiB.
 #include "kernels.hpp"
 
 namespace {
@@ -10,30 +12,30 @@ constexpr std::uint64_t count = bench::on_gpu ? 256 : 32;
 
 template <class Allocator>
 void measure(Allocator& allocator, bench::bytes size) {
-  bench::trial all{bench::parameters{}
-                       .add("allocator", Allocator::name)
-                       .add("bytes", size)
-                       .add("threads", count),
-                   {{"heap/large/malloc", "ms"},
-                    {"heap/large/free", "ms"},
-                    {"heap/large/successes", "allocations"}}};
+  bench::trial rounds{bench::parameters{}
+                          .add("allocator", Allocator::name)
+                          .add("bytes", size)
+                          .add("threads", count),
+                      {{"heap/large/malloc", "ms"},
+                       {"heap/large/free", "ms"},
+                       {"heap/large/successes", "allocations"}}};
   if (bench::is_known_to_hang(Allocator::name, "heap/large", size, count))
-    return all.fail(bench::known_to_hang);
+    return rounds.fail(bench::known_to_hang);
   using ref = typename Allocator::ref;
   bench::one_size const sizes{size};
   bench::array<void*> pointers{count};
-  while (all.next()) {
+  while (rounds.next()) {
     allocator.reset();
-    double const took =
+    double const malloc_ms =
         bench::time_ms(bench::lanes(count), bench::allocate_kernel<ref, bench::one_size>{
                                                 allocator.device(), sizes, count, pointers.data()});
     auto const found = bench::layout_of(pointers.to_host(), sizes);
-    if (found.overlaps != 0) return all.fail(std::to_string(found.overlaps) + " overlap");
-    double const freed = bench::time_ms(
+    if (found.overlaps != 0) return rounds.fail(std::to_string(found.overlaps) + " overlap");
+    double const free_ms = bench::time_ms(
         bench::lanes(count), bench::free_kernel<ref>{allocator.device(), count, pointers.data()});
-    all.add({took, freed, static_cast<double>(found.count)});
+    rounds.add({malloc_ms, free_ms, static_cast<double>(found.count)});
   }
-  all.finish(allocator);
+  rounds.finish(allocator);
 }
 
 }  // namespace

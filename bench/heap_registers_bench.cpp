@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many registers does a kernel need that allocates once, or frees once? The CPU has no answer.
+// How many registers does a kernel need that allocates once, or frees once? On the CPU the program
+// records nothing.
 #include "kernels.hpp"
 
 namespace {

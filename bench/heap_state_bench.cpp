@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast do 2^20 threads (2^17 on the CPU) allocate once each from heaps in three states: new,
-// used for another size and not reset since, and reset after the same size?
+// How fast do 2^20 threads (2^17 on the CPU) allocate once each from a heap in one of three states:
+// new, used for another size and not reset since, or reset after use for the same size?
 //
-// Of a new heap each round makes one, which is not timed. The other size is four times the one
-// measured, of 4 KiB a fourth; all of it is freed before.
+// For the first state each round creates a heap, which is not timed. The other size is four times
+// the measured one, or a quarter for 4 KiB. All allocations of that size are freed before the
+// round.
 #include "kernels.hpp"
 
 #include <optional>
@@ -28,14 +29,15 @@ void free_all(Allocator& allocator, bench::array<void*> const& pointers) {
                                                          pointers.data()});
 }
 
-/// One round from the state given. What is wrong with it goes to `complaint`.
+/// The milliseconds of one round that begins in the given state. Stores a description of its errors
+/// in `complaint`.
 template <class Allocator>
-double round_ms(Allocator& allocator, state before, bench::bytes size, std::string& complaint) {
+double round_ms(Allocator& allocator, state initial, bench::bytes size, std::string& complaint) {
   bench::array<void*> pointers{bench::many_lanes};
-  if (before == state::used) {
+  if (initial == state::used) {
     (void)allocate_ms(allocator, size < 4_KiB ? 4 * size : size / 4, pointers);
     free_all(allocator, pointers);
-  } else if (before == state::reset) {
+  } else if (initial == state::reset) {
     allocator.reset();
   }
   double const ms = allocate_ms(allocator, size, pointers);
@@ -45,22 +47,22 @@ double round_ms(Allocator& allocator, state before, bench::bytes size, std::stri
 }
 
 template <class Allocator>
-void measure(state before, char const* name, bench::bytes size) {
-  bench::trial all{bench::parameters{}
-                       .add("allocator", Allocator::name)
-                       .add("bytes", size)
-                       .add("threads", bench::many_lanes),
-                   {{std::string{"heap/state/"} + name, "Mops/s"}}};
+void measure(state initial, char const* name, bench::bytes size) {
+  bench::trial rounds{bench::parameters{}
+                          .add("allocator", Allocator::name)
+                          .add("bytes", size)
+                          .add("threads", bench::many_lanes),
+                      {{std::string{"heap/state/"} + name, "Mops/s"}}};
   std::optional<Allocator> allocator;
-  if (before != state::fresh) allocator.emplace(bench::heap_bytes);
+  if (initial != state::fresh) allocator.emplace(bench::heap_bytes);
   std::string complaint;
-  while (all.next()) {
-    if (before == state::fresh) allocator.emplace(bench::heap_bytes);
-    double const ms = round_ms(*allocator, before, size, complaint);
-    if (!complaint.empty()) return all.fail(complaint);
-    all.add({bench::mops(bench::many_lanes, ms)});
+  while (rounds.next()) {
+    if (initial == state::fresh) allocator.emplace(bench::heap_bytes);
+    double const ms = round_ms(*allocator, initial, size, complaint);
+    if (!complaint.empty()) return rounds.fail(complaint);
+    rounds.add({bench::mops(bench::many_lanes, ms)});
   }
-  all.finish(*allocator);
+  rounds.finish(*allocator);
 }
 
 }  // namespace

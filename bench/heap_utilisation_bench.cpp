@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a heap of 2 GiB (64 MiB on the CPU) is handed out before the first failure, and how
-// long does that take? (Seed: Gallatin, "Utilization test".)
+// What share of a heap of 2 GiB (64 MiB on the CPU) can be allocated before the first failure, and
+// how long does that take? (Seed: Gallatin, "Utilization test".)
 //
-// 2^18 threads (2^10 on the CPU) allocate until each is refused. The C library and mimalloc have
-// no end, and are left out. State: after a reset.
+// 2^18 threads (2^10 on the CPU) allocate until an allocation of each fails. The heap is reset
+// before. The C library's malloc and mimalloc have no end and are left out.
 //
-// `heap/waste`: the same for sizes that fit their slices or segments worst, just above a size
-// class, or near half a segment of 16 MiB, in a heap of 8 GiB; beside what the size classes alone
-// say (`by_size_classes`): how much of a segment its slices hold.
+// `heap/waste`: the same for the sizes that fit slices or segments worst: just above a size class,
+// and near half of a segment of 16 MiB, in a heap of 8 GiB. `by_size_classes` is the share that
+// follows from the size classes alone: how much of a segment its slices fill.
 #include "fill.hpp"
 
 namespace {
 
 template <class Allocator>
 void measure(bench::bytes size) {
-  bench::trial all{bench::filling_params(Allocator::name, size),
-                   {{"heap/utilisation/share", "ratio"}, {"heap/utilisation/fill", "ms"}},
-                   {.max_ms = 1000}};
+  bench::trial rounds{bench::filling_params(Allocator::name, size),
+                      {{"heap/utilisation/share", "ratio"}, {"heap/utilisation/fill", "ms"}},
+                      {.max_ms = 1000}};
   if (bench::is_known_to_hang(Allocator::name, "heap/utilisation", size, bench::filling_lanes))
-    return all.fail(bench::known_to_hang);
+    return rounds.fail(bench::known_to_hang);
   Allocator allocator{bench::filled_bytes};
   bench::filling<Allocator> lanes{allocator};
-  while (all.next()) {
+  while (rounds.next()) {
     allocator.reset();
-    auto const took = lanes.fill(all, size);
-    if (!took) return;
-    auto const asked = static_cast<double>(lanes.held() * size);
-    if (!lanes.drain(all, bench::portion::all)) return;
-    all.add({asked / static_cast<double>(bench::filled_bytes), *took});
+    auto const ms = lanes.fill(rounds, size);
+    if (!ms) return;
+    auto const requested = static_cast<double>(lanes.allocations() * size);
+    if (!lanes.drain(rounds, bench::portion::all)) return;
+    rounds.add({requested / static_cast<double>(bench::filled_bytes), *ms});
   }
-  all.finish(allocator);
+  rounds.finish(allocator);
 }
 
-/// Bytes asked for in a full heap, divided by the heap's: of allocations that share segments, or
-/// have whole ones.
+/// The requested bytes in a full heap, divided by the heap's bytes. Small allocations share
+/// segments; large allocations occupy whole segments.
 double share_by_size_classes(bench::bytes size, bench::bytes heap_bytes,
                              bench::bytes segment_bytes) {
   bench::bytes const padded = quarry::detail::hardening::padded(size);
@@ -52,17 +52,17 @@ void measure_waste(bench::bytes size, bench::bytes heap_bytes, bench::bytes segm
   using allocator_type = bench::quarry_allocator;
   auto const params = bench::filling_params(allocator_type::name, size, heap_bytes)
                           .add("segment_bytes", segment_bytes);
-  bench::trial all{params, {{"heap/waste/share", "ratio"}}, {.max_ms = 1000, .rounds = 5}};
+  bench::trial rounds{params, {{"heap/waste/share", "ratio"}}, {.max_ms = 1000, .rounds = 5}};
   allocator_type allocator{heap_bytes, segment_bytes};
   bench::filling<allocator_type> lanes{allocator};
-  while (all.next()) {
+  while (rounds.next()) {
     allocator.reset();
-    if (!lanes.fill(all, size)) return;
-    auto const asked = static_cast<double>(lanes.held() * size);
-    if (!lanes.drain(all, bench::portion::all)) return;
-    all.add({asked / static_cast<double>(heap_bytes)});
+    if (!lanes.fill(rounds, size)) return;
+    auto const requested = static_cast<double>(lanes.allocations() * size);
+    if (!lanes.drain(rounds, bench::portion::all)) return;
+    rounds.add({requested / static_cast<double>(heap_bytes)});
   }
-  all.finish(allocator);
+  rounds.finish(allocator);
   bench::record("heap/waste/by_size_classes", params,
                 share_by_size_classes(size, heap_bytes, segment_bytes), "ratio");
 }

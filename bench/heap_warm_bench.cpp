@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast do 2^20 threads (2^17 on the CPU) allocate, and free, one size each from a heap that has
-// been used for all the sizes before, and was not reset since? (Seed: Gallatin, "Experiments with
+// How fast do 2^20 threads (2^17 on the CPU) allocate one size once each, and free, if the heap has
+// been used for all smaller sizes and was not reset since? (Seed: Gallatin, "Experiments with
 // warmed-up allocators".)
 #include "kernels.hpp"
 
@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   return for_each_allocator(argc, argv, [&]<class Allocator>() {
     Allocator allocator{heap_bytes};
     for (bytes size = 16; size <= 4096; size *= 2)
-      measure_pairs("heap/warm", allocator, one_size{size}, many_lanes, before::nothing, mops,
+      measure_pairs("heap/warm", allocator, one_size{size}, many_lanes, state::in_use, mops,
                     "Mops/s");
   });
 }

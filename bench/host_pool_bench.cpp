@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a deallocation with an allocation after it cost the host, when one of N live
-// allocations at random is replaced?
+// What does a deallocation followed by an allocation cost the host, if it replaces a random one of
+// N live allocations?
 //
-// State: in use since three rounds. Device memory on a GPU, the C library's without one; nobody
-// touches it. Every strategy of ours, and what the platform has, set as it does best.
-// `held_per_live`: peak of the bytes that the pool held, divided by the peak of those in use.
-// bench/torch_pool_bench.cpp times PyTorch's allocator in the same loop.
+// State: after three warm-up rounds. Memory is device memory on a GPU, else the C library's; no
+// thread touches it. The program measures every strategy of Quarry and the platform's allocators
+// with their best settings. `held_per_live` is the peak of the reserved bytes, divided by the peak
+// of the allocated bytes. bench/torch_pool_bench.cpp times PyTorch's allocator in the same loop.
 #include "pairs.hpp"
 #include "peers.hpp"
 
@@ -34,19 +34,19 @@ constexpr bytes alignment = bench::on_gpu ? 256 : 16;
 
 template <class Strategy>
 struct our_pool {
-  quarry::pool<platform_resource, Strategy> from{platform_resource{}, {.alignment = alignment}};
-  void* allocate(bytes size) { return from.allocate(size); }
-  void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
+  quarry::pool<platform_resource, Strategy> source{platform_resource{}, {.alignment = alignment}};
+  void* allocate(bytes size) { return source.allocate(size); }
+  void deallocate(void* pointer, bytes) { source.deallocate(pointer); }
 };
 struct quarry_pool : our_pool<quarry::fast_fit> {
   static constexpr char const* name = "quarry";
 };
 struct quarry_untracked {
   static constexpr char const* name = "quarry-untracked";
-  quarry::pool<platform_resource> from{platform_resource{},
-                                       {.alignment = alignment, .is_tracked = false}};
-  void* allocate(bytes size) { return from.allocate(size); }
-  void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
+  quarry::pool<platform_resource> source{platform_resource{},
+                                         {.alignment = alignment, .is_tracked = false}};
+  void* allocate(bytes size) { return source.allocate(size); }
+  void deallocate(void* pointer, bytes) { source.deallocate(pointer); }
 };
 struct quarry_best_fit : our_pool<quarry::chunk_arena<quarry::oldest_best_fit>> {
   static constexpr char const* name = "quarry-best-fit";
@@ -60,9 +60,10 @@ struct quarry_segregated_fit : our_pool<quarry::chunk_arena<quarry::segregated_f
 
 template <class Strategy>
 struct our_stitched_pool {
-  quarry::stitched_pool<platform_pages, Strategy> from{platform_pages{}, {.alignment = alignment}};
-  void* allocate(bytes size) { return from.allocate(size); }
-  void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
+  quarry::stitched_pool<platform_pages, Strategy> source{platform_pages{},
+                                                         {.alignment = alignment}};
+  void* allocate(bytes size) { return source.allocate(size); }
+  void deallocate(void* pointer, bytes) { source.deallocate(pointer); }
 };
 struct quarry_stitched : our_stitched_pool<quarry::chunk_arena<quarry::lowest_best_fit>> {
   static constexpr char const* name = "quarry-stitched";
@@ -72,7 +73,7 @@ struct quarry_stitched_fast_fit : our_stitched_pool<quarry::fast_fit> {
 };
 
 #ifdef __CUDACC__
-/// A stream without work, which outlives the pool that is asked for its memory.
+/// A stream without work. It outlives the pool that uses it.
 struct idle_stream {
   cudaStream_t handle = nullptr;
   idle_stream() {
@@ -85,21 +86,21 @@ struct idle_stream {
 };
 struct quarry_stream_pool {
   static constexpr char const* name = "quarry-stream";
-  idle_stream on;
-  quarry::stream_pool<quarry::device_resource, quarry::cuda_streams> from{quarry::device_resource{},
-                                                                          quarry::cuda_streams{}};
-  void* allocate(bytes size) { return from.allocate(size, on.handle); }
-  void deallocate(void* pointer, bytes) { from.deallocate(pointer, on.handle); }
+  idle_stream stream;
+  quarry::stream_pool<quarry::device_resource, quarry::cuda_streams> source{
+      quarry::device_resource{}, quarry::cuda_streams{}};
+  void* allocate(bytes size) { return source.allocate(size, stream.handle); }
+  void deallocate(void* pointer, bytes) { source.deallocate(pointer, stream.handle); }
 };
-/// The same with a lock, as threads share it.
+/// The stream pool with a lock, as threads share it.
 struct quarry_cuda_mr {
   static constexpr char const* name = "quarry-cuda-mr";
-  idle_stream on;
+  idle_stream stream;
   quarry::cuda_device_memory::owner owner{quarry::device_resource{}, quarry::cuda_streams{}};
-  quarry::cuda_device_memory from{owner};
-  void* allocate(bytes size) { return from.allocate_async(size, alignment, on.handle); }
+  quarry::cuda_device_memory source{owner};
+  void* allocate(bytes size) { return source.allocate_async(size, alignment, stream.handle); }
   void deallocate(void* pointer, bytes size) {
-    from.deallocate_async(pointer, size, alignment, on.handle);
+    source.deallocate_async(pointer, size, alignment, stream.handle);
   }
 };
 #endif
@@ -107,9 +108,9 @@ struct quarry_cuda_mr {
 /// A resource without a pool.
 template <class Resource>
 struct bare {
-  Resource from = Resource{};
-  void* allocate(bytes size) { return from.allocate(size, alignment); }
-  void deallocate(void* pointer, bytes size) { from.deallocate(pointer, size, alignment); }
+  Resource source = Resource{};
+  void* allocate(bytes size) { return source.allocate(size, alignment); }
+  void deallocate(void* pointer, bytes size) { source.deallocate(pointer, size, alignment); }
 };
 #ifdef __CUDACC__
 struct cuda_malloc : bare<quarry::device_resource> {
@@ -118,10 +119,10 @@ struct cuda_malloc : bare<quarry::device_resource> {
 struct cuda_malloc_async {
   static constexpr char const* name = "cudaMallocAsync";
   cuda_malloc_async() {
-    cudaMemPool_t own;
-    cudaDeviceGetDefaultMemPool(&own, 0);
-    std::uint64_t never = ~std::uint64_t{0};
-    cudaMemPoolSetAttribute(own, cudaMemPoolAttrReleaseThreshold, &never);
+    cudaMemPool_t pool;
+    cudaDeviceGetDefaultMemPool(&pool, 0);
+    std::uint64_t no_limit = ~std::uint64_t{0};
+    cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &no_limit);
   }
   void* allocate(bytes size) {
     void* result = nullptr;
@@ -133,11 +134,11 @@ struct cuda_malloc_async {
 #else
 struct standard_pool {
   static constexpr char const* name = "pmr-unsynchronized";
-  std::pmr::unsynchronized_pool_resource from;
-  void* allocate(bytes size) { return from.allocate(size); }
-  void deallocate(void* pointer, bytes size) { from.deallocate(pointer, size); }
+  std::pmr::unsynchronized_pool_resource source;
+  void* allocate(bytes size) { return source.allocate(size); }
+  void deallocate(void* pointer, bytes size) { source.deallocate(pointer, size); }
 };
-/// The same, with pools for large allocations, too.
+/// The standard pool, with pools for large allocations, too.
 struct standard_pool_up_to_1_mib : standard_pool {
   static constexpr char const* name = "pmr-up-to-1-MiB";
   standard_pool_up_to_1_mib()
@@ -165,26 +166,26 @@ void for_all(Body body) {
   body.template operator()<standard_pool_up_to_1_mib>();
   body.template operator()<bench::c_library>();
   if constexpr (bench::has_mimalloc) body.template operator()<bench::mimalloc_on_host>();
-  // the last, since it is set for the whole process
-  body.template operator()<bench::c_library_that_keeps>();
+  // the last one, since it changes malloc for the whole process
+  body.template operator()<bench::keeping_c_library>();
 #endif
 }
 
 template <class Pool>
-void measure(bench::replacing const& how) {
+void measure(bench::replacing const& replacement) {
   bool const is_slow = std::string_view{Pool::name} == "cudaMalloc";
   std::uint64_t const pairs = is_slow ? 300 : 100'000;
-  auto const params = how.params(Pool::name);
-  bench::trial all{
+  auto const params = replacement.params(Pool::name);
+  bench::trial rounds{
       params, {{"host/pool/pair", "ns"}}, {.max_ms = 2000, .warm_ups = 3, .rounds = 15}};
   Pool pool{};
   {
-    bench::live_allocations<Pool> allocated{pool, how};
-    while (all.next()) all.add({allocated.pair_ns(pairs)});
+    bench::live_allocations<Pool> allocated{pool, replacement};
+    while (rounds.next()) rounds.add({allocated.pair_ns(pairs)});
   }
-  all.finish();
-  if constexpr (requires { pool.from.counts(); }) {
-    auto const counts = pool.from.counts();
+  rounds.finish();
+  if constexpr (requires { pool.source.counts(); }) {
+    auto const counts = pool.source.counts();
     bench::record(
         "host/pool/held_per_live", params,
         static_cast<double>(counts.peak_reserved) / static_cast<double>(counts.peak_allocated),
@@ -196,15 +197,16 @@ void measure(bench::replacing const& how) {
 
 int main(int argc, char** argv) {
   return bench::for_each_wanted(
-      {argv + 1, argv + argc}, [](auto each) { for_all(std::move(each)); },
+      {argv + 1, argv + argc}, [](auto visitor) { for_all(std::move(visitor)); },
       [&]<class Pool>() {
         measure<Pool>({1, 64, 64});
         measure<Pool>(bench::one_small_size);
         for (bool const is_log : {false, true}) {
-          for (bench::replacing how :
+          for (bench::replacing replacement :
                {bench::up_to_4_kib, bench::up_to_1_mib, bench::up_to_64_mib}) {
-            how.is_log = is_log;
-            if (bench::on_gpu || how.maximum < bench::up_to_64_mib.maximum) measure<Pool>(how);
+            replacement.is_log = is_log;
+            if (bench::on_gpu || replacement.maximum < bench::up_to_64_mib.maximum)
+              measure<Pool>(replacement);
           }
         }
       });

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does each strategy of a pool cost in time, and what in memory, for the same requests?
+// What does each strategy of a pool cost in time and in memory, for the same requests?
 //
-// All over simulated memory, so that only the strategy is timed, and interleaved, so that what else
-// the machine does touches all alike. Pools take blocks of 1 MiB or 4 % of what they hold;
-// stitched pools take pages of 64 KiB, as on a host, and of 2 MiB, as on a GPU. `pair`: one of N
-// live allocations at random is replaced; in use since three rounds. `step`: one allocation or
-// deallocation of the trace of a simulation on a mesh (tests/host/pools/simulation_trace.hpp), from
-// an empty pool on. `reserved`: peak of the bytes that the pool held, divided by the peak of those
-// in use. `excess`: that less 1, in percent, over 28 such traces, with blocks of several sizes:
-// what a single trace gives is luck by several percent.
+// All strategies run over simulated memory, so that the clock times only the strategy. They run
+// interleaved, so that other work on the machine affects all of them alike. Pools reserve blocks of
+// 1 MiB or of 4 % of their reserved bytes, whichever is more. Stitched pools use pages of 64 KiB,
+// as on a host, and of 2 MiB, as on a GPU.
+//
+// `pair`: replaces a random one of N live allocations, after three warm-up rounds. `step`: one
+// allocation or deallocation of the trace of a simulation on a mesh
+// (tests/host/pools/simulation_trace.hpp); the pool is empty at first. `pair_held` and `step_held`:
+// the peak of the reserved bytes, divided by the peak of the allocated bytes. `excess`: that ratio
+// less 1, in percent, over 28 such traces, with blocks of several sizes. A single trace is off by
+// several percent by chance.
 #include "host/pools/simulation_trace.hpp"
 #include "pairs.hpp"
 
@@ -25,23 +28,23 @@ using namespace quarry::literals;
 using quarry::bytes;
 
 template <class Counts>
-double held_by_live(Counts const& counts) {
+double reserved_per_allocated(Counts const& counts) {
   return static_cast<double>(counts.peak_reserved) / static_cast<double>(counts.peak_allocated);
 }
 
 template <class Strategy>
 struct pooled {
   explicit pooled(bytes min_block = 1_MiB)
-      : from{quarry::simulated_resource{}, {.first_block = min_block, .next_block = min_block}} {}
-  quarry::pool<quarry::simulated_resource, Strategy> from;
-  void* allocate(bytes size) { return from.allocate(size); }
-  void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
+      : source{quarry::simulated_resource{}, {.first_block = min_block, .next_block = min_block}} {}
+  quarry::pool<quarry::simulated_resource, Strategy> source;
+  void* allocate(bytes size) { return source.allocate(size); }
+  void deallocate(void* pointer, bytes) { source.deallocate(pointer); }
 };
 template <class Strategy, bytes Page>
 struct stitched {
-  quarry::stitched_pool<quarry::simulated_pages, Strategy> from{quarry::simulated_pages{Page}};
-  void* allocate(bytes size) { return from.allocate(size); }
-  void deallocate(void* pointer, bytes) { from.deallocate(pointer); }
+  quarry::stitched_pool<quarry::simulated_pages, Strategy> source{quarry::simulated_pages{Page}};
+  void* allocate(bytes size) { return source.allocate(size); }
+  void deallocate(void* pointer, bytes) { source.deallocate(pointer); }
 };
 
 struct fast_fit : pooled<quarry::fast_fit> {
@@ -73,11 +76,11 @@ struct stitched_fast_2_mib : stitched<quarry::fast_fit, 2_MiB> {
   static constexpr char const* name = "stitched-fast_fit-2-MiB";
 };
 
-/// One strategy with one load, and what it gave so far.
+/// One strategy with one load, and its results so far.
 class contender {
  public:
   virtual ~contender() = default;
-  /// Whether there is to be another round, which is then run.
+  /// Runs another round, if the contender needs one. Returns false at the end.
   virtual bool run() = 0;
   virtual void finish() = 0;
 };
@@ -87,25 +90,26 @@ constexpr bench::effort effort{.max_ms = 20'000, .warm_ups = 3, .rounds = 21};
 template <class Pool>
 class replacing final : public contender {
  public:
-  explicit replacing(bench::replacing const& how)
-      : params_{how.params(Pool::name)},
-        allocated_{pool_, how},
-        all_{params_, {{"host/strategy/pair", "ns"}}, effort} {}
+  explicit replacing(bench::replacing const& load)
+      : params_{load.params(Pool::name)},
+        allocated_{pool_, load},
+        rounds_{params_, {{"host/strategy/pair", "ns"}}, effort} {}
   bool run() override {
-    if (!all_.next()) return false;
-    all_.add({allocated_.pair_ns(50'000)});
+    if (!rounds_.next()) return false;
+    rounds_.add({allocated_.pair_ns(50'000)});
     return true;
   }
   void finish() override {
-    all_.finish();
-    bench::record("host/strategy/pair_held", params_, held_by_live(pool_.from.counts()), "ratio");
+    rounds_.finish();
+    bench::record("host/strategy/pair_held", params_, reserved_per_allocated(pool_.source.counts()),
+                  "ratio");
   }
 
  private:
   bench::parameters params_;
   Pool pool_;
   bench::live_allocations<Pool> allocated_;
-  bench::trial all_;
+  bench::trial rounds_;
 };
 
 template <class Pool>
@@ -117,42 +121,44 @@ class tracing final : public contender {
                     .add("steps", steps)
                     .add("seed", seed)},
         trace_{steps, seed},
-        all_{params_, {{"host/strategy/step", "ns"}}, effort} {}
+        rounds_{params_, {{"host/strategy/step", "ns"}}, effort} {}
   bool run() override {
-    if (!all_.next()) return false;
+    if (!rounds_.next()) return false;
     auto const& steps = trace_.steps();
-    std::vector<void*> reserved(steps.size());
+    std::vector<void*> pointers(steps.size());
     Pool pool;
-    auto const base = std::chrono::steady_clock::now();
-    for (auto const& one : steps) {
-      if (one.is_allocation) {
-        reserved[one.id] = pool.allocate(one.size);
+    auto const begin = std::chrono::steady_clock::now();
+    for (auto const& step : steps) {
+      if (step.is_allocation) {
+        pointers[step.id] = pool.allocate(step.size);
       } else {
-        pool.deallocate(reserved[one.id], one.size);
+        pool.deallocate(pointers[step.id], step.size);
       }
     }
-    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - base;
-    all_.add({took.count() / static_cast<double>(steps.size())});
-    reserved_ = held_by_live(pool.from.counts());
+    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
+    rounds_.add({took.count() / static_cast<double>(steps.size())});
+    ratio_ = reserved_per_allocated(pool.source.counts());
     return true;
   }
   void finish() override {
-    all_.finish();
-    bench::record("host/strategy/step_held", params_, reserved_, "ratio");
+    rounds_.finish();
+    bench::record("host/strategy/step_held", params_, ratio_, "ratio");
   }
 
  private:
   bench::parameters params_;
   quarry::test::simulation_trace trace_;
-  bench::trial all_;
-  double reserved_ = 0;
+  bench::trial rounds_;
+  double ratio_ = 0;
 };
 
 /// All strategies with one load, interleaved.
 template <template <class> class Load, class... Arguments>
 void measure(Arguments const&... arguments) {
-  std::vector<std::unique_ptr<contender>> all;
-  auto const add = [&]<class Pool>() { all.push_back(std::make_unique<Load<Pool>>(arguments...)); };
+  std::vector<std::unique_ptr<contender>> contenders;
+  auto const add = [&]<class Pool>() {
+    contenders.push_back(std::make_unique<Load<Pool>>(arguments...));
+  };
   add.template operator()<fast_fit>();
   add.template operator()<segregated_fit>();
   add.template operator()<oldest_best_fit>();
@@ -161,11 +167,11 @@ void measure(Arguments const&... arguments) {
   add.template operator()<stitched_2_mib>();
   add.template operator()<stitched_fast_64_kib>();
   add.template operator()<stitched_fast_2_mib>();
-  for (bool is_more = true; is_more;) {
-    is_more = false;
-    for (auto const& each : all) is_more |= each->run();
+  for (bool is_running = true; is_running;) {
+    is_running = false;
+    for (auto const& strategy : contenders) is_running |= strategy->run();
   }
-  for (auto const& each : all) each->finish();
+  for (auto const& strategy : contenders) strategy->finish();
 }
 
 template <class Pool>
@@ -173,16 +179,16 @@ void measure_excess(bytes min_block) {
   std::vector<double> percents;
   for (std::uint64_t seed = 1; seed <= 28; ++seed) {
     quarry::test::simulation_trace const trace{80, 31 * seed};
-    std::vector<void*> reserved(trace.steps().size());
+    std::vector<void*> pointers(trace.steps().size());
     Pool pool{min_block};
-    for (auto const& one : trace.steps()) {
-      if (one.is_allocation) {
-        reserved[one.id] = pool.allocate(one.size);
+    for (auto const& step : trace.steps()) {
+      if (step.is_allocation) {
+        pointers[step.id] = pool.allocate(step.size);
       } else {
-        pool.deallocate(reserved[one.id], one.size);
+        pool.deallocate(pointers[step.id], step.size);
       }
     }
-    percents.push_back(100 * (held_by_live(pool.from.counts()) - 1));
+    percents.push_back(100 * (reserved_per_allocated(pool.source.counts()) - 1));
   }
   bench::record_moments(
       "host/strategy/excess",
@@ -197,10 +203,10 @@ void measure_excess() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!bench::is_asked_for(argc, argv)) return 0;
-  for (bench::replacing const& how :
+  if (!bench::is_requested(argc, argv)) return 0;
+  for (bench::replacing const& load :
        {bench::one_small_size, bench::up_to_4_kib, bench::up_to_1_mib, bench::up_to_64_mib})
-    measure<replacing>(how);
+    measure<replacing>(load);
   measure<tracing>(80, std::uint64_t{1});
   measure<tracing>(60, std::uint64_t{7});
   measure<tracing>(120, std::uint64_t{5});

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Do two threads allocate twice as fast as one? Each replaces one of 1000 allocations of 64 bytes
-// at random; ours are tracked.
+// Do two threads allocate twice as fast as one? Each thread replaces random ones of 1000
+// allocations of 64 bytes. Quarry's pools are tracked.
 //
-// State: in use; each thread has filled its 1000 and replaced some before the clocks run. Each
-// thread reads the clocks where its own work begins and ends. `pairs`: of all threads together,
-// from the first that begins to the last that ends. `pair_cpu`: processor time of a pair in the
-// mean, which other programs on the machine do not add to; it lacks what a thread waits for
-// others. `hand_over`: one thread allocates 64 bytes 1000 times, another one frees these, while the
-// first one allocates the next; processor time of both for one allocation. Allocators take turns.
+// State: in use. Each thread fills its 1000 allocations and replaces some before the clocks run. It
+// reads the clocks where its own work begins and ends. `pairs`: the rate of all threads together,
+// from the begin of the first thread to the end of the last. `pair_cpu`: the mean processor time of
+// a pair. Other programs on the machine do not add to it, and it does not contain the time that a
+// thread waits for other threads. `hand_over`: one thread allocates 64 bytes 1000 times; another
+// thread frees them while the first one allocates the next 1000. The figure is the processor time
+// of both threads for one allocation. The allocators run interleaved.
 #include "peers.hpp"
 #include "trial.hpp"
 
@@ -32,37 +33,38 @@ constexpr int pairs = 1'000'000, pairs_before = 50'000;
 
 struct arenas {
   static constexpr char const* name = "quarry-arenas";
-  quarry::thread_arenas<quarry::host_resource> from{quarry::host_resource{}};
-  void* allocate(bytes wanted) { return from.allocate(wanted); }
-  void deallocate(void* memory, bytes) { from.deallocate(memory); }
+  quarry::thread_arenas<quarry::host_resource> source{quarry::host_resource{}};
+  void* allocate(bytes wanted) { return source.allocate(wanted); }
+  void deallocate(void* memory, bytes) { source.deallocate(memory); }
 };
 struct one_pool {
   static constexpr char const* name = "quarry-synchronized";
-  quarry::synchronized_resource<quarry::pool<quarry::host_resource>> from{quarry::host_resource{}};
-  void* allocate(bytes wanted) { return from.allocate(wanted, 16); }
-  void deallocate(void* memory, bytes had) { from.deallocate(memory, had, 16); }
+  quarry::synchronized_resource<quarry::pool<quarry::host_resource>> source{
+      quarry::host_resource{}};
+  void* allocate(bytes wanted) { return source.allocate(wanted, 16); }
+  void deallocate(void* memory, bytes freed) { source.deallocate(memory, freed, 16); }
 };
 
-/// Processor time of the calling thread.
+/// The processor time of the calling thread.
 double cpu_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-/// What one thread does; by its own clocks from when to when, and how long.
+/// The work of one thread, with its begin, its end and its processor time.
 template <class Allocator>
 class worker {
  public:
-  void operator()(Allocator& from, unsigned number, std::barrier<>& ready) {
+  void operator()(Allocator& source, unsigned number, std::barrier<>& ready) {
     std::minstd_rand random{number + 1};
-    std::vector<void*> reserved(1000);
-    for (auto& each : reserved) each = from.allocate(size);
+    std::vector<void*> pointers(1000);
+    for (auto& pointer : pointers) pointer = source.allocate(size);
     auto const replace = [&](int count) {
       for (int i = 0; i < count; ++i) {
-        auto& victim = reserved[random() % reserved.size()];
-        from.deallocate(victim, size);
-        victim = from.allocate(size);
+        auto& victim = pointers[random() % pointers.size()];
+        source.deallocate(victim, size);
+        victim = source.allocate(size);
       }
     };
     replace(pairs_before);
@@ -72,8 +74,8 @@ class worker {
     replace(pairs);
     end_ = clock::now();
     cpu_ns_ = cpu_ns() - cpu_begin;
-    ready.arrive_and_wait();  // who is done frees nothing while others are timed
-    for (void* const each : reserved) from.deallocate(each, size);
+    ready.arrive_and_wait();  // a thread that is done frees nothing while others are timed
+    for (void* const pointer : pointers) source.deallocate(pointer, size);
   }
   [[nodiscard]] clock::time_point begin() const { return begin_; }
   [[nodiscard]] clock::time_point end() const { return end_; }
@@ -84,11 +86,11 @@ class worker {
   double cpu_ns_ = 0;
 };
 
-/// One allocator with so many threads, and what it gave so far.
+/// One allocator with a number of threads, and its results so far.
 class contender {
  public:
   virtual ~contender() = default;
-  /// Whether there is to be another round, which is then run.
+  /// Runs another round, if the contender needs one. Returns false at the end.
   virtual bool run() = 0;
 };
 
@@ -97,13 +99,13 @@ class contender_of final : public contender {
  public:
   explicit contender_of(unsigned threads)
       : threads_{threads},
-        all_{bench::parameters{}.add("allocator", Allocator::name).add("threads", threads),
-             {{"host/threads/pairs", "Mops/s"}, {"host/threads/pair_cpu", "ns"}},
-             {.max_ms = 25'000, .warm_ups = 2, .rounds = 25}} {}
+        rounds_{bench::parameters{}.add("allocator", Allocator::name).add("threads", threads),
+                {{"host/threads/pairs", "Mops/s"}, {"host/threads/pair_cpu", "ns"}},
+                {.max_ms = 25'000, .warm_ups = 2, .rounds = 25}} {}
 
   bool run() override {
-    if (!all_.next()) {
-      if (!is_finished_) all_.finish();
+    if (!rounds_.next()) {
+      if (!is_finished_) rounds_.finish();
       is_finished_ = true;
       return false;
     }
@@ -112,35 +114,35 @@ class contender_of final : public contender {
     {
       std::vector<std::jthread> running;
       for (unsigned number = 0; number < threads_; ++number)
-        running.emplace_back([&, number] { workers[number](from_, number, ready); });
+        running.emplace_back([&, number] { workers[number](source_, number, ready); });
     }
     clock::time_point first = workers[0].begin(), last = workers[0].end();
     double worked_ns = 0;
-    for (auto const& each : workers) {
-      first = std::min(first, each.begin());
-      last = std::max(last, each.end());
-      worked_ns += each.worked_ns();
+    for (auto const& done : workers) {
+      first = std::min(first, done.begin());
+      last = std::max(last, done.end());
+      worked_ns += done.worked_ns();
     }
     auto const count = static_cast<double>(threads_) * pairs;
-    all_.add({count / std::chrono::duration<double, std::micro>(last - first).count(),
-              worked_ns / count});
+    rounds_.add({count / std::chrono::duration<double, std::micro>(last - first).count(),
+                 worked_ns / count});
     return true;
   }
 
  private:
   unsigned threads_;
-  Allocator from_;
-  bench::trial all_;
+  Allocator source_;
+  bench::trial rounds_;
   bool is_finished_ = false;
 };
 
-/// Allocations that one thread makes and another frees.
+/// Allocations that one thread makes and another thread frees.
 template <class Allocator>
 class hand_over_of final : public contender {
  public:
   bool run() override {
-    if (!all_.next()) {
-      if (!is_finished_) all_.finish();
+    if (!rounds_.next()) {
+      if (!is_finished_) rounds_.finish();
       is_finished_ = true;
       return false;
     }
@@ -151,49 +153,50 @@ class hand_over_of final : public contender {
       std::jthread const makes{[&] { made_ns = work<true>(); }};
       std::jthread const frees{[&] { freed_ns = work<false>(); }};
     }
-    all_.add({(made_ns + freed_ns) / (double{batches} * batch)});
+    rounds_.add({(made_ns + freed_ns) / (double{batch_count} * batch)});
     return true;
   }
 
  private:
-  static constexpr int batch = 1000, batches = 500;
+  static constexpr int batch = 1000, batch_count = 500;
 
-  /// Processor time of what is done to all batches, without the time that it waits for the other.
+  /// Allocates or frees all batches. Returns the processor time without the time that the thread
+  /// waits for the other thread.
   template <bool Makes>
   double work() {
     double sum = 0;
-    for (int number = 0; number < batches; ++number) {
-      // (B) what was written to a batch is seen by who sees its number
+    for (int number = 0; number < batch_count; ++number) {
+      // (B) A thread that reads a batch's number with acquire sees the writes to the batch.
       while (Makes ? freed_.load(std::memory_order_acquire) < number - 1
                    : made_.load(std::memory_order_acquire) <= number)
         std::this_thread::yield();
-      double const base = cpu_ns();
-      for (void*& each : reserved_[number % 2]) {
+      double const begin = cpu_ns();
+      for (void*& pointer : batches_[number % 2]) {
         if constexpr (Makes) {
-          each = from_.allocate(size);
+          pointer = source_.allocate(size);
         } else {
-          from_.deallocate(each, size);
+          source_.deallocate(pointer, size);
         }
       }
-      sum += cpu_ns() - base;
+      sum += cpu_ns() - begin;
       (Makes ? made_ : freed_).store(number + 1, std::memory_order_release);  // (B)
     }
     return sum;
   }
 
-  Allocator from_;
-  std::vector<void*> reserved_[2]{std::vector<void*>(batch), std::vector<void*>(batch)};
+  Allocator source_;
+  std::vector<void*> batches_[2]{std::vector<void*>(batch), std::vector<void*>(batch)};
   std::atomic<int> made_{0}, freed_{0};
-  bench::trial all_{bench::parameters{}.add("allocator", Allocator::name),
-                    {{"host/threads/hand_over", "ns"}},
-                    {.max_ms = 25'000, .warm_ups = 2, .rounds = 25}};
+  bench::trial rounds_{bench::parameters{}.add("allocator", Allocator::name),
+                       {{"host/threads/hand_over", "ns"}},
+                       {.max_ms = 25'000, .warm_ups = 2, .rounds = 25}};
   bool is_finished_ = false;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!bench::is_asked_for(argc, argv)) return 0;
+  if (!bench::is_requested(argc, argv)) return 0;
   std::vector<std::unique_ptr<contender>> contenders;
   for (unsigned const threads : {1u, 2u}) {
     contenders.push_back(std::make_unique<contender_of<arenas>>(threads));
@@ -207,8 +210,8 @@ int main(int argc, char** argv) {
   contenders.push_back(std::make_unique<hand_over_of<bench::c_library>>());
   if constexpr (bench::has_mimalloc)
     contenders.push_back(std::make_unique<hand_over_of<bench::mimalloc_on_host>>());
-  for (bool is_more = true; is_more;) {
-    is_more = false;
-    for (auto const& each : contenders) is_more |= each->run();
+  for (bool is_running = true; is_running;) {
+    is_running = false;
+    for (auto const& allocator : contenders) is_running |= allocator->run();
   }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that several benchmarks share, and the check that allocations do not overlap.
+// Kernels that several benchmarks share, and a check that allocations do not overlap.
 #pragma once
 
 #include "trial.hpp"
 
 namespace bench {
 
-/// Size of the allocation of lane `rank`: a hash of it, uniform from `low` to `high`.
+/// The size of lane `rank`'s allocation: a hash of the rank, uniform from `low` to `high`.
 struct uniform_sizes {
   std::uint32_t low;
   std::uint32_t high;
@@ -17,6 +17,7 @@ struct uniform_sizes {
   }
 };
 
+/// The same size for each lane.
 struct one_size {
   bytes size;
   [[nodiscard]] bytes maximum() const { return size; }
@@ -37,7 +38,7 @@ struct allocate_kernel {
   }
 };
 
-/// Each lane frees what it allocated.
+/// Each lane frees its allocation.
 template <class Ref>
 struct free_kernel {
   Ref heap;
@@ -50,7 +51,7 @@ struct free_kernel {
   }
 };
 
-/// Writes each lane's rank at every 16th byte of its allocation, counts those that are missing.
+/// Each lane writes its rank to every 16th byte of its allocation. Counts missing ones.
 template <class Sizes>
 struct mark_kernel {
   Sizes sizes;
@@ -70,7 +71,7 @@ struct mark_kernel {
   }
 };
 
-/// Counts lanes whose allocation holds a foreign mark.
+/// Counts the lanes whose allocation holds another lane's mark.
 template <class Sizes>
 struct verify_kernel {
   Sizes sizes;
@@ -90,8 +91,8 @@ struct verify_kernel {
   }
 };
 
-/// What is wrong with `count` allocations: some are missing, or not apart from each other. Empty if
-/// nothing is.
+/// Checks that `count` allocations exist and do not overlap. Returns a description of the errors,
+/// empty if there are none.
 template <class Sizes>
 std::string check(std::uint64_t count, Sizes sizes, array<void*> const& pointers) {
   array<std::uint64_t> result{2};
@@ -102,16 +103,16 @@ std::string check(std::uint64_t count, Sizes sizes, array<void*> const& pointers
   return std::to_string(values[0]) + " missing, " + std::to_string(values[1]) + " overlap";
 }
 
-/// How many of the allocations, of `size(rank)` bytes each, begin inside another, or would overlap
-/// one. Null pointers are left out. `first` and `last` are the addresses between which all lie.
+/// Where the allocations of all lanes lie.
 struct layout {
-  std::uint64_t count = 0;
-  std::uint64_t overlaps = 0;
-  std::uint64_t asked = 0;
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
+  std::uint64_t count = 0;      ///< allocations that exist
+  std::uint64_t overlaps = 0;   ///< allocations that overlap one at a lower address
+  std::uint64_t requested = 0;  ///< the sum of their sizes
+  std::uint64_t first = 0;      ///< the lowest address
+  std::uint64_t last = 0;       ///< the end of the highest allocation
 };
 
+/// The layout of allocations of `sizes(rank)` bytes. Leaves out null pointers.
 template <class Sizes>
 layout layout_of(std::vector<void*> const& pointers, Sizes sizes) {
   std::vector<std::pair<std::uint64_t, bytes>> found;
@@ -122,48 +123,50 @@ layout layout_of(std::vector<void*> const& pointers, Sizes sizes) {
   layout result;
   for (auto const& [begin, size] : found) {
     result.overlaps += result.count++ > 0 && begin < result.last;
-    result.asked += size;
+    result.requested += size;
     result.last = std::max(result.last, begin + size);
   }
   if (!found.empty()) result.first = found.front().first;
   return result;
 }
 
-/// What is done before each round: `bump`, which never frees, is reset in any case.
-enum class before { reset, nothing };
+/// The state of the heap before each round: after a reset, or in use since the first round. `bump`
+/// frees nothing, so the benchmarks always reset it.
+enum class state { reset, in_use };
 
 inline double microseconds(std::uint64_t, double ms) { return ms * 1e3; }
 
-/// Measures <bench>/malloc and <bench>/free: `count` lanes allocate once each, the allocations are
-/// checked, the lanes free. `figure` makes of the number of lanes and the milliseconds what `unit`
-/// says.
+/// Measures <bench>/malloc and <bench>/free: `count` lanes allocate once each, `check` checks the
+/// allocations, and the lanes free them. `figure(count, milliseconds)` returns the result in
+/// `unit`.
 template <class Allocator, class Sizes>
 void measure_pairs(std::string const& bench, Allocator& allocator, Sizes sizes, std::uint64_t count,
-                   before round, double (*figure)(std::uint64_t, double), char const* unit,
+                   state before_round, double (*figure)(std::uint64_t, double), char const* unit,
                    effort maximum = {}) {
-  trial all{parameters{}
-                .add("allocator", Allocator::name)
-                .add("bytes", sizes.maximum())
-                .add("threads", count),
-            {{bench + "/malloc", unit}, {bench + "/free", unit}},
-            maximum};
+  trial rounds{parameters{}
+                   .add("allocator", Allocator::name)
+                   .add("bytes", sizes.maximum())
+                   .add("threads", count),
+               {{bench + "/malloc", unit}, {bench + "/free", unit}},
+               maximum};
   if (is_known_to_hang(Allocator::name, bench, sizes.maximum(), count))
-    return all.fail(known_to_hang);
+    return rounds.fail(known_to_hang);
   using ref = typename Allocator::ref;
   array<void*> pointers{count};
-  while (all.next()) {
-    if (round == before::reset || never_frees<Allocator>) allocator.reset();
-    double const took = time_ms(lanes(count), allocate_kernel<ref, Sizes>{allocator.device(), sizes,
-                                                                          count, pointers.data()});
-    if (auto const wrong = check(count, sizes, pointers); !wrong.empty()) return all.fail(wrong);
-    double const freed =
+  while (rounds.next()) {
+    if (before_round == state::reset || never_frees<Allocator>) allocator.reset();
+    double const malloc_ms =
+        time_ms(lanes(count),
+                allocate_kernel<ref, Sizes>{allocator.device(), sizes, count, pointers.data()});
+    if (auto const wrong = check(count, sizes, pointers); !wrong.empty()) return rounds.fail(wrong);
+    double const free_ms =
         time_ms(lanes(count), free_kernel<ref>{allocator.device(), count, pointers.data()});
-    all.add({figure(count, took), figure(count, freed)});
+    rounds.add({figure(count, malloc_ms), figure(count, free_ms)});
   }
-  all.finish(allocator);
+  rounds.finish(allocator);
 }
 
-/// So many lanes allocate once each, where nothing else is said.
+/// The number of lanes in benchmarks that do not vary it.
 inline constexpr std::uint64_t many_lanes = 1u << (on_gpu ? 20 : 17);
 
 }  // namespace bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What host pools are compared with on a CPU: the C library's malloc as it is set by default and as
-// it does best, and mimalloc.
+// The peers of host pools on a CPU: the C library's malloc with its default settings and with its
+// best settings, and mimalloc.
 #pragma once
 
 #include "allocators.hpp"
@@ -9,9 +9,9 @@
 
 namespace bench {
 
-/// From now on glibc's malloc keeps what is freed: it neither trims its heap nor maps large
-/// allocations one by one, unless they are larger than 32 MiB, which is the limit that it accepts.
-/// For the whole process, and for good. False if this is another C library.
+/// Makes glibc's malloc keep freed memory: it no longer trims its heap, and it maps only
+/// allocations above 32 MiB separately, which is the highest limit that it accepts. This holds for
+/// the whole process and cannot be undone. Returns false with another C library.
 inline bool make_malloc_keep_memory() {
 #ifdef __GLIBC__
   return mallopt(M_TRIM_THRESHOLD, 1 << 30) == 1 && mallopt(M_MMAP_THRESHOLD, 32 << 20) == 1 &&
@@ -21,17 +21,17 @@ inline bool make_malloc_keep_memory() {
 #endif
 }
 
-/// The C library's malloc, as it is set.
+/// The C library's malloc with its current settings.
 struct c_library {
   static constexpr char const* name = "libc";
   void* allocate(bytes size) { return std::malloc(size); }
   void deallocate(void* memory, bytes) { std::free(memory); }
 };
 
-/// The same, set to keep memory; so is `c_library` in this process from then on.
-struct c_library_that_keeps : c_library {
+/// The C library's malloc, set to keep memory. The constructor changes `c_library`, too.
+struct keeping_c_library : c_library {
   static constexpr char const* name = "libc-keeps";
-  c_library_that_keeps() {
+  keeping_c_library() {
     if (!make_malloc_keep_memory()) throw std::runtime_error{"mallopt refused to keep memory"};
   }
 };
@@ -47,7 +47,7 @@ struct mimalloc_on_host {
 };
 #else
 inline constexpr bool has_mimalloc = false;
-using mimalloc_on_host = c_library;  // never made
+using mimalloc_on_host = c_library;  // never constructed
 #endif
 
 }  // namespace bench

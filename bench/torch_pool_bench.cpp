@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a deallocation with an allocation after it cost PyTorch's caching allocator, called
-// from C++, in the loop of host_pool_bench.cpp?
+// What does a deallocation followed by an allocation cost with PyTorch's caching allocator, called
+// from C++ in the loop of host_pool_bench.cpp?
 //
-// State: in use since three rounds, on the current stream, with the allocator's own settings;
-// others come by PYTORCH_ALLOC_CONF, as for any program of PyTorch's. Built by
-// scripts/build_torch_bench.sh against an installed PyTorch, and not by CMake. `held_per_live`:
-// peak of the bytes that it reserved, divided by the peak of those asked for.
+// State: after three warm-up rounds, on the current stream, with the allocator's default settings.
+// PYTORCH_ALLOC_CONF changes the settings, as for any program of PyTorch. CMake does not build the
+// program; scripts/build_torch_bench.sh builds it against an installed PyTorch. `held_per_live` is
+// the peak of the reserved bytes, divided by the peak of the requested bytes.
 #include "pairs.hpp"
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -25,18 +25,18 @@ struct torch_pool {
   void deallocate(void* pointer, bench::bytes) { torch_allocator::raw_delete(pointer); }
 };
 
-void measure(bench::replacing const& how) {
-  auto const params = how.params(torch_pool::name);
-  bench::trial all{
+void measure(bench::replacing const& load) {
+  auto const params = load.params(torch_pool::name);
+  bench::trial rounds{
       params, {{"host/pool/pair", "ns"}}, {.max_ms = 4000, .warm_ups = 3, .rounds = 15}};
   torch_pool pool;
   torch_allocator::emptyCache();
   torch_allocator::resetPeakStats(0);
   {
-    bench::live_allocations<torch_pool> allocated{pool, how};
-    while (all.next()) all.add({allocated.pair_ns(100'000)});
+    bench::live_allocations<torch_pool> allocated{pool, load};
+    while (rounds.next()) rounds.add({allocated.pair_ns(100'000)});
   }
-  all.finish();
+  rounds.finish();
   auto const stats = torch_allocator::getDeviceStats(0);
   constexpr auto all_sizes = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   bench::record("host/pool/held_per_live", params,
@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc > 1 && std::string_view{argv[1]} != torch_pool::name) {
-    std::fprintf(stderr, "error: no allocator '%s' here; see --allocators\n", argv[1]);
+    std::fprintf(stderr, "error: this program has no allocator '%s'; --allocators lists them\n",
+                 argv[1]);
     return 2;
   }
   try {
@@ -61,9 +62,9 @@ int main(int argc, char** argv) {
     measure({1, 64, 64});
     measure(bench::one_small_size);
     for (bool const is_log : {false, true}) {
-      for (bench::replacing how : {bench::up_to_4_kib, bench::up_to_1_mib, bench::up_to_64_mib}) {
-        how.is_log = is_log;
-        measure(how);
+      for (bench::replacing load : {bench::up_to_4_kib, bench::up_to_1_mib, bench::up_to_64_mib}) {
+        load.is_log = is_log;
+        measure(load);
       }
     }
   } catch (std::exception const& error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of a benchmark: how often it is repeated, what the heap must be like after it, and its
-// lines of results.
+// One case of a benchmark: the number of its rounds, the check of the heap after it, and its lines
+// of results.
 #pragma once
 
 #include "allocators.hpp"
@@ -13,15 +13,15 @@
 
 namespace bench {
 
-/// What is measured: the name of its records, and their unit.
+/// A measured quantity: the name of its records and their unit.
 struct quantity {
   std::string name;
   char const* unit;
 };
 
-/// Rounds of a trial: `warm_ups` that do not count, then `rounds` that do; fewer of either once
-/// `max_ms` are over, but one that counts. `moments`: results have mean and standard deviation,
-/// too.
+/// The rounds of a trial: `warm_ups` that do not count, then `rounds` that count. After `max_ms`
+/// the trial stops as soon as one round has counted. With `moments` the results also have the mean
+/// and the standard deviation.
 struct effort {
   double max_ms = 1500;
   int warm_ups = 2;
@@ -29,21 +29,22 @@ struct effort {
   bool moments = false;
 };
 
-/// Ends the program if it lives longer than any case should: a kernel that hangs cannot be stopped
-/// otherwise.
+/// Ends the program if it lives longer than `patience`, since nothing else can stop a kernel that
+/// hangs.
 class watchdog {
  public:
   static constexpr std::chrono::seconds patience{30};
-  static constexpr int exit_status = 3;  // scripts/run_bench.sh knows it
+  static constexpr int exit_status = 3;  // scripts/run_bench.sh tests for it
 
-  explicit watchdog(std::function<void()> last_words)
-      : thread_{[last_words = std::move(last_words)](std::stop_token const& ended) {
+  /// Calls `report` before it ends the program.
+  explicit watchdog(std::function<void()> report)
+      : thread_{[report = std::move(report)](std::stop_token const& ended) {
           std::mutex mutex;
-          std::condition_variable_any never;
+          std::condition_variable_any end;  // only the stop token wakes the thread early
           std::unique_lock lock{mutex};
-          never.wait_for(lock, ended, patience, [] { return false; });
+          end.wait_for(lock, ended, patience, [] { return false; });
           if (ended.stop_requested()) return;
-          last_words();
+          report();
           std::_Exit(exit_status);
         }} {}
 
@@ -51,8 +52,9 @@ class watchdog {
   std::jthread thread_;
 };
 
-/// What is wrong with the heap of `allocator`, for ours: faults but for want of memory, broken
-/// invariants, more or fewer allocations than `live`. Empty if all is well. Forgets the faults.
+/// Describes the damage to the heap of `allocator`: faults other than out of memory, broken
+/// invariants, more or fewer allocations than `live`. Returns an empty string if the heap is sound,
+/// and for all allocators but Quarry's. Clears the faults.
 template <class Allocator>
 std::string complaint([[maybe_unused]] Allocator& allocator, [[maybe_unused]] std::uint64_t live) {
   std::string text;
@@ -69,7 +71,7 @@ std::string complaint([[maybe_unused]] Allocator& allocator, [[maybe_unused]] st
     if (!broken.empty())
       text += "audit: " + broken.front() + " (" + std::to_string(broken.size()) + " in all); ";
     auto const counted = heap.stats().allocations;
-    // The quarantine holds some back.
+    // The quarantine keeps some freed allocations.
     if (!quarry::is_on(quarry::mitigation::quarantine) && counted != live) {
       text += std::to_string(counted) + " allocations are live, not " + std::to_string(live) + "; ";
     }
@@ -77,10 +79,10 @@ std::string complaint([[maybe_unused]] Allocator& allocator, [[maybe_unused]] st
   return text;
 }
 
-/// Measures one case. Leaves for each of its quantities either figures, or one line that says why
-/// there are none: `fail` was called, the heap was found broken, or the case did not end. Use:
-/// `while (all.next()) { ...; if (wrong) return all.fail("..."); all.add({took}); }
-/// all.finish(allocator);`
+/// Measures one case. Prints for each quantity either its statistics or one line with the reason
+/// why there are none: the caller called `fail`, the heap is damaged, or the case did not end. Use:
+/// `while (rounds.next()) { ...; if (is_wrong) return rounds.fail("..."); rounds.add({ms}); }
+/// rounds.finish(allocator);`
 class trial {
  public:
   trial(parameters params, std::vector<quantity> quantities, effort maximum = {})
@@ -97,7 +99,7 @@ class trial {
     if (!is_done_) print_failure("stopped by an error");
   }
 
-  /// Whether there is to be another round.
+  /// Begins another round, if the trial needs one. Returns false at the end.
   [[nodiscard]] bool next() {
     auto const counted = static_cast<int>(values_.front().size());
     if (is_done_ || counted == maximum_.rounds || (counted > 0 && is_late())) return false;
@@ -105,19 +107,20 @@ class trial {
     return true;
   }
 
-  /// What the round gave, in the order of the quantities. A warm-up is forgotten.
+  /// Adds the results of the round, in the order of the quantities. Ignores those of a warm-up.
   void add(std::initializer_list<double> values) {
     if (begun_ <= maximum_.warm_ups && !is_late()) return;
-    auto own = values_.begin();
-    for (double const value : values) own++->push_back(value);
+    auto quantity = values_.begin();
+    for (double const value : values) quantity++->push_back(value);
   }
 
-  void fail(std::string const& why) {
-    print_failure(why);
+  /// Ends the trial. Prints `reason` as the error of each quantity.
+  void fail(std::string const& reason) {
+    print_failure(reason);
     is_done_ = true;
   }
 
-  /// Whether the heap is as it must be with `live` allocations; the trial has failed if not.
+  /// Whether the heap is sound and has `live` allocations. If not, the trial has failed.
   template <class Allocator>
   [[nodiscard]] bool is_sound(Allocator& allocator, std::uint64_t live) {
     auto const text = complaint(allocator, live);
@@ -125,16 +128,16 @@ class trial {
     return text.empty();
   }
 
-  /// To be called when everything was freed.
+  /// Checks the heap and prints the results. Call it when everything is freed.
   template <class Allocator>
   void finish(Allocator& allocator) {
     if (is_sound(allocator, 0)) finish();
   }
-  /// The same without a look at the heap.
+  /// Prints the results without a check of the heap.
   void finish() {
-    auto const record_one = maximum_.moments ? record_moments : record_spread;
+    auto const record_values = maximum_.moments ? record_moments : record_spread;
     for (std::size_t i = 0; i < quantities_.size(); ++i)
-      record_one(quantities_[i].name, params_, values_[i], quantities_[i].unit);
+      record_values(quantities_[i].name, params_, values_[i], quantities_[i].unit);
     is_done_ = true;
   }
 
@@ -143,8 +146,8 @@ class trial {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_)
                .count() > maximum_.max_ms;
   }
-  void print_failure(std::string const& why) const {
-    for (auto const& [name, unit] : quantities_) record_failure(name, params_, why, unit);
+  void print_failure(std::string const& reason) const {
+    for (auto const& [name, unit] : quantities_) record_failure(name, params_, reason, unit);
   }
 
   parameters params_;
@@ -154,7 +157,7 @@ class trial {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int begun_ = 0;
   bool is_done_ = false;
-  watchdog watchdog_;  // the last member: it looks at the others
+  watchdog watchdog_;  // the last member, since its thread reads the others
 };
 
 }  // namespace bench

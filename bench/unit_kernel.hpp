@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of the coalescing paper's unit benchmark, which times its phases by each thread's
-// clock, and its launch.
+// The kernel of the coalescing paper's unit benchmark, and its launch. Each thread times its phases
+// by its own clock.
 #pragma once
 
 #include "harness.hpp"
@@ -13,25 +13,26 @@ enum phase : std::uint32_t { allocate, initialise, work, deallocate, phases };
 
 inline constexpr std::uint32_t warp_size = quarry::simt::warp_size;
 
-/// The clock, read when `needed` is known: what comes before may be on its way still, and the clock
-/// would not wait for it.
+/// Reads the clock after the value `needed` has arrived. Without the dependency the clock would not
+/// wait for loads before it.
 QUARRY_HD inline std::uint64_t ticks_after(std::uint64_t needed) {
 #ifdef __CUDA_ARCH__
-  std::uint64_t now = 0;
+  std::uint64_t ticks = 0;
   asm volatile(
       "{ .reg .pred known; setp.ne.u64 known, %1, 0xffffffffffffffff; @known mov.u64 %0, "
       "%%clock64; }"
-      : "+l"(now)
+      : "+l"(ticks)
       : "l"(needed)
       : "memory");
-  return now;
+  return ticks;
 #else
   asm volatile("" : : "r"(needed) : "memory");
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
 }
 
-/// Functions of their own, so that the allocator beside them does not change how they are compiled.
+// Separate functions, so that the allocator does not change how they are compiled.
+
 QUARRY_SLOW inline void fill(std::uint32_t n, float* data) {
   for (std::uint32_t i = 0; i < n; ++i) data[i] = static_cast<float>(i);
 }
@@ -40,50 +41,50 @@ QUARRY_SLOW float work_with(std::uint32_t n, float* data, std::uint32_t lane) {
   return Workload::run(n, data, lane);
 }
 
-/// What one launch leaves for the host.
+/// Where one launch stores its results for the host.
 struct findings {
-  std::uint64_t* ticks;  // of each phase, of each thread
-  void** arrays;         // of each thread, if they meet
-  std::uint64_t* missing;
-  std::uint64_t* wrong;
+  std::uint64_t* ticks;    // of all threads, phase by phase
+  void** arrays;           // the array of each thread, if the kernel has barriers
+  std::uint64_t* missing;  // the number of threads without memory
+  std::uint64_t* wrong;    // the number of wrong sums
 };
 
 template <class Ref, class Workload>
 struct unit_kernel {
   Ref heap;
   std::uint32_t floats;
-  bool meets;         // in barriers between the phases
-  float const* sums;  // what the workload gives on each lane of a warp
+  bool has_barriers;  // before each phase
+  float const* sums;  // the expected sum of each lane of a warp
   findings found;
 
   QUARRY_HD void operator()() const {
-    auto const here = quarry::simt::this_place();
-    auto const lane = here.thread % warp_size;
+    auto const place = quarry::simt::this_place();
+    auto const lane = place.thread % warp_size;
 
     std::uint64_t const before_allocating = start();
     auto* data = static_cast<float*>(heap.malloc(floats * sizeof(float)));
     std::uint64_t const allocated = ticks_after(reinterpret_cast<std::uint64_t>(data));
-    bool const is_there = data != nullptr;
+    bool const has_array = data != nullptr;
 
-    std::uint64_t const before_filling = meets ? start() : allocated;
-    if (is_there) fill(floats, data);
+    std::uint64_t const before_filling = has_barriers ? start() : allocated;
+    if (has_array) fill(floats, data);
     std::uint64_t const filled = ticks_after(0);
 
-    std::uint64_t const before_work = meets ? start() : filled;
-    float const sum = is_there ? work_with<Workload>(floats, data, lane) : 0;
+    std::uint64_t const before_work = has_barriers ? start() : filled;
+    float const sum = has_array ? work_with<Workload>(floats, data, lane) : 0;
     std::uint64_t const worked = ticks_after(std::bit_cast<std::uint32_t>(sum));
 
-    if (meets) found.arrays[here.rank()] = data;  // while all are live
-    std::uint64_t const before_freeing = meets ? start() : worked;
+    if (has_barriers) found.arrays[place.rank()] = data;  // while all arrays are live
+    std::uint64_t const before_freeing = has_barriers ? start() : worked;
     heap.free(data);
     std::uint64_t const freed = ticks_after(0);
 
-    std::uint64_t* const ticks = found.ticks + here.rank();
-    ticks[allocate * here.count()] = allocated - before_allocating;
-    ticks[initialise * here.count()] = filled - before_filling;
-    ticks[work * here.count()] = worked - before_work;
-    ticks[deallocate * here.count()] = freed - before_freeing;
-    if (!is_there)
+    std::uint64_t* const ticks = found.ticks + place.rank();
+    ticks[allocate * place.count()] = allocated - before_allocating;
+    ticks[initialise * place.count()] = filled - before_filling;
+    ticks[work * place.count()] = worked - before_work;
+    ticks[deallocate * place.count()] = freed - before_freeing;
+    if (!has_array)
       count(found.missing);
     else if (sum != sums[lane])
       count(found.wrong);
@@ -91,7 +92,7 @@ struct unit_kernel {
 
  private:
   [[nodiscard]] QUARRY_HD std::uint64_t start() const {
-    if (meets) quarry::simt::grid_barrier();
+    if (has_barriers) quarry::simt::grid_barrier();
     return ticks_after(0);
   }
   QUARRY_HD static void count(std::uint64_t* counter) {
@@ -106,10 +107,10 @@ struct add_up {
   std::uint64_t* sums;
 
   QUARRY_HD void operator()() const {
-    auto const here = quarry::simt::this_place();
+    auto const place = quarry::simt::this_place();
     for (std::uint32_t i = 0; i < phases; ++i) {
       std::uint64_t sum = 0;
-      for (std::uint64_t thread = here.rank(); thread < threads; thread += here.count())
+      for (std::uint64_t thread = place.rank(); thread < threads; thread += place.count())
         sum += ticks[i * threads + thread];
       quarry::simt::atomic_ref<std::uint64_t>{sums[i]}.fetch_add(sum, quarry::simt::relaxed);
     }
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(1024, 1) run_bounded(Kernel kernel) {
 }
 #endif
 
-/// Runs all lanes at once, and gives the milliseconds of the host's clock.
+/// Runs all lanes at once. Returns the milliseconds by the host's clock.
 template <class Kernel>
 double run_together(grid lanes, Kernel kernel) {
   return host_ms([&] {
@@ -140,6 +141,7 @@ double run_together(grid lanes, Kernel kernel) {
 }
 
 #ifdef __CUDACC__
+/// Spins for `minimum` ticks. Stores the ticks and the nanoseconds that passed in `took`.
 static __global__ void time_clock(long long minimum, std::uint64_t* took) {
   std::uint64_t ns = 0, end = 0;
   auto const begin = clock64();
@@ -152,17 +154,16 @@ static __global__ void time_clock(long long minimum, std::uint64_t* took) {
 }
 #endif
 
-/// How many ticks there are in a microsecond; measured, since a device's nominal clock is not what
-/// it runs at.
+/// The ticks in a microsecond. They are measured, since a device does not run at its nominal clock.
 inline double ticks_per_us() {
 #ifdef __CUDACC__
   static double const measured = [] {
     array<std::uint64_t> took{2};
-    time_clock<<<1, 1>>>(40'000'000, took.data());  // 20 ms: the clock rises at first
+    time_clock<<<1, 1>>>(40'000'000, took.data());  // 20 ms, while the clock rate rises
     time_clock<<<1, 1>>>(10'000'000, took.data());
-    wait_for_machine();
-    auto const both = took.to_host();
-    return 1e3 * static_cast<double>(both[0]) / static_cast<double>(both[1]);
+    wait_for_device();
+    auto const ticks_and_ns = took.to_host();
+    return 1e3 * static_cast<double>(ticks_and_ns[0]) / static_cast<double>(ticks_and_ns[1]);
   }();
   return measured;
 #else

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread does with an array of its own, of n floats that are 0, 1, ..., n - 1 at first
-// (seed: GPU MPI coalescing, listing 2).
+// The work of a thread on its own array of n floats, which are 0, 1, ..., n - 1 at first (seed: GPU
+// MPI coalescing, listing 2).
 //
-// Each workload gives a sum and leaves it in data[0]. Sums but quadratic's are whole numbers below
-// 2^24, products too: whoever adds in this order gets the same float, with fused operations or
-// without, so that results are compared exactly.
+// Each workload computes a sum and stores it in data[0]. All sums but quadratic's are whole numbers
+// below 2^24, and so are the products. Every machine that adds in this order gets the same float,
+// with fused operations or without, so the host compares results exactly.
 //
-//   linear     every element once, in order. The paper's.
-//   quadratic  every element with every element. The paper's.
-//   strided    every element once, but every 8th first, then from 1 on every 8th, ...: no two
-//   accesses in a row are of one 32-byte
-//              sector, so that a sector is fetched eight times unless the cache holds the array
-//              meanwhile. Lanes stay in step.
-//   gather     n elements, each found by the value of the one before, from a place that depends on
-//   the lane: one load waits for
-//              another, and lanes of a warp are at different indices. Latency, and no order that a
-//              layout could make use of.
-//   scan       prefix sum in place, then back: each element is read and written twice, each write
-//   needs the read before it.
+//   linear     Every element once, in order. From the paper.
+//   quadratic  Every element with every element. From the paper.
+//   strided    Every element once: first every 8th element from 0 on, then every 8th from 1 on, and
+//              so on. Two consecutive accesses never lie in the same 32-byte sector. So a sector is
+//              fetched eight times, unless the cache keeps the array. Lanes stay in step.
+//   gather     n elements. The value of each element gives the index of the next; the first index
+//              depends on the lane. Each load waits for the load before it, and the lanes of a warp
+//              are at different indices. This measures latency in an order that no layout can use.
+//   scan       The prefix sum in place, and its inverse. Each element is read and written twice.
+//              Each write needs the read before it.
 #pragma once
 
 #include "quarry/core/config.hpp"
@@ -71,11 +69,11 @@ struct gather {
   template <class Array>
   QUARRY_HD static float run(std::uint32_t n, Array& data, std::uint32_t lane) {
     float sum = 0;
-    std::uint32_t at = lane % n;
+    std::uint32_t index = lane % n;
     for (std::uint32_t i = 0; i < n; ++i) {
-      float const value = data[at];
+      float const value = data[index];
       sum += value;
-      at = (static_cast<std::uint32_t>(value) * 5 + lane + i) % n;
+      index = (static_cast<std::uint32_t>(value) * 5 + lane + i) % n;
     }
     data[0] = sum;
     return sum;
@@ -95,7 +93,7 @@ struct scan {
   }
 };
 
-/// Calls `body.template operator()<Workload>()` for each.
+/// Calls `body.template operator()<Workload>()` for each workload.
 template <class Body>
 void for_all_workloads(Body body) {
   body.template operator()<linear>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lanes of a warp that allocate together share one allocation.
+// The lanes of a warp that allocate together share one allocation.
 #include "quarry/coalescing.hpp"
 #include "quarry/heap.hpp"
 
@@ -7,7 +7,7 @@
 
 using namespace quarry::literals;
 
-// Element i of all lanes of a warp lies side by side, so that a warp's access is one transaction.
+// The elements i of all lanes of a warp are adjacent, so an access of the warp is one transaction.
 __global__ void sum(quarry::heap_ref heap, float* sums) {
   auto numbers = quarry::lane_array<float>::make(heap, 100);
   float result = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A heap that kernels allocate from: each thread makes a vertex, and another kernel destroys them.
+// A heap that kernels allocate from: each thread makes a vertex, and a second kernel destroys them.
 #include "quarry/heap.hpp"
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 using namespace quarry::literals;
 
 struct vertex {
-  explicit __device__ vertex(int its_number) : number{its_number} {}
+  explicit __device__ vertex(int id) : number{id} {}
   int number;
 };
 
@@ -33,8 +33,8 @@ int main() {
   destroy<<<256, 256>>>(heap.ref(), vertices);
   if (auto const fault = heap.first_fault()) std::cerr << *fault << '\n';
 
-  std::size_t const left = heap.live_allocations().size();
-  std::printf("%zu vertices are left\n", left);
+  std::size_t const leaked = heap.live_allocations().size();
+  std::printf("%zu vertices are not freed\n", leaked);
   cudaFree(vertices);
-  return left == 0 ? 0 : 1;
+  return leaked == 0 ? 0 : 1;
 }

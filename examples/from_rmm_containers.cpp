@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMM's containers and adaptors over a pool of Quarry; see docs/guide/from_rmm.md. Built where RMM
-// is (QUARRY_RMM).
+// RMM's containers and adaptors over a pool of Quarry; see docs/guide/from_rmm.md. CMake builds it
+// if RMM is installed (QUARRY_RMM).
 #include "quarry/host/resources/rmm_memory_resource.cuh"
 
 #include <rmm/device_buffer.hpp>
@@ -17,11 +17,11 @@ void containers(cudaStream_t stream) {
   quarry::rmm_device_memory memory{quarry::device_resource{0}, quarry::cuda_streams{0},
                                    quarry::stream_pool_options{.first_block = 64 << 20}};
 
-  // RMM keeps a copy, and so the pool, until another resource is set.
+  // RMM keeps a copy of the resource, and so the pool, until the program sets another resource.
   (void)rmm::mr::set_current_device_resource(memory);
   rmm::device_uvector<int> const numbers(1000, stream);
 
-  // RMM's adaptors take it, and a callback is called for its rmm::out_of_memory.
+  // RMM's adaptors accept the resource. The callback runs if it throws rmm::out_of_memory.
   rmm::mr::statistics_resource_adaptor statistics{memory};
   rmm::mr::failure_callback_resource_adaptor<> with_callback{
       statistics, [](std::size_t, void*) { return false; }, nullptr};
@@ -31,10 +31,10 @@ void containers(cudaStream_t stream) {
     std::printf("%s\n", failure.what());
   }
 
-  // With its pool's counts and the registry beside RMM's.
+  // The pool's counts and the registry complement RMM's statistics.
   auto const counts = memory.source().counts();
   auto const record = quarry::registry::find(numbers.data());
-  std::printf("%zu bytes in use of %zu held; %zu of these are numbers\n",
+  std::printf("%zu bytes allocated of %zu reserved; the vector has %zu of them\n",
               static_cast<std::size_t>(counts.allocated), static_cast<std::size_t>(counts.reserved),
               static_cast<std::size_t>(record->size));
   (void)rmm::mr::reset_current_device_resource();
@@ -46,7 +46,7 @@ int main() {
   try {
     cudaStream_t stream = nullptr;
     containers(stream);
-  } catch (quarry::resource_failed const& none) {
-    std::printf("no GPU: %s\n", none.what());
+  } catch (quarry::resource_failed const& failure) {
+    std::printf("no GPU: %s\n", failure.what());
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools as resources of CCCL and of Thrust; see docs/guide/from_rmm.md. By nvcc, for a GPU.
+// Pools as resources of CCCL and of Thrust; see docs/guide/from_rmm.md. Needs nvcc and a GPU.
 #include "quarry/host/resources/cuda_memory_resource.cuh"
 #include "quarry/host/resources/failure_callback_resource.hpp"
 #include "quarry/host/resources/nvtx_ranges.hpp"
@@ -17,7 +17,7 @@
 namespace {
 
 void resources() {
-  // Owns a stream pool together with its copies; threads may share it.
+  // This resource and its copies own a stream pool together. Threads may share it.
   quarry::shared_cuda_device_memory memory{quarry::device_resource{0}, quarry::cuda_streams{0},
                                            quarry::stream_pool_options{.first_block = 64 << 20}};
   quarry::shared_cuda_device_memory const copy = memory;
@@ -43,7 +43,7 @@ void callbacks() {
     std::exchange(free_cache, nullptr)();
     return true;
   };
-  // What is called back frees a cache of the same pool, and the allocation is tried again.
+  // The callback frees a cache in the same pool. Then the resource tries the allocation again.
   using source =
       quarry::failure_callback_resource<quarry::locked_stream_pool<quarry::device_resource>>;
   quarry::shared_stream_memory<source, quarry::cccl_failures, ::cuda::mr::device_accessible> memory{
@@ -60,7 +60,7 @@ void callbacks() {
 }
 
 void ranges() {
-  // A range of a profiler's for each call, "solver allocate" and "solver deallocate".
+  // The profiler shows a range for each call, "solver allocate" or "solver deallocate".
   using source = quarry::ranged_resource<quarry::locked_stream_pool<quarry::device_resource>,
                                          quarry::nvtx_ranges>;
   quarry::shared_stream_memory<source, quarry::cccl_failures, ::cuda::mr::device_accessible> memory{
@@ -81,7 +81,7 @@ void algorithms() {
 
   cudaStream_t stream = nullptr;
   cudaStreamCreate(&stream);
-  cudaStreamSynchronize(nullptr);  // the vector was filled in the default stream
+  cudaStreamSynchronize(nullptr);  // the default stream filled the vector
   quarry::thrust_allocator<char, memory> temporary{pool, stream};
   thrust::sort(thrust::cuda::par_nosync(temporary).on(stream), numbers.begin(), numbers.end());
   cudaStreamSynchronize(stream);
@@ -96,7 +96,7 @@ int main() {
     callbacks();
     ranges();
     algorithms();
-  } catch (quarry::resource_failed const& none) {
-    std::printf("no GPU: %s\n", none.what());
+  } catch (quarry::resource_failed const& failure) {
+    std::printf("no GPU: %s\n", failure.what());
   }
 }

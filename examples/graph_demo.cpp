@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds a graph inside a kernel, on Quarry's heap and on the platform's malloc, changes it in
-// batches, and checks every answer.
+// Builds a graph in kernels, on Quarry's heap and on the platform's malloc, changes it in batches,
+// and checks every answer.
 #include "allocators.hpp"
 #include "graph/edge_list.hpp"
 #include "graph/reference.hpp"
@@ -19,35 +19,35 @@ namespace quarry::graph_demo {
 namespace {
 
 constexpr int rounds = 10;
-constexpr std::chrono::seconds progress_every{2};
+constexpr std::chrono::seconds progress_interval{2};
 constexpr char const* usage =
     "usage: graph_demo FILE                                        an edge list or Matrix Market "
     "file, plain or gzip\n"
     "       graph_demo --rmat SCALE [EDGES_PER_VERTEX] [--seed N]  a random graph of 2^SCALE "
     "vertices\n";
 
-/// The arguments make no sense.
+/// The arguments are invalid.
 class bad_arguments : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Says on stderr what is going on, if it said nothing for a while.
-void progress(std::string const& what) {
+/// Prints the present step to stderr, but at most every two seconds.
+void progress(std::string const& step) {
   using clock = std::chrono::steady_clock;
   static auto const begin = clock::now();
   static auto last = begin;
-  if (clock::now() - last < progress_every) return;
+  if (clock::now() - last < progress_interval) return;
   last = clock::now();
   auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(last - begin).count();
-  std::cerr << "  [" << seconds << " s] " << what << " ...\n";
+  std::cerr << "  [" << seconds << " s] " << step << " ...\n";
 }
 
-/// Lanes that share `count` items: one each, up to what keeps a GPU busy.
+/// Lanes for `count` items: one lane for each item, up to a number that keeps a GPU busy.
 bench::grid lanes_for(std::uint64_t count) {
   return bench::lanes(std::clamp<std::uint64_t>(count, 1, bench::on_gpu ? 1u << 20 : 1u << 14));
 }
 
-/// Runs a kernel of the graph's own and waits.
+/// Runs a kernel of the graph and waits for it.
 struct run_and_wait {
   template <class Kernel>
   void operator()(bench::grid lanes, Kernel const& kernel) const {
@@ -57,7 +57,7 @@ struct run_and_wait {
 
 double mebibytes(bytes size) { return static_cast<double>(size) / (1 << 20); }
 
-/// A line of the table: how long a step took, and how the heap looks after it.
+/// Prints a line of the table: the time of a step, and the state of the heap after it.
 void print_step(char const* name, double ms, std::uint64_t edges,
                 std::optional<heap_stats> const& stats) {
   std::printf("%-34s %10.2f %10.2f", name, ms, ms == 0 ? 0 : static_cast<double>(edges) / ms / 1e3);
@@ -69,7 +69,7 @@ void print_step(char const* name, double ms, std::uint64_t edges,
   std::fflush(stdout);
 }
 
-/// The batches of one run, on one allocator, against a reference of its own.
+/// Runs the batches on one allocator and compares the graph with a reference.
 template <class Allocator>
 class demo {
  public:
@@ -105,13 +105,13 @@ class demo {
     for (int round = 0; round < rounds; ++round) {
       progress("round " + std::to_string(round + 1) + " of " + std::to_string(rounds) + " on " +
                Allocator::name);
-      auto const places = random_tenth();
+      auto const indices = random_tenth();
       std::vector<edge> tenth;
-      for (auto const location : places) tenth.push_back(known[location]);
-      delete_ms += change<delete_edges>(tenth, places, false);
+      for (auto const index : indices) tenth.push_back(known[index]);
+      delete_ms += change<delete_edges>(tenth, indices, false);
       (void)find_all();
-      (void)change<delete_edges>(tenth, places, false);  // once more: all must be refused
-      insert_ms += change<insert_edges>(tenth, places, true);
+      (void)change<delete_edges>(tenth, indices, false);  // the graph must refuse all
+      insert_ms += change<insert_edges>(tenth, indices, true);
       changed += tenth.size();
     }
     print_step(("delete a tenth, " + std::to_string(rounds) + " times").c_str(), delete_ms, changed,
@@ -140,9 +140,9 @@ class demo {
     return std::nullopt;
   }
 
-  /// Runs a batch, of edges at these places of the reference, and checks what came of each.
+  /// Runs a batch of edges with the given indices in the reference. Checks the result of each edge.
   template <template <class, class> class Kernel>
-  double change(std::span<edge const> batch, std::span<std::size_t const> places, bool inserts) {
+  double change(std::span<edge const> batch, std::span<std::size_t const> indices, bool inserts) {
     upload(batch);
     double const ms = bench::time_ms(
         lanes_for(batch.size()),
@@ -151,35 +151,36 @@ class demo {
     std::vector<bool> done(batch.size());
     for (std::size_t i = 0; i < batch.size(); ++i) {
       done[i] = results[i] == change_result::done;
-      bool const refused =
+      bool const is_refused =
           results[i] == (inserts ? change_result::duplicate : change_result::absent);
-      if (!done[i] && !refused) throw wrong_answer{text_of(batch[i]) + ": " + name_of(results[i])};
+      if (!done[i] && !is_refused)
+        throw wrong_answer{text_of(batch[i]) + ": " + name_of(results[i])};
     }
-    expected_.check_batch(places, done, inserts);
+    expected_.check_batch(indices, done, inserts);
     return ms;
   }
 
-  /// Asks for every known edge, and for a tenth as many with random ends.
+  /// Looks up every known edge, and a tenth as many edges with random ends.
   double find_all() {
     auto const& known = expected_.known();
     double const ms = find(known);
     expected_.check_known(answers_.to_host());
-    std::vector<edge> any(known.size() / 10);
-    for (auto& each : any)
-      each = {known[random_() % known.size()].source, known[random_() % known.size()].target};
-    (void)find(any);
-    expected_.check_any(any, answers_.to_host());
+    std::vector<edge> random_edges(known.size() / 10);
+    for (auto& drawn : random_edges)
+      drawn = {known[random_() % known.size()].source, known[random_() % known.size()].target};
+    (void)find(random_edges);
+    expected_.check_any(random_edges, answers_.to_host());
     return ms;
   }
-  double find(std::span<edge const> asked) {
-    upload(asked);
+  double find(std::span<edge const> wanted) {
+    upload(wanted);
     return bench::time_ms(
-        lanes_for(asked.size()),
-        find_edges<edge, heap_type>{graph_.ref(), batch_.data(), asked.size(), answers_.data()});
+        lanes_for(wanted.size()),
+        find_edges<edge, heap_type>{graph_.ref(), batch_.data(), wanted.size(), answers_.data()});
   }
 
-  /// Both passes of the export, and the check of every row. The sum between them is the host's and
-  /// not timed.
+  /// Runs both passes of the export and checks every row. Between the passes the host adds up the
+  /// degrees, untimed.
   double export_rows() {
     auto const graph = graph_.ref();
     std::uint64_t const capacity = graph.capacity();
@@ -205,7 +206,7 @@ class demo {
     return ms;
   }
 
-  /// Places of one edge in ten, in a random order.
+  /// The indices of about one edge in ten, in a random order.
   std::vector<std::size_t> random_tenth() {
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < expected_.known().size(); ++i) {
@@ -220,7 +221,7 @@ class demo {
     batch_.from_host(edges);
   }
 
-  /// Nothing may be wrong with the heap or left on it once all edges are gone.
+  /// Checks the heap after all edges are deleted: it must be sound and empty.
   void check_heap() {
     if constexpr (has_stats) {
       auto const& heap = allocator_.heap();
@@ -230,8 +231,9 @@ class demo {
         throw wrong_answer{text.str()};
       }
       for (auto const& line : heap.audit()) throw wrong_answer{"the heap is damaged: " + line};
-      if (auto const left = heap.live_allocations(); !left.empty()) {
-        throw wrong_answer{std::to_string(left.size()) + " allocations are left though no edge is"};
+      if (auto const leaked = heap.live_allocations(); !leaked.empty()) {
+        throw wrong_answer{std::to_string(leaked.size()) +
+                           " allocations are live after all edges were deleted"};
       }
     }
   }
@@ -247,12 +249,12 @@ class demo {
   bench::array<std::uint8_t> answers_;
 };
 
-std::uint64_t parse(std::string_view text, char const* what, std::uint64_t low,
+std::uint64_t parse(std::string_view text, char const* name, std::uint64_t low,
                     std::uint64_t high) {
   std::uint64_t value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
-    throw bad_arguments{std::string{what} + " '" + std::string{text} + "' is not an integer from " +
+    throw bad_arguments{std::string{name} + " '" + std::string{text} + "' is not an integer from " +
                         std::to_string(low) + " to " + std::to_string(high)};
   }
   return value;
@@ -277,10 +279,10 @@ arguments parse_arguments(std::vector<std::string_view> words) {
     words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
                 words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
   }
-  if (words.empty()) throw bad_arguments{"nothing to do"};
+  if (words.empty()) throw bad_arguments{"no graph is given"};
   if (words[0] == "--rmat") {
     if (words.size() < 2 || words.size() > 3)
-      throw bad_arguments{"--rmat takes a scale and the edges per vertex"};
+      throw bad_arguments{"--rmat needs SCALE and accepts EDGES_PER_VERTEX"};
     result.scale = static_cast<unsigned>(parse(words[1], "scale", 1, 26));
     if (words.size() == 3) result.edges_per_vertex = parse(words[2], "edges per vertex", 1, 1024);
   } else {
@@ -301,31 +303,31 @@ void run(arguments const& chosen) {
   auto const edges = load(chosen);
   progress("sorting the edges for the reference");
   reference const empty{edges};
-  std::printf("%s: %zu edges, %zu of them different, from %llu vertices; on %s\n",
+  std::printf("%s: %zu edges, %zu of them distinct, from %llu vertices; on %s\n",
               chosen.file.empty() ? "R-MAT" : chosen.file.c_str(), edges.size(),
               empty.known().size(), static_cast<unsigned long long>(empty.sources()),
               bench::on_gpu ? "the GPU" : "the CPU");
   std::fflush(stdout);
   if (edges.empty()) return;
 
-  // An edge takes at most 16 bytes, a small vertex 16; both sides of a replacement are there at
-  // once.
+  // An edge takes at most 16 bytes, and so does a small vertex. During a replacement both arrays
+  // exist.
   bytes const heap_bytes = std::max<bytes>(512_MiB, 64 * (empty.known().size() + empty.sources()));
-  bench::platform_allocator platform{
-      heap_bytes};  // first: CUDA takes the size of its heap before any kernel
+  // The first one: CUDA accepts the size of its heap only before any kernel.
+  bench::platform_allocator platform{heap_bytes};
   {
     bench::quarry_allocator quarry{heap_bytes};
     demo{quarry, edges, empty, chosen.seed}.run();
   }
   demo{platform, edges, empty, chosen.seed}.run();
-  std::printf("\nEvery answer, every degree and every row is the reference's.\n");
+  std::printf("\nEvery answer, every degree and every row agrees with the reference.\n");
 }
 
 }  // namespace
 }  // namespace quarry::graph_demo
 
-/// 0: every answer was right; 1: one was wrong, or a fault was recorded, or the system failed; 2:
-/// bad input or arguments.
+/// Exit status 0: every answer is right. 1: an answer is wrong, the heap recorded a fault, or the
+/// system failed. 2: bad input or arguments.
 int main(int argc, char** argv) {
   using namespace quarry::graph_demo;
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host pools in a minute: a pool over memory of the host, one over a GPU's if there is one, and one
-// that moves its pages.
+// A tour of host pools: a pool over the host's memory, a pool over a GPU's memory, and a pool that
+// moves its pages.
 #include "quarry/host.hpp"
 
 #include <cstdio>
@@ -10,46 +10,46 @@
 using namespace quarry::literals;
 
 int main() {
-  // A pool takes blocks of a resource and hands out chunks. Resources compose: this one gives no
-  // more than 1 GiB.
+  // A pool allocates blocks from a resource and cuts them into chunks. Resources compose: this one
+  // allocates 1 GiB at most.
   quarry::pool numbers{quarry::limited_resource{quarry::host_resource{}, 1_GiB}};
   using allocator = quarry::resource_allocator<double, decltype(numbers)>;
   std::vector<double, allocator> field(1'000'000, 1.5, allocator{numbers});
   auto const counts = numbers.counts();
-  std::printf("%.1f MiB in use of %.1f MiB held\n", static_cast<double>(counts.allocated) / 0x1p20,
+  std::printf("%.1f MiB allocated of %.1f MiB reserved\n",
+              static_cast<double>(counts.allocated) / 0x1p20,
               static_cast<double>(counts.reserved) / 0x1p20);
 
-  // What is not in use is refused; a failure says who had no memory, and for how much.
-  std::printf("freeing what is none: %s\n",
-              numbers.deallocate(field.data() + 2) ? "done" : "refused");
+  // The pool refuses an invalid free. An exception names the resource without memory and the size.
+  std::printf("an invalid free: %s\n", numbers.deallocate(field.data() + 2) ? "done" : "refused");
   try {
     (void)numbers.allocate(2_GiB);
   } catch (quarry::out_of_memory const& failure) {
     std::printf("%s\n", failure.what());
   }
 
-  // The same over a GPU's memory, which the host never touches.
+  // A pool over a GPU's memory. The host never accesses the memory.
   try {
-    quarry::pool on_the_gpu{quarry::device_resource{0}, {.alignment = 256}};
-    on_the_gpu.deallocate(on_the_gpu.allocate(10_MiB));
-    std::printf("on the GPU, too\n");
-  } catch (quarry::resource_failed const& none) {
-    std::printf("no GPU: %s\n", none.what());
+    quarry::pool device{quarry::device_resource{0}, {.alignment = 256}};
+    device.deallocate(device.allocate(10_MiB));
+    std::printf("allocated 10 MiB on the GPU\n");
+  } catch (quarry::resource_failed const& failure) {
+    std::printf("no GPU: %s\n", failure.what());
   }
 
-  // Half of these are freed, every other one; together they make room for one that fits
-  // nowhere, and nothing is copied.
+  // Every second chunk is freed. Together the gaps serve a request that fits into none of them,
+  // and the pool copies nothing.
   quarry::stitched_pool stitched{quarry::host_pages{64_KiB}};
   std::vector<void*> chunks;
   for (int i = 0; i < 64; ++i) chunks.push_back(stitched.allocate(64_KiB));
   for (std::size_t i = 0; i < 64; i += 2) stitched.deallocate(chunks[i]);
   void* const large = stitched.allocate(32 * 64_KiB);
-  std::printf("held %.1f MiB after all, moved %.1f MiB\n",
+  std::printf("%.1f MiB reserved, the pages of %.1f MiB moved\n",
               static_cast<double>(stitched.counts().reserved) / 0x1p20,
               static_cast<double>(stitched.counts().moved) / 0x1p20);
   stitched.deallocate(large);
 
-  // Any address leads to its allocation, without a lock; operations take their bounds from there.
+  // The registry finds the allocation of any address without a lock. Operations check its bounds.
   quarry::pool named{quarry::host_resource{}, {.name = "fields"}};
   auto* const density = static_cast<double*>(named.allocate(1000 * sizeof(double), "density"));
   auto const record = quarry::registry::find(density + 10);

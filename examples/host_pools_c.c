@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host pool from C: each call gives a status, and quarry_last_error says what happened. */
+/* A host pool in C: each call returns a status, and quarry_last_error describes the last error. */
 #include "quarry/host/c_api.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ int main(void) {
   if (quarry_pool_allocate(pool, 1000000, &field) != QUARRY_OK)
     fprintf(stderr, "%s\n", quarry_last_error());
   quarry_pool_get_counts(pool, &counts);
-  printf("%lu bytes in use of %lu held\n", (unsigned long)counts.allocated,
+  printf("%lu bytes allocated of %lu reserved\n", (unsigned long)counts.allocated,
          (unsigned long)counts.reserved);
   if (quarry_pool_allocate(pool, (uint64_t)2 << 30, &field) == QUARRY_OUT_OF_MEMORY)
     printf("%s\n", quarry_last_error());

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! A host pool from Fortran: arrays that the pool holds, and what the library knows of any address within them.
+! A host pool in Fortran: arrays in the pool, and the record of the array that contains an address.
 program host_pools_fortran
   use, intrinsic :: iso_c_binding, only: c_loc
   use, intrinsic :: iso_fortran_env, only: int32, int64, real64
@@ -17,7 +17,7 @@ program host_pools_fortran
 
   options%name = 'fields'
   options%max_bytes = 2_int64**30
-  call pool%create(quarry_host, options)  ! no status: a failure would end the program
+  call pool%create(quarry_host, options)  ! without a status argument a failure ends the program
 
   call pool%allocate(field, [columns, rows])
   call pool%allocate(scratch, [columns])
@@ -27,7 +27,7 @@ program host_pools_fortran
   end do
   call check(abs(sum(field) - 1.5_real64 * columns * rows * (rows + 1) / 2) < 1.0_real64, 'the sum of the field')
   call pool%deallocate(scratch)
-  call check(.not. associated(scratch), 'what was freed is null')
+  call check(.not. associated(scratch), 'a freed array is null')
 
   call pool%label(c_loc(field(1, 1)), 'density')
   call quarry_find(c_loc(field(17, 200)), record)
@@ -36,7 +36,7 @@ program host_pools_fortran
   call check(record%size == 8_int64 * columns * rows .and. record%allocator == id, 'the record of an element')
 
   call pool%counts(counts)
-  print '(i0, a, i0, a)', counts%allocated, ' bytes in use of ', counts%reserved, ' reserved'
+  print '(i0, a, i0, a)', counts%allocated, ' bytes allocated of ', counts%reserved, ' reserved'
   call check(counts%allocated == record%size .and. counts%chunks_allocated == 1, 'the counts')
   call quarry_report()
 
@@ -47,16 +47,16 @@ program host_pools_fortran
   call pool%deallocate(field)
   call pool%release()
   call pool%counts(counts)
-  call check(counts%allocated == 0 .and. counts%reserved == 0, 'all is freed')
+  call check(counts%allocated == 0 .and. counts%reserved == 0, 'no memory is left')
   call pool%destroy()
 
 contains
 
-  subroutine check(is_right, what)
+  subroutine check(is_right, condition)
     logical, intent(in) :: is_right
-    character(*), intent(in) :: what
+    character(*), intent(in) :: condition
 
-    if (.not. is_right) error stop 'wrong: ' // what
+    if (.not. is_right) error stop 'wrong: ' // condition
   end subroutine
 
 end program

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory faults, and what the heap and a pool say of them. Runs without a GPU.
+// Memory faults, and the reports of the heap and of a pool. Runs without a GPU.
 #include "quarry/quarry.hpp"
 
 #include <iostream>
@@ -7,7 +7,7 @@
 using namespace quarry::literals;
 
 int main() {
-  // A kernel that frees one allocation twice. The heap reports it and changes nothing.
+  // A kernel frees an allocation twice. The heap reports the second free and changes nothing.
   quarry::heap heap{{.bytes = 16_MiB, .where = quarry::backend::cpu}};
   quarry::simt::launch_threads({1, 1}, 1, [memory = heap.ref()] {
     void* const pointer = memory.malloc(100);
@@ -17,7 +17,7 @@ int main() {
   if (auto const fault = heap.first_fault()) std::cout << *fault << '\n';
   heap.clear_faults();
 
-  // Interior and foreign pointers, and more memory than there is.
+  // Frees of an interior and of a foreign pointer, and a request larger than the heap.
   quarry::simt::launch_threads({1, 1}, 1, [memory = heap.ref()] {
     auto* const pointer = static_cast<char*>(memory.malloc(100));
     memory.free(pointer + 16);
@@ -40,7 +40,7 @@ int main() {
   std::cout << "overruns: " << pool.counts().overruns
             << ", invalid frees: " << pool.counts().invalid_frees << '\n';
 
-  // What the registry knows when the program ends: its leaks.
+  // The registry lists the leaks when the program ends.
   void* const leaked = pool.allocate(500);
   pool.label(leaked, "densities");
   quarry::registry::report(std::cout);

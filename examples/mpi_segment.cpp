@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a node share a table: rank 0 fills it, all read it.
+// The ranks of a node share a table: rank 0 fills it, and all ranks read it.
 #include "quarry/host/mpi_segment.hpp"
 
 #include <cstdio>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocators by name: made in one place of a program, used in others; memory that is freed, resized
-// and moved by its address alone; and what else Umpire's users look for.
+// Allocators with names, which one part of a program makes and other parts use. Operations free,
+// resize and move memory by its address alone. More counterparts of Umpire's features follow; see
+// docs/guide/from_umpire.md.
 #include "quarry/host.hpp"
 #include "quarry/host/resources/advised_resource.hpp"
 #include "quarry/host/resources/numa_resource.hpp"
@@ -15,12 +16,12 @@ namespace {
 void make_allocators() {
   quarry::any_allocator host = quarry::allocators::make<quarry::host_resource>("HOST");
   quarry::allocators::make_pool("fields", host, {.first_block = 64_MiB, .next_block = 8_MiB});
-  // or from a text, such as a run's input file has
+  // an allocator from a description, as in an input file
   quarry::allocators::make("small", "pool('HOST', first_block=1MiB, max_bytes=16MiB)");
   quarry::allocators::add_alias("densities", "fields");
 }
 
-/// Knows a name, and nothing else.
+/// Knows only the name of the allocator.
 double* make_field(std::size_t count) {
   quarry::any_allocator fields = quarry::allocators::at("densities");
   return static_cast<double*>(fields.allocate(count * sizeof(double), "density"));
@@ -43,7 +44,7 @@ void use_addresses(double* density) {
   }
 }
 
-/// The rule is asked after each free, with the state of the pool.
+/// The pool calls the rule after each free, with its state.
 void coalesce_by_a_rule() {
   auto const rule = [](quarry::pool_state const& pool) -> quarry::bytes {
     bool const is_mostly_free = pool.releasable > pool.reserved / 2;
@@ -62,7 +63,7 @@ void coalesce_by_a_rule() {
 void use_a_mixed_pool() {
   quarry::mixed_pool nodes{quarry::host_resource{}, {.max_slot = 1024}};
   void* node = nodes.allocate(48);       // a slot of 64 bytes
-  void* buffer = nodes.allocate(1_MiB);  // of the pool
+  void* buffer = nodes.allocate(1_MiB);  // a chunk of the pool
   nodes.deallocate(node);
   nodes.deallocate(buffer);
 }
@@ -92,7 +93,7 @@ void advise() {
 void move_between_nodes(quarry::any_allocator fields) {
   void* field = fields.allocate(1_MiB);
   try {
-    quarry::operations::move_to_node(field, 1_MiB, 0);  // the address stays
+    quarry::operations::move_to_node(field, 1_MiB, 0);  // the address stays the same
     std::printf("on node %u\n", quarry::numa_node_of(field));
   } catch (quarry::resource_failed const& failure) {
     std::printf("%s\n", failure.what());

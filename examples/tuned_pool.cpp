@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool before and after tuning: what it reserves for a program that works in phases.
+// A pool before and after tuning: the memory that it reserves for a program that works in phases.
 #include "quarry/host.hpp"
 
 #include <cstdio>
@@ -7,8 +7,8 @@
 
 using namespace quarry::literals;
 
-/// Phases that each need other sizes, as a simulation has them that refines its mesh. At the end
-/// comes a long phase that needs little.
+/// Each phase needs another size, as in a simulation that refines its mesh. The last phase is long
+/// and needs little memory.
 template <class Pool>
 void work(Pool& pool) {
   for (quarry::bytes size = 1_MiB; size <= 8_MiB; size *= 2) {
@@ -31,22 +31,22 @@ int main() {
   work(usual);
   print("default", usual.counts());
 
-  // The peak is known: one block serves everything.
+  // The peak is known: one block serves all phases.
   quarry::pool large{quarry::host_resource{}, {.first_block = 136_MiB, .max_bytes = 256_MiB}};
   work(large);
   print("sized", large.counts());
 
-  // Every 64 frees, the pool returns the blocks that were not needed since the last time.
+  // Every 64 frees, the pool returns the blocks that it did not need during these frees.
   quarry::pool shrinking{quarry::host_resource{},
                          {.first_block = 1_MiB, .next_block = 1_MiB, .shrink_after = 64}};
   work(shrinking);
   print("shrinks", shrinking.counts());
 
-  // The pool replaces its free blocks by one block when holding them has cost as much as that.
+  // The pool replaces its free blocks by one block as soon as their holding cost reaches the price.
   quarry::pool coalescing{quarry::host_resource{},
                           {.first_block = 16_MiB, .coalesce = quarry::heuristic::by_cost(1024)}};
   work(coalescing);
-  print("joins", coalescing.counts());
+  print("by_cost", coalescing.counts());
 
   bool const is_one_block = large.counts().blocks_allocated == 1;
   return is_one_block && usual.counts().allocated == 0 ? 0 : 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that call malloc and free, unchanged, over a heap of Quarry.
+// Kernels that call malloc and free use a heap of Quarry without changes.
 #include "quarry/device/replace_malloc.cuh"
 
 #include <cstdio>
@@ -25,11 +25,11 @@ int main() {
   *failures = 0;
 
   quarry::heap heap{{.bytes = 1_GiB}};
-  quarry::replace_malloc(heap);  // from now on kernels allocate from the heap
+  quarry::replace_malloc(heap);  // malloc in kernels allocates from the heap
   work<<<256, 256>>>(failures);
-  quarry::restore_malloc();  // CUDA's own malloc again
+  quarry::restore_malloc();  // malloc is CUDA's again
 
-  std::printf("%d of 65,536 threads had no memory\n", *failures);
+  std::printf("%d of 65,536 threads got no memory\n", *failures);
   int const status = *failures == 0 ? 0 : 1;
   cudaFree(failures);
   return status;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the plots and the tables share: reading bench/results, and how numbers are written.
+"""Shared by the plots and the tables: reads bench/results and formats numbers.
 
 A record is one JSON line: {"bench", "params": {...}, "value", "unit", "machine", "date", "commit"}.
-A null value is a failure; params.error says which. params.statistic is median (also if absent),
-p10 or p90. A record may have all statistics of its quantity: then value is the median, and "spread"
-has mean, sd, p10, p90 and runs.
+A null value is a failure; params.error gives the reason. params.statistic is median, p10 or p90; if
+it is absent, median. A record may have all statistics of its quantity: then value is the median,
+and "spread" has mean, sd, p10, p90 and runs.
 """
 
 import json
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 PLOTS = ROOT / "docs" / "plots"
 
-# Allocators in the order in which they are shown, and what they are called.
+# The allocators and their titles, in the order of the tables and plots.
 ALLOCATORS = {
     "quarry": "Quarry",
     "quarry-hardened": "Quarry, hardened",
@@ -25,7 +25,7 @@ ALLOCATORS = {
     "mimalloc": "mimalloc",
     "bump": "floor (one counter, never a free)",
 }
-# Ways of coalescing; an allocator is called <upstream>+<way>.
+# The ways of coalescing. The name of such an allocator is <upstream>+<way>.
 WAYS = {
     "header-block": "header, block",
     "map-block": "map, block",
@@ -43,7 +43,7 @@ NAMES = ALLOCATORS | {
 
 @dataclass
 class Point:
-    """What one allocator gave for one thing: statistics by name, or an error."""
+    """The result of one measurement with one allocator: statistics by name, or an error."""
 
     values: dict = field(default_factory=dict)
     error: str | None = None
@@ -59,7 +59,7 @@ class Point:
 
 
 def read_records(folder=RESULTS):
-    """All records, oldest first, so that a later one of the same thing replaces an earlier."""
+    """All records, oldest first: a later record of a measurement replaces an earlier one."""
     records = []
     for path in sorted(Path(folder).glob("*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -69,7 +69,7 @@ def read_records(folder=RESULTS):
                 record = json.loads(line)
                 record["params"] = dict(record.get("params") or {})
                 for key in ("bench", "value", "unit", "machine", "date"):
-                    record[key]  # a KeyError names what is missing
+                    record[key]  # a KeyError names the missing key
             except (json.JSONDecodeError, KeyError, TypeError) as error:
                 raise SystemExit(f"{path}:{number}: not a benchmark record: {error!r}") from None
             records.append(record)
@@ -78,39 +78,39 @@ def read_records(folder=RESULTS):
 
 
 def machines(records):
-    """Those with a GPU first."""
+    """The names of the machines, those with a GPU first."""
     return sorted(
         {record["machine"] for record in records}, key=lambda name: ("nvidia" not in name, name)
     )
 
 
-def points(records, machine, bench, x=None, where=None):
-    """{allocator: {value of the param `x`: Point}} of a benchmark, of records that match `where`.
+def points(records, machine, bench, x=None, selection=None):
+    """{allocator: {value of the param `x`: Point}} of the records whose params match `selection`.
 
-    In the order of NAMES, and of x. A later measurement of the same thing replaces an earlier.
+    Sorted in the order of NAMES and by x. A later record of a measurement replaces an earlier one.
     """
     found = defaultdict(dict)
     for record in records:
         params = record["params"]
         if record["machine"] != machine or record["bench"] != bench or "allocator" not in params:
             continue
-        if any(params.get(name) != value for name, value in (where or {}).items()):
+        if any(params.get(name) != value for name, value in (selection or {}).items()):
             continue
-        of_allocator, at = found[params["allocator"]], params.get(x)
+        series, x_value = found[params["allocator"]], params.get(x)
         statistic = params.get("statistic", "median")
         if statistic == "median":  # always the first line of a measurement
-            of_allocator[at] = Point(
+            series[x_value] = Point(
                 unit=record["unit"],
                 date=record["date"],
                 commit=record.get("commit") or "unknown",
                 threads=params.get("threads"),
                 params=params,
             )
-            of_allocator[at].values.update(record.get("spread") or {})
+            series[x_value].values.update(record.get("spread") or {})
         if record["value"] is None:
-            of_allocator[at].error = params.get("error", "failed")
+            series[x_value].error = params.get("error", "failed")
         else:
-            of_allocator[at].values[statistic] = record["value"]
+            series[x_value].values[statistic] = record["value"]
     order = list(NAMES)
     return {
         name: dict(sorted(found[name].items(), key=lambda item: (item[0] is None, item[0])))
@@ -119,7 +119,7 @@ def points(records, machine, bench, x=None, where=None):
 
 
 def failures(records):
-    """Programs that did not end well on each machine's last day: {machine: {program: why}}."""
+    """Programs that failed on each machine's last day: {machine: {program: reason}}."""
     last = {record["machine"]: record["date"] for record in records}
     found = defaultdict(dict)
     for record in records:
@@ -131,7 +131,7 @@ def failures(records):
 
 
 def origin(found):
-    """When and from what points were measured: a day or its first and last, and all commits."""
+    """The dates and commits of points: one day or the first and the last, and all commits."""
     dates = sorted({point.date for point in found})
     commits = list(dict.fromkeys(point.commit[:18] for point in found))
     day = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
@@ -139,10 +139,10 @@ def origin(found):
 
 
 def x_text(name, value):
-    """`64 KiB` for 65536 of `bytes`, `1,024` of anything else."""
+    """A value of the param `name`: `64 KiB` for bytes, `1,024` for other params."""
     if isinstance(value, str) or name not in ("bytes", "heap_bytes"):
         return value if isinstance(value, str) else f"{value:,}"
-    # In bytes up to 4096, as size classes are read; above, in the largest unit that divides it.
+    # Up to 4096 in bytes, as for size classes; above, in the largest unit that divides the value.
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if value > 4096 and value % size == 0:
             return f"{value // size} {unit}"
@@ -150,7 +150,7 @@ def x_text(name, value):
 
 
 def value_text(value):
-    """Three significant digits, thousands apart."""
+    """Three significant digits, with commas between thousands."""
     if value == 0:
         return "0"
     rounded = float(f"{value:.3g}")

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Relaxes one labelled memory order at a time (include/quarry/device/orders.hpp, opencl/orders.cl) and runs the tests that must
-# notice, under ThreadSanitizer. Prints a line for each label; exits 1 if one goes unnoticed. About a minute for each.
-# usage: scripts/check_mutants.sh [LABEL...]      (TEST_SECONDS: the limit for the tests of one, 600)
+# Relaxes one labelled memory order at a time (include/quarry/device/orders.hpp, opencl/orders.cl). Under ThreadSanitizer, runs
+# the tests that must detect this mutant. Prints a line for each label. Exits with 1 if the tests miss a mutant. Each mutant takes
+# about a minute.
+# usage: scripts/check_mutants.sh [LABEL...]      (TEST_SECONDS: the time limit for the tests of one mutant, 600)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 without_wide_randomisation scripts/check_mutants.sh "$@"
 
 readonly build=build/mutant program=mutant_tests
-# Less history makes ThreadSanitizer forget an access before it meets the other half of a race.
+# With less history ThreadSanitizer forgets an access before it sees the other access of a race.
 export TSAN_OPTIONS='halt_on_error=1 history_size=5'
 
-# check LABEL: prints what became of it. The empty label is the heap as it is, which must pass: else the tests prove nothing.
-# A program that hangs has noticed the mutant, too: the tests of the heap as it is end.
+# check LABEL: tests the mutant and prints the result. The empty label is the heap without a mutant. Its tests must pass, else the
+# results prove nothing. A program that hangs has detected its mutant, since without a mutant the tests end.
 check() {
   local label=$1 log=build/mutant-tests.log
   { cmake --preset tsan -B "$build" -DQUARRY_MUTANT="$label" && cmake --build "$build" --target "$program"; } \
@@ -32,7 +33,7 @@ labels=("$@")
   sed -n 's/^#ifndef QUARRY_ORDER_\(.\)$/opencl-\1/p' opencl/orders.cl)
 [ ${#labels[@]} -gt 0 ] || fail "no label in include/quarry/device/orders.hpp"
 check ''
-unnoticed=0
-for label in "${labels[@]}"; do check "$label" || unnoticed=$((unnoticed + 1)); done
-echo "${#labels[@]} orders relaxed, $unnoticed of them unnoticed"
-[ "$unnoticed" -eq 0 ]
+missed=0
+for label in "${labels[@]}"; do check "$label" || missed=$((missed + 1)); done
+echo "${#labels[@]} orders relaxed, $missed of them missed"
+[ "$missed" -eq 0 ]

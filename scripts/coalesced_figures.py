@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from bench_records import UPSTREAMS, points
 from figures import HIGHER, Figure, Panel
 
-# Additions and multiplications that a thread does with n floats, as the paper counts them.
+# The additions and multiplications of a thread with n floats, as the paper counts them.
 OPERATIONS = {"linear": lambda n: n, "quadratic": lambda n: 2 * n * n}
 GRIDS = {"paper": "12 × 1024 threads", "full": "1024 threads on each multiprocessor"}
 MODES = {"none": "no barrier", "barrier": "barrier"}
 OVER = {"quarry": "over Quarry", "cuda": "over CUDA's malloc", "libc": "over the C library"}
 
 
-# At most six series a panel: what blocks share beside what is not coalesced, and what warps share.
+# The ways in each panel, at most six: allocators without coalescing and ways of thread blocks, then
+# the ways of warps.
 WAYS = {
     "blocks": ("quarry", "cuda", "libc", "bump", "header-block", "map-block"),
     "warps": ("quarry", "header-warp", "map-warp", "dynamic", "reserved", "packed"),
@@ -21,12 +22,12 @@ WAYS = {
 
 
 def is_over(allocator, upstream):
-    """Whether it is shown beside the ways over `upstream`: these, and all that is not coalesced."""
+    """Whether the panel of `upstream` shows an allocator: a way over it, or one that is no way."""
     return "+" not in allocator or allocator.startswith(upstream + "+")
 
 
 def rate(point, workload):
-    """Gflop/s of all threads together, from the mean cycles that a thread worked."""
+    """Gflop/s of all threads together, computed from a thread's mean cycles of work."""
     params = point.params
     done = params["threads"] * OPERATIONS[workload](params["floats"])
     values = {
@@ -34,28 +35,30 @@ def rate(point, workload):
         for name, value in point.values.items()
         if name in ("median", "p10", "p90") and value > 0
     }
-    if "p10" in values and "p90" in values:  # the slow ones are the low ones
+    if "p10" in values and "p90" in values:  # the slowest time is the lowest rate
         values["p10"], values["p90"] = values["p90"], values["p10"]
     return replace(point, values=values, unit="Gflop/s")
 
 
 @dataclass
 class Performance(Panel):
-    """How fast threads work on their arrays, by floats. `upstream`: over which heap; `ways`: which ones."""
+    """The rate of work on arrays, by floats, for the ways `ways` over the heap `upstream`."""
 
     upstream: str = ""
     ways: tuple = ()
 
     def points(self, records, machine):
-        found = points(records, machine, self.bench, self.x, self.where)
-        found = {name: of for name, of in found.items() if is_over(name, self.upstream)}
-        found = {n: of for n, of in found.items() if n.rpartition("+")[2] in self.ways}
+        found = points(records, machine, self.bench, self.x, self.selection)
+        found = {name: series for name, series in found.items() if is_over(name, self.upstream)}
+        found = {n: series for n, series in found.items() if n.rpartition("+")[2] in self.ways}
         if not any("+" in name for name in found):
             return {}
-        workload = self.where["workload"]
+        workload = self.selection["workload"]
         return {
-            name: {x: rate(point, workload) if point.values else point for x, point in of.items()}
-            for name, of in found.items()
+            name: {
+                x: rate(point, workload) if point.values else point for x, point in series.items()
+            }
+            for name, series in found.items()
         }
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/plots/coalescing.md: figures 3 and 4 of the coalescing paper, goals, and what its claims
-come to here; all from the records of coalesced_unit_bench."""
+"""Writes docs/plots/coalescing.md: figures 3 and 4 of the coalescing paper, goals, and a test of
+the paper's claims. All figures come from the records of coalesced_unit_bench."""
 
 import math
 
@@ -20,7 +20,7 @@ work at the same time."""
 
 
 class Cases:
-    """Finds a point: of one machine, by phase, workload, mode, grid, allocator and floats."""
+    """Finds the points of one machine by phase, workload, mode, grid, allocator and floats."""
 
     def __init__(self, records, machine):
         self.records = [
@@ -34,17 +34,17 @@ class Cases:
     def points(self, phase, workload, mode, grid):
         key = (phase, workload, mode, grid)
         if key not in self.found:
-            where = {"workload": workload, "mode": mode, "grid": grid}
+            selection = {"workload": workload, "mode": mode, "grid": grid}
             self.found[key] = points(
-                self.records, self.machine, f"coalesced/unit/{phase}", "floats", where
+                self.records, self.machine, f"coalesced/unit/{phase}", "floats", selection
             )
         return self.found[key]
 
     def point(self, phase, workload, mode, grid, allocator, floats):
         return self.points(phase, workload, mode, grid).get(allocator, {}).get(floats)
 
-    def value(self, *where, statistic="mean"):
-        point = self.point(*where)
+    def value(self, *selection, statistic="mean"):
+        point = self.point(*selection)
         return None if point is None else point.values.get(statistic)
 
     def allocators(self, mode, grid):
@@ -71,16 +71,21 @@ def table(head, rows):
     yield ""
 
 
-def ratio(above, below):
-    """(mean, sd, median) of the quotient of two points; the deviation as of independent means."""
-    if above is None or below is None or not below.values.get("mean") or not above.values:
+def ratio(numerator, denominator):
+    """(mean, sd, median) of the quotient of two points, with the deviation of independent means."""
+    if (
+        numerator is None
+        or denominator is None
+        or not denominator.values.get("mean")
+        or not numerator.values
+    ):
         return None
-    mean = above.values["mean"] / below.values["mean"]
+    mean = numerator.values["mean"] / denominator.values["mean"]
     relative = [
         point.values["sd"] / point.values["mean"] if point.values["mean"] else 0
-        for point in (above, below)
+        for point in (numerator, denominator)
     ]
-    middle = above.median / below.median if below.median else math.nan
+    middle = numerator.median / denominator.median if denominator.median else math.nan
     return mean, mean * math.hypot(*relative), middle
 
 
@@ -92,7 +97,7 @@ def ratio_text(found):
 
 
 def best_in_bold(rows, best=max):
-    """Rows of (title, numbers or None): as text, the best of each column in bold."""
+    """Rows of (title, numbers or None) as text, with the best of each column in bold."""
     columns = list(zip(*(numbers for _, numbers in rows)))
     tops = [best((n[0] for n in column if n), default=None) for column in columns]
     for title, numbers in rows:
@@ -103,15 +108,18 @@ def best_in_bold(rows, best=max):
         yield [title, *texts]
 
 
-def ratios(cases, phase, workloads, sizes, mode, grid, over, inverse=False, best=max):
-    """A table of a phase's time against that of the allocator `over`, or the other way round."""
+def ratios(cases, phase, workloads, sizes, mode, grid, base_allocator, inverse=False, best=max):
+    """Tables of the base allocator's time in a phase, divided by each allocator's; or the inverse."""
     for workload in workloads:
         rows = []
         for allocator in cases.allocators(mode, grid):
-            if allocator == over:
+            if allocator == base_allocator:
                 continue
             pairs = [
-                [cases.point(phase, workload, mode, grid, name, n) for name in (over, allocator)]
+                [
+                    cases.point(phase, workload, mode, grid, name, n)
+                    for name in (base_allocator, allocator)
+                ]
                 for n in sizes
             ]
             numbers = [ratio(*(reversed(pair) if inverse else pair)) for pair in pairs]
@@ -143,19 +151,19 @@ def goals(cases):
     """The goals of the project for this benchmark, on the paper's grid with barriers."""
     mode, grid = "barrier", "paper"
     names = [a for a in cases.allocators(mode, grid) if a != "bump"]
-    ours = [a for a in names if a.partition("+")[0] == "quarry"]
+    quarry_allocators = [a for a in names if a.partition("+")[0] == "quarry"]
     rows = []
     for workload in MAIN:
         for n in SIZES:
             floor = cases.value("total", workload, mode, grid, "bump", n)
-            found = {a: cases.value("total", workload, mode, grid, a, n) for a in ours}
+            found = {a: cases.value("total", workload, mode, grid, a, n) for a in quarry_allocators}
             found = {a: v for a, v in found.items() if v}
             if floor and found:
                 best = min(found, key=found.get)
                 text = f"{found[best] / floor:.3f} ({full_name(best)})"
                 rows.append([f"best total ÷ floor's, {workload}, {n}", "≤ 1.05", text])
     slow = cases.value("allocate", "linear", mode, grid, cases.platform, 400)
-    found = {a: cases.value("allocate", "linear", mode, grid, a, 400) for a in ours}
+    found = {a: cases.value("allocate", "linear", mode, grid, a, 400) for a in quarry_allocators}
     found = {a: v for a, v in found.items() if v}
     if slow and found:
         best = min(found, key=found.get)
@@ -173,8 +181,8 @@ def goals(cases):
     yield from table(["12 × 1024 threads, barrier", "goal", "measured"], rows)
 
 
-# The paper's claims: what it says, its figures, and what to put beside them. A measurement is
-# (phase, workload, ways over CUDA's malloc, floats); it is shown as a speed-up over CUDA's malloc.
+# The paper's claims: key, text, the paper's figures, and the quantities to compare with them:
+# (phase, workload, ways over CUDA's malloc, floats). The table shows speed-ups over CUDA's malloc.
 CLAIMS = [
     (
         "A",
@@ -249,7 +257,7 @@ def claims(cases):
 
 
 def claim_rows(cases):
-    """Claims A to K and N: what the paper says, and what was measured."""
+    """Claims A to K and N: the paper's text and figures, and the measurements."""
     base = cases.platform
 
     def measured(mode, grid, phase, workload, ways, floats):
@@ -261,23 +269,25 @@ def claim_rows(cases):
         return "<br>".join(texts)
 
     rows = [
-        [key, text, paper, *(measured(mode, "paper", *what) for mode in MODES)]
-        for key, text, paper, what in CLAIMS
+        [key, text, paper, *(measured(mode, "paper", *quantities) for mode in MODES)]
+        for key, text, paper, quantities in CLAIMS
     ]
     yield from list(table(["", "the paper's claim", "its speed-up", *MODES.values()], rows))[:-1]
 
 
 def decline(cases):
-    """Claim L: performance falls as arrays grow; a float's time at 400 against that at 100."""
+    """Claim L: performance falls as arrays grow. Divides the rate at 400 floats by that at 100."""
     rows = []
     for workload, power in (("linear", 1), ("quadratic", 2)):
         for allocator in cases.allocators("barrier", "paper"):
             texts = []
             for mode in MODES:
-                few, many = (
+                time_100, time_400 = (
                     cases.value("work", workload, mode, "paper", allocator, n) for n in (100, 400)
                 )
-                texts.append(f"{4**power * few / many:.3g}" if few and many else "–")
+                texts.append(
+                    f"{4**power * time_100 / time_400:.3g}" if time_100 and time_400 else "–"
+                )
             rows.append([f"{workload}, {full_name(allocator)}", *texts])
     yield from table(
         ["L: performance falls as arrays grow: at 400 ÷ at 100", *MODES.values()], rows
@@ -287,11 +297,11 @@ def decline(cases):
 def steps(cases):
     """Claim M: CUDA's malloc rounds up to steps of 20 floats."""
     found = cases.points("allocate", "linear", "barrier", "paper")
-    sizes = sorted({n for of in found.values() for n in of})
+    sizes = sorted({n for series in found.values() for n in series})
     rows = [
-        [full_name(name), *(point_text(of.get(n)) for n in sizes)]
-        for name, of in found.items()
-        if len(of) > len(SIZES)
+        [full_name(name), *(point_text(series.get(n)) for n in sizes)]
+        for name, series in found.items()
+        if len(series) > len(SIZES)
     ]
     if rows:
         head = ["M: malloc by floats (median, cycles)", *(str(n) for n in sizes)]
@@ -299,7 +309,7 @@ def steps(cases):
 
 
 def few_floats(cases):
-    """Claim N: below 25 floats, if that was measured."""
+    """Claim N: fewer than 25 floats, if there are records."""
     for mode in MODES:
         found = cases.points("work", "linear", mode, "paper").get(cases.platform, {})
         sizes = [n for n in found if n < 25]
@@ -316,8 +326,8 @@ def machine_section(records, machine):
         point
         for mode in MODES
         for grid in GRIDS
-        for of in cases.points("total", "linear", mode, grid).values()
-        for point in of.values()
+        for series in cases.points("total", "linear", mode, grid).values()
+        for point in series.values()
     ]
     yield from [f"## {machine}", "", f"{origin(everything)}. Mean ± standard deviation over"]
     yield from ["runs, the median in brackets; the best of a column in bold.", ""]

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What the scripts share. Sourced, from any folder; leaves the caller in the repository's root.
+# Functions for all scripts. A script in any folder can source this file. It changes to the repository's root.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 PATH="$PATH:/usr/local/cuda/bin"
 
+# step WORDS...: prints a line of progress. fail WORDS...: prints an error and exits.
 step() { printf -- '-- %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 has_nvcc() { command -v nvcc >/dev/null; }
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
 
-# The preset that runs fastest here: `cuda` needs a compiler and a GPU to run on.
+# best_preset: prints the preset that runs fastest on this machine. `cuda` needs nvcc and a GPU.
 best_preset() { if has_nvcc && has_gpu; then echo cuda; else echo release; fi; }
 
-# The compute capability to compile for: QUARRY_ARCHITECTURES, else the first GPU's, else nothing (CMake's default).
+# architectures: prints the compute capability to compile for: QUARRY_ARCHITECTURES, else the first GPU's. Prints nothing if there
+# is neither; then CMake's default holds.
 architectures() {
   if [ -n "${QUARRY_ARCHITECTURES:-}" ]; then
     echo "$QUARRY_ARCHITECTURES"
@@ -22,25 +24,25 @@ architectures() {
   fi
 }
 
-# The commit that is checked out, with -dirty if the sources differ from it.
+# commit: prints the current commit, with -dirty if the sources differ from it.
 commit() {
   local id
   id=$(git rev-parse --short=12 HEAD 2>/dev/null) || { echo unknown; return; }
   git diff --quiet HEAD -- . ':!bench/results' && echo "$id" || echo "$id-dirty"
 }
 
-# without_wide_randomisation SCRIPT ARGUMENTS...: GCC's ThreadSanitizer cannot start where the kernel randomises addresses by
-# more than 28 bits (Ubuntu 24.04: 32). There, runs the script anew without that, or says what to do; else returns.
+# without_wide_randomisation SCRIPT ARGUMENTS...: GCC's ThreadSanitizer cannot start if the kernel randomises addresses by more
+# than 28 bits (Ubuntu 24.04: 32). In that case restarts the script without randomisation, or prints what to do. Else returns.
 without_wide_randomisation() {
   local bits
   bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)
   [ "$bits" -gt 28 ] && [ -z "${QUARRY_FIXED_ADDRESSES:-}" ] || return 0
   if setarch -R true 2>/dev/null; then QUARRY_FIXED_ADDRESSES=1 exec setarch -R "$@"; fi
-  step "addresses are randomised by $bits bits, and this container lets nobody turn that off: the tests under ThreadSanitizer" \
-    "will not start, unless its host is given 'sysctl vm.mmap_rnd_bits=28'"
+  step "the kernel randomises addresses by $bits bits, and this container cannot turn that off: the tests under" \
+    "ThreadSanitizer will not start. Run 'sysctl vm.mmap_rnd_bits=28' on the host"
 }
 
-# build PRESET [TARGET...]: configures and builds, by ccache if it is here; all targets if none is named.
+# build PRESET [TARGET...]: configures and builds the targets, or all targets. Uses ccache if it is installed.
 build() {
   local preset=$1 log architecture configure=()
   shift
@@ -63,7 +65,7 @@ build() {
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-# libFuzzer lies where Clang looks for its run-time libraries.
+# clang_has_fuzzer: whether libFuzzer lies in Clang's folder of run-time libraries.
 clang_has_fuzzer() {
   command -v clang++-19 >/dev/null && compgen -G "$(clang++-19 --print-resource-dir)/lib/*/libclang_rt.fuzzer*.a" >/dev/null
 }

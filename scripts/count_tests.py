@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sums up what a run of ctest did, by test case: those of each gtest program, and each other test of ctest.
+"""Counts the test cases of a run of ctest: the cases of each gtest program, and ctest's other tests.
 
 usage: count_tests.py JUNIT FOLDER [--list]
 
-JUNIT is what `ctest --output-junit` wrote. FOLDER holds what the gtest programs wrote, <name of the test in ctest>.xml; it was
-empty before the run. Prints what failed, with its message. The last line is `PASSED FAILED SKIPPED`. With --list, prints the name of
-each case that ran, and nothing else.
+JUNIT is the output of `ctest --output-junit`. FOLDER has the output of the gtest programs, <name of the test in ctest>.xml. It must
+be empty before the run. Prints each failed test with its message. The last line is `PASSED FAILED SKIPPED`. With --list, prints only
+the name of each case that ran.
 """
 
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-MOST_LINES = 60  # of what a program printed that ended without saying what became of its cases
+MAX_LINES = 60  # the output shown of a program that ended without the results of its cases
 
 
 def cases_of(path):
-    """(name, outcome, message) of each case that ran in this gtest program."""
+    """(name, outcome, message) of each case that ran in a gtest program; `path` is its output."""
     for suite in ET.parse(path).getroot():
         for case in suite:
             if case.get("status") == "notrun":
-                continue  # another part runs it, or it is disabled
+                continue  # another shard runs the case, or it is disabled
             name = f"{suite.get('name')}.{case.get('name')}"
             failures = [failure.get("message", "") for failure in case.iter("failure")]
             if failures:
@@ -33,19 +33,19 @@ def cases_of(path):
 
 
 def outcomes(junit, folder):
-    """(name, outcome, message) of each test case, and of each program that failed beside them."""
+    """(name, outcome, message) of each test case, and of each program that failed by itself."""
     for test in ET.parse(junit).getroot().iter("testcase"):
         name, status = test.get("name"), test.get("status")
         output = (test.findtext("system-out") or "").splitlines()
-        told = folder / f"{name}.xml"
-        if told.is_file():
-            found = list(cases_of(told))
+        report = folder / f"{name}.xml"
+        if report.is_file():
+            found = list(cases_of(report))
             for case, outcome, message in found:
                 yield f"{name}: {case}", outcome, message
             if status == "fail" and not any(outcome == "failed" for _, outcome, _ in found):
-                yield f"{name}: the program", "failed", "\n".join(output[-MOST_LINES:])
+                yield f"{name}: the program", "failed", "\n".join(output[-MAX_LINES:])
         elif status == "fail":
-            yield name, "failed", "\n".join(output[-MOST_LINES:])
+            yield name, "failed", "\n".join(output[-MAX_LINES:])
         else:
             yield name, "passed" if status == "run" else "skipped", ""
 

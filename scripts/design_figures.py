@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured parts of docs/design, from bench/results.
+"""Writes the measured parts of docs/design from bench/results.
 
-A page has tables between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`; SECTIONS
-says which function writes which. A sentence has a figure between `<!-- value:NAME -->` and
-`<!-- /value -->`; design_values.py says what it is.
+A page has tables between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`. SECTIONS
+names the function that writes each table. A sentence has a figure between `<!-- value:NAME -->` and
+`<!-- /value -->`. design_values.py computes the figures.
 """
 
 import re
@@ -45,7 +45,7 @@ def claims(records):
     if cases is None:
         return missing("`coalesced_unit_bench`")
     found = cases.points("total", "linear", "none", "paper")
-    everything = [point for of in found.values() for point in of.values()]
+    everything = [point for series in found.values() for point in series.values()]
     lines = [
         f"Measured on {cases.machine}, {origin(everything)}, 12 × 1024 threads. A figure is the",
         f"speed-up over {NAMES[cases.platform]}, a quotient of mean times. *Yes* or *no*: whether",
@@ -62,7 +62,7 @@ GROUPS = {"warp": "warps", "block": "thread blocks"}
 
 
 def map_costs(cases):
-    """Claim H: what the map takes beside headers, over CUDA's malloc."""
+    """Claim H: the time with the map, divided by the time with headers, over CUDA's malloc."""
     rows = []
     for mode, mode_name in coalesced_tables.MODES.items():
         for group in GROUPS:
@@ -79,7 +79,7 @@ def map_costs(cases):
 
 
 def other_grids(cases):
-    """Claim O: the same with other numbers of blocks."""
+    """Claim O: other numbers of thread blocks."""
     grids = {"paper": "12 thread blocks", "24": "24", "48": "48", "96": "96"}
     grids["full"] = "one a multiprocessor"
     rows = []
@@ -115,11 +115,11 @@ def coalescing_cost(records):
             sums.append(pair)
             texts += [*map(value_text, pair), value_text(pair[0] / pair[1])]
         if len(sums) == 2:
-            both = sum(pair[0] for pair in sums) / sum(pair[1] for pair in sums)
-            rows.append([mode_name, *texts, value_text(both)])
+            quotient = sum(pair[0] for pair in sums) / sum(pair[1] for pair in sums)
+            rows.append([mode_name, *texts, value_text(quotient)])
     head = ["400 floats over Quarry, cycles (median)"]
     for phase in ("malloc", "free"):
-        head += [f"{phase}: {what}" for what in ("dynamic", "static", "÷")]
+        head += [f"{phase}: {column}" for column in ("dynamic", "static", "÷")]
     return [*lines, *table([*head, "both: ÷"], rows)]
 
 
@@ -127,7 +127,7 @@ def coalescing_cost(records):
 
 
 def lane_arrays(records):
-    """How much faster interleaved arrays are than contiguous ones."""
+    """The speed-up of interleaved arrays over contiguous ones."""
     rows = []
     machine = first_with(records, ["coalesced/lane_array/work"])
     for workload in ("linear", "quadratic"):
@@ -139,7 +139,7 @@ def lane_arrays(records):
                         records,
                         machine,
                         "coalesced/lane_array/work",
-                        where={
+                        selection={
                             "workload": workload,
                             "threads": threads,
                             "floats": floats,
@@ -150,8 +150,8 @@ def lane_arrays(records):
                     .get(None)
                     for layout in ("contiguous", "interleaved")
                 ]
-                both = all(point and point.median for point in times)
-                texts.append(value_text(times[0].median / times[1].median) if both else "–")
+                is_measured = all(point and point.median for point in times)
+                texts.append(value_text(times[0].median / times[1].median) if is_measured else "–")
             if set(texts) != {"–"}:
                 rows.append([f"{workload}, {threads:,} threads", *texts])
     head = [f"{machine}: work on contiguous arrays ÷ on interleaved ones"]
@@ -168,8 +168,8 @@ def heap_memory(records):
         found = points(records, machine, "heap/init/metadata", "heap_bytes").get("quarry", {})
         taken = points(records, machine, "heap/init/device_memory", "heap_bytes").get("quarry", {})
         for size, point in found.items():
-            beyond = taken.get(size)
-            text = "–" if beyond is None else f"{100 * beyond.median:.2f} %"
+            excess = taken.get(size)
+            text = "–" if excess is None else f"{100 * excess.median:.2f} %"
             rows.append([x_text("bytes", size), f"{100 * point.median:.2f} %", text, machine])
             everything.append(point)
     if rows:
@@ -182,14 +182,14 @@ def heap_memory(records):
 
 
 def size_text(size):
-    """As x_text, and `8 MiB + 1`."""
+    """A size as x_text formats it, and `8 MiB + 1`."""
     if size % (1 << 20) == 1:
         return f"{x_text('bytes', size - 1)} + 1"
     return x_text("bytes", size)
 
 
 def shares_handed_out(records):
-    """What of a full heap was asked for, by size; each machine in a column of its own."""
+    """The requested share of a full heap, by size, with a column for each machine."""
     benches = ("heap/utilisation/share", "heap/waste/share")
     found = {
         machine: {
@@ -199,24 +199,26 @@ def shares_handed_out(records):
         }
         for machine in machines(records)
     }
-    found = {machine: of for machine, of in found.items() if of}
+    found = {machine: series for machine, series in found.items() if series}
     if not found:
         return missing("`heap_utilisation_bench`")
     rows = []
-    for size in sorted({size for of in found.values() for size in of}):
+    for size in sorted({size for series in found.values() for size in series}):
         computed = None
         for machine in found:
             computed = computed or points(
                 records, machine, "heap/waste/by_size_classes", "bytes", {"bytes": size}
             ).get("quarry", {}).get(size)
         texts = [
-            f"{point_text(of[size])} ({x_text('bytes', of[size].params['heap_bytes'])})"
-            if size in of
-            else "–"
-            for of in found.values()
+            (
+                f"{point_text(series[size])} ({x_text('bytes', series[size].params['heap_bytes'])})"
+                if size in series
+                else "–"
+            )
+            for series in found.values()
         ]
         rows.append([size_text(size), point_text(computed) if computed else "–", *texts])
-    everything = [point for of in found.values() for point in of.values()]
+    everything = [point for series in found.values() for point in series.values()]
     head = ["size", "by the size classes", *(f"measured, {machine} (heap)" for machine in found)]
     return [
         "Requested bytes in a full heap, divided by the heap's bytes, for sizes of a class and for",
@@ -245,11 +247,11 @@ def hardened_mode(records):
                 if size not in sizes:
                     continue
                 plain = found.get("quarry", {}).get(size)
-                both = plain and plain.median and point.median
-                ratio = f"{100 * point.median / plain.median:.3g} %" if both else "–"
-                what = f"{title} {x_text('bytes', size)}" if "up to" in title else ""
-                what = what or f"{title}, {x_text('bytes', size)}"
-                rows.append([what, point_text(plain), point_text(point), ratio])
+                is_measured = plain and plain.median and point.median
+                ratio = f"{100 * point.median / plain.median:.3g} %" if is_measured else "–"
+                row_title = f"{title} {x_text('bytes', size)}" if "up to" in title else ""
+                row_title = row_title or f"{title}, {x_text('bytes', size)}"
+                rows.append([row_title, point_text(plain), point_text(point), ratio])
                 everything.append(point)
         if rows:
             head = [f"{machine}, Mops/s", "as built by default", "hardened", "left"]
@@ -257,7 +259,7 @@ def hardened_mode(records):
     return lines[:-1] or missing("`heap_single_hardened_bench` and `heap_churn_hardened_bench`")
 
 
-# Goals of the heap that were set before it was measured: title, benchmark, sizes, goals.
+# The heap's goals, which were set before the measurements: title, benchmark, sizes, goals.
 HEAP_GOALS = [
     ("malloc, one size, after a reset", "heap/single/malloc", (16, 64, 1024, 4096), (60_000,)),
     ("free, one size", "heap/single/free", (16, 64, 1024, 4096), (120_000,)),
@@ -270,7 +272,7 @@ HEAP_GOALS = [
 
 
 def heap_goals(records):
-    """The goals, and what was measured on the first machine that has them."""
+    """The goals, and the measurements of the first machine that has them."""
     for machine in machines(records):
         rows, everything = [], []
         for title, bench, sizes, goals in HEAP_GOALS:
@@ -327,7 +329,7 @@ SECTIONS = {
 
 
 def rewritten(path, text, records):
-    """The page with its measured parts anew. Exits if it lacks one, or has one too many."""
+    """The page with new measured parts. Exits if the page lacks a part or has an unknown one."""
     wanted = SECTIONS[path]
     found = [match.group(1) for match in MARK.finditer(text)]
     if sorted(found) != sorted(wanted):

@@ -1,84 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures that stand in a sentence of docs/design, from bench/results, by name."""
+"""The figures in sentences of docs/design, by name. They come from bench/results."""
 
 import statistics
 
 import pool_figures
 from bench_records import machines, points, value_text
-from figures import HOST_CASES, looking
+from figures import HOST_CASES, lookup_case
 
-NONE = "(not measured yet)"
+NOT_MEASURED = "(not measured yet)"
 
 
-def one(bench, where, unit, allocator="quarry", digits=None, on=None):
-    """The median of one measurement, with its machine: `on`, or the first that has it, GPUs first."""
+def measurement(bench, selection, unit, allocator="quarry", digits=None, machine_name=None):
+    """The median of a measurement, and its machine.
+
+    The machine is `machine_name`, or else the first one that has the measurement, GPUs first.
+    """
 
     def text(records):
-        for machine in [on] if on else machines(records):
-            found = points(records, machine, bench, where=where).get(allocator, {}).get(None)
+        for machine in [machine_name] if machine_name else machines(records):
+            found = (
+                points(records, machine, bench, selection=selection).get(allocator, {}).get(None)
+            )
             if found and found.median is not None:
                 value = found.median * (100 if unit == "%" else 1)
-                said = f"{value:.{digits}f}" if digits is not None else value_text(value)
-                return f"{said} {unit} on {machine}"
-        return NONE
+                number = f"{value:.{digits}f}" if digits is not None else value_text(value)
+                return f"{number} {unit} on {machine}"
+        return NOT_MEASURED
 
     return text
 
 
 def quotient(slow, fast):
-    """The least and the greatest quotient of two allocators' pairs, over the cases of pools."""
+    """The minimum and the maximum quotient of two allocators' pairs, over the cases of pools."""
 
     def text(records):
         for machine in machines(records):
             found = []
             for case in HOST_CASES:
-                of = pool_figures.runs(records, machine, "host/pool/pair", case.where())
-                if slow in of and fast in of:
-                    pair = [statistics.median(of[name].medians) for name in (slow, fast)]
+                allocators = pool_figures.runs(records, machine, "host/pool/pair", case.selection())
+                if slow in allocators and fast in allocators:
+                    pair = [statistics.median(allocators[name].medians) for name in (slow, fast)]
                     found.append(pair[0] / pair[1])
             if found:
                 return f"{min(found):.1f} to {max(found):.1f} on {machine}"
-        return NONE
+        return NOT_MEASURED
 
     return text
 
 
 def strategy_quotient(slow, fast):
-    """The same over simulated memory."""
+    """The minimum and the maximum quotient of two strategies' pairs, over simulated memory."""
 
     def text(records):
         for machine in machines(records):
             found = []
             for case in HOST_CASES:
-                of = points(records, machine, "host/strategy/pair", where=case.where())
-                pair = [of.get(name, {}).get(None) for name in (slow, fast)]
+                allocators = points(
+                    records, machine, "host/strategy/pair", selection=case.selection()
+                )
+                pair = [allocators.get(name, {}).get(None) for name in (slow, fast)]
                 if all(pair):
                     found.append(pair[0].median / pair[1].median)
             if found:
                 return f"{min(found):.1f} to {max(found):.1f} on {machine}"
-        return NONE
+        return NOT_MEASURED
 
     return text
 
 
 def lookup(live):
-    """As docs/plots shows it: the median of a day's runs."""
+    """The time of a lookup as docs/plots shows it: the median of a day's runs."""
 
     def text(records):
         for machine in machines(records):
-            where = looking(live)
-            found = pool_figures.runs(records, machine, "host/registry/find", where)
+            selection = lookup_case(live)
+            found = pool_figures.runs(records, machine, "host/registry/find", selection)
             if "quarry" in found:
                 return f"{value_text(found['quarry'].median_point().median)} ns on {machine}"
-        return NONE
+        return NOT_MEASURED
 
     return text
 
 
-def opencl(name, bench, where, unit, allocator="quarry"):
+def opencl(name, bench, selection, unit, allocator="quarry"):
     """The same measurement on PoCL and on a GPU: `opencl-NAME-cpu` and `opencl-NAME-gpu`."""
     return {
-        f"opencl-{name}-{kind}": one(bench, where, unit, allocator, on=machine)
+        f"opencl-{name}-{kind}": measurement(
+            bench, selection, unit, allocator, machine_name=machine
+        )
         for kind, machine in (("cpu", "x86-64-2-core-vm"), ("gpu", "nvidia-h200"))
     }
 
@@ -86,9 +95,9 @@ def opencl(name, bench, where, unit, allocator="quarry"):
 VALUES = {
     "lookup-thousand": lookup(1000),
     "lookup-million": lookup(1_000_000),
-    "registers": one("heap/registers/malloc", {}, "registers"),
-    "metadata": one("heap/init/metadata", {"heap_bytes": 8 << 30}, "%", digits=2),
-    "malloc-all": one("heap/scaling/malloc", {"threads": 1 << 20}, "µs"),
+    "registers": measurement("heap/registers/malloc", {}, "registers"),
+    "metadata": measurement("heap/init/metadata", {"heap_bytes": 8 << 30}, "%", digits=2),
+    "malloc-all": measurement("heap/scaling/malloc", {"threads": 1 << 20}, "µs"),
     "stream-by-pool": quotient("quarry-stream", "quarry"),
     "fast-by-segregated": strategy_quotient("segregated_fit", "fast_fit"),
     **opencl("pair", "opencl/pair", {"size": 4}, "ns"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which figures there are: what `plot_bench.py` draws and `readme_table.py` tabulates."""
+"""The list of figures: `plot_bench.py` draws them and `readme_table.py` writes their tables."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,24 @@ HIGHER, LOWER = "higher is better", "lower is better"
 
 @dataclass
 class Panel:
-    """One pair of axes: a benchmark along one of its params, or several benchmarks side by side."""
+    """One pair of axes: a benchmark by one of its params, or several benchmarks side by side."""
 
     title: str
     better: str
     bench: str | None = None
     x: str | None = None
-    where: dict | None = None
+    selection: dict | None = None
     side_by_side: dict | None = None  # label -> bench
-    lines: bool = False  # never bars, and x is no power of two
+    lines: bool = False  # always lines, since x is no power of two
 
     def points(self, records, machine):
-        """{allocator: {x, or the label of the benchmark: Point}}"""
+        """{allocator: {x or the label of the benchmark: Point}}"""
         if self.bench:
-            return points(records, machine, self.bench, self.x, self.where)
+            return points(records, machine, self.bench, self.x, self.selection)
         found = {}
         for label, bench in self.side_by_side.items():
-            for allocator, of_bench in points(records, machine, bench).items():
-                found.setdefault(allocator, {})[label] = next(iter(of_bench.values()))
+            for allocator, series in points(records, machine, bench).items():
+                found.setdefault(allocator, {})[label] = next(iter(series.values()))
         return found
 
 
@@ -163,7 +163,7 @@ FIGURES = [
 ]
 
 
-# Allocators of README's tables of host pools, in their order.
+# The allocators in the tables of host pools, in their order.
 HOST_NAMES = {
     "quarry": "Quarry",
     "cudaMallocAsync": "cudaMallocAsync",
@@ -175,7 +175,7 @@ HOST_NAMES = {
     "pmr-unsynchronized": "std::pmr pool",
     "pmr-up-to-1-MiB": "std::pmr pool up to 1 MiB",
 }
-# What docs/design/pools.md shows, too.
+# The allocators in docs/design/pools.md.
 POOL_NAMES = {
     "quarry": "**pool, fast_fit**",
     "quarry-untracked": "the same, not tracked",
@@ -189,7 +189,7 @@ POOL_NAMES = {
     "quarry-arenas": "**a pool for each thread** (`thread_arenas`)",
     "quarry-synchronized": "one pool with a lock (`synchronized_resource`)",
 } | {name: text for name, text in HOST_NAMES.items() if name != "quarry"}
-# Of host_strategies_bench.
+# The strategies of host_strategies_bench.
 STRATEGIES = {
     "fast_fit": "**pool, fast_fit** (unless told otherwise)",
     "segregated_fit": "pool, segregated_fit",
@@ -205,26 +205,28 @@ ROW_NAMES = [name for name in ALLOCATORS | HOST_NAMES if name != "quarry-hardene
 
 @dataclass
 class Row:
-    """One line of a table in README: one case of a benchmark."""
+    """One line of a table in docs/plots: one case of a benchmark."""
 
     title: str
     bench: str
-    where: dict | None = None
+    selection: dict | None = None
     quarry: str = "quarry"  # the allocator shown as Quarry
 
     def points(self, records, machine):
         """{allocator: Point}"""
-        found = points(records, machine, self.bench, where=self.where)
-        ours = found.pop(self.quarry, None)
+        found = points(records, machine, self.bench, selection=self.selection)
+        quarry_series = found.pop(self.quarry, None)
         if self.quarry != "quarry":
             found = {}
-        if ours:
-            found["quarry"] = ours
-        return {name: next(iter(of.values())) for name, of in found.items() if name in ROW_NAMES}
+        if quarry_series:
+            found["quarry"] = quarry_series
+        return {
+            name: next(iter(series.values())) for name, series in found.items() if name in ROW_NAMES
+        }
 
 
 def unit_case(workload, floats):
-    """A case of coalesced_unit_bench: all threads meet between the phases."""
+    """A case of coalesced_unit_bench with barriers between the phases."""
     return {"workload": workload, "floats": floats, "mode": "barrier", "grid": "paper"}
 
 
@@ -296,16 +298,17 @@ ROWS = [
 
 @dataclass(frozen=True)
 class HostCase:
-    """A case of host_pool_bench: one of `live` allocations at random is replaced."""
+    """A case of host_pool_bench: it replaces a random one of `live` allocations."""
 
     title: str
     live: int
-    least: int
-    most: int
-    goal: int | None = None  # ns a pair
+    min_size: int
+    max_size: int
+    goal: int | None = None  # ns for a pair
 
-    def where(self):
-        return {"live": self.live, "least": self.least, "most": self.most, "sizes": "uniform"}
+    def selection(self):
+        sizes = {"least": self.min_size, "most": self.max_size, "sizes": "uniform"}
+        return {"live": self.live, **sizes}
 
 
 ONE_LIVE = HostCase("64 B, nothing else live", 1, 64, 64)
@@ -317,13 +320,13 @@ HOST_CASES = [
 ]
 
 
-def looking(live):
-    """A case of host_lookup_bench."""
+def lookup_case(live):
+    """The params of a case of host_lookup_bench."""
     return {"live": live, "mean": 64, "where": "begin", "busy": "no"}
 
 
 HOST_ROWS = [
-    *(Row(case.title, "host/pool/pair", case.where()) for case in [ONE_LIVE, *HOST_CASES]),
-    Row("lookup of a record, 1000 live", "host/registry/find", looking(1000)),
-    Row("lookup of a record, 1,000,000 live", "host/registry/find", looking(1_000_000)),
+    *(Row(case.title, "host/pool/pair", case.selection()) for case in [ONE_LIVE, *HOST_CASES]),
+    Row("lookup of a record, 1000 live", "host/registry/find", lookup_case(1000)),
+    Row("lookup of a record, 1,000,000 live", "host/registry/find", lookup_case(1_000_000)),
 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds a fuzz target with libFuzzer and runs it for FUZZ_SECONDS (60). What is worth keeping lies in build/fuzz/corpus, and an input
-# that fails in build/fuzz/failures.
+# Builds a fuzz target with libFuzzer and runs it for FUZZ_SECONDS (60). Keeps inputs that cover new code in build/fuzz/corpus,
+# and inputs that fail in build/fuzz/failures.
 # usage: scripts/fuzz.sh TARGET      (pool or c_api)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -13,6 +13,6 @@ step "fuzzing $1 for ${FUZZ_SECONDS:-60} seconds (log: build/fuzz/$1.log)"
 if ! "build/fuzz/tests/fuzz.$1" -max_total_time="${FUZZ_SECONDS:-60}" -max_len=4096 -timeout=20 -print_final_stats=1 \
   -artifact_prefix=build/fuzz/failures/ "build/fuzz/corpus/$1" >"build/fuzz/$1.log" 2>&1; then
   tail -n 40 "build/fuzz/$1.log" >&2
-  fail "an input makes $1 fail; it lies in build/fuzz/failures"
+  fail "an input makes $1 fail; see build/fuzz/failures"
 fi
 sed -n 's/^stat::number_of_executed_units: */   inputs: /p' "build/fuzz/$1.log"

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the cuda preset and collects in dist/gpu what a machine with a GPU, a driver and glibc needs
-# to test and measure Quarry, and nothing else: no toolkit, no Python, no libstdc++. There: `./run.sh`.
+# Builds the cuda preset and collects in dist/gpu the programs that test and measure Quarry on another
+# machine. That machine needs a GPU, a driver and glibc, but no toolkit, no Python and no libstdc++.
+# On it, run `./run.sh`.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-readonly bundle=dist/gpu most_mebibytes=60
+readonly bundle=dist/gpu max_mebibytes=60
 readonly data=data/debian-12-depends.el.gz
 
-# The shared libraries that a program may name: glibc's.
+# The shared libraries that a program may need: glibc's.
 readonly allowed='^(libc|libm|libdl|librt|libpthread)\.so\.[0-9]+$|^ld-linux'
 
+# check_program PROGRAM: fails if it needs other shared libraries, or libraries that are missing.
 check_program() {
   local program=$1 foreign missing
   foreign=$(objdump -p "$program" | awk '$1 == "NEEDED" { print $2 }' | grep -vE "$allowed" || true)
@@ -19,10 +21,10 @@ check_program() {
   [ -z "$missing" ] || fail "$program: $missing"
 }
 
-# The newest version of glibc's symbols that any of the programs asks for.
+# glibc_needed PROGRAM...: prints the newest version of glibc's symbols that a program needs.
 glibc_needed() { objdump -T "$@" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | tr _ ' '; }
 
-has_nvcc || fail "nvcc is needed to build for a GPU, and is neither on PATH nor in /usr/local/cuda"
+has_nvcc || fail "no nvcc on PATH or in /usr/local/cuda: install the CUDA toolkit to build for a GPU"
 build cuda gpu_programs
 
 step "collecting $bundle"
@@ -30,7 +32,7 @@ rm -rf "$bundle"
 mkdir -p "$bundle/bench"
 shopt -s nullglob
 benches=(build/cuda/bench/*_bench)
-[ ${#benches[@]} -gt 0 ] || step "no benchmarks were built"
+[ ${#benches[@]} -gt 0 ] || step "the build has no benchmarks"
 install -s build/cuda/tests/quarry_gpu_{,rdc_}tests build/cuda/tests/quarry_gpu_tests_hardened build/cuda/examples/graph_demo "$bundle"
 [ ${#benches[@]} -eq 0 ] || install -s "${benches[@]}" "$bundle/bench"
 install -m 644 "$data" "$bundle"
@@ -40,35 +42,35 @@ commit >"$bundle/COMMIT"
 cat >"$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests and measures Quarry on this machine's GPU; written by scripts/gpu_bundle.sh.
+# Tests and measures Quarry on this machine's GPU. scripts/gpu_bundle.sh wrote this script.
 # usage: run.sh [RESULTS_FOLDER] [tests|demo|bench ...]      (results, all three)
-# RESULTS_FOLDER gets steps.jsonl, with {"step","status","seconds"} for each step; the figures as
-# <date>-<machine>.jsonl, for bench/results; and the logs. A step that hangs is ended after
+# Writes to RESULTS_FOLDER: steps.jsonl, with {"step","status","seconds"} for each step; the figures
+# as <date>-<machine>.jsonl, for bench/results; and the logs. Ends a step that hangs after
 # TEST_SECONDS, DEMO_SECONDS or BENCH_SECONDS (for one benchmark with one allocator).
 set -uo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then  # the driver's device, on Linux and in WSL
-  echo "error: there is no NVIDIA GPU here, or no driver, or this container was not given it (no /dev/nvidiactl)" >&2
+  echo "error: no /dev/nvidiactl: this machine has no NVIDIA GPU or no driver, or the container has no access to it" >&2
   exit 2
 fi
 results=$(realpath -m "${1:-results}")
 shift || true
 [ $# -gt 0 ] || set -- tests demo bench
-QUARRY_COMMIT=$(cat "$here/COMMIT")
+QUARRY_COMMIT=$(cat "$folder/COMMIT")
 export QUARRY_COMMIT
 mkdir -p "$results"
-cd "$here" || exit 1
+cd "$folder" || exit 1
 failed=0
 
-# run_step NAME SECONDS COMMAND...
+# run_step NAME SECONDS COMMAND...: runs the command with a time limit. Appends a line to steps.jsonl.
 run_step() {
-  local name=$1 limit=$2 before=$SECONDS status
+  local name=$1 limit=$2 start=$SECONDS status
   shift 2
   echo "== $name (at most $limit s)"
   timeout --kill-after=10 "$limit" "$@" 2>&1 | tee "$results/$name.log"
   status=${PIPESTATUS[0]}
   [ "$status" -eq 0 ] || failed=$((failed + 1))
-  printf '{"step":"%s","status":%d,"seconds":%d}\n' "$name" "$status" $((SECONDS - before)) |
+  printf '{"step":"%s","status":%d,"seconds":%d}\n' "$name" "$status" $((SECONDS - start)) |
     tee -a "$results/steps.jsonl"
 }
 
@@ -94,5 +96,5 @@ step "checking $bundle"
 programs=("$bundle"/quarry_gpu_{,rdc_}tests "$bundle"/quarry_gpu_tests_hardened "$bundle/graph_demo" "$bundle"/bench/*_bench)
 for program in "${programs[@]}"; do check_program "$program"; done
 mebibytes=$(du -sm --apparent-size "$bundle" | cut -f1)
-[ "$mebibytes" -lt "$most_mebibytes" ] || fail "$bundle holds $mebibytes MiB; at most $most_mebibytes are wanted"
+[ "$mebibytes" -lt "$max_mebibytes" ] || fail "$bundle has $mebibytes MiB; the limit is $max_mebibytes MiB"
 step "$bundle: ${#programs[@]} programs, $mebibytes MiB, for $(glibc_needed "${programs[@]}") or later"

@@ -4,11 +4,11 @@
 
     scripts/make_debian_graph.py [folder]
 
-On any Debian machine, after `apt-get update`; the folder is `data` unless given. An edge leads from
-each package to each name in its Depends and Pre-Depends, all alternatives included, whatever their
-versions. A name that no package bears (a virtual package, or one that is not in the lists) is a
-vertex like any other. The same package lists give the same bytes, but for what another version of
-zlib packs differently.
+Runs on any Debian machine, after `apt-get update`. The default folder is `data`. An edge leads from
+each package to each name in its Depends and Pre-Depends, including all alternatives, for any
+version. A name without a package (a virtual package, or one that is not in the lists) is a vertex,
+too. The same package lists give the same bytes, unless another version of zlib compresses them
+differently.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import subprocess
 import zlib
 
 SEED = 12
-NO_VERTEX = 0xFFFFFFFF  # What examples/graph/edge.hpp reserves.
+NO_VERTEX = 0xFFFFFFFF  # reserved by examples/graph/edge.hpp
 RELATIONS = ("Depends", "Pre-Depends")
 
 
@@ -32,12 +32,14 @@ def output_of(*command: str) -> str:
     try:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise SystemExit(f"make_debian_graph: this needs apt: {error}") from error
+        raise SystemExit(
+            f"make_debian_graph: cannot run {command[0]}; it needs apt: {error}"
+        ) from error
     return done.stdout.decode()
 
 
 def dependencies(packages: str) -> tuple[set[str], set[tuple[str, str]]]:
-    """The packages of a list in Debian's control format, and each with each name it depends on."""
+    """The packages of a list in Debian's control format, and (package, name) of each dependency."""
     known, pairs = set(), set()
     for stanza in re.split(r"\n\n+", packages.strip()):
         unfolded = re.sub(r"\n[ \t]+", " ", stanza)
@@ -54,7 +56,7 @@ def dependencies(packages: str) -> tuple[set[str], set[tuple[str, str]]]:
 
 
 def sparse_ids(names: set[str]) -> dict[str, int]:
-    """CRC-32 of each name; if names collide, the later in order takes the next free number."""
+    """CRC-32 of each name. If names collide, the later name in order gets the next free number."""
     ids, taken = {}, {NO_VERTEX}
     for name in sorted(names):
         number = zlib.crc32(name.encode())
@@ -66,7 +68,7 @@ def sparse_ids(names: set[str]) -> dict[str, int]:
 
 
 def shuffled(edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """In the order of a keyed hash: the same in every Python, which `random` does not promise."""
+    """Sorted by a keyed hash: every Python gives the same order, which `random` does not promise."""
     key = SEED.to_bytes(8, "little")
 
     def rank(edge: tuple[int, int]) -> bytes:
@@ -76,12 +78,12 @@ def shuffled(edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def provenance() -> tuple[str, str]:
-    """The releases whose packages apt knows, and the day that the newest of them was made."""
+    """The releases whose packages apt knows, and the date of the newest release."""
     releases = set()
     for line in re.findall(r"^ +release (.*)$", output_of("apt-cache", "policy"), re.MULTILINE):
         release = dict(item.split("=", 1) for item in line.split(",") if "=" in item)
         parts = [release[key] for key in "nvcb" if key in release]
-        if release.get("a") != "now":  # What is installed, which is no release.
+        if release.get("a") != "now":  # `now` stands for the installed packages, not for a release
             releases.add(" ".join(parts))
     folder = output_of("apt-config", "shell", "lists", "Dir::State::lists/d").strip()
     dates = [

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of Markdown, and what stands where nothing is measured."""
+"""Markdown tables, and the text for figures without a measurement."""
 
 from bench_records import machines, points
 
 
 def table(head, rows):
-    """Markdown; the first column is text, the rest numbers."""
+    """The lines of a Markdown table. The first column is text, the other columns are numbers."""
     yield "| " + " | ".join(head) + " |"
     yield "|---" + "|---:" * (len(head) - 1) + "|"
     for row in rows:
@@ -16,9 +16,9 @@ def missing(programs):
     return [f"Not measured yet: `make bench` runs {programs}."]
 
 
-def first_with(records, benches, where=None):
+def first_with(records, benches, selection=None):
     """The first machine, GPUs first, that has records of all `benches`."""
     for machine in machines(records):
-        if all(points(records, machine, bench, where=where) for bench in benches):
+        if all(points(records, machine, bench, selection=selection) for bench in benches):
             return machine
     return None

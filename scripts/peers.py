@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's table of Quarry beside its peers.
+"""README's table of Quarry and its peers.
 
-Quarry's figures come from bench/results. The peers' were measured by programs outside this repository, with
-each peer's best settings, on another machine of the same kind; they are constants here, dated.
+Quarry's figures come from bench/results. Programs outside this repository measured the peers, with each
+peer's best settings, on another machine of the same kind. These figures are constants with a date.
 """
 
 from dataclasses import dataclass, field
 
 from bench_records import origin, points, value_text
-from figures import HOST_CASES, looking
+from figures import HOST_CASES, lookup_case
 import pool_figures
 from markdown import missing, table
 
@@ -22,7 +22,7 @@ class Comparison:
     title: str
     unit: str
     bench: str
-    where: dict
+    selection: dict
     peers: dict = field(default_factory=dict)
     machine: str = GPU
 
@@ -53,14 +53,14 @@ COMPARISONS = [
         "replace one of 10,000 host allocations of 1 B to 1 MiB of device memory",
         "ns",
         "host/pool/pair",
-        HOST_CASES[2].where(),
+        HOST_CASES[2].selection(),
         {"RMM pool": 43_027, "CUDA": 2391},
     ),
     Comparison(
         "find the allocation that a pointer belongs to, among 10^6",
         "ns",
         "host/registry/find",
-        looking(1_000_000),
+        lookup_case(1_000_000),
         {"Umpire": 1202},
         CPU,
     ),
@@ -69,25 +69,25 @@ COMPARISONS = [
 
 def quarry_point(records, row):
     if row.bench.startswith("host/pool/"):
-        found = pool_figures.runs(records, row.machine, row.bench, row.where).get("quarry")
+        found = pool_figures.runs(records, row.machine, row.bench, row.selection).get("quarry")
         return found.median_point() if found else None
-    found = points(records, row.machine, row.bench, where=row.where).get("quarry", {})
+    found = points(records, row.machine, row.bench, selection=row.selection).get("quarry", {})
     return next(iter(found.values()), None)
 
 
 def comparison_table(records):
-    rows, ours = [], []
+    rows, quarry_points = [], []
     for row in COMPARISONS:
         point = quarry_point(records, row)
         if point is None:
             return missing("`make bench`")
-        ours.append(point)
-        theirs = [value_text(row.peers[name]) if name in row.peers else "–" for name in PEERS]
-        rows.append([row.title, row.unit, f"**{value_text(point.median)}**", *theirs])
+        quarry_points.append(point)
+        peer_texts = [value_text(row.peers[name]) if name in row.peers else "–" for name in PEERS]
+        rows.append([row.title, row.unit, f"**{value_text(point.median)}**", *peer_texts])
     return [
         *table(["", "unit", "**Quarry**", *PEERS], rows),
         "",
-        f"Medians. Quarry: {origin(ours)}. Peers: {MEASURED}, by programs outside this repository.",
+        f"Medians. Quarry: {origin(quarry_points)}. Peers: {MEASURED}, by programs outside this repository.",
         "The first four rows were measured on an NVIDIA H200 and its host. The last row was measured",
         "on a virtual machine with two cores.",
     ]

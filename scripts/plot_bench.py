@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws bench/results as docs/plots/<figure>.<machine>.png and .svg; figures.py says which.
+"""Draws the figures of figures.py from bench/results as docs/plots/<figure>.<machine>.png and .svg.
 
-Points and bars are medians, whiskers go from p10 to p90. What failed is named where it would be.
-Needs matplotlib, which `make plots` sees to.
+Points and bars are medians; whiskers go from p10 to p90. A failure is a text at its x. Needs
+matplotlib, which `make plots` installs.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import matplotlib
 matplotlib.use("Agg")
 matplotlib.rcParams.update(
     {
-        "svg.hashsalt": "quarry",  # the same figures give the same file
+        "svg.hashsalt": "quarry",  # equal figures give equal files
         "svg.fonttype": "none",
         "font.size": 9,
         "axes.titlesize": 10,
@@ -45,7 +45,7 @@ from bench_records import (  # noqa: E402
 from coalesced_figures import COALESCED_FIGURES  # noqa: E402
 from figures import FIGURES  # noqa: E402
 
-# Colours that colour-blind readers can tell apart. Line styles and markers differ as well, for print in black and white.
+# Colour-blind readers can distinguish these colours. Line styles and markers also differ, for black-and-white print.
 COLOURS = {
     "quarry": "#c8102e",
     "quarry-hardened": "#e88a97",
@@ -86,12 +86,12 @@ LINES = {
     "+dynamic": ":",
     "+reserved": "-.",
 }
-MOST_GROUPS_OF_BARS = 5
+MAX_GROUPS_OF_BARS = 5
 
 
-def look_of(looks, allocator, otherwise):
-    """A way of coalescing looks the same over each upstream heap."""
-    return looks.get(allocator, looks.get("+" + allocator.partition("+")[2], otherwise))
+def look_of(looks, allocator, fallback):
+    """The look of an allocator. A way of coalescing looks the same over each upstream heap."""
+    return looks.get(allocator, looks.get("+" + allocator.partition("+")[2], fallback))
 
 
 def colour_of(allocator):
@@ -101,21 +101,21 @@ def colour_of(allocator):
 def medians(found):
     return [
         point.median
-        for of_allocator in found.values()
-        for point in of_allocator.values()
+        for series in found.values()
+        for point in series.values()
         if point.median is not None
     ]
 
 
-def whiskers(of_allocator):
-    """How far p10 and p90 are from the median, as errorbar wants it."""
-    low = [p.median - p.values["p10"] if "p10" in p.values else 0 for p in of_allocator]
-    high = [p.values["p90"] - p.median if "p90" in p.values else 0 for p in of_allocator]
+def whiskers(series):
+    """The distances of p10 and p90 from the median, in the form that errorbar needs."""
+    low = [p.median - p.values["p10"] if "p10" in p.values else 0 for p in series]
+    high = [p.values["p90"] - p.median if "p90" in p.values else 0 for p in series]
     return [low, high]
 
 
 def name_failures(axes, failed, allocator):
-    """Failures stand at the lower edge, each at its x, in the colour of their allocator."""
+    """Writes each failure at the lower edge, at its x, in the colour of its allocator."""
     for x, error in failed:
         axes.annotate(
             error if len(error) < 12 else "failed",
@@ -133,25 +133,25 @@ def name_failures(axes, failed, allocator):
 
 
 def draw_lines(axes, panel, found):
-    for allocator, of_allocator in found.items():
-        ours = allocator == "quarry"
-        if any(point.median is not None for point in of_allocator.values()):
+    for allocator, series in found.items():
+        is_quarry = allocator == "quarry"
+        if any(point.median is not None for point in series.values()):
             axes.errorbar(  # a failure is a gap in the line
-                list(of_allocator),
-                [math.nan if p.median is None else p.median for p in of_allocator.values()],
-                yerr=whiskers(of_allocator.values()),
+                list(series),
+                [math.nan if p.median is None else p.median for p in series.values()],
+                yerr=whiskers(series.values()),
                 marker=look_of(MARKERS, allocator, "v"),
-                markersize=4.5 if ours else 3.5,
-                linewidth=2.4 if ours else 1.3,
+                markersize=4.5 if is_quarry else 3.5,
+                linewidth=2.4 if is_quarry else 1.3,
                 linestyle=look_of(LINES, allocator, "-"),
                 elinewidth=1,
                 capsize=2.5,
                 color=colour_of(allocator),
-                zorder=4 if ours else 3,
+                zorder=4 if is_quarry else 3,
             )
-        failed = [(x, p.error) for x, p in of_allocator.items() if p.median is None]
+        failed = [(x, p.error) for x, p in series.items() if p.median is None]
         name_failures(axes, failed, allocator)
-    xs = sorted({x for of_allocator in found.values() for x in of_allocator})
+    xs = sorted({x for series in found.values() for x in series})
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(ticks_of(xs))
@@ -160,31 +160,31 @@ def draw_lines(axes, panel, found):
 
 
 def ticks_of(xs):
-    """Those of `xs`, from the right, that lie far enough apart on a logarithmic axis for their numbers."""
-    least = (xs[-1] / xs[0]) ** (1 / 6)
+    """The values of `xs`, from the right, whose labels do not overlap on a logarithmic axis."""
+    min_ratio = (xs[-1] / xs[0]) ** (1 / 6)
     result = [xs[-1]]
     for x in reversed(xs[:-1]):
-        if result[-1] / x >= least * 0.999:
+        if result[-1] / x >= min_ratio * 0.999:
             result.append(x)
     return result
 
 
 def short_x(name, value):
-    """Powers of two above a thousand threads would not fit in full."""
+    """The label of an x. Many threads are a power of two, since their digits do not fit."""
     if name == "threads" and value >= 1024 and value & (value - 1) == 0:
         return f"$2^{{{value.bit_length() - 1}}}$"
     return x_text(name, value).removesuffix(" B")
 
 
 def draw_bars(axes, panel, found, upright):
-    """Groups of bars, each with its value above, which stands `upright` if there is no width."""
-    groups = list(dict.fromkeys(x for of_allocator in found.values() for x in of_allocator))
+    """Draws groups of bars with their values above. `upright` rotates the values of narrow bars."""
+    groups = list(dict.fromkeys(x for series in found.values() for x in series))
     if panel.bench:
         groups.sort()
     width = 0.84 / len(found)
-    for nth, (allocator, of_allocator) in enumerate(found.items()):
+    for nth, (allocator, series) in enumerate(found.items()):
         shift = (nth - (len(found) - 1) / 2) * width
-        good = {x: point for x, point in of_allocator.items() if point.median is not None}
+        good = {x: point for x, point in series.items() if point.median is not None}
         places = [groups.index(x) + shift for x in good]
         heights = [point.median for point in good.values()]
         axes.bar(places, heights, width * 0.92, color=colour_of(allocator))
@@ -209,9 +209,7 @@ def draw_bars(axes, panel, found, upright):
                 fontsize=7,
                 rotation=90 if upright else 0,
             )
-        failed = [
-            (groups.index(x) + shift, p.error) for x, p in of_allocator.items() if p.median is None
-        ]
+        failed = [(groups.index(x) + shift, p.error) for x, p in series.items() if p.median is None]
         name_failures(axes, failed, allocator)
     labels = [x_text(panel.x, group) for group in groups]
     if all(label.endswith(" B") for label in labels):
@@ -222,22 +220,22 @@ def draw_bars(axes, panel, found, upright):
 
 
 def set_scale(axes, found, room):
-    """Logarithmic if values are very unlike. `room`: the share of the height above the highest."""
+    """Sets a logarithmic axis if values differ much. `room`: the free share of the height at the top."""
     values = medians(found)
-    tops = values + [p.values.get("p90", 0) for of in found.values() for p in of.values()]
+    tops = values + [p.values.get("p90", 0) for series in found.values() for p in series.values()]
     if min(values) <= 0 or max(values) / min(values) < 8:
         axes.set_ylim(0, (max(tops) or 1) / (1 - room))
         return
     axes.set_yscale("log")
     bottom, top = min(values) / 2, max(tops)
     axes.set_ylim(bottom, top * (top / bottom) ** (room / (1 - room)))
-    few = top / bottom < 100  # then powers of ten would be one or two
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=12))
+    is_narrow = top / bottom < 100  # powers of ten alone would be one or two ticks
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if is_narrow else (1,), numticks=12))
 
 
 def draw_panel(axes, panel, found, columns):
-    groups = {x for of_allocator in found.values() for x in of_allocator}
-    if len(groups) <= MOST_GROUPS_OF_BARS and not panel.lines:
+    groups = {x for series in found.values() for x in series}
+    if len(groups) <= MAX_GROUPS_OF_BARS and not panel.lines:
         upright = len(groups) * len(found) * columns > 14
         draw_bars(axes, panel, found, upright)
         set_scale(axes, found, 0.2 if upright else 0.1)
@@ -247,13 +245,15 @@ def draw_panel(axes, panel, found, columns):
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: value_text(y)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
-    unit = next(p.unit for of in found.values() for p in of.values() if p.median is not None)
+    unit = next(
+        p.unit for series in found.values() for p in series.values() if p.median is not None
+    )
     axes.set_ylabel(f"{unit.replace('us', 'µs')}, {panel.better}")
     axes.set_title(panel.title, loc="left", fontweight="bold")
 
 
 def draw(figure, machine, records, folder):
-    """Gives the stem of the files, or nothing if no panel has a value."""
+    """Draws a figure. Returns the stem of its files, or None if no panel has a value."""
     panels = [(panel, panel.points(records, machine)) for panel in figure.panels]
     panels = [(panel, found) for panel, found in panels if medians(found)]
     if not panels:
@@ -271,10 +271,10 @@ def draw(figure, machine, records, folder):
         axes.remove()
     for axes, (panel, found) in zip(all_axes.flat, panels):
         draw_panel(axes, panel, found, columns)
-    everything = [p for _, found in panels for of in found.values() for p in of.values()]
+    everything = [p for _, found in panels for series in found.values() for p in series.values()]
     measured = f"{machine}{common_params(everything)}, {origin(everything)}"
     drawing.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
-    shown = {  # by label: a way of coalescing once, for all upstream heaps
+    shown = {  # by label, so a way of coalescing appears once for all upstream heaps
         NAMES[name]: name for name in NAMES if any(name in found for _, found in panels)
     }
     has_lines = any(axes.get_lines() and not axes.patches for axes in drawing.axes)
@@ -298,7 +298,7 @@ def draw(figure, machine, records, folder):
 
 
 def handle(name, label, has_lines):
-    """A line of the legend: as the lines look, or a square in the colour of the bars."""
+    """An entry of the legend: the look of the line, or a square in the colour of the bars."""
     return plt.Line2D(
         [],
         [],
@@ -312,13 +312,13 @@ def handle(name, label, has_lines):
 
 
 def common_params(everything):
-    """`, 1,048,576 threads` if all points have so many."""
+    """`, 1,048,576 threads` if all points have that number of threads."""
     found = {point.threads for point in everything}
     return f", {found.pop():,} threads" if len(found) == 1 and None not in found else ""
 
 
 def save(drawing, stem):
-    """As SVG, and as a PNG with a palette, which is a third as large."""
+    """Saves an SVG, and a PNG with a palette, which reduces its size to a third."""
     drawing.savefig(f"{stem}.svg", metadata={"Date": None, "Creator": None})
     raw = io.BytesIO()
     drawing.savefig(raw, format="png", dpi=120)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured parts of docs/design/pools.md, from bench/results."""
+"""Writes the measured parts of docs/design/pools.md and pool_costs.md from bench/results."""
 
 import statistics
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from markdown import first_with, missing, table
 
 @dataclass
 class Runs:
-    """Medians of all runs of one case on a machine's last day with that allocator."""
+    """The medians of all runs of one case on the last day of a machine and an allocator."""
 
     medians: list
     point: Point
@@ -22,12 +22,12 @@ class Runs:
 
     def text(self):
         middle = value_text(statistics.median(self.medians))
-        least, most = value_text(min(self.medians)), value_text(max(self.medians))
-        return middle if least == most else f"{middle} ({least}–{most})"
+        low, high = value_text(min(self.medians)), value_text(max(self.medians))
+        return middle if low == high else f"{middle} ({low}–{high})"
 
 
-def runs(records, machine, bench, where):
-    """{allocator: Runs}; runs of one date and commit count together."""
+def runs(records, machine, bench, selection):
+    """{allocator: Runs}. Runs of one date and commit belong together."""
     found = {}
     for record in records:
         params = record["params"]
@@ -37,31 +37,34 @@ def runs(records, machine, bench, where):
             or "allocator" not in params
             or params.get("statistic", "median") != "median"
             or record["value"] is None
-            or any(params.get(name) != value for name, value in where.items())
+            or any(params.get(name) != value for name, value in selection.items())
         ):
             continue
-        origin_of = (record["date"], record.get("commit") or "unknown")
-        before = found.get(params["allocator"])
-        if before is None or (before.point.date, before.point.commit) != origin_of:
-            point = Point(unit=record["unit"], date=origin_of[0], commit=origin_of[1])
-            before = found[params["allocator"]] = Runs([], point)
-        before.medians.append(record["value"])
+        origin_key = (record["date"], record.get("commit") or "unknown")
+        group = found.get(params["allocator"])
+        if group is None or (group.point.date, group.point.commit) != origin_key:
+            point = Point(unit=record["unit"], date=origin_key[0], commit=origin_key[1])
+            group = found[params["allocator"]] = Runs([], point)
+        group.medians.append(record["value"])
     return found
 
 
 def pairs(records):
-    """What all allocators take for a pair in real memory, and what ours hold."""
+    """The time of a pair with each allocator in real memory, and the reserved memory."""
     lines = []
     for machine in machines(records):
-        times = [runs(records, machine, "host/pool/pair", case.where()) for case in HOST_CASES]
+        times = [runs(records, machine, "host/pool/pair", case.selection()) for case in HOST_CASES]
         held = [
-            runs(records, machine, "host/pool/held_per_live", case.where()) for case in HOST_CASES
+            runs(records, machine, "host/pool/held_per_live", case.selection())
+            for case in HOST_CASES
         ]
-        names = [name for name in POOL_NAMES if any(name in of for of in times)]
-        names += sorted({n for of in times for n in of if n.startswith("torch-")} - set(names))
+        names = [name for name in POOL_NAMES if any(name in series for series in times)]
+        names += sorted(
+            {n for series in times for n in series if n.startswith("torch-")} - set(names)
+        )
         if not names:
             continue
-        shown = [i for i, of in enumerate(times) if of]
+        shown = [i for i, series in enumerate(times) if series]
         rows = []
         for name in names:
             row = [POOL_NAMES.get(name, name)]
@@ -72,7 +75,7 @@ def pairs(records):
                 memory = held[i].get(name)
                 row.append(times[i][name].text() + (f"; {memory.text()}" if memory else ""))
             rows.append(row)
-        everything = [of[name].point for of in times for name in of]
+        everything = [series[name].point for series in times for name in series]
         memory = "device" if "cudaMalloc" in names else "host"
         if memory == "device":
             rows.insert(0, ["*goal, ns*", *(str(HOST_CASES[i].goal) for i in shown)])
@@ -82,11 +85,11 @@ def pairs(records):
 
 
 def strategies(records, cases=HOST_CASES, traces=((80, 1), (60, 7), (120, 5))):
-    """Time and memory of each strategy, over simulated memory."""
+    """The time and the memory of each strategy, over simulated memory."""
     machine = first_with(records, ["host/strategy/pair", "host/strategy/step"])
     if machine is None:
         return missing("`host_strategies_bench`")
-    columns = [(case.title, "pair", case.where()) for case in cases]
+    columns = [(case.title, "pair", case.selection()) for case in cases]
     columns += [
         (f"trace, seed {seed}, {steps} steps", "step", {"steps": steps, "seed": seed})
         for steps, seed in traces
@@ -94,9 +97,9 @@ def strategies(records, cases=HOST_CASES, traces=((80, 1), (60, 7), (120, 5))):
     rows, everything = [], []
     for name, title in STRATEGIES.items():
         row = [title]
-        for _, kind, where in columns:
+        for _, kind, selection in columns:
             found = [
-                points(records, machine, f"host/strategy/{bench}", where=where)
+                points(records, machine, f"host/strategy/{bench}", selection=selection)
                 .get(name, {})
                 .get(None)
                 for bench in (kind, f"{kind}_held")
@@ -117,7 +120,7 @@ def strategies(records, cases=HOST_CASES, traces=((80, 1), (60, 7), (120, 5))):
 
 
 def excess(records):
-    """How much more than is in use strategies hold at their peak, over many traces."""
+    """The memory that strategies reserve beyond the peak use, over many traces."""
     bench = "host/strategy/excess"
     machine = first_with(records, [bench])
     if machine is None:
@@ -139,7 +142,7 @@ def excess(records):
 
 
 def bookkeeping(records):
-    """Resident bytes for each live allocation."""
+    """The resident bytes for each live allocation."""
     bench = "host/pool/bookkeeping"
     columns = (100, 1000, 10_000, 100_000, 1_000_000)
     lines = []
@@ -147,8 +150,8 @@ def bookkeeping(records):
         rows, everything = [], []
         for mean in (64, 4096):
             for tracked, title in (("no", "not tracked"), ("yes", "tracked")):
-                where = {"mean": mean, "tracked": tracked}
-                found = points(records, machine, bench, "live", where).get("quarry", {})
+                selection = {"mean": mean, "tracked": tracked}
+                found = points(records, machine, bench, "live", selection).get("quarry", {})
                 texts = [value_text(found[n].median) if n in found else "–" for n in columns]
                 if found:
                     rows.append([f"mean of {mean} B, {title}", *texts])
@@ -168,16 +171,16 @@ def threads(records):
         rows, everything = [], []
         order = list(POOL_NAMES)
         for name in sorted(found, key=lambda name: (order + [name]).index(name)):
-            of = found[name]
-            if name not in work or not {1, 2} <= set(of):
+            series = found[name]
+            if name not in work or not {1, 2} <= set(series):
                 continue
-            one, two = of[1].median, of[2].median
-            texts = [value_text(one), value_text(two), value_text(two / one)]
+            rates = [series[n].median for n in (1, 2)]
+            texts = [*map(value_text, rates), value_text(rates[1] / rates[0])]
             texts += [value_text(work[name][n].median) for n in (1, 2)]
-            over = handed.get(name, {}).get(None)
-            texts.append(value_text(over.median) if over else "–")
+            point = handed.get(name, {}).get(None)
+            texts.append(value_text(point.median) if point else "–")
             rows.append([POOL_NAMES.get(name, name), *texts])
-            everything += of.values()
+            everything += series.values()
         if rows:
             head = [f"64 B on {machine}", "1 thread, Mops/s", "2 threads, Mops/s", "÷"]
             head += ["processor time of a pair, ns: 1", "2", "handed over"]
@@ -198,7 +201,7 @@ def mesh(records):
     for machine in machines(records):
         rows, everything, meshes = [], [], []
         for title, bench, setting in MESH:
-            of_mesh = {}
+            by_size = {}
             for record in records:
                 params = record["params"]
                 if (
@@ -208,15 +211,14 @@ def mesh(records):
                     and params.get("statistic", "median") == "median"
                     and record["value"] is not None
                 ):
-                    of_mesh[params["mesh"]] = record
-            if not of_mesh:
+                    by_size[params["mesh"]] = record
+            if not by_size:
                 continue
-            meshes = meshes or sorted(of_mesh)
-            texts = [f"{of_mesh[n]['value']:.2f}" if n in of_mesh else "–" for n in meshes]
+            meshes = meshes or sorted(by_size)
+            texts = [f"{by_size[n]['value']:.2f}" if n in by_size else "–" for n in meshes]
             rows.append([title, *texts])
             everything += [
-                Point(date=r["date"], commit=r.get("commit") or "unknown")
-                for r in of_mesh.values()
+                Point(date=r["date"], commit=r.get("commit") or "unknown") for r in by_size.values()
             ]
         if rows:
             head = [f"time of a step on {machine}, n × n", *(str(n) for n in meshes)]

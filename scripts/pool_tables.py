@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured parts of docs/design/pool_costs.md that pool_figures.py does not write."""
+"""Writes the measured parts of docs/design/pool_costs.md that pool_figures.py does not write."""
 
 from bench_records import Point, machines, origin, value_text
 from markdown import missing, table
@@ -22,7 +22,7 @@ POLICIES = {
 
 
 def medians(records, machine, bench):
-    """The records of a benchmark that are medians, oldest first."""
+    """The medians of a benchmark, oldest first."""
     for record in records:
         if (
             record["machine"] == machine
@@ -38,7 +38,7 @@ def point_of(record):
 
 
 def arrays(records):
-    """What each policy of growth copies and reserves, by what the array needs."""
+    """The bytes that each growth policy copies and reserves, divided by the needed bytes."""
     lines = []
     for machine in machines(records):
         found, everything = {}, []
@@ -52,8 +52,8 @@ def arrays(records):
             cells = []
             for policy in POLICIES:
                 pair = [found.get((kind, pattern, policy)) for kind in ("copied", "held")]
-                both = None not in pair
-                cells.append(f"{pair[0]:.2f}; {pair[1]:.2f}" if both else "–")
+                is_measured = None not in pair
+                cells.append(f"{pair[0]:.2f}; {pair[1]:.2f}" if is_measured else "–")
             rows.append([title, *cells])
         if everything:
             head = [f"{machine}: copied; reserved", *POLICIES.values()]
@@ -62,7 +62,7 @@ def arrays(records):
 
 
 def instructions(records):
-    """Instructions of one operation, counted and not timed."""
+    """The instructions of one operation, which callgrind counted."""
     lines = []
     for machine in machines(records):
         found = {r["params"]["case"]: r for r in medians(records, machine, "host/instructions")}

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the medians of bench/results as tables.
 
-Quarry beside its peers (peers.py) into README.md, between its figures:begin and figures:end. The
-main figures, then all of them with the plots, into docs/plots/README.md; those of coalesced
-allocation into docs/plots/coalescing.md; the measured parts of docs/design (design_figures.py).
---check writes nothing, and exits with 1 if one is not up to date.
+README.md gets the table of Quarry and its peers (peers.py), between figures:begin and figures:end.
+docs/plots/README.md gets the main figures, then all figures with their plots.
+docs/plots/coalescing.md gets the figures of coalesced allocation, and docs/design its measured
+parts (design_figures.py). With --check the script writes nothing, and exits with 1 if a file is
+not up to date.
 """
 
 import argparse
@@ -41,13 +42,13 @@ def heading(allocator):
 
 
 def notes(found):
-    """What hung, said once."""
+    """One note for all points that hang."""
     hung = {point.error for point in found} & {"hangs"}
     return [f"`hangs`: {HANGS}."] if hung else []
 
 
 def row_table(rows, allocators):
-    """`rows`: pairs of a Row and its points."""
+    """A table of `rows`, which are pairs of a Row and its points."""
     return table(
         ["", "unit", *map(heading, allocators)],
         [
@@ -62,12 +63,14 @@ def row_table(rows, allocators):
 
 
 def host_table(records, machine):
-    """What the host's pools cost on a machine."""
+    """The cost of host pools on a machine."""
     rows = []
     for row in HOST_ROWS:
-        found = pool_figures.runs(records, machine, row.bench, row.where)
+        found = pool_figures.runs(records, machine, row.bench, row.selection)
         if found:
-            rows.append((row, {name: each.median_point() for name, each in found.items()}))
+            rows.append(
+                (row, {name: found_runs.median_point() for name, found_runs in found.items()})
+            )
     if not rows:
         return []
     allocators = [name for name in HOST_NAMES if any(name in found for _, found in rows)]
@@ -84,7 +87,7 @@ def host_table(records, machine):
 
 
 def main_figures(records):
-    """The part of docs/plots/README.md that most readers look for."""
+    """The main figures of docs/plots/README.md."""
     if not records:
         return ["No figures yet: `make bench` measures this machine."]
     machine = machines(records)[0]
@@ -102,16 +105,16 @@ def main_figures(records):
     lines += ["", *notes(everything)]
     for host in machines(records):
         lines += host_table(records, host)
-    more = "([more](../design/pools.md#cost))"
-    lines += ["", f"What each strategy of a pool costs in time and in memory {more}:", ""]
+    link = "([more](../design/pools.md#cost))"
+    lines += ["", f"What each strategy of a pool costs in time and in memory {link}:", ""]
     lines += pool_figures.strategies(records, HOST_CASES[1:], ((80, 1),))
     return lines
 
 
 def figure_section(figure, machine, records):
-    """A plot and the medians that it shows, as one table."""
+    """A plot, and tables of the medians that it shows."""
     panels = [(panel, panel.points(records, machine)) for panel in figure.panels]
-    everything = [p for _, found in panels for of in found.values() for p in of.values()]
+    everything = [p for _, found in panels for series in found.values() for p in series.values()]
     if not any(point.median is not None for point in everything):
         return
     stem = f"{figure.name}.{machine}"
@@ -122,15 +125,18 @@ def figure_section(figure, machine, records):
     yield f"Medians, {origin(everything)}. {' '.join(notes(everything))}".rstrip()
     yield ""
     for panel, found in panels:
-        xs = list(dict.fromkeys(x for of in found.values() for x in of))
+        xs = list(dict.fromkeys(x for series in found.values() for x in series))
         if panel.bench:
             xs.sort()
         if not xs:
             continue
-        units = {point.unit for of in found.values() for point in of.values()}
+        units = {point.unit for series in found.values() for point in series.values()}
         unit = units.pop().replace("us", "µs")
         head = [f"{panel.title} ({unit})", *(x_text(panel.x, x) for x in xs)]
-        rows = [[heading(name), *(point_text(of.get(x)) for x in xs)] for name, of in found.items()]
+        rows = [
+            [heading(name), *(point_text(series.get(x)) for x in xs)]
+            for name, series in found.items()
+        ]
         yield from table(head, rows)
         yield ""
 
@@ -154,14 +160,15 @@ def page(records):
     failed = failures(records)
     for machine in machines(records):
         lines += ["", f"## {machine}", ""]
-        for program, why in sorted(failed.get(machine, {}).items()):
-            lines += [f"`{program}` failed: {why}.", ""]
+        for program, reason in sorted(failed.get(machine, {}).items()):
+            lines += [f"`{program}` failed: {reason}.", ""]
         for figure in FIGURES:
             lines += figure_section(figure, machine, records)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def rewritten(text, lines):
+    """The text of README.md with `lines` between its marks."""
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         sys.exit(f"error: README.md must hold one {BEGIN} and, after it, one {END}")
     head, rest = text.split(BEGIN)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs each *_bench of a folder, once for each allocator, one after the other, and adds the JSON lines
+# Runs each *_bench of a folder, once for each allocator, one after the other. Appends the JSON lines
 # that they print to RESULTS/<date>-<machine>.jsonl.
 # usage: run_bench.sh FOLDER RESULTS [SECONDS [PROGRAM...]]
-#        SECONDS: the limit for one program with one allocator (120); PROGRAM: heap_large_bench, say
+#        SECONDS: the limit for one program with one allocator (120); PROGRAM: for example heap_large_bench
 #
-# A benchmark prints JSON objects, one a line, on stdout; anything else goes to a log beside the
-# results. It finds what to write into them in QUARRY_MACHINE, QUARRY_DATE and QUARRY_COMMIT.
-# QUARRY_ALLOCATORS="quarry cuda" leaves the others out. What fails or hangs takes nothing else with it,
-# and leaves a line that says so: {"bench":"failed","params":{"program","error"},"value":null,...}.
+# A benchmark prints one JSON object a line to stdout. Other lines go to a log beside the results. The
+# benchmark copies QUARRY_MACHINE, QUARRY_DATE and QUARRY_COMMIT from the environment to its lines.
+# QUARRY_ALLOCATORS="quarry cuda" runs only these allocators. A run that fails or hangs does not affect
+# other runs. It adds the line {"bench":"failed","params":{"program","error"},"value":null,...}.
 set -uo pipefail
 folder=$1 results=$2 limit=${3:-120}
 shift $(($# < 3 ? $# : 3))
@@ -26,13 +26,13 @@ mkdir -p "$results"
 : >"$log"
 ran=0 failed=0
 
-# run PROGRAM ALLOCATOR
+# run PROGRAM ALLOCATOR: runs a program with one allocator, and replaces the line of an earlier failure.
 run() {
-  local name status why before=$SECONDS count
+  local name status reason start=$SECONDS count
   name="$(basename "$1") $2"
   [ ! -e "$lines" ] || sed -i "/^{\"bench\":\"failed\",\"params\":{\"program\":\"$name\"/d" "$lines"
   count=$(wc -l 2>/dev/null <"$lines" || echo 0)
-  (timeout --kill-after=10 "$limit" "$1" "$2"; exit $?) 2>>"$log" |  # in ( ): what bash says of a crash
+  (timeout --kill-after=10 "$limit" "$1" "$2"; exit $?) 2>>"$log" |  # ( ) catches bash's message about a crash
     while IFS= read -r line; do
       case $line in
         '{'*) echo "$line" >>"$lines" ;;
@@ -44,17 +44,17 @@ run() {
   count=$(($(wc -l 2>/dev/null <"$lines" || echo 0) - count))
   case $status in
     0)
-      echo "-- $name: $((SECONDS - before)) s, $count lines"
+      echo "-- $name: $((SECONDS - start)) s, $count lines"
       return
       ;;
-    3) why="ended by its watchdog; the last case did not end" ;;  # bench/trial.hpp
-    124 | 137) why="no end within $limit s" ;;
-    *) why="exit status $status" ;;
+    3) reason="ended by its watchdog; the last case did not end" ;;  # bench/trial.hpp
+    124 | 137) reason="no end within $limit s" ;;
+    *) reason="exit status $status" ;;
   esac
   failed=$((failed + 1))
-  echo "-- $name: $((SECONDS - before)) s, $count lines; $why (log: $log)"
+  echo "-- $name: $((SECONDS - start)) s, $count lines; $reason (log: $log)"
   {
-    printf '{"bench":"failed","params":{"program":"%s","error":"%s"},"value":null,"unit":"",' "$name" "$why"
+    printf '{"bench":"failed","params":{"program":"%s","error":"%s"},"value":null,"unit":"",' "$name" "$reason"
     printf '"machine":"%s","date":"%s","commit":"%s"}\n' "$QUARRY_MACHINE" "$QUARRY_DATE" "$QUARRY_COMMIT"
   } >>"$lines"
 }
@@ -70,7 +70,7 @@ for bench in "$@"; do
   done
 done
 if [ "$ran" -eq 0 ]; then
-  echo "error: no *_bench in $folder, or none of the allocators asked for" >&2
+  echo "error: $folder has no *_bench, or its programs have none of the requested allocators" >&2
   exit 1
 fi
 echo "$ran runs, $failed failed, $SECONDS s; results in $lines"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and tests the presets, compiles the CUDA one if nvcc is here, and sums up on the last line:
-# `N passed, N failed`. A build that breaks counts as one failure; skipped tests count as neither. What failed is named above it.
-# QUARRY_CTEST: more arguments for ctest, -LE long for one, which leaves out what takes a minute and more.
-# usage: scripts/run_tests.sh [PRESET...]      (dev checked tsan, what cuda builds for a GPU, and a short fuzzing if Clang is here)
+# Builds and tests the presets, and compiles the preset cuda if nvcc is installed. The last line is `N passed, N failed`. The lines
+# above it name the failures. A broken build counts as one failure. Skipped tests count as neither.
+# QUARRY_CTEST: further arguments for ctest, such as -LE long, which leaves out tests that take a minute or more.
+# usage: scripts/run_tests.sh [PRESET...]      (dev checked tsan, the GPU's programs, and short fuzzing if Clang is installed)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -11,17 +11,19 @@ without_wide_randomisation scripts/run_tests.sh "$@"
 
 results=build/test-results
 passed=0 failed=0 skipped=0
-failures=()  # what failed, a line each
+failures=()  # one line for each failure
 rm -rf "$results"
 mkdir -p "$results"
 
+# failed_step TEXT: records a failed build or program as one failure.
 failed_step() {
   failed=$((failed + 1))
   failures+=("$1")
   step "$1: counted as one failure"
 }
 
-# The seeds of random interleavings: in `dev` always the same, in `checked` others each day.
+# seeds_of PRESET: prints variables that set the seeds of random interleavings. In `checked` the seeds change each day. In other
+# presets they are always the same.
 seeds_of() {
   case $1 in
     checked) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-10} QUARRY_TEST_FIRST_SEED=${QUARRY_TEST_FIRST_SEED:-$(($(date +%s) / 86400 * 10))}" ;;
@@ -29,6 +31,7 @@ seeds_of() {
   esac
 }
 
+# test_preset PRESET: builds and tests a preset, and adds its results to the totals.
 test_preset() {
   local preset=$1 junit=$results/$1.xml summary=$results/$1.txt status seeds good bad skips
   if ! build "$preset"; then
@@ -42,7 +45,7 @@ test_preset() {
   env $seeds ctest --preset "$preset" --progress --no-tests=error --test-output-size-failed 1000000 \
     --parallel "${CTEST_PARALLEL_LEVEL:-$(nproc)}" --output-log "$PWD/$results/$preset.log" --output-junit "$PWD/$junit" ${QUARRY_CTEST:-}
   status=$?
-  python3 scripts/count_tests.py "$junit" "build/$preset/test-results" >"$summary" || { failed_step "ctest of build/$preset did not end"; return; }
+  python3 scripts/count_tests.py "$junit" "build/$preset/test-results" >"$summary" || { failed_step "ctest of build/$preset left no complete results"; return; }
   head -n -1 "$summary"
   read -r good bad skips < <(tail -n 1 "$summary")
   passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + skips))
@@ -50,11 +53,11 @@ test_preset() {
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then failed_step "ctest of build/$preset ended with status $status"; fi
 }
 
-fuzzes=no
+is_fuzzing=no
 if [ $# -eq 0 ]; then
-  fuzzes=yes
+  is_fuzzing=yes
   set -- dev checked tsan
-  if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is not checked"; fi
+  if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is skipped"; fi
 fi
 for preset in "$@"; do
   case $preset in
@@ -64,13 +67,13 @@ for preset in "$@"; do
   esac
 done
 
-if [ "$fuzzes" = yes ]; then
+if [ "$is_fuzzing" = yes ]; then
   if clang_has_fuzzer; then
     for target in pool c_api; do
       if FUZZ_SECONDS=20 scripts/fuzz.sh "$target"; then passed=$((passed + 1)); else failed_step "fuzzing of $target"; fi
     done
   else
-    step "no Clang with libFuzzer (see make fuzz): the fuzz targets ran with random inputs only"
+    step "no Clang with libFuzzer (see make fuzz): the fuzz targets ran only with random inputs"
   fi
 fi
 

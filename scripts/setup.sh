@@ -1,32 +1,33 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is missing to build Quarry on Debian 12 or Ubuntu 24.04, and says so first.
+# Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
 # usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [tidy] [plots] [rmm]
-# Each word adds what that make target needs; mpi: what tests and examples with MPI need.
+# Each word adds the packages of that make target. `mpi` adds those of the tests and examples with MPI.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly cmake_wanted=3.25 gxx_wanted=12
 readonly rmm_wheels=('librmm-cu13==26.10.*' 'rapids-logger==0.3.*')
 packages=()  # apt packages to install
-reasons=()   # one line for each
+reasons=()   # one line for each package
 
 need() { packages+=("$1"); reasons+=("$(printf '  %-22s %s' "$1" "$2")"); }
 
-# need_command COMMAND PACKAGE WHY
+# need_command COMMAND PACKAGE REASON: needs the package if the command is missing.
 need_command() { command -v "$1" >/dev/null || need "$2" "$3"; }
 
-# need_library FILE PACKAGE WHY: asks the linker's search path, so that a library from elsewhere counts too.
+# need_library FILE PACKAGE REASON: searches the linker's path, so that a library from another source counts.
 need_library() {
   if ! command -v g++ >/dev/null || [ "$(g++ -print-file-name="$1")" = "$1" ]; then need "$2" "$3"; fi
 }
 
-# need_header HEADER PACKAGE WHY: the compiler looks, not we.
+# need_header HEADER PACKAGE REASON: the compiler searches for the header.
 need_header() {
   printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | g++ -E -x c++ - >/dev/null 2>&1 || need "$2" "$3"
 }
 
-look_for_packages() {
+# find_missing_packages: sets `packages` and `reasons`.
+find_missing_packages() {
   packages=() reasons=()
   need_command make make 'runs the targets of the Makefile'
   need_command g++ g++ 'compiles C++20'
@@ -37,7 +38,7 @@ look_for_packages() {
   need_header boost/version.hpp libboost-dev "Boost.Context's headers"
   need_library libboost_context.so libboost-context-dev 'fibers: emulated warps on the CPU'
   need_library libz.so zlib1g-dev 'reads the compressed example data'
-  if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'the peer in benchmarks on the CPU'; fi
+  if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'a peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
   if wants plots || wants rmm; then
@@ -50,13 +51,13 @@ look_for_packages() {
   fi
   if wants mpi; then
     need_command mpicc libopenmpi-dev 'compiles programs with MPI'
-    need_command mpirun openmpi-bin 'starts their ranks'
+    need_command mpirun openmpi-bin 'starts the ranks of programs with MPI'
   fi
   if wants tidy; then need_command run-clang-tidy-19 clang-tidy-19 'make tidy'; fi
 }
 
-# What makes quarry::opencl and its tests; without it they are left out.
-look_for_opencl() {
+# find_missing_opencl: the same for quarry::opencl. Without OpenCL, the build leaves it and its tests out.
+find_missing_opencl() {
   packages=() reasons=()
   need_header CL/opencl.hpp opencl-clhpp-headers "OpenCL's headers"
   need_library libOpenCL.so ocl-icd-opencl-dev "OpenCL's loader"
@@ -67,19 +68,19 @@ wants() { [[ " $features " == *" $1 "* ]]; }
 
 venv_has_matplotlib() { compgen -G '.venv/lib/python3*/site-packages/matplotlib/__init__.py' >/dev/null; }
 
-# at_least WANTED FOUND
+# at_least WANTED FOUND: whether version FOUND is WANTED or later.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
-# apt_with_progress LOG ARGUMENTS...: apt-get, its output in LOG, its percents on one line (a line for
-# each 20% when nobody watches). The status channel is 3 inside only, and stdout outside: sudo closes
-# all but the first three.
+# apt_with_progress LOG ARGUMENTS...: runs apt-get with its output in LOG. Shows the progress in one line;
+# without a terminal, in a line for each 20%. Inside, the status channel is descriptor 3. Outside it is
+# stdout, since sudo closes all descriptors but the first three.
 apt_with_progress() {
-  local log=$1 shown='' kind percent what
+  local log=$1 shown='' kind percent action
   shift
   # shellcheck disable=SC2016
   local run='DEBIAN_FRONTEND=noninteractive exec apt-get -y -q -o APT::Status-Fd=3 "$@" 3>&1 1>&2'
   if ! "${as_root[@]}" sh -c "$run" - "$@" 2>"$log" |
-    while IFS=: read -r kind _ percent what; do
+    while IFS=: read -r kind _ percent action; do
       case $kind in
         dlstatus) kind=downloading ;;
         pmstatus) kind=installing ;;
@@ -87,7 +88,7 @@ apt_with_progress() {
       esac
       percent=${percent%%.*}
       if [ -t 1 ]; then
-        printf '\r\033[K   %s: %s%% %.60s' "$kind" "$percent" "$what"
+        printf '\r\033[K   %s: %s%% %.60s' "$kind" "$percent" "$action"
       elif [ "$kind $((percent / 20))" != "$shown" ]; then
         shown="$kind $((percent / 20))"
         printf '   %s: %s%%\n' "$kind" "$percent"
@@ -95,17 +96,17 @@ apt_with_progress() {
     done; then
     [ ! -t 1 ] || echo
     tail -n 20 "$log" >&2
-    fail "apt-get $1 failed; its whole output is in $log"
+    fail "apt-get $1 failed; its output is in $log"
   fi
   [ ! -t 1 ] || printf '\r\033[K'
 }
 
-# install_packages LOOK: what LOOK found missing; LOOK then must find nothing.
+# install_packages FIND: installs the packages that the function FIND found. Fails if FIND then finds more.
 install_packages() {
-  echo "These are missing:"
+  echo "These packages are missing:"
   printf '%s\n' "${reasons[@]}"
   command -v apt-get >/dev/null ||
-    fail "there is no apt-get here. Install the above, which are Debian's names, and try again"
+    fail "this system has no apt-get. Install these packages (the names are Debian's) and try again"
   as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null || fail "run this as root: apt-get install ${packages[*]}"
@@ -117,7 +118,7 @@ install_packages() {
   step "apt-get update"
   apt_with_progress "$log" update
   step "apt-get install ${packages[*]}"
-  # With the C library's headers and certificates, which --no-install-recommends would leave out on a bare image.
+  # On a bare image, --no-install-recommends would leave out the C library's headers and the certificates.
   apt_with_progress "$log" install --no-install-recommends libc6-dev ca-certificates "${packages[@]}"
   rm -f "$log"
   hash -r
@@ -125,34 +126,35 @@ install_packages() {
   [ ${#packages[@]} -eq 0 ] || fail "still missing after the installation: ${packages[*]}"
 }
 
+# check_versions: fails if CMake or g++ is too old.
 check_versions() {
   local found
   found=$(cmake --version | sed -n '1s/[^0-9]*//p')
-  at_least "$cmake_wanted" "$found" || fail "CMake $found found, $cmake_wanted or later needed"
+  at_least "$cmake_wanted" "$found" || fail "CMake is version $found; Quarry needs $cmake_wanted or later"
   found=$(${CXX:-g++} -dumpfullversion -dumpversion)
-  [ "${CXX:-g++}" != g++ ] || at_least "$gxx_wanted" "$found" || fail "g++ $found found, $gxx_wanted or later needed"
+  [ "${CXX:-g++}" != g++ ] || at_least "$gxx_wanted" "$found" || fail "g++ is version $found; Quarry needs $gxx_wanted or later"
 }
 
-# .venv with pip, made anew if its Python is gone.
+# make_venv: creates .venv with pip. Replaces it if its Python is missing.
 make_venv() {
   if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
-    step "making .venv"
+    step "creating .venv"
     python3 -m venv --clear .venv
   fi
 }
 
-# install_wheel REQUIREMENT WHY: into .venv.
+# install_wheel REQUIREMENT REASON: installs a wheel into .venv.
 install_wheel() {
   make_venv
   step "installing $1 into .venv: $2"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check "$1" || fail "pip could not install $1"
 }
 
-# What the preset rmm names: the packages' folders, whatever the version of Python, without what they need of CUDA.
+# The folders that the preset rmm names. They do not depend on the version of Python, and lack the wheels' CUDA packages.
 venv_has_rmm() { [ -e .venv/rmm/librmm/include/rmm/error.hpp ] && [ -e .venv/rmm/rapids_logger/include ]; }
 install_rmm() {
   make_venv
-  step "installing ${rmm_wheels[*]} into .venv/rmm: what users of RMM have"
+  step "installing ${rmm_wheels[*]} into .venv/rmm: the packages that users of RMM have"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv/rmm "${rmm_wheels[@]}" ||
     fail "pip could not install ${rmm_wheels[*]}"
 }
@@ -166,17 +168,17 @@ for feature in "$@"; do
 done
 
 changed=no
-look_for_packages
-if [ ${#packages[@]} -gt 0 ]; then install_packages look_for_packages; changed=yes; fi
-look_for_opencl
+find_missing_packages
+if [ ${#packages[@]} -gt 0 ]; then install_packages find_missing_packages; changed=yes; fi
+find_missing_opencl
 if [ ${#packages[@]} -gt 0 ]; then
-  if (install_packages look_for_opencl); then changed=yes; else step "OpenCL was not installed: its part is left out"; fi
+  if (install_packages find_missing_opencl); then changed=yes; else step "OpenCL is not installed: the build leaves its part out"; fi
 fi
 check_versions
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
 if wants rmm && ! venv_has_rmm; then
   install_rmm
-  venv_has_rmm || fail "${rmm_wheels[*]} hold no headers where CMake looks for them"
+  venv_has_rmm || fail "${rmm_wheels[*]} have no headers in the folders that CMake searches"
   changed=yes
 fi
 if [ "$changed" = yes ]; then step "set-up: done"; else step "set-up: nothing to do"; fi

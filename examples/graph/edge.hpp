@@ -5,8 +5,8 @@
 
 namespace quarry::graph_demo {
 
-/// One directed edge. Ids are any 32-bit values but `no_vertex`; nothing says beforehand which
-/// occur.
+/// A directed edge. Vertex ids are any 32-bit values but `no_vertex`. A program does not know them
+/// in advance.
 struct edge {
   std::uint32_t source;
   std::uint32_t target;
@@ -14,7 +14,7 @@ struct edge {
   friend constexpr bool operator==(edge const&, edge const&) = default;
 };
 
-/// Never a vertex: tables keyed by vertex id may mark an empty place with it.
+/// No vertex has this id. Tables with vertex ids as keys can mark an empty slot with it.
 inline constexpr std::uint32_t no_vertex = 0xFFFF'FFFFu;
 
 }  // namespace quarry::graph_demo

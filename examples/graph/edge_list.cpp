@@ -26,8 +26,8 @@ void skip_blanks(std::string_view& text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
 }
 
-/// Takes the next field off the front of `text`; empty at the end of the line.
-std::string_view take_field(std::string_view& text) {
+/// Removes the next field from the front of `text` and returns it; empty at the end of the line.
+std::string_view next_field(std::string_view& text) {
   skip_blanks(text);
   auto const end = std::ranges::find_if(text, is_blank);
   auto const field = text.substr(0, static_cast<std::size_t>(end - text.begin()));
@@ -35,12 +35,12 @@ std::string_view take_field(std::string_view& text) {
   return field;
 }
 
-/// `text` as a message can show it: in quotes, what does not print as `\xNN`, and no longer than a
-/// line of a terminal.
+/// `text` for a message: in quotes, with `\xNN` for characters that do not print, cut to the length
+/// of a line.
 std::string quoted(std::string_view text) {
-  constexpr std::size_t longest = 60;
+  constexpr std::size_t max_length = 60;
   std::string result = "\"";
-  for (char const c : text.substr(0, longest)) {
+  for (char const c : text.substr(0, max_length)) {
     if (c >= ' ' && c <= '~') {
       result += c;
     } else {
@@ -50,10 +50,10 @@ std::string quoted(std::string_view text) {
       result += escaped.data();
     }
   }
-  return result + (text.size() > longest ? "...\"" : "\"");
+  return result + (text.size() > max_length ? "...\"" : "\"");
 }
 
-bool equal_but_for_case(std::string_view a, std::string_view b) {
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
   auto const lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
   return std::ranges::equal(a, b, {}, lower, lower);
 }
@@ -62,17 +62,17 @@ struct close_file {
   void operator()(gzFile file) const { gzclose(file); }
 };
 
-/// The lines of a file, plain or gzip, one at a time through one buffer.
+/// Reads the lines of a plain or gzip file, one at a time, through one buffer.
 class line_source {
  public:
   explicit line_source(std::filesystem::path const& path)
-      : path_{path}, buffer_(longest_line), file_{gzopen(path.c_str(), "rb")} {
+      : path_{path}, buffer_(max_line), file_{gzopen(path.c_str(), "rb")} {
     if (!file_) refuse_file("cannot open");
     gzbuffer(file_.get(), 256 * 1024);
     refill();
   }
 
-  /// What the text that `next` has not yet passed starts with, at most `size` bytes of it.
+  /// The first `size` bytes, or fewer, of the text that `next` has not returned yet.
   [[nodiscard]] std::string_view peek(std::size_t size) const { return text_.substr(0, size); }
 
   /// The next line without its `\n` or `\r\n`, valid until the next call; nothing at the end.
@@ -97,9 +97,9 @@ class line_source {
     return std::nullopt;
   }
 
-  /// Takes an integer in [low, high] off the front of `rest`, part of the current line; refuses the
-  /// line otherwise.
-  [[nodiscard]] std::uint64_t take_integer(std::string_view& rest, char const* what,
+  /// Removes an integer in [low, high] from the front of `rest`, part of the current line, and
+  /// returns it. Refuses the line if there is none. `name` names the integer in the message.
+  [[nodiscard]] std::uint64_t next_integer(std::string_view& rest, char const* name,
                                            std::uint64_t low, std::uint64_t high) const {
     skip_blanks(rest);
     auto const* const last = rest.data() + rest.size();
@@ -107,37 +107,37 @@ class line_source {
     auto const [end, error] = std::from_chars(rest.data(), last, value);
     bool const is_whole_field = end == last || is_blank(*end);
     if (error != std::errc{} || !is_whole_field || value < low || value > high) {
-      auto const field = take_field(rest);
-      if (field.empty()) refuse_missing(what);
-      refuse(what + (' ' + quoted(field)) + " is not an integer from " + std::to_string(low) +
+      auto const field = next_field(rest);
+      if (field.empty()) refuse_missing(name);
+      refuse(name + (' ' + quoted(field)) + " is not an integer from " + std::to_string(low) +
              " to " + std::to_string(high));
     }
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
     return value;
   }
 
-  /// Refuses the current line for want of a field.
-  [[noreturn]] void refuse_missing(char const* what) const {
-    refuse(std::string{"no "} + what + " in " + quoted(line_));
+  /// Refuses the current line because it lacks the field `name`.
+  [[noreturn]] void refuse_missing(char const* name) const {
+    refuse(std::string{"no "} + name + " in " + quoted(line_));
   }
 
-  /// Refuses the current line, or at the end of the file the last.
+  /// Throws `malformed_input` for the current line; at the end of the file for the last line.
   [[noreturn]] void refuse(std::string const& reason) const {
     throw malformed_input{path_, number_, reason};
   }
 
  private:
-  static constexpr std::size_t longest_line = std::size_t{1} << 20;
+  static constexpr std::size_t max_line = std::size_t{1} << 20;
 
-  /// Moves the unfinished line to the front of the buffer and reads on behind it. Damage is only
-  /// noted, so that the lines ahead of it still count and `next` reports it at its own line.
+  /// Moves the unfinished line to the front of the buffer and fills the rest of the buffer. Only
+  /// records damage, so that `next` first returns the lines before it, and then reports it with its
+  /// line number.
   void refill() {
     auto const kept = text_.size();
     auto const room = buffer_.size() - kept;
     if (room == 0) {
-      throw malformed_input{
-          path_, number_ + 1,
-          "longer than " + std::to_string(longest_line) + " bytes: " + quoted(text_)};
+      throw malformed_input{path_, number_ + 1,
+                            "longer than " + std::to_string(max_line) + " bytes: " + quoted(text_)};
     }
     if (kept != 0) std::memmove(buffer_.data(), text_.data(), kept);
     errno = 0;
@@ -154,15 +154,15 @@ class line_source {
     at_end_ = added < room;
   }
 
-  [[noreturn]] void refuse_file(char const* what) const {
-    throw std::filesystem::filesystem_error{what, path_,
+  [[noreturn]] void refuse_file(char const* action) const {
+    throw std::filesystem::filesystem_error{action, path_,
                                             std::error_code{errno, std::generic_category()}};
   }
 
   std::filesystem::path path_;
   std::vector<char> buffer_;
   std::unique_ptr<gzFile_s, close_file> file_;
-  std::string_view text_;  ///< The part of `buffer_` that `next` has not yet passed.
+  std::string_view text_;  ///< the part of `buffer_` that `next` has not returned yet
   std::string_view line_;
   std::size_t number_ = 0;
   char const* failure_ = nullptr;
@@ -172,8 +172,8 @@ class line_source {
 edge_list read_pairs(line_source& lines) {
   edge_list result;
   while (auto rest = lines.next_data()) {
-    auto const source = lines.take_integer(*rest, "source", 0, no_vertex - 1);
-    auto const target = lines.take_integer(*rest, "target", 0, no_vertex - 1);
+    auto const source = lines.next_integer(*rest, "source", 0, no_vertex - 1);
+    auto const target = lines.next_integer(*rest, "target", 0, no_vertex - 1);
     result.edges.push_back(
         {static_cast<std::uint32_t>(source), static_cast<std::uint32_t>(target)});
   }
@@ -182,50 +182,51 @@ edge_list read_pairs(line_source& lines) {
 
 constexpr std::string_view matrix_market = "%%MatrixMarket";
 
-/// Takes a word off the banner and returns its place in `known`; refuses any other word.
+/// Removes a word from the front of the banner and returns its index in `known`. Refuses a word
+/// that is not in `known`.
 template <std::size_t Size>
-std::size_t take_word(line_source const& lines, std::string_view& banner, char const* what,
+std::size_t next_word(line_source const& lines, std::string_view& banner, char const* name,
                       std::array<std::string_view, Size> const& known) {
-  auto const word = take_field(banner);
+  auto const word = next_field(banner);
   auto const found = std::ranges::find_if(
-      known, [word](std::string_view each) { return equal_but_for_case(word, each); });
+      known, [word](std::string_view candidate) { return equal_ignoring_case(word, candidate); });
   if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
-  std::string reason = what + (' ' + quoted(word)) + " is not among:";
-  for (auto const each : known) (reason += ' ') += each;
+  std::string reason = name + (' ' + quoted(word)) + " is not among:";
+  for (auto const choice : known) (reason += ' ') += choice;
   lines.refuse(reason);
 }
 
 edge_list read_matrix_market(line_source& lines) {
   auto banner = lines.next().value();
-  take_field(banner);
-  take_word<1>(lines, banner, "object", {"matrix"});
-  take_word<1>(lines, banner, "format", {"coordinate"});
+  next_field(banner);
+  next_word<1>(lines, banner, "object", {"matrix"});
+  next_word<1>(lines, banner, "format", {"coordinate"});
   constexpr std::array<std::size_t, 4> values_of_field{0, 1, 1, 2};
-  auto const values = values_of_field[take_word<4>(lines, banner, "field",
+  auto const values = values_of_field[next_word<4>(lines, banner, "field",
                                                    {"pattern", "real", "integer", "complex"})];
-  bool const is_symmetric = take_word<2>(lines, banner, "symmetry", {"general", "symmetric"}) == 1;
+  bool const is_symmetric = next_word<2>(lines, banner, "symmetry", {"general", "symmetric"}) == 1;
 
   auto rest = lines.next_data();
   if (!rest) lines.refuse("no size line");
-  auto const rows = lines.take_integer(*rest, "number of rows", 0, no_vertex);
-  auto const columns = lines.take_integer(*rest, "number of columns", 0, no_vertex);
-  auto const entries = lines.take_integer(*rest, "number of entries", 0, UINT64_MAX);
-  if (auto const extra = take_field(*rest); !extra.empty()) {
+  auto const rows = lines.next_integer(*rest, "number of rows", 0, no_vertex);
+  auto const columns = lines.next_integer(*rest, "number of columns", 0, no_vertex);
+  auto const entries = lines.next_integer(*rest, "number of entries", 0, UINT64_MAX);
+  if (auto const extra = next_field(*rest); !extra.empty()) {
     lines.refuse("the size line goes on after three numbers: " + quoted(extra));
   }
   if (is_symmetric && rows != columns) lines.refuse("a symmetric matrix must be square");
 
-  edge_list result{{}, std::max(rows, columns)};  // No reserve: the file may lie about `entries`.
+  edge_list result{{}, std::max(rows, columns)};  // no reserve: `entries` may be false
   for (std::uint64_t entry = 0; entry != entries; ++entry) {
     rest = lines.next_data();
     if (!rest) {
       lines.refuse("the file ends after " + std::to_string(entry) + " of " +
                    std::to_string(entries) + " entries");
     }
-    auto const row = lines.take_integer(*rest, "row", 1, rows);
-    auto const column = lines.take_integer(*rest, "column", 1, columns);
+    auto const row = lines.next_integer(*rest, "row", 1, rows);
+    auto const column = lines.next_integer(*rest, "column", 1, columns);
     for (std::size_t value = 0; value != values; ++value) {
-      if (take_field(*rest).empty()) lines.refuse_missing("value");
+      if (next_field(*rest).empty()) lines.refuse_missing("value");
     }
     edge const direct{static_cast<std::uint32_t>(row - 1), static_cast<std::uint32_t>(column - 1)};
     result.edges.push_back(direct);
@@ -246,7 +247,7 @@ malformed_input::malformed_input(std::filesystem::path const& file, std::size_t 
 
 edge_list read_edge_list(std::filesystem::path const& file) {
   line_source lines{file};
-  bool const is_matrix = equal_but_for_case(lines.peek(matrix_market.size()), matrix_market);
+  bool const is_matrix = equal_ignoring_case(lines.peek(matrix_market.size()), matrix_market);
   return is_matrix ? read_matrix_market(lines) : read_pairs(lines);
 }
 

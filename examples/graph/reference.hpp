@@ -14,23 +14,24 @@
 
 namespace quarry::graph_demo {
 
-/// The graph gave an answer that the reference does not. `what()` says which.
+/// An answer of the graph differs from the reference's. `what()` describes the answer.
 class wrong_answer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-[[nodiscard]] inline std::string text_of(edge const& each) {
-  return std::to_string(each.source) + " -> " + std::to_string(each.target);
+[[nodiscard]] inline std::string text_of(edge const& printed) {
+  return std::to_string(printed.source) + " -> " + std::to_string(printed.target);
 }
 
-/// What a graph must hold: every edge that was ever in it, in order, and whether it is there now.
-/// Host only; each check throws `wrong_answer` at the first difference. O(log n) for an edge.
+/// A model of the graph on the host: every edge that can occur, sorted, and whether the graph has
+/// the edge at present. Each check throws `wrong_answer` at the first difference. O(log n) for an
+/// edge.
 class reference {
  public:
-  /// All edges that will occur, none of them there yet. O(n log n).
+  /// `edges` are all edges that can occur. The graph is empty at first. O(n log n).
   explicit reference(std::vector<edge> const& edges) : known_{edges} {
-    std::sort(known_.begin(), known_.end(), before);
+    std::sort(known_.begin(), known_.end(), is_less);
     known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
     present_.resize(known_.size(), 0);
   }
@@ -46,16 +47,17 @@ class reference {
     return count;
   }
 
-  /// Where each edge stands in `known`. Requires that it does.
+  /// The index of each edge in `known`. Requires that `known` has all of them.
   [[nodiscard]] std::vector<std::size_t> places_of(std::span<edge const> edges) const {
     std::vector<std::size_t> result;
-    for (auto const& each : edges) result.push_back(index_of(each).value());
+    for (auto const& wanted : edges) result.push_back(index_of(wanted).value());
     return result;
   }
 
-  /// `done[i]` is whether the edge at place `batch[i]` was reported inserted or deleted (`wanted`
-  /// says which), not refused: exactly one of equal edges must be if it was not yet as wanted, and
-  /// none otherwise. Notes the change. O(batch).
+  /// Checks a batch of insertions (`wanted` is true) or deletions, and updates the model.
+  /// `done[i]`: the graph reports that it changed edge `known()[batch[i]]`; false: that it refused.
+  /// Of equal edges the graph must change exactly one if the edge was not in the wanted state, else
+  /// none. O(batch).
   void check_batch(std::span<std::size_t const> batch, std::vector<bool> const& done, bool wanted) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (!done[i]) continue;
@@ -73,22 +75,23 @@ class reference {
     }
   }
 
-  /// `found[i]` answers whether edge i of `known` is there. O(n).
+  /// Checks the answers `found[i]`, whether the graph has edge i of `known`. O(n).
   void check_known(std::span<std::uint8_t const> found) const {
     for (std::size_t i = 0; i < known_.size(); ++i)
       check_answer(known_[i], found[i] != 0, present_[i] != 0);
   }
 
-  /// `found[i]` answers whether edge i of `asked` is there, whether it is known or not.
-  void check_any(std::span<edge const> asked, std::span<std::uint8_t const> found) const {
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-      auto const at = index_of(asked[i]);
-      check_answer(asked[i], found[i] != 0, at && present_[*at] != 0);
+  /// Checks the answers `found[i]`, whether the graph has edge i of `requested`. The edges need not
+  /// be in `known`.
+  void check_any(std::span<edge const> requested, std::span<std::uint8_t const> found) const {
+    for (std::size_t i = 0; i < requested.size(); ++i) {
+      auto const index = index_of(requested[i]);
+      check_answer(requested[i], found[i] != 0, index && present_[*index] != 0);
     }
   }
 
-  /// Rows in any order, each unsorted; row i goes from `begins[i]` on, for `degrees[i]` columns,
-  /// and rows of `no_vertex` are empty. O(n log n).
+  /// Checks the rows of an export. Row i has `degrees[i]` columns from `begins[i]` on. Rows and
+  /// columns may have any order, and rows of `no_vertex` must be empty. O(n log n).
   void check_rows(std::span<std::uint32_t const> ids, std::span<std::uint64_t const> degrees,
                   std::span<std::uint64_t const> begins,
                   std::span<std::uint32_t const> columns) const {
@@ -110,7 +113,7 @@ class reference {
       std::sort(targets.begin(), targets.end());
       for (auto const target : targets) {
         edge const found{ids[row], target};
-        if (next == known_.size() || before(found, known_[next]))
+        if (next == known_.size() || is_less(found, known_[next]))
           throw wrong_answer{text_of(found) + " is in a row, but not in the graph"};
         if (!(found == known_[next]))
           throw wrong_answer{text_of(known_[next]) + " is missing from its row"};
@@ -122,22 +125,22 @@ class reference {
   }
 
  private:
-  static bool before(edge const& a, edge const& b) {
+  static bool is_less(edge const& a, edge const& b) {
     return a.source != b.source ? a.source < b.source : a.target < b.target;
   }
-  static void check_answer(edge const& asked, bool found, bool expected) {
+  static void check_answer(edge const& requested, bool found, bool expected) {
     if (found != expected)
-      throw wrong_answer{text_of(asked) +
+      throw wrong_answer{text_of(requested) +
                          (expected ? " was not found" : " was found, but is not there")};
   }
-  [[nodiscard]] std::optional<std::size_t> index_of(edge const& each) const {
-    auto const found = std::lower_bound(known_.begin(), known_.end(), each, before);
-    if (found == known_.end() || !(*found == each)) return std::nullopt;
+  [[nodiscard]] std::optional<std::size_t> index_of(edge const& wanted) const {
+    auto const found = std::lower_bound(known_.begin(), known_.end(), wanted, is_less);
+    if (found == known_.end() || !(*found == wanted)) return std::nullopt;
     return static_cast<std::size_t>(found - known_.begin());
   }
-  [[nodiscard]] std::size_t next_present(std::size_t from) const {
-    while (from < known_.size() && present_[from] == 0) ++from;
-    return from;
+  [[nodiscard]] std::size_t next_present(std::size_t index) const {
+    while (index < known_.size() && present_[index] == 0) ++index;
+    return index;
   }
 
   std::vector<edge> known_;            // sorted, each once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs with the skewed degrees of real ones, the same on every platform for the same seed.
+// Random graphs with skewed degrees like real graphs. A seed gives the same graph on every
+// platform.
 #pragma once
 
 #include <cmath>
@@ -11,7 +12,8 @@
 
 namespace quarry::graph_demo {
 
-/// Chances of the quadrants of the adjacency matrix; they add up to 1. Names as in the paper.
+/// The probabilities of the quadrants of the adjacency matrix. Their sum is 1. Names as in the
+/// paper.
 struct rmat_probabilities {
   double a = 0.57;  ///< Lower half of the sources, lower half of the targets.
   double b = 0.19;  ///< Lower half of the sources, upper half of the targets.
@@ -35,15 +37,15 @@ class splitmix64 {
   std::uint64_t state_;
 };
 
-/// `edges` edges over 2^scale vertices, drawn one by one by halving the adjacency matrix `scale`
-/// times; duplicates and self-loops are kept, and low ids have the high degrees. A longer graph of
-/// the same seed starts with the shorter one. Chakrabarti, Zhan, Faloutsos: "R-MAT: A Recursive
-/// Model for Graph Mining", SIAM Data Mining 2004.
+/// Draws `edges` edges over 2^scale vertices. For each edge the function halves the adjacency
+/// matrix `scale` times. It keeps duplicates and self-loops, and low ids have high degrees. With
+/// the same seed, a longer graph begins with the shorter one. Chakrabarti, Zhan, Faloutsos: "R-MAT:
+/// A Recursive Model for Graph Mining", SIAM Data Mining 2004.
 ///
-/// Each level compares 32 random bits with fixed-point cuts, so that no floating-point rounding can
-/// change an edge: a double times 2^32 is exact, and the cuts add up as integers. Throws
-/// `std::invalid_argument` if `scale` > 31 (so that `no_vertex` cannot occur) or the chances are
-/// not chances. O(edges * scale).
+/// Each level compares 32 random bits with fixed-point limits, so that floating-point rounding
+/// cannot change an edge: a double times 2^32 is exact, and the sums of the limits are integers.
+/// Throws `std::invalid_argument` if `scale` > 31 (so that `no_vertex` cannot occur) or if
+/// `chances` are no probabilities. O(edges * scale).
 [[nodiscard]] inline std::vector<edge> rmat(unsigned scale, std::uint64_t edges, std::uint64_t seed,
                                             rmat_probabilities const& chances = {}) {
   if (scale > 31) throw std::invalid_argument{"rmat: scale must be at most 31"};

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requirements for every resource and every pool. A test instantiates the suite for a type
 // with
+//   static constexpr bytes alignment;
+//   static constexpr bool is_touchable;      // whether the host can access the memory
 //   static std::unique_ptr<Source> make();   // null if there is no such memory
-//   void* allocate(bytes), void deallocate(void*, bytes), static constexpr bytes alignment, static
-//   bool is_touchable()
+//   void* allocate(bytes);
+//   void deallocate(void*, bytes);
 #pragma once
 
+#include "quarry/core/bytes.hpp"
 #include "quarry/core/errors.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
-#include <optional>
+#include <memory>
+#include <new>
 #include <random>
-#include <set>
-#include <vector>
+#include <string>
+#include <utility>
 
 namespace quarry::test {
 

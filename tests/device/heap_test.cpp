@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <optional>
+#include <set>
 #include <sstream>
 
 namespace quarry {
@@ -29,7 +30,41 @@ struct release {
   QUARRY_HD void operator()() const { heap.free(pointers[simt::this_place().rank()]); }
 };
 
+/// Each lane fills its allocation, if it has one, with a number of its own.
+struct fill {
+  bytes size;
+  void* const* pointers;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t const lane = simt::this_place().thread;
+    auto* const words = static_cast<std::uint32_t*>(pointers[lane]);
+    if (words == nullptr) return;
+    for (bytes i = 0; i < size / 4; ++i) words[i] = lane + 1;
+  }
+};
+
+/// Each lane counts the words of its allocation that do not hold the number from `fill`.
+struct count_changes {
+  bytes size;
+  void* const* pointers;
+  std::uint32_t* changes;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t const lane = simt::this_place().thread;
+    auto const* const words = static_cast<std::uint32_t const*>(pointers[lane]);
+    if (words == nullptr) return;
+    for (bytes i = 0; i < size / 4; ++i) changes[lane] += words[i] != lane + 1 ? 1 : 0;
+  }
+};
+
 constexpr heap_options small{.bytes = 1_MiB, .segment_bytes = 64_KiB};
+
+/// The base addresses of the live allocations.
+std::set<void*> addresses(heap const& source) {
+  std::set<void*> found;
+  for (live_allocation const& each : source.live_allocations()) found.insert(each.address);
+  return found;
+}
 
 template <class Backend>
 struct Heap : testing::Test {};
@@ -146,16 +181,30 @@ TYPED_TEST(Heap, ResetFreesEverythingAndKeepsRefsValid) {
 TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksNoFurtherThanItsAllocations) {
   TypeParam const backend;
   auto heap = backend.make_heap({.bytes = 512_KiB, .max_bytes = 2_MiB, .segment_bytes = 64_KiB});
+  bytes const size = 64_KiB - 64;
   typename TypeParam::template array<void*> pointers(12);
-  backend.run({1, 12}, allocate{heap.ref(), 64_KiB - 64, pointers.data()});
+  backend.run({1, 12}, allocate{heap.ref(), size, pointers.data()});
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 4u);
   heap.clear_faults();
+  backend.run({1, 12}, fill{size, pointers.data()});
+  heap_ref const before = heap.ref();
+  void const* const region = heap.region();
+  auto const allocated = addresses(heap);
   heap.grow(1_MiB);
   EXPECT_EQ(heap.stats().reserved, 1_MiB);
+  EXPECT_EQ(heap.region(), region);
+  EXPECT_EQ(addresses(heap), allocated);
   typename TypeParam::template array<void*> more(4);
-  backend.run({1, 4}, allocate{heap.ref(), 64_KiB - 64, more.data()});
-  for (int i = 0; i < 4; ++i) EXPECT_NE(more.data()[i], nullptr);
+  backend.run({1, 4}, allocate{before, size, more.data()});
+  backend.run({1, 4}, fill{size, more.data()});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NE(more.data()[i], nullptr);
+    EXPECT_EQ(allocated.count(more.data()[i]), 0u);
+  }
   EXPECT_EQ(heap.live_allocations().size(), 12u);
+  typename TypeParam::template array<std::uint32_t> changes(12);
+  backend.run({1, 12}, count_changes{size, pointers.data(), changes.data()});
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(changes[i], 0u) << "allocation of lane " << i;
   backend.run({1, 4}, release{heap.ref(), more.data()});
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_LE(heap.shrink(256_KiB), 1_MiB);

@@ -167,7 +167,6 @@ TYPED_TEST(SuperblockMapOn, OneOfTheLanesThatRemoveOneKeyAtOnceSucceeds) {
     TypeParam const backend{seed};
     typename TypeParam::template array<superblock_map::slot> slots(32);
     typename TypeParam::template array<std::uint32_t> removed(1);
-    typename TypeParam::template array<std::uint32_t> wrong(1);
     superblock_map map{slots.data(), 32};
     for (std::uint64_t i = 1; i <= 16; ++i) ASSERT_TRUE(map.insert(address(i), address(i + 100)));
     backend.run({1, 8}, lanes_remove{slots.data(), 32, removed.data()});

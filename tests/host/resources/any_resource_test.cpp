@@ -27,16 +27,42 @@ TEST(AnyResource, ForwardsEachCallToItsResource) {
   second.deallocate(second.allocate(100, 16), 100, 16);
 }
 
+/// Memory of the host. Counts the bytes that are allocated, for a test that no longer sees the
+/// resource.
+struct counted_host {
+  bytes* allocated;
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    *allocated += size;
+    return host_resource{}.allocate(size, alignment);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    *allocated -= size;
+    host_resource{}.deallocate(pointer, size, alignment);
+  }
+};
+
 TEST(AnyResource, ReleaseEmptiesTheCacheOfItsResource) {
-  host_resource host;
-  any_resource caching{size_cache_resource<host_resource>{host, 4}};
-  any_resource other{host};
+  bytes allocated = 0;
+  any_resource caching{size_cache_resource<counted_host>{counted_host{&allocated}, 4}};
   void* const a = caching.allocate(100, 16);
   caching.deallocate(a, 100, 16);
-  EXPECT_EQ(caching.allocate(100, 16), a) << "the cache kept the memory";
+  EXPECT_EQ(allocated, 100u) << "the cache keeps the memory";
+  EXPECT_EQ(caching.reserved(), 100u);
+  EXPECT_EQ(caching.allocate(100, 16), a);
   caching.deallocate(a, 100, 16);
   caching.release();
+  EXPECT_EQ(allocated, 0u) << "the upstream did not get its memory back";
+  EXPECT_EQ(caching.reserved(), 0u);
+}
+
+TEST(AnyResource, ReleaseChangesNothingWithoutACache) {
+  bytes allocated = 0;
+  any_resource other{counted_host{&allocated}};
+  void* const a = other.allocate(100, 16);
   other.release();
+  EXPECT_EQ(allocated, 100u);
+  other.deallocate(a, 100, 16);
+  EXPECT_EQ(allocated, 0u);
 }
 
 struct synchronizes {
