@@ -34,7 +34,8 @@ __kernel void push_group(quarry_heap heap, quarry_ref at, uint each, __local uin
 }
 __kernel void add_up(quarry_heap heap, quarry_ref at, __global uint* sum) {
   __global quarry_vector* const vector = (__global quarry_vector*)quarry_at(heap, at);
-  for (uint i = (uint)get_global_id(0); i < vector->size; i += (uint)get_global_size(0))
+  uint const size = quarry_load_relaxed(&vector->size);  // an atomic, as quarry_vector_at's read
+  for (uint i = (uint)get_global_id(0); i < size; i += (uint)get_global_size(0))
     atomic_add((volatile __global uint*)sum, *(__global uint*)quarry_vector_at(heap, vector, i));
 }
 __kernel void grow_list(quarry_heap heap, quarry_ref at, __local uint* scratch) {
