@@ -101,6 +101,7 @@ if wants oclgrind; then
   # take minutes with races detected, and which races on purpose.
   run_tests oclgrind "${simulated[@]}" "$tests"
   expect_no_fault oclgrind
+  simulated[2]=QUARRY_OPENCL_SCALE=32
   run_tests oclgrind-races "${simulated[@]}" --data-races "$tests" '--gtest_filter=-OpenclProgram.*'
   expect_no_fault oclgrind-races
   zcat data/debian-12-depends.el.gz 2>/dev/null | head -n 5000 >"$results/edges.el"
