@@ -83,7 +83,7 @@ if wants oclgrind; then
   # No --uninitialized: what the host writes to a part of a buffer makes oclgrind forget the rest of the buffer, here a heap without
   # its state, and all that kernels write there later stays «uninitialized».
   simulated=(env "QUARRY_OPENCL_CACHE=$results/oclgrind-cache" QUARRY_OPENCL_SCALE=16
-    oclgrind --build-options -cl-opt-disable --global-mem-size 1073741824 --max-errors 1000000)
+    oclgrind --build-options -cl-opt-disable --check-api --global-mem-size 1073741824 --max-errors 1000000)
 
   step "oclgrind: a kernel with an access out of bounds and a data race must be reported"
   printf '__kernel void faulty(__global uint* a) {\n  uint const item = get_global_id(0);\n  a[item + 1] = item;\n  a[0] = item;\n}\n' \
