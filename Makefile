@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 FUZZ_SECONDS ?= 60
-.PHONY: help demo check test test-long rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo check test test-long test-opencl rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -34,6 +34,10 @@ test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, ea
 	@scripts/setup.sh fuzz
 	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
 	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; exit $$failed
+
+test-opencl: ## install Intel's OpenCL runtime and oclgrind; run the OpenCL tests on PoCL, on Intel's runtime, and in oclgrind
+	@scripts/setup.sh opencl
+	@scripts/test_opencl.sh
 
 rmm-test: ## build the test and the example for users of RMM with RMM's packages and the CUDA toolkit's headers; run the test
 	@scripts/setup.sh rmm

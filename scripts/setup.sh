@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
-# usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [tidy] [plots] [rmm]
-# Each word adds the packages of that make target. `mpi` adds those of the tests and examples with MPI.
+# usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [opencl] [tidy] [plots] [rmm]
+# Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI, `opencl` those of make test-opencl.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly cmake_wanted=3.25 gxx_wanted=12
+readonly intel_opencl_wheels=('intel-opencl-rt==2026.2.0' 'intel-cmplr-lib-rt==2026.2.*')  # the second has libsvml, for one
 readonly rmm_wheels=('librmm-cu13==26.10.*' 'rapids-logger==0.3.*')
 packages=()  # apt packages to install
 reasons=()   # one line for each package
@@ -41,7 +42,7 @@ find_missing_packages() {
   if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'a peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
-  if wants plots || wants rmm; then
+  if wants plots || wants rmm || wants opencl; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
   if wants format; then need_command clang-format-19 clang-format-19 'make format'; fi
@@ -52,6 +53,10 @@ find_missing_packages() {
   if wants mpi; then
     need_command mpicc libopenmpi-dev 'compiles programs with MPI'
     need_command mpirun openmpi-bin 'starts the ranks of programs with MPI'
+  fi
+  if wants opencl; then
+    need_command oclgrind oclgrind 'interprets OpenCL kernels and reports invalid accesses and data races'
+    [ -e /etc/OpenCL/vendors/pocl.icd ] || need pocl-opencl-icd 'runs OpenCL kernels on the CPU'
   fi
   if wants tidy; then need_command run-clang-tidy-19 clang-tidy-19 'make tidy'; fi
 }
@@ -159,11 +164,25 @@ install_rmm() {
     fail "pip could not install ${rmm_wheels[*]}"
 }
 
+# Intel's OpenCL runtime for CPUs, from PyPI, in a venv of its own: 700 MB.
+venv_has_intel_opencl() { [ -e .venv/opencl/lib/libintelocl.so ] && [ -e .venv/opencl/lib/libsvml.so ]; }
+install_intel_opencl() {
+  step "installing ${intel_opencl_wheels[*]} into .venv/opencl: an OpenCL runtime to test on"
+  python3 -m venv --clear .venv/opencl
+  .venv/opencl/bin/python -m pip install --quiet --disable-pip-version-check "${intel_opencl_wheels[@]}" ||
+    fail "pip could not install ${intel_opencl_wheels[*]}"
+}
+# The loader reads the runtime's path from a file. The wheel's own file names a folder that is not there.
+write_intel_icd() {
+  mkdir -p .venv/opencl/vendors
+  echo "$PWD/.venv/opencl/lib/libintelocl.so" >.venv/opencl/vendors/intel.icd
+}
+
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | format | fuzz | mpi | tidy | plots | rmm) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [tidy] [plots] [rmm])" ;;
+    bench | format | fuzz | mpi | opencl | tidy | plots | rmm) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [opencl] [tidy] [plots] [rmm])" ;;
   esac
 done
 
@@ -180,5 +199,13 @@ if wants rmm && ! venv_has_rmm; then
   install_rmm
   venv_has_rmm || fail "${rmm_wheels[*]} have no headers in the folders that CMake searches"
   changed=yes
+fi
+if wants opencl; then
+  if ! venv_has_intel_opencl; then
+    install_intel_opencl
+    venv_has_intel_opencl || fail "${intel_opencl_wheels[*]} hold no libintelocl.so and libsvml.so"
+    changed=yes
+  fi
+  write_intel_icd
 fi
 if [ "$changed" = yes ]; then step "set-up: done"; else step "set-up: nothing to do"; fi

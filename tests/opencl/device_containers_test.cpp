@@ -5,6 +5,7 @@
 #include "quarry/opencl/csr.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <random>
@@ -33,7 +34,8 @@ __kernel void push_group(quarry_heap heap, quarry_ref at, uint each, __local uin
 }
 __kernel void add_up(quarry_heap heap, quarry_ref at, __global uint* sum) {
   __global quarry_vector* const vector = (__global quarry_vector*)quarry_at(heap, at);
-  for (uint i = (uint)get_global_id(0); i < vector->size; i += (uint)get_global_size(0))
+  uint const size = quarry_load_relaxed(&vector->size);  // an atomic, as quarry_vector_at's read
+  for (uint i = (uint)get_global_id(0); i < size; i += (uint)get_global_size(0))
     atomic_add((volatile __global uint*)sum, *(__global uint*)quarry_vector_at(heap, vector, i));
 }
 __kernel void grow_list(quarry_heap heap, quarry_ref at, __local uint* scratch) {
@@ -132,9 +134,9 @@ std::string expect_each_once(std::vector<uint> values, uint count) {
 /// Runs `body(fixture, local size)` on each device for each size of work-group.
 void on_each_group_size(bytes size, std::function<std::string(fixture&, std::size_t)> const& body) {
   on_each_device([&](cl::Device const& device) -> std::string {
-    fixture f{device, size, kernels};
+    fixture f{device, scaled(size), kernels};
     for (std::size_t const local : group_sizes(device)) {
-      alarm(20);  // compilers compile kernels again for each size
+      end_after(20);  // compilers compile kernels again for each size
       if (auto const problem = body(f, local); !problem.empty())
         return "groups of " + std::to_string(local) + ": " + problem;
     }
@@ -144,7 +146,7 @@ void on_each_group_size(bytes size, std::function<std::string(fixture&, std::siz
 
 TEST(OpenclDeviceContainers, AVectorHasWhatWorkItemsAndTheHostPushed) {
   on_each_group_size(32_MiB, [](fixture& f, std::size_t local) -> std::string {
-    std::size_t const groups = 2048 / local;
+    std::size_t const groups = groups_for(2048, local);
     auto const count = static_cast<uint>(groups * local * 3);
     for (std::string const kernel : {"push", "push_group"}) {
       quarry_ref const at = make<quarry_vector>(f.heap);
@@ -181,7 +183,7 @@ TEST(OpenclDeviceContainers, AVectorHasWhatWorkItemsAndTheHostPushed) {
 TEST(OpenclDeviceContainers, AnArrayListHasAPartForEachWorkItem) {
   on_each_group_size(8_MiB, [](fixture& f, std::size_t local) -> std::string {
     quarry_ref const at = make<quarry_array_list>(f.heap);
-    std::size_t const groups = 2048 / local;
+    std::size_t const groups = groups_for(2048, local);
     f.run("grow_list", groups, local, at, scratch_for(local));
     return check<quarry_array_list>(
         f.heap, at, [&](quarry_heap heap, quarry_array_list* list) -> std::string {
@@ -201,7 +203,7 @@ TEST(OpenclDeviceContainers, AnArrayListHasAPartForEachWorkItem) {
 TEST(OpenclDeviceContainers, AQueueLosesNoValue) {
   on_each_group_size(8_MiB, [](fixture& f, std::size_t local) -> std::string {
     quarry_ref const at = make<quarry_queue>(f.heap);
-    std::size_t const groups = 2048 / local;
+    std::size_t const groups = groups_for(2048, local);
     auto const count = static_cast<cl_uint>(groups * local * 8);
     cl::Buffer const popped{f.context, CL_MEM_READ_WRITE, count * 4u};
     f.queue.enqueueFillBuffer(popped, cl_uint{0}, 0, count * 4u);
@@ -219,21 +221,22 @@ TEST(OpenclDeviceContainers, AQueueLosesNoValue) {
 }
 
 TEST(OpenclDeviceContainers, AMillionInsertionsOfHalfAMillionKeysAddEachOnce) {
-  static constexpr cl_uint keys = 500'000;
-  on_each_device([](cl::Device const& device) -> std::string {
-    fixture f{device, 64_MiB, kernels};
+  auto const keys = scaled<cl_uint>(500'000);
+  on_each_device([keys](cl::Device const& device) -> std::string {
+    fixture f{device, scaled(64_MiB), kernels};
     quarry_ref const at = make<quarry_map>(f.heap);
     {
       opencl::mapped_heap const mapped{f.heap};
       auto* const map = static_cast<quarry_map*>(quarry_at(mapped.get(), at));
-      if (!quarry_map_init(mapped.get(), map, 1u << 20)) return "no memory for the table";
+      if (!quarry_map_init(mapped.get(), map, std::bit_ceil(2 * keys)))
+        return "no memory for the table";
     }
     cl_uint zero = 0;
     cl::Buffer const added{f.context, CL_MEM_COPY_HOST_PTR, sizeof zero, &zero};
-    f.run("empty_map", 64, 64, at);
-    f.run("insert", 256, 64, at, keys, added);
+    f.run("empty_map", groups_for(4096, 64), 64, at);
+    f.run("insert", groups_for(16'384, 64), 64, at, keys, added);
     if (f.read(added, 1)[0] != keys) return std::to_string(f.read(added, 1)[0]) + " were new";
-    return check<quarry_map>(f.heap, at, [](quarry_heap heap, quarry_map* map) -> std::string {
+    return check<quarry_map>(f.heap, at, [keys](quarry_heap heap, quarry_map* map) -> std::string {
       for (uint i = 0; i < keys; ++i) {
         auto const found = quarry_map_find(heap, map, i * 3);
         if (found == 0 || *quarry_map_value(heap, found) != i * 3 + 1)
@@ -246,12 +249,12 @@ TEST(OpenclDeviceContainers, AMillionInsertionsOfHalfAMillionKeysAddEachOnce) {
 }
 
 TEST(OpenclDeviceContainers, AnOrderedMapIsSortedThoughAllWorkItemsAdd) {
-  static constexpr cl_uint keys = 20'000;
-  on_each_group_size(8_MiB, [](fixture& f, std::size_t local) -> std::string {
+  auto const keys = scaled<cl_uint>(20'000);
+  on_each_group_size(8_MiB, [keys](fixture& f, std::size_t local) -> std::string {
     quarry_ref const at = make<quarry_ordered_map>(f.heap);
-    f.run("insert_sorted", 2048 / local, local, at, keys);
+    f.run("insert_sorted", groups_for(2048, local), local, at, keys);
     return check<quarry_ordered_map>(
-        f.heap, at, [](quarry_heap heap, quarry_ordered_map* map) -> std::string {
+        f.heap, at, [keys](quarry_heap heap, quarry_ordered_map* map) -> std::string {
           uint next = 0;
           for (auto entry = map->first[0]; entry != 0;
                entry = quarry_ordered_map_next(heap, entry), ++next)
@@ -265,11 +268,12 @@ TEST(OpenclDeviceContainers, AnOrderedMapIsSortedThoughAllWorkItemsAdd) {
 
 TEST(OpenclDeviceContainers, AGraphEqualsTheHosts) {
   std::mt19937 random{1};
-  std::vector<cl_uint2> edges(65'536);
+  auto const vertices = scaled(10'000u);
+  std::vector<cl_uint2> edges(scaled(65'536));
   std::map<uint, std::vector<uint>> wanted;
   for (auto& edge : edges) {
-    edge = {
-        {static_cast<cl_uint>(random() % 10'000 * 7), static_cast<cl_uint>(random() % 10'000 * 7)}};
+    edge = {{static_cast<cl_uint>(random() % vertices * 7),
+             static_cast<cl_uint>(random() % vertices * 7)}};
     wanted[edge.s[0]].push_back(edge.s[1]);
     wanted[edge.s[1]];
   }
@@ -292,17 +296,18 @@ TEST(OpenclDeviceContainers, AGraphEqualsTheHosts) {
     {
       opencl::mapped_heap const mapped{f.heap};
       auto* const graph = static_cast<quarry_map*>(quarry_at(mapped.get(), at));
-      if (!quarry_map_init(mapped.get(), graph, 1u << 15)) return "no memory for the table";
+      if (!quarry_map_init(mapped.get(), graph, std::bit_ceil(2 * vertices)))
+        return "no memory for the table";
     }
-    f.run("empty_map", 16, 64, at);
-    f.run("add_edges", 2048 / local, local, at, input, static_cast<cl_uint>(edges.size()),
-          scratch_for(local));
+    f.run("empty_map", groups_for(1024, 64), 64, at);
+    f.run("add_edges", groups_for(2048, local), local, at, input,
+          static_cast<cl_uint>(edges.size()), scratch_for(local));
     {
       opencl::mapped_heap const mapped{f.heap};
       auto* const graph = static_cast<quarry_map*>(quarry_at(mapped.get(), at));
       if (opencl::csr_of(mapped.get(), graph) != host) return "another graph than the host's";
     }
-    f.run("clear_graph", 16, 64, at);
+    f.run("clear_graph", groups_for(1024, 64), 64, at);
     return check<quarry_map>(f.heap, at, [](quarry_heap heap, quarry_map* graph) {
       return quarry_free(heap, graph->table) ? std::string{} : "the table cannot be freed";
     });

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests on every OpenCL device of the machine. Each case runs in a child process that ends 20
 // seconds after the build of its program, so a kernel that hangs fails its case.
+//
+// QUARRY_OPENCL_SCALE (1) divides the sizes of heaps and the numbers of work-items and operations,
+// and multiplies the seconds, for devices that interpret kernels. `make test-opencl` sets it.
 #pragma once
 
 #include "quarry/opencl/heap.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
@@ -17,6 +21,21 @@
 #include <unistd.h>
 
 namespace quarry::test {
+
+inline unsigned scale() {
+  auto const* const text = std::getenv("QUARRY_OPENCL_SCALE");
+  return text == nullptr ? 1u : static_cast<unsigned>(std::clamp(std::atoi(text), 1, 64));
+}
+template <class Count>
+Count scaled(Count full) {
+  return static_cast<Count>(full / scale());
+}
+inline void end_after(unsigned seconds) { alarm(seconds * scale()); }
+
+/// Groups of `local` work-items: `items` work-items, scaled, and at least one group.
+inline std::size_t groups_for(std::size_t items, std::size_t local) {
+  return std::max<std::size_t>(scaled(items) / local, 1);
+}
 
 inline std::vector<cl::Device> all_devices() {
   std::vector<cl::Platform> platforms;
@@ -49,7 +68,7 @@ struct fixture {
       : device{chosen},
         heap{context, device, queue, {.size = size, .max_size = max_size}},
         program{opencl::build(context, device, kernels)} {
-    alarm(20);  // for kernels; building may take longer
+    end_after(20);  // for kernels; building may take longer
   }
 
   template <class... Arguments>
@@ -77,7 +96,7 @@ inline void on_each_device(std::function<std::string(cl::Device const&)> const& 
   ASSERT_GE(child, 0);
   if (child == 0) {  // this process has not used OpenCL, whose threads a fork would lose
     setenv("QUARRY_OPENCL_CACHE", "opencl-test-cache", 0);
-    alarm(100);
+    end_after(100);
     std::string problem = "no device";
     for (auto const& device : all_devices()) {
       try {
@@ -89,7 +108,7 @@ inline void on_each_device(std::function<std::string(cl::Device const&)> const& 
         problem = error.what();
       }
       if (!problem.empty()) break;
-      alarm(100);
+      end_after(100);
     }
     auto const written = write(channel[1], problem.data(), problem.size());
     _exit(written == static_cast<ssize_t>(problem.size()) ? 0 : 1);
@@ -108,11 +127,14 @@ inline void on_each_device(std::function<std::string(cl::Device const&)> const& 
   EXPECT_EQ(all, "");
 }
 
-/// The sizes of work-groups that the tests try, as far as a device has them.
+/// The sizes of work-groups that the tests try: some that the device has, and its largest. Scaled
+/// down, no more work-items than 2,048 scaled.
 inline std::vector<std::size_t> group_sizes(cl::Device const& device) {
+  std::size_t const largest = device.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
   std::vector<std::size_t> sizes;
   for (std::size_t const size : {1, 7, 32, 64, 192, 256, 1024})
-    if (size <= device.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>()) sizes.push_back(size);
+    if (size < largest && size <= scaled<std::size_t>(2048)) sizes.push_back(size);
+  if (scale() == 1) sizes.push_back(largest);
   return sizes;
 }
 

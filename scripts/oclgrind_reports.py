@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what oclgrind wrote to the standard error and prints every report that is a fault.
+
+usage: oclgrind_reports.py FILE...      (status 1 if there is a fault)
+
+Each invalid access or call is a fault, and so is each line that is not understood. A data race
+is a fault unless HANDOVERS explains it. oclgrind's detector takes barriers for synchronisation,
+and no atomic. So it also reports memory that work-items hand over by atomics within one kernel:
+
+  - a free and the next malloc of the same memory, orders (R) and (C) of opencl/spans.cl;
+  - a publication: the work-item that allocated an entry writes it, then stores its reference by an
+    RMW with release order; the readers load the reference with acquire order.
+
+ThreadSanitizer knows these orders. It checks the same lines in opencl_tests.
+"""
+
+import collections
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Handover(NamedTuple):
+    """Accesses to memory that only their work-item reaches, until it frees or publishes it."""
+
+    source: str  # of opencl/, or the kernel of a test
+    owner: list[str]  # lines, as they stand in the source
+    readers: list[str]  # lines that read the memory after its publication
+    has_atomics: bool  # other work-items use the memory by atomics after its publication
+
+
+HANDOVERS = [
+    Handover(
+        "map.cl",
+        [
+            "quarry_map_entry_at(heap, *spare)->key = key;",
+            "quarry_map_entry_at(heap, *spare)->value = value;",
+        ],
+        ["if (found != QUARRY_TOMBSTONE && quarry_map_entry_at(heap, found)->key == key) return found;"],
+        True,  # a graph's lists of links are values
+    ),
+    Handover(
+        "ordered_map.cl",
+        ["at->key = key;", "at->value = value;", "at->height = height;"],
+        ["if (*next == 0u || quarry_skip_entry_at(heap, *next)->key >= key) return entry;"],
+        False,
+    ),
+    Handover(
+        "queue.cl",
+        [
+            "at->next = at->pushed = at->popped = 0u;",
+            # Also reads the number of the chunk before, which is published.
+            "at->number = chunk == 0u ? 0u : quarry_queue_chunk_at(heap, chunk)->number + 1u;",
+            "for (uint i = 0; i < QUARRY_QUEUE_PLACES; ++i) at->ready[i] = 0u;",
+        ],
+        [],
+        True,
+    ),
+    Handover("list.cl", ["*next = first;"], [], False),
+    Handover(
+        "graph.cl",
+        ["((__global quarry_graph_link*)quarry_at(heap, builder->link))->target = target_node;"],
+        [],
+        False,
+    ),
+    Handover(  # checks itself that no other work-item writes what it allocated
+        "churn",
+        [
+            "for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);",
+            "for (uint b = 0; b < sizes[i]; ++b) bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;",
+        ],
+        [],
+        False,
+    ),
+]
+
+ATOMICS = "atomics_other.cl"  # oclgrind offers OpenCL 1.2, so the third tier
+PLACE = re.compile(r"\tAt line (\d+) \(column \d+\) of ([\w.]+):")
+KERNEL = re.compile(r"\tKernel: (\w+)")
+# A test builds a program that has an error: from the compiler, and from --check-api.
+IGNORED = [
+    ["1 error generated."],
+    [
+        "Oclgrind - OpenCL runtime error detected",
+        "\tFunction: clBuildProgram",
+        "\tError:    CL_BUILD_PROGRAM_FAILURE",
+    ],
+]
+SHOWN = 3  # reports of one kind
+
+
+class Report(NamedTuple):
+    lines: list[str]
+    kernel: str
+    places: list[tuple[str, str]]  # source or kernel, and the text of the line
+
+
+def line_of_kernel(kernel, number):
+    """A line of the program of a test or an example, which begins behind the raw string's quote."""
+    for path in [*ROOT.glob("tests/opencl/*.cpp"), *ROOT.glob("examples/opencl*.cpp")]:
+        for program in re.findall(r'R"opencl\((.*?)\)opencl"', path.read_text(), re.DOTALL):
+            lines = program.split("\n")
+            if f"__kernel void {kernel}(" in program and number <= len(lines):
+                return lines[number - 1]
+    return ""
+
+
+def line_of(source, kernel, number, known={}):
+    key = source, kernel, number
+    if key not in known:
+        path = ROOT / "opencl" / source
+        if path.is_file():
+            lines = path.read_text().split("\n")
+            text = lines[number - 1] if number <= len(lines) else ""
+            known[key] = source, text.strip()
+        else:
+            known[key] = kernel, line_of_kernel(kernel, number).strip()
+    return known[key]
+
+
+def reports_in(path):
+    """Each begins with a line that is not indented."""
+    lines, kernel, places = [], "", []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            line = line.rstrip("\n")
+            if not line.strip():
+                continue
+            if not line.startswith("\t") and lines:
+                yield Report(lines, kernel, places)
+                lines, kernel, places = [], "", []
+            lines.append(line)
+            if found := KERNEL.match(line):
+                kernel = found[1]
+            elif found := PLACE.match(line):
+                places.append(line_of(found[2], kernel, int(found[1])))
+    if lines:
+        yield Report(lines, kernel, places)
+
+
+def is_owner(place):
+    return any(place[0] == one.source and place[1] in one.owner for one in HANDOVERS)
+
+
+def is_reader(place, owner):
+    for one in HANDOVERS:
+        if owner[0] != one.source or owner[1] not in one.owner:
+            continue
+        if one.has_atomics and place[0] == ATOMICS:
+            return True
+        if place[0] == one.source and place[1] in one.readers:
+            return True
+    return False
+
+
+def is_handover(report):
+    if "data race at global memory" not in report.lines[0] or len(report.places) != 2:
+        return False
+    one, other = report.places
+    if is_owner(one):
+        return is_owner(other) or is_reader(other, one)
+    return is_owner(other) and is_reader(one, other)
+
+
+def main(paths):
+    handovers = 0
+    faults = collections.defaultdict(list)
+    for path in paths:
+        for report in reports_in(path):
+            if report.lines in IGNORED:
+                continue
+            if is_handover(report):
+                handovers += 1
+                continue
+            kind = re.sub(r"0x[0-9a-f]+", "", report.lines[0])
+            faults[kind, report.kernel, tuple(report.places)].append(report)
+    for (kind, kernel, places), reports in faults.items():
+        print(f"{len(reports)} x {kind} {'in ' + kernel if kernel else ''}")
+        for source, text in places:
+            print(f"    {source}: {text}")
+        for report in reports[:SHOWN]:
+            print("\n".join(report.lines))
+    count = sum(len(reports) for reports in faults.values())
+    print(f"oclgrind: {count} faults; {handovers} races explained by an atomic handover")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs opencl_kernel_tests and the example opencl_graph on PoCL, on Intel's runtime for CPUs and in oclgrind, and sums up on the
+# last line: `N passed, N failed`. A test that is skipped has failed, since scripts/setup.sh opencl installs all of them.
+# QUARRY_OPENCL_ONLY: some of `pocl intel oclgrind`. Logs: build/test-opencl.
+# usage: scripts/test_opencl.sh
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+root=$PWD
+results=build/test-opencl
+tests=$root/build/dev/tests/opencl_kernel_tests
+graph=$root/build/dev/examples/opencl_graph
+passed=0 failed=0
+
+build dev opencl_kernel_tests opencl_graph || fail "build/dev does not build"
+rm -rf "$results"
+mkdir -p "$results"
+results=$root/$results
+
+passes() { passed=$((passed + 1)); }
+fails() { failed=$((failed + 1)); step "failed: $1 (log: $2)"; }
+
+# run_tests NAME COMMAND...: a program of GoogleTest.
+run_tests() {
+  local name=$1 log=$results/$1.log good bad status
+  shift
+  step "$name: $(basename "$tests")"
+  (cd "$results" && "$@") >"$log" 2>"$results/$name.err"
+  status=$?
+  good=$(grep -c '^\[       OK \]' "$log")
+  bad=$(grep -cE '^\[  (FAILED|SKIPPED) *\] .* ms\)$' "$log")
+  printf '   %s passed, %s failed or skipped\n' "$good" "$bad"
+  passed=$((passed + good)) failed=$((failed + bad))
+  if [ "$bad" -gt 0 ]; then
+    cat "$log"
+  elif [ "$status" -ne 0 ] || [ "$good" -eq 0 ]; then
+    tail -n 20 "$log" "$results/$name.err"
+    fails "$name ended with status $status" "$log"
+  fi
+}
+
+# run_graph NAME DEVICE EDGES COMMAND...: the example, which must find a device whose name contains DEVICE.
+run_graph() {
+  local name=$1 device=$2 edges=$3 log=$results/$1.log
+  shift 3
+  step "$name: opencl_graph"
+  if (cd "$results" && "$@" "$graph" "$edges") >"$log" 2>"$results/$name.err" && grep -q "$device" "$log"; then
+    passes
+    sed 's/^/   /' "$log"
+  else
+    cat "$log" "$results/$name.err"
+    fails "$name" "$log"
+  fi
+}
+
+# expect_no_fault NAME: of what oclgrind reported.
+expect_no_fault() {
+  if python3 scripts/oclgrind_reports.py "$results/$1.err" >"$results/$1.reports"; then passes; else fails "reports of oclgrind" "$results/$1.reports"; fi
+  tail -n 1 "$results/$1.reports" | sed 's/^/   /'
+}
+
+wants() { [[ " ${QUARRY_OPENCL_ONLY:-pocl intel oclgrind} " == *" $1 "* ]]; }
+
+if wants pocl; then
+  mkdir "$results/pocl-vendors"
+  cp /etc/OpenCL/vendors/pocl.icd "$results/pocl-vendors" || fail "PoCL is not installed (run scripts/setup.sh opencl)"
+  pocl=(env "OCL_ICD_VENDORS=$results/pocl-vendors" "QUARRY_OPENCL_CACHE=$results/pocl-cache")
+  run_tests pocl "${pocl[@]}" "$tests"
+  run_graph pocl-graph pthread "$root/data/debian-12-depends.el.gz" "${pocl[@]}"
+fi
+
+if wants intel; then
+  # Intel's libraries find each other by this path only.
+  intel=(env "OCL_ICD_VENDORS=$root/.venv/opencl/vendors" "LD_LIBRARY_PATH=$root/.venv/opencl/lib" "QUARRY_OPENCL_CACHE=$results/intel-cache")
+  run_tests intel "${intel[@]}" "$tests"
+  run_graph intel-graph '^' "$root/data/debian-12-depends.el.gz" "${intel[@]}"
+fi
+
+if wants oclgrind; then
+  # oclgrind 21.10 has none of the intrinsics that LLVM's optimiser writes for us: no optimisation. Its device has 128 MiB, unless asked.
+  #
+  # No --uninitialized: what the host writes to a part of a buffer makes oclgrind forget the rest of the buffer, here a heap without
+  # its state, and all that kernels write there later stays «uninitialized».
+  simulated=(env "QUARRY_OPENCL_CACHE=$results/oclgrind-cache" QUARRY_OPENCL_SCALE=16
+    oclgrind --build-options -cl-opt-disable --check-api --global-mem-size 1073741824 --max-errors 1000000)
+
+  step "oclgrind: a kernel with an access out of bounds and a data race must be reported"
+  printf '__kernel void faulty(__global uint* a) {\n  uint const item = get_global_id(0);\n  a[item + 1] = item;\n  a[0] = item;\n}\n' \
+    >"$results/faulty.cl"
+  printf 'faulty.cl\nfaulty\n4 1 1\n2 1 1\n<size=16 fill=0 uint>\n' >"$results/faulty.sim"
+  (cd "$results" && oclgrind-kernel --data-races faulty.sim) >"$results/faulty.log" 2>"$results/faulty.err"
+  if ! python3 scripts/oclgrind_reports.py "$results/faulty.err" >"$results/faulty.reports" &&
+    grep -q 'x Invalid write .*faulty' "$results/faulty.reports" && grep -q 'x Write-write data race .*faulty' "$results/faulty.reports"; then
+    passes
+  else
+    fails "oclgrind reports no fault" "$results/faulty.reports"
+  fi
+
+  # All tests with checks of bounds. The cache then holds the result of the ordering self-test, four million messages, which would
+  # take minutes with races detected, and which races on purpose.
+  run_tests oclgrind "${simulated[@]}" "$tests"
+  expect_no_fault oclgrind
+  simulated[2]=QUARRY_OPENCL_SCALE=32
+  run_tests oclgrind-races "${simulated[@]}" --data-races "$tests" '--gtest_filter=-OpenclProgram.*'
+  expect_no_fault oclgrind-races
+  zcat data/debian-12-depends.el.gz 2>/dev/null | head -n 5000 >"$results/edges.el"
+  run_graph oclgrind-graph Oclgrind "$results/edges.el" "${simulated[@]}" --data-races
+  expect_no_fault oclgrind-graph
+fi
+
+echo "$passed passed, $failed failed" | tee "$results/summary.txt"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
