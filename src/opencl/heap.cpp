@@ -110,16 +110,16 @@ heap_faults heap::faults() const {
     opencl_c::quarry_heap_state state;
     queue_.enqueueReadBuffer(buffer_, CL_TRUE, 0, sizeof state, &state);
     auto const* const counts = state.fault_counts;
-    heap_faults faults{counts[QUARRY_OUT_OF_MEMORY],
-                       counts[QUARRY_DOUBLE_FREE],
-                       counts[QUARRY_INTERIOR_REFERENCE],
-                       counts[QUARRY_FOREIGN_REFERENCE],
+    heap_faults faults{counts[QUARRY_FAULT_OUT_OF_MEMORY],
+                       counts[QUARRY_FAULT_DOUBLE_FREE],
+                       counts[QUARRY_FAULT_INTERIOR_REFERENCE],
+                       counts[QUARRY_FAULT_FOREIGN_REFERENCE],
                        {}};
     if (state.fault_kind != 0) {
       faults.first = std::string{"quarry: "} + std::string{name_of_fault(state.fault_kind)} +
                      " by group " + std::to_string(state.fault_group) + " work-item " +
                      std::to_string(state.fault_item);
-      if (state.fault_kind == QUARRY_OUT_OF_MEMORY) {
+      if (state.fault_kind == QUARRY_FAULT_OUT_OF_MEMORY) {
         faults.first += state.fault_bytes == QUARRY_NONE
                             ? ", 4 GiB or more requested"
                             : ", " + std::to_string(state.fault_bytes) + " bytes requested";
