@@ -42,7 +42,7 @@ heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueu
     refuse_more_than_device_has(options_.size);
     if (tier_of(device) == atomics_tier::other)
       if (auto const stale = count_stale_messages(context, device, queue_); stale != 0)
-        throw opencl_error{"opencl::heap: this device does not order memory between work-groups: " +
+        throw opencl_error{"this device does not order memory between work-groups: " +
                            std::to_string(stale) + " messages were stale in the self-test"};
     auto const program = build(context, device, own_kernels);
     initialise_ = cl::Kernel{program, "quarry_initialise_heap"};
