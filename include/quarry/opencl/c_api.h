@@ -104,12 +104,12 @@ quarry_status quarry_opencl_heap_create(cl_context context, cl_device_id device,
                                         quarry_opencl_heap_options const* options,
                                         quarry_opencl_heap** heap);
 
-/* Destroys the heap, and unmaps it before if it is mapped. OpenCL frees the buffer when the enqueued
+/* Destroys the heap, and unmaps it before if it is mapped. OpenCL frees the buffer when enqueued
  * kernels that use it are complete. Null is ignored. */
 quarry_status quarry_opencl_heap_destroy(quarry_opencl_heap* heap);
 
-/* Sets `*buffer` to the heap's buffer, the kernels' argument of type quarry_heap. The heap owns it:
- * valid until quarry_opencl_heap_grow or quarry_opencl_heap_destroy, unless the caller retains it. */
+/* Sets `*buffer` to the heap's buffer, the kernels' argument of type quarry_heap. The heap owns the
+ * buffer: valid until quarry_opencl_heap_grow or _destroy, unless the caller retains it. */
 quarry_status quarry_opencl_heap_buffer(quarry_opencl_heap* heap, cl_mem* buffer);
 
 /* Sets `*size` to the bytes of the buffer. */
