@@ -34,6 +34,9 @@ if(QUARRY_WITH_OPENCL)
   add_library(quarry::opencl ALIAS quarry_opencl)
   set_target_properties(quarry_opencl PROPERTIES EXPORT_NAME opencl POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(quarry_opencl PROPERTIES INSTALL_RPATH "$ORIGIN")  # libquarry.so lies beside it, once both are installed
+  endif()
   target_include_directories(quarry_opencl PRIVATE ${PROJECT_SOURCE_DIR}/src
     PUBLIC $<BUILD_INTERFACE:${quarry_opencl_includes}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_include_directories(quarry_opencl SYSTEM PUBLIC $<BUILD_INTERFACE:${QUARRY_OPENCL_HPP}>)

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <string>
 #include <thread>
@@ -80,6 +83,32 @@ TEST(CExtension, RemovingWaitsForCallsWhichMayRunAtOnce) {
   EXPECT_EQ(object, 2);
   one.join();
   two.join();
+}
+
+TEST(CExtension, AForkDoesNotWaitForCallsAndItsChildHasTheHandles) {
+  std::atomic<int> object{0};
+  void* const handle = add_object(handle_kind::opencl_heap, &object);
+  std::atomic<bool> is_inside{false}, is_over{false};
+  std::thread caller{[&] {
+    (void)use_object(handle, handle_kind::opencl_heap, "wait", [&](void*) {
+      is_inside = true;
+      while (!is_over) std::this_thread::yield();
+      return QUARRY_OK;
+    });
+  }};
+  while (!is_inside) std::this_thread::yield();
+  pid_t const child = fork();
+  if (child == 0) {
+    alarm(20);  // ends a child that waits for the call, which is in no thread of its own
+    bool const works = increase(handle) == QUARRY_OK && remove(handle) == QUARRY_OK;
+    _exit(works && remove(handle) == QUARRY_DESTROYED ? 0 : 1);
+  }
+  is_over = true;
+  caller.join();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(remove(handle), QUARRY_OK);
 }
 
 TEST(CExtension, EachExceptionHasAStatusAndALongTextIsCut) {
