@@ -141,6 +141,14 @@ TEST(OpenclCApi, HostAllocationsAndFreesAreChecked) {
       f.all.expect_refused(quarry_opencl_heap_usable_size(f.heap, wrong, &size), QUARRY_NOT_IN_USE,
                            std::to_string(wrong));
     }
+    // The message of a refused reference names the last reference of the pages.
+    void* memory = nullptr;
+    (void)quarry_opencl_heap_at(f.heap, 0, &memory);
+    std::string const message = quarry_last_error();
+    auto const last =
+        static_cast<quarry_opencl_ref>(std::stoul(message.substr(message.rfind(' ') + 1)));
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_at(f.heap, last, &memory));
+    QUARRY_EXPECT(f.all, quarry_opencl_heap_at(f.heap, last + 1, &memory) == QUARRY_BAD_ARGUMENT);
     QUARRY_EXPECT(f.all, quarry_opencl_at(base, 0) == nullptr);
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
     QUARRY_EXPECT(f.all, f.usage().allocations == 1);
