@@ -72,7 +72,7 @@ static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __lo
   quarry_ref const result = references[item];
   barrier(CLK_LOCAL_MEM_FENCE);  // the next call writes the scratch
   if (is_small) {
-    if (result == 0u) quarry_record_fault(heap, QUARRY_OUT_OF_MEMORY, (uint)bytes, 0u);
+    if (result == 0u) quarry_record_fault(heap, QUARRY_FAULT_OUT_OF_MEMORY, (uint)bytes, 0u);
     return result;
   }
   return bytes == QUARRY_NOTHING ? 0u : quarry_malloc(heap, bytes);

@@ -103,7 +103,7 @@ static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
   quarry_ref const result =
       bytes > quarry_most_bytes(heap) ? 0u : quarry_malloc_units(heap, quarry_units_of(bytes));
   if (result == 0u)
-    quarry_record_fault(heap, QUARRY_OUT_OF_MEMORY, bytes >= QUARRY_NONE ? QUARRY_NONE : (uint)bytes, 0u);
+    quarry_record_fault(heap, QUARRY_FAULT_OUT_OF_MEMORY, bytes >= QUARRY_NONE ? QUARRY_NONE : (uint)bytes, 0u);
   return result;
 }
 
@@ -114,7 +114,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
   if (reference == 0u) return true;
   uint const offset = reference - heap->first_unit;
   uint const page = offset >> heap->page_shift;
-  uint fault = QUARRY_FOREIGN_REFERENCE;
+  uint fault = QUARRY_FAULT_FOREIGN_REFERENCE;
   if (reference >= heap->first_unit && page < heap->usable_pages) {
     uint const shift = quarry_span_shift(heap);
     uint const span = offset >> shift;
@@ -124,7 +124,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
       uint const units = quarry_units_of_class(id, shift);
       uint const in_span = offset & ((1u << shift) - 1u);
       uint const slot = in_span / units;
-      fault = QUARRY_INTERIOR_REFERENCE;
+      fault = QUARRY_FAULT_INTERIOR_REFERENCE;
       if (slot * units == in_span && slot < quarry_slots_of_class(id, shift)) {
         uint const bit = 1u << (slot & 31u);
         uint const unused = quarry_unused_bits(quarry_slots_of_class(id, shift), slot >> 5u);
@@ -139,7 +139,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
             (void)quarry_return_span(heap, id, span);
           return true;
         }
-        fault = QUARRY_DOUBLE_FREE;
+        fault = QUARRY_FAULT_DOUBLE_FREE;
       }
     } else {
       __global uint* const large = quarry_words(heap) + heap->large_pages + page;
@@ -150,11 +150,11 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
           quarry_free_pages(heap, page, count);
           return true;
         }
-        fault = QUARRY_DOUBLE_FREE;
+        fault = QUARRY_FAULT_DOUBLE_FREE;
       } else if ((quarry_load_relaxed(quarry_page_word(heap, page >> 5u)) >> (page & 31u) & 1u) == 0u) {
-        fault = QUARRY_DOUBLE_FREE;  // of memory that is free: it was freed, or never allocated
+        fault = QUARRY_FAULT_DOUBLE_FREE;  // of memory that is free: it was freed, or never allocated
       } else {
-        fault = QUARRY_INTERIOR_REFERENCE;
+        fault = QUARRY_FAULT_INTERIOR_REFERENCE;
       }
     }
   }

@@ -33,11 +33,11 @@
 #define QUARRY_OUT_OF_LINE __attribute__((noinline, unused))
 
 // What a fault record can say.
-#define QUARRY_OUT_OF_MEMORY 1u
-#define QUARRY_DOUBLE_FREE 2u
-#define QUARRY_INTERIOR_REFERENCE 3u
-#define QUARRY_FOREIGN_REFERENCE 4u
-#define QUARRY_STALLED 5u
+#define QUARRY_FAULT_OUT_OF_MEMORY 1u
+#define QUARRY_FAULT_DOUBLE_FREE 2u
+#define QUARRY_FAULT_INTERIOR_REFERENCE 3u
+#define QUARRY_FAULT_FOREIGN_REFERENCE 4u
+#define QUARRY_FAULT_STALLED 5u
 #define QUARRY_FAULT_KINDS 6u
 
 // A set of numbers below `count`: bit i of level 0 is 1 for each member i. A bit of level l + 1 says

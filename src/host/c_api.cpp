@@ -116,13 +116,8 @@ using quarry::c_api::with;
 
 quarry_status quarry_pool_fill_options(quarry_pool_options* options, uint64_t size) {
   return guarded([&] {
-    if (options == nullptr)
-      throw quarry::bad_argument{"quarry_pool_fill_options: where the result goes is null"};
-    quarry::c_api::check_size("quarry_pool_fill_options", size);
-    auto usual = quarry::c_api::default_options();
-    usual.size = size;
-    std::memset(options, 0, size);
-    std::memcpy(options, &usual, std::min<std::size_t>(size, sizeof usual));
+    quarry::c_api::fill_sized("quarry_pool_fill_options", options, size, quarry::c_api::min_options,
+                              quarry::c_api::default_options());
     return QUARRY_OK;
   });
 }
@@ -250,5 +245,3 @@ quarry_status quarry_report(char const* path) {
 
 uint32_t quarry_version(void) { return QUARRY_VERSION; }
 char const* quarry_version_text(void) { return QUARRY_VERSION_TEXT; }
-
-char const* quarry_last_error(void) { return quarry::c_api::last_error; }

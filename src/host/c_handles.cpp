@@ -41,11 +41,13 @@ free_slots& instance();
       return "segment";
     case handle_kind::allocator:
       return "allocator";
+    case handle_kind::opencl_heap:
+      return "OpenCL heap";
   }
   return nullptr;
 }
 [[nodiscard]] std::string with_article(std::string const& name) {
-  return (name.front() == 'a' ? "an " : "a ") + name;
+  return (name.front() == 'a' || name.front() == 'O' ? "an " : "a ") + name;
 }
 [[nodiscard]] char const* end_of(handle_kind kind) {
   return kind == handle_kind::segment ? "closed" : "destroyed";

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/host/c_extension.hpp"
 #include "quarry/host/registry/process_state.hpp"
 
 #include <atomic>
@@ -12,8 +13,6 @@
 #include <mutex>
 
 namespace quarry::inline QUARRY_ABI::c_api {
-
-enum class handle_kind : std::uint8_t { pool = 1, stream_pool = 2, segment = 3, allocator = 4 };
 
 /// The value of a handle. Its bits:
 ///   56 to 63: a mark that no address of user memory has, with the layout of the process's state;

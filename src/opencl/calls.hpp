@@ -7,8 +7,7 @@
 namespace quarry::inline QUARRY_ABI::opencl {
 
 [[noreturn]] inline void fail(cl::Error const& error) {
-  throw opencl_error{std::string{"OpenCL: "} + error.what() + " returned " +
-                     std::to_string(error.err())};
+  throw opencl_error{std::string{error.what()} + " returned " + std::to_string(error.err())};
 }
 
 /// Calls `call`, and throws opencl_error for what OpenCL's C++ bindings throw.

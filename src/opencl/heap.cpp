@@ -42,7 +42,7 @@ heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueu
     refuse_more_than_device_has(options_.size);
     if (tier_of(device) == atomics_tier::other)
       if (auto const stale = count_stale_messages(context, device, queue_); stale != 0)
-        throw opencl_error{"opencl::heap: this device does not order memory between work-groups: " +
+        throw opencl_error{"this device does not order memory between work-groups: " +
                            std::to_string(stale) + " messages were stale in the self-test"};
     auto const program = build(context, device, own_kernels);
     initialise_ = cl::Kernel{program, "quarry_initialise_heap"};
@@ -110,16 +110,16 @@ heap_faults heap::faults() const {
     opencl_c::quarry_heap_state state;
     queue_.enqueueReadBuffer(buffer_, CL_TRUE, 0, sizeof state, &state);
     auto const* const counts = state.fault_counts;
-    heap_faults faults{counts[QUARRY_OUT_OF_MEMORY],
-                       counts[QUARRY_DOUBLE_FREE],
-                       counts[QUARRY_INTERIOR_REFERENCE],
-                       counts[QUARRY_FOREIGN_REFERENCE],
+    heap_faults faults{counts[QUARRY_FAULT_OUT_OF_MEMORY],
+                       counts[QUARRY_FAULT_DOUBLE_FREE],
+                       counts[QUARRY_FAULT_INTERIOR_REFERENCE],
+                       counts[QUARRY_FAULT_FOREIGN_REFERENCE],
                        {}};
     if (state.fault_kind != 0) {
       faults.first = std::string{"quarry: "} + std::string{name_of_fault(state.fault_kind)} +
                      " by group " + std::to_string(state.fault_group) + " work-item " +
                      std::to_string(state.fault_item);
-      if (state.fault_kind == QUARRY_OUT_OF_MEMORY) {
+      if (state.fault_kind == QUARRY_FAULT_OUT_OF_MEMORY) {
         faults.first += state.fault_bytes == QUARRY_NONE
                             ? ", 4 GiB or more requested"
                             : ", " + std::to_string(state.fault_bytes) + " bytes requested";

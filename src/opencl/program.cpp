@@ -130,7 +130,7 @@ cl::Program build(cl::Context const& context, cl::Device const& device, std::str
     return program;
   } catch (cl::Error const& error) {
     if (error.err() != CL_BUILD_PROGRAM_FAILURE) fail(error);
-    throw opencl_error{"OpenCL program does not build:\n" + build_log(program, device)};
+    throw opencl_error{"the program does not build:\n" + build_log(program, device)};
   }
 }
 

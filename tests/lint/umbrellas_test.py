@@ -22,6 +22,7 @@ PROMISES = {
 }
 # Headers that no umbrella includes, and the reason.
 EXCLUDED = {
+    "host/c_extension.hpp": "is for libraries with C functions of their own",
     "host/mpi_segment.hpp": "needs MPI",
     "host/resources/nvtx_ranges.hpp": "needs NVTX",
     "opencl/heap.hpp": "needs OpenCL",

@@ -74,13 +74,13 @@ TEST(OpenclGroup, WithoutMemoryEachWorkItemGetsNullAndAFault) {
   fixture<quarry_queue> f{64_KiB};
   while (quarry_malloc(f.heap, 64) != 0) {
   }
-  auto const faults = f.on_host.faults(QUARRY_OUT_OF_MEMORY);
+  auto const faults = f.on_host.faults(QUARRY_FAULT_OUT_OF_MEMORY);
   std::vector<quarry_ref> got(32, 1);
   simt::launch_fibers({1, 32}, {.seed = 1}, [&] {
     got[simt::this_place().thread] = quarry_malloc_group(f.heap, 64, f.local());
   });
   EXPECT_EQ(got, std::vector<quarry_ref>(32, 0));
-  EXPECT_EQ(f.on_host.faults(QUARRY_OUT_OF_MEMORY), faults + 32);
+  EXPECT_EQ(f.on_host.faults(QUARRY_FAULT_OUT_OF_MEMORY), faults + 32);
 }
 
 // --- vector

@@ -59,9 +59,9 @@ TEST(OpenclHeap, RefusesWhatIsLargerThanTheHeapAndSaysSo) {
   heap_on_host heap{1_MiB};
   for (bytes const size : {1_MiB, 5_MiB, 4_GiB, 64_GiB, ~bytes{0}})
     EXPECT_EQ(cl::quarry_malloc(heap.heap(), size), 0u);
-  EXPECT_EQ(heap.heap()->fault_kind, QUARRY_OUT_OF_MEMORY);
+  EXPECT_EQ(heap.heap()->fault_kind, QUARRY_FAULT_OUT_OF_MEMORY);
   EXPECT_EQ(heap.heap()->fault_bytes, 1_MiB);
-  EXPECT_EQ(heap.faults(QUARRY_OUT_OF_MEMORY), 5u);
+  EXPECT_EQ(heap.faults(QUARRY_FAULT_OUT_OF_MEMORY), 5u);
   EXPECT_EQ(heap.audit({}), "");
 }
 
@@ -73,17 +73,17 @@ TEST(OpenclHeap, ReportsWrongFreesAndChangesNothing) {
   EXPECT_FALSE(cl::quarry_free(h, small + 1));
   EXPECT_FALSE(cl::quarry_free(h, large + 64));
   EXPECT_FALSE(cl::quarry_free(h, large + 1));
-  EXPECT_EQ(heap.faults(QUARRY_INTERIOR_REFERENCE), 3u);
+  EXPECT_EQ(heap.faults(QUARRY_FAULT_INTERIOR_REFERENCE), 3u);
   EXPECT_FALSE(cl::quarry_free(h, 1));
   EXPECT_FALSE(cl::quarry_free(h, h->units));
   EXPECT_FALSE(cl::quarry_free(h, ~0u));
-  EXPECT_EQ(heap.faults(QUARRY_FOREIGN_REFERENCE), 3u);
+  EXPECT_EQ(heap.faults(QUARRY_FAULT_FOREIGN_REFERENCE), 3u);
   EXPECT_EQ(heap.audit(live), "");
   EXPECT_TRUE(cl::quarry_free(h, small));
   EXPECT_TRUE(cl::quarry_free(h, large));
   EXPECT_FALSE(cl::quarry_free(h, small));
   EXPECT_FALSE(cl::quarry_free(h, large));
-  EXPECT_EQ(heap.faults(QUARRY_DOUBLE_FREE), 2u);
+  EXPECT_EQ(heap.faults(QUARRY_FAULT_DOUBLE_FREE), 2u);
   EXPECT_TRUE(cl::quarry_free(h, 0));
   EXPECT_EQ(heap.audit({}), "");
 }
@@ -223,7 +223,7 @@ TEST(OpenclHeap, FibersNeverShareMemory) {
                         churn{heap.heap(), seed, 40, 20_KiB, &left, &wrong});
     ASSERT_EQ(wrong, 0u) << "seed " << seed;
     ASSERT_EQ(heap.audit(all_of(left)), "") << "seed " << seed;
-    ASSERT_EQ(heap.heap()->fault_counts[QUARRY_DOUBLE_FREE], 0u);
+    ASSERT_EQ(heap.heap()->fault_counts[QUARRY_FAULT_DOUBLE_FREE], 0u);
   }
 }
 

@@ -25,8 +25,9 @@ namespace quarry::inline QUARRY_ABI::opencl {
 
 /// A call of OpenCL failed, or a program did not build. `what()` names the call and the status, and
 /// has the compiler's log.
-class QUARRY_API opencl_error : public error_of<std::runtime_error> {
-  using error_of::error_of;
+class QUARRY_API opencl_error : public resource_failed {
+ public:
+  explicit opencl_error(std::string const& why) : resource_failed{"OpenCL", why} {}
 };
 
 /// How a device's atomics order memory; opencl/atomics.cl says what each tier uses.
