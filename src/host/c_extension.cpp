@@ -24,12 +24,12 @@ void* add_object(handle_kind kind, void* object) {
 
 quarry_status use_object(void* handle, handle_kind kind, char const* call,
                          std::function<quarry_status(void*)> const& work) {
-  shared_use const use{handle_value::of(handle), kind, call};
+  shared_use const use{handle_value::decode(handle), kind, call};
   return work(use.object());
 }
 
 void* remove_object(void* handle, handle_kind kind, char const* call) {
-  return handle_table::remove(handle_value::of(handle), kind, call);
+  return handle_table::remove(handle_value::decode(handle), kind, call);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::c_api
