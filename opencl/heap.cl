@@ -130,11 +130,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
         uint const unused = quarry_unused_bits(quarry_slots_of_class(id, shift), slot >> 5u);
         uint const hint = quarry_load_relaxed(quarry_hint(heap, id, quarry_place_of_seed(heap, quarry_seed())));
         uint const before = quarry_put_back(heap, id, span, slot >> 5u, bit);
-        // A word of a closed span is full, too: then two frees of one reference met.
-        bool const is_closed =
-            before == ~0u && quarry_load_relaxed(quarry_span_class(heap, span)) != class_and_one;
-        if (is_closed) (void)quarry_or_relaxed(quarry_slot_word(heap, span, slot >> 5u), bit);
-        if ((before & bit) != 0u && !is_closed) {
+        if ((before & bit) != 0u) {
           if ((before & ~bit) == unused && !quarry_keeps_span(heap, id, span, hint))
             (void)quarry_return_span(heap, id, span);
           return true;

@@ -227,6 +227,29 @@ TEST(OpenclHeap, FibersNeverShareMemory) {
   }
 }
 
+/// Full spans lose all of their slots at once: a free that makes the first slot of a word free may
+/// see the span closed, or opened again, by the time it returns.
+TEST(OpenclHeap, FreesOfAFullHeapByManyWorkItemsAllSucceed) {
+  constexpr bytes sizes[] = {16, 512, 1_KiB, 4_KiB};
+  for (std::uint64_t const seed : cl::fiber_seeds()) {
+    heap_on_host heap{128_KiB, 1};
+    auto* const h = heap.heap();
+    auto const size = sizes[seed % std::size(sizes)];
+    std::vector<cl::quarry_ref> full;
+    while (auto const ref = cl::quarry_malloc(h, size)) full.push_back(ref);
+    ASSERT_GE(full.size() * size, 64_KiB);
+    std::uint32_t refused = 0;
+    simt::launch_fibers({2, 32}, {.seed = seed}, [&] {
+      for (auto i = simt::this_place().rank(); i < full.size(); i += 64)
+        if (!cl::quarry_free(h, full[i]))
+          simt::atomic_ref<std::uint32_t>{refused}.fetch_add(1, simt::relaxed);
+    });
+    ASSERT_EQ(refused, 0u) << "seed " << seed;
+    ASSERT_EQ(heap.faults(QUARRY_FAULT_DOUBLE_FREE), 0u) << "seed " << seed;
+    ASSERT_EQ(heap.audit({}), "") << "seed " << seed;
+  }
+}
+
 TEST(OpenclHeapOnThreads, ThreadsNeverShareMemory) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     heap_on_host heap{512_KiB, 1};

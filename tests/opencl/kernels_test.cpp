@@ -69,6 +69,16 @@ std::string usage_text(opencl::heap const& heap) {
          " bytes reserved; " + heap.faults().first;
 }
 
+/// Returns what is wrong if two references are equal; null references are no allocations.
+std::string shared_references(std::vector<cl_uint> all, std::vector<cl_uint> const& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  std::erase(all, 0u);
+  std::sort(all.begin(), all.end());
+  auto const shared = std::adjacent_find(all.begin(), all.end());
+  return shared == all.end() ? ""
+                             : "reference " + std::to_string(*shared) + " was handed out twice";
+}
+
 TEST(OpenclKernels, WorkItemsOfAnyGroupSizeNeverShareMemory) {
   on_each_device([](cl::Device const& device) -> std::string {
     fixture f{device, scaled(64_MiB), kernels};
@@ -169,11 +179,16 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
     auto const fresh = f.read(more, count);
     auto const after = count - std::count(fresh.begin(), fresh.end(), 0u);
     if (after < scaled(10'000)) return std::to_string(after) + " fit after";
+    if (auto const problem = shared_references(old, fresh); !problem.empty()) return problem;
     f.run("release", groups_for(4096, 64), 64, references, count, cl_uint{0});
     f.run("release", groups_for(4096, 64), 64, more, count, cl_uint{0});
     if (f.heap.usage().allocations != 0) return usage_text(f.heap);
     auto const faults = f.heap.faults();
-    return faults.double_free + faults.foreign_reference != 0 ? faults.first : f.heap.audit();
+    if (faults.double_free + faults.interior_reference + faults.foreign_reference != 0)
+      return std::to_string(faults.double_free) + " double frees, " +
+             std::to_string(faults.interior_reference) + " interior and " +
+             std::to_string(faults.foreign_reference) + " foreign references";
+    return f.heap.audit();
   });
 }
 
