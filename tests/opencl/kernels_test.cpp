@@ -61,6 +61,22 @@ __kernel void release(quarry_heap heap, __global quarry_ref* references, uint co
     references[i] = 0u;
   }
 }
+
+// Writes the first and the last word of each allocation of `bytes` bytes, and checks both.
+__kernel void tag(quarry_heap heap, ulong bytes, __global quarry_ref const* references, uint count) {
+  for (uint i = get_global_id(0); i < count; i += get_global_size(0)) {
+    __global uint* const words = (__global uint*)quarry_at(heap, references[i]);
+    if (references[i] != 0u) words[0] = words[bytes / 4u - 1u] = i;
+  }
+}
+__kernel void check_tags(quarry_heap heap, ulong bytes, __global quarry_ref const* references, uint count,
+                         __global uint* wrong) {
+  for (uint i = get_global_id(0); i < count; i += get_global_size(0)) {
+    __global uint const* const words = (__global uint const*)quarry_at(heap, references[i]);
+    if (references[i] != 0u && (words[0] != i || words[bytes / 4u - 1u] != i))
+      atomic_add((volatile __global uint*)wrong, 1u);
+  }
+}
 )opencl";
 
 std::string usage_text(opencl::heap const& heap) {
@@ -189,6 +205,50 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
              std::to_string(faults.interior_reference) + " interior and " +
              std::to_string(faults.foreign_reference) + " foreign references";
     return f.heap.audit();
+  });
+}
+
+/// Serves `heap_size` bytes in allocations of `size` bytes, writes to both ends of each, and frees
+/// all of them.
+std::string fill_and_empty(fixture& f, bytes heap_size, bytes size, std::size_t items) {
+  auto const count = static_cast<cl_uint>(heap_size / size);
+  cl::Buffer const references{f.context, CL_MEM_READ_WRITE, count * 4u};
+  cl_uint count_of_wrong = 0;
+  cl::Buffer const wrong{f.context, CL_MEM_COPY_HOST_PTR, sizeof count_of_wrong, &count_of_wrong};
+  f.run("allocate", groups_for(items, 64), 64, cl_ulong{size}, references, count);
+  f.run("tag", groups_for(items, 64), 64, cl_ulong{size}, references, count);
+  f.run("check_tags", groups_for(items, 64), 64, cl_ulong{size}, references, count, wrong);
+  auto const all = f.read(references, count);
+  auto const refused = std::count(all.begin(), all.end(), 0u);
+  std::string const which =
+      "heap of " + std::to_string(heap_size >> 20) + " MiB, " + std::to_string(size) + " bytes: ";
+  count_of_wrong = f.read(wrong, 1)[0];
+  if (count_of_wrong != 0) return which + std::to_string(count_of_wrong) + " wrong tags";
+  if (auto const problem = shared_references(all, {}); !problem.empty()) return which + problem;
+  if (double(refused) > 0.05 * count)
+    return which + std::to_string(refused) + " of " + std::to_string(count) + " do not fit";
+  f.run("release", groups_for(items, 64), 64, references, count, cl_uint{0});
+  if (f.heap.usage().allocations != 0) return which + usage_text(f.heap);
+  auto const problem = f.heap.audit();
+  return problem.empty() ? problem : which + problem;
+}
+
+TEST(OpenclKernels, LargeHeapsServeTheirFirstAndLastByte) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    bool const is_gpu = (device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_GPU) != 0;
+    auto const largest = device.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
+    std::vector<bytes> sizes{257_MiB, 900_MiB};
+    if (is_gpu) sizes = {8_GiB, 32_GiB};
+    for (bytes const size : sizes) {
+      bytes const heap_size = scaled(size);
+      if (heap_size > largest) continue;
+      fixture f{device, heap_size, kernels};
+      for (bytes const block : {64_KiB, 1_MiB, 1008 * bytes{1}})
+        if (auto const problem = fill_and_empty(f, heap_size, block, is_gpu ? 65'536 : 1024);
+            !problem.empty())
+          return problem;
+    }
+    return {};
   });
 }
 
