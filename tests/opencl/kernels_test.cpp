@@ -63,14 +63,15 @@ __kernel void release(quarry_heap heap, __global quarry_ref* references, uint co
 }
 
 // Writes the first and the last word of each allocation of `bytes` bytes, and checks both.
-__kernel void tag(quarry_heap heap, ulong bytes, __global quarry_ref const* references, uint count) {
+__kernel void tag(quarry_heap heap, ulong bytes, __global quarry_ref const* references,
+                  uint count) {
   for (uint i = get_global_id(0); i < count; i += get_global_size(0)) {
     __global uint* const words = (__global uint*)quarry_at(heap, references[i]);
     if (references[i] != 0u) words[0] = words[bytes / 4u - 1u] = i;
   }
 }
-__kernel void check_tags(quarry_heap heap, ulong bytes, __global quarry_ref const* references, uint count,
-                         __global uint* wrong) {
+__kernel void check_tags(quarry_heap heap, ulong bytes, __global quarry_ref const* references,
+                         uint count, __global uint* wrong) {
   for (uint i = get_global_id(0); i < count; i += get_global_size(0)) {
     __global uint const* const words = (__global uint const*)quarry_at(heap, references[i]);
     if (references[i] != 0u && (words[0] != i || words[bytes / 4u - 1u] != i))
@@ -209,13 +210,18 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
 }
 
 /// Serves `heap_size` bytes in allocations of `size` bytes, writes to both ends of each, and frees
-/// all of them.
+/// all of them. One work-item makes large allocations: runs of pages that several ones claim at
+/// once may leave gaps, which are too short for another run.
 std::string fill_and_empty(fixture& f, bytes heap_size, bytes size, std::size_t items) {
   auto const count = static_cast<cl_uint>(heap_size / size);
   cl::Buffer const references{f.context, CL_MEM_READ_WRITE, count * 4u};
   cl_uint count_of_wrong = 0;
   cl::Buffer const wrong{f.context, CL_MEM_COPY_HOST_PTR, sizeof count_of_wrong, &count_of_wrong};
-  f.run("allocate", groups_for(items, 64), 64, cl_ulong{size}, references, count);
+  if (size > 64_KiB) {
+    f.run("allocate", 1, 1, cl_ulong{size}, references, count);
+  } else {
+    f.run("allocate", groups_for(items, 64), 64, cl_ulong{size}, references, count);
+  }
   f.run("tag", groups_for(items, 64), 64, cl_ulong{size}, references, count);
   f.run("check_tags", groups_for(items, 64), 64, cl_ulong{size}, references, count, wrong);
   auto const all = f.read(references, count);
