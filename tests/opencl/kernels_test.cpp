@@ -209,15 +209,15 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
   });
 }
 
-/// Serves `heap_size` bytes in allocations of `size` bytes, writes to both ends of each, and frees
-/// all of them. One work-item makes large allocations: runs of pages that several ones claim at
-/// once may leave gaps, which are too short for another run.
+/// Serves 95 % of the heap in allocations of `size` bytes, or a million of them, writes to both
+/// ends of each, and frees all of them. One work-item makes large allocations: runs of pages that
+/// several ones claim at once may leave gaps, which are too short for another run.
 std::string fill_and_empty(fixture& f, bytes heap_size, bytes size, std::size_t items) {
-  auto const count = static_cast<cl_uint>(heap_size / size);
+  auto const count = static_cast<cl_uint>(std::min<bytes>(heap_size / 20 * 19 / size, 1 << 20));
   cl::Buffer const references{f.context, CL_MEM_READ_WRITE, count * 4u};
   cl_uint count_of_wrong = 0;
   cl::Buffer const wrong{f.context, CL_MEM_COPY_HOST_PTR, sizeof count_of_wrong, &count_of_wrong};
-  if (size > 64_KiB) {
+  if (size >= 64_KiB) {
     f.run("allocate", 1, 1, cl_ulong{size}, references, count);
   } else {
     f.run("allocate", groups_for(items, 64), 64, cl_ulong{size}, references, count);
@@ -231,12 +231,10 @@ std::string fill_and_empty(fixture& f, bytes heap_size, bytes size, std::size_t 
   count_of_wrong = f.read(wrong, 1)[0];
   if (count_of_wrong != 0) return which + std::to_string(count_of_wrong) + " wrong tags";
   if (auto const problem = shared_references(all, {}); !problem.empty()) return which + problem;
-  if (double(refused) > 0.05 * count)
+  if (refused != 0)
     return which + std::to_string(refused) + " of " + std::to_string(count) + " do not fit";
   f.run("release", groups_for(items, 64), 64, references, count, cl_uint{0});
-  if (f.heap.usage().allocations != 0) return which + usage_text(f.heap);
-  auto const problem = f.heap.audit();
-  return problem.empty() ? problem : which + problem;
+  return {};
 }
 
 TEST(OpenclKernels, LargeHeapsServeTheirFirstAndLastByte) {
@@ -253,6 +251,9 @@ TEST(OpenclKernels, LargeHeapsServeTheirFirstAndLastByte) {
         if (auto const problem = fill_and_empty(f, heap_size, block, is_gpu ? 65'536 : 1024);
             !problem.empty())
           return problem;
+      end_after(60);  // for the host, which reads all metadata twice
+      if (f.heap.usage().allocations != 0) return usage_text(f.heap);
+      if (auto const problem = f.heap.audit(); !problem.empty()) return problem;
     }
     return {};
   });
