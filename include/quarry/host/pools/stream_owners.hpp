@@ -69,8 +69,8 @@ class stream_owners {
   }
 
   /// The owner of a chunk that is freed on a stream whose state cannot be kept. Waits for the work
-  /// that `handle` has now; then the chunk is common. If the wait fails, the chunk is nobody's
-  /// until all streams are waited for.
+  /// submitted to `handle` so far; then the chunk is common. If the wait fails, no stream may
+  /// reuse the chunk until the pool has waited for all streams.
   [[nodiscard]] std::uint32_t owner_without_stream(stream handle) noexcept {
     try {
       auto event = order_.record(handle);
