@@ -9,6 +9,9 @@
 // with a `fenced` order share fences where one for each costs more: a quarry_fence() before all of
 // them for fenced_release, and one before and one after all of them for fenced_acq_rel. Where
 // fences gain nothing, quarry_fence() does nothing and each operation has its own order.
+//
+// quarry_load_constant(at) reads a word that no kernel writes, so a compiler may keep it in a register
+// across atomics.
 #pragma once
 
 #ifndef QUARRY_AS_CPP  // tests compile these files as C++ and bring their own atomics

@@ -21,6 +21,7 @@ QUARRY_RMWS(acquire)
 QUARRY_RMWS(release)
 QUARRY_RMWS(acq_rel)
 
+static inline uint quarry_load_constant(__global uint const* at) { return *at; }
 static inline uint quarry_load_relaxed(__global uint* at) {
   return atomic_load_explicit(QUARRY_SHARED(at), memory_order_relaxed, memory_scope_device);
 }

@@ -28,6 +28,12 @@ QUARRY_RMWS(acquire)
 QUARRY_RMWS(release)
 QUARRY_RMWS(acq_rel)
 
+// Not volatile: the compiler keeps the value, although it may not keep those of plain loads.
+static inline uint quarry_load_constant(__global uint const* at) {
+  uint value;
+  asm("ld.global.nc.u32 %0, [%1];" : "=r"(value) : "l"(at));
+  return value;
+}
 #define QUARRY_LOAD(order)                                                                         \
   static inline uint quarry_load_##order(__global uint* at) {                                      \
     uint value;                                                                                    \

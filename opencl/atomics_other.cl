@@ -38,6 +38,7 @@ QUARRY_RMWS(acquire)
 QUARRY_RMWS(release)
 QUARRY_RMWS(acq_rel)
 
+static inline uint quarry_load_constant(__global uint const* at) { return *at; }
 static inline uint quarry_load_relaxed(__global uint* at) { return quarry_or_relaxed(at, 0u); }
 static inline uint quarry_load_acquire(__global uint* at) { return quarry_or_acquire(at, 0u); }
 static inline void quarry_store_relaxed(__global uint* at, uint value) {

@@ -16,13 +16,13 @@ static inline __global void* quarry_at(quarry_heap heap, quarry_ref reference) {
 }
 
 // No allocation is larger.
-static inline ulong quarry_most_bytes(quarry_heap heap) { return (ulong)heap->units * QUARRY_UNIT; }
+static inline ulong quarry_most_bytes(quarry_heap heap) { return (ulong)QUARRY_LAYOUT(heap, units) * QUARRY_UNIT; }
 static inline uint quarry_units_of(ulong bytes) {
   return bytes == 0u ? 1u : (uint)((bytes + QUARRY_UNIT - 1u) / QUARRY_UNIT);
 }
 
 // Records a fault. The first one is kept with its work-item.
-static inline void quarry_record_fault(quarry_heap heap, uint kind, uint bytes, quarry_ref reference) {
+QUARRY_OUT_OF_LINE static void quarry_record_fault(quarry_heap heap, uint kind, uint bytes, quarry_ref reference) {
   (void)quarry_add_relaxed(&heap->fault_counts[kind], 1u);
   if (quarry_load_relaxed(&heap->fault_kind) != 0u) return;
   if (quarry_cas_acq_rel(&heap->fault_kind, 0u, kind) != 0u) return;
@@ -32,31 +32,39 @@ static inline void quarry_record_fault(quarry_heap heap, uint kind, uint bytes, 
   quarry_store_relaxed(&heap->fault_item, (uint)get_local_id(0));
 }
 
+#define QUARRY_LOOKS_AT_RECLAIM 1024u  // while another work-item closes spans
+#define QUARRY_ROUNDS 8u               // of a claim that finds nothing
+
 // Closes empty spans, so that other classes and large allocations get their pages: the first one that
-// it finds, or all. If another work-item does that now, it looks for its end for about as long as it
-// would take itself.
-QUARRY_OUT_OF_LINE static void quarry_reclaim(quarry_heap heap, bool all) {
-  uint const spans = heap->spans;
+// it finds, or all. If another work-item does so now, looks for its end a bounded number of times.
+// Returns false if no span was closed, so that to claim again is of no use.
+QUARRY_OUT_OF_LINE static bool quarry_reclaim(quarry_heap heap, bool all) {
   uint look = 0u;
-  while (look < spans && quarry_load_relaxed(&heap->reclaiming) != 0u) ++look;
-  if (look != 0u && look < spans) return;
+  while (look < QUARRY_LOOKS_AT_RECLAIM && quarry_load_relaxed(&heap->reclaiming) != 0u) ++look;
+  if (look != 0u && look < QUARRY_LOOKS_AT_RECLAIM) return true;
+  __global uint* const tree = quarry_empty_tree(heap);
+  if (quarry_tree_next(tree, &heap->span_tree, 0u) == QUARRY_NONE) return false;
   (void)quarry_add_relaxed(&heap->reclaiming, 1u);
-  uint span = quarry_seed() % spans;
-  for (uint i = 0; i < spans; ++i) {
-    uint const id = quarry_load_relaxed(quarry_span_class(heap, span));
-    if (id != 0u && quarry_return_span(heap, id - 1u, span) && !all) break;
-    if (++span == spans) span = 0u;
+  bool has_closed = false;
+  uint const start = quarry_seed() % QUARRY_LAYOUT(heap, spans);
+  for (uint pass = 0; pass < 2u && (all || !has_closed); ++pass) {
+    uint span = pass == 0u ? start : 0u;
+    uint const end = pass == 0u ? QUARRY_LAYOUT(heap, spans) : start;
+    while ((all || !has_closed) && (span = quarry_tree_next(tree, &heap->span_tree, span)) < end) {
+      uint const id = quarry_load_relaxed(quarry_span_class(heap, span));
+      if (id != 0u && quarry_return_span(heap, id - 1u, span)) has_closed = true;
+      ++span;
+    }
   }
   (void)quarry_add_release(&heap->reclaiming, ~0u);
+  return has_closed;
 }
 
 // Claims up to `count` slots of class `id`; closes empty spans of other classes if it must.
 static inline quarry_slots quarry_claim_or_reclaim(quarry_heap heap, uint id, uint count) {
   quarry_slots found = quarry_claim(heap, id, count);
-  for (uint round = 0; found.bits == 0u && round < 3u; ++round) {
-    quarry_reclaim(heap, false);
+  for (uint round = 0; found.bits == 0u && round < QUARRY_ROUNDS && quarry_reclaim(heap, false); ++round)
     found = quarry_claim(heap, id, count);
-  }
   return found;
 }
 
@@ -64,7 +72,7 @@ static inline quarry_slots quarry_claim_or_reclaim(quarry_heap heap, uint id, ui
 // has at a time. Returns the reference, or 0.
 static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
   uint const shift = quarry_span_shift(heap);
-  uint const first_unit = heap->first_unit, units = quarry_units_of_class(id, shift);
+  uint const first_unit = QUARRY_LAYOUT(heap, first_unit), units = quarry_units_of_class(id, shift);
   for (;;) {
     quarry_team const team = quarry_team_of(id);
     quarry_slots found = quarry_no_slots();
@@ -81,19 +89,26 @@ static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
   }
 }
 
-static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
-  uint const shift = quarry_span_shift(heap);
-  if (units <= 1u << (shift - 2u)) return quarry_malloc_small(heap, quarry_class_of(units, shift));
-  uint const count = ((units - 1u) >> heap->page_shift) + 1u;
-  if (count > heap->usable_pages) return 0u;
-  uint first = quarry_claim_pages(heap, count);
-  for (uint round = 0; first == QUARRY_NONE && round < 3u; ++round) {
-    quarry_reclaim(heap, true);
-    first = quarry_claim_pages(heap, count);
+// Claims a run of pages. Returns the reference, or 0.
+QUARRY_OUT_OF_LINE static quarry_ref quarry_malloc_large(quarry_heap heap, uint units) {
+  uint const count = ((units - 1u) >> QUARRY_LAYOUT(heap, page_shift)) + 1u;
+  if (count > QUARRY_LAYOUT(heap, usable_pages)) return 0u;
+  bool met = false;  // another work-item's claim, which may have been undone since
+  uint first = quarry_claim_pages(heap, count, &met);
+  for (uint round = 0; first == QUARRY_NONE && round < QUARRY_ROUNDS; ++round) {
+    if (!quarry_reclaim(heap, true) && !met) break;
+    met = false;
+    first = quarry_claim_pages(heap, count, &met);
   }
   if (first == QUARRY_NONE) return 0u;
-  quarry_store_release(quarry_words(heap) + heap->large_pages + first, count);
-  return heap->first_unit + (first << heap->page_shift);
+  quarry_store_release(quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + first, count);
+  return QUARRY_LAYOUT(heap, first_unit) + (first << QUARRY_LAYOUT(heap, page_shift));
+}
+
+static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
+  uint const shift = quarry_span_shift(heap);
+  if (units > 1u << (shift - 2u)) return quarry_malloc_large(heap, units);
+  return quarry_malloc_small(heap, quarry_class_of(units, shift));
 }
 
 // Allocates `bytes` bytes, aligned to 16. Returns a null reference, and records a fault, if it finds
@@ -112,10 +127,10 @@ static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
 // allocated again, or the other free runs at the same time.
 static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
   if (reference == 0u) return true;
-  uint const offset = reference - heap->first_unit;
-  uint const page = offset >> heap->page_shift;
+  uint const offset = reference - QUARRY_LAYOUT(heap, first_unit);
+  uint const page = offset >> QUARRY_LAYOUT(heap, page_shift);
   uint fault = QUARRY_FAULT_FOREIGN_REFERENCE;
-  if (reference >= heap->first_unit && page < heap->usable_pages) {
+  if (reference >= QUARRY_LAYOUT(heap, first_unit) && page < QUARRY_LAYOUT(heap, usable_pages)) {
     uint const shift = quarry_span_shift(heap);
     uint const span = offset >> shift;
     uint const class_and_one = quarry_load_relaxed(quarry_span_class(heap, span));
@@ -125,22 +140,21 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
       uint const in_span = offset & ((1u << shift) - 1u);
       uint const slot = in_span / units;
       fault = QUARRY_FAULT_INTERIOR_REFERENCE;
-      if (slot * units == in_span && slot < quarry_slots_of_class(id, shift)) {
+      if (slot * units == in_span && in_span + units <= 1u << shift) {
         uint const bit = 1u << (slot & 31u);
-        uint const unused = quarry_unused_bits(quarry_slots_of_class(id, shift), slot >> 5u);
         uint const hint = quarry_load_relaxed(quarry_hint(heap, id, quarry_place_of_seed(heap, quarry_seed())));
         uint const before = quarry_put_back(heap, id, span, slot >> 5u, bit);
         if ((before & bit) != 0u) {
-          if ((before & ~bit) == unused && !quarry_keeps_span(heap, id, span, hint))
-            (void)quarry_return_span(heap, id, span);
+          if (quarry_is_empty_word(heap, id, slot >> 5u, before & ~bit))
+            quarry_close_or_keep_span(heap, id, span, hint);
           return true;
         }
         fault = QUARRY_FAULT_DOUBLE_FREE;
       }
     } else {
-      __global uint* const large = quarry_words(heap) + heap->large_pages + page;
+      __global uint* const large = quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + page;
       uint const count = quarry_load_relaxed(large);
-      bool const is_base = (offset & ((1u << heap->page_shift) - 1u)) == 0u;
+      bool const is_base = (offset & ((1u << QUARRY_LAYOUT(heap, page_shift)) - 1u)) == 0u;
       if (count != 0u && is_base) {
         if (quarry_cas_acq_rel(large, count, 0u) == count) {
           quarry_free_pages(heap, page, count);
@@ -160,13 +174,13 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
 
 // Whether an allocation begins at `reference`, as far as one look can tell.
 static inline bool quarry_is_allocated(quarry_heap heap, quarry_ref reference) {
-  uint const offset = reference - heap->first_unit;
-  uint const page = offset >> heap->page_shift, shift = quarry_span_shift(heap);
-  if (reference < heap->first_unit || page >= heap->usable_pages) return false;
+  uint const offset = reference - QUARRY_LAYOUT(heap, first_unit);
+  uint const page = offset >> QUARRY_LAYOUT(heap, page_shift), shift = quarry_span_shift(heap);
+  if (reference < QUARRY_LAYOUT(heap, first_unit) || page >= QUARRY_LAYOUT(heap, usable_pages)) return false;
   uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> shift));
   if (id == 0u)
-    return (offset & ((1u << heap->page_shift) - 1u)) == 0u &&
-           quarry_load_relaxed(quarry_words(heap) + heap->large_pages + page) != 0u;
+    return (offset & ((1u << QUARRY_LAYOUT(heap, page_shift)) - 1u)) == 0u &&
+           quarry_load_relaxed(quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + page) != 0u;
   uint const in_span = offset & ((1u << shift) - 1u), units = quarry_units_of_class(id - 1u, shift);
   uint const slot = in_span / units;
   if (slot * units != in_span || slot >= quarry_slots_of_class(id - 1u, shift)) return false;
@@ -176,12 +190,13 @@ static inline bool quarry_is_allocated(quarry_heap heap, quarry_ref reference) {
 // The bytes that an allocation can hold; 0 if `reference` is in no open span and no large
 // allocation begins there.
 static inline ulong quarry_usable_size(quarry_heap heap, quarry_ref reference) {
-  uint const offset = reference - heap->first_unit;
-  if (reference < heap->first_unit || offset >> heap->page_shift >= heap->usable_pages) return 0u;
+  uint const offset = reference - QUARRY_LAYOUT(heap, first_unit);
+  uint const page_shift = QUARRY_LAYOUT(heap, page_shift), page = offset >> page_shift;
+  if (reference < QUARRY_LAYOUT(heap, first_unit) || page >= QUARRY_LAYOUT(heap, usable_pages)) return 0u;
   uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> quarry_span_shift(heap)));
   if (id != 0u) return (ulong)quarry_units_of_class(id - 1u, quarry_span_shift(heap)) * QUARRY_UNIT;
-  uint const pages = quarry_load_relaxed(quarry_words(heap) + heap->large_pages + (offset >> heap->page_shift));
-  return (ulong)pages * QUARRY_UNIT << heap->page_shift;
+  uint const pages = quarry_load_relaxed(quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + page);
+  return (ulong)pages * QUARRY_UNIT << page_shift;
 }
 
 // The bits of a word of page bits in an empty heap whose first `pages` pages are usable.
@@ -194,13 +209,13 @@ static inline uint quarry_initial_page_bits(uint word, uint pages) {
 // Each work-item writes every n-th word.
 static inline void quarry_initialise(quarry_heap heap, uint item, uint items) {
   __global uint* const words = quarry_words(heap);
-  uint const begin = heap->class_trees < heap->page_tree.first[0] ? heap->class_trees : heap->page_tree.first[0];
-  for (uint word = begin + item; word < heap->words; word += items) {
+  uint const begin = min(QUARRY_LAYOUT(heap, class_trees), quarry_load_constant(&heap->page_tree.first[0]));
+  for (uint word = begin + item; word < QUARRY_LAYOUT(heap, words); word += items) {
     uint value = 0u;
-    if (word >= heap->slot_bits) value = ~0u;
-    if (word - heap->page_bits < heap->page_tree.count)
-      value = quarry_initial_page_bits(word - heap->page_bits, heap->usable_pages);
-    uint members = (heap->usable_pages + 31u) >> 5u;
+    if (word >= QUARRY_LAYOUT(heap, slot_bits)) value = ~0u;
+    if (word - QUARRY_LAYOUT(heap, page_bits) < QUARRY_LAYOUT(heap, page_tree.count))
+      value = quarry_initial_page_bits(word - QUARRY_LAYOUT(heap, page_bits), QUARRY_LAYOUT(heap, usable_pages));
+    uint members = (QUARRY_LAYOUT(heap, usable_pages) + 31u) >> 5u;
     for (uint level = 0; level < QUARRY_TREE_LEVELS; ++level) {
       uint const at = word - heap->page_tree.first[level];
       if (at < heap->page_tree.words[level] && at * 32u < members) value = quarry_bits_in_word(0u, members, at);

@@ -20,10 +20,12 @@
 //   3. The class of a span changes only while one work-item holds all of its slot bits.
 //   4. If an open span has a free slot, then its summary has the bit of the slot's word, and the
 //      class's tree has the bit of the span, or a work-item is about to set them.
+//   5. If an open span has no allocated slot, then the tree of empty spans has its bit, or a
+//      work-item is about to set it or to close the span. The tree may have other spans, too.
 #pragma once
 
 #define QUARRY_OPENCL_MAGIC 0x51435241u
-#define QUARRY_OPENCL_LAYOUT 1u
+#define QUARRY_OPENCL_LAYOUT 2u
 
 #define QUARRY_UNIT 16u           // bytes
 #define QUARRY_PAGES_PER_SPAN 16u
@@ -68,6 +70,7 @@ typedef struct quarry_heap_state {
   // Word offsets from the heap state.
   unsigned int class_trees;     // a tree of spans for each class; the levels of one class lie together
   unsigned int class_tree_words;
+  unsigned int empty_tree;      // another one: the spans that may be empty
   unsigned int hints;
   unsigned int tickets;
   unsigned int openers;         // 1 while a work-item opens a span for that area
@@ -79,7 +82,7 @@ typedef struct quarry_heap_state {
   unsigned int words;           // of all metadata
 
   quarry_tree page_tree;        // page words that are not full
-  quarry_tree span_tree;        // the shape of each class's tree, relative to its first word
+  quarry_tree span_tree;        // the shape of these trees, relative to their first words
 
   unsigned int top_span;        // above all spans that were ever open, or a few below that
   unsigned int used_pages;      // an estimate: claims and frees change it a moment later

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages: claims of spans and of runs of pages. A claim sets the bits of one word after the other.
-// If another work-item has one of them, it clears those that it set, and looks elsewhere; so no
-// work-item waits.
+// Pages: claims of spans and of runs of pages. A claim sets the bits of one word after the other, from
+// the last word to the first. If another work-item has one of them, it clears those that it set, and
+// looks behind the page that the other one has; so no work-item waits. Claims begin with the last
+// word because runs that begin at one page then meet at their ends: the second claim looks behind the
+// first one's last page, and leaves no gap.
 //
 // Memory order. (F) clears page bits after the last access of their owner; (P) sets them before the
 // first access of the next one. The bits change only by RMWs, so (P) synchronizes with (F).
@@ -12,11 +14,14 @@
 
 typedef __global quarry_heap_state* quarry_heap;
 
+// A field of the heap state that no kernel changes.
+#define QUARRY_LAYOUT(heap, field) quarry_load_constant(&(heap)->field)
+
 static inline __global uint* quarry_words(quarry_heap heap) { return (__global uint*)heap; }
 static inline __global uint* quarry_page_word(quarry_heap heap, uint word) {
-  return quarry_words(heap) + heap->page_bits + word;
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, page_bits) + word;
 }
-static inline uint quarry_page_words(quarry_heap heap) { return heap->page_tree.count; }
+static inline uint quarry_page_words(quarry_heap heap) { return QUARRY_LAYOUT(heap, page_tree.count); }
 
 // Clears page bits of one word.
 static inline void quarry_free_page_bits(quarry_heap heap, uint word, uint bits) {
@@ -24,21 +29,21 @@ static inline void quarry_free_page_bits(quarry_heap heap, uint word, uint bits)
     quarry_tree_insert(quarry_words(heap), &heap->page_tree, word);
 }
 
-// Sets page bits of one word. Returns false, and changes nothing for longer than a moment, if one
-// of them is set.
-static inline bool quarry_claim_page_bits(quarry_heap heap, uint word, uint bits) {
+// Sets page bits of one word. Returns 0; or those of them that were set before, and then changes
+// nothing for longer than a moment.
+static inline uint quarry_claim_page_bits(quarry_heap heap, uint word, uint bits) {
   __global uint* const at = quarry_page_word(heap, word);
   uint const before = QUARRY_ATOMIC(or, QUARRY_ORDER_P)(at, bits);  // (P)
   if ((before & bits) != 0u) {
     if ((before & bits) != bits) quarry_free_page_bits(heap, word, bits & ~before);
-    return false;
+    return before & bits;
   }
   if ((before | bits) == ~0u) {
     quarry_tree_remove(quarry_words(heap), &heap->page_tree, word);
     if (quarry_load_relaxed(at) != ~0u)  // a page was freed before the removal
       quarry_tree_insert(quarry_words(heap), &heap->page_tree, word);
   }
-  return true;
+  return 0u;
 }
 
 // The bits of pages [first, first + count) in `word`.
@@ -59,14 +64,19 @@ static inline void quarry_free_pages(quarry_heap heap, uint first, uint count) {
   quarry_free_run(heap, first, count);
 }
 
-// Returns QUARRY_NONE, or the page that another work-item has.
+// Claims pages [first, first + count). Returns QUARRY_NONE; or, with nothing claimed, the last page
+// that another work-item has.
 static inline uint quarry_claim_run(quarry_heap heap, uint first, uint count) {
-  for (uint word = first >> 5u; word <= (first + count - 1u) >> 5u; ++word) {
-    if (quarry_claim_page_bits(heap, word, quarry_bits_in_word(first, count, word))) continue;
-    if (word * 32u > first) quarry_free_run(heap, first, word * 32u - first);
-    return max(word * 32u, first);
+  uint const end = first + count;
+  for (uint word = (end - 1u) >> 5u;; --word) {
+    uint const taken = quarry_claim_page_bits(heap, word, quarry_bits_in_word(first, count, word));
+    if (taken != 0u) {
+      uint const behind = word * 32u + 32u;
+      if (behind < end) quarry_free_run(heap, behind, end - behind);
+      return word * 32u + quarry_highest_bit(taken);
+    }
+    if (word == first >> 5u) return QUARRY_NONE;
   }
-  return QUARRY_NONE;
 }
 
 // Claims a span: the lowest one that is free, or for areas above 0 one not far above it, so that
@@ -81,7 +91,7 @@ static inline uint quarry_claim_span(quarry_heap heap, uint area) {
       uint const used = quarry_load_relaxed(quarry_page_word(heap, word));
       for (uint side = 0; side < 2u; ++side) {
         uint const bits = 0xffffu << (side * 16u);
-        if ((used & bits) != 0u || !quarry_claim_page_bits(heap, word, bits)) continue;
+        if ((used & bits) != 0u || quarry_claim_page_bits(heap, word, bits) != 0u) continue;
         (void)quarry_add_relaxed(&heap->used_pages, QUARRY_PAGES_PER_SPAN);
         return word * 2u + side;
       }
@@ -93,8 +103,8 @@ static inline uint quarry_claim_span(quarry_heap heap, uint area) {
 }
 
 // Claims `count` consecutive pages: the first run that is long enough. Returns QUARRY_NONE if there
-// is none. A run that another work-item claims meanwhile is skipped.
-static inline uint quarry_claim_pages(quarry_heap heap, uint count) {
+// is none. A run that another work-item claims meanwhile is skipped, and `met` becomes true.
+static inline uint quarry_claim_pages(quarry_heap heap, uint count, bool* met) {
   uint const words = quarry_page_words(heap);
   uint start = 0u, length = 0u;  // of the free run that ends before `page`
   uint page = 0u;
@@ -128,6 +138,7 @@ static inline uint quarry_claim_pages(quarry_heap heap, uint count) {
       (void)quarry_add_relaxed(&heap->used_pages, count);
       return start;
     }
+    *met = true;
     page = taken + 1u;
     length = 0u;
   }

@@ -15,39 +15,47 @@
 // A free slot is found through two bits above its word: the word's bit in the span's summary, and
 // the span's bit in the class's tree. Who makes a full word not full sets them; who finds a full
 // word there clears them, and looks again (see tree.cl).
+//
+// Empty spans. A free that empties a word looks at the others, and closes the span if all are empty;
+// or it keeps the span open and puts it into the tree of empty spans. A work-item that puts bits back
+// may have hidden that a word was empty, so it puts the span into the tree, too. A span stays in the
+// tree until it closes; a work-item that finds its span there has nothing to do. If two frees empty
+// the last two words at once, each looks after its own RMW, and one of them sees both words empty, on
+// devices that perform RMWs in the order in which a work-item needs their results. Elsewhere the span
+// may stay open, for its class alone.
 #pragma once
 
 #include "pages.cl"
 
-static inline uint quarry_span_shift(quarry_heap heap) { return heap->page_shift + 4u; }
+static inline uint quarry_span_shift(quarry_heap heap) { return QUARRY_LAYOUT(heap, page_shift) + 4u; }
 static inline __global uint* quarry_span_class(quarry_heap heap, uint span) {
-  return quarry_words(heap) + heap->span_classes + span;
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, span_classes) + span;
 }
 static inline __global uint* quarry_slot_word(quarry_heap heap, uint span, uint word) {
-  return quarry_words(heap) + heap->slot_bits + span * heap->slot_words + word;
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, slot_bits) + span * QUARRY_LAYOUT(heap, slot_words) + word;
 }
 // The reference of the first unit of a span.
 static inline uint quarry_base_of_span(quarry_heap heap, uint span) {
-  return heap->first_unit + (span << quarry_span_shift(heap));
+  return QUARRY_LAYOUT(heap, first_unit) + (span << quarry_span_shift(heap));
 }
 
 // Base of the word offsets of a class's tree; its shape is `span_tree`.
 static inline __global uint* quarry_class_tree(quarry_heap heap, uint id) {
-  return quarry_words(heap) + heap->class_trees + id * heap->class_tree_words;
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, class_trees) + id * QUARRY_LAYOUT(heap, class_tree_words);
 }
 static inline void quarry_list_span(quarry_heap heap, uint id, uint span) {
   quarry_tree_insert(quarry_class_tree(heap, id), &heap->span_tree, span);
 }
 
 static inline __global uint* quarry_summary_word(quarry_heap heap, uint span, uint word) {
-  return quarry_words(heap) + heap->summaries + span * heap->summary_words + (word >> 5u);
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, summaries) + span * QUARRY_LAYOUT(heap, summary_words) + (word >> 5u);
 }
 // Says that words of slot bits have free slots: those of `bits`, in one word of the summary.
-static inline void quarry_list_words(quarry_heap heap, uint id, uint span, __global uint* summary, uint bits) {
+QUARRY_OUT_OF_LINE static void quarry_list_words(quarry_heap heap, uint id, uint span, __global uint* summary, uint bits) {
   if (quarry_or_release(summary, bits) == 0u) quarry_list_span(heap, id, span);
 }
 static inline bool quarry_has_listed_word(quarry_heap heap, uint span) {
-  for (uint i = 0; i < heap->summary_words; ++i)
+  for (uint i = 0; i < QUARRY_LAYOUT(heap, summary_words); ++i)
     if (quarry_load_relaxed(quarry_summary_word(heap, span, i * 32u)) != 0u) return true;
   return false;
 }
@@ -57,16 +65,16 @@ static inline void quarry_unlist_span(quarry_heap heap, uint id, uint span) {
   if (quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u && quarry_has_listed_word(heap, span))
     quarry_list_span(heap, id, span);
 }
-// Says that words [first, first + count) of slot bits, in one word of the summary, are full: all
-// that still are.
-static inline void quarry_unlist_words(quarry_heap heap, uint id, uint span, uint first, uint count) {
-  __global uint* const summary = quarry_summary_word(heap, span, first);
-  uint const bits = (count == 32u ? ~0u : (1u << count) - 1u) << (first & 31u);
-  if ((quarry_load_relaxed(summary) & bits) == 0u) return;  // another work-item said so, and looks again
-  uint const left = quarry_and_acquire(summary, ~bits) & ~bits;
+// Says that words of slot bits are full, unless they are not by now: `full` has their bits in word
+// `part` of the summary.
+static inline void quarry_unlist_words(quarry_heap heap, uint id, uint span, uint part, uint full) {
+  __global uint* const summary = quarry_summary_word(heap, span, part * 32u);
+  uint const left = quarry_and_acquire(summary, ~full) & ~full;
   uint free = 0u;
-  for (uint word = first; word < first + count; ++word)
-    if (quarry_load_relaxed(quarry_slot_word(heap, span, word)) != ~0u) free |= 1u << (word & 31u);
+  for (uint rest = full; rest != 0u; rest &= rest - 1u) {
+    uint const bit = quarry_lowest_bit(rest);
+    if (quarry_load_relaxed(quarry_slot_word(heap, span, part * 32u + bit)) != ~0u) free |= 1u << bit;
+  }
   if (free != 0u)
     quarry_list_words(heap, id, span, summary, free);
   else if (left == 0u && !quarry_has_listed_word(heap, span))
@@ -79,6 +87,12 @@ static inline uint quarry_unused_bits(uint slots, uint word) {
   uint const left = slots - word * 32u;
   return left >= 32u ? 0u : ~0u << left;
 }
+// Whether a word whose bits are `bits` has no allocated slot.
+static inline bool quarry_is_empty_word(quarry_heap heap, uint id, uint word, uint bits) {
+  uint const shift = quarry_span_shift(heap);
+  if ((word + 1u) * 32u * quarry_units_of_class(id, shift) <= 1u << shift) return bits == 0u;
+  return bits == quarry_unused_bits(quarry_slots_of_class(id, shift), word);
+}
 
 // Clears bits of a word of slot bits, which the caller holds, in a span of class `id`, or in one
 // that is not open if `id` is QUARRY_NONE. Returns the word before.
@@ -88,9 +102,21 @@ static inline uint quarry_put_back(quarry_heap heap, uint id, uint span, uint wo
     quarry_list_words(heap, id, span, quarry_summary_word(heap, span, word), 1u << (word & 31u));
   return before;
 }
-// The same for the class that the span has. It cannot change yet, because the caller holds bits.
-static inline void quarry_undo_claim(quarry_heap heap, uint span, uint word, uint bits) {
-  (void)quarry_put_back(heap, quarry_load_relaxed(quarry_span_class(heap, span)) - 1u, span, word, bits);
+static inline __global uint* quarry_empty_tree(quarry_heap heap) {
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, empty_tree);
+}
+// Says that an open span may be empty.
+static inline void quarry_list_empty(quarry_heap heap, uint span) {
+  __global uint* const words = quarry_tree_word(quarry_empty_tree(heap), &heap->span_tree, 0u, span >> 5u);
+  if ((quarry_load_relaxed(words) >> (span & 31u) & 1u) == 0u)
+    quarry_tree_insert(quarry_empty_tree(heap), &heap->span_tree, span);
+}
+// Puts back bits in the class that the span has. It cannot change yet, because the caller holds bits.
+QUARRY_OUT_OF_LINE static void quarry_undo_claim(quarry_heap heap, uint span, uint word, uint bits) {
+  uint const id = quarry_load_relaxed(quarry_span_class(heap, span)) - 1u;
+  uint const before = quarry_put_back(heap, id, span, word, bits);
+  if (id == QUARRY_NONE) return;
+  if (quarry_is_empty_word(heap, id, word, before & ~bits)) quarry_list_empty(heap, span);
 }
 
 // Closes the span if it is open for class `id` and none of its slots is allocated. Returns true if
@@ -113,6 +139,7 @@ static inline bool quarry_close_span(quarry_heap heap, uint id, uint span) {
   quarry_fence();
   if (word == words && quarry_load_relaxed(quarry_span_class(heap, span)) == id + 1u) {
     quarry_tree_remove(quarry_class_tree(heap, id), &heap->span_tree, span);
+    quarry_tree_remove(quarry_empty_tree(heap), &heap->span_tree, span);
     quarry_store_relaxed(quarry_span_class(heap, span), 0u);
     return true;
   }
@@ -164,16 +191,18 @@ static inline uint quarry_pick_bits(uint bits, uint count, uint start) {
 }
 
 // Claims up to `count` slots of a word. Returns their bits; 0 if the word is full or the span has
-// another class now. `used`: what the caller believes the word to be. `seed` names the bit to look
-// at first: neighbours take different bits. A try fails if others claim its bits first; after 32 of
-// them the word counts as full.
-static inline uint quarry_claim_bits(quarry_heap heap, uint id, uint span, uint word, uint used, uint count, uint seed) {
-  __global uint* const at = quarry_slot_word(heap, span, word);
+// another class now. `used`: what the caller believes the word to be, and afterwards what it was
+// last seen to be. `seed` names the bit to look at first: neighbours take different bits. A try fails
+// if others claim its bits first; after 32 of them the word counts as full.
+static inline uint quarry_claim_bits(quarry_heap heap, uint id, uint span, uint word, uint* used, uint count,
+                                     uint seed) {
+  __global uint* const bits = quarry_slot_word(heap, span, word);
   __global uint* const class_of_span = quarry_span_class(heap, span);
-  for (uint attempt = 0; used != ~0u && attempt < QUARRY_TRIES_AT_WORD; ++attempt) {
-    uint const wanted = quarry_pick_bits(~used, count, seed);
-    used = QUARRY_ATOMIC(or, QUARRY_ORDER_C)(at, wanted);  // (C)
-    uint const claimed = wanted & ~used;
+  for (uint attempt = 0; *used != ~0u && attempt < QUARRY_TRIES_AT_WORD; ++attempt) {
+    uint const wanted = quarry_pick_bits(~*used, count, seed);
+    uint const before = QUARRY_ATOMIC(or, QUARRY_ORDER_C)(bits, wanted);  // (C)
+    uint const claimed = wanted & ~before;
+    *used = before | wanted;
     if (claimed == 0u) continue;
     if (quarry_load_relaxed(class_of_span) == id + 1u) return claimed;
     quarry_undo_claim(heap, span, word, claimed);

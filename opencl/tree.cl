@@ -17,7 +17,7 @@
 #include "size_classes.cl"
 
 static inline __global uint* quarry_tree_word(__global uint* base, __global quarry_tree* tree, uint level, uint word) {
-  return base + tree->first[level] + word;
+  return base + quarry_load_constant(&tree->first[level]) + word;
 }
 
 // Sets the bit `position` of a level, and those above it until one word was not 0 before. `base`:
@@ -47,7 +47,7 @@ static inline void quarry_tree_repair(__global uint* base, __global quarry_tree*
 // each word of each level.
 static inline uint quarry_tree_next(__global uint* base, __global quarry_tree* tree, uint from) {
   uint level = 0u, position = from;  // a bit of this level
-  while ((position >> 5u) < tree->words[level]) {
+  while ((position >> 5u) < quarry_load_constant(&tree->words[level])) {
     uint const word = position >> 5u;
     uint const bits = quarry_load_relaxed(quarry_tree_word(base, tree, level, word)) & (~0u << (position & 31u));
     if (bits == 0u) {

@@ -46,7 +46,10 @@ class metadata {
     for (std::uint32_t id = 0; id < state_.classes; ++id)
       if (!reaches_top(state_.span_tree, state_.class_trees + id * state_.class_tree_words))
         return false;
-    return reaches_top(state_.page_tree, 0);
+    return reaches_top(state_.span_tree, state_.empty_tree) && reaches_top(state_.page_tree, 0);
+  }
+  bool may_be_empty(std::uint32_t span) const {
+    return bit(state_.empty_tree + state_.span_tree.first[0], span);
   }
   bool is_word_listed(std::uint32_t span, std::uint32_t word) const {
     return bit(state_.summaries + span * state_.summary_words, word);
@@ -95,9 +98,10 @@ std::string audit_of(std::uint32_t const* words) {
     std::uint32_t const id = heap.class_of(span);
     if (id > state.classes) return "span " + std::to_string(span) + " has no class";
     std::uint32_t const slots = id == 0 ? 0 : quarry_slots_of_class(id - 1, heap.span_shift());
-    bool has_free = false;
+    bool has_free = false, is_empty = true;
     for (std::uint32_t slot = 0; slot < state.slot_words * 32; ++slot) {
       bool const is_set = heap.slot_bit(span, slot);
+      if (slot < slots && is_set) is_empty = false;
       if (slot < slots && !is_set) {
         has_free = true;
         if (!heap.is_word_listed(span, slot / 32))
@@ -108,6 +112,8 @@ std::string audit_of(std::uint32_t const* words) {
         return "span " + std::to_string(span) + ": bit " + std::to_string(slot) +
                " is clear, and there is no such slot";
     }
+    if (id != 0 && is_empty && !heap.may_be_empty(span))
+      return "span " + std::to_string(span) + " is empty, and the tree of empty spans lacks it";
     if (has_free && !heap.is_listed(id - 1, span))
       return "span " + std::to_string(span) + " has a free slot, and its class does not list it";
     for (std::uint32_t i = 0; id != 0 && i < QUARRY_PAGES_PER_SPAN; ++i)

@@ -53,6 +53,7 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   };
   state.class_tree_words = place_tree(state.span_tree, state.spans, 0);
   state.class_trees = take(std::uint64_t{state.class_tree_words} * state.classes);
+  state.empty_tree = take(state.class_tree_words);
   state.hints = take(std::uint64_t{places} * state.classes);
   state.tickets = take(std::uint64_t{areas} * state.classes);
   state.openers = take(std::uint64_t{areas} * state.classes);

@@ -285,7 +285,8 @@ TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
           cl::quarry_open_span(h, 0, 0, 1);
           break;
         default:
-          while (cl::quarry_claim_bits(h, 0, 0, 0, 0, 1, 1) == 0) std::this_thread::yield();
+          for (cl::uint used = 0; cl::quarry_claim_bits(h, 0, 0, 0, &used, 1, 1) == 0; used = 0)
+            std::this_thread::yield();
           *static_cast<std::uint32_t*>(cl::quarry_at(h, cl::quarry_base_of_span(h, 0) + 1)) = 2;
       }
     });

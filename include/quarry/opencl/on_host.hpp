@@ -50,6 +50,7 @@ QUARRY_RMWS(release)
 QUARRY_RMWS(acq_rel)
 #undef QUARRY_RMW
 #undef QUARRY_RMWS
+inline uint quarry_load_constant(uint const* at) { return *at; }
 inline uint quarry_load_relaxed(uint* at) {
   return simt::atomic_ref<uint>{*at}.load(simt::relaxed);
 }
