@@ -129,7 +129,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
         uint const bit = 1u << (slot & 31u);
         uint const unused = quarry_unused_bits(quarry_slots_of_class(id, shift), slot >> 5u);
         uint const hint = quarry_load_relaxed(quarry_hint(heap, id, quarry_place_of_seed(heap, quarry_seed())));
-        uint const before = quarry_put_back(heap, id, span, slot >> 5u, bit);
+        uint const before = quarry_put_back(heap, span, slot >> 5u, bit);
         if ((before & bit) != 0u) {
           if ((before & ~bit) == unused && !quarry_keeps_span(heap, id, span, hint))
             (void)quarry_return_span(heap, id, span);

@@ -14,7 +14,9 @@
 //
 // A free slot is found through two bits above its word: the word's bit in the span's summary, and
 // the span's bit in the class's tree. Who makes a full word not full sets them; who finds a full
-// word there clears them, and looks again (see tree.cl).
+// word there clears them, and looks again (see tree.cl). Each may be late: the span may have another
+// class by then. So the work-item that finds the summary 0 sets the span's bit in the tree of the
+// class that the span has then. A work-item that finds the summary not 0 relies on it.
 #pragma once
 
 #include "pages.cl"
@@ -42,9 +44,12 @@ static inline void quarry_list_span(quarry_heap heap, uint id, uint span) {
 static inline __global uint* quarry_summary_word(quarry_heap heap, uint span, uint word) {
   return quarry_words(heap) + heap->summaries + span * heap->summary_words + (word >> 5u);
 }
-// Says that words of slot bits have free slots: those of `bits`, in one word of the summary.
-static inline void quarry_list_words(quarry_heap heap, uint id, uint span, __global uint* summary, uint bits) {
-  if (quarry_or_release(summary, bits) == 0u) quarry_list_span(heap, id, span);
+// Says that words of slot bits have free slots: those of `bits`, in one word of the summary. Reads the
+// class after the summary: quarry_open_span stores them in that order, and lists the span itself.
+static inline void quarry_list_words(quarry_heap heap, uint span, __global uint* summary, uint bits) {
+  if (quarry_or_acq_rel(summary, bits) != 0u) return;
+  uint const class_and_one = quarry_load_relaxed(quarry_span_class(heap, span));
+  if (class_and_one != 0u) quarry_list_span(heap, class_and_one - 1u, span);
 }
 static inline bool quarry_has_listed_word(quarry_heap heap, uint span) {
   for (uint i = 0; i < heap->summary_words; ++i)
@@ -68,7 +73,7 @@ static inline void quarry_unlist_words(quarry_heap heap, uint id, uint span, uin
   for (uint word = first; word < first + count; ++word)
     if (quarry_load_relaxed(quarry_slot_word(heap, span, word)) != ~0u) free |= 1u << (word & 31u);
   if (free != 0u)
-    quarry_list_words(heap, id, span, summary, free);
+    quarry_list_words(heap, span, summary, free);
   else if (left == 0u && !quarry_has_listed_word(heap, span))
     quarry_unlist_span(heap, id, span);
 }
@@ -80,17 +85,12 @@ static inline uint quarry_unused_bits(uint slots, uint word) {
   return left >= 32u ? 0u : ~0u << left;
 }
 
-// Clears bits of a word of slot bits, which the caller holds, in a span of class `id`, or in one
-// that is not open if `id` is QUARRY_NONE. Returns the word before.
-static inline uint quarry_put_back(quarry_heap heap, uint id, uint span, uint word, uint bits) {
+// Clears bits of a word of slot bits, which the caller holds. Returns the word before.
+static inline uint quarry_put_back(quarry_heap heap, uint span, uint word, uint bits) {
   uint const before = QUARRY_ATOMIC(and, QUARRY_ORDER_R)(quarry_slot_word(heap, span, word), ~bits);  // (R)
-  if (before == ~0u && id != QUARRY_NONE)
-    quarry_list_words(heap, id, span, quarry_summary_word(heap, span, word), 1u << (word & 31u));
+  if (before == ~0u)
+    quarry_list_words(heap, span, quarry_summary_word(heap, span, word), 1u << (word & 31u));
   return before;
-}
-// The same for the class that the span has. It cannot change yet, because the caller holds bits.
-static inline void quarry_undo_claim(quarry_heap heap, uint span, uint word, uint bits) {
-  (void)quarry_put_back(heap, quarry_load_relaxed(quarry_span_class(heap, span)) - 1u, span, word, bits);
 }
 
 // Closes the span if it is open for class `id` and none of its slots is allocated. Returns true if
@@ -118,7 +118,7 @@ static inline bool quarry_close_span(quarry_heap heap, uint id, uint span) {
   }
   while (word > 0u) {
     --word;
-    quarry_undo_claim(heap, span, word, ~quarry_unused_bits(slots, word));
+    (void)quarry_put_back(heap, span, word, ~quarry_unused_bits(slots, word));
   }
   return false;
 }
@@ -176,7 +176,7 @@ static inline uint quarry_claim_bits(quarry_heap heap, uint id, uint span, uint 
     uint const claimed = wanted & ~used;
     if (claimed == 0u) continue;
     if (quarry_load_relaxed(class_of_span) == id + 1u) return claimed;
-    quarry_undo_claim(heap, span, word, claimed);
+    (void)quarry_put_back(heap, span, word, claimed);
     return 0u;
   }
   return 0u;

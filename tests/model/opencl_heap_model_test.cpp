@@ -122,5 +122,42 @@ TEST(OpenclHeapModel, AClaimThatIsUndoneListsTheWordAgain) {
       3);
 }
 
+/// A lane frees a slot of a full word, and others close the span and open it for another class
+/// before this lane lists the word.
+TEST(OpenclHeapModel, AFreeThatListsLateHidesNoSlotOfTheNextClass) {
+  QUARRY_TEST_USES_FIBERS();
+  opencl_model_heap heap{one_span};
+  auto const first = class_of(size_of_4), second = class_of(size_of_8);
+  heap.open(first, 0xf);
+  heap.keep_as_start();
+  expect_every_schedule_holds(heap,
+                              {[&] { heap.free(heap.slot(first, 0, 0)); },
+                               [&] {
+                                 for (std::uint32_t i = 1; i < 4; ++i)
+                                   heap.free(heap.slot(first, 0, i));
+                                 (void)cl::quarry_return_span(heap(), first, 0);
+                                 if (!heap.open(second, 0xff)) return;
+                                 search(heap, second);
+                                 heap.free(heap.slot(second, 0, 0));
+                               }},
+                              3);
+}
+
+TEST(OpenclHeapModel, ALaneThatUnlistsLateHidesNoSlotOfTheNextClass) {
+  QUARRY_TEST_USES_FIBERS();
+  opencl_model_heap heap{one_span};
+  auto const first = class_of(size_of_4), second = class_of(size_of_8);
+  heap.open(first, 0);
+  heap.keep_as_start();
+  expect_every_schedule_holds(
+      heap,
+      {[&] { cl::quarry_unlist_words(heap(), first, 0, 0, 1); },
+       [&] {
+         if (!cl::quarry_return_span(heap(), first, 0) || !heap.open(second, 1)) return;
+         search(heap, second);
+       }},
+      3);
+}
+
 }  // namespace opencl_heap_model_test
 }  // namespace quarry::test
