@@ -38,7 +38,7 @@ static inline void quarry_claim_for(quarry_heap heap, uint first, uint end, __lo
     uint wanted = 0u;
     for (uint other = item; other < end; ++other) wanted += classes[other] == id ? 1u : 0u;
     uint const units = quarry_units_of_class(id, shift);
-    quarry_slots found = quarry_no_slots();
+    quarry_slots found = {0u, 0u, 0u};
     bool is_out = false;
     for (uint other = item; other < end; ++other) {
       if (classes[other] != id) continue;

@@ -62,10 +62,10 @@ QUARRY_OUT_OF_LINE static bool quarry_reclaim(quarry_heap heap, bool all) {
 
 // Claims up to `count` slots of class `id`; closes empty spans of other classes if it must.
 static inline quarry_slots quarry_claim_or_reclaim(quarry_heap heap, uint id, uint count) {
-  quarry_slots found = quarry_claim(heap, id, count);
-  for (uint round = 0; found.bits == 0u && round < QUARRY_ROUNDS && quarry_reclaim(heap, false); ++round)
-    found = quarry_claim(heap, id, count);
-  return found;
+  for (uint round = 0;; ++round) {
+    quarry_slots const found = quarry_claim(heap, id, count);
+    if (found.bits != 0u || round == QUARRY_ROUNDS || !quarry_reclaim(heap, false)) return found;
+  }
 }
 
 // Claims a slot of class `id` for each member of the team; its leader claims as many as one word
@@ -75,7 +75,7 @@ static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
   uint const first_unit = QUARRY_LAYOUT(heap, first_unit), units = quarry_units_of_class(id, shift);
   for (;;) {
     quarry_team const team = quarry_team_of(id);
-    quarry_slots found = quarry_no_slots();
+    quarry_slots found = {0u, 0u, 0u};
     if (quarry_leads(team)) found = quarry_claim_or_reclaim(heap, id, quarry_team_size(team));
     found.bits = quarry_from_leader(team, found.bits);
     found.span = quarry_from_leader(team, found.span);
@@ -93,14 +93,13 @@ static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
 QUARRY_OUT_OF_LINE static quarry_ref quarry_malloc_large(quarry_heap heap, uint units) {
   uint const count = ((units - 1u) >> QUARRY_LAYOUT(heap, page_shift)) + 1u;
   if (count > QUARRY_LAYOUT(heap, usable_pages)) return 0u;
-  bool met = false;  // another work-item's claim, which may have been undone since
-  uint first = quarry_claim_pages(heap, count, &met);
-  for (uint round = 0; first == QUARRY_NONE && round < QUARRY_ROUNDS; ++round) {
-    if (!quarry_reclaim(heap, true) && !met) break;
-    met = false;
+  uint first = QUARRY_NONE;
+  for (uint round = 0;; ++round) {
+    bool met = false;  // another work-item's claim, which may have been undone since
     first = quarry_claim_pages(heap, count, &met);
+    if (first != QUARRY_NONE) break;
+    if (round == QUARRY_ROUNDS || (!quarry_reclaim(heap, true) && !met)) return 0u;
   }
-  if (first == QUARRY_NONE) return 0u;
   quarry_store_release(quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + first, count);
   return QUARRY_LAYOUT(heap, first_unit) + (first << QUARRY_LAYOUT(heap, page_shift));
 }
@@ -143,7 +142,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
       if (slot * units == in_span && in_span + units <= 1u << shift) {
         uint const bit = 1u << (slot & 31u);
         uint const hint = quarry_load_relaxed(quarry_hint(heap, id, quarry_place_of_seed(heap, quarry_seed())));
-        uint const before = quarry_put_back(heap, id, span, slot >> 5u, bit);
+        uint const before = quarry_put_back(heap, span, slot >> 5u, bit);
         if ((before & bit) != 0u) {
           if (quarry_is_empty_word(heap, id, slot >> 5u, before & ~bit))
             quarry_close_or_keep_span(heap, id, span, hint);

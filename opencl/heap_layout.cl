@@ -33,6 +33,11 @@
 #define QUARRY_TREE_LEVELS 3
 #define QUARRY_NONE 0xffffffffu
 #define QUARRY_OUT_OF_LINE __attribute__((noinline, unused))
+#ifdef __OPENCL_VERSION__
+#define QUARRY_NOT_UNROLLED _Pragma("unroll 1")  // PoCL inlines all functions, so code size is compile time
+#else
+#define QUARRY_NOT_UNROLLED
+#endif
 
 // What a fault record can say.
 #define QUARRY_FAULT_OUT_OF_MEMORY 1u

@@ -28,7 +28,7 @@
 #define QUARRY_MOVING 0x80000000u   // a hint
 #define QUARRY_LOOKS_AT_HINT 128u   // while another work-item looks for a lease
 #define QUARRY_LOOKS_AT_TICKET 64u  // while another work-item opens a span
-#define QUARRY_CLAIMS 64u           // of a malloc; each that fails means that others claimed
+#define QUARRY_CLAIMS 256u          // of a malloc; each that fails means that others claimed
 
 // Spreads work-items over slots: neighbours get neighbouring bits.
 static inline uint quarry_seed(void) {
@@ -54,202 +54,174 @@ static inline __global uint* quarry_opener(quarry_heap heap, uint id, uint area)
   return quarry_words(heap) + QUARRY_LAYOUT(heap, openers) + id * (QUARRY_LAYOUT(heap, area_mask) + 1u) + area;
 }
 
-// A work-item that looks for up to `count` slots.
+// A work-item that looks for slots.
 typedef struct quarry_search {
   uint id;     // class
   uint words;  // of slot bits in a span of the class
-  uint count;
-  uint seed;
   uint place, area;
-  bool is_full;  // no span was free
 } quarry_search;
-static inline quarry_search quarry_search_of(quarry_heap heap, uint id, uint count) {
+static inline quarry_search quarry_search_of(quarry_heap heap, uint id) {
   quarry_search search;
   search.id = id;
   search.words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
-  search.count = count;
-  search.seed = quarry_seed();
-  search.place = quarry_place_of_seed(heap, search.seed);
+  search.place = quarry_place_of_seed(heap, quarry_seed());
   search.area = search.place & QUARRY_LAYOUT(heap, area_mask);
-  search.is_full = false;
   return search;
 }
 
-// Slots of one word: at least one, or none if `bits` is 0. `used`: what the word was last seen to be.
+// Slots of one word: at least one, or none if `bits` is 0.
 typedef struct quarry_slots {
-  uint span, word, bits, used;
+  uint span, word, bits;
 } quarry_slots;
-static inline quarry_slots quarry_no_slots(void) {
-  quarry_slots const none = {0u, 0u, 0u, 0u};
-  return none;
+
+// The hint for the next word of a lease; 0 if the lease ends, or `hint` names nothing.
+static inline uint quarry_next_hint(quarry_heap heap, uint words, uint hint) {
+  uint const next = quarry_word_of_hint(hint) + 1u;
+  bool const has_next = hint != 0u && next % QUARRY_LAYOUT(heap, lease_words) != 0u && next < words;
+  return has_next ? quarry_hint_of(quarry_span_of_hint(hint), next) : 0u;
+}
+// Moves the hint of a place behind the word that it names, which is full.
+QUARRY_OUT_OF_LINE static void quarry_advance_hint(quarry_heap heap, uint id, __global uint* hint_word, uint hint) {
+  uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
+  (void)quarry_cas_relaxed(hint_word, hint, quarry_next_hint(heap, words, hint));
 }
 
-// Claims up to `count` slots of a word, after a look at it unless the device claims unread.
-static inline quarry_slots quarry_claim_in_word(quarry_heap heap, uint id, uint span, uint word, uint count,
-                                                uint seed) {
-  uint used = QUARRY_LAYOUT(heap, claims_unread) != 0u ? 0u : quarry_load_relaxed(quarry_slot_word(heap, span, word));
-  uint const bits = quarry_claim_bits(heap, id, span, word, &used, count, seed);
-  quarry_slots const found = {span, word, bits, used};
-  return found;
-}
+// The steps below return a hint: the first word of a lease, or 0.
 
-// The hint for the word behind `word` in its lease; 0 if the lease ends, or `word` is no word.
-static inline uint quarry_next_hint(quarry_heap heap, uint words, uint span, uint word) {
-  bool const has_next = span < QUARRY_LAYOUT(heap, spans) && (word + 1u) % QUARRY_LAYOUT(heap, lease_words) != 0u &&
-                        word + 1u < words;
-  return has_next ? quarry_hint_of(span, word + 1u) : 0u;
-}
-
-// 1: claims slots in the leases that the area's ticket gives away.
-static inline quarry_slots quarry_claim_by_ticket(quarry_heap heap, quarry_search const* search) {
+// 1: the lease that the area's ticket gives away.
+static inline uint quarry_lease_by_ticket(quarry_heap heap, quarry_search const* search) {
   __global uint* const ticket = quarry_ticket(heap, search->id, search->area);
-  uint const spans = QUARRY_LAYOUT(heap, spans), lease = QUARRY_LAYOUT(heap, lease_words);
-  for (uint next = quarry_load_relaxed(ticket);; next = quarry_load_relaxed(ticket)) {
-    if (quarry_span_of_hint(next) >= spans || next >> 23u >= search->words) return quarry_no_slots();
-    next = quarry_add_relaxed(ticket, lease << 23u);
-    uint const span = quarry_span_of_hint(next), first = next >> 23u;
-    if (span >= spans) return quarry_no_slots();
-    for (uint word = first; word < min(first + lease, search->words); ++word) {
-      quarry_slots const found = quarry_claim_in_word(heap, search->id, span, word, search->count, search->seed);
-      if (found.bits != 0u) return found;
-    }
-    if (quarry_load_relaxed(quarry_span_class(heap, span)) != search->id + 1u) return quarry_no_slots();
-  }
+  uint next = quarry_load_relaxed(ticket);
+  if (quarry_span_of_hint(next) >= QUARRY_LAYOUT(heap, spans) || next >> 23u >= search->words) return 0u;
+  next = quarry_add_relaxed(ticket, QUARRY_LAYOUT(heap, lease_words) << 23u);
+  uint const span = quarry_span_of_hint(next), word = next >> 23u;
+  if (span >= QUARRY_LAYOUT(heap, spans) || word >= search->words) return 0u;
+  return quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u ? quarry_hint_of(span, word) : 0u;
 }
 
-// Claims slots in a word that the span lists. Unlists the words that it finds full.
-static inline quarry_slots quarry_claim_in_listed_span(quarry_heap heap, quarry_search const* search, uint span,
-                                                       uint mixed) {
-  quarry_slots found = quarry_no_slots();
+// A listed word of a span that is not full. Unlists words that are.
+static inline uint quarry_find_in_span(quarry_heap heap, quarry_search const* search, uint span, uint mixed) {
   uint const parts = QUARRY_LAYOUT(heap, summary_words);
-  for (uint turn = 0; turn < parts && found.bits == 0u; ++turn) {
+  for (uint turn = 0; turn < parts; ++turn) {
     uint const part = (turn + (mixed >> 8u)) % parts;
-    uint listed = quarry_load_relaxed(quarry_summary_word(heap, span, part * 32u)), full = 0u;
-    while (listed != 0u && found.bits == 0u) {
+    uint listed = quarry_load_relaxed(quarry_summary_word(heap, span, part * 32u)), full = 0u, found = 0u;
+    while (listed != 0u && found == 0u) {
       uint const bit = quarry_pick_bits(listed, 1u, mixed >> 27u);
-      found.span = span;
-      found.word = part * 32u + quarry_lowest_bit(bit);
-      found.used = quarry_load_relaxed(quarry_slot_word(heap, span, found.word));
-      found.bits =
-          quarry_claim_bits(heap, search->id, span, found.word, &found.used, search->count, search->seed);
-      if (found.bits == 0u) full |= bit;
+      uint const word = part * 32u + quarry_lowest_bit(bit);
+      if (quarry_load_relaxed(quarry_slot_word(heap, span, word)) == ~0u)
+        full |= bit;
+      else
+        found = quarry_hint_of(span, word);
       listed &= ~bit;
     }
     if (full != 0u) quarry_unlist_words(heap, search->id, span, part, full);
+    if (found != 0u) return found;
   }
-  return found;
+  return 0u;
 }
 
-// 3: claims slots in a listed word of a listed span. Looks at each span at most twice.
-static inline quarry_slots quarry_claim_listed(quarry_heap heap, quarry_search const* search) {
+// 3: a listed word of a listed span. Looks at each span at most twice.
+static inline uint quarry_find_listed(quarry_heap heap, quarry_search const* search) {
   __global uint* const tree = quarry_class_tree(heap, search->id);
   uint const mixed = search->place * 0x9e3779b1u;
   uint const start = mixed % max(quarry_load_relaxed(&heap->top_span), 1u);
-  for (uint pass = 0; pass < 2u; ++pass) {
-    uint span = pass == 0u ? start : 0u;
-    while ((span = quarry_tree_next(tree, &heap->span_tree, span)) != QUARRY_NONE) {
-      if (quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u) {
-        quarry_slots const found = quarry_claim_in_listed_span(heap, search, span, mixed);
-        if (found.bits != 0u) return found;
-      }
-      if (quarry_load_relaxed(quarry_span_class(heap, span)) != search->id + 1u || !quarry_has_listed_word(heap, span))
-        quarry_unlist_span(heap, search->id, span);
-      ++span;
+  uint pass = 0u, span = start;
+  for (;;) {
+    span = quarry_tree_next(tree, &heap->span_tree, span);
+    if (span == QUARRY_NONE) {
+      if (++pass == 2u) return 0u;
+      span = 0u;
+      continue;
     }
+    bool const has_class = quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u;
+    uint const found = has_class ? quarry_find_in_span(heap, search, span, mixed) : 0u;
+    if (found != 0u) return found;
+    if (!has_class || !quarry_has_listed_word(heap, span)) quarry_unlist_span(heap, search->id, span);
+    ++span;
   }
-  return quarry_no_slots();
 }
 
-// 2 and 4: opens a span, and gets its first slots. Does nothing if another work-item opens one for
-// this area, unless `insists`.
-static inline quarry_slots quarry_claim_in_new_span(quarry_heap heap, quarry_search* search, bool insists) {
+// 2 and 4: the first lease of a span that this work-item opens. Opens none if another work-item opens
+// one for this area, unless `insists`. QUARRY_NONE: no span is free.
+static inline uint quarry_lease_in_new_span(quarry_heap heap, quarry_search const* search, bool insists) {
   __global uint* const opener = quarry_opener(heap, search->id, search->area);
   bool const is_first = quarry_load_relaxed(opener) == 0u && quarry_cas_relaxed(opener, 0u, 1u) == 0u;
-  if (!is_first && !insists) return quarry_no_slots();
+  if (!is_first && !insists) return 0u;
   uint const span = quarry_claim_span(heap, search->area);
-  quarry_slots found = quarry_no_slots();
-  if (span == QUARRY_NONE) {
-    search->is_full = true;
-  } else {
-    uint const slots = quarry_slots_of_class(search->id, quarry_span_shift(heap));
-    found.span = span;
-    found.bits = quarry_pick_bits(~quarry_unused_bits(slots, 0u), search->count, 0u);
-    found.used = quarry_unused_bits(slots, 0u) | found.bits;
-    quarry_open_span(heap, search->id, span, found.bits);
+  if (span != QUARRY_NONE) {
+    quarry_open_span(heap, search->id, span);
     quarry_store_relaxed(quarry_ticket(heap, search->id, search->area),
                          quarry_hint_of(span, QUARRY_LAYOUT(heap, lease_words)));
   }
   if (is_first) quarry_store_relaxed(opener, 0u);
-  return found;
+  return span == QUARRY_NONE ? QUARRY_NONE : quarry_hint_of(span, 0u);
 }
 
-// Claims slots of a new lease. None: no span was free, and no slot listed.
-static inline quarry_slots quarry_claim_elsewhere(quarry_heap heap, quarry_search* search) {
-  search->is_full = false;
+// A new lease. 0: no span is free, and no word listed.
+static inline uint quarry_find_lease(quarry_heap heap, quarry_search const* search) {
   for (uint look = 0; look <= QUARRY_LOOKS_AT_TICKET; ++look) {
     bool const insists = look == QUARRY_LOOKS_AT_TICKET;
-    quarry_slots found = quarry_claim_by_ticket(heap, search);
-    if (found.bits != 0u) return found;
+    uint lease = quarry_lease_by_ticket(heap, search);
+    if (lease != 0u) return lease;
     bool const saves = quarry_load_relaxed(&heap->used_pages) >= QUARRY_LAYOUT(heap, usable_pages) >> 1u;
-    if (insists || (saves && look == 0u)) found = quarry_claim_listed(heap, search);
-    if (found.bits == 0u) found = quarry_claim_in_new_span(heap, search, insists);
-    if (found.bits == 0u && search->is_full) found = quarry_claim_listed(heap, search);
-    if (found.bits != 0u || search->is_full) return found;
+    bool const has_searched = insists || (saves && look == 0u);
+    if (!has_searched) lease = quarry_lease_in_new_span(heap, search, false);
+    if (has_searched || lease == QUARRY_NONE) {
+      bool const is_full = lease == QUARRY_NONE;
+      lease = quarry_find_listed(heap, search);
+      if (lease == 0u && is_full) return 0u;
+      if (lease == 0u) lease = quarry_lease_in_new_span(heap, search, insists);
+      if (lease == QUARRY_NONE) return 0u;
+    }
+    if (lease != 0u) return lease;
   }
-  return quarry_no_slots();
+  return 0u;
 }
 
-// Claims up to `count` slots of class `id` if the hint of the place names no word with a free slot.
-QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_slow(quarry_heap heap, uint id, uint count, uint hint) {
-  quarry_search search = quarry_search_of(heap, id, count);
+// The word to look at after `hint`, in which the caller found no free slot. 0: there is none.
+QUARRY_OUT_OF_LINE static uint quarry_find_word(quarry_heap heap, uint id, uint hint) {
+  quarry_search const search = quarry_search_of(heap, id);
   __global uint* const hint_word = quarry_hint(heap, id, search.place);
-  uint claims = 0u;
-  for (uint look = 0; claims < QUARRY_CLAIMS; ++look) {
-    bool finds = look >= QUARRY_LOOKS_AT_HINT;
+  for (uint look = 0; look < QUARRY_LOOKS_AT_HINT; ++look) {
     if (hint == QUARRY_MOVING) {
       hint = quarry_load_relaxed(hint_word);
-    } else {  // the word is full, or there is none
-      uint next = quarry_next_hint(heap, search.words, quarry_span_of_hint(hint), quarry_word_of_hint(hint));
+    } else {
+      uint next = quarry_next_hint(heap, search.words, hint);
       if (next == 0u) next = QUARRY_MOVING;
       uint const seen = quarry_cas_relaxed(hint_word, hint, next);
-      finds = finds || (seen == hint && next == QUARRY_MOVING);
+      if (seen == hint && next == QUARRY_MOVING) break;
       hint = seen == hint ? next : seen;
     }
-    quarry_slots found = quarry_no_slots();
-    if (finds) {
-      ++claims;
-      found = quarry_claim_elsewhere(heap, &search);
-      hint = 0u;
-      if (found.bits != 0u)
-        hint = found.used == ~0u ? quarry_next_hint(heap, search.words, found.span, found.word)
-                                 : quarry_hint_of(found.span, found.word);
-      quarry_store_relaxed(hint_word, hint);
-      if (search.is_full) return found;
-    } else if (hint != 0u && hint != QUARRY_MOVING) {
-      found = quarry_claim_in_word(heap, id, quarry_span_of_hint(hint), quarry_word_of_hint(hint), count, search.seed);
-    }
-    if (found.bits != 0u) return found;
+    if (hint != 0u && hint != QUARRY_MOVING) return hint;
   }
-  return quarry_no_slots();
+  uint const lease = quarry_find_lease(heap, &search);
+  quarry_store_relaxed(hint_word, lease);
+  return lease;
 }
 
-// Moves the hint of a place behind the word that it names, which is full.
-QUARRY_OUT_OF_LINE static void quarry_advance_hint(quarry_heap heap, uint id, __global uint* hint_word, uint hint) {
-  uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
-  uint const next = quarry_next_hint(heap, words, quarry_span_of_hint(hint), quarry_word_of_hint(hint));
-  (void)quarry_cas_relaxed(hint_word, hint, next);
-}
-
-// Claims up to `count` slots of class `id`. None: the class has no free slot and no span is free.
+// Claims up to `count` slots of class `id`. None: the class has no free slot and no span is free, or
+// others claimed each word that this work-item found.
 static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
   uint const seed = quarry_seed();
   __global uint* const hint_word = quarry_hint(heap, id, quarry_place_of_seed(heap, seed));
-  uint const hint = quarry_load_relaxed(hint_word);
-  if (hint == 0u || hint == QUARRY_MOVING) return quarry_claim_slow(heap, id, count, hint);
-  uint const span = quarry_span_of_hint(hint), word = quarry_word_of_hint(hint);
-  quarry_slots const found = quarry_claim_in_word(heap, id, span, word, count, seed);
-  if (found.bits == 0u) return quarry_claim_slow(heap, id, count, hint);
-  if (found.used == ~0u) quarry_advance_hint(heap, id, hint_word, hint);
+  uint hint = quarry_load_relaxed(hint_word);
+  quarry_slots found = {0u, 0u, 0u};
+  for (uint claim = 0; claim < QUARRY_CLAIMS; ++claim) {
+    if (hint != 0u && hint != QUARRY_MOVING) {
+      found.span = quarry_span_of_hint(hint);
+      found.word = quarry_word_of_hint(hint);
+      uint used = 0u;
+      if (QUARRY_LAYOUT(heap, claims_unread) == 0u)
+        used = quarry_load_relaxed(quarry_slot_word(heap, found.span, found.word));
+      found.bits = quarry_claim_bits(heap, id, found.span, found.word, &used, count, seed);
+      if (found.bits != 0u) {
+        if (used == ~0u) quarry_advance_hint(heap, id, hint_word, hint);
+        return found;
+      }
+    }
+    hint = quarry_find_word(heap, id, hint);
+    if (hint == 0u) break;
+  }
   return found;
 }
 
@@ -257,9 +229,9 @@ static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
 // or of its area, or the first of its class. So a class that allocates and frees one slot in turn
 // opens no spans.
 static inline bool quarry_keeps_span(quarry_heap heap, uint id, uint span, uint hint) {
-  uint const place = quarry_place_of_seed(heap, quarry_seed());
-  return quarry_span_of_hint(hint) == span ||
-         quarry_span_of_hint(quarry_load_relaxed(quarry_ticket(heap, id, place & QUARRY_LAYOUT(heap, area_mask)))) == span ||
+  if (quarry_span_of_hint(hint) == span) return true;
+  uint const area = quarry_place_of_seed(heap, quarry_seed()) & QUARRY_LAYOUT(heap, area_mask);
+  return quarry_span_of_hint(quarry_load_relaxed(quarry_ticket(heap, id, area))) == span ||
          quarry_tree_next(quarry_class_tree(heap, id), &heap->span_tree, 0u) == span;
 }
 

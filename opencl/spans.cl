@@ -14,7 +14,9 @@
 //
 // A free slot is found through two bits above its word: the word's bit in the span's summary, and
 // the span's bit in the class's tree. Who makes a full word not full sets them; who finds a full
-// word there clears them, and looks again (see tree.cl).
+// word there clears them, and looks again (see tree.cl). Each may be late: the span may have another
+// class by then. So the work-item that finds the summary 0 sets the span's bit in the tree of the
+// class that the span has then. A work-item that finds the summary not 0 relies on it.
 //
 // Empty spans. A free that empties a word looks at the others, and closes the span if all are empty;
 // or it keeps the span open and puts it into the tree of empty spans. A work-item that puts bits back
@@ -50,9 +52,12 @@ static inline void quarry_list_span(quarry_heap heap, uint id, uint span) {
 static inline __global uint* quarry_summary_word(quarry_heap heap, uint span, uint word) {
   return quarry_words(heap) + QUARRY_LAYOUT(heap, summaries) + span * QUARRY_LAYOUT(heap, summary_words) + (word >> 5u);
 }
-// Says that words of slot bits have free slots: those of `bits`, in one word of the summary.
-QUARRY_OUT_OF_LINE static void quarry_list_words(quarry_heap heap, uint id, uint span, __global uint* summary, uint bits) {
-  if (quarry_or_release(summary, bits) == 0u) quarry_list_span(heap, id, span);
+// Says that words of slot bits have free slots: those of `bits`, in one word of the summary. Reads the
+// class after the summary: quarry_open_span stores them in that order, and lists the span itself.
+QUARRY_OUT_OF_LINE static void quarry_list_words(quarry_heap heap, uint span, __global uint* summary, uint bits) {
+  if (quarry_or_acq_rel(summary, bits) != 0u) return;
+  uint const class_and_one = quarry_load_relaxed(quarry_span_class(heap, span));
+  if (class_and_one != 0u) quarry_list_span(heap, class_and_one - 1u, span);
 }
 static inline bool quarry_has_listed_word(quarry_heap heap, uint span) {
   for (uint i = 0; i < QUARRY_LAYOUT(heap, summary_words); ++i)
@@ -76,9 +81,19 @@ static inline void quarry_unlist_words(quarry_heap heap, uint id, uint span, uin
     if (quarry_load_relaxed(quarry_slot_word(heap, span, part * 32u + bit)) != ~0u) free |= 1u << bit;
   }
   if (free != 0u)
-    quarry_list_words(heap, id, span, summary, free);
+    quarry_list_words(heap, span, summary, free);
   else if (left == 0u && !quarry_has_listed_word(heap, span))
     quarry_unlist_span(heap, id, span);
+}
+
+static inline __global uint* quarry_empty_tree(quarry_heap heap) {
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, empty_tree);
+}
+// Says that an open span may be empty.
+static inline void quarry_list_empty(quarry_heap heap, uint span) {
+  __global uint* const words = quarry_tree_word(quarry_empty_tree(heap), &heap->span_tree, 0u, span >> 5u);
+  if ((quarry_load_relaxed(words) >> (span & 31u) & 1u) == 0u)
+    quarry_tree_insert(quarry_empty_tree(heap), &heap->span_tree, span);
 }
 
 static inline uint quarry_word_count(uint slots) { return (slots + 31u) >> 5u; }
@@ -94,29 +109,17 @@ static inline bool quarry_is_empty_word(quarry_heap heap, uint id, uint word, ui
   return bits == quarry_unused_bits(quarry_slots_of_class(id, shift), word);
 }
 
-// Clears bits of a word of slot bits, which the caller holds, in a span of class `id`, or in one
-// that is not open if `id` is QUARRY_NONE. Returns the word before.
-static inline uint quarry_put_back(quarry_heap heap, uint id, uint span, uint word, uint bits) {
+// Clears bits of a word of slot bits, which the caller holds. Returns the word before.
+static inline uint quarry_put_back(quarry_heap heap, uint span, uint word, uint bits) {
   uint const before = QUARRY_ATOMIC(and, QUARRY_ORDER_R)(quarry_slot_word(heap, span, word), ~bits);  // (R)
-  if (before == ~0u && id != QUARRY_NONE)
-    quarry_list_words(heap, id, span, quarry_summary_word(heap, span, word), 1u << (word & 31u));
+  if (before == ~0u)
+    quarry_list_words(heap, span, quarry_summary_word(heap, span, word), 1u << (word & 31u));
   return before;
 }
-static inline __global uint* quarry_empty_tree(quarry_heap heap) {
-  return quarry_words(heap) + QUARRY_LAYOUT(heap, empty_tree);
-}
-// Says that an open span may be empty.
-static inline void quarry_list_empty(quarry_heap heap, uint span) {
-  __global uint* const words = quarry_tree_word(quarry_empty_tree(heap), &heap->span_tree, 0u, span >> 5u);
-  if ((quarry_load_relaxed(words) >> (span & 31u) & 1u) == 0u)
-    quarry_tree_insert(quarry_empty_tree(heap), &heap->span_tree, span);
-}
-// Puts back bits in the class that the span has. It cannot change yet, because the caller holds bits.
+// Puts back bits of a claim that should not have been.
 QUARRY_OUT_OF_LINE static void quarry_undo_claim(quarry_heap heap, uint span, uint word, uint bits) {
-  uint const id = quarry_load_relaxed(quarry_span_class(heap, span)) - 1u;
-  uint const before = quarry_put_back(heap, id, span, word, bits);
-  if (id == QUARRY_NONE) return;
-  if (quarry_is_empty_word(heap, id, word, before & ~bits)) quarry_list_empty(heap, span);
+  (void)quarry_put_back(heap, span, word, bits);
+  quarry_list_empty(heap, span);
 }
 
 // Closes the span if it is open for class `id` and none of its slots is allocated. Returns true if
@@ -157,20 +160,20 @@ static inline bool quarry_return_span(quarry_heap heap, uint id, uint span) {
   return true;
 }
 
-// Opens a span, whose pages the caller has, for class `id`. The caller gets `taken`, slots of word 0.
-static inline void quarry_open_span(quarry_heap heap, uint id, uint span, uint taken) {
+// Opens a span, whose pages the caller has, for class `id`.
+static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
   uint const slots = quarry_slots_of_class(id, quarry_span_shift(heap));
   uint const words = quarry_word_count(slots);
   quarry_store_relaxed(quarry_span_class(heap, span), id + 1u);
   if (quarry_load_relaxed(&heap->top_span) <= span) quarry_store_relaxed(&heap->top_span, span + 1u);
   quarry_fence();
   for (uint word = 0; word < words; ++word)
-    QUARRY_ATOMIC(store, QUARRY_ORDER_O)(quarry_slot_word(heap, span, word),
-                                         quarry_unused_bits(slots, word) | (word == 0u ? taken : 0u));  // (O)
+    QUARRY_ATOMIC(store, QUARRY_ORDER_O)(quarry_slot_word(heap, span, word), quarry_unused_bits(slots, word));  // (O)
   quarry_fence();  // who sees the summary sees the words
   for (uint word = 0; word < words; word += 32u)
     quarry_store_fenced_release(quarry_summary_word(heap, span, word), ~quarry_unused_bits(words, word >> 5u));
   quarry_list_span(heap, id, span);
+  quarry_list_empty(heap, span);
 }
 
 #define QUARRY_TRIES_AT_WORD 32u

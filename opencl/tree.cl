@@ -23,6 +23,7 @@ static inline __global uint* quarry_tree_word(__global uint* base, __global quar
 // Sets the bit `position` of a level, and those above it until one word was not 0 before. `base`:
 // where the tree's word offsets count from.
 static inline void quarry_tree_set(__global uint* base, __global quarry_tree* tree, uint level, uint position) {
+  QUARRY_NOT_UNROLLED
   for (; level < QUARRY_TREE_LEVELS; ++level) {
     uint const bit = 1u << (position & 31u);
     position >>= 5u;

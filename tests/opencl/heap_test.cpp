@@ -282,7 +282,7 @@ TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
           break;
         case 1:
           while (cl::quarry_claim_span(h, 0) == QUARRY_NONE) std::this_thread::yield();
-          cl::quarry_open_span(h, 0, 0, 1);
+          cl::quarry_open_span(h, 0, 0);
           break;
         default:
           for (cl::uint used = 0; cl::quarry_claim_bits(h, 0, 0, 0, &used, 1, 1) == 0; used = 0)
