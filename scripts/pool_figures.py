@@ -137,7 +137,7 @@ def excess(records):
         ]
         rows.append([title, *cells])
         everything += found.values()
-    head = ["strategy; blocks of at least", *blocks.values()]
+    head = ["placement; blocks of at least", *blocks.values()]
     return [*table(head, rows), "", f"{origin(everything)}."]
 
 
@@ -157,7 +157,10 @@ def bookkeeping(records):
                     rows.append([f"mean of {mean} B, {title}", *texts])
                     everything += found.values()
         if rows:
-            head = [f"resident bytes a live block on {machine}", *(f"{n:,} live" for n in columns)]
+            head = [
+                f"resident bytes for each allocation on {machine}",
+                *(f"{n:,} allocated" for n in columns),
+            ]
             lines += [*([""] if lines else []), *table(head, rows), "", f"{origin(everything)}."]
     return lines or missing("`host_lookup_bench` (bookkeeping)")
 
@@ -189,8 +192,8 @@ def threads(records):
 
 
 MESH = [
-    ("pool ÷ malloc as it is set by default", "host/mesh/pool_by_libc", "defaults"),
-    ("pool ÷ malloc that keeps its memory", "host/mesh/pool_by_libc", "keeps"),
+    ("pool ÷ malloc with its defaults", "host/mesh/pool_by_libc", "defaults"),
+    ("pool ÷ malloc that keeps freed memory", "host/mesh/pool_by_libc", "keeps"),
     ("pool ÷ mimalloc", "host/mesh/pool_by_mimalloc", "defaults"),
     ("tracked ÷ not tracked", "host/mesh/tracked_by_pool", "defaults"),
 ]
