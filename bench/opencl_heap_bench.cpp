@@ -111,14 +111,14 @@ typedef struct link { uint next; uint target; } link;
 static inline uint ensure(HEAP heap, __global uint* table, uint mask, uint id, uint* spare) {
   uint place = (id * 0x9e3779b1u) ^ (id >> 15u);
   for (uint step = 0u; step <= mask; ++step, ++place) {
-    __global uint* const at = table + (place & mask);
-    uint found = quarry_load_acquire(at);
+    __global uint* const entry = table + (place & mask);
+    uint found = quarry_load_acquire(entry);
     if (found == 0u) {
       if (*spare == 0u) *spare = MALLOC(heap, sizeof(node));
       if (*spare == 0u) return 0u;
       ((__global node*)AT(heap, *spare))->id = id;
       ((__global node*)AT(heap, *spare))->links = 0u;
-      found = quarry_cas_acq_rel(at, 0u, *spare);
+      found = quarry_cas_acq_rel(entry, 0u, *spare);
       if (found == 0u) {
         found = *spare;
         *spare = 0u;

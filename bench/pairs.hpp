@@ -85,8 +85,9 @@ class live_allocations {
       victim.size = drawn_.size(step_);
       victim.address = pool_.allocate(victim.size);
     }
-    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
-    return took.count() / static_cast<double>(pairs);
+    std::chrono::duration<double, std::nano> const elapsed =
+        std::chrono::steady_clock::now() - begin;
+    return elapsed.count() / static_cast<double>(pairs);
   }
 
  private:
