@@ -30,8 +30,8 @@
 // runs if all options name it:
 //   --sizes=100,400 --workloads=linear --modes=barrier --grids=paper,264 (also a number of blocks)
 //   --case-ms=700      after this time a case ends, with at least one run
-//   --seconds=60       after this time an allocator begins no further case (default 14; CUDA's
-//                      malloc 45, so four minutes for all)
+//   --seconds=60       after this time an allocator begins no further case (default: 14, for CUDA's
+//                      malloc 45; all allocators then take four minutes)
 #include "coalesced_allocators.hpp"
 #include "kernels.hpp"
 #include "unit_kernel.hpp"

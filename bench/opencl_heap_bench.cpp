@@ -7,7 +7,7 @@
 //   opencl/graph      65,536 edges over 10,000 nodes, allocated one by one                  ms
 // With `allocator` «quarry group», the work-items of a group allocate together.
 //
-// usage: opencl_heap_bench [DEVICE]      (a part of its name; all devices)
+// usage: opencl_heap_bench [DEVICE]      (a part of the device's name; default: all devices)
 //
 // `allocator` ring is the seed's baseline: one counter, which never frees. Times are those of
 // events on the device, after a warm-up that also compiles the kernel. State: after a reset.

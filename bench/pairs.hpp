@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop that the benchmarks of host pools time: it replaces a random one of N live allocations,
-// again and again. Random numbers are drawn before the clock runs.
+// The loop that the benchmarks of host pools time. In each step it replaces a random one of N
+// allocations. Random numbers are drawn before the clock runs.
 #pragma once
 
 #include "trial.hpp"

@@ -98,7 +98,7 @@ class line_source {
   }
 
   /// Removes an integer in [low, high] from the front of `fields`, part of the current line, and
-  /// returns it. Refuses the line if there is none. `name` names the integer in the message.
+  /// returns it. Refuses the line if it has no such integer. `name` names the integer in messages.
   [[nodiscard]] std::uint64_t next_integer(std::string_view& fields, char const* name,
                                            std::uint64_t low, std::uint64_t high) const {
     skip_blanks(fields);
@@ -129,9 +129,9 @@ class line_source {
  private:
   static constexpr std::size_t max_line = std::size_t{1} << 20;
 
-  /// Moves the unfinished line to the front of the buffer and fills the fields of the buffer. Only
-  /// records damage, so that `next` first returns the lines before it, and then reports it with its
-  /// line number.
+  /// Moves the unfinished line to the front of the buffer and fills the remaining buffer. Only
+  /// records damage to the file, so that `next` first returns the lines before the damage, and then
+  /// reports the damage with its line number.
   void refill() {
     auto const kept = text_.size();
     auto const room = buffer_.size() - kept;
@@ -216,7 +216,7 @@ edge_list read_matrix_market(line_source& lines) {
   }
   if (is_symmetric && rows != columns) lines.refuse("a symmetric matrix must be square");
 
-  edge_list result{{}, std::max(rows, columns)};  // no reserve: `entries` may be false
+  edge_list result{{}, std::max(rows, columns)};  // no reserve: `entries` may be wrong
   for (std::uint64_t entry = 0; entry != entries; ++entry) {
     fields = lines.next_data();
     if (!fields) {
