@@ -30,7 +30,7 @@ test: ## build and run every test that needs no GPU, also under sanitizers; comp
 	@scripts/setup.sh
 	@scripts/run_tests.sh
 
-test-long: ## for hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs
+test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs
 	@scripts/setup.sh fuzz
 	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
 	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; exit $$failed

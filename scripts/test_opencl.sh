@@ -80,8 +80,8 @@ fi
 if wants oclgrind; then
   # oclgrind 21.10 lacks intrinsics that LLVM's optimiser generates, so optimisation is off. Its device has 128 MiB by default.
   #
-  # No --uninitialized: if the host writes to a part of a buffer, oclgrind regards the remaining buffer as uninitialised, here the heap
-  # behind its state, and does not notice later writes of kernels there.
+  # No --uninitialized: if the host writes to a part of a buffer, oclgrind regards the remaining buffer as uninitialised from then on,
+  # whatever kernels write there. Here that is all of the heap but its state.
   simulated=(env "QUARRY_OPENCL_CACHE=$results/oclgrind-cache" QUARRY_OPENCL_SCALE=16
     oclgrind --build-options -cl-opt-disable --check-api --global-mem-size 1073741824 --max-errors 1000000)
 
