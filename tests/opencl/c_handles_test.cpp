@@ -92,7 +92,7 @@ TEST(OpenclCHandles, NullAndHandlesOfAnotherKindAreRefusedByEveryCall) {
   EXPECT_EQ(all.problem(), "");
 }
 
-TEST(OpenclCHandles, ADestroyedHeapIsRefusedByEveryCallAlsoIfItWasMapped) {
+TEST(OpenclCHandles, EveryCallRefusesADestroyedHeapEvenIfItWasMapped) {
   on_each_device([](cl::Device const& device) -> std::string {
     c_fixture f{device};
     for (bool const maps : {false, true}) {
@@ -110,7 +110,7 @@ TEST(OpenclCHandles, ADestroyedHeapIsRefusedByEveryCallAlsoIfItWasMapped) {
   });
 }
 
-TEST(OpenclCHandles, CallsThatDoNotFitTheMappingAreRefusedAndChangeNothing) {
+TEST(OpenclCHandles, CallsThatRequireAnotherMappingStateAreRefusedAndChangeNothing) {
   on_each_device([](cl::Device const& device) -> std::string {
     c_fixture f{device, 1_MiB, 2_MiB};
     expect_refused(f.all, calls_on_mapped_heaps(), f.heap, QUARRY_BAD_ARGUMENT, "is not mapped");
@@ -237,7 +237,7 @@ cl_uint references_of(cl::Context const& context) {
   return context.getInfo<CL_CONTEXT_REFERENCE_COUNT>();
 }
 
-TEST(OpenclCHandles, AHeapKeepsItsObjectsAliveAndDropsThemWhenItIsDestroyed) {
+TEST(OpenclCHandles, AHeapRetainsItsObjectsUntilItIsDestroyed) {
   on_each_device([](cl::Device const& device) -> std::string {
     expectations all;
     cl::Context const context{device};
@@ -306,7 +306,7 @@ TEST(OpenclCHandles, HeapsOfTwoContextsAreIndependent) {
   });
 }
 
-TEST(OpenclCHandles, ThreadsShareAHeapAndDestroyingItWaitsForTheirCalls) {
+TEST(OpenclCHandles, ThreadsShareAHeapWhoseDestructionWaitsForTheirCalls) {
   on_each_device([](cl::Device const& device) -> std::string {
     expectations all;
     for (int round = 0; round < 5; ++round) {

@@ -331,7 +331,7 @@ TEST(OpenclMapOnThreads, WorkItemsSeeTheirOwnChangesOnly) {
     if (HasFatalFailure()) return;
   }
 }
-TEST(OpenclMap, AFullTableRefusesAndALargerOneTakesTheEntries) {
+TEST(OpenclMap, AFullTableRefusesAnEntryAndALargerTableAcceptsAllEntries) {
   fixture<quarry_map> f;
   make_table(f, 8);
   bool is_new = false;
@@ -376,7 +376,7 @@ void expect_sorted(fixture<quarry_ordered_map>& f, std::set<uint> const& keys) {
   quarry_ordered_map_clear(f.heap, f.container);
   ASSERT_EQ(f.audit(), "");
 }
-TEST(OpenclOrderedMap, KeysAreWalkedInOrderAndEachOnce) {
+TEST(OpenclOrderedMap, EachKeyIsVisitedOnceAndInOrder) {
   explore<quarry_ordered_map>(
       [](auto& f, uint item) {
         for (uint i = 0; i < 4; ++i) {
@@ -394,7 +394,7 @@ TEST(OpenclOrderedMap, KeysAreWalkedInOrderAndEachOnce) {
         expect_sorted(f, keys);
       });
 }
-TEST(OpenclOrderedMapOnThreads, KeysAreWalkedInOrderAndEachOnce) {
+TEST(OpenclOrderedMapOnThreads, EachKeyIsVisitedOnceAndInOrder) {
   run_on_threads<quarry_ordered_map>(
       [](auto& f, uint item) {
         bool is_new = false;
@@ -409,7 +409,7 @@ TEST(OpenclOrderedMapOnThreads, KeysAreWalkedInOrderAndEachOnce) {
         expect_sorted(f, keys);
       });
 }
-TEST(OpenclOrderedMap, ASearchTakesFewStepsThoughKeysComeSorted) {
+TEST(OpenclOrderedMap, ASearchTakesFewStepsEvenIfKeysAreAddedInOrder) {
   fixture<quarry_ordered_map> f{16_MiB};
   bool is_new = false;
   for (uint key = 0; key < 100'000; ++key)

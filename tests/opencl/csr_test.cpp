@@ -62,7 +62,7 @@ TEST(OpenclGraphOnThreads, HasTheEdgesThatWorkItemsAdded) {
       if (HasFatalFailure()) return;
     }
 }
-TEST(OpenclGraph, ALinkToNoVertexIsNamed) {
+TEST(OpenclGraph, ALinkWithoutAVertexIsReported) {
   fixture<quarry_map> f;
   make_table(f, 16);
   quarry_graph_builder builder = {0, 0};

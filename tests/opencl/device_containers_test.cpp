@@ -144,7 +144,7 @@ void on_each_group_size(bytes size, std::function<std::string(fixture&, std::siz
   });
 }
 
-TEST(OpenclDeviceContainers, AVectorHasWhatWorkItemsAndTheHostPushed) {
+TEST(OpenclDeviceContainers, AVectorHasTheElementsThatWorkItemsAndTheHostPushed) {
   on_each_group_size(32_MiB, [](fixture& f, std::size_t local) -> std::string {
     std::size_t const groups = groups_for(2048, local);
     auto const count = static_cast<uint>(groups * local * 3);
@@ -220,7 +220,7 @@ TEST(OpenclDeviceContainers, AQueueLosesNoValue) {
   });
 }
 
-TEST(OpenclDeviceContainers, AMillionInsertionsOfHalfAMillionKeysAddEachOnce) {
+TEST(OpenclDeviceContainers, AMillionInsertionsOfHalfAMillionKeysAddEachKeyOnce) {
   auto const keys = scaled<cl_uint>(500'000);
   on_each_device([keys](cl::Device const& device) -> std::string {
     fixture f{device, scaled(64_MiB), kernels};
@@ -248,7 +248,7 @@ TEST(OpenclDeviceContainers, AMillionInsertionsOfHalfAMillionKeysAddEachOnce) {
   });
 }
 
-TEST(OpenclDeviceContainers, AnOrderedMapIsSortedThoughAllWorkItemsAdd) {
+TEST(OpenclDeviceContainers, AnOrderedMapIsSortedEvenIfAllWorkItemsAdd) {
   auto const keys = scaled<cl_uint>(20'000);
   on_each_group_size(8_MiB, [keys](fixture& f, std::size_t local) -> std::string {
     quarry_ref const at = make<quarry_ordered_map>(f.heap);
@@ -266,7 +266,7 @@ TEST(OpenclDeviceContainers, AnOrderedMapIsSortedThoughAllWorkItemsAdd) {
   });
 }
 
-TEST(OpenclDeviceContainers, AGraphEqualsTheHosts) {
+TEST(OpenclDeviceContainers, AGraphEqualsTheGraphOfTheHost) {
   std::mt19937 random{1};
   auto const vertices = scaled(10'000u);
   std::vector<cl_uint2> edges(scaled(65'536));

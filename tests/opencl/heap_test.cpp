@@ -55,7 +55,7 @@ TEST(OpenclHeap, AllocatesEverySizeTwiceAndFreesIt) {
   EXPECT_EQ(heap.audit({}), "");
 }
 
-TEST(OpenclHeap, RefusesWhatIsLargerThanTheHeapAndSaysSo) {
+TEST(OpenclHeap, RefusesARequestLargerThanTheHeapAndRecordsAFault) {
   heap_on_host heap{1_MiB};
   for (bytes const size : {1_MiB, 5_MiB, 4_GiB, 64_GiB, ~bytes{0}})
     EXPECT_EQ(cl::quarry_malloc(heap.heap(), size), 0u);
@@ -88,7 +88,7 @@ TEST(OpenclHeap, ReportsWrongFreesAndChangesNothing) {
   EXPECT_EQ(heap.audit({}), "");
 }
 
-TEST(OpenclHeap, IsUsedFullyAndComesBack) {
+TEST(OpenclHeap, IsAllocatedFullyAndFreedCompletely) {
   for (bytes const heap_size : {2_MiB, 64_MiB}) {
     for (bytes const size :
          {bytes{16}, bytes{64}, bytes{100}, bytes{128}, bytes{200}, bytes{1000}, bytes{1024},
@@ -140,7 +140,7 @@ TEST(OpenclTree, ARepairReachesTheTop) {
   cl::quarry_tree_repair(base, tree, 1, member >> 5);
   EXPECT_EQ(cl::quarry_tree_next(base, tree, 0), member);
 }
-TEST(OpenclTree, MembersThatStayAreFoundThoughOthersSearch) {
+TEST(OpenclTree, MembersThatStayAreFoundDuringConcurrentSearches) {
   heap_on_host heap{63_MiB};
   auto* const tree = &heap.heap()->span_tree;
   auto* const base = cl::quarry_class_tree(heap.heap(), 0);
