@@ -34,7 +34,7 @@ __kernel void push_group(quarry_heap heap, quarry_ref at, uint each, __local uin
 }
 __kernel void add_up(quarry_heap heap, quarry_ref at, __global uint* sum) {
   __global quarry_vector* const vector = (__global quarry_vector*)quarry_at(heap, at);
-  uint const size = quarry_load_relaxed(&vector->size);  // an atomic, as quarry_vector_at's read
+  uint const size = quarry_load_relaxed(&vector->size);  // atomic, as in quarry_vector_at
   for (uint i = (uint)get_global_id(0); i < size; i += (uint)get_global_size(0))
     atomic_add((volatile __global uint*)sum, *(__global uint*)quarry_vector_at(heap, vector, i));
 }
@@ -103,8 +103,8 @@ quarry_ref make(opencl::heap const& heap) {
   if constexpr (requires { container->element_bytes; }) container->element_bytes = 4;
   return at;
 }
-/// Calls `body(heap, container)` on the host, which returns what is wrong, then frees the
-/// container. Nothing may be left.
+/// Calls `body(heap, container)` on the host, which returns a description of errors, and frees the
+/// container. Then nothing may be allocated.
 template <class Container, class Body>
 std::string check(opencl::heap const& heap, quarry_ref at, Body const& body) {
   opencl::mapped_heap mapped{heap};
