@@ -14,7 +14,7 @@ sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
-demo: ## build and run the demo: kernels build a graph in a heap; on the GPU if there is one
+demo: ## build and run the demo: kernels build a graph in a heap; on the GPU if there are a GPU and nvcc
 	@scripts/setup.sh
 	@$(common); preset=$$(best_preset); build $$preset graph_demo; \
 	step "running build/$$preset/examples/graph_demo $(data)"; \

@@ -54,7 +54,7 @@ def pairs(records):
     lines = []
     for machine in machines(records):
         times = [runs(records, machine, "host/pool/pair", case.selection()) for case in HOST_CASES]
-        held = [
+        reserved = [
             runs(records, machine, "host/pool/held_per_live", case.selection())
             for case in HOST_CASES
         ]
@@ -72,7 +72,7 @@ def pairs(records):
                 if name not in times[i]:
                     row.append("–")
                     continue
-                memory = held[i].get(name)
+                memory = reserved[i].get(name)
                 row.append(times[i][name].text() + (f"; {memory.text()}" if memory else ""))
             rows.append(row)
         everything = [series[name].point for series in times for name in series]
