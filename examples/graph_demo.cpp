@@ -172,11 +172,11 @@ class demo {
     expected_.check_any(random_edges, answers_.to_host());
     return ms;
   }
-  double find(std::span<edge const> wanted) {
-    upload(wanted);
-    return bench::time_ms(
-        lanes_for(wanted.size()),
-        find_edges<edge, heap_type>{graph_.ref(), batch_.data(), wanted.size(), answers_.data()});
+  double find(std::span<edge const> requested) {
+    upload(requested);
+    return bench::time_ms(lanes_for(requested.size()),
+                          find_edges<edge, heap_type>{graph_.ref(), batch_.data(), requested.size(),
+                                                      answers_.data()});
   }
 
   /// Runs both passes of the export and checks every row. Between the passes the host adds up the

@@ -89,7 +89,7 @@ quarry::opencl::csr graph_of(std::vector<edge> const& edges) {
 
 int run(char const* file) {
   auto const edges = quarry::graph_demo::read_edge_list(file).edges;
-  auto const wanted = graph_of(edges);
+  auto const expected = graph_of(edges);
   std::vector<cl_uint2> pairs;
   for (auto const& [source, target] : edges) pairs.push_back({{source, target}});
   auto const count = static_cast<cl_uint>(pairs.size());
@@ -112,8 +112,8 @@ int run(char const* file) {
   {
     quarry::opencl::mapped_heap const mapped{heap};
     graph = quarry_malloc(mapped.get(), sizeof(quarry_graph));
-    auto* const made = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
-    if (graph == 0 || !quarry_map_init(mapped.get(), made, places))
+    auto* const allocated = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
+    if (graph == 0 || !quarry_map_init(mapped.get(), allocated, places))
       throw std::runtime_error{"the heap has no memory for the table"};
   }
   cl::Buffer const input{context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
@@ -137,7 +137,7 @@ int run(char const* file) {
   {
     quarry::opencl::mapped_heap const mapped{heap};
     auto* const built = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
-    is_right = quarry::opencl::csr_of(mapped.get(), built) == wanted;
+    is_right = quarry::opencl::csr_of(mapped.get(), built) == expected;
   }
   auto const allocations = heap.usage().allocations;
   enqueue(clear);
@@ -153,7 +153,7 @@ int run(char const* file) {
   auto const nanoseconds = added.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
                            added.getProfilingInfo<CL_PROFILING_COMMAND_START>();
   std::printf("%s: %u edges of %zu vertices in %.2f ms; %llu allocations; %s; %s\n",
-              device.getInfo<CL_DEVICE_NAME>().c_str(), count, wanted.ids.size(),
+              device.getInfo<CL_DEVICE_NAME>().c_str(), count, expected.ids.size(),
               static_cast<double>(nanoseconds) * 1e-6, static_cast<unsigned long long>(allocations),
               is_right ? "equal to the host's graph" : "WRONG",
               is_empty ? "all memory was freed" : "MEMORY IS LOST");

@@ -172,8 +172,8 @@ def rewritten(text, lines):
     """The text of README.md with `lines` between its marks."""
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         sys.exit(f"error: README.md must hold one {BEGIN} and, after it, one {END}")
-    head, rest = text.split(BEGIN)
-    return head + "\n".join([BEGIN, "", *lines, "", END]) + rest.split(END)[1]
+    head, tail = text.split(BEGIN)
+    return head + "\n".join([BEGIN, "", *lines, "", END]) + tail.split(END)[1]
 
 
 def main():
