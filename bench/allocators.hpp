@@ -195,9 +195,9 @@ void for_all_allocators(Body body) {
 }
 
 /// Calls `body` for each allocator of `for_all` whose name is in `requested`, or for all of them if
-/// `requested` is empty. `for_all` calls its argument for each allocator of the program. If `requested`
-/// is `--allocators`, prints the names instead. Returns the exit status for `main`. The first
-/// exception ends the program, since CUDA does not recover from most errors.
+/// `requested` is empty. `for_all` calls its argument for each allocator of the program. If
+/// `requested` is `--allocators`, prints the names instead. Returns the exit status for `main`. The
+/// first exception ends the program, since CUDA does not recover from most errors.
 template <class ForAll, class Body>
 int for_each_named(std::vector<std::string> const& requested, ForAll for_all, Body body) {
   std::vector<std::string> names;
