@@ -14,7 +14,7 @@ sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
-demo: ## build and run the demo: kernels build a graph in a heap; on the GPU if there is one
+demo: ## build and run the demo: kernels build a graph in a heap; on the GPU if there are a GPU and nvcc
 	@scripts/setup.sh
 	@$(common); preset=$$(best_preset); build $$preset graph_demo; \
 	step "running build/$$preset/examples/graph_demo $(data)"; \
@@ -22,7 +22,7 @@ demo: ## build and run the demo: kernels build a graph in a heap; on the GPU if 
 	if grep -q opencl_graph build/$$preset/build.ninja && compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null; then \
 	  build $$preset opencl_graph && build/$$preset/examples/opencl_graph $(data); fi
 
-check: ## for daily work: build and run the tests that need no GPU and take less than a minute, without sanitizers
+check: ## for daily work: build and run the tests that need no GPU and less than a minute each, without sanitizers
 	@scripts/setup.sh
 	@QUARRY_CTEST='-LE long' scripts/run_tests.sh dev
 
@@ -35,7 +35,7 @@ test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, ea
 	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
 	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; exit $$failed
 
-test-opencl: ## install Intel's OpenCL runtime and oclgrind; run the OpenCL tests on PoCL, on Intel's runtime, and in oclgrind
+test-opencl: ## install PoCL, Intel's OpenCL runtime and oclgrind, and run the OpenCL tests on each
 	@scripts/setup.sh opencl
 	@scripts/test_opencl.sh
 

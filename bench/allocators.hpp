@@ -194,19 +194,19 @@ void for_all_allocators(Body body) {
   }
 }
 
-/// Calls `body` for each allocator of `for_all` whose name is in `wanted`, or for all of them if
-/// `wanted` is empty. `for_all` calls its argument for each allocator of the program. If `wanted`
-/// is `--allocators`, prints the names instead. Returns the exit status for `main`. The first
-/// exception ends the program, since CUDA does not recover from most errors.
+/// Calls `body` for each allocator of `for_all` whose name is in `requested`, or for all of them if
+/// `requested` is empty. `for_all` calls its argument for each allocator of the program. If
+/// `requested` is `--allocators`, prints the names instead. Returns the exit status for `main`. The
+/// first exception ends the program, since CUDA does not recover from most errors.
 template <class ForAll, class Body>
-int for_each_wanted(std::vector<std::string> const& wanted, ForAll for_all, Body body) {
+int for_each_named(std::vector<std::string> const& requested, ForAll for_all, Body body) {
   std::vector<std::string> names;
   for_all([&]<class Allocator>() { names.push_back(Allocator::name); });
-  if (wanted == std::vector<std::string>{"--allocators"}) {
+  if (requested == std::vector<std::string>{"--allocators"}) {
     for (auto const& name : names) std::puts(name.c_str());
     return 0;
   }
-  for (auto const& name : wanted) {
+  for (auto const& name : requested) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     std::fprintf(stderr, "error: this program has no allocator '%s'; --allocators lists them\n",
                  name.c_str());
@@ -214,8 +214,8 @@ int for_each_wanted(std::vector<std::string> const& wanted, ForAll for_all, Body
   }
   try {
     for_all([&]<class Allocator>() {
-      if (wanted.empty() ||
-          std::find(wanted.begin(), wanted.end(), Allocator::name) != wanted.end())
+      if (requested.empty() ||
+          std::find(requested.begin(), requested.end(), Allocator::name) != requested.end())
         body.template operator()<Allocator>();
     });
   } catch (std::exception const& error) {
@@ -229,7 +229,7 @@ int for_each_wanted(std::vector<std::string> const& wanted, ForAll for_all, Body
 /// return the result from `main`.
 template <class Body>
 int for_each_allocator(int argc, char** argv, Body body) {
-  return for_each_wanted(
+  return for_each_named(
       {argv + 1, argv + argc}, [](auto visitor) { for_all_allocators(std::move(visitor)); },
       std::move(body));
 }

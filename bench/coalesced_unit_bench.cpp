@@ -30,8 +30,8 @@
 // runs if all options name it:
 //   --sizes=100,400 --workloads=linear --modes=barrier --grids=paper,264 (also a number of blocks)
 //   --case-ms=700      after this time a case ends, with at least one run
-//   --seconds=60       after this time an allocator begins no further case (default 14; CUDA's
-//                      malloc 45, so four minutes for all)
+//   --seconds=60       after this time an allocator begins no further case (default: 14, for CUDA's
+//                      malloc 45; all allocators then take four minutes)
 #include "coalesced_allocators.hpp"
 #include "kernels.hpp"
 #include "unit_kernel.hpp"
@@ -60,7 +60,7 @@ struct options {
 };
 
 /// The requested grids with their names; without a request, `paper` and `full`.
-std::vector<std::pair<std::string, grid>> grids_of(options const& wanted) {
+std::vector<std::pair<std::string, grid>> grids_of(options const& selected) {
   std::uint32_t const threads = bench::on_gpu ? 1024 : 32;
   std::uint32_t full = 4;
 #ifdef __CUDACC__
@@ -72,7 +72,7 @@ std::vector<std::pair<std::string, grid>> grids_of(options const& wanted) {
 #endif
   std::vector<std::pair<std::string, grid>> found;
   for (std::string const& name :
-       wanted.grids.empty() ? std::set<std::string>{"paper", "full"} : wanted.grids) {
+       selected.grids.empty() ? std::set<std::string>{"paper", "full"} : selected.grids) {
     if (name == "paper")
       found.insert(found.begin(), {name, {bench::on_gpu ? 12u : 2u, threads}});
     else if (name == "full")
@@ -90,10 +90,10 @@ using history = std::map<std::pair<std::string, std::uint32_t>, double>;
 template <class Allocator>
 class session {
  public:
-  session(std::string name, grid lanes, options const& wanted, history& past)
+  session(std::string name, grid lanes, options const& selected, history& past)
       : name_{std::move(name)},
         lanes_{lanes},
-        wanted_{wanted},
+        options_{selected},
         past_{past},
         allocator_{make(lanes)},
         ticks_{bench::phases * threads()},
@@ -121,10 +121,10 @@ class session {
 
   template <class Workload>
   [[nodiscard]] std::vector<std::uint32_t> sizes(bool has_barriers) const {
-    if (!wanted_.workloads.empty() && !wanted_.workloads.contains(Workload::name)) return {};
-    if (!wanted_.modes.empty() && !wanted_.modes.contains(has_barriers ? "barrier" : "none"))
+    if (!options_.workloads.empty() && !options_.workloads.contains(Workload::name)) return {};
+    if (!options_.modes.empty() && !options_.modes.contains(has_barriers ? "barrier" : "none"))
       return {};
-    if (!wanted_.sizes.empty()) return {wanted_.sizes.begin(), wanted_.sizes.end()};
+    if (!options_.sizes.empty()) return {options_.sizes.begin(), options_.sizes.end()};
     bool const is_main =
         std::is_same_v<Workload, bench::linear> || std::is_same_v<Workload, bench::quadratic>;
     bool const is_slow = is_cuda_itself && name_ != "paper";
@@ -165,7 +165,7 @@ class session {
                          {bench + "work", unit},
                          {bench + "free", unit},
                          {bench + "total", unit}},
-                        {.max_ms = wanted_.case_ms, .moments = true}};
+                        {.max_ms = options_.case_ms, .moments = true}};
     if (double const ms = expected_ms(floats); ms > max_run_ms)
       return rounds.fail("not run: one run would take " +
                          std::to_string(static_cast<int>(ms / 1e3)) + " s");
@@ -259,7 +259,7 @@ class session {
 
   std::string name_;
   grid lanes_;
-  options const& wanted_;
+  options const& options_;
   history& past_;
   Allocator allocator_;
   bench::array<std::uint64_t> ticks_;
@@ -269,14 +269,14 @@ class session {
 };
 
 template <class Allocator>
-void measure_all(options const& wanted) {
+void measure_all(options const& selected) {
   double const standard = bench::is_cuda_malloc<Allocator> ? 45 : 14;
-  double const seconds = wanted.seconds > 0 ? wanted.seconds : standard;
+  double const seconds = selected.seconds > 0 ? selected.seconds : standard;
   auto const end = std::chrono::steady_clock::now() +
                    std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1e3)};
   history past;
-  for (auto const& [name, lanes] : grids_of(wanted)) {
-    session<Allocator> cases{name, lanes, wanted, past};
+  for (auto const& [name, lanes] : grids_of(selected)) {
+    session<Allocator> cases{name, lanes, selected, past};
     if (cases.run_all(end)) continue;
     std::fprintf(stderr, "%s: skipped the rest of grid '%s' and later grids after %.0f s\n",
                  Allocator::name, name.c_str(), seconds);
@@ -286,11 +286,11 @@ void measure_all(options const& wanted) {
 
 /// Throws std::invalid_argument for an unknown option.
 options parse(std::vector<std::string> const& arguments) {
-  options wanted;
+  options selected;
   for (std::string const& argument : arguments) {
     auto const equals = argument.find('=');
     if (equals == std::string::npos) {
-      wanted.allocators.push_back(argument);
+      selected.allocators.push_back(argument);
       continue;
     }
     std::set<std::string> list;
@@ -301,34 +301,34 @@ options parse(std::vector<std::string> const& arguments) {
     }
     std::string const key = argument.substr(0, equals);
     if (key == "--workloads")
-      wanted.workloads = list;
+      selected.workloads = list;
     else if (key == "--modes")
-      wanted.modes = list;
+      selected.modes = list;
     else if (key == "--grids")
-      wanted.grids = list;
+      selected.grids = list;
     else if (key == "--sizes")
       for (auto const& size : list)
-        wanted.sizes.insert(static_cast<std::uint32_t>(std::stoul(size)));
+        selected.sizes.insert(static_cast<std::uint32_t>(std::stoul(size)));
     else if (key == "--case-ms")
-      wanted.case_ms = std::stod(values);
+      selected.case_ms = std::stod(values);
     else if (key == "--seconds")
-      wanted.seconds = std::stod(values);
+      selected.seconds = std::stod(values);
     else
       throw std::invalid_argument{"unknown option '" + key + "'"};
   }
-  return wanted;
+  return selected;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  options wanted;
+  options selected;
   try {
-    wanted = parse({argv + 1, argv + argc});
+    selected = parse({argv + 1, argv + argc});
   } catch (std::exception const& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 2;
   }
-  return bench::for_each_wanted(wanted.allocators, bench::all_coalesced_allocators{},
-                                [&]<class Allocator>() { measure_all<Allocator>(wanted); });
+  return bench::for_each_named(selected.allocators, bench::all_coalesced_allocators{},
+                               [&]<class Allocator>() { measure_all<Allocator>(selected); });
 }

@@ -56,32 +56,33 @@ struct churn_kernel {
   QUARRY_HD void operator()() const {
     auto const thread = static_cast<std::uint32_t>(quarry::simt::this_place().rank());
     if (thread >= thread_count) return;
-    mark* held[slots] = {};
+    mark* allocations[slots] = {};
     [[maybe_unused]] std::uint32_t allocated_at[slots] = {};  // the step
     std::uint32_t freed = 0, failed = 0, wrong = 0;
     for (std::uint32_t step = 0; step < steps; ++step) {
       std::uint64_t const call = std::uint64_t{step} * thread_count + thread;
       std::uint32_t const random = quarry::mix(thread * steps + step + 1);
       std::uint32_t const slot = random % slots;
-      if (held[slot] != nullptr) {
+      if (allocations[slot] != nullptr) {
         if constexpr (Mode == mode::marks)
-          wrong += held[slot]->thread != thread || held[slot]->step != allocated_at[slot];
+          wrong +=
+              allocations[slot]->thread != thread || allocations[slot]->step != allocated_at[slot];
         std::uint32_t const begin = clock_value();
-        heap.free(held[slot]);
+        heap.free(allocations[slot]);
         if constexpr (Mode == mode::times) times.frees[call] = clock_value() - begin;
         ++freed;
       }
       std::uint32_t const begin = clock_value();
-      held[slot] = static_cast<mark*>(heap.malloc(sizes(random)));
+      allocations[slot] = static_cast<mark*>(heap.malloc(sizes(random)));
       if constexpr (Mode == mode::times) times.mallocs[call] = clock_value() - begin;
-      if (held[slot] == nullptr) {
+      if (allocations[slot] == nullptr) {
         ++failed;
       } else if constexpr (Mode == mode::marks) {
-        *held[slot] = {thread, step};
+        *allocations[slot] = {thread, step};
         allocated_at[slot] = step;
       }
     }
-    for (std::uint32_t i = 0; i < slots; ++i) remaining[i * thread_count + thread] = held[i];
+    for (std::uint32_t i = 0; i < slots; ++i) remaining[i * thread_count + thread] = allocations[i];
     counts[frees * thread_count + thread] = freed;
     counts[failures * thread_count + thread] = failed;
     counts[wrong_marks * thread_count + thread] = wrong;

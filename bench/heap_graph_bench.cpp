@@ -134,7 +134,7 @@ struct expand_kernel {
     if (!find_vertex(id)) return;
     vertex node = state.vertices[id];
     if (node.size == 0) return;
-    for (std::uint32_t left = node.capacity - node.size + 1; left > 0; --left) {
+    for (std::uint32_t remaining = node.capacity - node.size + 1; remaining > 0; --remaining) {
       if (node.size == node.capacity && !state.resize(node, node.capacity * 2)) break;
       node.edge_at(node.size) = target_of(id, node.size);
       ++node.size;

@@ -51,10 +51,10 @@ void measure_metadata(bench::bytes heap_bytes) {
                           .add("allocator", bench::quarry_allocator::name)
                           .add("heap_bytes", heap_bytes);
   auto const size = static_cast<double>(heap_bytes);
-  double const taken = device_memory_in_use() - used_before;
+  double const used = device_memory_in_use() - used_before;
   auto const metadata = static_cast<double>(allocator.heap().stats().metadata);
   bench::record("heap/init/metadata", params, metadata / size, "ratio");
-  if (bench::on_gpu) bench::record("heap/init/device_memory", params, taken / size - 1, "ratio");
+  if (bench::on_gpu) bench::record("heap/init/device_memory", params, used / size - 1, "ratio");
 }
 
 template <class Allocator>

@@ -2,8 +2,8 @@
 // A random half of a full heap of 2 GiB (64 MiB on the CPU) is freed. What share of it can be
 // allocated again, and how fast?
 //
-// 2^18 threads (2^10 on the CPU) allocate until an allocation of each fails. Allocators that have
-// no end are left out, and so is `bump`, which frees nothing.
+// 2^18 threads (2^10 on the CPU) allocate until an allocation of each fails. Allocators that can
+// use all memory of the machine are left out, and so is `bump`, which frees nothing.
 #include "fill.hpp"
 
 namespace {

@@ -3,10 +3,10 @@
 // how long does that take? (Seed: Gallatin, "Utilization test".)
 //
 // 2^18 threads (2^10 on the CPU) allocate until an allocation of each fails. The heap is reset
-// before. The C library's malloc and mimalloc have no end and are left out.
+// before. The C library's malloc and mimalloc are left out: they can use all memory.
 //
-// `heap/waste`: the same for the sizes that fit slices or segments worst: just above a size class,
-// and near half of a segment of 16 MiB, in a heap of 8 GiB. `by_size_classes` is the share that
+// `heap/waste`: the same for the sizes that waste most memory: sizes just above a size class, and,
+// in a heap of 8 GiB, sizes near half of a segment of 16 MiB. `by_size_classes` is the share that
 // follows from the size classes alone: how much of a segment its slices fill.
 #include "fill.hpp"
 

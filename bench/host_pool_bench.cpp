@@ -196,7 +196,7 @@ void measure(bench::replacing const& replacement) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bench::for_each_wanted(
+  return bench::for_each_named(
       {argv + 1, argv + argc}, [](auto visitor) { for_all(std::move(visitor)); },
       [&]<class Pool>() {
         measure<Pool>({1, 64, 64});

@@ -135,8 +135,9 @@ class tracing final : public contender {
         pool.deallocate(pointers[step.id], step.size);
       }
     }
-    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
-    rounds_.add({took.count() / static_cast<double>(steps.size())});
+    std::chrono::duration<double, std::nano> const elapsed =
+        std::chrono::steady_clock::now() - begin;
+    rounds_.add({elapsed.count() / static_cast<double>(steps.size())});
     ratio_ = reserved_per_allocated(pool.source.counts());
     return true;
   }

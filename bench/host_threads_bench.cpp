@@ -34,14 +34,14 @@ constexpr int pairs = 1'000'000, pairs_before = 50'000;
 struct arenas {
   static constexpr char const* name = "quarry-arenas";
   quarry::thread_arenas<quarry::host_resource> source{quarry::host_resource{}};
-  void* allocate(bytes wanted) { return source.allocate(wanted); }
+  void* allocate(bytes requested) { return source.allocate(requested); }
   void deallocate(void* memory, bytes) { source.deallocate(memory); }
 };
 struct one_pool {
   static constexpr char const* name = "quarry-synchronized";
   quarry::synchronized_resource<quarry::pool<quarry::host_resource>> source{
       quarry::host_resource{}};
-  void* allocate(bytes wanted) { return source.allocate(wanted, 16); }
+  void* allocate(bytes requested) { return source.allocate(requested, 16); }
   void deallocate(void* memory, bytes freed) { source.deallocate(memory, freed, 16); }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does a pool help or hurt a mesh code, and what does introspection cost it? (The seed of the host
-// pools measured -1.2 % to +25 % of run time.)
+// Does a pool make a mesh code faster or slower, and what do tracking and lookups cost? (The seed
+// of the host pools measured -1.2 % to +25 % of run time.)
 //
 // The program is a small diffusion and advection solver on an n x n mesh with six permanent fields.
 // In each step its flux, limiter and update routines allocate and free 20 temporaries of the size

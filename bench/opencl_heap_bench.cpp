@@ -7,7 +7,7 @@
 //   opencl/graph      65,536 edges over 10,000 nodes, allocated one by one                  ms
 // With `allocator` «quarry group», the work-items of a group allocate together.
 //
-// usage: opencl_heap_bench [DEVICE]      (a part of its name; all devices)
+// usage: opencl_heap_bench [DEVICE]      (a part of the device's name; default: all devices)
 //
 // `allocator` ring is the seed's baseline: one counter, which never frees. Times are those of
 // events on the device, after a warm-up that also compiles the kernel. State: after a reset.
@@ -111,14 +111,14 @@ typedef struct link { uint next; uint target; } link;
 static inline uint ensure(HEAP heap, __global uint* table, uint mask, uint id, uint* spare) {
   uint place = (id * 0x9e3779b1u) ^ (id >> 15u);
   for (uint step = 0u; step <= mask; ++step, ++place) {
-    __global uint* const at = table + (place & mask);
-    uint found = quarry_load_acquire(at);
+    __global uint* const entry = table + (place & mask);
+    uint found = quarry_load_acquire(entry);
     if (found == 0u) {
       if (*spare == 0u) *spare = MALLOC(heap, sizeof(node));
       if (*spare == 0u) return 0u;
       ((__global node*)AT(heap, *spare))->id = id;
       ((__global node*)AT(heap, *spare))->links = 0u;
-      found = quarry_cas_acq_rel(at, 0u, *spare);
+      found = quarry_cas_acq_rel(entry, 0u, *spare);
       if (found == 0u) {
         found = *spare;
         *spare = 0u;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop that the benchmarks of host pools time: it replaces a random one of N live allocations,
-// again and again. Random numbers are drawn before the clock runs.
+// The loop that the benchmarks of host pools time. In each step it replaces a random one of N
+// allocations. Random numbers are drawn before the clock runs.
 #pragma once
 
 #include "trial.hpp"
@@ -85,8 +85,9 @@ class live_allocations {
       victim.size = drawn_.size(step_);
       victim.address = pool_.allocate(victim.size);
     }
-    std::chrono::duration<double, std::nano> const took = std::chrono::steady_clock::now() - begin;
-    return took.count() / static_cast<double>(pairs);
+    std::chrono::duration<double, std::nano> const elapsed =
+        std::chrono::steady_clock::now() - begin;
+    return elapsed.count() / static_cast<double>(pairs);
   }
 
  private:

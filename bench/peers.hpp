@@ -28,7 +28,7 @@ struct c_library {
   void deallocate(void* memory, bytes) { std::free(memory); }
 };
 
-/// The C library's malloc, set to keep memory. The constructor changes `c_library`, too.
+/// The C library's malloc, set to keep freed memory. The constructor also changes `c_library`.
 struct keeping_c_library : c_library {
   static constexpr char const* name = "libc-keeps";
   keeping_c_library() {

@@ -45,12 +45,12 @@ std::vector<step> read_trace(char const* path) {
                          line};
     };
     std::istringstream words{line};
-    std::string kind, rest;
+    std::string kind, remainder;
     std::uint64_t id = 0;
     bytes size = 0;
     if (!(words >> kind)) continue;
     if (kind != "a" && kind != "f") refuse("the line is neither 'a ID BYTES' nor 'f ID'");
-    if (!(words >> id) || (kind == "a" && !(words >> size)) || words >> rest)
+    if (!(words >> id) || (kind == "a" && !(words >> size)) || words >> remainder)
       refuse("the line is neither 'a ID BYTES' nor 'f ID'");
     auto const found = allocated.find(id);
     if (kind == "a") {

@@ -141,16 +141,16 @@ double run_together(grid lanes, Kernel kernel) {
 }
 
 #ifdef __CUDACC__
-/// Spins for `minimum` ticks. Stores the ticks and the nanoseconds that passed in `took`.
-static __global__ void time_clock(long long minimum, std::uint64_t* took) {
+/// Spins for `minimum` ticks. Stores the ticks and the nanoseconds that passed in `elapsed`.
+static __global__ void time_clock(long long minimum, std::uint64_t* elapsed) {
   std::uint64_t ns = 0, end = 0;
   auto const begin = clock64();
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
   while (clock64() - begin < minimum) {
   }
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(end)::"memory");
-  took[0] = static_cast<std::uint64_t>(clock64() - begin);
-  took[1] = end - ns;
+  elapsed[0] = static_cast<std::uint64_t>(clock64() - begin);
+  elapsed[1] = end - ns;
 }
 #endif
 
@@ -158,11 +158,11 @@ static __global__ void time_clock(long long minimum, std::uint64_t* took) {
 inline double ticks_per_us() {
 #ifdef __CUDACC__
   static double const measured = [] {
-    array<std::uint64_t> took{2};
-    time_clock<<<1, 1>>>(40'000'000, took.data());  // 20 ms, while the clock rate rises
-    time_clock<<<1, 1>>>(10'000'000, took.data());
+    array<std::uint64_t> elapsed{2};
+    time_clock<<<1, 1>>>(40'000'000, elapsed.data());  // 20 ms, while the clock rate rises
+    time_clock<<<1, 1>>>(10'000'000, elapsed.data());
     wait_for_device();
-    auto const ticks_and_ns = took.to_host();
+    auto const ticks_and_ns = elapsed.to_host();
     return 1e3 * static_cast<double>(ticks_and_ns[0]) / static_cast<double>(ticks_and_ns[1]);
   }();
   return measured;

@@ -2,7 +2,7 @@
 # Sets QUARRY_WITH_OPENCL and adds the target quarry::opencl: the heap for OpenCL kernels. It needs CL/opencl.hpp and an ICD loader.
 
 set(QUARRY_WITH_OPENCL OFF)
-# Programs include the OpenCL C as C++, as quarry_opencl/heap.cl; so it is named once it is installed, too.
+# Programs include the OpenCL C as C++: quarry_opencl/heap.cl. The installed folder has the same name.
 set(quarry_opencl_includes ${PROJECT_BINARY_DIR}/opencl_include)
 file(MAKE_DIRECTORY ${quarry_opencl_includes})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/opencl ${quarry_opencl_includes}/quarry_opencl SYMBOLIC)
@@ -35,7 +35,7 @@ if(QUARRY_WITH_OPENCL)
   set_target_properties(quarry_opencl PROPERTIES EXPORT_NAME opencl POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   if(BUILD_SHARED_LIBS)
-    set_target_properties(quarry_opencl PROPERTIES INSTALL_RPATH "$ORIGIN")  # libquarry.so lies beside it, once both are installed
+    set_target_properties(quarry_opencl PROPERTIES INSTALL_RPATH "$ORIGIN")  # both libraries are installed into one folder
   endif()
   target_include_directories(quarry_opencl PRIVATE ${PROJECT_SOURCE_DIR}/src
     PUBLIC $<BUILD_INTERFACE:${quarry_opencl_includes}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -62,7 +62,7 @@ void print_step(char const* name, double ms, std::uint64_t edges,
                 std::optional<heap_stats> const& stats) {
   std::printf("%-34s %10.2f %10.2f", name, ms, ms == 0 ? 0 : static_cast<double>(edges) / ms / 1e3);
   if (stats) {
-    std::printf(" %10.1f %10.1f %9.1f %%", mebibytes(stats->allocated), mebibytes(stats->reserved),
+    std::printf(" %13.1f %12.1f %9.1f %%", mebibytes(stats->allocated), mebibytes(stats->reserved),
                 100 * stats->fragmentation());
   }
   std::printf("\n");
@@ -91,7 +91,7 @@ class demo {
   void run() {
     std::printf("\n%-34s %10s %10s", (std::string{Allocator::name} + ": step").c_str(), "ms",
                 "M edges/s");
-    if (has_stats) std::printf(" %10s %10s %11s", "in use MiB", "mapped MiB", "fragmented");
+    if (has_stats) std::printf(" %13s %12s %11s", "allocated MiB", "reserved MiB", "fragmented");
     std::printf("\n");
 
     auto const& known = expected_.known();
@@ -110,13 +110,13 @@ class demo {
       for (auto const index : indices) tenth.push_back(known[index]);
       delete_ms += change<delete_edges>(tenth, indices, false);
       (void)find_all();
-      (void)change<delete_edges>(tenth, indices, false);  // the graph must refuse all
+      (void)change<delete_edges>(tenth, indices, false);  // the graph must refuse each deletion
       insert_ms += change<insert_edges>(tenth, indices, true);
       changed += tenth.size();
     }
     print_step(("delete a tenth, " + std::to_string(rounds) + " times").c_str(), delete_ms, changed,
                stats());
-    print_step("insert it again each time", insert_ms, changed, stats());
+    print_step("insert that tenth again each time", insert_ms, changed, stats());
     step("find all", known.size(), [&] { return find_all(); });
     step("export to rows", known.size(), [&] { return export_rows(); });
     step("delete all", known.size(),
@@ -172,11 +172,11 @@ class demo {
     expected_.check_any(random_edges, answers_.to_host());
     return ms;
   }
-  double find(std::span<edge const> wanted) {
-    upload(wanted);
-    return bench::time_ms(
-        lanes_for(wanted.size()),
-        find_edges<edge, heap_type>{graph_.ref(), batch_.data(), wanted.size(), answers_.data()});
+  double find(std::span<edge const> requested) {
+    upload(requested);
+    return bench::time_ms(lanes_for(requested.size()),
+                          find_edges<edge, heap_type>{graph_.ref(), batch_.data(), requested.size(),
+                                                      answers_.data()});
   }
 
   /// Runs both passes of the export and checks every row. Between the passes the host adds up the
@@ -233,7 +233,7 @@ class demo {
       for (auto const& line : heap.audit()) throw wrong_answer{"the heap is damaged: " + line};
       if (auto const leaked = heap.live_allocations(); !leaked.empty()) {
         throw wrong_answer{std::to_string(leaked.size()) +
-                           " allocations are live after all edges were deleted"};
+                           " allocations are not freed after all edges were deleted"};
       }
     }
   }
@@ -313,7 +313,7 @@ void run(arguments const& chosen) {
   // An edge takes at most 16 bytes, and so does a small vertex. During a replacement both arrays
   // exist.
   bytes const heap_bytes = std::max<bytes>(512_MiB, 64 * (empty.known().size() + empty.sources()));
-  // The first one: CUDA accepts the size of its heap only before any kernel.
+  // Constructed first, because CUDA accepts the size of its malloc's heap only before any kernel.
   bench::platform_allocator platform{heap_bytes};
   {
     bench::quarry_allocator quarry{heap_bytes};

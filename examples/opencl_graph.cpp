@@ -25,13 +25,13 @@ __kernel void make_empty(quarry_heap heap, quarry_ref graph) {
 }
 __kernel void add_edges(quarry_heap heap, quarry_ref graph, __global uint2 const* edges, uint count,
                         __local uint* scratch) {
-  __global quarry_graph* const at = (__global quarry_graph*)quarry_at(heap, graph);
+  __global quarry_graph* const built = (__global quarry_graph*)quarry_at(heap, graph);
   quarry_graph_builder builder = {0, 0};
   for (uint first = 0; first < count; first += get_global_size(0)) {
     quarry_graph_refill(heap, &builder, scratch);  // the whole group allocates
     uint const i = first + get_global_id(0);
     if (i < count)  // the heap records failures
-      quarry_graph_add_edge(heap, at, edges[i].x, edges[i].y, &builder);
+      quarry_graph_add_edge(heap, built, edges[i].x, edges[i].y, &builder);
   }
   quarry_graph_finish(heap, &builder);
 }
@@ -41,9 +41,9 @@ __kernel void clear(quarry_heap heap, quarry_ref graph) {
 }
 )opencl";
 
-constexpr int no_device = 77;  // this program's exit status then
+constexpr int no_device = 77;  // the exit status if there is no device
 
-/// A GPU if there is one, else any device; an empty one if there is none.
+/// Returns a GPU if there is one, else a device of any type, or an empty device if there is none.
 cl::Device choose_device() {
   std::vector<cl::Platform> platforms;
   try {
@@ -55,7 +55,7 @@ cl::Device choose_device() {
       std::vector<cl::Device> devices;
       try {
         platform.getDevices(type, &devices);
-      } catch (cl::Error const&) {  // this platform has none
+      } catch (cl::Error const&) {  // this platform has no device of the type
       }
       if (!devices.empty()) return devices.front();
     }
@@ -68,9 +68,9 @@ using quarry::graph_demo::edge;
 /// The graph that the kernel should build.
 quarry::opencl::csr graph_of(std::vector<edge> const& edges) {
   std::map<std::uint32_t, std::vector<std::uint32_t>> lists;
-  for (auto const& one : edges) {
-    lists[one.source].push_back(one.target);
-    lists[one.target];
+  for (auto const& [source, target] : edges) {
+    lists[source].push_back(target);
+    lists[target];
   }
   quarry::opencl::csr graph;
   for (auto const& [id, targets] : lists) graph.ids.push_back(id);
@@ -89,11 +89,11 @@ quarry::opencl::csr graph_of(std::vector<edge> const& edges) {
 
 int run(char const* file) {
   auto const edges = quarry::graph_demo::read_edge_list(file).edges;
-  auto const wanted = graph_of(edges);
+  auto const expected = graph_of(edges);
   std::vector<cl_uint2> pairs;
-  for (auto const& one : edges) pairs.push_back({{one.source, one.target}});
+  for (auto const& [source, target] : edges) pairs.push_back({{source, target}});
   auto const count = static_cast<cl_uint>(pairs.size());
-  // The ids, and so the number of nodes, are not known before: there may be as many as edges.
+  // The number of vertices is not known yet. This table suffices for as many vertices as edges.
   cl_uint const places = std::bit_ceil(std::max(count, 2u));
 
   cl::Device const device = choose_device();
@@ -107,13 +107,13 @@ int run(char const* file) {
   quarry::opencl::heap heap{context, device, queue, {.size = 8'000'000 + pairs.size() * 48}};
   cl::Program const program = quarry::opencl::build(context, device, kernels);
 
-  // The host allocates the graph, whose reference is an argument of the kernels.
+  // The host allocates the graph. Kernels get its reference as an argument.
   cl_uint graph = 0;
   {
     quarry::opencl::mapped_heap const mapped{heap};
     graph = quarry_malloc(mapped.get(), sizeof(quarry_graph));
-    auto* const made = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
-    if (graph == 0 || !quarry_map_init(mapped.get(), made, places))
+    auto* const allocated = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
+    if (graph == 0 || !quarry_map_init(mapped.get(), allocated, places))
       throw std::runtime_error{"the heap has no memory for the table"};
   }
   cl::Buffer const input{context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
@@ -137,7 +137,7 @@ int run(char const* file) {
   {
     quarry::opencl::mapped_heap const mapped{heap};
     auto* const built = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
-    is_right = quarry::opencl::csr_of(mapped.get(), built) == wanted;
+    is_right = quarry::opencl::csr_of(mapped.get(), built) == expected;
   }
   auto const allocations = heap.usage().allocations;
   enqueue(clear);
@@ -153,10 +153,10 @@ int run(char const* file) {
   auto const nanoseconds = added.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
                            added.getProfilingInfo<CL_PROFILING_COMMAND_START>();
   std::printf("%s: %u edges of %zu vertices in %.2f ms; %llu allocations; %s; %s\n",
-              device.getInfo<CL_DEVICE_NAME>().c_str(), count, wanted.ids.size(),
+              device.getInfo<CL_DEVICE_NAME>().c_str(), count, expected.ids.size(),
               static_cast<double>(nanoseconds) * 1e-6, static_cast<unsigned long long>(allocations),
               is_right ? "equal to the host's graph" : "WRONG",
-              is_empty ? "all memory came back" : "MEMORY IS LOST");
+              is_empty ? "all memory was freed" : "MEMORY IS LOST");
   return is_right && is_empty ? 0 : 1;
 }
 

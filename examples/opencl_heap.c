@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An OpenCL heap from C: a kernel builds a list of nodes that it allocates, the host reads the
- * list, and another kernel frees it. */
+ * list, and another kernel frees the nodes. */
 #include "quarry/opencl/c_api.h"
 
 #include <stdio.h>
@@ -20,18 +20,18 @@ static char const* const kernels =
     "  uint value;\n"
     "} node;\n"
     "__kernel void build_list(quarry_heap heap, __global quarry_ref* first) {\n"
-    "  quarry_ref const made = quarry_malloc(heap, sizeof(node));\n"
-    "  if (made == 0u) return;  // the heap counts this fault\n"
-    "  __global node* const at = (__global node*)quarry_at(heap, made);\n"
-    "  at->value = (uint)get_global_id(0);\n"
-    "  at->next = atomic_xchg((volatile __global uint*)first, made);\n"
+    "  quarry_ref const reference = quarry_malloc(heap, sizeof(node));\n"
+    "  if (reference == 0u) return;  // the heap is full, and counts this fault\n"
+    "  __global node* const added = (__global node*)quarry_at(heap, reference);\n"
+    "  added->value = (uint)get_global_id(0);\n"
+    "  added->next = atomic_xchg((volatile __global uint*)first, reference);\n"
     "}\n"
     "__kernel void free_list(quarry_heap heap, __global quarry_ref* first) {\n"
-    "  quarry_ref each = *first;\n"
-    "  while (each != 0u) {\n"
-    "    quarry_ref const next = ((__global node*)quarry_at(heap, each))->next;\n"
-    "    quarry_free(heap, each);\n"
-    "    each = next;\n"
+    "  quarry_ref reference = *first;\n"
+    "  while (reference != 0u) {\n"
+    "    quarry_ref const next = ((__global node*)quarry_at(heap, reference))->next;\n"
+    "    quarry_free(heap, reference);\n"
+    "    reference = next;\n"
     "  }\n"
     "}\n";
 
@@ -46,7 +46,7 @@ static void check_cl(cl_int status, char const* call) {
   exit(1);
 }
 
-/* Any device, or null. */
+/* Returns a device of any type, or null if there is no device. */
 static cl_device_id find_device(void) {
   cl_platform_id platforms[16];
   cl_uint count = 0;
@@ -74,19 +74,19 @@ static void run(cl_command_queue queue, cl_program program, char const* name, si
 
 /* Returns the number of nodes with distinct values in the list, or -1 if a value is wrong. */
 static int count_nodes(quarry_opencl_heap* heap, quarry_opencl_ref first) {
-  char seen[item_count] = {0};
+  char is_counted[item_count] = {0};
   void* base = NULL;
   int count = 0;
   check(quarry_opencl_heap_map(heap, &base));
   while (count >= 0 && first != 0) {
-    node const* const at = (node const*)quarry_opencl_at(base, first);
-    if (at->value >= item_count || seen[at->value]) {
+    node const* const current = (node const*)quarry_opencl_at(base, first);
+    if (current->value >= item_count || is_counted[current->value]) {
       count = -1;
     } else {
-      seen[at->value] = 1;
+      is_counted[current->value] = 1;
       ++count;
     }
-    first = at->next;
+    first = current->next;
   }
   check(quarry_opencl_heap_unmap(heap));
   return count;

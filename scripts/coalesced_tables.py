@@ -11,12 +11,13 @@ SIZES = (100, 200, 300, 400)
 MAIN, OTHERS = ("linear", "quadratic"), ("strided", "gather", "scan")
 INTRODUCTION = """# Coalesced allocation: figures
 
-Written by `make plots` from `bench/results`; `bench/coalesced_unit_bench.cpp` says at its top what
-is measured. What follows from it is in [the design](../design/coalescing.md#claims).
+`make plots` writes this page from `bench/results`. The comment at the top of
+`bench/coalesced_unit_bench.cpp` says what the program measures. [The
+design](../design/coalescing.md#claims) draws the conclusions.
 
-*No barrier* is how the paper measures: threads go on as they come, and a slow malloc staggers them,
-so that few compete for memory and their work looks fast. With a *barrier* before each phase all
-work at the same time."""
+*No barrier* is how the paper measures: threads do not wait for each other between phases. A slow
+malloc then staggers the threads, so few of them compete for memory, and their work looks fast. With
+a *barrier* before each phase, all threads work at the same time."""
 
 
 class Cases:
@@ -186,49 +187,49 @@ def goals(cases):
 CLAIMS = [
     (
         "A",
-        "linear work: warps' allocations are best, three times as fast as CUDA's malloc",
+        "linear work: a warp's allocations are the best, three times as fast as CUDA's malloc",
         "header 3.46, map 3.18",
         ("work", "linear", ("header-warp", "map-warp"), 400),
     ),
     (
         "B",
-        "linear work: blocks' allocations are slower than CUDA's malloc",
+        "linear work: a thread block's allocations are slower than CUDA's malloc",
         "header 0.35, map 0.86",
         ("work", "linear", ("header-block", "map-block"), 400),
     ),
     (
         "C",
-        "quadratic work: those without headers are best, twice as fast",
+        "quadratic work: the ways without headers are the best, twice as fast",
         "block 2.18, warp 2.21",
         ("work", "quadratic", ("map-block", "map-warp"), 400),
     ),
     (
         "D",
-        "quadratic work: those with headers gain nothing",
+        "quadratic work: the ways with headers gain nothing",
         "block 0.88, warp 0.99",
         ("work", "quadratic", ("header-block", "header-warp"), 400),
     ),
     (
         "E",
-        "malloc: every variant is much faster; header and block the fastest of all",
+        "malloc: every way is much faster; header and block is the fastest",
         "848, 184, 40, 33",
         ("allocate", "linear", ("header-block", "map-block", "header-warp", "map-warp"), 400),
     ),
     (
         "F",
-        "free: header and block is the fastest; map and warp slower than CUDA's",
+        "free: header and block is the fastest; map and warp is slower than CUDA's",
         "40, 11, 1.7, 0.5",
         ("free", "linear", ("header-block", "map-block", "header-warp", "map-warp"), 400),
     ),
     (
         "G",
-        "warps' superblocks, being more, make malloc slower than blocks'",
+        "malloc: warps are slower than thread blocks, because warps have more superblocks",
         "see E",
         ("allocate", "linear", ("header-block", "map-block", "header-warp", "map-warp"), 100),
     ),
     (
         "H",
-        "the map's cost shows for few floats and has vanished by 100",
+        "the map's cost is visible for few floats, and gone at 100",
         "–",
         ("total", "linear", ("map-block", "header-block"), 100),
     ),
@@ -237,7 +238,7 @@ CLAIMS = [
     ("K", "the same: scan", "–", ("work", "scan", tuple(WAYS), 400)),
     (
         "N",
-        "4 floats: warps' work is as with CUDA's malloc, blocks' slower",
+        "4 floats: a warp's work is as fast as with CUDA's malloc, a thread block's is slower",
         "–",
         ("work", "linear", ("header-block", "map-block", "header-warp", "map-warp"), 4),
     ),
@@ -290,7 +291,7 @@ def decline(cases):
                 )
             rows.append([f"{workload}, {full_name(allocator)}", *texts])
     yield from table(
-        ["L: performance falls as arrays grow: at 400 ÷ at 100", *MODES.values()], rows
+        ["L: performance falls as arrays grow: rate at 400 floats ÷ rate at 100", *MODES.values()], rows
     )
 
 
@@ -333,7 +334,9 @@ def machine_section(records, machine):
     yield from ["runs, the median in brackets; the best of a column in bold.", ""]
     yield from ["### Goals", "", *goals(cases)]
     yield from ["### The paper's claims", ""]
-    yield from [f"Speed-ups over {NAMES[cases.platform]} of the ways over it, small grid.", ""]
+    platform = NAMES[cases.platform]
+    text = f"Speed-ups over {platform}. All ways allocate from {platform}, in {GRIDS['paper']}."
+    yield from [text, ""]
     yield from [*claims(cases), *steps(cases), *few_floats(cases)]
     for figure in COALESCED_FIGURES:
         if any(panel.points(records, machine) for panel in figure.panels):
@@ -349,7 +352,7 @@ def machine_section(records, machine):
         for phase in ("allocate", "free"):
             for mode in MODES:
                 yield from times(cases, phase, mode, grid)
-        yield from [f"### All four phases against the floor, {threads}", ""]
+        yield from [f"### Time of all four phases ÷ the floor's, {threads}", ""]
         for mode in MODES:
             yield from ratios(cases, "total", MAIN, SIZES, mode, grid, "bump", True, min)
 

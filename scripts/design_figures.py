@@ -166,9 +166,11 @@ def heap_memory(records):
     lines, rows, everything = [], [], []
     for machine in machines(records):
         found = points(records, machine, "heap/init/metadata", "heap_bytes").get("quarry", {})
-        taken = points(records, machine, "heap/init/device_memory", "heap_bytes").get("quarry", {})
+        device_memory = points(records, machine, "heap/init/device_memory", "heap_bytes").get(
+            "quarry", {}
+        )
         for size, point in found.items():
-            excess = taken.get(size)
+            excess = device_memory.get(size)
             text = "–" if excess is None else f"{100 * excess.median:.2f} %"
             rows.append([x_text("bytes", size), f"{100 * point.median:.2f} %", text, machine])
             everything.append(point)
@@ -178,7 +180,7 @@ def heap_memory(records):
         lines += table(head, rows)
     else:
         lines += missing("`heap_init_bench` (metadata)")
-    return [*lines, "", *shares_handed_out(records)]
+    return [*lines, "", *requested_shares(records)]
 
 
 def size_text(size):
@@ -188,7 +190,7 @@ def size_text(size):
     return x_text("bytes", size)
 
 
-def shares_handed_out(records):
+def requested_shares(records):
     """The requested share of a full heap, by size, with a column for each machine."""
     benches = ("heap/utilisation/share", "heap/waste/share")
     found = {

@@ -86,15 +86,15 @@ FIGURES = [
     ),
     Figure(
         "churn",
-        "Churn: each thread frees one and allocates another, again and again, 16 B up to …",
+        "Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …",
         [
             Panel("malloc and free", HIGHER, "heap/churn", "bytes"),
-            Panel("refused", LOWER, "heap/churn/failures", "bytes"),
+            Panel("failed", LOWER, "heap/churn/failures", "bytes"),
         ],
     ),
     Figure(
         "fragmentation",
-        "From the lowest address in use to the highest, for each byte asked for",
+        "Distance from the lowest address in use to the highest, divided by the requested bytes",
         [
             Panel("one size", LOWER, "heap/fragmentation/span", "bytes"),
             Panel("16 B up to …", LOWER, "heap/fragmentation/mixed_span", "bytes"),
@@ -102,17 +102,17 @@ FIGURES = [
     ),
     Figure(
         "fill",
-        "Threads allocate until all are refused; a random half is freed; they fill it again",
+        "Threads allocate until each malloc fails, free a random half, and fill the heap again",
         [
-            Panel("share handed out", HIGHER, "heap/utilisation/share", "bytes"),
+            Panel("requested share of a full heap", HIGHER, "heap/utilisation/share", "bytes"),
             Panel("time to fill", LOWER, "heap/utilisation/fill", "bytes"),
-            Panel("share of that half had again", HIGHER, "heap/reuse/share", "bytes"),
+            Panel("share of that half allocated again", HIGHER, "heap/reuse/share", "bytes"),
             Panel("time to fill again", LOWER, "heap/reuse/fill", "bytes"),
         ],
     ),
     Figure(
         "large",
-        "Large pieces: time until all threads have one",
+        "Large allocations: time until each thread has one",
         [
             Panel("malloc", LOWER, "heap/large/malloc", "bytes"),
             Panel("free", LOWER, "heap/large/free", "bytes"),
@@ -146,7 +146,7 @@ FIGURES = [
     ),
     Figure(
         "set-up",
-        "What a heap costs before it is used",
+        "Cost of a heap before its first allocation",
         [
             Panel(
                 "host time",
@@ -170,7 +170,7 @@ HOST_NAMES = {
     "torch-2.11.0+cu130": "PyTorch 2.11, from C++",
     "cudaMalloc": "cudaMalloc",
     "libc": "C library's malloc",
-    "libc-keeps": "malloc that keeps memory",
+    "libc-keeps": "malloc that keeps freed memory",
     "mimalloc": "mimalloc",
     "pmr-unsynchronized": "std::pmr pool",
     "pmr-up-to-1-MiB": "std::pmr pool up to 1 MiB",
@@ -191,7 +191,7 @@ POOL_NAMES = {
 } | {name: text for name, text in HOST_NAMES.items() if name != "quarry"}
 # The strategies of host_strategies_bench.
 STRATEGIES = {
-    "fast_fit": "**pool, fast_fit** (unless told otherwise)",
+    "fast_fit": "**pool, fast_fit** (the default)",
     "segregated_fit": "pool, segregated_fit",
     "oldest_best_fit": "pool, oldest best fit",
     "lowest_best_fit": "pool, lowest best fit",
@@ -257,15 +257,15 @@ ROWS = [
     Row("churn, 16 to 256 B: one free, median", "heap/churn/free/p50", {"bytes": 256}),
     Row("the same, 99 of 100", "heap/churn/free/p99", {"bytes": 256}),
     Row("the same, the slowest", "heap/churn/free/worst", {"bytes": 256}),
-    Row("addresses used ÷ bytes asked, 64 B", "heap/fragmentation/span", {"bytes": 64}),
-    Row("share handed out, 64 B", "heap/utilisation/share", {"bytes": 64}),
-    Row("share handed out, 17 B", "heap/waste/share", {"bytes": 17}),
-    Row("share handed out, 1025 B", "heap/waste/share", {"bytes": 1025}),
-    Row("share handed out, 4097 B", "heap/waste/share", {"bytes": 4097}),
-    Row("share handed out, 6 MiB", "heap/waste/share", {"bytes": 6 * MIB}),
-    Row("share handed out, 8 MiB + 1", "heap/waste/share", {"bytes": 8 * MIB + 1}),
+    Row("addresses used ÷ requested bytes, 64 B", "heap/fragmentation/span", {"bytes": 64}),
+    Row("requested share of a full heap, 64 B", "heap/utilisation/share", {"bytes": 64}),
+    Row("requested share of a full heap, 17 B", "heap/waste/share", {"bytes": 17}),
+    Row("requested share of a full heap, 1025 B", "heap/waste/share", {"bytes": 1025}),
+    Row("requested share of a full heap, 4097 B", "heap/waste/share", {"bytes": 4097}),
+    Row("requested share of a full heap, 6 MiB", "heap/waste/share", {"bytes": 6 * MIB}),
+    Row("requested share of a full heap, 8 MiB + 1", "heap/waste/share", {"bytes": 8 * MIB + 1}),
     Row("metadata ÷ heap, 8 GiB", "heap/init/metadata", {"heap_bytes": 8 << 30}),
-    Row("share of a freed half had again, 64 B", "heap/reuse/share", {"bytes": 64}),
+    Row("share of a freed half allocated again, 64 B", "heap/reuse/share", {"bytes": 64}),
     Row("graph of 11.7 million edges: build", "heap/graph/init"),
     Row("graph: insert a batch", "heap/graph/insert"),
     Row("graph: delete a batch", "heap/graph/delete"),
@@ -311,12 +311,12 @@ class HostCase:
         return {"live": self.live, **sizes}
 
 
-ONE_LIVE = HostCase("64 B, nothing else live", 1, 64, 64)
+ONE_LIVE = HostCase("64 B, nothing else allocated", 1, 64, 64)
 HOST_CASES = [
-    HostCase("256 B, 1000 live", 1000, 256, 256, 25),
-    HostCase("1 to 4096 B, 10,000 live", 10_000, 1, 4 * KIB, 40),
-    HostCase("1 B to 1 MiB, 10,000 live", 10_000, 1, MIB, 60),
-    HostCase("1 KiB to 64 MiB, 300 live", 300, KIB, 64 * MIB, 60),
+    HostCase("256 B, 1000 allocated", 1000, 256, 256, 25),
+    HostCase("1 to 4096 B, 10,000 allocated", 10_000, 1, 4 * KIB, 40),
+    HostCase("1 B to 1 MiB, 10,000 allocated", 10_000, 1, MIB, 60),
+    HostCase("1 KiB to 64 MiB, 300 allocated", 300, KIB, 64 * MIB, 60),
 ]
 
 
@@ -327,6 +327,6 @@ def lookup_case(live):
 
 HOST_ROWS = [
     *(Row(case.title, "host/pool/pair", case.selection()) for case in [ONE_LIVE, *HOST_CASES]),
-    Row("lookup of a record, 1000 live", "host/registry/find", lookup_case(1000)),
-    Row("lookup of a record, 1,000,000 live", "host/registry/find", lookup_case(1_000_000)),
+    Row("lookup of a record, 1000 allocated", "host/registry/find", lookup_case(1000)),
+    Row("lookup of a record, 1,000,000 allocated", "host/registry/find", lookup_case(1_000_000)),
 ]

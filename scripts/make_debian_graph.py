@@ -57,12 +57,12 @@ def dependencies(packages: str) -> tuple[set[str], set[tuple[str, str]]]:
 
 def sparse_ids(names: set[str]) -> dict[str, int]:
     """CRC-32 of each name. If names collide, the later name in order gets the next free number."""
-    ids, taken = {}, {NO_VERTEX}
+    ids, used = {}, {NO_VERTEX}
     for name in sorted(names):
         number = zlib.crc32(name.encode())
-        while number in taken:
+        while number in used:
             number = (number + 1) & 0xFFFFFFFF
-        taken.add(number)
+        used.add(number)
         ids[name] = number
     return ids
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what oclgrind wrote to the standard error and prints every report that is a fault.
+"""Reads the reports that oclgrind wrote to standard error, and prints those that are faults.
 
 usage: oclgrind_reports.py FILE...      (status 1 if there is a fault)
 
-Each invalid access or call is a fault, and so is each line that is not understood. A data race
-is a fault unless HANDOVERS explains it. oclgrind's detector takes barriers for synchronisation,
-and no atomic. So it also reports memory that work-items hand over by atomics within one kernel:
+Each invalid access or call is a fault, and so is each line that the script does not recognise. A
+data race is a fault unless HANDOVERS explains it. oclgrind's detector regards barriers as
+synchronisation, but not atomics. So it also reports memory that work-items hand over by atomics
+within one kernel:
 
   - a free and the next malloc of the same memory, orders (R) and (C) of opencl/spans.cl;
   - a publication: the work-item that allocated an entry writes it, then stores its reference by an
@@ -28,7 +29,7 @@ class Handover(NamedTuple):
     """Accesses to memory that only their work-item reaches, until it frees or publishes it."""
 
     source: str  # of opencl/, or the kernel of a test
-    owner: list[str]  # lines, as they stand in the source
+    owner: list[str]  # lines that write the memory, as they stand in the source
     readers: list[str]  # lines that read the memory after its publication
     has_atomics: bool  # other work-items use the memory by atomics after its publication
 
@@ -67,7 +68,7 @@ HANDOVERS = [
         [],
         False,
     ),
-    Handover(  # checks itself that no other work-item writes what it allocated
+    Handover(  # the kernel checks that no other work-item writes to its allocations
         "churn",
         [
             "for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);",
@@ -81,7 +82,7 @@ HANDOVERS = [
 ATOMICS = "atomics_other.cl"  # oclgrind offers OpenCL 1.2, so the third tier
 PLACE = re.compile(r"\tAt line (\d+) \(column \d+\) of ([\w.]+):")
 KERNEL = re.compile(r"\tKernel: (\w+)")
-# A test builds a program that has an error: from the compiler, and from --check-api.
+# Reports of the compiler and of --check-api: a test builds a program that has an error.
 IGNORED = [
     ["1 error generated."],
     [
@@ -100,7 +101,7 @@ class Report(NamedTuple):
 
 
 def line_of_kernel(kernel, number):
-    """A line of the program of a test or an example, which begins behind the raw string's quote."""
+    """A line of the program of a test or an example. Line 1 begins after the raw string's quote."""
     for path in [*ROOT.glob("tests/opencl/*.cpp"), *ROOT.glob("examples/opencl*.cpp")]:
         for program in re.findall(r'R"opencl\((.*?)\)opencl"', path.read_text(), re.DOTALL):
             lines = program.split("\n")
@@ -123,7 +124,7 @@ def line_of(source, kernel, number, known={}):
 
 
 def reports_in(path):
-    """Each begins with a line that is not indented."""
+    """The reports of a file. Each report begins with a line that is not indented."""
     lines, kernel, places = [], "", []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -143,16 +144,16 @@ def reports_in(path):
 
 
 def is_owner(place):
-    return any(place[0] == one.source and place[1] in one.owner for one in HANDOVERS)
+    return any(place[0] == known.source and place[1] in known.owner for known in HANDOVERS)
 
 
 def is_reader(place, owner):
-    for one in HANDOVERS:
-        if owner[0] != one.source or owner[1] not in one.owner:
+    for known in HANDOVERS:
+        if owner[0] != known.source or owner[1] not in known.owner:
             continue
-        if one.has_atomics and place[0] == ATOMICS:
+        if known.has_atomics and place[0] == ATOMICS:
             return True
-        if place[0] == one.source and place[1] in one.readers:
+        if place[0] == known.source and place[1] in known.readers:
             return True
     return False
 
@@ -160,10 +161,10 @@ def is_reader(place, owner):
 def is_handover(report):
     if "data race at global memory" not in report.lines[0] or len(report.places) != 2:
         return False
-    one, other = report.places
-    if is_owner(one):
-        return is_owner(other) or is_reader(other, one)
-    return is_owner(other) and is_reader(one, other)
+    first, second = report.places
+    if is_owner(first):
+        return is_owner(second) or is_reader(second, first)
+    return is_owner(second) and is_reader(first, second)
 
 
 def main(paths):

@@ -36,7 +36,7 @@ COMPARISONS = [
         {"Gallatin": 4792, "mallocMC": 1956, "CUDA": 3.1},
     ),
     Comparison(
-        "`malloc` and `free` of 16 to 256 B in turn by 65,536 threads",
+        "alternating `malloc` and `free` of 16 to 256 B by 65,536 threads",
         "million a second",
         "heap/churn",
         {"bytes": 256},

@@ -54,7 +54,7 @@ def pairs(records):
     lines = []
     for machine in machines(records):
         times = [runs(records, machine, "host/pool/pair", case.selection()) for case in HOST_CASES]
-        held = [
+        reserved = [
             runs(records, machine, "host/pool/held_per_live", case.selection())
             for case in HOST_CASES
         ]
@@ -72,7 +72,7 @@ def pairs(records):
                 if name not in times[i]:
                     row.append("–")
                     continue
-                memory = held[i].get(name)
+                memory = reserved[i].get(name)
                 row.append(times[i][name].text() + (f"; {memory.text()}" if memory else ""))
             rows.append(row)
         everything = [series[name].point for series in times for name in series]
@@ -137,7 +137,7 @@ def excess(records):
         ]
         rows.append([title, *cells])
         everything += found.values()
-    head = ["strategy; blocks of at least", *blocks.values()]
+    head = ["placement; blocks of at least", *blocks.values()]
     return [*table(head, rows), "", f"{origin(everything)}."]
 
 
@@ -157,7 +157,10 @@ def bookkeeping(records):
                     rows.append([f"mean of {mean} B, {title}", *texts])
                     everything += found.values()
         if rows:
-            head = [f"resident bytes a live block on {machine}", *(f"{n:,} live" for n in columns)]
+            head = [
+                f"resident bytes for each allocation on {machine}",
+                *(f"{n:,} allocated" for n in columns),
+            ]
             lines += [*([""] if lines else []), *table(head, rows), "", f"{origin(everything)}."]
     return lines or missing("`host_lookup_bench` (bookkeeping)")
 
@@ -189,8 +192,8 @@ def threads(records):
 
 
 MESH = [
-    ("pool ÷ malloc as it is set by default", "host/mesh/pool_by_libc", "defaults"),
-    ("pool ÷ malloc that keeps its memory", "host/mesh/pool_by_libc", "keeps"),
+    ("pool ÷ malloc with its defaults", "host/mesh/pool_by_libc", "defaults"),
+    ("pool ÷ malloc that keeps freed memory", "host/mesh/pool_by_libc", "keeps"),
     ("pool ÷ mimalloc", "host/mesh/pool_by_mimalloc", "defaults"),
     ("tracked ÷ not tracked", "host/mesh/tracked_by_pool", "defaults"),
 ]

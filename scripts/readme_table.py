@@ -33,7 +33,7 @@ from markdown import table
 from figures import FIGURES, HOST_CASES, HOST_NAMES, HOST_ROWS, ROWS
 
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
-HANGS = "did not come back when it was tried, and is not run any more (bench/allocators.hpp)"
+HANGS = "the kernel did not end when it was tried; the benchmarks now leave it out (bench/allocators.hpp)"
 
 
 def heading(allocator):
@@ -78,8 +78,8 @@ def host_table(records, machine):
     memory = "device" if "cudaMalloc" in allocators else "host"
     lines = [
         "",
-        f"Host pools (`fast_fit`) on {machine}, {memory} memory: a deallocation and an allocation after",
-        "it, one of the live ones replaced at random; lookups of a first byte. Medians,",
+        f"Host pools (`fast_fit`) on {machine}, {memory} memory. A pair replaces a random allocation:",
+        "one deallocation, then one allocation. Lookups are of an allocation's first byte. Medians,",
         f"{origin(everything)}.",
         "",
     ]
@@ -106,7 +106,7 @@ def main_figures(records):
     for host in machines(records):
         lines += host_table(records, host)
     link = "([more](../design/pools.md#cost))"
-    lines += ["", f"What each strategy of a pool costs in time and in memory {link}:", ""]
+    lines += ["", f"Time and memory of each placement of a host pool {link}:", ""]
     lines += pool_figures.strategies(records, HOST_CASES[1:], ((80, 1),))
     return lines
 
@@ -146,10 +146,11 @@ def page(records):
     lines = [
         "# Figures",
         "",
-        "Drawn and written by `make plots` from `bench/results`; `make bench` measures. Each",
-        "program in `bench/` says at its top what it does. Figures of CPU threads are of the same",
-        "programs with fewer threads and smaller heaps, on a virtual machine that was busy with other",
-        "work: the whiskers show how much, and small differences mean nothing.",
+        "`make bench` measures and writes `bench/results`; `make plots` writes this page from them. The",
+        "comment at the top of each program in `bench/` says what the program measures. Figures of CPU",
+        "threads are of the same programs with fewer threads and smaller heaps. They were measured on a",
+        "virtual machine that was busy with other work. The whiskers show how busy; small differences",
+        "mean nothing.",
         "",
         "[Coalesced allocation](coalescing.md) has a page of its own.",
         "",
@@ -171,8 +172,8 @@ def rewritten(text, lines):
     """The text of README.md with `lines` between its marks."""
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         sys.exit(f"error: README.md must hold one {BEGIN} and, after it, one {END}")
-    head, rest = text.split(BEGIN)
-    return head + "\n".join([BEGIN, "", *lines, "", END]) + rest.split(END)[1]
+    head, tail = text.split(BEGIN)
+    return head + "\n".join([BEGIN, "", *lines, "", END]) + tail.split(END)[1]
 
 
 def main():

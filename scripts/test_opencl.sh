@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs opencl_kernel_tests and the example opencl_graph on PoCL, on Intel's runtime for CPUs and in oclgrind, and sums up on the
-# last line: `N passed, N failed`. A test that is skipped has failed, since scripts/setup.sh opencl installs all of them.
-# QUARRY_OPENCL_ONLY: some of `pocl intel oclgrind`. Logs: build/test-opencl.
+# Runs opencl_kernel_tests and the example opencl_graph on PoCL, on Intel's runtime for CPUs and in oclgrind. The last line is
+# `N passed, N failed`. A skipped test counts as failed, since scripts/setup.sh opencl installs all three.
+# QUARRY_OPENCL_ONLY: runs only these, for example 'pocl oclgrind'. Logs: build/test-opencl.
 # usage: scripts/test_opencl.sh
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -21,7 +21,7 @@ results=$root/$results
 passes() { passed=$((passed + 1)); }
 fails() { failed=$((failed + 1)); step "failed: $1 (log: $2)"; }
 
-# run_tests NAME COMMAND...: a program of GoogleTest.
+# run_tests NAME COMMAND...: runs a GoogleTest program and adds its results to the totals.
 run_tests() {
   local name=$1 log=$results/$1.log good bad status
   shift
@@ -40,7 +40,7 @@ run_tests() {
   fi
 }
 
-# run_graph NAME DEVICE EDGES COMMAND...: the example, which must find a device whose name contains DEVICE.
+# run_graph NAME DEVICE EDGES COMMAND...: runs the example on EDGES. It must find a device whose name contains DEVICE.
 run_graph() {
   local name=$1 device=$2 edges=$3 log=$results/$1.log
   shift 3
@@ -54,7 +54,7 @@ run_graph() {
   fi
 }
 
-# expect_no_fault NAME: of what oclgrind reported.
+# expect_no_fault NAME: checks that oclgrind reported no fault in run NAME.
 expect_no_fault() {
   if python3 scripts/oclgrind_reports.py "$results/$1.err" >"$results/$1.reports"; then passes; else fails "reports of oclgrind" "$results/$1.reports"; fi
   tail -n 1 "$results/$1.reports" | sed 's/^/   /'
@@ -78,10 +78,10 @@ if wants intel; then
 fi
 
 if wants oclgrind; then
-  # oclgrind 21.10 has none of the intrinsics that LLVM's optimiser writes for us: no optimisation. Its device has 128 MiB, unless asked.
+  # oclgrind 21.10 lacks intrinsics that LLVM's optimiser generates, so optimisation is off. Its device has 128 MiB by default.
   #
-  # No --uninitialized: what the host writes to a part of a buffer makes oclgrind forget the rest of the buffer, here a heap without
-  # its state, and all that kernels write there later stays «uninitialized».
+  # No --uninitialized: if the host writes to a part of a buffer, oclgrind regards the remaining buffer as uninitialised from then on,
+  # whatever kernels write there. Here that is all of the heap but its state.
   simulated=(env "QUARRY_OPENCL_CACHE=$results/oclgrind-cache" QUARRY_OPENCL_SCALE=16
     oclgrind --build-options -cl-opt-disable --check-api --global-mem-size 1073741824 --max-errors 1000000)
 
@@ -97,8 +97,8 @@ if wants oclgrind; then
     fails "oclgrind reports no fault" "$results/faulty.reports"
   fi
 
-  # All tests with checks of bounds. The cache then holds the result of the ordering self-test, four million messages, which would
-  # take minutes with races detected, and which races on purpose.
+  # First all tests with checks of bounds. Afterwards the cache has the result of the ordering self-test. That test sends four million
+  # messages, would take minutes with race detection, and races on purpose.
   run_tests oclgrind "${simulated[@]}" "$tests"
   expect_no_fault oclgrind
   simulated[2]=QUARRY_OPENCL_SCALE=32

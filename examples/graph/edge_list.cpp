@@ -97,22 +97,22 @@ class line_source {
     return std::nullopt;
   }
 
-  /// Removes an integer in [low, high] from the front of `rest`, part of the current line, and
-  /// returns it. Refuses the line if there is none. `name` names the integer in the message.
-  [[nodiscard]] std::uint64_t next_integer(std::string_view& rest, char const* name,
+  /// Removes an integer in [low, high] from the front of `fields`, part of the current line, and
+  /// returns it. Refuses the line if it has no such integer. `name` names the integer in messages.
+  [[nodiscard]] std::uint64_t next_integer(std::string_view& fields, char const* name,
                                            std::uint64_t low, std::uint64_t high) const {
-    skip_blanks(rest);
-    auto const* const last = rest.data() + rest.size();
+    skip_blanks(fields);
+    auto const* const last = fields.data() + fields.size();
     std::uint64_t value = 0;
-    auto const [end, error] = std::from_chars(rest.data(), last, value);
+    auto const [end, error] = std::from_chars(fields.data(), last, value);
     bool const is_whole_field = end == last || is_blank(*end);
     if (error != std::errc{} || !is_whole_field || value < low || value > high) {
-      auto const field = next_field(rest);
+      auto const field = next_field(fields);
       if (field.empty()) refuse_missing(name);
       refuse(name + (' ' + quoted(field)) + " is not an integer from " + std::to_string(low) +
              " to " + std::to_string(high));
     }
-    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    fields.remove_prefix(static_cast<std::size_t>(end - fields.data()));
     return value;
   }
 
@@ -129,9 +129,9 @@ class line_source {
  private:
   static constexpr std::size_t max_line = std::size_t{1} << 20;
 
-  /// Moves the unfinished line to the front of the buffer and fills the rest of the buffer. Only
-  /// records damage, so that `next` first returns the lines before it, and then reports it with its
-  /// line number.
+  /// Moves the unfinished line to the front of the buffer and fills the remaining buffer. Only
+  /// records damage to the file, so that `next` first returns the lines before the damage, and then
+  /// reports the damage with its line number.
   void refill() {
     auto const kept = text_.size();
     auto const room = buffer_.size() - kept;
@@ -171,9 +171,9 @@ class line_source {
 
 edge_list read_pairs(line_source& lines) {
   edge_list result;
-  while (auto rest = lines.next_data()) {
-    auto const source = lines.next_integer(*rest, "source", 0, no_vertex - 1);
-    auto const target = lines.next_integer(*rest, "target", 0, no_vertex - 1);
+  while (auto fields = lines.next_data()) {
+    auto const source = lines.next_integer(*fields, "source", 0, no_vertex - 1);
+    auto const target = lines.next_integer(*fields, "target", 0, no_vertex - 1);
     result.edges.push_back(
         {static_cast<std::uint32_t>(source), static_cast<std::uint32_t>(target)});
   }
@@ -206,27 +206,27 @@ edge_list read_matrix_market(line_source& lines) {
                                                    {"pattern", "real", "integer", "complex"})];
   bool const is_symmetric = next_word<2>(lines, banner, "symmetry", {"general", "symmetric"}) == 1;
 
-  auto rest = lines.next_data();
-  if (!rest) lines.refuse("no size line");
-  auto const rows = lines.next_integer(*rest, "number of rows", 0, no_vertex);
-  auto const columns = lines.next_integer(*rest, "number of columns", 0, no_vertex);
-  auto const entries = lines.next_integer(*rest, "number of entries", 0, UINT64_MAX);
-  if (auto const extra = next_field(*rest); !extra.empty()) {
+  auto fields = lines.next_data();
+  if (!fields) lines.refuse("no size line");
+  auto const rows = lines.next_integer(*fields, "number of rows", 0, no_vertex);
+  auto const columns = lines.next_integer(*fields, "number of columns", 0, no_vertex);
+  auto const entries = lines.next_integer(*fields, "number of entries", 0, UINT64_MAX);
+  if (auto const extra = next_field(*fields); !extra.empty()) {
     lines.refuse("the size line goes on after three numbers: " + quoted(extra));
   }
   if (is_symmetric && rows != columns) lines.refuse("a symmetric matrix must be square");
 
-  edge_list result{{}, std::max(rows, columns)};  // no reserve: `entries` may be false
+  edge_list result{{}, std::max(rows, columns)};  // no reserve: `entries` may be wrong
   for (std::uint64_t entry = 0; entry != entries; ++entry) {
-    rest = lines.next_data();
-    if (!rest) {
+    fields = lines.next_data();
+    if (!fields) {
       lines.refuse("the file ends after " + std::to_string(entry) + " of " +
                    std::to_string(entries) + " entries");
     }
-    auto const row = lines.next_integer(*rest, "row", 1, rows);
-    auto const column = lines.next_integer(*rest, "column", 1, columns);
+    auto const row = lines.next_integer(*fields, "row", 1, rows);
+    auto const column = lines.next_integer(*fields, "column", 1, columns);
     for (std::size_t value = 0; value != values; ++value) {
-      if (next_field(*rest).empty()) lines.refuse_missing("value");
+      if (next_field(*fields).empty()) lines.refuse_missing("value");
     }
     edge const direct{static_cast<std::uint32_t>(row - 1), static_cast<std::uint32_t>(column - 1)};
     result.edges.push_back(direct);

@@ -50,28 +50,28 @@ class reference {
   /// The index of each edge in `known`. Requires that `known` has all of them.
   [[nodiscard]] std::vector<std::size_t> places_of(std::span<edge const> edges) const {
     std::vector<std::size_t> result;
-    for (auto const& wanted : edges) result.push_back(index_of(wanted).value());
+    for (auto const& item : edges) result.push_back(index_of(item).value());
     return result;
   }
 
-  /// Checks a batch of insertions (`wanted` is true) or deletions, and updates the model.
-  /// `done[i]`: the graph reports that it changed edge `known()[batch[i]]`; false: that it refused.
-  /// Of equal edges the graph must change exactly one if the edge was not in the wanted state, else
-  /// none. O(batch).
-  void check_batch(std::span<std::size_t const> batch, std::vector<bool> const& done, bool wanted) {
+  /// Checks a batch of insertions or deletions, and updates the model. `done[i]`: the graph reports
+  /// that it changed edge `known()[batch[i]]`; false: that it refused. Among equal edges the graph
+  /// must change exactly one if the batch changes the edge's state, else no edge. O(batch).
+  void check_batch(std::span<std::size_t const> batch, std::vector<bool> const& done,
+                   bool is_insertion) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (!done[i]) continue;
-      if ((present_[batch[i]] != 0) == wanted) {
+      if ((present_[batch[i]] != 0) == is_insertion) {
         throw wrong_answer{text_of(known_[batch[i]]) +
-                           (wanted ? " was inserted though it was there, or twice"
-                                   : " was deleted though it was not there, or twice")};
+                           (is_insertion ? " was inserted twice, or although it existed"
+                                         : " was deleted twice, or although it did not exist")};
       }
-      present_[batch[i]] = wanted ? 1 : 0;
+      present_[batch[i]] = is_insertion ? 1 : 0;
     }
     for (auto const location : batch) {
-      if ((present_[location] != 0) == wanted) continue;
+      if ((present_[location] != 0) == is_insertion) continue;
       throw wrong_answer{text_of(known_[location]) +
-                         (wanted ? " was not inserted" : " was not deleted")};
+                         (is_insertion ? " was not inserted" : " was not deleted")};
     }
   }
 
@@ -133,9 +133,9 @@ class reference {
       throw wrong_answer{text_of(requested) +
                          (expected ? " was not found" : " was found, but is not there")};
   }
-  [[nodiscard]] std::optional<std::size_t> index_of(edge const& wanted) const {
-    auto const found = std::lower_bound(known_.begin(), known_.end(), wanted, is_less);
-    if (found == known_.end() || !(*found == wanted)) return std::nullopt;
+  [[nodiscard]] std::optional<std::size_t> index_of(edge const& item) const {
+    auto const found = std::lower_bound(known_.begin(), known_.end(), item, is_less);
+    if (found == known_.end() || !(*found == item)) return std::nullopt;
     return static_cast<std::size_t>(found - known_.begin());
   }
   [[nodiscard]] std::size_t next_present(std::size_t index) const {
@@ -143,8 +143,8 @@ class reference {
     return index;
   }
 
-  std::vector<edge> known_;            // sorted, each once
-  std::vector<std::uint8_t> present_;  // of each
+  std::vector<edge> known_;            // sorted, without duplicates
+  std::vector<std::uint8_t> present_;  // whether the graph has known_[i]
 };
 
 }  // namespace quarry::graph_demo

@@ -199,7 +199,7 @@ TEST(Block, ALaneThatLeavesWithoutASliceMakesItFree) {
 }
 
 /// A second free announced a slice. The count is complete, but one slice and one bit are missing.
-TEST(Block, DoesNotBecomeFreeByADoubleFreesAnnouncement) {
+TEST(Block, DoesNotBecomeFreeByTheAnnouncementOfADoubleFree) {
   owned_block a{3};
   EXPECT_TRUE(a.release(0) && a.release(1));
   EXPECT_TRUE(a.tested.announce(1).is_open_in(0));
@@ -300,7 +300,7 @@ TEST(Block, ReservesAtMostItsFreeSlices) {
   EXPECT_TRUE(a.tested.has_something()) << "a lane inside may return slices";
 }
 
-TEST(Block, IsRevivedWithAllSlicesFreeExceptTheTakenOnes) {
+TEST(Block, IsRevivedWithAllSlicesFreeExceptTheClaimedSlices) {
   owned_block a{70};
   ASSERT_TRUE(a.release_all());
   EXPECT_EQ(a.tested.revive(3), 0b111u);

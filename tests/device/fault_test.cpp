@@ -64,7 +64,7 @@ TEST(FaultLog, IsNotReadyBeforeAFault) {
   EXPECT_EQ(log.first.kind, fault_kind::none);
 }
 
-TEST(FaultLog, OneOfManyThreadsWritesIt) {
+TEST(FaultLog, OneOfManyThreadsWritesTheFirstFault) {
   fault_log log{};
   simt::launch_threads({8, 4}, 4, [&] {
     auto const place = simt::this_place();
@@ -75,7 +75,7 @@ TEST(FaultLog, OneOfManyThreadsWritesIt) {
       << "the log mixes two faults";
 }
 
-TEST(FaultLog, OneLaneWritesItInEveryInterleaving) {
+TEST(FaultLog, OneLaneWritesTheFirstFaultInEveryInterleaving) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     fault_log log{};

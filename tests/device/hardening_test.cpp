@@ -310,7 +310,7 @@ struct fill_and_free {
   }
 };
 
-TYPED_TEST(Hardening, ReusesQuarantinedMemoryWhenThereIsNoOther) {
+TYPED_TEST(Hardening, ReusesQuarantinedMemoryWhenNoOtherMemoryIsFree) {
   TypeParam const backend;
   auto const heap = backend.make_heap(one_segment);
   typename TypeParam::template array<std::uint32_t> refused(1);

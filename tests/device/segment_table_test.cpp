@@ -211,7 +211,7 @@ class contested_segment {
   std::atomic<std::uint32_t> wrong_{0};
 };
 
-TEST(SegmentEntry, OneLaneGetsItInEachUseInFibers) {
+TEST(SegmentEntry, OneLaneGetsTheSegmentInEachUseInFibers) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -222,14 +222,14 @@ TEST(SegmentEntry, OneLaneGetsItInEachUseInFibers) {
   }
 }
 
-TEST(SegmentEntry, OneThreadGetsItAndSeesTheWritesOfAllThreads) {
+TEST(SegmentEntry, OneThreadGetsTheSegmentAndSeesTheWritesOfAllThreads) {
   contested_segment contested;
   simt::launch_threads({1, contested_segment::blocks}, contested_segment::blocks,
                        [&] { contested.work(simt::this_place().thread, 500); });
   contested.expect_uses(500);
 }
 
-TEST(SegmentEntry, TheLastThreadGetsItAndSeesAllWritesWithoutReservations) {
+TEST(SegmentEntry, TheLastThreadGetsTheSegmentAndSeesAllWritesWithoutReservations) {
   for (int round = 0; round < 200; ++round) {
     segment_entry entry{};
     std::array<int, 3> written{};

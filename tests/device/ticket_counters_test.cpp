@@ -29,9 +29,9 @@ TEST(SegmentRun, KeepsItsSegmentsAndChangesItsTag) {
   EXPECT_EQ(segment_run::first_of_key(second.key()), 0xfffffu);
 }
 
-TEST(SegmentRun, HasTheSameTagAgainAfter512Runs) {
+TEST(SegmentRun, HasTheSameTagAgainAfter64Runs) {
   segment_run run;
-  for (int i = 0; i < 512; ++i) {
+  for (int i = 0; i < 64; ++i) {
     run = run.next(7, 3);
     EXPECT_LT(run.encoded(), word{1} << segment_run::bits);
   }
@@ -166,7 +166,7 @@ TEST(TicketCounter, ReturnsEachTicketToOneThread) {
   for (auto const& times : taken) ASSERT_EQ(times, 1);
 }
 
-TEST(ClassRun, CountsSlotsThatAreUsedUp) {
+TEST(ClassRun, CountsTicketCountersThatAreUsedUp) {
   auto const run = segment_run{}.next(4, 2);
   word state = class_run::encode(run, 3, false);
   class_run const tested{state};
@@ -183,7 +183,7 @@ TEST(ClassRun, DropsALateCountForAnOldRun) {
   EXPECT_EQ(class_run::used_up(state), 0u);
 }
 
-TEST(ClassRun, OneCallerLocksItAndOnlyInTheStateThatItSaw) {
+TEST(ClassRun, OneCallerLocksTheRunAndOnlyInTheStateThatItRead) {
   auto const run = segment_run{}.next(4, 2);
   word state = class_run::encode(run, 1, false);
   class_run const tested{state};

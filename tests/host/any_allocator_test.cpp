@@ -399,7 +399,7 @@ TEST(AnyAllocator, SynchronizesItsResourceBeforeItReturnsMemory) {
   }
 }
 
-TEST(AnyAllocator, ThreadsTakeTurns) {
+TEST(AnyAllocator, CallsOfThreadsAreSerialised) {
   scoped_allocator const first{allocators::make_pool("shared", host_resource{})};
   scoped_allocator const second{allocators::make<host_resource>("shared resource")};
   std::vector<std::thread> all;

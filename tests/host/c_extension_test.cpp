@@ -46,7 +46,7 @@ TEST(CExtension, AHandleFindsItsObjectUntilItIsRemoved) {
   EXPECT_EQ(object, 1);
 }
 
-TEST(CExtension, HandlesOfCApiAndOfOtherLibrariesAreToldApart) {
+TEST(CExtension, HandlesOfTheCApiAndOfOtherLibrariesAreDistinguished) {
   std::atomic<int> object{0};
   void* const handle = add_object(handle_kind::opencl_heap, &object);
   auto* const as_pool = static_cast<quarry_pool*>(handle);
@@ -64,7 +64,7 @@ TEST(CExtension, HandlesOfCApiAndOfOtherLibrariesAreToldApart) {
   EXPECT_EQ(remove(handle), QUARRY_OK);
 }
 
-TEST(CExtension, RemovingWaitsForCallsWhichMayRunAtOnce) {
+TEST(CExtension, RemovalWaitsForConcurrentCalls) {
   std::atomic<int> object{0};
   void* const handle = add_object(handle_kind::opencl_heap, &object);
   std::atomic<int> inside{0};

@@ -89,7 +89,7 @@ struct range_advice {
   friend bool operator==(range_advice const&, range_advice const&) = default;
 };
 
-TEST_F(CudaOperations, AdviceStandsUntilItIsCancelled) {
+TEST_F(CudaOperations, AdviceAppliesUntilItIsRevoked) {
   void* const memory = managed->allocate(8_MiB);
   memory_location const gpu{memory_kind::device, 0};
   range_advice const initial{memory, 8_MiB};

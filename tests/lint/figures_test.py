@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """README and docs show the figures of bench/results, as scripts/readme_table.py writes them.
 
-A measurement that is typed into a page of docs/design is refused, except in LOG. That page records
-each experiment with its date and machine, and is not updated. A file that a page names must exist.
+The test refuses a measurement that is typed into a page of docs/design, except in LOG. That page
+records experiments and their conditions, and is not updated. A file that a page names must exist.
 """
 
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The house rules that a script can check. CONTRIBUTING.md gives the reason for each rule."""
+"""The rules of CONTRIBUTING.md, section Style, that a script can check."""
 
 import re
 import tempfile

@@ -11,6 +11,8 @@ A page shows code in a ```cpp block whose first line is a comment that names a f
 
 The lines below the comment must stand in that file, one after the other. The file may indent all of them by
 the same number of spaces. The file must be listed in examples/CMakeLists.txt.
+
+README also has a table of claims: each row ends with a file and with functions that the file has.
 """
 
 import re
@@ -24,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})\s*(\S*)")
 CPP = {"cpp", "c++", "cxx", "cc", "hpp", "cuda", "cu"}
 SOURCE = re.compile(r"^// (examples/\S+)$")
+CLAIM = re.compile(r"^\| [^|]* \| `([\w./]+\.\w+)` \| ((?:`\w+`(?:, )?)+) \|$")
 
 
 def blocks(text):
@@ -90,8 +93,24 @@ def snippets(root):
                 yield path, number, language, lines
 
 
+def claim_problems(root):
+    """A line for each row of README's table of claims whose file or function does not exist."""
+    page = root / "README.md"
+    if not page.is_file():
+        return
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        row = CLAIM.match(line)
+        if not row:
+            continue
+        path = root / row.group(1)
+        source = path.read_text(encoding="utf-8") if path.is_file() else ""
+        for function in re.findall(r"\w+", row.group(2)):
+            if not re.search(rf"\b{function}\(", source):
+                yield f"README.md:{number}: {row.group(1)} has no function {function}"
+
+
 def violations(root):
-    found = []
+    found = list(claim_problems(root))
     for path, number, language, lines in snippets(root):
         problem = problem_of(root, language, lines)
         if problem:
@@ -102,6 +121,8 @@ def violations(root):
 class Snippets(unittest.TestCase):
     def test_each_block_of_the_guide_is_a_part_of_an_example(self):
         self.assertTrue(any(snippets(ROOT)), f"no C++ in {ROOT}/docs/guide: nothing was checked")
+        readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        self.assertTrue(any(map(CLAIM.match, readme)), "README has no table of claims")
         found = violations(ROOT)
         if found:
             self.fail("\n" + "\n".join(found))
@@ -164,6 +185,24 @@ class PlantedViolations(unittest.TestCase):
         page = self.block("// examples/one.cpp", "a = 2;")
         for listed in ("", "add_executable(one another_one.cpp)\n"):
             self.assertIn("does not build one.cpp", self.planted(page, listed)[0])
+
+    def test_a_claim_about_a_missing_file_or_function_is_caught(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve()
+            (root / "one.hpp").write_text("int f(int a);\nint g;\n", encoding="utf-8")
+            (root / "README.md").write_text(
+                "| claim | `one.hpp` | `f` |\n"
+                "| claim | `one.hpp` | `f`, `g` |\n"
+                "| claim | `two.hpp` | `f` |\n",
+                encoding="utf-8",
+            )
+            self.assertEqual(
+                violations(root),
+                [
+                    "README.md:2: one.hpp has no function g",
+                    "README.md:3: two.hpp has no function f",
+                ],
+            )
 
     def test_other_words_for_cpp_are_caught_and_other_languages_pass(self):
         for language in ("c++", "C++", "cuda"):

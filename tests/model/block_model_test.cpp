@@ -360,7 +360,8 @@ TEST(BlockUnderAllInterleavings, SurplusReservationsOfSeveralLanesHideNoRelease)
       3, {0, 1}, {release(0), claim_from_used_and_release(3), claim_from_used(3)}, 3);
 }
 
-TEST(BlockUnderAllInterleavings, ASurplusReservationSurvivesThatTheBlockBecomesFreeAndIsRevived) {
+TEST(BlockUnderAllInterleavings,
+     ASurplusReservationRemainsValidAfterTheBlockBecomesFreeAndIsRevived) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(3, {0}, {release(0), claim_from_used(3)}, 100);
   expect_all_interleavings_hold(3, {0}, {release(0), claim_from_used(2), revive_and_release()}, 3);

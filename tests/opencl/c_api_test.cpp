@@ -179,7 +179,7 @@ TEST(OpenclCApi, AHeapGrowsUpToItsMaximumAndKeepsItsReferences) {
     QUARRY_EXPECT(f.all, size == 1_MiB && f.usage().usable == usable);
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_buffer(f.heap, &after));
     QUARRY_EXPECT(f.all, before == after);
-    clRetainMemObject(before);  // so that the new buffer is another one
+    clRetainMemObject(before);  // so that the new buffer has another handle
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_grow(f.heap, 4_MiB));
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_size(f.heap, &size));
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_buffer(f.heap, &after));

@@ -11,7 +11,7 @@
 
 namespace quarry::test {
 
-/// The first expectation that did not hold. A child process returns it to its test.
+/// The first expectation that failed. A child process returns the text to its test.
 class expectations {
  public:
   void expect(bool holds, std::string const& name) {

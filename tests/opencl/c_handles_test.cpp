@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C API of OpenCL heaps: what it refuses, how long objects live, and calls of many threads.
+// The C API of OpenCL heaps: refused calls, the lifetime of objects, and calls of many threads.
 #include "opencl/c_fixture.hpp"
 
 #include <array>
@@ -92,7 +92,7 @@ TEST(OpenclCHandles, NullAndHandlesOfAnotherKindAreRefusedByEveryCall) {
   EXPECT_EQ(all.problem(), "");
 }
 
-TEST(OpenclCHandles, ADestroyedHeapIsRefusedByEveryCallAlsoIfItWasMapped) {
+TEST(OpenclCHandles, EveryCallRefusesADestroyedHeapEvenIfItWasMapped) {
   on_each_device([](cl::Device const& device) -> std::string {
     c_fixture f{device};
     for (bool const maps : {false, true}) {
@@ -110,7 +110,7 @@ TEST(OpenclCHandles, ADestroyedHeapIsRefusedByEveryCallAlsoIfItWasMapped) {
   });
 }
 
-TEST(OpenclCHandles, CallsThatDoNotFitTheMappingAreRefusedAndChangeNothing) {
+TEST(OpenclCHandles, CallsThatRequireAnotherMappingStateAreRefusedAndChangeNothing) {
   on_each_device([](cl::Device const& device) -> std::string {
     c_fixture f{device, 1_MiB, 2_MiB};
     expect_refused(f.all, calls_on_mapped_heaps(), f.heap, QUARRY_BAD_ARGUMENT, "is not mapped");
@@ -127,7 +127,7 @@ TEST(OpenclCHandles, CallsThatDoNotFitTheMappingAreRefusedAndChangeNothing) {
     expect_refused(f.all, calls_on_mapped_heaps(), f.heap, QUARRY_BAD_ARGUMENT, "is not mapped");
     QUARRY_EXPECT(f.all, f.usage().allocations == 1);
     for (auto const& [name, call] : calls_on_unmapped_heaps())
-      f.all.expect_ok(call(f.heap), name);  // the last one maps
+      f.all.expect_ok(call(f.heap), name);  // the last call maps the heap
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
     return f.all.problem();
   });
@@ -237,7 +237,7 @@ cl_uint references_of(cl::Context const& context) {
   return context.getInfo<CL_CONTEXT_REFERENCE_COUNT>();
 }
 
-TEST(OpenclCHandles, AHeapKeepsItsObjectsAliveAndDropsThemWhenItIsDestroyed) {
+TEST(OpenclCHandles, AHeapRetainsItsObjectsUntilItIsDestroyed) {
   on_each_device([](cl::Device const& device) -> std::string {
     expectations all;
     cl::Context const context{device};
@@ -279,7 +279,7 @@ TEST(OpenclCHandles, AHeapKeepsItsObjectsAliveAndDropsThemWhenItIsDestroyed) {
     QUARRY_EXPECT(all, maps == 0);
     clReleaseMemObject(buffer);
     for (int i = 0; i < 2000 && references_of(context) != before; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds{1});  // PoCL's threads drop theirs late
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});  // PoCL's threads release late
     all.expect(references_of(context) == before, std::to_string(references_of(context)) +
                                                      " references to the context, not " +
                                                      std::to_string(before));
@@ -306,7 +306,7 @@ TEST(OpenclCHandles, HeapsOfTwoContextsAreIndependent) {
   });
 }
 
-TEST(OpenclCHandles, ThreadsShareAHeapAndDestroyingItWaitsForTheirCalls) {
+TEST(OpenclCHandles, ThreadsShareAHeapWhoseDestructionWaitsForTheirCalls) {
   on_each_device([](cl::Device const& device) -> std::string {
     expectations all;
     for (int round = 0; round < 5; ++round) {

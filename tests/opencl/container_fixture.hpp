@@ -32,7 +32,7 @@ struct fixture {
     *container = {};
     if constexpr (requires { container->element_bytes; }) container->element_bytes = 4;
   }
-  /// Whether exactly the container's own memory is left.
+  /// Whether only the container's own memory is still allocated.
   std::string audit() { return on_host.audit({at}); }
   uint* local() { return scratch[simt::this_place().block].data(); }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The containers for OpenCL kernels as C++, beside std's: fibers explore interleavings, and threads
-// run under ThreadSanitizer. kernels_test.cpp runs them on devices.
+// The containers for OpenCL kernels as C++, compared with std's. Fibers explore interleavings, and
+// threads run under ThreadSanitizer. kernels_test.cpp runs them on devices.
 #include "opencl/container_fixture.hpp"
 #include "quarry/simt/launch.hpp"
 #include "support/backends.hpp"
@@ -180,8 +180,8 @@ TEST(OpenclArrayList, WithoutMemoryNothingChanges) {
 
 // --- queue
 
-/// Each work-item pushes `count` values and pops until it has as many; no value is lost or comes
-/// twice, and values of one work-item come in order.
+/// Each work-item pushes `count` values and pops until it has as many. No value is lost or popped
+/// twice, and the values of one work-item are popped in order.
 template <class F>
 void push_and_pop(F& f, uint item, uint count, std::vector<std::vector<uint>>& popped) {
   for (uint i = 0; i < count; ++i) {
@@ -286,7 +286,7 @@ TEST(OpenclMap, WorkItemsThatAddOneKeyAgreeOnOneEntry) {
   }
 }
 
-/// Work-items add, find and erase keys of their own among those of others; `model` is std's map.
+/// Work-items add, find and erase their own keys among the keys of others. `model` is std's map.
 template <class F>
 void use_own_keys(F& f, uint item, uint stride, uint steps) {
   std::map<uint, uint> model;
@@ -331,7 +331,7 @@ TEST(OpenclMapOnThreads, WorkItemsSeeTheirOwnChangesOnly) {
     if (HasFatalFailure()) return;
   }
 }
-TEST(OpenclMap, AFullTableRefusesAndALargerOneTakesTheEntries) {
+TEST(OpenclMap, AFullTableRefusesAnEntryAndALargerTableAcceptsAllEntries) {
   fixture<quarry_map> f;
   make_table(f, 8);
   bool is_new = false;
@@ -376,7 +376,7 @@ void expect_sorted(fixture<quarry_ordered_map>& f, std::set<uint> const& keys) {
   quarry_ordered_map_clear(f.heap, f.container);
   ASSERT_EQ(f.audit(), "");
 }
-TEST(OpenclOrderedMap, KeysAreWalkedInOrderAndEachOnce) {
+TEST(OpenclOrderedMap, EachKeyIsVisitedOnceAndInOrder) {
   explore<quarry_ordered_map>(
       [](auto& f, uint item) {
         for (uint i = 0; i < 4; ++i) {
@@ -394,7 +394,7 @@ TEST(OpenclOrderedMap, KeysAreWalkedInOrderAndEachOnce) {
         expect_sorted(f, keys);
       });
 }
-TEST(OpenclOrderedMapOnThreads, KeysAreWalkedInOrderAndEachOnce) {
+TEST(OpenclOrderedMapOnThreads, EachKeyIsVisitedOnceAndInOrder) {
   run_on_threads<quarry_ordered_map>(
       [](auto& f, uint item) {
         bool is_new = false;
@@ -409,14 +409,14 @@ TEST(OpenclOrderedMapOnThreads, KeysAreWalkedInOrderAndEachOnce) {
         expect_sorted(f, keys);
       });
 }
-TEST(OpenclOrderedMap, ASearchTakesFewStepsThoughKeysComeSorted) {
+TEST(OpenclOrderedMap, ASearchTakesFewStepsEvenIfKeysAreAddedInOrder) {
   fixture<quarry_ordered_map> f{16_MiB};
   bool is_new = false;
   for (uint key = 0; key < 100'000; ++key)
     ASSERT_NE(quarry_ordered_map_ensure(f.heap, f.container, key, key, &is_new), 0u);
   std::array<uint, QUARRY_SKIP_LEVELS> heights{};
   for (uint key = 0; key < 100'000; ++key) ++heights[quarry_skip_height(key) - 1];
-  for (uint level = 0; level < 6; ++level)  // a quarter of each level reaches the next one
+  for (uint level = 0; level < 6; ++level)  // a quarter of a level's keys reaches the next level
     EXPECT_NEAR(heights[level], 75'000 >> (2 * level), 2000 >> level) << level;
 }
 

@@ -13,7 +13,7 @@ namespace opencl_csr_test {
 
 using namespace opencl_fixture;
 
-/// Work-items add edges; the graph has these edges afterwards, and nothing is left after a clear.
+/// Work-items add edges. Then the graph has these edges. After a clear, nothing is allocated.
 template <class Launch>
 void expect_edges(uint producers, uint each, bool refills, Launch const& launch) {
   fixture<quarry_map> f{8_MiB};
@@ -62,7 +62,7 @@ TEST(OpenclGraphOnThreads, HasTheEdgesThatWorkItemsAdded) {
       if (HasFatalFailure()) return;
     }
 }
-TEST(OpenclGraph, ALinkToNoVertexIsNamed) {
+TEST(OpenclGraph, ALinkWithoutAVertexIsReported) {
   fixture<quarry_map> f;
   make_table(f, 16);
   quarry_graph_builder builder = {0, 0};

@@ -34,7 +34,7 @@ __kernel void push_group(quarry_heap heap, quarry_ref at, uint each, __local uin
 }
 __kernel void add_up(quarry_heap heap, quarry_ref at, __global uint* sum) {
   __global quarry_vector* const vector = (__global quarry_vector*)quarry_at(heap, at);
-  uint const size = quarry_load_relaxed(&vector->size);  // an atomic, as quarry_vector_at's read
+  uint const size = quarry_load_relaxed(&vector->size);  // atomic, as in quarry_vector_at
   for (uint i = (uint)get_global_id(0); i < size; i += (uint)get_global_size(0))
     atomic_add((volatile __global uint*)sum, *(__global uint*)quarry_vector_at(heap, vector, i));
 }
@@ -103,8 +103,8 @@ quarry_ref make(opencl::heap const& heap) {
   if constexpr (requires { container->element_bytes; }) container->element_bytes = 4;
   return at;
 }
-/// Calls `body(heap, container)` on the host, which returns what is wrong, then frees the
-/// container. Nothing may be left.
+/// Calls `body(heap, container)` on the host, which returns a description of errors, and frees the
+/// container. Then nothing may be allocated.
 template <class Container, class Body>
 std::string check(opencl::heap const& heap, quarry_ref at, Body const& body) {
   opencl::mapped_heap mapped{heap};
@@ -144,7 +144,7 @@ void on_each_group_size(bytes size, std::function<std::string(fixture&, std::siz
   });
 }
 
-TEST(OpenclDeviceContainers, AVectorHasWhatWorkItemsAndTheHostPushed) {
+TEST(OpenclDeviceContainers, AVectorHasTheElementsThatWorkItemsAndTheHostPushed) {
   on_each_group_size(32_MiB, [](fixture& f, std::size_t local) -> std::string {
     std::size_t const groups = groups_for(2048, local);
     auto const count = static_cast<uint>(groups * local * 3);
@@ -220,7 +220,7 @@ TEST(OpenclDeviceContainers, AQueueLosesNoValue) {
   });
 }
 
-TEST(OpenclDeviceContainers, AMillionInsertionsOfHalfAMillionKeysAddEachOnce) {
+TEST(OpenclDeviceContainers, AMillionInsertionsOfHalfAMillionKeysAddEachKeyOnce) {
   auto const keys = scaled<cl_uint>(500'000);
   on_each_device([keys](cl::Device const& device) -> std::string {
     fixture f{device, scaled(64_MiB), kernels};
@@ -248,7 +248,7 @@ TEST(OpenclDeviceContainers, AMillionInsertionsOfHalfAMillionKeysAddEachOnce) {
   });
 }
 
-TEST(OpenclDeviceContainers, AnOrderedMapIsSortedThoughAllWorkItemsAdd) {
+TEST(OpenclDeviceContainers, AnOrderedMapIsSortedEvenIfAllWorkItemsAdd) {
   auto const keys = scaled<cl_uint>(20'000);
   on_each_group_size(8_MiB, [keys](fixture& f, std::size_t local) -> std::string {
     quarry_ref const at = make<quarry_ordered_map>(f.heap);
@@ -266,7 +266,7 @@ TEST(OpenclDeviceContainers, AnOrderedMapIsSortedThoughAllWorkItemsAdd) {
   });
 }
 
-TEST(OpenclDeviceContainers, AGraphEqualsTheHosts) {
+TEST(OpenclDeviceContainers, AGraphEqualsTheGraphOfTheHost) {
   std::mt19937 random{1};
   auto const vertices = scaled(10'000u);
   std::vector<cl_uint2> edges(scaled(65'536));

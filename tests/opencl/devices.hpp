@@ -87,8 +87,8 @@ struct fixture {
   }
 };
 
-/// Runs `body` for each device in a child process; `body` returns what is wrong, or nothing. Skips
-/// the test if there is no device.
+/// Runs `body` for each device in a child process. `body` returns a description of errors, empty if
+/// there are none. Skips the test if there is no device.
 inline void on_each_device(std::function<std::string(cl::Device const&)> const& body) {
   int channel[2];
   ASSERT_EQ(pipe(channel), 0);
@@ -127,8 +127,8 @@ inline void on_each_device(std::function<std::string(cl::Device const&)> const& 
   EXPECT_EQ(all, "");
 }
 
-/// The sizes of work-groups that the tests try: some that the device has, and its largest. Scaled
-/// down, no more work-items than 2,048 scaled.
+/// The sizes of work-groups that the tests try: some sizes that the device supports, at most 2,048
+/// divided by QUARRY_OPENCL_SCALE. If the scale is 1, also the device's largest size.
 inline std::vector<std::size_t> group_sizes(cl::Device const& device) {
   std::size_t const largest = device.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
   std::vector<std::size_t> sizes;

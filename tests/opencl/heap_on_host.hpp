@@ -35,7 +35,7 @@ class heap_on_host {
 
   std::uint32_t faults(std::uint32_t kind) { return heap()->fault_counts[kind]; }
 
-  /// An empty text, or what is wrong. `live`: the allocations that there must be.
+  /// A description of errors, empty if there are none. `live`: the expected allocations.
   std::string audit(std::multiset<quarry_ref> const& live) {
     auto const* const words = quarry_words(heap());
     std::string const problem = opencl::audit_of(words);

@@ -55,7 +55,7 @@ TEST(OpenclHeap, AllocatesEverySizeTwiceAndFreesIt) {
   EXPECT_EQ(heap.audit({}), "");
 }
 
-TEST(OpenclHeap, RefusesWhatIsLargerThanTheHeapAndSaysSo) {
+TEST(OpenclHeap, RefusesARequestLargerThanTheHeapAndRecordsAFault) {
   heap_on_host heap{1_MiB};
   for (bytes const size : {1_MiB, 5_MiB, 4_GiB, 64_GiB, ~bytes{0}})
     EXPECT_EQ(cl::quarry_malloc(heap.heap(), size), 0u);
@@ -88,7 +88,7 @@ TEST(OpenclHeap, ReportsWrongFreesAndChangesNothing) {
   EXPECT_EQ(heap.audit({}), "");
 }
 
-TEST(OpenclHeap, IsUsedFullyAndComesBack) {
+TEST(OpenclHeap, IsAllocatedFullyAndFreedCompletely) {
   for (bytes const heap_size : {2_MiB, 64_MiB}) {
     for (bytes const size :
          {bytes{16}, bytes{64}, bytes{100}, bytes{128}, bytes{200}, bytes{1000}, bytes{1024},
@@ -124,9 +124,9 @@ TEST(OpenclHeap, IsUsedFullyAndComesBack) {
   }
 }
 
-// One work-item cleared the bit above an empty word, another one inserted a member there and found
-// the bit still set, and a third one cleared the bit above that. The first one then sees the
-// member.
+// One work-item clears the bit above an empty word. A second one has inserted a member there and
+// found the bit still set. A third one has cleared the bit one level higher. The first work-item
+// then sees the member.
 TEST(OpenclTree, ARepairReachesTheTop) {
   heap_on_host heap{63_MiB};
   auto* const tree = &heap.heap()->span_tree;
@@ -140,7 +140,7 @@ TEST(OpenclTree, ARepairReachesTheTop) {
   cl::quarry_tree_repair(base, tree, 1, member >> 5);
   EXPECT_EQ(cl::quarry_tree_next(base, tree, 0), member);
 }
-TEST(OpenclTree, MembersThatStayAreFoundThoughOthersSearch) {
+TEST(OpenclTree, MembersThatStayAreFoundDuringConcurrentSearches) {
   heap_on_host heap{63_MiB};
   auto* const tree = &heap.heap()->span_tree;
   auto* const base = cl::quarry_class_tree(heap.heap(), 0);
@@ -227,8 +227,8 @@ TEST(OpenclHeap, FibersNeverShareMemory) {
   }
 }
 
-/// Full spans lose all of their slots at once: a free that makes the first slot of a word free may
-/// see the span closed, or opened again, by the time it returns.
+/// All slots of full spans are freed at the same time. When the free of a word's first slot
+/// returns, the span may be closed, or opened again.
 TEST(OpenclHeap, FreesOfAFullHeapByManyWorkItemsAllSucceed) {
   constexpr bytes sizes[] = {16, 512, 1_KiB, 4_KiB};
   for (std::uint64_t const seed : cl::fiber_seeds()) {
@@ -261,8 +261,9 @@ TEST(OpenclHeapOnThreads, ThreadsNeverShareMemory) {
   }
 }
 
-/// Pages change hands twice, with no other synchronisation: from a large allocation to the span
-/// that a second work-item opens, and to the slot that a third one claims. (F) (P) (O) (C)
+/// Pages change their owner twice, with no other synchronisation: from a large allocation to the
+/// span that a second work-item opens, and to the slot that a third work-item claims. (F) (P) (O)
+/// (C)
 TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
   for (int round = 0; round < 100; ++round) {
     heap_on_host heap{20_KiB, 1};
@@ -273,7 +274,7 @@ TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
     std::uint32_t started = 0;
     simt::launch_threads({3, 1}, 3, [&] {
       simt::atomic_ref<std::uint32_t> const arrivals{started};
-      arrivals.fetch_add(1, simt::relaxed);  // the start of a thread would order it, too
+      arrivals.fetch_add(1, simt::relaxed);  // the start of a thread would also order the accesses
       while (arrivals.load(simt::relaxed) != 3) std::this_thread::yield();
       switch (simt::this_place().block) {
         case 0:

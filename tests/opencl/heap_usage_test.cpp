@@ -48,7 +48,7 @@ TEST(OpenclHeapUsage, ImpossibleSizesAreRefused) {
   EXPECT_THROW((void)opencl::plan_heap(64_KiB, 0, false, 32_GiB), bad_argument);
 }
 
-TEST(OpenclHeapUsage, AnAuditNamesWhatIsWrong) {
+TEST(OpenclHeapUsage, AnAuditDescribesEachViolation) {
   cl::heap_on_host heap{1_MiB};
   auto* const words = cl::quarry_words(heap.heap());
   EXPECT_EQ(opencl::audit_of(words), "");

@@ -20,7 +20,8 @@ static inline uint size_of(uint kind, uint seed) {
   return seed % 16u == 0u ? seed % 9000u : 4u << seed % 9u;
 }
 
-// Each work-item allocates, tags every byte, checks and frees, `rounds` times; it holds 4 at once.
+// Each work-item allocates, tags every byte, checks and frees, `rounds` times. It has up to 4
+// allocations at a time.
 __kernel void churn(quarry_heap heap, uint kind, uint rounds, __global uint* wrong) {
   uint const item = (uint)get_global_id(0);
   uint random = item * 2654435761u + kind;
@@ -48,7 +49,7 @@ __kernel void churn(quarry_heap heap, uint kind, uint rounds, __global uint* wro
   }
 }
 
-// Allocations that stay, for checks by later kernels and by the host.
+// Allocations that later kernels and the host check.
 __kernel void allocate(quarry_heap heap, ulong bytes, __global quarry_ref* references, uint count) {
   for (uint i = get_global_id(0); i < count; i += get_global_size(0))
     references[i] = quarry_malloc(heap, bytes);
@@ -86,7 +87,7 @@ std::string usage_text(opencl::heap const& heap) {
          " bytes reserved; " + heap.faults().first;
 }
 
-/// Returns what is wrong if two references are equal; null references are no allocations.
+/// Returns a description if two references are equal. Ignores null references.
 std::string shared_references(std::vector<cl_uint> all, std::vector<cl_uint> const& more) {
   all.insert(all.end(), more.begin(), more.end());
   std::erase(all, 0u);
@@ -123,8 +124,8 @@ TEST(OpenclKernels, EverySizeIsServedTwiceAndMoreThanTheHeapIsRefused) {
     auto const size_of_heap = scaled(257_MiB);
     fixture f{device, size_of_heap, kernels};
     cl::Buffer const references{f.context, CL_MEM_READ_WRITE, 8};
-    // The largest size is less than a third: two work-items that claim runs of pages at once may
-    // leave a gap between their runs.
+    // The largest size is less than a third of the heap: two work-items that claim runs of pages at
+    // once may leave a gap between the runs.
     for (bytes const size :
          {bytes{0}, bytes{1}, bytes{15}, bytes{16}, bytes{17}, bytes{2040}, bytes{2041},
           bytes{4080}, bytes{4081}, 64_KiB, 1_MiB, scaled(80_MiB)}) {
@@ -211,8 +212,8 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
 }
 
 /// Serves 95 % of the heap in allocations of `size` bytes, or a million of them, writes to both
-/// ends of each, and frees all of them. One work-item makes large allocations: runs of pages that
-/// several ones claim at once may leave gaps, which are too short for another run.
+/// ends of each, and frees all of them. Only one work-item makes large allocations: if several
+/// work-items claim runs of pages at once, gaps may remain that are too short for another run.
 std::string fill_and_empty(fixture& f, bytes heap_size, bytes size, std::size_t items) {
   auto const count = static_cast<cl_uint>(std::min<bytes>(heap_size / 20 * 19 / size, 1 << 20));
   cl::Buffer const references{f.context, CL_MEM_READ_WRITE, count * 4u};

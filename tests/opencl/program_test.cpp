@@ -11,7 +11,7 @@ namespace opencl_program_test {
 
 constexpr char const* kernels = "__kernel void use(quarry_heap heap) { quarry_malloc(heap, 100); }";
 
-TEST(OpenclProgram, AProgramThatDoesNotBuildSaysWhy) {
+TEST(OpenclProgram, ReportsTheBuildLogOfAProgramThatDoesNotBuild) {
   on_each_device([](cl::Device const& device) -> std::string {
     cl::Context const context{device};
     try {

@@ -31,7 +31,7 @@ TEST(PackedSuperblock, PacksItsPartsBehindItsFirst16Bytes) {
   }
 }
 
-TEST(PackedSuperblock, GivesPartsOfNoBytesAnAddressEach) {
+TEST(PackedSuperblock, PartsOfZeroBytesHaveDistinctAddresses) {
   superblock_in_memory a;
   a.all->open_packed(32, 0);
   EXPECT_EQ(a.all->part(31, false) - a.all->part(0, false), 31 * 16);

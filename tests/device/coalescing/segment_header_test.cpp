@@ -99,7 +99,7 @@ TEST(SegmentHeader, SetsAFlagOnceUnlessABlockingFlagIsSet) {
   }
 }
 
-TEST(SegmentHeader, TheFirstHeaderTellsTheBaseOfItsSuperblock) {
+TEST(SegmentHeader, TheFirstHeaderGivesTheBaseOfItsSuperblock) {
   for (std::size_t const offset : {8u, 16u, 4u, 2u}) {
     payload_at const payload{offset};
     EXPECT_EQ(header{payload.address}.base(), payload.memory.data());

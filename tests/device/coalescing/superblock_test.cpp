@@ -56,7 +56,7 @@ TEST(Superblock, GivesEachIndexItsOwnBytes) {
   }
 }
 
-TEST(Superblock, OnlyTheHeadersOfItsPartsNameIt) {
+TEST(Superblock, OnlyTheHeadersOfItsPartsIdentifyTheSuperblock) {
   with_room room;
   room.all.open(32, 48, true);
   for (std::uint32_t i = 0; i < 32; ++i) {

@@ -164,7 +164,7 @@ double excess_of(simulation_trace const& trace, pool_options const& options) {
 
 /// A single trace varies between 4 and 20 %. The three traces of the published heuristics are among
 /// these.
-TEST(FastFit, ReservesTwelvePercentMoreThanThePeakOfSimulationsInTheMean) {
+TEST(FastFit, ReservesAtMostTwelvePercentMoreThanThePeakOfSimulationsInTheMean) {
   for (bytes const block : {bytes{0}, 1_MiB, 4_MiB, 16_MiB}) {
     double sum = 0, maximum = 0;
     std::vector<std::pair<int, std::uint64_t>> traces{{80, 1}, {60, 7}, {120, 5}};

@@ -59,7 +59,7 @@ TEST_F(QuickLists, CountInUnits) {
   EXPECT_EQ(coarse.pop(table, 256 * 5), id);
 }
 
-TEST_F(QuickLists, ReturnEachChunkOnceFromTakeAll) {
+TEST_F(QuickLists, PopAllReturnsEachChunkOnce) {
   std::set<chunk_id> all;
   for (bytes const units : {bytes{1}, bytes{1}, bytes{63}, bytes{64}, bytes{1000}, bytes{1} << 47})
     all.insert(put(units));

@@ -91,7 +91,7 @@ TEST(Slices, HaveNoBlocksIfTheAlignmentLeavesTooFewSlices) {
   EXPECT_EQ(tested.find_block(1 << 20), nullptr);
 }
 
-TEST(Slices, ReturnABlockWithoutTakenSlices) {
+TEST(Slices, ReturnABlockWithoutAllocatedSlices) {
   no_map_pages pages;
   slices tested{16};
   tested.begin();

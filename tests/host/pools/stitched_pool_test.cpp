@@ -213,7 +213,7 @@ TEST(StitchedPool, SurvivesAFailureOfAnyCallToItsPages) {
 
 /// On the trace of the published heuristics, the pool neither coalesces nor reserves more than any
 /// of their rows.
-TEST(StitchedPool, ReservesLessThanAnyPublishedHeuristicOnTheirTrace) {
+TEST(StitchedPool, ReservesLessThanAnyPublishedHeuristicOnThePublishedTrace) {
   simulation_trace const trace{80, 1};
   stitched_pool<simulated_pages> source{simulated_pages{page}};
   std::vector<void*> pointers;

@@ -72,7 +72,7 @@ TEST(SliceBlock, GivesTheLatestFreeSliceFirst) {
   EXPECT_EQ(tested.block.find_base(a.base).slice.requested(), 2u);
 }
 
-TEST(SliceBlock, DoesNotFindASliceThatIsTakenButNotInUse) {
+TEST(SliceBlock, DoesNotFindASliceThatIsRemovedButNotInUse) {
   made tested{64};
   auto const a = take_in_use(tested.block, 60);
   EXPECT_TRUE(tested.block.find(a.base));

@@ -76,7 +76,7 @@ void for_each_adaptor(Each const& each) {
   pass(std::make_unique<synchronized_resource<pool<Resource>>>(Resource{}));
 }
 
-TEST(Adaptors, SayThatMemoryIsSimulated) {
+TEST(Adaptors, ReportThatMemoryIsSimulated) {
   int count = 0;
   for_each_adaptor<simulated_resource>([&]<class Adaptor>(Adaptor& adaptor) {
     EXPECT_TRUE(simulated<Adaptor>) << testing::internal::GetTypeName<Adaptor>();
@@ -92,7 +92,7 @@ TEST(Adaptors, SayThatMemoryIsSimulated) {
   EXPECT_TRUE((simulated<thread_arenas<statistics_resource<simulated_resource>>>));
 }
 
-TEST(Adaptors, SayThatMemoryIsNotSimulated) {
+TEST(Adaptors, ReportThatMemoryIsNotSimulated) {
   for_each_adaptor<host_resource>([&]<class Adaptor>(Adaptor& adaptor) {
     EXPECT_FALSE(simulated<Adaptor>) << testing::internal::GetTypeName<Adaptor>();
     EXPECT_EQ(location_of(adaptor), memory_location{});
@@ -101,7 +101,7 @@ TEST(Adaptors, SayThatMemoryIsNotSimulated) {
   EXPECT_FALSE(simulated<thread_arenas<host_resource>>);
 }
 
-TEST(Adaptors, SayWhereMemoryLies) {
+TEST(Adaptors, ReportWhereMemoryLies) {
   for_each_adaptor<placed_resource>([&]<class Adaptor>(Adaptor& adaptor) {
     EXPECT_EQ(location_of(adaptor), placed_resource::gpu)
         << testing::internal::GetTypeName<Adaptor>();

@@ -20,7 +20,7 @@ using all =
                    pooled<&make_pinned, true, fast_fit>, pooled<&make_managed, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(CudaResources, ResourceConformance, all);
 
-TEST(CudaResources, RefuseADeviceThatIsNotThereWithAReason) {
+TEST(CudaResources, RefuseAMissingDeviceWithAReason) {
   try {
     device_resource const missing_device{1000};
     FAIL() << "made a resource for a device that does not exist";

@@ -66,7 +66,7 @@ TEST(LoggedResource, WritesTheCallsOfTwoResourcesToOneLog) {
   EXPECT_EQ(first.log().lost(), 0u);
 }
 
-TEST(LoggedResource, WritesFailuresAndPassesThemOn) {
+TEST(LoggedResource, WritesFailuresAndRethrowsThem) {
   std::ostringstream text;
   logged_resource source{simulated_resource{1000}, std::make_shared<allocation_log>(text)};
   EXPECT_THROW((void)source.allocate(2000, 16), out_of_memory);

@@ -17,7 +17,7 @@ numa_resource make_node() {
 using all = testing::Types<alone<&make_node, true>, pooled<&make_node, true, fast_fit>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(NumaResource, ResourceConformance, all);
 
-TEST(NumaResource, RefusesANodeThatIsNotThere) {
+TEST(NumaResource, RefusesAMissingNode) {
   EXPECT_THROW(numa_resource{1023}, bad_argument);
   EXPECT_THROW(numa_resource{100'000}, bad_argument);
 }
