@@ -87,8 +87,8 @@ struct fixture {
   }
 };
 
-/// Runs `body` for each device that `is_suitable`, in a child process; `body` returns what is wrong,
-/// or nothing. Skips the test, and prints `reason`, if there is no such device.
+/// Runs `body` in a child process for each device that `is_suitable`. It returns what is wrong, or
+/// nothing. Skips the test, and prints `reason`, if there is no such device.
 inline void on_each_device(
     std::function<std::string(cl::Device const&)> const& body,
     std::function<bool(cl::Device const&)> const& is_suitable =

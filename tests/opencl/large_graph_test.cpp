@@ -2,7 +2,7 @@
 // A graph of 16 M edges over 1 M nodes, built by kernels from edges whose ids they do not know
 // before, equals the host's.
 //
-// Only GPUs with at least 16 GiB run it. QUARRY_OPENCL_EDGES sets the number of edges, and then each
+// Only GPUs with at least 16 GiB run it. QUARRY_OPENCL_EDGES sets the number of edges. Then each
 // device with 64 bytes for each edge runs it.
 #include "opencl/devices.hpp"
 #include "quarry/opencl/csr.hpp"
