@@ -42,8 +42,9 @@ PAIRS = {
 # In three runs of 4,608 work-items on the H200.
 CORRUPT_WORDS = {"kma-none": 25, "kma-low": 6, "kma-high": 22}
 GPU_NOTE = (
-    "KMA corrupted {} words of live allocations at 4,608 work-items in three runs of 8 B, of 8 or "
-    "16 B, and of 4 to 64 B, and lost the context at 16,384. Its figures 6 and 7 were not measured."
+    "Its times contain writes to the memory and their check. It corrupted {} words of live "
+    "allocations at 4,608 work-items in three runs of 8 B, of 8 or 16 B, and of 4 to 64 B, and lost "
+    "the context at 16,384. Its figures 6 and 7 were not measured."
 ).format(" / ".join(map(str, CORRUPT_WORDS.values())))
 
 # Milliseconds for 10 allocations of 4 or 8 B of each work-item, by work-items.

@@ -13,7 +13,7 @@ results=build/test-opencl
 tests=$root/build/dev/tests/opencl_kernel_tests
 graph=$root/build/dev/examples/opencl_graph
 passed=0 failed=0
-export QUARRY_OPENCL_EDGES=${QUARRY_OPENCL_EDGES:-262144}
+export QUARRY_OPENCL_EDGES=${QUARRY_OPENCL_EDGES:-65536}
 
 build dev opencl_kernel_tests opencl_graph || fail "build/dev does not build"
 rm -rf "$results"
