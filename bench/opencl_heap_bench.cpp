@@ -5,16 +5,16 @@
 //   opencl/pairs      work-items x 100 pairs; sizes: none 8 B, low 8/16 B, high 4..64 B     ms
 //   opencl/allocate   work-items x 10 allocations of 4 or 8 B that stay                     ms
 //   opencl/graph      65,536 edges over 10,000 nodes, allocated one by one                  ms
+//                     on GPUs also 16,777,216 edges over 1,048,576 nodes
 // With `allocator` «quarry group», the work-items of a group allocate together.
 //
 // usage: opencl_heap_bench [DEVICE]      (a part of the device's name; default: all devices)
 //
 // `allocator` ring is the seed's baseline: one counter, which never frees. Times are those of
 // events on the device, after a warm-up that also compiles the kernel. State: after a reset.
-#include "harness.hpp"
+#include "opencl_session.hpp"
 
-#include "quarry/opencl/heap.hpp"
-
+#include <bit>
 #include <random>
 
 namespace {
@@ -101,7 +101,10 @@ __kernel void graph_group(HEAP heap, __global uint* table, uint mask, __global u
 __kernel void make_graph(HEAP heap, __global uint* table, uint places) {
   __global quarry_graph* const made = (__global quarry_graph*)table;
   quarry_map_init(heap, made, places);
-  quarry_map_empty(heap, made, 0u, 1u);
+}
+__kernel void empty_graph(HEAP heap, __global uint* table) {
+  quarry_map_empty(heap, (__global quarry_graph*)table, (uint)get_global_id(0),
+                   (uint)get_global_size(0));
 }
 #endif
 
@@ -161,39 +164,20 @@ __kernel void graph(HEAP heap, __global uint* table, uint mask, __global uint2 c
 )opencl";
 
 constexpr int rounds = 11;
-constexpr bytes heap_size = 256 << 20;
+constexpr std::size_t local_size = 64;
 
-struct session {
-  cl::Device device;
-  std::string name;
-  cl::Context context{device};
-  cl::CommandQueue queue{context, device, CL_QUEUE_PROFILING_ENABLE};
-  quarry::opencl::heap heap{context, device, queue, {.size = heap_size}};
+struct session : bench::opencl_session {
   cl::Buffer ring{context, CL_MEM_READ_WRITE, heap_size};
   cl::Buffer failures{context, CL_MEM_READ_WRITE, 4};
   cl::Program with_heap = quarry::opencl::build(context, device, kernels);
   cl::Program with_ring = quarry::opencl::build(context, device, kernels, "-DUSE_RING");
 
-  explicit session(cl::Device const& chosen)
-      : device{chosen}, name{chosen.getInfo<CL_DEVICE_NAME>()} {}
+  session(cl::Device const& chosen, bytes size) : opencl_session{chosen, size} {}
 
   void reset() {
     heap.reset();
-    queue.enqueueFillBuffer(ring, cl_uint{0}, 0, 4);
-    queue.enqueueFillBuffer(failures, cl_uint{0}, 0, 4);
-    queue.finish();
-  }
-  double ms(cl::Kernel& kernel, std::size_t items, std::size_t local) {
-    cl::Event done;
-    queue.enqueueNDRangeKernel(kernel, cl::NullRange, items, local, nullptr, &done);
-    done.wait();
-    return 1e-6 * static_cast<double>(done.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
-                                      done.getProfilingInfo<CL_PROFILING_COMMAND_START>());
-  }
-  cl_uint failed() {
-    cl_uint count = 0;
-    queue.enqueueReadBuffer(failures, CL_TRUE, 0, 4, &count);
-    return count;
+    zero(ring, 1);
+    zero(failures, 1);
   }
 
   /// Runs the kernel after `prepare`, each time from a reset, and prints the spread of its times.
@@ -218,13 +202,55 @@ struct session {
       reset();
       prepare(kernel);
       double const value = ms(kernel, items, local) * scale;
-      if (cl_uint const count = failed(); count != 0)
+      if (cl_uint const count = read(failures, 1)[0]; count != 0)
         return bench::record_failure(record, params, std::to_string(count) + " calls failed", unit);
       if (round >= 0) values.push_back(value);
     }
     bench::record_spread(record, params, values, unit);
   }
 };
+
+/// Measures graphs of random edges over nodes whose ids the device does not know before.
+void measure_graphs(session& on, bool uses_ring, std::size_t edge_count, cl_uint nodes,
+                    bench::parameters const& params, std::initializer_list<std::size_t> items) {
+  std::mt19937 random{1};
+  std::vector<cl_uint2> edges(edge_count);
+  auto const id = [&] { return static_cast<cl_uint>(random() % nodes * 7); };
+  for (auto& edge : edges) edge = {{id(), id()}};
+  cl::Buffer const input{on.context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                         edges.size() * sizeof(cl_uint2), edges.data()};
+  cl_uint const places = std::bit_ceil(2 * nodes);
+  cl::Buffer const table{on.context, CL_MEM_READ_WRITE, places * std::size_t{4}};
+  auto const set_arguments = [&](cl::Kernel& kernel) {
+    kernel.setArg(1, table);
+    kernel.setArg(2, places - 1);
+    kernel.setArg(3, input);
+    kernel.setArg(4, static_cast<cl_uint>(edges.size()));
+    kernel.setArg(5, on.failures);
+  };
+  for (std::size_t const count : items) {
+    if (!uses_ring)
+      on.measure("opencl/graph", "graph_group", uses_ring, params, count, local_size, 1, "ms",
+                 [&](cl::Kernel& kernel) {
+                   cl::Kernel make{on.with_heap, "make_graph"};
+                   make.setArg(0, on.heap.buffer());
+                   make.setArg(1, table);
+                   make.setArg(2, places);
+                   on.queue.enqueueNDRangeKernel(make, cl::NullRange, 1, 1);
+                   cl::Kernel empty{on.with_heap, "empty_graph"};
+                   empty.setArg(0, on.heap.buffer());
+                   empty.setArg(1, table);
+                   on.queue.enqueueNDRangeKernel(empty, cl::NullRange, 4096, local_size);
+                   set_arguments(kernel);
+                   kernel.setArg(6, cl::Local(QUARRY_GROUP_WORDS(local_size) * 4));
+                 });
+    on.measure("opencl/graph", "graph", uses_ring, params, count, local_size, 1, "ms",
+               [&](cl::Kernel& kernel) {
+                 on.zero(table, places);
+                 set_arguments(kernel);
+               });
+  }
+}
 
 void measure_all(session& on) {
   auto const plain = [&](cl_uint first, cl_uint count) {
@@ -239,80 +265,43 @@ void measure_all(session& on) {
       on.measure("opencl/pair", "pair", uses_ring, bench::parameters{}.add("size", size), 1, 1,
                  1e6 / 10'000, "ns", plain(size, 10'000));
     for (std::size_t const items : {384, 1536, 4608, 16'384, 65'536, 262'144, 1'048'576}) {
-      bool const is_cpu = (on.device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_CPU) != 0;
-      if (is_cpu && items > 65'536) continue;
+      if (!on.is_gpu() && items > 65'536) continue;
       char const* const kinds[] = {"none", "low", "high"};
       for (cl_uint kind = 0; kind < 3 && !uses_ring; ++kind)
         on.measure("opencl/pairs", "pairs", uses_ring,
-                   bench::parameters{}.add("variance", kinds[kind]), items, 64, 1, "ms",
+                   bench::parameters{}.add("variance", kinds[kind]), items, local_size, 1, "ms",
                    plain(kind, 100));
       if (items > 65'536) continue;
-      on.measure("opencl/allocate", "allocate", uses_ring, {}, items, 64, 1, "ms", plain(0, 10));
+      on.measure("opencl/allocate", "allocate", uses_ring, {}, items, local_size, 1, "ms",
+                 plain(0, 10));
       if (!uses_ring)
-        on.measure("opencl/allocate", "allocate_group", uses_ring, {}, items, 64, 1, "ms",
+        on.measure("opencl/allocate", "allocate_group", uses_ring, {}, items, local_size, 1, "ms",
                    [&](cl::Kernel& kernel) {
                      plain(0, 10)(kernel);
-                     kernel.setArg(4, cl::Local(QUARRY_GROUP_WORDS(64) * 4));
+                     kernel.setArg(4, cl::Local(QUARRY_GROUP_WORDS(local_size) * 4));
                    });
     }
-    std::mt19937 random{1};
-    std::vector<cl_uint2> edges(65'536);
-    auto const id = [&] { return static_cast<cl_uint>(random() % 10'000 * 7); };
-    for (auto& edge : edges) edge = {{id(), id()}};
-    cl::Buffer const input{on.context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                           edges.size() * sizeof(cl_uint2), edges.data()};
-    constexpr cl_uint places = 32'768;
-    cl::Buffer const table{on.context, CL_MEM_READ_WRITE, places * 4};
-    for (std::size_t const items : {64, 384, 1536, 4608}) {
-      if (!uses_ring)
-        on.measure("opencl/graph", "graph_group", uses_ring, {}, items, 64, 1, "ms",
-                   [&](cl::Kernel& kernel) {
-                     cl::Kernel make{on.with_heap, "make_graph"};
-                     make.setArg(0, on.heap.buffer());
-                     make.setArg(1, table);
-                     make.setArg(2, places);
-                     on.queue.enqueueNDRangeKernel(make, cl::NullRange, 1, 1);
-                     kernel.setArg(1, table);
-                     kernel.setArg(2, places - 1);
-                     kernel.setArg(3, input);
-                     kernel.setArg(4, static_cast<cl_uint>(edges.size()));
-                     kernel.setArg(5, on.failures);
-                     kernel.setArg(6, cl::Local(QUARRY_GROUP_WORDS(64) * 4));
-                   });
-      on.measure("opencl/graph", "graph", uses_ring, {}, items, 64, 1, "ms",
-                 [&](cl::Kernel& kernel) {
-                   on.queue.enqueueFillBuffer(table, cl_uint{0}, 0, places * 4);
-                   kernel.setArg(1, table);
-                   kernel.setArg(2, places - 1);
-                   kernel.setArg(3, input);
-                   kernel.setArg(4, static_cast<cl_uint>(edges.size()));
-                   kernel.setArg(5, on.failures);
-                 });
-    }
+    measure_graphs(on, uses_ring, 65'536, 10'000, {}, {64, 384, 1536, 4608});
   }
+}
+
+/// 16 times as many edges as nodes, in a heap that holds them.
+void measure_large_graphs(session& on) {
+  constexpr std::size_t edges = 1 << 24;
+  constexpr cl_uint nodes = 1 << 20;
+  auto const params = bench::parameters{}.add("edges", edges).add("nodes", nodes);
+  for (bool const uses_ring : {false, true})
+    measure_graphs(on, uses_ring, edges, nodes, params, {16'384, 65'536});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    std::vector<cl::Platform> platforms;
-    cl::Platform::get(&platforms);
-    for (auto const& platform : platforms) {
-      std::vector<cl::Device> devices;
-      platform.getDevices(CL_DEVICE_TYPE_ALL, &devices);
-      for (auto const& device : devices) {
-        if (argc > 1 && device.getInfo<CL_DEVICE_NAME>().find(argv[1]) == std::string::npos)
-          continue;
-        session on{device};
-        measure_all(on);
-      }
-    }
-    return 0;
-  } catch (cl::Error const& error) {
-    std::fprintf(stderr, "opencl_heap_bench: %s returned %d\n", error.what(), error.err());
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "opencl_heap_bench: %s\n", error.what());
-  }
-  return 1;
+  return bench::for_each_opencl_device(argc, argv, [](cl::Device const& device) {
+    session on{device, bytes{256} << 20};
+    measure_all(on);
+    if (!on.is_gpu()) return;
+    session large{device, bytes{1} << 30};
+    measure_large_graphs(large);
+  });
 }

@@ -131,7 +131,11 @@ def failures(records):
 
 
 def origin(found):
-    """The dates and commits of points: one day or the first and the last, and all commits."""
+    """The dates and commits of points: one day or the first and the last, and all commits.
+
+    Points without a date come from programs outside this repository and do not count.
+    """
+    found = [point for point in found if point.date]
     dates = sorted({point.date for point in found})
     commits = list(dict.fromkeys(point.commit[:18] for point in found))
     day = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"

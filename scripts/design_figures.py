@@ -11,6 +11,7 @@ import re
 import coalesced_claims
 import coalesced_tables
 import design_values
+import opencl_figures
 import pool_figures
 import pool_tables
 from bench_records import (
@@ -323,7 +324,7 @@ SECTIONS = {
         "arrays": pool_tables.arrays,
         "instructions": pool_tables.instructions,
     },
-    "docs/design/opencl.md": {},
+    "docs/design/opencl.md": opencl_figures.SECTIONS,
     "docs/design/registry.md": {},
     "docs/design/simt.md": {},
     "docs/design/streams.md": {},

@@ -3,6 +3,7 @@
 
 import statistics
 
+import opencl_figures
 import pool_figures
 from bench_records import machines, points, value_text
 from figures import HOST_CASES, lookup_case
@@ -84,12 +85,13 @@ def lookup(live):
 
 def opencl(name, bench, selection, unit, allocator="quarry"):
     """The same measurement on PoCL and on a GPU: `opencl-NAME-cpu` and `opencl-NAME-gpu`."""
-    return {
-        f"opencl-{name}-{kind}": measurement(
-            bench, selection, unit, allocator, machine_name=machine
-        )
-        for kind, machine in (("cpu", "x86-64-2-core-vm"), ("gpu", "nvidia-h200"))
-    }
+
+    def on(device):
+        machine = opencl_figures.DEVICES[device][1]
+        text = measurement(bench, selection, unit, allocator, machine_name=machine)
+        return lambda records: text(opencl_figures.records_of(records, device))
+
+    return {f"opencl-{name}-cpu": on("pocl"), f"opencl-{name}-gpu": on("gpu")}
 
 
 VALUES = {
@@ -113,5 +115,16 @@ VALUES = {
     **opencl("graph-ring", "opencl/graph", {"items": 64}, "ms", allocator="ring"),
     **opencl("graph-4608", "opencl/graph", {"items": 4608}, "ms"),
     **opencl("graph-4608-group", "opencl/graph", {"items": 4608}, "ms", allocator="quarry group"),
+    **opencl("graph-large", "opencl/graph", {"items": 65536, "edges": 1 << 24}, "ms"),
+    **opencl(
+        "graph-large-group",
+        "opencl/graph",
+        {"items": 65536, "edges": 1 << 24},
+        "ms",
+        allocator="quarry group",
+    ),
+    **opencl(
+        "graph-large-ring", "opencl/graph", {"items": 65536, "edges": 1 << 24}, "ms", allocator="ring"
+    ),
     **opencl("graph-4608-ring", "opencl/graph", {"items": 4608}, "ms", allocator="ring"),
 }

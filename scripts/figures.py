@@ -19,6 +19,8 @@ class Panel:
     selection: dict | None = None
     side_by_side: dict | None = None  # label -> bench
     lines: bool = False  # always lines, since x is no power of two
+    is_logarithmic: bool = False  # the y axis, even if values differ little
+    x_label: str | None = None  # `x` if None
 
     def points(self, records, machine):
         """{allocator: {x or the label of the benchmark: Point}}"""
@@ -37,6 +39,8 @@ class Figure:
     title: str
     panels: list
     columns: int = 2
+    note: str = ""  # about series that are not from bench/results
+    legend_in_panels: bool = False  # beside the lines of each panel, since panels have other series
 
 
 FIGURES = [

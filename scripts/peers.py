@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 
 from bench_records import origin, points, value_text
 from figures import HOST_CASES, lookup_case
+import kma
+import opencl_figures
 import pool_figures
 from markdown import missing, table
 
 GPU, CPU = "nvidia-h200", "x86-64-2-core-vm"
-PEERS = ["Gallatin", "mallocMC", "RMM pool", "Umpire", "CUDA"]
+PEERS = ["Gallatin", "mallocMC", "RMM pool", "Umpire", "CUDA", "KMA"]
 MEASURED = "2026-11-21 and 2026-11-22"
 
 
@@ -50,6 +52,13 @@ COMPARISONS = [
         {"Gallatin": 0.160, "mallocMC": 0.200, "CUDA": 314},
     ),
     Comparison(
+        "100 pairs of `malloc` and `free` of 8 B by each of 4,608 OpenCL work-items",
+        "ms",
+        "opencl/pairs",
+        {"variance": "none", "items": 4608},
+        {"KMA": kma.PAIRS["gpu"]["kma-none"][4608]},
+    ),
+    Comparison(
         "replace one of 10,000 host allocations of 1 B to 1 MiB of device memory",
         "ns",
         "host/pool/pair",
@@ -71,6 +80,8 @@ def quarry_point(records, row):
     if row.bench.startswith("host/pool/"):
         found = pool_figures.runs(records, row.machine, row.bench, row.selection).get("quarry")
         return found.median_point() if found else None
+    if row.bench.startswith("opencl/"):
+        records = opencl_figures.records_of(records, "gpu")
     found = points(records, row.machine, row.bench, selection=row.selection).get("quarry", {})
     return next(iter(found.values()), None)
 
@@ -88,6 +99,7 @@ def comparison_table(records):
         *table(["", "unit", "**Quarry**", *PEERS], rows),
         "",
         f"Medians. Quarry: {origin(quarry_points)}. Peers: {MEASURED}, by programs outside this repository.",
-        "The first four rows were measured on an NVIDIA H200 and its host. The last row was measured",
-        "on a virtual machine with two cores.",
+        "The last row was measured on a virtual machine with two cores, the others on an NVIDIA H200 and",
+        f"its host. KMA: {kma.MEASURED}; it corrupted {kma.CORRUPT_WORDS['kma-none']} words of live"
+        " allocations in three runs.",
     ]

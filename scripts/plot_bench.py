@@ -44,6 +44,8 @@ from bench_records import (  # noqa: E402
 )
 from coalesced_figures import COALESCED_FIGURES  # noqa: E402
 from figures import FIGURES  # noqa: E402
+from opencl_figures import NAMES as OPENCL_NAMES  # noqa: E402
+from opencl_figures import OPENCL_FIGURES  # noqa: E402
 
 # Colour-blind readers can distinguish these colours. Line styles and markers also differ, for black-and-white print.
 COLOURS = {
@@ -60,6 +62,18 @@ COLOURS = {
     "+dynamic": "#e69f00",
     "+reserved": "#7a4a12",
     "+packed": "#009e73",
+    "quarry-group": "#e69f00",
+    "quarry-none": "#c8102e",
+    "quarry-low": "#e69f00",
+    "quarry-high": "#7a4a12",
+    "ring": "#777777",
+    "kma": "#0072b2",
+    "kma-list": "#6a3d9a",
+    "kma-cache": "#6a3d9a",
+    "kma-ring": "#009e73",
+    "kma-none": "#0072b2",
+    "kma-low": "#56b4e9",
+    "kma-high": "#6a3d9a",
 }
 MARKERS = {
     "quarry": "o",
@@ -74,6 +88,18 @@ MARKERS = {
     "+dynamic": "P",
     "+reserved": "X",
     "+packed": "*",
+    "quarry-group": "P",
+    "quarry-none": "o",
+    "quarry-low": "P",
+    "quarry-high": "X",
+    "ring": "D",
+    "kma": "s",
+    "kma-list": "^",
+    "kma-cache": "^",
+    "kma-ring": "<",
+    "kma-none": "s",
+    "kma-low": ">",
+    "kma-high": "^",
 }
 LINES = {
     "quarry-hardened": "--",
@@ -85,7 +111,19 @@ LINES = {
     "+map-warp": "--",
     "+dynamic": ":",
     "+reserved": "-.",
+    "quarry-low": "--",
+    "quarry-high": "-.",
+    "ring": (0, (1, 1)),
+    "kma": "--",
+    "kma-list": "-.",
+    "kma-cache": "-.",
+    "kma-ring": ":",
+    "kma-none": "--",
+    "kma-low": "-.",
+    "kma-high": ":",
 }
+WIDE = {"quarry", "quarry-none"}
+OVER_WIDE = {"quarry-group", "quarry-low", "quarry-high"}  # often the same values as a wide line
 MAX_GROUPS_OF_BARS = 5
 
 
@@ -134,20 +172,20 @@ def name_failures(axes, failed, allocator):
 
 def draw_lines(axes, panel, found):
     for allocator, series in found.items():
-        is_quarry = allocator == "quarry"
+        is_wide = allocator in WIDE
         if any(point.median is not None for point in series.values()):
             axes.errorbar(  # a failure is a gap in the line
                 list(series),
                 [math.nan if p.median is None else p.median for p in series.values()],
                 yerr=whiskers(series.values()),
                 marker=look_of(MARKERS, allocator, "v"),
-                markersize=4.5 if is_quarry else 3.5,
-                linewidth=2.4 if is_quarry else 1.3,
+                markersize=4.5 if is_wide else 3.5,
+                linewidth=2.4 if is_wide else 1.3,
                 linestyle=look_of(LINES, allocator, "-"),
                 elinewidth=1,
                 capsize=2.5,
                 color=colour_of(allocator),
-                zorder=4 if is_quarry else 3,
+                zorder=5 if allocator in OVER_WIDE else 4 if is_wide else 3,
             )
         failed = [(x, p.error) for x, p in series.items() if p.median is None]
         name_failures(axes, failed, allocator)
@@ -156,7 +194,7 @@ def draw_lines(axes, panel, found):
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(ticks_of(xs))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_x(panel.x, int(x))))
-    axes.set_xlabel(panel.x)
+    axes.set_xlabel(panel.x_label or panel.x)
 
 
 def ticks_of(xs):
@@ -171,7 +209,7 @@ def ticks_of(xs):
 
 def short_x(name, value):
     """The label of an x. Many threads are a power of two, since their digits do not fit."""
-    if name == "threads" and value >= 1024 and value & (value - 1) == 0:
+    if name in ("threads", "items") and value >= 1024 and value & (value - 1) == 0:
         return f"$2^{{{value.bit_length() - 1}}}$"
     return x_text(name, value).removesuffix(" B")
 
@@ -219,11 +257,11 @@ def draw_bars(axes, panel, found, upright):
     axes.set_xlim(-0.6, len(groups) - 0.4)
 
 
-def set_scale(axes, found, room):
+def set_scale(axes, found, room, is_logarithmic=False):
     """Sets a logarithmic axis if values differ much. `room`: the free share of the height at the top."""
     values = medians(found)
     tops = values + [p.values.get("p90", 0) for series in found.values() for p in series.values()]
-    if min(values) <= 0 or max(values) / min(values) < 8:
+    if min(values) <= 0 or (max(values) / min(values) < 8 and not is_logarithmic):
         axes.set_ylim(0, (max(tops) or 1) / (1 - room))
         return
     axes.set_yscale("log")
@@ -241,7 +279,7 @@ def draw_panel(axes, panel, found, columns):
         set_scale(axes, found, 0.2 if upright else 0.1)
     else:
         draw_lines(axes, panel, found)
-        set_scale(axes, found, 0.05)
+        set_scale(axes, found, 0.05, panel.is_logarithmic)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: value_text(y)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
@@ -271,6 +309,8 @@ def draw(figure, machine, records, folder):
         axes.remove()
     for axes, (panel, found) in zip(all_axes.flat, panels):
         draw_panel(axes, panel, found, columns)
+        if figure.legend_in_panels:
+            add_legend_beside(axes, found)
     everything = [p for _, found in panels for series in found.values() for p in series.values()]
     measured = f"{machine}{common_params(everything)}, {origin(everything)}"
     drawing.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
@@ -278,23 +318,45 @@ def draw(figure, machine, records, folder):
         NAMES[name]: name for name in NAMES if any(name in found for _, found in panels)
     }
     has_lines = any(axes.get_lines() and not axes.patches for axes in drawing.axes)
-    drawing.legend(
-        handles=[handle(name, label, has_lines) for label, name in shown.items()],
-        loc="outside right upper",
-        frameon=False,
-        fontsize=8.5,
-        handlelength=3.2 if has_lines else 1,
-    )
+    if not figure.legend_in_panels:
+        drawing.legend(
+            handles=[handle(name, label, has_lines) for label, name in shown.items()],
+            loc="outside right upper",
+            frameon=False,
+            fontsize=8.5,
+            handlelength=3.2 if has_lines else 1,
+        )
+    note = f"\n{textwrap.fill(figure.note, 150)}" if figure.note else ""
     drawing.supxlabel(
-        f"{measured}; medians, whiskers p10 to p90",
+        f"{measured}; medians, whiskers p10 to p90{note}",
         fontsize=7.5,
         x=0.01,
         ha="left",
     )
     stem = f"{figure.name}.{machine}"
-    save(drawing, folder / stem)
+    save(drawing, folder / stem, figure.legend_in_panels)
     plt.close(drawing)
     return stem
+
+
+def add_legend_beside(axes, found):
+    """Writes the legend to the right of the axes, in the order of the lines' right ends."""
+
+    def right_end(name):
+        return [p.median for p in found[name].values() if p.median is not None][-1]
+
+    drawn = [name for name, series in found.items() if any(p.median for p in series.values())]
+    axes.legend(
+        handles=[
+            handle(name, OPENCL_NAMES[name], True)
+            for name in sorted(drawn, key=right_end, reverse=True)
+        ],
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1.02),
+        frameon=False,
+        fontsize=8,
+        handlelength=3.2,
+    )
 
 
 def handle(name, label, has_lines):
@@ -307,7 +369,7 @@ def handle(name, label, has_lines):
         marker=look_of(MARKERS, name, "v") if has_lines else "s",
         markersize=4.5,
         linestyle=look_of(LINES, name, "-") if has_lines else "",
-        linewidth=2.4 if name == "quarry" else 1.3,
+        linewidth=2.4 if name in WIDE else 1.3,
     )
 
 
@@ -317,12 +379,16 @@ def common_params(everything):
     return f", {found.pop():,} threads" if len(found) == 1 and None not in found else ""
 
 
-def save(drawing, stem):
-    """Saves an SVG, and a PNG with a palette, which reduces its size to a third."""
+def save(drawing, stem, keeps_rare_colours):
+    """Saves an SVG, and a PNG with a palette, which reduces its size to a third.
+
+    `keeps_rare_colours`: the palette has the colours of thin lines, and fewer shades of text.
+    """
     drawing.savefig(f"{stem}.svg", metadata={"Date": None, "Creator": None})
     raw = io.BytesIO()
     drawing.savefig(raw, format="png", dpi=120)
-    Image.open(raw).convert("RGB").quantize(192, dither=Image.Dither.NONE).save(
+    palette = Image.Quantize.MAXCOVERAGE if keeps_rare_colours else Image.Quantize.MEDIANCUT
+    Image.open(raw).convert("RGB").quantize(192, palette, dither=Image.Dither.NONE).save(
         f"{stem}.png", optimize=True
     )
 
@@ -343,7 +409,7 @@ def main():
     stems = [
         draw(figure, machine, records, options.output)
         for machine in machines(records)
-        for figure in [*FIGURES, *COALESCED_FIGURES]
+        for figure in [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
     ]
     if not any(stems):
         sys.exit(f"error: no records with a value in {options.results}; run `make bench` first")

@@ -27,6 +27,7 @@ from bench_records import (
 )
 import coalesced_tables
 import design_figures
+import opencl_figures
 import peers
 import pool_figures
 from markdown import table
@@ -37,7 +38,8 @@ HANGS = "the kernel did not end when it was tried; the benchmarks now leave it o
 
 
 def heading(allocator):
-    name = (ALLOCATORS | HOST_NAMES).get(allocator, allocator).split(" (")[0]
+    names = opencl_figures.NAMES | ALLOCATORS | HOST_NAMES
+    name = names.get(allocator, allocator).split(" (")[0]
     return f"**{name}**" if allocator == "quarry" else name
 
 
@@ -122,7 +124,7 @@ def figure_section(figure, machine, records):
     yield ""
     yield f"[![{figure.title}]({stem}.png)]({stem}.svg)"
     yield ""
-    yield f"Medians, {origin(everything)}. {' '.join(notes(everything))}".rstrip()
+    yield f"Medians, {origin(everything)}. {' '.join([*notes(everything), figure.note])}".rstrip()
     yield ""
     for panel, found in panels:
         xs = list(dict.fromkeys(x for series in found.values() for x in series))
@@ -163,7 +165,7 @@ def page(records):
         lines += ["", f"## {machine}", ""]
         for program, reason in sorted(failed.get(machine, {}).items()):
             lines += [f"`{program}` failed: {reason}.", ""]
-        for figure in FIGURES:
+        for figure in [*FIGURES, *opencl_figures.OPENCL_FIGURES]:
             lines += figure_section(figure, machine, records)
     return "\n".join(lines).rstrip() + "\n"
 

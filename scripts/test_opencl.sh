@@ -3,6 +3,7 @@
 # Runs opencl_kernel_tests and the example opencl_graph on PoCL, on Intel's runtime for CPUs and in oclgrind. The last line is
 # `N passed, N failed`. A skipped test counts as failed, since scripts/setup.sh opencl installs all three.
 # QUARRY_OPENCL_ONLY: runs only these, for example 'pocl oclgrind'. Logs: build/test-opencl.
+# The test of a graph of 16 M edges builds a smaller graph here.
 # usage: scripts/test_opencl.sh
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -12,6 +13,7 @@ results=build/test-opencl
 tests=$root/build/dev/tests/opencl_kernel_tests
 graph=$root/build/dev/examples/opencl_graph
 passed=0 failed=0
+export QUARRY_OPENCL_EDGES=${QUARRY_OPENCL_EDGES:-65536}
 
 build dev opencl_kernel_tests opencl_graph || fail "build/dev does not build"
 rm -rf "$results"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the interleavings of the OpenCL heap's own code for slots and spans, in heaps of one to three
-// spans.
+// Runs the interleavings of the OpenCL heap's own code for slots and spans, in heaps of one to
+// three spans.
 #include "model/opencl_model_heap.hpp"
 #include "support/fibers_allowed.hpp"
 

@@ -87,9 +87,14 @@ struct fixture {
   }
 };
 
-/// Runs `body` for each device in a child process. `body` returns a description of errors, empty if
-/// there are none. Skips the test if there is no device.
-inline void on_each_device(std::function<std::string(cl::Device const&)> const& body) {
+/// Runs `body` in a child process for each device that `is_suitable`. `body` returns a description
+/// of errors, empty if there are none. Skips the test, and prints `reason`, if no device is
+/// suitable.
+inline void on_each_device(
+    std::function<std::string(cl::Device const&)> const& body,
+    std::function<bool(cl::Device const&)> const& is_suitable =
+        [](cl::Device const&) { return true; },
+    std::string const& reason = "no OpenCL device") {
   int channel[2];
   ASSERT_EQ(pipe(channel), 0);
   pid_t const child = fork();
@@ -100,6 +105,7 @@ inline void on_each_device(std::function<std::string(cl::Device const&)> const& 
     std::string problem = "no device";
     for (auto const& device : all_devices()) {
       try {
+        if (!is_suitable(device)) continue;
         problem = body(device);
         if (!problem.empty()) problem = device.getInfo<CL_DEVICE_NAME>() + ": " + problem;
       } catch (cl::Error const& error) {
@@ -121,7 +127,7 @@ inline void on_each_device(std::function<std::string(cl::Device const&)> const& 
   close(channel[0]);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  if (all == "no device") GTEST_SKIP() << "no OpenCL device";
+  if (all == "no device") GTEST_SKIP() << reason;
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
       << "the child ended by signal " << WTERMSIG(status) << " (14: after 20 seconds)";
   EXPECT_EQ(all, "");
