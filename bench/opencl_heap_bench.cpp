@@ -6,7 +6,8 @@
 //   opencl/allocate   work-items x 10 allocations of 4 or 8 B that stay                     ms
 //   opencl/graph      65,536 edges over 10,000 nodes, allocated one by one                  ms
 //                     on GPUs also 16,777,216 edges over 1,048,576 nodes
-// With `allocator` «quarry group», the work-items of a group allocate together.
+// With `allocator` «quarry group», the work-items of a group allocate together; with «quarry cache»,
+// they take slots that the group claimed ahead.
 //
 // usage: opencl_heap_bench [DEVICE]      (a part of the device's name; default: all devices)
 //
@@ -85,18 +86,27 @@ __kernel void allocate_group(HEAP heap, uint kind, uint count, __global uint* fa
     else *(__global uint*)AT(heap, reference) = i;
   }
 }
-// As the containers do it: with spare nodes and links, allocated by the group.
-__kernel void graph_group(HEAP heap, __global uint* table, uint mask, __global uint2 const* edges,
-                          uint count, __global uint* failures, __local uint* scratch) {
-  __global quarry_graph* const built = (__global quarry_graph*)table;
-  quarry_graph_builder builder = {0u, 0u};
-  for (uint first = 0u; first < count; first += get_global_size(0)) {
-    uint const i = first + get_global_id(0);
-    quarry_graph_refill(heap, &builder, scratch);
-    if (i < count && !quarry_graph_add_edge(heap, built, edges[i].x, edges[i].y, &builder))
-      atomic_add((volatile __global uint*)failures, 1u);
+__kernel void allocate_cache(HEAP heap, uint kind, uint count, __global uint* failures,
+                             __local quarry_cache* cache) {
+  quarry_cache_init(cache);
+  for (uint i = 0; i < count; ++i) {
+    uint const reference = quarry_cache_malloc(heap, cache, 4u + i % 2u * 4u);
+    if (reference == 0u) atomic_add((volatile __global uint*)failures, 1u);
+    else *(__global uint*)AT(heap, reference) = i;
   }
+  quarry_cache_return(heap, cache);
+}
+// By the containers, with a cache for each group.
+__kernel void graph_cache(HEAP heap, __global uint* table, uint mask, __global uint2 const* edges,
+                          uint count, __global uint* failures, __local quarry_cache* cache) {
+  __global quarry_graph* const built = (__global quarry_graph*)table;
+  quarry_cache_init(cache);
+  quarry_graph_builder builder = quarry_graph_builder_of(cache);
+  for (uint i = get_global_id(0); i < count; i += get_global_size(0))
+    if (!quarry_graph_add_edge(heap, built, edges[i].x, edges[i].y, &builder))
+      atomic_add((volatile __global uint*)failures, 1u);
   quarry_graph_finish(heap, &builder);
+  quarry_cache_return(heap, cache);
 }
 __kernel void make_graph(HEAP heap, __global uint* table, uint places) {
   __global quarry_graph* const made = (__global quarry_graph*)table;
@@ -186,8 +196,10 @@ struct session : bench::opencl_session {
                bench::parameters params, std::size_t items, std::size_t local, double scale,
                char const* unit, Prepare const& prepare) {
     bool const is_group = kernel_name.ends_with("_group");
+    bool const is_cache = kernel_name.ends_with("_cache");
     params.add("allocator", uses_ring  ? "ring"
                             : is_group ? "quarry group"
+                            : is_cache ? "quarry cache"
                                        : "quarry")
         .add("device", name)
         .add("items", items);
@@ -230,7 +242,7 @@ void measure_graphs(session& on, bool uses_ring, std::size_t edge_count, cl_uint
   };
   for (std::size_t const count : items) {
     if (!uses_ring)
-      on.measure("opencl/graph", "graph_group", uses_ring, params, count, local_size, 1, "ms",
+      on.measure("opencl/graph", "graph_cache", uses_ring, params, count, local_size, 1, "ms",
                  [&](cl::Kernel& kernel) {
                    cl::Kernel make{on.with_heap, "make_graph"};
                    make.setArg(0, on.heap.buffer());
@@ -242,7 +254,7 @@ void measure_graphs(session& on, bool uses_ring, std::size_t edge_count, cl_uint
                    empty.setArg(1, table);
                    on.queue.enqueueNDRangeKernel(empty, cl::NullRange, 4096, local_size);
                    set_arguments(kernel);
-                   kernel.setArg(6, cl::Local(QUARRY_GROUP_WORDS(local_size) * 4));
+                   kernel.setArg(6, cl::Local(sizeof(quarry::opencl_c::quarry_cache)));
                  });
     on.measure("opencl/graph", "graph", uses_ring, params, count, local_size, 1, "ms",
                [&](cl::Kernel& kernel) {
@@ -279,6 +291,12 @@ void measure_all(session& on) {
                    [&](cl::Kernel& kernel) {
                      plain(0, 10)(kernel);
                      kernel.setArg(4, cl::Local(QUARRY_GROUP_WORDS(local_size) * 4));
+                   });
+      if (!uses_ring)
+        on.measure("opencl/allocate", "allocate_cache", uses_ring, {}, items, local_size, 1, "ms",
+                   [&](cl::Kernel& kernel) {
+                     plain(0, 10)(kernel);
+                     kernel.setArg(4, cl::Local(sizeof(quarry::opencl_c::quarry_cache)));
                    });
     }
     measure_graphs(on, uses_ring, 65'536, 10'000, {}, {64, 384, 1536, 4608});

@@ -24,16 +24,14 @@ __kernel void make_empty(quarry_heap heap, quarry_ref graph) {
                    get_global_size(0));
 }
 __kernel void add_edges(quarry_heap heap, quarry_ref graph, __global uint2 const* edges, uint count,
-                        __local uint* scratch) {
+                        __local quarry_cache* cache) {
   __global quarry_graph* const built = (__global quarry_graph*)quarry_at(heap, graph);
-  quarry_graph_builder builder = {0, 0};
-  for (uint first = 0; first < count; first += get_global_size(0)) {
-    quarry_graph_refill(heap, &builder, scratch);  // the whole group allocates
-    uint const i = first + get_global_id(0);
-    if (i < count)  // the heap records failures
-      quarry_graph_add_edge(heap, built, edges[i].x, edges[i].y, &builder);
-  }
+  quarry_cache_init(cache);  // the group's work-items share slots that it claims ahead
+  quarry_graph_builder builder = quarry_graph_builder_of(cache);
+  for (uint i = get_global_id(0); i < count; i += get_global_size(0))  // the heap records failures
+    quarry_graph_add_edge(heap, built, edges[i].x, edges[i].y, &builder);
   quarry_graph_finish(heap, &builder);
+  quarry_cache_return(heap, cache);
 }
 __kernel void clear(quarry_heap heap, quarry_ref graph) {
   quarry_graph_clear(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0),
@@ -127,7 +125,7 @@ int run(char const* file) {
   cl::Kernel make_empty{program, "make_empty"}, add{program, "add_edges"}, clear{program, "clear"};
   add.setArg(2, input);
   add.setArg(3, count);
-  add.setArg(4, cl::Local(QUARRY_GROUP_WORDS(group) * 4));
+  add.setArg(4, cl::Local(sizeof(quarry_cache)));
   cl::Event added;
   enqueue(make_empty);
   enqueue(add, &added);

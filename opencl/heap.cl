@@ -133,6 +133,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
     uint const shift = quarry_span_shift(heap);
     uint const span = offset >> shift;
     uint const class_and_one = quarry_load_relaxed(quarry_span_class(heap, span));
+    bool const may_be_empty = quarry_is_listed_as_empty(heap, span);  // until the caller's slot is free
     if (class_and_one != 0u) {
       uint const id = class_and_one - 1u;
       uint const units = quarry_units_of_class(id, shift);
@@ -141,11 +142,11 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
       fault = QUARRY_FAULT_INTERIOR_REFERENCE;
       if (slot * units == in_span && in_span + units <= 1u << shift) {
         uint const bit = 1u << (slot & 31u);
-        uint const hint = quarry_load_relaxed(quarry_hint(heap, id, quarry_place_of_seed(heap, quarry_seed())));
         uint const before = quarry_put_back(heap, span, slot >> 5u, bit);
         if ((before & bit) != 0u) {
-          if (quarry_is_empty_word(heap, id, slot >> 5u, before & ~bit))
-            quarry_close_or_keep_span(heap, id, span, hint);
+          if (before == ~0u) quarry_restore_hint(heap, id, span, slot >> 5u);
+          if (!may_be_empty && quarry_is_empty_word(heap, id, slot >> 5u, before & ~bit))
+            quarry_close_or_list_span(heap, id, span);
           return true;
         }
         fault = QUARRY_FAULT_DOUBLE_FREE;

@@ -74,26 +74,23 @@ typedef struct quarry_slots {
   uint span, word, bits;
 } quarry_slots;
 
-// The hint for the next word of a lease; 0 if the lease ends, or `hint` names nothing.
-static inline uint quarry_next_hint(quarry_heap heap, uint words, uint hint) {
+// The hint for the next word of a lease; 0 if the lease ends, or `hint` names nothing. In a class with
+// fewer words it may name a word that no slot has, which looks full.
+static inline uint quarry_next_hint(quarry_heap heap, uint hint) {
   uint const next = quarry_word_of_hint(hint) + 1u;
-  bool const has_next = hint != 0u && next % QUARRY_LAYOUT(heap, lease_words) != 0u && next < words;
-  return has_next ? quarry_hint_of(quarry_span_of_hint(hint), next) : 0u;
-}
-// Moves the hint of a place behind the word that it names, which is full.
-QUARRY_OUT_OF_LINE static void quarry_advance_hint(quarry_heap heap, uint id, __global uint* hint_word, uint hint) {
-  uint const words = quarry_word_count(quarry_slots_of_class(id, quarry_span_shift(heap)));
-  (void)quarry_cas_relaxed(hint_word, hint, quarry_next_hint(heap, words, hint));
+  return hint == 0u || (next & (QUARRY_LAYOUT(heap, lease_words) - 1u)) == 0u
+             ? 0u
+             : quarry_hint_of(quarry_span_of_hint(hint), next);
 }
 
 // The steps below return a hint: the first word of a lease, or 0.
 
-// 1: the lease that the area's ticket gives away.
-static inline uint quarry_lease_by_ticket(quarry_heap heap, quarry_search const* search) {
+// 1: `words` words, a multiple of a lease, that the area's ticket gives away.
+static inline uint quarry_lease_by_ticket(quarry_heap heap, quarry_search const* search, uint words) {
   __global uint* const ticket = quarry_ticket(heap, search->id, search->area);
   uint next = quarry_load_relaxed(ticket);
   if (quarry_span_of_hint(next) >= QUARRY_LAYOUT(heap, spans) || next >> 23u >= search->words) return 0u;
-  next = quarry_add_relaxed(ticket, QUARRY_LAYOUT(heap, lease_words) << 23u);
+  next = quarry_add_relaxed(ticket, words << 23u);
   uint const span = quarry_span_of_hint(next), word = next >> 23u;
   if (span >= QUARRY_LAYOUT(heap, spans) || word >= search->words) return 0u;
   return quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u ? quarry_hint_of(span, word) : 0u;
@@ -161,7 +158,7 @@ static inline uint quarry_lease_in_new_span(quarry_heap heap, quarry_search cons
 static inline uint quarry_find_lease(quarry_heap heap, quarry_search const* search) {
   for (uint look = 0; look <= QUARRY_LOOKS_AT_TICKET; ++look) {
     bool const insists = look == QUARRY_LOOKS_AT_TICKET;
-    uint lease = quarry_lease_by_ticket(heap, search);
+    uint lease = quarry_lease_by_ticket(heap, search, QUARRY_LAYOUT(heap, lease_words));
     if (lease != 0u) return lease;
     bool const saves = quarry_load_relaxed(&heap->used_pages) >= QUARRY_LAYOUT(heap, usable_pages) >> 1u;
     bool const has_searched = insists || (saves && look == 0u);
@@ -186,7 +183,7 @@ QUARRY_OUT_OF_LINE static uint quarry_find_word(quarry_heap heap, uint id, uint 
     if (hint == QUARRY_MOVING) {
       hint = quarry_load_relaxed(hint_word);
     } else {
-      uint next = quarry_next_hint(heap, search.words, hint);
+      uint next = quarry_next_hint(heap, hint);
       if (next == 0u) next = QUARRY_MOVING;
       uint const seen = quarry_cas_relaxed(hint_word, hint, next);
       if (seen == hint && next == QUARRY_MOVING) break;
@@ -215,7 +212,7 @@ static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
         used = quarry_load_relaxed(quarry_slot_word(heap, found.span, found.word));
       found.bits = quarry_claim_bits(heap, id, found.span, found.word, &used, count, seed);
       if (found.bits != 0u) {
-        if (used == ~0u) quarry_advance_hint(heap, id, hint_word, hint);
+        if (used == ~0u) (void)quarry_cas_relaxed(hint_word, hint, quarry_next_hint(heap, hint));
         return found;
       }
     }
@@ -225,20 +222,23 @@ static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
   return found;
 }
 
-// Whether an empty span should stay open: it is the one of this place, whose hint the caller has read,
-// or of its area, or the first of its class. So a class that allocates and frees one slot in turn
-// opens no spans.
-static inline bool quarry_keeps_span(quarry_heap heap, uint id, uint span, uint hint) {
-  if (quarry_span_of_hint(hint) == span) return true;
-  uint const area = quarry_place_of_seed(heap, quarry_seed()) & QUARRY_LAYOUT(heap, area_mask);
-  return quarry_span_of_hint(quarry_load_relaxed(quarry_ticket(heap, id, area))) == span ||
-         quarry_tree_next(quarry_class_tree(heap, id), &heap->span_tree, 0u) == span;
+// Moves the hint of the caller's place back to a word in which the caller freed a slot, if it names the
+// next word. So sub-groups whose mallocs and frees alternate stay at one word.
+static inline void quarry_restore_hint(quarry_heap heap, uint id, uint span, uint word) {
+  __global uint* const hint_word = quarry_hint(heap, id, quarry_place_of_seed(heap, quarry_seed()));
+  if (quarry_load_relaxed(hint_word) == quarry_hint_of(span, word + 1u))
+    quarry_store_relaxed(hint_word, quarry_hint_of(span, word));
 }
 
 // Closes a span of which the caller emptied a word, unless the span has allocated slots, or should stay
-// open: then lists it as empty.
-QUARRY_OUT_OF_LINE static void quarry_close_or_keep_span(quarry_heap heap, uint id, uint span, uint hint) {
-  if (quarry_keeps_span(heap, id, span, hint))
+// open: then lists it as empty. An empty span stays open if it is the one of the caller's place, or of
+// its area, or the first of its class. So a class that allocates and frees one slot in turn opens no
+// spans.
+QUARRY_OUT_OF_LINE static void quarry_close_or_list_span(quarry_heap heap, uint id, uint span) {
+  uint const place = quarry_place_of_seed(heap, quarry_seed()), area = place & QUARRY_LAYOUT(heap, area_mask);
+  if (quarry_span_of_hint(quarry_load_relaxed(quarry_hint(heap, id, place))) == span ||
+      quarry_span_of_hint(quarry_load_relaxed(quarry_ticket(heap, id, area))) == span ||
+      quarry_tree_next(quarry_class_tree(heap, id), &heap->span_tree, 0u) == span)
     quarry_list_empty(heap, span);
   else
     (void)quarry_return_span(heap, id, span);

@@ -19,12 +19,13 @@
 // class that the span has then. A work-item that finds the summary not 0 relies on it.
 //
 // Empty spans. A free that empties a word looks at the others, and closes the span if all are empty;
-// or it keeps the span open and puts it into the tree of empty spans. A work-item that puts bits back
-// may have hidden that a word was empty, so it puts the span into the tree, too. A span stays in the
-// tree until it closes; a work-item that finds its span there has nothing to do. If two frees empty
-// the last two words at once, each looks after its own RMW, and one of them sees both words empty, on
-// devices that perform RMWs in the order in which a work-item needs their results. Elsewhere the span
-// may stay open, for its class alone.
+// or it decides that the span stays open, and puts it into the tree of empty spans. A work-item that
+// puts bits back may have hidden that a word was empty, so it puts the span into the tree, too. A span
+// in the tree stays there, and open, until a work-item that needs memory closes it; its owners' frees
+// look at the tree, and then have nothing to do. If two frees empty the last two words at once, each
+// looks after its own RMW, and one of them sees both words empty, on devices that perform RMWs in the
+// order in which a work-item needs their results. Elsewhere the span may stay open, for its class
+// alone.
 #pragma once
 
 #include "pages.cl"
@@ -89,11 +90,13 @@ static inline void quarry_unlist_words(quarry_heap heap, uint id, uint span, uin
 static inline __global uint* quarry_empty_tree(quarry_heap heap) {
   return quarry_words(heap) + QUARRY_LAYOUT(heap, empty_tree);
 }
+static inline bool quarry_is_listed_as_empty(quarry_heap heap, uint span) {
+  __global uint* const words = quarry_tree_word(quarry_empty_tree(heap), &heap->span_tree, 0u, span >> 5u);
+  return (quarry_load_relaxed(words) >> (span & 31u) & 1u) != 0u;
+}
 // Says that an open span may be empty.
 static inline void quarry_list_empty(quarry_heap heap, uint span) {
-  __global uint* const words = quarry_tree_word(quarry_empty_tree(heap), &heap->span_tree, 0u, span >> 5u);
-  if ((quarry_load_relaxed(words) >> (span & 31u) & 1u) == 0u)
-    quarry_tree_insert(quarry_empty_tree(heap), &heap->span_tree, span);
+  if (!quarry_is_listed_as_empty(heap, span)) quarry_tree_insert(quarry_empty_tree(heap), &heap->span_tree, span);
 }
 
 static inline uint quarry_word_count(uint slots) { return (slots + 31u) >> 5u; }
@@ -160,7 +163,8 @@ static inline bool quarry_return_span(quarry_heap heap, uint id, uint span) {
   return true;
 }
 
-// Opens a span, whose pages the caller has, for class `id`.
+// Opens a span, whose pages the caller has, for class `id`. The caller claims a slot next, or lists the
+// span as empty.
 static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
   uint const slots = quarry_slots_of_class(id, quarry_span_shift(heap));
   uint const words = quarry_word_count(slots);
@@ -173,7 +177,6 @@ static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
   for (uint word = 0; word < words; word += 32u)
     quarry_store_fenced_release(quarry_summary_word(heap, span, word), ~quarry_unused_bits(words, word >> 5u));
   quarry_list_span(heap, id, span);
-  quarry_list_empty(heap, span);
 }
 
 #define QUARRY_TRIES_AT_WORD 32u

@@ -26,6 +26,10 @@ static inline quarry_team quarry_team_of(uint key) {
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(team.lane));
   return team;
 }
+// Waits for all members. What they did before happens before what they do after.
+static inline void quarry_team_meet(quarry_team team) {
+  asm volatile("bar.warp.sync %0;" ::"r"(team.members) : "memory");
+}
 // The leader's value. What members did before happens before what they do after.
 static inline uint quarry_from_leader(quarry_team team, uint value) {
   if (quarry_team_size(team) == 1u) return value;
@@ -34,10 +38,9 @@ static inline uint quarry_from_leader(quarry_team team, uint value) {
                : "=r"(result)
                : "r"(value), "r"(quarry_leader_of(team)), "r"(team.members)
                : "memory");
-  asm volatile("bar.warp.sync %0;" ::"r"(team.members) : "memory");
+  quarry_team_meet(team);
   return result;
 }
-
 #else
 
 static inline quarry_team quarry_team_of(uint key) {
@@ -49,5 +52,6 @@ static inline uint quarry_from_leader(quarry_team team, uint value) {
   (void)team;
   return value;
 }
+static inline void quarry_team_meet(quarry_team team) { (void)team; }
 
 #endif

@@ -67,6 +67,7 @@ class opencl_model_heap {
     auto const span = opencl_c::quarry_claim_span(heap_.heap(), 0);
     if (span == QUARRY_NONE) return false;
     opencl_c::quarry_open_span(heap_.heap(), id, span);
+    if (taken == 0) opencl_c::quarry_list_empty(heap_.heap(), span);
     return claim(id, span, 0, ~taken, static_cast<std::uint32_t>(std::popcount(taken))) == taken;
   }
   void own(opencl_c::quarry_ref ref, std::uint32_t units) {

@@ -77,15 +77,14 @@ __kernel void insert_sorted(quarry_heap heap, quarry_ref at, uint keys) {
   }
 }
 __kernel void add_edges(quarry_heap heap, quarry_ref at, __global uint2 const* edges, uint count,
-                        __local uint* scratch) {
+                        __local quarry_cache* cache) {
   __global quarry_graph* const graph = (__global quarry_graph*)quarry_at(heap, at);
-  quarry_graph_builder builder = {0u, 0u};
-  for (uint first = 0u; first < count; first += (uint)get_global_size(0)) {
-    quarry_graph_refill(heap, &builder, scratch);
-    uint const i = first + (uint)get_global_id(0);
-    if (i < count) quarry_graph_add_edge(heap, graph, edges[i].x, edges[i].y, &builder);
-  }
+  quarry_cache_init(cache);
+  quarry_graph_builder builder = quarry_graph_builder_of(cache);
+  for (uint i = (uint)get_global_id(0); i < count; i += (uint)get_global_size(0))
+    quarry_graph_add_edge(heap, graph, edges[i].x, edges[i].y, &builder);
   quarry_graph_finish(heap, &builder);
+  quarry_cache_return(heap, cache);
 }
 __kernel void clear_graph(quarry_heap heap, quarry_ref at) {
   quarry_graph_clear(heap, (__global quarry_graph*)quarry_at(heap, at), (uint)get_global_id(0),
@@ -301,7 +300,7 @@ TEST(OpenclDeviceContainers, AGraphEqualsTheGraphOfTheHost) {
     }
     f.run("empty_map", groups_for(1024, 64), 64, at);
     f.run("add_edges", groups_for(2048, local), local, at, input,
-          static_cast<cl_uint>(edges.size()), scratch_for(local));
+          static_cast<cl_uint>(edges.size()), cl::Local(sizeof(quarry_cache)));
     {
       opencl::mapped_heap const mapped{f.heap};
       auto* const graph = static_cast<quarry_map*>(quarry_at(mapped.get(), at));

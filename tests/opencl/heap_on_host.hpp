@@ -26,8 +26,9 @@ inline std::vector<std::uint64_t> fiber_seeds() {
 /// An OpenCL heap in the host's memory.
 class heap_on_host {
  public:
-  explicit heap_on_host(bytes size, std::uint32_t places = 0) : memory_(size / 64) {
-    auto const plan = opencl::plan_heap(size, places);
+  explicit heap_on_host(bytes size, std::uint32_t places = 0, bool is_gpu = false)
+      : memory_(size / 64) {
+    auto const plan = opencl::plan_heap(size, places, is_gpu);
     std::memcpy(memory_.data(), &plan, sizeof plan);
     quarry_initialise(heap(), 0, 1);
   }
