@@ -72,7 +72,7 @@ void cuda_address_space::map(std::uint64_t address, bytes size, bytes part_bytes
 void cuda_address_space::map_part(std::uint64_t address, bytes size) {
   auto const& functions = driver::functions();
   auto const properties = properties_of(device_);
-  auto const added = parts_.emplace(address, part{size, 0}).first;  // may throw, so it comes first
+  auto const added = parts_.emplace(address, part{size, 0}).first;  // first, since it may throw
   try {
     auto& handle = added->second.handle;
     cuda::check(functions.create(&handle, size, &properties, 0), user_, "cuMemCreate", size);
