@@ -81,7 +81,7 @@ inline constexpr std::uint32_t bits_per_word = 64;
 }
 
 /// Position of a random one; all ones are equally likely. 64 if `bits` is 0.
-[[nodiscard]] QUARRY_HD constexpr std::uint32_t any_one(word bits, std::uint32_t random) {
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t random_one(word bits, std::uint32_t random) {
   return bits == 0 ? bits_per_word : select_one(bits, scaled(random, count_ones(bits)));
 }
 

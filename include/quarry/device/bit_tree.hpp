@@ -30,7 +30,7 @@ class bit_tree {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-  struct run {
+  struct range {
     std::uint32_t first;
     std::uint32_t count;  // 0: nothing was claimed
   };
@@ -56,7 +56,7 @@ class bit_tree {
   }
 
   /// Adds [first, first + count). Requires that the set contains none of these numbers.
-  QUARRY_HD void insert_run(std::uint32_t first, std::uint32_t count) const {
+  QUARRY_HD void insert_range(std::uint32_t first, std::uint32_t count) const {
     QUARRY_NO_UNROLL
     while (count != 0) {
       std::uint32_t const bit = first % bits_per_word;
@@ -91,8 +91,8 @@ class bit_tree {
       QUARRY_NO_UNROLL
       while (position < tree.width_of(level)) {
         std::uint32_t const index = position / bits_per_word;
-        word const seen = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
-        word const ones = seen & ~low_bits(position % bits_per_word);
+        word const bits = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
+        word const ones = bits & ~low_bits(position % bits_per_word);
         if (ones != 0) {
           position = index * bits_per_word + lowest_one(ones);
           if (level == 0) return position;
@@ -114,13 +114,13 @@ class bit_tree {
   /// The smallest number not below `start`; if there is no such number, the smallest number; or
   /// `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t successor_round(std::uint32_t start) const {
-    std::uint32_t const after = successor(start);
-    return after != none || start == 0 ? after : successor(0);
+    std::uint32_t const found = successor(start);
+    return found != none || start == 0 ? found : successor(0);
   }
 
   /// A pseudo-random number of the set, chosen by `random`: in each word on the way down, all ones
   /// are equally likely. `none` if the set is empty.
-  [[nodiscard]] QUARRY_HD std::uint32_t any(std::uint32_t random) const {
+  [[nodiscard]] QUARRY_HD std::uint32_t random_member(std::uint32_t random) const {
     return simt::indirect_call([tree = *this, random]() mutable -> std::uint32_t {
       std::uint32_t level = 0;
       while (tree.width_of(level) > bits_per_word) ++level;
@@ -132,7 +132,7 @@ class bit_tree {
           tree.repair(level + 1, index);
           return tree.successor_round(index << 6 * (level + 1));
         }
-        index = index * bits_per_word + any_one(ones, random);
+        index = index * bits_per_word + random_one(ones, random);
         if (level == 0) return index;
         random = mix(random);
       }
@@ -141,19 +141,19 @@ class bit_tree {
 
   /// Removes and returns the smallest number, or returns `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_first() const {
-    run const found = claim_front(1);
+    range const found = claim_front(1);
     return found.count == 0 ? none : found.first;
   }
 
   /// Removes up to `maximum` consecutive numbers. They begin with the smallest number not below
   /// `start`, or with the smallest number of all.
-  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t maximum, std::uint32_t start = 0) const {
-    return simt::indirect_call([tree = *this, maximum, start]() -> run {
+  [[nodiscard]] QUARRY_HD range claim_front(std::uint32_t maximum, std::uint32_t start = 0) const {
+    return simt::indirect_call([tree = *this, maximum, start]() -> range {
       QUARRY_NO_UNROLL
-      for (std::uint32_t at = tree.successor_round(start); at != none;
-           at = tree.successor_round(at)) {
-        std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, at, maximum);
-        if (count != 0) return {at, count};  // otherwise claimed meanwhile: continue the search
+      for (std::uint32_t first = tree.successor_round(start); first != none;
+           first = tree.successor_round(first)) {
+        std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, first, maximum);
+        if (count != 0) return {first, count};  // otherwise other lanes claimed it: search again
       }
       return {0, 0};
     });
@@ -168,10 +168,10 @@ class bit_tree {
       std::uint32_t end = tree.size_;
       QUARRY_NO_UNROLL
       while (end >= count) {
-        std::uint32_t const first = tree.last_run_before(end, count);
+        std::uint32_t const first = tree.last_range_before(end, count);
         if (first == none) return none;
-        std::uint32_t const short_at = tree.claim_all(first, count);
-        if (short_at == none) return first;
+        std::uint32_t const missing = tree.claim_all(first, count);
+        if (missing == none) return first;
         end = first + count;  // search at the same place again: it has changed
       }
       return none;
@@ -192,9 +192,9 @@ class bit_tree {
   [[nodiscard]] bool audit() const {
     for (std::uint32_t level = 0; width_of(level) > bits_per_word; ++level) {
       for (std::uint32_t i = 0; i < words_of(width_of(level)); ++i) {
-        bool const said =
+        bool const is_marked =
             (words_[base_of(level + 1) + i / bits_per_word] >> i % bits_per_word & 1) != 0;
-        if (words_[base_of(level) + i] != 0 && !said) return false;
+        if (words_[base_of(level) + i] != 0 && !is_marked) return false;
       }
     }
     return true;
@@ -234,18 +234,18 @@ class bit_tree {
   /// Sets bits of leaf word `index`. Returns the bits that were set before.
   QUARRY_HD word insert_bits(std::uint32_t index, word bits) const {
     return simt::indirect_call([tree = *this, index, bits]() -> word {
-      word const before = tree.ref(index).fetch_or(bits, tree_insert_order);  // (I)
-      if (before == 0) tree.raise(0, index);
-      return before & bits;
+      word const previous = tree.ref(index).fetch_or(bits, tree_insert_order);  // (I)
+      if (previous == 0) tree.raise(0, index);
+      return previous & bits;
     });
   }
 
   /// Clears bits of leaf word `index`. Returns the bits that this call cleared.
   QUARRY_HD word claim_bits(std::uint32_t index, word bits) const {
     return simt::indirect_call([tree = *this, index, bits]() -> word {
-      word const before = tree.ref(index).fetch_and(~bits, tree_claim_order);  // (J)
-      if (before != 0 && (before & ~bits) == 0) tree.repair(1, index);
-      return before & bits;
+      word const previous = tree.ref(index).fetch_and(~bits, tree_claim_order);  // (J)
+      if (previous != 0 && (previous & ~bits) == 0) tree.repair(1, index);
+      return previous & bits;
     });
   }
 
@@ -269,16 +269,16 @@ class bit_tree {
     return simt::indirect_call([tree = *this, level, bit]() mutable {
       QUARRY_NO_UNROLL
       while (level > 0 && tree.width_of(level - 1) > bits_per_word) {
-        std::uint32_t const below = tree.base_of(level - 1) + bit;
-        if (tree.ref(below).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
+        std::uint32_t const child = tree.base_of(level - 1) + bit;
+        if (tree.ref(child).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
         word const mask = word{1} << bit % bits_per_word;
-        word const before = tree.ref(tree.base_of(level) + bit / bits_per_word)
-                                .fetch_and(~mask, simt::acq_rel);  // (D)
-        if (tree.ref(below).load(simt::acquire) != 0) {            // (V)
+        word const previous = tree.ref(tree.base_of(level) + bit / bits_per_word)
+                                  .fetch_and(~mask, simt::acq_rel);  // (D)
+        if (tree.ref(child).load(simt::acquire) != 0) {              // (V)
           tree.raise(level - 1, bit);
           return;
         }
-        if (before == 0 || (before & ~mask) != 0) return;
+        if (previous == 0 || (previous & ~mask) != 0) return;
         bit /= bits_per_word;
         ++level;
       }
@@ -286,23 +286,23 @@ class bit_tree {
   }
 
   /// The last position before `end` at which `count` consecutive ones seem to be.
-  [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end,
-                                                        std::uint32_t count) const {
+  [[nodiscard]] QUARRY_HD std::uint32_t last_range_before(std::uint32_t end,
+                                                          std::uint32_t count) const {
     return simt::indirect_call([tree = *this, end, count]() -> std::uint32_t {
-      std::uint32_t above = 0;  // consecutive ones from the lowest bit of the word above
+      std::uint32_t lower_run = 0;  // consecutive ones from the lowest bit of the word above
       QUARRY_NO_UNROLL
       for (std::uint32_t index = words_of(end); index-- > 0;) {
         word ones = tree.leaf(index);
         if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
         // the number of ones at the upper end
-        std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);
-        if (above != 0 && above + top >= count)
-          return (index + 1) * bits_per_word - (count - above);
+        std::uint32_t const upper_run = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);
+        if (lower_run != 0 && lower_run + upper_run >= count)
+          return (index + 1) * bits_per_word - (count - lower_run);
         if (count <= bits_per_word) {
           word const starts = starts_of_runs(ones, count);
           if (starts != 0) return index * bits_per_word + highest_one(starts);
         }
-        above = ones == ~word{0} ? above + bits_per_word : lowest_one(~ones);
+        lower_run = ones == ~word{0} ? lower_run + bits_per_word : lowest_one(~ones);
       }
       return none;
     });
@@ -316,47 +316,48 @@ class bit_tree {
       QUARRY_NO_UNROLL
       while (end > first) {
         std::uint32_t const index = (end - 1) / bits_per_word;
-        std::uint32_t const begin = index * bits_per_word > first ? index * bits_per_word : first;
-        word const wanted = low_bits(end - begin) << begin % bits_per_word;
-        word const got = tree.claim_bits(index, wanted);
-        if (got != wanted) {
-          if (got != 0) tree.insert_bits(index, got);
-          tree.insert_run(end, first + count - end);
-          return begin;
+        std::uint32_t const low = index * bits_per_word > first ? index * bits_per_word : first;
+        word const wanted = low_bits(end - low) << low % bits_per_word;
+        word const claimed = tree.claim_bits(index, wanted);
+        if (claimed != wanted) {
+          if (claimed != 0) tree.insert_bits(index, claimed);
+          tree.insert_range(end, first + count - end);
+          return low;
         }
-        end = begin;
+        end = low;
       }
       return none;
     });
   }
 
-  /// Removes the consecutive numbers from `at` on, at most `maximum`. Returns their count.
-  QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t at,
+  /// Removes up to `maximum` consecutive numbers that begin with `first`. Returns their count.
+  QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t first,
                                                      std::uint32_t maximum) {
-    std::uint32_t const end = maximum < tree.size_ - at ? at + maximum : tree.size_;
-    std::uint32_t next = at;
+    std::uint32_t const end = maximum < tree.size_ - first ? first + maximum : tree.size_;
+    std::uint32_t next = first;
     QUARRY_NO_UNROLL
     while (next < end) {
-      std::uint32_t const got = simt::indirect_call(&claim_in_word, tree, next, end - next);
-      next += got;
-      if (got == 0 || next % bits_per_word != 0) break;
+      std::uint32_t const claimed = simt::indirect_call(&claim_in_word, tree, next, end - next);
+      next += claimed;
+      if (claimed == 0 || next % bits_per_word != 0) break;
     }
-    return next - at;
+    return next - first;
   }
 
-  /// Does the same for the numbers in the word of `at`.
-  QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t at,
+  /// Does the same for the numbers in the word that contains `first`.
+  QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t first,
                                                  std::uint32_t maximum) {
-    std::uint32_t const bit = at % bits_per_word;
-    std::uint32_t const length = lowest_one(~(tree.leaf(at / bits_per_word) >> bit));
+    std::uint32_t const index = first / bits_per_word;
+    std::uint32_t const bit = first % bits_per_word;
+    std::uint32_t const length = lowest_one(~(tree.leaf(index) >> bit));
     if (length == 0) return 0;
-    word const got =
-        tree.claim_bits(at / bits_per_word, low_bits(length < maximum ? length : maximum) << bit);
-    std::uint32_t const first =
-        lowest_one(~(got >> bit));  // the number of claimed bits before the first gap
-    word const rest = got & ~(low_bits(first) << bit);
-    if (rest != 0) tree.insert_bits(at / bits_per_word, rest);
-    return first;
+    word const claimed =
+        tree.claim_bits(index, low_bits(length < maximum ? length : maximum) << bit);
+    // the number of claimed bits before the first gap
+    std::uint32_t const count = lowest_one(~(claimed >> bit));
+    word const surplus = claimed & ~(low_bits(count) << bit);
+    if (surplus != 0) tree.insert_bits(index, surplus);
+    return count;
   }
 
   word* words_ = nullptr;

@@ -42,7 +42,7 @@ class block_state {
   [[nodiscard]] QUARRY_HD constexpr bool is_closed() const { return (bits_ & closed) != 0; }
   /// The block is closed and may be revived.
   [[nodiscard]] QUARRY_HD constexpr bool is_free() const { return (bits_ & free) != 0; }
-  [[nodiscard]] QUARRY_HD constexpr std::uint32_t inside() const {
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t lanes_inside() const {
     return static_cast<std::uint32_t>(without_borrow() >> 28) & 0x7ffff;
   }
   [[nodiscard]] QUARRY_HD constexpr std::int32_t count() const {
@@ -117,7 +117,7 @@ class block_state {
 /// its reserved slices returns them. So a lane that frees a slice twice, or frees a slice of
 /// another generation, disturbs no other lane. If the slice was allocated again in between, its
 /// second free is the new owner's free, as with any allocator. One mistake is not detected: a free
-/// of a slice that was never allocated in this generation (see `heap_state::handed_out`).
+/// of a slice that was never allocated in this generation (see `heap_state::was_handed_out`).
 ///
 /// Rejected: setting bits before the state is known. A second free may then set a bit of a block
 /// that is free or belongs to another use of its segment. A claimer may take that bit until the
@@ -156,7 +156,7 @@ class block {
     return low_bits(slices_ - index * bits_per_word);
   }
 
-  [[nodiscard]] QUARRY_HD slice_word at(std::uint32_t index) const {
+  [[nodiscard]] QUARRY_HD slice_word word_at(std::uint32_t index) const {
     return slice_word{words_[index]};
   }
 
@@ -196,13 +196,13 @@ class block {
     if (!is_complete(new_state)) return false;
     return simt::indirect_call([self = *this, complete = new_state.bits()]() mutable -> bool {
       word const closed = block_state{complete}.generation() + block_state::closed;
-      bool const is_ours =
+      bool const has_closed =
           self.state().compare_exchange(complete, closed, simt::fenced_acq_rel);  // (P)
-      if (!is_ours) return false;
+      if (!has_closed) return false;
       QUARRY_NO_UNROLL
       for (std::uint32_t i = 0; i < self.words(); ++i) {
-        (void)self.at(i).observe();
-        self.at(i).reset(0);
+        (void)self.word_at(i).observe();
+        self.word_at(i).reset(0);
       }
       simt::fence_before_stores();                                  // and after the loads of (A)
       self.state().fetch_or(block_state::free, block_close_order);  // (H)
@@ -217,9 +217,9 @@ class block {
     return block_state{state().fetch_add(block_state::one_inside - count * block_state::one_slice,
                                          block_reserve_order)};  // (P)
   }
-  [[nodiscard]] QUARRY_HD static std::uint32_t reserved_of(block_state before,
+  [[nodiscard]] QUARRY_HD static std::uint32_t reserved_of(block_state previous,
                                                            std::uint32_t count) {
-    std::int32_t const available = before.count();
+    std::int32_t const available = previous.count();
     if (available <= 0) return 0;
     return static_cast<std::uint32_t>(available) < count ? static_cast<std::uint32_t>(available)
                                                          : count;
@@ -227,8 +227,8 @@ class block {
 
   /// Leaves, and returns `rest` slices that were reserved but not taken. Returns the new state.
   /// `was_full`: the other slices were taken from a word that was full.
-  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest, bool was_full) const {
-    word const added = rest * block_state::one_slice - block_state::one_inside -
+  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t unclaimed, bool was_full) const {
+    word const added = unclaimed * block_state::one_slice - block_state::one_inside -
                        (was_full ? block_state::one_full_word : 0);
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
@@ -242,10 +242,10 @@ class block {
       if (!block_state{bits}.is_free()) return 0;
       word const claimed = lowest_ones(self.mask(0), count);
       QUARRY_NO_UNROLL
-      for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(self.mask(i));
-      self.at(0).reset(self.mask(0) & ~claimed);
-      std::uint32_t const back = self.slices_ - count_ones(claimed);
-      self.state().fetch_add(back * block_state::one_slice +
+      for (std::uint32_t i = 1; i < self.words(); ++i) self.word_at(i).reset(self.mask(i));
+      self.word_at(0).reset(self.mask(0) & ~claimed);
+      std::uint32_t const free_slices = self.slices_ - count_ones(claimed);
+      self.state().fetch_add(free_slices * block_state::one_slice +
                                  (self.words() - 1) * block_state::one_full_word -
                                  block_state::closed,
                              block_open_order);  // (H)
@@ -271,15 +271,15 @@ class block {
   /// The block's generation, and its change from `before` to `after`. Requires that the caller owns
   /// the segment and that `before` is the current generation. No other lane changes this field.
   [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return peek().generation(); }
-  QUARRY_HD void change_generation(std::uint32_t before, std::uint32_t after) const {
-    state().add_blindly(word{after} - before);
+  QUARRY_HD void change_generation(std::uint32_t previous, std::uint32_t next) const {
+    state().add_blindly(word{next} - previous);
   }
 
   /// Whether a claim could find slices now, after the advertisement was withdrawn, or soon: a lane
   /// that is inside may have reserved more than it takes.
-  [[nodiscard]] QUARRY_HD bool has_something() const {
+  [[nodiscard]] QUARRY_HD bool may_have_slices() const {
     block_state const current{state().fetch_add(0, simt::acq_rel)};  // (V)
-    return current.has_slices() || current.is_free() || current.inside() != 0;
+    return current.has_slices() || current.is_free() || current.lanes_inside() != 0;
   }
 
  private:

@@ -54,10 +54,10 @@ struct fault_log {
   QUARRY_HD void record(fault const& entry, std::uint32_t lanes = 1) {
     simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(entry.kind)]}.fetch_add(
         lanes, simt::relaxed);  // (L) a count
-    std::uint32_t nobody = 0;
+    std::uint32_t unclaimed = 0;
     simt::atomic_ref<std::uint32_t> owner{claimed};
-    if (owner.load(simt::relaxed) != 0) return;                     // (K)
-    if (!owner.compare_exchange(nobody, 1, simt::relaxed)) return;  // (K)
+    if (owner.load(simt::relaxed) != 0) return;                        // (K)
+    if (!owner.compare_exchange(unclaimed, 1, simt::relaxed)) return;  // (K)
     auto const place = simt::this_place();
     first = entry;
     first.block = place.block;

@@ -21,9 +21,9 @@ struct segment_count {
   std::uint32_t peak;
 
   QUARRY_HD void add(std::uint32_t count) {
-    std::uint32_t const before = simt::atomic_ref<std::uint32_t>{current}.fetch_add(
+    std::uint32_t const previous = simt::atomic_ref<std::uint32_t>{current}.fetch_add(
         count, simt::relaxed);  // (L) a statistic
-    std::uint32_t const sum = before + count;
+    std::uint32_t const sum = previous + count;
     simt::atomic_ref<std::uint32_t>{peak}.fetch_max(sum, simt::relaxed);  // (L)
   }
   [[nodiscard]] QUARRY_HD std::uint32_t load_peak() {
@@ -65,9 +65,9 @@ struct heap_state {
   std::uint64_t* quarantine;
   std::uint32_t* formats;  // hardened: how often each segment was cut into slices
   // bit c: class c has a run that another class may take memory back from
-  word with_run[2];
+  word classes_with_run[2];
   // bit c: nothing was handed out of some of its segments, as far as is known
-  word with_untouched[2];
+  word classes_with_untouched[2];
   fault_log faults;
   segment_count segment_counts[max_size_classes];
   class_layout layouts[max_size_classes];
@@ -107,17 +107,17 @@ struct heap_state {
     simt::atomic_ref<word>{returns}.fetch_sub(1, simt::release);  // (E)
   }
 
-  /// Call before a search of the whole heap; pass the result to `missed_none` after the search.
-  [[nodiscard]] QUARRY_HD word begin_look() {
+  /// Call before a search of the whole heap; pass the result to `search_saw_all` after the search.
+  [[nodiscard]] QUARRY_HD word begin_search() {
     return simt::atomic_ref<word>{returns}.load(simt::acquire);  // (S)
   }
-  /// Whether no return was in progress since `begin_look` returned `before`, so that the search
+  /// Whether no return was in progress since `begin_search` returned `before`, so that the search
   /// could see all segments. The count of returns wraps after 2^32: a search that lasts for exactly
   /// a multiple of that many returns would not notice them.
-  [[nodiscard]] QUARRY_HD bool missed_none(word before) {
+  [[nodiscard]] QUARRY_HD bool search_saw_all(word previous) {
     simt::fence_after_loads();
-    return static_cast<std::uint32_t>(before) == 0 &&
-           simt::atomic_ref<word>{returns}.look(simt::acquire) == before;  // (V)
+    return static_cast<std::uint32_t>(previous) == 0 &&
+           simt::atomic_ref<word>{returns}.look(simt::acquire) == previous;  // (V)
   }
 
   /// Bytes of a state for so many segments.
@@ -170,9 +170,9 @@ struct heap_state {
   /// Block `index` of a segment of 2^shift bytes and `slices` slices, whose bits begin at `words`.
   [[nodiscard]] QUARRY_HD static block block_in(word* words, std::uint32_t shift,
                                                 std::uint32_t slices, std::uint32_t index) {
-    std::uint32_t const rest = slices - index * slices_per_block;
+    std::uint32_t const remaining = slices - index * slices_per_block;
     return {words + index * words_per_block, state_of_block(words, shift, index),
-            rest < slices_per_block ? rest : slices_per_block};
+            remaining < slices_per_block ? remaining : slices_per_block};
   }
 
   /// The states of adjacent blocks lie in different cache lines. Lanes often allocate and free
@@ -180,9 +180,9 @@ struct heap_state {
   [[nodiscard]] QUARRY_HD static word& state_of_block(word* words, std::uint32_t shift,
                                                       std::uint32_t index) {
     std::uint32_t const index_bits = shift - 14;
-    std::uint32_t const turn = index_bits < 4 ? index_bits : 4;
-    return words[(1u << (shift - 10)) +
-                 ((index << turn | index >> (index_bits - turn)) & ((1u << index_bits) - 1))];
+    std::uint32_t const rotation = index_bits < 4 ? index_bits : 4;
+    return words[(1u << (shift - 10)) + ((index << rotation | index >> (index_bits - rotation)) &
+                                         ((1u << index_bits) - 1))];
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,
@@ -197,8 +197,8 @@ struct heap_state {
 
   /// Whether the slice was ever handed out in this use of its segment. Exact for a slice in use;
   /// one that is back already is found by its bit.
-  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, std::uint32_t segment,
-                                          std::uint32_t slice) {
+  [[nodiscard]] QUARRY_HD bool was_handed_out(size_class id, std::uint32_t segment,
+                                              std::uint32_t slice) {
     class_layout const& layout = layouts[id];
     std::uint32_t const key = segments[segment].run_key();
     std::uint32_t const unit =
@@ -206,13 +206,13 @@ struct heap_state {
     std::uint32_t const ticket = (unit / counters_per_class << layout.unit_shift) +
                                  (slice & ((1u << layout.unit_shift) - 1));
     // both loads are on their way before either is looked at
-    word const taken = ticket_counter_at(id, unit % counters_per_class).peek();
-    bool const free_block = block_at(id, segment, slice / slices_per_block).peek().is_free();
-    segment_run const run = ticket_counter::run_of(taken);
+    word const counter = ticket_counter_at(id, unit % counters_per_class).peek();
+    bool const is_free_block = block_at(id, segment, slice / slices_per_block).peek().is_free();
+    segment_run const run = ticket_counter::run_of(counter);
     // Keys come round again after 64 runs; but a later run with this key cannot hold a segment that
     // the slice keeps in use.
-    bool const in_run = run.key() == key && segment - run.first() < run.count();
-    return !free_block && (!in_run || ticket < ticket_counter::ticket_of(taken));
+    bool const is_in_run = run.key() == key && segment - run.first() < run.count();
+    return !is_free_block && (!is_in_run || ticket < ticket_counter::ticket_of(counter));
   }
 };
 

@@ -26,12 +26,12 @@ class large_allocations {
   /// Frees the allocation that begins at segment `first`, whose entry was `head`. Returns false and
   /// changes nothing if another lane has freed it.
   QUARRY_SLOW static bool free(heap_state& state, std::uint32_t first, segment_use head) {
-    if (!state.segments[first].change(head, segment_use::nothing())) return false;
+    if (!state.segments[first].change(head, segment_use::free_use())) return false;
     std::uint32_t const count = head.count();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 1; i < count; ++i)
-      state.segments[first + i].store(segment_use::nothing());
-    state.segment_tree().insert_run(first, count);
+      state.segments[first + i].store(segment_use::free_use());
+    state.segment_tree().insert_range(first, count);
     state.change_free_segments(static_cast<std::int32_t>(count));
     return true;
   }
@@ -43,11 +43,11 @@ class large_allocations {
     simt::patience patience;
     QUARRY_NO_UNROLL
     for (std::uint32_t looks = 4;;) {
-      word const before = state.begin_look();
+      word const previous = state.begin_search();
       std::uint32_t const first = simt::indirect_call(&claim_from_classes, state, count);
       if (first != bit_tree::none) return first;
-      bool const is_all = state.missed_none(before);
-      if ((is_all && (--looks == 0 || state.count_free_segments() < count)) ||
+      bool const saw_all = state.search_saw_all(previous);
+      if ((saw_all && (--looks == 0 || state.count_free_segments() < count)) ||
           patience.ends_after(slice_supply::microseconds_for_returns))
         return bit_tree::none;
       simt::pause();

@@ -13,7 +13,7 @@ class segment_use {
  public:
   QUARRY_HD constexpr explicit segment_use(word bits = 0) : bits_{bits} {}
 
-  [[nodiscard]] QUARRY_HD static constexpr segment_use nothing() { return segment_use{kind_free}; }
+  [[nodiscard]] QUARRY_HD static constexpr segment_use free_use() { return segment_use{kind_free}; }
   /// `generation` distinguishes this use of the segment from other uses (block_state).
   [[nodiscard]] QUARRY_HD static constexpr segment_use slices_of(size_class id,
                                                                  std::uint32_t generation) {
@@ -124,7 +124,7 @@ struct alignas(64) segment_entry {
   };
 
   /// The state of a segment between two uses.
-  struct between_uses {
+  struct idle_state {
     word bits;  // in the format of `count`
 
     /// The generation of its blocks in the next use.
@@ -188,14 +188,14 @@ struct alignas(64) segment_entry {
   /// Completes a retirement that `add_free_blocks` began: no block is free, and the next generation
   /// begins. `blocks` blocks have that generation.
   QUARRY_HD void end_retirement(std::uint32_t blocks) {
-    word const before = simt::load_owned(count);
-    counter().fetch_add(to_next_generation(before, blocks) - retired - blocks,
+    word const previous = simt::load_owned(count);
+    counter().fetch_add(to_next_generation(previous, blocks) - retired - blocks,
                         simt::release);  // (S)
   }
 
   /// Begins the next generation of a segment that the caller owns and of which no slice was
   /// allocated. `blocks` of its blocks have that generation.
-  QUARRY_HD void begin_generation(between_uses ended, std::uint32_t blocks) {
+  QUARRY_HD void begin_generation(idle_state ended, std::uint32_t blocks) {
     counter().add_blindly(to_next_generation(ended.bits, blocks));  // (S)
   }
 
@@ -212,14 +212,14 @@ struct alignas(64) segment_entry {
   }
 
   /// Only the lane that formats the segment may call this function.
-  [[nodiscard]] QUARRY_HD between_uses rest() { return {simt::load_owned(count)}; }
+  [[nodiscard]] QUARRY_HD idle_state load_idle_state() { return {simt::load_owned(count)}; }
 
   /// Does the same for this segment and the segments after it.
-  static constexpr std::uint32_t at_once = 8;
-  QUARRY_HD void rest_of_several(between_uses (&states)[at_once]) {
-    word counts[at_once];
+  static constexpr std::uint32_t batch_size = 8;
+  QUARRY_HD void load_idle_states(idle_state (&states)[batch_size]) {
+    word counts[batch_size];
     simt::load_owned<sizeof(segment_entry)>(count, counts);
-    for (std::uint32_t i = 0; i < at_once; ++i) states[i].bits = counts[i];
+    for (std::uint32_t i = 0; i < batch_size; ++i) states[i].bits = counts[i];
   }
 
   /// Cuts a free segment that the caller owns into slices of class `id`.
@@ -231,7 +231,7 @@ struct alignas(64) segment_entry {
 
   /// The generation of its blocks in the present use. Only the lane that returns the segment may
   /// call this function.
-  [[nodiscard]] QUARRY_HD std::uint32_t generation() { return rest().generation(); }
+  [[nodiscard]] QUARRY_HD std::uint32_t generation() { return load_idle_state().generation(); }
 
   [[nodiscard]] std::uint32_t free_blocks() const {
     return static_cast<std::uint32_t>(count & (retired - 1));
@@ -245,9 +245,9 @@ struct alignas(64) segment_entry {
   /// The difference between `count` and the count of the next generation, which `blocks` blocks
   /// have.
   [[nodiscard]] QUARRY_HD static word to_next_generation(word count, std::uint32_t blocks) {
-    word const own = generation_of(count);
+    word const current = generation_of(count);
     word const next = block_state::next_generation(generation_of(count));
-    return (next - own) * one_generation +
+    return (next - current) * one_generation +
            (blocks - (count >> known_shift)) * (word{1} << known_shift);
   }
 

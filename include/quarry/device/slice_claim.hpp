@@ -15,14 +15,14 @@ struct slice_request {
   /// How long a lane tries when there are no free segments and other lanes always claim first.
   static constexpr std::uint32_t microseconds_to_refuse = 2000;
 
-  enum class source : std::uint32_t { nothing, tickets, bits };
+  enum class source : std::uint32_t { none, tickets, bits };
 
   heap_state* state;
   size_class id;
   std::uint32_t count;        // requested slices
   simt::patience patience{};  // for the whole group
   std::uint32_t random = 0;   // selects where the search begins
-  source origin = source::nothing;
+  source origin = source::none;
   std::uint32_t counter = 0;     // tickets: the index of the ticket counter
   std::uint32_t segment = 0;     // bits
   std::uint32_t generation = 0;  // the segment's generation that this lane knows
@@ -54,7 +54,8 @@ class slice_claim {
     request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
     QUARRY_NO_UNROLL
     for (; tries != 0; --tries) {
-      std::uint32_t const segment = request.state->class_tree(request.id).any(request.random);
+      std::uint32_t const segment =
+          request.state->class_tree(request.id).random_member(request.random);
       if (segment == bit_tree::none) return false;
       if (simt::indirect_call(&claim_in_segment, request, segment)) return true;
       if (request.is_late()) return false;
@@ -80,7 +81,7 @@ class slice_claim {
         (request.state->blocks_of(request.id) + bits_per_word - 1) / bits_per_word;
     std::uint32_t mask = scaled(request.random, masks);
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = masks; left != 0; --left) {
+    for (std::uint32_t remaining = masks; remaining != 0; --remaining) {
       if (simt::indirect_call(&claim_in_mask, request, segment, mask)) return true;
       if (request.is_late()) return false;
       if (++mask == masks) mask = 0;
@@ -98,7 +99,7 @@ class slice_claim {
     QUARRY_NO_UNROLL
     for (std::uint32_t tries = tries_of_a_mask; tries != 0; --tries) {
       word const ones = request.state->advertised_at(segment, mask).load(simt::relaxed);  // (L)
-      std::uint32_t const bit = any_one(ones, request.random << 8);
+      std::uint32_t const bit = random_one(ones, request.random << 8);
       if (bit == bits_per_word) break;
       if (simt::indirect_call(&claim_in_block, request, segment, mask * bits_per_word + bit))
         return true;
@@ -116,10 +117,10 @@ class slice_claim {
     if (block_index >= request.state->blocks_of(request.id)) return false;
     request.segment = segment;
     request.index = block_index * words_per_block;
-    block_state const seen = request.state->block_at(request.id, segment, block_index).peek();
-    if (seen.is_free()) {
+    block_state const current = request.state->block_at(request.id, segment, block_index).peek();
+    if (current.is_free()) {
       request.value = simt::indirect_call(&revive_block, request, segment, block_index);
-    } else if (seen.has_slices()) {
+    } else if (current.has_slices()) {
       request.value = simt::indirect_call(&claim_from_used, request, segment, block_index);
     } else {
       return false;
@@ -138,16 +139,16 @@ class slice_claim {
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
     block const target = request.state->block_at(request.id, segment, block_index);
-    block_state const before = target.reserve(request.count);
-    bool const may_claim = before.is_open_in(request.generation);
-    std::uint32_t const reserved = may_claim ? block::reserved_of(before, request.count) : 0;
+    block_state const previous = target.reserve(request.count);
+    bool const may_claim = previous.is_open_in(request.generation);
+    std::uint32_t const reserved = may_claim ? block::reserved_of(previous, request.count) : 0;
     word const claimed = reserved == 0 ? 0
                                        : simt::indirect_call(&claim_reserved, request, segment,
                                                              block_index, reserved);
-    std::uint32_t const rest = request.count - count_ones(claimed);
-    block_state const new_state = target.leave(rest, claimed != 0 && request.was_full);
+    std::uint32_t const unclaimed = request.count - count_ones(claimed);
+    block_state const new_state = target.leave(unclaimed, claimed != 0 && request.was_full);
     // The returned reservation may be all that is available, or may complete the block.
-    if (rest != 0 && new_state.count() > 0)
+    if (unclaimed != 0 && new_state.count() > 0)
       simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index,
                           new_state);
     if (claimed == 0 || new_state.generation() == request.generation) return claimed;
@@ -162,41 +163,42 @@ class slice_claim {
                                          std::uint32_t block_index, std::uint32_t count) {
     block const target = request.state->block_at(request.id, segment, block_index);
     std::uint32_t const words = target.words();
-    std::uint32_t at = scaled(request.random << 16, words);
+    std::uint32_t index = scaled(request.random << 16, words);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words; ++i) {
-      word const free_bits = target.at(at).peek();
+      word const free_bits = target.word_at(index).peek();
       if (free_bits != 0) {
         word const wanted = lowest_ones(free_bits, count);
-        word const before = target.at(at).claim(wanted);
-        request.index = block_index * words_per_block + at;
-        request.was_full = before == target.mask(at);
-        if ((before & wanted) != 0) {
-          if (may_be_of_another_use(before, target.mask(at)))
-            simt::indirect_call(&look_whether_full, request, segment, block_index, before, at);
-          return before & wanted;
+        word const previous = target.word_at(index).claim(wanted);
+        request.index = block_index * words_per_block + index;
+        request.was_full = previous == target.mask(index);
+        if ((previous & wanted) != 0) {
+          if (may_be_of_another_use(previous, target.mask(index)))
+            simt::indirect_call(&check_was_full, request, segment, block_index, previous, index);
+          return previous & wanted;
         }
       }
-      if (++at == words) at = 0;
+      if (++index == words) index = 0;
     }
     return 0;
   }
 
   /// Whether a word that was `before` may be full by the mask of one class and not full by the mask
   /// of another class: a last word with fewer slices.
-  [[nodiscard]] QUARRY_HD static bool may_be_of_another_use(word before, word mask) {
-    return mask != ~word{0} || (before != ~word{0} && (before & (before + 1)) == 0);
+  [[nodiscard]] QUARRY_HD static bool may_be_of_another_use(word previous, word mask) {
+    return mask != ~word{0} || (previous != ~word{0} && (previous & (previous + 1)) == 0);
   }
 
   /// Records whether word `at`, from which the caller has taken a slice, was full. The slice
   /// protects the segment's use, which may be later than the use that the caller knew.
-  QUARRY_SLOW static void look_whether_full(slice_request& request, std::uint32_t segment,
-                                            std::uint32_t block_index, word before,
-                                            std::uint32_t at) {
+  QUARRY_SLOW static void check_was_full(slice_request& request, std::uint32_t segment,
+                                         std::uint32_t block_index, word previous,
+                                         std::uint32_t index) {
     heap_state& state = *request.state;
     if (state.block_at(request.id, segment, block_index).generation() == request.generation) return;
     segment_use const use = state.segments[segment].load();
-    request.was_full = before == state.block_at(use.slices_class(), segment, block_index).mask(at);
+    request.was_full =
+        previous == state.block_at(use.slices_class(), segment, block_index).mask(index);
   }
 
   /// Revives a free block and claims slices of it; other lanes can then claim its other slices.

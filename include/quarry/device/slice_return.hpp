@@ -29,19 +29,19 @@ class slice_return {
                                   block const& target, std::uint32_t segment, std::uint32_t index,
                                   word slices) {
     simt::fence_before_stores();  // here the fence need not wait for a change of this lane
-    block_state const before = target.announce(count_ones(slices));
-    if (!before.is_open_in(generation)) {
+    block_state const previous = target.announce(count_ones(slices));
+    if (!previous.is_open_in(generation)) {
       simt::indirect_call(&retract_announcement, state, segment, index / words_per_block,
                           count_ones(slices));
       return {0, true};
     }
-    word const old = target.at(index % words_per_block).release(slices);
+    word const old = target.word_at(index % words_per_block).release(slices);
     word const full = target.mask(index % words_per_block);
     bool const fills_word = old != full && (old | slices) == full;
     block_state const new_state =
         fills_word ? target.count_full_words(1)
-                   : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
-    if (before.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
+                   : block_state{previous.bits() + count_ones(slices) * block_state::one_slice};
+    if (previous.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
       simt::indirect_call(&follow_release, state, id, generation, segment, index / words_per_block,
                           count_ones(old & slices), new_state);
     return {old & slices, false};
@@ -121,7 +121,7 @@ class slice_return {
   QUARRY_SLOW static void return_segment(heap_state& state, size_class id, std::uint32_t segment) {
     segment_entry& entry = state.segments[segment];
     std::uint32_t const blocks = state.blocks_of(id);
-    entry.store(segment_use::nothing());
+    entry.store(segment_use::free_use());
     state.class_tree(id).claim(segment);
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
@@ -194,7 +194,7 @@ class slice_return {
     segment_use const use = state.segments[segment].load();
     bool const may_hold_slices =
         use.is_slices() && block_index < state.blocks_of(use.slices_class()) &&
-        state.block_at(use.slices_class(), segment, block_index).has_something();  // (V)
+        state.block_at(use.slices_class(), segment, block_index).may_have_slices();  // (V)
     return may_hold_slices ? use.slices_class() : no_class;
   }
 

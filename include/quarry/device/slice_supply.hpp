@@ -33,27 +33,27 @@ class slice_supply {
     request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class).rewind();
     (void)request.patience.ends_after(0);  // starts the clock
     simt::patience stall;
-    word run_before = 0;
+    word previous_run = 0;
     std::uint32_t uncounted = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
-      word const before = request.state->begin_look();
+      word const previous = request.state->begin_search();
       word run = 0;
       outcome const result = simt::indirect_call(&acquire_once, request, empty_looks != 0, run);
       if (result == outcome::found) return supply::found;
       if (result == outcome::wait) {
-        if (run != run_before) stall.begin();
-        run_before = run;
+        if (run != previous_run) stall.begin();
+        previous_run = run;
         if (stall.ends_after(microseconds_to_stall)) return supply::stalled;
         continue;
       }
-      if (simt::indirect_call(&replace_run, request, run, empty_looks == look_at_all)) continue;
-      if (is_hopeless(request, empty_looks, before)) break;
+      if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) continue;
+      if (is_hopeless(request, empty_looks, previous)) break;
       // Slices that another lane frees, reserves or returns at this moment are in no tree: look
       // again. For some time, a look that may have missed segments in transit does not count.
-      bool const counts = uncounted == max_uncounted || request.state->missed_none(before);
-      uncounted += counts ? 0 : 1;
-      if (counts || empty_looks == look_at_all) ++empty_looks;
+      bool const is_counted = uncounted == max_uncounted || request.state->search_saw_all(previous);
+      uncounted += is_counted ? 0 : 1;
+      if (is_counted || empty_looks == full_look) ++empty_looks;
       simt::pause();
     }
     return supply::exhausted;
@@ -65,12 +65,13 @@ class slice_supply {
   /// lane has tried to reclaim all unused memory of other classes. Otherwise it is
   /// `slice_request::microseconds_to_refuse`.
   [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request, std::uint32_t empty_looks,
-                                                  word before) {
+                                                  word previous) {
     if (!request.patience.ends_after(microseconds_without_hope)) return false;
     heap_state& state = *request.state;
     if (!state.segment_tree().empty()) return false;
-    if (!state.missed_none(before)) return request.patience.has_lasted(microseconds_for_returns);
-    return request.is_late() || (empty_looks > look_at_all && state.class_tree(request.id).empty());
+    if (!state.search_saw_all(previous))
+      return request.patience.has_lasted(microseconds_for_returns);
+    return request.is_late() || (empty_looks > full_look && state.class_tree(request.id).empty());
   }
 
   /// How long a lane searches when there is neither a free segment nor a freed slice.
@@ -90,7 +91,7 @@ class slice_supply {
   /// The look that reclaims all slices that other classes have not allocated. Rejected: every
   /// look after some time. Lanes then end each other's runs repeatedly: a burst of allocations took
   /// 13.9 s instead of 0.6 s.
-  static constexpr std::uint32_t look_at_all = looks_before_refusal / 2;
+  static constexpr std::uint32_t full_look = looks_before_refusal / 2;
 
   /// How long a lane waits for another lane that holds its class's run and makes no progress.
   static constexpr std::uint32_t microseconds_to_stall = 200'000;
@@ -101,14 +102,14 @@ class slice_supply {
   /// slices instead. Returns `wait` if there may be tickets soon. Returns `run_is_over`, with the
   /// class's word in `seen`, if there is neither.
   QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort,
-                                          word& seen) {
+                                          word& run_word) {
     heap_state& state = *request.state;
     // The three loads are in flight together.
     bool const has_returned =
         !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
-    seen = state.run(request.id).peek();
-    bool const is_busy = class_run::is_busy(seen);
-    if (!is_busy && class_run::used_up(seen) < counters_per_class)
+    run_word = state.run(request.id).peek();
+    bool const is_busy = class_run::is_busy(run_word);
+    if (!is_busy && class_run::used_up(run_word) < counters_per_class)
       return simt::indirect_call(&claim_tickets, request);
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
     if (has_returned && simt::indirect_call(&slice_claim::claim_returned, request, tries))
@@ -120,13 +121,15 @@ class slice_supply {
 
   /// Records that a lane took the last ticket of one of the counters of `run`.
   QUARRY_SLOW static void record_used_up(heap_state& state, size_class id, segment_run run) {
-    class_run const of_class = state.run(id);
-    word const seen = of_class.count_used_up(run);
-    if (class_run::run_of(seen) != run || class_run::used_up(seen) != counters_per_class) return;
+    class_run const run_of_class = state.run(id);
+    word const run_word = run_of_class.count_used_up(run);
+    if (class_run::run_of(run_word) != run || class_run::used_up(run_word) != counters_per_class)
+      return;
     if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
-    if (of_class.lock(seen)) {  // open the next run ahead of demand: other lanes need it soon
+    if (run_of_class.lock(
+            run_word)) {  // open the next run ahead of demand: other lanes need it soon
       (void)simt::indirect_call(&open_run, state, id);
-      of_class.unlock();
+      run_of_class.unlock();
     }
   }
 
@@ -141,15 +144,15 @@ class slice_supply {
                                               simt::patience const& patience) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
-      word& hint = reclaims_all ? state.with_run[part] : state.with_untouched[part];
+      word& hint = reclaims_all ? state.classes_with_run[part] : state.classes_with_untouched[part];
       word classes = simt::atomic_ref<word>{hint}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
       for (; classes != 0; classes &= classes - 1) {
-        size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other == id ||
-            (!reclaims_all && !simt::indirect_call(&still_has_untouched, state, other)))
+        size_class const other_class = part * bits_per_word + lowest_one(classes);
+        if (other_class == id ||
+            (!reclaims_all && !simt::indirect_call(&still_has_untouched, state, other_class)))
           continue;
-        if (!simt::indirect_call(&reclaim, state, other)) continue;
+        if (!simt::indirect_call(&reclaim, state, other_class)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
         if (patience.has_lasted(slice_request::microseconds_to_refuse)) return false;
       }
@@ -161,14 +164,14 @@ class slice_supply {
   /// segment, it never gets one again, and this function marks the class, so that searches skip it
   /// until it has another run.
   QUARRY_SLOW static bool still_has_untouched(heap_state& state, size_class id) {
-    word const before = state.run(id).peek();
+    word const previous = state.run(id).peek();
     simt::fence_after_loads();
     if (simt::indirect_call(&run_segments::has_untouched, state, id)) return true;
-    if (class_run::is_busy(before)) return false;
+    if (class_run::is_busy(previous)) return false;
     set_has_untouched(state, id, false);
     simt::fence_after_loads();
     // a run that was opened meanwhile has untouched segments
-    if (state.run(id).peek() != before) set_has_untouched(state, id, true);
+    if (state.run(id).peek() != previous) set_has_untouched(state, id, true);
     return false;
   }
 
@@ -176,28 +179,29 @@ class slice_supply {
   /// replacing the run. Other lanes wait only for the end of the run, not for the return of its
   /// slices, which may be many.
   QUARRY_SLOW static bool reclaim(heap_state& state, size_class id) {
-    word const seen = state.run(id).peek();
-    if (!state.run(id).lock(seen)) return false;
+    word const run_word = state.run(id).peek();
+    if (!state.run(id).lock(run_word)) return false;
     // before the class loses its run: a lane that sees neither the run nor the memory knows of the
     // return
     state.begin_return();
-    run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, 0, false, {}};
+    run_segments::closed_run closed{&state, id, class_run::run_of(run_word), 0, 0, false, {}};
     state.run(id).set(closed.run.next(0, 0), counters_per_class);
     simt::indirect_call(&run_segments::close_counters, closed);
     set_has_run(state, id, false);
     state.run(id).unlock();
-    if (closed.has_rest) simt::indirect_call(&run_segments::return_run, closed);
+    if (closed.has_unused_tickets) simt::indirect_call(&run_segments::return_run, closed);
     state.end_return();
     return true;
   }
 
   /// Whether a class other than `id` may have a run. With `no_class`, whether any class may have a
   /// run.
-  [[nodiscard]] QUARRY_HD static bool others_have_run(heap_state& state, size_class id) {
+  [[nodiscard]] QUARRY_HD static bool other_classes_have_run(heap_state& state, size_class id) {
     word found = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
-      word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
+      word classes =
+          simt::atomic_ref<word>{state.classes_with_run[part]}.load(simt::relaxed);  // (L)
       if (id != no_class && id / bits_per_word == part) classes &= ~(word{1} << id % bits_per_word);
       found |= classes;
     }
@@ -205,7 +209,7 @@ class slice_supply {
   }
 
   [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) {
-    return others_have_run(state, no_class);
+    return other_classes_have_run(state, no_class);
   }
 
   /// Whether more than a sixteenth of the segments is free. Then fresh slices are preferred to
@@ -223,7 +227,8 @@ class slice_supply {
   /// Opens a new run for the request's class, whose word was `seen`. If there is no free segment,
   /// it reclaims memory from other classes; if `reclaims_all` is true, all their unused slices.
   /// Returns false if there is no memory.
-  QUARRY_SLOW static bool replace_run(slice_request const& request, word seen, bool reclaims_all) {
+  QUARRY_SLOW static bool replace_run(slice_request const& request, word run_word,
+                                      bool reclaims_all) {
     heap_state& state = *request.state;
     size_class const id = request.id;
     // A search may miss a number whose upper levels another lane repairs (bit_tree::successor). The
@@ -231,10 +236,10 @@ class slice_supply {
     bool const is_empty =
         reclaims_all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
     if (is_empty &&
-        (!others_have_run(state, id) ||
+        (!other_classes_have_run(state, id) ||
          !simt::indirect_call(&reclaim_from_others, state, id, reclaims_all, request.patience)))
       return false;
-    if (!state.run(id).lock(seen)) return true;
+    if (!state.run(id).lock(run_word)) return true;
     bool const opened = simt::indirect_call(&open_run, state, id);
     state.run(id).unlock();
     return opened;
@@ -261,10 +266,10 @@ class slice_supply {
     class_layout const& layout = request.state->layouts[request.id];
     std::uint32_t index = simt::warp_hint() % counters_per_class;
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = counters_per_class; left != 0; --left) {
+    for (std::uint32_t remaining = counters_per_class; remaining != 0; --remaining) {
       ticket_counter const counter = request.state->ticket_counter_at(request.id, index);
-      word const seen = counter.peek();
-      if (has_tickets(layout, seen, index)) {
+      word const counter_word = counter.peek();
+      if (has_tickets(layout, counter_word, index)) {
         request.value = counter.claim(request.count);
         request.counter = index;
         request.origin = slice_request::source::tickets;
@@ -288,11 +293,11 @@ class slice_supply {
       simt::indirect_call(&record_used_up, *request.state, request.id, run);
   }
 
-  [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word counter,
+  [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word counter_word,
                                                   std::uint32_t index) {
-    return ticket_counter::place_of(layout, ticket_counter::run_of(counter), index,
-                                    ticket_counter::ticket_of(counter))
-        .valid;
+    return ticket_counter::place_of(layout, ticket_counter::run_of(counter_word), index,
+                                    ticket_counter::ticket_of(counter_word))
+        .is_valid;
   }
 
   /// How many segments the class should take. Opening a run takes about 30 us, and other classes
@@ -302,17 +307,18 @@ class slice_supply {
   /// classes, if any class has a run.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
     std::uint32_t const free_segments = state.count_free_segments();
-    bool const is_alone = !others_have_run(state, id);
+    bool const is_alone = !other_classes_have_run(state, id);
     bool const is_half_free = free_segments > state.segments_mapped / 2;
-    bool const abounds = is_alone || is_half_free;
+    bool const is_plentiful = is_alone || is_half_free;
     std::uint32_t const share = !is_alone      ? free_segments / 4
                                 : is_half_free ? free_segments / 2
                                                : free_segments;
     std::uint32_t const maximum = state.segment_counts[id].load_peak();
     std::uint32_t const longest = ticket_counter::longest_run(state.layouts[id]);
-    std::uint32_t wanted = abounds ? maximum : maximum / 4;
+    std::uint32_t wanted = is_plentiful ? maximum : maximum / 4;
     std::uint32_t const first = state.layouts[id].run_segments;
-    if (wanted < (abounds ? first : first / 4 + 1)) wanted = abounds ? first : first / 4 + 1;
+    if (wanted < (is_plentiful ? first : first / 4 + 1))
+      wanted = is_plentiful ? first : first / 4 + 1;
     if (wanted > longest) wanted = longest;
     return wanted < share ? wanted : share == 0 ? 1 : share;
   }
@@ -325,7 +331,7 @@ class slice_supply {
     set_has_run(state, id, true);
     std::uint32_t const start =
         is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
-    bit_tree::run const found = state.segment_tree().claim_front(wanted, start);
+    bit_tree::range const found = state.segment_tree().claim_front(wanted, start);
     if (found.count == 0) {
       set_has_run(state, id, false);
       return false;
@@ -360,11 +366,11 @@ class slice_supply {
   }
 
   QUARRY_HD static void set_has_run(heap_state& state, size_class id, bool has) {
-    set_hint(state.with_run, id, has);
+    set_hint(state.classes_with_run, id, has);
     set_has_untouched(state, id, has);
   }
   QUARRY_HD static void set_has_untouched(heap_state& state, size_class id, bool has) {
-    set_hint(state.with_untouched, id, has);
+    set_hint(state.classes_with_untouched, id, has);
   }
 
   /// Sets or clears a search hint. (L) orders nothing; each class's lock decides.
