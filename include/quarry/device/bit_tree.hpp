@@ -14,8 +14,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// This is a trivially copyable view of zeroed words that the heap owns. Every operation is
 /// lock-free and costs O(log_64 size), except where noted.
 ///
-/// Invariant, at rest: a bit above level 0 is one if its word is non-zero. (The converse may be
-/// false: a search that meets an empty word continues and repairs the word's parent.)
+/// Invariant, while no operation is in progress: a bit above level 0 is one if the word that it
+/// stands for is non-zero. (The converse may be false: a search that meets an empty word continues
+/// and repairs the word's parent.)
 ///
 /// Memory order. The bit of a number hands over the object that the number stands for. (I) sets the
 /// bit with release and (J) clears it with acquire. Between them the word changes by RMWs only,
@@ -82,12 +83,12 @@ class bit_tree {
   }
 
   /// The smallest number not below `start`, or `none`. May miss a number that another lane inserts
-  /// concurrently, and a number whose upper levels another lane repairs at this moment.
+  /// concurrently, and a number whose upper levels another lane repairs concurrently.
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t start) const {
     return simt::indirect_call([tree = *this, start]() -> std::uint32_t {
       std::uint32_t level = 0;
       std::uint32_t position = start;  // a bit of `level`
-      bool descended = false;  // reached from the parent, which says that this word is non-zero
+      bool descended = false;  // a bit of the parent led here and says that the word is non-zero
       QUARRY_NO_UNROLL
       while (position < tree.width_of(level)) {
         std::uint32_t const index = position / bits_per_word;
@@ -118,8 +119,8 @@ class bit_tree {
     return found != none || start == 0 ? found : successor(0);
   }
 
-  /// A pseudo-random number of the set, chosen by `random`: in each word on the way down, all ones
-  /// are equally likely. `none` if the set is empty.
+  /// A pseudo-random number of the set, chosen by `random`, or `none` if the set is empty. In each
+  /// word on the path from the root, all ones are equally likely.
   [[nodiscard]] QUARRY_HD std::uint32_t random_member(std::uint32_t random) const {
     return simt::indirect_call([tree = *this, random]() mutable -> std::uint32_t {
       std::uint32_t level = 0;
@@ -146,7 +147,7 @@ class bit_tree {
   }
 
   /// Removes up to `maximum` consecutive numbers. They begin with the smallest number not below
-  /// `start`, or with the smallest number of all.
+  /// `start`; if there is no such number, they begin with the smallest number of the set.
   [[nodiscard]] QUARRY_HD range claim_front(std::uint32_t maximum, std::uint32_t start = 0) const {
     return simt::indirect_call([tree = *this, maximum, start]() -> range {
       QUARRY_NO_UNROLL
@@ -159,10 +160,10 @@ class bit_tree {
     });
   }
 
-  /// Removes the last `count` consecutive numbers of the set and returns the first of them, or
-  /// returns `none`: first fit from the far end. O(size / 64). Claims from high to low, word by
-  /// word, and inserts the claimed numbers again if a word lacks a number. If lanes conflict, the
-  /// lane that has claimed lowest succeeds.
+  /// Removes the last `count` consecutive numbers of the set (first fit from the far end). Returns
+  /// the first of these numbers, or `none`. O(size / 64). Claims from high to low, word by word,
+  /// and inserts the claimed numbers again if a word lacks a number. If the ranges of several lanes
+  /// overlap, the lane whose claims reach lowest succeeds.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_back(std::uint32_t count) const {
     return simt::indirect_call([tree = *this, count]() -> std::uint32_t {
       std::uint32_t end = tree.size_;
@@ -172,13 +173,13 @@ class bit_tree {
         if (first == none) return none;
         std::uint32_t const missing = tree.claim_all(first, count);
         if (missing == none) return first;
-        end = first + count;  // search at the same place again: it has changed
+        end = first + count;  // search the same range again, because it has changed
       }
       return none;
     });
   }
 
-  /// The number of members. O(size / 64); exact at rest.
+  /// The number of members. O(size / 64). Exact while no operation is in progress.
   [[nodiscard]] QUARRY_HD std::uint32_t count() const {
     return simt::indirect_call([tree = *this]() -> std::uint32_t {
       std::uint32_t sum = 0;
@@ -188,7 +189,7 @@ class bit_tree {
     });
   }
 
-  /// Checks the invariant. Call only at rest.
+  /// Checks the invariant. Requires that no operation is in progress.
   [[nodiscard]] bool audit() const {
     for (std::uint32_t level = 0; width_of(level) > bits_per_word; ++level) {
       for (std::uint32_t i = 0; i < words_of(width_of(level)); ++i) {
@@ -249,7 +250,8 @@ class bit_tree {
     });
   }
 
-  /// Records in the upper levels, as far as needed, that word `index` of `level` became non-zero.
+  /// Records in the upper levels that word `index` of `level` became non-zero. Stops at the first
+  /// parent that was already non-zero.
   QUARRY_HD void raise(std::uint32_t level, std::uint32_t index) const {
     return simt::indirect_call([tree = *this, level, index]() mutable {
       QUARRY_NO_UNROLL
@@ -263,8 +265,8 @@ class bit_tree {
     });
   }
 
-  /// Bit `bit` of `level` (above 0) may stand for an empty word: clears the bit and reads the word
-  /// again.
+  /// Repairs bit `bit` of `level` (above 0), which may stand for an empty word: clears the bit if
+  /// the word is empty, then reads the word again.
   QUARRY_HD void repair(std::uint32_t level, std::uint32_t bit) const {
     return simt::indirect_call([tree = *this, level, bit]() mutable {
       QUARRY_NO_UNROLL
@@ -308,8 +310,9 @@ class bit_tree {
     });
   }
 
-  /// Claims all of [first, first + count), from high to low, or nothing. Returns the base of the
-  /// range in which a number was missing, or `none`.
+  /// Claims all numbers of [first, first + count), from high to low, and returns `none`. If a
+  /// number is missing, claims nothing and returns the lowest number of the range in whose word it
+  /// was missing.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
     return simt::indirect_call([tree = *this, first, count]() -> std::uint32_t {
       std::uint32_t end = first + count;

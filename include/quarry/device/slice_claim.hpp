@@ -6,11 +6,11 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// The request of a lane on behalf of its group, and the result.
+/// The request of a lane on behalf of its group, and the result of the request.
 ///
 /// The request is in the lane's local memory. The functions of the slow path get a reference to it
-/// and so need few registers. The function with the most registers limits how many warps of an
-/// allocating kernel run at once.
+/// and so need few registers. This matters because the function with the most registers limits how
+/// many warps of an allocating kernel run at once.
 struct slice_request {
   /// How long a lane tries when there are no free segments and other lanes always claim first.
   static constexpr std::uint32_t microseconds_to_refuse = 2000;
@@ -37,12 +37,12 @@ struct slice_request {
 };
 
 /// Claims freed slices. The search finds a segment through the class tree, then a block, then a
-/// word. A hint selects each of them, and its own atomic decides.
+/// word. A hint selects each of them, and an atomic on the selected object decides.
 ///
 /// Lock-free; each function works for one lane on behalf of its group. Each lane selects a
 /// candidate by a number that depends on its place in the launch, so that lanes seldom conflict. (A
-/// search from a random position to the next candidate is not enough: the segments of a class are
-/// often adjacent, and then most lanes meet at the first of them.)
+/// search from a random position to the next candidate does not suffice: the segments of a class
+/// are often adjacent, and then most lanes meet at the first of these segments.)
 ///
 /// Memory order. (L) orders nothing: it selects a candidate. A segment without an advertised block
 /// is removed from its class's tree (D), and its masks are read again (V), as in slice_return.
@@ -89,11 +89,11 @@ class slice_claim {
     return false;
   }
 
-  /// The number of blocks of a mask that are tried without success before the search leaves the
-  /// mask: other lanes claim there, too.
+  /// The number of blocks of a mask that a search tries without success before it leaves the mask.
+  /// The limit is small because other lanes claim from these blocks, too.
   static constexpr std::uint32_t tries_of_a_mask = 4;
 
-  /// Claims slices of the 64 blocks from `mask` * 64 on.
+  /// Claims slices of one of the 64 blocks that `mask` describes: blocks 64 * `mask` and following.
   QUARRY_SLOW static bool claim_in_mask(slice_request& request, std::uint32_t segment,
                                         std::uint32_t mask) {
     QUARRY_NO_UNROLL
@@ -131,11 +131,11 @@ class slice_claim {
   }
 
   /// Claims slices of a block that is not free. A lane inside keeps the block from becoming free.
-  /// It does not keep a segment of which nothing was allocated from returning to the tree, and a
-  /// late lane's announcement may admit a claimer to such a block. Then the claimer takes slices of
-  /// a later use. It owns those slices like any other owner, and releases them. The claimer detects
-  /// this by the generation when it leaves. It passes no slice to a user before it has left: the
-  /// release of such a slice must not find this lane inside.
+  /// But it does not keep a segment of which no slice was allocated from returning to the tree, and
+  /// a late lane's announcement may admit a claimer to a block of such a segment. Then the claimer
+  /// takes slices of a later use. It owns those slices like any other owner, and releases them. The
+  /// claimer detects the later use by the generation when it leaves. It passes no slice to a user
+  /// before it has left: the release of such a slice must not find this lane inside.
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
     block const target = request.state->block_at(request.id, segment, block_index);
@@ -147,7 +147,7 @@ class slice_claim {
                                                              block_index, reserved);
     std::uint32_t const unclaimed = request.count - count_ones(claimed);
     block_state const new_state = target.leave(unclaimed, claimed != 0 && request.was_full);
-    // The returned reservation may be all that is available, or may complete the block.
+    // The returned reservation may be the only available slices, or may complete the block.
     if (unclaimed != 0 && new_state.count() > 0)
       simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index,
                           new_state);
@@ -183,13 +183,13 @@ class slice_claim {
     return 0;
   }
 
-  /// Whether a word that was `before` may be full by the mask of one class and not full by the mask
-  /// of another class: a last word with fewer slices.
+  /// Whether the word `previous` may be full by the mask of one class and not full by the mask of
+  /// another class. This concerns a block's last word, which may have fewer than 64 slices.
   [[nodiscard]] QUARRY_HD static bool may_be_of_another_use(word previous, word mask) {
     return mask != ~word{0} || (previous != ~word{0} && (previous & (previous + 1)) == 0);
   }
 
-  /// Records whether word `at`, from which the caller has taken a slice, was full. The slice
+  /// Records whether word `index`, from which the caller has taken a slice, was full. The slice
   /// protects the segment's use, which may be later than the use that the caller knew.
   QUARRY_SLOW static void check_was_full(slice_request& request, std::uint32_t segment,
                                          std::uint32_t block_index, word previous,

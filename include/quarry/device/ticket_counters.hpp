@@ -7,8 +7,9 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Ticket counters per class. With fewer counters, additions to one counter queue up. With more,
-/// addresses spread. Warps are distributed over the counters in turn.
+/// Ticket counters per class. With fewer counters, additions to one counter queue up. With more
+/// counters, the allocated addresses are less dense. Warps are distributed over the counters in
+/// turn.
 inline constexpr std::uint32_t counters_per_class = 12;
 
 /// Consecutive segments that are formatted for one class. The class's ticket counters together
@@ -44,12 +45,12 @@ class segment_run {
  private:
   // first: 20, count: 10, tag: 6. The tag distinguishes a run from an earlier run of the same
   // segments. It wraps after 64 runs. So a lane that took a counter's last ticket 64 runs ago may
-  // count it in this run, if another class reclaimed the rest of that old run.
+  // count that counter as used up in this run, if another class reclaimed the rest of the old run.
   // slice_supply::open_run makes that harmless.
   word bits_;
 };
 
-/// The figures of a class that kernels need. The host computes them (`make_class_layout`).
+/// The layout of a size class for kernels. The host computes it (`make_class_layout`).
 ///
 /// A run assigns its slices to the ticket counters in units of 2^unit_shift slices: unit u belongs
 /// to counter u mod counters_per_class. A counter's ticket t is slice t mod 2^unit_shift of its
@@ -72,7 +73,7 @@ struct alignas(16) class_layout {
   [[nodiscard]] QUARRY_HD divider by_units() const { return {unit_multiplier, unit_divider_shift}; }
 };
 
-/// The slice that one ticket stands for.
+/// The slice that a ticket stands for.
 struct ticket_place {
   bool is_valid;  // false: the counter's run is used up
   bool is_last;   // this ticket was the counter's last ticket
@@ -82,9 +83,10 @@ struct ticket_place {
 
 /// A ticket counter: its run and its next ticket, in one word, so that one addition returns both.
 ///
-/// The tickets wrap after 2^28. A lane group with invalid tickets has still added to the counter.
-/// So each such group calls `rewind`, and does not return while the tickets exceed `ticket_limit`,
-/// 2^27. They exceed the limit by at most the number of lanes that run at once.
+/// The tickets wrap after 2^28. A lane group whose tickets are invalid has nevertheless added to
+/// the counter. So each such group calls `rewind`, which does not return while the tickets exceed
+/// `ticket_limit`, 2^27. The tickets exceed the limit by at most the number of lanes that run at
+/// once.
 ///
 /// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree)
 /// and formatted. (T) claims tickets with acquire. All changes of a counter between them are RMWs,
@@ -126,8 +128,8 @@ class ticket_counter {
     return by_tickets < segment_run::max_segments ? by_tickets : segment_run::max_segments;
   }
 
-  /// Resets the tickets of a used-up counter if they exceed the limit. Returns when they do not.
-  /// Each failed attempt means that another lane added to the counter or reset it.
+  /// Resets the tickets of a used-up counter if they exceed the limit. Returns when they are within
+  /// the limit. Each failed attempt means that another lane added to the counter or reset it.
   QUARRY_HD void rewind() const {
     word current = peek();
     QUARRY_NO_UNROLL
