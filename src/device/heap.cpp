@@ -35,16 +35,16 @@ void keep_destroyed(std::shared_ptr<void> state) {
   kept.pop_front();
 }
 
-/// A number that differs for every reset of a heap. Heaps with different secrets may get the same
-/// number by chance.
+/// A new number for each reset of a heap. By chance, resets of heaps with different secrets may get
+/// the same number.
 std::uint32_t next_canary_secret(std::uint32_t secret) {
   static std::atomic<std::uint32_t> counter{0};
   return mix(secret ^ mix(counter.fetch_add(1, std::memory_order_relaxed)));
 }
 
-/// The default size of segments of a heap of `size` bytes. There are enough segments that each of
-/// the classes that programs commonly mix can have some. Small heaps have more segments, because
-/// the classes need a larger share of them. `reserve` bytes have at most 2^20 segments.
+/// The default segment size of a heap of `size` bytes. There are enough segments that each of the
+/// classes that programs commonly mix can have some. Heaps below 1 GiB have more segments, because
+/// the classes need a larger share of the segments. `reserve` bytes have at most 2^20 segments.
 bytes default_segment_bytes(bytes size, bytes reserve) {
   bytes const segments = size < 1_GiB ? 1024 : 512;
   bytes const by_size = std::bit_floor(std::clamp(size / segments, 64_KiB, 16_MiB));
@@ -214,8 +214,8 @@ void heap::implementation::reset() {
   used_ = true;
 }
 
-/// Records how many segments each class needed. After a reset, open_learned_runs prepares that
-/// many, because the next round is likely to be similar.
+/// Records how many segments each class needed. After a reset, open_learned_runs prepares that many
+/// segments, because the program is likely to need a similar number again.
 void heap::implementation::learn() {
   if (!used_) return;
   auto const last = make_state(1);
@@ -227,8 +227,8 @@ void heap::implementation::learn() {
           ticket_counter::ticket_of(last->ticket_counter_at(id, i).peek());
       used_units += (tickets >> last->layouts[id].unit_shift) + 1;
     }
-    // Of the last run, only the used part counts, plus a margin, because the ticket counters
-    // differ.
+    // Of the last run, only the used part counts. A margin of a quarter is added, because the
+    // ticket counters are not equally used.
     std::uint32_t const maximum = last->segment_counts[id].peak;
     std::uint32_t const last_run_segments = class_run::run_of(last->run(id).peek()).count();
     std::uint32_t const used = used_units / last->layouts[id].units + 1;
@@ -306,7 +306,7 @@ void heap::implementation::grow(quarry::bytes size) {
   auto const old_count = initial_->segments_mapped;
   bytes const wanted = (size + initial_->segment_bytes() - 1) >> shift;
   if (wanted > initial_->segments_reserved) {
-    throw bad_argument{"heap::grow: " + std::to_string(size) + " bytes exceed the " +
+    throw bad_argument{"heap::grow: a size of " + std::to_string(size) + " bytes exceeds the " +
                        std::to_string(bytes{initial_->segments_reserved} << shift) +
                        " bytes that max_bytes reserved"};
   }

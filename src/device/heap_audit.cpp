@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inspects a heap at rest: statistics, leaks, and whether every invariant holds.
+// Inspects a heap while no kernel uses it: statistics, allocations that are not freed, and whether
+// every invariant holds.
 #include "heap_implementation.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ void for_each_live_slice(
   }
 }
 
-/// Allocations in the quarantine count as freed.
+/// Whether the quarantine contains the allocation at `address`. Such an allocation counts as freed.
 bool is_quarantined(heap_state const& state, std::uint64_t address) {
   if constexpr (!is_on(mitigation::quarantine)) return false;
   return std::find(state.quarantine, state.quarantine + quarantine_entries, address) !=
@@ -77,7 +78,7 @@ class auditor {
     }
   }
 
-  /// Whether tickets of class `id` are left for segment `index` of its run.
+  /// Whether the ticket counters of class `id` have tickets for segment `index` of the class's run.
   [[nodiscard]] bool is_dealt_from(size_class id, std::uint32_t index) {
     class_layout const& layout = state_.layouts[id];
     for (std::uint32_t unit = index * layout.units; unit < (index + 1) * layout.units; ++unit) {
@@ -159,7 +160,7 @@ class auditor {
            "a segment without allocated slices was not returned, segment", segment);
   }
 
-  /// Checks the blocks from `first` on, which the segment does not have in its present use.
+  /// Checks the blocks from `first` on, which the segment does not have in its current use.
   void check_unused_blocks(std::uint32_t segment, std::uint32_t first) {
     for (std::uint32_t index = first; index < state_.blocks_per_segment; ++index) {
       block_state const current_state = state_.block_at(0, segment, index).peek();
@@ -224,8 +225,8 @@ heap_stats heap::stats() const {
   });
   result.allocated += live_slices;
   result.free_slices = bound - live_slices;
-  // A large malloc can take back unused slices of a class's run and allocations in the quarantine
-  // (heap_ref::malloc_large).
+  // A large malloc can reclaim unused slices of a class's run, and allocations in the quarantine
+  // (heap_ref::malloc_large). So it can use every segment without an allocation in use.
   std::uint32_t run = 0;
   std::uint32_t longest = 0;
   for (bool const is_live : has_live) {

@@ -10,10 +10,10 @@ namespace {
 
 struct known_file {
   file_with_route const* file;
-  bool was_set = false;  // if false, no route to restore, and perhaps no GPU to query
+  bool was_set = false;  // if false, there is no route to restore, and perhaps no GPU to query
 };
 
-/// Guarded by: its mutex. Files are added and removed as the program and its libraries are loaded
+/// `files` is Guarded by: `mutex`. The list changes when the program and its libraries are loaded
 /// and unloaded.
 struct file_list {
   std::mutex mutex;
@@ -21,7 +21,7 @@ struct file_list {
 };
 
 file_list& known_files() {
-  static file_list list;  // constructed before the first file, so destroyed after the last
+  static file_list list;  // constructed before the first file, so destroyed after the last file
   return list;
 }
 

@@ -11,7 +11,7 @@ namespace quarry::inline QUARRY_ABI::detail::hardening {
 
 inline constexpr std::uint32_t mark_bytes = 8;
 inline constexpr std::uint64_t poison_pattern = 0xDBDBDBDBDBDBDBDBu;
-inline constexpr bytes poison_limit = 4096;  // the maximum of bytes that a free fills
+inline constexpr bytes poison_limit = 4096;  // the maximum number of bytes that a free fills
 
 /// The size to request from the heap for `size` usable bytes.
 [[nodiscard]] QUARRY_HD constexpr bytes padded(bytes size) {
@@ -53,12 +53,13 @@ template <class Heap>
 /// The last 8 bytes of an allocation: one value while it is in use, another value after it was
 /// freed.
 ///
-/// Both values depend on the address, on how often its segment was cut into slices, and on a number
-/// that changes with each reset. So bytes from an earlier use of the memory do not pass as a mark
-/// of this use. The marks detect mistakes, not attacks: a reader of one mark can compute the
-/// others.
+/// Both values depend on the address, on how often its segment was cut into slices (with poison
+/// only), and on a number that changes with each reset. So bytes from an earlier use of the memory
+/// do not pass as a mark of this use. The marks detect mistakes, not attacks: a reader of one mark
+/// can compute the other marks.
 ///
-/// The value changes by exchange (M), so that of two frees of one pointer, one sees the other.
+/// The value changes by exchange (M), so that of two frees of one pointer, the later free sees the
+/// mark of the earlier free.
 class mark {
  public:
   QUARRY_HD mark(heap_state const& state, void* pointer, record const& allocation)
@@ -122,8 +123,8 @@ template <class Heap>
   return pointer;
 }
 
-/// Checks an allocation that leaves the quarantine, before the heap frees it. Reports a write since
-/// the free, once.
+/// Checks an allocation that leaves the quarantine, before the heap frees it. If the user wrote to
+/// it since the free, reports that once.
 template <class Heap>
 QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::poison)) {
@@ -136,8 +137,8 @@ QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
   }
 }
 
-/// Puts an allocation into the quarantine. Returns the allocation that leaves it in exchange, if
-/// any.
+/// Puts an allocation into the quarantine. Returns the allocation that leaves the quarantine in
+/// exchange, or nullptr if no allocation leaves.
 template <class Heap>
 [[nodiscard]] QUARRY_HD void* quarantine(Heap const& heap, heap_state& state, void* pointer) {
   simt::atomic_ref<std::uint32_t> next{state.quarantine_next};
@@ -149,7 +150,8 @@ template <class Heap>
   return leaving;
 }
 
-/// Handles the pointer passed to free. Returns the allocation to free now, if any.
+/// Checks the pointer passed to free. Returns the allocation that the heap must free now: this
+/// allocation, or the allocation that leaves the quarantine. Returns nullptr if there is none.
 template <class Heap>
 [[nodiscard]] QUARRY_HD void* retire(Heap const& heap, heap_state& state, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
@@ -185,9 +187,10 @@ template <class Heap>
   return false;
 }
 
-/// Frees all allocations in the quarantine. `lanes` lanes share the work when there is no memory;
-/// this is lane number `lane`. They then retry once. Other lanes may do the same and be ahead by
-/// one allocation each, so a lane may fail although all memory is about to be free.
+/// Frees all allocations in the quarantine, because a malloc found no memory. `lanes` lanes share
+/// the work; the caller is number `lane` of them. These lanes then retry once. Other lanes may do
+/// the same at this moment and take allocations out of the quarantine first. So a lane may fail
+/// although all memory is about to be free.
 template <class Heap>
 QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state, std::uint32_t lane = 0,
                                 std::uint32_t lanes = 1) {

@@ -11,15 +11,16 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A kernel's handle to a heap: 16 bytes, passed by value. All copies are equal; it owns nothing.
+/// A kernel's handle to a heap: 16 bytes, passed by value. It owns nothing, and copies refer to the
+/// same heap.
 ///
 /// Any lane may call any function at any time. Lanes that call together share one atomic operation
 /// per size class (after Gallatin, algorithm 3). The slow path waits up to 0.2 s for the lane that
 /// opens the next run. Pointers are aligned to 16 bytes, valid in later kernels, and freed by
 /// any lane. A lane's writes before `free` happen before the next owner's accesses after `malloc`.
 ///
-/// Without memory, an allocating call searches for up to 10 ms, returns nullptr and records a fault
-/// for the host. (L) orders nothing: a fault's figure of free memory is a hint.
+/// If there is no memory, an allocating call searches for up to 10 ms, returns nullptr and records
+/// a fault for the host.
 class heap_ref {
  public:
   heap_ref() = default;
@@ -41,8 +42,8 @@ class heap_ref {
         *this, *state_, malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
   }
 
-  /// `malloc` for lanes that all request one size from one heap. Only checks whether all requests
-  /// are equal, which is faster than grouping equal requests. If they differ, it acts as `malloc`.
+  /// `malloc` for lanes that all request one size from one heap. It checks whether all requests are
+  /// equal, which is faster than grouping equal requests. If they differ, it acts as `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
     if (!is_usable()) return nullptr;
     bytes const padded = detail::hardening::padded(size);
@@ -82,8 +83,8 @@ class heap_ref {
     return detail::hardening::prepare(*this, *state_, malloc_slice(size_class_of(power)));
   }
 
-  /// Resizes an allocation and keeps the bytes that fit. Returns nullptr and changes nothing if it
-  /// fails. A null `pointer` allocates; size 0 shrinks to the smallest class. A move is O(bytes).
+  /// Resizes an allocation and keeps the bytes that fit. On failure returns nullptr and changes
+  /// nothing. A null `pointer` allocates; size 0 shrinks to the smallest class. A move is O(bytes).
   /// The allocation stays in place if its size class stays the same, or if it shrinks and there is
   /// no memory for a smaller allocation (which records a fault).
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
@@ -99,8 +100,9 @@ class heap_ref {
   }
 
   /// Frees an allocation; ignores nullptr. A double free, a foreign pointer and an interior pointer
-  /// record a fault and change nothing. Not detected: a free after the memory was allocated again;
-  /// unless hardened, of a slice that was never allocated. O(1) (after Gallatin, algorithm 4).
+  /// record a fault and change nothing. Not detected: a second free after the memory was allocated
+  /// again, and, except in the hardened mode, a free of a slice that was never allocated. O(1)
+  /// (after Gallatin, algorithm 4).
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr || !is_usable()) return;
     pointer = detail::hardening::retire(*this, *state_, pointer);
@@ -178,7 +180,7 @@ class heap_ref {
   }
 
  private:
-  friend struct detail::heap_internals;  // documents the next two functions
+  friend struct detail::heap_internals;  // calls and documents the next two functions
 
   QUARRY_HD void free_now(void* pointer) const {
     location const place = locate<entry_source::cache>(pointer);
@@ -254,8 +256,8 @@ class heap_ref {
   }
 
   /// The fast path: one atomic addition for the group; a member's ticket determines its slice. The
-  /// class layout is loaded before the addition, so that both memory accesses overlap. The lane
-  /// with the counter's last ticket records that before any lane waits for tickets.
+  /// load of the class layout comes before the addition, so that both memory accesses overlap. The
+  /// lane with the counter's last ticket records that before any lane waits for tickets.
   [[nodiscard]] QUARRY_HD void* claim_ticket(simt::lane_group const& group, size_class id) const {
     std::uint32_t const index = simt::warp_hint() % detail::counters_per_class;
     detail::class_layout const layout = state_->layouts[id];
@@ -327,7 +329,7 @@ class heap_ref {
     });
   }
 
-  /// Frees with the current entry of the segment. A pointer that it rejects is not in use.
+  /// Frees with the current entry of the segment. A pointer that it rejects is not allocated.
   QUARRY_HD void free_past_cache(void* pointer) const {
     return simt::indirect_call([heap = *this, pointer] {
       location const place = heap.locate<entry_source::memory>(pointer);
@@ -345,8 +347,8 @@ class heap_ref {
 
   /// Lanes that free slices of one word share one atomic.
   ///
-  /// The slice's bit shows a double free, and so does the state of a free slice block, at no cost.
-  /// Only the hardened mode checks whether a slice was allocated since its segment was formatted.
+  /// The slice's bit and the state of a free slice block show a double free at no extra cost. Only
+  /// the hardened mode checks whether a slice was allocated since its segment was formatted.
   QUARRY_HD void free_slice(location const& place, void* pointer) const {
     size_class const id = place.use.slices_class();
     std::uint32_t const index = place.slice / bits_per_word;
@@ -471,8 +473,8 @@ class heap_ref {
     request.value = group.broadcast(request.value);
   }
 
-  /// Returns the slice of the lane with `rank` lanes before it, or nullptr if the grant is too
-  /// small.
+  /// Returns the slice of the member with rank `rank` among the waiting members, or nullptr if the
+  /// grant is too small.
   QUARRY_SLOW static void* place_in_grant(heap_ref const& heap,
                                           detail::slice_request const& request,
                                           std::uint32_t rank) {

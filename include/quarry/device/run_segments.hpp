@@ -5,7 +5,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Formats the segments of a class's run, and returns the slices of a run that were not allocated.
+/// Formats the segments of a class's run, and returns those slices of a run that were not
+/// allocated.
 ///
 /// Each function works for one lane, which has the right to replace the run (class_run). (D) is as
 /// in slice_return.
@@ -31,9 +32,9 @@ class run_segments {
     for (std::uint32_t i = 0; i < counters_per_class; ++i) state.ticket_counter_at(id, i).open(run);
   }
 
-  /// Formats the segments of `run` from index `begin` on, as many as one batch reads. Under load, a
-  /// load takes a microsecond, and registers that a call saves soon leave the nearest cache. So
-  /// there is one wait for all segments, and no call.
+  /// Formats the `batch_size` segments of `run` from index `offset` on. On a busy GPU a load takes
+  /// a microsecond, and registers that a call saves soon leave the nearest cache. So the function
+  /// waits once for all segments, and makes no call.
   QUARRY_SLOW static void cut_several(heap_state& state, size_class id, segment_run run,
                                       std::uint32_t offset) {
     segment_entry* const first = &state.segments[run.first() + offset];
@@ -59,7 +60,8 @@ class run_segments {
       simt::indirect_call(&update_blocks, state, id, run.first() + number);
   }
 
-  /// Gives the segment's generation to blocks that the segment's last uses did not have.
+  /// Gives the segment's generation to those blocks that have an older generation, because the
+  /// segment did not have these blocks in its last uses.
   QUARRY_SLOW static void update_blocks(heap_state& state, size_class id, std::uint32_t segment) {
     std::uint32_t const blocks = state.blocks_of(id);
     auto const idle = state.segments[segment].load_idle_state();
@@ -102,9 +104,9 @@ class run_segments {
     heap_state* state;
     size_class id;
     segment_run run;
-    std::uint32_t used_units;                   // units up to the last touched unit
-    std::uint32_t full_units;                   // units before the first unit with an unused ticket
-    bool has_unused_tickets;                    // some tickets were not claimed
+    std::uint32_t used_units;  // units up to the last touched unit
+    std::uint32_t full_units;  // units before the first unit with an unused ticket
+    bool has_unused_tickets;
     std::uint32_t tickets[counters_per_class];  // the next ticket of each counter
   };
 
@@ -150,8 +152,8 @@ class run_segments {
   }
 
   /// Returns `count` segments from `first` on of which no slice was allocated. Their blocks are
-  /// empty and open, and stay so; only their generation ends. They need not be closed or counted
-  /// separately, because no other lane can return such a segment.
+  /// empty and open, and stay so; only the blocks' generation ends. The blocks need not be closed
+  /// or counted separately, because no other lane can return such a segment.
   QUARRY_SLOW static void return_untouched(heap_state& state, size_class id, std::uint32_t first,
                                            std::uint32_t count) {
     QUARRY_NO_UNROLL
@@ -261,10 +263,10 @@ class run_segments {
     return 1;
   }
 
-  /// Returns slices of a block of which some slices were allocated. Like slice_return::release, but
-  /// for many words at once. No other lane sets bits of slices that the caller owns. The block
-  /// stays open while the caller owns such slices, or has filled words that it has not counted. The
-  /// full words are counted together, not one by one.
+  /// Returns the unused slices of a block of which some slices were allocated. It works like
+  /// slice_return::release, but for many words at once. No other lane sets bits of slices that the
+  /// caller owns. The block stays open while the caller owns such slices, or has filled words that
+  /// it has not counted. One addition counts all full words.
   QUARRY_HD static void release_unused(closed_run const& closed, std::uint32_t number,
                                        std::uint32_t block_index, std::uint32_t count) {
     simt::fence_before_stores();
@@ -273,12 +275,12 @@ class run_segments {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words_per_block; ++i)
       full += simt::indirect_call(&set_unused, closed, number, block_index * words_per_block + i);
-    // a lane that closes the block by the next addition sees the words' current bits
+    // so that a lane that closes the block after the next addition sees the words' current bits
     simt::fence_before_stores();
     block const target = block_of(closed, number, block_index);
     block_state const new_state = target.count_full_words(full);
-    // If no word became full, this lane owns nothing of the block after it set the last bits, and
-    // the segment may have another use.
+    // If no word became full, this lane owns no slice and no uncounted word of the block after it
+    // set the last bits. Then the segment may have another use by now.
     bool const is_same = new_state.generation() == previous.generation();
     if (is_same && (previous.count() <= 0 || target.is_complete(new_state)))
       simt::indirect_call(&slice_return::follow_release, *closed.state, closed.id,

@@ -11,16 +11,16 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Finds slices for one lane on behalf of its group when its ticket counter is used up.
 ///
-/// Lock-free, except for the replacement of a class's run: other lanes wait for it for a bounded
-/// time (class_run). It searches in this order: tickets of the class's other counters; freed
+/// Lock-free, except for the replacement of a class's run: other lanes wait a bounded time for the
+/// replacement (class_run). It searches in this order: tickets of the class's other counters; freed
 /// slices, with little effort, unless more than a sixteenth of the segments is free; free segments;
-/// unused tickets of other classes' runs; freed slices, with all effort. Fresh slices are much
-/// cheaper, and a slice block that no lane claims from becomes free as a whole.
+/// unused tickets of other classes' runs; freed slices, with full effort. Fresh slices are much
+/// cheaper than freed slices, and a slice block that no lane claims from becomes free as a whole.
 ///
 /// A lane that takes a counter's last ticket records that at once. On CUDA, lanes of a warp that
 /// call a function together wait for each other where they leave it. So no lane may postpone work
-/// that another warp waits for until after a return. Otherwise two warps, each with a counter to
-/// record and a lane that waits for the other warp, would wait for each other.
+/// that another warp waits for until after a return. Otherwise two warps might wait for each other:
+/// each has a counter to record and a lane that waits for the other warp.
 class slice_supply {
  public:
   enum class supply : std::uint32_t {
@@ -49,8 +49,9 @@ class slice_supply {
       }
       if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) continue;
       if (is_hopeless(request, empty_looks, previous)) break;
-      // Slices that another lane frees, reserves or returns at this moment are in no tree: look
-      // again. For some time, a look that may have missed segments in transit does not count.
+      // Look again, because slices that another lane frees, reserves or returns at this moment are
+      // in no tree. The first `max_uncounted` looks that may have missed segments in transit do not
+      // count.
       bool const is_counted = uncounted == max_uncounted || request.state->search_saw_all(previous);
       uncounted += is_counted ? 0 : 1;
       if (is_counted || empty_looks == full_look) ++empty_looks;
@@ -60,10 +61,10 @@ class slice_supply {
   }
 
   /// Whether there is no free segment and the request has lasted too long. The limit is
-  /// `microseconds_for_returns` if the look that began with `before` may have missed segments that
-  /// other lanes return. It is `microseconds_without_hope` if the class has no freed slice and the
-  /// lane has tried to reclaim all unused memory of other classes. Otherwise it is
-  /// `slice_request::microseconds_to_refuse`.
+  /// `microseconds_for_returns` if the look for which `begin_search` returned `previous` may have
+  /// missed segments that other lanes return. It is `microseconds_without_hope` if the class has no
+  /// freed slice and the lane has tried to reclaim all unused memory of other classes. Otherwise it
+  /// is `slice_request::microseconds_to_refuse`.
   [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request, std::uint32_t empty_looks,
                                                   word previous) {
     if (!request.patience.ends_after(microseconds_without_hope)) return false;
@@ -77,7 +78,7 @@ class slice_supply {
   /// How long a lane searches when there is neither a free segment nor a freed slice.
   static constexpr std::uint32_t microseconds_without_hope = 500;
 
-  /// How long a lane searches while other lanes return segments. Returning the unused part of a
+  /// How long a lane searches while other lanes return segments. The return of the unused part of a
   /// long run takes milliseconds under load.
   static constexpr std::uint32_t microseconds_for_returns = 10'000;
 
@@ -88,9 +89,9 @@ class slice_supply {
   /// The maximum number of additional looks while other lanes return segments.
   static constexpr std::uint32_t max_uncounted = 64;
 
-  /// The look that reclaims all slices that other classes have not allocated. Rejected: every
-  /// look after some time. Lanes then end each other's runs repeatedly: a burst of allocations took
-  /// 13.9 s instead of 0.6 s.
+  /// The number of the look that reclaims all slices that other classes have not allocated.
+  /// Rejected: every look after some time reclaims them. Lanes then end each other's runs
+  /// repeatedly: on an H200, a burst of allocations took 13.9 s instead of 0.6 s.
   static constexpr std::uint32_t full_look = looks_before_refusal / 2;
 
   /// How long a lane waits for another lane that holds its class's run and makes no progress.
@@ -99,8 +100,8 @@ class slice_supply {
   enum class outcome : std::uint32_t { found, wait, run_is_over };
 
   /// Claims tickets of the class's run. If the run is used up or being replaced, claims freed
-  /// slices instead. Returns `wait` if there may be tickets soon. Returns `run_is_over`, with the
-  /// class's word in `seen`, if there is neither.
+  /// slices instead. Returns `wait` if there may be tickets soon. Returns `run_is_over` if there
+  /// are neither tickets nor freed slices. `run_word` is then the class's word.
   QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort,
                                           word& run_word) {
     heap_state& state = *request.state;
@@ -138,8 +139,8 @@ class slice_supply {
   /// Reclaims the slices that the runs of classes other than `id` have not allocated, until a
   /// segment is free. With `no_class`, reclaims the runs of all classes. Returns true if a segment
   /// is free afterwards. Unless `reclaims_all` is true, it reclaims only runs with a segment of
-  /// which no slice was allocated. Other runs serve lanes or take long to return, so they stay. It
-  /// ends early if the request lasts too long.
+  /// which no slice was allocated. Other runs serve lanes, or their return takes long, so they
+  /// stay. The function ends early if the request lasts too long.
   QUARRY_SLOW static bool reclaim_from_others(heap_state& state, size_class id, bool reclaims_all,
                                               simt::patience const& patience) {
     QUARRY_NO_UNROLL
@@ -160,9 +161,9 @@ class slice_supply {
     return !state.segment_tree().empty();
   }
 
-  /// Whether the run of class `id` has a segment of which no slice was allocated. If it has no such
-  /// segment, it never gets one again, and this function marks the class, so that searches skip it
-  /// until it has another run.
+  /// Whether the run of class `id` has a segment of which no slice was allocated. A run that has no
+  /// such segment never has one again. Then this function marks the class, so that searches skip
+  /// the class until it has another run.
   QUARRY_SLOW static bool still_has_untouched(heap_state& state, size_class id) {
     word const previous = state.run(id).peek();
     simt::fence_after_loads();
@@ -176,13 +177,13 @@ class slice_supply {
   }
 
   /// Ends the run of class `id` and returns its unused slices. Returns false if another lane was
-  /// replacing the run. Other lanes wait only for the end of the run, not for the return of its
-  /// slices, which may be many.
+  /// replacing the run. Other lanes wait only until the run has ended. They do not wait for the
+  /// return of its slices, which takes long for many slices.
   QUARRY_SLOW static bool reclaim(heap_state& state, size_class id) {
     word const run_word = state.run(id).peek();
     if (!state.run(id).lock(run_word)) return false;
-    // before the class loses its run: a lane that sees neither the run nor the memory knows of the
-    // return
+    // Before the class loses its run, so that a lane that finds neither the run nor the memory
+    // knows that a return is in progress.
     state.begin_return();
     run_segments::closed_run closed{&state, id, class_run::run_of(run_word), 0, 0, false, {}};
     state.run(id).set(closed.run.next(0, 0), counters_per_class);
@@ -224,9 +225,9 @@ class slice_supply {
 
   static constexpr std::uint32_t all_tries = 16;
 
-  /// Opens a new run for the request's class, whose word was `seen`. If there is no free segment,
-  /// it reclaims memory from other classes; if `reclaims_all` is true, all their unused slices.
-  /// Returns false if there is no memory.
+  /// Opens a new run for the request's class, whose word was `run_word`. If there is no free
+  /// segment, it reclaims memory from other classes; if `reclaims_all` is true, it reclaims all
+  /// their unused slices. Returns false if there is no memory.
   QUARRY_SLOW static bool replace_run(slice_request const& request, word run_word,
                                       bool reclaims_all) {
     heap_state& state = *request.state;
@@ -300,11 +301,11 @@ class slice_supply {
         .is_valid;
   }
 
-  /// How many segments the class should take. Opening a run takes about 30 us, and other classes
-  /// cannot use the run's memory until they need it so much that they reclaim it. So runs grow
-  /// with use. While memory is plentiful, or no other class has a run, a class takes as many
-  /// segments as its peak; otherwise a quarter of that. Some segments are left for the other
-  /// classes, if any class has a run.
+  /// How many segments the class should take. Opening a run takes about 30 us on an H200, and other
+  /// classes cannot use the run's memory until they find no other memory and reclaim it. So runs
+  /// grow with use. While more than half of the segments is free, or no other class has a run, a
+  /// class takes as many segments as its peak; otherwise it takes a quarter of the peak. If another
+  /// class has a run, some segments are left for the other classes.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
     std::uint32_t const free_segments = state.count_free_segments();
     bool const is_alone = !other_classes_have_run(state, id);
@@ -327,7 +328,7 @@ class slice_supply {
   /// Requires the class's lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
     std::uint32_t const wanted = simt::indirect_call(&length_of_next_run, state, id);
-    // before the claim: a lane that finds no segment then sees that this class has them
+    // Before the claim, so that a lane that finds no segment sees that this class may have some.
     set_has_run(state, id, true);
     std::uint32_t const start =
         is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
