@@ -149,8 +149,7 @@ class id_set {
  private:
   static constexpr std::uint32_t tombstone = 0xFFFF'FFFEu;  // marks the place of an erased member
   static constexpr std::uint32_t closed = 1u << 31;
-  static constexpr std::uint32_t min_capacity =
-      4;  // places: 16 bytes, the heap's smallest size class
+  static constexpr std::uint32_t min_capacity = 4;  // 16 bytes: the heap's smallest size class
   static constexpr std::uint64_t one_used = std::uint64_t{1} << 32;
   static constexpr std::uint64_t one_member = 1;
   static constexpr std::uint64_t tombstone_is_member = std::uint64_t{1} << 31;

@@ -127,8 +127,8 @@ class slice_supply {
     if (class_run::run_of(run_word) != run || class_run::used_up(run_word) != counters_per_class)
       return;
     if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
-    if (run_of_class.lock(
-            run_word)) {  // open the next run ahead of demand: other lanes need it soon
+    if (run_of_class.lock(run_word)) {
+      // open the next run ahead of demand, because other lanes need it soon
       (void)simt::indirect_call(&open_run, state, id);
       run_of_class.unlock();
     }
