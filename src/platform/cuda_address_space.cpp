@@ -125,8 +125,8 @@ void cuda_address_space::unmap(std::uint64_t address, bytes size) noexcept {
   device_guard const guard{device_};
   auto const& [base, part_of_end] = *std::prev(last);
   functions.unmap(first->first, base + part_of_end.size - first->first);
-  for (auto part = first; part != last; part = parts_.erase(part))
-    functions.release(part->second.handle);
+  for (auto entry = first; entry != last; entry = parts_.erase(entry))
+    functions.release(entry->second.handle);
 }
 
 std::uint64_t cuda_address_space::next_part(std::uint64_t address, std::uint64_t end) const {
