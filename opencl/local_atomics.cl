@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomics of local memory: each is acquire and release within the work-group. quarry_local_load is
-// relaxed.
+// Atomics of local memory: RMWs are acquire and release within the work-group, loads are relaxed.
 #pragma once
 
 #include "atomics.cl"
@@ -11,9 +10,10 @@ static inline uint quarry_local_load(__local uint* at) { return *(volatile __loc
 
 #if QUARRY_TIER == 1
 
-#define QUARRY_LOCAL_RMW(name, function)                                                             \
-  static inline uint quarry_local_##name(__local uint* at, uint value) {                             \
-    return function((volatile __local atomic_uint*)at, value, memory_order_acq_rel, memory_scope_work_group); \
+#define QUARRY_LOCAL_RMW(name, function)                                                        \
+  static inline uint quarry_local_##name(__local uint* at, uint value) {                        \
+    return function((volatile __local atomic_uint*)at, value, memory_order_acq_rel,             \
+                    memory_scope_work_group);                                                   \
   }
 QUARRY_LOCAL_RMW(or, atomic_fetch_or_explicit)
 QUARRY_LOCAL_RMW(and, atomic_fetch_and_explicit)
@@ -25,20 +25,26 @@ static inline uint quarry_local_cas(__local uint* at, uint expected, uint value)
 
 #else
 
-// OpenCL C 1.2's atomics are relaxed; mem_fence orders a work-item's accesses to local memory.
+// OpenCL C 1.2's atomics are relaxed. PTX has a fence for this; mem_fence is a slower one of
+// sequential consistency on NVIDIA's GPUs.
+#if QUARRY_TIER == 2
+static inline void quarry_local_fence(void) { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
+#else
+static inline void quarry_local_fence(void) { mem_fence(CLK_LOCAL_MEM_FENCE); }
+#endif
 #define QUARRY_LOCAL_RMW(name, function)                                 \
   static inline uint quarry_local_##name(__local uint* at, uint value) { \
-    mem_fence(CLK_LOCAL_MEM_FENCE);                                      \
+    quarry_local_fence();                                                \
     uint const before = function((volatile __local uint*)at, value);     \
-    mem_fence(CLK_LOCAL_MEM_FENCE);                                      \
+    quarry_local_fence();                                                \
     return before;                                                       \
   }
 QUARRY_LOCAL_RMW(or, atomic_or)
 QUARRY_LOCAL_RMW(and, atomic_and)
 static inline uint quarry_local_cas(__local uint* at, uint expected, uint value) {
-  mem_fence(CLK_LOCAL_MEM_FENCE);
+  quarry_local_fence();
   uint const before = atomic_cmpxchg((volatile __local uint*)at, expected, value);
-  mem_fence(CLK_LOCAL_MEM_FENCE);
+  quarry_local_fence();
   return before;
 }
 

@@ -3,8 +3,8 @@
 //
 // Heap: a container of one lane (vector, string) keeps the heap that it is constructed with, and
 // its destructor frees its memory. A container that lanes share (shared_vector, list, id_set,
-// hash_map_ref, the graph) starts as zeroed memory or by `make`; functions that allocate or free
-// take the heap, and no destructor frees memory.
+// hash_map_ref, the graph) starts as zeroed memory, or `make` creates it. Its functions that
+// allocate or free take the heap as an argument, and no destructor frees memory.
 //
 // Failure: nothing throws in a kernel. A function that only adds returns false if the heap has no
 // memory, and changes nothing. A function with more outcomes returns a `change_result`. The heap

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host pools: all of host/ but what needs the headers of MPI, NVTX, CCCL, RMM or Thrust.
+// Host pools: all of host/ except for the headers that need MPI, NVTX, CCCL, RMM or Thrust.
 #pragma once
 
 #include "quarry/core/bytes.hpp"

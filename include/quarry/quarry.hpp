@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of Quarry that needs nothing but a C++ compiler. A program that compiles kernels alone is
-// compiled faster with quarry/heap.hpp, coalescing.hpp and containers.hpp.
+// All of Quarry that needs only a C++ compiler. A program that contains only kernels compiles
+// faster if it includes quarry/heap.hpp, coalescing.hpp and containers.hpp instead.
 #pragma once
 
 #include "quarry/coalescing.hpp"

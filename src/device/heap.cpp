@@ -35,16 +35,16 @@ void keep_destroyed(std::shared_ptr<void> state) {
   kept.pop_front();
 }
 
-/// A number that differs for every reset of a heap. Heaps with different secrets may get the same
-/// number by chance.
+/// A new number for each reset of a heap. By chance, resets of heaps with different secrets may get
+/// the same number.
 std::uint32_t next_canary_secret(std::uint32_t secret) {
   static std::atomic<std::uint32_t> counter{0};
   return mix(secret ^ mix(counter.fetch_add(1, std::memory_order_relaxed)));
 }
 
-/// The default size of segments of a heap of `size` bytes. There are enough segments that each of
-/// the classes that programs commonly mix can have some. Small heaps have more segments, because
-/// the classes need a larger share of them. `reserve` bytes have at most 2^20 segments.
+/// The default segment size of a heap of `size` bytes. There are enough segments that each of the
+/// classes that programs commonly mix can have some. Heaps below 1 GiB have more segments, because
+/// the classes need a larger share of the segments. `reserve` bytes have at most 2^20 segments.
 bytes default_segment_bytes(bytes size, bytes reserve) {
   bytes const segments = size < 1_GiB ? 1024 : 512;
   bytes const by_size = std::bit_floor(std::clamp(size / segments, 64_KiB, 16_MiB));
@@ -52,7 +52,9 @@ bytes default_segment_bytes(bytes size, bytes reserve) {
 }
 
 heap_options checked(heap_options options) {
-  auto const refuse = [](std::string const& why) { throw bad_argument{"heap_options: " + why}; };
+  auto const refuse = [](std::string const& problem) {
+    throw bad_argument{"heap_options: " + problem};
+  };
   if (options.bytes == 0) refuse("bytes is 0; at least 1 is needed");
   options.max_bytes = std::max(options.max_bytes, options.bytes);
   if (options.segment_bytes == 0)
@@ -95,7 +97,7 @@ std::shared_ptr<heap_state> make_state(std::uint32_t reserved) {
 /// A segment tree in which all mapped segments can be claimed.
 std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved) {
   std::vector<word> words(bit_tree::words_for(reserved));
-  bit_tree{words.data(), reserved}.insert_run(0, mapped);
+  bit_tree{words.data(), reserved}.insert_range(0, mapped);
   return words;
 }
 
@@ -148,10 +150,10 @@ heap::implementation::implementation(heap_options const& unchecked) {
   state.blocks_per_segment =
       static_cast<std::uint32_t>(options.segment_bytes / min_alignment / slices_per_block);
   state.secret = mix(static_cast<std::uint32_t>(options.seed ^ options.seed >> 32));
-  segment_run const nothing;
+  segment_run const no_run;
   for (size_class id = 0; id < state.classes; ++id) {
     state.layouts[id] = make_class_layout(id, options.segment_bytes, state.segments_mapped);
-    state.runs[id].value = class_run::encode(nothing, counters_per_class, false);
+    state.runs[id].value = class_run::encode(no_run, counters_per_class, false);
   }
 
   lay_out(nullptr);
@@ -212,8 +214,8 @@ void heap::implementation::reset() {
   used_ = true;
 }
 
-/// Records how many segments each class needed. After a reset, open_learned_runs prepares that
-/// many, because the next round is likely to be similar.
+/// Records how many segments each class needed. After a reset, open_learned_runs prepares that many
+/// segments, because the program is likely to need a similar number again.
 void heap::implementation::learn() {
   if (!used_) return;
   auto const last = make_state(1);
@@ -225,12 +227,13 @@ void heap::implementation::learn() {
           ticket_counter::ticket_of(last->ticket_counter_at(id, i).peek());
       used_units += (tickets >> last->layouts[id].unit_shift) + 1;
     }
-    // Of the last run, only the used part counts, plus a margin, because the ticket counters
-    // differ.
+    // Of the last run, only the used part counts. A margin of a quarter is added, because the
+    // ticket counters are not equally used.
     std::uint32_t const maximum = last->segment_counts[id].peak;
-    std::uint32_t const in_last_run = class_run::run_of(last->run(id).peek()).count();
+    std::uint32_t const last_run_segments = class_run::run_of(last->run(id).peek()).count();
     std::uint32_t const used = used_units / last->layouts[id].units + 1;
-    std::uint32_t const needed = maximum - std::min(maximum, in_last_run) + used + used / 4 + 1;
+    std::uint32_t const needed =
+        maximum - std::min(maximum, last_run_segments) + used + used / 4 + 1;
     learned_[id] = std::min(maximum, needed);
   }
 }
@@ -300,44 +303,45 @@ void heap::implementation::set_mapped(std::uint32_t segments) {
 
 void heap::implementation::grow(quarry::bytes size) {
   auto const shift = initial_->segment_shift;
-  auto const before = initial_->segments_mapped;
+  auto const old_count = initial_->segments_mapped;
   bytes const wanted = (size + initial_->segment_bytes() - 1) >> shift;
   if (wanted > initial_->segments_reserved) {
-    throw bad_argument{"heap::grow: " + std::to_string(size) + " bytes exceed the " +
+    throw bad_argument{"heap::grow: a size of " + std::to_string(size) + " bytes exceeds the " +
                        std::to_string(bytes{initial_->segments_reserved} << shift) +
                        " bytes that max_bytes reserved"};
   }
-  if (wanted <= before) return;
-  auto const after = static_cast<std::uint32_t>(wanted);
-  memory_->map(bytes{before} << shift, bytes{after} << shift);
+  if (wanted <= old_count) return;
+  auto const new_count = static_cast<std::uint32_t>(wanted);
+  memory_->map(bytes{old_count} << shift, bytes{new_count} << shift);
   std::vector<word> words(bit_tree::words_for(initial_->segments_reserved));
   memory_->synchronize();
   memory_->download(words.data(), initial_->segment_tree_words, words.size() * sizeof(word));
-  bit_tree{words.data(), initial_->segments_reserved}.insert_run(before, after - before);
+  bit_tree{words.data(), initial_->segments_reserved}.insert_range(old_count,
+                                                                   new_count - old_count);
   memory_->upload(initial_->segment_tree_words, words.data(), words.size() * sizeof(word));
-  set_mapped(after);
+  set_mapped(new_count);
 }
 
 quarry::bytes heap::implementation::shrink(quarry::bytes size) {
   auto const shift = initial_->segment_shift;
-  auto const before = initial_->segments_mapped;
+  auto const old_count = initial_->segments_mapped;
   auto const wanted = static_cast<std::uint32_t>(
-      std::min<bytes>((size + initial_->segment_bytes() - 1) >> shift, before));
+      std::min<bytes>((size + initial_->segment_bytes() - 1) >> shift, old_count));
   std::vector<word> words(bit_tree::words_for(initial_->segments_reserved));
   memory_->synchronize();
   memory_->download(words.data(), initial_->segment_tree_words, words.size() * sizeof(word));
   bit_tree const tree{words.data(), initial_->segments_reserved};
-  std::uint32_t after = before;
-  while (after > wanted && tree.contains(after - 1)) (void)tree.claim(--after);
+  std::uint32_t new_count = old_count;
+  while (new_count > wanted && tree.contains(new_count - 1)) (void)tree.claim(--new_count);
   auto const kept = static_cast<std::uint32_t>(
-      memory_->unmappable_from(bytes{after} << shift, bytes{before} << shift) >> shift);
-  tree.insert_run(after, kept - after);
-  after = kept;
-  if (after == before) return bytes{before} << shift;
+      memory_->unmappable_from(bytes{new_count} << shift, bytes{old_count} << shift) >> shift);
+  tree.insert_range(new_count, kept - new_count);
+  new_count = kept;
+  if (new_count == old_count) return bytes{old_count} << shift;
   memory_->upload(initial_->segment_tree_words, words.data(), words.size() * sizeof(word));
-  memory_->unmap(bytes{after} << shift, bytes{before} << shift);
-  set_mapped(after);
-  return bytes{after} << shift;
+  memory_->unmap(bytes{new_count} << shift, bytes{old_count} << shift);
+  set_mapped(new_count);
+  return bytes{new_count} << shift;
 }
 
 heap::heap(heap_options options) : implementation_{new implementation{options}} {}

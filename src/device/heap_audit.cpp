@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inspects a heap at rest: statistics, leaks, and whether every invariant holds.
+// Inspects a heap while no kernel uses it: statistics, allocations that are not freed, and whether
+// every invariant holds.
 #include "heap_implementation.hpp"
 
 #include <algorithm>
@@ -19,14 +20,14 @@ void for_each_live_slice(
     if (!use.is_slices()) continue;
     size_class const id = use.slices_class();
     for (std::uint32_t slice = 0; slice < state.layouts[id].slice.slices(); ++slice) {
-      bool const is_back =
+      bool const is_free =
           (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
-      if (!is_back && state.handed_out(id, segment, slice)) visit(segment, id, slice);
+      if (!is_free && state.was_handed_out(id, segment, slice)) visit(segment, id, slice);
     }
   }
 }
 
-/// Allocations in the quarantine count as freed.
+/// Whether the quarantine contains the allocation at `address`. Such an allocation counts as freed.
 bool is_quarantined(heap_state const& state, std::uint64_t address) {
   if constexpr (!is_on(mitigation::quarantine)) return false;
   return std::find(state.quarantine, state.quarantine + quarantine_entries, address) !=
@@ -77,7 +78,7 @@ class auditor {
     }
   }
 
-  /// Whether tickets of class `id` are left for segment `index` of its run.
+  /// Whether the ticket counters of class `id` have tickets for segment `index` of the class's run.
   [[nodiscard]] bool is_dealt_from(size_class id, std::uint32_t index) {
     class_layout const& layout = state_.layouts[id];
     for (std::uint32_t unit = index * layout.units; unit < (index + 1) * layout.units; ++unit) {
@@ -97,10 +98,10 @@ class auditor {
       check_blocks(segment, use.slices_class());
       return;
     }
-    bool clean = true;
+    bool is_clean = true;
     for (std::uint32_t i = 0; i < state_.words_per_segment(); ++i)
-      clean = clean && state_.word_at(segment, i) == 0;
-    expect(clean, "a segment without slices has bits set, segment", segment);
+      is_clean = is_clean && state_.word_at(segment, i) == 0;
+    expect(is_clean, "a segment without slices has bits set, segment", segment);
     check_unused_blocks(segment, 0);
     if (use.is_head()) {
       for (std::uint32_t i = 1; i < use.count(); ++i) {
@@ -119,36 +120,37 @@ class auditor {
     for (std::uint32_t index = 0; index < state_.blocks_of(id); ++index) {
       block const current = state_.block_at(id, segment, index);
       block_state const current_state = current.peek();
-      std::uint32_t back = 0;
-      bool strays = false;
+      std::uint32_t free_slices = 0;
+      bool has_stray_bits = false;
       std::int32_t full_words = 0;
       for (std::uint32_t i = 0; i < current.words(); ++i) {
-        word const bits = current.at(i).peek();
-        strays = strays || (bits & ~current.mask(i)) != 0;
+        word const bits = current.word_at(i).peek();
+        has_stray_bits = has_stray_bits || (bits & ~current.mask(i)) != 0;
         full_words += bits == current.mask(i) ? 1 : 0;
-        back += count_ones(bits);
+        free_slices += count_ones(bits);
       }
-      expect(!strays, "bits that stand for no slice are set, segment", segment);
+      expect(!has_stray_bits, "bits that stand for no slice are set, segment", segment);
       expect(current_state.generation() == generation, "a block has another generation, segment",
              segment);
-      expect(current_state.inside() == 0 && current_state.is_closed() == current_state.is_free(),
-             "a lane is still in a block, segment", segment);
-      expect(current_state.count() == static_cast<std::int32_t>(back),
+      expect(
+          current_state.lanes_inside() == 0 && current_state.is_closed() == current_state.is_free(),
+          "a lane is still in a block, segment", segment);
+      expect(current_state.count() == static_cast<std::int32_t>(free_slices),
              "a block's count of slices is wrong, segment", segment);
       expect(current_state.full_words() == full_words,
              "a block's count of full words is wrong, segment", segment);
       if (current_state.is_free()) ++free_blocks;
-      expect(current_state.is_free() ? back == 0 : back < current.slices(),
+      expect(current_state.is_free() ? free_slices == 0 : free_slices < current.slices(),
              current_state.is_free() ? "a free block has bits set, segment"
                                      : "a block without allocated slices is not free, segment",
              segment);
-      bool const advertised =
+      bool const is_advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
                index % bits_per_word &
            1) != 0;
-      expect(advertised || (back == 0 && !current_state.is_free()),
+      expect(is_advertised || (free_slices == 0 && !current_state.is_free()),
              "a block with claimable slices is not advertised, segment", segment);
-      expect(!advertised || state_.class_tree(id).contains(segment),
+      expect(!is_advertised || state_.class_tree(id).contains(segment),
              "a class tree lacks a segment with an advertised block, segment", segment);
     }
     check_unused_blocks(segment, state_.blocks_of(id));
@@ -158,25 +160,26 @@ class auditor {
            "a segment without allocated slices was not returned, segment", segment);
   }
 
-  /// Checks the blocks from `first` on, which the segment does not have in its present use.
+  /// Checks the blocks from `first` on, which the segment does not have in its current use.
   void check_unused_blocks(std::uint32_t segment, std::uint32_t first) {
     for (std::uint32_t index = first; index < state_.blocks_per_segment; ++index) {
       block_state const current_state = state_.block_at(0, segment, index).peek();
       expect((current_state.bits() & ~word{block_state::last_generation}) == 0,
              "a block that its segment does not have counts slices, segment", segment);
-      bool const advertised =
+      bool const is_advertised =
           (state_.advertised_at(segment, index / bits_per_word).load(simt::relaxed) >>
                index % bits_per_word &
            1) != 0;
-      expect(!advertised, "a block that its segment does not have is advertised, segment", segment);
+      expect(!is_advertised, "a block that its segment does not have is advertised, segment",
+             segment);
     }
   }
 
-  void expect(bool holds, char const* otherwise) {
-    if (!holds) problems_.emplace_back(otherwise);
+  void expect(bool holds, char const* problem) {
+    if (!holds) problems_.emplace_back(problem);
   }
-  void expect(bool holds, char const* otherwise, std::uint32_t number) {
-    if (!holds) problems_.push_back(std::string{otherwise} + ' ' + std::to_string(number));
+  void expect(bool holds, char const* problem, std::uint32_t number) {
+    if (!holds) problems_.push_back(std::string{problem} + ' ' + std::to_string(number));
   }
 
   heap_state& state_;
@@ -222,8 +225,8 @@ heap_stats heap::stats() const {
   });
   result.allocated += live_slices;
   result.free_slices = bound - live_slices;
-  // A large malloc can take back unused slices of a class's run and allocations in the quarantine
-  // (heap_ref::malloc_large).
+  // A large malloc can reclaim unused slices of a class's run, and allocations in the quarantine
+  // (heap_ref::malloc_large). So it can use every segment without an allocation in use.
   std::uint32_t run = 0;
   std::uint32_t longest = 0;
   for (bool const is_live : has_live) {
@@ -234,10 +237,10 @@ heap_stats heap::stats() const {
     for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
       segment_use const use = state.segments[segment].load();
       if (!use.is_slices()) continue;
-      bool const has_slices_free =
+      bool const has_free_slices =
           state.class_tree(use.slices_class()).contains(segment) ||
           class_run::used_up(state.runs[use.slices_class()].value) < counters_per_class;
-      if (has_slices_free)
+      if (has_free_slices)
         largest_slice = std::max<bytes>(largest_slice, state.layouts[use.slices_class()].size);
     }
   }

@@ -8,9 +8,9 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// A reserved address range, of which a part is mapped, and metadata outside the range. Throws
-/// std::bad_alloc (`out_of_memory` of the system or the device) or `resource_failed`, which names
-/// the call.
+/// A reserved address range, of which a part is mapped, and memory for metadata outside the range.
+/// A failing function throws std::bad_alloc (as `out_of_memory` if the system or the device has no
+/// memory) or `resource_failed`, which names the call that failed.
 class heap_memory {
  public:
   virtual ~heap_memory() = default;
@@ -23,8 +23,8 @@ class heap_memory {
   virtual void map(bytes begin, bytes end) = 0;
   virtual void unmap(bytes begin, bytes end) = 0;
 
-  /// The lowest offset in [begin, end] from which `unmap` works: memory is returned in the parts in
-  /// which it was mapped.
+  /// The lowest offset in [begin, end] at which `unmap` may begin. Memory is returned only in the
+  /// parts in which it was mapped.
   [[nodiscard]] virtual bytes unmappable_from(bytes begin, bytes end) const = 0;
 
   /// Memory outside the range, aligned to 256 bytes. It may outlive this object.

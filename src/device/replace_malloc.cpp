@@ -10,10 +10,10 @@ namespace {
 
 struct known_file {
   file_with_route const* file;
-  bool was_set = false;  // if false, no route to restore, and perhaps no GPU to query
+  bool was_set = false;  // if false, there is no route to restore, and perhaps no GPU to query
 };
 
-/// Guarded by: its mutex. Files are added and removed as the program and its libraries are loaded
+/// `files` is Guarded by: `mutex`. The list changes when the program and its libraries are loaded
 /// and unloaded.
 struct file_list {
   std::mutex mutex;
@@ -21,7 +21,7 @@ struct file_list {
 };
 
 file_list& known_files() {
-  static file_list list;  // constructed before the first file, so destroyed after the last
+  static file_list list;  // constructed before the first file, so destroyed after the last file
   return list;
 }
 
@@ -43,10 +43,10 @@ file_with_route::~file_with_route() {
 void replace_malloc(heap const& heap) {
   auto& [mutex, files] = known_files();
   std::lock_guard const lock{mutex};
-  auto const concerned = [&](known_file const& known) {
+  auto const is_affected = [&](known_file const& known) {
     return known.file->where() == heap.where();
   };
-  if (std::none_of(files.begin(), files.end(), concerned)) {
+  if (std::none_of(files.begin(), files.end(), is_affected)) {
     throw bad_state{
         "replace_malloc: no file of the program includes quarry/device/replace_malloc.cuh for the "
         "heap's backend"};
@@ -55,7 +55,7 @@ void replace_malloc(heap const& heap) {
   // All files can free the heap's allocations before any file can allocate from the heap.
   for (auto const& next : {route.frees_only(), route}) {
     for (auto& known : files) {
-      if (!concerned(known)) continue;
+      if (!is_affected(known)) continue;
       known.was_set = true;
       known.file->store(next);
     }

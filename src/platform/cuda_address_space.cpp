@@ -72,7 +72,7 @@ void cuda_address_space::map(std::uint64_t address, bytes size, bytes part_bytes
 void cuda_address_space::map_part(std::uint64_t address, bytes size) {
   auto const& functions = driver::functions();
   auto const properties = properties_of(device_);
-  auto const added = parts_.emplace(address, part{size, 0}).first;  // may throw, so it comes first
+  auto const added = parts_.emplace(address, part{size, 0}).first;  // first, since it may throw
   try {
     auto& handle = added->second.handle;
     cuda::check(functions.create(&handle, size, &properties, 0), user_, "cuMemCreate", size);
@@ -125,8 +125,8 @@ void cuda_address_space::unmap(std::uint64_t address, bytes size) noexcept {
   device_guard const guard{device_};
   auto const& [base, part_of_end] = *std::prev(last);
   functions.unmap(first->first, base + part_of_end.size - first->first);
-  for (auto part = first; part != last; part = parts_.erase(part))
-    functions.release(part->second.handle);
+  for (auto entry = first; entry != last; entry = parts_.erase(entry))
+    functions.release(entry->second.handle);
 }
 
 std::uint64_t cuda_address_space::next_part(std::uint64_t address, std::uint64_t end) const {

@@ -6,7 +6,7 @@
 namespace quarry::inline QUARRY_ABI::cuda {
 namespace {
 
-// `check` treats the driver's codes as the runtime's
+// `check` converts the driver's error codes to the runtime's without a table
 static_assert(static_cast<int>(CUDA_ERROR_OUT_OF_MEMORY) == cudaErrorMemoryAllocation &&
               static_cast<int>(CUDA_ERROR_NO_DEVICE) == cudaErrorNoDevice &&
               static_cast<int>(CUDA_ERROR_ILLEGAL_ADDRESS) == cudaErrorIllegalAddress &&
@@ -24,7 +24,7 @@ char const* advice(cudaError_t status) {
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchFailure:
     case cudaErrorAssert:
-      return "; an earlier kernel failed, which compute-sanitizer can find";
+      return "; an earlier kernel failed; run the program under compute-sanitizer to find it";
     case cudaErrorStreamCaptureUnsupported:
     case cudaErrorStreamCaptureInvalidated:
     case cudaErrorStreamCaptureImplicit:
@@ -46,7 +46,7 @@ driver_function::driver_function(char const* name) {
   check(cudaGetDriverEntryPointByVersion(name, &address_, 12000, cudaEnableDefault, &found), name);
   if (found != cudaDriverEntryPointSuccess)
     throw resource_failed{
-        name, "the CUDA driver does not have it; install a driver for CUDA 12 or later"};
+        name, "the CUDA driver lacks this function; install a driver for CUDA 12 or later"};
 }
 
 driver const& driver::functions() {

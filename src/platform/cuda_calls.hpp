@@ -87,8 +87,8 @@ class device_guard {
   int previous_ = 0;
 };
 
-/// While this object lives, its thread may wait, allocate and free although this thread, or in the
-/// global mode another thread, captures a stream.
+/// While this object lives, its thread may wait, allocate and free during stream captures: during
+/// its own captures, and during other threads' captures in CUDA's global capture mode.
 class relaxed_captures {
  public:
   relaxed_captures() { cudaThreadExchangeStreamCaptureMode(&mode_); }

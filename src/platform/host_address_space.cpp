@@ -47,7 +47,7 @@ void host_address_space::map(std::uint64_t address, bytes size) const {
 }
 
 void host_address_space::unmap(std::uint64_t address, bytes size) const noexcept {
-  // if there are too many mappings, at least return the memory
+  // with too many mappings mmap fails; then return the memory and keep the range accessible
   if (map_new(pointer_to(address), size, PROT_NONE, MAP_FIXED) == MAP_FAILED)
     (void)discard_pages(pointer_to(address), size);
 }

@@ -18,8 +18,8 @@ inline bytes whole_pages(bytes size) {
   return size == 0 ? page_size() : (size + page_size() - 1) & ~(page_size() - 1);
 }
 
-/// Whether the system may refuse memory that it could not back if the program wrote to all of it.
-/// `allow` is MAP_NORESERVE: for memory of which only a part will be used.
+/// Whether the system may refuse a mapping because it could not back all of it with memory. `allow`
+/// (MAP_NORESERVE) suits mappings of which the program uses only a part.
 enum class overcommit : bool { refuse, allow };
 
 /// Address ranges of the host, by mmap. Every address and size is a multiple of the page size.
@@ -35,13 +35,13 @@ class host_address_space {
   /// Releases a range, mapped or not.
   void release(std::uint64_t address, bytes size) const noexcept;
 
-  /// Maps a part of a range; it reads as zeros. Throws `out_of_memory`.
+  /// Maps fresh memory in a part of a range; the memory reads as zeros. Throws `out_of_memory`.
   void map(std::uint64_t address, bytes size) const;
   /// Returns the memory of a part of a range. Any later access faults, unless the system has too
   /// many mappings: then the part stays accessible and reads as zeros.
   void unmap(std::uint64_t address, bytes size) const noexcept;
 
-  /// Allocates mapped memory in a new range, which reads as zeros. `release` frees it. Throws
+  /// Allocates mapped memory in a new range; the memory reads as zeros. `release` frees it. Throws
   /// `out_of_memory`.
   [[nodiscard]] void* allocate(bytes size) const;
 

@@ -23,7 +23,8 @@ namespace context = boost::context;
 
 constexpr std::size_t stack_bytes = 128 * 1024;
 
-/// xorshift64*, by G. Marsaglia and S. Vigna: small, with the same results on every machine.
+/// The generator xorshift64*, by G. Marsaglia and S. Vigna. It is small, and its results are the
+/// same on every machine.
 class random_source {
  public:
   explicit random_source(std::uint64_t seed) : state_{seed * 0x9e3779b97f4a7c15u + 1} {}
@@ -31,7 +32,8 @@ class random_source {
   std::uint32_t below(std::uint64_t bound) {
     return static_cast<std::uint32_t>((next() >> 32) * bound >> 32);
   }
-  bool one_of_256(std::uint32_t chances) { return below(256) < chances; }
+  /// True with a probability of `chances` / 256.
+  bool happens(std::uint32_t chances) { return below(256) < chances; }
 
  private:
   std::uint64_t next() {
@@ -50,7 +52,7 @@ enum class wait : std::uint8_t { ready, coalesce, exchange, meet, block, grid, d
 
 class fiber_lane final : public host_lane {
  public:
-  fiber_lane(place where, scheduler& owner) : host_lane{where}, owner_{owner} {}
+  fiber_lane(place own, scheduler& owner) : host_lane{own}, owner_{owner} {}
 
   lane_mask coalesce(void const* site) override;
   std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value,
@@ -65,14 +67,14 @@ class fiber_lane final : public host_lane {
   void pause() override;
 
   wait waiting = wait::ready;
-  // coalesce: the site where it waits. Afterwards `members` is its group
+  // coalesce: the site where the lane waits. Afterwards `members` is the lane's group
   void const* site = nullptr;
   lane_mask members = 0;                            // exchange: the group
   char const* pending_operation = nullptr;          // exchange: the operation
   std::uint64_t call = 0;                           // coalesce, meet: the number of the call
   bool is_calling = false;                          // coalesce: the group calls a function together
   std::uint64_t value = 0;                          // exchange: the value that this lane sends
-  std::array<std::uint64_t, warp_size> received{};  // exchange: the values that it received
+  std::array<std::uint64_t, warp_size> received{};  // exchange: the values that the lane receives
   std::size_t ready_index = 0;                      // position among the scheduler's ready lanes
   context::fiber fiber;
   void* fake_stack = nullptr;
@@ -82,7 +84,7 @@ class fiber_lane final : public host_lane {
   scheduler& owner_;
 };
 
-/// Runs all lanes on one thread until all are done. It chooses each next lane at random among the
+/// Runs all lanes on one thread until all are done. It repeatedly chooses a random lane among the
 /// ready lanes.
 class scheduler {
  public:
@@ -105,7 +107,7 @@ class scheduler {
   void run() {
     for (auto& lane : lanes_) start(*lane);
     while (done_ < lanes_.size() && !failure_) {
-      if (!coalescing_.empty() && (ready_.empty() || random_.one_of_256(16))) {
+      if (!coalescing_.empty() && (ready_.empty() || random_.happens(16))) {
         release_group();
       } else if (!ready_.empty()) {
         resume(*ready_[random_.below(ready_.size())]);
@@ -140,41 +142,41 @@ class scheduler {
   }
 
   void arrive_exchange(fiber_lane& lane) {
-    for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
-      auto const* other = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
-      if (other == nullptr || other->waiting != wait::exchange || other->members != lane.members)
+    for (lane_mask left = lane.members; left != 0; left &= left - 1) {
+      auto const* sender = peer(lane, static_cast<std::uint32_t>(std::countr_zero(left)));
+      if (sender == nullptr || sender->waiting != wait::exchange || sender->members != lane.members)
         return;
-      if (other->pending_operation != lane.pending_operation) {
+      if (sender->pending_operation != lane.pending_operation) {
         throw bad_state{"lanes of one group met in different operations: " + describe(lane) + ", " +
-                        describe(*other)};
+                        describe(*sender)};
       }
     }
-    for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
-      auto* receiver = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
+    for (lane_mask left = lane.members; left != 0; left &= left - 1) {
+      auto* receiver = peer(lane, static_cast<std::uint32_t>(std::countr_zero(left)));
       for (lane_mask senders = lane.members; senders != 0; senders &= senders - 1) {
         auto const index = static_cast<std::uint32_t>(std::countr_zero(senders));
         receiver->received[index] = peer(lane, index)->value;
       }
     }
-    for (lane_mask rest = lane.members; rest != 0; rest &= rest - 1) {
-      make_ready(*peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest))));
+    for (lane_mask left = lane.members; left != 0; left &= left - 1) {
+      make_ready(*peer(lane, static_cast<std::uint32_t>(std::countr_zero(left))));
     }
   }
 
   /// Lets the lanes of a call continue when all of them have reached its end or have ended.
   void arrive_meeting(fiber_lane& lane) {
-    auto const is_missing = [&](fiber_lane const& other) {
-      return other.waiting != wait::done &&
-             !(other.waiting == wait::meet && other.call == lane.call);
+    auto const is_missing = [&](fiber_lane const& member) {
+      return member.waiting != wait::done &&
+             !(member.waiting == wait::meet && member.call == lane.call);
     };
     lane_mask const members = calls_.at(lane.call);
-    for (lane_mask rest = members; rest != 0; rest &= rest - 1) {
-      if (is_missing(*peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest))))) return;
+    for (lane_mask left = members; left != 0; left &= left - 1) {
+      if (is_missing(*peer(lane, static_cast<std::uint32_t>(std::countr_zero(left))))) return;
     }
     calls_.erase(lane.call);
-    for (lane_mask rest = members; rest != 0; rest &= rest - 1) {
-      auto* const other = peer(lane, static_cast<std::uint32_t>(std::countr_zero(rest)));
-      if (other->waiting == wait::meet) make_ready(*other);
+    for (lane_mask left = members; left != 0; left &= left - 1) {
+      auto* const member = peer(lane, static_cast<std::uint32_t>(std::countr_zero(left)));
+      if (member->waiting == wait::meet) make_ready(*member);
     }
   }
 
@@ -187,8 +189,8 @@ class scheduler {
   [[nodiscard]] bool returns_together() const { return schedule_.returns_together; }
 
   void arrive_block(fiber_lane& lane) {
-    ++block_waiting_[lane.where().block];
-    open_block(lane.where().block);
+    ++block_waiting_[lane.own_place().block];
+    open_block(lane.own_place().block);
   }
 
   void arrive_grid() {
@@ -196,7 +198,7 @@ class scheduler {
     open_grid();
   }
 
-  bool switch_here() { return random_.one_of_256(schedule_.switches); }
+  bool must_switch() { return random_.happens(schedule_.switches); }
 
  private:
   struct stop {};
@@ -241,16 +243,16 @@ class scheduler {
     finish_switch(lane, false);
   }
 
-  void start_switch_to_main([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool last) {
+  void start_switch_to_main([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool is_last) {
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_start_switch_fiber(last ? nullptr : &lane.fake_stack, main_stack_,
+    __sanitizer_start_switch_fiber(is_last ? nullptr : &lane.fake_stack, main_stack_,
                                    main_stack_bytes_);
 #endif
   }
 
-  void finish_switch([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool first) {
+  void finish_switch([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool is_first) {
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(first ? nullptr : lane.fake_stack, &main_stack_,
+    __sanitizer_finish_switch_fiber(is_first ? nullptr : lane.fake_stack, &main_stack_,
                                     &main_stack_bytes_);
 #endif
   }
@@ -259,9 +261,9 @@ class scheduler {
     if (lane.waiting == wait::ready) remove_ready(lane);
     lane.waiting = wait::done;
     ++done_;
-    ++block_done_[lane.where().block];
+    ++block_done_[lane.own_place().block];
     if (stopping_) return;
-    open_block(lane.where().block);
+    open_block(lane.own_place().block);
     open_grid();
   }
 
@@ -287,21 +289,23 @@ class scheduler {
 
   void wake(wait reason, std::optional<std::uint32_t> block) {
     for (auto& lane : lanes_) {
-      if (lane->waiting == reason && (!block || lane->where().block == *block)) make_ready(*lane);
+      bool const is_in_scope = !block || lane->own_place().block == *block;
+      if (lane->waiting == reason && is_in_scope) make_ready(*lane);
     }
   }
 
-  /// Lets lanes that wait at one site of one warp continue as a group: usually all of them,
-  /// sometimes only some.
+  /// Lets lanes of one warp that wait at one site continue as a group: usually all of these lanes,
+  /// sometimes only some of them.
   void release_group() {
     auto const& first = *coalescing_[random_.below(coalescing_.size())];
-    bool const partial = random_.one_of_256(schedule_.partial_groups);
+    place const first_place = first.own_place();
+    bool const is_partial = random_.happens(schedule_.partial_groups);
     std::vector<fiber_lane*> group;
     std::erase_if(coalescing_, [&](fiber_lane* lane) {
-      bool const may_join = lane->site == first.site &&
-                            lane->where().block == first.where().block &&
-                            lane->where().thread / warp_size == first.where().thread / warp_size;
-      if (!may_join || (partial && lane != &first && random_.one_of_256(128))) return false;
+      place const candidate = lane->own_place();
+      bool const may_join = lane->site == first.site && candidate.block == first_place.block &&
+                            candidate.thread / warp_size == first_place.thread / warp_size;
+      if (!may_join || (is_partial && lane != &first && random_.happens(128))) return false;
       group.push_back(lane);
       return true;
     });
@@ -315,14 +319,14 @@ class scheduler {
   }
 
   fiber_lane* peer(fiber_lane const& lane, std::uint32_t index) {
-    std::uint32_t const thread = lane.where().thread / warp_size * warp_size + index;
+    std::uint32_t const thread = lane.own_place().thread / warp_size * warp_size + index;
     if (thread >= grid_.threads) return nullptr;
-    return lanes_[std::size_t{lane.where().block} * grid_.threads + thread].get();
+    return lanes_[std::size_t{lane.own_place().block} * grid_.threads + thread].get();
   }
 
   static std::string describe(fiber_lane const& lane) {
     std::ostringstream text;
-    text << "block " << lane.where().block << " thread " << lane.where().thread << ' ';
+    text << "block " << lane.own_place().block << " thread " << lane.own_place().thread << ' ';
     switch (lane.waiting) {
       case wait::exchange:
         text << "waits in " << lane.pending_operation << " for lanes 0x" << std::hex
@@ -374,17 +378,18 @@ class scheduler {
   [[maybe_unused]] std::size_t main_stack_bytes_ = 0;
 };
 
-lane_mask fiber_lane::coalesce(void const* at) {
-  site = at;
+lane_mask fiber_lane::coalesce(void const* new_site) {
+  site = new_site;
   owner_.block_on(*this, wait::coalesce);
   owner_.suspend(*this);
   return members;
 }
 
-std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group, std::uint64_t own,
+std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group,
+                                                                 std::uint64_t sent,
                                                                  char const* operation) {
   members = group;
-  value = own;
+  value = sent;
   pending_operation = operation;
   owner_.block_on(*this, wait::exchange);
   owner_.arrive_exchange(*this);
@@ -394,15 +399,15 @@ std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group
 
 bool fiber_lane::returns_together() const { return owner_.returns_together(); }
 
-std::uint64_t fiber_lane::call_together(void const* at) {
+std::uint64_t fiber_lane::call_together(void const* called_site) {
   is_calling = true;
-  (void)coalesce(at);
+  (void)coalesce(called_site);
   is_calling = false;
   return call;
 }
 
-void fiber_lane::return_together(std::uint64_t made) {
-  call = made;
+void fiber_lane::return_together(std::uint64_t ended_call) {
+  call = ended_call;
   owner_.block_on(*this, wait::meet);
   owner_.arrive_meeting(*this);
   owner_.suspend(*this);
@@ -420,10 +425,10 @@ void fiber_lane::grid_barrier() {
   owner_.suspend(*this);
 }
 
-std::uint64_t& fiber_lane::block_word() { return owner_.block_word(where().block); }
+std::uint64_t& fiber_lane::block_word() { return owner_.block_word(own_place().block); }
 
 void fiber_lane::interleave() {
-  if (owner_.switch_here()) owner_.suspend(*this);
+  if (owner_.must_switch()) owner_.suspend(*this);
 }
 
 void fiber_lane::pause() { owner_.suspend(*this); }
@@ -434,7 +439,7 @@ void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel) {
   if (std::uint64_t{lanes.blocks} * lanes.threads > 65536) {
     throw bad_argument{
         "launch_fibers: " + std::to_string(std::uint64_t{lanes.blocks} * lanes.threads) +
-        " lanes exceed the limit of 65536"};
+        " lanes exceed the limit of 65536; launch a smaller grid"};
   }
   scheduler{lanes, schedule, kernel}.run();
 }

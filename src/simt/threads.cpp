@@ -16,8 +16,8 @@ namespace {
 /// A lane on an OS thread. `block`, `grid` and `word` are null when lanes share threads.
 class thread_lane final : public host_lane {
  public:
-  thread_lane(place where, std::barrier<>* block, std::barrier<>* grid, std::uint64_t* word)
-      : host_lane{where}, block_{block}, grid_{grid}, word_{word} {}
+  thread_lane(place own, std::barrier<>* block, std::barrier<>* grid, std::uint64_t* word)
+      : host_lane{own}, block_{block}, grid_{grid}, word_{word} {}
 
   bool has_warps() const override { return false; }
   lane_mask coalesce(void const*) override { return lane_mask{1} << lane(); }
@@ -105,15 +105,15 @@ void run_with_barriers(grid lanes, kernel_ref kernel, first_exception& failure) 
 void run_shared(grid lanes, std::uint32_t thread_count, kernel_ref kernel,
                 first_exception& failure) {
   std::uint64_t const count = std::uint64_t{lanes.blocks} * lanes.threads;
-  std::uint64_t const chunk =
+  std::uint64_t const batch =
       std::max<std::uint64_t>(1, count / (std::uint64_t{thread_count} * 64));
   std::atomic<std::uint64_t> next{0};
   std::vector<std::jthread> threads;
   for (std::uint32_t i = 0; i < thread_count; ++i) {
     threads.emplace_back([&] {
-      for (std::uint64_t begin = next.fetch_add(chunk); begin < count;
-           begin = next.fetch_add(chunk)) {
-        for (std::uint64_t rank = begin; rank < std::min(count, begin + chunk); ++rank) {
+      for (std::uint64_t first = next.fetch_add(batch); first < count;
+           first = next.fetch_add(batch)) {
+        for (std::uint64_t rank = first; rank < std::min(count, first + batch); ++rank) {
           thread_lane lane{
               {static_cast<std::uint32_t>(rank / lanes.threads),
                static_cast<std::uint32_t>(rank % lanes.threads), lanes.blocks, lanes.threads},

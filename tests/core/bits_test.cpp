@@ -65,13 +65,13 @@ TEST(Bits, ScaledMapsRandomNumbersEvenlyToNumbersBelowASize) {
 }
 
 TEST(Bits, AnyOneReturnsEachSetBitEquallyOften) {
-  EXPECT_EQ(any_one(0, 0), 64u);
-  EXPECT_EQ(any_one(0, ~0u), 64u);
+  EXPECT_EQ(random_one(0, 0), 64u);
+  EXPECT_EQ(random_one(0, ~0u), 64u);
   word const bits = word{1} << 63 | 0b1001'0110;
   std::map<std::uint32_t, std::uint32_t> hits;
   for (std::uint32_t i = 0; i < 5000; ++i)
-    ++hits[any_one(bits,
-                   static_cast<std::uint32_t>(std::uint64_t{i} * (std::uint64_t{1} << 32) / 5000))];
+    ++hits[random_one(
+        bits, static_cast<std::uint32_t>(std::uint64_t{i} * (std::uint64_t{1} << 32) / 5000))];
   EXPECT_EQ(hits.size(), count_ones(bits));
   for (auto const& [position, count] : hits) {
     EXPECT_NE(bits >> position & 1, 0u);
@@ -130,7 +130,7 @@ TEST(Bits, AgreeWithANaiveLoop) {
         << std::hex << bits << " from bit " << number;
     ASSERT_EQ(lowest_ones(bits, number), lowest_bits);
     auto const draw = static_cast<std::uint32_t>(random());
-    ASSERT_TRUE(bits == 0 ? any_one(bits, draw) == 64 : is_one(any_one(bits, draw)));
+    ASSERT_TRUE(bits == 0 ? random_one(bits, draw) == 64 : is_one(random_one(bits, draw)));
     if (number != 0) {
       ASSERT_EQ(starts_of_runs(bits, number), starts) << std::hex << bits << " runs of " << number;
     }

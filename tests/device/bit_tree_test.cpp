@@ -83,15 +83,15 @@ TEST(BitTree, AnyReturnsEachOfItsNumbersForSomeRandomValue) {
   for (std::uint32_t const size : {64u, 200u, 4200u, 300000u}) {
     SCOPED_TRACE("size " + std::to_string(size));
     owned_tree const a{size};
-    EXPECT_EQ(a.tree.any(0), none);
-    EXPECT_EQ(a.tree.any(~0u), none);
+    EXPECT_EQ(a.tree.random_member(0), none);
+    EXPECT_EQ(a.tree.random_member(~0u), none);
     std::set<std::uint32_t> numbers;
     for (std::uint32_t i = 1; i <= 10; ++i) {
       numbers.insert(size / 10 * i - 1);
       a.tree.insert(size / 10 * i - 1);
     }
     std::set<std::uint32_t> results;
-    for (std::uint32_t i = 0; i < 500; ++i) results.insert(a.tree.any(mix(i)));
+    for (std::uint32_t i = 0; i < 500; ++i) results.insert(a.tree.random_member(mix(i)));
     EXPECT_EQ(results, numbers) << "each number of the set, and no other";
     EXPECT_TRUE(a.tree.audit());
     EXPECT_EQ(a.tree.count(), 10u);
@@ -106,22 +106,23 @@ TEST(BitTree, AnyRepairsAParentWhoseWordIsEmpty) {
   constexpr std::uint32_t leaves = 66;
   a.words[leaves] |= word{1} << 5;  // the parent's bit of numbers 320 to 383, which are absent
   std::set<std::uint32_t> results;
-  for (std::uint32_t i = 0; i < 100; ++i) results.insert(a.tree.any(mix(i)));
+  for (std::uint32_t i = 0; i < 100; ++i) results.insert(a.tree.random_member(mix(i)));
   EXPECT_EQ(results, (std::set<std::uint32_t>{10, 640}));
   EXPECT_EQ(a.words[leaves], word{1} << 10 | 1);
   a.words[leaves + 2] |= 2;  // the parent's bit of the second word of the middle level
-  for (std::uint32_t i = 0; i < 100; ++i) EXPECT_TRUE(results.contains(a.tree.any(mix(i))));
+  for (std::uint32_t i = 0; i < 100; ++i)
+    EXPECT_TRUE(results.contains(a.tree.random_member(mix(i))));
   EXPECT_EQ(a.words[leaves + 2], 1u);
   EXPECT_TRUE(a.tree.claim(10) && a.tree.claim(640));
   a.words[leaves] |= word{1} << 5;
   a.words[leaves + 2] |= 1;
-  EXPECT_EQ(a.tree.any(77), none);
+  EXPECT_EQ(a.tree.random_member(77), none);
   EXPECT_TRUE(a.tree.empty());
 }
 
 TEST(BitTree, ClaimFrontReturnsARunThatContinuesInTheNextWord) {
   owned_tree const a{300};
-  a.tree.insert_run(60, 150);
+  a.tree.insert_range(60, 150);
   auto const first = a.tree.claim_front(100);
   EXPECT_EQ(first.first, 60u);
   EXPECT_EQ(first.count, 100u)
@@ -137,20 +138,20 @@ TEST(BitTree, ClaimFrontReturnsARunThatContinuesInTheNextWord) {
 
 TEST(BitTree, ClaimFrontReturnsARunThatEndsWithItsWord) {
   owned_tree const a{300};
-  a.tree.insert_run(60, 4);
+  a.tree.insert_range(60, 4);
   EXPECT_EQ(a.tree.claim_front(64).count, 4u) << "the next word is empty";
-  a.tree.insert_run(0, 64);
+  a.tree.insert_range(0, 64);
   a.tree.insert(65);
   EXPECT_EQ(a.tree.claim_front(128).count, 64u) << "the next word begins with a gap";
-  a.tree.insert_run(256, 44);
+  a.tree.insert_range(256, 44);
   EXPECT_EQ(a.tree.claim_front(64, 66).count, 44u) << "the tree ends";
   EXPECT_EQ(a.tree.count(), 1u);
 }
 
 TEST(BitTree, ClaimFrontSearchesFromANumberAndWrapsAround) {
   owned_tree const a{300};
-  a.tree.insert_run(10, 5);
-  a.tree.insert_run(200, 5);
+  a.tree.insert_range(10, 5);
+  a.tree.insert_range(200, 5);
   auto const found = a.tree.claim_front(3, 100);
   EXPECT_EQ(found.first, 200u);
   EXPECT_EQ(found.count, 3u);
@@ -160,7 +161,7 @@ TEST(BitTree, ClaimFrontSearchesFromANumberAndWrapsAround) {
 
 TEST(BitTree, ClaimBackReturnsTheHighestRun) {
   owned_tree const a{300};
-  a.tree.insert_run(0, 300);
+  a.tree.insert_range(0, 300);
   EXPECT_TRUE(a.tree.claim(250));
   EXPECT_EQ(a.tree.claim_back(49), 251u) << "all numbers above the gap";
   EXPECT_EQ(a.tree.claim_back(50), 200u) << "below the gap";
@@ -171,7 +172,7 @@ TEST(BitTree, ClaimBackReturnsTheHighestRun) {
 
 TEST(BitTree, ClaimBackReturnsNoneIfNoRunIsLongEnough) {
   owned_tree const a{300};
-  a.tree.insert_run(0, 300);
+  a.tree.insert_range(0, 300);
   EXPECT_TRUE(a.tree.claim(150));
   EXPECT_EQ(a.tree.claim_back(151), none);
   EXPECT_EQ(a.tree.claim_back(301), none);
@@ -211,14 +212,14 @@ TEST_P(BitTreeOfSize, AgreesWithASet) {
         break;
       case 1: {
         for (std::uint32_t i = number; i < std::min(size, number + count); ++i) {
-          if (model.insert(i).second) a.tree.insert_run(i, 1);
+          if (model.insert(i).second) a.tree.insert_range(i, 1);
         }
         break;
       }
       case 2: {
         auto const begin = model.lower_bound(number);
         if (begin != model.end() || number + count > size) break;
-        a.tree.insert_run(number, count);
+        a.tree.insert_range(number, count);
         for (std::uint32_t i = number; i < number + count; ++i) model.insert(i);
         break;
       }
@@ -274,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BitTreeOfSize,
 class contested_tree {
  public:
   explicit contested_tree(std::uint32_t size) : owned_{size}, held_(size) {
-    owned_.tree.insert_run(0, size);
+    owned_.tree.insert_range(0, size);
   }
 
   void work(std::uint64_t seed, int steps) {

@@ -23,7 +23,7 @@ struct owned_block {
       : state{generation}, tested{words.data(), state, slices}, count{slices} {}
 
   [[nodiscard]] slice_word word_of(std::uint32_t slice) const {
-    return tested.at(slice / bits_per_word);
+    return tested.word_at(slice / bits_per_word);
   }
   static word bit_of(std::uint32_t slice) { return word{1} << slice % bits_per_word; }
   [[nodiscard]] block_state current() const { return tested.peek(); }
@@ -56,7 +56,7 @@ struct owned_block {
 
   /// Takes slices of a word as a claimer that is inside. Returns whether the word was full.
   bool take(std::uint32_t index, word slices) {
-    word const old_word = tested.at(index).claim(slices);
+    word const old_word = tested.word_at(index).claim(slices);
     EXPECT_EQ(old_word & slices, slices);
     return old_word == tested.mask(index);
   }
@@ -71,7 +71,7 @@ struct owned_block {
     EXPECT_TRUE(current().is_free());
     EXPECT_TRUE(current().is_closed());
     EXPECT_EQ(current().count(), 0);
-    EXPECT_EQ(current().inside(), 0u);
+    EXPECT_EQ(current().lanes_inside(), 0u);
     for (std::uint32_t i = 0; i < tested.words(); ++i) EXPECT_EQ(words[i], 0u) << "word " << i;
   }
 
@@ -88,7 +88,7 @@ TEST(BlockState, KeepsItsFieldsSeparate) {
                         5 * block_state::one_inside - three * block_state::one_slice};
   EXPECT_EQ(all.generation(), block_state::last_generation);
   EXPECT_EQ(all.full_words(), 16);
-  EXPECT_EQ(all.inside(), 5u);
+  EXPECT_EQ(all.lanes_inside(), 5u);
   EXPECT_EQ(all.count(), -3);
   EXPECT_FALSE(all.is_closed() || all.is_free() || all.has_slices());
   EXPECT_TRUE(all.is_open_in(block_state::last_generation));
@@ -98,7 +98,7 @@ TEST(BlockState, KeepsItsFieldsSeparate) {
 
 TEST(BlockState, HasRoomForAllLanesOfALargeGpuInside) {
   constexpr word lanes = (word{1} << 19) - 1;
-  EXPECT_EQ(block_state{lanes * block_state::one_inside}.inside(), lanes);
+  EXPECT_EQ(block_state{lanes * block_state::one_inside}.lanes_inside(), lanes);
   constexpr word slices = (word{1} << 16) - 1;
   EXPECT_EQ(block_state{slices * block_state::one_slice}.count(),
             static_cast<std::int32_t>(slices));
@@ -119,7 +119,7 @@ TEST(BlockState, KeepsItsFieldsSeparateWhileTheCountOfFullWordsIsNegative) {
                                   below * block_state::one_full_word +
                                   count * block_state::one_slice};
         EXPECT_EQ(current.full_words(), -static_cast<std::int32_t>(below));
-        EXPECT_EQ(current.inside(), inside);
+        EXPECT_EQ(current.lanes_inside(), inside);
         EXPECT_EQ(current.count(), static_cast<std::int32_t>(count));
         EXPECT_FALSE(tested.is_complete(current));
       }
@@ -141,10 +141,10 @@ TEST(Block, HasAWordForEach64SlicesAndNoBitsBeyondItsSlices) {
 
 TEST(Block, CountsReleasedSlices) {
   owned_block a{128};
-  EXPECT_FALSE(a.tested.has_something());
+  EXPECT_FALSE(a.tested.may_have_slices());
   EXPECT_TRUE(a.release(64));
   EXPECT_TRUE(a.release(3));
-  EXPECT_TRUE(a.tested.has_something());
+  EXPECT_TRUE(a.tested.may_have_slices());
   EXPECT_EQ(a.current().count(), 2);
 }
 
@@ -206,7 +206,7 @@ TEST(Block, DoesNotBecomeFreeByTheAnnouncementOfADoubleFree) {
   ASSERT_EQ(a.current().count(), 3);
   EXPECT_FALSE(a.tested.close(a.current()));
   EXPECT_FALSE(a.release_and_synchronize(2)) << "four slices are announced";
-  EXPECT_NE(a.tested.at(0).release(0b001) & 0b001, 0u);
+  EXPECT_NE(a.tested.word_at(0).release(0b001) & 0b001, 0u);
   EXPECT_TRUE(a.tested.close(a.tested.retract(1))) << "the lane of the double free makes it free";
   a.expect_free();
 }
@@ -231,7 +231,7 @@ TEST(Block, RefusesReleasesAndClaimsWhileItIsFree) {
   a.expect_free();
   EXPECT_FALSE(a.tested.reserve(5).is_open_in(0));
   EXPECT_TRUE(a.current().is_free());
-  EXPECT_TRUE(a.tested.has_something()) << "its advertisement stays";
+  EXPECT_TRUE(a.tested.may_have_slices()) << "its advertisement stays";
   EXPECT_FALSE(a.tested.is_complete(a.tested.leave(5, false)));
   a.expect_free();
   EXPECT_NE(a.tested.revive(1), 0u);
@@ -297,7 +297,7 @@ TEST(Block, ReservesAtMostItsFreeSlices) {
   EXPECT_EQ(block::reserved_of(a.tested.reserve(32), 32), 0u);
   EXPECT_EQ(a.current().count(), 10 - 4 - 32 - 32);
   EXPECT_FALSE(a.current().has_slices());
-  EXPECT_TRUE(a.tested.has_something()) << "a lane inside may return slices";
+  EXPECT_TRUE(a.tested.may_have_slices()) << "a lane inside may return slices";
 }
 
 TEST(Block, IsRevivedWithAllSlicesFreeExceptTheClaimedSlices) {
@@ -308,7 +308,7 @@ TEST(Block, IsRevivedWithAllSlicesFreeExceptTheClaimedSlices) {
   EXPECT_EQ(a.words[0], ~word{0b111});
   EXPECT_EQ(a.words[1], low_bits(6));
   EXPECT_EQ(a.current().count(), 67);
-  EXPECT_TRUE(a.tested.has_something());
+  EXPECT_TRUE(a.tested.may_have_slices());
   EXPECT_EQ(a.tested.revive(1), 0u) << "it is no longer free";
 }
 
@@ -316,7 +316,7 @@ TEST(Block, RevivesFewerSlicesThanRequestedIfItsWordHasFewer) {
   owned_block a{5};
   ASSERT_TRUE(a.release_all());
   EXPECT_EQ(a.tested.revive(32), 0b11111u);
-  EXPECT_FALSE(a.tested.has_something());
+  EXPECT_FALSE(a.tested.may_have_slices());
   EXPECT_EQ(a.words[0], 0u);
 }
 
@@ -355,7 +355,7 @@ TEST(Block, AgreesWithASetOfSlices) {
         }
       } else {
         auto const index = static_cast<std::uint32_t>(random() % a.tested.words());
-        word const wanted = lowest_ones(a.tested.at(index).peek(), 3);
+        word const wanted = lowest_ones(a.tested.word_at(index).peek(), 3);
         block_state const old_state = a.tested.reserve(3);
         ASSERT_GE(block::reserved_of(old_state, 3), count_ones(wanted));
         bool const was_full = wanted != 0 && a.take(index, wanted);
@@ -364,8 +364,8 @@ TEST(Block, AgreesWithASetOfSlices) {
           EXPECT_TRUE(in_use.insert(index * bits_per_word + lowest_one(rest)).second);
       }
       ASSERT_EQ(a.current().is_free(), in_use.empty());
-      ASSERT_EQ(a.tested.has_something(), in_use.size() < slices);
-      ASSERT_EQ(a.current().inside(), 0u);
+      ASSERT_EQ(a.tested.may_have_slices(), in_use.size() < slices);
+      ASSERT_EQ(a.current().lanes_inside(), 0u);
       std::int32_t full = 0;
       for (std::uint32_t i = 0; i < a.tested.words(); ++i)
         full += a.words[i] == a.tested.mask(i) ? 1 : 0;
@@ -430,7 +430,7 @@ class contested_block {
         continue;
       }
       wrong_ += block_.announce(count_ones(taken)).is_open_in(0) ? 0 : 1;
-      word const old = block_.at(0).release(taken);
+      word const old = block_.word_at(0).release(taken);
       wrong_ += (old & taken) != 0 ? 1 : 0;
       if ((old | taken) == block_.mask(0)) close_or_advertise(block_.count_full_words(1));
     }
@@ -456,8 +456,8 @@ class contested_block {
   word claim() {
     block_state const old_state = block_.reserve(2);
     std::uint32_t const reserved = old_state.is_open_in(0) ? block::reserved_of(old_state, 2) : 0;
-    word const wanted = reserved == 0 ? 0 : lowest_ones(block_.at(0).peek(), reserved);
-    word const old_word = wanted == 0 ? 0 : block_.at(0).claim(wanted);
+    word const wanted = reserved == 0 ? 0 : lowest_ones(block_.word_at(0).peek(), reserved);
+    word const old_word = wanted == 0 ? 0 : block_.word_at(0).claim(wanted);
     word const taken = old_word & wanted;
     close_or_advertise(
         block_.leave(2 - count_ones(taken), taken != 0 && old_word == block_.mask(0)));

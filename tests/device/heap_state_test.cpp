@@ -130,13 +130,13 @@ TEST(HeapState, EndsASegmentWithAShorterBlock) {
 }
 
 /// The slices of the class of `size` that `handed_out` reports, in all segments.
-std::set<void*> handed_out(heap_state& state, std::uint32_t size) {
+std::set<void*> allocated_slices(heap_state& state, std::uint32_t size) {
   size_class const id = size_class_of(size);
   std::set<void*> result;
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
     if (!state.segments[segment].load().is_slices_of(id)) continue;
     for (std::uint32_t slice = 0; slice < state.layouts[id].slice.slices(); ++slice) {
-      if (!state.handed_out(id, segment, slice)) continue;
+      if (!state.was_handed_out(id, segment, slice)) continue;
       result.insert(reinterpret_cast<void*>(state.base + segment * state.segment_bytes() +
                                             bytes{slice} * state.layouts[id].size));
     }
@@ -156,7 +156,7 @@ TEST(HeapState, KnowsWhichSlicesWereHandedOut) {
       if (memory == nullptr) break;
       live.insert(memory);
       if (round % 20 == 0) {
-        ASSERT_EQ(handed_out(state, size), live);
+        ASSERT_EQ(allocated_slices(state, size), live);
       }
     }
     EXPECT_GT(live.size(), 1u);
@@ -184,7 +184,7 @@ TEST(HeapState, KnowsTheSlicesOfAnOldRunWhenALaterRunHasItsKey) {
   ASSERT_FALSE(live.empty());
   for (std::uint32_t i = 0; i < counters_per_class; ++i)
     state.ticket_counter_at(id, i).open(later_run);
-  auto const seen = handed_out(state, 20000);
+  auto const seen = allocated_slices(state, 20000);
   for (void* const memory : live) EXPECT_TRUE(seen.contains(memory));
 }
 
@@ -195,9 +195,9 @@ TEST(HeapState, ReportsNoSliceOfAFreeBlockAsHandedOut) {
   for (void* memory = owner.ref().malloc(32_KiB - hardening::padded(0)); memory != nullptr;
        memory = owner.ref().malloc(32_KiB - hardening::padded(0)))
     live.push_back(memory);
-  EXPECT_FALSE(handed_out(state, 32_KiB).empty());
+  EXPECT_FALSE(allocated_slices(state, 32_KiB).empty());
   for (void* const memory : live) heap_internals::free_now(owner.ref(), memory);
-  EXPECT_TRUE(handed_out(state, 32_KiB).empty());
+  EXPECT_TRUE(allocated_slices(state, 32_KiB).empty());
 }
 
 }  // namespace heap_state_test

@@ -39,7 +39,7 @@ TEST(RunSegments, EndsTheGenerationOfASegmentThatItReturnsUntouched) {
     EXPECT_TRUE(slice_supply::reclaim(state, id));
     EXPECT_EQ(state.segment_tree().count(), 1u);
     EXPECT_EQ(state.segments[0].generation(), generation + 1);
-    EXPECT_EQ(state.segments[0].rest().known_blocks(), state.blocks_of(id));
+    EXPECT_EQ(state.segments[0].load_idle_state().known_blocks(), state.blocks_of(id));
     expect_sound(owner);
   }
   std::uint32_t served = 0;

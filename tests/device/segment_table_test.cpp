@@ -18,8 +18,8 @@ namespace segment_table_test {
 
 TEST(SegmentUse, IsOneOfFourKinds) {
   EXPECT_TRUE(segment_use{}.is_free()) << "zeroed memory";
-  EXPECT_TRUE(segment_use::nothing().is_free());
-  EXPECT_EQ(segment_use::nothing().bits(), 0u);
+  EXPECT_TRUE(segment_use::free_use().is_free());
+  EXPECT_EQ(segment_use::free_use().bits(), 0u);
   for (size_class id = 0; id < max_size_classes; ++id) {
     auto const use = segment_use::slices_of(id, block_state::last_generation);
     EXPECT_TRUE(use.is_slices() && !use.is_free() && !use.is_head() && !use.is_tail());
@@ -68,7 +68,7 @@ TEST(SegmentEntry, ReadsUseAndLayoutConsistently) {
       for (std::uint32_t i = 1; i <= 20000; ++i) {
         entry.store(segment_use::slices_of(1, i % block_state::last_generation),
                     slice_layout{i % block_state::last_generation, divider::for_divisor(32)});
-        entry.store(segment_use::nothing());
+        entry.store(segment_use::free_use());
       }
       done = true;
     } else {
@@ -91,7 +91,7 @@ TEST(SegmentEntry, ChangesItsGenerationAfterEachUseAndWrapsAround) {
     EXPECT_EQ(entry.generation(), generation)
         << "the generation changes only when the segment is free";
     entry.end_retirement(4);
-    EXPECT_EQ(entry.rest().known_blocks(), 4u);
+    EXPECT_EQ(entry.load_idle_state().known_blocks(), 4u);
     EXPECT_EQ(entry.free_blocks(), 0u);
   }
 }
@@ -102,32 +102,33 @@ TEST(SegmentEntry, WrapsItsGenerationAroundAlsoWithoutAllocations) {
   for (std::uint32_t const generation :
        {block_state::last_generation - 1, block_state::last_generation, 0u, 1u}) {
     EXPECT_EQ(entry.generation(), generation);
-    entry.begin_generation(entry.rest(), 4);
-    EXPECT_EQ(entry.rest().known_blocks(), 4u);
+    entry.begin_generation(entry.load_idle_state(), 4);
+    EXPECT_EQ(entry.load_idle_state().known_blocks(), 4u);
     EXPECT_EQ(entry.free_blocks(), 0u);
   }
 }
 
 TEST(SegmentEntry, KnowsWhichBlocksHaveItsGeneration) {
   segment_entry entry{};
-  EXPECT_TRUE(entry.rest().knows(1) && entry.rest().knows(4096)) << "no block was used";
+  EXPECT_TRUE(entry.load_idle_state().knows(1) && entry.load_idle_state().knows(4096))
+      << "no block was used";
   ASSERT_TRUE(entry.add_free_blocks(4, 4));
   entry.end_retirement(4);
-  EXPECT_TRUE(entry.rest().knows(4) && !entry.rest().knows(5));
+  EXPECT_TRUE(entry.load_idle_state().knows(4) && !entry.load_idle_state().knows(5));
   ASSERT_TRUE(entry.add_free_blocks(4096, 4096));
   entry.end_retirement(4096);
-  EXPECT_TRUE(entry.rest().knows(4096));
+  EXPECT_TRUE(entry.load_idle_state().knows(4096));
   ASSERT_TRUE(entry.add_free_blocks(1, 1));
   entry.end_retirement(1);
-  EXPECT_TRUE(entry.rest().knows(1) && !entry.rest().knows(2));
+  EXPECT_TRUE(entry.load_idle_state().knows(1) && !entry.load_idle_state().knows(2));
 }
 
 TEST(SegmentEntry, ChangesItsUseOnlyFromTheExpectedUse) {
   segment_entry entry{};
   entry.store(segment_use::head(2));
-  EXPECT_FALSE(entry.change(segment_use::head(3), segment_use::nothing()));
-  EXPECT_TRUE(entry.change(segment_use::head(2), segment_use::nothing()));
-  EXPECT_FALSE(entry.change(segment_use::head(2), segment_use::nothing()))
+  EXPECT_FALSE(entry.change(segment_use::head(3), segment_use::free_use()));
+  EXPECT_TRUE(entry.change(segment_use::head(2), segment_use::free_use()));
+  EXPECT_FALSE(entry.change(segment_use::head(2), segment_use::free_use()))
       << "a second free of the same memory";
 }
 

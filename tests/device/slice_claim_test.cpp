@@ -52,7 +52,7 @@ struct full_heap {
 
 TEST(SliceClaim, FindsNothingIfNoSliceWasReleased) {
   full_heap a{2};
-  EXPECT_EQ(a.claim(1).origin, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(1).origin, slice_request::source::none);
   EXPECT_TRUE(a.state.class_tree(a.id).empty());
 }
 
@@ -65,7 +65,7 @@ TEST(SliceClaim, TakesAtMostTheRequestedSlicesOfAWord) {
   EXPECT_EQ(grant.index, 1u);
   EXPECT_EQ(grant.value, 0b00110u);
   EXPECT_EQ(a.claim(2).value, 0b10000u) << "the remaining slice";
-  EXPECT_EQ(a.claim(2).origin, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(2).origin, slice_request::source::none);
 }
 
 TEST(SliceClaim, FindsASliceInAnySegment) {
@@ -83,7 +83,7 @@ TEST(SliceClaim, TakesSlicesOfAFullyReleasedWord) {
   a.release(~word{0}, 0, 0);
   EXPECT_EQ(a.claim(32).value, low_bits(32));
   EXPECT_EQ(a.claim(32).value, ~low_bits(32));
-  EXPECT_EQ(a.claim(32).origin, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(32).origin, slice_request::source::none);
 }
 
 TEST(SliceClaim, WithdrawsTheAdvertisementOfAnEmptyBlock) {
@@ -115,7 +115,7 @@ TEST(SliceClaim, LeavesAFreeBlockThatAnotherLaneHasReserved) {
   block const first = a.state.block_at(a.id, 0, 0);
   for (std::uint32_t i = 0; i < first.words(); ++i) a.release(~word{0}, 0, i);
   ASSERT_TRUE(a.state.segments[0].reserve_free_block());
-  EXPECT_EQ(a.claim(1).origin, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(1).origin, slice_request::source::none);
   EXPECT_TRUE(first.peek().is_free());
   slice_return::add_free_blocks(a.state, a.id, 0, 1);
   EXPECT_EQ(a.claim(1).origin, slice_request::source::bits);
@@ -130,10 +130,10 @@ TEST(SliceClaim, CancelsItsReservationInASegmentThatChangedItsClass) {
   request.generation = a.state.segments[0].generation() + 1;
   EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 0));
   EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().count(), 2) << "it returned its reservation";
-  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().inside(), 0u);
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().lanes_inside(), 0u);
   EXPECT_FALSE(slice_claim::claim_in_block(request, 0, 3))
       << "a block that the segment no longer has";
-  EXPECT_EQ(request.origin, slice_request::source::nothing);
+  EXPECT_EQ(request.origin, slice_request::source::none);
 }
 
 TEST(SliceClaim, CancelsItsRevivalInASegmentThatChangedItsClass) {
@@ -163,9 +163,9 @@ TEST(SliceClaim, FindsNothingAndLosesNothingBeforeTheBitsOfAnAnnouncedReleaseAre
   block const only = a.state.block_at(a.id, 0, 0);
   (void)only.announce(2);
   slice_return::advertise(a.state, a.id, 0, 0);
-  EXPECT_EQ(a.claim(2).origin, slice_request::source::nothing);
+  EXPECT_EQ(a.claim(2).origin, slice_request::source::none);
   EXPECT_EQ(only.peek().count(), 2);
-  (void)only.at(0).release(0b11);
+  (void)only.word_at(0).release(0b11);
   EXPECT_EQ(a.claim(2).value, 0b11u);
 }
 

@@ -102,7 +102,7 @@ TEST(SliceReturn, RefusesSlicesOfAnEarlierUseOfTheSegmentAndChangesNothing) {
   auto const result = slice_return::release(a.state, a.id, stale, a.block_of(0), 0, 0, 0b1);
   EXPECT_TRUE(result.is_stale);
   EXPECT_EQ(result.double_freed, 0u);
-  EXPECT_EQ(a.block_of(0).at(0).peek(), 0u);
+  EXPECT_EQ(a.block_of(0).word_at(0).peek(), 0u);
   a.expect_sound();
 }
 
@@ -163,7 +163,7 @@ TEST(SliceReturn, ALaneThatEntersInOneUseAndLeavesInAnotherLeavesNoTrace) {
     EXPECT_EQ(a.state.segment_tree().count(), index != 0 ? 1u : 0u);
     slice_return::follow_late(a.state, 0, index, entered.leave(32, false));
     EXPECT_EQ(entered.peek().count(), 0);
-    EXPECT_EQ(entered.peek().inside(), 0u);
+    EXPECT_EQ(entered.peek().lanes_inside(), 0u);
     a.expect_sound();
   }
 }
@@ -187,14 +187,14 @@ TEST(SliceReturn, BlocksThatTheLastUsesDidNotHaveGetTheSegmentsGeneration) {
   }
   for (std::uint32_t i = 0; i < a.block_of(0).words(); ++i)
     (void)a.release(i, a.block_of(0).mask(i));
-  EXPECT_EQ(a.state.segments[0].rest().known_blocks(), 1u);
+  EXPECT_EQ(a.state.segments[0].load_idle_state().known_blocks(), 1u);
   EXPECT_EQ(a.state.block_at(0, 0, 3).peek().generation(), 0u);
   std::vector<void*> all;
   while (void* const slice = a.owner.ref().malloc(32 - hardening::padded(0))) all.push_back(slice);
   EXPECT_EQ(all.size(), 2048u);
   a.expect_sound();
   for (void* const slice : all) heap_internals::free_now(a.owner.ref(), slice);
-  EXPECT_EQ(a.state.segments[0].rest().known_blocks(), 2u);
+  EXPECT_EQ(a.state.segments[0].load_idle_state().known_blocks(), 2u);
   EXPECT_EQ(a.owner.fault_count(fault_kind::double_free), 0u);
   a.expect_sound();
 }

@@ -107,8 +107,8 @@ TEST(SliceSupply, TakesBackTheUnusedSegmentsOfAClass) {
   void* const memory = owner.ref().malloc(net(16));
   size_class const id = size_class_of(16);
   EXPECT_TRUE(slice_supply::any_has_run(state));
-  EXPECT_FALSE(slice_supply::others_have_run(state, id));
-  EXPECT_TRUE(slice_supply::others_have_run(state, id + 1));
+  EXPECT_FALSE(slice_supply::other_classes_have_run(state, id));
+  EXPECT_TRUE(slice_supply::other_classes_have_run(state, id + 1));
   auto const free_segments = state.segment_tree().count();
   EXPECT_TRUE(slice_supply::reclaim(state, id));
   EXPECT_FALSE(slice_supply::any_has_run(state));
@@ -141,7 +141,7 @@ TEST(SliceSupply, ReturnsASegmentWithALateReservationThatLeavesNoTrace) {
   EXPECT_EQ(state.segment_tree().count(), 7u);
   slice_return::follow_late(state, last, 0, late_block.leave(3, false));
   EXPECT_EQ(late_block.peek().count(), 0);
-  EXPECT_EQ(late_block.peek().inside(), 0u);
+  EXPECT_EQ(late_block.peek().lanes_inside(), 0u);
   expect_sound(owner);
   heap_internals::free_now(owner.ref(), memory);
   EXPECT_EQ(fill(owner, half).size(), 16u);
@@ -361,7 +361,7 @@ TEST(SliceSupply, WaitsForSegmentsThatAreBeingReturned) {
           return;
         }
         for (int step = 0; step < 120; ++step) simt::pause();
-        state.segment_tree().insert_run(0, 3);
+        state.segment_tree().insert_range(0, 3);
         state.change_free_segments(3);
         state.end_return();
       });

@@ -81,13 +81,13 @@ class watched_block {
     bool was_full = false;
     std::uint32_t index = 0;
     for (; reserved != 0 && index < block_.words(); ++index) {
-      word available = block_.at(index).peek();
+      word available = block_.word_at(index).peek();
       for (std::uint32_t const slice : excluded) {
         if (slice / bits_per_word == index) available &= ~(word{1} << slice % bits_per_word);
       }
       if (available == 0) continue;
       word const wanted = lowest_ones(available, reserved);
-      word const old = block_.at(index).claim(wanted);
+      word const old = block_.word_at(index).claim(wanted);
       taken = old & wanted;
       was_full = taken != 0 && old == block_.mask(index);
       if (taken != 0) break;
@@ -130,7 +130,7 @@ class watched_block {
       free_slices += count_ones(words_[i]);
     }
     block_state const state{state_};
-    if (state.inside() != 0) return "a lane is counted inside";
+    if (state.lanes_inside() != 0) return "a lane is counted inside";
     std::int32_t full_words = 0;
     for (std::uint32_t i = 0; i < block_.words(); ++i)
       full_words += words_[i] == block_.mask(i) ? 1 : 0;
@@ -169,7 +169,7 @@ class watched_block {
       close_or_advertise(block_.retract(1));
       return false;
     }
-    word const old = block_.at(index).release(bit);
+    word const old = block_.word_at(index).release(bit);
     bool const was_free = (old & bit) != 0;
     word const full = block_.mask(index);
     bool const fills_word = old != full && (old | bit) == full;
@@ -196,7 +196,7 @@ class watched_block {
 
   void withdraw() {
     simt::atomic_ref<word>{advertised_}.fetch_and(0, simt::relaxed);
-    if (block_.has_something()) advertise();
+    if (block_.may_have_slices()) advertise();
   }
 
   /// The segment's count: one access, and then a plain variable, because lanes switch only at

@@ -106,8 +106,8 @@ class watched_segment {
   /// As run_segments::return_untouched, for a segment without allocations.
   void return_untouched() {
     is_untouched_ = true;
-    entry_.store(segment_use::nothing());
-    auto const rest = entry_.rest();
+    entry_.store(segment_use::free_use());
+    auto const rest = entry_.load_idle_state();
     std::uint32_t const next = block_state::next_generation(rest.generation());
     for (std::uint32_t index = 0; index < blocks_; ++index)
       block_at(index).change_generation(rest.generation(), next);
@@ -134,7 +134,7 @@ class watched_segment {
       block_state const state = block_at(index).peek();
       auto const free_slices = static_cast<std::int32_t>(count_ones(words_[index]));
       if (state.is_free()) ++free_blocks;
-      if (state.count() != free_slices || state.inside() != 0 ||
+      if (state.count() != free_slices || state.lanes_inside() != 0 ||
           state.is_closed() != state.is_free() || (state.is_free() && free_slices != 0))
         return "block " + std::to_string(index) + " counts " + std::to_string(state.count()) +
                " free slices of " + std::to_string(free_slices);
@@ -160,7 +160,7 @@ class watched_segment {
       follow_late(index, owner.retract(count_ones(slices)));
       return false;
     }
-    word const old = owner.at(0).release(slices);
+    word const old = owner.word_at(0).release(slices);
     word const already_free = old & slices;
     bool const fills_word = old != owner.mask(0) && (old | slices) == owner.mask(0);
     block_state state =
@@ -195,7 +195,7 @@ class watched_segment {
         if (held) problem_ = "the segment was returned while a lane owned a slice";
       }
     }
-    entry_.store(segment_use::nothing());
+    entry_.store(segment_use::free_use());
     for (std::uint32_t index = 0; index < blocks_; ++index)
       block_at(index).end_generation(entry_.generation());
     entry_.end_retirement(blocks_);
@@ -204,7 +204,7 @@ class watched_segment {
 
   /// As run_segments::format_run.
   void begin_next_use() {
-    auto const rest = entry_.rest();
+    auto const rest = entry_.load_idle_state();
     blocks_ = next_blocks_;
     entry_.store(segment_use::slices_of(uses_ + 1, rest.generation()));
     for (std::uint32_t index = rest.knows(blocks_) ? blocks_ : rest.known_blocks(); index < blocks_;
@@ -227,9 +227,9 @@ class watched_segment {
     word taken = 0;
     bool was_full = false;
     if (reserved != 0) {
-      word const wanted = lowest_ones(source.at(0).peek(), reserved);
+      word const wanted = lowest_ones(source.word_at(0).peek(), reserved);
       if (wanted != 0) {
-        word const old = source.at(0).claim(wanted);
+        word const old = source.word_at(0).claim(wanted);
         taken = old & wanted;
         was_full = taken != 0 && old == source.mask(0);
       }
@@ -398,7 +398,7 @@ TEST(SegmentModel, AStaleStateFreesNothing) {
   QUARRY_TEST_USES_FIBERS();
   auto const complete = [](watched_segment& segment) {
     (void)segment.block_at(0).announce(2);
-    (void)segment.block_at(0).at(0).release(0b11);
+    (void)segment.block_at(0).word_at(0).release(0b11);
     (void)segment.block_at(0).count_full_words(1);
   };
   operation const close_stale = [](watched_segment& segment) {

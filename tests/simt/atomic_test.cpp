@@ -84,7 +84,7 @@ TEST(Atomic, ReleasesPlainWritesToAnAcquiringThread) {
     int payload = 0;
     launch_threads({2, 1}, 2, [&] {
       atomic_ref<std::uint32_t> const flag{ready};
-      if (current_lane->where().block == 0) {
+      if (current_lane->own_place().block == 0) {
         payload = 7;
         fence_before_stores();
         flag.store(1, fenced_release);
@@ -113,7 +113,7 @@ TEST(ShortRef, ComparesAndExchangesOnlyItsTwoBytes) {
 TEST(ShortRef, LosesNoUpdateOfNeighboursOrOfThreads) {
   std::uint16_t values[2] = {0, 0};
   launch_threads({4, 1}, 4, [&] {
-    short_ref const ref{values[current_lane->where().block % 2]};
+    short_ref const ref{values[current_lane->own_place().block % 2]};
     for (int i = 0; i < 5000; ++i) {
       std::uint16_t seen = ref.load();
       while (!ref.compare_exchange(seen, static_cast<std::uint16_t>(seen + 1))) {
@@ -131,7 +131,7 @@ TEST(ShortRef, ReleasesPlainWritesToAnAcquiringThread) {
     launch_threads({2, 1}, 2, [&] {
       short_ref const flag{ready};
       std::uint16_t unset = 0;
-      if (current_lane->where().block == 0) {
+      if (current_lane->own_place().block == 0) {
         payload = 7;
         EXPECT_TRUE(flag.compare_exchange(unset, 1));
       } else if (flag.load() == 1) {

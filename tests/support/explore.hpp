@@ -101,7 +101,7 @@ class explorer {
     std::uint64_t& block_word() override { return word_; }
     void pause() override { owner_.step(*this, true); }
 
-    [[nodiscard]] std::uint32_t index() const { return where().block + where().thread; }
+    [[nodiscard]] std::uint32_t index() const { return own_place().block + own_place().thread; }
 
     boost::context::fiber fiber;
     bool is_done = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bit tricks on 64-bit words, the same on both machines.
+// Bit operations on 64-bit words, with the same results on the host and on the GPU. In comments
+// "a one" is a bit that is 1.
 #pragma once
 
 #include "quarry/core/config.hpp"
@@ -24,7 +25,7 @@ inline constexpr std::uint32_t bits_per_word = 64;
 #endif
 }
 
-/// Position of the lowest one; 64 if there is none.
+/// Position of the lowest one; 64 if `bits` is 0.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t lowest_one(word bits) {
 #ifdef __CUDA_ARCH__
   return bits == 0 ? bits_per_word
@@ -43,19 +44,20 @@ inline constexpr std::uint32_t bits_per_word = 64;
 #endif
 }
 
-/// The lowest one at or after position `start`, going round; 64 if there is none.
+/// Position of the lowest one at or above position `start`. If there is no such one, position of
+/// the lowest one; 64 if `bits` is 0.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t one_from(word bits, std::uint32_t start) {
-  word const after = bits & ~low_bits(start);
-  return lowest_one(after != 0 ? after : bits);
+  word const upper = bits & ~low_bits(start);
+  return lowest_one(upper != 0 ? upper : bits);
 }
 
 /// The lowest `count` ones of `bits`, or all of them if there are fewer.
 [[nodiscard]] QUARRY_HD constexpr word lowest_ones(word bits, std::uint32_t count) {
   if (count_ones(bits) <= count) return bits;
-  word rest = bits;
+  word upper = bits;
   QUARRY_NO_UNROLL
-  for (std::uint32_t i = 0; i < count; ++i) rest &= rest - 1;
-  return bits & ~rest;
+  for (std::uint32_t i = 0; i < count; ++i) upper &= upper - 1;
+  return bits & ~upper;
 }
 
 /// Position of the one with `rank` ones below it. Requires more than `rank` ones.
@@ -63,31 +65,32 @@ inline constexpr std::uint32_t bits_per_word = 64;
   std::uint32_t position = 0;
   QUARRY_NO_UNROLL
   for (std::uint32_t width = bits_per_word / 2; width != 0; width /= 2) {
-    std::uint32_t const below = count_ones(bits & low_bits(width));
-    if (rank < below) continue;
-    rank -= below;
+    std::uint32_t const low_ones = count_ones(bits & low_bits(width));
+    if (rank < low_ones) continue;
+    rank -= low_ones;
     bits >>= width;
     position += width;
   }
   return position;
 }
 
-/// A number below `size`, evenly by the upper bits of `random`.
+/// Maps `random` to a number below `size`. The upper bits of `random` decide, and all numbers get
+/// nearly equal shares.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t scaled(std::uint32_t random, std::uint32_t size) {
   return static_cast<std::uint32_t>(std::uint64_t{random} * size >> 32);
 }
 
-/// Position of one of the ones, each as likely as another; 64 if there is none.
-[[nodiscard]] QUARRY_HD constexpr std::uint32_t any_one(word bits, std::uint32_t random) {
+/// Position of a random one; all ones are equally likely. 64 if `bits` is 0.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t random_one(word bits, std::uint32_t random) {
   return bits == 0 ? bits_per_word : select_one(bits, scaled(random, count_ones(bits)));
 }
 
-/// Bit i is one where `count` (1 to 64) consecutive ones begin at i.
+/// A word whose bit i is 1 if `count` (1 to 64) consecutive ones of `bits` begin at position i.
 [[nodiscard]] QUARRY_HD constexpr word starts_of_runs(word bits, std::uint32_t count) {
-  for (std::uint32_t have = 1; have < count && bits != 0;) {
-    std::uint32_t const step = have < count - have ? have : count - have;
+  for (std::uint32_t length = 1; length < count && bits != 0;) {
+    std::uint32_t const step = length < count - length ? length : count - length;
     bits &= bits >> step;
-    have += step;
+    length += step;
   }
   return bits;
 }

@@ -8,8 +8,8 @@ namespace quarry::inline QUARRY_ABI {
 
 using bytes = std::uint64_t;
 
-/// A limit in bytes that nothing exceeds: the default of every limit in options. (In C and Fortran
-/// a limit of 0 says the same.)
+/// A limit that no size exceeds: the default of every limit in options. (In C and Fortran a limit
+/// of 0 means the same.)
 inline constexpr bytes no_limit = ~bytes{0};
 
 inline namespace literals {

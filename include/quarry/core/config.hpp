@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler at hand can do, and the version that host and kernels must agree on.
+// Macros for the differences between compilers, and the heap's layout version, which must be the
+// same in the host's code and in kernels.
 #pragma once
 
 #include "quarry/core/abi.hpp"
@@ -15,18 +16,19 @@
 #define QUARRY_NOINLINE [[gnu::noinline]]
 #endif
 
-/// Hides a call's body from the caller's register allocation; see heap_ref's slow paths.
+/// Keeps a function out of line, so that its body does not take part in the caller's register
+/// allocation; see heap_ref's slow paths.
 #define QUARRY_SLOW QUARRY_HD QUARRY_NOINLINE
 
-/// Keeps a loop of a slow path small: its code and its registers cost every kernel that contains
-/// it.
+/// Keeps a loop of a slow path small. The loop's code and registers cost every kernel that contains
+/// the slow path.
 #ifdef __CUDA_ARCH__
 #define QUARRY_NO_UNROLL _Pragma("unroll 1")
 #else
 #define QUARRY_NO_UNROLL
 #endif
 
-/// Has four loads of a slow path's loop under way at once, at the cost of their registers.
+/// Lets four loads of a slow path's loop be in flight at once, at the cost of their registers.
 #ifdef __CUDA_ARCH__
 #define QUARRY_UNROLL_4 _Pragma("unroll 4")
 #else
@@ -35,7 +37,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Layout of the in-kernel heap's shared state, below 8. A kernel refuses a heap of another one.
+/// The version of the layout of the in-kernel heap's shared state; at most 7. A kernel refuses a
+/// heap of another version.
 inline constexpr std::uint32_t layout_version = 4;
 
 }  // namespace quarry::inline QUARRY_ABI

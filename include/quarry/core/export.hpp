@@ -4,6 +4,7 @@
 
 #include "quarry/core/abi.hpp"
 
-/// Before a function, or after `class`: what public headers declare and src/ compiles, and types of
-/// exceptions, which are one type in all shared objects then.
+/// Stands before a function or after `class`. Mark every function and class that a public header
+/// declares and src/ defines. Mark also every exception class, so that it is the same type in all
+/// shared objects.
 #define QUARRY_API __attribute__((visibility("default")))

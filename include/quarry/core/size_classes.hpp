@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sizes slices have: 16, 32, 48, 64, and then four classes to each doubling.
+// The sizes of slices: 16, 32, 48, 64, and then four size classes per doubling.
 #pragma once
 
 #include "quarry/core/bits.hpp"
@@ -9,18 +9,19 @@ namespace quarry::inline QUARRY_ABI {
 
 using size_class = std::uint32_t;
 
-/// What every allocation is aligned to, and the smallest slice.
+/// The alignment of every allocation, and the size of the smallest slice.
 inline constexpr std::uint32_t min_alignment = 16;
 
-/// Classes up to 32 MiB, half of the largest segment.
+/// The number of classes. The largest class is 32 MiB, half of the largest segment.
 inline constexpr std::uint32_t max_size_classes = 80;
 
 /// The smallest class whose slices hold `size` bytes. Requires size <= 2^31. Constant time.
 ///
-/// A slice is at most 15 bytes larger than `size` up to 64 B, and at most a quarter larger above,
-/// since the steps within a doubling are a quarter of its lower end. So the share of a slice that
-/// was asked for is 0.53 at worst for 17 to 64 B (at 17 B) and 0.80 above (at 1025 B, say); over
-/// uniform sizes 8 % are lost in the mean.
+/// A slice is at most 15 bytes larger than a `size` of 1 to 64 B. It is at most a quarter larger
+/// than a `size` above 64 B, since the steps within a doubling are a quarter of its lower end. So
+/// the requested share of a slice is at least 0.53 for 17 to 64 B (the minimum is at 17 B), and at
+/// least 0.80 above 64 B (near the minimum at 1025 B, for example). If the sizes within a doubling
+/// are equally frequent, 8 % of the memory is lost on average.
 [[nodiscard]] QUARRY_HD constexpr size_class size_class_of(std::uint32_t size) {
   if (size <= 64) return size == 0 ? 0 : (size - 1) / 16;
   std::uint32_t const last = size - 1;

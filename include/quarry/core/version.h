@@ -8,7 +8,7 @@
 #define QUARRY_VERSION_MINOR 1
 #define QUARRY_VERSION_PATCH 0
 
-/* One number that grows with the version: 1.2.3 is 10203. */
+/* The version as one number: 1.2.3 is 10203. A later version has a larger number. */
 #define QUARRY_VERSION \
   (QUARRY_VERSION_MAJOR * 10000 + QUARRY_VERSION_MINOR * 100 + QUARRY_VERSION_PATCH)
 

@@ -14,8 +14,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// This is a trivially copyable view of zeroed words that the heap owns. Every operation is
 /// lock-free and costs O(log_64 size), except where noted.
 ///
-/// Invariant, at rest: a bit above level 0 is one if its word is non-zero. (The converse may be
-/// false: a search that meets an empty word continues and repairs the word's parent.)
+/// Invariant, while no operation is in progress: a bit above level 0 is one if the word that it
+/// stands for is non-zero. (The converse may be false: a search that meets an empty word continues
+/// and repairs the word's parent.)
 ///
 /// Memory order. The bit of a number hands over the object that the number stands for. (I) sets the
 /// bit with release and (J) clears it with acquire. Between them the word changes by RMWs only,
@@ -30,7 +31,7 @@ class bit_tree {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-  struct run {
+  struct range {
     std::uint32_t first;
     std::uint32_t count;  // 0: nothing was claimed
   };
@@ -56,7 +57,7 @@ class bit_tree {
   }
 
   /// Adds [first, first + count). Requires that the set contains none of these numbers.
-  QUARRY_HD void insert_run(std::uint32_t first, std::uint32_t count) const {
+  QUARRY_HD void insert_range(std::uint32_t first, std::uint32_t count) const {
     QUARRY_NO_UNROLL
     while (count != 0) {
       std::uint32_t const bit = first % bits_per_word;
@@ -82,17 +83,17 @@ class bit_tree {
   }
 
   /// The smallest number not below `start`, or `none`. May miss a number that another lane inserts
-  /// concurrently, and a number whose upper levels another lane repairs at this moment.
+  /// concurrently, and a number whose upper levels another lane repairs concurrently.
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t start) const {
     return simt::indirect_call([tree = *this, start]() -> std::uint32_t {
       std::uint32_t level = 0;
       std::uint32_t position = start;  // a bit of `level`
-      bool descended = false;  // reached from the parent, which says that this word is non-zero
+      bool descended = false;  // a bit of the parent led here and says that the word is non-zero
       QUARRY_NO_UNROLL
       while (position < tree.width_of(level)) {
         std::uint32_t const index = position / bits_per_word;
-        word const seen = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
-        word const ones = seen & ~low_bits(position % bits_per_word);
+        word const bits = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
+        word const ones = bits & ~low_bits(position % bits_per_word);
         if (ones != 0) {
           position = index * bits_per_word + lowest_one(ones);
           if (level == 0) return position;
@@ -114,13 +115,13 @@ class bit_tree {
   /// The smallest number not below `start`; if there is no such number, the smallest number; or
   /// `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t successor_round(std::uint32_t start) const {
-    std::uint32_t const after = successor(start);
-    return after != none || start == 0 ? after : successor(0);
+    std::uint32_t const found = successor(start);
+    return found != none || start == 0 ? found : successor(0);
   }
 
-  /// A pseudo-random number of the set, chosen by `random`: in each word on the way down, all ones
-  /// are equally likely. `none` if the set is empty.
-  [[nodiscard]] QUARRY_HD std::uint32_t any(std::uint32_t random) const {
+  /// A pseudo-random number of the set, chosen by `random`, or `none` if the set is empty. In each
+  /// word on the path from the root, all ones are equally likely.
+  [[nodiscard]] QUARRY_HD std::uint32_t random_member(std::uint32_t random) const {
     return simt::indirect_call([tree = *this, random]() mutable -> std::uint32_t {
       std::uint32_t level = 0;
       while (tree.width_of(level) > bits_per_word) ++level;
@@ -132,7 +133,7 @@ class bit_tree {
           tree.repair(level + 1, index);
           return tree.successor_round(index << 6 * (level + 1));
         }
-        index = index * bits_per_word + any_one(ones, random);
+        index = index * bits_per_word + random_one(ones, random);
         if (level == 0) return index;
         random = mix(random);
       }
@@ -141,44 +142,44 @@ class bit_tree {
 
   /// Removes and returns the smallest number, or returns `none`.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_first() const {
-    run const found = claim_front(1);
+    range const found = claim_front(1);
     return found.count == 0 ? none : found.first;
   }
 
   /// Removes up to `maximum` consecutive numbers. They begin with the smallest number not below
-  /// `start`, or with the smallest number of all.
-  [[nodiscard]] QUARRY_HD run claim_front(std::uint32_t maximum, std::uint32_t start = 0) const {
-    return simt::indirect_call([tree = *this, maximum, start]() -> run {
+  /// `start`; if there is no such number, they begin with the smallest number of the set.
+  [[nodiscard]] QUARRY_HD range claim_front(std::uint32_t maximum, std::uint32_t start = 0) const {
+    return simt::indirect_call([tree = *this, maximum, start]() -> range {
       QUARRY_NO_UNROLL
-      for (std::uint32_t at = tree.successor_round(start); at != none;
-           at = tree.successor_round(at)) {
-        std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, at, maximum);
-        if (count != 0) return {at, count};  // otherwise claimed meanwhile: continue the search
+      for (std::uint32_t first = tree.successor_round(start); first != none;
+           first = tree.successor_round(first)) {
+        std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, first, maximum);
+        if (count != 0) return {first, count};  // otherwise other lanes claimed it: search again
       }
       return {0, 0};
     });
   }
 
-  /// Removes the last `count` consecutive numbers of the set and returns the first of them, or
-  /// returns `none`: first fit from the far end. O(size / 64). Claims from high to low, word by
-  /// word, and inserts the claimed numbers again if a word lacks a number. If lanes conflict, the
-  /// lane that has claimed lowest succeeds.
+  /// Removes the last `count` consecutive numbers of the set (first fit from the far end). Returns
+  /// the first of these numbers, or `none`. O(size / 64). Claims from high to low, word by word,
+  /// and inserts the claimed numbers again if a word lacks a number. If the ranges of several lanes
+  /// overlap, the lane whose claims reach lowest succeeds.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_back(std::uint32_t count) const {
     return simt::indirect_call([tree = *this, count]() -> std::uint32_t {
       std::uint32_t end = tree.size_;
       QUARRY_NO_UNROLL
       while (end >= count) {
-        std::uint32_t const first = tree.last_run_before(end, count);
+        std::uint32_t const first = tree.last_range_before(end, count);
         if (first == none) return none;
-        std::uint32_t const short_at = tree.claim_all(first, count);
-        if (short_at == none) return first;
-        end = first + count;  // search at the same place again: it has changed
+        std::uint32_t const missing = tree.claim_all(first, count);
+        if (missing == none) return first;
+        end = first + count;  // search the same range again, because it has changed
       }
       return none;
     });
   }
 
-  /// The number of members. O(size / 64); exact at rest.
+  /// The number of members. O(size / 64). Exact while no operation is in progress.
   [[nodiscard]] QUARRY_HD std::uint32_t count() const {
     return simt::indirect_call([tree = *this]() -> std::uint32_t {
       std::uint32_t sum = 0;
@@ -188,13 +189,13 @@ class bit_tree {
     });
   }
 
-  /// Checks the invariant. Call only at rest.
+  /// Checks the invariant. Requires that no operation is in progress.
   [[nodiscard]] bool audit() const {
     for (std::uint32_t level = 0; width_of(level) > bits_per_word; ++level) {
       for (std::uint32_t i = 0; i < words_of(width_of(level)); ++i) {
-        bool const said =
+        bool const is_marked =
             (words_[base_of(level + 1) + i / bits_per_word] >> i % bits_per_word & 1) != 0;
-        if (words_[base_of(level) + i] != 0 && !said) return false;
+        if (words_[base_of(level) + i] != 0 && !is_marked) return false;
       }
     }
     return true;
@@ -234,22 +235,23 @@ class bit_tree {
   /// Sets bits of leaf word `index`. Returns the bits that were set before.
   QUARRY_HD word insert_bits(std::uint32_t index, word bits) const {
     return simt::indirect_call([tree = *this, index, bits]() -> word {
-      word const before = tree.ref(index).fetch_or(bits, tree_insert_order);  // (I)
-      if (before == 0) tree.raise(0, index);
-      return before & bits;
+      word const previous = tree.ref(index).fetch_or(bits, tree_insert_order);  // (I)
+      if (previous == 0) tree.raise(0, index);
+      return previous & bits;
     });
   }
 
   /// Clears bits of leaf word `index`. Returns the bits that this call cleared.
   QUARRY_HD word claim_bits(std::uint32_t index, word bits) const {
     return simt::indirect_call([tree = *this, index, bits]() -> word {
-      word const before = tree.ref(index).fetch_and(~bits, tree_claim_order);  // (J)
-      if (before != 0 && (before & ~bits) == 0) tree.repair(1, index);
-      return before & bits;
+      word const previous = tree.ref(index).fetch_and(~bits, tree_claim_order);  // (J)
+      if (previous != 0 && (previous & ~bits) == 0) tree.repair(1, index);
+      return previous & bits;
     });
   }
 
-  /// Records in the upper levels, as far as needed, that word `index` of `level` became non-zero.
+  /// Records in the upper levels that word `index` of `level` became non-zero. Stops at the first
+  /// parent that was already non-zero.
   QUARRY_HD void raise(std::uint32_t level, std::uint32_t index) const {
     return simt::indirect_call([tree = *this, level, index]() mutable {
       QUARRY_NO_UNROLL
@@ -263,22 +265,22 @@ class bit_tree {
     });
   }
 
-  /// Bit `bit` of `level` (above 0) may stand for an empty word: clears the bit and reads the word
-  /// again.
+  /// Repairs bit `bit` of `level` (above 0), which may stand for an empty word: clears the bit if
+  /// the word is empty, then reads the word again.
   QUARRY_HD void repair(std::uint32_t level, std::uint32_t bit) const {
     return simt::indirect_call([tree = *this, level, bit]() mutable {
       QUARRY_NO_UNROLL
       while (level > 0 && tree.width_of(level - 1) > bits_per_word) {
-        std::uint32_t const below = tree.base_of(level - 1) + bit;
-        if (tree.ref(below).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
+        std::uint32_t const child = tree.base_of(level - 1) + bit;
+        if (tree.ref(child).load(simt::relaxed) != 0) return;  // (L) early out; (V) decides
         word const mask = word{1} << bit % bits_per_word;
-        word const before = tree.ref(tree.base_of(level) + bit / bits_per_word)
-                                .fetch_and(~mask, simt::acq_rel);  // (D)
-        if (tree.ref(below).load(simt::acquire) != 0) {            // (V)
+        word const previous = tree.ref(tree.base_of(level) + bit / bits_per_word)
+                                  .fetch_and(~mask, simt::acq_rel);  // (D)
+        if (tree.ref(child).load(simt::acquire) != 0) {              // (V)
           tree.raise(level - 1, bit);
           return;
         }
-        if (before == 0 || (before & ~mask) != 0) return;
+        if (previous == 0 || (previous & ~mask) != 0) return;
         bit /= bits_per_word;
         ++level;
       }
@@ -286,77 +288,79 @@ class bit_tree {
   }
 
   /// The last position before `end` at which `count` consecutive ones seem to be.
-  [[nodiscard]] QUARRY_HD std::uint32_t last_run_before(std::uint32_t end,
-                                                        std::uint32_t count) const {
+  [[nodiscard]] QUARRY_HD std::uint32_t last_range_before(std::uint32_t end,
+                                                          std::uint32_t count) const {
     return simt::indirect_call([tree = *this, end, count]() -> std::uint32_t {
-      std::uint32_t above = 0;  // consecutive ones from the lowest bit of the word above
+      std::uint32_t lower_run = 0;  // consecutive ones from the lowest bit of the word above
       QUARRY_NO_UNROLL
       for (std::uint32_t index = words_of(end); index-- > 0;) {
         word ones = tree.leaf(index);
         if (index == end / bits_per_word) ones &= low_bits(end % bits_per_word);
         // the number of ones at the upper end
-        std::uint32_t const top = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);
-        if (above != 0 && above + top >= count)
-          return (index + 1) * bits_per_word - (count - above);
+        std::uint32_t const upper_run = ones == ~word{0} ? bits_per_word : 63 - highest_one(~ones);
+        if (lower_run != 0 && lower_run + upper_run >= count)
+          return (index + 1) * bits_per_word - (count - lower_run);
         if (count <= bits_per_word) {
           word const starts = starts_of_runs(ones, count);
           if (starts != 0) return index * bits_per_word + highest_one(starts);
         }
-        above = ones == ~word{0} ? above + bits_per_word : lowest_one(~ones);
+        lower_run = ones == ~word{0} ? lower_run + bits_per_word : lowest_one(~ones);
       }
       return none;
     });
   }
 
-  /// Claims all of [first, first + count), from high to low, or nothing. Returns the base of the
-  /// range in which a number was missing, or `none`.
+  /// Claims all numbers of [first, first + count), from high to low, and returns `none`. If a
+  /// number is missing, claims nothing and returns the lowest number of the range in whose word it
+  /// was missing.
   [[nodiscard]] QUARRY_HD std::uint32_t claim_all(std::uint32_t first, std::uint32_t count) const {
     return simt::indirect_call([tree = *this, first, count]() -> std::uint32_t {
       std::uint32_t end = first + count;
       QUARRY_NO_UNROLL
       while (end > first) {
         std::uint32_t const index = (end - 1) / bits_per_word;
-        std::uint32_t const begin = index * bits_per_word > first ? index * bits_per_word : first;
-        word const wanted = low_bits(end - begin) << begin % bits_per_word;
-        word const got = tree.claim_bits(index, wanted);
-        if (got != wanted) {
-          if (got != 0) tree.insert_bits(index, got);
-          tree.insert_run(end, first + count - end);
-          return begin;
+        std::uint32_t const low = index * bits_per_word > first ? index * bits_per_word : first;
+        word const wanted = low_bits(end - low) << low % bits_per_word;
+        word const claimed = tree.claim_bits(index, wanted);
+        if (claimed != wanted) {
+          if (claimed != 0) tree.insert_bits(index, claimed);
+          tree.insert_range(end, first + count - end);
+          return low;
         }
-        end = begin;
+        end = low;
       }
       return none;
     });
   }
 
-  /// Removes the consecutive numbers from `at` on, at most `maximum`. Returns their count.
-  QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t at,
+  /// Removes up to `maximum` consecutive numbers that begin with `first`. Returns their count.
+  QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t first,
                                                      std::uint32_t maximum) {
-    std::uint32_t const end = maximum < tree.size_ - at ? at + maximum : tree.size_;
-    std::uint32_t next = at;
+    std::uint32_t const end = maximum < tree.size_ - first ? first + maximum : tree.size_;
+    std::uint32_t next = first;
     QUARRY_NO_UNROLL
     while (next < end) {
-      std::uint32_t const got = simt::indirect_call(&claim_in_word, tree, next, end - next);
-      next += got;
-      if (got == 0 || next % bits_per_word != 0) break;
+      std::uint32_t const claimed = simt::indirect_call(&claim_in_word, tree, next, end - next);
+      next += claimed;
+      if (claimed == 0 || next % bits_per_word != 0) break;
     }
-    return next - at;
+    return next - first;
   }
 
-  /// Does the same for the numbers in the word of `at`.
-  QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t at,
+  /// Does the same for the numbers in the word that contains `first`.
+  QUARRY_SLOW static std::uint32_t claim_in_word(bit_tree tree, std::uint32_t first,
                                                  std::uint32_t maximum) {
-    std::uint32_t const bit = at % bits_per_word;
-    std::uint32_t const length = lowest_one(~(tree.leaf(at / bits_per_word) >> bit));
+    std::uint32_t const index = first / bits_per_word;
+    std::uint32_t const bit = first % bits_per_word;
+    std::uint32_t const length = lowest_one(~(tree.leaf(index) >> bit));
     if (length == 0) return 0;
-    word const got =
-        tree.claim_bits(at / bits_per_word, low_bits(length < maximum ? length : maximum) << bit);
-    std::uint32_t const first =
-        lowest_one(~(got >> bit));  // the number of claimed bits before the first gap
-    word const rest = got & ~(low_bits(first) << bit);
-    if (rest != 0) tree.insert_bits(at / bits_per_word, rest);
-    return first;
+    word const claimed =
+        tree.claim_bits(index, low_bits(length < maximum ? length : maximum) << bit);
+    // the number of claimed bits before the first gap
+    std::uint32_t const count = lowest_one(~(claimed >> bit));
+    word const surplus = claimed & ~(low_bits(count) << bit);
+    if (surplus != 0) tree.insert_bits(index, surplus);
+    return count;
   }
 
   word* words_ = nullptr;

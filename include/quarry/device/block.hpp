@@ -14,14 +14,15 @@ inline constexpr std::uint32_t words_per_block = slices_per_block / bits_per_wor
 /// The fields of a block's state word.
 ///
 /// Bounded fields. `generation` wraps after 2^20 uses of its segment. It distinguishes a lane that
-/// read the segment's entry in an earlier use from the lanes of the present use. A lane is mistaken
+/// read the segment's entry in an earlier use from the lanes of the current use. A lane is mistaken
 /// only if it sleeps between that read and its next atomic while its segment is used exactly a
-/// multiple of 2^20 times. `inside` has room for 2^19 lanes in one block at once; an H200 runs
-/// 2^18. `count` is exact while fewer than 2^16 slices are announced with unset bits, or reserved
-/// but not available. Beyond that `count` is temporarily wrong, and lanes search for slices or
-/// advertise the block without success. `full_words` is temporarily negative if a lane takes a
-/// slice from a word that another lane has filled and not yet counted: by one for each lane that is
-/// about to count a word. `full_words()` is exact down to -31.
+/// multiple of 2^20 times. `inside` has room for 2^19 - 1 lanes in one block at once; an H200 runs
+/// at most 270,336 lanes, about 2^18. `count` is exact while fewer than 2^16 slices are announced
+/// with unset bits, or reserved but not available. Beyond that `count` is temporarily wrong, and
+/// lanes search for slices or advertise the block without success. `full_words` is temporarily
+/// negative if a lane takes a slice from a word that another lane has filled and not yet counted.
+/// It is below zero by at most the number of lanes that are about to count a word. `full_words()`
+/// is exact down to -31.
 class block_state {
  public:
   static constexpr std::uint32_t generation_bits = 20;
@@ -37,12 +38,12 @@ class block_state {
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t generation() const {
     return static_cast<std::uint32_t>(bits_) & last_generation;
   }
-  /// No lane can release slices to the block or claim slices from it: the block is free, or a lane
-  /// is making it free or opening it.
+  /// Whether no lane can release slices to the block or claim slices from it: the block is free, or
+  /// a lane is making it free or opening it.
   [[nodiscard]] QUARRY_HD constexpr bool is_closed() const { return (bits_ & closed) != 0; }
-  /// The block is closed and may be revived.
+  /// Whether the block is closed and may be revived.
   [[nodiscard]] QUARRY_HD constexpr bool is_free() const { return (bits_ & free) != 0; }
-  [[nodiscard]] QUARRY_HD constexpr std::uint32_t inside() const {
+  [[nodiscard]] QUARRY_HD constexpr std::uint32_t lanes_inside() const {
     return static_cast<std::uint32_t>(without_borrow() >> 28) & 0x7ffff;
   }
   [[nodiscard]] QUARRY_HD constexpr std::int32_t count() const {
@@ -54,11 +55,11 @@ class block_state {
     return static_cast<std::int32_t>(without_borrow() >> 22 & 63) - max_below_zero;
   }
 
-  /// Releases and claims may continue.
+  /// Whether lanes that know the block in `generation` may release and claim slices.
   [[nodiscard]] QUARRY_HD constexpr bool is_open_in(std::uint32_t generation) const {
     return (bits_ & (closed | last_generation)) == generation;
   }
-  /// A lane can claim slices, unless other lanes claim them first.
+  /// Whether a lane can claim slices, unless other lanes claim them first.
   [[nodiscard]] QUARRY_HD constexpr bool has_slices() const { return count() > 0 && !is_closed(); }
 
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t next_generation(std::uint32_t generation) {
@@ -83,7 +84,7 @@ class block_state {
 /// The state word has these fields (block_state):
 ///   generation  the use of the segment to which the block belongs
 ///   closed      the block is free, or one lane is making it free or opening it
-///   free        the block counts as free in its segment, or is about to; its bits are zero
+///   free        the segment counts the block as free, or is about to; the block's bits are zero
 ///   full_words  words all of whose bits are ones
 ///   inside      lanes that claim from the block at this moment
 ///   count       slices announced, minus slices that claimers reserved or took
@@ -91,9 +92,10 @@ class block_state {
 /// A release announces its slices (adds them to the count) and then sets their bits. If a word
 /// becomes full, the release counts the word. A claim enters and reserves (one addition), takes
 /// bits, and leaves (one addition). The second addition returns reserved slices that the claim did
-/// not take, and stops counting a word that was full. Each addition returns the previous state,
-/// which says whether the block was open in the generation that the lane knows. If it was not, the
-/// lane subtracts what it added and touches no bit. All changes of an open block's state are
+/// not take. If the claim took slices from a full word, it also removes the word from the count of
+/// full words. Each addition returns the previous state, which says whether the block was open in
+/// the generation that the lane knows. If the block was not open in that generation, the lane
+/// subtracts what it added and touches no bit. All changes of an open block's state are
 /// additions. So the addition and the subtraction of a late lane cancel out, whatever happened to
 /// the block in between.
 ///
@@ -106,27 +108,29 @@ class block_state {
 /// A lane that finds its bit already set has a slice that is not in use: a double free. The lane
 /// subtracts what it announced. (4) A block is complete when no lane is inside, all its words are
 /// counted as full, and the count is the number of its slices. Then no free is in progress: a lane
-/// that emptied a full word is inside until it records that, so all bits are ones. So every slice
-/// was announced and freed, and nothing else was announced. Hence the state alone shows
-/// completeness, and one compare-and-swap closes the block. (5) Every lane that brings the count
-/// above zero advertises the block. (6) The lane whose addition makes the block complete sees that
-/// in the result, and closes the block. The lane counted a word, left, or subtracted what it
-/// announced.
+/// that took slices from a full word is inside until it records that, so all bits are ones. So
+/// every slice was announced and freed, and no other slices were announced. Hence the state alone
+/// shows completeness, and one compare-and-swap closes the block. (5) Every lane that brings the
+/// count above zero advertises the block. (6) The lane whose addition makes the block complete sees
+/// that in the result, and closes the block. By this addition the lane counted a word, left, or
+/// subtracted what it announced.
 ///
-/// The count may be ahead of the bits while a release is in progress: a claimer that does not find
-/// its reserved slices returns them. So a lane that frees a slice twice, or frees a slice of
-/// another generation, disturbs no other lane. If the slice was allocated again in between, its
-/// second free is the new owner's free, as with any allocator. One mistake is not detected: a free
-/// of a slice that was never allocated in this generation (see `heap_state::handed_out`).
+/// The count may exceed the number of ones while a release is in progress. A claimer that does not
+/// find its reserved slices returns the reservation. So a lane that frees a slice twice, or frees a
+/// slice of another generation, disturbs no other lane. If the slice was allocated again in
+/// between, the second free frees the new owner's allocation, as with any allocator. One mistake is
+/// not detected: a free of a slice that was never allocated in this generation (see
+/// `heap_state::was_handed_out`).
 ///
 /// Rejected: setting bits before the state is known. A second free may then set a bit of a block
 /// that is free or belongs to another use of its segment. A claimer may take that bit until the
 /// second free clears it. Rejected: claims that do not count as inside, which saves their last
 /// addition. Then a claim's reservation may cancel a double free's announcement, and the block
-/// becomes free while both are in progress. Rejected: reading all words when the count is complete,
-/// without counting full words. On an H200, half of the warps of a block that is freed in order do
-/// so, and throughput was a third less. Rejected: reserving by compare-and-swap. Of hundreds of
-/// lanes that claim from one block, only one lane progressed in each round trip.
+/// becomes free while claim and double free are in progress. Rejected: reading all words when the
+/// count is complete, without counting full words. On an H200, half of the warps that free a block
+/// in order then read all words, and throughput was a third lower. Rejected: reserving by
+/// compare-and-swap. Of hundreds of lanes that claim from one block, only one lane progressed in
+/// each round trip.
 ///
 /// Memory order. Bits hand over the slices' bytes (slice_word: R, C). Reserving (P) acquires the
 /// words that a reviver wrote and published by (H), and the data that the segment's format
@@ -135,11 +139,11 @@ class block_state {
 /// hands them to the reviver, which acquires them by (P) as well. Other additions (G) acquire and
 /// release, so that a lane whose addition completes the block sees the current bits. On CUDA (G) is
 /// relaxed. (R) is relaxed too; a fence before the announcement makes it a release. A lane has the
-/// result of each RMW before it issues the next, so the earlier RMW was performed. An advertisement
-/// is a hint. A lane that announces does so by an RMW and then reads the advertisement. A lane that
-/// withdraws an advertisement clears it and then reads the count with an RMW (V). At least one of
-/// the two lanes sees the other's change. (L) orders nothing: it reads a hint, or (A) orders what
-/// follows.
+/// result of each RMW before it issues its next RMW, so the earlier RMW was performed by then. An
+/// advertisement is a hint. A lane announces by an RMW and then reads the advertisement. A lane
+/// that withdraws an advertisement clears it and then reads the count with an RMW (V). At least one
+/// of the two lanes sees the other's change. (L) orders nothing: it reads a hint, or (A) orders the
+/// accesses that follow.
 class block {
  public:
   /// `slices` (1 to 1024) is the number of slices in the block.
@@ -156,7 +160,7 @@ class block {
     return low_bits(slices_ - index * bits_per_word);
   }
 
-  [[nodiscard]] QUARRY_HD slice_word at(std::uint32_t index) const {
+  [[nodiscard]] QUARRY_HD slice_word word_at(std::uint32_t index) const {
     return slice_word{words_[index]};
   }
 
@@ -166,8 +170,8 @@ class block {
     return block_state{state().load(simt::relaxed)};  // (L)
   }
 
-  /// Announces the release of `count` slices. Returns the previous state. If that was open in the
-  /// caller's generation, the caller continues. Otherwise the caller calls `retract`.
+  /// Announces the release of `count` slices. Returns the previous state. If the block was open in
+  /// the caller's generation, the caller continues. Otherwise the caller calls `retract`.
   [[nodiscard]] QUARRY_HD block_state announce(std::uint32_t count) const {
     return block_state{state().fetch_add(count * block_state::one_slice, simt::relaxed)};  // (G)
   }
@@ -184,25 +188,25 @@ class block {
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
-  /// Every slice is free, no lane is inside, and no free is in progress.
+  /// Whether every slice is free, no lane is inside, and no free is in progress.
   [[nodiscard]] QUARRY_HD bool is_complete(block_state new_state) const {
     return (new_state.bits() & ~word{block_state::last_generation}) ==
            slices_ * block_state::one_slice + words() * block_state::one_full_word;
   }
 
-  /// Makes the block free if it is complete and its state is still `new_state`. If this returns
-  /// true, the caller must add the block to its segment's count.
+  /// Makes the block free if it is complete and its state is still `new_state`. Returns true if it
+  /// did; then the caller must add the block to its segment's count.
   [[nodiscard]] QUARRY_HD bool close(block_state new_state) const {
     if (!is_complete(new_state)) return false;
     return simt::indirect_call([self = *this, complete = new_state.bits()]() mutable -> bool {
       word const closed = block_state{complete}.generation() + block_state::closed;
-      bool const is_ours =
+      bool const has_closed =
           self.state().compare_exchange(complete, closed, simt::fenced_acq_rel);  // (P)
-      if (!is_ours) return false;
+      if (!has_closed) return false;
       QUARRY_NO_UNROLL
       for (std::uint32_t i = 0; i < self.words(); ++i) {
-        (void)self.at(i).observe();
-        self.at(i).reset(0);
+        (void)self.word_at(i).observe();
+        self.word_at(i).reset(0);
       }
       simt::fence_before_stores();                                  // and after the loads of (A)
       self.state().fetch_or(block_state::free, block_close_order);  // (H)
@@ -210,42 +214,42 @@ class block {
     });
   }
 
-  /// Enters and reserves up to `count` slices. Returns the previous state. If that was open in the
-  /// caller's generation, the caller may take `reserved_of` it. In both cases the caller calls
-  /// `leave`.
+  /// Enters and reserves up to `count` slices. Returns the previous state. If the block was open in
+  /// the caller's generation, the caller may take `reserved_of` (that state, `count`) slices. In
+  /// both cases the caller calls `leave`.
   [[nodiscard]] QUARRY_HD block_state reserve(std::uint32_t count) const {
     return block_state{state().fetch_add(block_state::one_inside - count * block_state::one_slice,
                                          block_reserve_order)};  // (P)
   }
-  [[nodiscard]] QUARRY_HD static std::uint32_t reserved_of(block_state before,
+  [[nodiscard]] QUARRY_HD static std::uint32_t reserved_of(block_state previous,
                                                            std::uint32_t count) {
-    std::int32_t const available = before.count();
+    std::int32_t const available = previous.count();
     if (available <= 0) return 0;
     return static_cast<std::uint32_t>(available) < count ? static_cast<std::uint32_t>(available)
                                                          : count;
   }
 
-  /// Leaves, and returns `rest` slices that were reserved but not taken. Returns the new state.
-  /// `was_full`: the other slices were taken from a word that was full.
-  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t rest, bool was_full) const {
-    word const added = rest * block_state::one_slice - block_state::one_inside -
+  /// Leaves, and returns `unclaimed` slices that were reserved but not taken. Returns the new
+  /// state. `was_full`: the caller took its slices from a word that was full.
+  [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t unclaimed, bool was_full) const {
+    word const added = unclaimed * block_state::one_slice - block_state::one_inside -
                        (was_full ? block_state::one_full_word : 0);
     return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
   }
 
   /// Opens a free block with all its slices, and takes up to `count` slices of its first word.
-  /// Returns zero if another lane opened the block first. Requires that the caller has reserved a
-  /// free block of this segment.
+  /// Returns the bits of these slices, or zero if another lane opened the block first. Requires
+  /// that the caller has reserved a free block of this segment.
   [[nodiscard]] QUARRY_HD word revive(std::uint32_t count) const {
     return simt::indirect_call([self = *this, count]() -> word {
       word const bits = self.state().fetch_and(~block_state::free, block_reserve_order);  // (P)
       if (!block_state{bits}.is_free()) return 0;
       word const claimed = lowest_ones(self.mask(0), count);
       QUARRY_NO_UNROLL
-      for (std::uint32_t i = 1; i < self.words(); ++i) self.at(i).reset(self.mask(i));
-      self.at(0).reset(self.mask(0) & ~claimed);
-      std::uint32_t const back = self.slices_ - count_ones(claimed);
-      self.state().fetch_add(back * block_state::one_slice +
+      for (std::uint32_t i = 1; i < self.words(); ++i) self.word_at(i).reset(self.mask(i));
+      self.word_at(0).reset(self.mask(0) & ~claimed);
+      std::uint32_t const free_slices = self.slices_ - count_ones(claimed);
+      self.state().fetch_add(free_slices * block_state::one_slice +
                                  (self.words() - 1) * block_state::one_full_word -
                                  block_state::closed,
                              block_open_order);  // (H)
@@ -254,7 +258,7 @@ class block {
   }
 
   /// Makes a block free of which no slice was allocated. Requires that the caller has the exclusive
-  /// right to allocate them.
+  /// right to allocate the block's slices.
   QUARRY_HD void retire_unused() const {
     (void)state().fetch_add(block_state::closed + block_state::free,
                             block_close_order);  // the segment's count (S) publishes it
@@ -268,18 +272,19 @@ class block {
     state().add_blindly(step - block_state::closed - block_state::free);
   }
 
-  /// The block's generation, and its change from `before` to `after`. Requires that the caller owns
-  /// the segment and that `before` is the current generation. No other lane changes this field.
+  /// Reads the block's generation, or changes it from `previous` to `next`. Requires that the
+  /// caller owns the segment and that `previous` is the current generation. No other lane changes
+  /// this field.
   [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return peek().generation(); }
-  QUARRY_HD void change_generation(std::uint32_t before, std::uint32_t after) const {
-    state().add_blindly(word{after} - before);
+  QUARRY_HD void change_generation(std::uint32_t previous, std::uint32_t next) const {
+    state().add_blindly(word{next} - previous);
   }
 
-  /// Whether a claim could find slices now, after the advertisement was withdrawn, or soon: a lane
-  /// that is inside may have reserved more than it takes.
-  [[nodiscard]] QUARRY_HD bool has_something() const {
+  /// Whether a claim could find slices now or soon, after the advertisement was withdrawn. A claim
+  /// could find slices soon if a lane is inside: that lane may have reserved more than it takes.
+  [[nodiscard]] QUARRY_HD bool may_have_slices() const {
     block_state const current{state().fetch_add(0, simt::acq_rel)};  // (V)
-    return current.has_slices() || current.is_free() || current.inside() != 0;
+    return current.has_slices() || current.is_free() || current.lanes_inside() != 0;
   }
 
  private:

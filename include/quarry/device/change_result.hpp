@@ -12,7 +12,7 @@ enum class change_result : std::uint32_t {
   duplicate,      ///< insert: the key or edge already exists
   absent,         ///< erase: the key or edge does not exist
   out_of_memory,  ///< the heap has no memory for the change
-  table_full,     ///< no place is free in a table of fixed capacity
+  table_full,     ///< no entry is free in a table of fixed capacity
   reserved_id,    ///< 0xFFFFFFFF is reserved and not a valid id
 };
 
@@ -21,15 +21,15 @@ enum class change_result : std::uint32_t {
     case change_result::done:
       return "done";
     case change_result::duplicate:
-      return "is there already";
+      return "already exists";
     case change_result::absent:
-      return "is not there";
+      return "does not exist";
     case change_result::out_of_memory:
       return "out of memory";
     case change_result::table_full:
       return "the table is full";
     case change_result::reserved_id:
-      return "0xFFFFFFFF is no id";
+      return "the id 0xFFFFFFFF is reserved";
   }
   return "unknown result";
 }

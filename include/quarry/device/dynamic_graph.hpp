@@ -9,11 +9,12 @@
 #include "quarry/simt/launch.hpp"
 
 #include <span>
+#include <string>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A vertex with its neighbours. It keeps its place in the table until the graph is cleared.
+/// A vertex with its neighbours. A vertex keeps its place in the table until the graph is cleared.
 struct graph_vertex {
   std::uint32_t id;  // atomic; id_set::none: the place is free
   id_set neighbours;
@@ -27,9 +28,9 @@ struct graph_vertex {
 /// place after its last edge is deleted. A target needs no place. Each vertex has an id_set of
 /// neighbours, so an edge costs O(1) expected for any degree of its source.
 ///
-/// Any lane may call any function at any time. It waits only while another lane replaces the array
-/// of the same vertex (id_set). An edge orders no other memory: a lane that finds an edge in the
-/// same kernel may not see other writes of the lane that inserted it.
+/// Any lane may call any function at any time. A lane waits only while another lane replaces the
+/// array of the same vertex (id_set). An edge orders no other memory: a lane that finds an edge in
+/// the same kernel may not see other writes of the lane that inserted it.
 ///
 /// Memory order. (V) reads or claims the place of an id. The rest of the place was initialised
 /// before the kernel began.
@@ -50,8 +51,8 @@ class dynamic_graph_ref {
     return vertex == nullptr ? change_result::table_full : vertex->neighbours.insert(heap_, target);
   }
 
-  /// Deletes an edge and returns `done`. Returns `absent` or `reserved_id` and changes nothing if
-  /// it cannot.
+  /// Deletes an edge and returns `done`. Otherwise returns `absent` or `reserved_id` and changes
+  /// nothing.
   [[nodiscard]] QUARRY_HD change_result delete_edge(std::uint32_t source,
                                                     std::uint32_t target) const {
     if (source == id_set::none || target == id_set::none) return change_result::reserved_id;
@@ -64,7 +65,7 @@ class dynamic_graph_ref {
     return vertex != nullptr && vertex->neighbours.contains(target);
   }
 
-  /// Returns the number of edges from `source`. It may be out of date on return.
+  /// Returns the number of edges from `source`. The number may be out of date on return.
   [[nodiscard]] QUARRY_HD std::uint32_t degree(std::uint32_t source) const {
     graph_vertex* const vertex = find(source);
     return vertex == nullptr ? 0 : vertex->neighbours.size();
@@ -94,8 +95,8 @@ class dynamic_graph_ref {
     return nullptr;
   }
 
-  /// Returns null if other vertices fill the table. Two lanes with the same id meet at the first
-  /// free place: one lane claims it, the other finds the id there.
+  /// Returns null if other vertices fill the table. Two lanes that add the same id meet at the
+  /// first free place: one lane claims the place, and the other lane finds the id there.
   [[nodiscard]] QUARRY_HD graph_vertex* find_or_add(std::uint32_t id) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       graph_vertex& vertex = table_[(mix(id) + step) & (capacity_ - 1)];
@@ -179,10 +180,13 @@ class dynamic_graph {
  private:
   [[nodiscard]] static std::uint32_t capacity_of(std::span<std::byte> memory) {
     if (reinterpret_cast<std::uintptr_t>(memory.data()) % alignof(graph_vertex) != 0) {
-      throw bad_argument{"dynamic_graph: memory is not aligned to 8 bytes"};
+      throw bad_argument{"dynamic_graph: the memory of the table is not aligned to 8 bytes"};
     }
     bytes const vertices = std::bit_floor(memory.size() / sizeof(graph_vertex));
-    if (vertices == 0) throw bad_argument{"dynamic_graph: memory holds no vertex"};
+    if (vertices == 0) {
+      throw bad_argument{"dynamic_graph: the table has " + std::to_string(memory.size()) +
+                         " bytes; a vertex needs " + std::to_string(sizeof(graph_vertex))};
+    }
     return static_cast<std::uint32_t>(vertices < 1u << 31 ? vertices : 1u << 31);
   }
   [[nodiscard]] simt::grid lanes() const {

@@ -16,7 +16,8 @@ enum class fault_kind : std::uint32_t {
   interior_pointer,  ///< the address lies inside an allocation
   size_mismatch,     ///< the size of a sized free exceeds what the allocation holds
   bad_alignment,     ///< the alignment is not a power of two, or exceeds the segment size
-  /// Hardened: bytes behind the allocation were overwritten. Its free detects this and completes.
+  /// Hardened: bytes past the end of the allocation were overwritten. The free of the allocation
+  /// detects this and completes.
   overflow,
   /// Hardened: freed memory was written to. A later malloc or free detects this and completes.
   use_after_free,
@@ -33,8 +34,8 @@ enum class fault_kind : std::uint32_t {
 /// `use_after_free`.
 struct fault {
   fault_kind kind = fault_kind::none;
-  std::uint32_t block = 0;  ///< the lane: linear thread block and thread of the launch
-  std::uint32_t thread = 0;
+  std::uint32_t block = 0;        ///< the lane's thread block: its linear index in the launch
+  std::uint32_t thread = 0;       ///< the lane: its linear index in the thread block
   bytes size = 0;                 ///< the requested size, or the size of the allocation
   std::uint64_t address = 0;      ///< the pointer that the caller passed
   bytes free_segments_bytes = 0;  ///< out_of_memory: bytes in free segments at that time
@@ -42,22 +43,23 @@ struct fault {
 
 /// The record of faults that kernels write.
 ///
-/// `first` is Guarded by: `claimed` (K) and `ready` (Y). Only the lane that sets `claimed` first
-/// writes `first`. `ready` publishes it.
+/// `first` is Guarded by: `claimed` (K) and `ready` (Y). Only the lane that changes `claimed` from
+/// 0 to 1 writes `first`. Then it sets `ready`, which publishes `first`.
 struct fault_log {
   fault first;
   std::uint32_t claimed;
   std::uint32_t ready;
   std::uint64_t counts[static_cast<std::uint32_t>(fault_kind::count_)];
 
-  /// Counts a fault of `lanes` lanes that called together. `entry` describes the first of them.
+  /// Counts a fault of `lanes` lanes that called together. `entry` describes the fault of the lane
+  /// that calls `record`.
   QUARRY_HD void record(fault const& entry, std::uint32_t lanes = 1) {
     simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(entry.kind)]}.fetch_add(
         lanes, simt::relaxed);  // (L) a count
-    std::uint32_t nobody = 0;
+    std::uint32_t unclaimed = 0;
     simt::atomic_ref<std::uint32_t> owner{claimed};
-    if (owner.load(simt::relaxed) != 0) return;                     // (K)
-    if (!owner.compare_exchange(nobody, 1, simt::relaxed)) return;  // (K)
+    if (owner.load(simt::relaxed) != 0) return;                        // (K)
+    if (!owner.compare_exchange(unclaimed, 1, simt::relaxed)) return;  // (K)
     auto const place = simt::this_place();
     first = entry;
     first.block = place.block;

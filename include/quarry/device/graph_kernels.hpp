@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that change or read a dynamic_graph in batches. Any number of lanes may run each; they
-// share the work.
+// Kernels that change or read a dynamic_graph in batches. Any number of lanes may run a kernel; the
+// lanes share its work.
 #pragma once
 
 #include "quarry/device/dynamic_graph.hpp"
@@ -83,8 +83,8 @@ struct measure_rows {
 /// Second pass: writes the row of each place, unsorted, and sets `ends` to the end of each row.
 ///
 /// `lanes_per_row` neighbouring lanes share a row, so that a vertex with many edges does not keep
-/// one lane busy while all others wait. Use 32 for a GPU and 1 for a CPU. Memory order: (K) assigns
-/// places of a row; they are read after the kernel.
+/// one lane busy while all other lanes wait. Use 32 for a GPU and 1 for a CPU. Memory order: (K)
+/// assigns places of a row; the places are read only after the kernel.
 template <class Heap = heap_ref>
 struct fill_rows {
   dynamic_graph_ref<Heap> graph;

@@ -29,23 +29,23 @@ struct hash_map_place {
 ///   and its place is empty;
 ///   2. a place changes from empty to busy to full, and then between full, tombstone and busy; only
 ///   an empty place gets a key.
-/// So an erased key keeps its place and reuses it when it is inserted again. `capacity` limits the
-/// number of different keys inserted since the memory was zeroed. In return, lanes read keys
-/// without a lock. A map whose keys keep changing must be rebuilt from time to time. Use at most
-/// 3/4 of the capacity; beyond that, probing gets long.
+/// So an erased key keeps its place, and a later insertion of the key reuses the place. `capacity`
+/// limits the number of different keys inserted since the memory was zeroed. In return, lanes read
+/// keys without a lock. A map whose keys keep changing must be rebuilt from time to time. Use at
+/// most 3/4 of the capacity; beyond that, probe sequences get long.
 ///
-/// Any lane may call any function at any time. A lane waits only while another lane writes one
-/// value; the writer calls no function meanwhile. If a value points to memory, the caller must
-/// ensure that no lane dereferences it while the lane that erased it frees the memory.
+/// Any lane may call any function at any time, except `destroy`. A lane waits only while another
+/// lane writes one value; the writer calls no function meanwhile. If a value is a pointer, the
+/// caller must ensure that no lane dereferences it while the lane that erased it frees its target.
 ///
 /// Costs: O(1) expected; O(capacity) for a missing key once the table is full.
 ///
 /// Memory order. (F) publishes key, value and the lane's earlier writes with release. (A) acquires,
 /// so the plain read of the key follows its write. Later RMWs continue the release sequence that
-/// (F) heads. (X) erases with release, after the value was read. (T) claims the place with acquire,
-/// before it is written again; so the eraser gets the value that it erased. (Z) writes the value
-/// with release and (G) reads it with acquire. So if (G) reads a value that is too new, (C) sees at
-/// least the state under which that value was written, and `find` retries.
+/// (F) heads. (X) erases with release, after the lane read the value. (T) claims the place with
+/// acquire, before a lane writes to it again; so the eraser gets the value that it erased. (Z)
+/// writes the value with release and (G) reads it with acquire. So if (G) reads a value that is too
+/// new, (C) sees at least the state under which that value was written, and `find` retries.
 template <class Key, class Value>
 class hash_map_ref {
   static_assert(std::has_unique_object_representations_v<Key> && sizeof(Key) <= 8,
@@ -82,19 +82,19 @@ class hash_map_ref {
 
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
-  /// Inserts the key and returns `done`. Returns `duplicate` or `table_full` and changes nothing if
-  /// it cannot.
+  /// Inserts the key and returns `done`. Returns `duplicate` if the map has the key, or
+  /// `table_full` if there is no place, and then changes nothing.
   [[nodiscard]] QUARRY_HD change_result insert(Key key, Value value) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       place& target = place_at(key, step);
       simt::atomic_ref<std::uint32_t> const state{target.state};
-      std::uint32_t seen = await_state(target);
-      while (kind(seen) == empty_place || (kind(seen) == tombstone && target.key == key)) {
-        bool const is_new = kind(seen) == empty_place;
+      std::uint32_t current = await_state(target);
+      while (kind(current) == empty_place || (kind(current) == tombstone && target.key == key)) {
+        bool const is_new = kind(current) == empty_place;
         std::uint32_t const next_state =
-            (seen | 3) + 1;  // counts the insertion and clears the kind, to which one is added
-        if (!state.compare_exchange(seen, next_state + busy, simt::acquire)) {  // (T)
-          seen = await_state(target);
+            (current | 3) + 1;  // increments the number of insertions and clears the kind
+        if (!state.compare_exchange(current, next_state + busy, simt::acquire)) {  // (T)
+          current = await_state(target);
           continue;
         }
         if (is_new) target.key = key;
@@ -113,11 +113,11 @@ class hash_map_ref {
     place* const target = place_of(key);
     if (target == nullptr) return false;
     for (;;) {
-      std::uint32_t const seen = await_state(*target);
-      if (kind(seen) != full) return false;
+      std::uint32_t const current = await_state(*target);
+      if (kind(current) != full) return false;
       value = simt::atomic_ref<Value>{target->value}.load(simt::acquire);  // (G)
       simt::atomic_ref<std::uint32_t> const state{target->state};
-      if (state.load(simt::relaxed) == seen) return true;  // (C)
+      if (state.load(simt::relaxed) == current) return true;  // (C)
     }
   }
 
@@ -127,12 +127,12 @@ class hash_map_ref {
     place* const target = place_of(key);
     if (target == nullptr) return change_result::absent;
     for (;;) {
-      std::uint32_t seen = await_state(*target);
-      if (kind(seen) != full) return change_result::absent;
+      std::uint32_t current = await_state(*target);
+      if (kind(current) != full) return change_result::absent;
       Value const read = simt::atomic_ref<Value>{target->value}.load(simt::acquire);  // (G)
       simt::atomic_ref<std::uint32_t> const state{target->state};
-      std::uint32_t const erased = seen - full + tombstone;
-      if (state.compare_exchange(seen, erased, simt::release)) {  // (X)
+      std::uint32_t const erased = current - full + tombstone;
+      if (state.compare_exchange(current, erased, simt::release)) {  // (X)
         value = read;
         return change_result::done;
       }
@@ -153,9 +153,9 @@ class hash_map_ref {
 
  private:
   static constexpr std::uint32_t empty_place = 0;  // never had a key
-  static constexpr std::uint32_t busy = 1;         // a lane is writing it
+  static constexpr std::uint32_t busy = 1;         // a lane is writing the place
   static constexpr std::uint32_t full = 2;
-  static constexpr std::uint32_t tombstone = 3;  // its key was erased
+  static constexpr std::uint32_t tombstone = 3;  // the key was erased
 
   [[nodiscard]] QUARRY_HD static std::uint32_t kind(std::uint32_t state) { return state & 3; }
 
@@ -172,8 +172,8 @@ class hash_map_ref {
   [[nodiscard]] QUARRY_HD static std::uint32_t await_state(place& target) {
     simt::atomic_ref<std::uint32_t> const state{target.state};
     for (;;) {
-      std::uint32_t const seen = state.load(simt::acquire);  // (A)
-      if (kind(seen) != busy) return seen;
+      std::uint32_t const current = state.load(simt::acquire);  // (A)
+      if (kind(current) != busy) return current;
       simt::pause();
     }
   }

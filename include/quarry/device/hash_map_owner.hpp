@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's owner of a map: makes it, fills it, searches it, clears it, destroys it.
+// A hash map that the host owns: the host makes, fills, searches, clears and destroys it.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -19,7 +19,7 @@ namespace quarry::inline QUARRY_ABI {
 /// The results of many inserts: their sum is the number of keys.
 struct insert_counts {
   std::uint64_t inserted = 0;
-  std::uint64_t duplicates = 0;  ///< the map had the key already, or the keys have it twice
+  std::uint64_t duplicates = 0;  ///< the map already had the key, or the input has the key twice
   std::uint64_t table_full = 0;  ///< the table had no place for the key
 };
 
@@ -53,7 +53,8 @@ struct insert_all {
   }
 };
 
-/// Each lane searches for some of `count` keys, and adds the number that it found to `*found`.
+/// Each lane searches for some of `count` keys, and adds the number of keys that it found to
+/// `*found`.
 template <class Key, class Value>
 struct find_all {
   hash_map_ref<Key, Value> map;
@@ -75,7 +76,7 @@ struct find_all {
   }
 };
 
-/// Owns a hash_map_ref and its memory, zeroed memory of the backend; kernels get `ref()`.
+/// Owns the memory of a hash map, which kernels of the backend can access. Kernels get `ref()`.
 ///
 /// The map calls `launch(grid, kernel)`, which must run the kernel on `where` and wait for it: with
 /// CUDA, simt::launch_cuda and a synchronisation; on the CPU, simt::launch_threads. Not
@@ -87,26 +88,27 @@ class hash_map {
  public:
   /// Makes an empty map with places for `capacity` keys, rounded up to a power of two. Twice the
   /// expected number of keys is a good capacity. Throws `bad_argument` if `capacity` is 0 or more
-  /// than 2^31, and what kernel_memory throws. O(capacity).
+  /// than 2^31, and the exceptions of kernel_memory. O(capacity).
   hash_map(Launch launch, backend where, std::uint32_t capacity)
       : launch_{std::move(launch)},
         where_{where},
         capacity_{checked(capacity)},
         places_{where, bytes{capacity_} * sizeof(hash_map_place<Key, Value>)} {}
 
-  /// For kernels. Valid while this map exists.
+  /// Returns the handle for kernels. It is valid while this map exists.
   [[nodiscard]] hash_map_ref<Key, Value> ref() const {
     return {static_cast<hash_map_place<Key, Value>*>(places_.data()), capacity_};
   }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
-  /// Forgets all keys, erased ones too: all places are empty again. O(capacity).
+  /// Forgets all keys, including erased keys: all places are empty again. O(capacity).
   void clear() { places_.zero(0, places_.size()); }
 
   /// Inserts `keys[i]` with `values[i]`, for all i, by one kernel; the spans are memory of the
-  /// host. Of equal keys one is inserted, and any of them may be that one. Throws `bad_argument` if
-  /// the spans differ in size, and what kernel_memory and `launch` throw; if the launch fails, some
-  /// pairs may be inserted. O(keys) expected.
+  /// host. If `keys` contains a key several times, the kernel inserts one of these pairs, and it is
+  /// not specified which pair. Throws `bad_argument` if the spans differ in size, and the
+  /// exceptions of kernel_memory and `launch`. If the launch fails, some pairs may be inserted.
+  /// O(keys) expected.
   insert_counts insert(std::span<Key const> keys, std::span<Value const> values) {
     check_sizes("insert", keys.size(), values.size());
     if (keys.empty()) return {};
@@ -114,7 +116,7 @@ class hash_map {
     return insert(static_cast<Key const*>(device_keys.data()),
                   static_cast<Value const*>(device_values.data()), keys.size());
   }
-  /// The same from memory that kernels can access.
+  /// Does the same from memory that kernels can access.
   insert_counts insert(Key const* keys, Value const* values, std::uint64_t count) {
     if (count == 0) return {};
     detail::kernel_memory counts{where_, sizeof(insert_counts)};
@@ -126,9 +128,9 @@ class hash_map {
   }
 
   /// Searches for all keys by one kernel; the spans are memory of the host. Sets `is_found[i]`, and
-  /// `values[i]` to the value of `keys[i]`; values of missing keys stay as they are. Returns how
-  /// many keys were found. Throws `bad_argument` if the spans differ in size, and what
-  /// kernel_memory and `launch` throw. O(keys) expected.
+  /// sets `values[i]` to the value of `keys[i]`. The values of missing keys do not change. Returns
+  /// the number of keys that were found. Throws `bad_argument` if the spans differ in size, and the
+  /// exceptions of kernel_memory and `launch`. O(keys) expected.
   std::uint64_t find(std::span<Key const> keys, std::span<Value> values, std::span<bool> is_found) {
     check_sizes("find", keys.size(), values.size());
     check_sizes("find", keys.size(), is_found.size());
@@ -142,7 +144,7 @@ class hash_map {
     device_found.read(is_found.data(), 0, is_found.size_bytes());
     return result;
   }
-  /// The same with memory that kernels can access.
+  /// Does the same with memory that kernels can access.
   std::uint64_t find(Key const* keys, Value* values, bool* is_found, std::uint64_t count) {
     if (count == 0) return 0;
     detail::kernel_memory found{where_, sizeof(std::uint64_t)};
@@ -163,10 +165,10 @@ class hash_map {
     }
     return std::bit_ceil(capacity);
   }
-  static void check_sizes(char const* call, std::size_t keys, std::size_t others) {
-    if (keys != others) {
+  static void check_sizes(char const* call, std::size_t keys, std::size_t elements) {
+    if (keys != elements) {
       throw bad_argument{std::string{"hash_map::"} + call + ": " + std::to_string(keys) +
-                         " keys, but a span has " + std::to_string(others) + " elements"};
+                         " keys, but a span has " + std::to_string(elements) + " elements"};
     }
   }
   template <class T>

@@ -20,10 +20,11 @@ inline constexpr int current_device = -1;
 struct heap_options {
   /// The initial size; required, at least 1. The heap rounds it up to whole segments.
   quarry::bytes bytes = 0;
-  quarry::bytes max_bytes = 0;  ///< limit for `grow`, at most 4 TiB; 0: it cannot grow
-  /// The segment size: a power of two from 64 KiB to 64 MiB. 0 selects `bytes` / 512 (`bytes` /
-  /// 1024 below 1 GiB), at most 16 MiB. An allocation larger than half a segment occupies whole
-  /// segments. An alignment must not exceed the segment size.
+  quarry::bytes max_bytes = 0;  ///< limit for `grow`, at most 4 TiB; 0: the heap cannot grow
+  /// The segment size: a power of two from 64 KiB to 64 MiB. The heap can have 2^20 segments. 0
+  /// selects `bytes` / 512 (`bytes` / 1024 below 1 GiB), rounded down to a power of two, from 64
+  /// KiB to 16 MiB, and larger if `max_bytes` requires it. An allocation larger than half a segment
+  /// occupies whole segments. An alignment must not exceed the segment size.
   quarry::bytes segment_bytes = 0;
   backend where = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// The CUDA device. The default is the current device.
@@ -35,11 +36,11 @@ struct heap_options {
 /// How a heap uses its memory, in bytes, at a moment when no kernel changes it.
 struct heap_stats {
   bytes reserved = 0;       ///< memory that the heap has for allocations
-  bytes allocated = 0;      ///< in allocations, rounded up to their size classes
+  bytes allocated = 0;      ///< in allocations, rounded up to size classes or whole segments
   bytes free_segments = 0;  ///< in free segments, which can serve any size
   bytes largest_free = 0;   ///< the largest allocation that would succeed
   bytes free_slices = 0;    ///< free slices in segments that are bound to a size class
-  bytes metadata = 0;       ///< in addition to `reserved`; depends on `max_bytes`, not on use
+  bytes metadata = 0;       ///< in addition to `reserved`; depends on `max_bytes` and not on use
   std::uint64_t allocations = 0;
 
   /// The share of the free memory that the largest possible allocation cannot use. 0 means no
@@ -85,14 +86,16 @@ class QUARRY_API heap {
   [[nodiscard]] heap_ref ref() const;
   [[nodiscard]] backend where() const;
 
-  /// The address range of the heap's allocations: `region_bytes` bytes from `region`. Nothing else
-  /// lies in it. It includes the range reserved for growth and never changes. O(1).
+  /// The address range of the heap's allocations: `region_bytes` bytes from `region`. The range
+  /// contains only allocations and free memory of this heap. It includes the range reserved for
+  /// growth and never changes. O(1).
   [[nodiscard]] void* region() const;
   [[nodiscard]] quarry::bytes region_bytes() const;
 
-  /// Frees all allocations at once. Refs stay valid; pointers do not. For size classes that were in
-  /// use, `reset` prepares a segment run of about the segments that the class used, within three
-  /// quarters of the memory. Unused segments of these runs can still serve other sizes.
+  /// Frees all allocations at once. Refs stay valid; pointers do not. For each size class that was
+  /// in use, `reset` prepares a segment run with about as many segments as the class used. Together
+  /// these runs take at most three quarters of the memory. Unused segments of these runs can still
+  /// serve other sizes.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;
@@ -113,8 +116,9 @@ class QUARRY_API heap {
   void grow(quarry::bytes bytes);
 
   /// Returns free segments at the end of the region to the system, until `bytes` bytes are left or
-  /// the last segment is in use. Returns the size of the heap afterwards. A value above the present
-  /// size changes nothing.
+  /// the last segment is in use. On CUDA, memory is returned only in the parts in which it was
+  /// mapped, of at most 1 GiB. Returns the new size of the heap. A value above the current size
+  /// changes nothing.
   quarry::bytes shrink(quarry::bytes bytes);
 
   class implementation;

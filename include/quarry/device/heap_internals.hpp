@@ -7,7 +7,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Operations on a heap for Quarry's own code. Not a public interface.
 struct heap_internals {
-  /// Frees an allocation at once, past the hardened mode's checks and quarantine.
+  /// Frees an allocation at once, without the hardened mode's checks and without the quarantine.
   template <class Heap>
   QUARRY_HD static void free_now(Heap const& heap, void* pointer) {
     heap.free_now(pointer);

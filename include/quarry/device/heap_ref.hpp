@@ -11,15 +11,16 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A kernel's handle to a heap: 16 bytes, passed by value. All copies are equal; it owns nothing.
+/// A kernel's handle to a heap: 16 bytes, passed by value. It owns nothing, and copies refer to the
+/// same heap.
 ///
 /// Any lane may call any function at any time. Lanes that call together share one atomic operation
 /// per size class (after Gallatin, algorithm 3). The slow path waits up to 0.2 s for the lane that
 /// opens the next run. Pointers are aligned to 16 bytes, valid in later kernels, and freed by
 /// any lane. A lane's writes before `free` happen before the next owner's accesses after `malloc`.
 ///
-/// Without memory, an allocating call searches for up to 10 ms, returns nullptr and records a fault
-/// for the host. (L) orders nothing: a fault's figure of free memory is a hint.
+/// If there is no memory, an allocating call searches for up to 10 ms, returns nullptr and records
+/// a fault for the host.
 class heap_ref {
  public:
   heap_ref() = default;
@@ -33,7 +34,7 @@ class heap_ref {
   /// Allocates at least `size` bytes. Returns nullptr if there is no memory. Size 0 returns a
   /// unique pointer. O(1), except for the slow paths of slice_supply.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
-    if (!usable()) return nullptr;
+    if (!is_usable()) return nullptr;
     bytes const padded = detail::hardening::padded(size);
     if (padded > largest_slice())
       return detail::hardening::prepare(*this, *state_, malloc_large(padded));
@@ -41,10 +42,10 @@ class heap_ref {
         *this, *state_, malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
   }
 
-  /// `malloc` for lanes that all request one size from one heap. Only checks whether all requests
-  /// are equal, which is faster than grouping equal requests. If they differ, it acts as `malloc`.
+  /// `malloc` for lanes that all request one size from one heap. It checks whether all requests are
+  /// equal, which is faster than grouping equal requests. If they differ, it acts as `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
-    if (!usable()) return nullptr;
+    if (!is_usable()) return nullptr;
     bytes const padded = detail::hardening::padded(size);
     if (padded > largest_slice())
       return detail::hardening::prepare(*this, *state_, malloc_large(padded));
@@ -59,7 +60,7 @@ class heap_ref {
 
   /// Allocates `count` objects of `size` bytes, all zero; nullptr if their product overflows.
   [[nodiscard]] QUARRY_HD void* calloc(bytes count, bytes size) const {
-    if (!usable()) return nullptr;
+    if (!is_usable()) return nullptr;
     if (size != 0 && count > ~bytes{0} / size) return fail(fault_kind::out_of_memory, ~bytes{0});
     void* const result = malloc(count * size);
     if (result != nullptr) std::memset(result, 0, count * size);
@@ -68,7 +69,7 @@ class heap_ref {
 
   /// Allocates `size` bytes at a multiple of `alignment`, a power of two up to the segment size.
   [[nodiscard]] QUARRY_HD void* aligned_malloc(bytes alignment, bytes size) const {
-    if (!usable()) return nullptr;
+    if (!is_usable()) return nullptr;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > segment_bytes()) {
       return fail(fault_kind::bad_alignment, alignment);
     }
@@ -82,8 +83,8 @@ class heap_ref {
     return detail::hardening::prepare(*this, *state_, malloc_slice(size_class_of(power)));
   }
 
-  /// Resizes an allocation and keeps the bytes that fit. Returns nullptr and changes nothing if it
-  /// fails. A null `pointer` allocates; size 0 shrinks to the smallest class. A move is O(bytes).
+  /// Resizes an allocation and keeps the bytes that fit. On failure returns nullptr and changes
+  /// nothing. A null `pointer` allocates; size 0 shrinks to the smallest class. A move is O(bytes).
   /// The allocation stays in place if its size class stays the same, or if it shrinks and there is
   /// no memory for a smaller allocation (which records a fault).
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
@@ -99,17 +100,18 @@ class heap_ref {
   }
 
   /// Frees an allocation; ignores nullptr. A double free, a foreign pointer and an interior pointer
-  /// record a fault and change nothing. Not detected: a free after the memory was allocated again;
-  /// unless hardened, of a slice that was never allocated. O(1) (after Gallatin, algorithm 4).
+  /// record a fault and change nothing. Not detected: a second free after the memory was allocated
+  /// again, and, except in the hardened mode, a free of a slice that was never allocated. O(1)
+  /// (after Gallatin, algorithm 4).
   QUARRY_HD void free(void* pointer) const {
-    if (pointer == nullptr || !usable()) return;
+    if (pointer == nullptr || !is_usable()) return;
     pointer = detail::hardening::retire(*this, *state_, pointer);
     if (pointer != nullptr) free_now(pointer);
   }
 
   /// Frees an allocation if it can hold `size` bytes, else records `size_mismatch`.
   QUARRY_HD void free(void* pointer, bytes size) const {
-    if (pointer == nullptr || !usable()) return;
+    if (pointer == nullptr || !is_usable()) return;
     bytes const current_size = usable_size(pointer);
     if (current_size == 0) return;
     if (size > current_size) {
@@ -122,40 +124,42 @@ class heap_ref {
   /// Returns the bytes that the allocation can hold. Returns 0 and records a fault if no allocation
   /// can start at `pointer`. Only the hardened mode detects that the allocation was freed.
   [[nodiscard]] QUARRY_HD bytes usable_size(void const* pointer) const {
-    if (!usable()) return 0;
-    location const at = locate<entry_source::memory>(pointer);
-    if (at.kind != fault_kind::none) {
-      report(at.kind, 0, pointer);
+    if (!is_usable()) return 0;
+    location const place = locate<entry_source::memory>(pointer);
+    if (place.kind != fault_kind::none) {
+      report(place.kind, 0, pointer);
       return 0;
     }
-    return detail::hardening::usable(at.large ? bytes{at.use.count()} << segment_shift() : at.size);
+    return detail::hardening::usable(place.is_large ? bytes{place.use.count()} << segment_shift()
+                                                    : place.size);
   }
 
   /// Returns whether the address lies in the heap's region.
   [[nodiscard]] QUARRY_HD bool owns(void const* pointer) const {
-    return usable() && offset_of(pointer) < region_bytes();
+    return is_usable() && offset_of(pointer) < region_bytes();
   }
 
   /// Returns the base address of the live allocation that contains `pointer`, or nullptr if there
   /// is no such allocation. O(1); records no fault.
   [[nodiscard]] QUARRY_HD void* allocation_of(void const* pointer) const {
-    if (!usable()) return nullptr;
+    if (!is_usable()) return nullptr;
     return simt::indirect_call([heap = *this, pointer]() -> void* {
-      location const at = heap.locate<entry_source::memory>(pointer);
-      if (at.large) {
-        if (at.use.is_head()) return heap.address(at.segment, 0);
-        return at.use.is_tail() ? heap.address(at.segment - at.use.count(), 0) : nullptr;
+      location const place = heap.locate<entry_source::memory>(pointer);
+      if (place.is_large) {
+        if (place.use.is_head()) return heap.address(place.segment, 0);
+        return place.use.is_tail() ? heap.address(place.segment - place.use.count(), 0) : nullptr;
       }
-      if (at.slice >= at.slices) return nullptr;
-      std::uint32_t const index = at.slice / bits_per_word;
+      if (place.slice >= place.slices) return nullptr;
+      std::uint32_t const index = place.slice / bits_per_word;
       detail::block const target =
-          detail::heap_state::block_in(heap.words_of(at.segment), heap.segment_shift(), at.slices,
-                                       index / detail::words_per_block);
-      bool const is_back =
-          (target.at(index % detail::words_per_block).peek() >> at.slice % bits_per_word & 1) != 0;
-      if (is_back || target.peek().is_free()) return nullptr;
-      void* const begin = heap.address(at.segment, bytes{at.slice} * at.size);
-      return detail::hardening::was_freed(heap, *heap.state_, begin) ? nullptr : begin;
+          detail::heap_state::block_in(heap.words_of(place.segment), heap.segment_shift(),
+                                       place.slices, index / detail::words_per_block);
+      bool const is_free_slice =
+          (target.word_at(index % detail::words_per_block).peek() >> place.slice % bits_per_word &
+           1) != 0;
+      if (is_free_slice || target.peek().is_free()) return nullptr;
+      void* const result = heap.address(place.segment, bytes{place.slice} * place.size);
+      return detail::hardening::was_freed(heap, *heap.state_, result) ? nullptr : result;
     });
   }
 
@@ -176,12 +180,12 @@ class heap_ref {
   }
 
  private:
-  friend struct detail::heap_internals;  // documents the next two functions
+  friend struct detail::heap_internals;  // calls and documents the next two functions
 
   QUARRY_HD void free_now(void* pointer) const {
-    location const at = locate<entry_source::cache>(pointer);
-    if (at.kind == fault_kind::none && !at.large) {
-      free_slice(at, pointer);
+    location const place = locate<entry_source::cache>(pointer);
+    if (place.kind == fault_kind::none && !place.is_large) {
+      free_slice(place, pointer);
     } else {  // a large allocation, or the cached entry of the segment is stale or wrong
       free_past_cache(pointer);
     }
@@ -206,7 +210,7 @@ class heap_ref {
   /// The position of an address, and whether an allocation can start there.
   struct location {
     fault_kind kind;
-    bool large;
+    bool is_large;
     std::uint32_t segment;
     std::uint32_t slice;
     detail::segment_use use;
@@ -217,7 +221,7 @@ class heap_ref {
   /// The source of a segment's entry for `locate` (segment_entry).
   enum class entry_source { cache, memory };
 
-  [[nodiscard]] QUARRY_HD bool usable() const {
+  [[nodiscard]] QUARRY_HD bool is_usable() const {
     if ((packed_ & 0x7f) == heap_build) return true;
     if (state_ != nullptr) report(fault_kind::wrong_version, 0, nullptr);
     return false;
@@ -252,23 +256,23 @@ class heap_ref {
   }
 
   /// The fast path: one atomic addition for the group; a member's ticket determines its slice. The
-  /// class layout is loaded before the addition, so that both memory accesses overlap. The lane
-  /// with the counter's last ticket records that before any lane waits for tickets.
+  /// load of the class layout comes before the addition, so that both memory accesses overlap. The
+  /// lane with the counter's last ticket records that before any lane waits for tickets.
   [[nodiscard]] QUARRY_HD void* claim_ticket(simt::lane_group const& group, size_class id) const {
     std::uint32_t const index = simt::warp_hint() % detail::counters_per_class;
     detail::class_layout const layout = state_->layouts[id];
-    word before = 0;
-    if (group.is_leader()) before = state_->ticket_counter_at(id, index).claim(group.size());
+    word previous = 0;
+    if (group.is_leader()) previous = state_->ticket_counter_at(id, index).claim(group.size());
     group.sync();  // extends the leader's acquire to all members
-    before = group.broadcast(before);
-    detail::segment_run const run = detail::ticket_counter::run_of(before);
+    previous = group.broadcast(previous);
+    detail::segment_run const run = detail::ticket_counter::run_of(previous);
     detail::ticket_place const place = detail::ticket_counter::place_of(
-        layout, run, index, detail::ticket_counter::ticket_of(before) + group.rank());
-    if (place.last) record_used_up(id, run);
+        layout, run, index, detail::ticket_counter::ticket_of(previous) + group.rank());
+    if (place.is_last) record_used_up(id, run);
     void* result = nullptr;
-    if (place.valid) result = address(place.segment, bytes{place.slice} * layout.size);
-    if (group.ballot(!place.valid) != 0) {
-      if (!place.valid) result = malloc_slow(id);
+    if (place.is_valid) result = address(place.segment, bytes{place.slice} * layout.size);
+    if (group.ballot(!place.is_valid) != 0) {
+      if (!place.is_valid) result = malloc_slow(id);
       group.sync();  // keeps the lanes together in the kernel's next steps
     }
     return result;
@@ -325,15 +329,15 @@ class heap_ref {
     });
   }
 
-  /// Frees with the current entry of the segment. A pointer that it rejects is not in use.
+  /// Frees with the current entry of the segment. A pointer that it rejects is not allocated.
   QUARRY_HD void free_past_cache(void* pointer) const {
     return simt::indirect_call([heap = *this, pointer] {
-      location const at = heap.locate<entry_source::memory>(pointer);
-      fault_kind kind = at.kind;
+      location const place = heap.locate<entry_source::memory>(pointer);
+      fault_kind kind = place.kind;
       if (kind == fault_kind::none) {
         bool const is_freed =
-            at.large ? detail::large_allocations::free(*heap.state_, at.segment, at.use)
-                     : heap.free_one_slice(at);
+            place.is_large ? detail::large_allocations::free(*heap.state_, place.segment, place.use)
+                           : heap.free_one_slice(place);
         if (is_freed) return;
         kind = fault_kind::double_free;
       }
@@ -343,79 +347,75 @@ class heap_ref {
 
   /// Lanes that free slices of one word share one atomic.
   ///
-  /// The slice's bit shows a double free, and so does the state of a free slice block, at no cost.
-  /// Only the hardened mode checks whether a slice was allocated since its segment was formatted.
-  QUARRY_HD void free_slice(location const& at, void* pointer) const {
-    size_class const id = at.use.slices_class();
-    std::uint32_t const index = at.slice / bits_per_word;
-    word const own = word{1} << at.slice % bits_per_word;
+  /// The slice's bit and the state of a free slice block show a double free at no extra cost. Only
+  /// the hardened mode checks whether a slice was allocated since its segment was formatted.
+  QUARRY_HD void free_slice(location const& place, void* pointer) const {
+    size_class const id = place.use.slices_class();
+    std::uint32_t const index = place.slice / bits_per_word;
+    word const own_bit = word{1} << place.slice % bits_per_word;
     if constexpr (is_on(mitigation::canary)) {
-      if (!state_->handed_out(id, at.segment, at.slice)) {
+      if (!state_->was_handed_out(id, place.segment, place.slice)) {
         report(fault_kind::double_free, 0, pointer);
         return;
       }
     }
     auto group = simt::lane_group::coalesced<class free_site>().match(
-        state_, (at.segment << (segment_shift() - 10)) + index);
+        state_, (place.segment << (segment_shift() - 10)) + index);
     // Lanes that read the entry separately may have seen different uses of the segment.
-    if (!group.all_equal(at.use.key())) group = group.match(at.use.key());
-    word const slices = group.or_reduce(own);
-    bool is_double_free = count_ones(slices) != group.size() && !group.match(own).is_leader();
+    if (!group.all_equal(place.use.key())) group = group.match(place.use.key());
+    word const slices = group.or_reduce(own_bit);
+    bool is_double_free = count_ones(slices) != group.size() && !group.match(own_bit).is_leader();
     group.sync();  // orders every member's writes before the leader's release
     detail::slice_return::result outcome{0, false};
     if (group.is_leader()) {
       detail::block const target = detail::heap_state::block_in(
-          words_of(at.segment), segment_shift(), at.slices, index / detail::words_per_block);
-      outcome = detail::slice_return::release(*state_, id, at.use.generation(), target, at.segment,
-                                              index, slices);
+          words_of(place.segment), segment_shift(), place.slices, index / detail::words_per_block);
+      outcome = detail::slice_return::release(*state_, id, place.use.generation(), target,
+                                              place.segment, index, slices);
     }
     if (group.ballot(outcome.is_stale || outcome.double_freed != 0) != 0) {
-      is_double_free = (group.broadcast(outcome.double_freed) & own) != 0 || is_double_free;
+      is_double_free = (group.broadcast(outcome.double_freed) & own_bit) != 0 || is_double_free;
       if (group.broadcast(outcome.is_stale) && !is_double_free) free_past_cache(pointer);
     }
     if (is_double_free) report(fault_kind::double_free, 0, pointer);
   }
 
-  [[nodiscard]] QUARRY_HD bool free_one_slice(location const& at) const {
-    std::uint32_t const index = at.slice / bits_per_word;
+  [[nodiscard]] QUARRY_HD bool free_one_slice(location const& place) const {
+    std::uint32_t const index = place.slice / bits_per_word;
     detail::block const target = detail::heap_state::block_in(
-        words_of(at.segment), segment_shift(), at.slices, index / detail::words_per_block);
-    auto const outcome =
-        detail::slice_return::release(*state_, at.use.slices_class(), at.use.generation(), target,
-                                      at.segment, index, word{1} << at.slice % bits_per_word);
+        words_of(place.segment), segment_shift(), place.slices, index / detail::words_per_block);
+    auto const outcome = detail::slice_return::release(
+        *state_, place.use.slices_class(), place.use.generation(), target, place.segment, index,
+        word{1} << place.slice % bits_per_word);
     return !outcome.is_stale && outcome.double_freed == 0;
   }
 
   template <entry_source Source>
   [[nodiscard]] QUARRY_HD location locate(void const* pointer) const {
     std::uint64_t const offset = offset_of(pointer);
-    location at{fault_kind::foreign_pointer,
-                true,
-                static_cast<std::uint32_t>(offset >> segment_shift()),
-                0,
-                detail::segment_use{},
-                0,
-                0};
-    if (offset >> segment_shift() >= entries()) return at;
-    auto const within =
+    auto const segment = static_cast<std::uint32_t>(offset >> segment_shift());
+    location place{fault_kind::foreign_pointer, true, segment, 0, detail::segment_use{}, 0, 0};
+    if (offset >> segment_shift() >= entries()) return place;
+    auto const segment_offset =
         static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(segment_bytes()) - 1);
-    detail::segment_entry& entry = state_->segments[at.segment];
-    detail::segment_entry::view const seen =
+    detail::segment_entry& entry = state_->segments[place.segment];
+    detail::segment_entry::view const entry_view =
         Source == entry_source::cache ? entry.look() : entry.look_past_cache();
-    at.use = seen.use;
-    if (at.use.is_slices()) {
-      at.large = false;
-      at.size = size_of_class(at.use.slices_class());
-      at.slices = seen.layout.slices();
-      at.slice = seen.layout.by_size().quotient(within);
-      bool const starts = at.slice * at.size == within && at.slice < at.slices;
-      at.kind = starts ? fault_kind::none : fault_kind::interior_pointer;
-    } else if (at.use.is_head()) {
-      at.kind = within == 0 ? fault_kind::none : fault_kind::interior_pointer;
-    } else if (at.use.is_tail()) {
-      at.kind = fault_kind::interior_pointer;
+    place.use = entry_view.use;
+    if (place.use.is_slices()) {
+      place.is_large = false;
+      place.size = size_of_class(place.use.slices_class());
+      place.slices = entry_view.layout.slices();
+      place.slice = entry_view.layout.by_size().quotient(segment_offset);
+      bool const is_start =
+          place.slice * place.size == segment_offset && place.slice < place.slices;
+      place.kind = is_start ? fault_kind::none : fault_kind::interior_pointer;
+    } else if (place.use.is_head()) {
+      place.kind = segment_offset == 0 ? fault_kind::none : fault_kind::interior_pointer;
+    } else if (place.use.is_tail()) {
+      place.kind = fault_kind::interior_pointer;
     }
-    return at;
+    return place;
   }
 
   [[nodiscard]] QUARRY_HD bool fits_in_place(bytes old, bytes size) const {
@@ -473,8 +473,8 @@ class heap_ref {
     request.value = group.broadcast(request.value);
   }
 
-  /// Returns the slice of the lane with `rank` lanes before it, or nullptr if the grant is too
-  /// small.
+  /// Returns the slice of the member with rank `rank` among the waiting members, or nullptr if the
+  /// grant is too small.
   QUARRY_SLOW static void* place_in_grant(heap_ref const& heap,
                                           detail::slice_request const& request,
                                           std::uint32_t rank) {
@@ -487,7 +487,7 @@ class heap_ref {
     detail::ticket_place const place = detail::ticket_counter::place_of(
         layout, detail::ticket_counter::run_of(request.value), request.counter,
         detail::ticket_counter::ticket_of(request.value) + rank);
-    return place.valid ? heap.address(place.segment, bytes{place.slice} * layout.size) : nullptr;
+    return place.is_valid ? heap.address(place.segment, bytes{place.slice} * layout.size) : nullptr;
   }
 
   detail::heap_state* state_ = nullptr;

@@ -9,8 +9,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Hardened mode: the number of frees that the quarantine delays, and the largest size of such an
-/// allocation. At most 4 MiB in total.
+/// Hardened mode: the maximum number of allocations in the quarantine, and the maximum size of
+/// each. Together they are at most 4 MiB.
 inline constexpr std::uint32_t quarantine_entries = 1024;
 inline constexpr bytes quarantine_limit = 4096;
 
@@ -21,9 +21,9 @@ struct segment_count {
   std::uint32_t peak;
 
   QUARRY_HD void add(std::uint32_t count) {
-    std::uint32_t const before = simt::atomic_ref<std::uint32_t>{current}.fetch_add(
+    std::uint32_t const previous = simt::atomic_ref<std::uint32_t>{current}.fetch_add(
         count, simt::relaxed);  // (L) a statistic
-    std::uint32_t const sum = before + count;
+    std::uint32_t const sum = previous + count;
     simt::atomic_ref<std::uint32_t>{peak}.fetch_max(sum, simt::relaxed);  // (L)
   }
   [[nodiscard]] QUARRY_HD std::uint32_t load_peak() {
@@ -42,7 +42,7 @@ struct segment_count {
 ///   segments               the use of each segment
 ///   runs, ticket_counters  fresh slices of each class (ticket_counters.hpp)
 ///   bits                   freed slices, and states of slice blocks (slice_bitmap.hpp, block.hpp)
-///   advertised             a bit for each block: may hold slices to claim
+///   advertised             a bit for each block: the block may have slices to claim
 ///   class_tree_words       for each class, the segments with an advertised block
 struct heap_state {
   std::uint64_t magic;
@@ -55,19 +55,19 @@ struct heap_state {
   std::uint32_t blocks_per_segment;  // slice blocks; a class may use fewer
   std::uint32_t free_segments;       // in the segment tree; a hint
   std::uint32_t quarantine_next;
-  std::uint32_t secret;         // of the randomised start
-  std::uint32_t canary_secret;  // another after each reset, and in each heap
-  word returns;                 // of segments that a class had and did not hand out: see below
+  std::uint32_t secret;         // determines the randomised start
+  std::uint32_t canary_secret;  // differs between heaps and between resets
+  word returns;                 // counts returns of unused segments of a class (begin_return)
   word* bits;                   // of each segment: its slices' bits, then its blocks' states
   word* advertised;
   word* segment_tree_words;
   word* class_tree_words;
   std::uint64_t* quarantine;
   std::uint32_t* formats;  // hardened: how often each segment was cut into slices
-  // bit c: class c has a run that another class may take memory back from
-  word with_run[2];
-  // bit c: nothing was handed out of some of its segments, as far as is known
-  word with_untouched[2];
+  // bit c: class c may have a run whose unused slices another class can reclaim; a hint
+  word classes_with_run[2];
+  // bit c: the run of class c may have a segment of which no slice was allocated; a hint
+  word classes_with_untouched[2];
   fault_log faults;
   segment_count segment_counts[max_size_classes];
   class_layout layouts[max_size_classes];
@@ -75,7 +75,7 @@ struct heap_state {
     word value;
   };
   padded_word runs[max_size_classes];
-  // A class's ticket counters lie far apart: atomics on near addresses share an L2 slice.
+  // A class's ticket counters lie far apart, because near addresses share a slice of the L2 cache.
   padded_word ticket_counters[counters_per_class * max_size_classes];
   // as many as `segments_reserved`, rounded up to a power of two
   segment_entry segments[1];
@@ -92,14 +92,14 @@ struct heap_state {
                                                              simt::relaxed);  // (L)
   }
 
-  /// Enclose the return of segments that a class had and did not hand out. Between the two calls
-  /// these segments are in no tree and in no segment run.
+  /// `begin_return` and `end_return` enclose the return of segments of which a class allocated no
+  /// slice. Between the two calls these segments are in no tree and in no segment run.
   ///
-  /// Memory order. (B) comes before everything that the return does; (E), a release, comes after
-  /// it. A search reads the count first with acquire (S), and again after a fence (V). If the count
-  /// is the same and no return is in progress, the search saw all segments that were returned by
-  /// then, and no segment left a run meanwhile. On the CPU (V) is an RMW: the later one of two sees
-  /// what the lane of the earlier one did.
+  /// Memory order. (B) comes before all changes of the return; (E), a release, comes after them. A
+  /// search reads the count first with acquire (S), and again after a fence (V). If the count is
+  /// the same and no return is in progress, the search saw all segments that were returned before
+  /// it began, and no segment left a run during the search. On the CPU (V) is an RMW: of two RMWs
+  /// of the count, the lane of the later RMW sees what the lane of the earlier RMW did.
   QUARRY_HD void begin_return() {
     simt::atomic_ref<word>{returns}.fetch_add(one_return_begun + 1, simt::acq_rel);  // (B)
   }
@@ -107,20 +107,20 @@ struct heap_state {
     simt::atomic_ref<word>{returns}.fetch_sub(1, simt::release);  // (E)
   }
 
-  /// Call before a search of the whole heap; pass the result to `missed_none` after the search.
-  [[nodiscard]] QUARRY_HD word begin_look() {
+  /// Call before a search of the whole heap; pass the result to `search_saw_all` after the search.
+  [[nodiscard]] QUARRY_HD word begin_search() {
     return simt::atomic_ref<word>{returns}.load(simt::acquire);  // (S)
   }
-  /// Whether no return was in progress since `begin_look` returned `before`, so that the search
-  /// could see all segments. The count of returns wraps after 2^32: a search that lasts for exactly
-  /// a multiple of that many returns would not notice them.
-  [[nodiscard]] QUARRY_HD bool missed_none(word before) {
+  /// Whether no return was in progress since `begin_search` returned `previous`, so that the search
+  /// could see all segments. The count of returns wraps after 2^32: a search during which exactly a
+  /// multiple of 2^32 returns happen would not notice them.
+  [[nodiscard]] QUARRY_HD bool search_saw_all(word previous) {
     simt::fence_after_loads();
-    return static_cast<std::uint32_t>(before) == 0 &&
-           simt::atomic_ref<word>{returns}.look(simt::acquire) == before;  // (V)
+    return static_cast<std::uint32_t>(previous) == 0 &&
+           simt::atomic_ref<word>{returns}.look(simt::acquire) == previous;  // (V)
   }
 
-  /// Bytes of a state for so many segments.
+  /// The size in bytes of a state for `reserved` segments.
   [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t reserved) {
     return sizeof(heap_state) + (std::bit_ceil(reserved) - 1) * sizeof(segment_entry);
   }
@@ -134,7 +134,8 @@ struct heap_state {
   [[nodiscard]] QUARRY_HD std::uint32_t words_per_segment() const {
     return 1u << (segment_shift - 10);
   }
-  /// Words from one segment's bits to the next one's: bits, then a state for each block.
+  /// The distance in words between the bits of adjacent segments of 2^shift bytes: each segment has
+  /// bits for its slices, then a state for each block.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t stride_of_bits(std::uint32_t shift) {
     return (1u << (shift - 10)) + (1u << (shift - 14));
   }
@@ -161,7 +162,7 @@ struct heap_state {
     return (layouts[id].slice.slices() + slices_per_block - 1) / slices_per_block;
   }
 
-  /// Block `index` of `segment`, as class `id` cuts it.
+  /// Block `index` of `segment` if the segment is cut into slices of class `id`.
   [[nodiscard]] QUARRY_HD block block_at(size_class id, std::uint32_t segment,
                                          std::uint32_t index) const {
     return block_in(&word_at(segment, 0), segment_shift, layouts[id].slice.slices(), index);
@@ -170,9 +171,9 @@ struct heap_state {
   /// Block `index` of a segment of 2^shift bytes and `slices` slices, whose bits begin at `words`.
   [[nodiscard]] QUARRY_HD static block block_in(word* words, std::uint32_t shift,
                                                 std::uint32_t slices, std::uint32_t index) {
-    std::uint32_t const rest = slices - index * slices_per_block;
+    std::uint32_t const remaining = slices - index * slices_per_block;
     return {words + index * words_per_block, state_of_block(words, shift, index),
-            rest < slices_per_block ? rest : slices_per_block};
+            remaining < slices_per_block ? remaining : slices_per_block};
   }
 
   /// The states of adjacent blocks lie in different cache lines. Lanes often allocate and free
@@ -180,9 +181,9 @@ struct heap_state {
   [[nodiscard]] QUARRY_HD static word& state_of_block(word* words, std::uint32_t shift,
                                                       std::uint32_t index) {
     std::uint32_t const index_bits = shift - 14;
-    std::uint32_t const turn = index_bits < 4 ? index_bits : 4;
-    return words[(1u << (shift - 10)) +
-                 ((index << turn | index >> (index_bits - turn)) & ((1u << index_bits) - 1))];
+    std::uint32_t const rotation = index_bits < 4 ? index_bits : 4;
+    return words[(1u << (shift - 10)) + ((index << rotation | index >> (index_bits - rotation)) &
+                                         ((1u << index_bits) - 1))];
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,
@@ -195,24 +196,24 @@ struct heap_state {
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 
-  /// Whether the slice was ever handed out in this use of its segment. Exact for a slice in use;
-  /// one that is back already is found by its bit.
-  [[nodiscard]] QUARRY_HD bool handed_out(size_class id, std::uint32_t segment,
-                                          std::uint32_t slice) {
+  /// Whether the slice was allocated in this use of its segment. Exact for a slice in use. The
+  /// caller must detect a slice that is already free by its bit.
+  [[nodiscard]] QUARRY_HD bool was_handed_out(size_class id, std::uint32_t segment,
+                                              std::uint32_t slice) {
     class_layout const& layout = layouts[id];
     std::uint32_t const key = segments[segment].run_key();
     std::uint32_t const unit =
         (segment - segment_run::first_of_key(key)) * layout.units + (slice >> layout.unit_shift);
     std::uint32_t const ticket = (unit / counters_per_class << layout.unit_shift) +
                                  (slice & ((1u << layout.unit_shift) - 1));
-    // both loads are on their way before either is looked at
-    word const taken = ticket_counter_at(id, unit % counters_per_class).peek();
-    bool const free_block = block_at(id, segment, slice / slices_per_block).peek().is_free();
-    segment_run const run = ticket_counter::run_of(taken);
-    // Keys come round again after 64 runs; but a later run with this key cannot hold a segment that
-    // the slice keeps in use.
-    bool const in_run = run.key() == key && segment - run.first() < run.count();
-    return !free_block && (!in_run || ticket < ticket_counter::ticket_of(taken));
+    // both loads are in flight before the lane uses the result of either
+    word const counter = ticket_counter_at(id, unit % counters_per_class).peek();
+    bool const is_free_block = block_at(id, segment, slice / slices_per_block).peek().is_free();
+    segment_run const run = ticket_counter::run_of(counter);
+    // Keys repeat after 64 runs. But a later run with this key cannot contain the segment, because
+    // the slice keeps the segment in use.
+    bool const is_in_run = run.key() == key && segment - run.first() < run.count();
+    return !is_free_block && (!is_in_run || ticket < ticket_counter::ticket_of(counter));
   }
 };
 

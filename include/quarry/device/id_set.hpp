@@ -12,9 +12,9 @@ namespace quarry::inline QUARRY_ABI {
 /// A set of 32-bit ids that many lanes change concurrently. The set uses open addressing with
 /// linear probing in an array on a heap. The capacity is a power of two. When 3/4 of the places are
 /// used (all places, for a capacity of at most 16), an insertion replaces the array by an array for
-/// the present members: twice as large, unless many places are tombstones. When less than 1/4 of
-/// the places hold members, an erasure replaces the array by a smaller one. Zeroed memory is an
-/// empty set without an array. Every id except `none` can be a member.
+/// the current members. The new array is twice as large, unless many places are tombstones. When
+/// less than 1/4 of the places hold members, an erasure replaces the array by a smaller array.
+/// Zeroed memory is an empty set without an array. Every id except `none` can be a member.
 ///
 /// Invariants, checked by `audit` while no lane changes the set:
 ///   1. The array has `capacity_` places, a power of two, or there is no array.
@@ -31,22 +31,23 @@ namespace quarry::inline QUARRY_ABI {
 /// of the set. Lanes insert, find and erase members concurrently, with a compare-and-swap of one
 /// place. Only to replace the array, a lane closes the gate, waits for the lanes inside, and keeps
 /// other lanes out. A lane inside waits for no other lane and does not call the heap. The lane that
-/// closed the gate calls the heap, which waits for no lane. So no wait depends on another wait, not
-/// even among the lanes of one warp: with independent thread scheduling, it suffices that every
-/// lane makes progress eventually.
+/// closed the gate calls the heap, and does not wait for other lanes of the set meanwhile. So no
+/// wait depends on another wait, not even among the lanes of one warp: with independent thread
+/// scheduling, it suffices that every lane makes progress eventually.
 ///
-/// Costs: O(1) expected; replacing the array is amortised. 24 bytes, and 4 bytes per place.
+/// Costs: O(1) expected; the cost of replacing the array is amortised. 24 bytes, and 4 bytes per
+/// place.
 /// Rejected: a scan of an unsorted array, which costs O(degree) per edge under a hub with 10^5
 /// neighbours. Places of erased members are reused only when the array is replaced, so churn costs
 /// a replacement for every quarter of the capacity.
 ///
-/// Memory order. `places_` and `capacity_` are plain. (O) opens the gate with release after they
-/// were written. (E) enters with acquire before they are read. (X) leaves with release after the
-/// last access. (W) waits with acquire before the array is replaced or freed. The gate changes by
-/// RMWs only, so (E) and (W) synchronize with every earlier (O) and (X). (B) requests to close the
-/// gate. (L) tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an
-/// entry under which nothing was accessed. (P) orders nothing: an id says nothing about other
-/// memory. (N) is a count. The lane that closed the gate reads it exactly, by (W).
+/// Memory order. `places_` and `capacity_` are plain. (O) opens the gate with release after a lane
+/// wrote them. (E) enters with acquire before a lane reads them. (X) leaves with release after the
+/// last access. (W) waits with acquire before a lane replaces or frees the array. The gate changes
+/// by RMWs only, so (E) and (W) synchronize with every earlier (O) and (X). (B) requests to close
+/// the gate. (L) tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an
+/// entry under which the lane accessed nothing. (P) orders nothing: an id says nothing about other
+/// memory. (N) is a count. The lane that closed the gate reads the exact count, by (W).
 class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
@@ -59,14 +60,13 @@ class id_set {
     for (;;) {
       enter();
       bool const has_room = used(counts().load(simt::relaxed)) < limit(capacity_);  // (N)
-      change_result const result =
-          has_room ? insert_beside_others(id) : change_result::out_of_memory;
+      change_result const result = has_room ? insert_shared(id) : change_result::out_of_memory;
       leave();
       if (result != change_result::out_of_memory) return result;
       if (!close()) continue;  // another lane makes room
-      change_result const alone = insert_alone(heap, id);
+      change_result const exclusive_result = insert_exclusive(heap, id);
       open();
-      return alone;
+      return exclusive_result;
     }
   }
 
@@ -77,16 +77,17 @@ class id_set {
     if (id == tombstone) return erase_tombstone_id();
     enter();
     change_result result = change_result::absent;
-    bool sparse = false;
-    std::uint32_t const at = find(id);
+    bool must_shrink = false;
+    std::uint32_t const index = find(id);
     std::uint32_t expected = id;
-    if (at != none && place(at).compare_exchange(expected, tombstone, simt::relaxed)) {  // (P)
-      std::uint64_t const before = counts().fetch_sub(one_member, simt::relaxed);        // (N)
-      sparse = is_sparse(members(before) - 1, capacity_);
+    if (index != none &&
+        place(index).compare_exchange(expected, tombstone, simt::relaxed)) {         // (P)
+      std::uint64_t const previous = counts().fetch_sub(one_member, simt::relaxed);  // (N)
+      must_shrink = is_sparse(members(previous) - 1, capacity_);
       result = change_result::done;
     }
     leave();
-    if (sparse && close()) {
+    if (must_shrink && close()) {
       shrink(heap);
       open();
     }
@@ -102,19 +103,19 @@ class id_set {
     return result;
   }
 
-  /// The number of members a moment ago.
+  /// The number of members. The result may be out of date on return.
   [[nodiscard]] QUARRY_HD std::uint32_t size() {
     std::uint64_t const snapshot = counts().load(simt::relaxed);  // (N)
     return members(snapshot) + ((snapshot & tombstone_is_member) != 0 ? 1 : 0);
   }
 
-  /// Calls `visit(id)` for the members in every `stride`th place, starting at place `first`, so
+  /// Calls `visit(id)` for the members in the places `first`, `first` + `stride`, and so on, so
   /// that `stride` lanes visit all members. `visit` must neither wait nor change this set.
   template <class Visit>
   QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) {
     enter();
-    for (std::uint64_t at = first; at < capacity_; at += stride) {
-      std::uint32_t const id = place(static_cast<std::uint32_t>(at)).load(simt::relaxed);  // (P)
+    for (std::uint64_t index = first; index < capacity_; index += stride) {
+      std::uint32_t const id = place(static_cast<std::uint32_t>(index)).load(simt::relaxed);  // (P)
       if (id != none && id != tombstone) visit(id);
     }
     leave();
@@ -133,22 +134,22 @@ class id_set {
     if (gate_ != 0 || (capacity_ & (capacity_ - 1)) != 0 ||
         (places_ == nullptr) != (capacity_ == 0))
       return false;
-    std::uint32_t not_none = 0;
-    std::uint32_t alive = 0;
-    for (std::uint32_t at = 0; at < capacity_; ++at) {
-      std::uint32_t const id = places_[at];
-      not_none += id != none ? 1 : 0;
+    std::uint32_t used_count = 0;
+    std::uint32_t member_count = 0;
+    for (std::uint32_t index = 0; index < capacity_; ++index) {
+      std::uint32_t const id = places_[index];
+      used_count += id != none ? 1 : 0;
       if (id == none || id == tombstone) continue;
-      ++alive;
-      if (find(id) != at) return false;
+      ++member_count;
+      if (find(id) != index) return false;
     }
-    return used(counts_) == not_none && members(counts_) == alive;
+    return used(counts_) == used_count && members(counts_) == member_count;
   }
 
  private:
   static constexpr std::uint32_t tombstone = 0xFFFF'FFFEu;  // marks the place of an erased member
   static constexpr std::uint32_t closed = 1u << 31;
-  static constexpr std::uint32_t smallest = 4;  // places: 16 bytes, the heap's smallest size class
+  static constexpr std::uint32_t min_capacity = 4;  // 16 bytes: the heap's smallest size class
   static constexpr std::uint64_t one_used = std::uint64_t{1} << 32;
   static constexpr std::uint64_t one_member = 1;
   static constexpr std::uint64_t tombstone_is_member = std::uint64_t{1} << 31;
@@ -163,12 +164,12 @@ class id_set {
     return capacity <= 16 ? capacity : capacity / 4 * 3;
   }
   [[nodiscard]] QUARRY_HD static bool is_sparse(std::uint32_t members, std::uint32_t capacity) {
-    return members == 0 || (capacity > smallest && members < capacity / 4);
+    return members == 0 || (capacity > min_capacity && members < capacity / 4);
   }
   /// The number of places for `members` members and at least one more, at most 2/3 full.
   [[nodiscard]] QUARRY_HD static std::uint32_t capacity_for(std::uint32_t members) {
     std::uint32_t const wanted = members + members / 2 + 1;
-    return wanted <= smallest ? smallest : 2u << highest_one(wanted - 1);
+    return wanted <= min_capacity ? min_capacity : 2u << highest_one(wanted - 1);
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> gate() {
@@ -177,25 +178,25 @@ class id_set {
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint64_t> counts() {
     return simt::atomic_ref<std::uint64_t>{counts_};
   }
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> place(std::uint32_t at) {
-    return simt::atomic_ref<std::uint32_t>{places_[at]};
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> place(std::uint32_t index) {
+    return simt::atomic_ref<std::uint32_t>{places_[index]};
   }
 
   QUARRY_HD void enter() {
-    for (std::uint32_t tried = 0;; ++tried) {
+    for (std::uint32_t attempts = 0;; ++attempts) {
       if ((gate().load(simt::relaxed) & closed) == 0) {            // (L)
         if ((gate().fetch_add(1, simt::acquire) & closed) == 0) {  // (E)
           return;
         }
         gate().fetch_sub(1, simt::relaxed);  // (D)
       }
-      simt::pause(tried);
+      simt::pause(attempts);
     }
   }
   QUARRY_HD void leave() { gate().fetch_sub(1, simt::release); }  // (X)
 
-  /// Returns false if another lane has closed the gate. Otherwise no lane is inside when this
-  /// returns.
+  /// Closes the gate and waits until no lane is inside. Returns false without waiting if another
+  /// lane has closed the gate.
   [[nodiscard]] QUARRY_HD bool close() {
     if ((gate().fetch_or(closed, simt::relaxed) & closed) != 0) return false;  // (B)
     while (gate().load(simt::acquire) != closed) simt::pause();                // (W)
@@ -205,21 +206,21 @@ class id_set {
 
   /// The place of `id`, or `none`. Requires that the caller is inside or has closed the gate.
   [[nodiscard]] QUARRY_HD std::uint32_t find(std::uint32_t id) {
-    std::uint32_t const last = capacity_ - 1;
+    std::uint32_t const mask = capacity_ - 1;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      std::uint32_t const at = (mix(id) + step) & last;
-      std::uint32_t const found = place(at).load(simt::relaxed);  // (P)
-      if (found == id) return at;
+      std::uint32_t const index = (mix(id) + step) & mask;
+      std::uint32_t const found = place(index).load(simt::relaxed);  // (P)
+      if (found == id) return index;
       if (found == none) break;
     }
     return none;
   }
 
-  /// Returns `out_of_memory` if every place is used.
-  [[nodiscard]] QUARRY_HD change_result insert_beside_others(std::uint32_t id) {
-    std::uint32_t const last = capacity_ - 1;
+  /// Inserts while other lanes may be inside. Returns `out_of_memory` if every place is used.
+  [[nodiscard]] QUARRY_HD change_result insert_shared(std::uint32_t id) {
+    std::uint32_t const mask = capacity_ - 1;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      auto const candidate = place((mix(id) + step) & last);
+      auto const candidate = place((mix(id) + step) & mask);
       std::uint32_t found = candidate.load(simt::relaxed);                          // (P)
       if (found == none && candidate.compare_exchange(found, id, simt::relaxed)) {  // (P)
         counts().fetch_add(one_used + one_member, simt::relaxed);                   // (N)
@@ -230,30 +231,32 @@ class id_set {
     return change_result::out_of_memory;
   }
 
-  /// Requires that this lane has closed the gate. If a larger array cannot be allocated, this
-  /// reuses the places of erased members.
+  /// Inserts while no other lane is inside. Requires that this lane has closed the gate. If a
+  /// larger array cannot be allocated, the function reuses the places of erased members.
   template <class Heap>
-  QUARRY_SLOW change_result insert_alone(Heap const& heap, std::uint32_t id) {
+  QUARRY_SLOW change_result insert_exclusive(Heap const& heap, std::uint32_t id) {
     if (find(id) != none) return change_result::duplicate;
     std::uint64_t const snapshot = counts().load(simt::relaxed);  // (N)
     if (used(snapshot) >= limit(capacity_)) (void)replace(heap, capacity_for(members(snapshot)));
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      std::uint32_t const at = (mix(id) + step) & (capacity_ - 1);
-      if (places_[at] != none && places_[at] != tombstone) continue;
-      counts().fetch_add(one_member + (places_[at] == none ? one_used : 0), simt::relaxed);  // (N)
-      places_[at] = id;
+      std::uint32_t const index = (mix(id) + step) & (capacity_ - 1);
+      if (places_[index] != none && places_[index] != tombstone) continue;
+      counts().fetch_add(one_member + (places_[index] == none ? one_used : 0),
+                         simt::relaxed);  // (N)
+      places_[index] = id;
       return change_result::done;
     }
     return change_result::out_of_memory;
   }
 
-  /// Requires that this lane has closed the gate.
+  /// Replaces the array by a smaller array, or frees it if the set is empty. Requires that this
+  /// lane has closed the gate.
   template <class Heap>
   QUARRY_SLOW void shrink(Heap const& heap) {
-    std::uint32_t const alive = members(counts().load(simt::relaxed));  // (N)
-    if (places_ == nullptr || !is_sparse(alive, capacity_)) return;
-    if (alive != 0) {
-      (void)replace(heap, capacity_for(alive));
+    std::uint32_t const member_count = members(counts().load(simt::relaxed));  // (N)
+    if (places_ == nullptr || !is_sparse(member_count, capacity_)) return;
+    if (member_count != 0) {
+      (void)replace(heap, capacity_for(member_count));
       return;
     }
     heap.free(places_);
@@ -268,33 +271,33 @@ class id_set {
     auto* const fresh =
         static_cast<std::uint32_t*>(heap.malloc(bytes{capacity} * sizeof(std::uint32_t)));
     if (fresh == nullptr) return false;
-    for (std::uint32_t at = 0; at < capacity; ++at) fresh[at] = none;
-    std::uint32_t alive = 0;
-    for (std::uint32_t old = 0; old < capacity_; ++old) {
-      std::uint32_t const id = places_[old];
+    for (std::uint32_t index = 0; index < capacity; ++index) fresh[index] = none;
+    std::uint32_t member_count = 0;
+    for (std::uint32_t old_index = 0; old_index < capacity_; ++old_index) {
+      std::uint32_t const id = places_[old_index];
       if (id == none || id == tombstone) continue;
-      std::uint32_t at = mix(id) & (capacity - 1);
-      while (fresh[at] != none) at = (at + 1) & (capacity - 1);
-      fresh[at] = id;
-      ++alive;
+      std::uint32_t index = mix(id) & (capacity - 1);
+      while (fresh[index] != none) index = (index + 1) & (capacity - 1);
+      fresh[index] = id;
+      ++member_count;
     }
     heap.free(places_);
     places_ = fresh;
     capacity_ = capacity;
-    std::uint64_t const tombstones = used(counts().load(simt::relaxed)) - alive;  // (N)
-    counts().fetch_sub(tombstones * one_used, simt::relaxed);                     // (N)
+    std::uint64_t const tombstones = used(counts().load(simt::relaxed)) - member_count;  // (N)
+    counts().fetch_sub(tombstones * one_used, simt::relaxed);                            // (N)
     return true;
   }
 
   [[nodiscard]] QUARRY_HD change_result insert_tombstone_id() {
-    bool const was =
+    bool const was_member =
         (counts().fetch_or(tombstone_is_member, simt::relaxed) & tombstone_is_member) != 0;  // (N)
-    return was ? change_result::duplicate : change_result::done;
+    return was_member ? change_result::duplicate : change_result::done;
   }
   [[nodiscard]] QUARRY_HD change_result erase_tombstone_id() {
-    bool const was = (counts().fetch_and(~tombstone_is_member, simt::relaxed) &
-                      tombstone_is_member) != 0;  // (N)
-    return was ? change_result::done : change_result::absent;
+    bool const was_member = (counts().fetch_and(~tombstone_is_member, simt::relaxed) &
+                             tombstone_is_member) != 0;  // (N)
+    return was_member ? change_result::done : change_result::absent;
   }
 
   std::uint32_t gate_ = 0;           // lanes inside; top bit: closed

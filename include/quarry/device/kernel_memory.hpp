@@ -11,9 +11,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 class heap_memory;
 
-/// Zeroed memory that the kernels of one backend can access: for state that the host shares with
-/// kernels. This object owns it. The host reads and writes it between launches: each call first
-/// waits until all kernels have ended.
+/// Owns zeroed memory that the kernels of one backend can access, for state that the host shares
+/// with kernels. The host reads and writes the memory between launches: each call first waits until
+/// all kernels have ended.
 class QUARRY_API kernel_memory {
  public:
   /// Throws `out_of_memory`, or `resource_failed`, which names the call that failed.
@@ -26,7 +26,8 @@ class QUARRY_API kernel_memory {
   [[nodiscard]] void* data() const { return data_.get(); }
   [[nodiscard]] bytes size() const { return size_; }
 
-  /// Copies `count` bytes from `offset` on. Throws `bad_range` if they are not all in the memory.
+  /// Copies `count` bytes to or from the memory, or zeroes them, from `offset` on. Throws
+  /// `bad_range` and changes nothing if these bytes exceed the memory.
   void write(bytes offset, void const* source, bytes count);
   void read(void* destination, bytes offset, bytes count) const;
   void zero(bytes offset, bytes count);

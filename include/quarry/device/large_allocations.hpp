@@ -6,8 +6,8 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 /// Allocations of whole, contiguous segments, from the far end of the region (after Gallatin,
-/// algorithm 1). The entry of the first segment is the head: it has the number of segments. The
-/// entries of the others are tails: they have the distance to the head.
+/// algorithm 1). The entry of the first segment is the head: it holds the number of segments. The
+/// entry of each other segment is a tail: it holds the distance to the head.
 class large_allocations {
  public:
   /// Claims `count` segments and records their use in the table. Returns the first segment, or
@@ -24,38 +24,38 @@ class large_allocations {
   }
 
   /// Frees the allocation that begins at segment `first`, whose entry was `head`. Returns false and
-  /// changes nothing if another lane has freed it.
+  /// changes nothing if another lane has freed the allocation.
   QUARRY_SLOW static bool free(heap_state& state, std::uint32_t first, segment_use head) {
-    if (!state.segments[first].change(head, segment_use::nothing())) return false;
+    if (!state.segments[first].change(head, segment_use::free_use())) return false;
     std::uint32_t const count = head.count();
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 1; i < count; ++i)
-      state.segments[first + i].store(segment_use::nothing());
-    state.segment_tree().insert_run(first, count);
+      state.segments[first + i].store(segment_use::free_use());
+    state.segment_tree().insert_range(first, count);
     state.change_free_segments(static_cast<std::int32_t>(count));
     return true;
   }
 
  private:
-  /// Tries several times. A claim that fails holds some segments briefly, which another claim then
-  /// misses; and other lanes may be returning segments.
+  /// Tries several times, for two reasons. A claim that fails holds some segments briefly, and
+  /// another claim then misses these segments. Other lanes may be returning segments.
   QUARRY_SLOW static std::uint32_t claim_slowly(heap_state& state, std::uint32_t count) {
     simt::patience patience;
     QUARRY_NO_UNROLL
     for (std::uint32_t looks = 4;;) {
-      word const before = state.begin_look();
+      word const previous = state.begin_search();
       std::uint32_t const first = simt::indirect_call(&claim_from_classes, state, count);
       if (first != bit_tree::none) return first;
-      bool const is_all = state.missed_none(before);
-      if ((is_all && (--looks == 0 || state.count_free_segments() < count)) ||
+      bool const saw_all = state.search_saw_all(previous);
+      if ((saw_all && (--looks == 0 || state.count_free_segments() < count)) ||
           patience.ends_after(slice_supply::microseconds_for_returns))
         return bit_tree::none;
       simt::pause();
     }
   }
 
-  /// Reclaims segments that size classes have and have not handed out. Repeats that while classes
-  /// have runs, for a bounded time.
+  /// Reclaims the unused segments of size classes and claims `count` segments. Repeats that for a
+  /// bounded time while classes have runs.
   QUARRY_SLOW static std::uint32_t claim_from_classes(heap_state& state, std::uint32_t count) {
     std::uint32_t first = state.segment_tree().claim_back(count);
     simt::patience patience;

@@ -71,9 +71,9 @@ class list {
     void* const memory = heap.malloc(sizeof(node));
     if (memory == nullptr) return false;
     simt::atomic_ref<node*> const head{head_};
-    node* seen = head.load(simt::relaxed);  // (L)
-    auto* const fresh = ::new (memory) node{T(std::forward<Arguments>(arguments)...), seen};
-    while (!head.compare_exchange(seen, fresh, simt::release)) fresh->next = seen;  // (P)
+    node* current = head.load(simt::relaxed);  // (L)
+    auto* const fresh = ::new (memory) node{T(std::forward<Arguments>(arguments)...), current};
+    while (!head.compare_exchange(current, fresh, simt::release)) fresh->next = current;  // (P)
     return true;
   }
 

@@ -9,10 +9,10 @@ namespace quarry::inline QUARRY_ABI {
 
 enum class mitigation : std::uint32_t {
   none = 0,
-  /// Threat: writes behind an allocation; frees of memory that was never allocated. Cost: 8 bytes
-  /// per allocation, a write on malloc, a read and two more loads on free. Test: a kernel that
-  /// writes one byte too many must record `overflow`. A kernel that frees a slice that was never
-  /// allocated must record `double_free`.
+  /// Threat: writes past the end of an allocation; frees of memory that was never allocated. Cost:
+  /// 8 bytes per allocation, a write on malloc, a read and two more loads on free. Test: a kernel
+  /// that writes one byte too many must record `overflow`. A kernel that frees a slice that was
+  /// never allocated must record `double_free`.
   canary = 1,
   /// Threat: writes to freed memory. Not detected for large allocations: a stale write to a whole
   /// segment looks like a write by a later owner. Cost: free writes up to 4 KiB of the allocation;
@@ -20,12 +20,12 @@ enum class mitigation : std::uint32_t {
   /// allocations. Test: a kernel that writes to freed memory must record `use_after_free`.
   poison = 2,
   /// Threat: reuse right after a free makes stale pointers valid. Cost: the heap retains the last
-  /// 1024 frees of up to 4 KiB until memory runs out; a failing malloc looks at all of them. Needs
-  /// `canary`, which marks retained allocations. Test: malloc must not return a freed address again
-  /// within 1024 frees.
+  /// 1024 freed allocations of up to 4 KiB until memory runs out. A malloc that finds no memory
+  /// checks and frees all of them. Needs `canary`, which marks retained allocations. Test: malloc
+  /// must not return a freed address again within 1024 frees.
   quarantine = 4,
   /// Threat: addresses that an attacker can predict. Large allocations still start at the end of
-  /// the region. Cost: none on malloc. Test: different seeds produce different first addresses.
+  /// the region. Cost: no time on malloc. Test: different seeds produce different first addresses.
   random_start = 8,
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory orders that a test can relax.
 //
-// Each order that correctness depends on has a label, which its type's comment argues. A build with
-// QUARRY_MUTANT set to that label relaxes the order. The tests of that build must fail. If they
-// pass, either the order is not needed or the tests are weak.
+// Each order that correctness depends on has a label. The comment of the type that uses the order
+// gives the argument for the label. A build with QUARRY_MUTANT set to that label relaxes the order,
+// and the tests of that build must fail. If they pass, either the order is not needed or the tests
+// are weak.
 #pragma once
 
 #include "quarry/simt/atomic.hpp"
@@ -28,7 +29,7 @@ inline constexpr simt::memory_order slice_claim_order =
 inline constexpr simt::memory_order slice_observe_order =
     is_mutant("A") ? simt::relaxed : simt::fenced_acquire;
 // The lane that completes a block may have acquired all releases through (G), which would hide the
-// loss of (A). So the label relaxes both.
+// loss of (A). So the label A relaxes both orders.
 inline constexpr simt::memory_order block_count_order =
     is_mutant("A") ? simt::relaxed : simt::fenced_acq_rel;
 inline constexpr simt::memory_order block_reserve_order =

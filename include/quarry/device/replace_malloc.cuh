@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file whose kernels call malloc, free, new or delete includes this header, at any place. Then
 // `quarry::replace_malloc` (replace_malloc.hpp) makes these calls use a heap, and
-// `quarry::restore_malloc` makes them use CUDA's again. Before the first call they use CUDA's. Host
-// code is not affected. Every file whose kernels free memory of such a file must include this
-// header; `nvcc -include quarry/device/replace_malloc.cuh` includes it everywhere. Works with and
-// without -rdc. With -rdc, nvlink warns that it does not know the stack size; silence it with
-// --suppress-stack-size-warning.
-// What this cannot reach, and how it works: simt/renamed_malloc.cuh.
+// `quarry::restore_malloc` makes them use CUDA's malloc again. Before the first call of
+// `replace_malloc` they use CUDA's malloc. Host code is not affected. Every file whose kernels free
+// memory of such a file must include this header; `nvcc -include quarry/device/replace_malloc.cuh`
+// includes it everywhere. The header works with and without -rdc. With -rdc, nvlink warns that it
+// does not know the stack size; --suppress-stack-size-warning silences the warning.
+// simt/renamed_malloc.cuh explains the method and its limits.
 #pragma once
 
 #include "quarry/device/replace_malloc.hpp"
@@ -14,7 +14,7 @@
 #include "quarry/simt/renamed_malloc.cuh"
 
 namespace quarry::inline QUARRY_ABI::replaced {
-namespace {  // in a header on purpose: each file has its own
+namespace {  // in a header on purpose: each file that includes it has its own route
 
 /// Guarded by: the host changes it while no kernel runs.
 __constant__ malloc_route route;
@@ -37,9 +37,10 @@ __constant__ malloc_route route;
 }  // namespace
 }  // namespace quarry::inline QUARRY_ABI::replaced
 
-// What renamed_malloc.cuh makes of the kernels' calls. `used`: nothing refers to them by these
-// names. With -rdc the linker may take any file's for all: the routes are equal. A size given to
-// delete is not checked, which would be a second lookup.
+// The functions that the kernels' calls reach: renamed_malloc.cuh gives these symbols to the calls.
+// `used` keeps the functions, because no code refers to them by these names. With -rdc the linker
+// may use the functions of one file for all files; that is correct because all routes are equal.
+// `delete` does not check its size argument, because the check would need a second lookup.
 #define QUARRY_KERNEL_FUNCTION extern "C" inline __attribute__((used)) __device__
 
 QUARRY_KERNEL_FUNCTION void* quarry_kernel_malloc(std::size_t size) noexcept {

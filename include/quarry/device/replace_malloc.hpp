@@ -15,30 +15,31 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// The current CUDA device must be the heap's device. Other devices keep their state. The heap must
 /// outlive the kernels that use it, and so must a heap that an earlier call installed. After a call
-/// for a second heap, `free` no longer recognises pointers of the first. Call this again after
-/// loading a library with such files.
+/// for a second heap, `free` no longer recognises pointers of the first heap. Call this function
+/// again after the program loads a library with such files.
 ///
-/// Throws `bad_state` if the program has no such file for the heap's backend, and `resource_failed`
-/// if CUDA fails; files may then allocate from different sources, but all of them can free. Waits
-/// for the device. O(files).
+/// Throws `bad_state` if the program has no such file for the heap's backend. Throws
+/// `resource_failed` if CUDA fails; files may then allocate from different sources, but all of them
+/// can free. Waits for the device. O(files).
 QUARRY_API void replace_malloc(heap const& heap);
 
 /// Makes `malloc` and `new` in kernels use CUDA's malloc again, on the current CUDA device. Kernels
-/// can still free the heap's allocations while the heap exists. Has no effect if nothing was
-/// replaced. Waits, throws and costs the same as `replace_malloc`.
+/// can still free the heap's allocations while the heap exists. Has no effect if no heap replaces
+/// CUDA's malloc. Waits for the device. Throws `resource_failed` if CUDA fails. O(files).
 QUARRY_API void restore_malloc();
 
 /// The target of `malloc` and `free` in kernels: a heap, or the platform's malloc. Trivially
 /// copyable; owns nothing.
 ///
-/// Any lane may call it at any time. In addition to the heap_ref's cost, kernels read this object
-/// from constant memory. `free` finds the owner of a pointer without reading the heap's state.
+/// Any lane may call any function at any time. In addition to the heap_ref's cost, kernels read
+/// this object from constant memory. `free` finds the owner of a pointer without reading the heap's
+/// state.
 class malloc_route {
  public:
   /// Routes to the platform's malloc.
   malloc_route() = default;
 
-  /// Routes to `heap`. All its allocations lie in the `region_bytes` from `region`.
+  /// Routes to `heap`. All its allocations lie in the `region_bytes` bytes from `region`.
   malloc_route(heap_ref heap, void const* region, bytes region_bytes)
       : heap_{heap},
         region_{reinterpret_cast<std::uint64_t>(region)},
@@ -94,8 +95,8 @@ class malloc_route {
 /// replace_malloc.cuh makes one for each file, because files cannot share a GPU variable without
 /// -rdc.
 ///
-/// The loader and the storer access the route on the backend `where`. They wait until no kernel
-/// runs, and may throw.
+/// The loader and the storer access the file's route on the backend `where`. They wait until no
+/// kernel runs, and may throw.
 class QUARRY_API file_with_route {
  public:
   using loader = malloc_route (*)();

@@ -5,7 +5,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Formats the segments of a class's run, and returns the slices of a run that were not allocated.
+/// Formats the segments of a class's run, and returns those slices of a run that were not
+/// allocated.
 ///
 /// Each function works for one lane, which has the right to replace the run (class_run). (D) is as
 /// in slice_return.
@@ -15,12 +16,14 @@ class run_segments {
   /// class's ticket counters on the run. Requires the class's lock. The host also calls this
   /// function, for its own copy of a state in which no segment is used.
   QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
-    std::uint32_t done = 0;
+    std::uint32_t formatted = 0;
     QUARRY_NO_UNROLL
-    for (; run.count() - done >= segment_entry::at_once; done += segment_entry::at_once)
-      simt::indirect_call(&cut_several, state, id, run, done);
+    for (; run.count() - formatted >= segment_entry::batch_size;
+         formatted += segment_entry::batch_size)
+      simt::indirect_call(&cut_several, state, id, run, formatted);
     QUARRY_NO_UNROLL
-    for (; done < run.count(); ++done) simt::indirect_call(&cut_one, state, id, run, done);
+    for (; formatted < run.count(); ++formatted)
+      simt::indirect_call(&cut_one, state, id, run, formatted);
     std::uint32_t const units = run.count() * state.layouts[id].units;
     // ticket counters without a unit count as used up
     state.run(id).set(run, units < counters_per_class ? counters_per_class - units : 0);
@@ -29,52 +32,55 @@ class run_segments {
     for (std::uint32_t i = 0; i < counters_per_class; ++i) state.ticket_counter_at(id, i).open(run);
   }
 
-  /// Formats the segments of `run` from index `begin` on, as many as one batch reads. Under load, a
-  /// load takes a microsecond, and registers that a call saves soon leave the nearest cache. So
-  /// there is one wait for all segments, and no call.
+  /// Formats the `batch_size` segments of `run` from index `offset` on. On a busy GPU a load takes
+  /// a microsecond, and registers that a call saves soon leave the nearest cache. So the function
+  /// waits once for all segments, and makes no call.
   QUARRY_SLOW static void cut_several(heap_state& state, size_class id, segment_run run,
-                                      std::uint32_t begin) {
-    segment_entry* const first = &state.segments[run.first() + begin];
-    segment_entry::between_uses rest[segment_entry::at_once];
-    first->rest_of_several(rest);
+                                      std::uint32_t offset) {
+    segment_entry* const first = &state.segments[run.first() + offset];
+    segment_entry::idle_state idle[segment_entry::batch_size];
+    first->load_idle_states(idle);
     std::uint32_t const blocks = state.blocks_of(id);
     slice_layout const layout = state.layouts[id].slice;
     bool knows_all = true;
-    for (std::uint32_t i = 0; i < segment_entry::at_once; ++i) {
-      knows_all &= rest[i].knows(blocks);
-      first[i].cut(id, rest[i].generation(), layout, run.key());
+    for (std::uint32_t i = 0; i < segment_entry::batch_size; ++i) {
+      knows_all &= idle[i].knows(blocks);
+      first[i].cut(id, idle[i].generation(), layout, run.key());
     }
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; !knows_all && i < segment_entry::at_once; ++i)
-      simt::indirect_call(&bring_blocks_up, state, id, run.first() + begin + i);
+    for (std::uint32_t i = 0; !knows_all && i < segment_entry::batch_size; ++i)
+      simt::indirect_call(&update_blocks, state, id, run.first() + offset + i);
   }
 
   QUARRY_SLOW static void cut_one(heap_state& state, size_class id, segment_run run,
                                   std::uint32_t number) {
     segment_entry& entry = state.segments[run.first() + number];
-    entry.cut(id, entry.rest().generation(), state.layouts[id].slice, run.key());
-    if (!entry.rest().knows(state.blocks_of(id)))
-      simt::indirect_call(&bring_blocks_up, state, id, run.first() + number);
+    entry.cut(id, entry.load_idle_state().generation(), state.layouts[id].slice, run.key());
+    if (!entry.load_idle_state().knows(state.blocks_of(id)))
+      simt::indirect_call(&update_blocks, state, id, run.first() + number);
   }
 
-  /// Gives the segment's generation to blocks that the segment's last uses did not have.
-  QUARRY_SLOW static void bring_blocks_up(heap_state& state, size_class id, std::uint32_t segment) {
+  /// Gives the segment's generation to those blocks that have an older generation, because the
+  /// segment did not have these blocks in its last uses.
+  QUARRY_SLOW static void update_blocks(heap_state& state, size_class id, std::uint32_t segment) {
     std::uint32_t const blocks = state.blocks_of(id);
-    auto const rest = state.segments[segment].rest();
+    auto const idle = state.segments[segment].load_idle_state();
     QUARRY_NO_UNROLL
-    for (std::uint32_t begin = rest.knows(blocks) ? blocks : rest.known_blocks(); begin < blocks;
-         begin += blocks_at_once) {
-      std::uint32_t const count = blocks - begin < blocks_at_once ? blocks - begin : blocks_at_once;
-      std::uint32_t own[blocks_at_once];
-      for (std::uint32_t i = 0; i < blocks_at_once; ++i)
-        own[i] = state.block_at(id, segment, begin + (i < count ? i : 0)).generation();
+    for (std::uint32_t offset = idle.knows(blocks) ? blocks : idle.known_blocks(); offset < blocks;
+         offset += blocks_per_batch) {
+      std::uint32_t const count =
+          blocks - offset < blocks_per_batch ? blocks - offset : blocks_per_batch;
+      std::uint32_t generations[blocks_per_batch];
+      for (std::uint32_t i = 0; i < blocks_per_batch; ++i)
+        generations[i] = state.block_at(id, segment, offset + (i < count ? i : 0)).generation();
       QUARRY_NO_UNROLL
       for (std::uint32_t i = 0; i < count; ++i)
-        state.block_at(id, segment, begin + i).change_generation(own[i], rest.generation());
+        state.block_at(id, segment, offset + i)
+            .change_generation(generations[i], idle.generation());
     }
   }
 
-  static constexpr std::uint32_t blocks_at_once = 4;  // blocks whose states are read together
+  static constexpr std::uint32_t blocks_per_batch = 4;  // blocks whose states are read together
 
   /// Whether the last segment of the run of class `id` seems untouched: no slice of it was
   /// allocated.
@@ -98,9 +104,9 @@ class run_segments {
     heap_state* state;
     size_class id;
     segment_run run;
-    std::uint32_t used_units;                   // units up to the last touched unit
-    std::uint32_t full_units;                   // units before the first unit with an unused ticket
-    bool has_rest;                              // some tickets were not claimed
+    std::uint32_t used_units;  // units up to the last touched unit
+    std::uint32_t full_units;  // units before the first unit with an unused ticket
+    bool has_unused_tickets;
     std::uint32_t tickets[counters_per_class];  // the next ticket of each counter
   };
 
@@ -120,12 +126,12 @@ class run_segments {
     closed.full_units = closed.run.count() * layout.units;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      word const before =
+      word const previous =
           closed.state->ticket_counter_at(closed.id, i).close(closed.run.next(0, 0));
       std::uint32_t const next =
-          claimed_tickets(layout, closed.run, i, ticket_counter::ticket_of(before));
+          claimed_tickets(layout, closed.run, i, ticket_counter::ticket_of(previous));
       closed.tickets[i] = next;
-      closed.has_rest |= next < ticket_counter::tickets_of(layout, closed.run, i);
+      closed.has_unused_tickets |= next < ticket_counter::tickets_of(layout, closed.run, i);
       std::uint32_t const full = (next >> layout.unit_shift) * counters_per_class + i;
       if (full < closed.full_units) closed.full_units = full;
       if (next == 0) continue;
@@ -146,13 +152,13 @@ class run_segments {
   }
 
   /// Returns `count` segments from `first` on of which no slice was allocated. Their blocks are
-  /// empty and open, and stay so; only their generation ends. They need not be closed or counted
-  /// separately, because no other lane can return such a segment.
+  /// empty and open, and stay so; only the blocks' generation ends. The blocks need not be closed
+  /// or counted separately, because no other lane can return such a segment.
   QUARRY_SLOW static void return_untouched(heap_state& state, size_class id, std::uint32_t first,
                                            std::uint32_t count) {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < count; ++i)
-      state.segments[first + i].store(segment_use::nothing());
+      state.segments[first + i].store(segment_use::free_use());
     simt::fence_before_stores();
     std::uint32_t const blocks = state.blocks_of(id);
     std::uint32_t const masks = (blocks + bits_per_word - 1) / bits_per_word;
@@ -163,7 +169,7 @@ class run_segments {
         state.advertised_at(first + i, mask)
             .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
       }
-      auto const ended = state.segments[first + i].rest();
+      auto const ended = state.segments[first + i].load_idle_state();
       std::uint32_t const next = block_state::next_generation(ended.generation());
       QUARRY_NO_UNROLL
       for (std::uint32_t block = 0; block < blocks; ++block)
@@ -171,7 +177,7 @@ class run_segments {
       state.segments[first + i].begin_generation(ended, blocks);
     }
     state.segment_counts[id].subtract(count);
-    state.segment_tree().insert_run(first, count);  // publishes all changes above
+    state.segment_tree().insert_range(first, count);  // publishes all changes above
     state.change_free_segments(static_cast<std::int32_t>(count));
   }
 
@@ -181,8 +187,8 @@ class run_segments {
     std::uint32_t const segment = closed.run.first() + number;
     std::uint32_t const blocks = state.blocks_of(closed.id);
     class_layout const& layout = state.layouts[closed.id];
-    std::uint32_t const before = number * layout.units;
-    std::uint32_t const full = closed.full_units < before ? 0 : closed.full_units - before;
+    std::uint32_t const first_unit = number * layout.units;
+    std::uint32_t const full = closed.full_units < first_unit ? 0 : closed.full_units - first_unit;
     word retired = 0;  // bits of the 64 blocks of a mask
     QUARRY_NO_UNROLL
     for (std::uint32_t i = (full << layout.unit_shift) / slices_per_block; i < blocks; ++i) {
@@ -257,28 +263,28 @@ class run_segments {
     return 1;
   }
 
-  /// Returns slices of a block of which some slices were allocated. Like slice_return::release, but
-  /// for many words at once. No other lane sets bits of slices that the caller owns. The block
-  /// stays open while the caller owns such slices, or has filled words that it has not counted. The
-  /// full words are counted together, not one by one.
+  /// Returns the unused slices of a block of which some slices were allocated. It works like
+  /// slice_return::release, but for many words at once. No other lane sets bits of slices that the
+  /// caller owns. The block stays open while the caller owns such slices, or has filled words that
+  /// it has not counted. One addition counts all full words.
   QUARRY_HD static void release_unused(closed_run const& closed, std::uint32_t number,
                                        std::uint32_t block_index, std::uint32_t count) {
     simt::fence_before_stores();
-    block_state const before = block_of(closed, number, block_index).announce(count);
+    block_state const previous = block_of(closed, number, block_index).announce(count);
     std::uint32_t full = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words_per_block; ++i)
       full += simt::indirect_call(&set_unused, closed, number, block_index * words_per_block + i);
-    // a lane that closes the block by the next addition sees the words' current bits
+    // so that a lane that closes the block after the next addition sees the words' current bits
     simt::fence_before_stores();
     block const target = block_of(closed, number, block_index);
     block_state const new_state = target.count_full_words(full);
-    // If no word became full, this lane owns nothing of the block after it set the last bits, and
-    // the segment may have another use.
-    bool const is_same = new_state.generation() == before.generation();
-    if (is_same && (before.count() <= 0 || target.is_complete(new_state)))
+    // If no word became full, this lane owns no slice and no uncounted word of the block after it
+    // set the last bits. Then the segment may have another use by now.
+    bool const is_same = new_state.generation() == previous.generation();
+    if (is_same && (previous.count() <= 0 || target.is_complete(new_state)))
       simt::indirect_call(&slice_return::follow_release, *closed.state, closed.id,
-                          before.generation(), closed.run.first() + number, block_index, 0,
+                          previous.generation(), closed.run.first() + number, block_index, 0,
                           new_state);
   }
 };

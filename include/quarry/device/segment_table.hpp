@@ -13,7 +13,7 @@ class segment_use {
  public:
   QUARRY_HD constexpr explicit segment_use(word bits = 0) : bits_{bits} {}
 
-  [[nodiscard]] QUARRY_HD static constexpr segment_use nothing() { return segment_use{kind_free}; }
+  [[nodiscard]] QUARRY_HD static constexpr segment_use free_use() { return segment_use{kind_free}; }
   /// `generation` distinguishes this use of the segment from other uses (block_state).
   [[nodiscard]] QUARRY_HD static constexpr segment_use slices_of(size_class id,
                                                                  std::uint32_t generation) {
@@ -92,19 +92,19 @@ class slice_layout {
 /// the segment. An audit and the hardened mode read it.
 ///
 /// `count` holds the number of blocks that are free and not reserved, and says whether a lane is
-/// returning the segment. The lane that brings it to "all blocks free" (S) sets `retired` with a
-/// compare-and-swap and then returns the segment. Three kinds of lanes keep the segment's use from
-/// changing: a lane that has reserved a free block (W), a lane inside a block that was claimable in
-/// its generation, and a lane that owns a slice. A lane that reserves a free block first and then
-/// reads the use (N) needs no other protection. Rejected: counting the lanes that examine a
-/// segment, which costs two fenced RMWs of one word per claim.
+/// returning the segment. The lane that brings the count to "all blocks free" (S) sets `retired`
+/// with a compare-and-swap and then returns the segment. Three kinds of lanes keep the segment's
+/// use from changing: a lane that has reserved a free block (W), a lane inside a block that was
+/// claimable in its generation, and a lane that owns a slice. A lane that reserves a free block
+/// first and then reads the use (N) needs no other protection. Rejected: counting the lanes that
+/// examine a segment, which costs two fenced RMWs of one word per claim.
 ///
 /// A lane that frees reads use and layout with one plain load, which its multiprocessor's cache may
 /// serve. The pointer may have reached the lane without any ordering (a relaxed exchange), so the
-/// lane may read an earlier use. The lane detects that: the blocks of a segment carry its
-/// generation, and the announcement of a free returns it (block.hpp). Then the lane reads again and
-/// bypasses the cache. The layout changes only while the use says that the segment is free or
-/// large.
+/// lane may read an earlier use. The lane detects an earlier use by the generation: each block of a
+/// segment has the segment's generation, and the announcement of a free returns it (block.hpp).
+/// Then the lane reads the entry again and bypasses the cache. The layout changes only while the
+/// use says that the segment is free or large.
 ///
 /// Memory order. (S) is acquire-release: the lane that returns the segment sees the accesses of all
 /// releasers and passes them on through the segment tree. (W) acquires, so that a claimer of a
@@ -113,9 +113,10 @@ class slice_layout {
 /// ticket_counters.hpp). Both are stored as a pair (Y), so that a reader of both sees a pair that
 /// was stored. Elsewhere the use is a hint (H), and an atomic decides.
 ///
-/// The count's bounded fields: 16 bits of free blocks (4096 at most); one bit `retired`; 20 bits of
-/// generation, which wraps as block_state says; and 16 bits `known_blocks`, the number of blocks
-/// that have this generation (0: all blocks). The last two fields change only when a use ends.
+/// The count's bounded fields: 16 bits for the number of free blocks (4096 at most); one bit
+/// `retired`; 20 bits for the generation, which wraps as block_state says; and 16 bits for
+/// `known_blocks`, the number of blocks that have this generation (0: all blocks). The generation
+/// and `known_blocks` change only when a use ends.
 struct alignas(64) segment_entry {
   /// The part of the entry that a freeing lane needs.
   struct view {
@@ -124,25 +125,27 @@ struct alignas(64) segment_entry {
   };
 
   /// The state of a segment between two uses.
-  struct between_uses {
+  struct idle_state {
     word bits;  // in the format of `count`
 
-    /// The generation of its blocks in the next use.
+    /// The generation of the segment's blocks in the next use.
     [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return generation_of(bits); }
 
-    /// The number of blocks that have this generation already; 0: all blocks.
+    /// The segment's first `known_blocks()` blocks already have this generation; 0: all blocks have
+    /// it.
     [[nodiscard]] QUARRY_HD std::uint32_t known_blocks() const {
       return static_cast<std::uint32_t>(bits >> known_shift);
     }
+    /// Whether the segment's first `blocks` blocks already have this generation.
     [[nodiscard]] QUARRY_HD bool knows(std::uint32_t blocks) const {
       return blocks - 1 <= known_blocks() - 1;
     }
   };
 
   word use;
-  word layout;  // behind `use`, because both are read at once
+  word layout;  // right after `use`, because one load reads both
   word count;
-  std::uint32_t run;  // the run that allocated its slices: `segment_run::key`
+  std::uint32_t run;  // the run that allocated the segment's slices: `segment_run::key`
 
   [[nodiscard]] QUARRY_HD segment_use load() {
     return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)};  // (H)
@@ -164,7 +167,7 @@ struct alignas(64) segment_entry {
         bits, next.bits(), simt::acq_rel);  // (S) frees of large allocations
   }
 
-  /// The entry as the nearest cache may have it: perhaps of an earlier use.
+  /// The entry from the nearest cache, which may be the entry of an earlier use.
   [[nodiscard]] QUARRY_HD view look() { return view_of(simt::cached_load(use)); }
 
   /// The current entry.
@@ -185,22 +188,22 @@ struct alignas(64) segment_entry {
            counter().compare_exchange(current, current | retired, simt::acq_rel);  // (S)
   }
 
-  /// Completes a retirement that `add_free_blocks` began: no block is free, and the next generation
-  /// begins. `blocks` blocks have that generation.
+  /// Completes a retirement that `add_free_blocks` began: sets the number of free blocks to 0 and
+  /// begins the next generation. The first `blocks` blocks have that generation.
   QUARRY_HD void end_retirement(std::uint32_t blocks) {
-    word const before = simt::load_owned(count);
-    counter().fetch_add(to_next_generation(before, blocks) - retired - blocks,
+    word const previous = simt::load_owned(count);
+    counter().fetch_add(to_next_generation(previous, blocks) - retired - blocks,
                         simt::release);  // (S)
   }
 
   /// Begins the next generation of a segment that the caller owns and of which no slice was
-  /// allocated. `blocks` of its blocks have that generation.
-  QUARRY_HD void begin_generation(between_uses ended, std::uint32_t blocks) {
+  /// allocated. Its first `blocks` blocks have that generation.
+  QUARRY_HD void begin_generation(idle_state ended, std::uint32_t blocks) {
     counter().add_blindly(to_next_generation(ended.bits, blocks));  // (S)
   }
 
-  /// Reserves a free block, to revive it or to add it again. Returns false if there is no free
-  /// block.
+  /// Reserves a free block. The caller then revives a block or adds the free block again. Returns
+  /// false if there is no free block.
   [[nodiscard]] QUARRY_HD bool reserve_free_block() {
     word current = counter().load(simt::relaxed);  // (H)
     QUARRY_NO_UNROLL
@@ -211,15 +214,16 @@ struct alignas(64) segment_entry {
     return false;
   }
 
-  /// Only the lane that formats the segment may call this function.
-  [[nodiscard]] QUARRY_HD between_uses rest() { return {simt::load_owned(count)}; }
+  /// Returns the state between two uses. Only the lane that owns the segment may call this
+  /// function.
+  [[nodiscard]] QUARRY_HD idle_state load_idle_state() { return {simt::load_owned(count)}; }
 
-  /// Does the same for this segment and the segments after it.
-  static constexpr std::uint32_t at_once = 8;
-  QUARRY_HD void rest_of_several(between_uses (&states)[at_once]) {
-    word counts[at_once];
+  /// Does the same for `batch_size` segments: this segment and the segments after it.
+  static constexpr std::uint32_t batch_size = 8;
+  QUARRY_HD void load_idle_states(idle_state (&states)[batch_size]) {
+    word counts[batch_size];
     simt::load_owned<sizeof(segment_entry)>(count, counts);
-    for (std::uint32_t i = 0; i < at_once; ++i) states[i].bits = counts[i];
+    for (std::uint32_t i = 0; i < batch_size; ++i) states[i].bits = counts[i];
   }
 
   /// Cuts a free segment that the caller owns into slices of class `id`.
@@ -229,9 +233,9 @@ struct alignas(64) segment_entry {
     store(segment_use::slices_of(id, generation), new_layout);
   }
 
-  /// The generation of its blocks in the present use. Only the lane that returns the segment may
-  /// call this function.
-  [[nodiscard]] QUARRY_HD std::uint32_t generation() { return rest().generation(); }
+  /// The generation of the segment's blocks in the current use. Only the lane that returns the
+  /// segment may call this function.
+  [[nodiscard]] QUARRY_HD std::uint32_t generation() { return load_idle_state().generation(); }
 
   [[nodiscard]] std::uint32_t free_blocks() const {
     return static_cast<std::uint32_t>(count & (retired - 1));
@@ -242,12 +246,12 @@ struct alignas(64) segment_entry {
   static constexpr word one_generation = word{1} << 17;
   static constexpr std::uint32_t known_shift = 48;
 
-  /// The difference between `count` and the count of the next generation, which `blocks` blocks
+  /// The number to add to `count` to begin the next generation, which the first `blocks` blocks
   /// have.
   [[nodiscard]] QUARRY_HD static word to_next_generation(word count, std::uint32_t blocks) {
-    word const own = generation_of(count);
+    word const current = generation_of(count);
     word const next = block_state::next_generation(generation_of(count));
-    return (next - own) * one_generation +
+    return (next - current) * one_generation +
            (blocks - (count >> known_shift)) * (word{1} << known_shift);
   }
 

@@ -9,7 +9,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// The bits of 64 slices of a slice block. A bit is 1 if its slice was freed and can be claimed. It
 /// is 0 if the slice is in use, was never handed out, belongs to a free block, or does not exist.
 ///
-/// Progress: wait-free. A claim gets fewer slices than it requested only if another lane was first.
+/// Progress: wait-free. A claim gets fewer slices than it requested only if other lanes claimed
+/// some of them first.
 ///
 /// Memory order. A slice's bytes are plain memory. Its bit keeps the old owner's writes before the
 /// new owner's: (R) sets the bit after the old owner's last access, and (C) clears it before the
@@ -20,19 +21,20 @@ class slice_word {
  public:
   QUARRY_HD explicit slice_word(word& bits) : bits_{bits} {}
 
-  /// Marks slices as free; returns the word before. Requires `simt::fence_before_stores` after the
-  /// old owner's accesses. Bits of `slices` that were set in that word belong to double frees.
+  /// Marks slices as free; returns the previous word. Requires `simt::fence_before_stores` after
+  /// the old owner's accesses. Bits of `slices` that were set in the previous word show double
+  /// frees.
   [[nodiscard]] QUARRY_HD word release(word slices) const {
     return bits_.fetch_or(slices, slice_release_order);  // (R)
   }
 
   [[nodiscard]] QUARRY_HD word peek() const { return bits_.load(simt::relaxed); }  // (L)
 
-  /// Returns the word. What the lanes that set its bits did before is visible after
-  /// `simt::fence_after_loads`; after several calls one fence suffices.
+  /// Returns the word. After `simt::fence_after_loads`, the caller sees the earlier accesses of the
+  /// lanes that set the bits. One fence suffices for several calls.
   [[nodiscard]] QUARRY_HD word observe() const { return bits_.load(slice_observe_order); }  // (A)
 
-  /// Claims those of `slices` that are still free; returns the word before.
+  /// Claims those of `slices` that are still free; returns the previous word.
   [[nodiscard]] QUARRY_HD word claim(word slices) const {
     return bits_.fetch_and(~slices, slice_claim_order);  // (C)
   }

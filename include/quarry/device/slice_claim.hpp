@@ -6,23 +6,23 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// The request of a lane on behalf of its group, and the result.
+/// The request of a lane on behalf of its group, and the result of the request.
 ///
 /// The request is in the lane's local memory. The functions of the slow path get a reference to it
-/// and so need few registers. The function with the most registers limits how many warps of an
-/// allocating kernel run at once.
+/// and so need few registers. This matters because the function with the most registers limits how
+/// many warps of an allocating kernel run at once.
 struct slice_request {
   /// How long a lane tries when there are no free segments and other lanes always claim first.
   static constexpr std::uint32_t microseconds_to_refuse = 2000;
 
-  enum class source : std::uint32_t { nothing, tickets, bits };
+  enum class source : std::uint32_t { none, tickets, bits };
 
   heap_state* state;
   size_class id;
   std::uint32_t count;        // requested slices
   simt::patience patience{};  // for the whole group
   std::uint32_t random = 0;   // selects where the search begins
-  source origin = source::nothing;
+  source origin = source::none;
   std::uint32_t counter = 0;     // tickets: the index of the ticket counter
   std::uint32_t segment = 0;     // bits
   std::uint32_t generation = 0;  // the segment's generation that this lane knows
@@ -37,12 +37,12 @@ struct slice_request {
 };
 
 /// Claims freed slices. The search finds a segment through the class tree, then a block, then a
-/// word. A hint selects each of them, and its own atomic decides.
+/// word. A hint selects each of them, and an atomic on the selected object decides.
 ///
 /// Lock-free; each function works for one lane on behalf of its group. Each lane selects a
 /// candidate by a number that depends on its place in the launch, so that lanes seldom conflict. (A
-/// search from a random position to the next candidate is not enough: the segments of a class are
-/// often adjacent, and then most lanes meet at the first of them.)
+/// search from a random position to the next candidate does not suffice: the segments of a class
+/// are often adjacent, and then most lanes meet at the first of these segments.)
 ///
 /// Memory order. (L) orders nothing: it selects a candidate. A segment without an advertised block
 /// is removed from its class's tree (D), and its masks are read again (V), as in slice_return.
@@ -54,7 +54,8 @@ class slice_claim {
     request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
     QUARRY_NO_UNROLL
     for (; tries != 0; --tries) {
-      std::uint32_t const segment = request.state->class_tree(request.id).any(request.random);
+      std::uint32_t const segment =
+          request.state->class_tree(request.id).random_member(request.random);
       if (segment == bit_tree::none) return false;
       if (simt::indirect_call(&claim_in_segment, request, segment)) return true;
       if (request.is_late()) return false;
@@ -80,7 +81,7 @@ class slice_claim {
         (request.state->blocks_of(request.id) + bits_per_word - 1) / bits_per_word;
     std::uint32_t mask = scaled(request.random, masks);
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = masks; left != 0; --left) {
+    for (std::uint32_t remaining = masks; remaining != 0; --remaining) {
       if (simt::indirect_call(&claim_in_mask, request, segment, mask)) return true;
       if (request.is_late()) return false;
       if (++mask == masks) mask = 0;
@@ -88,17 +89,17 @@ class slice_claim {
     return false;
   }
 
-  /// The number of blocks of a mask that are tried without success before the search leaves the
-  /// mask: other lanes claim there, too.
+  /// The number of blocks of a mask that a search tries without success before it leaves the mask.
+  /// The limit is small because other lanes claim from these blocks, too.
   static constexpr std::uint32_t tries_of_a_mask = 4;
 
-  /// Claims slices of the 64 blocks from `mask` * 64 on.
+  /// Claims slices of one of the 64 blocks that `mask` describes: blocks 64 * `mask` and following.
   QUARRY_SLOW static bool claim_in_mask(slice_request& request, std::uint32_t segment,
                                         std::uint32_t mask) {
     QUARRY_NO_UNROLL
     for (std::uint32_t tries = tries_of_a_mask; tries != 0; --tries) {
       word const ones = request.state->advertised_at(segment, mask).load(simt::relaxed);  // (L)
-      std::uint32_t const bit = any_one(ones, request.random << 8);
+      std::uint32_t const bit = random_one(ones, request.random << 8);
       if (bit == bits_per_word) break;
       if (simt::indirect_call(&claim_in_block, request, segment, mask * bits_per_word + bit))
         return true;
@@ -116,10 +117,10 @@ class slice_claim {
     if (block_index >= request.state->blocks_of(request.id)) return false;
     request.segment = segment;
     request.index = block_index * words_per_block;
-    block_state const seen = request.state->block_at(request.id, segment, block_index).peek();
-    if (seen.is_free()) {
+    block_state const current = request.state->block_at(request.id, segment, block_index).peek();
+    if (current.is_free()) {
       request.value = simt::indirect_call(&revive_block, request, segment, block_index);
-    } else if (seen.has_slices()) {
+    } else if (current.has_slices()) {
       request.value = simt::indirect_call(&claim_from_used, request, segment, block_index);
     } else {
       return false;
@@ -130,24 +131,24 @@ class slice_claim {
   }
 
   /// Claims slices of a block that is not free. A lane inside keeps the block from becoming free.
-  /// It does not keep a segment of which nothing was allocated from returning to the tree, and a
-  /// late lane's announcement may admit a claimer to such a block. Then the claimer takes slices of
-  /// a later use. It owns those slices like any other owner, and releases them. The claimer detects
-  /// this by the generation when it leaves. It passes no slice to a user before it has left: the
-  /// release of such a slice must not find this lane inside.
+  /// But it does not keep a segment of which no slice was allocated from returning to the tree, and
+  /// a late lane's announcement may admit a claimer to a block of such a segment. Then the claimer
+  /// takes slices of a later use. It owns those slices like any other owner, and releases them. The
+  /// claimer detects the later use by the generation when it leaves. It passes no slice to a user
+  /// before it has left: the release of such a slice must not find this lane inside.
   QUARRY_SLOW static word claim_from_used(slice_request& request, std::uint32_t segment,
                                           std::uint32_t block_index) {
     block const target = request.state->block_at(request.id, segment, block_index);
-    block_state const before = target.reserve(request.count);
-    bool const may_claim = before.is_open_in(request.generation);
-    std::uint32_t const reserved = may_claim ? block::reserved_of(before, request.count) : 0;
+    block_state const previous = target.reserve(request.count);
+    bool const may_claim = previous.is_open_in(request.generation);
+    std::uint32_t const reserved = may_claim ? block::reserved_of(previous, request.count) : 0;
     word const claimed = reserved == 0 ? 0
                                        : simt::indirect_call(&claim_reserved, request, segment,
                                                              block_index, reserved);
-    std::uint32_t const rest = request.count - count_ones(claimed);
-    block_state const new_state = target.leave(rest, claimed != 0 && request.was_full);
-    // The returned reservation may be all that is available, or may complete the block.
-    if (rest != 0 && new_state.count() > 0)
+    std::uint32_t const unclaimed = request.count - count_ones(claimed);
+    block_state const new_state = target.leave(unclaimed, claimed != 0 && request.was_full);
+    // The returned reservation may be the only available slices, or may complete the block.
+    if (unclaimed != 0 && new_state.count() > 0)
       simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index,
                           new_state);
     if (claimed == 0 || new_state.generation() == request.generation) return claimed;
@@ -162,41 +163,42 @@ class slice_claim {
                                          std::uint32_t block_index, std::uint32_t count) {
     block const target = request.state->block_at(request.id, segment, block_index);
     std::uint32_t const words = target.words();
-    std::uint32_t at = scaled(request.random << 16, words);
+    std::uint32_t index = scaled(request.random << 16, words);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words; ++i) {
-      word const free_bits = target.at(at).peek();
+      word const free_bits = target.word_at(index).peek();
       if (free_bits != 0) {
         word const wanted = lowest_ones(free_bits, count);
-        word const before = target.at(at).claim(wanted);
-        request.index = block_index * words_per_block + at;
-        request.was_full = before == target.mask(at);
-        if ((before & wanted) != 0) {
-          if (may_be_of_another_use(before, target.mask(at)))
-            simt::indirect_call(&look_whether_full, request, segment, block_index, before, at);
-          return before & wanted;
+        word const previous = target.word_at(index).claim(wanted);
+        request.index = block_index * words_per_block + index;
+        request.was_full = previous == target.mask(index);
+        if ((previous & wanted) != 0) {
+          if (may_be_of_another_use(previous, target.mask(index)))
+            simt::indirect_call(&check_was_full, request, segment, block_index, previous, index);
+          return previous & wanted;
         }
       }
-      if (++at == words) at = 0;
+      if (++index == words) index = 0;
     }
     return 0;
   }
 
-  /// Whether a word that was `before` may be full by the mask of one class and not full by the mask
-  /// of another class: a last word with fewer slices.
-  [[nodiscard]] QUARRY_HD static bool may_be_of_another_use(word before, word mask) {
-    return mask != ~word{0} || (before != ~word{0} && (before & (before + 1)) == 0);
+  /// Whether the word `previous` may be full by the mask of one class and not full by the mask of
+  /// another class. This concerns a block's last word, which may have fewer than 64 slices.
+  [[nodiscard]] QUARRY_HD static bool may_be_of_another_use(word previous, word mask) {
+    return mask != ~word{0} || (previous != ~word{0} && (previous & (previous + 1)) == 0);
   }
 
-  /// Records whether word `at`, from which the caller has taken a slice, was full. The slice
+  /// Records whether word `index`, from which the caller has taken a slice, was full. The slice
   /// protects the segment's use, which may be later than the use that the caller knew.
-  QUARRY_SLOW static void look_whether_full(slice_request& request, std::uint32_t segment,
-                                            std::uint32_t block_index, word before,
-                                            std::uint32_t at) {
+  QUARRY_SLOW static void check_was_full(slice_request& request, std::uint32_t segment,
+                                         std::uint32_t block_index, word previous,
+                                         std::uint32_t index) {
     heap_state& state = *request.state;
     if (state.block_at(request.id, segment, block_index).generation() == request.generation) return;
     segment_use const use = state.segments[segment].load();
-    request.was_full = before == state.block_at(use.slices_class(), segment, block_index).mask(at);
+    request.was_full =
+        previous == state.block_at(use.slices_class(), segment, block_index).mask(index);
   }
 
   /// Revives a free block and claims slices of it; other lanes can then claim its other slices.

@@ -13,9 +13,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Memory order of the advertisement. A lane that adds claimable slices to a block then sets the
 /// block's bit in `advertised` (U). A lane that finds a block empty clears the bit (D) and reads
 /// the block again (V, block.hpp). (U) and (D) are acquire-release RMWs of one word, so the
-/// argument of bit_tree holds: a hint may be wrong, but is never lost. The same holds between
-/// `advertised` and the class's tree. A bit that is already one need not be set (G). (L) orders
-/// nothing: an earlier RMW of this lane ordered what it reads.
+/// argument of bit_tree holds: a hint may be wrong, but is never lost. The same argument holds for
+/// `advertised` and the class's tree. A lane need not set a bit that is already one (G). (L) orders
+/// nothing: an earlier RMW of this lane ordered the value that it reads.
 class slice_return {
  public:
   /// The result of a release.
@@ -28,20 +28,20 @@ class slice_return {
   QUARRY_HD static result release(heap_state& state, size_class id, std::uint32_t generation,
                                   block const& target, std::uint32_t segment, std::uint32_t index,
                                   word slices) {
-    simt::fence_before_stores();  // here the fence need not wait for a change of this lane
-    block_state const before = target.announce(count_ones(slices));
-    if (!before.is_open_in(generation)) {
+    simt::fence_before_stores();  // before `announce`, so that it need not wait for that RMW
+    block_state const previous = target.announce(count_ones(slices));
+    if (!previous.is_open_in(generation)) {
       simt::indirect_call(&retract_announcement, state, segment, index / words_per_block,
                           count_ones(slices));
       return {0, true};
     }
-    word const old = target.at(index % words_per_block).release(slices);
+    word const old = target.word_at(index % words_per_block).release(slices);
     word const full = target.mask(index % words_per_block);
     bool const fills_word = old != full && (old | slices) == full;
     block_state const new_state =
         fills_word ? target.count_full_words(1)
-                   : block_state{before.bits() + count_ones(slices) * block_state::one_slice};
-    if (before.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
+                   : block_state{previous.bits() + count_ones(slices) * block_state::one_slice};
+    if (previous.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
       simt::indirect_call(&follow_release, state, id, generation, segment, index / words_per_block,
                           count_ones(old & slices), new_state);
     return {old & slices, false};
@@ -65,14 +65,15 @@ class slice_return {
     simt::indirect_call(&follow_late, state, segment, block_index, new_state);
   }
 
-  /// Completes a release after which the block's state was `new_state`. `double_freed` of the
-  /// slices were free already. The block may need an advertisement, or may be complete.
+  /// Completes a release after which the block's state was `new_state`. `double_freed` is the
+  /// number of released slices that were already free. The block may need an advertisement, or may
+  /// be complete.
   QUARRY_SLOW static void follow_release(heap_state& state, size_class id, std::uint32_t generation,
                                          std::uint32_t segment, std::uint32_t block_index,
                                          std::uint32_t double_freed, block_state new_state) {
     block const target = state.block_at(id, segment, block_index);
     if (double_freed != 0) new_state = target.retract(double_freed);
-    // otherwise other lanes have returned the segment, and their releases did the rest
+    // otherwise other lanes have returned the segment, and their releases have completed this one
     if (new_state.generation() == generation)
       simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
   }
@@ -117,11 +118,12 @@ class slice_return {
       simt::indirect_call(&return_segment, state, id, segment);
   }
 
-  /// Requires that the caller has retired the segment (segment_entry).
+  /// Returns a segment to the segment tree. Requires that the caller has retired the segment
+  /// (segment_entry).
   QUARRY_SLOW static void return_segment(heap_state& state, size_class id, std::uint32_t segment) {
     segment_entry& entry = state.segments[segment];
     std::uint32_t const blocks = state.blocks_of(id);
-    entry.store(segment_use::nothing());
+    entry.store(segment_use::free_use());
     state.class_tree(id).claim(segment);
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
@@ -154,8 +156,8 @@ class slice_return {
     QUARRY_NO_UNROLL
     while (id != no_class && !simt::indirect_call(&set_bit, state, id, segment, block_index)) {
       // The caller's slices were freed, and the whole segment was returned, before this lane set
-      // the bit. A later use of the segment must not find a bit that its own class tree does not
-      // know. Other bits may be as late as this one.
+      // the bit. A later use of the segment must not find a bit while the tree of its class lacks
+      // the segment. Other lanes may have set bits as late as this lane.
       id = simt::indirect_call(&clear_bit, state, segment, block_index);
       segment_use const use = state.segments[segment].load();
       if (use.is_slices()) simt::indirect_call(&enter_segment, state, use, segment, block_index);
@@ -194,12 +196,12 @@ class slice_return {
     segment_use const use = state.segments[segment].load();
     bool const may_hold_slices =
         use.is_slices() && block_index < state.blocks_of(use.slices_class()) &&
-        state.block_at(use.slices_class(), segment, block_index).has_something();  // (V)
+        state.block_at(use.slices_class(), segment, block_index).may_have_slices();  // (V)
     return may_hold_slices ? use.slices_class() : no_class;
   }
 
-  /// Inserts the segment into the tree of the class of `use` if any block of the mask of
-  /// `block_index` is advertised.
+  /// Inserts the segment into the tree of the class of `use` if any block is advertised in the mask
+  /// that contains `block_index`.
   QUARRY_SLOW static void enter_segment(heap_state& state, segment_use use, std::uint32_t segment,
                                         std::uint32_t block_index) {
     if (state.advertised_at(segment, block_index / bits_per_word).load(simt::relaxed) != 0)  // (L)

@@ -11,16 +11,16 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Finds slices for one lane on behalf of its group when its ticket counter is used up.
 ///
-/// Lock-free, except for the replacement of a class's run: other lanes wait for it for a bounded
-/// time (class_run). It searches in this order: tickets of the class's other counters; freed
+/// Lock-free, except for the replacement of a class's run: other lanes wait a bounded time for the
+/// replacement (class_run). It searches in this order: tickets of the class's other counters; freed
 /// slices, with little effort, unless more than a sixteenth of the segments is free; free segments;
-/// unused tickets of other classes' runs; freed slices, with all effort. Fresh slices are much
-/// cheaper, and a slice block that no lane claims from becomes free as a whole.
+/// unused tickets of other classes' runs; freed slices, with full effort. Fresh slices are much
+/// cheaper than freed slices, and a slice block that no lane claims from becomes free as a whole.
 ///
 /// A lane that takes a counter's last ticket records that at once. On CUDA, lanes of a warp that
 /// call a function together wait for each other where they leave it. So no lane may postpone work
-/// that another warp waits for until after a return. Otherwise two warps, each with a counter to
-/// record and a lane that waits for the other warp, would wait for each other.
+/// that another warp waits for until after a return. Otherwise two warps might wait for each other:
+/// each has a counter to record and a lane that waits for the other warp.
 class slice_supply {
  public:
   enum class supply : std::uint32_t {
@@ -33,50 +33,52 @@ class slice_supply {
     request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class).rewind();
     (void)request.patience.ends_after(0);  // starts the clock
     simt::patience stall;
-    word run_before = 0;
+    word previous_run = 0;
     std::uint32_t uncounted = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
-      word const before = request.state->begin_look();
+      word const previous = request.state->begin_search();
       word run = 0;
       outcome const result = simt::indirect_call(&acquire_once, request, empty_looks != 0, run);
       if (result == outcome::found) return supply::found;
       if (result == outcome::wait) {
-        if (run != run_before) stall.begin();
-        run_before = run;
+        if (run != previous_run) stall.begin();
+        previous_run = run;
         if (stall.ends_after(microseconds_to_stall)) return supply::stalled;
         continue;
       }
-      if (simt::indirect_call(&replace_run, request, run, empty_looks == look_at_all)) continue;
-      if (is_hopeless(request, empty_looks, before)) break;
-      // Slices that another lane frees, reserves or returns at this moment are in no tree: look
-      // again. For some time, a look that may have missed segments in transit does not count.
-      bool const counts = uncounted == max_uncounted || request.state->missed_none(before);
-      uncounted += counts ? 0 : 1;
-      if (counts || empty_looks == look_at_all) ++empty_looks;
+      if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) continue;
+      if (is_hopeless(request, empty_looks, previous)) break;
+      // Look again, because slices that another lane frees, reserves or returns at this moment are
+      // in no tree. The first `max_uncounted` looks that may have missed segments in transit do not
+      // count.
+      bool const is_counted = uncounted == max_uncounted || request.state->search_saw_all(previous);
+      uncounted += is_counted ? 0 : 1;
+      if (is_counted || empty_looks == full_look) ++empty_looks;
       simt::pause();
     }
     return supply::exhausted;
   }
 
   /// Whether there is no free segment and the request has lasted too long. The limit is
-  /// `microseconds_for_returns` if the look that began with `before` may have missed segments that
-  /// other lanes return. It is `microseconds_without_hope` if the class has no freed slice and the
-  /// lane has tried to reclaim all unused memory of other classes. Otherwise it is
-  /// `slice_request::microseconds_to_refuse`.
+  /// `microseconds_for_returns` if the look for which `begin_search` returned `previous` may have
+  /// missed segments that other lanes return. It is `microseconds_without_hope` if the class has no
+  /// freed slice and the lane has tried to reclaim all unused memory of other classes. Otherwise it
+  /// is `slice_request::microseconds_to_refuse`.
   [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request, std::uint32_t empty_looks,
-                                                  word before) {
+                                                  word previous) {
     if (!request.patience.ends_after(microseconds_without_hope)) return false;
     heap_state& state = *request.state;
     if (!state.segment_tree().empty()) return false;
-    if (!state.missed_none(before)) return request.patience.has_lasted(microseconds_for_returns);
-    return request.is_late() || (empty_looks > look_at_all && state.class_tree(request.id).empty());
+    if (!state.search_saw_all(previous))
+      return request.patience.has_lasted(microseconds_for_returns);
+    return request.is_late() || (empty_looks > full_look && state.class_tree(request.id).empty());
   }
 
   /// How long a lane searches when there is neither a free segment nor a freed slice.
   static constexpr std::uint32_t microseconds_without_hope = 500;
 
-  /// How long a lane searches while other lanes return segments. Returning the unused part of a
+  /// How long a lane searches while other lanes return segments. The return of the unused part of a
   /// long run takes milliseconds under load.
   static constexpr std::uint32_t microseconds_for_returns = 10'000;
 
@@ -87,10 +89,10 @@ class slice_supply {
   /// The maximum number of additional looks while other lanes return segments.
   static constexpr std::uint32_t max_uncounted = 64;
 
-  /// The look that reclaims all slices that other classes have not allocated. Rejected: every
-  /// look after some time. Lanes then end each other's runs repeatedly: a burst of allocations took
-  /// 13.9 s instead of 0.6 s.
-  static constexpr std::uint32_t look_at_all = looks_before_refusal / 2;
+  /// The number of the look that reclaims all slices that other classes have not allocated.
+  /// Rejected: every look after some time reclaims them. Lanes then end each other's runs
+  /// repeatedly: on an H200, a burst of allocations took 13.9 s instead of 0.6 s.
+  static constexpr std::uint32_t full_look = looks_before_refusal / 2;
 
   /// How long a lane waits for another lane that holds its class's run and makes no progress.
   static constexpr std::uint32_t microseconds_to_stall = 200'000;
@@ -98,17 +100,17 @@ class slice_supply {
   enum class outcome : std::uint32_t { found, wait, run_is_over };
 
   /// Claims tickets of the class's run. If the run is used up or being replaced, claims freed
-  /// slices instead. Returns `wait` if there may be tickets soon. Returns `run_is_over`, with the
-  /// class's word in `seen`, if there is neither.
+  /// slices instead. Returns `wait` if there may be tickets soon. Returns `run_is_over` if there
+  /// are neither tickets nor freed slices. `run_word` is then the class's word.
   QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort,
-                                          word& seen) {
+                                          word& run_word) {
     heap_state& state = *request.state;
     // The three loads are in flight together.
     bool const has_returned =
         !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
-    seen = state.run(request.id).peek();
-    bool const is_busy = class_run::is_busy(seen);
-    if (!is_busy && class_run::used_up(seen) < counters_per_class)
+    run_word = state.run(request.id).peek();
+    bool const is_busy = class_run::is_busy(run_word);
+    if (!is_busy && class_run::used_up(run_word) < counters_per_class)
       return simt::indirect_call(&claim_tickets, request);
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
     if (has_returned && simt::indirect_call(&slice_claim::claim_returned, request, tries))
@@ -120,13 +122,15 @@ class slice_supply {
 
   /// Records that a lane took the last ticket of one of the counters of `run`.
   QUARRY_SLOW static void record_used_up(heap_state& state, size_class id, segment_run run) {
-    class_run const of_class = state.run(id);
-    word const seen = of_class.count_used_up(run);
-    if (class_run::run_of(seen) != run || class_run::used_up(seen) != counters_per_class) return;
+    class_run const run_of_class = state.run(id);
+    word const run_word = run_of_class.count_used_up(run);
+    if (class_run::run_of(run_word) != run || class_run::used_up(run_word) != counters_per_class)
+      return;
     if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
-    if (of_class.lock(seen)) {  // open the next run ahead of demand: other lanes need it soon
+    if (run_of_class.lock(run_word)) {
+      // open the next run ahead of demand, because other lanes need it soon
       (void)simt::indirect_call(&open_run, state, id);
-      of_class.unlock();
+      run_of_class.unlock();
     }
   }
 
@@ -135,21 +139,21 @@ class slice_supply {
   /// Reclaims the slices that the runs of classes other than `id` have not allocated, until a
   /// segment is free. With `no_class`, reclaims the runs of all classes. Returns true if a segment
   /// is free afterwards. Unless `reclaims_all` is true, it reclaims only runs with a segment of
-  /// which no slice was allocated. Other runs serve lanes or take long to return, so they stay. It
-  /// ends early if the request lasts too long.
+  /// which no slice was allocated. Other runs serve lanes, or their return takes long, so they
+  /// stay. The function ends early if the request lasts too long.
   QUARRY_SLOW static bool reclaim_from_others(heap_state& state, size_class id, bool reclaims_all,
                                               simt::patience const& patience) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
-      word& hint = reclaims_all ? state.with_run[part] : state.with_untouched[part];
+      word& hint = reclaims_all ? state.classes_with_run[part] : state.classes_with_untouched[part];
       word classes = simt::atomic_ref<word>{hint}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
       for (; classes != 0; classes &= classes - 1) {
-        size_class const other = part * bits_per_word + lowest_one(classes);
-        if (other == id ||
-            (!reclaims_all && !simt::indirect_call(&still_has_untouched, state, other)))
+        size_class const other_class = part * bits_per_word + lowest_one(classes);
+        if (other_class == id ||
+            (!reclaims_all && !simt::indirect_call(&still_has_untouched, state, other_class)))
           continue;
-        if (!simt::indirect_call(&reclaim, state, other)) continue;
+        if (!simt::indirect_call(&reclaim, state, other_class)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
         if (patience.has_lasted(slice_request::microseconds_to_refuse)) return false;
       }
@@ -157,47 +161,48 @@ class slice_supply {
     return !state.segment_tree().empty();
   }
 
-  /// Whether the run of class `id` has a segment of which no slice was allocated. If it has no such
-  /// segment, it never gets one again, and this function marks the class, so that searches skip it
-  /// until it has another run.
+  /// Whether the run of class `id` has a segment of which no slice was allocated. A run that has no
+  /// such segment never has one again. Then this function marks the class, so that searches skip
+  /// the class until it has another run.
   QUARRY_SLOW static bool still_has_untouched(heap_state& state, size_class id) {
-    word const before = state.run(id).peek();
+    word const previous = state.run(id).peek();
     simt::fence_after_loads();
     if (simt::indirect_call(&run_segments::has_untouched, state, id)) return true;
-    if (class_run::is_busy(before)) return false;
+    if (class_run::is_busy(previous)) return false;
     set_has_untouched(state, id, false);
     simt::fence_after_loads();
     // a run that was opened meanwhile has untouched segments
-    if (state.run(id).peek() != before) set_has_untouched(state, id, true);
+    if (state.run(id).peek() != previous) set_has_untouched(state, id, true);
     return false;
   }
 
   /// Ends the run of class `id` and returns its unused slices. Returns false if another lane was
-  /// replacing the run. Other lanes wait only for the end of the run, not for the return of its
-  /// slices, which may be many.
+  /// replacing the run. Other lanes wait only until the run has ended. They do not wait for the
+  /// return of its slices, which takes long for many slices.
   QUARRY_SLOW static bool reclaim(heap_state& state, size_class id) {
-    word const seen = state.run(id).peek();
-    if (!state.run(id).lock(seen)) return false;
-    // before the class loses its run: a lane that sees neither the run nor the memory knows of the
-    // return
+    word const run_word = state.run(id).peek();
+    if (!state.run(id).lock(run_word)) return false;
+    // Before the class loses its run, so that a lane that finds neither the run nor the memory
+    // knows that a return is in progress.
     state.begin_return();
-    run_segments::closed_run closed{&state, id, class_run::run_of(seen), 0, 0, false, {}};
+    run_segments::closed_run closed{&state, id, class_run::run_of(run_word), 0, 0, false, {}};
     state.run(id).set(closed.run.next(0, 0), counters_per_class);
     simt::indirect_call(&run_segments::close_counters, closed);
     set_has_run(state, id, false);
     state.run(id).unlock();
-    if (closed.has_rest) simt::indirect_call(&run_segments::return_run, closed);
+    if (closed.has_unused_tickets) simt::indirect_call(&run_segments::return_run, closed);
     state.end_return();
     return true;
   }
 
   /// Whether a class other than `id` may have a run. With `no_class`, whether any class may have a
   /// run.
-  [[nodiscard]] QUARRY_HD static bool others_have_run(heap_state& state, size_class id) {
+  [[nodiscard]] QUARRY_HD static bool other_classes_have_run(heap_state& state, size_class id) {
     word found = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
-      word classes = simt::atomic_ref<word>{state.with_run[part]}.load(simt::relaxed);  // (L)
+      word classes =
+          simt::atomic_ref<word>{state.classes_with_run[part]}.load(simt::relaxed);  // (L)
       if (id != no_class && id / bits_per_word == part) classes &= ~(word{1} << id % bits_per_word);
       found |= classes;
     }
@@ -205,7 +210,7 @@ class slice_supply {
   }
 
   [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) {
-    return others_have_run(state, no_class);
+    return other_classes_have_run(state, no_class);
   }
 
   /// Whether more than a sixteenth of the segments is free. Then fresh slices are preferred to
@@ -220,10 +225,11 @@ class slice_supply {
 
   static constexpr std::uint32_t all_tries = 16;
 
-  /// Opens a new run for the request's class, whose word was `seen`. If there is no free segment,
-  /// it reclaims memory from other classes; if `reclaims_all` is true, all their unused slices.
-  /// Returns false if there is no memory.
-  QUARRY_SLOW static bool replace_run(slice_request const& request, word seen, bool reclaims_all) {
+  /// Opens a new run for the request's class, whose word was `run_word`. If there is no free
+  /// segment, it reclaims memory from other classes; if `reclaims_all` is true, it reclaims all
+  /// their unused slices. Returns false if there is no memory.
+  QUARRY_SLOW static bool replace_run(slice_request const& request, word run_word,
+                                      bool reclaims_all) {
     heap_state& state = *request.state;
     size_class const id = request.id;
     // A search may miss a number whose upper levels another lane repairs (bit_tree::successor). The
@@ -231,10 +237,10 @@ class slice_supply {
     bool const is_empty =
         reclaims_all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
     if (is_empty &&
-        (!others_have_run(state, id) ||
+        (!other_classes_have_run(state, id) ||
          !simt::indirect_call(&reclaim_from_others, state, id, reclaims_all, request.patience)))
       return false;
-    if (!state.run(id).lock(seen)) return true;
+    if (!state.run(id).lock(run_word)) return true;
     bool const opened = simt::indirect_call(&open_run, state, id);
     state.run(id).unlock();
     return opened;
@@ -261,10 +267,10 @@ class slice_supply {
     class_layout const& layout = request.state->layouts[request.id];
     std::uint32_t index = simt::warp_hint() % counters_per_class;
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = counters_per_class; left != 0; --left) {
+    for (std::uint32_t remaining = counters_per_class; remaining != 0; --remaining) {
       ticket_counter const counter = request.state->ticket_counter_at(request.id, index);
-      word const seen = counter.peek();
-      if (has_tickets(layout, seen, index)) {
+      word const counter_word = counter.peek();
+      if (has_tickets(layout, counter_word, index)) {
         request.value = counter.claim(request.count);
         request.counter = index;
         request.origin = slice_request::source::tickets;
@@ -288,31 +294,32 @@ class slice_supply {
       simt::indirect_call(&record_used_up, *request.state, request.id, run);
   }
 
-  [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word counter,
+  [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word counter_word,
                                                   std::uint32_t index) {
-    return ticket_counter::place_of(layout, ticket_counter::run_of(counter), index,
-                                    ticket_counter::ticket_of(counter))
-        .valid;
+    return ticket_counter::place_of(layout, ticket_counter::run_of(counter_word), index,
+                                    ticket_counter::ticket_of(counter_word))
+        .is_valid;
   }
 
-  /// How many segments the class should take. Opening a run takes about 30 us, and other classes
-  /// cannot use the run's memory until they need it so much that they reclaim it. So runs grow
-  /// with use. While memory is plentiful, or no other class has a run, a class takes as many
-  /// segments as its peak; otherwise a quarter of that. Some segments are left for the other
-  /// classes, if any class has a run.
+  /// How many segments the class should take. Opening a run takes about 30 us on an H200, and other
+  /// classes cannot use the run's memory until they find no other memory and reclaim it. So runs
+  /// grow with use. While more than half of the segments is free, or no other class has a run, a
+  /// class takes as many segments as its peak; otherwise it takes a quarter of the peak. If another
+  /// class has a run, some segments are left for the other classes.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
     std::uint32_t const free_segments = state.count_free_segments();
-    bool const is_alone = !others_have_run(state, id);
+    bool const is_alone = !other_classes_have_run(state, id);
     bool const is_half_free = free_segments > state.segments_mapped / 2;
-    bool const abounds = is_alone || is_half_free;
+    bool const is_plentiful = is_alone || is_half_free;
     std::uint32_t const share = !is_alone      ? free_segments / 4
                                 : is_half_free ? free_segments / 2
                                                : free_segments;
     std::uint32_t const maximum = state.segment_counts[id].load_peak();
     std::uint32_t const longest = ticket_counter::longest_run(state.layouts[id]);
-    std::uint32_t wanted = abounds ? maximum : maximum / 4;
+    std::uint32_t wanted = is_plentiful ? maximum : maximum / 4;
     std::uint32_t const first = state.layouts[id].run_segments;
-    if (wanted < (abounds ? first : first / 4 + 1)) wanted = abounds ? first : first / 4 + 1;
+    if (wanted < (is_plentiful ? first : first / 4 + 1))
+      wanted = is_plentiful ? first : first / 4 + 1;
     if (wanted > longest) wanted = longest;
     return wanted < share ? wanted : share == 0 ? 1 : share;
   }
@@ -321,11 +328,11 @@ class slice_supply {
   /// Requires the class's lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
     std::uint32_t const wanted = simt::indirect_call(&length_of_next_run, state, id);
-    // before the claim: a lane that finds no segment then sees that this class has them
+    // Before the claim, so that a lane that finds no segment sees that this class may have some.
     set_has_run(state, id, true);
     std::uint32_t const start =
         is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
-    bit_tree::run const found = state.segment_tree().claim_front(wanted, start);
+    bit_tree::range const found = state.segment_tree().claim_front(wanted, start);
     if (found.count == 0) {
       set_has_run(state, id, false);
       return false;
@@ -360,11 +367,11 @@ class slice_supply {
   }
 
   QUARRY_HD static void set_has_run(heap_state& state, size_class id, bool has) {
-    set_hint(state.with_run, id, has);
+    set_hint(state.classes_with_run, id, has);
     set_has_untouched(state, id, has);
   }
   QUARRY_HD static void set_has_untouched(heap_state& state, size_class id, bool has) {
-    set_hint(state.with_untouched, id, has);
+    set_hint(state.classes_with_untouched, id, has);
   }
 
   /// Sets or clears a search hint. (L) orders nothing; each class's lock decides.

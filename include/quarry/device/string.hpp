@@ -5,8 +5,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Zero-terminated text on a heap. One lane uses it at a time, as with a vector. It can be appended
-/// to and compared.
+/// Zero-terminated text on a heap. Only one lane may use it at a time, like a vector. It supports
+/// appending and comparison.
 ///
 /// Invariant: a zero follows the last character, if there is an array. No function blocks. An
 /// append without enough memory returns false and appends nothing. Comparisons treat bytes as
@@ -21,11 +21,11 @@ class string {
   /// Appends `length` bytes, which may lie in this string. Returns false and changes nothing if
   /// there is no memory.
   [[nodiscard]] QUARRY_HD bool append(char const* text, std::uint32_t length) {
-    std::uint32_t const before = size();
-    if (length > 0xFFFF'FFFEu - before) return false;
+    std::uint32_t const old_size = size();
+    if (length > 0xFFFF'FFFEu - old_size) return false;
     bool const is_own = text >= characters_.begin() && text < characters_.end();
     auto const offset = is_own ? static_cast<std::uint32_t>(text - characters_.begin()) : 0;
-    if (!characters_.reserve(before + length + 1)) return false;
+    if (!characters_.reserve(old_size + length + 1)) return false;
     if (!characters_.empty()) characters_.pop_back();  // the zero
     if (is_own) text = characters_.data() + offset;
     for (std::uint32_t i = 0; i < length; ++i) (void)characters_.push_back(text[i]);
@@ -77,7 +77,7 @@ class string {
   }
   [[nodiscard]] QUARRY_HD bool empty() const { return size() == 0; }
 
-  /// Zero-terminated; valid until the string changes.
+  /// The text, zero-terminated. The pointer is valid until the string changes.
   [[nodiscard]] QUARRY_HD char const* data() const {
     return characters_.empty() ? "" : characters_.data();
   }
@@ -89,15 +89,15 @@ class string {
     return length;
   }
 
-  [[nodiscard]] QUARRY_HD bool append_digits(std::uint64_t number, bool negative) {
+  [[nodiscard]] QUARRY_HD bool append_digits(std::uint64_t number, bool is_negative) {
     char digits[20];  // 2^64 - 1 has 20 digits; a negative number has at most 19 and a sign
-    std::uint32_t begin = sizeof digits;
+    std::uint32_t start = sizeof digits;
     do {
-      digits[--begin] = static_cast<char>('0' + number % 10);
+      digits[--start] = static_cast<char>('0' + number % 10);
       number /= 10;
     } while (number != 0);
-    if (negative) digits[--begin] = '-';
-    return append(digits + begin, static_cast<std::uint32_t>(sizeof digits) - begin);
+    if (is_negative) digits[--start] = '-';
+    return append(digits + start, static_cast<std::uint32_t>(sizeof digits) - start);
   }
 
   vector<char, Heap> characters_;

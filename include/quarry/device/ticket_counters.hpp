@@ -7,8 +7,9 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Ticket counters per class. With fewer counters, additions to one counter queue up. With more,
-/// addresses spread. Warps are distributed over the counters in turn.
+/// Ticket counters per class. With fewer counters, additions to one counter queue up. With more
+/// counters, the allocated addresses are less dense. Warps are distributed over the counters in
+/// turn.
 inline constexpr std::uint32_t counters_per_class = 12;
 
 /// Consecutive segments that are formatted for one class. The class's ticket counters together
@@ -44,12 +45,12 @@ class segment_run {
  private:
   // first: 20, count: 10, tag: 6. The tag distinguishes a run from an earlier run of the same
   // segments. It wraps after 64 runs. So a lane that took a counter's last ticket 64 runs ago may
-  // count it in this run, if another class reclaimed the rest of that old run.
+  // count that counter as used up in this run, if another class reclaimed the rest of the old run.
   // slice_supply::open_run makes that harmless.
   word bits_;
 };
 
-/// The figures of a class that kernels need. The host computes them (`make_class_layout`).
+/// The layout of a size class for kernels. The host computes it (`make_class_layout`).
 ///
 /// A run assigns its slices to the ticket counters in units of 2^unit_shift slices: unit u belongs
 /// to counter u mod counters_per_class. A counter's ticket t is slice t mod 2^unit_shift of its
@@ -63,28 +64,29 @@ struct alignas(16) class_layout {
   std::uint8_t unit_divider_shift;
   std::uint8_t unit_shift;
   std::uint8_t run_segments;  // segments in the first run
-  std::uint8_t unused_;
+  std::uint8_t unused_byte_;
 
   // each segment's entry has a copy of this member; free reads the copy
   slice_layout slice;
-  std::uint64_t unused_too_;
+  std::uint64_t unused_word_;
 
   [[nodiscard]] QUARRY_HD divider by_units() const { return {unit_multiplier, unit_divider_shift}; }
 };
 
-/// The slice that one ticket stands for.
+/// The slice that a ticket stands for.
 struct ticket_place {
-  bool valid;  // false: the counter's run is used up
-  bool last;   // this ticket was the counter's last ticket
+  bool is_valid;  // false: the counter's run is used up
+  bool is_last;   // this ticket was the counter's last ticket
   std::uint32_t segment;
   std::uint32_t slice;
 };
 
 /// A ticket counter: its run and its next ticket, in one word, so that one addition returns both.
 ///
-/// The tickets wrap after 2^28. A lane group with invalid tickets has still added to the counter.
-/// So each such group calls `rewind`, and does not return while the tickets exceed `ticket_limit`,
-/// 2^27. They exceed the limit by at most the number of lanes that run at once.
+/// The tickets wrap after 2^28. A lane group whose tickets are invalid has nevertheless added to
+/// the counter. So each such group calls `rewind`, which does not return while the tickets exceed
+/// `ticket_limit`, 2^27. The tickets exceed the limit by at most the number of lanes that run at
+/// once.
 ///
 /// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree)
 /// and formatted. (T) claims tickets with acquire. All changes of a counter between them are RMWs,
@@ -126,14 +128,14 @@ class ticket_counter {
     return by_tickets < segment_run::max_segments ? by_tickets : segment_run::max_segments;
   }
 
-  /// Resets the tickets of a used-up counter if they exceed the limit. Returns when they do not.
-  /// Each failed attempt means that another lane added to the counter or reset it.
+  /// Resets the tickets of a used-up counter if they exceed the limit. Returns when they are within
+  /// the limit. Each failed attempt means that another lane added to the counter or reset it.
   QUARRY_HD void rewind() const {
-    word seen = peek();
+    word current = peek();
     QUARRY_NO_UNROLL
-    while (ticket_of(seen) >= ticket_limit) {
-      word const back = (seen >> ticket_bits << ticket_bits) | ticket_limit / 2;
-      if (state_.compare_exchange(seen, back, simt::relaxed)) return;  // (L) still used up
+    while (ticket_of(current) >= ticket_limit) {
+      word const rewound = (current >> ticket_bits << ticket_bits) | ticket_limit / 2;
+      if (state_.compare_exchange(current, rewound, simt::relaxed)) return;  // (L) still used up
     }
   }
 
@@ -149,13 +151,14 @@ class ticket_counter {
   [[nodiscard]] QUARRY_HD static ticket_place place_of(class_layout const& layout, segment_run run,
                                                        std::uint32_t counter,
                                                        std::uint32_t ticket) {
-    std::uint32_t const in_unit = ticket & ((1u << layout.unit_shift) - 1);
+    std::uint32_t const unit_offset = ticket & ((1u << layout.unit_shift) - 1);
     std::uint32_t const unit = (ticket >> layout.unit_shift) * counters_per_class + counter;
     std::uint32_t const units = run.count() * layout.units;
     std::uint32_t const segment = layout.by_units().quotient(unit);
-    bool const last = unit + counters_per_class >= units && in_unit + 1 == 1u << layout.unit_shift;
-    return {unit < units, unit < units && last, run.first() + segment,
-            ((unit - segment * layout.units) << layout.unit_shift) + in_unit};
+    bool const is_last =
+        unit + counters_per_class >= units && unit_offset + 1 == 1u << layout.unit_shift;
+    return {unit < units, unit < units && is_last, run.first() + segment,
+            ((unit - segment * layout.units) << layout.unit_shift) + unit_offset};
   }
 
  private:
@@ -188,31 +191,32 @@ class class_run {
     return state >> 1 & 0xff;
   }
   [[nodiscard]] QUARRY_HD static constexpr word encode(segment_run run, std::uint32_t used_up,
-                                                       bool busy) {
+                                                       bool is_busy) {
     return run.encoded() << ticket_counter::ticket_bits | word{used_up} << 1 |
-           (busy ? busy_bit : 0);
+           (is_busy ? busy_bit : 0);
   }
 
   [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L)
 
   /// Counts a ticket counter of `run` as used up. Returns the new word.
   QUARRY_HD word count_used_up(segment_run run) const {
-    word seen = peek();
-    while (run_of(seen) == run) {
-      if (state_.compare_exchange(seen, seen + 2, simt::acq_rel)) return seen + 2;  // (N)
+    word current = peek();
+    while (run_of(current) == run) {
+      if (state_.compare_exchange(current, current + 2, simt::acq_rel)) return current + 2;  // (N)
     }
-    return seen;
+    return current;
   }
 
   /// Locks the run for replacement. Returns false if the word is no longer `seen` or another lane
   /// holds the lock.
-  [[nodiscard]] QUARRY_HD bool lock(word seen) const {
-    return !is_busy(seen) && state_.compare_exchange(seen, seen | busy_bit, simt::acquire);  // (B)
+  [[nodiscard]] QUARRY_HD bool lock(word current) const {
+    return !is_busy(current) &&
+           state_.compare_exchange(current, current | busy_bit, simt::acquire);  // (B)
   }
 
   /// Sets the word and keeps `busy` set. Only the holder of `busy` may call it.
-  QUARRY_HD void set(segment_run run, std::uint32_t used) const {
-    state_.store(encode(run, used, true), simt::relaxed);  // (E) before unlock
+  QUARRY_HD void set(segment_run run, std::uint32_t used_up_count) const {
+    state_.store(encode(run, used_up_count, true), simt::relaxed);  // (E) before unlock
   }
 
   QUARRY_HD void unlock() const { state_.fetch_and(~busy_bit, simt::release); }  // (E)

@@ -57,7 +57,7 @@ class vector {
     T* const fresh = allocate(wanted);
     if (fresh == nullptr) return false;
     ::new (static_cast<void*>(fresh + size_))
-        T(std::forward<Arguments>(arguments)...);  // before the elements they refer to move
+        T(std::forward<Arguments>(arguments)...);  // before elements that `arguments` name move
     move_to(fresh, wanted);
     ++size_;
     return true;
@@ -141,12 +141,13 @@ class vector {
 /// follows all appends: an assigned index does not mean that its element is written. `clear` needs
 /// exclusive access.
 ///
-/// Costs: 8 bytes for each of 26 parts. The unused memory is less than that of all elements plus
-/// `first_part` elements, if no append failed.
+/// Costs: 8 bytes for each of 26 parts. If no append failed, the unused part of the array is
+/// smaller than the used part plus `first_part` elements.
 ///
-/// Memory order. (I) installs a part with release after the heap allocated it. (A) finds the part
-/// with acquire before a lane writes to it. So the heap's ordering of the memory's old and new
-/// owner reaches every lane. (N) assigns an index; it orders nothing.
+/// Memory order. (I) installs a part with release after the heap allocated the part. (A) finds the
+/// part with acquire before a lane writes to it. The heap orders the accesses of the memory's old
+/// owner before those of its new owner. So this ordering reaches every lane. (N) assigns an index;
+/// it orders nothing.
 template <class T>
 class shared_vector {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);

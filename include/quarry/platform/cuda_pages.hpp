@@ -14,11 +14,11 @@ namespace detail {
 class cuda_address_space;
 }
 
-/// Pages of one GPU's memory, mapped by CUDA's virtual memory functions. The driver chooses the
-/// size of a page: 2 MiB.
+/// Pages of one GPU's memory, mapped by CUDA's virtual memory functions. The driver determines the
+/// page size (2 MiB on H100 and H200).
 ///
-/// `move` and `unmap` first wait for the device, since kernels may still use freed memory. Without
-/// CUDA the constructor throws `resource_failed`. Not thread-safe.
+/// `move` and `unmap` first wait for the device, since kernels may still use freed memory. In a
+/// build without CUDA the constructor throws `resource_failed`. Not thread-safe.
 class QUARRY_API cuda_pages {
  public:
   /// Throws `bad_argument` if there is no such device, `resource_failed` without a driver.
@@ -39,8 +39,7 @@ class QUARRY_API cuda_pages {
  private:
   int device_;
   bytes page_ = 0;
-  std::shared_ptr<detail::cuda_address_space>
-      space_;  // has this owner only; its type is not known here
+  std::shared_ptr<detail::cuda_address_space> space_;  // not shared; its type is incomplete
 };
 
 static_assert(page_source<cuda_pages>);

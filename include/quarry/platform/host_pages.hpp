@@ -9,10 +9,11 @@ namespace quarry::inline QUARRY_ABI {
 
 /// Pages of the host. `move` unmaps the pages and maps fresh ones at the target.
 ///
-/// Linux gives a process 65,530 mappings (vm.max_map_count); larger pages need fewer of them.
+/// By default Linux limits a process to 65,530 mappings (vm.max_map_count). Larger pages need fewer
+/// mappings.
 class QUARRY_API host_pages {
  public:
-  /// Throws `bad_argument` unless `page` is a power of two and at least the system's page.
+  /// Throws `bad_argument` unless `page` is a power of two and at least the system's page size.
   explicit host_pages(bytes page = bytes{64} << 10);
 
   [[nodiscard]] bytes page_bytes() const { return page_; }

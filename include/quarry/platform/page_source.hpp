@@ -10,12 +10,12 @@ namespace quarry::inline QUARRY_ABI {
 /// A source of pages. A page can be mapped at any address of a reserved range, and moved to another
 /// address without a copy.
 ///
-/// `reserve(size)` returns a range of addresses without memory; its base is a multiple of a page.
-/// `release` ends a range in which nothing is mapped. `map` maps fresh pages at an address. `move`
-/// moves pages to another address; their content is then unspecified. `unmap` returns pages. All
-/// addresses and sizes are multiples of `page_bytes()`. `reserve`, `map` and `move` throw
-/// `out_of_memory` or `resource_failed`, and then have changed nothing. The other functions do not
-/// throw.
+/// `reserve(size)` reserves a range of addresses without memory and returns its base address.
+/// `release` releases a range in which nothing is mapped. `map` maps fresh pages at an address.
+/// `move` moves pages to another address; their content is then unspecified. `unmap` returns pages
+/// to the system. All addresses and sizes are multiples of `page_bytes()`. If `reserve`, `map` or
+/// `move` fails, it throws `out_of_memory` or `resource_failed` and changes nothing. The other
+/// functions do not throw.
 template <class Source>
 concept page_source =
     std::movable<Source> && requires(Source& pages, std::uint64_t address, bytes size) {

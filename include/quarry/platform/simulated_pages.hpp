@@ -8,8 +8,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Pages without memory: only their addresses are recorded. They let tools and tests run a pool
-/// and find its mistakes.
+/// Pages without memory: only their addresses are recorded. With them tools run a pool without a
+/// GPU, and tests find wrong calls of the pool (`mistakes`).
 class simulated_pages {
  public:
   static constexpr bool is_simulated = true;
@@ -28,18 +28,20 @@ class simulated_pages {
       throw out_of_memory{
           "simulated_pages", size,
           std::to_string(reserved()) + " of " + std::to_string(limit_) + " bytes are mapped"};
-    for (bytes at = 0; at < size; at += page_) expect(mapped_.insert(address + at).second);
+    for (bytes offset = 0; offset < size; offset += page_)
+      expect(mapped_.insert(address + offset).second);
     ++maps_;
   }
   void move(std::uint64_t source, std::uint64_t target, bytes size) {
-    for (bytes at = 0; at < size; at += page_) {
-      expect(mapped_.erase(source + at) == 1);
-      expect(mapped_.insert(target + at).second);
+    for (bytes offset = 0; offset < size; offset += page_) {
+      expect(mapped_.erase(source + offset) == 1);
+      expect(mapped_.insert(target + offset).second);
     }
     moved_ += size;
   }
   void unmap(std::uint64_t address, bytes size) noexcept {
-    for (bytes at = 0; at < size; at += page_) expect(mapped_.erase(address + at) == 1);
+    for (bytes offset = 0; offset < size; offset += page_)
+      expect(mapped_.erase(address + offset) == 1);
   }
 
   void limit(bytes maximum) { limit_ = maximum; }
@@ -49,7 +51,8 @@ class simulated_pages {
   }
   [[nodiscard]] std::uint64_t maps() const { return maps_; }
   [[nodiscard]] bytes moved() const { return moved_; }
-  /// The number of wrong calls: a page mapped twice, or moved or unmapped where none is mapped.
+  /// The number of mistakes of the caller. It is a mistake to map a page at an address that has a
+  /// page, and to move or unmap a page at an address that has none.
   [[nodiscard]] std::uint64_t mistakes() const { return mistakes_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device-scope atomics for both backends. On the CPU they are std::atomic_refs, with a point to
-// switch lanes before each access.
+// Device-scope atomics for CUDA and the CPU. On the CPU they are std::atomic_refs; before each
+// access the scheduler of fibers may switch lanes.
 #pragma once
 
 #include "quarry/simt/global_atomic.hpp"
@@ -16,8 +16,8 @@ inline constexpr memory_order acquire = memory_order::acquire;
 inline constexpr memory_order release = memory_order::release;
 inline constexpr memory_order acq_rel = memory_order::acq_rel;
 
-/// On CUDA several releases in a row cost one fence: call `fence_before_stores`, then store with
-/// `fenced_release`, which is relaxed there. Likewise load with `fenced_acquire`, then call
+/// On CUDA one fence serves several releases: call `fence_before_stores`, then store with
+/// `fenced_release`, which is relaxed on CUDA. Likewise load with `fenced_acquire`, then call
 /// `fence_after_loads`. On the CPU the fences do nothing and each access has its own order, because
 /// ThreadSanitizer does not support fences.
 #ifdef __CUDA_ARCH__
@@ -36,9 +36,9 @@ QUARRY_HD inline void fence_before_stores() {
 }
 QUARRY_HD inline void fence_after_loads() { fence_before_stores(); }
 
-/// A reference through which several lanes access `T` at once; 4 or 8 bytes. In fibers each access
-/// is a point at which the scheduler may run another lane, so that a seed decides the interleaving.
-/// On CUDA the object lies in global memory.
+/// A reference through which several lanes access an object at once. `T` has 4 or 8 bytes. In
+/// fibers each access is a point at which the scheduler may run another lane, so that a seed
+/// decides the interleaving. On CUDA the object must lie in global memory.
 template <class T>
 class atomic_ref {
  public:
@@ -85,11 +85,11 @@ class atomic_ref {
     (void)fetch_add(value, relaxed);
 #endif
   }
-  /// Reads the value so that of two lanes at least one sees the other. Each lane changes a word of
-  /// its own and then calls `look`: the later lane sees the earlier lane's change. On the CPU
-  /// `look` is an RMW that does not change the value; the later RMW synchronizes with the earlier
-  /// one. On CUDA `look` is a load: the lane has the result of its own RMW by then, so that RMW was
-  /// performed where all lanes see it.
+  /// Reads the value such that at least one of two lanes sees the other lane's change. Each lane
+  /// changes a word of its own and then calls `look`: the later lane sees the earlier lane's
+  /// change. On the CPU `look` is an RMW that does not change the value; the later RMW synchronizes
+  /// with the earlier RMW. On CUDA `look` is a load. By then the lane has the result of the RMW by
+  /// which it changed its own word, so that RMW was performed where all lanes see it.
   [[nodiscard]] QUARRY_HD T look(memory_order order_on_cpu) const {
 #ifdef __CUDA_ARCH__
     return load(relaxed);
@@ -210,7 +210,7 @@ template <class T>
 #endif
 }
 
-/// Reads 8 such values, `Stride` bytes apart. All loads are in flight before the first one
+/// Does the same for 8 words, `Stride` bytes apart. All loads are in flight before the first load
 /// completes.
 template <std::size_t Stride>
 QUARRY_HD void load_owned(std::uint64_t& first, std::uint64_t (&words)[8]) {
@@ -236,9 +236,9 @@ struct word_pair {
   std::uint64_t second;
 };
 
-/// Writes both words at once; on the CPU, the second word first. Before the call the first word
-/// must hold a value that belongs to no pair, so that readers never see a pair that was not
-/// written.
+/// Writes both words. On CUDA both words change at once; on the CPU the second word changes first.
+/// Before the call the first word must hold a value that belongs to no pair, so that readers never
+/// see a pair that was not written.
 QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
 #ifdef __CUDA_ARCH__
   asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};"
@@ -251,9 +251,10 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
 }
 
 /// Reads a pair that `store_pair` wrote. On CUDA it is one plain load of 16 bytes, which the
-/// hardware does not split. Thousands of lanes that read one atomic queue up at one place of the L2
-/// cache. The multiprocessor's own cache may serve a plain load, but stores of other
-/// multiprocessors do not update that cache. So the caller must detect an outdated pair.
+/// hardware does not split. The load is plain because thousands of atomic loads of one word queue
+/// up at one slice of the L2 cache, while the multiprocessor's own cache may serve a plain load.
+/// But stores of other multiprocessors do not update that cache. So the caller must detect an
+/// outdated pair.
 [[nodiscard]] QUARRY_HD inline word_pair cached_load(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
   auto const pair = *reinterpret_cast<ulonglong2 const*>(&first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomics on a GPU's global memory, each one PTX instruction.
+// Atomics on a GPU's global memory. Each operation is one PTX instruction.
 #pragma once
 
 #include "quarry/core/config.hpp"
@@ -16,9 +16,10 @@ using memory_order = std::memory_order;
 
 /// The operations of `atomic_ref` at device scope; `Bits` is std::uint32_t or std::uint64_t.
 ///
-/// The atomics of libcu++ work on memory of any kind. Each includes code for local and shared
-/// memory, three times the size, and each is a compiler barrier, even if relaxed. After a relaxed
-/// operation of this class the compiler may keep known values and need not reload them.
+/// Rejected: the atomics of libcu++. They work on memory of any kind, so each of them includes code
+/// for local and shared memory, three times the size. Each is also a compiler barrier, even if
+/// relaxed. After a relaxed operation of this class the compiler may keep values in registers and
+/// need not reload them.
 template <class Bits>
 struct global_atomic {
 #define QUARRY_ASM(instruction, order, operation, type, inputs, clobbers)                       \
@@ -106,7 +107,8 @@ struct global_atomic {
     }
   }
 
-  /// The operations on two bytes. The hardware has no other atomic operations of this width.
+  /// The operations on two bytes. Compare-and-swap is the only integer RMW of this width that the
+  /// hardware has.
   __device__ static std::uint16_t load_short(std::uint16_t* object) {
     std::uint16_t result;
     asm volatile("ld.acquire.gpu.global.u16 %0, [%1];"

@@ -27,7 +27,8 @@ struct place {
   }
 };
 
-/// A lane on the CPU: device code's interface to the backend that runs it, an OS thread or a fiber.
+/// A lane on the CPU. Device code calls it to reach the backend, which runs the lane on an OS
+/// thread or as a fiber.
 ///
 /// A backend without warps (threads) has groups of one lane; only its barriers and `pause` have an
 /// effect.
@@ -36,7 +37,7 @@ class QUARRY_API host_lane {
   explicit host_lane(place own_place) : place_{own_place} {}
   virtual ~host_lane() = default;
 
-  [[nodiscard]] place where() const { return place_; }
+  [[nodiscard]] place own_place() const { return place_; }
   [[nodiscard]] std::uint32_t lane() const { return place_.thread % warp_size; }
 
   /// Whether lanes are grouped in warps: false on OS threads.

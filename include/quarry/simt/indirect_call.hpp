@@ -9,7 +9,7 @@
 namespace quarry::inline QUARRY_ABI::simt {
 
 #ifndef __CUDA_ARCH__
-/// Calls `function` together with other lanes of the warp. These lanes leave it together
+/// Calls `function`. The lanes of the warp that call it together also leave it together
 /// (host_lane).
 template <class Result, class... Parameters>
 Result call_and_meet(host_lane& lane, Result (*function)(Parameters...),
@@ -28,15 +28,15 @@ Result call_and_meet(host_lane& lane, Result (*function)(Parameters...),
 
 /// Calls `function` so that its registers do not add to the caller's.
 ///
-/// CUDA's assembler gives the functions of a call chain separate registers. A slow path, though it
-/// rarely runs, therefore costs every kernel that may enter it the sum over its chain. A function
-/// whose address is taken must follow the calling convention: it saves the registers that it needs,
-/// and the kernel pays only for the largest function. The call itself stays direct. So the
-/// assembler knows the maximum depth of the stack, and the driver gives a kernel the stack that its
-/// own locals and this chain need. This requires that no function calls itself, directly or through
-/// other functions. Rejected: __noinline__ alone (208 registers for a kernel with one malloc);
-/// calls by address (the depth of the stack is unknown, so a kernel overruns it); -maxrregcount (a
-/// header cannot set it).
+/// CUDA's assembler gives the functions of a call chain separate registers. Therefore a slow path,
+/// although it rarely runs, costs every kernel that may enter it the registers of all functions of
+/// the chain. A function whose address is taken must follow the calling convention: it saves the
+/// registers that it needs, and the kernel pays only for the largest function. The call itself
+/// stays direct. So the assembler knows the maximum depth of the stack, and the driver gives a
+/// kernel the stack that its own locals and this chain need. This requires that no function calls
+/// itself, directly or through other functions. Rejected: __noinline__ alone (208 registers for a
+/// kernel with one malloc); calls by address (the depth of the stack is unknown, so a kernel
+/// overruns it); -maxrregcount (a header cannot set it).
 template <class Result, class... Parameters>
 QUARRY_HD Result indirect_call(Result (*function)(Parameters...),
                                std::type_identity_t<Parameters>... arguments) {
@@ -55,7 +55,7 @@ QUARRY_SLOW std::invoke_result_t<Lambda&> call_lambda(Lambda lambda) {
   return lambda();
 }
 
-/// The same for a lambda, so that the code of a slow path is in the function that uses it.
+/// Does the same for a lambda, so that the code of a slow path is in the function that uses it.
 ///
 /// The lambda captures by value, the object too (`[tree = *this]`). A captured reference or `this`
 /// would put the caller's variables in its stack frame.

@@ -105,9 +105,9 @@ class lane_group {
   /// costs little more than a match of the key.
   [[nodiscard]] QUARRY_HD lane_group match(void const* owner, std::uint32_t key) const {
     auto const address = reinterpret_cast<std::uint64_t>(owner);
-    bool const is_one = all_equal(address);
+    bool const has_one_owner = all_equal(address);
     lane_group const same_key = match(key);
-    return is_one ? same_key : same_key.match(address);
+    return has_one_owner ? same_key : same_key.match(address);
   }
 
   /// The members whose `object` has the same bytes as this lane's. `object` is a handle, such as a
@@ -176,13 +176,13 @@ class lane_group {
     T sum = value;
     QUARRY_NO_UNROLL
     for (std::uint32_t reach = 1; reach < size(); reach *= 2) {
-      T const other = __shfl_sync(members_, sum, static_cast<int>(target));
-      std::uint32_t const next =
+      T const target_sum = __shfl_sync(members_, sum, static_cast<int>(target));
+      std::uint32_t const next_target =
           __shfl_sync(members_, target | (is_whole ? warp_size : 0), static_cast<int>(target));
       if (!is_whole) {
-        sum += other;
-        target = next % warp_size;
-        is_whole = next >= warp_size;
+        sum += target_sum;
+        target = next_target % warp_size;
+        is_whole = next_target >= warp_size;
       }
     }
     return sum - value;
@@ -211,8 +211,8 @@ class lane_group {
  private:
   QUARRY_HD explicit lane_group(lane_mask members) : members_{members} {}
 
-  /// CUDA executes an operation of several groups of one warp one group after another. A group of
-  /// one lane skips the operation and need not queue.
+  /// If several groups of a warp call an operation, CUDA serves one group after another. A group of
+  /// one lane skips the operation, so that it need not queue.
   [[nodiscard]] QUARRY_HD bool is_alone() const { return (members_ & (members_ - 1)) == 0; }
 
   [[nodiscard]] QUARRY_HD static lane_mask low_lanes() {
@@ -229,9 +229,9 @@ class lane_group {
   [[nodiscard]] std::array<std::uint64_t, warp_size> const& exchange(std::uint64_t value,
                                                                      char const* operation) const {
     if (current_lane != nullptr) return current_lane->exchange(members_, value, operation);
-    thread_local std::array<std::uint64_t, warp_size> alone{};
-    alone[0] = value;
-    return alone;
+    thread_local std::array<std::uint64_t, warp_size> values{};
+    values[0] = value;
+    return values;
   }
 #endif
 

@@ -9,7 +9,7 @@
 
 namespace quarry::inline QUARRY_ABI::simt {
 
-/// Throws resource_failed that names the call if a CUDA call failed.
+/// Throws `resource_failed`, which names the call, unless `status` says that the call succeeded.
 inline void check_cuda(cudaError_t status, char const* call) {
   if (status != cudaSuccess) {
     throw resource_failed{call, cudaGetErrorString(status)};
@@ -29,7 +29,7 @@ void launch_cuda(grid lanes, Kernel const& kernel, cudaStream_t stream = nullptr
   check_cuda(cudaGetLastError(), "kernel launch");
 }
 
-/// The same, with all blocks resident at once, so that `grid_barrier` works.
+/// Does the same, with all thread blocks resident at once, so that `grid_barrier` works.
 template <class Kernel>
 void launch_cuda_cooperative(grid lanes, Kernel kernel, cudaStream_t stream = nullptr) {
   void* arguments[] = {&kernel};

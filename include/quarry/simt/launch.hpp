@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a kernel, a function object without arguments, on a CPU backend. CUDA's launch is in
-// launch.cuh.
+// Runs a kernel on a CPU backend. A kernel is a function object without arguments. launch.cuh
+// launches kernels on CUDA.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -10,13 +10,13 @@
 
 namespace quarry::inline QUARRY_ABI::simt {
 
-/// The number of lanes: thread blocks x threads.
+/// The size of a launch: the number of thread blocks, and the number of threads of each block.
 struct grid {
   std::uint32_t blocks = 1;
   std::uint32_t threads = 1;
 };
 
-/// A kernel of any type, which must outlive this reference.
+/// A reference to a kernel of any type. The kernel must outlive the reference.
 class kernel_ref {
  public:
   template <class Kernel>
@@ -40,25 +40,27 @@ class QUARRY_API deadlock : public error_of<std::runtime_error> {
 /// How fibers are scheduled.
 struct fiber_schedule {
   std::uint64_t seed = 1;
-  /// The number of atomic accesses, out of 256, that let another lane run first.
+  /// The share of atomic accesses before which another lane may run, in units of 1/256.
   std::uint32_t switches = 64;
-  /// The number of meetings of lanes, out of 256, that leave some lanes behind although all could
-  /// continue together.
+  /// The share of coalesced groups that leave out some lanes although all could continue together,
+  /// in units of 1/256.
   std::uint32_t partial_groups = 64;
-  /// Lanes that call a slow path (`indirect_call`) together leave it together, as on a GPU. There
-  /// the compiler makes lanes that diverged at a branch wait for each other at its end. No lane may
-  /// wait for work that another lane does only after such a return.
+  /// Lanes that call a slow path (`indirect_call`) together leave it together, as on a GPU. On a
+  /// GPU the compiler makes lanes that diverged at a branch wait for each other at the branch's
+  /// end. No lane may wait for work that another lane does only after such a return.
   bool returns_together = false;
 };
 
 /// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread. The seed determines
 /// every interleaving, so that a failure is reproducible. Throws `deadlock`, or the exception that
-/// a lane threw. At most 65536 lanes. A program that calls it must also link quarry::fibers.
+/// a lane threw. Throws `bad_argument` for more than 65536 lanes. A program that calls it must also
+/// link quarry::fibers.
 QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel);
 
 /// Runs the grid on OS threads; each lane is its own group. With at most `max_threads` lanes, each
 /// lane has its own thread and barriers work. With more lanes, each thread runs several lanes one
-/// after another, and a barrier throws bad_state.
+/// after another, and a barrier throws `bad_state`. Throws the first exception that a lane threw,
+/// and `bad_argument` if `max_threads` is 0.
 QUARRY_API void launch_threads(grid lanes, std::uint32_t max_threads, kernel_ref kernel);
 
 }  // namespace quarry::inline QUARRY_ABI::simt

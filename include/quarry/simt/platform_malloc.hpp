@@ -8,17 +8,17 @@
 namespace quarry::inline QUARRY_ABI::simt {
 
 #ifdef __CUDA_ARCH__
-/// The C functions declared once more. In a namespace of their own they keep their symbols when
-/// renamed_malloc.cuh gives other symbols to `::malloc` and `::free`.
+/// A second declaration of the C functions. In a namespace of their own they keep their symbols
+/// when renamed_malloc.cuh gives other symbols to `::malloc` and `::free`.
 namespace cuda_functions {
 extern "C" __device__ void* malloc(std::size_t size) noexcept;
 extern "C" __device__ void free(void* pointer) noexcept;
 }  // namespace cuda_functions
 #endif
 
-/// The platform's malloc: CUDA's in kernels (cudaLimitMallocHeapSize bytes), the C library's on the
-/// CPU. This also holds in files that replace the `malloc` of kernels. Returns nullptr if there is
-/// no memory. Any lane may call it.
+/// The platform's malloc: CUDA's malloc in kernels (its heap has cudaLimitMallocHeapSize bytes),
+/// the C library's malloc on the CPU. This also holds in files that replace the `malloc` of
+/// kernels. Returns nullptr if there is no memory. Any lane may call it.
 struct platform_malloc {
   /// Allocates at least `size` bytes, aligned to 16.
   [[nodiscard]] QUARRY_HD static void* malloc(std::size_t size) {

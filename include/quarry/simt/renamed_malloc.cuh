@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives `malloc`, `free`, `new` and `delete` of this file's kernels other symbols, those of
-// quarry_kernel_malloc and so on, which replace_malloc.cuh defines.
+// Gives other symbols to `malloc`, `free`, `new` and `delete` in the kernels of a file that
+// includes this header. replace_malloc.cuh defines these symbols, such as quarry_kernel_malloc.
 //
 // Method. nvcc compiles a file once for the host and once for each GPU. When nvcc compiles for a
 // GPU, this header declares CUDA's functions again with other symbols (`__asm__`). C++ does not see
@@ -9,12 +9,12 @@
 // CUDA forbids that for operator new and delete.
 //
 // Limits:
-//   - Code compiled without this header keeps CUDA's functions: other files, libraries. Such a file
-//     must not free memory that a file with this header allocated.
+//   - Code compiled without this header (other files, libraries) keeps CUDA's functions. It must
+//     not free memory that a file with this header allocated.
 //   - `__nv_aligned_device_malloc` and `cuda::std::aligned_alloc` stay CUDA's. Every file may free
 //     their memory.
-//   - Kernels cannot use `new (std::nothrow)`, since CUDA has no such object in kernels. They can
-//     use `new (std::nothrow_t{})`.
+//   - Kernels cannot use `new (std::nothrow)`, since the object `std::nothrow` does not exist in
+//     kernels. They can use `new (std::nothrow_t{})`.
 //   - CUDA's manual does not promise such symbols. If a compiler ignores them, kernels call CUDA's
 //     functions. nvcc 13.0 honours them; the build checks this
 //     (tests/device/replace_malloc/check_ptx.py).
@@ -56,7 +56,7 @@ __host__ __device__ void operator delete(void*, std::size_t, std::align_val_t) n
 __host__ __device__ void operator delete[](void*, std::size_t, std::align_val_t) noexcept
     __asm__("quarry_kernel_free_sized_aligned");
 
-// CUDA has no such operators for kernels, so there is no symbol to rename.
+// CUDA has no nothrow operators for kernels, so there is no symbol to rename.
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 20040  // "a __host__ function redeclared with __host__ __device__"
 #pragma nv_diag_suppress 2620   // "declaring a new or delete operator inline is nonstandard"

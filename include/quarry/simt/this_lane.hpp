@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services for a single lane: its place in the launch, barriers, and short waits.
+// Functions of a single lane: its place in the launch, barriers, and short waits.
 #pragma once
 
 #include "quarry/simt/host_lane.hpp"
@@ -10,31 +10,31 @@
 
 namespace quarry::inline QUARRY_ABI::simt {
 
-/// This lane's place in its launch. Outside a launch on the CPU: lane 0 of 1.
+/// This lane's place in its launch. On the CPU outside a launch, the lane is lane 0 of 1.
 [[nodiscard]] QUARRY_HD inline place this_place() {
 #ifdef __CUDA_ARCH__
   return {blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z),
           threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
           gridDim.x * gridDim.y * gridDim.z, blockDim.x * blockDim.y * blockDim.z};
 #else
-  return current_lane != nullptr ? current_lane->where() : place{0, 0, 1, 1};
+  return current_lane != nullptr ? current_lane->own_place() : place{0, 0, 1, 1};
 #endif
 }
 
-/// A number that distributes warps over shared structures, evenly over a grid, even if only some
-/// warps of each thread block call. On CUDA and in fibers it is the thread block's number plus the
-/// warp's number in it; on threads it is the number of the OS thread. It is a hint, the same for
-/// all lanes of a warp.
+/// A number that distributes the warps of a grid evenly over shared structures, even if only some
+/// warps of each thread block call it. On CUDA and in fibers it is the thread block's number plus
+/// the warp's number in the thread block. On threads it is a hash that depends on the OS thread. It
+/// is a hint, the same for all lanes of a warp.
 [[nodiscard]] QUARRY_HD inline std::uint32_t warp_hint() {
 #ifdef __CUDA_ARCH__
   auto const lane_place = this_place();
   return lane_place.block + lane_place.thread / warp_size;
 #else
   if (current_lane != nullptr && current_lane->has_warps()) {
-    return current_lane->where().block + current_lane->where().thread / warp_size;
+    return current_lane->own_place().block + current_lane->own_place().thread / warp_size;
   }
-  thread_local char const own = 0;  // each thread's copy has its own address
-  return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(&own) * 0x9e3779b97f4a7c15u >>
+  thread_local char const tag = 0;  // each thread's copy has its own address
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(&tag) * 0x9e3779b97f4a7c15u >>
                                     32);
 #endif
 }
@@ -60,7 +60,7 @@ QUARRY_HD inline void block_barrier() {
   return result;
 #else
   if (current_lane == nullptr) return value;
-  if (current_lane->where().thread == 0) current_lane->block_word() = value;
+  if (current_lane->own_place().thread == 0) current_lane->block_word() = value;
   current_lane->block_barrier();
   std::uint64_t const result = current_lane->block_word();
   current_lane->block_barrier();
@@ -77,9 +77,9 @@ QUARRY_HD inline void grid_barrier() {
 #endif
 }
 
-/// Measures how long a lane has tried an operation. On CUDA it uses the clock, from the first query
-/// on. On the CPU it counts queries as one microsecond each: the operating system may stop the
-/// thread that this lane waits for, and a seed must determine what fibers do.
+/// Measures how long a lane has tried an operation. On CUDA it measures the time since the first
+/// query. On the CPU it counts each query as one microsecond, for two reasons. The operating system
+/// may stop the thread that this lane waits for, and a seed must determine what fibers do.
 class patience {
  public:
   QUARRY_HD void begin() { progress_ = 0; }
@@ -115,11 +115,11 @@ class patience {
   std::uint64_t progress_ = 0;  // CUDA: time of the first query; CPU: number of queries
 };
 
-/// Lets other lanes run for a moment. The moment grows with `tried`, the number of attempts. For a
-/// bounded wait for another lane's next step.
-QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t tried = 0) {
+/// Lets other lanes run for a moment, in a bounded wait for another lane's next step. On CUDA the
+/// moment doubles with each of the first four `attempts`, from about 100 ns.
+QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t attempts = 0) {
 #ifdef __CUDA_ARCH__
-  __nanosleep(100u << (tried < 4 ? tried : 4));
+  __nanosleep(100u << (attempts < 4 ? attempts : 4));
 #else
   if (current_lane != nullptr) {
     current_lane->pause();

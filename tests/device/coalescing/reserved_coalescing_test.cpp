@@ -214,7 +214,7 @@ TYPED_TEST(ReservedCoalescing, ALaneThatIsTooFarAheadFallsBackAndReservesAtMostT
   fixture.run(backend);
   for (std::uint32_t call = 0; call < 20; ++call)
     EXPECT_EQ(fixture.outcome_of(0, call),
-              call < reserved_coalescing::places ? outcome::done : outcome::elsewhere)
+              call < reserved_coalescing::places ? outcome::done : outcome::unavailable)
         << call;
   EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::places);
   for (std::uint32_t lane = 1; lane < lanes; ++lane)
@@ -231,7 +231,7 @@ TYPED_TEST(ReservedCoalescing, ACallWithAnotherSizeFallsBackAndCancelsItsPart) {
     fixture.calls_plan().leaves = false;
     fixture.run(backend);
     EXPECT_EQ(fixture.count(outcome::done), lanes - 1);
-    EXPECT_EQ(fixture.outcome_of(3, 0), outcome::elsewhere);
+    EXPECT_EQ(fixture.outcome_of(3, 0), outcome::unavailable);
     fixture.free_all(backend);
     EXPECT_EQ(fixture.upstream().live(), 0u) << "no lane has left";
     ASSERT_FALSE(this->HasFailure()) << "seed " << seed;
@@ -305,7 +305,7 @@ TYPED_TEST(ReservedCoalescing, OneLanesImpossibleSizeDoesNotFailTheOtherLanes) {
   fixture.run(backend);
   EXPECT_EQ(fixture.outcome_of(0, 0), outcome::exhausted);
   for (std::uint32_t lane = 1; lane < lanes; ++lane)
-    EXPECT_EQ(fixture.outcome_of(lane, 0), outcome::elsewhere) << lane;
+    EXPECT_EQ(fixture.outcome_of(lane, 0), outcome::unavailable) << lane;
   EXPECT_EQ(fixture.upstream().live(), 0u);
 }
 
@@ -336,7 +336,7 @@ TYPED_TEST(ReservedCoalescing, ALaneThatHasLeftFallsBackInLaterKernels) {
   fixture.run(backend);
   fixture.free_all(backend);
   fixture.run(backend);
-  EXPECT_EQ(fixture.count(outcome::elsewhere), lanes);
+  EXPECT_EQ(fixture.count(outcome::unavailable), lanes);
   EXPECT_EQ(fixture.upstream().live(), 0u);
 }
 

@@ -13,24 +13,24 @@ namespace quarry::inline QUARRY_ABI {
 
 struct coalescing_options {
   /// The maximum number of parts without headers that exist at the same time, rounded up to a power
-  /// of two. In practice use at most three quarters of it. Each costs 16 bytes. 0 disables
-  /// `locate_by::map`.
+  /// of two. In practice use at most three quarters of this capacity. Each entry of the map costs
+  /// 16 bytes. 0 disables `locate_by::map`.
   std::uint32_t map_capacity = 0;
   /// The number of warps of a launch that can use `malloc_reserved`. Further warps fall back to
-  /// `malloc`. Each costs 256 bytes. 0 disables `malloc_reserved`.
+  /// `malloc`. Each warp costs 256 bytes. 0 disables `malloc_reserved`.
   std::uint32_t warps = 0;
   /// Must be the backend of the upstream heap.
   backend where = backend::automatic;
 };
 
-/// Coalesced allocation over `Upstream`: a `heap_ref`, or `platform_malloc_heap` for CUDA's malloc
-/// (the C library's on the CPU).
+/// Coalesced allocation over an upstream heap of type `Upstream`: a `heap_ref`, or
+/// `platform_malloc_heap` for CUDA's malloc (on the CPU: the C library's malloc).
 ///
 ///   quarry::heap heap{{.bytes = 8_GiB}};
 ///   quarry::coalescing_heap together{heap.ref()};
 ///   kernel<<<grid, block>>>(together.ref(), ...);  // calls malloc(size), free(pointer) of the ref
 ///
-/// Owns its metadata but not the upstream heap, which must outlive it.
+/// A coalescing heap owns its metadata. It does not own the upstream heap, which must outlive it.
 template <class Upstream>
 class coalescing_heap {
  public:
@@ -38,7 +38,7 @@ class coalescing_heap {
   explicit coalescing_heap(Upstream upstream, coalescing_options const& options = {})
       : slots_{options.map_capacity == 0 ? 0 : bit_ceil(options.map_capacity)},
         warps_{options.warps},
-        memory_{options.where, rings_at() + sizeof(reserved_coalescing::ring) * warps_},
+        memory_{options.where, rings_offset() + sizeof(reserved_coalescing::ring) * warps_},
         upstream_{upstream} {
     reset();
   }
@@ -50,22 +50,25 @@ class coalescing_heap {
   /// Forgets all allocations and faults. Call it after a reset of the upstream heap.
   void reset() {
     memory_.zero(0, memory_.size());
-    auto* const begin = static_cast<char*>(memory_.data());
+    auto* const base = static_cast<char*>(memory_.data());
     coalescing_state<Upstream> const fresh{
         upstream_,
-        {reinterpret_cast<detail::superblock_map::slot*>(begin + map_at()), slots_},
-        reinterpret_cast<reserved_coalescing::ring*>(begin + rings_at()),
+        {reinterpret_cast<detail::superblock_map::slot*>(base + map_offset()), slots_},
+        reinterpret_cast<reserved_coalescing::ring*>(base + rings_offset()),
         warps_,
         {}};
     memory_.write(0, &fresh, sizeof(fresh));
   }
 
-  /// Restarts `malloc_reserved` for all lanes, as before the first launch. Allocations stay valid.
-  /// Call it between launches whose lanes made different numbers of calls or called `leave`;
-  /// otherwise those lanes fall back to `malloc`. No kernel may run meanwhile. Each lane of the
-  /// last launch must have called `leave` or made as many calls as the other lanes of its warp;
-  /// otherwise the memory that is still reserved for it is lost.
-  void reset_reserved() { memory_.zero(rings_at(), sizeof(reserved_coalescing::ring) * warps_); }
+  /// Resets the state of `malloc_reserved` to its state before the first launch. Allocations stay
+  /// valid. Call it between two launches if lanes of the first launch made different numbers of
+  /// calls or called `leave`; otherwise such lanes fall back to `malloc` in the second launch. No
+  /// kernel may run during the call. Each lane of the last launch must have called `leave` or made
+  /// as many calls as the other lanes of its warp; otherwise the memory that is still reserved for
+  /// it is lost.
+  void reset_reserved() {
+    memory_.zero(rings_offset(), sizeof(reserved_coalescing::ring) * warps_);
+  }
 
   /// Returns the first fault since the last reset, if there was a fault. Waits for kernels.
   [[nodiscard]] std::optional<fault> first_fault() const {
@@ -86,8 +89,8 @@ class coalescing_heap {
                          "; the maximum is 2147483648"};
     return std::bit_ceil(capacity);
   }
-  [[nodiscard]] bytes map_at() const { return state_bytes; }
-  [[nodiscard]] bytes rings_at() const {
+  [[nodiscard]] bytes map_offset() const { return state_bytes; }
+  [[nodiscard]] bytes rings_offset() const {
     return state_bytes + (sizeof(detail::superblock_map::slot) * slots_ + 255) / 256 * 256;
   }
 

@@ -40,10 +40,11 @@ class coalescing_ref {
   /// result is aligned to 16 bytes.
   template <coalesce Among, locate_by By>
   [[nodiscard]] QUARRY_HD void* malloc_static(bytes size) const {
-    auto const got = static_coalescing::malloc<Among, By>(state_->upstream, state_->map, size);
-    if (got.pointer == nullptr)
-      report(got.map_is_full ? fault_kind::table_full : fault_kind::out_of_memory, size, nullptr);
-    return got.pointer;
+    auto const granted = static_coalescing::malloc<Among, By>(state_->upstream, state_->map, size);
+    if (granted.pointer == nullptr)
+      report(granted.map_is_full ? fault_kind::table_full : fault_kind::out_of_memory, size,
+             nullptr);
+    return granted.pointer;
   }
 
   /// Allocates for the lanes that happen to call together, with any sizes; see dynamic_coalescing.
@@ -60,9 +61,9 @@ class coalescing_ref {
   [[nodiscard]] QUARRY_HD void* malloc_reserved(bytes size) const {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
     if (ring < state_->ring_count) {
-      auto const got = reserved_coalescing::malloc(state_->upstream, state_->rings[ring], size);
-      if (got.status == reserved_coalescing::outcome::done) return got.pointer;
-      if (got.status == reserved_coalescing::outcome::exhausted) {
+      auto const granted = reserved_coalescing::malloc(state_->upstream, state_->rings[ring], size);
+      if (granted.status == reserved_coalescing::outcome::done) return granted.pointer;
+      if (granted.status == reserved_coalescing::outcome::exhausted) {
         report(fault_kind::out_of_memory, size, nullptr);
         return nullptr;
       }
@@ -111,10 +112,10 @@ class coalescing_ref {
   /// nullptr and changes nothing if it fails. A null `pointer` allocates.
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
-    allocation const at = find(pointer);
-    bytes const old = at.kind == fault_kind::none ? size_of(at, pointer) : no_size;
+    allocation const found = find(pointer);
+    bytes const old = found.kind == fault_kind::none ? size_of(found, pointer) : no_size;
     if (old == no_size) {
-      report(at.kind == fault_kind::none ? fault_kind::double_free : at.kind, size, pointer);
+      report(found.kind == fault_kind::none ? fault_kind::double_free : found.kind, size, pointer);
       return nullptr;
     }
     if (size <= old) return pointer;
@@ -126,26 +127,27 @@ class coalescing_ref {
   }
 
   /// Frees an allocation; ignores nullptr. A detected double free or foreign pointer records a
-  /// fault and changes nothing. An upstream heap with `allocation_of` detects them always, unless
-  /// the other free is still in progress. With CUDA's malloc they are detected while the superblock
-  /// is not freed; for a part in the map, only if the bytes before the part do not look like a
-  /// header. Not detected: an address inside a segment or a slice may pass as an allocation, and
-  /// the address of a superblock does.
+  /// fault and changes nothing. With an upstream heap that has `allocation_of`, both mistakes are
+  /// always detected, unless the first free is still in progress during the second. With CUDA's
+  /// malloc they are detected until the superblock is freed. For a part in the map they are
+  /// detected only if the bytes before the part do not look like a header. Not detected: an address
+  /// inside a segment or a slice may pass as an allocation, and the address of a superblock passes
+  /// as one.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
-    allocation const at = find(pointer);
-    if (at.kind != fault_kind::none || !release(at, pointer)) {
-      report(at.kind == fault_kind::none ? fault_kind::double_free : at.kind, 0, pointer);
+    allocation const found = find(pointer);
+    if (found.kind != fault_kind::none || !release(found, pointer)) {
+      report(found.kind == fault_kind::none ? fault_kind::double_free : found.kind, 0, pointer);
     }
   }
 
   /// Returns the bytes that the allocation can hold. Returns 0 and records a fault if `pointer` is
   /// not an allocation.
   [[nodiscard]] QUARRY_HD bytes usable_size(void* pointer) const {
-    allocation const at = find(pointer);
-    bytes const result = at.kind == fault_kind::none ? size_of(at, pointer) : no_size;
+    allocation const found = find(pointer);
+    bytes const result = found.kind == fault_kind::none ? size_of(found, pointer) : no_size;
     if (result != no_size) return result;
-    report(at.kind == fault_kind::none ? fault_kind::double_free : at.kind, 0, pointer);
+    report(found.kind == fault_kind::none ? fault_kind::double_free : found.kind, 0, pointer);
     return 0;
   }
 
@@ -167,24 +169,24 @@ class coalescing_ref {
     std::uint32_t index;             // the index of a packed part
 
     QUARRY_HD allocation(fault_kind reason, layout_kind form = {},
-                         detail::superblock* part_of = nullptr, std::uint32_t number = 0)
-        : kind{reason}, layout{form}, superblock{part_of}, index{number} {}
+                         detail::superblock* owner = nullptr, std::uint32_t number = 0)
+        : kind{reason}, layout{form}, superblock{owner}, index{number} {}
   };
 
   [[nodiscard]] QUARRY_HD allocation find(void* pointer) const {
     if (pointer == nullptr) return {fault_kind::foreign_pointer, {}, nullptr};
-    void* begin = nullptr;
+    void* base = nullptr;
     if constexpr (tells_allocations<Upstream>) {
-      begin = state_->upstream.allocation_of(pointer);
-      if (begin == nullptr)
+      base = state_->upstream.allocation_of(pointer);
+      if (base == nullptr)
         return {
             state_->upstream.owns(pointer) ? fault_kind::double_free : fault_kind::foreign_pointer,
             {},
             nullptr};
-      if (begin == pointer) return {fault_kind::none, layout_kind::upstream, nullptr};
-      auto const index = static_cast<detail::superblock*>(begin)->index_of(pointer);
+      if (base == pointer) return {fault_kind::none, layout_kind::upstream, nullptr};
+      auto const index = static_cast<detail::superblock*>(base)->index_of(pointer);
       if (index != detail::superblock::no_part)
-        return {fault_kind::none, layout_kind::packed_part, static_cast<detail::superblock*>(begin),
+        return {fault_kind::none, layout_kind::packed_part, static_cast<detail::superblock*>(base),
                 index};
     }
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
@@ -196,8 +198,8 @@ class coalescing_ref {
     }
     if constexpr (tells_allocations<Upstream>) {
       // The bytes before a part must not be mistaken for the header of a segment.
-      if (!detail::segment_header::begins_at(begin)) {
-        auto* const superblock = static_cast<detail::superblock*>(begin);
+      if (!detail::segment_header::begins_at(base)) {
+        auto* const superblock = static_cast<detail::superblock*>(base);
         if (superblock->may_have_part_at(pointer, false))
           return {fault_kind::double_free, {}, nullptr};
         if (!superblock->may_have_part_at(pointer, true))
@@ -208,31 +210,32 @@ class coalescing_ref {
     std::uint64_t const header = header_of(pointer).load(simt::acquire);  // (X)
     if constexpr (tells_allocations<Upstream> && is_on(mitigation::poison)) {
       // Another free may have completed meanwhile, and poison is not a header.
-      if (state_->upstream.allocation_of(pointer) != begin)
+      if (state_->upstream.allocation_of(pointer) != base)
         return {fault_kind::double_free, {}, nullptr};
     }
     if ((header & detail::segment_header::is_dynamic) != 0)
       return {fault_kind::none, layout_kind::segment, nullptr};
     if (header == freed) return {fault_kind::double_free, {}, nullptr};
     auto* const superblock = detail::superblock::named_by(header, pointer);
-    bool const is_ours = superblock != nullptr && (begin == nullptr || begin == superblock);
-    if (!is_ours || !superblock->may_have_part_at(pointer, true))
+    bool const is_matching = superblock != nullptr && (base == nullptr || base == superblock);
+    if (!is_matching || !superblock->may_have_part_at(pointer, true))
       return {fault_kind::foreign_pointer, {}, nullptr};
     return {fault_kind::none, layout_kind::part_with_header, superblock};
   }
 
   /// Frees the allocation. Returns false if another lane freed it first.
   ///
-  /// Memory order. The header's compare-exchange (X) is acquire-release, so that of two frees of
-  /// one part one sees the other. It expects the part's own header: if another lane's free
-  /// completed since `find`, the memory holds something else by now, and stays as it is.
-  [[nodiscard]] QUARRY_HD bool release(allocation const& at, void* pointer) const {
-    switch (at.layout) {
+  /// Memory order. The header's compare-and-swap (X) is acquire-release, so that of two frees of
+  /// one part, the later free sees the change of the earlier free. The compare-and-swap expects the
+  /// part's own header. If another lane's free completed since `find`, the memory holds other
+  /// bytes by now, which stay as they are.
+  [[nodiscard]] QUARRY_HD bool release(allocation const& found, void* pointer) const {
+    switch (found.layout) {
       case layout_kind::upstream:
         state_->upstream.free(pointer);
         return true;
       case layout_kind::packed_part:
-        return packed_coalescing::free(state_->upstream, at.superblock, at.index);
+        return packed_coalescing::free(state_->upstream, found.superblock, found.index);
       case layout_kind::segment:
         return dynamic_coalescing::free(state_->upstream, pointer);
       case layout_kind::part_in_map: {
@@ -241,31 +244,31 @@ class coalescing_ref {
         return superblock != nullptr;
       }
       case layout_kind::part_with_header:
-        if (std::uint64_t own = at.superblock->header_of(pointer);
-            !header_of(pointer).compare_exchange(own, freed, simt::acq_rel))  // (X)
+        if (std::uint64_t own_header = found.superblock->header_of(pointer);
+            !header_of(pointer).compare_exchange(own_header, freed, simt::acq_rel))  // (X)
           return false;
         break;
     }
-    static_coalescing::free(state_->upstream, at.superblock);
+    static_coalescing::free(state_->upstream, found.superblock);
     return true;
   }
 
   /// Returns the size of the allocation, or `no_size` for a segment that is free.
-  [[nodiscard]] QUARRY_HD bytes size_of(allocation const& at, void* pointer) const {
-    if (at.layout == layout_kind::segment) {
+  [[nodiscard]] QUARRY_HD bytes size_of(allocation const& found, void* pointer) const {
+    if (found.layout == layout_kind::segment) {
       std::uint64_t const header = detail::segment_header{pointer}.load();
       return (header & detail::segment_header::is_free) != 0
                  ? no_size
                  : detail::segment_header{pointer}.size(header);
     }
     if constexpr (tells_allocations<Upstream>) {
-      if (at.layout == layout_kind::upstream) return state_->upstream.usable_size(pointer);
+      if (found.layout == layout_kind::upstream) return state_->upstream.usable_size(pointer);
     }
-    return at.superblock->part_bytes();
+    return found.superblock->part_bytes();
   }
 
   static constexpr bytes no_size = ~bytes{0};
-  static constexpr std::uint64_t freed = 4;  // names no superblock, and is not dynamic
+  static constexpr std::uint64_t freed = 4;  // a header without `is_dynamic` and without superblock
 
   [[nodiscard]] QUARRY_HD static simt::atomic_ref<std::uint64_t> header_of(void* pointer) {
     return simt::atomic_ref<std::uint64_t>{

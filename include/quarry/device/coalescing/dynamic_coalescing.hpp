@@ -12,9 +12,10 @@ namespace quarry::inline QUARRY_ABI {
 /// The lowest lane allocates one superblock. A scan over the sizes gives each lane the start of its
 /// segment. No lane waits for a lane that is elsewhere.
 ///
-///   |header|payload|  |header|payload| ...      segments begin at multiples of 8; of 16 if a
-///                                               size is a multiple of 16, and then the payloads
-///                                               of such sizes are aligned to 16
+///   |header|payload|  |header|payload| ...      Segments begin at multiples of 8. If a size is a
+///                                               multiple of 16, segments begin at multiples of
+///                                               16, and the payloads of such sizes are aligned
+///                                               to 16.
 ///
 /// The last segment that is not free is responsible for the superblock. The lane that frees another
 /// segment only marks its header. The lane that frees the last segment walks back over free
@@ -27,33 +28,35 @@ class dynamic_coalescing {
   [[nodiscard]] QUARRY_HD static void* malloc(Upstream const& upstream, bytes size) {
     auto const group =
         simt::lane_group::coalesced<class dynamic_malloc_site>().match_bytes(upstream);
-    // A lane with a too large size gets no memory; the other lanes do.
+    // A lane whose size is too large gets no memory; the other lanes get theirs.
     bool const is_possible = size <= detail::segment_header::max_bytes;
-    std::uint32_t const own = is_possible ? static_cast<std::uint32_t>(size) : 0;
-    std::uint32_t const step = group.ballot(own % 16 == 0) != 0 ? 16 : 8;
-    std::uint32_t const before = lane_before(group);
-    std::uint32_t const size_before = group.broadcast(own, before);
+    std::uint32_t const own_size = is_possible ? static_cast<std::uint32_t>(size) : 0;
+    std::uint32_t const step = group.ballot(own_size % 16 == 0) != 0 ? 16 : 8;
+    std::uint32_t const previous_lane = previous_member(group);
+    std::uint32_t const previous_size = group.broadcast(own_size, previous_lane);
     // at least the distance
-    std::uint32_t const width = detail::segment_header::width_for(own, bytes{size_before} + 40);
+    std::uint32_t const width =
+        detail::segment_header::width_for(own_size, bytes{previous_size} + 40);
     bytes const offset_in_segment = width == 8 ? step : width;
     bytes const footprint =
-        (offset_in_segment + (own == 0 ? 1 : own) + step - 1) & ~bytes{step - 1};
-    bytes const begin = group.exclusive_sum(footprint);
-    bytes const payload_before = group.broadcast(begin + offset_in_segment, before);
-    bytes const total = group.broadcast(begin + footprint, last_lane(group));
+        (offset_in_segment + (own_size == 0 ? 1 : own_size) + step - 1) & ~bytes{step - 1};
+    bytes const start = group.exclusive_sum(footprint);
+    bytes const previous_payload = group.broadcast(start + offset_in_segment, previous_lane);
+    bytes const total = group.broadcast(start + footprint, last_lane(group));
     char* base = nullptr;
     if (group.is_leader()) base = static_cast<char*>(upstream.malloc(total));
     base = group.broadcast(base);
     if (base == nullptr) return nullptr;
-    char* const payload = base + begin + offset_in_segment;
+    char* const payload = base + start + offset_in_segment;
     bool const is_first = group.is_leader();
     bool const is_last = last_lane(group) == simt::lane_group::own_lane();
     detail::segment_header const header{payload};
-    if (is_first && step == 16) detail::segment_header::mark_base(base);  // no header may be there
+    // the first segment's header may lie 8 bytes after `base`
+    if (is_first && step == 16) detail::segment_header::mark_base(base);
     header.write((is_first ? detail::segment_header::is_superblock : 0) |
                      (is_last ? detail::segment_header::is_last : 0),
-                 is_first ? 0 : begin + offset_in_segment - payload_before, own);
-    group.sync();  // a lane that frees sees all headers
+                 is_first ? 0 : start + offset_in_segment - previous_payload, own_size);
+    group.sync();  // so that a lane that frees sees all headers
     if (is_possible) return payload;
     (void)free(upstream, payload);
     return nullptr;
@@ -64,23 +67,23 @@ class dynamic_coalescing {
   /// that look like a header may pass as a segment; free then changes those bytes.)
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, void* payload) {
-    detail::segment_header const own{payload};
-    std::uint64_t seen = own.load();
-    if (!own.is_plausible(seen) ||
-        !own.set(seen, detail::segment_header::is_free, detail::segment_header::is_free))
+    detail::segment_header const own_header{payload};
+    std::uint64_t current = own_header.load();
+    if (!own_header.is_plausible(current) ||
+        !own_header.set(current, detail::segment_header::is_free, detail::segment_header::is_free))
       return false;
-    if ((seen & detail::segment_header::is_last) == 0) return true;
+    if ((current & detail::segment_header::is_last) == 0) return true;
     auto* position = static_cast<char*>(payload);
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = simt::warp_size; (seen & detail::segment_header::is_superblock) == 0;
-         --left) {
-      if (left == 0) return false;  // the bytes are not headers
-      position -= detail::segment_header{position}.distance(seen);
+    for (std::uint32_t remaining = simt::warp_size;
+         (current & detail::segment_header::is_superblock) == 0; --remaining) {
+      if (remaining == 0) return false;  // the bytes are not headers
+      position -= detail::segment_header{position}.distance(current);
       detail::segment_header const header{position};
-      seen = header.load();
-      if (!header.is_plausible(seen)) return false;
-      // it is that one's now
-      if (header.set(seen, detail::segment_header::is_last, detail::segment_header::is_free))
+      current = header.load();
+      if (!header.is_plausible(current)) return false;
+      // the owner of this segment is now responsible for the superblock
+      if (header.set(current, detail::segment_header::is_last, detail::segment_header::is_free))
         return true;
     }
     upstream.free(detail::segment_header{position}.base());
@@ -88,11 +91,11 @@ class dynamic_coalescing {
   }
 
  private:
-  /// The member with the next lower lane; this lane if there is none.
-  [[nodiscard]] QUARRY_HD static std::uint32_t lane_before(simt::lane_group const& group) {
-    std::uint32_t const own = simt::lane_group::own_lane();
-    simt::lane_mask const lower = group.members() & static_cast<simt::lane_mask>(low_bits(own));
-    return lower == 0 ? own : highest_one(lower);
+  /// The lane of the member before this lane; this lane if it is the first member.
+  [[nodiscard]] QUARRY_HD static std::uint32_t previous_member(simt::lane_group const& group) {
+    std::uint32_t const lane = simt::lane_group::own_lane();
+    simt::lane_mask const lower = group.members() & static_cast<simt::lane_mask>(low_bits(lane));
+    return lower == 0 ? lane : highest_one(lower);
   }
   [[nodiscard]] QUARRY_HD static std::uint32_t last_lane(simt::lane_group const& group) {
     return highest_one(group.members());

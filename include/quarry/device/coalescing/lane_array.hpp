@@ -13,15 +13,16 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// A lane's own array, interleaved with the arrays of the lanes that called `make` together.
-/// Element i of rank r lies at base + i * stride + r; stride is the number of these lanes. A warp
-/// that iterates over its arrays in step reads one line, where separate private arrays cost 32
-/// lines. (Seed: coalesced allocation, section 3; there each lane's bytes are one chunk of the
-/// superblock.)
+/// Element i of the lane with rank r lies at base + i * stride + r; stride is the number of these
+/// lanes. If the lanes of a full warp access one index of their arrays of 4-byte elements, they
+/// access one cache line; with separate private arrays they would access 32 lines. (After GPU MPI
+/// coalescing, section 3; there each lane's bytes are one contiguous part of the superblock.)
 ///
 /// An object is a handle of 16 bytes. It is trivially copyable and can be stored in memory and
-/// passed to any lane. Copies refer to the same array, and **no destructor frees it**: any lane of
-/// any thread block or later kernel must `destroy` one of the copies. Elements are uninitialised at
-/// first. Different lanes may use their arrays at once; lanes that share an array must synchronise.
+/// passed to any lane. Copies refer to the same array, and **no destructor frees it**: a lane of
+/// any thread block or of a later kernel must `destroy` one of the copies. Elements are initially
+/// uninitialised. Different lanes may use their arrays at once; lanes that share an array must
+/// synchronise.
 ///
 /// Invariants: a superblock is allocated from the upstream exactly while a bit of its `owners` is
 /// one; rows start at a multiple of 128 bytes; for every rank below `stride()`, `size()` is at most
@@ -44,7 +45,7 @@ class lane_array {
   using iterator = lane_iterator<T>;
   using const_iterator = lane_iterator<T const>;
 
-  /// No array.
+  /// Makes an object without an array.
   lane_array() = default;
 
   /// Makes an array of `size` elements for each lane that calls together with the same `heap`.
@@ -65,9 +66,10 @@ class lane_array {
             group.size(), group.rank()};
   }
 
-  /// Destroys the array. The last holder also frees the superblock to `heap`, which must be the
-  /// heap that `make` used. Afterwards the object has no array. Has no effect on an object without
-  /// an array. Lanes that call together share one atomic. O(1).
+  /// Destroys the array. The call that destroys the last array of the superblock also frees the
+  /// superblock to `heap`, which must be the heap that `make` used. Afterwards the object has no
+  /// array. Has no effect on an object without an array. Lanes that call together share one atomic.
+  /// O(1).
   ///
   /// Returns false, and records a fault if `heap` accepts reports, in two cases: `double_free` if a
   /// copy of this object was destroyed before; `foreign_pointer` if the header was overwritten or
@@ -98,7 +100,8 @@ class lane_array {
   [[nodiscard]] QUARRY_HD const_iterator begin() const { return span().begin(); }
   [[nodiscard]] QUARRY_HD const_iterator end() const { return span().end(); }
 
-  /// Element 0, or nullptr if there is no array; the others are `stride()` places apart.
+  /// The address of element 0, or nullptr if there is no array. Adjacent elements are `stride()`
+  /// elements of type T apart.
   [[nodiscard]] QUARRY_HD T* data() { return first_; }
   [[nodiscard]] QUARRY_HD T const* data() const { return first_; }
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return size_; }
@@ -107,8 +110,8 @@ class lane_array {
   [[nodiscard]] QUARRY_HD std::uint32_t stride() const { return stride_; }
   [[nodiscard]] QUARRY_HD std::uint32_t rank() const { return rank_; }
 
-  /// Views of all elements or a part of them. lane_span documents these and the three copy and fill
-  /// functions below.
+  /// Views of all elements or of some elements. lane_span documents these functions, `copy_from`,
+  /// `copy_to` and `fill`.
   [[nodiscard]] QUARRY_HD lane_span<T> span() { return {first_, size_, stride_}; }
   [[nodiscard]] QUARRY_HD lane_span<T const> span() const { return {first_, size_, stride_}; }
   [[nodiscard]] QUARRY_HD operator lane_span<T>() { return span(); }
@@ -121,7 +124,8 @@ class lane_array {
     return span().subspan(first, count);
   }
 
-  /// Access to the ordinary array costs a warp one line per lane, as usual.
+  /// If each lane of a warp copies from or to an ordinary array of its own, each access to these
+  /// arrays costs one line per lane.
   QUARRY_HD std::uint32_t copy_from(T const* ordinary, std::uint32_t count) {
     return span().copy_from(ordinary, count);
   }
@@ -147,9 +151,9 @@ class lane_array {
                                                        std::uint64_t size) {
     std::uint64_t result = 0;
     QUARRY_NO_UNROLL
-    for (simt::lane_mask rest = group.members(); rest != 0; rest &= rest - 1) {
-      std::uint64_t const other = group.broadcast(size, lowest_one(rest));
-      if (other > result) result = other;
+    for (simt::lane_mask remaining = group.members(); remaining != 0; remaining &= remaining - 1) {
+      std::uint64_t const member_size = group.broadcast(size, lowest_one(remaining));
+      if (member_size > result) result = member_size;
     }
     return result;
   }
@@ -176,14 +180,14 @@ class lane_array {
     return shared;
   }
 
-  /// Removes this lane's rank. Returns false if the rank was removed before.
+  /// Removes this array's rank from the owners. Returns false if the rank was already removed.
   template <class Heap>
   [[nodiscard]] QUARRY_HD bool leave(Heap const& heap, detail::superblock* shared) const {
-    std::uint32_t const own = 1u << rank_;
+    std::uint32_t const own_bit = 1u << rank_;
     auto const group = simt::lane_group::coalesced<class leave_site>().match(shared);
-    auto const bits = static_cast<std::uint32_t>(group.or_reduce(own));
+    auto const bits = static_cast<std::uint32_t>(group.or_reduce(own_bit));
     // Several lanes may destroy copies of one object together: only one of them succeeds.
-    bool const first = count_ones(bits) == group.size() || group.match(own).is_leader();
+    bool const is_first = count_ones(bits) == group.size() || group.match(own_bit).is_leader();
     group.sync();  // orders every member's accesses before the leader's release
     std::uint32_t allocated = 0;
     if (group.is_leader()) {
@@ -193,7 +197,7 @@ class lane_array {
         heap.free(shared->upstream_memory());
       }
     }
-    return (group.broadcast(allocated) & own) != 0 && first;
+    return (group.broadcast(allocated) & own_bit) != 0 && is_first;
   }
 
   template <class Heap>

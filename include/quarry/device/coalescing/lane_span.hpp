@@ -9,7 +9,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// An iterator over elements that lie `stride` places apart. Models std::random_access_iterator.
+/// An iterator over elements that lie `stride` elements apart. Models std::random_access_iterator.
 ///
 /// It stores an element index, and each access multiplies the index by the stride. So distances and
 /// comparisons, which sorting needs often, need no division; in a plain loop, compilers turn the
@@ -44,14 +44,14 @@ class lane_iterator {
   QUARRY_HD lane_iterator& operator++() { return *this += 1; }
   QUARRY_HD lane_iterator& operator--() { return *this += -1; }
   QUARRY_HD lane_iterator operator++(int) {
-    lane_iterator const before = *this;
+    lane_iterator const previous = *this;
     ++*this;
-    return before;
+    return previous;
   }
   QUARRY_HD lane_iterator operator--(int) {
-    lane_iterator const before = *this;
+    lane_iterator const previous = *this;
     --*this;
-    return before;
+    return previous;
   }
   [[nodiscard]] friend QUARRY_HD lane_iterator operator+(lane_iterator it, difference_type n) {
     return it += n;
@@ -67,7 +67,8 @@ class lane_iterator {
     return a.index_ - b.index_;
   }
 
-  // Five and not <=>, whose result types are host code to a CUDA compiler.
+  // Five operators instead of <=>, because a CUDA compiler treats the result types of <=> as host
+  // code.
   [[nodiscard]] friend QUARRY_HD bool operator==(lane_iterator const& a, lane_iterator const& b) {
     return a - b == 0;
   }
@@ -93,9 +94,9 @@ class lane_iterator {
   std::uint32_t stride_ = 1;
 };
 
-/// A view of `size()` elements that lie `stride()` places apart: a lane_array, a part of it, or
-/// with stride 1 an ordinary array. It owns nothing and is trivially copyable. It becomes invalid
-/// when the elements' memory is freed. 16 bytes.
+/// A view of `size()` elements that lie `stride()` elements apart: a lane_array, a part of a
+/// lane_array, or (with stride 1) an ordinary array. It owns nothing and is trivially copyable. It
+/// becomes invalid when the elements' memory is freed. 16 bytes.
 ///
 /// As with std::span, a const view can change its elements; a lane_span<T const> cannot.
 template <class T>
@@ -121,13 +122,14 @@ class lane_span {
   [[nodiscard]] QUARRY_HD iterator begin() const { return {first_, stride_, 0}; }
   [[nodiscard]] QUARRY_HD iterator end() const { return {first_, stride_, size_}; }
 
-  /// Element 0; the others are `stride()` places apart.
+  /// The address of element 0. Adjacent elements are `stride()` elements of type T apart.
   [[nodiscard]] QUARRY_HD T* data() const { return first_; }
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return size_; }
   [[nodiscard]] QUARRY_HD std::uint32_t stride() const { return stride_; }
   [[nodiscard]] QUARRY_HD bool empty() const { return size_ == 0; }
 
-  /// Returns a view of `count` elements from `first`, or of fewer if the view ends earlier. O(1).
+  /// Returns a view of `count` elements from index `first`. If this view ends earlier, the result
+  /// has fewer elements. O(1).
   [[nodiscard]] QUARRY_HD lane_span subspan(std::uint32_t first, std::uint32_t count) const {
     if (first >= size_) return {};
     return {&(*this)[first], minimum(count, size_ - first), stride_};

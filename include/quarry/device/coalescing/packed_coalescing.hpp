@@ -19,37 +19,37 @@ class packed_coalescing {
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static void* malloc(Upstream const& upstream, bytes size) {
     auto const group =
-        simt::lane_group::coalesced<class lane_malloc_site>().match_bytes(upstream).match(size);
+        simt::lane_group::coalesced<class packed_malloc_site>().match_bytes(upstream).match(size);
     detail::superblock* superblock = nullptr;
     if (group.is_leader() && size <= max_bytes) {
       superblock = static_cast<detail::superblock*>(upstream.malloc(
           sizeof(detail::superblock) + group.size() * detail::superblock::stride(size, false)));
       if (superblock != nullptr) superblock->open_packed(group.size(), size);
     }
-    group.sync();  // what the leader wrote is seen by all
+    group.sync();  // so that all members see the leader's writes
     superblock = group.broadcast(superblock);
     return superblock == nullptr ? nullptr : superblock->part(group.rank(), false);
   }
 
-  /// Frees part `index`. Returns false if it was freed before.
+  /// Frees part `index`. Returns false if the part was already free.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, detail::superblock* superblock,
                                            std::uint32_t index) {
-    simt::lane_mask const own = simt::lane_mask{1} << index;
-    auto const group = simt::lane_group::coalesced<class lane_free_site>().match(superblock);
-    auto const bits = static_cast<simt::lane_mask>(group.or_reduce(own));
-    bool const is_first = group.match(own).is_leader();
+    simt::lane_mask const own_bit = simt::lane_mask{1} << index;
+    auto const group = simt::lane_group::coalesced<class packed_free_site>().match(superblock);
+    auto const bits = static_cast<simt::lane_mask>(group.or_reduce(own_bit));
+    bool const is_first = group.match(own_bit).is_leader();
     group.sync();  // orders every member's writes before the leader's release
-    simt::lane_mask before = 0;
+    simt::lane_mask previous = 0;
     if (group.is_leader()) {
-      before = superblock->leave(bits);
-      if (before != 0 && (before & ~bits) == 0) {
+      previous = superblock->leave(bits);
+      if (previous != 0 && (previous & ~bits) == 0) {
         superblock->close();
         upstream.free(superblock);
       }
     }
-    before = group.broadcast(before);
-    return is_first && (before & own) != 0;
+    previous = group.broadcast(previous);
+    return is_first && (previous & own_bit) != 0;
   }
 };
 

@@ -20,12 +20,13 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// `distance` is the distance from the payload back to the payload of the previous segment.
 /// `is_dynamic` distinguishes an 8-byte header from the address of a static superblock, which is a
-/// multiple of 16. The seed's header has no size; realloc needs it.
+/// multiple of 16. The header in the paper has no size; `realloc` needs the size.
 ///
 /// Memory order. All changes are compare-and-swaps with acquire-release (Q); all loads acquire. So
-/// a lane that finds a segment free, or gets the responsibility for the last one, has seen its
-/// owner's accesses, and passes this ordering on to the upstream heap. An allocated segment's
-/// header changes at most three times, so no loop here has more iterations: free is wait-free.
+/// a lane that finds a segment free, or becomes responsible for the superblock, has seen the
+/// accesses of the segment's owner, and passes this ordering on to the upstream heap. The header of
+/// an allocated segment changes at most three times, so no loop of this class has more than three
+/// iterations: free is wait-free.
 class segment_header {
  public:
   static constexpr std::uint64_t is_free = 1;
@@ -48,7 +49,8 @@ class segment_header {
     if (size % 4 != 0 && size < 64 && distance <= 127 * 2) return 2;
     return size <= 32767 * 4 && distance <= 16383 * 2 ? 4 : 8;
   }
-  /// The distance to the next payload exceeds the size by at most 31, and must fit in the header.
+  /// The maximum sizes. The distance to the next payload exceeds the size by at most 31, and must
+  /// fit in the header.
   static constexpr bytes max_bytes = (bytes{1} << 32) - 64;
   static constexpr bytes max_distance = bytes{(1u << 31) - 1} * 2;
   static_assert(max_bytes + 31 <= max_distance);
@@ -89,13 +91,13 @@ class segment_header {
     }
   }
 
-  /// Sets `flag` unless a bit of `unless` is set. `seen` is the expected header. On success it
-  /// holds the header before the change; on failure, the current header.
-  [[nodiscard]] QUARRY_HD bool set(std::uint64_t& seen, std::uint64_t flag,
-                                   std::uint64_t unless) const {
-    while ((seen & unless) == 0) {
-      if (change(seen, seen | flag)) return true;
-      seen = load();
+  /// Sets `flag` unless a bit of `blocking` is set. `current` is the expected header. On success
+  /// `current` holds the header before the change; on failure, the current header.
+  [[nodiscard]] QUARRY_HD bool set(std::uint64_t& current, std::uint64_t flag,
+                                   std::uint64_t blocking) const {
+    while ((current & blocking) == 0) {
+      if (change(current, current | flag)) return true;
+      current = load();
     }
     return false;
   }
@@ -121,14 +123,14 @@ class segment_header {
     }
   }
 
-  /// Whether the header can be valid: the first segment, and no other segment, has no segment
-  /// before it.
+  /// Whether the header can be valid: only the first segment has a distance of 0.
   [[nodiscard]] QUARRY_HD bool is_plausible(std::uint64_t header) const {
     return ((header & is_superblock) != 0) == (distance(header) == 0);
   }
 
-  /// Whether the superblock at `base` is dynamic. Its first bytes are the first segment's header,
-  /// or `mark_base` wrote them, or they belong to a static superblock (superblock).
+  /// Whether the superblock at `base` is dynamic. The first bytes of a dynamic superblock are the
+  /// first segment's header, or `mark_base` wrote them. A static superblock begins with its mark
+  /// (superblock).
   [[nodiscard]] QUARRY_HD static bool begins_at(void* base) {
     return (simt::short_ref{*static_cast<std::uint16_t*>(base)}.load() & is_superblock) != 0;
   }
@@ -136,7 +138,7 @@ class segment_header {
     *static_cast<std::uint64_t*>(base) = is_superblock;
   }
 
-  /// The base address of the superblock whose first segment this is.
+  /// The base address of the superblock. Requires that this is the superblock's first segment.
   [[nodiscard]] QUARRY_HD void* base() const {
     return reinterpret_cast<void*>(reinterpret_cast<std::uint64_t>(address()) & ~std::uint64_t{15});
   }
@@ -149,20 +151,20 @@ class segment_header {
             .compare_exchange(expected, desired, header_change_order);  // (Q)
       case 4: {
         auto narrow = static_cast<std::uint32_t>(expected);
-        bool const done =
+        bool const has_changed =
             simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}
                 .compare_exchange(narrow, static_cast<std::uint32_t>(desired),
                                   header_change_order);  // (Q)
         expected = narrow;
-        return done;
+        return has_changed;
       }
       default: {
         auto narrow = static_cast<std::uint16_t>(expected);
-        bool const done =
+        bool const has_changed =
             simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.compare_exchange(
                 narrow, static_cast<std::uint16_t>(desired));
         expected = narrow;
-        return done;
+        return has_changed;
       }
     }
   }

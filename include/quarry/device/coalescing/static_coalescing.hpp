@@ -10,24 +10,24 @@ namespace quarry::inline QUARRY_ABI {
 
 /// The lanes that share a superblock.
 enum class coalesce : std::uint32_t {
-  warp,  ///< the lanes of the warp that call together: normally all
+  warp,  ///< the lanes of the warp that call together: normally all lanes of the warp
   block  ///< all lanes of the thread block, which wait for each other
 };
 
 /// How `free` finds the superblock of a part.
 enum class locate_by : std::uint32_t {
   header,  ///< by a header before the part: 16 more bytes per part
-  map      ///< by a hash table: parts are adjacent; malloc and free each cost a lookup
+  map      ///< by a hash table: parts are adjacent; each malloc and each free costs a lookup
 };
 
 /// Allocation for lanes that are known to call together with the same size (after GPU MPI
 /// coalescing, section 3.1).
 ///
-/// One lane allocates a superblock for all lanes; each lane gets its part. `coalesce::warp` serves
-/// lanes with different sizes or upstream heaps one group after another. `coalesce::block` requires
-/// that all lanes of the thread block call, with one size and one upstream heap. This is not
-/// checked: all lanes get the size that thread 0 requests, from its heap. Parts are aligned to 16
-/// bytes.
+/// One lane allocates a superblock for all lanes; each lane gets its part. If lanes have different
+/// sizes or upstream heaps, `coalesce::warp` forms a group for each size and heap.
+/// `coalesce::block` requires that all lanes of the thread block call, with one size and one
+/// upstream heap. This is not checked: all lanes get the size that thread 0 requests, from the heap
+/// of thread 0. Parts are aligned to 16 bytes.
 ///
 /// If the upstream heap has no memory, all lanes get nullptr. If the map has no room for a lane's
 /// part, the lane frees the part at once and gets nullptr.
@@ -45,13 +45,13 @@ class static_coalescing {
   [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream,
                                                detail::superblock_map& map, bytes size) {
     if constexpr (Among == coalesce::warp) {
-      // Lanes of one warp may be here on different rounds of a loop: then their sizes may differ
-      // after all.
+      // The sizes may nevertheless differ: lanes of one warp may call in different iterations of a
+      // loop.
       auto const group =
           simt::lane_group::coalesced<class static_malloc_site>().match_bytes(upstream).match(size);
       detail::superblock* superblock = nullptr;
       if (group.is_leader()) superblock = open<By>(upstream, group.size(), size);
-      group.sync();  // what the leader wrote is seen by all
+      group.sync();  // so that all members see the leader's writes
       superblock = group.broadcast(superblock);
       return part_of_lane<By>(upstream, map, superblock, group.rank());
     } else {

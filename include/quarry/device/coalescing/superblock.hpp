@@ -16,24 +16,25 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///                                                             before the part
 ///   |unused|superblock|row|row| ... |row|                     rows (lane_array)
 ///
-/// `owners` says which parts are not freed: their number, or a bit for each of `packed_parts` and
-/// `rows`, which therefore show a double free. The lane that frees the last part frees the
-/// superblock (after GPU MPI coalescing, section 3.1).
+/// `owners` says which parts are not freed. For `packed_parts` and `rows` it has a bit for each
+/// part, and so shows a double free. Otherwise it is the number of these parts. The lane that frees
+/// the last part frees the superblock (after GPU MPI coalescing, section 3.1).
 ///
-/// `mark` depends on the address of the superblock and on its contents, so other memory is not
-/// taken for a superblock, except with a probability of 2^-28. Rows have 61 more bits that must
-/// be 0.
+/// `mark` depends on the address of the superblock and on the kind of its contents. So other memory
+/// passes for a superblock only with a probability of 2^-28. Superblocks of rows have 61 more bits
+/// that must be 0.
 ///
 /// Memory order. (K) and (Z) are acquire-release RMWs on `owners`: the lane that removes the last
 /// owner has seen all accesses of the other owners, and passes this ordering on to the upstream
-/// heap. `mark` is written before the parts are allocated, and by the lane that frees the
-/// superblock. Any other lane that reads it (L) either holds a part or passed a wrong pointer and
+/// heap. `mark` is written before the parts are allocated, and again by the lane that frees the
+/// superblock. Any other lane that reads `mark` (L) either holds a part, or has a wrong pointer and
 /// gets an error.
 ///
 /// Other bytes rarely look like a header. A header has the superblock's address, a multiple of 16,
-/// in its lower 48 bits. Above it is a tag that depends on the part's address and is never 0. Bit 1
-/// of the first word is clear; a dynamic superblock sets it (segment_header). The 8 bytes before
-/// the first part without a header are not a header of a segment and have no tag.
+/// in its lower 48 bits. Its upper 16 bits are a tag that depends on the part's address and is
+/// never 0. Bit 1 of the superblock's first word is clear; in a dynamic superblock it is set
+/// (segment_header). If parts have no headers, the 8 bytes before the first part are
+/// `shifted_bytes`: they are not a header of a segment and have no tag.
 struct alignas(16) superblock {
   /// The last four bits of `mark`; bit 1 is clear.
   enum class contents : std::uint32_t {
@@ -85,7 +86,7 @@ struct alignas(16) superblock {
   [[nodiscard]] QUARRY_HD bool is_sound(bool with_header) const {
     return has(with_header ? contents::parts_with_headers : contents::parts);
   }
-  /// The same for `rows` and `freed_rows`.
+  /// Whether this is a superblock of rows; `kind` is `rows` or `freed_rows`.
   [[nodiscard]] QUARRY_HD bool has_rows(contents kind) const {
     return has(kind) && shifted_bytes <= max_row_offset && shifted_bytes % 16 == 0;
   }
@@ -120,9 +121,9 @@ struct alignas(16) superblock {
   }
   /// Writes the header of part `index` and returns the part.
   [[nodiscard]] QUARRY_HD char* part_with_header(std::uint32_t index) {
-    char* const begin = part(index, true);
-    *reinterpret_cast<std::uint64_t*>(begin - header_bytes / 2) = header_of(begin);
-    return begin;
+    char* const start = part(index, true);
+    *reinterpret_cast<std::uint64_t*>(start - header_bytes / 2) = header_of(start);
+    return start;
   }
   /// The header of the part of this superblock that starts at `part`.
   [[nodiscard]] QUARRY_HD std::uint64_t header_of(void const* part) const {
@@ -160,14 +161,14 @@ struct alignas(16) superblock {
  private:
   static constexpr std::uint32_t address_bits = 48;
 
-  [[nodiscard]] QUARRY_HD static std::uint32_t hash_of(void const* at) {
-    return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(at) >> 4) * 0x9e3779b1u;
+  [[nodiscard]] QUARRY_HD static std::uint32_t hash_of(void const* address) {
+    return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(address) >> 4) * 0x9e3779b1u;
   }
   [[nodiscard]] QUARRY_HD static std::uint64_t tag_of(void const* part) {
     return std::uint64_t{hash_of(part) >> 16 | 1} << address_bits;
   }
-  [[nodiscard]] QUARRY_HD static std::uint32_t mark_of(superblock const* at, contents kind) {
-    std::uint32_t const hash = hash_of(at) ^ 0x53424c4bu;
+  [[nodiscard]] QUARRY_HD static std::uint32_t mark_of(superblock const* address, contents kind) {
+    std::uint32_t const hash = hash_of(address) ^ 0x53424c4bu;
     return (hash & ~15u) | static_cast<std::uint32_t>(kind);
   }
 };

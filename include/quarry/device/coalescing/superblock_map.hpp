@@ -18,11 +18,11 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// is O(1) while less than about three quarters of the slots are taken. A lookup of a missing key
 /// is O(1) while some slots were never used.
 ///
-/// Memory order. A slot's value is Guarded by: the lane that set its key from `never_used` or
-/// `removed` to `busy` by compare-and-swap (B). The key's release (M) publishes the value to a
-/// lookup's acquire (F). The value is atomic (L) only for lookups of a key that another lane
-/// removes meanwhile: a double free. Removal (X) is acquire-release, so that the slot's next user
-/// comes after this one, and only one of two removals of a key succeeds.
+/// Memory order. A slot's value is Guarded by: the lane that set the slot's key from `never_used`
+/// or `removed` to `busy` by compare-and-swap (B). The key's release (M) publishes the value to a
+/// lookup's acquire (F). The value is atomic (L) only because of double frees: a lookup may read it
+/// while another lane removes the key. Removal (X) is acquire-release, so that the slot's next user
+/// comes after the current user, and only one of two removals of a key succeeds.
 class superblock_map {
  public:
   struct slot {
@@ -43,14 +43,15 @@ class superblock_map {
     auto const key = reinterpret_cast<std::uint64_t>(part);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < width(); ++i) {
-      slot& at = slot_of(key, i);
-      simt::atomic_ref<std::uint64_t> state{at.key};
+      slot& entry = slot_of(key, i);
+      simt::atomic_ref<std::uint64_t> state{entry.key};
       std::uint64_t found = state.load(simt::relaxed);  // (L) (B) decides
       if (found != never_used && found != removed) continue;
       if (!state.compare_exchange(found, busy, simt::acquire)) continue;  // (B)
-      simt::atomic_ref<std::uint64_t>{at.value}.store(reinterpret_cast<std::uint64_t>(superblock),
-                                                      simt::relaxed);  // (L)
-      state.store(key, map_insert_order);                              // (M)
+      simt::atomic_ref<std::uint64_t>{entry.value}.store(
+          reinterpret_cast<std::uint64_t>(superblock),
+          simt::relaxed);                  // (L)
+      state.store(key, map_insert_order);  // (M)
       return true;
     }
     return false;
@@ -58,25 +59,25 @@ class superblock_map {
 
   /// Returns the superblock of `part`, or nullptr if the map does not have the part.
   [[nodiscard]] QUARRY_HD void* find(void const* part) {
-    slot* const at = slot_with(part);
-    return at == nullptr ? nullptr : value_of(*at);
+    slot* const entry = slot_with(part);
+    return entry == nullptr ? nullptr : value_of(*entry);
   }
 
-  /// Removes `part` and returns its superblock. If two lanes remove a key at once, one gets
-  /// nullptr.
+  /// Removes `part` and returns its superblock. Returns nullptr if the map does not have the part,
+  /// or if another lane removes it first.
   [[nodiscard]] QUARRY_HD void* remove(void const* part) {
-    slot* const at = slot_with(part);
-    if (at == nullptr) return nullptr;
-    void* const result = value_of(*at);
+    slot* const entry = slot_with(part);
+    if (entry == nullptr) return nullptr;
+    void* const result = value_of(*entry);
     auto key = reinterpret_cast<std::uint64_t>(part);
-    simt::atomic_ref<std::uint64_t> const shared{at->key};
+    simt::atomic_ref<std::uint64_t> const shared{entry->key};
     return shared.compare_exchange(key, removed, simt::acq_rel) ? result : nullptr;  // (X)
   }
 
  private:
   static constexpr std::uint64_t never_used = 0;
   static constexpr std::uint64_t removed = 1;
-  static constexpr std::uint64_t busy = 2;  // another lane is writing its value
+  static constexpr std::uint64_t busy = 2;  // a lane is writing the slot's value
 
   [[nodiscard]] QUARRY_HD std::uint32_t width() const {
     return capacity_ < window ? capacity_ : window;
@@ -87,19 +88,19 @@ class superblock_map {
                    i) &
                   (capacity_ - 1)];
   }
-  [[nodiscard]] QUARRY_HD static void* value_of(slot& at) {
+  [[nodiscard]] QUARRY_HD static void* value_of(slot& entry) {
     return reinterpret_cast<void*>(
-        simt::atomic_ref<std::uint64_t>{at.value}.load(simt::relaxed));  // (L)
+        simt::atomic_ref<std::uint64_t>{entry.value}.load(simt::relaxed));  // (L)
   }
   [[nodiscard]] QUARRY_HD slot* slot_with(void const* part) const {
     auto const key = reinterpret_cast<std::uint64_t>(part);
     if (key <= busy) return nullptr;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < width(); ++i) {
-      slot& at = slot_of(key, i);
+      slot& entry = slot_of(key, i);
       std::uint64_t const found =
-          simt::atomic_ref<std::uint64_t>{at.key}.load(map_find_order);  // (F)
-      if (found == key) return &at;
+          simt::atomic_ref<std::uint64_t>{entry.key}.load(map_find_order);  // (F)
+      if (found == key) return &entry;
       if (found == never_used) return nullptr;
     }
     return nullptr;

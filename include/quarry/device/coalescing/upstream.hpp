@@ -11,8 +11,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// `malloc` and `free` as kernels call them: CUDA's heap, or the heap of `replace_malloc` in a file
-/// that includes it; the C library's on the CPU. Allocations are aligned to 16 bytes.
+/// A heap that calls `malloc` and `free` as kernels do. On CUDA they use CUDA's heap, or the heap
+/// of `replace_malloc` in a file that includes replace_malloc.cuh. On the CPU they are the C
+/// library's functions. Allocations are aligned to 16 bytes.
 struct platform_malloc_heap {
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const { return ::malloc(size); }
   QUARRY_HD void free(void* pointer) const { ::free(pointer); }
