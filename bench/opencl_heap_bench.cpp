@@ -6,8 +6,8 @@
 //   opencl/allocate   work-items x 10 allocations of 4 or 8 B that stay                     ms
 //   opencl/graph      65,536 edges over 10,000 nodes, allocated one by one                  ms
 //                     on GPUs also 16,777,216 edges over 1,048,576 nodes
-// With `allocator` «quarry group», the work-items of a group allocate together; with «quarry cache»,
-// they take slots that the group claimed ahead.
+// With `allocator` «quarry group», the work-items of a group allocate together; with
+// «quarry reserve», each keeps slots that it claimed ahead.
 //
 // usage: opencl_heap_bench [DEVICE]      (a part of the device's name; default: all devices)
 //
@@ -86,27 +86,24 @@ __kernel void allocate_group(HEAP heap, uint kind, uint count, __global uint* fa
     else *(__global uint*)AT(heap, reference) = i;
   }
 }
-__kernel void allocate_cache(HEAP heap, uint kind, uint count, __global uint* failures,
-                             __local quarry_cache* cache) {
-  quarry_cache_init(cache);
+__kernel void allocate_reserve(HEAP heap, uint kind, uint count, __global uint* failures) {
+  quarry_reserve reserve = quarry_reserve_empty();
   for (uint i = 0; i < count; ++i) {
-    uint const reference = quarry_cache_malloc(heap, cache, 4u + i % 2u * 4u);
+    uint const reference = quarry_reserve_malloc(heap, &reserve, 4u + i % 2u * 4u);
     if (reference == 0u) atomic_add((volatile __global uint*)failures, 1u);
     else *(__global uint*)AT(heap, reference) = i;
   }
-  quarry_cache_return(heap, cache);
+  quarry_reserve_return(heap, &reserve);
 }
-// By the containers, with a cache for each group.
-__kernel void graph_cache(HEAP heap, __global uint* table, uint mask, __global uint2 const* edges,
-                          uint count, __global uint* failures, __local quarry_cache* cache) {
+// By the containers, which keep a reserve for each work-item.
+__kernel void graph_reserve(HEAP heap, __global uint* table, uint mask,
+                            __global uint2 const* edges, uint count, __global uint* failures) {
   __global quarry_graph* const built = (__global quarry_graph*)table;
-  quarry_cache_init(cache);
-  quarry_graph_builder builder = quarry_graph_builder_of(cache);
+  quarry_graph_builder builder = quarry_graph_builder_empty();
   for (uint i = get_global_id(0); i < count; i += get_global_size(0))
     if (!quarry_graph_add_edge(heap, built, edges[i].x, edges[i].y, &builder))
       atomic_add((volatile __global uint*)failures, 1u);
   quarry_graph_finish(heap, &builder);
-  quarry_cache_return(heap, cache);
 }
 __kernel void make_graph(HEAP heap, __global uint* table, uint places) {
   __global quarry_graph* const made = (__global quarry_graph*)table;
@@ -196,10 +193,10 @@ struct session : bench::opencl_session {
                bench::parameters params, std::size_t items, std::size_t local, double scale,
                char const* unit, Prepare const& prepare) {
     bool const is_group = kernel_name.ends_with("_group");
-    bool const is_cache = kernel_name.ends_with("_cache");
+    bool const is_reserve = kernel_name.ends_with("_reserve");
     params.add("allocator", uses_ring  ? "ring"
                             : is_group ? "quarry group"
-                            : is_cache ? "quarry cache"
+                            : is_reserve ? "quarry reserve"
                                        : "quarry")
         .add("device", name)
         .add("items", items);
@@ -242,7 +239,7 @@ void measure_graphs(session& on, bool uses_ring, std::size_t edge_count, cl_uint
   };
   for (std::size_t const count : items) {
     if (!uses_ring)
-      on.measure("opencl/graph", "graph_cache", uses_ring, params, count, local_size, 1, "ms",
+      on.measure("opencl/graph", "graph_reserve", uses_ring, params, count, local_size, 1, "ms",
                  [&](cl::Kernel& kernel) {
                    cl::Kernel make{on.with_heap, "make_graph"};
                    make.setArg(0, on.heap.buffer());
@@ -254,7 +251,6 @@ void measure_graphs(session& on, bool uses_ring, std::size_t edge_count, cl_uint
                    empty.setArg(1, table);
                    on.queue.enqueueNDRangeKernel(empty, cl::NullRange, 4096, local_size);
                    set_arguments(kernel);
-                   kernel.setArg(6, cl::Local(sizeof(quarry::opencl_c::quarry_cache)));
                  });
     on.measure("opencl/graph", "graph", uses_ring, params, count, local_size, 1, "ms",
                [&](cl::Kernel& kernel) {
@@ -293,11 +289,8 @@ void measure_all(session& on) {
                      kernel.setArg(4, cl::Local(QUARRY_GROUP_WORDS(local_size) * 4));
                    });
       if (!uses_ring)
-        on.measure("opencl/allocate", "allocate_cache", uses_ring, {}, items, local_size, 1, "ms",
-                   [&](cl::Kernel& kernel) {
-                     plain(0, 10)(kernel);
-                     kernel.setArg(4, cl::Local(sizeof(quarry::opencl_c::quarry_cache)));
-                   });
+        on.measure("opencl/allocate", "allocate_reserve", uses_ring, {}, items, local_size, 1, "ms",
+                   plain(0, 10));
     }
     measure_graphs(on, uses_ring, 65'536, 10'000, {}, {64, 384, 1536, 4608});
   }

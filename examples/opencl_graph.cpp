@@ -23,15 +23,12 @@ __kernel void make_empty(quarry_heap heap, quarry_ref graph) {
   quarry_map_empty(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0),
                    get_global_size(0));
 }
-__kernel void add_edges(quarry_heap heap, quarry_ref graph, __global uint2 const* edges, uint count,
-                        __local quarry_cache* cache) {
+__kernel void add_edges(quarry_heap heap, quarry_ref graph, __global uint2 const* edges, uint count) {
   __global quarry_graph* const built = (__global quarry_graph*)quarry_at(heap, graph);
-  quarry_cache_init(cache);  // the group's work-items share slots that it claims ahead
-  quarry_graph_builder builder = quarry_graph_builder_of(cache);
+  quarry_graph_builder builder = quarry_graph_builder_empty();
   for (uint i = get_global_id(0); i < count; i += get_global_size(0))  // the heap records failures
     quarry_graph_add_edge(heap, built, edges[i].x, edges[i].y, &builder);
   quarry_graph_finish(heap, &builder);
-  quarry_cache_return(heap, cache);
 }
 __kernel void clear(quarry_heap heap, quarry_ref graph) {
   quarry_graph_clear(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0),
@@ -125,7 +122,6 @@ int run(char const* file) {
   cl::Kernel make_empty{program, "make_empty"}, add{program, "add_edges"}, clear{program, "clear"};
   add.setArg(2, input);
   add.setArg(3, count);
-  add.setArg(4, cl::Local(sizeof(quarry_cache)));
   cl::Event added;
   enqueue(make_empty);
   enqueue(add, &added);

@@ -3,8 +3,8 @@
 // links. Work-items add edges at any time. (Seed: KMA, section 5.3.)
 #pragma once
 
-#include "group_cache.cl"
 #include "map.cl"
+#include "reserve.cl"
 
 // A graph is a map: keys are ids, and a value is the list of its node's links. A node is an entry.
 typedef quarry_map quarry_graph;
@@ -16,12 +16,12 @@ typedef struct quarry_graph_link {
 
 // What a work-item keeps between its edges.
 typedef struct quarry_graph_builder {
-  __local quarry_cache* cache;  // of its group; or a null pointer: then edges allocate from the heap
-  quarry_ref node;              // memory for the next new node, or 0
+  quarry_reserve reserve;  // for nodes and links, which have one size class
+  quarry_ref node;         // memory for the next new node, or 0
 } quarry_graph_builder;
 
-static inline quarry_graph_builder quarry_graph_builder_of(__local quarry_cache* cache) {
-  quarry_graph_builder const builder = {cache, 0u};
+static inline quarry_graph_builder quarry_graph_builder_empty(void) {
+  quarry_graph_builder const builder = {quarry_reserve_empty(), 0u};
   return builder;
 }
 
@@ -30,11 +30,12 @@ static inline quarry_graph_builder quarry_graph_builder_of(__local quarry_cache*
 static inline bool quarry_graph_add_edge(quarry_heap heap, __global quarry_graph* graph, uint source, uint target,
                                          quarry_graph_builder* builder) {
   quarry_ref nodes[2];
-  quarry_ref const link = quarry_cache_malloc(heap, builder->cache, sizeof(quarry_graph_link));
+  quarry_ref const link = quarry_reserve_malloc(heap, &builder->reserve, sizeof(quarry_graph_link));
   if (link == 0u) return false;
   for (uint i = 0; i < 2u; ++i) {
     bool is_new;
-    if (builder->node == 0u) builder->node = quarry_cache_malloc(heap, builder->cache, sizeof(quarry_map_entry));
+    if (builder->node == 0u)
+      builder->node = quarry_reserve_malloc(heap, &builder->reserve, sizeof(quarry_map_entry));
     nodes[i] = quarry_map_ensure_with(heap, graph, i == 0u ? source : target, 0u, &builder->node, &is_new);
     if (nodes[i] != 0u) continue;
     (void)quarry_free(heap, link);
@@ -49,6 +50,7 @@ static inline bool quarry_graph_add_edge(quarry_heap heap, __global quarry_graph
 static inline void quarry_graph_finish(quarry_heap heap, quarry_graph_builder* builder) {
   (void)quarry_free(heap, builder->node);
   builder->node = 0u;
+  quarry_reserve_return(heap, &builder->reserve);
 }
 
 // Frees the nodes of each `items`-th place, from `item` on, and their links. Then free the table.

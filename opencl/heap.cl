@@ -121,6 +121,17 @@ static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
   return result;
 }
 
+// Clears bits of a word of slot bits that the caller holds, in a span of class `id`, and closes the
+// span if that emptied it. Returns the word before. `may_be_empty`: whether the tree of empty spans
+// had the span while the caller held the bits; then it still has it.
+static inline uint quarry_free_slots(quarry_heap heap, uint id, uint span, uint word, uint bits, bool may_be_empty) {
+  uint const before = quarry_put_back(heap, span, word, bits);
+  if ((before & bits) != bits) return before;
+  if (before == ~0u) quarry_restore_hint(heap, id, span, word);
+  if (!may_be_empty && quarry_is_empty_word(heap, id, word, before & ~bits)) quarry_close_or_list_span(heap, id, span);
+  return before;
+}
+
 // Frees an allocation; null has no effect. Returns false, changes nothing and records a fault if
 // `reference` is not the base of an allocation. A double free is found unless the memory was
 // allocated again, or the other free runs at the same time.
@@ -133,7 +144,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
     uint const shift = quarry_span_shift(heap);
     uint const span = offset >> shift;
     uint const class_and_one = quarry_load_relaxed(quarry_span_class(heap, span));
-    bool const may_be_empty = quarry_is_listed_as_empty(heap, span);  // until the caller's slot is free
+    bool const may_be_empty = quarry_is_listed_as_empty(heap, span);  // both loads are under way at once
     if (class_and_one != 0u) {
       uint const id = class_and_one - 1u;
       uint const units = quarry_units_of_class(id, shift);
@@ -142,13 +153,7 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
       fault = QUARRY_FAULT_INTERIOR_REFERENCE;
       if (slot * units == in_span && in_span + units <= 1u << shift) {
         uint const bit = 1u << (slot & 31u);
-        uint const before = quarry_put_back(heap, span, slot >> 5u, bit);
-        if ((before & bit) != 0u) {
-          if (before == ~0u) quarry_restore_hint(heap, id, span, slot >> 5u);
-          if (!may_be_empty && quarry_is_empty_word(heap, id, slot >> 5u, before & ~bit))
-            quarry_close_or_list_span(heap, id, span);
-          return true;
-        }
+        if ((quarry_free_slots(heap, id, span, slot >> 5u, bit, may_be_empty) & bit) != 0u) return true;
         fault = QUARRY_FAULT_DOUBLE_FREE;
       }
     } else {

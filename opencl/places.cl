@@ -28,6 +28,7 @@
 #define QUARRY_MOVING 0x80000000u   // a hint
 #define QUARRY_LOOKS_AT_HINT 128u   // while another work-item looks for a lease
 #define QUARRY_LOOKS_AT_TICKET 64u  // while another work-item opens a span
+#define QUARRY_TRIES_AT_TICKET 16u  // for several leases at once
 #define QUARRY_CLAIMS 256u          // of a malloc; each that fails means that others claimed
 
 // Spreads work-items over slots: neighbours get neighbouring bits.
@@ -85,14 +86,22 @@ static inline uint quarry_next_hint(quarry_heap heap, uint hint) {
 
 // The steps below return a hint: the first word of a lease, or 0.
 
-// 1: `words` words, a multiple of a lease, that the area's ticket gives away.
+// 1: `words` words, a multiple of a lease, that the area's ticket gives away. Several leases are taken
+// by compare-and-swap: additions of so many words, by few work-items, would wrap the ticket.
 static inline uint quarry_lease_by_ticket(quarry_heap heap, quarry_search const* search, uint words) {
   __global uint* const ticket = quarry_ticket(heap, search->id, search->area);
+  bool has_lease = false;
   uint next = quarry_load_relaxed(ticket);
-  if (quarry_span_of_hint(next) >= QUARRY_LAYOUT(heap, spans) || next >> 23u >= search->words) return 0u;
-  next = quarry_add_relaxed(ticket, words << 23u);
+  for (uint attempt = 0; attempt < QUARRY_TRIES_AT_TICKET && !has_lease; ++attempt) {
+    if (quarry_span_of_hint(next) >= QUARRY_LAYOUT(heap, spans) || next >> 23u >= search->words) return 0u;
+    uint const before = words == QUARRY_LAYOUT(heap, lease_words)
+                            ? quarry_add_relaxed(ticket, words << 23u)
+                            : quarry_cas_relaxed(ticket, next, next + (words << 23u));
+    has_lease = before == next || words == QUARRY_LAYOUT(heap, lease_words);
+    next = before;
+  }
   uint const span = quarry_span_of_hint(next), word = next >> 23u;
-  if (span >= QUARRY_LAYOUT(heap, spans) || word >= search->words) return 0u;
+  if (!has_lease || span >= QUARRY_LAYOUT(heap, spans) || word >= search->words) return 0u;
   return quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u ? quarry_hint_of(span, word) : 0u;
 }
 

@@ -111,10 +111,10 @@ VALUES = {
     **opencl("allocate-group", "opencl/allocate", {"items": 16384}, "ms", allocator="quarry group"),
     **opencl("allocate-ring", "opencl/allocate", {"items": 16384}, "ms", allocator="ring"),
     **opencl("graph", "opencl/graph", {"items": 64}, "ms"),
-    **opencl("graph-group", "opencl/graph", {"items": 64}, "ms", allocator="quarry cache"),
+    **opencl("graph-group", "opencl/graph", {"items": 64}, "ms", allocator="quarry reserve"),
     **opencl("graph-ring", "opencl/graph", {"items": 64}, "ms", allocator="ring"),
     **opencl("graph-4608", "opencl/graph", {"items": 4608}, "ms"),
-    **opencl("graph-4608-group", "opencl/graph", {"items": 4608}, "ms", allocator="quarry cache"),
+    **opencl("graph-4608-group", "opencl/graph", {"items": 4608}, "ms", allocator="quarry reserve"),
     **opencl("graph-large", "opencl/graph", {"items": 65536, "edges": 1 << 24}, "ms"),
     **opencl(
         "graph-large-group",

@@ -99,9 +99,6 @@ std::string build_options(cl::Device const& device) {
   std::string options =
       "-cl-std=" + language + " -DQUARRY_TIER=" + std::to_string(static_cast<int>(tier));
   if (tier == atomics_tier::nvidia) options += " -cl-nv-maxrregcount=64";
-  bool const has_local_memory =
-      checked([&] { return device.getInfo<CL_DEVICE_LOCAL_MEM_TYPE>() == CL_LOCAL; });
-  options += has_local_memory ? " -DQUARRY_GROUP_CACHE=1" : " -DQUARRY_GROUP_CACHE=0";
   return options;
 }
 

@@ -76,15 +76,12 @@ __kernel void insert_sorted(quarry_heap heap, quarry_ref at, uint keys) {
     quarry_ordered_map_ensure(heap, map, i % keys * 7u, i, &is_new);
   }
 }
-__kernel void add_edges(quarry_heap heap, quarry_ref at, __global uint2 const* edges, uint count,
-                        __local quarry_cache* cache) {
+__kernel void add_edges(quarry_heap heap, quarry_ref at, __global uint2 const* edges, uint count) {
   __global quarry_graph* const graph = (__global quarry_graph*)quarry_at(heap, at);
-  quarry_cache_init(cache);
-  quarry_graph_builder builder = quarry_graph_builder_of(cache);
+  quarry_graph_builder builder = quarry_graph_builder_empty();
   for (uint i = (uint)get_global_id(0); i < count; i += (uint)get_global_size(0))
     quarry_graph_add_edge(heap, graph, edges[i].x, edges[i].y, &builder);
   quarry_graph_finish(heap, &builder);
-  quarry_cache_return(heap, cache);
 }
 __kernel void clear_graph(quarry_heap heap, quarry_ref at) {
   quarry_graph_clear(heap, (__global quarry_graph*)quarry_at(heap, at), (uint)get_global_id(0),
@@ -300,7 +297,7 @@ TEST(OpenclDeviceContainers, AGraphEqualsTheGraphOfTheHost) {
     }
     f.run("empty_map", groups_for(1024, 64), 64, at);
     f.run("add_edges", groups_for(2048, local), local, at, input,
-          static_cast<cl_uint>(edges.size()), cl::Local(sizeof(quarry_cache)));
+          static_cast<cl_uint>(edges.size()));
     {
       opencl::mapped_heap const mapped{f.heap};
       auto* const graph = static_cast<quarry_map*>(quarry_at(mapped.get(), at));

@@ -29,15 +29,13 @@ __kernel void empty_table(quarry_heap heap, quarry_ref at) {
                    (uint)get_global_size(0));
 }
 __kernel void add_edges(quarry_heap heap, quarry_ref at, __global uint2 const* edges, uint count,
-                        __global uint* result, __local quarry_cache* cache) {
+                        __global uint* result) {
   __global quarry_graph* const graph = (__global quarry_graph*)quarry_at(heap, at);
-  quarry_cache_init(cache);
-  quarry_graph_builder builder = quarry_graph_builder_of(cache);
+  quarry_graph_builder builder = quarry_graph_builder_empty();
   for (uint i = (uint)get_global_id(0); i < count; i += (uint)get_global_size(0))
     if (!quarry_graph_add_edge(heap, graph, edges[i].x, edges[i].y, &builder))
       atomic_add((volatile __global uint*)(result + 1), 1u);
   quarry_graph_finish(heap, &builder);
-  quarry_cache_return(heap, cache);
 }
 __kernel void clear_nodes(quarry_heap heap, quarry_ref at) {
   quarry_graph_clear(heap, (__global quarry_graph*)quarry_at(heap, at), (uint)get_global_id(0),
@@ -124,8 +122,7 @@ TEST(OpenclLargeGraph, AGraphOf16MillionEdgesEqualsTheHosts) {
     quarry_ref const at = made[0];
     std::size_t const groups = std::min(groups_for(65'536, 64), count / 256 + 1);
     run("empty_table", groups, 64, at);
-    run("add_edges", groups, 64, at, input, static_cast<cl_uint>(count), result,
-        cl::Local(sizeof(quarry_cache)));
+    run("add_edges", groups, 64, at, input, static_cast<cl_uint>(count), result);
     if (auto const failed = f.read(result, 2)[1]; failed != 0)
       return std::to_string(failed) + " edges were refused; " + f.heap.faults().first;
     end_after(60);  // for the host, which follows each link

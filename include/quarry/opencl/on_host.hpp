@@ -81,15 +81,7 @@ inline uint quarry_cas_fenced_acq_rel(uint* at, uint expected, uint value) {
   return quarry_cas_acq_rel(at, expected, value);
 }
 
-inline uint quarry_local_load(uint* at) { return quarry_load_relaxed(at); }
-inline uint quarry_local_or(uint* at, uint value) { return quarry_or_acq_rel(at, value); }
-inline uint quarry_local_and(uint* at, uint value) { return quarry_and_acq_rel(at, value); }
-inline uint quarry_local_cas(uint* at, uint expected, uint value) {
-  return quarry_cas_acq_rel(at, expected, value);
-}
-
 #define QUARRY_AS_CPP
-#define QUARRY_GROUP_CACHE 1
 #define __global
 #define __local
 #define __kernel
@@ -101,6 +93,5 @@ inline uint quarry_local_cas(uint* at, uint expected, uint value) {
 #undef __global
 #undef __local
 #undef __kernel
-#undef QUARRY_GROUP_CACHE
 
 }  // namespace quarry::inline QUARRY_ABI::opencl_c

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reserve: slots of one size class that a work-item claimed ahead. A malloc from it is a few
+// instructions; the heap is asked once for up to 32 slots.
+//
+//   quarry_reserve reserve = quarry_reserve_empty();
+//   quarry_ref r = quarry_reserve_malloc(heap, &reserve, bytes);
+//   quarry_reserve_return(heap, &reserve);   // before the kernel ends
+//
+// Allocations are those of quarry_malloc, and any work-item may free them by quarry_free. A free goes
+// to the heap, so it is checked as usual. A kernel that does not call quarry_reserve_return leaves
+// unused slots allocated. A reserve has at most 512 bytes, so that a million work-items can have one;
+// requests above 256 bytes, and those of another class than the reserve has, go to the heap.
+#pragma once
+
+#include "heap.cl"
+
+#define QUARRY_RESERVE_UNITS 32u
+
+typedef struct quarry_reserve {
+  uint bits;  // the slots that are left, in a word of slot bits
+  uint id;    // their class
+  quarry_ref base;  // the reference of the word's first slot
+} quarry_reserve;
+
+static inline quarry_reserve quarry_reserve_empty(void) {
+  quarry_reserve const reserve = {0u, 0u, 0u};
+  return reserve;
+}
+
+// Claims up to `count` slots, a power of two up to 32. The members of a team get words from one ticket,
+// so that all of them claim at once; a member may get none, although the heap has some.
+QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_ahead(quarry_heap heap, uint id, uint count) {
+  quarry_team const team = quarry_team_of(id);
+  if (quarry_team_size(team) == 1u) return quarry_claim_or_reclaim(heap, id, count);
+  quarry_search const search = quarry_search_of(heap, id);
+  uint const lease = QUARRY_LAYOUT(heap, lease_words), last = quarry_team_size(team) * count - 1u;
+  uint const words = ((last >> 5u) + lease) / lease * lease;
+  uint first = 0u;  // a hint
+  if (quarry_leads(team)) {
+    first = quarry_lease_by_ticket(heap, &search, words);
+    if (first == 0u) {  // opens a span, or finds a listed word
+      quarry_store_relaxed(quarry_hint(heap, id, search.place), quarry_find_lease(heap, &search));
+      first = quarry_lease_by_ticket(heap, &search, words);
+    }
+  }
+  first = quarry_from_leader(team, first);
+  uint const begin = quarry_rank_in(team) * count;  // of this member's slots
+  quarry_slots found = {quarry_span_of_hint(first), quarry_word_of_hint(first) + (begin >> 5u), 0u};
+  if (first == 0u || found.word >= search.words) return found;
+  uint used = ~((count == 32u ? ~0u : (1u << count) - 1u) << (begin & 31u));
+  found.bits = quarry_claim_bits(heap, id, found.span, found.word, &used, count, 0u);
+  return found;
+}
+
+// The highest power of two up to `value`, which is not 0.
+static inline uint quarry_power_below(uint value) { return 1u << quarry_highest_bit(value); }
+
+// Allocates `bytes` bytes as quarry_malloc does.
+static inline quarry_ref quarry_reserve_malloc(quarry_heap heap, quarry_reserve* reserve, ulong bytes) {
+  if (bytes > QUARRY_RESERVE_UNITS / 2u * QUARRY_UNIT) return quarry_malloc(heap, bytes);
+  uint const shift = quarry_span_shift(heap), id = quarry_class_of(quarry_units_of(bytes), shift);
+  uint const units = quarry_units_of_class(id, shift);
+  if (reserve->bits == 0u) {
+    quarry_slots const found = quarry_claim_ahead(heap, id, quarry_power_below(QUARRY_RESERVE_UNITS / units));
+    reserve->bits = found.bits;
+    reserve->id = id;
+    reserve->base = quarry_base_of_span(heap, found.span) + found.word * 32u * units;
+  }
+  if (reserve->bits == 0u || reserve->id != id) return quarry_malloc(heap, bytes);
+  quarry_ref const result = reserve->base + quarry_lowest_bit(reserve->bits) * units;
+  reserve->bits &= reserve->bits - 1u;
+  return result;
+}
+
+// Frees the slots that are left.
+static inline void quarry_reserve_return(quarry_heap heap, quarry_reserve* reserve) {
+  if (reserve->bits == 0u) return;
+  uint const shift = quarry_span_shift(heap), offset = reserve->base - QUARRY_LAYOUT(heap, first_unit);
+  uint const span = offset >> shift;
+  uint const word = (offset & ((1u << shift) - 1u)) / quarry_units_of_class(reserve->id, shift) >> 5u;
+  bool const may_be_empty = quarry_is_listed_as_empty(heap, span);
+  (void)quarry_free_slots(heap, reserve->id, span, word, reserve->bits, may_be_empty);
+  reserve->bits = 0u;
+}
