@@ -159,5 +159,72 @@ TEST(OpenclHeapModel, ALaneThatUnlistsLateHidesNoSlotOfTheNextClass) {
       3);
 }
 
+
+TEST(OpenclHeapModel, TwoFreesOfOneSlotFreeItOnce) {
+  QUARRY_TEST_USES_FIBERS();
+  for (bytes const size : {size_of_4, size_of_34}) {
+    opencl_model_heap heap{one_span};
+    auto const id = class_of(size);
+    heap.open(id, size == size_of_4 ? 0b1111 : ~0u);
+    double_free twice{heap, heap.slot(id, 0, 0)};
+    expect_every_schedule_holds(heap,
+                                {[&] { twice.free(0); }, [&] { twice.free(1); },
+                                 [&] { heap.free(heap.slot(id, 0, 1)); }},
+                                4, [&] { return twice.problem(); });
+  }
+}
+
+TEST(OpenclHeapModel, XTwoFreesOfTheLastSlot) {
+  QUARRY_TEST_USES_FIBERS();
+  for (bytes const size : {size_of_4, size_of_34}) {
+    opencl_model_heap heap{two_spans};
+    auto const id = class_of(size);
+    heap.open(id, 1);
+    heap.open(id, 1);
+    double_free twice{heap, heap.slot(id, 1, 0)};
+    expect_every_schedule_holds(heap,
+                                {[&] { twice.free(0); }, [&] { twice.free(1); }},
+                                4, [&] { return twice.problem(); });
+  }
+}
+
+TEST(OpenclHeapModel, MallocsAndFreesOfTwoClassesInOneSpan) {
+  QUARRY_TEST_USES_FIBERS();
+  for (bool const is_unread : {false, true}) {
+  opencl_model_heap heap{one_span};
+  heap()->claims_unread = is_unread;
+  std::vector<cl::quarry_ref> start;
+  for (int i = 0; i < 3; ++i) start.push_back(heap.malloc(size_of_4));
+  heap.free(start[2]);
+  heap.keep_as_start();
+  auto const pair = [&](bytes size) {
+    if (auto const ref = heap.malloc(size); ref != 0) heap.free(ref);
+  };
+  expect_every_schedule_holds(heap,
+                              {[&] { heap.free(start[0]); heap.free(start[1]); },
+                               [&] { pair(size_of_4); },
+                               [&] { pair(size_of_8); }},
+                              2);
+  }
+}
+TEST(OpenclHeapModel, MallocsAndFreesOfTwoClassesInTwoSpan) {
+  QUARRY_TEST_USES_FIBERS();
+  for (bool const is_unread : {false, true}) {
+  opencl_model_heap heap{two_spans};
+  heap()->claims_unread = is_unread;
+  std::vector<cl::quarry_ref> start;
+  for (int i = 0; i < 5; ++i) start.push_back(heap.malloc(size_of_4));
+  heap.keep_as_start();
+  auto const pair = [&](bytes size) {
+    if (auto const ref = heap.malloc(size); ref != 0) heap.free(ref);
+  };
+  expect_every_schedule_holds(heap,
+                              {[&] { heap.free(start[0]); heap.free(start[4]); },
+                               [&] { pair(size_of_4); },
+                               [&] { pair(16_KiB); }},
+                              2);
+  }
+}
+
 }  // namespace opencl_heap_model_test
 }  // namespace quarry::test

@@ -6,13 +6,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <iostream>
 #include <iterator>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace quarry::test {
@@ -90,7 +90,13 @@ class opencl_model_heap {
   [[nodiscard]] std::uint32_t span_shift() {
     return opencl_c::quarry_span_shift(heap_.heap());
   }
-  void report(std::string problem) { problem_ = std::move(problem); }
+  /// Frees that were refused.
+  [[nodiscard]] std::uint32_t faults() {
+    std::uint32_t count = 0;
+    for (std::uint32_t kind = QUARRY_FAULT_DOUBLE_FREE; kind < QUARRY_FAULT_KINDS; ++kind)
+      count += heap_.faults(kind);
+    return count;
+  }
 
   /// The first problem of a heap that no lane uses; empty if there is none. Frees everything.
   [[nodiscard]] std::string check() {
@@ -153,6 +159,26 @@ class opencl_model_heap {
   std::vector<std::uint32_t> start_;
   std::map<opencl_c::quarry_ref, std::uint32_t> live_, live_at_start_;  // units by reference
   std::string problem_;
+};
+
+/// Two frees of one reference at once. Both may succeed: each sees the bit set.
+class double_free {
+ public:
+  double_free(opencl_model_heap& heap, opencl_c::quarry_ref ref) : heap_{heap}, ref_{ref} {
+    heap.disown(ref);
+    heap.keep_as_start();
+  }
+  void free(std::size_t lane) { succeeds_[lane] = opencl_c::quarry_free(heap_(), ref_); }
+  [[nodiscard]] std::string problem() const {
+    if (!succeeds_[0] && !succeeds_[1]) return "no free succeeded";
+    std::uint32_t const refused = succeeds_[0] && succeeds_[1] ? 0 : 1;
+    return heap_.faults() == refused ? "" : "the faults are not the frees that were refused";
+  }
+
+ private:
+  opencl_model_heap& heap_;
+  opencl_c::quarry_ref ref_;
+  std::array<bool, 2> succeeds_{};
 };
 
 inline void expect_every_schedule_holds(opencl_model_heap& heap,
