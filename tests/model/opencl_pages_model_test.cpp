@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the interleavings of the OpenCL heap's own code for pages and for the trees that searches
-// read.
+// read. `expect_every_schedule_holds` says what the models exclude.
 #include "model/opencl_model_heap.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -42,9 +42,22 @@ TEST(OpenclPagesModel, OfRunsThatOverlapOneIsClaimed) {
     claimed[lane] = heap.claim_run(first, count);
   };
   expect_every_schedule_holds(
-      heap,
-      {[&] { claim(0, 20, 24); }, [&] { claim(1, 30, 20); }, [&] { claim(2, 40, 24); }}, 100,
+      heap, {[&] { claim(0, 20, 24); }, [&] { claim(1, 30, 20); }, [&] { claim(2, 40, 24); }}, 100,
       [&] { return claimed[0] || claimed[1] || claimed[2] ? "" : "no run was claimed"; });
+}
+
+/// The first lane's claim fails. Its bits and the second lane's fill the word for a moment, so the
+/// second lane removes the word from the tree.
+TEST(OpenclPagesModel, AClaimThatIsUndoneListsItsWordAgain) {
+  QUARRY_TEST_USES_FIBERS();
+  model_pages heap;
+  heap.claim_run(0, 26);
+  heap.claim_run(28, 2);
+  heap.keep_as_start();
+  expect_every_schedule_holds(heap,
+                              {[&] { heap.claim_run(24, 4); }, [&] { heap.claim_run(30, 2); },
+                               [&] { heap.claim_run(26, 2); }},
+                              100);
 }
 
 /// The second lane's claim fails, and fills the word for a moment.
@@ -55,13 +68,11 @@ TEST(OpenclPagesModel, AFreePageIsListedThoughAClaimOfItsWordIsUndone) {
   heap.claim_run(4, 24);
   heap.keep_as_start();
   expect_every_schedule_holds(heap,
-                              {[&] { heap.free(heap.page(0)); },
-                               [&] { heap.claim_run(26, 6); },
+                              {[&] { heap.free(heap.page(0)); }, [&] { heap.claim_run(26, 6); },
                                [&] { heap.claim_run(28, 4); }},
                               100);
   expect_every_schedule_holds(heap,
-                              {[&] { heap.free(heap.page(0)); },
-                               [&] { heap.claim_run(28, 8); },
+                              {[&] { heap.free(heap.page(0)); }, [&] { heap.claim_run(28, 8); },
                                [&] { heap.claim_run(32, 4); }},
                               100);
 }
@@ -72,11 +83,11 @@ TEST(OpenclPagesModel, ALargeAllocationAndASpanShareNoPage) {
   heap.claim_run(0, 16);
   heap.claim_run(48, 16);
   heap.keep_as_start();
-  expect_every_schedule_holds(heap,
-                              {[&] { heap.malloc(20 * bytes_per_page); },
-                               [&] { heap.open(class_of_4_slots(), 1); },
-                               [&] { heap.free(heap.page(0)); }},
-                              3);
+  expect_every_schedule_holds(
+      heap,
+      {[&] { heap.malloc(20 * bytes_per_page); }, [&] { heap.open(class_of_4_slots(), 1); },
+       [&] { heap.free(heap.page(0)); }},
+      3);
 }
 
 TEST(OpenclPagesModel, LargeAllocationsThatComeAndGoLoseNoPage) {
@@ -87,11 +98,11 @@ TEST(OpenclPagesModel, LargeAllocationsThatComeAndGoLoseNoPage) {
   auto const pair = [&](bytes size) {
     if (auto const ref = heap.malloc(size); ref != 0) heap.free(ref);
   };
-  expect_every_schedule_holds(heap,
-                              {[&] { pair(34 * bytes_per_page); },
-                               [&] { pair(20 * bytes_per_page); },
-                               [&] { heap.free(heap.page(0)); }},
-                              2);
+  expect_every_schedule_holds(
+      heap,
+      {[&] { pair(34 * bytes_per_page); }, [&] { pair(20 * bytes_per_page); },
+       [&] { heap.free(heap.page(0)); }},
+      2);
 }
 
 TEST(OpenclPagesModel, ASpanIsOpenedByOneLane) {
@@ -111,10 +122,10 @@ TEST(OpenclPagesModel, TwoFreesOfALargeAllocationFreeItOnce) {
   model_pages heap;
   heap.claim_run(20, 24);
   double_free twice{heap, heap.page(20)};
-  expect_every_schedule_holds(heap,
-                              {[&] { twice.free(0); }, [&] { twice.free(1); },
-                               [&] { heap.malloc(30 * bytes_per_page); }},
-                              3, [&] { return twice.problem(); });
+  expect_every_schedule_holds(
+      heap,
+      {[&] { twice.free(0); }, [&] { twice.free(1); }, [&] { heap.malloc(30 * bytes_per_page); }},
+      3, [&] { return twice.problem(); });
 }
 
 /// A tree of 40,000 numbers. Its top level has two words.
@@ -199,23 +210,23 @@ TEST(OpenclTreeModel, AMemberIsFoundThoughSearchesRepairTheWordsAbove) {
 
 TEST(OpenclTreeModel, MembersUnderOneBitAreFoundThoughOneIsRemoved) {
   QUARRY_TEST_USES_FIBERS();
-  expect_every_schedule_of_trees_holds([](model_tree& tree) { tree.insert(3000); },
-                                       {[](model_tree& tree) { tree.remove(3000); },
-                                        [](model_tree& tree) { tree.insert(3040); },
-                                        [](model_tree& tree) { tree.next(0); }},
-                                       4);
+  expect_every_schedule_of_trees_holds(
+      [](model_tree& tree) { tree.insert(3000); },
+      {[](model_tree& tree) { tree.remove(3000); }, [](model_tree& tree) { tree.insert(3040); },
+       [](model_tree& tree) { tree.next(0); }},
+      4);
 }
 
 TEST(OpenclTreeModel, AMemberThatComesAndGoesIsFoundOrNot) {
   QUARRY_TEST_USES_FIBERS();
-  expect_every_schedule_of_trees_holds([](model_tree& tree) { tree.insert(39'000); },
-                                       {[](model_tree& tree) {
-                                          tree.remove(39'000);
-                                          tree.insert(39'000);
-                                        },
-                                        [](model_tree& tree) { tree.next(0); },
-                                        [](model_tree& tree) { tree.next(38'000); }},
-                                       3);
+  expect_every_schedule_of_trees_holds(
+      [](model_tree& tree) { tree.insert(39'000); },
+      {[](model_tree& tree) {
+         tree.remove(39'000);
+         tree.insert(39'000);
+       },
+       [](model_tree& tree) { tree.next(0); }, [](model_tree& tree) { tree.next(38'000); }},
+      3);
 }
 
 }  // namespace opencl_pages_model_test
