@@ -9,8 +9,8 @@ namespace opencl_heap_model_test {
 
 namespace cl = opencl_c;
 
-// Sizes by the number of their slots in a span. 34 slots have two words of slot bits. The first word
-// of an empty span is 0 for 32 slots and for 34 slots.
+// Sizes by the number of their slots in a span. 34 slots have two words of slot bits. The first
+// word of an empty span is 0 for 32 slots and for 34 slots.
 constexpr bytes size_of_4 = 4096, size_of_8 = 2048, size_of_32 = 512, size_of_34 = 480;
 std::uint32_t class_of(bytes size) { return cl::quarry_class_of(cl::quarry_units_of(size), 10); }
 constexpr bytes one_span = 20_KiB, two_spans = 36_KiB;
@@ -226,9 +226,9 @@ TEST(OpenclHeapModel, TwoFreesOfOneSlotFreeItOnce) {
   }
 }
 
-/// Both frees may succeed. The late one may clear a bit of a span that the other one closed. Until the span opens
-/// again, the bit stays clear, and nothing else is wrong. No lane claims meanwhile: it could
-/// get the slot of the closed span.
+/// Both frees may succeed. The late one may clear a bit of a span that the other one closed. Until
+/// the span opens again, the bit stays clear, and nothing else is wrong. No lane claims meanwhile:
+/// it could get the slot of the closed span.
 TEST(OpenclHeapModel, TwoFreesOfTheLastSlotLeaveAtMostABitOfAClosedSpan) {
   QUARRY_TEST_USES_FIBERS();
   for (bytes const size : {size_of_4, size_of_34}) {
