@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the interleavings of the OpenCL heap's own code for pages and for the trees that searches
-// read.
+// read. `expect_every_schedule_holds` says what the models exclude.
 #include "model/opencl_model_heap.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -44,6 +44,20 @@ TEST(OpenclPagesModel, OfRunsThatOverlapOneIsClaimed) {
   expect_every_schedule_holds(
       heap, {[&] { claim(0, 20, 24); }, [&] { claim(1, 30, 20); }, [&] { claim(2, 40, 24); }}, 100,
       [&] { return claimed[0] || claimed[1] || claimed[2] ? "" : "no run was claimed"; });
+}
+
+/// The first lane's claim fails. Its bits and the second lane's fill the word for a moment, so the
+/// second lane removes the word from the tree.
+TEST(OpenclPagesModel, AClaimThatIsUndoneListsItsWordAgain) {
+  QUARRY_TEST_USES_FIBERS();
+  model_pages heap;
+  heap.claim_run(0, 26);
+  heap.claim_run(28, 2);
+  heap.keep_as_start();
+  expect_every_schedule_holds(heap,
+                              {[&] { heap.claim_run(24, 4); }, [&] { heap.claim_run(30, 2); },
+                               [&] { heap.claim_run(26, 2); }},
+                              100);
 }
 
 /// The second lane's claim fails, and fills the word for a moment.
