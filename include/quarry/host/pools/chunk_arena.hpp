@@ -78,7 +78,7 @@ class chunk_arena {
 
   /// Allocates a chunk of exactly `size` bytes at a multiple of `alignment`, cut from a free chunk;
   /// nullopt if no free chunk fits. `alignment` exceeds `minimum`, the alignment of all chunks.
-  /// Lookups do not take the chunk for an allocation (detail::chunk::by_no_user). Throws
+  /// Lookups do not take the chunk for an allocation (detail::chunk::no_request). Throws
   /// std::bad_alloc.
   [[nodiscard]] std::optional<std::uint64_t> allocate_for_slices(bytes size, bytes alignment,
                                                                  bytes minimum) {
@@ -87,14 +87,14 @@ class chunk_arena {
     if (id == no_chunk) return std::nullopt;
     remove_free(id);
     std::uint64_t const base =
-        allocate_chunk(id, {detail::chunk::by_no_user, size + alignment - minimum}, {});
+        allocate_chunk(id, {detail::chunk::no_request, size + alignment - minimum}, {});
     try {
       reserve();
     } catch (...) {
       (void)deallocate(base);
       throw;
     }
-    return trim(base, {detail::chunk::by_no_user, size}, alignment);
+    return trim(base, {detail::chunk::no_request, size}, alignment);
   }
 
   /// Shrinks an allocated chunk to `size`, from the first multiple of `alignment` on, and returns

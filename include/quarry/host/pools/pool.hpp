@@ -78,8 +78,7 @@ class QUARRY_POISONS pool {
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
   /// `invalid_frees`, if `pointer` is not the base address of an allocation in use.
   bool deallocate(void* pointer) noexcept { return deallocate_pointer<true>(pointer); }
-  /// The same, but does not count a refused pointer. For callers that have several pools and do not
-  /// know which pool allocated `pointer`.
+  /// The same, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
     return deallocate_pointer<false>(pointer);
   }
@@ -211,8 +210,7 @@ class QUARRY_POISONS pool {
   [[nodiscard]] memory_location location() { return location_of(source_.resource()); }
 
  private:
-  /// In a smaller pool, slice blocks could use up the memory: one block for each size class takes 3
-  /// MiB.
+  /// A smaller pool could be full of slice blocks: one block for each size class takes 3 MiB.
   static constexpr bytes min_reserved_for_slices = 16_MiB;
 
   using sizes = chunk_sizes;
@@ -247,8 +245,7 @@ class QUARRY_POISONS pool {
     }
     return std::nullopt;
   }
-  // Steps that most frees of slices do not need are tail calls, so that the other frees need no
-  // stack frame.
+  // Rare steps of a slice's free are tail calls, so that the usual free needs no stack frame.
   template <bool CountsInvalid>
   bool deallocate_pointer(void* pointer) noexcept {
     if (pointer == nullptr) return true;
@@ -311,8 +308,7 @@ class QUARRY_POISONS pool {
     return reinterpret_cast<void*>(base);
   }
 
-  /// Takes the latest cached chunk if it is aligned. Otherwise cuts a chunk that has `room` to
-  /// align.
+  /// Takes the latest cached chunk if it is aligned, or cuts a chunk that has `room` to align.
   [[gnu::noinline]] void* allocate_aligned(bytes size, bytes alignment, bytes room) {
     auto const needed = sizes_for(size);
     if (auto const cached = placement_.allocate_from_cached(needed, alignment))
@@ -356,8 +352,7 @@ class QUARRY_POISONS pool {
     if (options_.keeps_backtraces && tracking != nullptr && tracking->label_backtrace(base))
       (void)placement_.set_labelled(base);
   }
-  /// Returns the bytes that the heuristic wants. Returns 0 while the heuristic's rule runs, because
-  /// the rule may use the pool.
+  /// Returns the bytes that the heuristic wants; 0 while its rule runs, which may use the pool.
   [[nodiscard]] bytes ask_heuristic() noexcept {
     if (is_rule_running_) return 0;
     is_rule_running_ = true;

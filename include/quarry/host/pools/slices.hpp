@@ -139,7 +139,7 @@ class slices {
                 slice_map_->resident(leaves_);
     for (slice_block const* const block : blocks_)
       sum += type_stable_resident(block, sizeof(slice_block));
-    for (slice_block const* block = spares_; block != nullptr; block = block->behind)
+    for (slice_block const* block = spares_; block != nullptr; block = block->next)
       sum += type_stable_resident(block, sizeof(slice_block));
     return sum;
   }
@@ -160,7 +160,7 @@ class slices {
     }
     for (std::uint32_t index = 0; index < classes; ++index) {
       for (slice_block const* block = partial_[index]; block != nullptr && listed <= blocks_.size();
-           block = block->behind, ++listed) {
+           block = block->next, ++listed) {
         expect(!block->is_full() && block->size_class() == index,
                "a slice block is in a wrong list", block->begin());
       }
@@ -174,7 +174,7 @@ class slices {
     }
     expect(listed == with_free, "lists lack slice blocks with free slices", with_free);
     for (slice_block const* const block : blocks_) {
-      bool const is_alone = block->before == nullptr && block->behind == nullptr;
+      bool const is_alone = block->prev == nullptr && block->next == nullptr;
       expect(block->removed() != 0 || is_alone, "an unused slice block is still in the pool",
              block->begin());
     }
@@ -239,7 +239,7 @@ class slices {
       pages.deallocate(*base);
       return false;
     }
-    slice_block& fresh = *std::exchange(spares_, spares_->behind);
+    slice_block& fresh = *std::exchange(spares_, spares_->next);
     --spare_count_;
     fresh.lay_out(*base, slice, index);
     fresh.position = blocks_.size();
@@ -267,7 +267,7 @@ class slices {
       link(block);
     }
     block.put(slice);
-    bool const has_others = block.before != nullptr || block.behind != nullptr;
+    bool const has_others = block.prev != nullptr || block.next != nullptr;
     if (block.removed() == 0 && has_others) return_block(block, pages);
   }
   /// Requires that all slices of the block are in it.
@@ -289,27 +289,27 @@ class slices {
   }
   void keep_spare(slice_block& block) {
     block.detach();
-    block.behind = std::exchange(spares_, &block);
+    block.next = std::exchange(spares_, &block);
     ++spare_count_;
   }
 
   void drop_spares(std::size_t max_kept) {
     for (; spare_count_ > max_kept; --spare_count_) {
-      slice_block* const block = std::exchange(spares_, spares_->behind);
+      slice_block* const block = std::exchange(spares_, spares_->next);
       type_stable_deallocate(type_stable_use::slice_blocks, block, sizeof(slice_block));
     }
   }
 
   void link(slice_block& block) {
     slice_block*& first = partial_[block.size_class()];
-    block.before = nullptr;
-    block.behind = first;
-    if (first != nullptr) first->before = &block;
+    block.prev = nullptr;
+    block.next = first;
+    if (first != nullptr) first->prev = &block;
     first = &block;
   }
   void unlink(slice_block& block) {
-    if (block.behind != nullptr) block.behind->before = block.before;
-    (block.before != nullptr ? block.before->behind : partial_[block.size_class()]) = block.behind;
+    if (block.next != nullptr) block.next->prev = block.prev;
+    (block.prev != nullptr ? block.prev->next : partial_[block.size_class()]) = block.next;
   }
 
   std::uint32_t shift_;
