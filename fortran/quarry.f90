@@ -305,7 +305,7 @@ contains
     all%peak_reserved = named%peak_reserved
     all%allocated = named%allocated
     all%peak_allocated = named%peak_allocated
-    all%chunks_allocated = named%allocations
+    all%allocations_in_use = named%allocations_in_use
     all%invalid_frees = named%invalid_frees
     call settle(code, status)
   end subroutine

@@ -26,13 +26,13 @@ module quarry_c
     enumerator :: quarry_shared = 5
   end enum
 
-  ! What a pool counts: bytes, but for `chunks_allocated`, the blocks and `invalid_frees`.
+  ! What a pool counts: bytes, but for `allocations_in_use`, the blocks and `invalid_frees`.
   type, bind(c) :: quarry_pool_counts
     integer(c_int64_t) :: reserved = 0
     integer(c_int64_t) :: peak_reserved = 0
     integer(c_int64_t) :: allocated = 0
     integer(c_int64_t) :: peak_allocated = 0
-    integer(c_int64_t) :: chunks_allocated = 0
+    integer(c_int64_t) :: allocations_in_use = 0
     integer(c_int64_t) :: blocks_allocated = 0
     integer(c_int64_t) :: blocks_returned = 0
     integer(c_int64_t) :: invalid_frees = 0
@@ -53,7 +53,7 @@ module quarry_c
     integer(c_int64_t) :: peak_reserved = 0
     integer(c_int64_t) :: allocated = 0
     integer(c_int64_t) :: peak_allocated = 0
-    integer(c_int64_t) :: allocations = 0
+    integer(c_int64_t) :: allocations_in_use = 0
     integer(c_int64_t) :: invalid_frees = 0
   end type
 

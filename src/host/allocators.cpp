@@ -293,9 +293,9 @@ void destroy(std::string_view name, unfreed_memory rest) {
       throw bad_argument{"allocators::destroy: " + quoted(name) + " is the resource of " +
                          std::to_string(users) + " pools or adaptors; destroy them before"};
     auto const counts = model.counts();
-    if (rest == unfreed_memory::discard || counts.allocations == 0) return;
+    if (rest == unfreed_memory::discard || counts.allocations_in_use == 0) return;
     throw bad_argument{"allocators::destroy: " + quoted(name) + " has " +
-                       std::to_string(counts.allocations) + " allocations of " +
+                       std::to_string(counts.allocations_in_use) + " allocations of " +
                        std::to_string(counts.allocated) +
                        " bytes that were not freed; free them, or discard them"};
   };

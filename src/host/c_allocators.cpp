@@ -132,8 +132,8 @@ quarry_status quarry_allocator_get_counts(quarry_allocator* allocator,
   return do_work([&] {
     check_not_null("quarry_allocator_get_counts", "where the result goes", counts);
     auto const all = allocator_of(allocator).counts();
-    *counts = {all.reserved,       all.peak_reserved, all.allocated,
-               all.peak_allocated, all.allocations,   all.invalid_frees};
+    *counts = {all.reserved,       all.peak_reserved,      all.allocated,
+               all.peak_allocated, all.allocations_in_use, all.invalid_frees};
   });
 }
 quarry_status quarry_allocator_label(quarry_allocator* allocator, void* memory, char const* name) {

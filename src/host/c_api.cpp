@@ -174,8 +174,9 @@ quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts) {
   return with(pool, "quarry_pool_get_counts", counts != nullptr, [&](any_pool& target) {
     auto const all = target.counts();
-    *counts = {all.reserved,         all.peak_reserved,    all.allocated,       all.peak_allocated,
-               all.chunks_allocated, all.blocks_allocated, all.blocks_returned, all.invalid_frees};
+    *counts = {all.reserved,        all.peak_reserved,      all.allocated,
+               all.peak_allocated,  all.allocations_in_use, all.blocks_allocated,
+               all.blocks_returned, all.invalid_frees};
     return QUARRY_OK;
   });
 }

@@ -108,8 +108,8 @@ quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_poo
   return with(pool, "quarry_stream_pool_get_counts", counts != nullptr,
               [&](device_stream_pool& target) {
                 auto const all = target.counts();
-                *counts = {all.reserved,        all.peak_reserved,    all.allocated,
-                           all.peak_allocated,  all.chunks_allocated, all.blocks_allocated,
+                *counts = {all.reserved,        all.peak_reserved,      all.allocated,
+                           all.peak_allocated,  all.allocations_in_use, all.blocks_allocated,
                            all.blocks_returned, all.invalid_frees};
                 return QUARRY_OK;
               });

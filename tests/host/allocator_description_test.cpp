@@ -193,7 +193,7 @@ TEST_F(AllocatorDescription, FreesMemoryOfStackedAllocatorsByItsAddress) {
         EXPECT_EQ(allocators::owner_of(e), source);
         EXPECT_THROW(operations::fill(e, 1, 201), bad_argument);
         operations::deallocate(e);
-        EXPECT_EQ(source.counts().allocations, 0u);
+        EXPECT_EQ(source.counts().allocations_in_use, 0u);
       }
       allocators::destroy("upper");
     }

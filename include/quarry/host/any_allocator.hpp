@@ -30,8 +30,8 @@ namespace quarry::inline QUARRY_ABI {
 struct allocator_counts {
   bytes reserved = 0, peak_reserved = 0;
   bytes allocated = 0, peak_allocated = 0;
-  std::size_t allocations = 0;      ///< number of allocations that are not freed yet
-  std::uint64_t invalid_frees = 0;  ///< frees of addresses that were not allocated
+  std::size_t allocations_in_use = 0;  ///< number of allocations that are not freed yet
+  std::uint64_t invalid_frees = 0;     ///< frees of addresses that were not allocated
 };
 
 /// The implementation of a handle's allocator. The handle's lock is held during each call. So an
@@ -112,8 +112,8 @@ class QUARRY_POISONS pool_model final : public allocator_model {
   }
   [[nodiscard]] allocator_counts counts() const override {
     auto const counts = pool_.counts();
-    return {counts.reserved,       counts.peak_reserved,    counts.allocated,
-            counts.peak_allocated, counts.chunks_allocated, counts.invalid_frees};
+    return {counts.reserved,       counts.peak_reserved,      counts.allocated,
+            counts.peak_allocated, counts.allocations_in_use, counts.invalid_frees};
   }
   [[nodiscard]] memory_location location() override { return location_of(pool_); }
   [[nodiscard]] allocator_id id() const override { return pool_.id(); }
@@ -186,7 +186,7 @@ class resource_model final : public allocator_model {
   }
   [[nodiscard]] allocator_counts counts() const override {
     allocator_counts result = counts_;
-    result.allocations = allocated_.size();
+    result.allocations_in_use = allocated_.size();
     return result;
   }
   [[nodiscard]] memory_location location() override { return location_of(resource_); }

@@ -84,7 +84,7 @@ std::vector<summary> summaries(allocator_id allocator) {
     if (allocator != 0 && allocator != id) continue;
     summary copy{{id, owner->name(), owner->location(), 0, 0}, {}};
     owner->view().for_each([&, &registered = *owner](chunk_table::record const& found) {
-      ++copy.allocator.allocations;
+      ++copy.allocator.allocations_in_use;
       copy.allocator.allocated += found.size;
       copy.allocations.emplace_back(found, registered);
     });
@@ -251,7 +251,7 @@ std::vector<allocator_info> allocators() {
   for (auto const& [id, owner] : lists.registrations.by_id) {
     allocator_info info{id, owner->name(), owner->location(), 0, 0};
     owner->view().for_each([&](chunk_table::record const& found) {
-      ++info.allocations;
+      ++info.allocations_in_use;
       info.allocated += found.size;
     });
     result.push_back(std::move(info));

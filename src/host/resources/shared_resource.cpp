@@ -225,7 +225,7 @@ class shared_resource::segment {
     counts_of_segment result{shared_tables().size, 0, 0, 0, 0};
     for (allocation const& each : shared_tables().allocations) {
       if (each.is_there == 0) continue;
-      ++result.allocations;
+      ++result.allocations_in_use;
       result.in_use += each.size;
       result.references += each.sum();
     }

@@ -128,7 +128,7 @@ TEST(Registry, ReportsAllocationsInUse) {
   EXPECT_NE(text.str().find("2 allocations, 123 bytes"), std::string::npos) << text.str();
   bool is_there = false;
   for (auto const& each : registry::allocators())
-    is_there |= each.name == "leaky" && each.allocated == 123 && each.allocations == 2;
+    is_there |= each.name == "leaky" && each.allocated == 123 && each.allocations_in_use == 2;
   EXPECT_TRUE(is_there);
 }
 

@@ -28,7 +28,7 @@ struct mixed_options {
 struct mixed_pool_counts {
   bytes reserved = 0, peak_reserved = 0;  ///< of the resource
   bytes granted = 0;                      ///< of the allocations in use
-  std::size_t allocations = 0;            ///< in use
+  std::size_t allocations_in_use = 0;
   std::size_t slabs = 0;
   std::uint64_t invalid_frees = 0;  ///< frees of addresses that were not allocated
 };
@@ -93,7 +93,7 @@ class QUARRY_POISONS mixed_pool {
     return {large.reserved,
             large.peak_reserved,
             large.allocated - slabs * state_->options.slab + state_->granted,
-            large.chunks_allocated - slabs + state_->slots,
+            large.allocations_in_use - slabs + state_->slots,
             slabs,
             large.invalid_frees + state_->invalid_frees};
   }

@@ -163,8 +163,8 @@ class QUARRY_POISONS pool {
     static_cast<pool_state&>(result) = state();
     result.peak_reserved = source_.memory().peak();
     result.allocations = allocations_;
-    result.chunks_allocated = placement_.allocated() - slices_.blocks() + slices_.in_use();
-    result.deallocations = allocations_ - result.chunks_allocated;
+    result.allocations_in_use = placement_.allocated() - slices_.blocks() + slices_.in_use();
+    result.deallocations = allocations_ - result.allocations_in_use;
     result.blocks_allocated = source_.allocated();
     result.blocks_returned = source_.returned();
     result.coalesces = coalesces_;

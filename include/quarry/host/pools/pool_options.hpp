@@ -44,7 +44,7 @@ struct pool_options {
 /// Counts of a pool. `reserved`: bytes of its blocks. `allocated`: bytes that were requested and
 /// are in use. `granted`: bytes of the chunks that serve them. A chunk includes the bytes that
 /// alignment adds and the excess of a reused chunk; a slice block counts as a whole. `allocations`
-/// counts all allocations until now, `chunks_allocated` those that are in use.
+/// counts all allocations until now, `allocations_in_use` the allocations that are not freed yet.
 struct pool_counts : pool_state {
   bytes peak_reserved = 0;
   std::uint64_t allocations = 0, deallocations = 0;         // all calls until now
@@ -52,7 +52,7 @@ struct pool_counts : pool_state {
   std::uint64_t coalesces = 0;                              // that took a block
   std::uint64_t invalid_frees = 0;  // frees of addresses that were not in use
   std::uint64_t overruns = 0;       // frees of allocations with a changed red zone
-  std::size_t chunks_allocated = 0;
+  std::size_t allocations_in_use = 0;
   bytes largest_free = 0;
 };
 

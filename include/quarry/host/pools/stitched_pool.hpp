@@ -33,7 +33,7 @@ struct stitched_counts {
   bytes moved = 0;                          // bytes of moved pages
   std::uint64_t growths = 0;                // requests that no free chunk fitted
   std::uint64_t invalid_frees = 0;          // frees of addresses that were not in use
-  std::size_t chunks_allocated = 0;
+  std::size_t allocations_in_use = 0;
 };
 
 /// A pool that moves its free pages. If no free chunk fits, it cuts whole pages out of free chunks

@@ -34,7 +34,7 @@ struct stream_pool_counts {
   std::uint64_t blocks_allocated = 0, blocks_returned = 0;
   std::uint64_t events = 0, waits = 0;  // recorded, and streams made to wait
   std::uint64_t shares = 0;             // times that all streams' memory was made common
-  std::size_t streams = 0, chunks_allocated = 0;
+  std::size_t streams = 0, allocations_in_use = 0;
 };
 
 /// A pool in the order of streams: memory that was freed on a stream may be allocated on that

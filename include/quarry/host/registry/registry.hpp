@@ -172,8 +172,8 @@ struct allocator_info {
   allocator_id id;
   std::string name;
   memory_location location;
-  std::size_t allocations;  // allocated now
-  bytes allocated;          // their requested bytes
+  std::size_t allocations_in_use;
+  bytes allocated;  // their requested bytes
 };
 /// All allocators, in the order of their ids. O(all allocations).
 [[nodiscard]] QUARRY_API std::vector<allocator_info> allocators();
