@@ -167,7 +167,8 @@ class arguments_of {
       refuse(description_, value.position, "a text in quotes is missing");
     return value.text;
   }
-  /// Calls `visit(key, value)` for each argument with a key. `visit` returns false for unknown keys.
+  /// Calls `visit(key, value)` for each argument with a key. `visit` returns false for unknown
+  /// keys.
   template <class Visit>
   void visit_keys(Visit const& visit) {
     for (; used_ < clause_.arguments.size() && !clause_.arguments[used_].key.empty(); ++used_) {
