@@ -93,7 +93,7 @@ TEST(AnyAllocator, NamesAllocationsForReports) {
     void* const a = source.allocate(100, "density");
     void* const b = source.allocate(100);
     EXPECT_EQ(registry::label_of(a)->name, "density");
-    EXPECT_NE(std::string{registry::label_of(a)->where.file_name()}.find("any_allocator_test"),
+    EXPECT_NE(std::string{registry::label_of(a)->call_site.file_name()}.find("any_allocator_test"),
               std::string::npos);
     EXPECT_TRUE(source.label(b, "energy"));
     EXPECT_EQ(registry::label_of(b)->name, "energy");
