@@ -188,7 +188,8 @@ contains
     call fields%allocate(array, [10_int64, 20_int64])
     array = 1.5_real64
     call found%counts(totals)
-    call check(totals%allocated == 1600 .and. totals%allocations_in_use == 1 .and. totals%reserved == 1048576, 'an allocator counts')
+    call check(totals%allocated == 1600 .and. totals%allocations_in_use == 1 .and. totals%reserved == 1048576, &
+      'an allocator counts')
     call found%size_of(c_loc(array), size)
     call check(size == 1600, 'an allocator knows sizes')
     call found%label(c_loc(array), 'density')
